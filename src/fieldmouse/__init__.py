@@ -1,0 +1,3 @@
+"""fieldmouse: a polite web crawler whose every decision is a policy you can solve, simulate and live with."""
+
+__version__ = "0.1.0"

@@ -1,0 +1,83 @@
+"""What we say to our user when something of theirs is wrong.
+
+Three audiences, three kinds of trouble. The web's failures are `Outcome` values
+(`records.py`), never exceptions. Our user's failures are `FieldmouseError`s: a
+sentence that names the thing, and a hint that says what to do. Our own mistakes
+are assertions and tracebacks.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+
+class FieldmouseError(Exception):
+    """Something the person at the keyboard can mend; `hint` says how."""
+
+    hint: str = ""
+
+    def __init__(self, message: str, hint: str = ""):
+        super().__init__(message)
+        if hint:
+            self.hint = hint
+
+
+class UsageError(FieldmouseError):
+    """A command, option or setting that cannot be meant (exit code 2)."""
+
+
+class SettingsError(UsageError):
+    """`fieldmouse.toml` or an option holds a value we cannot use."""
+
+
+class CrawlDirError(FieldmouseError):
+    """The crawl directory cannot be used as asked."""
+
+
+class CrawlLocked(CrawlDirError):
+    """Another process is crawling in this directory."""
+
+    def __init__(self, path: Path, owner_pid: int):
+        super().__init__(f"`{path}` is in use by process {owner_pid}")
+        self.path, self.owner_pid = path, owner_pid
+        self.hint = f"stop it first, or look at it with `fieldmouse doctor {path}`"
+
+
+class NotACrawl(CrawlDirError):
+    """There is no crawl where one was expected."""
+
+    def __init__(self, path: Path):
+        super().__init__(f"`{path}` holds no crawl")
+        self.path = path
+        self.hint = f"start one with `fieldmouse crawl {path} --seed https://...`"
+
+
+class CrawlExists(CrawlDirError):
+    """A new crawl was asked for where one lives already."""
+
+    def __init__(self, path: Path):
+        super().__init__(f"`{path}` holds a crawl already")
+        self.path = path
+        self.hint = f"continue it with `fieldmouse resume {path}`, or choose another directory"
+
+
+class WrongFormat(CrawlDirError):
+    """The directory was written by a version whose files we do not read."""
+
+    def __init__(self, path: Path, found: int, wanted: int):
+        super().__init__(f"`{path}` is a crawl of format {found}; this fieldmouse reads format {wanted}")
+        self.path, self.found, self.wanted = path, found, wanted
+        self.hint = "use the fieldmouse that wrote it, or export the pages with that one"
+
+
+class Damaged(CrawlDirError):
+    """A file of the crawl is not what the journal says it is."""
+
+    def __init__(self, path: Path, what: str):
+        super().__init__(f"`{path}` is damaged: {what}")
+        self.path = path
+        self.hint = f"`fieldmouse doctor {path.parent}` says what can be saved"
+
+
+class DiskFull(CrawlDirError):
+    """Too little room is left to go on safely."""

@@ -1,0 +1,214 @@
+"""What travels: plain frozen values, from the seed to the archive.
+
+A `Link` is a URL on its way round. It goes to the sieve, waits in the frontier,
+leaves on an `Errand`, and comes back as an `Outcome`. Times are epoch seconds,
+sizes are bytes. All of these are msgspec structs, so each can be written to a
+log or sent to a worker process as it is.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+
+import msgspec
+
+from fieldmouse.url import Host, Url
+
+
+class Kind(Enum):
+    """How a link was found, and so how its answer is read."""
+
+    PAGE = "page"
+    SEED = "seed"
+    REDIRECT = "redirect"
+    SITEMAP = "sitemap"  # named by robots.txt or by a sitemap index: read for its URLs
+
+
+class Link(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True):
+    """A URL with the little that must travel along with it."""
+
+    url: Url
+    depth: int = 0  # links away from a seed; redirects do not count
+    via: str = ""  # the page it was found on; "" for a seed
+    kind: Kind = Kind.PAGE
+    seen_at: float = 0.0
+    redirects: int = 0  # redirects followed to come here
+    tries: int = 0  # fetches that failed so far
+    not_before: float = 0.0  # a retry waits at least until then
+    etag: str = ""  # validators of the copy we hold: ask only for something newer
+    last_modified: str = ""
+
+
+class Ticket(msgspec.Struct, frozen=True, array_like=True):
+    """A link that is online: the frontier's number for it, and the link."""
+
+    number: int
+    link: Link
+
+
+class Errand(msgspec.Struct, frozen=True):
+    """A lease of one host to one robot: nobody else visits host or address until it is given back."""
+
+    host: Host
+    address: str
+    tickets: tuple[Ticket, ...]
+    taken_at: float
+
+
+class Reason(Enum):
+    """Why there is no page. The values are what people read and what files keep."""
+
+    # refused by us, before asking
+    EXCLUDED = "excluded by robots.txt"
+    PRIVATE = "private address"
+    OUT_OF_SCOPE = "out of scope"
+    HOST_FULL = "pages per host reached"
+    TOO_MANY_REDIRECTS = "too many redirects"
+    # the network
+    NO_ADDRESS = "name does not resolve"
+    NO_CONNECTION = "cannot connect"
+    TLS = "TLS error"
+    CLOSED = "connection closed early"
+    TIMEOUT = "took too long"
+    TOO_SLOW = "slower than the minimum speed"
+    # the server's words
+    BAD_HTTP = "not HTTP"
+    HEADERS_TOO_LARGE = "headers too large"
+    BODY_TOO_LARGE = "body too large"
+    BOMB = "decompresses to too much"
+    BAD_ENCODING = "content encoding is broken"
+    CLIENT_ERROR = "client error status"
+    SERVER_ERROR = "server error status"
+    BUSY = "told to come back later"
+    BAD_REDIRECT = "redirect leads nowhere"
+    EXCLUSION_UNREACHABLE = "robots.txt unreachable"
+    # the host as a whole
+    BURIED = "host given up"
+
+
+class Response(msgspec.Struct, frozen=True, array_like=True):
+    """One HTTP exchange as it went over the wire, the body still content-encoded but no longer chunked."""
+
+    status: int
+    head: bytes  # status line and headers as received, ending in an empty line
+    body: bytes
+    request: bytes  # what we sent, head only
+    address: str
+    started_at: float  # the request was sent
+    answered_at: float  # the first byte of the answer was seen
+    ended_at: float
+    headers: tuple[tuple[str, str], ...] = ()  # names in lower case, values decoded as latin-1
+    truncated: str = ""  # WARC's word for it ("length", "time") when the body was cut by a limit
+
+    def header(self, name: str) -> str:
+        """The first header of that name, or "" if there is none."""
+        for key, value in self.headers:
+            if key == name:
+                return value
+        return ""
+
+
+class Page(msgspec.Struct, frozen=True, tag="page", array_like=True):
+    """A document we asked for and got (status 2xx)."""
+
+    link: Link
+    response: Response
+
+
+class Unchanged(msgspec.Struct, frozen=True, tag="unchanged", array_like=True):
+    """304: the copy we hold is still good."""
+
+    link: Link
+    response: Response
+
+
+class Moved(msgspec.Struct, frozen=True, tag="moved", array_like=True):
+    """A redirect; its target goes to the sieve like any link."""
+
+    link: Link
+    response: Response
+    target: Url
+
+
+class Refused(msgspec.Struct, frozen=True, tag="refused", array_like=True):
+    """We did not ask, and why."""
+
+    link: Link
+    reason: Reason
+    at: float
+
+
+class Failed(msgspec.Struct, frozen=True, tag="failed", array_like=True):
+    """We asked and got no document, and why."""
+
+    link: Link
+    reason: Reason
+    at: float
+    detail: str = ""
+    response: Response | None = None
+    retry_after: float = 0.0  # seconds the server asked us to wait; 0 means it did not say
+
+
+Outcome = Page | Unchanged | Moved | Refused | Failed
+
+
+class OutcomeRow(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True):
+    """What is kept for ever of one URL's fate: a line of the outcome log, read by export and explain."""
+
+    url: Url
+    kind: str  # page, unchanged, moved, refused, failed
+    at: float  # when the answer was complete, or we gave up
+    depth: int = 0
+    via: str = ""
+    seen_at: float = 0.0
+    status: int = 0
+    reason: str = ""
+    detail: str = ""
+    target: str = ""  # where a redirect led
+    mime: str = ""
+    title: str = ""
+    language: str = ""
+    charset: str = ""
+    digest: str = ""  # of the payload, "sha1:BASE32"
+    simhash: int = 0
+    duplicate_of: str = ""  # a page fetched earlier with the same payload
+    near_duplicate_of: str = ""
+    canonical: str = ""
+    size: int = 0  # bytes of the payload, decoded
+    words: int = 0
+    links: int = 0
+    indexed: bool = False
+    warc: str = ""
+    offset: int = 0
+    tries: int = 0
+    found_as: str = "page"
+
+
+class Parsed(msgspec.Struct, frozen=True, array_like=True):
+    """What the indexer tells the agent of one stored answer."""
+
+    number: int  # the ticket's
+    shard: int
+    batch: int
+    kind: str  # the OutcomeRow's; may differ from what the robot thought (a bomb is found on unpacking)
+    row: bytes  # the OutcomeRow, encoded
+    links: tuple[Link, ...] = ()
+    size: int = 0
+
+
+class Reading(msgspec.Struct, frozen=True, array_like=True):
+    """The crawl's vital signs, about one a second: for the live line, the dashboard and `queueing.fit`."""
+
+    at: float
+    pages: int
+    hosts: int
+    ready: int  # hosts ready to be visited now
+    front: int  # hosts online
+    level: int  # pages in the buffer
+    robots: int
+    waiting: int
+    failed: int
+    seen: int
+    bytes: int
+    refused: int = 0
+    lost: int = 0
