@@ -1,0 +1,138 @@
+"""One directory per crawl: who may write in it, what format it has, where things lie.
+
+DIR/
+  fieldmouse.toml   what was asked for, editable between runs
+  crawl.json        format, secret of the URL hashes, when and by what it was made
+  lock              held by the process that crawls
+  journal           the checkpoints; the newest says how much of the rest counts
+  outcomes.log      one row per URL whose fate is known
+  readings.log      vital signs, one a second
+  frontier/         sieve, host queues, the front, host states
+  archive/          WARC files and their CDXJ
+  index/            full text, one shard per worker
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import secrets
+import shutil
+import time
+from pathlib import Path
+
+import msgspec
+
+from fieldmouse import __version__
+from fieldmouse.crawldir.journal import Journal, latest_checkpoint
+from fieldmouse.crawldir.log import Log, records, sync_directory, write_whole
+from fieldmouse.errors import CrawlDirError, CrawlExists, CrawlLocked, Damaged, NotACrawl, WrongFormat
+
+__all__ = [
+    "CrawlDir",
+    "Identity",
+    "Journal",
+    "Log",
+    "latest_checkpoint",
+    "records",
+    "sync_directory",
+    "write_whole",
+]
+
+FORMAT = 1
+
+
+class Identity(msgspec.Struct, frozen=True):
+    """What a crawl is born with and never changes."""
+
+    format: int
+    key_seed: int
+    created_at: float
+    made_by: str
+    shards: int
+
+
+class CrawlDir:
+    """A crawl's directory, for reading; `lock` it before writing."""
+
+    def __init__(self, path: Path, identity: Identity):
+        self.path = path
+        self.identity = identity
+        self._lock: int | None = None
+
+    @classmethod
+    def create(cls, path: Path, *, shards: int, settings: bytes) -> CrawlDir:
+        """Make a new crawl at `path`, which may exist only if it is empty."""
+        if (path / "crawl.json").exists():
+            raise CrawlExists(path)
+        if path.exists() and not path.is_dir():
+            raise CrawlDirError(f"`{path}` is a file", "choose a directory that does not exist yet")
+        if path.exists() and any(p.name not in ("fieldmouse.toml", "lock") for p in path.iterdir()):
+            raise CrawlDirError(f"`{path}` is not empty", "choose a directory that does not exist yet")
+        try:
+            for room in ("frontier", "archive", "index"):
+                (path / room).mkdir(parents=True, exist_ok=True)
+        except OSError as trouble:
+            raise CrawlDirError(
+                f"cannot make `{path}`: {trouble.strerror}", "choose a place you may write to"
+            ) from trouble
+        write_whole(path / "fieldmouse.toml", settings)
+        identity = Identity(FORMAT, secrets.randbits(63), time.time(), f"fieldmouse/{__version__}", shards)
+        # Written last: a directory without it is not a crawl, so a kill in the middle leaves nothing odd.
+        write_whole(path / "crawl.json", msgspec.json.format(msgspec.json.encode(identity)))
+        return cls(path, identity)
+
+    @classmethod
+    def open(cls, path: Path) -> CrawlDir:
+        born = path / "crawl.json"
+        if not born.is_file():
+            raise NotACrawl(path)
+        try:
+            found = msgspec.json.decode(born.read_bytes(), type=dict[str, object])
+            if found.get("format") != FORMAT:
+                raise WrongFormat(path, int(str(found.get("format", 0))), FORMAT)
+            identity = msgspec.convert(found, Identity)
+        except (msgspec.DecodeError, msgspec.ValidationError, ValueError) as trouble:
+            raise Damaged(born, str(trouble)) from trouble
+        return cls(path, identity)
+
+    def __truediv__(self, name: str) -> Path:
+        return self.path / name
+
+    def lock(self) -> None:
+        """Claim the directory for this process; it is freed when the process ends, however it ends."""
+        handle = os.open(self / "lock", os.O_RDWR | os.O_CREAT, 0o644)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            owner = os.read(handle, 32).decode(errors="replace").strip()
+            os.close(handle)
+            raise CrawlLocked(self.path, int(owner) if owner.isdigit() else 0) from None
+        os.ftruncate(handle, 0)
+        os.pwrite(handle, str(os.getpid()).encode(), 0)
+        self._lock = handle
+
+    def unlock(self) -> None:
+        if self._lock is not None:
+            os.ftruncate(self._lock, 0)
+            os.close(self._lock)
+            self._lock = None
+
+    def owner(self) -> int | None:
+        """The process that crawls here now, or None."""
+        try:
+            handle = os.open(self / "lock", os.O_RDWR)
+        except FileNotFoundError:
+            return None
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            owner = os.read(handle, 32).decode(errors="replace").strip()
+            return int(owner) if owner.isdigit() else 0
+        finally:
+            os.close(handle)
+        return None
+
+    def free_bytes(self) -> int:
+        """Room left on the disk that holds the crawl."""
+        return shutil.disk_usage(self.path).free
