@@ -46,13 +46,26 @@ class Ticket(msgspec.Struct, frozen=True, array_like=True):
     link: Link
 
 
+class HostState(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True):
+    """What must be remembered of a host between visits; as durable as its URLs."""
+
+    address: str = ""  # "" until the name was looked up
+    ready_at: float = 0.0  # no request to the host before then
+    address_ready_at: float = 0.0  # no request to the address before then
+    crawl_delay: float = 0.0  # asked for by robots.txt; 0 means it did not ask
+    failures: int = 0  # in a row, of the host as a whole (connect, DNS, 429, 503)
+    pages: int = 0  # pages stored from it
+    verdict: str = ""  # a `Reason` value when all its URLs are answered without asking (buried, full)
+
+
 class Errand(msgspec.Struct, frozen=True):
     """A lease of one host to one robot: nobody else visits host or address until it is given back."""
 
     host: Host
-    address: str
+    address: str  # "" when the name has yet to be looked up
     tickets: tuple[Ticket, ...]
     taken_at: float
+    state: HostState = HostState()
 
 
 class Reason(Enum):
@@ -212,3 +225,23 @@ class Reading(msgspec.Struct, frozen=True, array_like=True):
     bytes: int
     refused: int = 0
     lost: int = 0
+
+
+class Summary(msgspec.Struct, frozen=True):
+    """How a crawl stands when its process ends; the JSON that `crawl` and `resume` print."""
+
+    pages: int
+    hosts: int
+    seconds: float
+    pages_per_second: float
+    seen: int
+    waiting: int
+    failed: int
+    refused: int
+    moved: int
+    lost: int  # URLs we accepted and cannot account for; always 0, or there is a bug
+    bytes: int
+    peak_rss_mb: float
+    exit: int
+    stopped_by: str = ""  # "" when the work is done; else pages, time, disk, signal
+    reasons: dict[str, int] = {}
