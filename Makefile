@@ -1,0 +1,44 @@
+# Everything a newcomer types. Each target sets up what it needs first, once.
+#
+#   make demo    install, then crawl a synthetic web on loopback (no internet needed after the install)
+#   make test    checks, tests and the examples in the documentation
+#   make check   only the checks: lint, format, types, architecture
+#   make bench   the benchmarks, printed as tables (see benchmarks/)
+
+PYTHON ?= python3
+BIN := .venv/bin
+INSTALLED := .venv/.installed
+
+.PHONY: all demo test check bench replay lock clean
+.DEFAULT_GOAL := all
+
+all: $(INSTALLED)
+
+# A new lock file or a new list of dependencies means a new installation; otherwise it is done once.
+$(INSTALLED): requirements.lock pyproject.toml scripts/setup
+	PYTHON="$(PYTHON)" sh scripts/setup
+	@touch $@
+
+demo: $(INSTALLED)
+	$(BIN)/fieldmouse demo
+
+check: $(INSTALLED)
+	sh scripts/check
+
+test: check
+	$(BIN)/python -m pytest --doctest-modules src/fieldmouse tests
+
+bench: $(INSTALLED)
+	sh scripts/bench
+
+# Replays a crawled page out of its WARC with pywb, in an environment of its own.
+replay: $(INSTALLED)
+	sh scripts/replay
+
+# Resolve the dependencies anew and pin them with their hashes.
+lock: $(INSTALLED)
+	$(BIN)/python -m pip install --quiet uv
+	$(BIN)/uv pip compile pyproject.toml --all-extras --generate-hashes --python-version 3.11 -o requirements.lock
+
+clean:
+	rm -rf .venv .venv-pywb .mypy_cache .ruff_cache .hypothesis build dist demo-crawl

@@ -1,0 +1,105 @@
+"""The command line: one file per verb, loaded only when its verb is used.
+
+Data goes to stdout, talk to stderr, and every verb takes `--json`. Nothing here
+decides anything about a crawl: a verb turns words into settings, calls one room
+of the house, and says what came of it through `voice`.
+
+Exit codes: 0 done, 1 failed, 2 wrong usage, 3 stopped by a limit with work left,
+130 interrupted and safe to resume.
+"""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import sys
+from typing import Any
+
+import click
+
+from fieldmouse import __version__
+from fieldmouse.cli import voice
+from fieldmouse.errors import FieldmouseError, UsageError
+
+VERBS = {
+    "crawl": "Crawl websites into a new directory.",
+    "resume": "Continue a crawl that was stopped, killed or limited.",
+    "search": "Search the pages of a crawl, also while it runs.",
+    "export": "Write what is known of the pages as JSON lines, CSV or Parquet.",
+    "explain": "Say what happened to one URL, and why its host waits.",
+    "doctor": "Look a crawl directory over and say what to do.",
+    "meadow": "Serve a synthetic web on loopback, for demos, tests and benchmarks.",
+    "demo": "Crawl a small meadow, search it, explain it: no internet needed.",
+}
+
+
+class Verbs(click.Group):
+    """A group that knows its verbs by name and imports one only to run it or to show its help."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(VERBS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in VERBS:
+            return None
+        module = importlib.import_module(f"fieldmouse.cli.{cmd_name}")
+        command: click.Command = module.command
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args and not args[0].startswith("-") and args[0] not in VERBS:
+            near = difflib.get_close_matches(args[0], VERBS, n=1)
+            hint = (
+                f"did you mean `fieldmouse {near[0]}`?" if near else "`fieldmouse --help` lists the commands"
+            )
+            raise UsageError(f"there is no command `{args[0]}`", hint)
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(list(VERBS.items()))
+
+
+@click.group(
+    cls=Verbs,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    epilog="Start with `fieldmouse demo`, or with `fieldmouse crawl atlas --seed https://example.org/`.",
+)
+@click.version_option(__version__, message="fieldmouse %(version)s")
+def fieldmouse() -> None:
+    """Crawl websites politely, keep them as WARC, and search them.
+
+    A crawl lives in one directory. It can be killed at any moment and resumed;
+    no URL it has accepted is ever lost.
+    """
+
+
+def main(args: list[str] | None = None) -> None:
+    """Run one command and leave with its exit code."""
+    words = sys.argv[1:] if args is None else args
+    sys.exit(run(words))
+
+
+def run(words: list[str]) -> int:
+    """Run one command and return its exit code; errors are told in the form the command was asked for."""
+    as_json = "--json" in words
+    try:
+        outcome: Any = fieldmouse.main(args=words, prog_name="fieldmouse", standalone_mode=False)
+    except click.exceptions.Exit as leaving:
+        return leaving.exit_code
+    except click.Abort:
+        return 130
+    except click.ClickException as wrong:
+        where = wrong.ctx.command_path if isinstance(wrong, click.UsageError) and wrong.ctx else "fieldmouse"
+        voice.error(wrong.format_message().rstrip("."), f"see `{where} --help`", as_json=as_json)
+        return wrong.exit_code
+    except FieldmouseError as trouble:
+        voice.error(str(trouble), trouble.hint, as_json=as_json)
+        return 2 if isinstance(trouble, UsageError) else 1
+    except BrokenPipeError:
+        # Whoever read our data has had enough; that is no failure of ours.
+        voice.hang_up()
+        return 0
+    return outcome if isinstance(outcome, int) else 0

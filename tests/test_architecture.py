@@ -1,0 +1,176 @@
+"""The floors of the house, as data, held against every import in the source.
+
+A crawler rots when its parts get to know each other. So imports go downstairs
+only, stages never import each other, and the few habits that keep the source
+readable (one voice, one `except Exception`, modules with a noun) are counted here.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+SOURCE = Path(__file__).resolve().parent.parent / "src" / "fieldmouse"
+
+FLOORS: dict[int, set[str]] = {
+    6: {"cli", "__main__"},
+    5: {"lab", "dashboard"},
+    4: {"agent"},
+    3: {"frontier", "robots", "buffer", "indexer", "refresh", "balancer", "choices"},
+    2: {"settings", "crawldir", "meter", "web"},
+    1: {"policy", "queueing"},
+    0: {"url", "records", "clock", "errors", "__init__"},
+}
+
+NEIGHBOURS_MAY_MEET = {0, 4, 6}
+"""Floors whose rooms may import each other; on all others a room knows only itself and downstairs."""
+
+OUT_OF_BOUNDS_FOR_POLICIES = {
+    "asyncio", "socket", "ssl", "os", "io", "pathlib", "shutil", "tempfile", "subprocess", "threading",
+    "multiprocessing", "time", "datetime", "random", "secrets", "uvloop", "logging",
+}  # fmt: skip
+"""A policy has no clock, no socket, no disk and no dice of its own: time and chance come in as arguments."""
+
+MAY_PRINT = {
+    "cli/voice.py": "the one voice of the command line",
+    "lab/meadow/serve.py": "its ready line is data for whoever started it",
+}
+
+FORBIDDEN_NAMES = {"utils", "util", "helpers", "helper", "common", "core", "base", "manager", "misc"}
+
+LONGEST = 300
+
+MACHINE_PATHS = re.compile(r"/work/|/root/|/home/\w+/|/farm/|/Users/")
+
+
+@cache
+def floor_of(room: str) -> int:
+    for floor, rooms in FLOORS.items():
+        if room in rooms:
+            return floor
+    raise AssertionError(f"`{room}` is on no floor: name it in FLOORS, and in the design")
+
+
+def modules() -> list[Path]:
+    return sorted(SOURCE.rglob("*.py"))
+
+
+def room_of(path: Path) -> str:
+    return path.relative_to(SOURCE).parts[0].removesuffix(".py")
+
+
+def name_of(path: Path) -> str:
+    return path.relative_to(SOURCE).as_posix()
+
+
+@cache
+def tree_of(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(), filename=str(path))
+
+
+def imports_of(path: Path) -> Iterator[tuple[int, str]]:
+    """Every module a file imports, anywhere in it, with the line."""
+    for node in ast.walk(tree_of(path)):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                yield node.lineno, alias.name
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}:{node.lineno} uses a relative import"
+            assert node.module is not None
+            if node.module == "fieldmouse":
+                for alias in node.names:
+                    is_room = (SOURCE / alias.name).is_dir() or (SOURCE / f"{alias.name}.py").is_file()
+                    yield node.lineno, f"fieldmouse.{alias.name}" if is_room else "fieldmouse.__init__"
+            else:
+                yield node.lineno, node.module
+
+
+def rooms_imported_by(path: Path) -> Iterator[tuple[int, str]]:
+    for line, module in imports_of(path):
+        parts = module.split(".")
+        if parts[0] == "fieldmouse":
+            yield line, parts[1] if len(parts) > 1 else "__init__"
+
+
+@pytest.mark.parametrize("path", modules(), ids=name_of)
+def test_imports_go_downstairs_only(path: Path) -> None:
+    room = room_of(path)
+    floor = floor_of(room)
+    for line, other in rooms_imported_by(path):
+        if other == room:
+            continue
+        below = floor_of(other)
+        allowed = below < floor or (below == floor and floor in NEIGHBOURS_MAY_MEET)
+        assert allowed, f"{name_of(path)}:{line}: `{room}` (floor {floor}) imports `{other}` (floor {below})"
+
+
+@pytest.mark.parametrize("path", [p for p in modules() if room_of(p) in FLOORS[1]], ids=name_of)
+def test_policies_are_pure(path: Path) -> None:
+    for line, module in imports_of(path):
+        outside = module.split(".")[0]
+        assert outside not in OUT_OF_BOUNDS_FOR_POLICIES, f"{name_of(path)}:{line} imports {module}"
+
+
+@pytest.mark.parametrize("path", modules(), ids=name_of)
+def test_only_the_voice_speaks(path: Path) -> None:
+    if name_of(path) in MAY_PRINT:
+        return
+    for node in ast.walk(tree_of(path)):
+        match node:
+            case ast.Call(func=ast.Name(id="print")):
+                pytest.fail(f"{name_of(path)}:{node.lineno} prints; say it through cli/voice.py")
+            case ast.Attribute(value=ast.Name(id="sys"), attr="stdout" | "stderr"):
+                pytest.fail(f"{name_of(path)}:{node.lineno} writes to sys.{node.attr}")
+            case ast.Attribute(value=ast.Name(id="click"), attr="echo" | "secho"):
+                pytest.fail(f"{name_of(path)}:{node.lineno} uses click.{node.attr}")
+
+
+def test_except_exception_appears_at_most_once_and_in_the_agent() -> None:
+    found = [
+        f"{name_of(path)}:{node.lineno}"
+        for path in modules()
+        for node in ast.walk(tree_of(path))
+        if isinstance(node, ast.ExceptHandler)
+        and (node.type is None or (isinstance(node.type, ast.Name) and node.type.id == "Exception"))
+    ]
+    assert len(found) <= 1, found
+    assert all(place.startswith("agent") for place in found), found
+
+
+@pytest.mark.parametrize("path", modules(), ids=name_of)
+def test_a_module_opens_with_a_sentence_and_has_one_noun(path: Path) -> None:
+    said = ast.get_docstring(tree_of(path))
+    assert said, f"{name_of(path)} does not say what it is"
+    assert said.splitlines()[0].rstrip().endswith((".", ":", "?")), (
+        f"{name_of(path)}: {said.splitlines()[0]!r}"
+    )
+    assert len(path.read_text().splitlines()) <= LONGEST, f"{name_of(path)} asks to be split"
+    assert not FORBIDDEN_NAMES & set(path.relative_to(SOURCE).with_suffix("").parts), name_of(path)
+
+
+def test_no_file_speaks_of_the_machine_it_was_written_on() -> None:
+    listed = subprocess.run(
+        ["git", "ls-files", "-z"], cwd=SOURCE.parent.parent, capture_output=True, check=True, text=True
+    ).stdout.split("\0")
+    for name in listed:
+        path = SOURCE.parent.parent / name
+        if not name or name == "tests/test_architecture.py" or not path.is_file():
+            continue
+        for number, line in enumerate(path.read_bytes().decode("utf-8", "replace").splitlines(), 1):
+            assert not MACHINE_PATHS.search(line), f"{name}:{number}: {line.strip()[:100]}"
+
+
+def test_importing_the_command_line_loads_no_heavy_library() -> None:
+    probe = "import sys, fieldmouse.cli; print(*sys.modules)"
+    loaded = subprocess.run(
+        [sys.executable, "-c", probe], capture_output=True, check=True, text=True
+    ).stdout.split()
+    heavy = {"numpy", "tantivy", "pyarrow", "uvloop", "lmdb", "selectolax", "publicsuffixlist", "rich"}
+    assert not heavy & set(loaded)
