@@ -1,0 +1,321 @@
+"""One HTTP/1.1 connection: a request goes out, an answer or a `Trouble` comes back.
+
+The wire format is read by llhttp (`httptools`), never by hand; this module keeps
+what the archive needs of it (the head exactly as received, the body without its
+chunks) and holds the server to the `Limits`. Whatever a server sends costs at
+most the limits in memory and time, because every byte is counted here before
+anything else sees it.
+
+A connection is asked one thing at a time. It owns no timer: its keeper calls
+`check` every `Limits.tick` seconds, which is one timer for a thousand connections.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+import httptools
+import msgspec
+
+from fieldmouse.clock import Clock
+from fieldmouse.records import Reason, Response
+
+
+class Limits(msgspec.Struct, frozen=True):
+    """What one answer may cost. Sizes are bytes on the wire, times are seconds."""
+
+    body: int = 16 * 1024 * 1024  # a longer body is cut there: truncated="length"
+    header: int = 64 * 1024  # status line, headers and interim (1xx) answers together
+    connect: float = 10.0  # TCP and TLS handshake together
+    first_byte: float = 20.0  # from the request to the first byte of the answer
+    idle: float = 20.0  # silence in the middle of an answer
+    total: float = 120.0  # a body that takes longer is cut there: truncated="time"
+    min_speed: float = 100.0  # bytes a second, averaged from the first byte; 0 switches it off
+    grace: float = 20.0  # seconds after the first byte before speed is judged
+    tick: float = 0.25  # how often all of these are looked at
+
+
+class Trouble(msgspec.Struct, frozen=True):
+    """Why there is no whole answer; `response` is what came before it broke off."""
+
+    reason: Reason
+    detail: str
+    response: Response | None = None
+    unanswered: bool = False  # the connection was lost before the first byte: a GET may be repeated
+
+
+class Connection(asyncio.Protocol):
+    """A connection to one host at one address.
+
+    After `ask` the keeper awaits the future; when it is done, `reusable` says
+    whether the connection may be kept and asked again.
+    """
+
+    def __init__(self, host: str, address: str, limits: Limits, clock: Clock):
+        self.host, self.address = host, address
+        self.asked = 0  # how many requests this connection has carried
+        self.idle_since = 0.0
+        self._limits, self._clock = limits, clock
+        self._transport: asyncio.Transport | None = None
+        self._waiter: asyncio.Future[Response | Trouble] | None = None
+        self._parser = httptools.HttpResponseParser(self)
+        # What browsers forgive we forgive: folded headers, bare line feeds, odd bytes in values,
+        # a Content-Length beside chunks. Response splitting gains nobody anything here: bytes
+        # beyond one answer close the connection.
+        self._parser.set_dangerous_leniencies(
+            lenient_headers=True,
+            lenient_chunked_length=True,
+            lenient_data_after_close=True,
+            lenient_optional_cr_before_lf=True,
+            lenient_optional_crlf_after_chunk=True,
+            lenient_spaces_after_chunk_size=True,
+        )
+        self._request = b""
+        self._body_limit = 0
+        self._asked_at = self._answered_at = self._heard_at = 0.0
+        self._reset()
+        self._received = 0
+        self._done = self._surplus = False
+
+    def _reset(self) -> None:
+        self._raw: bytes | bytearray = b""  # the head so far, until it is complete
+        self._head: bytes | None = None
+        self._headers: list[tuple[str, str]] = []
+        self._status = 0
+        self._keep_alive = False
+        self._interim = False
+        self._body: bytes | bytearray = b""
+
+    # What the keeper calls
+
+    @property
+    def reusable(self) -> bool:
+        """Connected, with nothing under way and nothing unasked-for received."""
+        return self._waiter is None and self._transport is not None and not self._transport.is_closing()
+
+    def ask(self, request: bytes, body_limit: int) -> asyncio.Future[Response | Trouble]:
+        """Send a request head; the future never holds an exception."""
+        assert self._waiter is None, "a connection is asked one thing at a time"
+        self._reset()
+        self._request, self._body_limit = request, body_limit
+        self._received = 0
+        self._answered_at = 0.0
+        self._done = self._surplus = False
+        self._asked_at = self._clock.now()
+        self.asked += 1
+        waiter: asyncio.Future[Response | Trouble] = asyncio.get_running_loop().create_future()
+        self._waiter = waiter
+        if self._transport is None or self._transport.is_closing():
+            self._give_up(Reason.CLOSED, "closed before the request was sent")
+        else:
+            self._transport.write(request)
+        return waiter
+
+    def check(self, now: float) -> None:
+        """Hold the answer under way to its time limits."""
+        if self._waiter is None:
+            return
+        limits = self._limits
+        if now - self._asked_at > limits.total:
+            if self._body:
+                self._finish(now, truncated="time")
+            else:
+                self._give_up(Reason.TIMEOUT, f"not complete after {limits.total:g} s")
+        elif not self._answered_at:
+            if now - self._asked_at > limits.first_byte:
+                self._give_up(Reason.TIMEOUT, f"no answer within {limits.first_byte:g} s")
+        elif now - self._heard_at > limits.idle:
+            self._give_up(Reason.TIMEOUT, f"silent for {limits.idle:g} s in the middle of an answer")
+        else:
+            lasted = now - self._answered_at
+            if lasted > limits.grace and self._received < limits.min_speed * lasted:
+                speed = self._received / lasted
+                self._give_up(Reason.TOO_SLOW, f"{speed:.3g} bytes/s, wanted {limits.min_speed:g}")
+
+    def close(self) -> None:
+        """End an idle connection in good order."""
+        if self._transport is not None:
+            self._transport.close()
+
+    def abort(self) -> None:
+        """End the connection at once, whatever is under way."""
+        self._give_up(Reason.CLOSED, "stopped by us")
+
+    # What the event loop calls
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = transport  # type: ignore[assignment]  # always a stream here
+
+    def data_received(self, data: bytes) -> None:
+        if self._waiter is None:  # nobody asked: no answer on this connection can be trusted any more
+            self.close()
+            return
+        now = self._heard_at = self._clock.now()
+        if not self._answered_at:
+            self._answered_at = now
+        self._received += len(data)
+        if self._head is None:
+            if self._raw:
+                self._raw += data
+            else:
+                self._raw = data
+        try:
+            self._parser.feed_data(data)
+        except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
+            self._surplus = True
+            if not self._done:
+                self._give_up(Reason.BAD_HTTP, self._complaint(error))
+                return
+        if self._head is None:
+            if self._received > self._limits.header:
+                self._refuse_head(self._received)
+            else:
+                self._raw = bytearray(self._raw)  # more is to come: grow in place from now on
+        elif len(self._head) > self._limits.header:
+            self._refuse_head(len(self._head))
+        elif self._done and len(self._body) <= self._body_limit:
+            self._finish(now)
+        elif self._done or self._received - len(self._head) > self._body_limit:
+            self._finish(now, truncated="length")
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self._transport = None
+        if self._waiter is None:
+            return
+        if not self._answered_at:
+            why = "closed" if error is None else _say(error)
+            self._give_up(Reason.CLOSED, f"{why} without an answer", unanswered=True)
+        elif self._head is None:
+            self._give_up(Reason.CLOSED, f"closed inside the headers, after {self._received} bytes")
+        elif error is None and self._ends_with_connection():
+            self._finish(self._clock.now())
+        else:
+            wanted = next((f" of {value}" for name, value in self._headers if name == "content-length"), "")
+            self._give_up(Reason.CLOSED, f"closed after {len(self._body)}{wanted} bytes of body")
+
+    # What the parser calls
+
+    def on_message_begin(self) -> None:
+        if self._done:
+            self._surplus = True
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        if self._head is None:  # later ones are trailers, or belong to an answer nobody asked for
+            self._headers.append((name.decode("latin-1").lower(), value.decode("latin-1")))
+
+    def on_headers_complete(self) -> None:
+        if self._done:
+            return
+        status: int = self._parser.get_status_code()
+        head, rest = _split_head(self._raw)
+        if status < 200:
+            self._interim = True
+            self._raw = rest
+            self._headers.clear()
+            return
+        self._status = status
+        self._head = head
+        self._raw = b""
+        self._keep_alive = self._parser.should_keep_alive()
+
+    def on_body(self, piece: bytes) -> None:
+        if self._done or len(self._body) > self._body_limit:
+            return
+        if not self._body:
+            self._body = piece
+        elif isinstance(self._body, bytearray):
+            self._body += piece
+        else:
+            self._body = bytearray(self._body) + piece
+
+    def on_message_complete(self) -> None:
+        if self._interim:
+            self._interim = False
+        else:
+            self._done = True
+
+    # How an answer ends
+
+    def _finish(self, now: float, truncated: str = "") -> None:
+        response = self._response(now, truncated)
+        if truncated or self._surplus or not self._keep_alive:
+            self._drop(at_once=bool(truncated))
+        else:
+            self.idle_since = now
+        self._settle(response)
+
+    def _give_up(self, reason: Reason, detail: str, *, unanswered: bool = False) -> None:
+        now = self._clock.now()
+        broken = None if self._head is None else self._response(now, "disconnect")
+        self._drop(at_once=True)
+        self._settle(Trouble(reason, detail, broken, unanswered))
+
+    def _refuse_head(self, size: int) -> None:
+        self._head = None
+        self._give_up(Reason.HEADERS_TOO_LARGE, f"{size} bytes and more, {self._limits.header} are enough")
+
+    def _response(self, now: float, truncated: str) -> Response:
+        body = self._body
+        if len(body) > self._body_limit:
+            body = body[: self._body_limit]
+        return Response(
+            self._status,
+            self._head or b"",
+            bytes(body),
+            self._request,
+            self.address,
+            self._asked_at,
+            self._answered_at,
+            now,
+            tuple(self._headers),
+            truncated,
+        )
+
+    def _settle(self, answer: Response | Trouble) -> None:
+        waiter, self._waiter = self._waiter, None
+        self._body = b""
+        if waiter is not None and not waiter.done():
+            waiter.set_result(answer)
+
+    def _drop(self, *, at_once: bool) -> None:
+        if self._transport is None:
+            return
+        if at_once:
+            self._transport.abort()
+        else:
+            self._transport.close()
+
+    def _ends_with_connection(self) -> bool:
+        """Is the end of the connection the end of this body? (RFC 9112, 6.3)"""
+        coding = ",".join(value for name, value in self._headers if name == "transfer-encoding").lower()
+        if coding:
+            return not coding.endswith("chunked")
+        return all(name != "content-length" for name, _ in self._headers)
+
+    def _complaint(self, error: Exception) -> str:
+        if isinstance(error, httptools.HttpParserUpgrade):
+            return "the server switched protocols unasked"
+        if self._head is None:
+            return f"{error}; the answer begins {bytes(self._raw[:40])!r}"
+        return f"{error}, in the body"
+
+
+def _split_head(raw: bytes | bytearray) -> tuple[bytes, bytes]:
+    """The first head of `raw`, through its empty line, and what follows.
+
+    The parser has already said that a whole head is in there; it does not say where it ends.
+    """
+    if raw[0] in b"\r\n":  # empty lines before a status line are forgiven (RFC 9112, 2.2)
+        raw = raw.lstrip(b"\r\n")
+    crlf = raw.find(b"\n\r\n")
+    end = crlf + 3 if crlf >= 0 else len(raw)
+    bare = raw.find(b"\n\n", 0, end)
+    if bare >= 0:
+        end = bare + 2
+    return bytes(raw[:end]), bytes(raw[end:])
+
+
+def _say(error: Exception) -> str:
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror.lower()
+    return str(error) or type(error).__name__

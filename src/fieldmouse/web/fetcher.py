@@ -1,0 +1,245 @@
+"""Getting one URL from one address, whatever the server does.
+
+`fetch` returns a `Response` or a `Failed` and raises nothing for the web's
+misbehaviour. It goes to the address it is given and resolves nothing itself: the
+guard has looked at that address, and a second look-up could get another one. The
+URL's host still goes into the request, the SNI and the certificate check.
+
+What becomes of an answer that breaks a limit:
+
+- a body longer than the limit is cut: a `Response` with `truncated="length"`;
+- a body not complete after `Limits.total` is cut: `truncated="time"`;
+- silence, too low a speed, a connection lost early or words that are not HTTP: `Failed`,
+  whose `response` holds what had come (marked `truncated="disconnect"`), if the head was whole.
+
+One connection an address: after an answer it may be kept for a few seconds for the
+same host, and it is closed before another host of that address is visited.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import Callable, Mapping
+from typing import Protocol
+
+from fieldmouse.clock import Clock
+from fieldmouse.errors import UsageError
+from fieldmouse.records import Failed, Link, Reason, Response
+from fieldmouse.url import Host, name_of, path_of, port_of
+from fieldmouse.web.connection import Connection, Limits, Trouble
+from fieldmouse.web.tls import trust
+
+ACCEPT = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"
+
+
+class Fetcher(Protocol):
+    """The seam between robots and the web, real or synthetic."""
+
+    async def fetch(
+        self, link: Link, host: Host, address: str, *, body_limit: int | None = None
+    ) -> Response | Failed:
+        """The answer to a GET of `link`, asked of `address`; `body_limit` cuts its body earlier."""
+        ...
+
+    async def close(self) -> None: ...
+
+
+class HttpFetcher:
+    """HTTP/1.1 over sockets."""
+
+    def __init__(
+        self,
+        *,
+        user_agent: str,
+        clock: Clock,
+        limits: Limits | None = None,
+        contact: str = "",
+        port: Callable[[str], int | None] | None = None,
+        tls: ssl.SSLContext | None = None,
+        keep_alive: float = 5.0,
+        idle_connections: int = 256,
+        headers: Mapping[str, str] | None = None,
+    ):
+        """`contact` with an @ in it is sent as `From`; `port` says which port a name's map entry asks for."""
+        self._limits = limits or Limits()
+        self._clock = clock
+        self._port = port
+        self._tls = tls
+        self._keep_alive, self._idle_connections = keep_alive, idle_connections
+        self._tail = _standing_headers(user_agent, contact, headers or {})
+        self._idle: dict[str, Connection] = {}  # by address, oldest first
+        self._busy: set[Connection] = set()
+        self._connecting: dict[asyncio.Task[Connection], float] = {}  # when each must be there
+        self._tick: asyncio.TimerHandle | None = None
+
+    async def fetch(
+        self, link: Link, host: Host, address: str, *, body_limit: int | None = None
+    ) -> Response | Failed:
+        request = self._request(link, host)
+        limit = self._limits.body if body_limit is None else min(body_limit, self._limits.body)
+        connection = self._idle.pop(address, None)
+        if connection is not None:
+            if connection.host == host and connection.reusable:
+                answer = await self._exchange(connection, request, limit)
+                if isinstance(answer, Response):
+                    return answer
+                if not answer.unanswered:
+                    return self._failed(link, answer)
+                # The server closed it while we were not looking: that is no failure of the page.
+            else:
+                connection.close()
+        fresh = await self._connect(host, address)
+        if isinstance(fresh, Trouble):
+            return self._failed(link, fresh)
+        answer = await self._exchange(fresh, request, limit)
+        return answer if isinstance(answer, Response) else self._failed(link, answer)
+
+    async def close(self) -> None:
+        """Close every connection; fetches under way come back as `Failed`."""
+        for task in self._connecting:
+            task.cancel()
+        for connection in self._idle.values():
+            connection.close()
+        for connection in self._busy:
+            connection.abort()
+        self._idle.clear()
+        if self._tick is not None:
+            self._tick.cancel()
+            self._tick = None
+        await asyncio.sleep(0)  # let the transports see it
+
+    async def _exchange(self, connection: Connection, request: bytes, limit: int) -> Response | Trouble:
+        self._busy.add(connection)
+        if self._tick is None:
+            self._start_ticking()
+        try:
+            answer = await connection.ask(request, limit)
+        except asyncio.CancelledError:
+            connection.abort()
+            raise
+        finally:
+            self._busy.discard(connection)
+        if connection.reusable:
+            self._keep(connection)
+        return answer
+
+    def _keep(self, connection: Connection) -> None:
+        if self._keep_alive <= 0 or self._idle_connections <= 0:
+            connection.close()
+            return
+        former = self._idle.pop(connection.address, None)
+        if former is not None:
+            former.close()
+        if len(self._idle) >= self._idle_connections:
+            self._idle.pop(next(iter(self._idle))).close()
+        self._idle[connection.address] = connection
+
+    async def _connect(self, host: Host, address: str) -> Connection | Trouble:
+        task = asyncio.get_running_loop().create_task(self._open(host, address))
+        self._connecting[task] = self._clock.now() + self._limits.connect
+        if self._tick is None:
+            self._start_ticking()
+        try:
+            return await task
+        except asyncio.CancelledError:
+            if _told_to_stop():
+                task.add_done_callback(_abandon)
+                task.cancel()
+                raise
+            return Trouble(Reason.NO_CONNECTION, f"no connection within {self._limits.connect:g} s")
+        except ssl.SSLCertVerificationError as error:
+            return Trouble(Reason.TLS, error.verify_message or str(error))
+        except ssl.SSLError as error:
+            return Trouble(Reason.TLS, (error.reason or str(error)).replace("_", " ").lower())
+        except OSError as error:
+            return Trouble(Reason.NO_CONNECTION, (error.strerror or str(error)).lower())
+        finally:
+            del self._connecting[task]
+
+    async def _open(self, host: Host, address: str) -> Connection:
+        name = name_of(host)
+        port = self._port(name) if self._port is not None else None
+        tls = self._trust() if host.startswith("https") else None
+        _, connection = await asyncio.get_running_loop().create_connection(
+            lambda: Connection(host, address, self._limits, self._clock),
+            address,
+            port_of(host) if port is None else port,
+            ssl=tls,
+            server_hostname=name if tls else None,
+            ssl_handshake_timeout=self._limits.connect if tls else None,
+            ssl_shutdown_timeout=2.0 if tls else None,
+        )
+        return connection
+
+    def _trust(self) -> ssl.SSLContext:
+        if self._tls is None:
+            self._tls = trust()
+        return self._tls
+
+    def _start_ticking(self) -> None:
+        self._tick = asyncio.get_running_loop().call_later(self._limits.tick, self._look_around)
+
+    def _look_around(self) -> None:
+        """Once a tick: give up what is too late, close what has been idle too long."""
+        now = self._clock.now()
+        for task, due_at in self._connecting.items():
+            if now > due_at:
+                task.cancel()
+        for connection in tuple(self._busy):
+            connection.check(now)
+        for address, connection in tuple(self._idle.items()):
+            if not connection.reusable or now - connection.idle_since > self._keep_alive:
+                connection.close()
+                del self._idle[address]
+        self._tick = None
+        if self._busy or self._connecting or self._idle:
+            self._start_ticking()
+
+    def _request(self, link: Link, host: Host) -> bytes:
+        url = link.url
+        ask = f"GET {path_of(url)} HTTP/1.1\r\nHost: {host[host.index('/') + 2 :]}\r\n"
+        if link.etag or link.last_modified:
+            ask += _line("If-None-Match", link.etag) + _line("If-Modified-Since", link.last_modified)
+        return ask.encode("latin-1", "replace") + self._tail
+
+    def _failed(self, link: Link, trouble: Trouble) -> Failed:
+        return Failed(link, trouble.reason, self._clock.now(), trouble.detail, trouble.response)
+
+
+def _told_to_stop() -> bool:
+    """Is it the fetch that is cancelled, and not only its attempt to connect?"""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
+
+
+def _abandon(task: asyncio.Task[Connection]) -> None:
+    if not task.cancelled() and task.exception() is None:
+        task.result().abort()
+
+
+def _line(name: str, value: str) -> str:
+    """A header line, or nothing where the value is empty or would begin another line."""
+    return f"{name}: {value}\r\n" if value and value.isprintable() else ""
+
+
+def _standing_headers(user_agent: str, contact: str, extra: Mapping[str, str]) -> bytes:
+    headers = {
+        "User-Agent": user_agent,
+        "From": contact if "@" in contact else "",
+        "Accept": ACCEPT,
+        "Accept-Encoding": "gzip, br, zstd",
+        "Connection": "keep-alive",
+    }
+    for name, value in extra.items():
+        if not (name.isascii() and name.replace("-", "").isalnum() and value.isprintable()):
+            raise UsageError(
+                f"`{name}: {value!r}` cannot be sent as a header",
+                hint="a header has a name of letters, digits and dashes, and one line of text",
+            )
+        headers = {known: text for known, text in headers.items() if known.lower() != name.lower()}
+        headers[name] = value
+    if not user_agent.isprintable():
+        raise UsageError("the user agent must be one line of text")
+    lines = "".join(_line(name, value) for name, value in headers.items())
+    return lines.encode("latin-1", "replace") + b"\r\n"
