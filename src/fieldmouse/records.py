@@ -22,6 +22,7 @@ class Kind(Enum):
     SEED = "seed"
     REDIRECT = "redirect"
     SITEMAP = "sitemap"  # named by robots.txt or by a sitemap index: read for its URLs
+    EXCLUSION = "robots.txt"  # kept in the archive, but neither a page nor an outcome: its ticket number is 0
 
 
 class Link(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True):
@@ -97,6 +98,8 @@ class Reason(Enum):
     EXCLUSION_UNREACHABLE = "robots.txt unreachable"
     # the host as a whole
     BURIED = "host given up"
+    # our own mistake: logged with its traceback
+    CRASHED = "fieldmouse stumbled over it"
 
 
 class Response(msgspec.Struct, frozen=True, array_like=True):

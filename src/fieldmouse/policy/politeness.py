@@ -1,0 +1,69 @@
+"""When a host may be asked again.
+
+Two clocks run for every visit: the host's and its address's. Both start at the
+first byte of the answer, which is the earliest moment we can be sure that our
+request had arrived; counting from when we sent it would let a slow network
+squeeze two arrivals together. And nobody is asked while an answer is still
+coming in.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import msgspec
+
+from fieldmouse.records import HostState, Reason
+
+
+@dataclass(frozen=True, slots=True)
+class Politeness:
+    """All durations in seconds."""
+
+    delay: float = 1.0  # between two requests to a host
+    address_delay: float = 1.0  # between two requests to an address
+    crawl_delay_cap: float = 300.0  # a robots.txt may ask for more; it gets this
+    backoff: float = 2.0  # first wait after the host was in trouble; doubles each time
+    backoff_cap: float = 900.0
+    retry_after_cap: float = 86400.0
+
+    def host_delay(self, state: HostState) -> float:
+        """
+        >>> Politeness(delay=1.0).host_delay(HostState(crawl_delay=10.0))
+        10.0
+        """
+        return max(self.delay, min(state.crawl_delay, self.crawl_delay_cap))
+
+    def quiet_until(self, state: HostState, answered_at: float, ended_at: float) -> tuple[float, float]:
+        """When the host and its address may be asked again after an ordinary visit."""
+        return (
+            max(ended_at, answered_at + self.host_delay(state)),
+            max(ended_at, answered_at + self.address_delay),
+        )
+
+    def after_visit(self, state: HostState, answered_at: float, ended_at: float) -> HostState:
+        """The host answered: it is well, and rests for its delay."""
+        host_at, address_at = self.quiet_until(state, answered_at, ended_at)
+        return msgspec.structs.replace(state, ready_at=host_at, address_ready_at=address_at, failures=0)
+
+    def after_trouble(
+        self, state: HostState, now: float, *, retry_after: float = 0.0, bury_after: int = 0
+    ) -> HostState:
+        """The host is in trouble: it rests for longer each time, and at least as long as it asked for.
+
+        The address rests only for its ordinary delay; other hosts on it may be well.
+        After `bury_after` failures in a row (0: never) the host is given up.
+        """
+        failures = state.failures + 1
+        if retry_after > 0:
+            wait = min(retry_after, self.retry_after_cap)
+        else:
+            wait = min(self.backoff * 2.0 ** min(failures - 1, 30), self.backoff_cap)
+        buried = 0 < bury_after <= failures
+        return msgspec.structs.replace(
+            state,
+            ready_at=now + max(wait, self.host_delay(state)),
+            address_ready_at=now + self.address_delay,
+            failures=failures,
+            verdict=Reason.BURIED.value if buried else state.verdict,
+        )

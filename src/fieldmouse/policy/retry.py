@@ -1,0 +1,58 @@
+"""Which failures are worth another try, how often, and when: a table, so that it can be read.
+
+`waits` are seconds before the second, third, ... try. `host` says that the whole
+host is in trouble, not just this URL: then the host is kept quiet as
+`policy.politeness` says, and buried after `bury_after` failures in a row.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from fieldmouse.records import Reason
+
+
+@dataclass(frozen=True, slots=True)
+class Retry:
+    waits: tuple[float, ...] = ()
+    host: bool = False
+    bury_after: int = 0
+
+
+NEVER = Retry()
+
+RETRIES: dict[Reason, Retry] = {
+    Reason.NO_ADDRESS: Retry(host=True, bury_after=3),
+    Reason.NO_CONNECTION: Retry((2.0, 15.0, 120.0), host=True, bury_after=6),
+    Reason.TIMEOUT: Retry((10.0, 120.0), host=True, bury_after=8),
+    Reason.BUSY: Retry((0.0,) * 8, host=True, bury_after=16),  # the host's own quiet time is the wait
+    Reason.EXCLUSION_UNREACHABLE: Retry(host=True, bury_after=4),
+    Reason.CLOSED: Retry((1.0, 10.0)),
+    Reason.SERVER_ERROR: Retry((1.0, 4.0)),
+    Reason.TOO_SLOW: Retry((60.0,)),
+    Reason.TLS: NEVER,
+    Reason.BAD_HTTP: NEVER,
+    Reason.HEADERS_TOO_LARGE: NEVER,
+    Reason.BODY_TOO_LARGE: NEVER,
+    Reason.CLIENT_ERROR: NEVER,
+    Reason.BAD_REDIRECT: NEVER,
+    Reason.BOMB: NEVER,
+    Reason.BAD_ENCODING: NEVER,
+    Reason.BURIED: NEVER,
+}
+
+
+def next_try(reason: Reason, tries: int, patience: float = 1.0) -> float | None:
+    """Seconds to wait after `tries` failed fetches, or None to give the URL up.
+
+    `patience` scales all waits.
+
+    >>> next_try(Reason.SERVER_ERROR, 1), next_try(Reason.SERVER_ERROR, 3)
+    (1.0, None)
+    """
+    waits = rule_for(reason).waits
+    return waits[tries - 1] * patience if 0 < tries <= len(waits) else None
+
+
+def rule_for(reason: Reason) -> Retry:
+    return RETRIES.get(reason, NEVER)

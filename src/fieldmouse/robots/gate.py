@@ -1,0 +1,62 @@
+"""The last door before the network: one request per host and per address, delays kept.
+
+The workbench already hands a host and its address to one robot at a time. The
+gate holds the law for everyone, whatever brings a robot here: a robots.txt that
+redirects to another host, a bug upstairs. Invariant: between `enter` and
+`leave` nobody else is inside for that host or that address.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+
+from fieldmouse.clock import Clock
+from fieldmouse.url import Host
+
+_SWEEP_AT = 10_000
+
+
+class Gate:
+    def __init__(self, clock: Clock):
+        self._clock = clock
+        self._inside: dict[str, deque[asyncio.Future[None]]] = {}
+        self._free_at: dict[str, float] = {}
+        self._sweep_at = _SWEEP_AT
+        self.held_up = 0  # times somebody had to wait here: upstairs should have known better
+
+    async def enter(self, host: Host, address: str) -> None:
+        """Wait until the host and the address are free and rested, then be inside."""
+        inside, free_at = self._inside, self._free_at
+        while True:
+            queue = inside.get(host)
+            if queue is None:
+                queue = inside.get(address)
+            if queue is not None:
+                self.held_up += 1
+                turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+                queue.append(turn)
+                await turn
+                continue
+            early = max(free_at.get(host, 0.0), free_at.get(address, 0.0)) - self._clock.now()
+            if early <= 0:
+                break
+            await self._clock.sleep(early)
+        inside[host] = inside[address] = deque()
+
+    def leave(self, host: Host, address: str, host_free_at: float, address_free_at: float) -> None:
+        """Out again; the next one may come in at the times given."""
+        queue = self._inside.pop(host)
+        self._inside.pop(address, None)
+        self._free_at[host] = host_free_at
+        self._free_at[address] = max(address_free_at, self._free_at.get(address, 0.0))
+        for turn in queue:
+            if not turn.done():
+                turn.set_result(None)
+        if len(self._free_at) > self._sweep_at:
+            self._sweep()
+
+    def _sweep(self) -> None:
+        now = self._clock.now()
+        self._free_at = {name: at for name, at in self._free_at.items() if at > now}
+        self._sweep_at = max(_SWEEP_AT, 2 * len(self._free_at))

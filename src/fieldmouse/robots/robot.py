@@ -1,0 +1,253 @@
+"""One errand, run to its end."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import msgspec
+
+from fieldmouse.clock import Clock
+from fieldmouse.policy.politeness import Politeness
+from fieldmouse.policy.retry import next_try, rule_for
+from fieldmouse.records import (
+    Errand,
+    Failed,
+    HostState,
+    Kind,
+    Link,
+    Outcome,
+    Page,
+    Reason,
+    Refused,
+    Response,
+    Ticket,
+)
+from fieldmouse.robots.answers import outcome_of
+from fieldmouse.robots.exclusions import Exclusions, Trouble
+from fieldmouse.robots.gate import Gate
+from fieldmouse.url import Host, Url, host_of, name_of, path_of
+from fieldmouse.web.exclusion import Exclusion, Redirect
+from fieldmouse.web.fetcher import Fetcher
+from fieldmouse.web.resolver import Resolver, Unresolved
+
+_EXCLUSION_HOPS = 5
+_ANSWERED_BY_US = frozenset(
+    {Reason.PRIVATE, Reason.HOST_FULL, Reason.EXCLUSION_UNREACHABLE, Reason.EXCLUDED}
+)  # verdicts that are refusals; the others are failures of the host
+
+
+class Outlet(Protocol):
+    """Where a robot's results go."""
+
+    async def deliver(self, ticket: Ticket, outcome: Outcome) -> None: ...
+
+    async def keep(self, link: Link, response: Response) -> None:
+        """Archive an answer that is no outcome: a robots.txt."""
+
+    def retry(self, ticket: Ticket, link: Link) -> None: ...
+
+    def sitemaps(self, host: Host, found: Sequence[str]) -> None: ...
+
+    def may_ask(self, ticket: Ticket) -> bool:
+        """Whether this page may be asked for now; each yes is followed by one deliver or retry."""
+
+
+@dataclass(frozen=True, slots=True)
+class Manners:
+    """What a robot is told once."""
+
+    politeness: Politeness
+    obey_exclusion: bool = True
+    most_redirects: int = 10
+    pages_per_host: int = 0  # 0: no limit
+    patience: float = 1.0
+    exclusion_bytes: int = 500 << 10
+
+
+Report = tuple[HostState, Sequence[Ticket]]
+"""What is to be remembered of the host, and the tickets that were not used."""
+
+
+class Robot:
+    """Runs errands; has no state of its own, so one serves for all."""
+
+    def __init__(
+        self, *, fetcher: Fetcher, resolver: Resolver, exclusions: Exclusions, gate: Gate, clock: Clock,
+        manners: Manners, outlet: Outlet,
+    ):  # fmt: skip
+        self._fetcher, self._resolver, self._exclusions = fetcher, resolver, exclusions
+        self._gate, self._clock, self._manners, self._outlet = gate, clock, manners, outlet
+
+    async def run(self, errand: Errand) -> Report:
+        state, tickets = errand.state, errand.tickets
+        if state.verdict:
+            await self._answer_all(tickets, Reason(state.verdict))
+            return state, ()
+        found = self._resolver.known(name_of(errand.host)) or await self._resolver.lookup(name_of(errand.host))
+        if isinstance(found, Unresolved):
+            return self._unresolved(state, found), tickets
+        if found.address != errand.address:
+            # The lease is for another address; this one may be in somebody's hands.
+            return msgspec.structs.replace(state, address=found.address, address_ready_at=0.0), tickets
+        rules = self._exclusions.get(errand.host) if self._manners.obey_exclusion else Exclusion.everything()
+        if rules is None:
+            state, rules = await self._exclusion(errand, state)
+            if rules is None or state.ready_at > self._clock.now():
+                return state, tickets
+        return await self._ask_all(errand, state, rules)
+
+    async def _ask_all(self, errand: Errand, state: HostState, rules: Exclusion) -> Report:
+        outlet, manners = self._outlet, self._manners
+        for position, ticket in enumerate(errand.tickets):
+            link = ticket.link
+            if not rules.allows(path_of(link.url)):
+                await outlet.deliver(ticket, Refused(link, Reason.EXCLUDED, self._clock.now()))
+                continue
+            if manners.pages_per_host and state.pages >= manners.pages_per_host:
+                full = msgspec.structs.replace(state, verdict=Reason.HOST_FULL.value)
+                return full, errand.tickets[position:]
+            if not outlet.may_ask(ticket):
+                return state, errand.tickets[position:]
+            state, outcome = await self._ask(link, errand.host, errand.address, state)
+            if isinstance(outcome, Failed):
+                wait = next_try(outcome.reason, link.tries + 1, manners.patience)
+                if wait is not None and not state.verdict:
+                    later = outcome.at + wait if wait else 0.0
+                    outlet.retry(
+                        ticket, msgspec.structs.replace(link, tries=link.tries + 1, not_before=later)
+                    )
+                else:
+                    await outlet.deliver(ticket, outcome)
+            else:
+                await outlet.deliver(ticket, outcome)
+            if state.verdict or state.ready_at > self._clock.now():
+                return state, errand.tickets[position + 1 :]
+        return state, ()
+
+    async def _ask(self, link: Link, host: Host, address: str, state: HostState) -> tuple[HostState, Outcome]:
+        """One request and what it means for the URL and for the host."""
+        gate, manners = self._gate, self._manners
+        await gate.enter(host, address)
+        # Should the fetch be cancelled, host and address still rest from now on.
+        after = manners.politeness.after_visit(state, self._clock.now(), self._clock.now())
+        try:
+            answer = await self._fetcher.fetch(link, host, address)
+            if isinstance(answer, Failed):
+                outcome: Outcome = answer
+            else:
+                outcome = outcome_of(link, answer, most_redirects=manners.most_redirects)
+            after = self._after(state, outcome)
+        finally:
+            gate.leave(host, address, after.ready_at, after.address_ready_at)
+        return after, outcome
+
+    def _after(self, state: HostState, outcome: Outcome) -> HostState:
+        politeness = self._manners.politeness
+        if isinstance(outcome, Failed):
+            rule = rule_for(outcome.reason)
+            if rule.host:
+                return politeness.after_trouble(
+                    state, outcome.at, retry_after=outcome.retry_after, bury_after=rule.bury_after
+                )
+        response = None if isinstance(outcome, Refused) else outcome.response
+        if response is None:
+            now = self._clock.now()
+            failures = state.failures
+            rested = politeness.after_visit(state, now, now)
+            return msgspec.structs.replace(rested, failures=failures)
+        after = politeness.after_visit(state, response.answered_at, response.ended_at)
+        if isinstance(outcome, Page):
+            after = msgspec.structs.replace(after, pages=after.pages + 1)
+        return after
+
+    async def _exclusion(self, errand: Errand, state: HostState) -> tuple[HostState, Exclusion | None]:
+        """Fetch the host's robots.txt; None when there is none to be had for now."""
+        host, address = errand.host, errand.address
+        target = Url(errand.host + "/robots.txt")
+        trouble = Trouble("too many redirects")
+        for _ in range(_EXCLUSION_HOPS + 1):
+            state_there = state if host == errand.host else HostState()
+            link = Link(target, kind=Kind.EXCLUSION)
+            after, answer = await self._ask_exclusion(link, host, address, state_there)
+            if host == errand.host:
+                state = after
+            if isinstance(answer, Failed):
+                trouble = Trouble(answer.detail or answer.reason.value, answer.retry_after)
+                break
+            await self._outlet.keep(link, answer)
+            found = await self._exclusions.read(answer)
+            if isinstance(found, Exclusion):
+                self._exclusions.keep(errand.host, found, self._exclusions.lifetime(answer))
+                if found.sitemaps:
+                    self._outlet.sitemaps(errand.host, found.sitemaps)
+                delay = found.crawl_delay or 0.0
+                if delay != state.crawl_delay:
+                    state = msgspec.structs.replace(state, crawl_delay=delay)
+                    state = self._manners.politeness.after_visit(state, answer.answered_at, answer.ended_at)
+                return state, found
+            if isinstance(found, Trouble):
+                trouble = found
+                break
+            hop = await self._hop(found)
+            if hop is None:
+                # A redirect to nowhere we may go is the same as no robots.txt (RFC 9309, 2.3.1.2).
+                allowed = Exclusion.everything()
+                self._exclusions.keep(errand.host, allowed, self._exclusions.lifetime(answer))
+                return state, allowed
+            target, host, address = hop
+        return self._exclusion_trouble(state, trouble), None
+
+    async def _ask_exclusion(
+        self, link: Link, host: Host, address: str, state: HostState
+    ) -> tuple[HostState, Response | Failed]:
+        gate, politeness = self._gate, self._manners.politeness
+        await gate.enter(host, address)
+        now = self._clock.now()
+        after = politeness.after_visit(state, now, now)
+        try:
+            answer = await self._fetcher.fetch(link, host, address, body_limit=self._manners.exclusion_bytes)
+            if isinstance(answer, Response):
+                after = politeness.after_visit(state, answer.answered_at, answer.ended_at)
+            else:
+                after = politeness.after_visit(state, answer.at, answer.at)
+                after = msgspec.structs.replace(after, failures=state.failures)
+        finally:
+            gate.leave(host, address, after.ready_at, after.address_ready_at)
+        return after, answer
+
+    async def _hop(self, redirect: Redirect) -> tuple[Url, Host, str] | None:
+        host = host_of(redirect.target)
+        found = await self._resolver.lookup(name_of(host))
+        if isinstance(found, Unresolved):
+            return None
+        return redirect.target, host, found.address
+
+    def _exclusion_trouble(self, state: HostState, trouble: Trouble) -> HostState:
+        rule = rule_for(Reason.EXCLUSION_UNREACHABLE)
+        after = self._manners.politeness.after_trouble(
+            state, self._clock.now(), retry_after=trouble.retry_after, bury_after=rule.bury_after
+        )
+        if after.verdict:
+            after = msgspec.structs.replace(after, verdict=Reason.EXCLUSION_UNREACHABLE.value)
+        return after
+
+    def _unresolved(self, state: HostState, found: Unresolved) -> HostState:
+        if found.reason is Reason.PRIVATE:
+            return msgspec.structs.replace(state, verdict=Reason.PRIVATE.value)
+        rule = rule_for(found.reason)
+        after = self._manners.politeness.after_trouble(state, self._clock.now(), bury_after=rule.bury_after)
+        return msgspec.structs.replace(after, verdict=found.reason.value) if after.verdict else after
+
+    async def _answer_all(self, tickets: Sequence[Ticket], reason: Reason) -> None:
+        """Every URL of a host we have a verdict on gets its outcome, without a request."""
+        now = self._clock.now()
+        for ticket in tickets:
+            if reason in _ANSWERED_BY_US:
+                await self._outlet.deliver(ticket, Refused(ticket.link, reason, now))
+            else:
+                await self._outlet.deliver(ticket, Failed(ticket.link, reason, now))
+
+
+Runner = Callable[[Errand], Awaitable[Report]]
