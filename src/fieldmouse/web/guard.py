@@ -1,0 +1,119 @@
+"""Which addresses a crawler has no business with.
+
+A page can name any host, and any name can resolve to the machine next door, so
+the question is asked of the *resolved* address, which is then the one connected
+to. IPv6 addresses that carry an IPv4 address inside (mapped, 6to4, NAT64, Teredo,
+ISATAP) are as forbidden as the address they carry.
+
+Two kinds are told apart. Some places are private: loopback, home and office
+networks, documentation and benchmark ranges. Their owner may crawl them and says
+so (`allow_private`). Others are no place for a crawler whoever asks: metadata
+services that hand out credentials, multicast, and addresses that belong to nobody.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from functools import lru_cache
+from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
+
+_PRIVATE = {
+    "loopback": "127.0.0.0/8 ::1/128",
+    "private": "10.0.0.0/8 172.16.0.0/12 192.168.0.0/16 64:ff9b:1::/48",
+    "shared by a carrier's customers": "100.64.0.0/10",
+    "link-local": "169.254.0.0/16 fe80::/10",
+    "unique-local": "fc00::/7",
+    "site-local": "fec0::/10",
+    "for benchmarks": "198.18.0.0/15 2001:2::/48",
+    "for documentation": "192.0.2.0/24 198.51.100.0/24 203.0.113.0/24 2001:db8::/32 3fff::/20",
+}
+_NEVER = {
+    "this network": "0.0.0.0/8 ::/128",
+    "reserved": "192.0.0.0/24 192.88.99.0/24 240.0.0.0/4 2001::/23",
+    "multicast": "224.0.0.0/4 ff00::/8",
+    "broadcast": "255.255.255.255/32",
+    "cloud metadata": (
+        "169.254.169.254/32 169.254.170.2/32 169.254.170.23/32 169.254.169.253/32 169.254.0.23/32 "
+        "100.100.100.200/32 168.63.129.16/32 192.0.0.192/32 "
+        "fd00:ec2::254/128 fd00:ec2::23/128 fd20:ce::254/128"
+    ),
+}
+
+
+def is_forbidden(address: str, allow_private: bool = False) -> str | None:
+    """Why `address` must not be connected to, or None if it may.
+
+    >>> is_forbidden("127.0.0.1"), is_forbidden("127.0.0.1", allow_private=True)
+    ('loopback', None)
+    >>> is_forbidden("::ffff:169.254.169.254", allow_private=True)
+    'cloud metadata'
+    >>> is_forbidden("93.184.216.34") is None
+    True
+    """
+    private, never = _judge(address)
+    return never if allow_private else private or never
+
+
+@lru_cache(maxsize=65536)
+def _judge(text: str) -> tuple[str | None, str | None]:
+    """Why an address is private, and why nobody at all may use it."""
+    try:
+        address = ip_address(text.partition("%")[0])  # a zone says which cable, not who is there
+    except ValueError:
+        return None, "not an address"
+    if isinstance(address, IPv4Address):
+        verdicts = [_place(int(address), _V4)]
+    else:
+        carried = _carried(address)
+        verdicts = [_place(int(inner), _V4) for inner in carried] + [_place(int(address), _V6)]
+        if int(address) >> 125 != 1 and not carried:  # 2000::/3 is all that has been given out
+            verdicts.append(("reserved", verdicts[-1][1]))
+    private = next((why for why, private in verdicts if why and private), None)
+    never = next((why for why, private in verdicts if why and not private), None)
+    return private, never
+
+
+def _carried(address: IPv6Address) -> list[IPv4Address]:
+    """The IPv4 addresses that a packet to this IPv6 address may end up at."""
+    number = int(address)
+    low = IPv4Address(number & 0xFFFFFFFF)
+    high_96 = number >> 32
+    if high_96 in (0xFFFF, 0xFFFF0000, 0x64FF9B << 64) or (high_96 == 0 and number > 1):
+        return [low]  # mapped, translated (SIIT), NAT64, and the long deprecated compatible form
+    if number >> 112 == 0x2002:
+        return [IPv4Address(number >> 80 & 0xFFFFFFFF)]
+    if number >> 96 == 0x20010000:
+        return [IPv4Address(number >> 64 & 0xFFFFFFFF), IPv4Address(~number & 0xFFFFFFFF)]
+    if high_96 & 0xFDFFFFFF == 0x5EFE:
+        return [low]
+    return []
+
+
+_Places = tuple[list[int], list[tuple[int, str, bool]]]
+
+
+def _table(version: int) -> _Places:
+    """Ranges in order of their first address; where they nest, the wider one comes first."""
+    ranges = [
+        (int(network[0]), -int(network[-1]), why, private)
+        for places, private in ((_PRIVATE, True), (_NEVER, False))
+        for why, names in places.items()
+        for network in map(ip_network, names.split())
+        if network.version == version
+    ]
+    ranges.sort()
+    return [first for first, *_ in ranges], [(-last, why, private) for _, last, why, private in ranges]
+
+
+_V4, _V6 = _table(4), _table(6)
+
+
+def _place(number: int, places: _Places) -> tuple[str | None, bool]:
+    firsts, rest = places
+    at = bisect_right(firsts, number) - 1
+    while at >= 0:
+        last, why, private = rest[at]
+        if number <= last:
+            return why, private
+        at -= 1
+    return None, False
