@@ -1,0 +1,114 @@
+"""What was asked of a crawl: `fieldmouse.toml`, read into typed values.
+
+A setting enters as text with units ("10s", "64MiB") and is a checked number
+afterwards. Nothing unknown is passed over in silence: a misspelt key is an error
+that names the key and the likely meaning, since a crawl that quietly ignores
+`dealy = "10s"` is rude for days before anybody notices.
+
+    settings = load(Path("atlas/fieldmouse.toml"))
+    settings.politeness.delay          # seconds
+    settings = settings.override({"politeness.delay": "0s", "crawl.pages": 500})
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+
+import msgspec
+
+from fieldmouse.errors import SettingsError
+from fieldmouse.settings import reading
+from fieldmouse.settings.sections import (
+    ArchiveSection,
+    BufferSection,
+    CrawlSection,
+    FrontierSection,
+    IndexSection,
+    LimitsSection,
+    NetworkSection,
+    PolitenessSection,
+    RobotsSection,
+    ScopeSection,
+    StorageSection,
+)
+
+__all__ = ["Settings", "load", "parse", "render"]
+
+
+class Settings(msgspec.Struct, frozen=True):
+    """All settings of a crawl, by section."""
+
+    crawl: CrawlSection = CrawlSection()
+    scope: ScopeSection = ScopeSection()
+    politeness: PolitenessSection = PolitenessSection()
+    robots: RobotsSection = RobotsSection()
+    limits: LimitsSection = LimitsSection()
+    network: NetworkSection = NetworkSection()
+    frontier: FrontierSection = FrontierSection()
+    buffer: BufferSection = BufferSection()
+    index: IndexSection = IndexSection()
+    archive: ArchiveSection = ArchiveSection()
+    storage: StorageSection = StorageSection()
+
+    def override(self, dotted: Mapping[str, object]) -> Settings:
+        """These settings with some values replaced, named as `section.key`.
+
+        A value is what TOML would hold, or a word from the command line.
+
+        >>> Settings().override({"politeness.delay": "250ms", "crawl.pages": "500"}).crawl.pages
+        500
+        """
+        changed = self
+        for name, value in dotted.items():
+            section, key = reading.split(Settings, name)
+            table = reading.replace(getattr(changed, section), section, {key: value}, words=True)
+            changed = msgspec.structs.replace(changed, **{section: table})
+        return changed.checked()
+
+    def checked(self) -> Settings:
+        """Itself, if no two settings contradict each other."""
+        if self.frontier.front_min > self.frontier.front_max:
+            raise SettingsError(
+                f"`frontier.front_min` ({self.frontier.front_min}) is more than"
+                f" `frontier.front_max` ({self.frontier.front_max})",
+                "raise the one or lower the other",
+            )
+        if self.index.heap < 15 << 20:
+            raise SettingsError("`index.heap` is too small for the index writer", "give it at least 15MiB")
+        return self
+
+
+def parse(text: str, where: str = "fieldmouse.toml") -> Settings:
+    """Settings out of TOML; what is not said keeps its default.
+
+    >>> parse('[politeness]\\ndelay = "10s"').politeness.delay
+    10.0
+    """
+    try:
+        tables = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as trouble:
+        raise SettingsError(f"`{where}` is not TOML: {trouble}", "mend that line") from trouble
+    settings = Settings()
+    for section, table in tables.items():
+        reading.check_section(Settings, section, table, where)
+        filled = reading.replace(getattr(settings, section), section, table, where=where)
+        settings = msgspec.structs.replace(settings, **{section: filled})
+    return settings.checked()
+
+
+def load(path: Path) -> Settings:
+    """Settings out of a file."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except OSError as trouble:
+        raise SettingsError(f"cannot read `{path}`: {trouble.strerror}", "check the name") from trouble
+    except UnicodeDecodeError as trouble:
+        raise SettingsError(f"`{path}` is not UTF-8 text", "save it as UTF-8") from trouble
+    return parse(text, str(path))
+
+
+def render(settings: Settings) -> str:
+    """A commented `fieldmouse.toml` that reads back as the same settings."""
+    return reading.render(settings)

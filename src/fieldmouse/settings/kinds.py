@@ -1,0 +1,194 @@
+"""The kinds of value a setting can have: how each is read, written and asked for.
+
+A kind turns what TOML (or a word on the command line) holds into the typed value
+used inside, and says in a phrase what it accepts, so that an error can name the
+key, the value and the way out. Reading raises ValueError; whoever knows the key
+turns that into a sentence.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from fieldmouse.settings import units
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """One kind of value."""
+
+    accepts: str  # completes "it must be ..."
+    read: Callable[[Any], object]
+    write: Callable[[Any], str]
+    from_word: bool = True  # a word of the command line is the value itself, not TOML
+
+
+@dataclass(frozen=True, slots=True)
+class About:
+    """What a setting is for, kept beside its type, and shown in the file and the reference."""
+
+    kind: Kind
+    text: str
+
+
+def _quantity(read: Callable[[str], float | int]) -> Callable[[Any], object]:
+    def read_quantity(value: Any) -> object:
+        if value == 0 and not isinstance(value, bool) and isinstance(value, int):
+            return read("0")
+        if not isinstance(value, str):
+            raise ValueError(value)
+        return read(value)
+
+    return read_quantity
+
+
+def _quoted(write: Callable[[Any], str]) -> Callable[[Any], str]:
+    return lambda value: json.dumps(write(value), ensure_ascii=False)
+
+
+def _count(value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 1 << 63:
+        raise ValueError(value)
+    return value
+
+
+def _positive(value: Any) -> int:
+    if _count(value) == 0:
+        raise ValueError(value)
+    return int(value)
+
+
+def _number(value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < float("inf"):
+        raise ValueError(value)
+    return float(value)
+
+
+def _flag(value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise ValueError(value)
+    return value
+
+
+def _line(value: Any) -> str:
+    """Text that will stand in a header or a file name: one line without control characters."""
+    if not isinstance(value, str) or not value.isprintable():
+        raise ValueError(value)
+    return value
+
+
+def _lines(value: Any) -> tuple[str, ...]:
+    if not isinstance(value, list | tuple):
+        raise ValueError(value)
+    return tuple(_line(item) for item in value)
+
+
+def _regexes(value: Any) -> tuple[str, ...]:
+    found = _lines(value)
+    for pattern in found:
+        try:
+            re.compile(pattern)
+        except re.error as trouble:
+            raise ValueError(pattern) from trouble
+    return found
+
+
+_RESOLVE = re.compile(r"[^\s=]+=(?:(?:\d+\.\d+\.\d+\.\d+|\[[0-9A-Fa-f:.]+\])(?::\d{1,5})?|[0-9A-Fa-f:.]+)")
+
+
+def _resolve(value: Any) -> tuple[str, ...]:
+    found = _lines(value)
+    for pattern in found:
+        if not _RESOLVE.fullmatch(pattern):
+            raise ValueError(pattern)
+    return found
+
+
+def _headers(value: Any) -> dict[str, str]:
+    if not isinstance(value, dict):
+        raise ValueError(value)
+    for name in value:
+        if not re.fullmatch(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+", name):
+            raise ValueError(name)
+    return {name: _line(content) for name, content in value.items()}
+
+
+def _or_none(word: str, read: Callable[[Any], object]) -> Callable[[Any], object]:
+    return lambda value: None if value == word else read(value)
+
+
+def _none_as(word: str, write: Callable[[Any], str]) -> Callable[[Any], str]:
+    return lambda value: json.dumps(word) if value is None else write(value)
+
+
+def _text(value: Any) -> str:
+    """A TOML basic string: JSON's escapes are a subset of TOML's, but for DEL."""
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+def _list(value: Any) -> str:
+    return f"[{', '.join(_text(item) for item in value)}]"
+
+
+def _table(value: Any) -> str:
+    return f"{{{', '.join(f'{_text(key)} = {_text(item)}' for key, item in value.items())}}}"
+
+
+def one_of(*words: str) -> Kind:
+    """A choice between words."""
+
+    def read(value: Any) -> str:
+        if value not in words:
+            raise ValueError(value)
+        return str(value)
+
+    return Kind("one of " + ", ".join(f'"{word}"' for word in words), read, _text)
+
+
+def shaped(pattern: str, accepts: str) -> Kind:
+    """Text of a given shape."""
+
+    def read(value: Any) -> str:
+        if not isinstance(value, str) or not re.fullmatch(pattern, value):
+            raise ValueError(value)
+        return value
+
+    return Kind(accepts, read, _text)
+
+
+_seconds = _quantity(units.seconds)
+_interval = _quantity(units.interval)
+_write_seconds = _quoted(units.write_seconds)
+
+DURATION = Kind('a duration with its unit, such as "10s", "500ms" or "2h"', _seconds, _write_seconds)
+INTERVAL = Kind('a duration such as "10s", or a rate such as "500/h"', _interval, _write_seconds)
+INTERVAL_OR_SAME = Kind(
+    'a duration such as "10s", a rate such as "500/h", or "same"',
+    _or_none("same", _interval),
+    _none_as("same", _write_seconds),
+)
+SIZE = Kind(
+    'a size with its unit, such as "64MiB" or "10MB"', _quantity(units.size), _quoted(units.write_size)
+)
+SPEED = Kind('a speed, such as "100B/s" or "10KiB/s"', _quantity(units.speed), _quoted(units.write_speed))
+COUNT = Kind("a whole number, 0 or more", _count, str, from_word=False)
+POSITIVE = Kind("a whole number, 1 or more", _positive, str, from_word=False)
+COUNT_OR_NONE = Kind(
+    'a whole number, 0 or more, or "none"', _or_none("none", _count), _none_as("none", str), from_word=False
+)
+NUMBER = Kind("a number, 0 or more", _number, repr, from_word=False)
+FLAG = Kind("true or false", _flag, lambda value: "true" if value else "false", from_word=False)
+TEXT = Kind("text on one line", _line, _text)
+TEXTS = Kind('a list of texts, such as ["a", "b"]', _lines, _list, from_word=False)
+REGEXES = Kind("a list of regular expressions that compile", _regexes, _list, from_word=False)
+RESOLVE = Kind(
+    'a list of PATTERN=ADDRESS[:PORT], such as ["*.example.org=127.0.0.1:8000"]',
+    _resolve,
+    _list,
+    from_word=False,
+)
+HEADERS = Kind('a table of header lines, such as {"X-From" = "us"}', _headers, _table, from_word=False)

@@ -1,0 +1,139 @@
+"""Between the text of a settings file and the structs: reading with good errors, and writing.
+
+The structs in `sections` are the only list of settings; their annotations say
+how each value is read and written, so there is nothing here to keep in step.
+"""
+
+from __future__ import annotations
+
+import difflib
+import textwrap
+import tomllib
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
+from typing import Any, TypeVar, get_type_hints
+
+import msgspec
+
+from fieldmouse.errors import SettingsError
+from fieldmouse.settings.kinds import About
+from fieldmouse.settings.sections import Section
+
+S = TypeVar("S", bound=Section)
+
+ELSEWHERE = {
+    "crawl.user_agent": "the user agent is made of `product` and `contact`",
+    "crawl.delay": "it is `politeness.delay`",
+    "crawl.depth": "it is `crawl.max_depth`",
+    "politeness.robots_txt": "it is `politeness.obey_robots_txt`",
+}
+"""Names people try that mean something, but not under that name."""
+
+
+@cache
+def abouts(section: type[Section]) -> dict[str, About]:
+    """What each key of a section is for, in the order of the file."""
+    hints = get_type_hints(section, include_extras=True)
+    found = {}
+    for name in section.__struct_fields__:
+        found[name] = next(note for note in hints[name].__metadata__ if isinstance(note, About))
+    return found
+
+
+def sections(settings: type[msgspec.Struct]) -> dict[str, type[Section]]:
+    hints = get_type_hints(settings)
+    return {name: hints[name] for name in settings.__struct_fields__}
+
+
+def split(settings: type[msgspec.Struct], dotted: str) -> tuple[str, str]:
+    """Section and key of a name such as `politeness.delay`; an unknown one is an error."""
+    section, dot, key = dotted.partition(".")
+    known = sections(settings)
+    if section not in known or not dot:
+        names = [f"{room}.{name}" for room, table in known.items() for name in abouts(table)]
+        raise SettingsError(
+            f"there is no setting `{dotted}`", _likely(dotted, names, "docs/settings.md lists them")
+        )
+    return section, key
+
+
+def check_section(settings: type[msgspec.Struct], section: str, table: object, where: str) -> None:
+    known = sections(settings)
+    if section not in known:
+        what = f"section `[{section}]`" if isinstance(table, dict) else f"key `{section}` outside a section"
+        raise SettingsError(
+            f"`{where}` has an unknown {what}", _likely(section, known, "sections are " + ", ".join(known))
+        )
+    if not isinstance(table, dict):
+        raise SettingsError(
+            f"`{where}`: `{section}` is a section", f"write `[{section}]` on a line of its own"
+        )
+
+
+def replace(
+    table: S, section: str, values: Mapping[str, object], *, words: bool = False, where: str = ""
+) -> S:
+    """`table` with `values` put in; `words` says that text may come from the command line."""
+    known = abouts(type(table))
+    changed = {}
+    for key, given in values.items():
+        name = f"{section}.{key}"
+        if key not in known:
+            place = f" in `{where}`" if where else ""
+            advice = ELSEWHERE.get(name) or _likely(key, known, f"[{section}] knows " + ", ".join(known))
+            raise SettingsError(f"there is no setting `{name}`{place}", advice)
+        kind = known[key].kind
+        value = _from_word(given) if words and isinstance(given, str) and not kind.from_word else given
+        try:
+            changed[key] = kind.read(value)
+        except ValueError:
+            place = f" in `{where}`" if where else ""
+            raise SettingsError(f"`{name}` is {_shown(given)}{place}", f"it must be {kind.accepts}") from None
+    return msgspec.structs.replace(table, **changed)
+
+
+def _from_word(word: str) -> object:
+    """A number, flag or list written on the command line; a bare text stays what it is."""
+    try:
+        return tomllib.loads(f"value = {word}")["value"]
+    except tomllib.TOMLDecodeError:
+        return word
+
+
+def _shown(value: object) -> str:
+    shown = (
+        f'"{value}"'
+        if isinstance(value, str)
+        else str(value).lower()
+        if isinstance(value, bool)
+        else str(value)
+    )
+    return shown if len(shown) <= 80 else shown[:77] + "..."
+
+
+def _likely(word: str, known: Iterable[str], otherwise: str) -> str:
+    near = difflib.get_close_matches(word, list(known), n=1, cutoff=0.6)
+    return f"did you mean `{near[0]}`?" if near else otherwise
+
+
+def render(settings: msgspec.Struct) -> str:
+    return "\n".join(_lines(settings))
+
+
+def _lines(settings: msgspec.Struct) -> Iterator[str]:
+    yield "# Settings of this crawl. Every key is optional; what is not said keeps its default."
+    yield "# Durations: 10s, 500ms, 2h. Sizes: 64MiB, 10MB. Changes count from the next `fieldmouse resume`."
+    for name, section in sections(type(settings)).items():
+        table: Any = getattr(settings, name)
+        yield ""
+        for line in (section.__doc__ or "").strip().splitlines():
+            yield f"# {line}"
+        yield f"[{name}]"
+        for key, about in abouts(section).items():
+            value = f"{key} = {about.kind.write(getattr(table, key))}"
+            if len(value) + len(about.text) <= 100:
+                yield f"{value:<32}# {about.text}"
+            else:
+                yield from (f"# {line}" for line in textwrap.wrap(about.text, 100))
+                yield value
+    yield ""

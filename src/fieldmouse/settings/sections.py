@@ -1,0 +1,223 @@
+"""Every setting there is: its section, its name, its type, its default and what it is for.
+
+After reading, durations are seconds, sizes are bytes and speeds are bytes a
+second. The sentence beside each setting is written into every new
+`fieldmouse.toml` and checked against `docs/settings.md`.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+
+from fieldmouse import __version__
+from fieldmouse.settings import kinds
+from fieldmouse.settings.kinds import About
+
+_PRODUCT = f"fieldmouse/{'.'.join(__version__.split('.')[:2])}"
+
+_product = kinds.shaped(r"[A-Za-z_-]+(/[!-~]+( [ -~]+)?)?", 'a name and version, such as "fieldmouse/0.1"')
+_contact = kinds.shaped(r"[!-~]*", "a mail address or a web page about your crawl")
+_prefix = kinds.shaped(r"[A-Za-z0-9][A-Za-z0-9._-]*", "a file name of letters, digits, dots and dashes")
+
+
+class Section(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A table of `fieldmouse.toml`."""
+
+
+class CrawlSection(Section, frozen=True):
+    """What to crawl, how much of it, and in whose name."""
+
+    seeds: Annotated[tuple[str, ...], About(kinds.TEXTS, "URLs to begin with")] = ()
+    contact: Annotated[str, About(_contact, "mail address or page where you can be reached; sent along")] = ""
+    product: Annotated[str, About(_product, "how we name ourselves to servers and in robots.txt")] = _PRODUCT
+    pages: Annotated[int, About(kinds.COUNT, "stop after so many pages; 0 for no limit")] = 0
+    time: Annotated[float, About(kinds.DURATION, "stop after so long; 0s for no limit")] = 0.0
+    max_depth: Annotated[
+        int | None,
+        About(kinds.COUNT_OR_NONE, 'links away from a seed; 0 for the seeds alone, "none" for no limit'),
+    ] = None
+
+    @property
+    def user_agent(self) -> str:
+        """What goes into the request.
+
+        >>> CrawlSection(contact="you@example.org", product="fieldmouse/0.1").user_agent
+        'fieldmouse/0.1 (+you@example.org)'
+        """
+        return f"{self.product} (+{self.contact})" if self.contact else self.product
+
+
+class ScopeSection(Section, frozen=True):
+    """Which URLs belong to the crawl. Exclusion beats inclusion."""
+
+    mode: Annotated[
+        str,
+        About(
+            kinds.one_of("page", "host", "site", "web"),
+            "the seeds, their hosts, their registered domains (all of loopback is one site), or everything",
+        ),
+    ] = "site"
+    include_hosts: Annotated[tuple[str, ...], About(kinds.TEXTS, "host names to crawl besides")] = ()
+    exclude_hosts: Annotated[tuple[str, ...], About(kinds.TEXTS, "host names never to crawl")] = ()
+    include_domains: Annotated[
+        tuple[str, ...], About(kinds.TEXTS, "domains to crawl besides, with all names under them")
+    ] = ()
+    exclude_domains: Annotated[tuple[str, ...], About(kinds.TEXTS, "domains never to crawl")] = ()
+    prefixes: Annotated[
+        tuple[str, ...], About(kinds.TEXTS, "if any, only URLs whose path begins with one of these")
+    ] = ()
+    exclude_prefixes: Annotated[tuple[str, ...], About(kinds.TEXTS, "paths never to crawl")] = ()
+    include_regex: Annotated[
+        tuple[str, ...], About(kinds.REGEXES, "if any, only URLs in which one of these is found")
+    ] = ()
+    exclude_regex: Annotated[
+        tuple[str, ...], About(kinds.REGEXES, "URLs in which one of these is found are left out")
+    ] = ()
+
+
+class PolitenessSection(Section, frozen=True):
+    """How much quiet servers get."""
+
+    delay: Annotated[float, About(kinds.INTERVAL, "between two requests to one host")] = 1.0
+    address_delay: Annotated[
+        float | None, About(kinds.INTERVAL_OR_SAME, 'between two requests to one address; "same" as delay')
+    ] = None
+    obey_robots_txt: Annotated[
+        bool,
+        About(kinds.FLAG, "ask for robots.txt and obey it (RFC 9309); turn off only for your own servers"),
+    ] = True
+    crawl_delay_cap: Annotated[
+        float, About(kinds.DURATION, "a robots.txt may ask for a longer Crawl-delay; it gets this")
+    ] = 300.0
+    retry_after_cap: Annotated[
+        float, About(kinds.DURATION, "a server may ask us to come back later than this; it gets this")
+    ] = 86400.0
+    backoff: Annotated[
+        float, About(kinds.DURATION, "first rest of a host in trouble; doubles with each failure in a row")
+    ] = 2.0
+    backoff_cap: Annotated[float, About(kinds.DURATION, "longest rest of a host in trouble")] = 900.0
+    patience: Annotated[
+        float,
+        About(kinds.NUMBER, "scales the waits between tries of a URL that failed; 0 tries again at once"),
+    ] = 1.0
+
+    @property
+    def per_address(self) -> float:
+        """The delay of an address, whether set or the same as a host's."""
+        return self.delay if self.address_delay is None else self.address_delay
+
+
+class RobotsSection(Section, frozen=True):
+    """The fetchers."""
+
+    count: Annotated[int, About(kinds.POSITIVE, "fetches at the same time, each to another address")] = 128
+    errand_links: Annotated[int, About(kinds.POSITIVE, "URLs a robot takes along for one host")] = 16
+    keep_alive: Annotated[
+        float, About(kinds.DURATION, "how long an idle connection is kept for the next request")
+    ] = 5.0
+
+
+class LimitsSection(Section, frozen=True):
+    """What one server, one page or one URL may cost."""
+
+    body: Annotated[int, About(kinds.SIZE, "longest body on the wire; longer ones are cut")] = 16 << 20
+    decoded: Annotated[int, About(kinds.SIZE, "longest body after decompression")] = 64 << 20
+    ratio: Annotated[
+        int, About(kinds.POSITIVE, "a body may decompress to at most so many times its size")
+    ] = 200
+    headers: Annotated[int, About(kinds.SIZE, "longest response head")] = 64 << 10
+    connect: Annotated[float, About(kinds.DURATION, "time to connect, TLS included")] = 10.0
+    first_byte: Annotated[float, About(kinds.DURATION, "time until the answer begins")] = 20.0
+    total: Annotated[float, About(kinds.DURATION, "time for a whole answer")] = 120.0
+    idle: Annotated[float, About(kinds.DURATION, "longest silence within an answer")] = 20.0
+    min_speed: Annotated[float, About(kinds.SPEED, "slowest answer we wait for, on average; 0 for any")] = (
+        100.0
+    )
+    grace: Annotated[float, About(kinds.DURATION, "how long an answer may be slower than that")] = 20.0
+    redirects: Annotated[int, About(kinds.COUNT, "redirects followed in a row")] = 10
+    url_length: Annotated[int, About(kinds.POSITIVE, "longest URL, in characters")] = 2000
+    pages_per_host: Annotated[int, About(kinds.COUNT, "pages stored from one host; 0 for no limit")] = 0
+    robots_txt: Annotated[int, About(kinds.SIZE, "how much of a robots.txt is read")] = 500 << 10
+    traps: Annotated[bool, About(kinds.FLAG, "leave out URLs that look like endless calendars and mazes")] = (
+        True
+    )
+
+
+class NetworkSection(Section, frozen=True):
+    """How we reach servers."""
+
+    allow_private: Annotated[
+        bool, About(kinds.FLAG, "also visit loopback, private, link-local and metadata addresses")
+    ] = False
+    resolve: Annotated[
+        tuple[str, ...], About(kinds.RESOLVE, "addresses (and ports) of names, instead of asking DNS")
+    ] = ()
+    nameservers: Annotated[
+        tuple[str, ...], About(kinds.TEXTS, "DNS servers to ask; none for those of the system")
+    ] = ()
+    tls_verify: Annotated[bool, About(kinds.FLAG, "check certificates")] = True
+    ca_file: Annotated[str, About(kinds.TEXT, "trust the certificates in this file too")] = ""
+    headers: Annotated[dict[str, str], About(kinds.HEADERS, "more header lines for every request")] = {}
+
+
+class FrontierSection(Section, frozen=True):
+    """Which URL comes next, and how much memory deciding takes."""
+
+    policy: Annotated[
+        str,
+        About(
+            kinds.one_of("neutral", "greedy", "mice-and-elephants", "index"),
+            "how hosts are chosen for the front (see docs/tour.md)",
+        ),
+    ] = "index"
+    delta: Annotated[int, About(kinds.POSITIVE, "mice-and-elephants: URLs online that make an elephant")] = 4
+    front_min: Annotated[int, About(kinds.POSITIVE, "fewest hosts kept ready to be visited")] = 256
+    front_max: Annotated[int, About(kinds.POSITIVE, "most hosts kept ready to be visited")] = 20_000
+    sieve_run: Annotated[
+        int, About(kinds.POSITIVE, "hashes of URLs gathered before they are sorted into a file; 8 bytes each")
+    ] = 1_000_000
+
+
+class BufferSection(Section, frozen=True):
+    """Pages fetched and not yet taken by the indexer."""
+
+    pages: Annotated[int, About(kinds.POSITIVE, "most pages in the buffer")] = 256
+    bytes: Annotated[int, About(kinds.SIZE, "most bytes in the buffer")] = 64 << 20
+    when_full: Annotated[
+        str,
+        About(
+            kinds.one_of("wait", "lose"),
+            "robots wait, or the page is dropped and its URL fetched again later",
+        ),
+    ] = "wait"
+
+
+class IndexSection(Section, frozen=True):
+    """Parsing and full text."""
+
+    shards: Annotated[
+        int, About(kinds.COUNT, "worker processes; 0 for one per core; fixed when the crawl is made")
+    ] = 0
+    heap: Annotated[int, About(kinds.SIZE, "memory of each worker's index writer; at least 15MiB")] = 48 << 20
+    sitemaps: Annotated[bool, About(kinds.FLAG, "read the sitemaps that robots.txt files name")] = True
+    store_text: Annotated[bool, About(kinds.FLAG, "keep the text of pages in the index, for snippets")] = True
+
+
+class ArchiveSection(Section, frozen=True):
+    """The WARC files."""
+
+    warc_size: Annotated[int, About(kinds.SIZE, "begin a new file after so much")] = 1 << 30
+    prefix: Annotated[str, About(_prefix, "how the files' names begin")] = "fieldmouse"
+
+
+class StorageSection(Section, frozen=True):
+    """Durability."""
+
+    checkpoint: Annotated[
+        float, About(kinds.DURATION, "time between checkpoints: what a kill can cost in repeated fetches")
+    ] = 5.0
+    min_free: Annotated[
+        int, About(kinds.SIZE, "stop, safe to resume, when the disk has less room than this")
+    ] = 1 << 30

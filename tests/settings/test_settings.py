@@ -1,0 +1,159 @@
+"""A settings file says what it means, and every mistake in one is named."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fieldmouse import settings
+from fieldmouse.errors import SettingsError
+from fieldmouse.settings import Settings, kinds, reading, units
+from fieldmouse.settings.sections import Section
+
+durations = st.floats(0, 1e9, allow_nan=False)
+words = st.text(st.characters(exclude_categories=["C", "Zl", "Zp", "Zs"]), max_size=12)
+lists = st.lists(words, max_size=3).map(tuple)
+VALUES: dict[kinds.Kind, st.SearchStrategy[Any]] = {
+    kinds.DURATION: durations,
+    kinds.INTERVAL: durations,
+    kinds.INTERVAL_OR_SAME: st.none() | durations,
+    kinds.SIZE: st.integers(15 << 20, 1 << 50),
+    kinds.SPEED: st.floats(0, 1e12),
+    kinds.COUNT: st.integers(0, 1 << 62),
+    kinds.POSITIVE: st.integers(1, 1 << 62),
+    kinds.COUNT_OR_NONE: st.none() | st.integers(0, 1 << 62),
+    kinds.NUMBER: st.floats(0, 1e300),
+    kinds.FLAG: st.booleans(),
+    kinds.TEXT: words,
+    kinds.TEXTS: lists,
+    kinds.HEADERS: st.dictionaries(
+        st.from_regex(r"[A-Za-z][A-Za-z-]{0,9}", fullmatch=True), words, max_size=3
+    ),
+}
+
+
+def values_of(section: type[Section]) -> st.SearchStrategy[dict[str, Any]]:
+    known = {
+        key: VALUES[about.kind] for key, about in reading.abouts(section).items() if about.kind in VALUES
+    }
+    return st.fixed_dictionaries({}, optional=known)
+
+
+anything = st.fixed_dictionaries(
+    {name: values_of(section) for name, section in reading.sections(Settings).items()}
+)
+
+
+@given(anything)
+def test_what_is_written_reads_back_as_the_same(chosen: Mapping[str, Mapping[str, Any]]) -> None:
+    asked = Settings(
+        **{name: section(**chosen[name]) for name, section in reading.sections(Settings).items()}  # type: ignore[arg-type]
+    )
+    if asked.frontier.front_min > asked.frontier.front_max:
+        asked = msgspec.structs.replace(asked, frontier=Settings().frontier)
+    assert settings.parse(settings.render(asked)) == asked
+
+
+@given(st.floats(0, 1e12), st.sampled_from(["ms", "s", "m", "h", "d"]))
+def test_a_duration_is_its_number_times_its_unit(number: float, unit: str) -> None:
+    assert math.isclose(units.seconds(f"{number}{unit}"), number * units.SECONDS[unit], rel_tol=1e-9)
+
+
+@given(st.integers(0, 1 << 40), st.sampled_from(sorted(units.BYTES)))
+def test_a_size_is_exact(number: int, unit: str) -> None:
+    assert units.size(f"{number}{unit}") == number * units.BYTES[unit]
+
+
+@given(
+    st.text()
+    | st.from_regex(r"[0-9]{1,3}(\.[0-9])?(e[0-9]{1,4})?(ms|s|d|B|MiB|TB)?(/[smh])?", fullmatch=True)
+)
+def test_no_text_makes_a_reader_fail_in_another_way_than_saying_no(text: str) -> None:
+    for read in (units.seconds, units.size, units.speed, units.interval):
+        with suppress(ValueError):
+            assert 0 <= read(text) < math.inf
+
+
+def test_every_key_says_what_it_is_for_and_appears_in_the_file() -> None:
+    text = settings.render(Settings())
+    for name, section in reading.sections(Settings).items():
+        assert f"\n[{name}]\n" in text
+        for key, about in reading.abouts(section).items():
+            assert len(about.text) > 8
+            assert f"\n{key} = " in text
+
+
+@pytest.mark.parametrize(
+    ("text", "names", "advises"),
+    [
+        ("[politness]", "politness", "did you mean `politeness`"),
+        ('[politeness]\ndealy = "1s"', "politeness.dealy", "did you mean `delay`"),
+        ("[politeness]\ndelay = 10", "`politeness.delay` is 10", "10s"),
+        ('[politeness]\ndelay = "10 parsecs"', "10 parsecs", "10s"),
+        ('[politeness]\ndelay = "0/h"', "0/h", "500/h"),
+        ('[limits]\nbody = "lots"', "limits.body", "64MiB"),
+        ("[limits]\nredirects = -1", "limits.redirects", "0 or more"),
+        ("[limits]\nredirects = true", "true", "whole number"),
+        ("[robots]\ncount = 0", "robots.count", "1 or more"),
+        ('[scope]\nmode = "planet"', "planet", '"web"'),
+        ('[scope]\ninclude_regex = ["("]', "scope.include_regex", "compile"),
+        ('[network]\nresolve = ["a.example"]', "network.resolve", "PATTERN=ADDRESS"),
+        ('[network]\nheaders = {"X" = "a\\nb"}', "network.headers", "header lines"),
+        ('[crawl]\nproduct = "a\\r\\nHost: b"', "crawl.product", "name and version"),
+        ('[crawl]\nuser_agent = "x"', "crawl.user_agent", "`product` and `contact`"),
+        ('[archive]\nprefix = "../x"', "archive.prefix", "file name"),
+        ("[frontier]\nfront_min = 9\nfront_max = 8", "front_min", "lower"),
+        ("crawl = 3", "`crawl` is a section", "[crawl]"),
+        ("pages = 3", "`pages` outside a section", "sections are"),
+        ("[crawl", "not TOML", "mend"),
+    ],
+)
+def test_a_mistake_is_named_with_the_way_out(text: str, names: str, advises: str) -> None:
+    with pytest.raises(SettingsError) as caught:
+        settings.parse(text, "some.toml")
+    assert names in str(caught.value)
+    assert advises in caught.value.hint
+
+
+def test_overriding_reads_words_as_the_file_would() -> None:
+    changed = Settings().override(
+        {
+            "politeness.delay": "250ms",
+            "crawl.pages": "500",
+            "crawl.max_depth": "none",
+            "politeness.obey_robots_txt": "false",
+            "scope.include_hosts": '["a.example", "b.example"]',
+            "network.resolve": ("*.example=127.0.0.1:8000",),
+            "limits.traps": False,
+        }
+    )
+    assert changed.politeness.delay == 0.25
+    assert changed.politeness.per_address == 0.25
+    assert changed.crawl.pages == 500
+    assert changed.crawl.max_depth is None
+    assert changed.politeness.obey_robots_txt is False
+    assert changed.scope.include_hosts == ("a.example", "b.example")
+    assert changed.network.resolve == ("*.example=127.0.0.1:8000",)
+    assert changed.limits.traps is False
+
+
+@pytest.mark.parametrize("name", ["delay", "politeness", "politeness.dely", "nowhere.delay", ""])
+def test_overriding_what_does_not_exist_is_an_error(name: str) -> None:
+    with pytest.raises(SettingsError, match="there is no setting"):
+        Settings().override({name: "1s"})
+
+
+def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match=r"missing\.toml"):
+        settings.load(tmp_path / "missing.toml")
+    (tmp_path / "latin.toml").write_bytes(b"# caf\xe9")
+    with pytest.raises(SettingsError, match="UTF-8"):
+        settings.load(tmp_path / "latin.toml")
