@@ -1,0 +1,49 @@
+"""The log of requests as they arrive, from which politeness is judged on the server's side."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import msgspec
+
+
+class Arrival(msgspec.Struct, frozen=True):
+    """One request. `busy` counts the requests to the same address that were still being answered."""
+
+    t: float  # epoch seconds
+    host: str  # as the Host header says
+    address: str
+    path: str
+    busy: int
+    agent: str
+
+
+class ArrivalLog:
+    """Arrivals on their way to a file, whole lines at a time: several processes may append to one file."""
+
+    def __init__(self, path: Path):
+        self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+        self._waiting: list[Arrival] = []
+        self._encode = msgspec.json.Encoder().encode
+
+    def note(self, arrival: Arrival) -> None:
+        self._waiting.append(arrival)
+
+    def flush(self) -> None:
+        if self._waiting:
+            lines = b"".join([self._encode(arrival) + b"\n" for arrival in self._waiting])
+            self._waiting.clear()
+            while lines:
+                lines = lines[os.write(self._file, lines) :]
+
+    def close(self) -> None:
+        self.flush()
+        os.close(self._file)
+
+
+def read_arrivals(path: Path) -> list[Arrival]:
+    """All arrivals so far, in order of time."""
+    decode = msgspec.json.Decoder(Arrival).decode
+    lines = path.read_bytes().split(b"\n")[:-1]
+    return sorted((decode(line) for line in lines), key=lambda arrival: arrival.t)

@@ -1,0 +1,92 @@
+"""When pages change: for each a Poisson process that anybody can look up at any time.
+
+The process is cut into windows of eight mean intervals, and each window's changes
+are drawn from a hash of page and window. So no history is kept, every process and
+every test sees the same changes, and "which version is it now" costs a few throws
+even years after the epoch.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from fieldmouse.lab.meadow.dice import exponential, lognormal, throw
+from fieldmouse.lab.meadow.options import MeadowOptions
+from fieldmouse.lab.meadow.paths import dice_of, original_of
+from fieldmouse.lab.meadow.plan import Site
+
+_WINDOW = 8.0
+_PER_WINDOW = 1 << 16
+
+
+class Version(NamedTuple):
+    """What a page's content is at some time. A later version has a larger `number`; 0 never changed."""
+
+    number: int
+    since: float
+
+
+_UNCHANGED = Version(0, 0.0)
+
+
+class Changes:
+    """The change processes of all pages of a meadow."""
+
+    def __init__(self, options: MeadowOptions):
+        self._seed = options.seed
+        self._changing = int(options.changing * 2**32)
+        self._rate = 1.0 / options.change_every
+        self._spread = lognormal(1.0)
+
+    def rate(self, site: Site, page: int) -> float:
+        """Changes per second of a page; copies change with their original."""
+        return self.rate_by(dice_of(site, original_of(site, page)))
+
+    def rate_by(self, dice: list[int]) -> float:
+        if dice[11] >= self._changing:
+            return 0.0
+        return self._rate * self._spread[dice[12] % len(self._spread)]
+
+    def version(self, site: Site, page: int, at: float) -> Version:
+        page = original_of(site, page)
+        return self.version_by(site, page, self.rate(site, page), at)
+
+    def version_by(self, site: Site, page: int, rate: float, at: float) -> Version:
+        if rate == 0.0:
+            return _UNCHANGED
+        width = _WINDOW / rate
+        window = int(at // width)
+        while window >= 0:
+            version = _UNCHANGED
+            for k, moment in enumerate(self._moments(site, page, rate, window), 1):
+                if moment > at:
+                    break
+                version = Version(window * _PER_WINDOW + k, moment)
+            if version.number:
+                return version
+            window -= 1
+        return _UNCHANGED
+
+    def between(self, site: Site, page: int, start: float, end: float) -> list[float]:
+        """The times in (start, end] at which the page changed."""
+        page = original_of(site, page)
+        rate = self.rate(site, page)
+        if rate == 0.0:
+            return []
+        width = _WINDOW / rate
+        windows = range(max(0, int(start // width)), int(end // width) + 1)
+        every = (moment for w in windows for moment in self._moments(site, page, rate, w))
+        return [moment for moment in every if start < moment <= end]
+
+    def _moments(self, site: Site, page: int, rate: float, window: int) -> list[float]:
+        width = _WINDOW / rate
+        start = moment = window * width
+        moments: list[float] = []
+        draw = 0
+        while True:
+            for face in throw(self._seed, "change", site.number, page, window, draw):
+                moment += exponential(face) / rate
+                if moment >= start + width:
+                    return moments
+                moments.append(moment)
+            draw += 1

@@ -1,0 +1,217 @@
+"""What a host answers to one request: the one place where socket server and in-process twin agree.
+
+The answer is computed from the plan, with three small memories, none of which outlives
+the process: who has failed once already, who has been busy once already, and the
+last pages put together.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from email.utils import parsedate_to_datetime
+from typing import NamedTuple
+
+import brotli
+import zstandard
+
+from fieldmouse.lab.meadow.change import Changes, Version
+from fieldmouse.lab.meadow.page import Press
+from fieldmouse.lab.meadow.paths import Nook, chain, dice_of, find, nook_path, original_of, path_of
+from fieldmouse.lab.meadow.piece import Piece, gzipped, plain_of
+from fieldmouse.lab.meadow.plan import Plan, Site
+from fieldmouse.lab.meadow.signposts import exclusion, sitemap
+
+_HTML = b"Content-Type: text/html; charset=utf-8\r\n"
+_TEXT = b"Content-Type: text/plain; charset=utf-8\r\n"
+_RECENT = 256
+_REDIRECTS = (301, 302, 307, 308)
+
+
+class Ask(NamedTuple):
+    """The parts of a request that a host looks at; header values as sent, "" when absent."""
+
+    path: str
+    accept_encoding: str = ""
+    if_none_match: str = ""
+    if_modified_since: str = ""
+
+
+class Answer(NamedTuple):
+    status: int
+    headers: bytes  # lines ending in CRLF; framing is the server's affair
+    body: bytes
+    delay: float = 0.0  # seconds before the first byte
+    drip: float = 0.0  # seconds over which the body comes
+    stall: bool = False  # no answer, ever
+
+
+class Desk:
+    """Answers requests for all hosts of a meadow."""
+
+    def __init__(self, plan: Plan):
+        self.plan = plan
+        self.press = Press(plan)
+        self.changes = Changes(plan.options)
+        self._zstd = zstandard.ZstdCompressor(level=1)
+        self._chance = random.Random(plan.options.seed)
+        self._failed: set[tuple[int, int]] = set()
+        self._was_busy: set[int] = set()
+        self._recent: dict[tuple[int, int, int, str], Answer] = {}
+
+    def answer(self, site: Site, ask: Ask, now: float) -> Answer:
+        answer = self._answer(site, ask, now)
+        habits = site.habits
+        if habits.latency:
+            answer = answer._replace(delay=habits.latency * (0.5 + 0.5 * self._chance.expovariate(1.0)))
+        if habits.slow and answer.status == 200:
+            answer = answer._replace(drip=self.plan.options.slow_seconds)
+        return answer
+
+    def _answer(self, site: Site, ask: Ask, now: float) -> Answer:
+        path = ask.path
+        if path == "/robots.txt":
+            text = exclusion(site, self.plan.options)
+            return _nothing(404) if text is None else Answer(200, _TEXT, text.encode())
+        if site.habits.busy and site.number not in self._was_busy:
+            self._was_busy.add(site.number)
+            wait = b"Retry-After: %d\r\n" % self.plan.options.busy_seconds
+            return Answer(429, _HTML + wait, b"<!DOCTYPE html><title>busy</title><p>Come back later.</p>\n")
+        place = find(site, path)
+        if place is not None and place.nook is None:
+            return self._page(site, place.number, ask, now)
+        if place is not None and place.nook is not None:
+            return self._nook(site, place.nook, place.number, ask)
+        if path.startswith("/sitemap"):
+            document = sitemap(site, path, self.changes, now)
+            if document is not None:
+                kind = b"application/gzip" if path.endswith(".gz") else b"application/xml"
+                return Answer(200, b"Content-Type: %s\r\n" % kind, document)
+        return _nothing(404)
+
+    def _page(self, site: Site, page: int, ask: Ask, now: float) -> Answer:
+        signs, dice = self.press.signs, dice_of(site, page)
+        if signs.stalls(site, page, dice):
+            return Answer(0, b"", b"", stall=True)
+        if signs.fails_first(dice) and (site.number, page) not in self._failed:
+            self._failed.add((site.number, page))
+            return _nothing(500)
+        shown = original_of(site, page)
+        if shown != page:
+            dice = dice_of(site, shown)
+        version = self.changes.version_by(site, shown, self.changes.rate_by(dice), now)
+        validators = _validators(site, page, version)
+        if validators and _is_known(validators, ask, version):
+            return Answer(304, validators, b"")
+        encoding = site.habits.encoding
+        if encoding and encoding not in ask.accept_encoding:
+            encoding = "gzip" if "gzip" in ask.accept_encoding else ""
+        key = (site.number, page, version.number, encoding)
+        answer = self._recent.get(key)
+        if answer is None:
+            headers = _HTML + validators
+            if signs.is_nofollow(site, shown, dice) and not dice[6] & 1:
+                headers += b"X-Robots-Tag: nofollow\r\n"
+            answer = self._encoded(headers, self.press.pieces(site, page, version), encoding)
+            self._recent[key] = answer
+            if len(self._recent) > _RECENT:
+                del self._recent[next(iter(self._recent))]
+        return answer
+
+    def _encoded(self, headers: bytes, pieces: list[Piece], encoding: str) -> Answer:
+        if encoding == "gzip":
+            body = gzipped(pieces)
+        elif encoding == "br":
+            body = brotli.compress(plain_of(pieces), quality=1)
+        elif encoding == "zstd":
+            body = self._zstd.compress(plain_of(pieces))
+        else:
+            return Answer(200, headers + b"Vary: Accept-Encoding\r\n", plain_of(pieces))
+        return Answer(200, headers + _ENCODED[encoding], body)
+
+    def _nook(self, site: Site, nook: Nook, number: int, ask: Ask) -> Answer:
+        dice = dice_of(site, number) if number < site.size else []
+        if nook is Nook.CALENDAR:
+            if not site.habits.has_trap:
+                return _nothing(404)
+            near = [nook_path(nook, number + 1), nook_path(nook, max(0, number - 1)), "/"]
+            return _leaf(f"Month {number}", near)
+        if nook is Nook.SESSION:
+            if not site.habits.has_trap or number % 16:
+                return _nothing(404)
+            fresh = f"{path_of(site, number)}?sid={self._chance.getrandbits(32):08x}"
+            return _leaf("Welcome back", [fresh, path_of(site, number), "/"])
+        if nook is Nook.ONWARD:
+            if not chain(dice):
+                return _nothing(404)
+            return _moved(301, site.origin + path_of(site, dice[10] % site.original))
+        if nook not in self.press.signs.nooks(site, number, dice) or number != original_of(site, number):
+            return _nothing(404)
+        match nook:
+            case Nook.GONE:
+                return _nothing(404)
+            case Nook.BROKEN:
+                return _nothing(500)
+            case Nook.GO:
+                return self._go(site, number, dice)
+            case Nook.FILE:
+                return Answer(200, b"Content-Type: application/pdf\r\n", b"%PDF-1.4\n%%EOF\n")
+            case _:
+                return _leaf(f"{nook.name.lower()} {number}", ["/"])
+
+    def _go(self, site: Site, number: int, dice: list[int]) -> Answer:
+        status = redirect_status(dice)
+        if chain(dice):
+            return _moved(status, nook_path(Nook.ONWARD, number))
+        if dice[9] % 4 == 1:
+            other = self.plan.popular[dice[10] % 4096]
+            return _moved(status, other.origin + path_of(other, dice[11] % other.original))
+        return _moved(status, path_of(site, dice[10] % site.original))
+
+
+_ENCODED = {
+    name: b"Content-Encoding: %s\r\nVary: Accept-Encoding\r\n" % name.encode()
+    for name in ("gzip", "br", "zstd")
+}
+
+
+def redirect_status(dice: list[int]) -> int:
+    return _REDIRECTS[dice[8] % 4]
+
+
+def _nothing(status: int) -> Answer:
+    return Answer(status, _HTML, b"<!DOCTYPE html><title>%d</title><p>Nothing here.</p>\n" % status)
+
+
+def _moved(status: int, target: str) -> Answer:
+    return Answer(
+        status, _HTML + b"Location: %s\r\n" % target.encode(), b"<!DOCTYPE html><title>Moved</title>\n"
+    )
+
+
+def _leaf(title: str, links: list[str]) -> Answer:
+    items = "".join(f'<li><a href="{link.replace("&", "&amp;")}">{link[1:5]}</a></li>' for link in links)
+    text = f'<!DOCTYPE html><html lang="en"><title>{title}</title><h1>{title}</h1><ul>{items}</ul>\n'
+    return Answer(200, _HTML, text.encode())
+
+
+def _validators(site: Site, page: int, version: Version) -> bytes:
+    kind = site.habits.validators
+    if kind == 0:
+        return b""
+    since = version.since or 1e9
+    modified = time.strftime("Last-Modified: %a, %d %b %Y %H:%M:%S GMT\r\n", time.gmtime(since)).encode()
+    return modified if kind == 1 else b'%sETag: W/"%x-%x"\r\n' % (modified, page, version.number)
+
+
+def _is_known(validators: bytes, ask: Ask, version: Version) -> bool:
+    if ask.if_none_match:
+        _, _, etag = validators.partition(b"ETag: ")
+        return bool(etag) and etag.strip().decode() in ask.if_none_match
+    if ask.if_modified_since:
+        try:
+            held = parsedate_to_datetime(ask.if_modified_since).timestamp()
+        except ValueError:
+            return False
+        return int(version.since or 1e9) <= held
+    return False

@@ -1,0 +1,92 @@
+"""Everything one may ask of a meadow: one frozen value, from which the whole synthetic web follows.
+
+Shares are between 0 and 1. Durations are seconds. The defaults make a meadow that
+is varied but finite and quick: nothing in it is slow, stalls, or goes on for ever
+unless it is asked to.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+
+from fieldmouse.errors import UsageError
+
+
+class MeadowOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """The knobs of a meadow. `pages` counts exactly the allowed HTML pages with status 200."""
+
+    hosts: int = 1000
+    pages: int = 20_000
+    gamma: float = 1.0  # host i has a share of the pages proportional to i**-gamma
+    seed: int = 7
+    port: int = 8000  # 0: the system picks one
+    seeds: int = 3  # how many seed URLs are printed; each of them reaches everything
+    truth: Path | None = None
+    arrivals: Path | None = None
+    processes: int = 1
+    follow_parent: bool = False  # end when the process that started us ends
+
+    # where hosts live
+    named: bool = False  # DNS names told apart by the Host header, instead of address literals
+    hosts_per_address: int = 1  # more than 1 implies `named`
+
+    # how pages look
+    page_kb: float = 30.0  # mean size of a page's HTML, in KiB
+    links: int = 100  # mean number of links on a page
+    duplicates: float = 0.02  # share of pages that have the same body as another
+    noindex: float = 0.0
+    compression: bool = True  # hosts differ in what they offer: gzip, br, zstd or nothing
+    changing: float = 0.3  # share of pages that ever change
+    change_every: float = 86_400.0  # the typical time between two changes of a changing page
+
+    # what hosts allow and announce
+    robots: float = 0.7  # share of hosts with a robots.txt; the others answer 404
+    crawl_delay_share: float = 0.0  # share of those with a Crawl-delay
+    crawl_delay: float = 1.0
+    sitemaps: float = 0.3  # share of those with a sitemap
+    sitemap_only: float = 0.02  # share of such a host's pages that no page links to
+    private: float = 0.02  # share of pages with a link that robots.txt excludes
+    nofollow: float = 0.01  # share of pages with a link not to be followed
+
+    # what goes wrong
+    redirects: float = 0.02  # share of pages with a link that redirects
+    not_found: float = 0.01  # share of pages with a dead link
+    server_error: float = 0.005  # share of pages that answer 500 when first asked, and are fine then
+    broken: float = 0.001  # share of pages with a link that answers 500 always
+    busy: float = 0.01  # share of hosts that answer 429 to the first page request
+    busy_seconds: int = 1  # what their Retry-After says
+    traps: float = 0.05  # share of hosts with a calendar without end and session ids in links
+    open_traps: bool = False  # robots.txt no longer excludes the traps: the meadow becomes infinite
+
+    # how long things take
+    latency: float = 0.0  # mean over all requests
+    latency_spread: float = 0.5  # sigma of the lognormal from which a host's own mean is drawn
+    slow: float = 0.0  # share of hosts that drip their bodies
+    slow_seconds: float = 10.0  # for one body
+    stalling: float = 0.0  # share of hosts where some leaf pages never get an answer
+
+    def __post_init__(self) -> None:
+        if self.hosts < 1:
+            raise UsageError("a meadow has at least one host", "say `--hosts 1` or more")
+        if self.pages < self.hosts:
+            raise UsageError(
+                f"{self.pages} pages are too few for {self.hosts} hosts: each has at least one",
+                f"say `--pages {self.hosts}` or more, or fewer hosts",
+            )
+        if self.hosts_per_address < 1 or self.processes < 1:
+            raise UsageError("hosts per address and processes are at least 1")
+        for name in _SHARES:
+            if not 0.0 <= getattr(self, name) <= 1.0:
+                raise UsageError(f"`{name}` is {getattr(self, name)}; a share lies between 0 and 1")
+
+    @property
+    def has_names(self) -> bool:
+        return self.named or self.hosts_per_address > 1
+
+
+_SHARES = (
+    "duplicates noindex changing robots crawl_delay_share sitemaps sitemap_only private nofollow redirects "
+    "not_found server_error broken busy traps slow stalling"
+).split()

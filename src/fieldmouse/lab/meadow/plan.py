@@ -1,0 +1,185 @@
+"""Who lives in the meadow: hosts, their sizes, names, addresses and habits.
+
+All of it is a pure function of the options, computed once at the start and small: a
+host is one object, its pages are numbers. Host number 0 is the largest and the first
+seed. Every host has its root page, numbered 0, and `size - 1` others, in three
+ranges: the first `original` pages are reached by links and have their own body;
+the next, up to `linked`, are reached by links and copy another page's body; the
+last, up to `size`, are named by the sitemap only.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+
+from fieldmouse.lab.meadow.dice import below, lognormal, throw
+from fieldmouse.lab.meadow.options import MeadowOptions
+
+FANOUT = 20
+"""Pages that a page introduces on its own host: few levels, so a large host never runs out of known URLs."""
+
+HOST_FANOUT = 75
+"""Hosts that a root page introduces: 5,000 hosts are two hops from the seed."""
+
+SECTIONS = "news blog guide notes field atlas letters archive garden weather journal library".split()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Habits:
+    """How a host behaves: what it says in robots.txt and how it speaks HTTP."""
+
+    has_robots: bool
+    keeps_private: bool  # robots.txt excludes /private/ and files by wildcard
+    names_mice: bool  # robots.txt has a group for fieldmouse that excludes more than others are
+    has_trap: bool
+    crawl_delay: float  # 0: none
+    has_sitemap: bool
+    sitemap_indexed: bool  # the sitemap is an index of others
+    sitemap_gzipped: bool
+    encoding: str  # "gzip", "br", "zstd" or "" for plain
+    chunked: bool
+    closing: bool  # closes the connection after each answer
+    validators: int  # 2: ETag and Last-Modified, 1: Last-Modified, 0: neither
+    busy: bool
+    slow: bool
+    stalling: bool
+    latency: float  # this host's mean
+
+
+@dataclass(slots=True, eq=False)
+class Site:
+    """One host of the meadow. `number` is its place in the order of size."""
+
+    number: int
+    size: int
+    original: int
+    linked: int
+    authority: str  # as in URLs and the Host header
+    address: str
+    salt: bytes
+    twist: int  # odd, to scatter words and copies over page numbers
+    sections: list[str]
+    habits: Habits
+    links_to_sites: range = field(default=range(0))
+
+    @property
+    def origin(self) -> str:
+        return f"http://{self.authority}"
+
+
+def sizes(pages: int, hosts: int, gamma: float) -> list[int]:
+    """Pages per host: proportional to i**-gamma, at least one each, exactly `pages` together.
+
+    >>> sizes(10, 4, 1.0)
+    [5, 3, 1, 1]
+    >>> sizes(5, 4, 9.0)
+    [2, 1, 1, 1]
+    """
+    shape = np.arange(1, hosts + 1, dtype=np.float64) ** -gamma
+    low, high = 0.0, pages / float(shape[-1])  # the shape's scale: the largest that does not exceed `pages`
+    for _ in range(200):
+        scale = (low + high) / 2
+        if np.maximum(1, np.floor(scale * shape)).sum() <= pages:
+            low = scale
+        else:
+            high = scale
+    counts = np.maximum(1, np.floor(low * shape)).astype(np.int64)
+    short = pages - int(counts.sum())
+    # What rounding left over goes to those who are closest to one more, the largest first among equals.
+    order = np.argsort(counts - low * shape, kind="stable")
+    for k in range(short):
+        counts[order[k % hosts]] += 1
+    return [int(n) for n in counts]
+
+
+def address_of(index: int) -> str:
+    """The index-th address of the meadow; they start at 127.0.1.1 and never end in 0 or 255.
+
+    >>> address_of(0), address_of(254), address_of(254 * 255)
+    ('127.0.1.1', '127.0.2.1', '127.1.0.1')
+    """
+    row = index // 254 + 1
+    return f"127.{row // 256}.{row % 256}.{index % 254 + 1}"
+
+
+class Plan:
+    """All hosts, and how to find one by its name or its address."""
+
+    def __init__(self, options: MeadowOptions, port: int):
+        self.options = options
+        self.port = port
+        spread = lognormal(options.latency_spread)
+        counts = sizes(options.pages, options.hosts, options.gamma)
+        self.sites = [self._settle(number, size, spread) for number, size in enumerate(counts)]
+        self.by_authority = {site.authority: site for site in self.sites}
+        self.by_address = {site.address: site for site in self.sites}
+
+    def _settle(self, number: int, size: int, spread: list[float]) -> Site:
+        options = self.options
+        habits = _habits(options, number, size, spread)
+        address_number = number // options.hosts_per_address
+        address = address_of(address_number)
+        name = f"h{number}.a{address_number}.meadow.test" if options.has_names else address
+        hidden = int(size * options.sitemap_only + 0.5) if habits.has_sitemap else 0
+        copies = int(size * options.duplicates + 0.5) if size - hidden > 4 else 0
+        # Copies must be leaves of the tree of links, and the root is always an original.
+        copies = min(copies, (size - hidden) // 2)
+        hidden = min(hidden, size - 1)
+        first = number * HOST_FANOUT + 1
+        dice = throw(options.seed, "twist", number)
+        return Site(
+            number=number,
+            size=size,
+            original=size - hidden - copies,
+            linked=size - hidden,
+            authority=f"{name}:{self.port}" if self.port != 80 else name,
+            address=address,
+            salt=b"%d/%d" % (options.seed, number),
+            twist=dice[0] | 1,
+            sections=SECTIONS[: min(len(SECTIONS), 1 + size // 20)],
+            habits=habits,
+            links_to_sites=range(first, min(first + HOST_FANOUT, options.hosts)),
+        )
+
+    @cached_property
+    def popular(self) -> list[Site]:
+        """Four thousand throws for a host, the larger the likelier: index it with a throw."""
+        bounds = np.cumsum([site.size for site in self.sites])
+        rng = np.random.default_rng(self.options.seed)
+        picks = np.searchsorted(bounds, rng.integers(0, int(bounds[-1]), 4096), side="right")
+        return [self.sites[int(k)] for k in picks]
+
+    def resolve_map(self) -> list[str]:
+        """Where the names live, as the crawler's `--resolve` reads it; empty when hosts are addresses."""
+        if not self.options.has_names:
+            return []
+        count = -(-self.options.hosts // self.options.hosts_per_address)
+        return [f"*.a{k}.meadow.test={address_of(k)}:{self.port}" for k in range(count)]
+
+
+def _habits(options: MeadowOptions, number: int, size: int, spread: list[float]) -> Habits:
+    r = throw(options.seed, "habits", number)
+    has_robots = r[0] < below(options.robots)
+    trap = has_robots and r[1] < below(options.traps)
+    tongue = r[2] % 20 if options.compression else 0
+    return Habits(
+        has_robots=has_robots,
+        keeps_private=has_robots and r[3] % 2 == 0,
+        names_mice=has_robots and r[4] % 4 == 0,
+        has_trap=trap,
+        crawl_delay=options.crawl_delay if has_robots and r[5] < below(options.crawl_delay_share) else 0.0,
+        has_sitemap=has_robots and r[6] < below(options.sitemaps),
+        sitemap_indexed=r[7] % 2 == 0,
+        sitemap_gzipped=r[8] % 2 == 0,
+        encoding="" if tongue < 2 else "br" if tongue < 4 else "zstd" if tongue < 6 else "gzip",
+        chunked=r[9] % 10 == 0,
+        closing=r[10] % 20 == 0,
+        validators=2 if r[11] % 5 < 3 else r[11] % 5 - 3,
+        busy=r[12] < below(options.busy),
+        slow=r[13] < below(options.slow),
+        stalling=r[14] < below(options.stalling),
+        latency=options.latency * spread[r[15] % len(spread)],
+    )

@@ -1,0 +1,106 @@
+"""The meadow as a process: sockets, signals, the line that says it is ready, and more processes if asked."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import socket
+import sys
+
+import msgspec
+import uvloop
+
+from fieldmouse.errors import FieldmouseError
+from fieldmouse.lab.meadow.arrivals import ArrivalLog
+from fieldmouse.lab.meadow.meadow import Meadow
+from fieldmouse.lab.meadow.options import MeadowOptions
+from fieldmouse.lab.meadow.server import Conversation, Grounds
+from fieldmouse.lab.meadow.truth import write_truth
+
+_BACKLOG = 4096
+
+
+def serve(options: MeadowOptions) -> int:
+    """Serve until SIGTERM or SIGINT; prints one JSON line to stdout when ready. Returns the exit code."""
+    first = _listen(options.port)
+    port = first.getsockname()[1]
+    listeners = [first, *(_listen(port) for _ in range(options.processes - 1))]
+    meadow = Meadow(options, port)
+    if options.truth:
+        write_truth(meadow.plan, options.truth)
+    if options.arrivals:
+        options.arrivals.write_bytes(b"")
+    ready = {
+        "seeds": meadow.seeds,
+        "port": port,
+        "hosts": options.hosts,
+        "pages": options.pages,
+        "seed": options.seed,
+        "resolve": meadow.plan.resolve_map(),
+    }
+    parent = os.getpid()
+    children = []
+    for listener in listeners[1:]:
+        child = os.fork()
+        if child == 0:
+            first.close()
+            _run(meadow, listener, parent)
+            os._exit(0)
+        listener.close()
+        children.append(child)
+    try:
+        _run(meadow, first, os.getppid() if options.follow_parent else 0, msgspec.json.encode(ready) + b"\n")
+    finally:
+        for child in children:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(child, signal.SIGTERM)
+            os.waitpid(child, 0)
+    return 0
+
+
+def _listen(port: int) -> socket.socket:
+    """One socket for all of 127.0.0.0/8. Only loopback reaches it where the system lets us say so;
+    where not, the protocol hangs up on everybody else."""
+    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+    with contextlib.suppress(PermissionError):
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, b"lo")
+    try:
+        listener.bind(("0.0.0.0", port))
+    except OSError as error:
+        raise FieldmouseError(
+            f"cannot listen on port {port}: {error.strerror}", "choose another `--port`"
+        ) from error
+    listener.listen(_BACKLOG)
+    listener.setblocking(False)
+    return listener
+
+
+def _run(meadow: Meadow, listener: socket.socket, parent: int, ready: bytes = b"") -> None:
+    """Serve on one listener until told to stop, or until `parent` (if not 0) is no longer our parent."""
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(_serve(meadow, listener, parent, ready))
+
+
+async def _serve(meadow: Meadow, listener: socket.socket, parent: int, ready: bytes) -> None:
+    loop = asyncio.get_running_loop()
+    arrivals = meadow.options.arrivals
+    log = ArrivalLog(arrivals) if arrivals else None
+    grounds = Grounds(meadow.desk, log, loop)
+    stop = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    server = await loop.create_server(lambda: Conversation(grounds), sock=listener, backlog=_BACKLOG)
+    if ready:
+        sys.stdout.buffer.write(ready)
+        sys.stdout.buffer.flush()
+    while not stop.is_set() and (not parent or os.getppid() == parent):
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(stop.wait(), 1.0)
+        grounds.tick()
+    server.close()
+    if log:
+        log.close()

@@ -1,0 +1,223 @@
+"""HTTP/1.1 as the meadow speaks it: keep-alive, pipelining, HEAD, chunks, and answers that take their time.
+
+One protocol object per connection. A request head is split by hand, since only
+well-meaning clients come here and every microsecond spent is taken from the crawler
+on the same machine. While an answer is delayed, dripping or held back by a full
+socket, later requests of the connection wait in the buffer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from email.utils import formatdate
+from http import HTTPStatus
+from typing import cast
+
+from fieldmouse.lab.meadow.arrivals import Arrival, ArrivalLog
+from fieldmouse.lab.meadow.desk import Answer, Ask, Desk
+from fieldmouse.lab.meadow.plan import Site
+
+_REASONS = {status.value: status.phrase.encode() for status in HTTPStatus}
+_MAX_HEAD = 65536
+_DRIPS = 20
+
+
+class Grounds:
+    """What all connections of one process share."""
+
+    def __init__(self, desk: Desk, log: ArrivalLog | None, loop: asyncio.AbstractEventLoop):
+        self.desk = desk
+        self.log = log
+        self.loop = loop
+        self.named = desk.plan.options.has_names
+        self.answering: dict[str, int] = {}
+        self.date = b""
+        self.tick()
+
+    def tick(self) -> None:
+        """Once a second: what need not be done for each request."""
+        self.date = b"Server: meadow\r\nDate: %s\r\n" % formatdate(usegmt=True).encode()
+        if self.log:
+            self.log.flush()
+
+
+class Conversation(asyncio.Protocol):
+    """One connection."""
+
+    def __init__(self, grounds: Grounds):
+        self._grounds = grounds
+        self._buffer = b""
+        self._held = False  # an answer is on its way, or the socket is full
+        self._owes = False  # counted in `answering`
+        self._timer: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+        self._address: str = transport.get_extra_info("sockname")[0]
+        if not self._address.startswith("127."):
+            self._transport.abort()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if self._timer:
+            self._timer.cancel()
+        self._settle()
+        self._held = True
+
+    def pause_writing(self) -> None:
+        self._held = True
+
+    def resume_writing(self) -> None:
+        if self._timer is None:
+            self._resume()
+
+    def data_received(self, data: bytes) -> None:
+        self._buffer = self._buffer + data if self._buffer else data
+        if not self._held:
+            self._serve()
+
+    def _resume(self) -> None:
+        self._held = False
+        self._serve()
+
+    def _serve(self) -> None:
+        while self._buffer and not self._held:
+            head, end, rest = self._buffer.partition(b"\r\n\r\n")
+            if not end:
+                if len(self._buffer) > _MAX_HEAD:
+                    self._transport.abort()
+                return
+            self._buffer = rest
+            self._request(head)
+
+    def _request(self, head: bytes) -> None:
+        line, *lines = head.decode("latin-1").split("\r\n")
+        try:
+            method, target, protocol = line.split(" ")
+        except ValueError:
+            self._refuse(400)
+            return
+        headers = {}
+        for each in lines:
+            name, _, value = each.partition(":")
+            headers[name.lower()] = value.strip()
+        wanted = headers.get("connection", "").lower()
+        keep = wanted != "close" if protocol == "HTTP/1.1" else wanted == "keep-alive"
+        if target.startswith("http://"):
+            target = "/" + target[7:].partition("/")[2]
+        if method not in ("GET", "HEAD") or "content-length" in headers or "transfer-encoding" in headers:
+            self._refuse(405)
+            return
+        grounds = self._grounds
+        plan = grounds.desk.plan
+        host = headers.get("host", "")
+        site = plan.by_authority.get(host) if grounds.named else plan.by_address.get(self._address)
+        if grounds.log:
+            self._note(host, target, headers.get("user-agent", ""))
+        if site is None:
+            self._refuse(404)
+            return
+        ask = Ask(
+            target,
+            headers.get("accept-encoding", ""),
+            headers.get("if-none-match", ""),
+            headers.get("if-modified-since", ""),
+        )
+        answer = grounds.desk.answer(site, ask, time.time())
+        # HTTP/1.0 knows no chunks; there the length is given instead.
+        chunked = site.habits.chunked and protocol == "HTTP/1.1"
+        keep = keep and not site.habits.closing
+        if answer.stall:
+            self._held = True
+        elif answer.delay:
+            self._later(answer.delay, lambda: self._answer(site, answer, method, keep, chunked))
+        else:
+            self._answer(site, answer, method, keep, chunked)
+
+    def _answer(self, site: Site, answer: Answer, method: str, keep: bool, chunked: bool) -> None:
+        status, headers, body = answer[:3]
+        chunked = chunked and status == 200
+        if chunked:
+            length = b"Transfer-Encoding: chunked\r\n"
+        elif status == 304:
+            length = b""
+        else:
+            length = b"Content-Length: %d\r\n" % len(body)
+        if method == "HEAD":
+            body = b""
+        elif chunked:
+            body = _chunks(body)
+        head = b"HTTP/1.1 %d %s\r\n%s%s%s%s" % (
+            status,
+            _REASONS[status],
+            self._grounds.date,
+            headers,
+            length,
+            b"\r\n" if keep else b"Connection: close\r\n\r\n",
+        )
+        if answer.drip and body:
+            self._transport.write(head)
+            step = -(-len(body) // _DRIPS)
+            self._drip([body[k : k + step] for k in range(0, len(body), step)], answer.drip / _DRIPS, keep)
+        else:
+            self._transport.write(head + body)
+            self._done(keep)
+
+    def _drip(self, drops: list[bytes], seconds: float, keep: bool) -> None:
+        self._transport.write(drops.pop(0))
+        if drops:
+            self._later(seconds, lambda: self._drip(drops, seconds, keep))
+        else:
+            self._done(keep)
+
+    def _done(self, keep: bool) -> None:
+        self._settle()
+        if not keep:
+            self._held = True
+            self._transport.close()
+
+    def _later(self, seconds: float, act: Callable[[], None]) -> None:
+        self._held = True
+
+        def wake() -> None:
+            self._timer = None
+            self._held = False
+            act()
+            if not self._held:
+                self._serve()
+
+        self._timer = self._grounds.loop.call_later(seconds, wake)
+
+    def _refuse(self, status: int) -> None:
+        reason = _REASONS[status]
+        self._transport.write(
+            b"HTTP/1.1 %d %s\r\nContent-Length: 0\r\nConnection: close\r\n\r\n" % (status, reason)
+        )
+        self._done(keep=False)
+
+    def _note(self, host: str, path: str, agent: str) -> None:
+        answering = self._grounds.answering
+        busy = answering.get(self._address, 0)
+        answering[self._address] = busy + 1
+        self._owes = True
+        assert self._grounds.log
+        self._grounds.log.note(Arrival(time.time(), host, self._address, path, busy, agent))
+
+    def _settle(self) -> None:
+        if self._owes:
+            self._owes = False
+            answering = self._grounds.answering
+            answering[self._address] -= 1
+            if not answering[self._address]:
+                del answering[self._address]
+
+
+def _chunks(body: bytes) -> bytes:
+    """The body in a few chunks, as a server with a small buffer would send it.
+
+    >>> _chunks(b"mouse")
+    b'5\\r\\nmouse\\r\\n0\\r\\n\\r\\n'
+    """
+    parts = [body[k : k + 4096] for k in range(0, len(body), 4096)]
+    return b"".join([b"%x\r\n%s\r\n" % (len(part), part) for part in parts]) + b"0\r\n\r\n"

@@ -1,0 +1,80 @@
+"""What hosts tell crawlers: robots.txt and sitemaps.
+
+Groups for `*` and for fieldmouse say the same, except that fieldmouse is kept out of
+one directory more; the truth is told for fieldmouse. Pages under /private/open-
+are allowed by the longer match.
+"""
+
+from __future__ import annotations
+
+import gzip
+import time
+
+from fieldmouse.lab.meadow.change import Changes
+from fieldmouse.lab.meadow.options import MeadowOptions
+from fieldmouse.lab.meadow.paths import path_of
+from fieldmouse.lab.meadow.plan import Site
+
+PER_SITEMAP = 1000
+
+
+def exclusion(site: Site, options: MeadowOptions) -> str | None:
+    """The text of the host's robots.txt; None if it has none."""
+    habits = site.habits
+    if not habits.has_robots:
+        return None
+    rules = []
+    if habits.keeps_private:
+        rules += ["Disallow: /private/", "Allow: /private/open-", "disallow: /files/*.pdf$"]
+    if habits.has_trap and not options.open_traps:
+        rules += ["Disallow: /*?sid= # sessions", "Disallow: /calendar/"]
+    if habits.crawl_delay:
+        rules.append(f"Crawl-delay: {habits.crawl_delay:g}")
+    lines = [f"# {site.authority}", "User-agent: *", *(rules or ["Disallow:"]), ""]
+    if habits.names_mice:
+        lines += ["User-agent: greedybot", "Disallow: /", ""]
+        lines += ["User-Agent: FieldMouse", "User-agent: othermouse", *rules, "Disallow: /nomice/", ""]
+    lines += [f"Sitemap: {site.origin}{path}" for path in sitemap_paths(site)[:1]]
+    return "\r\n".join(lines) + "\r\n"
+
+
+def sitemap_paths(site: Site) -> list[str]:
+    """The host's sitemap documents; if there are several, the first is the index of the others."""
+    habits = site.habits
+    if not habits.has_sitemap:
+        return []
+    end = ".xml.gz" if habits.sitemap_gzipped else ".xml"
+    if not habits.sitemap_indexed and site.size <= PER_SITEMAP:
+        return [f"/sitemap{end}"]
+    return ["/sitemap.xml", *(f"/sitemap-{k}{end}" for k in range(-(-site.size // PER_SITEMAP)))]
+
+
+def sitemap(site: Site, path: str, changes: Changes, at: float) -> bytes | None:
+    """The sitemap document at `path`, or None if there is none."""
+    paths = sitemap_paths(site)
+    if path not in paths:
+        return None
+    place = paths.index(path)
+    if len(paths) > 1 and place == 0:
+        rows = "".join(f"<sitemap><loc>{site.origin}{part}</loc></sitemap>\n" for part in paths[1:])
+        return _document("sitemapindex", rows).encode()
+    first = max(0, place - 1) * PER_SITEMAP
+    rows = "".join(
+        _row(site, page, changes, at) for page in range(first, min(first + PER_SITEMAP, site.size))
+    )
+    text = _document("urlset", rows).encode()
+    return gzip.compress(text, 6, mtime=0) if path.endswith(".gz") else text
+
+
+def _row(site: Site, page: int, changes: Changes, at: float) -> str:
+    path = path_of(site, page).replace("&", "&amp;")
+    since = changes.version(site, page, at).since
+    lastmod = time.strftime("<lastmod>%Y-%m-%dT%H:%M:%SZ</lastmod>", time.gmtime(since)) if since else ""
+    return f"<url><loc>{site.origin}{path}</loc>{lastmod}</url>\n"
+
+
+def _document(root: str, rows: str) -> str:
+    return (
+        '<?xml version="1.0" encoding="UTF-8"?>\n'
+        f'<{root} xmlns="http://www.sitemaps.org/schemas/sitemap/0.9">\n{rows}</{root}>\n'
+    )

@@ -1,0 +1,79 @@
+"""What an obedient crawler finds in the meadow: every URL, its status, and whether it may be fetched.
+
+Told from the plan, without rendering a page: a URL is listed if a page that may be
+read names it. URLs are written as `fieldmouse.url.resolve` would write them. A
+URL that fails at first is listed with the status it has in the end; 0 means that
+no answer ever comes. With `open_traps` the meadow has no end, and the traps are
+left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+
+from fieldmouse.lab.meadow.desk import redirect_status
+from fieldmouse.lab.meadow.paths import Nook, Signs, chain, dice_of, nook_path, original_of, path_of
+from fieldmouse.lab.meadow.plan import Plan, Site
+from fieldmouse.lab.meadow.signposts import sitemap_paths
+from fieldmouse.url import Url
+
+
+class Fact(msgspec.Struct, frozen=True):
+    """One line of the truth. `allowed` is by robots.txt and by nofollow, for fieldmouse."""
+
+    url: Url
+    status: int
+    allowed: bool
+
+
+_STATUS = {Nook.GONE: 404, Nook.BROKEN: 500}
+_FORBIDDEN = {
+    Nook.PRIVATE,
+    Nook.FILE,
+    Nook.NOMICE,
+    Nook.PARTNER,
+    Nook.MEMBERS,
+    Nook.CALENDAR,
+    Nook.SESSION,
+}
+
+
+def truth(plan: Plan) -> Iterator[Fact]:
+    signs = Signs(plan.options)
+    for site in plan.sites:
+        yield from _site(site, signs, plan.options.open_traps)
+
+
+def _site(site: Site, signs: Signs, open_traps: bool) -> Iterator[Fact]:
+    origin = site.origin
+    for path in sitemap_paths(site):
+        yield Fact(Url(origin + path), 200, True)
+    for page in range(site.size):
+        dice = dice_of(site, page)
+        path = path_of(site, page)
+        yield Fact(Url(origin + path), 0 if signs.stalls(site, page, dice) else 200, True)
+        if original_of(site, page) != page or signs.stalls(site, page, dice):
+            continue
+        for nook in signs.nooks(site, page, dice):
+            if nook is Nook.SESSION:
+                if not open_traps:
+                    yield Fact(Url(f"{origin}{path}?sid={dice[9]:08x}"), 200, False)
+            elif nook is Nook.CALENDAR:
+                if not open_traps:
+                    yield Fact(Url(origin + nook_path(nook, 0)), 200, False)
+            elif nook is Nook.GO:
+                yield Fact(Url(origin + nook_path(nook, page)), redirect_status(dice), True)
+                if chain(dice):
+                    yield Fact(Url(origin + nook_path(Nook.ONWARD, page)), 301, True)
+            else:
+                url = Url(origin + nook_path(nook, page))
+                yield Fact(url, _STATUS.get(nook, 200), nook not in _FORBIDDEN)
+
+
+def write_truth(plan: Plan, path: Path) -> None:
+    encoder = msgspec.json.Encoder()
+    with path.open("wb") as file:
+        file.writelines(encoder.encode(fact) + b"\n" for fact in truth(plan))
