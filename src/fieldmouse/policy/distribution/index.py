@@ -1,0 +1,129 @@
+"""Every place online for a different host.
+
+The list of hosts with a backlog and nothing online comes first. Only when it is
+empty is the source drawn: a host absent online goes online, a host present joins
+its own queue, and one draws again. This keeps the front at as many different
+hosts as it has places for every host-size law tried, also when the source
+changes, and needs the fewest draws any policy can (see `Tally` for the list).
+
+A thousand hosts behind one address are one elephant in disguise, for politeness
+is owed to the address too; so an address has few places, and its other hosts wait.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Hashable
+from typing import TypeVar
+
+from fieldmouse.policy.distribution.tally import Tally
+
+H = TypeVar("H", bound=Hashable)
+
+
+class Index(Tally[H]):
+    """The list of absent hosts first, then draws, with three valves.
+
+    `per_address` hosts of one address may be online. `draws` per ball that goes
+    online may be spent, saved up to `burst`; when they are used up a present host's
+    URL goes online after all, so that no source can keep us drawing. A host's queue
+    longer than `backlog_limit` (0: none) takes no more.
+    """
+
+    def __init__(
+        self, per_address: int = 4, draws: float = 256.0, burst: float = 65536.0, backlog_limit: int = 0
+    ) -> None:
+        super().__init__()
+        assert per_address >= 1, "an address needs at least one place"
+        self._per_address = per_address
+        self._draws, self._burst, self._tokens = draws, burst, burst
+        self._backlog_limit = backlog_limit
+        self._address: dict[H, Hashable] = {}  # of hosts that are online or have a backlog
+        self._crowd: dict[Hashable, int] = {}  # hosts online at an address
+        self._held: dict[Hashable, OrderedDict[H, None]] = {}  # absent, but their address has no place
+
+    def recall(self, dry: bool = False) -> H | None:
+        while self.absent:
+            host = next(iter(self.absent))
+            address = self._address.get(host)
+            if address is None or self._crowd.get(address, 0) < self._per_address:
+                return host
+            del self.absent[host]
+            self._held.setdefault(address, OrderedDict())[host] = None
+        return None
+
+    def place(self, host: H) -> bool:
+        self._tokens -= 1.0
+        if host in self.online:
+            full = bool(self._backlog_limit) and self.backlog.get(host, 0) >= self._backlog_limit
+            return full or self._tokens < 0.0
+        if host in self.backlog:  # older ones wait: it stays a queue
+            return False
+        address = self._address.get(host)
+        return address is None or self._crowd.get(address, 0) < self._per_address
+
+    def came_online(self, host: H, balls: int = 1) -> None:
+        self._tokens = min(self._burst, max(0.0, self._tokens) + self._draws)
+        new = host not in self.online
+        super().came_online(host, balls)
+        if new and (address := self._address.get(host)) is not None:
+            self._crowd[address] = self._crowd.get(address, 0) + 1
+            self._unhold(host, address)
+
+    def left_online(self, host: H, balls: int = 1) -> None:
+        super().left_online(host, balls)
+        if host not in self.online and (address := self._address.get(host)) is not None:
+            self._leave(address)
+            if host not in self.backlog:
+                del self._address[host]
+
+    def stored(self, host: H, balls: int = 1) -> None:
+        address = self._address.get(host)
+        held = address is not None and host in self._held.get(address, ())
+        super().stored(host, balls)
+        if held:
+            self.absent.pop(host, None)
+
+    def recalled(self, host: H, balls: int = 1) -> None:
+        super().recalled(host, balls)
+        if host not in self.backlog and (address := self._address.get(host)) is not None:
+            self._unhold(host, address)
+
+    def settled(self, host: H, address: Hashable) -> bool:
+        before = self._address.get(host)
+        if before == address:
+            return True
+        self._address[host] = address
+        present = host in self.online
+        if before is not None:
+            if self._unhold(host, before) and not present:
+                self.absent[host] = None
+            if present:
+                self._leave(before)
+        if not present:
+            return True
+        crowd = self._crowd[address] = self._crowd.get(address, 0) + 1
+        return crowd <= self._per_address
+
+    def _leave(self, address: Hashable) -> None:
+        """One place at `address` is free: whoever was held there longest may have it."""
+        crowd = self._crowd[address] - 1
+        if crowd:
+            self._crowd[address] = crowd
+        else:
+            del self._crowd[address]
+        held = self._held.get(address)
+        if held and crowd < self._per_address:
+            host, _ = held.popitem(last=False)
+            self.absent[host] = None
+            if not held:
+                del self._held[address]
+
+    def _unhold(self, host: H, address: Hashable) -> bool:
+        held = self._held.get(address)
+        if held is None or host not in held:
+            return False
+        del held[host]
+        if not held:
+            del self._held[address]
+        return True

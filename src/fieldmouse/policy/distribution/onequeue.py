@@ -1,0 +1,63 @@
+"""An offline side that is one queue for all hosts, seen only at its head.
+
+The thesis keeps a single queue, since a disk with a moving head dislikes many.
+We store a queue per host, and keep the order of arrival here, so that a policy
+written for the single queue takes the same decisions.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Hashable
+from typing import TypeVar
+
+from fieldmouse.policy.distribution.tally import Tally
+
+H = TypeVar("H", bound=Hashable)
+
+
+class OneQueue(Tally[H]):
+    """The order in which balls went offline, over all hosts; one entry per ball."""
+
+    def __init__(self, draw_cap: int) -> None:
+        super().__init__()
+        self.draw_cap = draw_cap
+        self._order: deque[H] = deque()
+        self._gone: dict[H, int] = {}  # balls recalled in a batch whose entries are still in the order
+        self._draws = 0  # in a row, since a ball went online
+
+    def recall(self, dry: bool = False) -> H | None:
+        first = self._first()
+        if first is None or first not in self.online:
+            return first
+        return next(iter(self.absent), None) if dry else None
+
+    def stored(self, host: H, balls: int = 1) -> None:
+        super().stored(host, balls)
+        self._order.extend([host] * balls)
+
+    def recalled(self, host: H, balls: int = 1) -> None:
+        super().recalled(host, balls)
+        self._gone[host] = self._gone.get(host, 0) + balls
+
+    def came_online(self, host: H, balls: int = 1) -> None:
+        super().came_online(host, balls)
+        self._draws = 0
+
+    def _first(self) -> H | None:
+        while self._order:
+            host = self._order[0]
+            gone = self._gone.get(host, 0)
+            if not gone:
+                return host
+            self._order.popleft()
+            if gone == 1:
+                del self._gone[host]
+            else:
+                self._gone[host] = gone - 1
+        return None
+
+    def _tired(self) -> bool:
+        """Whether so many draws in a row were turned away that the next must be accepted."""
+        self._draws += 1
+        return self._draws > self.draw_cap

@@ -1,0 +1,154 @@
+"""Which URLs a crawl may visit.
+
+A scope is drawn around the seeds: their pages, their hosts, their sites (the
+registered domains) or the whole web, widened by what is included and narrowed by
+what is excluded. Excluding wins. A redirect's target must pass like any link.
+
+The question falls in two: a host is judged by its name alone, so a caller may
+remember the answer per host; path rules, if there are any, are asked per URL.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from functools import lru_cache
+from typing import Literal
+
+import msgspec
+
+from fieldmouse.errors import SettingsError
+from fieldmouse.url import Host, Url, host_of, name_of, path_of, site_of
+
+Mode = Literal["page", "host", "site", "web"]
+
+
+class Scope(msgspec.Struct, frozen=True, kw_only=True):
+    """The limits of a crawl; make one with `Scope.around`.
+
+    Names are DNS names or address literals. A domain covers itself and all names
+    under it. A prefix that starts with "/" is compared with path and query on any
+    host, any other with the whole URL. Regular expressions are searched for in
+    the whole URL. Empty means no such rule.
+    """
+
+    mode: Mode = "web"
+    pages: frozenset[str] = frozenset()
+    hosts: frozenset[str] = frozenset()
+    sites: frozenset[str] = frozenset()
+    include_hosts: frozenset[str] = frozenset()
+    exclude_hosts: frozenset[str] = frozenset()
+    include_domains: tuple[str, ...] = ()
+    exclude_domains: tuple[str, ...] = ()
+    prefixes: tuple[str, ...] = ()
+    exclude_prefixes: tuple[str, ...] = ()
+    include_regex: tuple[str, ...] = ()
+    exclude_regex: tuple[str, ...] = ()
+    max_depth: int | None = None  # links away from a seed; None is no limit
+
+    @classmethod
+    def around(
+        cls,
+        seeds: Iterable[Url],
+        mode: Mode = "site",
+        *,
+        include_hosts: Iterable[str] = (),
+        exclude_hosts: Iterable[str] = (),
+        include_domains: Iterable[str] = (),
+        exclude_domains: Iterable[str] = (),
+        prefixes: Iterable[str] = (),
+        exclude_prefixes: Iterable[str] = (),
+        include_regex: Iterable[str] = (),
+        exclude_regex: Iterable[str] = (),
+        max_depth: int | None = None,
+    ) -> Scope:
+        """The scope that the seeds span.
+
+        >>> scope = Scope.around([Url("https://www.example.org/")])
+        >>> scope.admits(Url("http://news.example.org/today")), scope.admits(Url("https://example.com/"))
+        (True, False)
+        """
+        seeds = list(seeds)
+        names = [name_of(host_of(seed)) for seed in seeds]
+        scope = cls(
+            mode=mode,
+            pages=frozenset(seeds) if mode == "page" else frozenset(),
+            hosts=frozenset(host_of(seed) for seed in seeds),
+            sites=frozenset(site_of(name) for name in names),
+            include_hosts=frozenset(name.lower() for name in include_hosts),
+            exclude_hosts=frozenset(name.lower() for name in exclude_hosts),
+            include_domains=tuple(name.lower().strip(".") for name in include_domains),
+            exclude_domains=tuple(name.lower().strip(".") for name in exclude_domains),
+            prefixes=tuple(prefixes),
+            exclude_prefixes=tuple(exclude_prefixes),
+            include_regex=tuple(include_regex),
+            exclude_regex=tuple(exclude_regex),
+            max_depth=max_depth,
+        )
+        for pattern in scope.include_regex + scope.exclude_regex:
+            try:
+                re.compile(pattern)
+            except re.error as trouble:
+                raise SettingsError(
+                    f"scope: `{pattern}` is not a regular expression: {trouble}",
+                    "escape special characters with a backslash, or use a prefix instead",
+                ) from trouble
+        return scope
+
+    def admits(self, url: Url, depth: int = 0) -> bool:
+        return self.admits_depth(depth) and self.admits_host(host_of(url)) and self.admits_path(url)
+
+    def admits_depth(self, depth: int) -> bool:
+        return self.max_depth is None or depth <= self.max_depth
+
+    def admits_host(self, host: Host) -> bool:
+        """May any URL of this host be visited?"""
+        name = name_of(host)
+        if name in self.exclude_hosts or _under(name, self.exclude_domains):
+            return False
+        if name in self.include_hosts or _under(name, self.include_domains):
+            return True
+        match self.mode:
+            case "web":
+                return True
+            case "site":
+                return site_of(name) in self.sites
+            case "host" | "page":
+                return host in self.hosts
+
+    @property
+    def asks_paths(self) -> bool:
+        """Is there any rule that `admits_path` would apply?"""
+        return self.mode == "page" or bool(
+            self.prefixes or self.exclude_prefixes or self.include_regex or self.exclude_regex
+        )
+
+    def admits_path(self, url: Url) -> bool:
+        """Do the rules about paths let this URL of an admitted host pass?"""
+        if self.mode == "page" and url not in self.pages and not self._is_included(url):
+            return False
+        if self.exclude_prefixes and _starts(url, self.exclude_prefixes):
+            return False
+        if self.prefixes and not _starts(url, self.prefixes):
+            return False
+        if self.exclude_regex and _any_of(self.exclude_regex).search(url):
+            return False
+        return not self.include_regex or _any_of(self.include_regex).search(url) is not None
+
+    def _is_included(self, url: Url) -> bool:
+        name = name_of(host_of(url))
+        return name in self.include_hosts or _under(name, self.include_domains)
+
+
+def _under(name: str, domains: tuple[str, ...]) -> bool:
+    return any(name == domain or name.endswith("." + domain) for domain in domains)
+
+
+def _starts(url: Url, prefixes: tuple[str, ...]) -> bool:
+    path = path_of(url)
+    return any((path if prefix.startswith("/") else url).startswith(prefix) for prefix in prefixes)
+
+
+@lru_cache(maxsize=64)
+def _any_of(patterns: tuple[str, ...]) -> re.Pattern[str]:
+    return re.compile("|".join(f"(?:{pattern})" for pattern in patterns))

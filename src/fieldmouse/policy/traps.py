@@ -1,0 +1,94 @@
+"""Signs that a URL belongs to an endless set nobody wants whole.
+
+Calendars without end, paths that repeat themselves because a relative link goes
+wrong, session ids that give every visit its own URLs. Each sign is cheap and
+looks at the URL alone; each has a name, so that a refusal can be explained. A
+trap that shows none of these is bounded by depth and by pages per host.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+
+import msgspec
+
+from fieldmouse.url import Url
+
+SECONDS_PER_YEAR = 31_556_952.0
+
+
+class TrapRules(msgspec.Struct, frozen=True, kw_only=True):
+    """How far a URL may go; 0 (or False) turns that sign off."""
+
+    url_length: int = 2000
+    segments: int = 20  # steps of a path
+    repeats: int = 4  # times that one segment, or a run of segments in a row, may not occur
+    parameters: int = 20
+    session_ids: bool = True
+    years_ahead: int = 2  # a calendar page later than this is nobody's news
+    years_back: int = 150
+
+
+OFF = TrapRules(url_length=0, segments=0, repeats=0, parameters=0, session_ids=False, years_ahead=0)
+
+# What most URLs look like: short, few segments, no parameters, no long number. These need no closer look.
+_PLAIN = re.compile(r"https?://[^/?;]{1,80}(?:/(?!(?:19|2\d)\d\d/)[^/?;]{0,60}){1,3}").fullmatch
+
+_SESSION = re.compile(
+    r"(?i)(?:[;?&](?:jsessionid|phpsessid|aspsessionid\w*|cftoken|zenid|oscsid)=[^&;?/]*"
+    r"|[;?&](?:s|sid|sess|session|sessionid|session_id)=(?=[^&;?/]*\d)[0-9a-z]{16,}(?![^&;?/]))"
+)
+_CALENDAR = re.compile(
+    r"(?i)/(\d{4})[/-](?:0?[1-9]|1[0-2])(?=[/.?-]|$)"
+    r"|[?&;](?:y|yr|year|date|day|month|week|cal|calendar|from|start|d|m)=(\d{4})(?=[-/&;]|$)"
+)
+
+
+def trap_of(url: Url, rules: TrapRules, now: float) -> str | None:
+    """The sign this URL shows, in words, or None. `now` is epoch seconds.
+
+    >>> trap_of(Url("http://example.org/a/b/a/b/a/b/a/b/"), TrapRules(), now=0.0)
+    'the path repeats itself'
+    """
+    if _PLAIN(url) and len(url) <= (rules.url_length or len(url)):
+        return None
+    if rules.url_length and len(url) > rules.url_length:
+        return "the URL is too long"
+    path, _, query = url[url.index("/", 8) :].partition("?")
+    steps = [step for step in path.split("/") if step]
+    if rules.segments and len(steps) > rules.segments:
+        return "the path is too deep"
+    if rules.repeats and len(steps) >= rules.repeats and _repeats(steps, rules.repeats):
+        return "the path repeats itself"
+    if query and rules.parameters and query.count("&") + query.count(";") >= rules.parameters:
+        return "too many parameters"
+    if rules.session_ids and _SESSION.search(url):
+        return "a session id"
+    if rules.years_ahead and (found := _CALENDAR.search(url, 8)):
+        year = int(found[1] or found[2])
+        this = 1970 + int(now // SECONDS_PER_YEAR)
+        # Four digits that cannot be a year are a number of something else.
+        if 1000 <= year <= 9999 and not this - rules.years_back <= year <= this + rules.years_ahead:
+            return "a calendar page far from today"
+    return None
+
+
+def _repeats(steps: list[str], times: int) -> bool:
+    if Counter(steps).most_common(1)[0][1] >= times:
+        return True
+    # A cycle that shows fewer repeats of its parts cannot exist: each part would be counted above.
+    return False
+
+
+def without_session(url: Url) -> Url:
+    """The same address with its session ids taken out.
+
+    >>> without_session(Url("http://example.org/a;jsessionid=12AB?x=1"))
+    'http://example.org/a?x=1'
+    """
+    if not _SESSION.search(url):
+        return url
+    bare = _SESSION.sub(lambda found: "?" if found[0].startswith("?") else "", url)
+    bare = bare.replace("?&", "?")
+    return Url(bare[:-1] if bare.endswith("?") else bare)
