@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -24,15 +24,14 @@ from fieldmouse.records import (
     Response,
     Ticket,
 )
-from fieldmouse.robots.answers import outcome_of
-from fieldmouse.robots.exclusions import Exclusions, Trouble
+from fieldmouse.robots.answers import outcome_of, retry_after
+from fieldmouse.robots.exclusions import Exclusions
 from fieldmouse.robots.gate import Gate
 from fieldmouse.url import Host, Url, host_of, name_of, path_of
-from fieldmouse.web.exclusion import Exclusion, Redirect
+from fieldmouse.web.exclusion import Exclusion, Redirect, Unreachable, lifetime
 from fieldmouse.web.fetcher import Fetcher
-from fieldmouse.web.resolver import Resolver, Unresolved
+from fieldmouse.web.resolver import Forbidden, Found, NoAddress, Resolver
 
-_EXCLUSION_HOPS = 5
 _ANSWERED_BY_US = frozenset(
     {Reason.PRIVATE, Reason.HOST_FULL, Reason.EXCLUSION_UNREACHABLE, Reason.EXCLUDED}
 )  # verdicts that are refusals; the others are failures of the host
@@ -85,13 +84,13 @@ class Robot:
         if state.verdict:
             await self._answer_all(tickets, Reason(state.verdict))
             return state, ()
-        found = self._resolver.known(name_of(errand.host)) or await self._resolver.lookup(name_of(errand.host))
-        if isinstance(found, Unresolved):
+        found = await self._resolver.lookup(name_of(errand.host))
+        if not isinstance(found, Found):
             return self._unresolved(state, found), tickets
         if found.address != errand.address:
             # The lease is for another address; this one may be in somebody's hands.
             return msgspec.structs.replace(state, address=found.address, address_ready_at=0.0), tickets
-        rules = self._exclusions.get(errand.host) if self._manners.obey_exclusion else Exclusion.everything()
+        rules = self._exclusions.get(errand.host) if self._manners.obey_exclusion else Exclusion.EVERYTHING
         if rules is None:
             state, rules = await self._exclusion(errand, state)
             if rules is None or state.ready_at > self._clock.now():
@@ -153,10 +152,10 @@ class Robot:
                 )
         response = None if isinstance(outcome, Refused) else outcome.response
         if response is None:
+            # No answer is no sign of health: the host rests, and its failures still count.
             now = self._clock.now()
-            failures = state.failures
             rested = politeness.after_visit(state, now, now)
-            return msgspec.structs.replace(rested, failures=failures)
+            return msgspec.structs.replace(rested, failures=state.failures)
         after = politeness.after_visit(state, response.answered_at, response.ended_at)
         if isinstance(outcome, Page):
             after = msgspec.structs.replace(after, pages=after.pages + 1)
@@ -165,39 +164,38 @@ class Robot:
     async def _exclusion(self, errand: Errand, state: HostState) -> tuple[HostState, Exclusion | None]:
         """Fetch the host's robots.txt; None when there is none to be had for now."""
         host, address = errand.host, errand.address
-        target = Url(errand.host + "/robots.txt")
-        trouble = Trouble("too many redirects")
-        for _ in range(_EXCLUSION_HOPS + 1):
-            state_there = state if host == errand.host else HostState()
+        target, hops = Url(errand.host + "/robots.txt"), 0
+        while True:
+            at_home = host == errand.host
             link = Link(target, kind=Kind.EXCLUSION)
-            after, answer = await self._ask_exclusion(link, host, address, state_there)
-            if host == errand.host:
-                state = after
-            if isinstance(answer, Failed):
-                trouble = Trouble(answer.detail or answer.reason.value, answer.retry_after)
-                break
-            await self._outlet.keep(link, answer)
-            found = await self._exclusions.read(answer)
-            if isinstance(found, Exclusion):
-                self._exclusions.keep(errand.host, found, self._exclusions.lifetime(answer))
-                if found.sitemaps:
-                    self._outlet.sitemaps(errand.host, found.sitemaps)
-                delay = found.crawl_delay or 0.0
-                if delay != state.crawl_delay:
-                    state = msgspec.structs.replace(state, crawl_delay=delay)
-                    state = self._manners.politeness.after_visit(state, answer.answered_at, answer.ended_at)
-                return state, found
-            if isinstance(found, Trouble):
-                trouble = found
-                break
-            hop = await self._hop(found)
-            if hop is None:
-                # A redirect to nowhere we may go is the same as no robots.txt (RFC 9309, 2.3.1.2).
-                allowed = Exclusion.everything()
-                self._exclusions.keep(errand.host, allowed, self._exclusions.lifetime(answer))
-                return state, allowed
-            target, host, address = hop
-        return self._exclusion_trouble(state, trouble), None
+            after, answer = await self._ask_exclusion(link, host, address, state if at_home else HostState())
+            state = after if at_home else state
+            if isinstance(answer, Response):
+                await self._outlet.keep(link, answer)
+            found: Exclusion | Redirect | Unreachable = await self._exclusions.read(answer, target, hops)
+            if isinstance(found, Redirect):
+                hop = await self._hop(found)
+                if hop is not None:
+                    target, host, address = hop
+                    hops += 1
+                    continue
+                # A redirect to where we may not go is the same as no robots.txt (RFC 9309, 2.3.1.2).
+                found = Exclusion.EVERYTHING
+            if isinstance(found, Unreachable):
+                return self._exclusion_trouble(state, answer), None
+            return self._learn(errand.host, state, found, answer), found
+
+    def _learn(self, host: Host, state: HostState, rules: Exclusion, answer: Response | Failed) -> HostState:
+        """Remember the rules, and rest as long as they ask for."""
+        self._exclusions.keep(host, rules, lifetime(answer))
+        if rules.sitemaps:
+            self._outlet.sitemaps(host, rules.sitemaps)
+        delay = rules.crawl_delay or 0.0
+        if delay != state.crawl_delay:
+            state = msgspec.structs.replace(state, crawl_delay=delay)
+            if isinstance(answer, Response):
+                state = self._manners.politeness.after_visit(state, answer.answered_at, answer.ended_at)
+        return state
 
     async def _ask_exclusion(
         self, link: Link, host: Host, address: str, state: HostState
@@ -220,25 +218,31 @@ class Robot:
     async def _hop(self, redirect: Redirect) -> tuple[Url, Host, str] | None:
         host = host_of(redirect.target)
         found = await self._resolver.lookup(name_of(host))
-        if isinstance(found, Unresolved):
-            return None
-        return redirect.target, host, found.address
+        return (redirect.target, host, found.address) if isinstance(found, Found) else None
 
-    def _exclusion_trouble(self, state: HostState, trouble: Trouble) -> HostState:
-        rule = rule_for(Reason.EXCLUSION_UNREACHABLE)
-        after = self._manners.politeness.after_trouble(
-            state, self._clock.now(), retry_after=trouble.retry_after, bury_after=rule.bury_after
-        )
-        if after.verdict:
-            after = msgspec.structs.replace(after, verdict=Reason.EXCLUSION_UNREACHABLE.value)
-        return after
+    def _exclusion_trouble(self, state: HostState, answer: Response | Failed) -> HostState:
+        """Nothing may be fetched until robots.txt can be had; in the end the host is given up."""
+        now = self._clock.now()
+        asked = answer.retry_after if isinstance(answer, Failed) else 0.0
+        if isinstance(answer, Response):
+            asked = retry_after(answer.header("retry-after"), now)
+        reason = Reason.EXCLUSION_UNREACHABLE
+        return self._in_trouble(state, reason, now, asked)
 
-    def _unresolved(self, state: HostState, found: Unresolved) -> HostState:
-        if found.reason is Reason.PRIVATE:
+    def _unresolved(self, state: HostState, found: Forbidden | NoAddress) -> HostState:
+        if isinstance(found, Forbidden):
             return msgspec.structs.replace(state, verdict=Reason.PRIVATE.value)
-        rule = rule_for(found.reason)
-        after = self._manners.politeness.after_trouble(state, self._clock.now(), bury_after=rule.bury_after)
-        return msgspec.structs.replace(after, verdict=found.reason.value) if after.verdict else after
+        if not found.temporary:
+            return msgspec.structs.replace(state, verdict=Reason.NO_ADDRESS.value)
+        now = self._clock.now()
+        return self._in_trouble(state, Reason.NO_ADDRESS, now, max(0.0, found.expires_at - now))
+
+    def _in_trouble(self, state: HostState, reason: Reason, now: float, asked: float = 0.0) -> HostState:
+        """The host as a whole failed; when it is given up, the reason becomes the verdict on its URLs."""
+        after = self._manners.politeness.after_trouble(
+            state, now, retry_after=asked, bury_after=rule_for(reason).bury_after
+        )
+        return msgspec.structs.replace(after, verdict=reason.value) if after.verdict else after
 
     async def _answer_all(self, tickets: Sequence[Ticket], reason: Reason) -> None:
         """Every URL of a host we have a verdict on gets its outcome, without a request."""
@@ -248,6 +252,3 @@ class Robot:
                 await self._outlet.deliver(ticket, Refused(ticket.link, reason, now))
             else:
                 await self._outlet.deliver(ticket, Failed(ticket.link, reason, now))
-
-
-Runner = Callable[[Errand], Awaitable[Report]]

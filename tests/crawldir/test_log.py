@@ -1,0 +1,174 @@
+"""Logs: what was appended comes back, and what is torn is cut."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fieldmouse.crawldir import CrawlDir, Journal, Log, latest_checkpoint, records
+from fieldmouse.errors import CrawlDirError, CrawlExists, CrawlLocked, Damaged, NotACrawl, WrongFormat
+
+payloads = st.lists(st.binary(max_size=200), max_size=30)
+
+
+@given(payloads)
+def test_what_was_appended_comes_back_in_order(written: list[bytes]) -> None:
+    with TemporaryDirectory() as place:
+        log = Log(Path(place) / "log")
+        offsets = [log.append(record) for record in written]
+        length = log.flush()
+        assert [record for _, record in records(log.path, length=length)] == written
+        assert [offset for offset, _ in records(log.path)] == offsets
+        assert [log.read(offset) for offset in offsets] == written
+        log.close()
+
+
+@given(payloads, payloads, st.data())
+def test_a_log_cut_back_to_a_noted_length_shows_that_moment(
+    before: list[bytes], after: list[bytes], data: st.DataObject
+) -> None:
+    with TemporaryDirectory() as place:
+        path = Path(place) / "log"
+        log = Log(path)
+        for record in before:
+            log.append(record)
+        noted = log.flush()
+        for record in after:
+            log.append(record)
+        log.close()
+        size = path.stat().st_size
+        os.truncate(path, data.draw(st.integers(noted, size)))  # the kill may come anywhere after the note
+        again = Log(path, noted)
+        again.append(b"new life")
+        length = again.flush()
+        again.close()
+        assert [record for _, record in records(path, length=length)] == [*before, b"new life"]
+
+
+@given(st.lists(st.binary(min_size=1, max_size=50), min_size=1, max_size=10), st.data())
+def test_reading_without_a_length_ends_at_the_last_whole_record(
+    written: list[bytes], data: st.DataObject
+) -> None:
+    with TemporaryDirectory() as place:
+        path = Path(place) / "log"
+        log = Log(path)
+        ends = []
+        for record in written:
+            log.append(record)
+            ends.append(log.length)
+        log.close()
+        cut = data.draw(st.integers(0, ends[-1]))
+        os.truncate(path, cut)
+        whole = sum(end <= cut for end in ends)
+        assert [record for _, record in records(path)] == written[:whole]
+
+
+def test_a_flipped_bit_before_the_noted_length_is_damage(tmp_path: Path) -> None:
+    log = Log(tmp_path / "log")
+    log.append(b"first")
+    log.append(b"second")
+    length = log.flush()
+    log.close()
+    raw = bytearray((tmp_path / "log").read_bytes())
+    raw[-1] ^= 1
+    (tmp_path / "log").write_bytes(raw)
+    with pytest.raises(Damaged, match="checksum"):
+        list(records(tmp_path / "log", length=length))
+
+
+def test_a_log_shorter_than_noted_is_damage(tmp_path: Path) -> None:
+    with pytest.raises(Damaged, match="100 bytes were written"):
+        Log(tmp_path / "log", 100)
+
+
+def test_records_larger_than_the_read_ahead_come_back(tmp_path: Path) -> None:
+    written = [b"a", b"x" * (3 << 20), b"b"]
+    log = Log(tmp_path / "log")
+    for record in written:
+        log.append(record)
+    log.close()
+    assert [record for _, record in records(tmp_path / "log")] == written
+
+
+@given(st.lists(st.binary(min_size=1, max_size=100), min_size=1, max_size=12), st.data())
+def test_the_journal_knows_the_last_whole_checkpoint(written: list[bytes], data: st.DataObject) -> None:
+    with TemporaryDirectory() as place:
+        path = Path(place) / "journal"
+        journal = Journal(path)
+        ends = []
+        for checkpoint in written:
+            journal.commit(checkpoint)
+            ends.append(path.stat().st_size)
+        journal.close()
+        cut = data.draw(st.integers(0, ends[-1]))
+        os.truncate(path, cut)
+        whole = sum(end <= cut for end in ends)
+        wanted = written[whole - 1] if whole else None
+        assert latest_checkpoint(path) == wanted
+        reopened = Journal(path)
+        assert reopened.latest == wanted
+        reopened.commit(b"after")
+        reopened.close()
+        assert latest_checkpoint(path) == b"after"
+
+
+def test_a_long_journal_starts_over_with_its_newest_checkpoint(tmp_path: Path) -> None:
+    journal = Journal(tmp_path / "journal")
+    for number in range(12):
+        journal.commit(bytes([number]) * (1 << 20))
+    journal.close()
+    assert (tmp_path / "journal").stat().st_size < 8 << 20
+    assert latest_checkpoint(tmp_path / "journal") == bytes([11]) * (1 << 20)
+
+
+def test_a_directory_is_made_once_and_opened_again(tmp_path: Path) -> None:
+    made = CrawlDir.create(tmp_path / "c", shards=2, settings=b"")
+    assert CrawlDir.open(tmp_path / "c").identity == made.identity
+    with pytest.raises(CrawlExists):
+        CrawlDir.create(tmp_path / "c", shards=2, settings=b"")
+
+
+def test_strangers_and_other_formats_are_refused_by_name(tmp_path: Path) -> None:
+    with pytest.raises(NotACrawl):
+        CrawlDir.open(tmp_path)
+    (tmp_path / "letter").write_text("dear")
+    with pytest.raises(CrawlDirError, match="not empty"):
+        CrawlDir.create(tmp_path, shards=1, settings=b"")
+    made = CrawlDir.create(tmp_path / "c", shards=1, settings=b"")
+    born = made / "crawl.json"
+    born.write_text(born.read_text().replace('"format": 1', '"format": 99'))
+    with pytest.raises(WrongFormat, match="format 99"):
+        CrawlDir.open(tmp_path / "c")
+    born.write_text("{")
+    with pytest.raises(Damaged):
+        CrawlDir.open(tmp_path / "c")
+
+
+def test_one_process_at_a_time_and_a_dead_one_does_not_count(tmp_path: Path) -> None:
+    home = CrawlDir.create(tmp_path / "c", shards=1, settings=b"")
+    program = (
+        "import sys, pathlib; from fieldmouse.crawldir import CrawlDir;"
+        "h = CrawlDir.open(pathlib.Path(sys.argv[1])); h.lock();"
+        "print('locked', flush=True); sys.stdin.read()"
+    )
+    other = subprocess.Popen(
+        [sys.executable, "-c", program, str(home.path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    assert other.stdout is not None
+    assert other.stdout.readline() == b"locked\n"
+    assert home.owner() == other.pid
+    with pytest.raises(CrawlLocked, match=f"process {other.pid}"):
+        home.lock()
+    other.kill()
+    other.communicate()
+    home.lock()
+    assert CrawlDir.open(home.path).owner() == os.getpid()
+    home.unlock()
+    assert home.owner() is None

@@ -1,0 +1,78 @@
+"""Politeness and retries: laws that hold for every host."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fieldmouse.policy.politeness import Politeness
+from fieldmouse.policy.retry import RETRIES, next_try
+from fieldmouse.policy.thresholds import Thresholds
+from fieldmouse.records import HostState, Reason
+
+seconds = st.floats(0, 1e5)
+manners = st.builds(Politeness, delay=seconds, address_delay=seconds, backoff=st.floats(0.1, 100))
+states = st.builds(HostState, crawl_delay=seconds, failures=st.integers(0, 50), pages=st.integers(0, 9))
+
+
+@given(manners, states, st.floats(0, 1e9), seconds)
+def test_a_host_rests_its_delay_after_the_first_byte_and_never_ends_before_the_answer(
+    rule: Politeness, state: HostState, answered_at: float, took: float
+) -> None:
+    after = rule.after_visit(state, answered_at, answered_at + took)
+    assert after.ready_at >= answered_at + rule.delay
+    assert after.ready_at >= answered_at + min(state.crawl_delay, rule.crawl_delay_cap)
+    assert after.ready_at >= answered_at + took
+    assert after.address_ready_at >= max(answered_at + rule.address_delay, answered_at + took)
+    assert after.failures == 0
+
+
+@given(manners, states, st.floats(0, 1e9), st.floats(0.001, 1e6))
+def test_retry_after_is_obeyed_up_to_its_cap(
+    rule: Politeness, state: HostState, now: float, asked: float
+) -> None:
+    after = rule.after_trouble(state, now, retry_after=asked)
+    assert after.ready_at >= now + min(asked, rule.retry_after_cap)
+
+
+@given(manners, st.floats(0, 1e9), st.integers(1, 20))
+def test_trouble_in_a_row_never_shortens_the_rest(rule: Politeness, now: float, times: int) -> None:
+    state, last = HostState(), 0.0
+    for _ in range(times):
+        state = rule.after_trouble(state, now)
+        assert state.ready_at - now >= last - 1e-6
+        last = min(state.ready_at - now, rule.backoff_cap)
+    assert state.failures == times
+
+
+@given(manners, st.integers(1, 10))
+def test_a_host_is_buried_exactly_at_its_number_of_failures(rule: Politeness, patience: int) -> None:
+    state = HostState()
+    for number in range(1, patience + 1):
+        assert not state.verdict
+        state = rule.after_trouble(state, 0.0, bury_after=patience)
+        assert bool(state.verdict) == (number == patience)
+
+
+@given(st.sampled_from(Reason), st.integers(1, 100))
+def test_every_url_is_given_up_in_the_end(reason: Reason, tries: int) -> None:
+    wait = next_try(reason, tries)
+    assert (wait is None) == (tries > len(RETRIES[reason].waits) if reason in RETRIES else True)
+
+
+rules = st.lists(st.integers(0, 50), min_size=1, max_size=5).flatmap(
+    lambda robots: st.lists(st.integers(0, 100), min_size=len(robots) - 1, max_size=len(robots) - 1).map(
+        lambda limits: Thresholds(tuple(sorted(robots, reverse=True)), tuple(sorted(limits)))
+    )
+)
+
+
+@given(rules, st.integers(0, 120))
+def test_a_fuller_buffer_never_wakes_more_robots(rule: Thresholds, level: int) -> None:
+    assert rule.robots_at(level + 1) <= rule.robots_at(level)
+
+
+@given(rules)
+def test_a_limit_belongs_to_the_larger_number(rule: Thresholds) -> None:
+    for robots, limit in zip(rule.robots, rule.limits, strict=False):
+        assert rule.robots_at(limit) >= robots
