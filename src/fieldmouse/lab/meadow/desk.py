@@ -1,12 +1,13 @@
 """What a host answers to one request: the one place where socket server and in-process twin agree.
 
-The answer is computed from the plan, with three small memories, none of which outlives
-the process: who has failed once already, who has been busy once already, and the
-last pages put together.
+The answer is computed from the plan, with two small memories, neither of which outlives
+the process: who has failed or been busy once already (shared with processes forked
+later, so that once is once), and the last pages put together.
 """
 
 from __future__ import annotations
 
+import mmap
 import random
 import time
 from email.utils import parsedate_to_datetime
@@ -55,8 +56,9 @@ class Desk:
         self.changes = Changes(plan.options)
         self._zstd = zstandard.ZstdCompressor(level=1)
         self._chance = random.Random(plan.options.seed)
-        self._failed: set[tuple[int, int]] = set()
-        self._was_busy: set[int] = set()
+        self._happened = mmap.mmap(
+            -1, plan.options.pages + plan.options.hosts
+        )  # a byte a page, a byte a host
         self._recent: dict[tuple[int, int, int, str], Answer] = {}
 
     def answer(self, site: Site, ask: Ask, now: float) -> Answer:
@@ -73,8 +75,7 @@ class Desk:
         if path == "/robots.txt":
             text = exclusion(site, self.plan.options)
             return _nothing(404) if text is None else Answer(200, _TEXT, text.encode())
-        if site.habits.busy and site.number not in self._was_busy:
-            self._was_busy.add(site.number)
+        if site.habits.busy and self._first_time(self.plan.options.pages + site.number):
             wait = b"Retry-After: %d\r\n" % self.plan.options.busy_seconds
             return Answer(429, _HTML + wait, b"<!DOCTYPE html><title>busy</title><p>Come back later.</p>\n")
         place = find(site, path)
@@ -93,8 +94,7 @@ class Desk:
         signs, dice = self.press.signs, dice_of(site, page)
         if signs.stalls(site, page, dice):
             return Answer(0, b"", b"", stall=True)
-        if signs.fails_first(dice) and (site.number, page) not in self._failed:
-            self._failed.add((site.number, page))
+        if signs.fails_first(dice) and self._first_time(site.first + page):
             return _nothing(500)
         shown = original_of(site, page)
         if shown != page:
@@ -117,6 +117,12 @@ class Desk:
             if len(self._recent) > _RECENT:
                 del self._recent[next(iter(self._recent))]
         return answer
+
+    def _first_time(self, place: int) -> bool:
+        if self._happened[place]:
+            return False
+        self._happened[place] = 1
+        return True
 
     def _encoded(self, headers: bytes, pieces: list[Piece], encoding: str) -> Answer:
         if encoding == "gzip":

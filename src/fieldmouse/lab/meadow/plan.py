@@ -10,8 +10,9 @@ last, up to `size`, are named by the sitemap only.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
+from itertools import accumulate
 
 import numpy as np
 
@@ -63,7 +64,8 @@ class Site:
     twist: int  # odd, to scatter words and copies over page numbers
     sections: list[str]
     habits: Habits
-    links_to_sites: range = field(default=range(0))
+    first: int  # pages of the hosts before it
+    links_to_sites: range  # the hosts that its root page introduces
 
     @property
     def origin(self) -> str:
@@ -113,11 +115,15 @@ class Plan:
         self.port = port
         spread = lognormal(options.latency_spread)
         counts = sizes(options.pages, options.hosts, options.gamma)
-        self.sites = [self._settle(number, size, spread) for number, size in enumerate(counts)]
+        firsts = accumulate(counts, initial=0)
+        self.sites = [
+            self._settle(k, size, first, spread)
+            for k, (size, first) in enumerate(zip(counts, firsts, strict=False))
+        ]
         self.by_authority = {site.authority: site for site in self.sites}
         self.by_address = {site.address: site for site in self.sites}
 
-    def _settle(self, number: int, size: int, spread: list[float]) -> Site:
+    def _settle(self, number: int, size: int, before: int, spread: list[float]) -> Site:
         options = self.options
         habits = _habits(options, number, size, spread)
         address_number = number // options.hosts_per_address
@@ -141,6 +147,7 @@ class Plan:
             twist=dice[0] | 1,
             sections=SECTIONS[: min(len(SECTIONS), 1 + size // 20)],
             habits=habits,
+            first=before,
             links_to_sites=range(first, min(first + HOST_FANOUT, options.hosts)),
         )
 
