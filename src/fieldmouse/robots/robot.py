@@ -190,11 +190,9 @@ class Robot:
         self._exclusions.keep(host, rules, lifetime(answer))
         if rules.sitemaps:
             self._outlet.sitemaps(host, rules.sitemaps)
-        delay = rules.crawl_delay or 0.0
-        if delay != state.crawl_delay:
-            state = msgspec.structs.replace(state, crawl_delay=delay)
-            if isinstance(answer, Response):
-                state = self._manners.politeness.after_visit(state, answer.answered_at, answer.ended_at)
+        state = msgspec.structs.replace(state, crawl_delay=rules.crawl_delay or 0.0, failures=0)
+        if isinstance(answer, Response):
+            state = self._manners.politeness.after_visit(state, answer.answered_at, answer.ended_at)
         return state
 
     async def _ask_exclusion(
@@ -210,10 +208,10 @@ class Robot:
                 after = politeness.after_visit(state, answer.answered_at, answer.ended_at)
             else:
                 after = politeness.after_visit(state, answer.at, answer.at)
-                after = msgspec.structs.replace(after, failures=state.failures)
         finally:
             gate.leave(host, address, after.ready_at, after.address_ready_at)
-        return after, answer
+        # Whether the host is well is for the reader of the answer to say.
+        return msgspec.structs.replace(after, failures=state.failures), answer
 
     async def _hop(self, redirect: Redirect) -> tuple[Url, Host, str] | None:
         host = host_of(redirect.target)

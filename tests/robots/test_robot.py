@@ -1,0 +1,308 @@
+"""A robot's errands against a scripted server: what it asks, what it leaves, what it reports."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import pytest
+
+from fieldmouse.clock import Clock
+from fieldmouse.lab import bottle
+from fieldmouse.policy.politeness import Politeness
+from fieldmouse.records import (
+    Errand,
+    Failed,
+    HostState,
+    Link,
+    Moved,
+    Outcome,
+    Page,
+    Reason,
+    Refused,
+    Response,
+    Ticket,
+)
+from fieldmouse.robots.exclusions import Exclusions
+from fieldmouse.robots.gate import Gate
+from fieldmouse.robots.robot import Manners, Report, Robot
+from fieldmouse.url import Host, Url, path_of
+from fieldmouse.web.names import NameMap
+from fieldmouse.web.resolver import Resolver
+
+HOST = Host("http://mouse.test")
+Script = Callable[[str, int], tuple[int, dict[str, str], bytes] | Reason]
+
+
+@dataclass
+class ScriptedWeb:
+    """Answers by a function of the path and of how often it was asked; notes when."""
+
+    script: Script
+    clock: Clock
+    asked: list[tuple[float, str]] = field(default_factory=list)
+
+    async def fetch(
+        self, link: Link, host: Host, address: str, *, body_limit: int | None = None
+    ) -> Response | Failed:
+        path = path_of(link.url)
+        times = sum(1 for _, before in self.asked if before == path)
+        self.asked.append((self.clock.now(), path))
+        answer = self.script(path, times)
+        started = self.clock.now()
+        await self.clock.sleep(0.05)
+        now = self.clock.now()
+        if isinstance(answer, Reason):
+            return Failed(link, answer, now)
+        status, headers, body = answer
+        return Response(
+            status, b"HTTP/1.1 %d\r\n\r\n" % status, body, b"GET", address, started, now, now,
+            tuple(headers.items()),
+        )  # fmt: skip
+
+    async def close(self) -> None: ...
+
+
+@dataclass
+class Outbox:
+    delivered: list[Outcome] = field(default_factory=list)
+    retried: list[Link] = field(default_factory=list)
+    kept: list[Url] = field(default_factory=list)
+    named: list[str] = field(default_factory=list)
+    allowance: int = 1000
+
+    async def deliver(self, ticket: Ticket, outcome: Outcome) -> None:
+        self.delivered.append(outcome)
+
+    async def keep(self, link: Link, response: Response) -> None:
+        self.kept.append(link.url)
+
+    def retry(self, ticket: Ticket, link: Link) -> None:
+        self.retried.append(link)
+
+    def sitemaps(self, host: Host, found: Sequence[str]) -> None:
+        self.named.extend(found)
+
+    def may_ask(self, ticket: Ticket) -> bool:
+        self.allowance -= 1
+        return self.allowance >= 0
+
+
+@dataclass
+class Visit:
+    report: Report
+    web: ScriptedWeb
+    outbox: Outbox
+    began: float
+
+
+def errand(*paths: str, address: str = "127.0.0.9", state: HostState | None = None) -> Errand:
+    tickets = tuple(Ticket(n + 1, Link(Url(HOST + path))) for n, path in enumerate(paths))
+    return Errand(HOST, address, tickets, 0.0, state or HostState(address=address))
+
+
+def run(
+    script: Script, todo: Errand, *, delay: float = 0.0, manners: dict[str, object] | None = None,
+    allowance: int = 1000, allow_private: bool = True,
+) -> Visit:  # fmt: skip
+    async def life(clock: Clock) -> Visit:
+        web, outbox, began = ScriptedWeb(script, clock), Outbox(allowance=allowance), clock.now()
+        robot = Robot(
+            fetcher=web,
+            resolver=Resolver(
+                clock=clock,
+                allow_private=allow_private,
+                names=NameMap(["mouse.test=127.0.0.9", "other.test=127.0.0.8"]),
+            ),
+            exclusions=Exclusions(clock, product="fieldmouse"),
+            gate=Gate(clock),
+            clock=clock,
+            manners=Manners(Politeness(delay=delay, address_delay=delay), **(manners or {})),  # type: ignore[arg-type]
+            outlet=outbox,
+        )
+        return Visit(await robot.run(todo), web, outbox, began)
+
+    return bottle.run(life)
+
+
+def plain(path: str, times: int) -> tuple[int, dict[str, str], bytes]:
+    return (404, {}, b"") if path == "/robots.txt" else (200, {}, b"hello")
+
+
+def test_without_a_delay_one_visit_fetches_everything_after_robots_txt() -> None:
+    visit = run(plain, errand("/a", "/b", "/c"))
+    assert [path for _, path in visit.web.asked] == ["/robots.txt", "/a", "/b", "/c"]
+    assert [type(outcome) for outcome in visit.outbox.delivered] == [Page] * 3
+    state, unused = visit.report
+    assert not unused
+    assert state.pages == 3
+    assert visit.outbox.kept == [HOST + "/robots.txt"]
+
+
+def test_with_a_delay_a_visit_is_one_request_and_the_rest_is_given_back() -> None:
+    visit = run(plain, errand("/a", "/b"), delay=2.0)
+    assert [path for _, path in visit.web.asked] == ["/robots.txt"]
+    state, unused = visit.report
+    assert [ticket.number for ticket in unused] == [1, 2]
+    assert state.ready_at == pytest.approx(visit.began + 0.05 + 2.0)
+    assert state.address_ready_at == pytest.approx(visit.began + 0.05 + 2.0)
+
+
+def test_a_host_whose_address_is_not_known_yet_is_looked_up_and_given_back_unvisited() -> None:
+    visit = run(plain, errand("/a", address=""))
+    assert not visit.web.asked
+    state, unused = visit.report
+    assert state.address == "127.0.0.9"
+    assert len(unused) == 1
+
+
+def test_a_private_address_is_never_asked_and_every_url_is_told_so() -> None:
+    first = run(plain, errand("/a", "/b"), allow_private=False)
+    assert not first.web.asked
+    state, _ = first.report
+    assert state.verdict == Reason.PRIVATE.value
+    second = run(plain, errand("/a", "/b", state=state), allow_private=False)
+    assert not second.web.asked
+    reasons = [outcome.reason for outcome in second.outbox.delivered if isinstance(outcome, Refused)]
+    assert reasons == [Reason.PRIVATE] * 2
+
+
+def test_excluded_urls_are_refused_without_a_request_and_crawl_delay_is_learned() -> None:
+    rules = b"User-agent: *\nDisallow: /private/\nCrawl-delay: 7\nSitemap: /map.xml\n"
+
+    def script(path: str, times: int) -> tuple[int, dict[str, str], bytes]:
+        return (200, {}, rules) if path == "/robots.txt" else (200, {}, b"")
+
+    visit = run(script, errand("/private/x", "/a"))
+    state, unused = visit.report
+    assert state.crawl_delay == 7.0
+    assert state.ready_at == pytest.approx(visit.began + 0.05 + 7.0)
+    assert len(unused) == 2  # the delay counts from robots.txt on
+    assert visit.outbox.named == ["/map.xml"]
+    rules = rules.replace(b"Crawl-delay: 7\n", b"")
+    visit = run(script, errand("/private/x", "/a"))
+    assert [path for _, path in visit.web.asked] == ["/robots.txt", "/a"]
+    first, second = visit.outbox.delivered
+    assert isinstance(first, Refused)
+    assert first.reason is Reason.EXCLUDED
+    assert isinstance(second, Page)
+
+
+def test_robots_txt_that_cannot_be_had_forbids_everything_for_now_and_for_good_in_the_end() -> None:
+    def script(path: str, times: int) -> tuple[int, dict[str, str], bytes]:
+        return (503, {"retry-after": "40"}, b"") if path == "/robots.txt" else (200, {}, b"")
+
+    state = HostState(address="127.0.0.9")
+    for attempt in range(1, 5):
+        visit = run(script, errand("/a", state=state))
+        assert [path for _, path in visit.web.asked] == ["/robots.txt"]
+        state, unused = visit.report
+        assert len(unused) == 1
+        assert state.failures == attempt
+        assert state.ready_at >= visit.began + 40
+    assert state.verdict == Reason.EXCLUSION_UNREACHABLE.value
+
+
+def test_robots_txt_may_redirect_to_another_host_and_still_speaks_for_the_first() -> None:
+    def script(path: str, times: int) -> tuple[int, dict[str, str], bytes]:
+        if path == "/robots.txt":
+            return 301, {"location": "http://other.test/rules"}, b""
+        if path == "/rules":
+            return 200, {}, b"User-agent: *\nDisallow: /a"
+        return 200, {}, b""
+
+    visit = run(script, errand("/a", "/b"))
+    assert [path for _, path in visit.web.asked] == ["/robots.txt", "/rules", "/b"]
+
+
+def test_retry_after_keeps_the_whole_host_quiet_and_the_url_is_tried_again() -> None:
+    def script(path: str, times: int) -> tuple[int, dict[str, str], bytes]:
+        return (429, {"retry-after": "90"}, b"") if path == "/a" else plain(path, times)
+
+    visit = run(script, errand("/a", "/b"))
+    state, unused = visit.report
+    assert [ticket.link.url for ticket in unused] == [HOST + "/b"]
+    assert [link.tries for link in visit.outbox.retried] == [1]
+    assert state.ready_at >= visit.began + 90
+    assert not visit.outbox.delivered
+
+
+def test_a_server_error_is_tried_again_later_and_given_up_in_the_end() -> None:
+    def script(path: str, times: int) -> tuple[int, dict[str, str], bytes]:
+        return (500, {}, b"oops") if path == "/a" else plain(path, times)
+
+    visit = run(script, errand("/a", "/b"))
+    assert [link.tries for link in visit.outbox.retried] == [1]
+    assert visit.outbox.retried[0].not_before > visit.began
+    assert [type(outcome) for outcome in visit.outbox.delivered] == [Page]
+    tired = Errand(
+        HOST, "127.0.0.9", (Ticket(1, Link(Url(HOST + "/a"), tries=2)),), 0.0, HostState("127.0.0.9")
+    )
+    visit = run(script, tired)
+    (outcome,) = visit.outbox.delivered
+    assert isinstance(outcome, Failed)
+    assert outcome.reason is Reason.SERVER_ERROR
+    assert not visit.outbox.retried
+
+
+def test_a_host_that_cannot_be_reached_is_buried_and_all_its_urls_answered() -> None:
+    def script(path: str, times: int) -> tuple[int, dict[str, str], bytes] | Reason:
+        return plain(path, times) if path == "/robots.txt" else Reason.NO_CONNECTION
+
+    state = HostState(address="127.0.0.9", failures=5)
+    # robots.txt answers, so the host is well again; it takes six failures in a row from here
+    state = run(script, errand("/a", state=state)).report[0]
+    assert state.failures == 1
+    for _ in range(5):
+        state = run(script, errand("/a", state=state), manners={"obey_exclusion": False}).report[0]
+    assert state.verdict == Reason.BURIED.value
+    visit = run(script, errand("/a", "/b", state=state))
+    assert not visit.web.asked
+    assert [o.reason for o in visit.outbox.delivered if isinstance(o, Failed)] == [Reason.BURIED] * 2
+
+
+def test_redirects_become_links_until_there_are_too_many() -> None:
+    def script(path: str, times: int) -> tuple[int, dict[str, str], bytes]:
+        return (302, {"location": "next"}, b"") if path != "/robots.txt" else (404, {}, b"")
+
+    (outcome,) = run(script, errand("/dir/a")).outbox.delivered
+    assert isinstance(outcome, Moved)
+    assert outcome.target == HOST + "/dir/next"
+    far = Errand(
+        HOST, "127.0.0.9", (Ticket(1, Link(Url(HOST + "/a"), redirects=10)),), 0.0, HostState("127.0.0.9")
+    )
+    (outcome,) = run(script, far).outbox.delivered
+    assert isinstance(outcome, Failed)
+    assert outcome.reason is Reason.TOO_MANY_REDIRECTS
+
+
+def test_no_more_pages_than_allowed_and_the_rest_is_given_back() -> None:
+    visit = run(plain, errand("/a", "/b", "/c"), allowance=2)
+    assert len(visit.outbox.delivered) == 2
+    assert [ticket.number for ticket in visit.report[1]] == [3]
+    visit = run(plain, errand("/a", "/b", "/c"), manners={"pages_per_host": 1})
+    assert len(visit.outbox.delivered) == 1
+    assert visit.report[0].verdict == Reason.HOST_FULL.value
+
+
+def test_a_visit_called_off_still_lets_host_and_address_rest() -> None:
+    async def life(clock: Clock) -> float:
+        gate = Gate(clock)
+        web = ScriptedWeb(plain, clock)
+        robot = Robot(
+            fetcher=web,
+            resolver=Resolver(clock=clock, allow_private=True, names=NameMap(["mouse.test=127.0.0.9"])),
+            exclusions=Exclusions(clock, product="fieldmouse"),
+            gate=gate, clock=clock, outlet=Outbox(),
+            manners=Manners(Politeness(delay=3.0, address_delay=3.0)),
+        )  # fmt: skip
+        going = asyncio.ensure_future(robot.run(errand("/a")))
+        await clock.sleep(0.01)
+        going.cancel()
+        await asyncio.wait([going])
+        began = clock.now()
+        await gate.enter(HOST, "127.0.0.9")
+        return clock.now() - began
+
+    assert bottle.run(life) > 2.9
