@@ -85,6 +85,7 @@ def main(args: list[str] | None = None) -> None:
 def run(words: list[str]) -> int:
     """Run one command and return its exit code; errors are told in the form the command was asked for."""
     as_json = "--json" in words
+    voice.mute(as_json)
     try:
         outcome: Any = fieldmouse.main(args=words, prog_name="fieldmouse", standalone_mode=False)
     except click.exceptions.Exit as leaving:
@@ -98,8 +99,5 @@ def run(words: list[str]) -> int:
     except FieldmouseError as trouble:
         voice.error(str(trouble), trouble.hint, as_json=as_json)
         return 2 if isinstance(trouble, UsageError) else 1
-    except BrokenPipeError:
-        # Whoever read our data has had enough; that is no failure of ours.
-        voice.hang_up()
-        return 0
+    voice.finish()
     return outcome if isinstance(outcome, int) else 0

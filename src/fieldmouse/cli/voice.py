@@ -6,35 +6,41 @@ one JSON value on stdout is all a program gets, errors included.
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from typing import BinaryIO
 
 import msgspec
+
+_muted = False
 
 
 def say(sentence: str) -> None:
     """One line of talk."""
-    print(sentence, file=sys.stderr, flush=True)
+    if not _muted:
+        print(sentence, file=sys.stderr, flush=True)
 
 
 def hint(sentence: str) -> None:
     say(f"hint: {sentence}")
 
 
-def data(line: str) -> None:
+def data(line: str = "") -> None:
     """One line of data."""
-    print(line)
-
-
-def raw(chunk: bytes) -> None:
-    """Bytes of data as they are."""
-    sys.stdout.buffer.write(chunk)
+    with _reader_may_leave():
+        print(line)
 
 
 def json(value: object) -> None:
     """One JSON value on one line of stdout."""
-    sys.stdout.buffer.write(msgspec.json.encode(value) + b"\n")
-    sys.stdout.flush()
+    with _reader_may_leave():
+        sys.stdout.flush()
+        sys.stdout.buffer.write(msgspec.json.encode(value) + b"\n")
+        sys.stdout.flush()
 
 
 def error(message: str, advice: str = "", *, as_json: bool = False) -> None:
@@ -47,11 +53,116 @@ def error(message: str, advice: str = "", *, as_json: bool = False) -> None:
         hint(advice)
 
 
+def mute(muted: bool) -> None:
+    """Whether a program is listening, which wants data and no talk."""
+    global _muted
+    _muted = muted
+
+
+@contextmanager
+def data_stream() -> Iterator[BinaryIO]:
+    """stdout as a file of bytes, for data too long to hold."""
+    with _reader_may_leave():
+        sys.stdout.flush()
+        yield sys.stdout.buffer
+        sys.stdout.flush()
+
+
 def on_terminal() -> bool:
     """Whether a person watches our talk."""
-    return sys.stderr.isatty()
+    return sys.stderr.isatty() and not _muted
 
 
-def hang_up() -> None:
-    """Stop writing to a reader who has gone, quietly also when Python flushes at exit."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+def show_warnings() -> None:
+    """Let what the stages log as a warning reach the person at the keyboard."""
+    logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="warning: %(message)s", force=True)
+
+
+def finish() -> None:
+    """Send off what is still in our hands."""
+    with _reader_may_leave():
+        sys.stdout.flush()
+
+
+@contextmanager
+def _reader_may_leave() -> Iterator[None]:
+    """Whoever reads our data may have had enough; that is no failure of ours."""
+    try:
+        yield
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise SystemExit(0) from None
+
+
+class LiveLine:
+    """One line that is written again and again; only on a terminal."""
+
+    def __init__(self) -> None:
+        # Loaded here: a command that does not show one need not wait for it.
+        from rich.console import Console
+        from rich.live import Live
+        from rich.text import Text
+
+        self._text = Text
+        self._live = Live(console=Console(stderr=True, highlight=False), auto_refresh=False)
+        self._live.start()
+
+    def show(self, line: str) -> None:
+        self._live.update(self._text(line, overflow="ellipsis", no_wrap=True), refresh=True)
+
+    def close(self) -> None:
+        self._live.stop()
+
+
+def number(value: float) -> str:
+    """
+    >>> number(12480), number(41.26), number(3.0)
+    ('12,480', '41', '3')
+    """
+    return f"{value:,.1f}" if 0 < value < 10 and value % 1 else f"{value:,.0f}"
+
+
+def size(value: float) -> str:
+    """
+    >>> size(120), size(34_200_000)
+    ('120 B', '34 MB')
+    """
+    for unit in ("B", "kB", "MB", "GB"):
+        if value < 1000:
+            return f"{number(value)} {unit}"
+        value /= 1000
+    return f"{number(value)} TB"
+
+
+def duration(seconds: float) -> str:
+    """
+    >>> duration(0.26), duration(9.5), duration(304), duration(7500), duration(200_000)
+    ('0.3 s', '9.5 s', '5 min 4 s', '2 h 5 min', '2 d 7 h')
+    """
+    if seconds < 60:
+        return f"{number(round(seconds, 1))} s"
+    if seconds < 3600:
+        return f"{seconds // 60:.0f} min {seconds % 60:.0f} s"
+    if seconds < 86400:
+        return f"{seconds // 3600:.0f} h {seconds % 3600 // 60:.0f} min"
+    return f"{seconds // 86400:,.0f} d {seconds % 86400 // 3600:.0f} h"
+
+
+def when(at: float) -> str:
+    """A moment as people and files both read it: ISO 8601, UTC.
+
+    >>> when(0.0), when(1763164800.25)
+    ('1970-01-01T00:00:00Z', '2025-11-15T00:00:00.250Z')
+    """
+    moment = datetime.fromtimestamp(at, UTC)
+    return moment.isoformat(timespec="milliseconds").replace(".000", "").replace("+00:00", "Z")
+
+
+def columns(rows: Iterable[tuple[str, ...]]) -> list[str]:
+    """Rows as lines, each column as wide as its widest cell."""
+    table = list(rows)
+    widths = [max((len(row[i]) for row in table), default=0) for i in range(len(table[0]))] if table else []
+    return [
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in table
+    ]

@@ -1,0 +1,150 @@
+"""`fieldmouse export`: what is known of every page, as JSON lines, CSV or Parquet."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import click
+import msgspec
+
+from fieldmouse.cli import options, outcomes, voice
+from fieldmouse.crawldir import CrawlDir
+from fieldmouse.errors import FieldmouseError, UsageError
+from fieldmouse.records import OutcomeRow
+
+Row = dict[str, Any]
+CHUNK = 20_000
+
+PAGE_FIELDS = (
+    "url", "status", "fetched_at", "title", "digest", "depth", "via", "mime", "language", "charset", "size",
+    "words", "links", "canonical", "duplicate_of", "near_duplicate_of", "simhash", "indexed", "warc",
+    "offset", "seen_at", "found_as", "tries",
+)  # fmt: skip
+FATE_FIELDS = ("kind", "reason", "detail", "target")
+"""Only with `--all`: a page has none of them."""
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  fieldmouse export atlas --to pages.jsonl
+  fieldmouse export atlas --to pages.parquet
+  fieldmouse export atlas --to - --all"""
+)
+@click.argument("directory", type=click.Path(path_type=Path))
+@click.option(
+    "--to", "target", metavar="FILE", required=True, help="A .jsonl, .csv or .parquet file; - for stdout."
+)
+@click.option(
+    "--all", "everything", is_flag=True, help="Every outcome: also what moved, failed or was refused."
+)
+@options.as_json
+def command(directory: Path, target: str, everything: bool, as_json: bool) -> int:
+    """Write one row per stored page of the crawl in DIRECTORY, as of its last checkpoint.
+
+    A page fetched more than once has one row, the newest. With --all every outcome
+    has a row, in the order they happened, with its kind and reason.
+    """
+    writer = _writer_for(target)
+    home = CrawlDir.open(directory)
+
+    from fieldmouse.agent import read_checkpoint
+
+    last = read_checkpoint(home)
+    length = last.outcomes if last else 0
+    read = outcomes.rows if everything else outcomes.pages
+    fields = (*PAGE_FIELDS, *FATE_FIELDS) if everything else PAGE_FIELDS
+    rows = (_plain(row, fields) for row in read(home, length=length))
+    if target == "-":
+        with voice.data_stream() as stdout:
+            writer(rows, fields, stdout)
+        return 0
+    count = _write(Path(target), rows, fields, writer)
+    what = "outcomes" if everything else "pages"
+    voice.say(f"wrote {voice.number(count)} {what} to `{target}`")
+    if as_json:
+        voice.json({"to": target, what: count})
+    return 0
+
+
+Writer = Callable[[Iterator[Row], tuple[str, ...], BinaryIO], int]
+
+
+def _write(path: Path, rows: Iterator[Row], fields: tuple[str, ...], writer: Writer) -> int:
+    """Whole or not at all: the name appears when the last row is written."""
+    part = path.with_name(path.name + ".part")
+    try:
+        with part.open("wb") as file:
+            count = writer(rows, fields, file)
+        part.replace(path)
+    except OSError as trouble:
+        part.unlink(missing_ok=True)
+        raise FieldmouseError(
+            f"cannot write `{path}`: {trouble.strerror}", "choose another place"
+        ) from trouble
+    return count
+
+
+def _plain(row: OutcomeRow, fields: Iterable[str]) -> Row:
+    plain = {field: getattr(row, field, None) for field in fields}
+    plain["fetched_at"] = voice.when(row.at)
+    plain["seen_at"] = voice.when(row.seen_at) if row.seen_at else ""
+    plain["simhash"] = f"{row.simhash:016x}" if row.simhash else ""
+    return plain
+
+
+def _writer_for(target: str) -> Writer:
+    suffix = ".jsonl" if target == "-" else Path(target).suffix.lower()
+    try:
+        return {".jsonl": _jsonl, ".ndjson": _jsonl, ".csv": _csv, ".parquet": _parquet}[suffix]
+    except KeyError:
+        raise UsageError(
+            f"`{target}` does not say which format", "end its name in .jsonl, .csv or .parquet"
+        ) from None
+
+
+def _jsonl(rows: Iterator[Row], fields: tuple[str, ...], file: BinaryIO) -> int:
+    count, encoder = 0, msgspec.json.Encoder()
+    while chunk := list(islice(rows, CHUNK)):
+        file.write(encoder.encode_lines(chunk))
+        count += len(chunk)
+    return count
+
+
+def _csv(rows: Iterator[Row], fields: tuple[str, ...], file: BinaryIO) -> int:
+    text = io.TextIOWrapper(file, encoding="utf-8", newline="", write_through=True)
+    table = csv.DictWriter(text, fields)
+    table.writeheader()
+    count = 0
+    while chunk := list(islice(rows, CHUNK)):
+        table.writerows(chunk)
+        count += len(chunk)
+    text.detach()
+    return count
+
+
+def _parquet(rows: Iterator[Row], fields: tuple[str, ...], file: BinaryIO) -> int:
+    try:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+    except ImportError:
+        raise FieldmouseError(
+            "Parquet needs pyarrow, which is not installed",
+            "`pip install 'fieldmouse[export]'`, or use .jsonl",
+        ) from None
+    numbers = {"status", "depth", "size", "words", "links", "offset", "tries"}
+    kinds = {field: pa.int64() if field in numbers else pa.string() for field in fields} | {
+        "indexed": pa.bool_()
+    }
+    schema = pa.schema([(field, kinds[field]) for field in fields])
+    count = 0
+    with pq.ParquetWriter(file, schema, compression="zstd") as table:
+        while chunk := list(islice(rows, CHUNK)):
+            table.write_table(pa.Table.from_pylist(chunk, schema=schema))
+            count += len(chunk)
+    return count

@@ -1,0 +1,138 @@
+"""`fieldmouse meadow serve`: a synthetic web on loopback that knows the truth about itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+import msgspec
+
+from fieldmouse.cli import options
+from fieldmouse.errors import UsageError
+from fieldmouse.lab.meadow.options import MeadowOptions
+from fieldmouse.settings import units
+
+KNOBS = {
+    "hosts": "Hosts, each on an address of its own in 127.0.0.0/8.",
+    "pages": "Pages with status 200 that may be crawled, in all.",
+    "gamma": "Host i gets a share of the pages proportional to i^-gamma.",
+    "seed": "The number from which everything follows.",
+    "port": "Port to listen on; 0 lets the system choose.",
+    "seeds": "Seed URLs to print; each reaches everything.",
+    "truth": "Write every reachable URL, its status and whether it is allowed.",
+    "arrivals": "Log every request as it arrives.",
+    "processes": "Server processes that share the port.",
+    "named": "Hosts have DNS names (use --resolve) instead of addresses.",
+    "hosts_per_address": "Hosts behind one address; more than 1 implies --named.",
+    "page_kb": "Mean size of a page's HTML, in KiB.",
+    "links": "Mean number of links on a page.",
+    "duplicates": "Share of pages with the same body as another.",
+    "noindex": "Share of pages that ask not to be indexed.",
+    "compression": "Hosts differ in what they offer: gzip, br, zstd or nothing.",
+    "changing": "Share of pages that ever change.",
+    "change_every": "Typical time between two changes of such a page.",
+    "robots": "Share of hosts with a robots.txt.",
+    "crawl_delay_share": "Share of those with a Crawl-delay.",
+    "crawl_delay": "What their Crawl-delay is.",
+    "sitemaps": "Share of hosts with robots.txt that name a sitemap.",
+    "sitemap_only": "Share of such a host's pages that only the sitemap names.",
+    "private": "Share of pages with a link that robots.txt excludes.",
+    "nofollow": "Share of pages with a link not to be followed.",
+    "redirects": "Share of pages with a link that redirects.",
+    "not_found": "Share of pages with a dead link.",
+    "server_error": "Share of pages that answer 500 at first, then 200.",
+    "broken": "Share of pages with a link that always answers 500.",
+    "busy": "Share of hosts that answer 429 at first.",
+    "busy_seconds": "What their Retry-After says, in seconds.",
+    "traps": "Share of hosts with an endless calendar and session ids.",
+    "open_traps": "Let robots.txt no longer exclude the traps: an infinite web.",
+    "latency": "Mean time until an answer begins, such as 20ms.",
+    "latency_spread": "How much hosts differ in latency (sigma of a lognormal).",
+    "slow": "Share of hosts that drip their bodies.",
+    "slow_seconds": "How long such a body takes.",
+    "stalling": "Share of hosts where some pages never get an answer.",
+}
+"""Every knob that can be turned from the command line, and what it does."""
+
+NOT_A_FLAG = {"follow_parent"}
+"""For programs that start a meadow themselves."""
+
+DURATIONS = {"change_every", "crawl_delay", "latency", "slow_seconds"}
+
+
+class Duration(click.ParamType):
+    """Seconds, written with their unit."""
+
+    name = "time"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        if isinstance(value, float):
+            return value
+        try:
+            return units.seconds(value)
+        except ValueError:
+            self.fail(f'"{value}" is no duration; write it as 20ms, 10s or 2h', param, ctx)
+
+
+def knobs(command: Callable[..., int]) -> Callable[..., int]:
+    """An option for every knob of the meadow, with the meadow's own default."""
+    for field in reversed(msgspec.structs.fields(MeadowOptions)):
+        if field.name in NOT_A_FLAG:
+            continue
+        flag, text = field.name.replace("_", "-"), KNOBS[field.name]
+        if field.type is bool:
+            option = click.option(
+                f"--{flag}/--no-{flag}", default=field.default, show_default=True, help=text
+            )
+        elif field.name in DURATIONS:
+            shown = units.write_seconds(field.default)
+            option = click.option(
+                f"--{flag}", type=Duration(), default=field.default, show_default=shown, help=text
+            )
+        elif field.type in (int, float):
+            option = click.option(
+                f"--{flag}", type=field.type, default=field.default, show_default=True, help=text, metavar="N"
+            )
+        else:
+            option = click.option(f"--{flag}", type=click.Path(path_type=Path), metavar="FILE", help=text)
+        command = option(command)
+    return command
+
+
+@click.group()
+def command() -> None:
+    """A synthetic web on loopback, for demos, tests and benchmarks.
+
+    It is made from one number: the same seed gives the same hosts, pages, links,
+    redirects and errors. It knows the truth about itself and logs who asked for
+    what and when, so that a crawl can be checked from the server's side.
+    """
+
+
+@command.command(
+    epilog="""\b
+Examples:
+  fieldmouse meadow serve --hosts 100 --pages 2000 --port 8000
+  fieldmouse meadow serve --truth truth.jsonl --arrivals arrivals.jsonl --latency 20ms"""
+)
+@knobs
+@options.as_json
+def serve(as_json: bool, **given: Any) -> int:
+    """Serve a meadow until SIGTERM or Ctrl-C.
+
+    One JSON line on stdout says when it is ready and where to begin:
+    {"seeds": ["http://127.0.0.1:8000/", ...], ...}. Crawl it with
+    `fieldmouse crawl DIR --seed URL --allow-private --delay 0s`.
+    """
+    for name in ("truth", "arrivals"):
+        if given[name] is not None and not given[name].absolute().parent.is_dir():
+            raise UsageError(
+                f"there is no directory for `{given[name]}`", f"make it first, or change `--{name}`"
+            )
+    asked = MeadowOptions(**given)
+
+    from fieldmouse.lab.meadow.serve import serve as serve_meadow
+
+    return serve_meadow(asked)

@@ -1,0 +1,82 @@
+"""Words of the command line that change settings, shared by `crawl` and `resume`.
+
+An option is only another spelling of a setting, so it is read by the same reader
+and fails with the same sentence. `--set` reaches every setting without an option.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+import click
+
+from fieldmouse.errors import UsageError
+from fieldmouse.settings import Settings
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+SETTING_OF = {
+    "pages": "crawl.pages",
+    "time": "crawl.time",
+    "depth": "crawl.max_depth",
+    "contact": "crawl.contact",
+    "delay": "politeness.delay",
+    "scope": "scope.mode",
+    "policy": "frontier.policy",
+    "robots": "robots.count",
+    "resolve": "network.resolve",
+    "allow_private": "network.allow_private",
+}
+"""Which setting each option stands for."""
+
+as_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON value instead of talk.")
+
+
+def limits(command: F) -> F:
+    """The options that make sense at any time of a crawl's life."""
+    for option in reversed(
+        [
+            click.option("--pages", metavar="N", help="Stop after N pages in all; 0 for no limit."),
+            click.option("--time", metavar="T", help="Stop after this long, such as 10m; 0s for no limit."),
+            click.option(
+                "--depth", metavar="N", help='Links to follow away from a seed; "none" for no limit.'
+            ),
+            click.option(
+                "--delay", metavar="T", help="Between two requests to one host, such as 1s or 500/h."
+            ),
+            click.option("--robots", metavar="N", help="How many fetches may go on at the same time."),
+            click.option("--contact", metavar="MAIL", help="Where you can be reached; servers are told."),
+            click.option("--allow-private", is_flag=True, help="Also visit loopback and private addresses."),
+            click.option(
+                "--resolve",
+                metavar="PATTERN=ADDR[:PORT]",
+                multiple=True,
+                help="Address of a name, instead of DNS.",
+            ),
+            click.option(
+                "--set",
+                "changes",
+                metavar="SECTION.KEY=VALUE",
+                multiple=True,
+                help="Any setting of fieldmouse.toml.",
+            ),
+        ]
+    ):
+        command = option(command)
+    return command
+
+
+def apply(settings: Settings, given: Mapping[str, Any]) -> Settings:
+    """`settings` changed by the options that were given."""
+    dotted: dict[str, object] = {}
+    for option, setting in SETTING_OF.items():
+        value = given.get(option)
+        if value:
+            dotted[setting] = value
+    for change in given.get("changes", ()):
+        name, equals, value = change.partition("=")
+        if not equals:
+            raise UsageError(f"`--set {change}` has no value", f"write it as `--set {name}=VALUE`")
+        dotted[name.strip()] = value.strip()
+    return settings.override(dotted)

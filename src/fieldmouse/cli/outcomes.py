@@ -1,0 +1,67 @@
+"""Reading the outcome log: every URL whose fate is known, as of the last checkpoint.
+
+What lies past the checkpoint's length may yet be undone by a kill, so it is not
+shown. A URL can have several rows, one for each time it was fetched; of its
+stored pages the newest counts.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections import Counter
+from collections.abc import Iterator
+
+import msgspec
+import xxhash
+
+from fieldmouse.crawldir import CrawlDir, records
+from fieldmouse.records import OutcomeRow
+
+_decode = msgspec.msgpack.Decoder(OutcomeRow).decode
+
+
+def rows(home: CrawlDir, *, length: int) -> Iterator[OutcomeRow]:
+    """Every row, oldest first. `length` is the checkpoint's."""
+    if length:
+        for _, record in records(home / "outcomes.log", length=length):
+            yield _decode(record)
+
+
+def pages(home: CrawlDir, *, length: int) -> Iterator[OutcomeRow]:
+    """The newest row of each stored page.
+
+    Two passes: the first keeps eight bytes a page, not its text, so that a crawl
+    of many millions of pages can be read on a small machine.
+    """
+    import numpy as np
+
+    hashes = array("Q", (xxhash.xxh3_64_intdigest(row.url.encode()) for row in _stored(home, length)))
+    ordered = np.sort(np.frombuffer(hashes, np.uint64)) if hashes else np.empty(0, np.uint64)
+    repeated = set(np.unique(ordered[1:][ordered[1:] == ordered[:-1]]).tolist())
+    del ordered
+    left = Counter(found for found in hashes if found in repeated) if repeated else Counter[int]()
+    for row, found in zip(_stored(home, length), hashes, strict=True):
+        if found in left:
+            left[found] -= 1
+            if left[found]:
+                continue
+        yield row
+
+
+def _stored(home: CrawlDir, length: int) -> Iterator[OutcomeRow]:
+    return (row for row in rows(home, length=length) if row.kind == "page")
+
+
+def rows_of(home: CrawlDir, url: str, *, length: int) -> list[OutcomeRow]:
+    """What happened to one URL, oldest first."""
+    if not length:
+        return []
+    name = url.encode()
+    found = []
+    for _, record in records(home / "outcomes.log", length=length):
+        # Most rows are of other URLs; looking for the bytes is much cheaper than decoding.
+        if name in record:
+            row = _decode(record)
+            if row.url == url:
+                found.append(row)
+    return found

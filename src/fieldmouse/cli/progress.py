@@ -1,0 +1,103 @@
+"""How a crawl is shown while it runs, and what is said of it when it ends."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from fieldmouse.cli import voice
+from fieldmouse.records import Reading, Summary
+from fieldmouse.settings import Settings
+
+WINDOW = 10.0
+"""Seconds over which the speed is averaged: long enough to be read, short enough to be current."""
+
+
+class Progress:
+    """The line of vital signs, once a second on a terminal, every few seconds elsewhere if at all."""
+
+    def __init__(self, *, every: float | None = None):
+        """`every`: seconds between lines when there is no terminal; None for silence."""
+        self._live = voice.LiveLine() if voice.on_terminal() else None
+        self._every = every
+        self._told_at = 0.0
+        self._recent: deque[tuple[float, int]] = deque()
+
+    def show(self, reading: Reading) -> None:
+        self._recent.append((reading.at, reading.pages))
+        while len(self._recent) > 2 and self._recent[0][0] < reading.at - WINDOW:
+            self._recent.popleft()
+        if self._live is not None:
+            self._live.show(self.line(reading))
+        elif self._every is not None and reading.at - self._told_at >= self._every:
+            self._told_at = reading.at
+            voice.say(self.line(reading))
+
+    def line(self, reading: Reading) -> str:
+        count = voice.number
+        return (
+            f"{count(reading.pages)} pages  {count(self._speed())}/s  {count(reading.hosts)} hosts"
+            f" ({count(reading.ready)} ready)  buffer {reading.level}  robots {reading.robots}"
+            f"  waiting {count(reading.waiting)}  failed {count(reading.failed)}"
+        )
+
+    def _speed(self) -> float:
+        (began, before), (ended, after) = self._recent[0], self._recent[-1]
+        return (after - before) / (ended - began) if ended > began else 0.0
+
+    def close(self) -> None:
+        if self._live is not None:
+            self._live.close()
+
+
+@contextmanager
+def shown(*, every: float | None = None) -> Iterator[Progress]:
+    """A progress line for as long as the block lasts."""
+    progress = Progress(every=every)
+    try:
+        yield progress
+    finally:
+        progress.close()
+
+
+def tell(summary: Summary, settings: Settings, directory: str) -> None:
+    """The end of a crawl in a few sentences, and what can be done next."""
+    count = voice.number
+    voice.say(
+        f"{count(summary.pages)} pages from {count(summary.hosts)} hosts, {voice.size(summary.bytes)},"
+        f" in {voice.duration(summary.seconds)} ({count(summary.pages_per_second)} pages/s)"
+    )
+    voice.say(
+        f"{count(summary.seen)} URLs seen: {count(summary.moved)} moved, {count(summary.refused)} refused,"
+        f" {count(summary.failed)} failed, {count(summary.waiting)} waiting"
+    )
+    for reason, times in sorted(summary.reasons.items(), key=lambda item: -item[1])[:6]:
+        voice.say(f"  {count(times):>7}  {reason}")
+    if summary.lost:
+        voice.say(f"error: {count(summary.lost)} URLs cannot be accounted for, which is a bug in fieldmouse")
+        voice.hint(f"`fieldmouse doctor {directory}` says more; please report it")
+    voice.say(_ending(summary, settings))
+    if summary.exit in (3, 130):
+        voice.hint(f"continue with `fieldmouse resume {directory}`")
+    elif summary.pages:
+        voice.hint(f"search it with `fieldmouse search {directory} WORDS`")
+
+
+def _ending(summary: Summary, settings: Settings) -> str:
+    waiting = f"{voice.number(summary.waiting)} URLs are waiting"
+    match summary.stopped_by:
+        case "":
+            return "done: nothing is waiting" if not summary.waiting else f"done for now; {waiting}"
+        case "pages":
+            return f"stopped by the limit of {voice.number(settings.crawl.pages)} pages; {waiting}"
+        case "time":
+            return f"stopped by the limit of {voice.duration(settings.crawl.time)}; {waiting}"
+        case "disk":
+            return (
+                f"stopped: less than {voice.size(settings.storage.min_free)} are free on the disk; {waiting}"
+            )
+        case "signal":
+            return f"stopped by you; {waiting}"
+        case other:
+            return f"stopped ({other}); {waiting}"

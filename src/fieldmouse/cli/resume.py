@@ -1,0 +1,55 @@
+"""`fieldmouse resume`: a crawl goes on where its last checkpoint stands."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from fieldmouse import settings as settings_file
+from fieldmouse import url
+from fieldmouse.cli import crawl, options, voice
+from fieldmouse.crawldir import CrawlDir
+from fieldmouse.settings import Settings
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  fieldmouse resume atlas
+  fieldmouse resume atlas --pages 50000 --delay 2s"""
+)
+@click.argument("directory", type=click.Path(path_type=Path))
+@options.limits
+@options.as_json
+def command(directory: Path, as_json: bool, **given: Any) -> int:
+    """Continue the crawl in DIRECTORY after a stop, a limit or a kill.
+
+    The settings are those of its fieldmouse.toml; options change them for this run
+    only. A limit that has been reached has done its work: without a new one the
+    crawl goes on to its end.
+    """
+    home = CrawlDir.open(directory)
+    asked = settings_file.load(home / "fieldmouse.toml")
+
+    from fieldmouse.agent import read_checkpoint
+
+    last = read_checkpoint(home)
+    if last is None:
+        # Killed before its first checkpoint: the seeds are all there is to know.
+        seeds = [seed for text in asked.crawl.seeds if (seed := url.parse(text)) is not None]
+    else:
+        seeds = []
+        asked = _past_limits(asked, pages=last.tally.pages, stopped_by=last.stopped_by)
+    return crawl.run(home, options.apply(asked, given), seeds, as_json=as_json)
+
+
+def _past_limits(asked: Settings, *, pages: int, stopped_by: str) -> Settings:
+    if 0 < asked.crawl.pages <= pages:
+        voice.say(f"the limit of {voice.number(asked.crawl.pages)} pages was reached; going on without it")
+        asked = asked.override({"crawl.pages": 0})
+    if asked.crawl.time and stopped_by == "time":
+        voice.say(f"the limit of {voice.duration(asked.crawl.time)} was reached; going on without it")
+        asked = asked.override({"crawl.time": "0s"})
+    return asked

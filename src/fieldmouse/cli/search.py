@@ -1,0 +1,47 @@
+"""`fieldmouse search`: ranked full-text search, also while the crawl runs."""
+
+from __future__ import annotations
+
+import textwrap
+from pathlib import Path
+
+import click
+
+from fieldmouse.cli import options, voice
+from fieldmouse.crawldir import CrawlDir
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  fieldmouse search atlas meadow mouse
+  fieldmouse search atlas '"field mouse" -computer' --limit 3 --json"""
+)
+@click.argument("directory", type=click.Path(path_type=Path))
+@click.argument("words", nargs=-1, required=True)
+@click.option("--limit", type=click.IntRange(1, 10_000), default=10, show_default=True, help="Most results.")
+@options.as_json
+def command(directory: Path, words: tuple[str, ...], limit: int, as_json: bool) -> int:
+    """Search the pages of the crawl in DIRECTORY for WORDS, best match first.
+
+    A phrase stands in double quotes, a word to leave out behind a minus sign.
+    """
+    home = CrawlDir.open(directory)
+
+    from fieldmouse.indexer.search import search
+
+    hits = search(home.path, " ".join(words), limit)
+    if as_json:
+        voice.json(
+            [{"url": hit.url, "title": hit.title, "snippet": hit.snippet, "score": hit.score} for hit in hits]
+        )
+        return 0
+    if not hits:
+        voice.say(f"no page in `{directory}` has: {' '.join(words)}")
+        return 0
+    for place, hit in enumerate(hits, 1):
+        voice.data(f"{place:>2}. {hit.title or hit.url}")
+        voice.data(f"    {hit.url}")
+        for line in textwrap.wrap(" ".join(hit.snippet.split()), 96):
+            voice.data(f"    {line}")
+    return 0
