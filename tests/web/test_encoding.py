@@ -1,0 +1,156 @@
+"""Packed bodies: whole, broken, lying and explosive. The oracles are the packers of other libraries."""
+
+from __future__ import annotations
+
+import gzip
+import random
+import zlib
+from collections.abc import Callable
+
+import brotli
+import pytest
+import zstandard
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fieldmouse.records import Reason
+from fieldmouse.web.encoding import FREE, decode
+
+
+def bare_deflate(body: bytes) -> bytes:
+    stream = zlib.compressobj(wbits=-15)
+    return stream.compress(body) + stream.flush()
+
+
+def zstd_stream(body: bytes) -> bytes:
+    """As a server sends it that does not know the size beforehand: no content size in the frame."""
+    stream = zstandard.ZstdCompressor(write_checksum=True).compressobj()
+    return stream.compress(body) + stream.flush()
+
+
+PACKERS: list[tuple[str, Callable[[bytes], bytes]]] = [
+    ("gzip", gzip.compress),
+    ("x-gzip", gzip.compress),
+    ("GZIP", lambda body: gzip.compress(body[:9]) + gzip.compress(body[9:])),
+    ("deflate", zlib.compress),
+    ("deflate", bare_deflate),
+    ("br", brotli.compress),
+    ("zstd", zstandard.compress),
+    ("zstd", zstd_stream),
+    ("zstd", lambda body: zstandard.compress(body[:9]) + zstd_stream(body[9:])),
+    ("identity", bytes),
+]
+BROKEN = [packer for packer in PACKERS if packer[0] in ("gzip", "deflate", "br", "zstd")]
+packers = st.sampled_from(PACKERS)
+bodies = st.one_of(
+    st.binary(min_size=1, max_size=2000), st.text(min_size=1).map(lambda text: text.encode() * 200)
+)
+
+
+@given(bodies, st.lists(packers, max_size=4))
+def test_what_was_packed_is_unpacked(body: bytes, layers: list[tuple[str, Callable[[bytes], bytes]]]) -> None:
+    packed = body
+    for _, pack in layers:
+        packed = pack(packed)
+    assert decode(packed, ", ".join(name for name, _ in layers)).body == body
+    assert decode(packed, ",".join(name for name, _ in layers)).reason is None
+
+
+@given(bodies, st.sampled_from(BROKEN), st.floats(0, 1, exclude_max=True))
+def test_a_body_cut_short_is_called_broken_and_its_beginning_kept(
+    body: bytes, packer: tuple[str, Callable[[bytes], bytes]], where: float
+) -> None:
+    name, pack = packer
+    packed = pack(body)
+    # Below four bytes nothing tells a packed body from any other; and the two frames of one zstd
+    # body may be cut between them, where nothing is missing that anybody could miss.
+    cut = max(4, int(where * len(packed)))
+    if cut >= len(packed):
+        return
+    found = decode(packed[:cut], name)
+    assert found.reason is Reason.BAD_ENCODING or (name, found.body) == ("zstd", body[:9])
+    assert body.startswith(found.body)
+
+
+@given(bodies, st.sampled_from(BROKEN), st.data())
+def test_a_damaged_body_raises_nothing(
+    body: bytes, packer: tuple[str, Callable[[bytes], bytes]], data: st.DataObject
+) -> None:
+    name, pack = packer
+    packed = bytearray(pack(body))
+    for place in data.draw(st.lists(st.integers(0, len(packed) - 1), max_size=4)):
+        packed[place] = data.draw(st.integers(0, 255))
+    found = decode(bytes(packed), name)
+    assert found.reason in (None, Reason.BAD_ENCODING, Reason.BOMB)
+
+
+@given(
+    st.binary(), st.sampled_from(["gzip", "deflate", "br", "zstd", "gzip, br", "br, zstd", "deflate,gzip"])
+)
+def test_no_bytes_whatever_raise(body: bytes, coding: str) -> None:
+    decode(body, coding)
+
+
+TEXT = b" ".join(b"word%d" % number for number in random.Random(7).choices(range(10_000), k=60_000))
+DETECTED = [packer for packer in BROKEN if packer[1] is not bare_deflate]  # which has no checksum
+
+
+@pytest.mark.parametrize(("name", "pack"), DETECTED[:4])
+def test_most_of_what_comes_before_the_damage_is_saved(name: str, pack: Callable[[bytes], bytes]) -> None:
+    packed = bytearray(pack(TEXT))
+    middle = len(packed) // 2
+    packed[middle : middle + 40] = b"\xff" * 40
+    found = decode(bytes(packed), name)
+    same = next(
+        (at for at, (a, b) in enumerate(zip(found.body, TEXT, strict=False)) if a != b), len(found.body)
+    )
+    assert found.reason is Reason.BAD_ENCODING
+    assert same > len(TEXT) // 4
+
+
+@pytest.mark.parametrize(("name", "pack"), BROKEN[:5])
+def test_a_bomb_is_named_and_goes_off_no_further_than_the_limit(
+    name: str, pack: Callable[[bytes], bytes]
+) -> None:
+    packed = pack(bytes(10 * FREE))
+    found = decode(packed, name, limit=2 * FREE, ratio=10**9)
+    assert (found.reason, found.body) == (Reason.BOMB, bytes(2 * FREE))
+    by_ratio = decode(packed, name, limit=10**9, ratio=10)
+    assert (by_ratio.reason, len(by_ratio.body)) == (Reason.BOMB, max(FREE, 10 * len(packed)))
+    within = decode(packed, name, limit=10 * FREE, ratio=10**9)
+    assert (within.reason, len(within.body)) == (None, 10 * FREE)
+
+
+def test_a_bomb_inside_a_bomb_is_limited_too() -> None:
+    packed = gzip.compress(gzip.compress(bytes(40 * FREE)))
+    found = decode(packed, "gzip, gzip", limit=4 * FREE)
+    assert found.reason is Reason.BOMB
+    assert len(found.body) <= 4 * FREE
+
+
+def test_a_hundred_codings_are_not_believed() -> None:
+    assert decode(b"x", ", ".join(["gzip"] * 100)).reason is Reason.BAD_ENCODING
+
+
+@pytest.mark.parametrize("coding", ["", "utf-8", "none", "text/html", ",", "compress"])
+def test_a_coding_nobody_knows_is_none(coding: str) -> None:
+    assert decode(b"<html>", coding) == decode(b"<html>", "")
+
+
+@pytest.mark.parametrize("coding", ["gzip", "zstd"])
+def test_a_plain_body_that_claims_to_be_packed_is_given_as_it_is(coding: str) -> None:
+    found = decode(b"<html>plain</html>", coding)
+    assert (found.body, found.reason) == (b"<html>plain</html>", Reason.BAD_ENCODING)
+
+
+def test_padding_after_a_gzip_body_is_no_damage() -> None:
+    assert decode(gzip.compress(b"page") + b"\0" * 10, "gzip") == decode(b"page", "")
+
+
+def test_a_zstd_window_larger_than_the_web_allows_is_refused() -> None:
+    packer = zstandard.ZstdCompressor(
+        compression_params=zstandard.ZstdCompressionParameters(window_log=27, write_content_size=False)
+    )
+    stream = packer.compressobj()
+    packed = stream.compress(TEXT) + stream.flush()
+    assert decode(packed, "zstd").reason is Reason.BAD_ENCODING
