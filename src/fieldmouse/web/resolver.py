@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     import aiodns
 
 FOR_EVER = float("inf")
+RENEW = 20_000  # questions after which the DNS library is started afresh
 
 # c-ares' numbers, kept here so that the library is loaded only when the DNS is needed.
 _NO_DATA, _NO_SUCH_NAME, _BAD_NAME = 1, 4, 8
@@ -100,6 +101,7 @@ class Resolver:
         self._cache: dict[str, Resolved] = {}  # oldest first
         self._asking: dict[str, asyncio.Task[Resolved]] = {}
         self._dns: aiodns.DNSResolver | None = None
+        self._questions = 0  # asked of this channel
 
     async def lookup(self, name: str) -> Found | Forbidden | NoAddress:
         """The one address to visit `name` at."""
@@ -169,12 +171,17 @@ class Resolver:
     async def _question(self, name: str, kind: str) -> Resolved:
         import aiodns
 
-        if self._dns is None:
+        # c-ares keeps every answer for itself as well, and pycares has no way to say how many. An
+        # old channel closes itself when the last question that holds it has its answer.
+        if self._dns is None or self._questions >= RENEW:
             self._dns = aiodns.DNSResolver(
                 nameservers=self._nameservers or None, timeout=self._timeout, tries=self._tries
             )
+            self._questions = 0
+        self._questions += 1
+        channel = self._dns
         try:
-            answer = await self._dns.query_dns(name, kind)
+            answer = await channel.query_dns(name, kind)
         except aiodns.error.DNSError as error:
             now = self._clock.now()
             number = error.args[0] if error.args else 0
