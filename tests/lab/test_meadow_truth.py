@@ -114,8 +114,12 @@ class Oracle:
         return response.status, response.headers, body
 
     def patient_get(self, url: Url) -> tuple[int, http.client.HTTPMessage, bytes]:
-        status, headers, body = self.get(url)
-        return self.get(url) if status in (500, 429) else (status, headers, body)
+        # A page may be refused once because its host is busy, and once because it fails at first.
+        for _ in range(2):
+            status, headers, body = self.get(url)
+            if status not in (500, 429):
+                return status, headers, body
+        return self.get(url)
 
     def crawl(self, seed: str) -> dict[str, tuple[int, bool]]:
         """URL -> (status, allowed), for everything that may be known starting from `seed`."""

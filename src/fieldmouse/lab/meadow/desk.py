@@ -54,7 +54,7 @@ class Desk:
         self.plan = plan
         self.press = Press(plan)
         self.changes = Changes(plan.options)
-        self._zstd = zstandard.ZstdCompressor(level=1)
+        self._zstd = zstandard.ZstdCompressor(level=-1)
         self._chance = random.Random(plan.options.seed)
         self._happened = mmap.mmap(
             -1, plan.options.pages + plan.options.hosts
@@ -112,7 +112,7 @@ class Desk:
             headers = _HTML + validators
             if signs.is_nofollow(site, shown, dice) and not dice[6] & 1:
                 headers += b"X-Robots-Tag: nofollow\r\n"
-            answer = self._encoded(headers, self.press.pieces(site, page, version), encoding)
+            answer = self._encoded(headers, self.press.pieces(site, shown, dice, version), encoding)
             self._recent[key] = answer
             if len(self._recent) > _RECENT:
                 del self._recent[next(iter(self._recent))]
@@ -205,9 +205,15 @@ def _validators(site: Site, page: int, version: Version) -> bytes:
     kind = site.habits.validators
     if kind == 0:
         return b""
-    since = version.since or 1e9
-    modified = time.strftime("Last-Modified: %a, %d %b %Y %H:%M:%S GMT\r\n", time.gmtime(since)).encode()
+    modified = _modified(version.since) if version.since else _EVER
     return modified if kind == 1 else b'%sETag: W/"%x-%x"\r\n' % (modified, page, version.number)
+
+
+def _modified(since: float) -> bytes:
+    return time.strftime("Last-Modified: %a, %d %b %Y %H:%M:%S GMT\r\n", time.gmtime(since)).encode()
+
+
+_EVER = _modified(1e9)
 
 
 def _is_known(validators: bytes, ask: Ask, version: Version) -> bool:

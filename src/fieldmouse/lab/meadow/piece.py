@@ -15,6 +15,7 @@ from isal import isal_zlib
 
 _GZIP_HEAD = b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\xff"
 _LAST_BLOCK = b"\x03\x00"
+_STORED = struct.Struct("<BHH")
 _TRAILER = struct.Struct("<II")
 
 
@@ -24,24 +25,30 @@ class Piece(NamedTuple):
 
 
 def ready(text: str) -> Piece:
-    """A piece for many pages: compressed well, since it is done once."""
+    """A piece for all hosts: compressed well, since it is done once."""
     plain = text.encode()
     deflater = zlib.compressobj(6, zlib.DEFLATED, -15)
     return Piece(plain, deflater.compress(plain) + deflater.flush(zlib.Z_FULL_FLUSH))
 
 
 def fresh(text: str) -> Piece:
-    """A piece for one page: compressed fast."""
+    """A piece for one page or one host: compressed fast, since somebody is waiting."""
     plain = text.encode()
     deflater = isal_zlib.compressobj(0, isal_zlib.DEFLATED, -15)
     return Piece(plain, deflater.compress(plain) + deflater.flush(isal_zlib.Z_FULL_FLUSH))
+
+
+def stored(text: str) -> Piece:
+    """A piece so short that compressing it costs more than it saves; at most 64 KB."""
+    plain = text.encode()
+    return Piece(plain, _STORED.pack(0, len(plain), len(plain) ^ 0xFFFF) + plain)
 
 
 def gzipped(pieces: list[Piece]) -> bytes:
     """The gzip member of all pieces laid end to end.
 
     >>> import gzip
-    >>> gzip.decompress(gzipped([ready("field"), fresh("mouse")]))
+    >>> gzip.decompress(gzipped([ready("field"), fresh("mou"), stored("se")]))
     b'fieldmouse'
     """
     plain = plain_of(pieces)

@@ -64,6 +64,7 @@ class Site:
     twist: int  # odd, to scatter words and copies over page numbers
     sections: list[str]
     habits: Habits
+    cut: int  # where the path begins in the host's URLs
     first: int  # pages of the hosts before it
     links_to_sites: range  # the hosts that its root page introduces
 
@@ -136,17 +137,19 @@ class Plan:
         hidden = min(hidden, size - 1)
         first = number * HOST_FANOUT + 1
         dice = throw(options.seed, "twist", number)
+        authority = f"{name}:{self.port}" if self.port != 80 else name
         return Site(
             number=number,
             size=size,
             original=size - hidden - copies,
             linked=size - hidden,
-            authority=f"{name}:{self.port}" if self.port != 80 else name,
+            authority=authority,
             address=address,
             salt=b"%d/%d" % (options.seed, number),
             twist=dice[0] | 1,
             sections=SECTIONS[: min(len(SECTIONS), 1 + size // 20)],
             habits=habits,
+            cut=len(authority) + 7,
             first=before,
             links_to_sites=range(first, min(first + HOST_FANOUT, options.hosts)),
         )
@@ -181,7 +184,7 @@ def _habits(options: MeadowOptions, number: int, size: int, spread: list[float])
         has_sitemap=has_robots and r[6] < below(options.sitemaps),
         sitemap_indexed=r[7] % 2 == 0,
         sitemap_gzipped=r[8] % 2 == 0,
-        encoding="" if tongue < 2 else "br" if tongue < 4 else "zstd" if tongue < 6 else "gzip",
+        encoding="" if tongue < 2 else "br" if tongue == 2 else "zstd" if tongue == 3 else "gzip",
         chunked=r[9] % 10 == 0,
         closing=r[10] % 20 == 0,
         validators=2 if r[11] % 5 < 3 else r[11] % 5 - 3,

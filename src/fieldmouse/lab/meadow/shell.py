@@ -1,13 +1,10 @@
-"""What all pages of a host have in common: style and script, menu, footer.
-
-Also the script-like filler that gives pages their size without adding text or links.
-"""
+"""What all pages of a host have in common: style and script, menu, footer."""
 
 from __future__ import annotations
 
 from fieldmouse.lab.meadow.dice import throw
 from fieldmouse.lab.meadow.paths import path_of
-from fieldmouse.lab.meadow.piece import Piece, ready
+from fieldmouse.lab.meadow.piece import fresh
 from fieldmouse.lab.meadow.plan import Plan, Site
 from fieldmouse.lab.meadow.words import FLAT
 
@@ -22,7 +19,7 @@ class Shell:
         dice = throw(options.seed, "shell", site.number)
         language = ("en", "en-GB", "en-US")[dice[0] % 3]
         name = FLAT[dice[1] % len(FLAT)].capitalize()
-        self.top = ready(
+        self.top = fresh(
             f'<!DOCTYPE html>\n<html lang="{language}">\n<head>\n<meta charset="utf-8">\n'
             '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
             '<link rel="icon" href="data:,">\n'
@@ -36,7 +33,7 @@ class Shell:
             for k in menu
         )
         middle = path_of(site, site.original // 2).replace("&", "&amp;")
-        self.nav = ready(
+        self.nav = fresh(
             f'<body class="host-{site.number}">\n<a class="skip" href="#content">skip to content</a>\n'
             f'<header><div class="brand"><img src="{_PIXEL}" alt="{name}"> {name}</div></header>\n'
             f'<nav aria-label="main"><ul class="menu">\n{entries}</ul></nav>\n'
@@ -44,7 +41,7 @@ class Shell:
             '<!-- <a href="/gone/commented-out.html">an old link</a> -->\n<div id="content">\n'
         )
         # The first host is named by every page, so whoever starts anywhere finds everything.
-        self.footer = ready(
+        self.footer = fresh(
             "</article></main></div>\n<footer><p>Made of clover. "
             '<a href="mailto:mouse@meadow.test">Write to us</a>, '
             '<a href="javascript:void(0)">share</a>, <a href="tel:+0000">call</a> or '
@@ -80,16 +77,3 @@ def _script(salt: int, size: int) -> str:
         )
         length += len(lines[-1])
     return "".join(lines)
-
-
-def fillers(seed: int) -> list[Piece]:
-    """State that scripts leave in pages: about 1 KB each, neither text nor links."""
-    made = []
-    for k in range(64):
-        r = throw(seed, "filler", k)
-        cells = ",".join(
-            f'"{FLAT[(r[i % 16] >> i % 8) % len(FLAT)]}":{{"id":{r[(i + 3) % 16] >> i % 5},"on":{i % 3}}}'
-            for i in range(8 + r[0] % 40)
-        )
-        made.append(ready(f'<script type="application/json">{{{cells}}}</script>\n'))
-    return made
