@@ -1,0 +1,262 @@
+"""robots.txt point by point (RFC 9309), and against a plain matcher written from the text of the RFC."""
+
+from __future__ import annotations
+
+import gzip
+import re
+import time
+from urllib.parse import quote, unquote_to_bytes
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from fieldmouse.records import Failed, Link, Reason, Response
+from fieldmouse.url import Url
+from fieldmouse.web.exclusion import DAY, HOPS, HOUR, SIZE, Exclusion, Redirect, Unreachable, judge, lifetime
+
+US = "fieldmouse"
+
+
+def allows(text: str, path: str, product: str = US) -> bool:
+    return Exclusion.parse(text.encode(), product).allows(path)
+
+
+ALL = "User-agent: *\n"
+SPLIT = "User-agent: {}\nDisallow: /a\n\nUser-agent: z\nDisallow: /z\n\nUser-agent: {}\nDisallow: /b\n"
+
+
+@pytest.mark.parametrize(
+    ("why", "text", "path", "allowed"),
+    [
+        ("the longest match wins", ALL + "Disallow: /a\nAllow: /a/b\n", "/a/b/c", True),
+        ("whatever the order", ALL + "Allow: /\nDisallow: /x\n", "/x", False),
+        ("of equals, allow wins", ALL + "Disallow: /p\nAllow: /p\n", "/p", True),
+        ("* is any characters", ALL + "Disallow: /*.gif\n", "/a/b.gif?x", False),
+        ("$ is the end", ALL + "Disallow: /*.php$\n", "/a.php", False),
+        ("and only the end", ALL + "Disallow: /*.php$\n", "/a.php?x=1", True),
+        ("length counts the pattern", ALL + "Allow: /page\nDisallow: /*.html\n", "/page.html", False),
+        ("our group, not *", ALL + f"Disallow: /\n\nUser-agent: {US}\nDisallow: /no\n", "/yes", True),
+        ("our name in any case", "User-agent: FieldMouse\nDisallow: /\n", "/x", False),
+        ("groups of one name are one", SPLIT.format(US, US), "/b", False),
+        ("with the first of them", SPLIT.format(US, US), "/a", False),
+        ("groups of * are one", SPLIT.format("*", "*"), "/b", False),
+        ("several names share a group", f"User-agent: {US}\nUser-agent: b\nDisallow: /\n", "/", False),
+        ("an empty line ends no group", f"User-agent: {US}\n\nDisallow: /a\n", "/a", False),
+        (
+            "nor does another record",
+            f"User-agent: {US}\nSitemap: http://h/s\nUser-agent: b\nDisallow: /a",
+            "/a",
+            False,
+        ),
+        ("an empty Disallow allows", ALL + "Disallow:\n", "/a", True),
+        ("paths have case", ALL + "Disallow: /A\n", "/a", True),
+        ("%7E is ~", ALL + "Disallow: /a%7Eb\n", "/a~b", False),
+        ("%3c is %3C", ALL + "Disallow: /a%3cd.html\n", "/a%3Cd.html", False),
+        ("UTF-8 is its octets", ALL + "Disallow: /ツ\n", "/%E3%83%84", False),
+        ("%2F is not /", ALL + "Disallow: /a%2Fb\n", "/a/b", True),
+        ("comments end lines", "User-agent: * # all\nDisallow: /a # no\n", "/a", False),
+        ("/robots.txt is always allowed", ALL + "Disallow: /\n", "/robots.txt", True),
+        ("no match, no harm", ALL + "Disallow: /a\n", "/b", True),
+        ("a byte order mark is no letter", "\ufeff" + ALL + "Disallow: /a\n", "/a", False),
+        ("old Macs wrote too", "User-agent: *\rDisallow: /a\r", "/a", False),
+        ("space before a colon", "User-agent : *\nDisallow : /a\n", "/a", False),
+        ("a version is no name", f"User-agent: {US}/1.0\nDisallow: /a\n", "/a", False),
+        ("a part is not the whole", "User-agent: field\nDisallow: /a\n", "/a", True),
+        ("nor is more than the whole", f"User-agent: {US}-image\nDisallow: /a\n", "/a", True),
+        ("the query is matched", ALL + "Disallow: /*?sid=\n", "/a?sid=3", False),
+        ("Crawl-delay splits no group", f"User-agent: {US}\nCrawl-delay: 2\nDisallow: /a\n", "/a", False),
+        ("rules without a group are none", "Disallow: /a\nUser-agent: z\nDisallow: /z\n", "/a", True),
+        ("a part does not hide *", "User-agent: field\nAllow: /\n\n" + ALL + "Disallow: /a\n", "/a", False),
+        ("two slashes are a path", ALL + "Disallow: //x/\n", "//x/y", False),
+        ("a soft 404 has no rules", "<!doctype html><html><body>Not found: /</body></html>", "/", True),
+    ],
+)  # fmt: skip
+def test_point_by_point(why: str, text: str, path: str, allowed: bool) -> None:
+    assert allows(text, path) is allowed, why
+
+
+def test_the_product_token_may_come_with_its_version() -> None:
+    assert not allows(f"User-agent: {US}\nDisallow: /a\n", "/a", product=f"{US}/1.0")
+
+
+def plain_match(rules: list[tuple[bool, str]], path: str) -> bool:
+    """RFC 9309, 2.2.2 and 2.2.3, word for word: the most octets win, and allow wins a tie."""
+
+    def octets(text: str) -> str:
+        return quote(unquote_to_bytes(text), safe="/*$?=&")
+
+    best, allowed = -1, True
+    for allow, pattern in rules:
+        anchored = pattern.endswith("$")
+        wanted = octets(pattern.removesuffix("$"))
+        expression = ".*".join(map(re.escape, wanted.split("*"))) + ("$" if anchored else "")
+        if re.match(expression, octets(path)):
+            length = len(wanted) + anchored
+            if length > best or (length == best and allow):
+                best, allowed = length, allow
+    return allowed
+
+
+paths = st.lists(st.sampled_from(["a", "b", "/", "~", "%7E", ".html", "é"]), max_size=6).map(
+    lambda parts: "/" + "".join(parts)
+)
+patterns = st.tuples(
+    st.lists(st.sampled_from(["a", "b", "/", "*", "~", "%7e", ".html", "é", "%C3%A9"]), max_size=6).map(
+        "".join
+    ),
+    st.sampled_from(["", "", "$"]),
+).map(lambda parts: "/" + parts[0] + parts[1])
+rule_lists = st.lists(st.tuples(st.booleans(), patterns), max_size=6)
+
+
+def written(rules: list[tuple[bool, str]], agent: str = "*") -> str:
+    return f"User-agent: {agent}\n" + "".join(
+        f"{'Allow' if allow else 'Disallow'}: {pattern}\n" for allow, pattern in rules
+    )
+
+
+@given(rule_lists, paths)
+def test_matching_agrees_with_the_text_of_the_rfc(rules: list[tuple[bool, str]], path: str) -> None:
+    # Repeated stars are one to us, and their length differs from a plain count of octets.
+    assume(all("**" not in pattern for _, pattern in rules))
+    assert allows(written(rules), path) == plain_match(rules, path)
+
+
+@given(rule_lists, paths, st.randoms(use_true_random=False))
+def test_the_order_of_rules_means_nothing(rules: list[tuple[bool, str]], path: str, random) -> None:  # type: ignore[no-untyped-def]
+    shuffled = random.sample(rules, len(rules))
+    assert allows(written(rules), path) == allows(written(shuffled), path)
+
+
+@given(rule_lists, rule_lists, paths)
+def test_a_group_for_us_hides_the_group_for_all(
+    ours: list[tuple[bool, str]], others: list[tuple[bool, str]], path: str
+) -> None:
+    text = written(others) + "\n" + written([*ours, (False, "/never")], agent=US)
+    assert allows(text, path) == allows(written([*ours, (False, "/never")]), path)
+
+
+@given(rule_lists, paths)
+def test_rules_survive_being_written_to_disk(rules: list[tuple[bool, str]], path: str) -> None:
+    exclusion = Exclusion.parse(written(rules).encode(), US)
+    assert Exclusion.from_bytes(exclusion.to_bytes(), US).allows(path) == exclusion.allows(path)
+
+
+@given(st.binary(max_size=2000), paths)
+def test_no_bytes_whatever_raise(text: bytes, path: str) -> None:
+    Exclusion.parse(text, US).allows(path)
+
+
+def test_everything_and_nothing_survive_being_written_too() -> None:
+    for exclusion in (Exclusion.EVERYTHING, Exclusion.NOTHING):
+        assert Exclusion.from_bytes(exclusion.to_bytes(), US) is exclusion
+    assert Exclusion.EVERYTHING.allows("/a")
+    assert not Exclusion.NOTHING.allows("/a")
+    assert Exclusion.NOTHING.allows("/robots.txt")
+
+
+@pytest.mark.parametrize(
+    ("text", "delay"),
+    [
+        (ALL + "Crawl-delay: 2.5\n", 2.5),
+        (ALL + "Crawl-delay: 9\nUser-agent: fieldmouse\nCrawl-delay: 1\n", 1.0),
+        (ALL + "Crawl-delay: soon\n", None),
+        (ALL + "Crawl-delay: -1\n", None),
+        (ALL + "Crawl-delay: inf\n", None),
+        (ALL + "Crawl-delay: nan\n", None),
+        ("User-agent: other\nCrawl-delay: 7\n", None),
+    ],
+)
+def test_crawl_delay_is_read_for_us(text: str, delay: float | None) -> None:
+    assert Exclusion.parse(text.encode(), US).crawl_delay == delay
+
+
+def test_sitemaps_belong_to_nobodys_group_and_are_counted() -> None:
+    text = "Sitemap: http://h/1.xml\nUser-agent: other\nDisallow: /\nsitemap: http://h/2.xml\nSitemap: http://h/1.xml\n"
+    assert Exclusion.parse(text.encode(), US).sitemaps == ("http://h/1.xml", "http://h/2.xml")
+    many = "".join(f"Sitemap: http://h/{n}.xml\n" for n in range(5000))
+    assert len(Exclusion.parse(many.encode(), US).sitemaps) == 1000
+
+
+def test_what_comes_after_500_kib_is_not_read_and_no_half_line_is() -> None:
+    filler = b"# " + b"x" * 97 + b"\n"
+    text = b"User-agent: *\n" + filler * (SIZE // 100) + b"Disallow: /late\n"
+    assert Exclusion.parse(text, US).allows("/late")
+    start = b"User-agent: *\n" + filler * (SIZE // 100 - 1)
+    text = (
+        start
+        + b"\n" * (SIZE - len(start) - len("Allow: /\nDisallow: /a"))
+        + b"Allow: /\nDisallow: /a/private\n"
+    )
+    assert text[:SIZE].endswith(b"Disallow: /a")
+    assert Exclusion.parse(text, US).allows("/a")
+
+
+def test_a_bomb_of_wildcards_does_not_go_off() -> None:
+    exclusion = Exclusion.parse((ALL + "Disallow: /" + "a*" * 5000 + "b\n").encode(), US)
+    started = time.process_time()
+    assert exclusion.allows("/" + "a" * 3000)
+    assert time.process_time() - started < 2.0  # of processor time; backtracking would need years
+
+
+def answer(status: int, body: bytes = b"", **headers: str) -> Response:
+    named = tuple((name.replace("_", "-"), value) for name, value in headers.items())
+    return Response(status, b"", body, b"", "127.0.0.1", 0.0, 0.0, 0.0, named)
+
+
+URL = Url("http://example.org/robots.txt")
+RULES = (ALL + "Disallow: /a\n").encode()
+
+
+def test_an_answer_with_rules_is_rules_packed_or_not() -> None:
+    for response in (answer(200, RULES), answer(200, gzip.compress(RULES), content_encoding="gzip")):
+        verdict = judge(response, URL, US)
+        assert isinstance(verdict, Exclusion)
+        assert (verdict.allows("/a"), verdict.allows("/b")) == (False, True)
+
+
+@given(st.integers(100, 999), st.integers(0, 20))
+def test_every_status_has_a_meaning(status: int, hops: int) -> None:
+    verdict = judge(answer(status, RULES, location="/r"), URL, US, hops)
+    if 200 <= status < 300:
+        assert isinstance(verdict, Exclusion)
+        assert not verdict.allows("/a")
+    elif status in (301, 302, 303, 307, 308):
+        assert (
+            verdict == Redirect(Url("http://example.org/r"))
+            if hops < HOPS
+            else verdict is Exclusion.EVERYTHING
+        )
+    elif 400 <= status < 500 and status != 429:
+        assert verdict is Exclusion.EVERYTHING
+    else:
+        assert isinstance(verdict, Unreachable)
+
+
+def test_a_redirect_may_leave_the_host_and_one_to_nowhere_is_no_rules() -> None:
+    assert judge(answer(301, location="https://other.example/r"), URL, US) == Redirect(
+        Url("https://other.example/r")
+    )
+    assert judge(answer(301), URL, US) is Exclusion.EVERYTHING
+    assert judge(answer(301, location="mailto:a@b"), URL, US) is Exclusion.EVERYTHING
+
+
+def test_a_failure_is_not_permission() -> None:
+    failed = Failed(Link(URL), Reason.NO_CONNECTION, 0.0, "connection refused")
+    assert judge(failed, URL, US) == Unreachable("connection refused")
+
+
+@given(
+    st.sampled_from(["", "no-store", "no-cache", "max-age=0", "public, max-age=7200", "max-age=999999999"])
+)
+def test_rules_are_kept_for_an_hour_at_least_and_a_day_at_most(control: str) -> None:
+    kept = lifetime(answer(200, cache_control=control))
+    assert HOUR <= kept <= DAY
+    assert (kept == 7200) == ("7200" in control)
+
+
+def test_a_host_in_trouble_is_asked_again_sooner() -> None:
+    assert lifetime(answer(404)) == lifetime(answer(200)) == DAY
+    assert lifetime(answer(503)) == lifetime(answer(429)) == HOUR
+    assert lifetime(Failed(Link(URL), Reason.TIMEOUT, 0.0)) == HOUR
