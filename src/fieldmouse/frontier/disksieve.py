@@ -1,0 +1,211 @@
+"""The sieve a crawl uses: sorted runs of keys on disk, the newest keys in memory.
+
+New keys go into a table and, raw, into an append-only log. When there are
+`run_size` of them the table is written out sorted, as a run; two runs of like
+size are merged into one, a little at each sift, so no call takes long and there
+are never more than a handful of runs to look through. Memory holds the table, a
+small cache of keys met lately, and one key in 512 of the runs.
+
+Durable like the rest: the state names the runs and the length of the log. A run
+is never changed, and goes only after a checkpoint that no longer names it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import Generic, TypeVar
+
+import msgspec
+import numpy as np
+
+from fieldmouse.errors import Damaged
+from fieldmouse.frontier.keytable import Keys, KeyTable
+from fieldmouse.frontier.leftovers import Leftovers, sweep
+from fieldmouse.frontier.runs import Run, merge
+
+T = TypeVar("T")
+
+_CACHE = 1 << 18
+_MERGE_SPEED = 10  # keys merged for each new one; doubling runs need log2(keys / run_size)
+_MERGE_CHUNK = 1 << 16
+
+
+class SieveState(msgspec.Struct, frozen=True, array_like=True):
+    """Which files hold the keys, and how much of the log counts."""
+
+    runs: tuple[str, ...] = ()
+    log: str = "keys-0.log"
+    logged: int = 0  # keys in the log
+    serial: int = 1  # number of the next file
+    seen: int = 0
+
+
+class DiskSieve(Generic[T]):
+    """Exactly-once by 64-bit key, in bounded memory."""
+
+    def __init__(self, directory: Path, state: SieveState | None = None, *, run_size: int = 1 << 21):
+        state = state or SieveState()
+        self._directory = directory
+        self._run_size = run_size
+        self._keys: list[int] = []
+        self._items: list[T] = []
+        self._cache: Keys = np.zeros(_CACHE, np.uint64)
+        self._runs = [Run(directory / name) for name in state.runs]
+        self._serial = state.serial
+        self._leftovers = Leftovers()
+        self._merge: Iterator[int] | None = None
+        self._merging: list[Run] = []
+        self._merged = Path()
+        self._credit = 0
+        self._unsynced: list[Path] = []
+        self.seen = state.seen
+        sweep(directory, "keys-*.log", [state.log])
+        sweep(directory, "run-*.keys", state.runs)
+        self._open_log(directory / state.log, state.logged)
+
+    def _open_log(self, path: Path, logged: int) -> None:
+        self._log_path = path
+        self._log = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+        if os.fstat(self._log).st_size < logged * 8:
+            raise Damaged(path, f"{logged} keys were written and synced, fewer are there")
+        os.ftruncate(self._log, logged * 8)
+        os.lseek(self._log, logged * 8, os.SEEK_SET)
+        self._logged = logged
+        self._table = KeyTable()
+        if logged:
+            self._table.add(np.fromfile(path, np.uint64, logged))
+        self._unsynced.append(path)
+
+    @property
+    def pending(self) -> int:
+        return len(self._keys)
+
+    @property
+    def runs(self) -> int:
+        return len(self._runs)
+
+    def offer(self, keys: Sequence[int], items: Sequence[T]) -> None:
+        """Ask about `items`, whose keys are `keys`; the new ones come out of the next `sift`."""
+        assert len(keys) == len(items), "every item needs its key"
+        self._keys.extend(keys)
+        self._items.extend(items)
+
+    def sift(self) -> list[T]:
+        """The items offered since the last time whose key is new, each once, in the order offered."""
+        if not self._keys:
+            return []
+        keys = np.array(self._keys, np.uint64)
+        items, self._keys, self._items = self._items, [], []
+        keys[keys == 0] = 1  # zero means empty in the table
+        first = np.argsort(keys, kind="stable")
+        keys = keys[first]
+        if keys.size > 1:
+            different = np.empty(keys.size, np.bool_)
+            different[0] = True
+            np.not_equal(keys[1:], keys[:-1], out=different[1:])
+            keys, first = keys[different], first[different]
+        slots = (keys & np.uint64(_CACHE - 1)).astype(np.intp)
+        unknown = self._cache[slots] != keys
+        keys, first, slots = keys[unknown], first[unknown], slots[unknown]
+        self._cache[slots] = keys
+        if keys.size and self._table.count:
+            unknown = ~self._table.has(keys)
+            keys, first = keys[unknown], first[unknown]
+        for run in self._runs:
+            if not keys.size:
+                return []
+            unknown = ~run.has(keys)
+            keys, first = keys[unknown], first[unknown]
+        if not keys.size:
+            return []
+        self._remember(keys)
+        first.sort()
+        return [items[place] for place in first.tolist()]
+
+    def _remember(self, keys: Keys) -> None:
+        self._table.add(keys)
+        whole = memoryview(keys.tobytes())
+        while whole:
+            whole = whole[os.write(self._log, whole) :]
+        self._logged += keys.size
+        self.seen += keys.size
+        if self._table.count >= self._run_size:
+            self._write_run()
+        self._merge_on(keys.size)
+
+    def _write_run(self) -> None:
+        path = self._next("run-{}.keys")
+        self._runs.append(Run.write(path, self._table.sorted()))
+        self._unsynced.append(path)
+        os.close(self._log)
+        self._leftovers.add([self._log_path])
+        table = self._table
+        table.clear()
+        self._open_log(self._next("keys-{}.log"), 0)
+        self._table = table  # already as large as it will need to be
+
+    def _merge_on(self, new: int) -> None:
+        """Go on with the merge under way by about as much as `new` keys pay for."""
+        if self._merge is None:
+            self._choose_merge()
+        if self._merge is None:
+            return
+        self._credit += new * _MERGE_SPEED
+        while self._credit >= _MERGE_CHUNK and self._merge is not None:
+            written = next(self._merge, None)
+            if written is not None:
+                self._credit -= written
+                continue
+            run = Run(self._merged)
+            self._runs = [run, *(old for old in self._runs if old not in self._merging)]
+            self._unsynced.append(run.path)
+            self._leftovers.add(old.path for old in self._merging)
+            self._merge, self._merging = None, []
+            self._choose_merge()
+        if self._merge is None:
+            self._credit = 0
+
+    def _choose_merge(self) -> None:
+        by_size = sorted(self._runs, key=len)
+        for small, large in pairwise(by_size):
+            if len(large) < 2 * len(small):
+                self._merging = [small, large]
+                self._merged = self._next("run-{}.keys")
+                self._merge = merge(self._merging, self._merged, _MERGE_CHUNK)
+                return
+
+    def _next(self, pattern: str) -> Path:
+        self._serial += 1
+        return self._directory / pattern.format(self._serial - 1)
+
+    def seal(self) -> tuple[SieveState, list[Path]]:
+        """The state now, and the files that must reach the disk before it counts. Nothing may be pending."""
+        assert not self._keys, "sift before sealing"
+        self._leftovers.seal()
+        unsynced, self._unsynced = self._unsynced, [self._log_path]
+        state = SieveState(
+            tuple(run.path.name for run in self._runs),
+            self._log_path.name,
+            self._logged,
+            self._serial,
+            self.seen,
+        )
+        return state, unsynced
+
+    def committed(self) -> None:
+        self._leftovers.committed()
+
+    def close(self) -> None:
+        os.close(self._log)
+
+
+def has_key(directory: Path, state: SieveState, key: int) -> bool:
+    """Whether `key` had been seen at that state; reads only, for onlookers."""
+    wanted = np.array([key or 1], np.uint64)
+    logged = np.fromfile(directory / state.log, np.uint64, state.logged)
+    return bool((logged == wanted[0]).any()) or any(
+        bool(Run(directory / name).has(wanted)[0]) for name in state.runs
+    )

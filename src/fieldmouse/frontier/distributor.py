@@ -1,0 +1,131 @@
+"""Moves URLs from the sieve's output to the workbench or to their host's queue, as the policy says.
+
+It works in bounded steps: a call brings hosts online until the front is as wide
+as asked, or nothing is left to bring, or its share of work is done; then the
+next call goes on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from fieldmouse.frontier.frontlog import FrontLog
+from fieldmouse.frontier.hostqueues import HostQueues
+from fieldmouse.frontier.hosts import HostTable
+from fieldmouse.frontier.ready import Item
+from fieldmouse.frontier.workbench import Workbench
+from fieldmouse.policy.distribution import Distribution
+from fieldmouse.records import HostState
+from fieldmouse.url import Host
+
+_MOVES = 2000  # per call: a few milliseconds
+_URLS_A_HOST = 64  # online at most, on average: a policy that never stores must not fill the memory
+
+
+class Distributor:
+    """The hands of a distribution policy, and the only one who tells it what happened."""
+
+    def __init__(
+        self,
+        policy: Distribution[Host],
+        *,
+        draw: Callable[[], Item | None],
+        queues: HostQueues,
+        front: FrontLog,
+        workbench: Workbench,
+        hosts: HostTable,
+        batch: int,
+    ) -> None:
+        self._policy = policy
+        self._draw = draw
+        self._queues = queues
+        self._front = front
+        self._workbench = workbench
+        self._hosts = hosts
+        self._batch = batch
+        self.unfinished = False  # the last refill stopped because its share of work was done
+        self.refills = self.draws = self.appends = self.recalls = 0
+
+    def restore(self, tickets: dict[Host, list[int]]) -> None:
+        """Tell the policy how things stand after a restart, and put `tickets` back on the workbench."""
+        for host, numbers in tickets.items():
+            self._seat(host, numbers)
+        for host, count in self._queues.hosts():
+            self._introduce(host, self._hosts.get(host))
+            self._policy.stored(host, count)
+
+    def refill(self, width: int) -> int:
+        """Bring hosts online until there are `width`; returns how many URLs came online."""
+        policy, workbench = self._policy, self._workbench
+        self.refills += 1
+        self.unfinished = False
+        brought = 0
+        limit = width * _URLS_A_HOST
+        for _ in range(_MOVES):
+            if len(workbench) >= width or workbench.urls >= limit:
+                return brought
+            host = policy.recall()
+            if host is None:
+                item = self._draw()
+                if item is not None:
+                    brought += self._place(item)
+                    continue
+                host = policy.recall(dry=True)
+                if host is None:
+                    return brought
+            brought += self._recall(host)
+        self.unfinished = True
+        return brought
+
+    def _place(self, item: Item) -> int:
+        host, link = item
+        self.draws += 1
+        self._hosts.know(host)
+        self._introduce(host, self._hosts.get(host))
+        if self._policy.place(host):
+            self._seat(host, self._front.add((link,)))
+            return 1
+        self._queues.append(host, link)
+        self._policy.stored(host)
+        self.appends += 1
+        return 0
+
+    def _recall(self, host: Host) -> int:
+        links = self._queues.take(host, self._batch)
+        assert links, f"the policy recalled {host}, which has no backlog"
+        self.recalls += 1
+        self._policy.recalled(host, len(links))
+        self._seat(host, self._front.add(links))
+        return len(links)
+
+    def _introduce(self, host: Host, state: HostState) -> None:
+        if state.address and not state.verdict:
+            self._policy.settled(host, state.address)
+
+    def _seat(self, host: Host, numbers: Sequence[int]) -> None:
+        state = self._hosts.get(host)
+        self._introduce(host, state)
+        self._workbench.put(host, state, numbers)
+        self._policy.came_online(host, len(numbers))
+
+    def seat(self, host: Host, numbers: Sequence[int]) -> None:
+        """Put tickets online whatever the policy would say: they were online before."""
+        self._hosts.know(host)
+        self._seat(host, numbers)
+
+    def left(self, host: Host, state: HostState, urls: int) -> None:
+        """A robot has used `urls` of a host and given it back; its address may have changed."""
+        stays = not state.address or state.verdict or self._policy.settled(host, state.address)
+        if urls:
+            self._policy.left_online(host, urls)
+        if not stays and host in self._workbench:
+            self._send_off(host)
+
+    def _send_off(self, host: Host) -> None:
+        """The host's address is crowded: let its URLs wait offline instead."""
+        numbers = self._workbench.send_off(host)
+        for number in numbers:
+            self._queues.append(host, self._front.live[number])
+        self._front.strike(numbers)
+        self._policy.left_online(host, len(numbers))
+        self._policy.stored(host, len(numbers))

@@ -1,0 +1,270 @@
+"""The frontier as the agent sees it: links go in, errands come out, nothing is lost.
+
+Single-threaded and synchronous; only `sync` may run beside the rest. All that it
+holds is on disk as append-only logs, and `seal` notes their lengths at one moment.
+After a kill everything is cut back to the last committed note, so a URL is in
+exactly one place: ready, in its host's queue, or online.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Sequence
+from heapq import heappop, heappush
+from pathlib import Path
+
+import msgspec
+
+from fieldmouse.clock import Clock
+from fieldmouse.crawldir import sync_directory
+from fieldmouse.frontier.disksieve import DiskSieve, SieveState
+from fieldmouse.frontier.distributor import Distributor
+from fieldmouse.frontier.frontlog import FrontLog, FrontLogState
+from fieldmouse.frontier.hosts import HostsState, HostTable
+from fieldmouse.frontier.ready import ReadyQueue, ReadyState
+from fieldmouse.frontier.virtualizer import Virtualizer, VirtualizerState
+from fieldmouse.frontier.workbench import Workbench
+from fieldmouse.policy.distribution import Distribution
+from fieldmouse.policy.front import FrontRule
+from fieldmouse.records import Errand, HostState, Link, Ticket
+from fieldmouse.url import Host, host_of, key_of
+
+_SIFT_AT = 2048  # offers
+_WITHOUT_ASKING = 256  # URLs of an errand that makes no request
+_LOOK_EVERY = 256  # errands between two looks at how many hosts stand idle
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(Link).decode
+
+
+class FrontierState(msgspec.Struct, frozen=True):
+    """The frontier at one moment: names and lengths of its files, and what they add up to."""
+
+    sieve: SieveState
+    ready: ReadyState
+    queues: VirtualizerState
+    front: FrontLogState
+    hosts: HostsState
+    done: int = 0
+    width: int = 0
+
+
+class Frontier:
+    """Which URL next, politely, for ever."""
+
+    def __init__(
+        self,
+        directory: Path,
+        *,
+        key_seed: int,
+        clock: Clock,
+        policy: Distribution[Host],
+        front: FrontRule | None = None,
+        errand_links: int = 16,
+        state: FrontierState | None = None,
+        resumed_delay: Callable[[HostState], float],
+        run_size: int = 1 << 21,
+    ):
+        """`resumed_delay` is the ordinary delay of a host; after a restart each gets it in full."""
+        directory.mkdir(parents=True, exist_ok=True)
+        self._directory = directory
+        self._key_seed = key_seed
+        self._clock = clock
+        self._rule = front or FrontRule()
+        self._errand_links = errand_links
+        self._sieve: DiskSieve[Link] = DiskSieve(directory, state.sieve if state else None, run_size=run_size)
+        self._ready = ReadyQueue(directory, state.ready if state else None)
+        self._queues = Virtualizer(directory, state.queues if state else None)
+        self._front = FrontLog(directory, state.front if state else None)
+        self._hosts = HostTable(directory, state.hosts if state else None, resumed_delay)
+        now = clock.now()
+        self._workbench = Workbench(self._hosts.quieten(now) if self._hosts.resumed else 0.0)
+        self._distributor = Distributor(
+            policy,
+            draw=self._ready.pop,
+            queues=self._queues,
+            front=self._front,
+            workbench=self._workbench,
+            hosts=self._hosts,
+            batch=2 * errand_links,
+        )
+        self._later: list[tuple[float, int, Host]] = []  # tickets that wait for a time of their own
+        self._done = state.done if state else 0
+        self._width = max(self._rule.minimum, min(self._rule.maximum, state.width if state else 0))
+        self._errands = 0
+        self._unsynced: list[Path] = []
+        self._restore(now)
+
+    def _restore(self, now: float) -> None:
+        online: dict[Host, list[int]] = {}
+        for number, row in self._front.live.items():
+            link = _decode(row)
+            if link.not_before > now:
+                heappush(self._later, (link.not_before, number, host_of(link.url)))
+            else:
+                online.setdefault(host_of(link.url), []).append(number)
+        self._distributor.restore(online)
+
+    def discover(self, links: Sequence[Link], keys: Sequence[int] | None = None) -> None:
+        """Links found on the web; those never seen before will be visited. Keys are `key_of` their URLs."""
+        if keys is None:
+            seed = self._key_seed
+            keys = [key_of(link.url, seed) for link in links]
+        self._sieve.offer(keys, links)
+        if self._sieve.pending >= _SIFT_AT:
+            self._sift()
+
+    def _sift(self) -> None:
+        self._ready.push([(host_of(link.url), _encode(link)) for link in self._sieve.sift()])
+
+    def take(self, now: float) -> Errand | None:
+        """A host that may be visited now, leased to the caller; None if there is none."""
+        if self._later and self._later[0][0] <= now:
+            self._wake(now)
+        most = self._errand_links
+        lease = self._workbench.take(now, most, _WITHOUT_ASKING)
+        while lease is None:
+            if not self._feed():
+                return None
+            lease = self._workbench.take(now, most, _WITHOUT_ASKING)
+        if len(self._workbench) < self._width and len(self._ready) + len(self._queues):
+            self._distributor.refill(self._width)
+        self._errands += 1
+        if self._errands % _LOOK_EVERY == 0:
+            self._width = self._rule.after_plenty(self._width, self._workbench.ready_hosts(now))
+        live = self._front.live
+        tickets = tuple([Ticket(number, _decode(live[number])) for number in lease.numbers])
+        return Errand(lease.host, lease.address, tickets, now, self._hosts.get(lease.host))
+
+    def _feed(self) -> bool:
+        """No host is ready: bring some online, on a wider front if need be. False if there are none."""
+        if self._sieve.pending:
+            self._sift()
+        if not len(self._ready) + len(self._queues):
+            return False
+        if len(self._workbench) >= self._width:
+            if self._width >= self._rule.maximum:
+                return False
+            self._width = self._rule.after_hunger(self._width)
+        return self._distributor.refill(self._width) > 0
+
+    def _wake(self, now: float) -> None:
+        """Put tickets whose time has come back on the workbench."""
+        while self._later and self._later[0][0] <= now:
+            _, number, host = heappop(self._later)
+            self._distributor.seat(host, (number,))
+
+    def ready_at(self) -> float | None:
+        """When `take` could succeed next: 0 means at once, None that nothing online waits for its time."""
+        if self._sieve.pending or self._distributor.unfinished:
+            return 0.0
+        due = self._workbench.ready_at()
+        if not self._later:
+            return due
+        return self._later[0][0] if due is None else min(due, self._later[0][0])
+
+    def give_back(self, errand: Errand, state: HostState, unused: Sequence[Ticket] = ()) -> None:
+        """The robot is done with the host; `state` says when it and its address may be asked again.
+
+        Unused tickets go back to the head of the host's line. The others are
+        owed an outcome until `done` or `again` is called for them.
+        """
+        host = errand.host
+        self._hosts.put(host, state, self._clock.now())
+        self._workbench.give_back(host, state, [ticket.number for ticket in unused])
+        self._distributor.left(host, state, len(errand.tickets) - len(unused))
+
+    def done(self, numbers: Iterable[int]) -> None:
+        """The outcomes of these tickets are durable: they are never visited again."""
+        self._done += self._front.strike(numbers)
+
+    def again(self, number: int, link: Link) -> None:
+        """Visit `link` (again) instead of the ticket, under a new number, not before `link.not_before`."""
+        if not self._front.strike((number,)):
+            return
+        (fresh,) = self._front.add((_encode(link),))
+        host = host_of(link.url)
+        if link.not_before > self._clock.now():
+            heappush(self._later, (link.not_before, fresh, host))
+        else:
+            self._distributor.seat(host, (fresh,))
+
+    def seal(self) -> FrontierState:
+        """Hand everything to the operating system and note the moment."""
+        if self._sieve.pending:
+            self._sift()
+        sieve, keys = self._sieve.seal()
+        ready, waiting = self._ready.seal()
+        queues, offline = self._queues.seal()
+        front, online = self._front.seal()
+        hosts, known = self._hosts.seal()
+        self._unsynced = [*keys, *waiting, *offline, *online, *known]
+        return FrontierState(sieve, ready, queues, front, hosts, self._done, self._width)
+
+    def sync(self) -> None:
+        """Wait until all that the last `seal` noted has reached the disk; may run in a thread."""
+        for path in self._unsynced:
+            handle = os.open(path, os.O_RDONLY)
+            try:
+                os.fdatasync(handle)
+            finally:
+                os.close(handle)
+        sync_directory(self._directory)
+
+    def committed(self) -> None:
+        """The journal holds the state sealed last: files it does not name may go."""
+        for part in (self._sieve, self._ready, self._queues, self._front, self._hosts):
+            part.committed()
+
+    def close(self) -> None:
+        """Let go of the files. What was not sealed is forgotten, as after a kill."""
+        for part in (self._sieve, self._ready, self._queues, self._front, self._hosts):
+            part.close()
+
+    @property
+    def seen(self) -> int:
+        """URLs accepted so far. Always `done + waiting`, once all offers are sifted."""
+        return self._sieve.seen
+
+    @property
+    def finished(self) -> int:
+        """URLs whose outcome is durable."""
+        return self._done
+
+    @property
+    def waiting(self) -> int:
+        """URLs accepted and not done: ready, offline, online or in robots' hands."""
+        return len(self._ready) + len(self._queues) + len(self._front)
+
+    @property
+    def hosts(self) -> int:
+        return len(self._hosts)
+
+    @property
+    def front(self) -> int:
+        """Hosts online."""
+        return len(self._workbench)
+
+    @property
+    def width(self) -> int:
+        """Hosts that should be online."""
+        return self._width
+
+    def ready_hosts(self, now: float) -> int:
+        return self._workbench.ready_hosts(now)
+
+    @property
+    def refills(self) -> int:
+        return self._distributor.refills
+
+    @property
+    def draws(self) -> int:
+        return self._distributor.draws
+
+    @property
+    def appends(self) -> int:
+        return self._distributor.appends
+
+    @property
+    def reads(self) -> int:
+        """Blocks read back from the hosts' queues."""
+        return self._queues.reads

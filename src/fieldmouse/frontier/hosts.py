@@ -1,0 +1,146 @@
+"""What is remembered of every host, and how a promise to wait survives a kill.
+
+Rows of changed hosts are written at each checkpoint, latest wins. But a server
+that said "come back in an hour" must be believed even if we are killed a second
+later; so a row that promises a longer wait than usual is handed to the operating
+system at once. After a kill the rows behind the last checkpoint are believed as
+far as waiting goes, and no further: pages counted there will be fetched again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import msgspec
+
+from fieldmouse.crawldir import Log, records
+from fieldmouse.frontier.leftovers import Leftovers
+from fieldmouse.records import HostState
+from fieldmouse.url import Host
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(tuple[Host, HostState]).decode
+_SLACK = 1.0  # seconds beyond the ordinary wait that are not worth a write of their own
+_BLANK = HostState()
+
+
+class HostsState(msgspec.Struct, frozen=True, array_like=True):
+    """Which log, and its length at the checkpoint; what follows is read too, but differently."""
+
+    serial: int = 0
+    length: int = 0
+
+
+class HostTable:
+    """`HostState` by host."""
+
+    def __init__(
+        self, directory: Path, state: HostsState | None, ordinary: Callable[[HostState], float]
+    ) -> None:
+        """`ordinary` is the delay in seconds that a host gets after any visit."""
+        self._directory = directory
+        self._ordinary = ordinary
+        self._leftovers = Leftovers()
+        self._states = read_hosts(directory, state)
+        self._changed: set[Host] = set()
+        self.unknown = HostState()
+        old = sorted(directory.glob("hosts-*.log"), key=_serial_of)
+        self.resumed = bool(old)
+        self._serial = _serial_of(old[-1]) + 1 if old else 0
+        # Always a new log: it is the compaction, and the old one stays whole until a checkpoint names this.
+        self._log = Log(directory / _name(self._serial))
+        self._leftovers.add(old)
+        for row in self._states.items():
+            self._log.append(_encode(row))
+        self._log.flush()
+
+    def __len__(self) -> int:
+        return len(self._states)
+
+    def __iter__(self) -> Iterator[tuple[Host, HostState]]:
+        return iter(self._states.items())
+
+    def get(self, host: Host) -> HostState:
+        return self._states.get(host, self.unknown)
+
+    def know(self, host: Host) -> None:
+        """Count a host from the moment it is met."""
+        if host not in self._states:
+            self._states[host] = self.unknown
+            self._changed.add(host)
+
+    def put(self, host: Host, state: HostState, now: float) -> None:
+        before = self._states.get(host, _BLANK)
+        self._states[host] = state
+        self._changed.add(host)
+        wait = max(state.ready_at, state.address_ready_at) - now
+        if (
+            before.failures != state.failures
+            or before.crawl_delay != state.crawl_delay
+            or wait > self._ordinary(state) + _SLACK
+        ):
+            self._log.append(_encode((host, state)))
+            self._log.flush()
+
+    def quieten(self, now: float) -> float:
+        """Give every host its full delay again: visits after the last checkpoint are not known.
+
+        Returns when a host we know nothing of may be asked.
+        """
+        for host, state in self._states.items():
+            until = now + self._ordinary(state)
+            if state.ready_at < until or state.address_ready_at < until:
+                self._states[host] = msgspec.structs.replace(
+                    state,
+                    ready_at=max(state.ready_at, until),
+                    address_ready_at=max(state.address_ready_at, until),
+                )
+        until = now + self._ordinary(_BLANK)
+        self.unknown = HostState(ready_at=until, address_ready_at=until)
+        return until
+
+    def seal(self) -> tuple[HostsState, list[Path]]:
+        for host in self._changed:
+            self._log.append(_encode((host, self._states[host])))
+        self._changed.clear()
+        self._leftovers.seal()
+        return HostsState(self._serial, self._log.flush()), [self._log.path]
+
+    def committed(self) -> None:
+        self._leftovers.committed()
+
+    def close(self) -> None:
+        self._log.close()
+
+
+def read_hosts(directory: Path, state: HostsState | None) -> dict[Host, HostState]:
+    """Every host as it stood at that state, with the waits promised since; reads only."""
+    states: dict[Host, HostState] = {}
+    serial = length = 0
+    if state is not None:
+        serial, length = state.serial, state.length
+        for _, record in records(directory / _name(serial), length=length):
+            host, told = _decode(record)
+            states[host] = told
+    logs = sorted(directory.glob("hosts-*.log"), key=_serial_of)
+    for log in [log for log in logs if _serial_of(log) >= serial]:
+        for _, record in records(log, start=length if _serial_of(log) == serial else 0):
+            host, told = _decode(record)
+            known = states.get(host, _BLANK)
+            states[host] = msgspec.structs.replace(
+                known,
+                ready_at=max(known.ready_at, told.ready_at),
+                address_ready_at=max(known.address_ready_at, told.address_ready_at),
+                crawl_delay=told.crawl_delay,
+                failures=told.failures,
+            )
+    return states
+
+
+def _name(serial: int) -> str:
+    return f"hosts-{serial}.log"
+
+
+def _serial_of(path: Path) -> int:
+    return int(path.stem.partition("-")[2])

@@ -1,0 +1,64 @@
+"""Where a URL is, for whoever asks from outside: no locks, no writes.
+
+It reads the files as the last checkpoint describes them. While a crawl runs, a
+file it names may have gone with the next checkpoint: then `FileNotFoundError` is
+raised, and the asker should read the newer checkpoint and look again.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from pathlib import Path
+
+import msgspec
+
+from fieldmouse.frontier.disksieve import has_key
+from fieldmouse.frontier.frontier import FrontierState
+from fieldmouse.frontier.frontlog import read_front
+from fieldmouse.frontier.hosts import read_hosts
+from fieldmouse.frontier.ready import waiting_items
+from fieldmouse.frontier.virtualizer import queued_links
+from fieldmouse.records import HostState, Link
+from fieldmouse.url import Url, host_of, key_of
+
+_decode = msgspec.msgpack.Decoder(Link).decode
+
+
+class Place(Enum):
+    """Where a URL can be."""
+
+    UNKNOWN = "never seen"
+    READY = "seen, not yet given to its host"
+    QUEUED = "in its host's queue"
+    ONLINE = "its host may be visited, or is being visited"
+    RESTING = "tried, and resting until it may be tried again"
+    DONE = "done"
+
+
+class Whereabouts(msgspec.Struct, frozen=True):
+    """What is known of one URL at the last checkpoint."""
+
+    place: Place
+    ahead: int = 0  # URLs before it: of all hosts when ready, of its own when queued
+    link: Link | None = None  # as it waits; None when it does not
+    host: HostState | None = None  # None when its host was never met
+
+
+def look(directory: Path, state: FrontierState, key_seed: int, url: Url) -> Whereabouts:
+    """Where `url` was when `state` was sealed, and how its host stands."""
+    host = host_of(url)
+    standing = read_hosts(directory, state.hosts).get(host)
+    if not has_key(directory, state.sieve, key_of(url, key_seed)):
+        return Whereabouts(Place.UNKNOWN, host=standing)
+    wanted = url.encode()
+    for row in read_front(directory, state.front).values():
+        if wanted in row and (link := _decode(row)).url == url:
+            place = Place.RESTING if link.not_before else Place.ONLINE
+            return Whereabouts(place, link=link, host=standing)
+    for ahead, row in enumerate(queued_links(directory, state.queues, host)):
+        if wanted in row and (link := _decode(row)).url == url:
+            return Whereabouts(Place.QUEUED, ahead, link, standing)
+    for ahead, (_, row) in enumerate(waiting_items(directory, state.ready)):
+        if wanted in row and (link := _decode(row)).url == url:
+            return Whereabouts(Place.READY, ahead, link, standing)
+    return Whereabouts(Place.DONE, host=standing)

@@ -1,0 +1,151 @@
+"""URLs that passed the sieve and have not been drawn yet: one queue, in order, on disk.
+
+A young crawl draws faster than it discovers, so the tail is kept in memory and
+written only when it grows long or a checkpoint wants it safe. What was written
+is read back a record at a time. Segments are append-only; one that has been read
+to its end goes after the next checkpoint.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+from pathlib import Path
+
+import msgspec
+
+from fieldmouse.crawldir import Log, records
+from fieldmouse.frontier.leftovers import Leftovers, sweep
+from fieldmouse.url import Host
+
+Item = tuple[Host, bytes]
+"""A host, and a link of it as it is written."""
+
+_RECORD = 512  # items
+_IN_MEMORY = 4096  # items
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(list[tuple[Host, bytes]]).decode
+
+
+class ReadyState(msgspec.Struct, frozen=True, array_like=True):
+    """Where reading goes on and where writing goes on."""
+
+    first: int = 0  # segment being read
+    offset: int = 0  # of the record being read
+    taken: int = 0  # items of that record drawn already
+    last: int = 0  # segment being written
+    length: int = 0
+    count: int = 0
+
+
+class ReadyQueue:
+    """First in, first out."""
+
+    def __init__(self, directory: Path, state: ReadyState | None = None, *, segment_size: int = 64 << 20):
+        state = state or ReadyState()
+        self._directory = directory
+        self._segment_size = segment_size
+        self._first, self._offset, self._taken = state.first, state.offset, state.taken
+        self._last = state.last
+        self._next_offset = state.offset  # of the record after those read
+        self._head: deque[Item] = deque()  # the rest of the record at `offset`
+        self._tail: deque[Item] = deque()  # not written
+        self._leftovers = Leftovers()
+        self._count = state.count
+        sweep(directory, "ready-*.log", [_name(number) for number in range(state.first, state.last + 1)])
+        self._writing = Log(directory / _name(state.last), state.length)
+        self._reading = self._writing if state.first == state.last else self._reopen(state.first)
+        self._written: list[Path] = [self._writing.path]
+        if state.taken:
+            self._next_record()
+            for _ in range(state.taken):
+                self._head.popleft()
+            self._taken = state.taken
+
+    def _reopen(self, number: int) -> Log:
+        path = self._directory / _name(number)
+        return Log(path, path.stat().st_size)
+
+    def __len__(self) -> int:
+        return self._count
+
+    def push(self, items: Iterable[Item]) -> None:
+        before = len(self._tail)
+        self._tail.extend(items)
+        self._count += len(self._tail) - before
+        if len(self._tail) > _IN_MEMORY:
+            self._spill()
+
+    def pop(self) -> Item | None:
+        """The oldest item, or None when there is none."""
+        if not self._head and not self._next_record():
+            if not self._tail:
+                return None
+            self._count -= 1
+            return self._tail.popleft()
+        self._count -= 1
+        self._taken += 1
+        return self._head.popleft()
+
+    def _next_record(self) -> bool:
+        """Read the next record into the head; False when all that was written is read."""
+        while self._next_offset >= self._reading.length:
+            if self._first == self._last:
+                self._offset, self._taken = self._next_offset, 0
+                return False
+            self._reading.close()
+            self._leftovers.add([self._reading.path])
+            self._first += 1
+            self._offset = self._next_offset = self._taken = 0
+            self._reading = self._writing if self._first == self._last else self._reopen(self._first)
+        self._offset, self._taken = self._next_offset, 0
+        record = self._reading.read(self._offset)
+        self._next_offset = self._offset + 8 + len(record)
+        self._head.extend(_decode(record))
+        return True
+
+    def _spill(self) -> None:
+        while self._tail:
+            some = [self._tail.popleft() for _ in range(min(_RECORD, len(self._tail)))]
+            self._writing.append(_encode(some))
+        if self._writing.length >= self._segment_size:
+            self._writing.flush()
+            if self._writing is not self._reading:
+                self._writing.close()
+            self._last += 1
+            self._writing = Log(self._directory / _name(self._last))
+            self._written.append(self._writing.path)
+
+    def seal(self) -> tuple[ReadyState, list[Path]]:
+        self._spill()
+        self._writing.flush()
+        self._leftovers.seal()
+        if self._taken and not self._head:  # so that a state never points at a record used up
+            self._offset, self._taken = self._next_offset, 0
+        state = ReadyState(
+            self._first, self._offset, self._taken, self._last, self._writing.length, self._count
+        )
+        unsynced, self._written = self._written, [self._writing.path]
+        return state, unsynced
+
+    def committed(self) -> None:
+        self._leftovers.committed()
+
+    def close(self) -> None:
+        self._writing.close()
+        self._reading.close()
+
+
+def _name(number: int) -> str:
+    return f"ready-{number}.log"
+
+
+def waiting_items(directory: Path, state: ReadyState) -> Iterable[Item]:
+    """Everything in the queue at that state, oldest first; reads only, for onlookers."""
+    start, skip = state.offset, state.taken
+    for number in range(state.first, state.last + 1):
+        length = state.length if number == state.last else None
+        for _, record in records(directory / _name(number), start=start, length=length):
+            yield from _decode(record)[skip:]
+            skip = 0
+        start = 0

@@ -1,0 +1,238 @@
+"""The queues of hosts that wait offline: on disk, as long as they like.
+
+Links are gathered in memory and written as blocks, each of one host, into
+append-only segments; a queue is read a batch at a time, so neither writing nor
+reading touches the disk for a single URL. Memory holds the index of blocks, not
+the links. Small blocks at a queue's end are joined, segments whose links have
+been taken are deleted, and the few links left in an old segment are moved.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+
+import msgspec
+
+from fieldmouse.crawldir import Log, records
+from fieldmouse.frontier.leftovers import Leftovers, sweep
+from fieldmouse.frontier.queueindex import Block, IndexState, Queue, QueueIndex, Row, read_index
+from fieldmouse.url import Host
+
+_BLOCK = 256  # links
+_SMALL = 32  # links; more than `_FEW` blocks below this size are joined
+_FEW = 8
+_GATHERED = 1 << 15  # links in memory
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(tuple[Host, int, list[bytes]]).decode
+
+
+class VirtualizerState(msgspec.Struct, frozen=True, array_like=True):
+    """The index, the segments with links in them, and how much of the last one counts."""
+
+    index: IndexState = IndexState()
+    segments: tuple[int, ...] = (0,)
+    length: int = 0
+
+
+class Virtualizer:
+    """`HostQueues` on disk."""
+
+    def __init__(
+        self, directory: Path, state: VirtualizerState | None = None, *, segment_size: int = 64 << 20
+    ):
+        state = state or VirtualizerState()
+        self._directory = directory
+        self._segment_size = segment_size
+        self._leftovers = Leftovers()
+        self._index = QueueIndex(directory, state.index)
+        self._queues = self._index.queues
+        sweep(directory, "links-*.log", map(_name, state.segments))
+        self._last = state.segments[-1]
+        self._segments: dict[int, Log] = {}
+        for number in state.segments[:-1]:
+            path = directory / _name(number)
+            self._segments[number] = Log(path, path.stat().st_size)
+        self._segments[self._last] = Log(directory / _name(self._last), state.length)
+        self._live = dict.fromkeys(state.segments, 0)  # bytes of blocks not taken whole, by segment
+        self._count = 0
+        for queue in self._queues.values():
+            self._count += queue.tail - queue.head
+            for block in queue.blocks:
+                self._live[block.segment] += block.size
+        self._gathered = 0
+        self._changed: dict[Host, Queue] = {}
+        self._written = [self._segments[self._last].path]
+        self.reads = 0
+
+    def __len__(self) -> int:
+        return self._count
+
+    def append(self, host: Host, link: bytes) -> None:
+        queue = self._queues.get(host)
+        if queue is None:
+            queue = self._queues[host] = Queue()
+        queue.gathered.append(link)
+        queue.tail += 1
+        self._changed[host] = queue
+        self._count += 1
+        self._gathered += 1
+        if self._gathered >= _GATHERED:
+            for queue_host, changed in self._changed.items():
+                self._spill(queue_host, changed)
+
+    def take(self, host: Host, most: int) -> list[bytes]:
+        queue = self._queues.get(host)
+        if queue is None:
+            return []
+        links: list[bytes] = []
+        while queue.blocks and len(links) < most:
+            block = queue.blocks[0]
+            start = queue.head - block.first
+            some = self._read(block)[start : start + most - len(links)]
+            links += some
+            queue.head += len(some)
+            if queue.head == block.first + block.count:
+                queue.blocks.popleft()
+                self._live[block.segment] -= block.size
+        gathered = queue.gathered
+        if gathered and len(links) < most:
+            some = [gathered.popleft() for _ in range(min(most - len(links), len(gathered)))]
+            links += some
+            queue.head += len(some)
+            self._gathered -= len(some)
+        self._count -= len(links)
+        self._changed[host] = queue
+        return links
+
+    def count(self, host: Host) -> int:
+        queue = self._queues.get(host)
+        return queue.tail - queue.head if queue else 0
+
+    def hosts(self) -> Iterator[tuple[Host, int]]:
+        return ((host, q.tail - q.head) for host, q in self._queues.items() if q.tail > q.head)
+
+    def _read(self, block: Block) -> list[bytes]:
+        self.reads += 1
+        return _decode(self._segments[block.segment].read(block.offset))[2]
+
+    def _spill(self, host: Host, queue: Queue) -> None:
+        """Write the gathered links as blocks."""
+        gathered = queue.gathered
+        first = queue.tail - len(gathered)
+        while gathered:
+            some = [gathered.popleft() for _ in range(min(_BLOCK, len(gathered)))]
+            self._gathered -= len(some)
+            block = self._write(host, first, some)
+            queue.blocks.append(block)
+            queue.fresh.append(block)
+            first += len(some)
+
+    def _write(self, host: Host, first: int, links: list[bytes]) -> Block:
+        segment = self._segments[self._last]
+        if segment.length >= self._segment_size:
+            segment.flush()
+            self._last += 1
+            segment = self._segments[self._last] = Log(self._directory / _name(self._last))
+            self._live[self._last] = 0
+            self._written.append(segment.path)
+        offset = segment.append(_encode((host, first, links)))
+        size = segment.length - offset
+        self._live[self._last] += size
+        return Block(first, len(links), self._last, offset, size)
+
+    def _join(self, queue: Queue) -> None:
+        """Take small blocks at the end of a queue back into memory, to be written as one."""
+        tail = len(queue.blocks)
+        while tail and queue.blocks[tail - 1].count < _SMALL and queue.blocks[tail - 1].first >= queue.head:
+            tail -= 1
+        small = list(islice(queue.blocks, tail, None))
+        if len(small) < _FEW:
+            return
+        links: list[bytes] = []
+        for block in small:
+            links += self._read(block)
+            self._live[block.segment] -= block.size
+            queue.blocks.pop()
+        queue.fresh = [block for block in queue.fresh if block.first < small[0].first]
+        dropped = queue.dropped_from
+        queue.dropped_from = small[0].first if dropped < 0 else min(dropped, small[0].first)
+        queue.gathered.extendleft(reversed(links))
+        self._gathered += len(links)
+
+    def _tidy(self) -> None:
+        """Delete segments nobody will read again; move the last links out of one that is mostly dead."""
+        for number in [n for n, live in self._live.items() if live == 0 and n != self._last]:
+            self._drop(number)
+        for number, live in self._live.items():
+            if number != self._last and live < self._segments[number].length // 4:
+                self._move_out(number)
+                return
+
+    def _drop(self, number: int) -> None:
+        segment = self._segments.pop(number)
+        del self._live[number]
+        segment.close()
+        self._leftovers.add([segment.path])
+
+    def _move_out(self, number: int) -> None:
+        for offset, record in records(self._segments[number].path):
+            host, first, links = _decode(record)
+            queue = self._queues.get(host)
+            if queue is None:
+                continue
+            for place, block in enumerate(queue.blocks):
+                if block.segment == number and block.offset == offset:
+                    queue.blocks[place] = self._write(host, first, links)
+                    # A block in the middle changed place: name them all again.
+                    queue.dropped_from, queue.fresh = 0, list(queue.blocks)
+                    self._changed[host] = queue
+                    break
+        self._drop(number)
+
+    def seal(self) -> tuple[VirtualizerState, list[Path]]:
+        for host, queue in self._changed.items():
+            self._join(queue)
+            self._spill(host, queue)
+        self._tidy()
+        rows = []
+        for host, queue in self._changed.items():
+            rows.append(Row(host, queue.head, queue.dropped_from, tuple(queue.fresh)))
+            queue.fresh, queue.dropped_from = [], -1
+            if queue.head == queue.tail:
+                del self._queues[host]
+        self._changed.clear()
+        self._index.write(rows)
+        self._segments[self._last].flush()
+        index, unsynced = self._index.seal()
+        self._leftovers.seal()
+        unsynced += self._written
+        self._written = [self._segments[self._last].path]
+        state = VirtualizerState(index, tuple(sorted(self._segments)), self._segments[self._last].length)
+        return state, unsynced
+
+    def committed(self) -> None:
+        self._leftovers.committed()
+        self._index.committed()
+
+    def close(self) -> None:
+        self._index.close()
+        for segment in self._segments.values():
+            segment.close()
+
+
+def _name(number: int) -> str:
+    return f"links-{number}.log"
+
+
+def queued_links(directory: Path, state: VirtualizerState, host: Host) -> Iterator[bytes]:
+    """The links that waited in a host's queue at that state, oldest first; reads only, for onlookers."""
+    queue = read_index(directory, state.index).get(host)
+    if queue is None:
+        return
+    for block in queue.blocks:
+        path = directory / _name(block.segment)
+        end = block.offset + block.size
+        for _, record in records(path, start=block.offset, length=end):
+            yield from _decode(record)[2][max(0, queue.head - block.first) :]
