@@ -11,7 +11,7 @@ from fieldmouse.indexer.wire import ShardState
 
 
 class Tally(msgspec.Struct):
-    """Counts over the whole crawl, resumes included. Each accepted URL is in exactly one of them, or waiting."""
+    """Counts over the whole crawl, resumes included. An accepted URL is in exactly one, or waiting."""
 
     pages: int = 0
     unchanged: int = 0

@@ -25,7 +25,7 @@ import msgspec
 
 from fieldmouse import __version__
 from fieldmouse.crawldir.journal import Journal, latest_checkpoint
-from fieldmouse.crawldir.log import Log, records, sync_directory, write_whole
+from fieldmouse.crawldir.log import Log, records, sync_directory, whole_length, write_whole
 from fieldmouse.errors import CrawlDirError, CrawlExists, CrawlLocked, Damaged, NotACrawl, WrongFormat
 
 __all__ = [
@@ -36,6 +36,7 @@ __all__ = [
     "latest_checkpoint",
     "records",
     "sync_directory",
+    "whole_length",
     "write_whole",
 ]
 

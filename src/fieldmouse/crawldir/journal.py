@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from fieldmouse.crawldir.log import Log, records, sync_directory, write_whole
+from fieldmouse.crawldir.log import Log, records, sync_directory, whole_length, write_whole
 
 _REWRITE_AT = 4 << 20
 
@@ -20,13 +20,8 @@ class Journal:
 
     def __init__(self, path: Path):
         self.path = path
-        self.latest: bytes | None = None
-        length = 0
-        if path.exists():
-            for offset, record in records(path):
-                self.latest = record
-                length = offset + 8 + len(record)
-        self._log = Log(path, length)
+        self.latest = latest_checkpoint(path)
+        self._log = Log(path, whole_length(path))
         sync_directory(path.parent)
 
     def commit(self, checkpoint: bytes) -> None:

@@ -130,6 +130,15 @@ def records(path: Path, *, start: int = 0, length: int | None = None) -> Iterato
             held = held[position:]
 
 
+def whole_length(path: Path) -> int:
+    """The length of a log up to its last whole record; 0 if there is no file."""
+    length = 0
+    if path.exists():
+        for offset, record in records(path):
+            length = offset + _FRAME.size + len(record)
+    return length
+
+
 def _first(held: bytes) -> tuple[bytes | None, int]:
     """The first record in `held` and the bytes it takes up, or None and the bytes it would need."""
     if len(held) < _FRAME.size:

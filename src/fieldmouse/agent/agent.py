@@ -1,0 +1,302 @@
+"""The wiring: which stage hands what to which, and when it all becomes durable.
+
+    frontier --errand--> fleet/robot --outcome--> buffer --> indexer --links--> frontier
+
+The agent owns no policy and no format. It keeps three promises: a ticket is
+done only after its outcome is in a checkpoint; a checkpoint is journaled only
+after everything it names has been synced; and whoever dies, tickets that are
+not done go out again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import resource
+from collections.abc import Callable, Sequence
+
+import msgspec
+
+from fieldmouse.agent.checkpoint import Checkpoint, Tally
+from fieldmouse.agent.desk import Desk
+from fieldmouse.buffer import Buffer
+from fieldmouse.clock import Clock
+from fieldmouse.crawldir import CrawlDir, Journal, Log
+from fieldmouse.frontier.frontier import Frontier
+from fieldmouse.indexer.indexer import Indexer
+from fieldmouse.policy.scope import Scope
+from fieldmouse.records import (
+    Errand,
+    Failed,
+    Kind,
+    Link,
+    Outcome,
+    Page,
+    Parsed,
+    Reading,
+    Reason,
+    Refused,
+    Response,
+    Summary,
+    Ticket,
+)
+from fieldmouse.robots.fleet import Fleet
+from fieldmouse.robots.robot import Report, Robot
+from fieldmouse.url import Host, Url, host_of, resolve
+
+log = logging.getLogger(__name__)
+
+TICK = 0.1
+GRACE = 5.0
+
+
+class Limits(msgspec.Struct, frozen=True):
+    """When to stop though work is left; 0 means never."""
+
+    pages: int = 0
+    seconds: float = 0.0
+    min_free: int = 0
+    checkpoint: float = 5.0
+
+
+class Agent:
+    """One crawl on one machine, from open directory to summary."""
+
+    def __init__(
+        self, *, home: CrawlDir, journal: Journal, frontier: Frontier, buffer: Buffer[tuple[int, Outcome]],
+        outcomes: Log, readings: Log, tally: Tally, clock: Clock, scope: Scope, limits: Limits,
+        sitemaps: bool, on_reading: Callable[[Reading], None],
+    ):  # fmt: skip
+        self._home, self._journal, self._frontier, self._buffer = home, journal, frontier, buffer
+        self._outcomes, self._readings, self._clock, self._scope = outcomes, readings, clock, scope
+        self._limits, self._sitemaps, self._on_reading = limits, sitemaps, on_reading
+        self.desk = Desk(tally, page_limit=limits.pages)
+        self._stop_reason = ""
+        self._lost_fetches = 0
+        self._stopping = asyncio.Event()
+        self._pages_before = tally.pages
+        self._seconds_before = tally.seconds
+        self.indexer: Indexer
+        self.fleet: Fleet
+
+    # -- the outlet robots deliver to
+
+    async def deliver(self, ticket: Ticket, outcome: Outcome) -> None:
+        if isinstance(outcome, Refused) or (isinstance(outcome, Failed) and outcome.response is None):
+            self.desk.note_verdict(ticket.number, outcome)
+            return
+        self.desk.handed_over(ticket.number, ticket.link)
+        if not await self._store(ticket.number, outcome):
+            # The buffer was full and told to lose: the fetch was wasted, the URL is not lost.
+            self._lost_fetches += 1
+            self.desk.taken_back(ticket.number)
+            self._frontier.again(ticket.number, ticket.link)
+
+    async def keep(self, link: Link, response: Response) -> None:
+        await self._store(0, Page(link, response))
+
+    def retry(self, ticket: Ticket, link: Link) -> None:
+        self.desk.landed(ticket.number)
+        self._frontier.again(ticket.number, link)
+
+    def sitemaps(self, host: Host, found: Sequence[str]) -> None:
+        if not self._sitemaps:
+            return
+        base, now = Url(host + "/robots.txt"), self._clock.now()
+        urls = (resolve(text.strip(), base) for text in found)
+        self._frontier.discover(
+            [
+                Link(url, via=base, kind=Kind.SITEMAP, seen_at=now)
+                for url in urls
+                if url is not None and self._scope.admits(url, 0)
+            ]
+        )
+
+    def may_ask(self, ticket: Ticket) -> bool:
+        return not self._stopping.is_set() and self.desk.may_ask(ticket.number)
+
+    # -- between the stages
+
+    def take(self) -> Errand | None:
+        if self._stopping.is_set() or self.desk.full:
+            return None
+        return self._frontier.take(self._clock.now())
+
+    def give_back(self, errand: Errand, report: Report) -> None:
+        state, unused = report
+        self._frontier.give_back(errand, state, unused)
+        self.fleet.nudge()
+
+    async def run_errand(self, robot: Robot, errand: Errand) -> Report:
+        try:
+            return await robot.run(errand)
+        except Exception:
+            # Our own mistake must not stop a crawl of many hosts: say which page, answer for it, go on.
+            log.exception("stumbled on the way to %s", errand.tickets[0].link.url)
+            now = self._clock.now()
+            for ticket in errand.tickets:
+                if ticket.number not in self.desk.links:
+                    self.desk.note_verdict(ticket.number, Failed(ticket.link, Reason.CRASHED, now))
+            return msgspec.structs.replace(errand.state, ready_at=now + 1.0), ()
+
+    async def _store(self, number: int, outcome: Outcome) -> bool:
+        assert not isinstance(outcome, Refused)
+        assert outcome.response is not None
+        lane = self.indexer.shard_of(host_of(outcome.link.url))
+        return await self._buffer.put(lane, (number, outcome), len(outcome.response.body) + 1024)
+
+    def pump(self) -> None:
+        """Move pages from the buffer to the shards that have room."""
+        indexer, buffer = self.indexer, self._buffer
+        if not buffer.level:
+            return
+        for shard in range(indexer.shards):
+            while indexer.room(shard):
+                waiting = buffer.take(shard)
+                if waiting is None:
+                    break
+                indexer.send(*waiting)
+
+    def on_parsed(self, parsed: Sequence[Parsed]) -> None:
+        found = self.desk.note_parsed(parsed)
+        if found:
+            self._frontier.discover(found)
+        self.pump()
+        self.fleet.nudge()
+
+    def on_lost(self, numbers: Sequence[int]) -> None:
+        lost = self.desk.note_lost(numbers)
+        for number, link in lost:
+            self._frontier.again(number, link)
+        if lost:
+            log.warning("an indexer worker died; %d pages are fetched again", len(lost))
+        self.pump()
+        self.fleet.nudge()
+
+    # -- durability
+
+    async def checkpoint(self, *, clean: bool = False) -> None:
+        """Make everything known by now durable, as of one moment."""
+        shards = await self.indexer.prepare()
+        # From here to the end of `seal` nothing else runs: this is the moment.
+        numbers, rows = self.desk.settle([state.batch for state in shards])
+        for row in rows:
+            self._outcomes.append(row)
+        self._frontier.done(numbers)
+        frontier = self._frontier.seal()
+        self.desk.tally.seconds = self._seconds_before + self._elapsed()
+        checkpoint = Checkpoint(
+            self._clock.now(),
+            frontier,
+            shards,
+            self._outcomes.flush(),
+            self.desk.tally,
+            clean,
+            self._stop_reason,
+        )
+        encoded = msgspec.msgpack.encode(checkpoint)
+        self._readings.flush()
+        await asyncio.to_thread(self._make_durable, encoded)
+        self.indexer.committed()
+        self._frontier.committed()
+
+    def _make_durable(self, checkpoint: bytes) -> None:
+        self._outcomes.sync()
+        self._frontier.sync()
+        self._journal.commit(checkpoint)
+
+    # -- a life
+
+    def stop(self, reason: str) -> None:
+        if not self._stop_reason:
+            self._stop_reason = reason
+        self._stopping.set()
+        self.fleet.nudge()
+
+    async def crawl(self, seeds: Sequence[Url]) -> Summary:
+        self._started = self._clock.now()
+        await self.indexer.start()
+        now = self._clock.now()
+        self._frontier.discover([Link(url, kind=Kind.SEED, seen_at=now) for url in seeds])
+        await self.checkpoint()
+        self.fleet.nudge()
+        await self._watch()
+        await self.fleet.stop(GRACE)
+        await self._drain()
+        await self.checkpoint(clean=True)
+        await self.indexer.finish()
+        self._read()
+        return self._summary()
+
+    async def _watch(self) -> None:
+        """Look after the crawl until it is done or told to stop."""
+        read_at = sealed_at = self._clock.now()
+        while not self._stopping.is_set():
+            await self._clock.sleep(TICK)
+            now = self._clock.now()
+            self._look_at_limits(now)
+            if now - read_at >= 1.0:
+                read_at = now
+                self._read()
+            idle = self._idle()
+            if idle or now - sealed_at >= self._limits.checkpoint:
+                await self.checkpoint()
+                sealed_at = self._clock.now()
+                if idle and not self._frontier.waiting:
+                    return
+            self.fleet.nudge()
+
+    def _idle(self) -> bool:
+        return (
+            not self.fleet.busy
+            and not self._buffer.level
+            and not self.indexer.outstanding
+            and self._frontier.ready_at() is None
+        )
+
+    def _look_at_limits(self, now: float) -> None:
+        limits = self._limits
+        if self.desk.full:
+            self.stop("pages")
+        elif limits.seconds and now - self._started >= limits.seconds:
+            self.stop("time")
+        elif limits.min_free and self._home.free_bytes() < limits.min_free:
+            log.error("less than %d MiB are free on the disk; stopping", limits.min_free >> 20)
+            self.stop("disk")
+
+    async def _drain(self) -> None:
+        while self._buffer.level or self.indexer.outstanding:
+            self.pump()
+            await self._clock.sleep(0.01)
+
+    def _elapsed(self) -> float:
+        return self._clock.now() - self._started
+
+    def _read(self) -> None:
+        desk, frontier, now = self.desk, self._frontier, self._clock.now()
+        reading = Reading(
+            at=now, pages=desk.pages, hosts=frontier.hosts, ready=frontier.ready_hosts(now),
+            front=frontier.front, level=self._buffer.level, robots=self.fleet.busy, waiting=self._waiting(),
+            seen=frontier.seen, failed=desk.tally.failed + desk.fresh["failed"],
+            refused=desk.tally.refused + desk.fresh["refused"], lost=self._lost_fetches,
+            bytes=desk.tally.bytes + desk.fresh_bytes,
+        )  # fmt: skip
+        self._readings.append(msgspec.msgpack.encode(reading))
+        self._on_reading(reading)
+
+    def _waiting(self) -> int:
+        return self._frontier.waiting - sum(self.desk.fresh.values())
+
+    def _summary(self) -> Summary:
+        tally, frontier = self.desk.tally, self._frontier
+        seconds = self._elapsed()
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024 + self.indexer.peak_rss / (1 << 20)
+        code = 130 if self._stop_reason == "signal" else 3 if frontier.waiting else 0
+        return Summary(
+            pages=tally.pages, hosts=frontier.hosts, seconds=round(seconds, 3),
+            pages_per_second=round((tally.pages - self._pages_before) / seconds, 2) if seconds else 0.0,
+            seen=frontier.seen, waiting=frontier.waiting, failed=tally.failed, refused=tally.refused,
+            moved=tally.moved, lost=frontier.seen - frontier.waiting - tally.settled, bytes=tally.bytes,
+            peak_rss_mb=round(peak, 1), exit=code, stopped_by=self._stop_reason if code else "",
+            reasons=dict(sorted(tally.reasons.items())),
+        )  # fmt: skip

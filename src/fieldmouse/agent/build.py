@@ -1,0 +1,213 @@
+"""From settings to stages: every part receives what it uses."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import cast
+
+from msgspec.structs import replace
+
+from fieldmouse.agent.agent import Agent, Limits
+from fieldmouse.agent.checkpoint import Tally, decode
+from fieldmouse.buffer import Buffer, WhenFull
+from fieldmouse.clock import Clock, WallClock
+from fieldmouse.crawldir import CrawlDir, Journal, Log, whole_length
+from fieldmouse.frontier.frontier import Frontier
+from fieldmouse.indexer.indexer import Indexer, IndexerConfig
+from fieldmouse.policy.distribution import POLICIES
+from fieldmouse.policy.front import FrontRule
+from fieldmouse.policy.politeness import Politeness
+from fieldmouse.policy.scope import Mode, Scope
+from fieldmouse.policy.thresholds import Thresholds
+from fieldmouse.policy.traps import OFF, TrapRules
+from fieldmouse.records import Outcome, Reading
+from fieldmouse.robots.exclusions import Exclusions
+from fieldmouse.robots.fleet import Fleet
+from fieldmouse.robots.gate import Gate
+from fieldmouse.robots.robot import Manners, Robot
+from fieldmouse.settings import Settings
+from fieldmouse.url import Url, parse
+from fieldmouse.web import connection
+from fieldmouse.web.fetcher import Fetcher, HttpFetcher
+from fieldmouse.web.names import NameMap
+from fieldmouse.web.resolver import Resolver
+from fieldmouse.web.tls import trust
+
+
+@dataclass(frozen=True, slots=True)
+class Crew:
+    """The stages of a running crawl, and how they are put away."""
+
+    agent: Agent
+    fetcher: Fetcher
+    resolver: Resolver
+    indexer: Indexer
+    frontier: Frontier
+    journal: Journal
+    logs: tuple[Log, ...]
+
+    async def close(self) -> None:
+        await self.fetcher.close()
+        await self.resolver.close()
+        await self.indexer.close()
+        self.frontier.close()
+        for log in self.logs:
+            log.close()
+        self.journal.close()
+
+
+def build(home: CrawlDir, settings: Settings, on_reading: Callable[[Reading], None]) -> Crew:
+    """Open every stage at the last checkpoint and connect them."""
+    clock = WallClock()
+    journal = Journal(home / "journal")
+    last = decode(home, journal.latest) if journal.latest else None
+    seeds = [url for url in map(parse, settings.crawl.seeds) if url is not None]
+    scope = scope_of(settings, seeds)
+    politeness = politeness_of(settings)
+    frontier = Frontier(
+        home / "frontier",
+        key_seed=home.identity.key_seed,
+        clock=clock,
+        policy=POLICIES[settings.frontier.policy](**policy_options(settings)),
+        front=FrontRule(settings.frontier.front_min, settings.frontier.front_max),
+        errand_links=settings.robots.errand_links,
+        state=last.frontier if last else None,
+        resumed_delay=politeness.host_delay,
+        run_size=settings.frontier.sieve_run,
+    )
+    outcomes = Log(home / "outcomes.log", last.outcomes if last else 0)
+    readings = Log(home / "readings.log", whole_length(home / "readings.log"))
+    shards = home.identity.shards
+    buffer: Buffer[tuple[int, Outcome]] = Buffer(
+        lanes=shards,
+        pages=settings.buffer.pages,
+        size=settings.buffer.bytes,
+        when_full=WhenFull(settings.buffer.when_full),
+        on_change=lambda: agent.pump(),
+    )
+    agent = Agent(
+        home=home, journal=journal, frontier=frontier, buffer=buffer, outcomes=outcomes, readings=readings,
+        tally=last.tally if last else Tally(), clock=clock, scope=scope, sitemaps=settings.index.sitemaps,
+        on_reading=on_reading,
+        limits=Limits(
+            settings.crawl.pages, settings.crawl.time, settings.storage.min_free, settings.storage.checkpoint
+        ),
+    )  # fmt: skip
+    agent.indexer = Indexer(
+        home.path,
+        shards=shards,
+        states=last.shards if last else None,
+        config=indexer_config(home, settings, scope),
+        on_parsed=agent.on_parsed,
+        on_lost=agent.on_lost,
+    )
+    resolver = Resolver(
+        clock=clock,
+        allow_private=settings.network.allow_private,
+        names=NameMap(settings.network.resolve),
+        nameservers=settings.network.nameservers,
+    )
+    fetcher = fetcher_of(settings, clock, resolver)
+    robot = Robot(
+        fetcher=fetcher, resolver=resolver, gate=Gate(clock), clock=clock, outlet=agent,
+        exclusions=Exclusions(clock, product=settings.crawl.product.partition("/")[0]),
+        manners=Manners(
+            politeness,
+            obey_exclusion=settings.politeness.obey_robots_txt,
+            most_redirects=settings.limits.redirects,
+            pages_per_host=settings.limits.pages_per_host,
+            patience=settings.politeness.patience,
+            exclusion_bytes=settings.limits.robots_txt,
+        ),
+    )  # fmt: skip
+    agent.fleet = Fleet(
+        rule=Thresholds((settings.robots.count,)),
+        level=lambda: buffer.level,
+        clock=clock,
+        take=agent.take,
+        ready_at=frontier.ready_at,
+        run=partial(agent.run_errand, robot),
+        give_back=agent.give_back,
+    )
+    return Crew(agent, fetcher, resolver, agent.indexer, frontier, journal, (outcomes, readings))
+
+
+def politeness_of(settings: Settings) -> Politeness:
+    asked = settings.politeness
+    return Politeness(
+        delay=asked.delay,
+        address_delay=asked.per_address,
+        crawl_delay_cap=asked.crawl_delay_cap,
+        backoff=asked.backoff,
+        backoff_cap=asked.backoff_cap,
+        retry_after_cap=asked.retry_after_cap,
+    )
+
+
+def scope_of(settings: Settings, seeds: list[Url]) -> Scope:
+    asked = settings.scope
+    return Scope.around(
+        seeds,
+        cast(Mode, asked.mode),
+        include_hosts=asked.include_hosts,
+        exclude_hosts=asked.exclude_hosts,
+        include_domains=asked.include_domains,
+        exclude_domains=asked.exclude_domains,
+        prefixes=asked.prefixes,
+        exclude_prefixes=asked.exclude_prefixes,
+        include_regex=asked.include_regex,
+        exclude_regex=asked.exclude_regex,
+        max_depth=settings.crawl.max_depth,
+    )
+
+
+def policy_options(settings: Settings) -> dict[str, object]:
+    """What the chosen policy wants to know beyond its defaults."""
+    return {"delta": settings.frontier.delta} if settings.frontier.policy == "mice-and-elephants" else {}
+
+
+def indexer_config(home: CrawlDir, settings: Settings, scope: Scope) -> IndexerConfig:
+    limits = settings.limits
+    traps = TrapRules(url_length=limits.url_length)
+    return IndexerConfig(
+        user_agent=settings.crawl.user_agent,
+        contact=settings.crawl.contact,
+        key_seed=home.identity.key_seed,
+        scope=scope,
+        traps=traps if limits.traps else replace(OFF, url_length=limits.url_length),
+        decoded_limit=limits.decoded,
+        ratio_limit=limits.ratio,
+        nofollow=settings.politeness.obey_robots_txt,
+        sitemaps=settings.index.sitemaps,
+        warc_size=settings.archive.warc_size,
+        warc_prefix=settings.archive.prefix,
+        index_heap=settings.index.heap,
+        store_text=settings.index.store_text,
+    )
+
+
+def fetcher_of(settings: Settings, clock: Clock, resolver: Resolver) -> HttpFetcher:
+    limits, network = settings.limits, settings.network
+    return HttpFetcher(
+        user_agent=settings.crawl.user_agent,
+        clock=clock,
+        contact=settings.crawl.contact,
+        limits=connection.Limits(
+            body=limits.body,
+            header=limits.headers,
+            connect=limits.connect,
+            first_byte=limits.first_byte,
+            idle=limits.idle,
+            total=limits.total,
+            min_speed=limits.min_speed,
+            grace=limits.grace,
+        ),
+        port=resolver.port,
+        tls=trust(verify=network.tls_verify, ca_file=Path(network.ca_file) if network.ca_file else None),
+        keep_alive=settings.robots.keep_alive,
+        idle_connections=2 * settings.robots.count,
+        headers=network.headers,
+    )

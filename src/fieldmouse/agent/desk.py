@@ -1,0 +1,153 @@
+"""Where results are booked: every ticket that is out, and what became of it.
+
+An outcome is *known* when robot or indexer have spoken, and *settled* when a
+checkpoint holds it. In between it can still be undone: a worker that dies takes
+its unsealed pages with it, and their tickets go out again. Invariant: a ticket
+is counted in the tally only once it is settled, so no page is counted twice.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+from fieldmouse.agent.checkpoint import Tally
+from fieldmouse.records import Failed, Link, OutcomeRow, Parsed, Refused
+
+_encode = msgspec.msgpack.Encoder().encode
+
+
+class Verdict(msgspec.Struct, frozen=True):
+    """An outcome that needs no archive: known at once, settled by the next checkpoint."""
+
+    number: int
+    kind: str
+    row: bytes
+    reason: str
+    size: int = 0
+
+
+class Desk:
+    def __init__(self, tally: Tally, *, page_limit: int):
+        self.tally = tally
+        self.page_limit = page_limit  # 0: no limit
+        self.links: dict[int, Link] = {}  # tickets whose answer is in the buffer or with the indexer
+        self._flying: set[int] = set()  # pages asked for whose fate is not known
+        self._known: dict[int, dict[int, list[Parsed]]] = {}  # by shard and batch
+        self._verdicts: list[Verdict] = []
+        self.fresh: Counter[str] = Counter()  # known and not settled, by kind
+        self.fresh_bytes = 0
+
+    @property
+    def pages(self) -> int:
+        """Pages stored, those of the next checkpoint included."""
+        return self.tally.pages + self.fresh["page"]
+
+    @property
+    def full(self) -> bool:
+        return bool(self.page_limit) and self.pages >= self.page_limit
+
+    @property
+    def unsettled(self) -> bool:
+        return bool(self.links or self._verdicts or self._flying or any(self.fresh.values()))
+
+    def may_ask(self, number: int) -> bool:
+        """Exactly as many pages as asked for: what is in the air counts until we know better."""
+        if self.page_limit and self.pages + len(self._flying) >= self.page_limit:
+            return False
+        self._flying.add(number)
+        return True
+
+    def handed_over(self, number: int, link: Link) -> None:
+        self.links[number] = link
+
+    def landed(self, number: int) -> None:
+        """The request led to no page, or will be made again."""
+        self._flying.discard(number)
+
+    def taken_back(self, number: int) -> None:
+        """What was handed over did not get there."""
+        del self.links[number]
+        self.landed(number)
+
+    def note_verdict(self, number: int, outcome: Refused | Failed) -> None:
+        self.landed(number)
+        row = row_of(outcome)
+        self._verdicts.append(Verdict(number, row.kind, _encode(row), row.reason))
+        self.fresh[row.kind] += 1
+
+    def note_parsed(self, parsed: Iterable[Parsed]) -> list[Link]:
+        """Book what the indexer says; returns the links it found."""
+        found: list[Link] = []
+        for one in parsed:
+            found.extend(one.links)
+            if not one.number:
+                continue
+            self._flying.discard(one.number)
+            self._known.setdefault(one.shard, {}).setdefault(one.batch, []).append(one)
+            self.fresh[one.kind] += 1
+            self.fresh_bytes += one.size
+        return found
+
+    def note_lost(self, numbers: Sequence[int]) -> list[tuple[int, Link]]:
+        """A worker died: forget what it said of these; returns the tickets to send out again."""
+        gone = set(numbers)
+        for batches in self._known.values():
+            for batch, parsed in batches.items():
+                kept = [one for one in parsed if one.number not in gone]
+                for one in parsed:
+                    if one.number in gone:
+                        self.fresh[one.kind] -= 1
+                        self.fresh_bytes -= one.size
+                batches[batch] = kept
+        lost = []
+        for number in numbers:
+            self._flying.discard(number)
+            link = self.links.pop(number, None)
+            if link is not None:
+                lost.append((number, link))
+        return lost
+
+    def settle(self, batches: Sequence[int]) -> tuple[list[int], list[bytes]]:
+        """Take everything that is durable now: shard i up to its batch `batches[i]`, and all verdicts.
+
+        Returns the ticket numbers and the rows for the outcome log; the tally counts them.
+        """
+        numbers: list[int] = []
+        rows: list[bytes] = []
+        for shard, last in enumerate(batches):
+            known = self._known.get(shard, {})
+            for batch in [b for b in known if b <= last]:
+                for one in known.pop(batch):
+                    numbers.append(one.number)
+                    rows.append(one.row)
+                    self.links.pop(one.number, None)
+                    self._count(one.kind, one.reason, one.size)
+        for verdict in self._verdicts:
+            numbers.append(verdict.number)
+            rows.append(verdict.row)
+            self._count(verdict.kind, verdict.reason, verdict.size)
+        self._verdicts.clear()
+        return numbers, rows
+
+    def _count(self, kind: str, reason: str, size: int) -> None:
+        tally = self.tally
+        field = "pages" if kind == "page" else kind
+        setattr(tally, field, getattr(tally, field) + 1)
+        tally.bytes += size
+        if reason:
+            tally.reasons[reason] = tally.reasons.get(reason, 0) + 1
+        self.fresh[kind] -= 1
+        self.fresh_bytes -= size
+
+
+def row_of(outcome: Refused | Failed) -> OutcomeRow:
+    """The row of an outcome that the indexer has nothing to add to."""
+    link = outcome.link
+    return OutcomeRow(
+        link.url, "refused" if isinstance(outcome, Refused) else "failed", outcome.at,
+        depth=link.depth, via=link.via, seen_at=link.seen_at, tries=link.tries, found_as=link.kind.value,
+        reason=outcome.reason.value, detail="" if isinstance(outcome, Refused) else outcome.detail,
+    )  # fmt: skip

@@ -1,0 +1,76 @@
+"""A crawl as its user runs it: the command in its own process, and what it leaves behind."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from warcio.checker import Checker  # type: ignore[import-untyped]
+
+COMMAND = str(Path(sys.executable).with_name("fieldmouse"))
+
+
+def command(*words: object) -> list[str]:
+    return [COMMAND, *map(str, words)]
+
+
+def run(*words: object, expect: int = 0) -> Any:
+    """Run a fieldmouse command with --json and return what it said."""
+    done = subprocess.run([*command(*words), "--json"], capture_output=True, text=True, timeout=280)
+    assert done.returncode == expect, f"exit {done.returncode}\n{done.stdout}\n{done.stderr}"
+    return json.loads(done.stdout)
+
+
+def start(*words: object) -> subprocess.Popen[bytes]:
+    """A command left running, in a process group of its own."""
+    return subprocess.Popen(
+        [*command(*words), "--json"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+
+
+def end(process: subprocess.Popen[bytes]) -> None:
+    """Make sure nothing of a started command is left."""
+    if process.poll() is None:
+        os.killpg(process.pid, signal.SIGKILL)
+    process.communicate()
+
+
+def children(pid: int) -> list[int]:
+    try:
+        return [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    except (FileNotFoundError, ProcessLookupError):
+        return []
+
+
+def exported(home: Path, *words: object) -> list[dict[str, Any]]:
+    target = home.parent / f"{home.name}.jsonl"
+    run("export", home, "--to", target, *words)
+    return [json.loads(line) for line in target.read_text().splitlines()]
+
+
+def warcs(home: Path) -> list[Path]:
+    return sorted((home / "archive").glob("*.warc.gz"))
+
+
+def check_warcs(home: Path) -> None:
+    """What `warcio check` does, on every file: all members whole, all digests right."""
+    files = warcs(home)
+    assert files
+    checker = Checker(_Words([str(path) for path in files]))
+    checker.process_all()
+    assert checker.exit_value == 0
+
+
+class _Words:
+    """The command line `warcio check` would have parsed."""
+
+    def __init__(self, inputs: list[str]):
+        self.inputs, self.verbose, self.offset, self.length = inputs, False, 0, -1

@@ -1,0 +1,76 @@
+"""No accepted URL is ever lost, whatever is killed when.
+
+SIGKILL at random moments, to the main process or to a worker, then resume; in
+the end the same set of pages as an undisturbed crawl, each once in the index,
+and every WARC whole. FIELDMOUSE_KILLS sets how often; CI kills a few times.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+from collections import Counter
+from pathlib import Path
+
+from fieldmouse.indexer.search import documents
+from meadowland import RunningMeadow, running_meadow
+
+from .crawling import check_warcs, children, end, exported, run, start
+
+KILLS = int(os.environ.get("FIELDMOUSE_KILLS", "8"))
+
+
+def _killed(process: subprocess.Popen[bytes], rng: random.Random) -> bool:
+    """Kill the crawl or one of its workers after a random while; True if the crawl itself was killed."""
+    try:
+        process.wait(rng.uniform(0.05, 2.5))
+        return False
+    except subprocess.TimeoutExpired:
+        pass
+    workers = children(process.pid)
+    if workers and rng.random() < 0.4:
+        os.kill(rng.choice(workers), signal.SIGKILL)
+        return False
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+    return True
+
+
+def _crawl_with_kills(meadow: RunningMeadow, home: Path, rng: random.Random) -> int:
+    options = ("--delay", "0s", "--allow-private", "--set", "storage.checkpoint=300ms")
+    process = start("crawl", home, "--seed", meadow.seeds[0], *options)
+    kills = 0
+    while kills < KILLS:
+        kills += 1
+        died = _killed(process, rng)
+        if process.poll() is not None and not died:
+            assert process.returncode == 0
+            break
+        if died:
+            end(process)
+            began = (home / "crawl.json").exists()
+            process = (
+                start("resume", home) if began else start("crawl", home, "--seed", meadow.seeds[0], *options)
+            )
+    assert process.wait(200) == 0
+    end(process)
+    return kills
+
+
+def test_killed_and_resumed_a_crawl_ends_with_exactly_the_same_set(tmp_path: Path) -> None:
+    rng = random.Random(2026)
+    home = tmp_path / "c"
+    # Latency stretches the crawl, so that the kills fall into the midst of it.
+    with running_meadow(hosts=60, pages=3000, seed=5, latency=0.02) as meadow:
+        kills = _crawl_with_kills(meadow, home, rng)
+        last = run("resume", home)
+        stored = [row["url"] for row in exported(home)]
+        assert sorted(stored) == sorted(meadow.pages()), f"after {kills} kills"
+        assert last["lost"] == last["waiting"] == 0
+        assert last["pages"] == len(stored)
+    check_warcs(home)
+    held = Counter(documents(home))
+    assert held == Counter(stored)
+    assert run("doctor", home)["healthy"]
