@@ -20,7 +20,7 @@ $(INSTALLED): requirements.lock pyproject.toml scripts/setup
 	@touch $@
 
 demo: $(INSTALLED)
-	$(BIN)/fieldmouse demo
+	$(BIN)/fieldmouse demo demo-crawl
 
 check: $(INSTALLED)
 	sh scripts/check

@@ -53,6 +53,7 @@ def command(directory: Path, seeds: tuple[str, ...], as_json: bool, **given: Any
     fieldmouse.toml with all settings, and everything needed to go on after a stop
     or a kill with `fieldmouse resume`.
     """
+    every = options.progress_every(given)
     if (directory / "crawl.json").exists():
         raise CrawlExists(directory)
     asked = options.apply(_settings_from(directory, given["config"]), given)
@@ -61,16 +62,16 @@ def command(directory: Path, seeds: tuple[str, ...], as_json: bool, **given: Any
     _advise(asked, wanted)
     shards = asked.index.shards or len(os.sched_getaffinity(0))
     home = CrawlDir.create(directory, shards=shards, settings=settings_file.render(asked).encode())
-    return run(home, asked, wanted, as_json=as_json)
+    return run(home, asked, wanted, as_json=as_json, every=every)
 
 
-def run(home: CrawlDir, asked: Settings, seeds: list[Url], *, as_json: bool) -> int:
+def run(home: CrawlDir, asked: Settings, seeds: list[Url], *, as_json: bool, every: float | None) -> int:
     """Crawl, with progress for people and a summary for all; returns the exit code."""
     from fieldmouse import agent  # the whole house: loaded once we know that we crawl
 
     voice.show_warnings()
     voice.say(f"crawling into `{home.path}` as {asked.crawl.user_agent}")
-    with progress.shown() as line:
+    with progress.shown(every=every) as line:
         summary: Summary = agent.crawl(home, asked, seeds, on_reading=line.show)
     if as_json:
         voice.json(summary)

@@ -62,18 +62,11 @@ NOT_A_FLAG = {"follow_parent"}
 DURATIONS = {"change_every", "crawl_delay", "latency", "slow_seconds"}
 
 
-class Duration(click.ParamType):
-    """Seconds, written with their unit."""
-
-    name = "time"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        if isinstance(value, float):
-            return value
-        try:
-            return units.seconds(value)
-        except ValueError:
-            self.fail(f'"{value}" is no duration; write it as 20ms, 10s or 2h', param, ctx)
+def _seconds(ctx: click.Context, param: click.Parameter, value: str) -> float:
+    try:
+        return units.seconds(value)
+    except ValueError:
+        raise click.BadParameter(f'"{value}" is no duration; write it as 20ms, 10s or 2h') from None
 
 
 def knobs(command: Callable[..., int]) -> Callable[..., int]:
@@ -87,9 +80,9 @@ def knobs(command: Callable[..., int]) -> Callable[..., int]:
                 f"--{flag}/--no-{flag}", default=field.default, show_default=True, help=text
             )
         elif field.name in DURATIONS:
-            shown = units.write_seconds(field.default)
+            usual = units.write_seconds(field.default)
             option = click.option(
-                f"--{flag}", type=Duration(), default=field.default, show_default=shown, help=text
+                f"--{flag}", callback=_seconds, default=usual, show_default=True, help=text, metavar="T"
             )
         elif field.type in (int, float):
             option = click.option(

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import click
 
 from fieldmouse.errors import UsageError
-from fieldmouse.settings import Settings
+from fieldmouse.settings import Settings, units
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -54,6 +54,7 @@ def limits(command: F) -> F:
                 multiple=True,
                 help="Address of a name, instead of DNS.",
             ),
+            click.option("--progress", metavar="T", help="Print a line this often even without a terminal."),
             click.option(
                 "--set",
                 "changes",
@@ -65,6 +66,16 @@ def limits(command: F) -> F:
     ):
         command = option(command)
     return command
+
+
+def progress_every(given: Mapping[str, Any]) -> float | None:
+    """Seconds between progress lines where there is no terminal; None for silence."""
+    if given["progress"] is None:
+        return None
+    try:
+        return units.seconds(given["progress"])
+    except ValueError:
+        raise UsageError(f"`--progress {given['progress']}` is no duration", "write it as 5s or 1m") from None
 
 
 def apply(settings: Settings, given: Mapping[str, Any]) -> Settings:

@@ -30,6 +30,7 @@ def command(directory: Path, as_json: bool, **given: Any) -> int:
     only. A limit that has been reached has done its work: without a new one the
     crawl goes on to its end.
     """
+    every = options.progress_every(given)
     home = CrawlDir.open(directory)
     asked = settings_file.load(home / "fieldmouse.toml")
 
@@ -42,7 +43,7 @@ def command(directory: Path, as_json: bool, **given: Any) -> int:
     else:
         seeds = []
         asked = _past_limits(asked, pages=last.tally.pages, stopped_by=last.stopped_by)
-    return crawl.run(home, options.apply(asked, given), seeds, as_json=as_json)
+    return crawl.run(home, options.apply(asked, given), seeds, as_json=as_json, every=every)
 
 
 def _past_limits(asked: Settings, *, pages: int, stopped_by: str) -> Settings:

@@ -16,6 +16,7 @@ from fieldmouse.frontier.disksieve import has_key
 from fieldmouse.frontier.frontier import FrontierState
 from fieldmouse.frontier.frontlog import read_front
 from fieldmouse.frontier.hosts import read_hosts
+from fieldmouse.frontier.queueindex import read_index
 from fieldmouse.frontier.ready import waiting_items
 from fieldmouse.frontier.virtualizer import queued_links
 from fieldmouse.records import HostState, Link
@@ -62,3 +63,14 @@ def look(directory: Path, state: FrontierState, key_seed: int, url: Url) -> Wher
         if wanted in row and (link := _decode(row)).url == url:
             return Whereabouts(Place.READY, ahead, link, standing)
     return Whereabouts(Place.DONE, host=standing)
+
+
+def count_waiting(directory: Path, state: FrontierState) -> int:
+    """How many URLs were accepted and not done when `state` was sealed: counted where they wait."""
+    queues = read_index(directory, state.queues.index).values()
+    queued = sum(queue.tail - queue.head for queue in queues)
+    return (
+        len(read_front(directory, state.front))
+        + queued
+        + sum(1 for _ in waiting_items(directory, state.ready))
+    )

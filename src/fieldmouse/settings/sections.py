@@ -66,9 +66,12 @@ class ScopeSection(Section, frozen=True):
     ] = ()
     exclude_domains: Annotated[tuple[str, ...], About(kinds.TEXTS, "domains never to crawl")] = ()
     prefixes: Annotated[
-        tuple[str, ...], About(kinds.TEXTS, "if any, only URLs whose path begins with one of these")
+        tuple[str, ...],
+        About(kinds.TEXTS, "if any, only URLs that begin with one of these; one with a leading / is a path"),
     ] = ()
-    exclude_prefixes: Annotated[tuple[str, ...], About(kinds.TEXTS, "paths never to crawl")] = ()
+    exclude_prefixes: Annotated[
+        tuple[str, ...], About(kinds.TEXTS, "URLs that begin with one of these are left out")
+    ] = ()
     include_regex: Annotated[
         tuple[str, ...], About(kinds.REGEXES, "if any, only URLs in which one of these is found")
     ] = ()
@@ -172,9 +175,11 @@ class FrontierSection(Section, frozen=True):
             "how hosts are chosen for the front (see docs/tour.md)",
         ),
     ] = "index"
-    delta: Annotated[int, About(kinds.POSITIVE, "mice-and-elephants: URLs online that make an elephant")] = 4
-    front_min: Annotated[int, About(kinds.POSITIVE, "fewest hosts kept ready to be visited")] = 256
-    front_max: Annotated[int, About(kinds.POSITIVE, "most hosts kept ready to be visited")] = 20_000
+    delta: Annotated[
+        int, About(kinds.POSITIVE, "mice-and-elephants: a host with more URLs online is an elephant")
+    ] = 5
+    front_min: Annotated[int, About(kinds.POSITIVE, "fewest hosts kept ready to be visited")] = 64
+    front_max: Annotated[int, About(kinds.POSITIVE, "most hosts kept ready to be visited")] = 4096
     sieve_run: Annotated[
         int, About(kinds.POSITIVE, "hashes of URLs gathered before they are sorted into a file; 8 bytes each")
     ] = 1_000_000

@@ -1,0 +1,164 @@
+"""`fieldmouse explain`: what happened to one URL, and why its host waits."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+import msgspec
+
+from fieldmouse import settings as settings_file
+from fieldmouse import url as urls
+from fieldmouse.cli import options, outcomes, voice
+from fieldmouse.crawldir import CrawlDir
+from fieldmouse.errors import UsageError
+from fieldmouse.records import HostState, Link, OutcomeRow
+from fieldmouse.url import Url
+
+
+@click.command(epilog="Example:  fieldmouse explain atlas https://example.org/missing")
+@click.argument("directory", type=click.Path(path_type=Path))
+@click.argument("url")
+@options.as_json
+def command(directory: Path, url: str, as_json: bool) -> int:
+    """Say when URL was seen, from where, what came of it, and how its host stands.
+
+    The answer is as of the last checkpoint; it may be asked while the crawl runs.
+    """
+    wanted = urls.parse(url)
+    if wanted is None:
+        raise UsageError(f"`{url}` is no URL", "it begins with http:// or https://")
+    home = CrawlDir.open(directory)
+    story = _look(home, wanted)
+    if as_json:
+        voice.json(story)
+        return 0
+    voice.data(wanted)
+    for sentence in story.says:
+        voice.data(f"  {sentence}")
+    return 0
+
+
+class Story(msgspec.Struct, frozen=True):
+    """All that is known of one URL."""
+
+    url: Url
+    place: str  # where it is now, in a phrase
+    says: list[str]
+    outcomes: list[OutcomeRow] = []
+    waiting: Link | None = None
+    host: HostState | None = None
+
+
+def _look(home: CrawlDir, url: Url) -> Story:
+    from fieldmouse.agent import read_checkpoint
+    from fieldmouse.frontier import lookout
+
+    for _ in range(3):
+        last = read_checkpoint(home)
+        if last is None:
+            return Story(url, "unknown", ["the crawl has no checkpoint yet, so nothing is known"])
+        try:
+            found = lookout.look(home / "frontier", last.frontier, home.identity.key_seed, url)
+            break
+        except FileNotFoundError:
+            continue  # a running crawl went on to its next checkpoint while we looked
+    else:
+        return Story(url, "unknown", ["the crawl moves too fast to be looked at; ask again"])
+    rows = outcomes.rows_of(home, url, length=last.outcomes)
+    says = [*_origin(rows[0] if rows else found.link), *(sentence for row in rows for sentence in _fate(row))]
+    if found.place is lookout.Place.UNKNOWN:
+        says.append("it was never seen: no page in this crawl links to it, as far as pages were read")
+        says += _scope(home, url)
+    elif found.link is not None:
+        says += _wait(found.link, found.place.value, found.ahead)
+    elif not rows:
+        says.append("it is done, and left no outcome, which is a bug in fieldmouse: please report it")
+    says += _host(url, found.host)
+    return Story(url, found.place.value, says, rows, found.link, found.host)
+
+
+def _origin(first: OutcomeRow | Link | None) -> Iterator[str]:
+    if first is None:
+        return
+    seen = f"seen {voice.when(first.seen_at)}" if first.seen_at else "seen"
+    came = f"on {first.via}, {first.depth} links away from a seed" if first.via else "as a seed"
+    yield f"{seen} {came}"
+
+
+def _fate(row: OutcomeRow) -> Iterator[str]:
+    at = voice.when(row.at)
+    status = f" with status {row.status}" if row.status else ""
+    detail = f" ({row.detail})" if row.detail else ""
+    match row.kind:
+        case "page":
+            title = f' "{row.title}"' if row.title else ""
+            yield f"fetched {at}{status}:{title} {row.mime}, {voice.size(row.size)}"
+            if row.warc:
+                yield f"kept in archive/{row.warc} at byte {row.offset}"
+            if row.duplicate_of:
+                yield f"the same bytes as {row.duplicate_of}"
+            elif row.near_duplicate_of:
+                yield f"almost the same words as {row.near_duplicate_of}"
+            if not row.indexed:
+                yield "not in the full-text index, because the page asked for that or holds no text"
+        case "unchanged":
+            yield f"asked again {at}: unchanged"
+        case "moved":
+            yield f"moved{status} at {at}, to {row.target}"
+        case "refused":
+            yield f"not asked for, {at}: {row.reason}{detail}"
+        case _:
+            tries = f", after {row.tries + 1} tries" if row.tries else ""
+            yield f"failed {at}{status}{tries}: {row.reason}{detail}"
+
+
+def _wait(link: Link, place: str, ahead: int) -> Iterator[str]:
+    behind = f", behind {voice.number(ahead)} others" if ahead else ""
+    yield f"waiting: {place}{behind}"
+    if link.tries:
+        yield f"failed {link.tries} times so far"
+    if link.not_before > time.time():
+        yield f"will be tried again {_later(link.not_before)}"
+
+
+def _host(url: Url, host: HostState | None) -> Iterator[str]:
+    name = urls.host_of(url)
+    if host is None:
+        yield f"its host {name} was never met"
+        return
+    where = f" at {host.address}" if host.address else ", whose address is not known yet,"
+    yield f"its host {name}{where} has given {voice.number(host.pages)} pages"
+    if host.verdict:
+        yield f"the host's other URLs are answered without asking: {host.verdict}"
+    if host.crawl_delay:
+        yield f"its robots.txt asks for {voice.duration(host.crawl_delay)} between requests"
+    if host.failures:
+        yield f"the host failed {host.failures} times in a row and is kept quiet for longer each time"
+    for what, at in (("the host", host.ready_at), ("its address", host.address_ready_at)):
+        if at > time.time():
+            yield f"{what} rests and may be asked again {_later(at)}"
+
+
+def _later(at: float) -> str:
+    return f"in {voice.duration(at - time.time())}, at {voice.when(at)}"
+
+
+def _scope(home: CrawlDir, url: Url) -> Iterator[str]:
+    """Whether it would have been taken, had it been seen."""
+    from fieldmouse.agent.build import indexer_config, scope_of
+    from fieldmouse.policy.traps import trap_of
+
+    asked = settings_file.load(home / "fieldmouse.toml")
+    seeds: list[Any] = [seed for text in asked.crawl.seeds if (seed := urls.parse(text)) is not None]
+    scope = scope_of(asked, seeds)
+    if not scope.admits(url, 0):
+        around = ", ".join(seeds[:3]) + ("" if len(seeds) <= 3 else ", ...")
+        yield f'and it is out of scope, which is "{asked.scope.mode}" around {around}'
+        return
+    trap = trap_of(url, indexer_config(home, asked, scope).traps, time.time())
+    if trap:
+        yield f"and it would be left out as a trap: {trap}"

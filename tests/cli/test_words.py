@@ -1,0 +1,162 @@
+"""What the command line says when it is asked, and when it is asked wrongly."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import click
+import pytest
+
+from fieldmouse import __version__, settings
+from fieldmouse.cli import VERBS, fieldmouse, options, run
+from fieldmouse.cli.meadow import KNOBS, NOT_A_FLAG
+from fieldmouse.crawldir import CrawlDir
+from fieldmouse.lab.meadow.options import MeadowOptions
+from fieldmouse.settings import Settings, reading
+
+Said = pytest.CaptureFixture[str]
+
+
+def verbs() -> list[tuple[str, click.Command]]:
+    context = click.Context(fieldmouse)
+    found = []
+    for name in VERBS:
+        command = fieldmouse.get_command(context, name)
+        assert command is not None
+        if isinstance(command, click.Group):
+            found += [(f"{name} {sub}", inner) for sub, inner in command.commands.items()]
+        else:
+            found.append((name, command))
+    return found
+
+
+@pytest.fixture
+def empty_crawl(tmp_path: Path) -> Path:
+    home = CrawlDir.create(tmp_path / "atlas", shards=1, settings=settings.render(Settings()).encode())
+    return home.path
+
+
+def test_the_version_is_told(capsys: Said) -> None:
+    assert run(["--version"]) == 0
+    assert capsys.readouterr().out == f"fieldmouse {__version__}\n"
+
+
+@pytest.mark.parametrize(("name", "command"), verbs())
+def test_every_command_takes_json_and_explains_itself(
+    name: str, command: click.Command, capsys: Said
+) -> None:
+    assert any("--json" in option.opts for option in command.params)
+    assert run([*name.split(), "--help"]) == 0
+    said = capsys.readouterr()
+    assert "Usage: fieldmouse" in said.out
+    assert not said.err
+    for option in command.params:
+        assert isinstance(option, click.Argument) or option.help  # type: ignore[attr-defined]
+
+
+def test_the_default_scope_is_stated_in_the_help_of_crawl(capsys: Said) -> None:
+    run(["crawl", "--help"])
+    said = " ".join(capsys.readouterr().out.split())
+    assert f'The default scope is "{Settings().scope.mode}"' in said
+    assert "[default: site]" in said
+
+
+def test_each_option_of_a_crawl_is_a_setting_that_exists() -> None:
+    for name in options.SETTING_OF.values():
+        section, key = reading.split(Settings, name)
+        assert key in reading.abouts(reading.sections(Settings)[section])
+
+
+def test_every_knob_of_the_meadow_can_be_turned() -> None:
+    assert {*KNOBS, *NOT_A_FLAG} == set(MeadowOptions.__struct_fields__)
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "message", "advice"),
+    [
+        (["crwl"], 2, "there is no command `crwl`", "did you mean `fieldmouse crawl`?"),
+        (["dance"], 2, "there is no command `dance`", "`fieldmouse --help` lists the commands"),
+        (["crawl"], 2, "Missing argument 'DIRECTORY'", "see `fieldmouse crawl --help`"),
+        (["crawl", "x", "--sed", "y"], 2, "No such option", "see `fieldmouse crawl --help`"),
+        (["crawl", "x"], 2, "there is nowhere to begin", "--seed https://"),
+        (["crawl", "x", "--seed", "example.org"], 2, "`example.org` is no URL", "`https://example.org`"),
+        (["crawl", "x", "--seed", "ftp://a.example/"], 2, "`ftp://a.example/`", "http:// or https://"),
+        (["crawl", "x", "--seeds-file", "missing.txt"], 2, "missing.txt", "check the name"),
+        (["crawl", "x", "--seed", "http://a.example/", "--delay", "5"], 2, 'politeness.delay` is "5"', "10s"),
+        (["crawl", "x", "--seed", "http://a.example/", "--pages", "many"], 2, "crawl.pages", "whole number"),
+        (["crawl", "x", "--seed", "http://a.example/", "--scope", "moon"], 2, "scope.mode", '"web"'),
+        (["crawl", "x", "--seed", "http://a.example/", "--policy", "idnex"], 2, "frontier.policy", "index"),
+        (
+            ["crawl", "x", "--seed", "http://a.example/", "--set", "a.b=1"],
+            2,
+            "no setting `a.b`",
+            "settings.md",
+        ),
+        (
+            ["crawl", "x", "--seed", "http://a.example/", "--set", "politeness.delay"],
+            2,
+            "has no value",
+            "VALUE",
+        ),
+        (["crawl", "x", "--seed", "http://a.example/", "--progress", "2"], 2, "--progress 2", "5s"),
+        (["crawl", "x", "--seed", "http://a.example/", "--config", "no.toml"], 2, "no.toml", "name"),
+        (["resume", "nowhere"], 1, "`nowhere` holds no crawl", "fieldmouse crawl nowhere"),
+        (["search", "nowhere", "word"], 1, "`nowhere` holds no crawl", "fieldmouse crawl nowhere"),
+        (["search", "nowhere"], 2, "Missing argument 'WORDS...'", "see `fieldmouse search --help`"),
+        (["export", "nowhere", "--to", "x.jsonl"], 1, "`nowhere` holds no crawl", "fieldmouse crawl"),
+        (["export", "nowhere", "--to", "x.docx"], 2, "`x.docx` does not say which format", ".parquet"),
+        (["explain", "nowhere", "http://a.example/"], 1, "`nowhere` holds no crawl", "fieldmouse crawl"),
+        (["doctor", "nowhere"], 1, "`nowhere` holds no crawl", "fieldmouse crawl nowhere"),
+        (["meadow", "serve", "--hosts", "9", "--pages", "3"], 2, "too few for 9 hosts", "--pages 9"),
+        (["meadow", "serve", "--latency", "20"], 2, '"20" is no duration', "see `fieldmouse meadow serve"),
+    ],
+)
+@pytest.mark.parametrize("as_json", [False, True], ids=["talk", "json"])
+def test_an_error_names_the_thing_and_the_way_out(
+    words: list[str], code: int, message: str, advice: str, as_json: bool,
+    capsys: Said, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    monkeypatch.chdir(tmp_path)
+    assert run([*words, "--json"] if as_json else words) == code
+    said = capsys.readouterr()
+    if as_json:
+        told = json.loads(said.out)
+        assert message in told["error"]
+        assert advice in told["hint"]
+        assert not said.err
+    else:
+        assert not said.out
+        lines = said.err.splitlines()
+        assert message in next(line for line in lines if line.startswith("error: "))
+        assert advice in next(line for line in lines if line.startswith("hint: "))
+    assert not any(tmp_path.iterdir()), "a command that cannot be meant leaves nothing behind"
+
+
+def test_a_crawl_is_not_begun_twice_in_one_directory(empty_crawl: Path, capsys: Said) -> None:
+    before = sorted(empty_crawl.rglob("*"))
+    assert run(["crawl", str(empty_crawl), "--seed", "http://a.example/"]) == 1
+    assert f"hint: continue it with `fieldmouse resume {empty_crawl}`" in capsys.readouterr().err
+    assert sorted(empty_crawl.rglob("*")) == before
+
+
+def test_a_crawl_without_a_checkpoint_exports_nothing(empty_crawl: Path, capsys: Said) -> None:
+    target = empty_crawl.parent / "pages.jsonl"
+    assert run(["export", str(empty_crawl), "--to", str(target), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == {"to": str(target), "pages": 0}
+    assert target.read_bytes() == b""
+
+
+def test_a_reader_that_leaves_early_is_no_failure() -> None:
+    read, write = os.pipe()
+    os.close(read)
+    done = subprocess.run(
+        [sys.executable, "-m", "fieldmouse", "doctor", "nowhere", "--json"],
+        stdout=write, stderr=subprocess.PIPE, check=False,
+    )  # fmt: skip
+    os.close(write)
+    assert done.stderr == b""
+    assert done.returncode == 0
