@@ -23,7 +23,7 @@ class TrapRules(msgspec.Struct, frozen=True, kw_only=True):
 
     url_length: int = 2000
     segments: int = 20  # steps of a path
-    repeats: int = 4  # times that one segment, or a run of segments in a row, may not occur
+    repeats: int = 4  # of the same segment
     parameters: int = 20
     session_ids: bool = True
     years_ahead: int = 2  # a calendar page later than this is nobody's news
@@ -75,10 +75,8 @@ def trap_of(url: Url, rules: TrapRules, now: float) -> str | None:
 
 
 def _repeats(steps: list[str], times: int) -> bool:
-    if Counter(steps).most_common(1)[0][1] >= times:
-        return True
-    # A cycle that shows fewer repeats of its parts cannot exist: each part would be counted above.
-    return False
+    # A cycle of several steps shows in the count of each of them.
+    return Counter(steps).most_common(1)[0][1] >= times
 
 
 def without_session(url: Url) -> Url:

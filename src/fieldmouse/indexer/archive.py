@@ -1,0 +1,297 @@
+"""Writing what came over the wire as WARC 1.1, one gzip member per record.
+
+Each shard has its own series of files and appends to the newest. Records gather
+in memory and reach the operating system in large writes; a checkpoint syncs them
+and notes the length, and recovery cuts the file back to it, so no member is ever
+torn. A body that came compressed is stored inside its member as it is: squeezing
+it twice would cost time and gain nothing.
+
+The block of a response is the answer as received, with one exception: the body is
+no longer chunked, so `Transfer-Encoding` is kept under another name (as Common
+Crawl does) and `Content-Length` says what is there.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import struct
+import time
+from functools import lru_cache
+from pathlib import Path
+from random import SystemRandom
+
+from isal import isal_zlib
+
+from fieldmouse import __version__
+from fieldmouse.crawldir import sync_directory
+from fieldmouse.errors import Damaged
+from fieldmouse.indexer import cdxj
+from fieldmouse.indexer.digest import written
+from fieldmouse.indexer.wire import IndexerConfig, ShardState
+from fieldmouse.records import Link, Response
+
+WORTH_A_REVISIT = 256  # bytes of payload below which a reference is no smaller than the thing itself
+_BUFFER = 1 << 18
+_GZIP = b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x04\xff"
+_STORED = struct.Struct("<BHH")
+_TRAILER = struct.Struct("<II")
+_END = b"\r\n\r\n"
+_CHUNKED = re.compile(rb"(?im)^(transfer-encoding[ \t]*:)")
+_LENGTH = re.compile(rb"(?im)^content-length[ \t]*:[^\r\n]*\r?\n")
+_SERIAL = re.compile(r"-(\d{5,})-(\d+)\.warc\.gz\Z")
+SAME_PAYLOAD = "http://netpreserve.org/warc/1.1/revisit/identical-payload-digest"
+NOT_MODIFIED = "http://netpreserve.org/warc/1.1/revisit/server-not-modified"
+
+_bits = SystemRandom().getrandbits
+
+
+class Stored:
+    """Where an answer lies: file, offset of its main record, and the place of its CDXJ line."""
+
+    __slots__ = ("offset", "place", "warc")
+
+    def __init__(self, warc: str, offset: int, place: int):
+        self.warc, self.offset, self.place = warc, offset, place
+
+
+class Archive:
+    """One shard's WARC series and its CDXJ log."""
+
+    def __init__(self, directory: Path, shard: int, config: IndexerConfig, state: ShardState):
+        """Roll the shard's files back to `state` and go on from there."""
+        self._directory, self._shard, self._config = directory, shard, config
+        self._cdxj = _Tail(log_path(directory, shard), state.cdxj_length)
+        self._others: dict[int, int] = {}  # open CDXJ logs of other shards
+        self._serial, self._name = state.serial, state.warc
+        for path in directory.glob("*.warc.gz"):
+            found = _SERIAL.search(path.name)
+            if found and int(found[2]) == shard and int(found[1]) > state.serial:
+                path.unlink()
+        self._warc: _Tail | None = None
+        if state.warc:
+            self._warc = _Tail(directory / state.warc, state.warc_length)
+        self._ids = _bits(128)
+
+    # -- records
+
+    def store(
+        self, link: Link, response: Response, *, payload: bytes, digest: bytes, mime: str,
+        earlier: tuple[str, str] | None = None, fields: bytes = b"",
+    ) -> Stored:  # fmt: skip
+        """Write request, response and metadata; with `earlier` (URL and stamp) a revisit of that record."""
+        warc = self._open()
+        url = link.url
+        date, stamp = _dates(int(response.started_at))
+        address = f"WARC-IP-Address: {response.address}\r\n" if response.address else ""
+        same = f"{address}WARC-Target-URI: {url}\r\nWARC-Date: {date}\r\n"
+        name = self._record_id()
+        kind, extra = "response", ""
+        if response.status == 304 and not payload:
+            kind = "revisit"
+            extra = f"WARC-Profile: {NOT_MODIFIED}\r\nWARC-Refers-To-Target-URI: {url}\r\n"
+        elif earlier is not None:
+            kind = "revisit"
+            extra = (
+                f"WARC-Profile: {SAME_PAYLOAD}\r\nWARC-Refers-To-Target-URI: {earlier[0]}\r\n"
+                f"WARC-Refers-To-Date: {_unstamp(earlier[1])}\r\n"
+            )
+        if response.truncated:
+            extra += f"WARC-Truncated: {response.truncated}\r\n"
+        shown = written(digest)
+        head = _plain_head(response, len(payload))
+        body = payload if kind == "response" else b""
+        offset = warc.length
+        warc.append(
+            _record(
+                f"WARC/1.1\r\nWARC-Type: {kind}\r\nWARC-Record-ID: {name}\r\n{same}{extra}"
+                f"WARC-Payload-Digest: {shown}\r\nContent-Type: application/http;msgtype=response\r\n",
+                head,
+                body,
+                packed=bool(response.header("content-encoding")),
+            )
+        )
+        length = warc.length - offset
+        paired = f"{same}WARC-Concurrent-To: {name}\r\n"
+        warc.append(
+            _record(
+                f"WARC/1.1\r\nWARC-Type: request\r\nWARC-Record-ID: {self._record_id()}\r\n{paired}"
+                "Content-Type: application/http;msgtype=request\r\n",
+                response.request,
+            )
+        )
+        warc.append(
+            _record(
+                f"WARC/1.1\r\nWARC-Type: metadata\r\nWARC-Record-ID: {self._record_id()}\r\n{paired}"
+                "Content-Type: application/warc-fields\r\n",
+                _metadata(link, response) + fields,
+            )
+        )
+        where = self._cdxj.length
+        seen_as = mime or "unk" if kind == "response" else "warc/revisit"
+        self._cdxj.append(
+            cdxj.line(url, stamp, seen_as, response.status, shown[5:], offset, length, self._name)
+        )
+        return Stored(self._name, offset, self._shard << 48 | where)
+
+    def _record_id(self) -> str:
+        """A new UUID (version 4 in form): one random start, then a walk through all of its space."""
+        self._ids = (self._ids + 0x9E3779B97F4A7C15F39CC0605CEDC835) & (1 << 128) - 1
+        text = f"{self._ids:032x}"
+        return f"<urn:uuid:{text[:8]}-{text[8:12]}-4{text[13:16]}-a{text[17:20]}-{text[20:]}>"
+
+    # -- files
+
+    def _open(self) -> _Tail:
+        if self._warc is not None and self._warc.length < self._config.warc_size:
+            return self._warc
+        if self._warc is not None:
+            self._warc.sync()
+            self._warc.close()
+        self._serial += 1
+        date, stamp = _dates(int(time.time()))
+        self._name = f"{self._config.warc_prefix}-{stamp}-{self._serial:05}-{self._shard}.warc.gz"
+        self._warc = _Tail(self._directory / self._name, 0)
+        lines = [f"software: fieldmouse/{__version__}", "format: WARC File Format 1.1"]
+        lines.append(
+            "conformsTo: http://iipc.github.io/warc-specifications/specifications/warc-format/warc-1.1/"
+        )
+        lines.append(f"http-header-user-agent: {self._config.user_agent}")
+        if self._config.contact:
+            lines.append(f"operator: {self._config.contact}")
+        self._warc.append(
+            _record(
+                f"WARC/1.1\r\nWARC-Type: warcinfo\r\nWARC-Record-ID: {self._record_id()}\r\n"
+                f"WARC-Date: {date}\r\nWARC-Filename: {self._name}\r\n"
+                "Content-Type: application/warc-fields\r\n",
+                "".join(line + "\r\n" for line in lines).encode(),
+            )
+        )
+        return self._warc
+
+    def sync(self) -> None:
+        """Wait until everything written so far has reached the disk."""
+        if self._warc is not None:
+            self._warc.sync()
+        self._cdxj.sync()
+        sync_directory(self._directory)
+
+    @property
+    def position(self) -> tuple[int, str, int, int]:
+        """Serial, name and length of the WARC file, and length of the CDXJ log."""
+        return self._serial, self._name, self._warc.length if self._warc else 0, self._cdxj.length
+
+    def look_up(self, place: int) -> tuple[str, str]:
+        """URL and stamp of the record whose CDXJ line stands at `place`."""
+        shard, offset = place >> 48, place & (1 << 48) - 1
+        if shard == self._shard:
+            self._cdxj.flush()
+            handle = self._cdxj.handle
+        else:
+            if shard not in self._others:
+                self._others[shard] = os.open(log_path(self._directory, shard), os.O_RDONLY)
+            handle = self._others[shard]
+        raw = os.pread(handle, 4096, offset)
+        if b"\n" not in raw:
+            raw = os.pread(handle, 1 << 17, offset)
+        stamp, entry = cdxj.read_line(raw[: raw.index(b"\n")])
+        return entry.url, stamp
+
+    def close(self) -> None:
+        if self._warc is not None:
+            self._warc.close()
+        self._cdxj.close()
+        for handle in self._others.values():
+            os.close(handle)
+
+
+def log_path(directory: Path, shard: int) -> Path:
+    return directory / f"shard-{shard}.cdxj"
+
+
+class _Tail:
+    """A file that grows, opened at a known length."""
+
+    def __init__(self, path: Path, length: int):
+        self.handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+        size = os.fstat(self.handle).st_size
+        if size < length:
+            raise Damaged(path, f"{length} bytes were written and synced, {size} are there")
+        os.ftruncate(self.handle, length)
+        os.lseek(self.handle, length, os.SEEK_SET)
+        self.length = length
+        self._parts: list[bytes] = []
+        self._held = 0
+
+    def append(self, piece: bytes) -> None:
+        self._parts.append(piece)
+        self.length += len(piece)
+        self._held += len(piece)
+        if self._held >= _BUFFER:
+            self.flush()
+
+    def flush(self) -> None:
+        if self._parts:
+            whole = memoryview(b"".join(self._parts))
+            self._parts.clear()
+            self._held = 0
+            while whole:
+                whole = whole[os.write(self.handle, whole) :]
+
+    def sync(self) -> None:
+        self.flush()
+        os.fdatasync(self.handle)
+
+    def close(self) -> None:
+        self.flush()
+        os.close(self.handle)
+
+
+def _record(headers: str, block: bytes, body: bytes = b"", *, packed: bool = False) -> bytes:
+    """One record as one gzip member; its content is `block` and `body` after each other."""
+    top = f"{headers}Content-Length: {len(block) + len(body)}\r\n\r\n".encode() + block
+    if not packed or not body:
+        return isal_zlib.compress(top + body + _END, 1, 31)
+    return _member(top, body + _END)
+
+
+def _member(squeezed: bytes, stored: bytes) -> bytes:
+    """A gzip member whose first part is compressed and whose second lies in it as it is."""
+    stream = isal_zlib.compressobj(1, isal_zlib.DEFLATED, -15)
+    parts = [_GZIP, stream.compress(squeezed), stream.flush(isal_zlib.Z_SYNC_FLUSH)]
+    size = len(stored)
+    for start in range(0, size, 65535):
+        piece = stored[start : start + 65535]
+        last = start + 65535 >= size
+        parts.append(_STORED.pack(last, len(piece), len(piece) ^ 0xFFFF))
+        parts.append(piece)
+    check = isal_zlib.crc32(stored, isal_zlib.crc32(squeezed))
+    parts.append(_TRAILER.pack(check, (len(squeezed) + size) & 0xFFFFFFFF))
+    return b"".join(parts)
+
+
+def _plain_head(response: Response, size: int) -> bytes:
+    """The head of an answer whose body is no longer chunked."""
+    head = response.head
+    if response.header("transfer-encoding"):
+        head = _LENGTH.sub(b"", head)
+        head = _CHUNKED.sub(rb"X-Crawler-\1", head)
+        head = head.rstrip(b"\r\n") + b"\r\nContent-Length: %d\r\n\r\n" % size
+    return head
+
+
+def _metadata(link: Link, response: Response) -> bytes:
+    spent = int((response.ended_at - response.started_at) * 1000)
+    via = f"via: {link.via}\r\n" if link.via else ""
+    return f"{via}hopsFromSeed: {link.depth}\r\nfetchTimeMs: {spent}\r\n".encode()
+
+
+@lru_cache(maxsize=64)
+def _dates(second: int) -> tuple[str, str]:
+    moment = time.gmtime(second)
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", moment), time.strftime("%Y%m%d%H%M%S", moment)
+
+
+def _unstamp(stamp: str) -> str:
+    y, mo, d, h, mi, s = stamp[:4], stamp[4:6], stamp[6:8], stamp[8:10], stamp[10:12], stamp[12:14]
+    return f"{y}-{mo}-{d}T{h}:{mi}:{s}Z"

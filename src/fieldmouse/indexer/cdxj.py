@@ -1,0 +1,123 @@
+"""The lines by which a record in the archive is found again.
+
+One line per stored answer: the URL turned round (SURT), when, and where the
+record lies. Shards append theirs to a log of their own as they write; at the end
+of a crawl all logs are sorted into one `index.cdxj`, in bounded memory, which is
+what replay tools read.
+"""
+
+from __future__ import annotations
+
+import heapq
+import os
+import re
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import msgspec
+
+CHUNK = 16 << 20  # bytes sorted at a time
+
+_WWW = re.compile(r"www\d*\.")
+_SESSION = re.compile(
+    r"(?i)^(.*?)(?:(?:jsessionid=[0-9a-z]{32})|(?:phpsessid=[0-9a-z]{32})|(?:sid=[0-9a-z]{32})"
+    r"|(?:aspsessionid[a-z]{8}=[a-z]{24})|(?:cfid=[^&]+&cftoken=[^&]+))(?:&(.*))?$"
+)
+_SAFE = re.compile(r"https?://[a-z0-9.-]+(?::\d+)?(?:/[a-z0-9._~-]+)+/?\Z").match
+
+
+def surt(url: str) -> str:
+    """The sort-friendly form of a normalised http(s) URL, as replay tools look it up.
+
+    >>> surt("https://www.example.org:8443/A/?b=2&a=1")
+    'org,example:8443)/a?a=1&b=2'
+    """
+    slash = url.index("/", 8)
+    authority = url[url.index("/") + 2 : slash]
+    path, mark, query = url[slash:].partition("?")
+    if authority.startswith("["):
+        name, _, port = authority[1:].partition("]")
+        port = port[1:]
+    else:
+        name, _, port = authority.partition(":")
+        found = _WWW.match(name)
+        if found and "." in name[found.end() :]:
+            name = name[found.end() :]
+        name = ",".join(reversed(name.split(".")))
+    if _SAFE(url) is None:
+        path = _tidy(path.lower())
+        query = "&".join(sorted(_without_session(query).lower().split("&"))) if mark else ""
+    if len(path) > 1 and path.endswith("/"):
+        path = path[:-1]
+    return f"{name}{':' + port if port else ''}){path}{'?' + query if query else ''}"
+
+
+def _tidy(path: str) -> str:
+    path = re.sub(r";jsessionid=[0-9a-z]{32}", "", path)
+    path = path.replace("%7e", "~")
+    return re.sub(r"//+", "/", path)
+
+
+def _without_session(query: str) -> str:
+    found = _SESSION.match(query)
+    return query if found is None else f"{found[1]}{found[2] or ''}".rstrip("&")
+
+
+class Entry(msgspec.Struct, frozen=True):
+    """What a line says of its record; all values are text, as pywb writes them."""
+
+    url: str
+    mime: str
+    status: str
+    digest: str
+    length: str
+    offset: str
+    filename: str
+
+
+_encode = msgspec.json.Encoder().encode
+
+
+def line(
+    url: str, stamp: str, mime: str, status: int, digest: str, offset: int, length: int, filename: str
+) -> bytes:
+    """One line, ending in a newline. `stamp` is the record's date as 14 digits."""
+    entry = Entry(url, mime, str(status), digest, str(length), str(offset), filename)
+    return b"%b %b %b\n" % (surt(url).encode(), stamp.encode(), _encode(entry))
+
+
+def read_line(raw: bytes) -> tuple[str, Entry]:
+    """The stamp and the entry of one line."""
+    _, stamp, rest = raw.split(b" ", 2)
+    return stamp.decode(), msgspec.json.decode(rest, type=Entry)
+
+
+def merge(logs: Iterable[Path], target: Path, chunk: int = CHUNK) -> int:
+    """Sort the lines of all `logs` into `target`; returns how many there are. Memory stays near `chunk`."""
+    runs: list[Path] = []
+    for log in logs:
+        with log.open("rb") as file:
+            while lines := file.readlines(chunk):
+                lines.sort()
+                run = target.with_name(f"{target.name}.run-{len(runs)}")
+                with run.open("wb") as out:
+                    out.writelines(lines)
+                runs.append(run)
+                del lines
+    fresh = target.with_name(target.name + ".fresh")
+    count = 0
+    with fresh.open("wb", buffering=1 << 20) as out:
+        for one in heapq.merge(*(_lines(run) for run in runs)):
+            out.write(one)
+            count += 1
+        out.flush()
+        os.fsync(out.fileno())
+    os.replace(fresh, target)
+    for run in runs:
+        run.unlink()
+    return count
+
+
+def _lines(path: Path) -> Iterator[bytes]:
+    with path.open("rb") as file:
+        yield from file

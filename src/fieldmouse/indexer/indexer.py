@@ -1,0 +1,100 @@
+"""The agent's door to the worker processes: pages in, what they told out.
+
+Each shard's pages go through its own lane (`lane.py`). A host always belongs to
+the same shard, so a worker's memory of hrefs and its WARC files stay local.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import xxhash
+
+from fieldmouse.indexer import cdxj
+from fieldmouse.indexer.archive import log_path
+from fieldmouse.indexer.lane import Lane
+from fieldmouse.indexer.wire import IndexerConfig, ShardState
+from fieldmouse.records import Outcome, Parsed, Refused
+from fieldmouse.url import Host, host_of
+
+__all__ = ["Indexer", "IndexerConfig", "ShardState"]
+
+
+class Indexer:
+    """Parsing, archiving and indexing of a whole crawl.
+
+    `on_parsed` and `on_lost` are called in the event loop; `on_lost` names the
+    tickets that a dead worker held or had answered without a checkpoint: forget
+    what was said of them, and fetch them again.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        *,
+        shards: int,
+        states: Sequence[ShardState] | None = None,
+        config: IndexerConfig,
+        on_parsed: Callable[[Sequence[Parsed]], None],
+        on_lost: Callable[[Sequence[int]], None],
+    ):
+        """`states` are those of the last checkpoint; None begins a new crawl."""
+        assert states is None or len(states) == shards, "the number of shards is fixed when a crawl is made"
+        self._directory = directory
+        self.shards = shards
+        states = states or [ShardState()] * shards
+        self._lanes = [
+            Lane(directory, shard, config, state, on_parsed, on_lost) for shard, state in enumerate(states)
+        ]
+
+    async def start(self) -> None:
+        """Start all workers; each rolls its files back to its state first."""
+        await asyncio.gather(*(lane.start() for lane in self._lanes))
+
+    def shard_of(self, host: Host) -> int:
+        return xxhash.xxh3_64_intdigest(host.encode()) % self.shards
+
+    def room(self, shard: int) -> bool:
+        """May another page be handed over?"""
+        return self._lanes[shard].room
+
+    def send(self, number: int, outcome: Outcome) -> None:
+        """Hand over an answer; number 0 is kept in the archive and answered by nobody's ticket."""
+        assert not isinstance(outcome, Refused), "nothing was asked, so there is nothing to keep"
+        self._lanes[self.shard_of(host_of(outcome.link.url))].send(number, outcome)
+
+    @property
+    def outstanding(self) -> int:
+        """Pages sent whose answer is not back."""
+        return sum(lane.outstanding for lane in self._lanes)
+
+    async def prepare(self) -> list[ShardState]:
+        """Make everything sent so far durable. A shard that died answers with the last state that counts."""
+        return await asyncio.gather(*(lane.prepare() for lane in self._lanes))
+
+    def committed(self) -> None:
+        """The journal holds the states that `prepare` returned."""
+        for lane in self._lanes:
+            lane.committed()
+
+    async def finish(self) -> None:
+        """The crawl ends: let the indexes settle, and sort all CDXJ lines into one file."""
+        await asyncio.gather(*(lane.finish() for lane in self._lanes))
+        archive = self._directory / "archive"
+        logs = [log_path(archive, shard) for shard in range(self.shards)]
+        await asyncio.to_thread(cdxj.merge, [log for log in logs if log.exists()], archive / "index.cdxj")
+
+    @property
+    def peak_rss(self) -> int:
+        """Bytes of memory all workers used at most, as of the last checkpoint."""
+        return sum(lane.peak_rss for lane in self._lanes)
+
+    @property
+    def pids(self) -> list[int]:
+        """The worker processes that live now."""
+        return [lane.pid for lane in self._lanes if lane.pid]
+
+    async def close(self) -> None:
+        await asyncio.gather(*(lane.close() for lane in self._lanes))

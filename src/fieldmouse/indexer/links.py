@@ -1,0 +1,188 @@
+"""From hrefs as written to links worth telling the agent of.
+
+Resolving a hundred hrefs costs more than parsing the page they stand on, and
+most of them stand on every page of a host. So three things are remembered, all
+bounded: per directory the hrefs already dealt with (an href without a query-only
+or empty path means the same on every page of a directory), per origin whether it
+is in scope, and the keys of links already sent. Forgetting any of it only costs
+time: the sieve behind us never forgets, and a worker that dies takes its memory
+with it.
+
+Plain hrefs are put together by hand; a property test holds this against
+`url.resolve`, which answers for all others.
+"""
+
+from __future__ import annotations
+
+import re
+from array import array
+from collections.abc import Callable, Iterable
+
+import xxhash
+
+from fieldmouse.indexer.wire import IndexerConfig
+from fieldmouse.policy.traps import trap_of, without_session
+from fieldmouse.records import Kind, Link
+from fieldmouse.url import Host, Url, host_of, resolve
+
+SENT = 1 << 18  # keys of links remembered as sent
+HREFS = 200_000  # hrefs remembered over all directories
+ORIGINS = 50_000
+LONGEST = 8192  # characters of an href beyond which we do not look at it
+
+# Characters which the URL parser leaves as they are. A dot is taken only where it cannot make a dot
+# segment, a percent sign only where it cannot hide one.
+_STEPS = r"(?:[A-Za-z0-9_\-~!$&()*+,;:=@/]++|\.(?!\.?(?:[/?#]|\Z)|%)|%(?!2[eE])[0-9A-Fa-f]{2}(?!\.))*+"
+_TAIL = r"(?:\?[A-Za-z0-9_\-.~!$&()*+,;:=@/?%]*+)?+)(?:#[\x20-\x7e]*+)?\Z"
+_absolute = re.compile(rf"(https?://[A-Za-z0-9.\-]+(?::[0-9]+)?)(/{_STEPS}{_TAIL}").match
+_rooted = re.compile(rf"(/(?!/){_STEPS}{_TAIL}").match
+_relative = re.compile(
+    rf"((?:\.\./)*+)([A-Za-z0-9_\-~][A-Za-z0-9_\-~!$&()*+,;=@]*+(?![:]){_STEPS}{_TAIL}"
+).match
+
+_key = xxhash.xxh3_64_intdigest
+
+
+class Ground:
+    """A directory that hrefs are relative to, and those of them that were dealt with."""
+
+    __slots__ = ("dealt", "origin", "path", "scheme")
+
+    def __init__(self, base: Url):
+        self.origin = host_of(base)
+        self.scheme = self.origin[: self.origin.index("/")]
+        path = base[len(self.origin) :].partition("?")[0]
+        self.path = path[: path.rindex("/") + 1]
+        self.dealt: set[str] = set()
+
+    def up(self, steps: int) -> str:
+        """The directory so many steps above, never above the root."""
+        if not steps:
+            return self.path
+        parts = self.path.split("/")[:-1]
+        return "/".join(parts[: max(1, len(parts) - steps)]) + "/"
+
+
+def join(href: str, ground: Ground, admits: Callable[[str], str | None]) -> str | None:
+    """The URL that a plain `href` means, "" if its host is out of scope, None if it is not plain.
+
+    `admits` gives an origin in normal form if it is in scope, "" if it is not.
+    """
+    if href.startswith("/"):
+        if found := _rooted(href):
+            return ground.origin + found[1] if admits(ground.origin) else ""
+        found = _absolute(ground.scheme + href)
+    elif found := _absolute(href):
+        pass
+    elif found := _relative(href):
+        return ground.origin + ground.up(len(found[1]) // 3) + found[2] if admits(ground.origin) else ""
+    if found is None:
+        return None
+    origin = admits(found[1])
+    if origin is None:
+        return None
+    return origin + found[2] if origin else ""
+
+
+class Links:
+    """The links a worker has yet to tell of."""
+
+    def __init__(self, config: IndexerConfig):
+        self._scope, self._rules, self._seed = config.scope, config.traps, config.key_seed
+        self._asks_paths = config.scope.asks_paths
+        self._sent = array("Q", bytes(8 * SENT))
+        self._grounds: dict[str, Ground] = {}
+        self._hrefs = 0
+        self._origins: dict[str, str | None] = {}
+
+    def find(self, page: Link, base: Url, hrefs: Iterable[str], now: float) -> list[Link]:
+        """Links of a page that are in scope, not traps, and not known to have been sent before."""
+        depth = page.depth + 1
+        if not self._scope.admits_depth(depth):
+            return []
+        directory = base[: base.rindex("/") + 1] if "?" not in base else ""
+        ground = self._grounds.get(directory) if directory else None
+        if ground is None:
+            ground = self._settle(directory, base)
+        dealt, admits, offer = ground.dealt, self._admits, self._offer
+        before = len(dealt)
+        found: list[Link] = []
+        for href in hrefs:
+            if href in dealt or href.startswith("#"):
+                continue
+            url = join(href, ground, admits)
+            if url is None:
+                # Not plain, and perhaps relative to the very page: not remembered.
+                if len(href) > LONGEST or (url := resolve(href, base)) is None:
+                    continue
+                if not admits(host_of(url)):
+                    continue
+            else:
+                dealt.add(href)
+                if not url:
+                    continue
+            if (link := offer(Url(url), depth, page.url, Kind.PAGE, 0, now)) is not None:
+                found.append(link)
+        self._hrefs += len(dealt) - before
+        return found
+
+    def follow(self, page: Link, target: Url, now: float) -> list[Link]:
+        """Where a redirect leads: as deep as the page that sent us there."""
+        if not self._admits(host_of(target)):
+            return []
+        kind = page.kind if page.kind is Kind.SITEMAP else Kind.REDIRECT
+        link = self._offer(target, page.depth, page.url, kind, page.redirects + 1, now)
+        return [] if link is None else [link]
+
+    def listed(self, page: Link, urls: Iterable[Url], kind: Kind, now: float) -> list[Link]:
+        """URLs that a sitemap names: as deep as the sitemap itself."""
+        found = []
+        for url in urls:
+            if self._admits(host_of(url)):
+                link = self._offer(url, page.depth, page.url, kind, 0, now)
+                if link is not None:
+                    found.append(link)
+        return found
+
+    def note(self, url: str) -> None:
+        """The agent knows this URL: it sent us the page."""
+        key = _key(url.encode(), self._seed)
+        self._sent[key % SENT] = key
+
+    def _offer(self, url: Url, depth: int, via: str, kind: Kind, redirects: int, now: float) -> Link | None:
+        key = _key(url.encode(), self._seed)
+        place = key % SENT
+        if self._sent[place] == key:
+            return None
+        self._sent[place] = key
+        if self._asks_paths and not self._scope.admits_path(url):
+            return None
+        if self._rules.session_ids:
+            url = without_session(url)
+        if trap_of(url, self._rules, now):
+            return None
+        return Link(url, depth, via, kind, now, redirects)
+
+    def _admits(self, origin: str) -> str | None:
+        """The origin in normal form, "" if it is out of scope, None if it is no origin."""
+        try:
+            return self._origins[origin]
+        except KeyError:
+            pass
+        if len(self._origins) >= ORIGINS:
+            self._origins.clear()
+        root = resolve(origin + "/")
+        verdict = None if root is None else root[:-1] if self._scope.admits_host(Host(root[:-1])) else ""
+        self._origins[origin] = verdict
+        return verdict
+
+    def _settle(self, directory: str, base: Url) -> Ground:
+        if self._hrefs >= HREFS:
+            self._grounds.clear()
+            self._hrefs = 0
+        ground = Ground(base)
+        whole = ground.origin + ground.path
+        if whole in self._grounds:
+            return self._grounds[whole]
+        self._grounds[whole] = ground
+        return ground

@@ -1,0 +1,196 @@
+"""What one parse of a page tells us: title, text, language, robots rules, raw hrefs.
+
+lexbor builds the tree a browser would; everything is read off that one tree.
+Robots rules come from `<meta name=robots>`, from a meta that names us, and from
+X-Robots-Tag; they add up, the strictest wins.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+import msgspec
+from selectolax.lexbor import LexborHTMLParser, LexborNode
+
+from fieldmouse.url import Url, resolve
+
+PRODUCT = "fieldmouse"
+TITLE = 300  # characters kept of a title
+TEXT = 1 << 20  # characters indexed of a text
+HREF = 8192  # characters beyond which an href is no link
+
+_SCRIPT = ["script", "style", "noscript", "template"]
+_REFRESH = re.compile(r"(?i)^\s*[\d.]*\s*[;,]?\s*url\s*=\s*(.+?)\s*$", re.DOTALL)
+_FOLLOWED = frozenset(("canonical", "alternate", "next", "prev"))
+# Directives of X-Robots-Tag that carry a value after a colon; any other name before a colon is a robot's.
+_VALUED = frozenset(("unavailable_after", "max-snippet", "max-image-preview", "max-video-preview"))
+
+
+class Rules(msgspec.Struct):
+    """What the page asks of robots."""
+
+    nofollow: bool = False
+    noindex: bool = False
+
+    def add(self, directives: str) -> None:
+        words = {word.strip() for word in directives.lower().split(",")}
+        if "none" in words:
+            self.nofollow = self.noindex = True
+        if "nofollow" in words:
+            self.nofollow = True
+        if "noindex" in words:
+            self.noindex = True
+
+
+class Document(msgspec.Struct):
+    """One page, read."""
+
+    title: str = ""
+    text: str = ""
+    language: str = ""
+    canonical: str = ""
+    base: str = ""  # what relative hrefs are relative to
+    hrefs: list[str] = msgspec.field(default_factory=list)  # to be followed, as written
+    anchors: int = 0  # links on the page, whether followed or not
+    rules: Rules = msgspec.field(default_factory=Rules)
+
+
+def _ids() -> dict[str, int]:
+    names = ("a", "area", "link", "base", "meta", "iframe")
+    tree = LexborHTMLParser("".join(f"<{name} id=x>" for name in names))
+    frames = LexborHTMLParser("<frameset><frame id=x></frameset>")
+    return {node.tag or "": node.tag_id for node in tree.css("[id]") + frames.css("[id]")}
+
+
+_ID = _ids()
+_A, _AREA, _LINK, _BASE = _ID["a"], _ID["area"], _ID["link"], _ID["base"]
+_META, _IFRAME, _FRAME = _ID["meta"], _ID["iframe"], _ID["frame"]
+
+
+def parse(html: bytes | str, url: Url, *, tags: Iterable[str] = (), language: str = "") -> Document:
+    """Read an HTML page found at `url`. `tags` are its X-Robots-Tag headers, `language` its Content-Language.
+
+    >>> page = parse("<title>Mice</title><p>run <a href='/home' rel=nofollow>home</a>", Url("http://a.b/"))
+    >>> page.title, page.text.split(), page.hrefs
+    ('Mice', ['run', 'home'], [])
+    """
+    page = Document(base=url)
+    for tag in tags:
+        read_robots_tag(tag, page.rules)
+    tree = LexborHTMLParser(html)
+    # `[href]` and its like come at one walk over the tree; lists of tag names cost one each.
+    based = False
+    hrefs: list[str] = []
+    for node in tree.css("[href],[src],[content]"):
+        kind = node.tag_id
+        if kind == _A:
+            attributes = node.attrs
+            href = attributes.get("href")
+            if href is None:
+                continue
+            page.anchors += 1
+            if "rel" in attributes and _is_nofollow(attributes.get("rel")):
+                continue
+            hrefs.append(href)
+        elif kind == _META:
+            _read_meta(node, page, hrefs)
+        elif kind == _LINK:
+            _read_link(node, page, hrefs)
+        elif kind == _BASE:
+            href = node.attrs.get("href")
+            if href and not based:
+                based = True
+                page.base = resolve(href, url) or url
+        elif kind in (_IFRAME, _FRAME):
+            href = node.attrs.get("src")
+            if href:
+                hrefs.append(href)
+        elif kind == _AREA:
+            attributes = node.attrs
+            href = attributes.get("href")
+            if href is not None:
+                page.anchors += 1
+                if not _is_nofollow(attributes.get("rel")):
+                    hrefs.append(href)
+    page.hrefs = hrefs
+    if page.canonical:
+        page.canonical = resolve(page.canonical, page.base) or ""
+    _read_text(tree, page, language)
+    return page
+
+
+def _is_nofollow(rel: str | None) -> bool:
+    return rel is not None and "nofollow" in rel.lower().split()
+
+
+def _read_meta(node: LexborNode, page: Document, hrefs: list[str]) -> None:
+    attributes = node.attributes
+    name = attributes.get("name")
+    content = attributes.get("content") or ""
+    if name is not None:
+        name = name.strip().lower()
+        if name == "robots" or name == PRODUCT:
+            page.rules.add(content)
+        return
+    equiv = attributes.get("http-equiv")
+    if equiv is None:
+        return
+    equiv = equiv.strip().lower()
+    if equiv == "refresh":
+        if found := _REFRESH.match(content):
+            hrefs.append(found[1].strip("'\""))
+    elif equiv == "content-language" and not page.language:
+        page.language = _language(content)
+
+
+def _read_link(node: LexborNode, page: Document, hrefs: list[str]) -> None:
+    attributes = node.attributes
+    href, rel = attributes.get("href"), attributes.get("rel")
+    if not href or not rel:
+        return
+    words = set(rel.lower().split())
+    if "canonical" in words and not page.canonical:
+        page.canonical = href
+    kind = attributes.get("type") or "text/html"
+    if words & _FOLLOWED and "nofollow" not in words and "stylesheet" not in words and "html" in kind.lower():
+        hrefs.append(href)
+
+
+def _read_text(tree: LexborHTMLParser, page: Document, language: str) -> None:
+    root = tree.root
+    head, body = tree.head, tree.body
+    title = head.css_first("title") if head is not None else None
+    if title is None and body is not None:
+        title = body.css_first("title")
+    if title is not None:
+        page.title = " ".join(title.text().split())[:TITLE]
+    if root is not None and (declared := root.attrs.get("lang")):
+        page.language = _language(declared)
+    page.language = page.language or _language(language)
+    if body is not None:
+        tree.strip_tags(_SCRIPT, recursive=True)
+        page.text = body.text(separator=" ", skip_empty=True)[:TEXT]
+
+
+def _language(declared: str) -> str:
+    """The first language of a declaration, in lower case, or "" if it names none."""
+    first = declared.partition(",")[0].strip().lower().replace("_", "-")
+    return first if re.fullmatch(r"[a-z]{2,3}(-[a-z0-9]{1,8})*", first) else ""
+
+
+def read_robots_tag(tag: str, rules: Rules) -> None:
+    """Add what one X-Robots-Tag header says to us: rules for all robots, and those under our name.
+
+    >>> rules = Rules(); read_robots_tag("otherbot: noindex, nofollow", rules); rules.noindex
+    False
+    """
+    ours = True
+    for part in tag.split(","):
+        name, colon, rest = part.partition(":")
+        name = name.strip().lower()
+        if colon and name not in _VALUED:
+            ours = name == PRODUCT
+            part = rest
+        if ours:
+            rules.add(part)

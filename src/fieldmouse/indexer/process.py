@@ -1,0 +1,74 @@
+"""A worker process as its agent sees it: started, listened to, ended.
+
+A plain child with a socket, not a fork of the agent: it shares none of its memory
+and none of its mistakes. A scrap of shared memory tells which page it has in hand,
+also after it died.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import socket
+import struct
+import subprocess
+import sys
+
+NOTHING = -1  # in hand
+PATIENCE = 10.0  # seconds that a worker may take to end by itself
+_NUMBER = struct.Struct("<q")
+# A tree per page is built and thrown away: keep glibc from giving its memory back and asking again.
+_MALLOC = {
+    "MALLOC_TRIM_THRESHOLD_": str(64 << 20),
+    "MALLOC_MMAP_THRESHOLD_": str(32 << 20),
+    "MALLOC_TOP_PAD_": str(1 << 20),
+    "MALLOC_ARENA_MAX": "2",
+}
+
+
+class WorkerProcess:
+    """One running worker; make it with `start`."""
+
+    def __init__(self, child: subprocess.Popen[bytes], scrap: mmap.mmap):
+        self._child, self._scrap = child, scrap
+        self.pid = child.pid
+
+    @classmethod
+    def start(cls) -> tuple[WorkerProcess, socket.socket]:
+        """A new worker, and our end of the socket to it."""
+        ours, theirs = socket.socketpair()
+        for end in (ours, theirs):
+            end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 20)
+        memory = os.memfd_create("in-hand")
+        os.ftruncate(memory, _NUMBER.size)
+        scrap = mmap.mmap(memory, _NUMBER.size)
+        _NUMBER.pack_into(scrap, 0, NOTHING)
+        handles = (theirs.fileno(), memory)
+        child = subprocess.Popen(
+            [sys.executable, "-m", "fieldmouse.indexer.worker", *map(str, (*handles, os.getpid()))],
+            pass_fds=handles,
+            stdin=subprocess.DEVNULL,
+            env=os.environ | _MALLOC,
+        )
+        theirs.close()
+        os.close(memory)
+        ours.setblocking(False)
+        return cls(child, scrap), ours
+
+    @property
+    def in_hand(self) -> int:
+        """The ticket of the page it works on, or `NOTHING`."""
+        number: int = _NUMBER.unpack_from(self._scrap)[0]
+        return number
+
+    def end(self) -> int:
+        """End it at once; its exit code, negative for a signal."""
+        self._child.kill()
+        return self._child.wait()
+
+    def wait(self) -> None:
+        """Wait until it ended by itself, but not for ever."""
+        try:
+            self._child.wait(PATIENCE)
+        except subprocess.TimeoutExpired:
+            self.end()

@@ -1,0 +1,236 @@
+"""What is done with one answer, and how a shard's files keep step.
+
+Every answer that has a response is archived. A 2xx page is also parsed and gets
+one document in the full-text index unless it asks not to be indexed; a sitemap is
+read for its URLs; a redirect leads to a link. All files of a shard move from one
+noted moment to the next: `prepare` makes them durable and says where they stand.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from pathlib import Path
+
+import msgspec
+
+from fieldmouse.indexer.archive import WORTH_A_REVISIT, Archive
+from fieldmouse.indexer.charset import find_charset
+from fieldmouse.indexer.digest import Doubles, payload_digest, simhash, written
+from fieldmouse.indexer.index import TextIndex
+from fieldmouse.indexer.language import guess
+from fieldmouse.indexer.links import Links
+from fieldmouse.indexer.parse import TEXT, Document, parse, read_robots_tag
+from fieldmouse.indexer.wire import IndexerConfig, ShardState
+from fieldmouse.records import (
+    Failed,
+    Kind,
+    Link,
+    Moved,
+    OutcomeRow,
+    Page,
+    Parsed,
+    Reason,
+    Response,
+    Unchanged,
+)
+from fieldmouse.url import Url, key_of
+from fieldmouse.web.encoding import decode
+from fieldmouse.web.sitemap import read as read_sitemap
+
+MARKUP = 4 << 20  # bytes of HTML parsed: a tree is some ten times as large as its page
+_HTML = frozenset(("text/html", "application/xhtml+xml"))
+
+_encode = msgspec.msgpack.Encoder().encode
+
+
+class Shard:
+    def __init__(self, directory: Path, number: int, config: IndexerConfig, state: ShardState):
+        """Open the shard as of `state`; whatever came later is cut away."""
+        archive, index = directory / "archive", directory / "index"
+        archive.mkdir(parents=True, exist_ok=True)
+        index.mkdir(parents=True, exist_ok=True)
+        # The worker before us may still be dying; two must not write at once.
+        self._lock = os.open(index / f"shard-{number}.lock", os.O_RDWR | os.O_CREAT, 0o644)
+        fcntl.flock(self._lock, fcntl.LOCK_EX)
+        self._number, self._config = number, config
+        self._batch = state.batch + 1
+        self._archive = Archive(archive, number, config, state)
+        self._index = TextIndex(index, number, config, state)
+        self._doubles = Doubles(archive)
+        self._links = Links(config)
+
+    # -- one answer
+
+    def take(self, number: int, outcome: Page | Unchanged | Moved | Failed) -> Parsed:
+        link, response = outcome.link, outcome.response
+        if response is None:
+            assert isinstance(outcome, Failed)
+            return self._answer(number, _row(link, "failed", outcome.at, outcome.reason, outcome.detail))
+        if isinstance(outcome, Page):
+            if link.kind is not Kind.EXCLUSION:
+                return self._page(number, link, response)
+            kind, reason, detail, target = "page", None, "", ""
+        elif isinstance(outcome, Moved):
+            kind, reason, detail, target = "moved", None, "", outcome.target
+        elif isinstance(outcome, Unchanged):
+            kind, reason, detail, target = "unchanged", None, "", ""
+        else:
+            kind, reason, detail, target = "failed", outcome.reason, outcome.detail, ""
+        mime = mime_of(response)
+        digest = payload_digest(response.body)
+        stored = self._archive.store(link, response, payload=response.body, digest=digest, mime=mime)
+        links = self._links.follow(link, Url(target), response.ended_at) if target else []
+        return self._answer(
+            number,
+            _row(
+                link, kind, response.ended_at, reason, detail, status=response.status, target=target,
+                mime=mime, digest=written(digest), size=len(response.body),
+                warc=stored.warc, offset=stored.offset,
+            ),
+            links,
+        )  # fmt: skip
+
+    def _page(self, number: int, link: Link, response: Response) -> Parsed:
+        config, now = self._config, response.ended_at
+        unpacked = decode(
+            response.body,
+            response.header("content-encoding"),
+            limit=config.decoded_limit,
+            ratio=config.ratio_limit,
+        )
+        body, reason, detail = unpacked.body, None, ""
+        if unpacked.reason is not None:
+            detail = (
+                f"{unpacked.reason.value}: {unpacked.detail}" if unpacked.detail else unpacked.reason.value
+            )
+            # A broken or cut body is worth what came before the break; a bomb is worth nothing.
+            if unpacked.reason is Reason.BOMB or not body:
+                reason, detail, body = unpacked.reason, unpacked.detail, b""
+        elif response.truncated:
+            detail = f"cut by the limit on {response.truncated}"
+        mime = mime_of(response)
+        digest = payload_digest(response.body)
+        charset, page = "", Document(base=link.url)
+        links: list[Link] = []
+        self._links.note(link.url)
+        if reason is not None:
+            pass
+        elif link.kind is Kind.SITEMAP:
+            links = self._sitemap(link, body, now)
+        elif mime in _HTML or (not mime and body.lstrip()[:1] == b"<"):
+            charset, page = self._read(link.url, response, body)
+            if not (page.rules.nofollow and config.nofollow):
+                links = self._links.find(link, Url(page.base), page.hrefs, now)
+        elif mime == "text/plain":
+            charset = find_charset(body, response.header("content-type"), markup=False)
+            page.text = body[: 4 * TEXT].decode(charset, "replace")[:TEXT]
+        else:
+            for tag in _robots_tags(response):
+                read_robots_tag(tag, page.rules)
+
+        mark, words = simhash(page.text.encode("utf-8", "replace"))
+        same, near = self._doubles.same(digest), self._doubles.near(mark)
+        earlier = self._archive.look_up(same) if same is not None else None
+        lookalike = self._archive.look_up(near)[0] if near is not None and earlier is None else ""
+        fields = b""
+        if charset:
+            fields = b"charset-for-link-extraction: %b\r\n" % charset.encode()
+        if config.outlinks:
+            fields += b"".join(b"outlink: %b\r\n" % href.encode("utf-8", "replace") for href in page.hrefs)
+        stored = self._archive.store(
+            link, response, payload=response.body, digest=digest, mime=mime, fields=fields,
+            earlier=earlier if len(response.body) >= WORTH_A_REVISIT else None,
+        )  # fmt: skip
+        indexed = reason is None and not (page.rules.noindex and config.nofollow)
+        if indexed:
+            self._index.add(
+                url=link.url, key=key_of(link.url, config.key_seed), title=page.title, text=page.text,
+                batch=self._batch, canonical=page.canonical if page.canonical != link.url else "",
+                again=bool(link.tries or link.etag or link.last_modified),
+            )  # fmt: skip
+        if earlier is None and reason is None and response.body:
+            self._doubles.note(self._batch, digest, mark, stored.place)
+        return self._answer(
+            number,
+            _row(
+                link, "page" if reason is None else "failed", now, reason, detail, status=response.status,
+                mime=mime, title=page.title, language=page.language, charset=charset, digest=written(digest),
+                simhash=mark, duplicate_of=earlier[0] if earlier and earlier[0] != link.url else "",
+                near_duplicate_of=lookalike if lookalike != link.url else "", canonical=page.canonical,
+                size=len(body), words=words, links=page.anchors, indexed=indexed, warc=stored.warc,
+                offset=stored.offset,
+            ),
+            links,
+        )  # fmt: skip
+
+    def _read(self, url: Url, response: Response, body: bytes) -> tuple[str, Document]:
+        body = body[:MARKUP]
+        charset = find_charset(body, response.header("content-type"))
+        # lexbor reads UTF-8 itself; everything else is decoded for it.
+        html = body if charset == "utf-8" else body.decode(charset, "replace")
+        page = parse(html, url, tags=_robots_tags(response), language=response.header("content-language"))
+        if not page.language:
+            page.language = guess(page.text)
+        return charset, page
+
+    def _sitemap(self, link: Link, body: bytes, now: float) -> list[Link]:
+        if not self._config.sitemaps:
+            return []
+        found = read_sitemap(body, link.url, limit_bytes=self._config.decoded_limit)
+        links = self._links.listed(link, (entry.url for entry in found.urls), Kind.PAGE, now)
+        links += self._links.listed(link, (entry.url for entry in found.sitemaps), Kind.SITEMAP, now)
+        return links
+
+    def _answer(self, number: int, row: OutcomeRow, links: list[Link] | None = None) -> Parsed:
+        return Parsed(
+            number, self._number, self._batch, row.kind, _encode(row),
+            tuple(links or ()), row.size, row.reason,
+        )  # fmt: skip
+
+    # -- moments
+
+    def prepare(self) -> ShardState:
+        """Make all of this batch durable, and begin the next."""
+        self._archive.sync()
+        self._index.commit()
+        serial, warc, warc_length, cdxj_length = self._archive.position
+        state = ShardState(
+            batch=self._batch,
+            serial=serial,
+            warc=warc,
+            warc_length=warc_length,
+            cdxj_length=cdxj_length,
+            generation=self._index.generation,
+            generation_bytes=self._index.bytes,
+        )
+        self._batch += 1
+        return state
+
+    def committed(self, batch: int) -> None:
+        self._doubles.committed(batch)
+
+    def finish(self) -> None:
+        self._index.settle()
+
+    def close(self) -> None:
+        self._archive.close()
+        self._doubles.close()
+        os.close(self._lock)
+
+
+def _row(
+    link: Link, kind: str, at: float, reason: Reason | None = None, detail: str = "", **known: object
+) -> OutcomeRow:  # fmt: skip
+    return OutcomeRow(
+        link.url, kind, at, depth=link.depth, via=link.via, seen_at=link.seen_at, tries=link.tries,
+        found_as=link.kind.value, reason=reason.value if reason else "", detail=detail, **known,  # type: ignore[arg-type]
+    )  # fmt: skip
+
+
+def mime_of(response: Response) -> str:
+    return response.header("content-type").partition(";")[0].strip().lower()
+
+
+def _robots_tags(response: Response) -> list[str]:
+    return [value for name, value in response.headers if name == "x-robots-tag"]

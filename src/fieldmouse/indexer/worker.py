@@ -1,0 +1,127 @@
+"""A worker process: one shard's pages in, links and rows out.
+
+Started as `python -m fieldmouse.indexer.worker FD FD`: a socket to the agent, and
+a scrap of shared memory in which it notes the page it has in hand, so that a page
+that kills its reader can be named. It ends when the agent does. Everything here
+is synchronous and on one thread: what the order of frames says is what happens.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import mmap
+import os
+import resource
+import signal
+import socket
+import struct
+import sys
+from pathlib import Path
+
+from fieldmouse.errors import FieldmouseError
+from fieldmouse.indexer.shard import Shard
+from fieldmouse.indexer.wire import (
+    Answers,
+    Broken,
+    Committed,
+    Finish,
+    Finished,
+    Frames,
+    Job,
+    Prepare,
+    Prepared,
+    Ready,
+    Start,
+    Up,
+    decode_down,
+    frame,
+)
+from fieldmouse.records import Parsed
+
+BATCH = 16  # answers gathered while more pages wait
+_PIECE = 1 << 18
+_IN_HAND = struct.Struct("<q")
+
+
+class Worker:
+    def __init__(self, agent: socket.socket, in_hand: mmap.mmap):
+        self._agent, self._in_hand = agent, in_hand
+        self._frames = Frames()
+        self._answers: list[Parsed] = []
+        self._shard: Shard | None = None
+
+    def run(self) -> None:
+        """Serve until the agent hangs up."""
+        while piece := self._agent.recv(_PIECE):
+            for payload in self._frames.feed(piece):
+                self._take(payload)
+            self._flush()
+
+    def _take(self, payload: memoryview) -> None:
+        message = decode_down(payload)
+        match message:
+            case Job(number, outcome):
+                assert self._shard is not None
+                _IN_HAND.pack_into(self._in_hand, 0, number)
+                self._answers.append(self._shard.take(number, outcome))
+                _IN_HAND.pack_into(self._in_hand, 0, -1)
+                if len(self._answers) >= BATCH:
+                    self._flush()
+            case Prepare():
+                assert self._shard is not None
+                self._flush()
+                self._say(Prepared(self._shard.prepare(), peak_rss()))
+            case Committed(batch):
+                assert self._shard is not None
+                self._shard.committed(batch)
+            case Start(directory, shard, config, state):
+                self._shard = Shard(Path(directory), shard, config, state)
+                gc.freeze()
+                self._say(Ready())
+            case Finish():
+                assert self._shard is not None
+                self._flush()
+                self._shard.finish()
+                self._say(Finished(peak_rss()))
+
+    def _flush(self) -> None:
+        if self._answers:
+            self._say(Answers(tuple(self._answers)))
+            self._answers.clear()
+
+    def _say(self, message: Up) -> None:
+        self._agent.sendall(frame(message))
+
+
+def peak_rss() -> int:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10
+
+
+def die_with_parent() -> None:
+    """Ask the kernel to end us when the agent ends, however it ends."""
+    ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
+
+
+def main() -> int:
+    parent = int(sys.argv[3])
+    die_with_parent()
+    if os.getppid() != parent:  # it ended before we could ask
+        return 1
+    # Ctrl-C goes to the whole group; the agent decides what it means.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    gc.set_threshold(50_000, 20, 100)
+    agent = socket.socket(fileno=int(sys.argv[1]))
+    in_hand = mmap.mmap(int(sys.argv[2]), 8)
+    try:
+        Worker(agent, in_hand).run()
+    except FieldmouseError as trouble:
+        agent.sendall(frame(Broken(str(trouble), trouble.hint)))
+        return 1
+    except (BrokenPipeError, ConnectionResetError):
+        return 1  # the agent is gone, and nobody is left to tell
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
