@@ -127,5 +127,6 @@ class Distributor:
         for number in numbers:
             self._queues.append(host, self._front.live[number])
         self._front.strike(numbers)
-        self._policy.left_online(host, len(numbers))
+        # In this order: a host with neither is forgotten, and its address with it.
         self._policy.stored(host, len(numbers))
+        self._policy.left_online(host, len(numbers))

@@ -46,6 +46,8 @@ class FrontierState(msgspec.Struct, frozen=True):
     hosts: HostsState
     done: int = 0
     width: int = 0
+    seen: int = 0
+    waiting: int = 0
 
 
 class Frontier:
@@ -141,11 +143,13 @@ class Frontier:
             self._sift()
         if not len(self._ready) + len(self._queues):
             return False
-        if len(self._workbench) >= self._width:
-            if self._width >= self._rule.maximum:
-                return False
-            self._width = self._rule.after_hunger(self._width)
-        return self._distributor.refill(self._width) > 0
+        width = self._width
+        if len(self._workbench) >= width:
+            width = self._rule.after_hunger(width)
+        brought = self._distributor.refill(width)
+        if brought:
+            self._width = width
+        return brought > 0
 
     def _wake(self, now: float) -> None:
         """Put tickets whose time has come back on the workbench."""
@@ -198,7 +202,9 @@ class Frontier:
         front, online = self._front.seal()
         hosts, known = self._hosts.seal()
         self._unsynced = [*keys, *waiting, *offline, *online, *known]
-        return FrontierState(sieve, ready, queues, front, hosts, self._done, self._width)
+        return FrontierState(
+            sieve, ready, queues, front, hosts, self._done, self._width, self.seen, self.waiting
+        )
 
     def sync(self) -> None:
         """Wait until all that the last `seal` noted has reached the disk; may run in a thread."""

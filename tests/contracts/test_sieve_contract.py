@@ -1,0 +1,75 @@
+"""What every sieve promises, run for each implementation."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fieldmouse.frontier.disksieve import DiskSieve
+from fieldmouse.frontier.sieve import MemorySieve, Sieve
+
+
+@contextmanager
+def memory() -> Iterator[Sieve[int]]:
+    yield MemorySieve()
+
+
+@contextmanager
+def disk() -> Iterator[Sieve[int]]:
+    with tempfile.TemporaryDirectory() as directory:
+        yield DiskSieve(Path(directory), run_size=64)
+
+
+every_sieve = pytest.mark.parametrize("make", [memory, disk])
+Make = Callable[[], Iterator[Sieve[int]]]
+
+# Few keys, so that they repeat, and the ends of the range; zero is special inside.
+keys = st.one_of(st.integers(1, 400), st.integers(2**64 - 50, 2**64 - 1), st.integers(2**32, 2**64 - 1))
+batches = st.lists(st.lists(keys, max_size=120), max_size=12)
+
+
+@every_sieve
+@settings(max_examples=60, deadline=None)
+@given(batches)
+def test_each_key_comes_out_once_in_the_order_first_seen(make: Make, batches: list[list[int]]) -> None:
+    with make() as sieve:
+        known: set[int] = set()
+        number = 0
+        for batch in batches:
+            items = list(range(number, number + len(batch)))
+            number += len(batch)
+            sieve.offer(batch, items)
+            assert sieve.pending == len(batch)
+            expected = []
+            for key, item in zip(batch, items, strict=True):
+                if key not in known:
+                    known.add(key)
+                    expected.append(item)
+            assert sieve.sift() == expected
+            assert sieve.pending == 0
+            assert sieve.seen == len(known)
+
+
+@every_sieve
+def test_offers_gather_until_they_are_sifted(make: Make) -> None:
+    with make() as sieve:
+        sieve.offer([5, 6], [1, 2])
+        sieve.offer([6, 7], [3, 4])
+        assert sieve.pending == 4
+        assert sieve.sift() == [1, 2, 4]
+        assert sieve.sift() == []
+
+
+@every_sieve
+def test_the_key_zero_is_a_key_like_any_other(make: Make) -> None:
+    with make() as sieve:
+        sieve.offer([0, 9, 0], [1, 2, 3])
+        assert sieve.sift() == [1, 2]
+        sieve.offer([0], [4])
+        assert sieve.sift() == []

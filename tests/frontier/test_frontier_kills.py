@@ -1,0 +1,194 @@
+"""Killed at any moment, a frontier delivers every URL it accepted, and none that was done.
+
+A small random web is crawled by a fake agent. At random moments the frontier is
+sealed and the seal committed; at others it is abandoned as a kill would leave it:
+the directory is copied as it is, with torn ends added to its logs, and opened from
+the last committed state.
+"""
+
+from __future__ import annotations
+
+import random
+import shutil
+import tempfile
+from pathlib import Path
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fieldmouse.clock import ManualClock
+from fieldmouse.frontier import Frontier, FrontierState
+from fieldmouse.policy.distribution import POLICIES
+from fieldmouse.policy.front import FrontRule
+from fieldmouse.records import Errand, HostState, Link, Ticket
+from fieldmouse.url import Host, Url, host_of
+
+DELAY = 1.0
+
+
+class SmallWeb:
+    """Hosts of uneven size, some sharing an address; every page links to a few others, all reachable."""
+
+    def __init__(self, rng: random.Random, pages: int, hosts: int, addresses: int):
+        names = [f"http://h{n}.example" for n in range(hosts)]
+        weights = [1 / (n + 1) for n in range(hosts)]
+        where = rng.choices(names, weights, k=pages)
+        self.urls = [Url(f"{host}/{n}") for n, host in enumerate(where)]
+        self.address = {Host(name): f"10.0.0.{n % addresses}" for n, name in enumerate(names)}
+        self.links: dict[Url, list[Url]] = {url: [] for url in self.urls}
+        for n in range(1, pages):
+            self.links[self.urls[rng.randrange(max(0, n - 20), n)]].append(self.urls[n])
+        for url in self.urls:
+            self.links[url] += rng.choices(self.urls, k=rng.randrange(6))
+
+
+class FakeAgent:
+    """Runs errands against the small web, and keeps the books the way a kill would leave them."""
+
+    def __init__(self, web: SmallWeb, rng: random.Random, home: Path, policy: str):
+        self.web, self.rng, self.home, self.policy = web, rng, home, policy
+        self.clock = ManualClock(1_000_000.0)
+        self.lives = 0
+        self.committed: FrontierState | None = None
+        self.done_for_good: set[Url] = set()
+        self.last_visit: dict[str, float] = {}
+        self.open(None)
+        self.frontier.discover([Link(web.urls[0])])
+
+    def open(self, state: FrontierState | None) -> None:
+        self.frontier = Frontier(
+            self.home / str(self.lives),
+            key_seed=7,
+            clock=self.clock,
+            policy=POLICIES[self.policy](),
+            front=FrontRule(minimum=2, maximum=12),
+            errand_links=3,
+            state=state,
+            resumed_delay=lambda _: DELAY,
+            run_size=40,
+        )
+        self.fetched: dict[int, Url] = {}
+        self.done: set[Url] = set()
+        self.out: list[Errand] = []
+        self.sealed: FrontierState | None = None
+
+    def kill(self) -> None:
+        """Leave the directory as it is and go on from the last commit, on torn files."""
+        before = self.home / str(self.lives)
+        self.lives += 1
+        after = self.home / str(self.lives)
+        shutil.copytree(before, after)
+        self.frontier.close()
+        for path in after.iterdir():
+            if self.rng.random() < 0.5:
+                with path.open("ab") as file:
+                    file.write(
+                        self.rng.randbytes(self.rng.randrange(1, 40)) if path.suffix == ".log" else b""
+                    )
+        self.open(msgspec.msgpack.decode(msgspec.msgpack.encode(self.committed), type=FrontierState))
+
+    def seal(self) -> None:
+        """Everything fetched so far is taken to be durable with this seal."""
+        self.frontier.done(self.fetched)
+        self.done |= set(self.fetched.values())
+        self.fetched.clear()
+        self.sealed = self.frontier.seal()
+        assert self.sealed.seen == self.frontier.finished + self.sealed.waiting
+        self.sealed_done = set(self.done)
+
+    def commit(self) -> None:
+        if self.sealed is not None:
+            self.frontier.sync()
+            self.committed, self.sealed = self.sealed, None
+            self.done_for_good |= self.sealed_done
+            self.frontier.committed()
+
+    def take(self) -> bool:
+        errand = self.frontier.take(self.clock.now())
+        if errand is None:
+            return False
+        held = {other.address for other in self.out} - {""}
+        assert errand.host not in {other.host for other in self.out}
+        assert errand.address not in held
+        self.out.append(errand)
+        return True
+
+    def come_home(self) -> None:
+        errand = self.out.pop(self.rng.randrange(len(self.out)))
+        now, state = self.clock.now(), errand.state
+        if errand.address != self.web.address[errand.host]:
+            assert errand.address == ""
+            state = msgspec.structs.replace(state, address=self.web.address[errand.host])
+            self.frontier.give_back(errand, state, errand.tickets)
+            return
+        ticket = errand.tickets[0]
+        self.visit(errand, ticket, now)
+        state = HostState(errand.address, now + DELAY, now + DELAY, pages=state.pages + 1)
+        self.frontier.give_back(errand, state, errand.tickets[1:])
+
+    def visit(self, errand: Errand, ticket: Ticket, now: float) -> None:
+        url = ticket.link.url
+        assert host_of(url) == errand.host
+        assert url not in self.done_for_good, "visited although its outcome was durable"
+        assert ticket.link.not_before <= now
+        for name in (errand.host, errand.address):
+            assert now - self.last_visit.get(name, 0.0) >= DELAY, "not polite"
+            self.last_visit[name] = now
+        if self.rng.random() < 0.1 and ticket.link.tries < 3:
+            wait = self.rng.choice([0.0, now + 5.0])
+            link = msgspec.structs.replace(ticket.link, tries=ticket.link.tries + 1, not_before=wait)
+            self.frontier.again(ticket.number, link)
+            return
+        self.fetched[ticket.number] = url
+        self.frontier.discover([Link(found, 1, url) for found in self.web.links[url]])
+
+    def finished(self) -> bool:
+        """Nothing to do, now or later; if time must pass first, it does."""
+        if self.out or self.take():
+            return False
+        due = self.frontier.ready_at()
+        if due is None:
+            return True
+        self.clock.advance(max(0.0, due - self.clock.now()))
+        return False
+
+
+def crawl(agent: FakeAgent, kills: float, seals: float) -> None:
+    rng = agent.rng
+    agent.seal()
+    agent.commit()
+    for _ in range(100_000):
+        chance = rng.random()
+        if chance < kills:
+            agent.kill()
+        elif chance < kills + seals:
+            agent.seal()
+        elif chance < kills + 2 * seals:
+            agent.commit()
+        elif agent.out and rng.random() < 0.5:
+            agent.come_home()
+        elif not agent.take() and agent.finished():
+            break
+    else:
+        raise AssertionError("the crawl does not end")
+    agent.seal()
+    agent.commit()
+
+
+@pytest.mark.parametrize("policy", sorted(POLICIES))
+@settings(max_examples=12, deadline=None)
+@given(st.integers(0, 2**32), st.integers(1, 250), st.integers(1, 25), st.integers(1, 25))
+def test_every_url_is_done_exactly_whatever_is_killed_when(
+    policy: str, seed: int, pages: int, hosts: int, addresses: int
+) -> None:
+    rng = random.Random(seed)
+    web = SmallWeb(rng, pages, hosts, addresses)
+    with tempfile.TemporaryDirectory() as home:
+        agent = FakeAgent(web, rng, Path(home), policy)
+        crawl(agent, kills=0.01, seals=0.04)
+        assert agent.done_for_good == set(web.urls)
+        assert agent.frontier.waiting == 0
+        assert agent.frontier.seen == agent.frontier.finished == len(web.urls)
+        agent.frontier.close()

@@ -1,0 +1,222 @@
+"""The urn game, played by every distribution policy."""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.random import Generator, default_rng
+
+from fieldmouse.policy.distribution import POLICIES, Distribution, Index, MiceAndElephants, Neutral
+
+
+class Urn:
+    """The game of the thesis: K balls online; a colour present loses one, and one is refilled."""
+
+    def __init__(self, policy: Distribution[int], source: Iterator[int], places: int):
+        self.policy, self.source, self.places = policy, source, places
+        self.online: Counter[int] = Counter()
+        self.offline: dict[int, deque[int]] = {}
+        self.drawn = self.removed = 0
+        for _ in range(places):
+            self.refill()
+
+    def refill(self) -> None:
+        policy = self.policy
+        while True:
+            colour = policy.recall()
+            if colour is not None:
+                self.offline[colour].popleft()
+                policy.recalled(colour)
+                break
+            colour = next(self.source)
+            self.drawn += 1
+            if policy.place(colour):
+                break
+            self.offline.setdefault(colour, deque()).append(self.drawn)
+            policy.stored(colour)
+        self.online[colour] += 1
+        policy.came_online(colour)
+
+    def step(self, rng: Generator) -> None:
+        colours = list(self.online)
+        colour = colours[int(rng.integers(len(colours)))]
+        self.online[colour] -= 1
+        if not self.online[colour]:
+            del self.online[colour]
+        self.removed += 1
+        self.policy.left_online(colour)
+        self.refill()
+
+    def stored(self) -> int:
+        return sum(map(len, self.offline.values()))
+
+
+def power_law(rng: Generator, colours: int, gamma: float) -> Iterator[int]:
+    weights = np.arange(1, colours + 1) ** -gamma
+    while True:
+        yield from rng.choice(colours, 4096, p=weights / weights.sum()).tolist()
+
+
+gammas = st.floats(0.3, 1.7)
+seeds = st.integers(0, 2**32 - 1)
+
+
+@settings(max_examples=25, deadline=None)
+@given(gammas, seeds)
+def test_the_index_policy_keeps_every_place_for_a_different_host(gamma: float, seed: int) -> None:
+    rng = default_rng(seed)
+    urn = Urn(Index(draws=1e9, burst=1e9), power_law(rng, 2000, gamma), places=50)
+    for _ in range(300):
+        urn.step(rng)
+        assert len(urn.online) == urn.places
+
+
+@settings(max_examples=10, deadline=None)
+@given(gammas, seeds)
+def test_it_does_so_when_the_source_changes_under_way(gamma: float, seed: int) -> None:
+    rng = default_rng(seed)
+    before, after = power_law(rng, 1000, gamma), power_law(rng, 1000, gamma)
+    source = (next(before) if n < 3000 else 1000 + next(after) for n in range(10**9))
+    urn = Urn(Index(draws=1e9, burst=1e9), source, places=30)
+    for _ in range(400):
+        urn.step(rng)
+        assert len(urn.online) == urn.places
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.sampled_from(sorted(POLICIES)), gammas, seeds, st.integers(1, 40), st.integers(1, 200))
+def test_no_policy_loses_a_ball_or_counts_one_twice(
+    name: str, gamma: float, seed: int, places: int, colours: int
+) -> None:
+    rng = default_rng(seed)
+    policy = POLICIES[name]()
+    urn = Urn(policy, power_law(rng, colours, gamma), places)
+    for _ in range(200):
+        urn.step(rng)
+        assert urn.online.total() == places
+        assert urn.drawn == urn.removed + places + urn.stored()
+        assert policy.online == dict(urn.online)  # type: ignore[attr-defined]
+        assert policy.backlog == {c: len(q) for c, q in urn.offline.items() if q}  # type: ignore[attr-defined]
+
+
+@settings(max_examples=25, deadline=None)
+@given(gammas, seeds, st.integers(1, 8), st.booleans(), st.booleans())
+def test_an_elephant_never_has_more_online_than_made_it_one(
+    gamma: float, seed: int, delta: int, exceeds: bool, own_queues: bool
+) -> None:
+    rng = default_rng(seed)
+    policy: MiceAndElephants[int] = MiceAndElephants(
+        delta, "exceeds" if exceeds else "reaches", own_queues=own_queues, draw_cap=10**9
+    )
+    urn = Urn(policy, power_law(rng, 500, gamma), places=40)
+    for _ in range(300):
+        urn.step(rng)
+        assert max(urn.online.values()) <= delta + exceeds
+        assert {c for c, n in urn.online.items() if n == delta + exceeds} <= policy.elephants
+
+
+def test_no_elephant_is_named_after_the_search_has_stopped() -> None:
+    rng = default_rng(3)
+    policy: MiceAndElephants[int] = MiceAndElephants(delta=2, stop_search=100)
+    urn = Urn(policy, power_law(rng, 500, 1.0), places=50)
+    for _ in range(50):
+        urn.step(rng)
+    named = set(policy.elephants)
+    assert named
+    for _ in range(1000):
+        urn.step(rng)
+    assert policy.elephants == named
+
+
+@settings(max_examples=40, deadline=None)
+@given(gammas, seeds, st.integers(1, 5), st.integers(1, 12))
+def test_hosts_behind_one_address_never_have_more_places_than_it_has(
+    gamma: float, seed: int, per_address: int, addresses: int
+) -> None:
+    """The source is finite here, or a full house of crowded addresses would be drawn from for ever."""
+    rng = default_rng(seed)
+    policy: Index[int] = Index(per_address=per_address, draws=1e9, burst=1e9)
+    weights = np.arange(1, 61) ** -gamma
+    source = deque(rng.choice(60, 600, p=weights / weights.sum()).tolist())
+    online: Counter[int] = Counter()
+    offline: Counter[int] = Counter()
+    visited = 0
+    while source or online or offline.total():
+        while len(online) < 20:
+            host = policy.recall(dry=not source)
+            if host is not None:
+                batch = int(rng.integers(1, offline[host] + 1))
+                offline[host] -= batch
+                policy.recalled(host, batch)
+                online[host] += batch
+                policy.came_online(host, batch)
+            elif source:
+                host = source.popleft()
+                policy.settled(host, host % addresses)
+                if policy.place(host):
+                    online[host] += 1
+                    policy.came_online(host)
+                else:
+                    offline[host] += 1
+                    policy.stored(host)
+            else:
+                break
+        crowds = Counter(host % addresses for host in online)
+        assert max(crowds.values()) <= per_address
+        host = int(rng.choice(list(online)))
+        online[host] -= 1
+        if not online[host]:
+            del online[host]
+        policy.left_online(host)
+        visited += 1
+    assert visited == 600
+
+
+def test_a_host_that_moves_to_a_crowded_address_is_asked_to_leave() -> None:
+    policy: Index[str] = Index(per_address=1)
+    for host in ("a", "b"):
+        assert policy.place(host)
+        policy.came_online(host)
+    assert policy.settled("a", "10.0.0.1")
+    assert not policy.settled("b", "10.0.0.1")
+    policy.stored("b")
+    policy.left_online("b")
+    assert policy.recall() is None
+    policy.left_online("a")
+    assert policy.recall() == "b"
+
+
+def test_the_valve_ends_a_draw_that_would_never_end() -> None:
+    """One host is all the source has: the index policy must not draw for ever."""
+    policy: Index[int] = Index(draws=4, burst=16)
+    urn = Urn(policy, iter(lambda: 0, 1), places=8)
+    assert urn.online == {0: 8}
+    assert urn.drawn <= 8 + 16 + 4 * 8
+
+
+@pytest.mark.parametrize("gamma", [0.0, 1.0])
+def test_the_neutral_game_agrees_with_its_exact_solution(gamma: float) -> None:
+    """Closed Jackson network: distinct colours per step, from G_k = [z^k] prod 1 / (1 - p_i z)."""
+    colours, places, steps = 40, 12, 12_000
+    p = np.arange(1, colours + 1) ** -gamma
+    p /= p.sum()
+    series = np.zeros(places + 1)
+    series[0] = 1.0
+    for share in p:
+        for power in range(1, places + 1):
+            series[power] += share * series[power - 1]
+    exact = 1 + (1 - (p**2).sum()) * series[places - 2] / series[places - 1]
+    rng = default_rng(11)
+    urn = Urn(Neutral(), power_law(rng, colours, gamma), places)
+    for _ in range(500):
+        urn.step(rng)
+    distinct = 0
+    for _ in range(steps):
+        urn.step(rng)
+        distinct += len(urn.online)
+    assert distinct / steps == pytest.approx(exact, rel=0.03)
