@@ -54,7 +54,7 @@ class Desk:
         self.plan = plan
         self.press = Press(plan)
         self.changes = Changes(plan.options)
-        self._zstd = zstandard.ZstdCompressor(level=-1)
+        self._zstd = zstandard.ZstdCompressor(level=1)
         self._chance = random.Random(plan.options.seed)
         self._happened = mmap.mmap(
             -1, plan.options.pages + plan.options.hosts
@@ -113,9 +113,9 @@ class Desk:
             if signs.is_nofollow(site, shown, dice) and not dice[6] & 1:
                 headers += b"X-Robots-Tag: nofollow\r\n"
             answer = self._encoded(headers, self.press.pieces(site, shown, dice, version), encoding)
+            if len(self._recent) >= _RECENT:
+                self._recent.clear()
             self._recent[key] = answer
-            if len(self._recent) > _RECENT:
-                del self._recent[next(iter(self._recent))]
         return answer
 
     def _first_time(self, place: int) -> bool:
@@ -128,7 +128,7 @@ class Desk:
         if encoding == "gzip":
             body = gzipped(pieces)
         elif encoding == "br":
-            body = brotli.compress(plain_of(pieces), quality=1)
+            body = brotli.compress(plain_of(pieces), quality=0)
         elif encoding == "zstd":
             body = self._zstd.compress(plain_of(pieces))
         else:

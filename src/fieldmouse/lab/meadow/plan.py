@@ -174,7 +174,8 @@ def _habits(options: MeadowOptions, number: int, size: int, spread: list[float])
     r = throw(options.seed, "habits", number)
     has_robots = r[0] < below(options.robots)
     trap = has_robots and r[1] < below(options.traps)
-    tongue = r[2] % 20 if options.compression else 0
+    # The largest hosts speak gzip, the cheapest to serve: else one throw would decide how fast the meadow is.
+    tongue = 0 if not options.compression else 19 if number < 8 and options.hosts > 8 else r[2] % 20
     return Habits(
         has_robots=has_robots,
         keeps_private=has_robots and r[3] % 2 == 0,

@@ -1,0 +1,85 @@
+"""The bottle: asyncio in virtual time."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fieldmouse.lab import bottle
+
+naps = st.lists(st.floats(0.0, 1e6, allow_nan=False), max_size=20)
+
+
+@given(naps)
+def test_sleepers_wake_in_order_of_their_naps_and_exactly_on_time(seconds):
+    async def main(clock):
+        start = clock.now()
+        woken = []
+
+        async def sleeper(nap):
+            await clock.sleep(nap)
+            woken.append((clock.now() - start, nap))
+
+        await asyncio.gather(*map(sleeper, seconds))
+        return woken
+
+    woken = bottle.run(main)
+    assert [nap for _, nap in woken] == sorted(seconds)
+    for at, nap in woken:
+        assert at == pytest.approx(nap, abs=1e-6)
+
+
+def test_work_takes_no_time_and_timeouts_fire_at_theirs():
+    async def main(clock):
+        start = clock.now()
+        for _ in range(1000):
+            await asyncio.sleep(0)
+        assert clock.now() == start
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(300):
+                await asyncio.sleep(3600)
+        return clock.now() - start
+
+    assert bottle.run(main) == 300.0
+
+
+def test_the_clock_starts_where_it_is_told():
+    async def main(clock):
+        return clock.now()
+
+    assert bottle.run(main, epoch=5.0) == 5.0
+
+
+def test_a_crowd_that_waits_for_nothing_is_named_instead_of_hanging():
+    async def main(clock):
+        await asyncio.Event().wait()
+
+    with pytest.raises(bottle.Stuck):
+        bottle.run(main)
+
+
+def test_what_is_raised_inside_comes_out():
+    async def main(clock):
+        await clock.sleep(1)
+        raise KeyError("inside")
+
+    with pytest.raises(KeyError, match="inside"):
+        bottle.run(main)
+
+
+def test_two_runs_go_the_same_way():
+    async def main(clock):
+        trace = []
+
+        async def mouse(name):
+            for k in range(50):
+                await clock.sleep((hash((name, k)) % 7) / 10)
+                trace.append((name, clock.now()))
+
+        await asyncio.gather(*(mouse(n) for n in range(5)))
+        return trace
+
+    assert bottle.run(main) == bottle.run(main)

@@ -1,0 +1,176 @@
+"""The meadow's plan: sizes, addresses, paths, and changes."""
+
+from __future__ import annotations
+
+import gzip
+import math
+import re
+from itertools import pairwise
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fieldmouse.errors import UsageError
+from fieldmouse.lab.meadow import Meadow, MeadowOptions
+from fieldmouse.lab.meadow.desk import Ask
+from fieldmouse.lab.meadow.paths import children, find, original_of, path_of
+from fieldmouse.lab.meadow.piece import fresh, gzipped, plain_of, ready, stored
+from fieldmouse.lab.meadow.plan import address_of, sizes
+from fieldmouse.url import Host, resolve
+
+HUGE = MeadowOptions(
+    hosts=50, pages=5000, sitemaps=1.0, sitemap_only=0.1, duplicates=0.1, change_every=3600.0
+)
+
+MEADOW = Meadow(HUGE)
+CHANGING = [fact.url for fact in MEADOW.truth()[:400] if MEADOW.rate(fact.url)]
+
+
+@given(st.integers(1, 300), st.integers(0, 5000), st.floats(0.0, 3.0))
+def test_sizes_add_up_and_fall_and_nobody_goes_without(hosts, more, gamma):
+    counts = sizes(hosts + more, hosts, gamma)
+    assert sum(counts) == hosts + more
+    assert min(counts) >= 1
+    assert all(a >= b - 1 for a, b in pairwise(counts))
+
+
+@given(st.floats(0.2, 2.0))
+def test_large_hosts_follow_the_power_law(gamma):
+    counts = sizes(1_000_000, 1000, gamma)
+    for i in (2, 5, 10, 50):
+        if counts[i - 1] > 100:
+            assert math.log(counts[0] / counts[i - 1]) / math.log(i) == pytest.approx(gamma, abs=0.02)
+
+
+def test_fewer_pages_than_hosts_are_refused_with_a_hint():
+    with pytest.raises(UsageError) as refused:
+        MeadowOptions(hosts=10, pages=9)
+    assert "--pages 10" in refused.value.hint
+
+
+@given(st.integers(0, 1_000_000), st.integers(0, 1_000_000))
+def test_addresses_are_loopback_and_each_is_used_once(a, b):
+    parts = [int(part) for part in address_of(a).split(".")]
+    assert parts[0] == 127
+    assert all(0 <= part <= 255 for part in parts)
+    assert 1 <= parts[3] <= 254
+    assert (address_of(a) == address_of(b)) == (a == b)
+
+
+def test_every_page_has_a_path_of_its_own_that_leads_back_to_it_and_is_written_as_urls_are():
+    for site in MEADOW.plan.sites:
+        paths = [path_of(site, page) for page in range(site.size)]
+        assert len(set(paths)) == site.size
+        for page, path in enumerate(paths):
+            assert find(site, path) == (None, page)
+            assert resolve(site.origin + path) == site.origin + path
+
+
+@given(st.text("/abc-19.?=&html%", max_size=20))
+def test_a_path_out_of_nowhere_is_a_page_only_if_it_is_that_pages_path(tail):
+    site = MEADOW.plan.sites[0]
+    place = find(site, "/" + tail)
+    if place is not None and place.nook is None:
+        assert path_of(site, place.number) == "/" + tail
+
+
+def test_a_few_hops_reach_every_linked_page_and_every_host():
+    options = MeadowOptions(hosts=5000, pages=200_000)
+    meadow = Meadow(options)
+    depth = {0: 0}
+    for number in range(options.hosts):
+        for host in meadow.plan.sites[number].links_to_sites:
+            assert host not in depth
+            depth[host] = depth[number] + 1
+    assert len(depth) == options.hosts
+    assert max(depth.values()) <= 2
+    site = meadow.plan.sites[0]
+    level = {0: 0}
+    for page in range(site.original):
+        for child in children(site, page):
+            assert child not in level
+            level[child] = level[page] + 1
+    assert len(level) == site.linked
+    assert max(level.values()) <= 4
+
+
+def test_two_meadows_of_one_seed_are_the_same_and_of_two_are_not():
+    options = MeadowOptions(hosts=5, pages=50)
+    one, same, other = Meadow(options), Meadow(options), Meadow(MeadowOptions(hosts=5, pages=50, seed=8))
+    host = Host("http://127.0.1.1:8000")
+    assert one.truth() == same.truth() != other.truth()
+    for fact in one.truth():
+        if fact.url.startswith(host):
+            path = fact.url.removeprefix(host)
+            assert one.render(host, path, 1e9) == same.render(host, path, 1e9)
+    assert one.render(host, "/", 1e9).body != other.render(host, "/", 1e9).body
+
+
+def test_pages_have_the_size_and_the_links_that_were_asked_for():
+    meadow = Meadow(MeadowOptions(hosts=20, pages=2000, server_error=0, busy=0))
+    bodies = [
+        meadow.desk.answer(site, Ask(path_of(site, page)), 1e9).body
+        for site in meadow.plan.sites
+        for page in range(0, site.size, 3)
+    ]
+    mean = sum(map(len, bodies)) / len(bodies) / 1024
+    links = sum(body.count(b"<a ") for body in bodies) / len(bodies)
+    assert mean == pytest.approx(30, rel=0.15)
+    assert links == pytest.approx(100, rel=0.15)
+    lengths = sorted(map(len, bodies))
+    assert lengths[-1] > 3 * lengths[0]
+
+
+def test_a_copy_is_its_original_byte_for_byte():
+    meadow = Meadow(HUGE)
+    site = meadow.plan.sites[0]
+    copies = range(site.original, site.linked)
+    assert copies
+    for copy in copies:
+        shown = original_of(site, copy)
+        bodies = [
+            meadow.desk.answer(site, Ask(path_of(site, page)), 1e9) for page in (copy, copy, shown, shown)
+        ]
+        assert bodies[1].body == bodies[3].body
+
+
+@given(st.lists(st.tuples(st.sampled_from([ready, fresh, stored]), st.text(max_size=3000)), max_size=8))
+def test_pieces_laid_end_to_end_are_one_gzip_file(parts):
+    pieces = [make(text) for make, text in parts]
+    assert gzip.decompress(gzipped(pieces)) == plain_of(pieces) == "".join(text for _, text in parts).encode()
+
+
+def test_pages_change_as_often_as_they_say():
+    meadow = Meadow(HUGE)
+    urls = [fact.url for fact in meadow.truth() if fact.allowed and meadow.rate(fact.url)][:300]
+    assert len(urls) == 300
+    span = 10 * HUGE.change_every
+    expected = sum(meadow.rate(url) * span for url in urls)
+    seen = sum(len(meadow.changes(url, 1.7e9, 1.7e9 + span)) for url in urls)
+    assert abs(seen - expected) < 5 * math.sqrt(expected)
+
+
+@settings(max_examples=50)
+@given(st.integers(0, 200), st.floats(1e9, 2e9), st.floats(0, 1e5))
+def test_a_version_is_new_exactly_when_the_page_changed(k, at, later):
+    url = CHANGING[k % len(CHANGING)]
+    before, after = MEADOW.version(url, at), MEADOW.version(url, at + later)
+    changes = MEADOW.changes(url, at, at + later)
+    assert (after.number > before.number) == bool(changes)
+    assert after.number >= before.number
+    if changes:
+        assert after.since == changes[-1]
+    assert before.since <= at
+
+
+def test_a_changed_page_shows_another_text_and_the_same_links():
+    url = CHANGING[0]
+    host, path = Host(url[: url.index("/", 8)]), url[url.index("/", 8) :]
+    change = MEADOW.changes(url, 1e9, 2e9)[0]
+    old, new = (MEADOW.render(host, path, at) for at in (change - 0.001, change))
+    if old.status == 500:
+        old = MEADOW.render(host, path, change - 0.001)
+    assert old.body != new.body
+    hrefs = re.compile(rb'href="([^"]*)"')
+    assert hrefs.findall(old.body) == hrefs.findall(new.body)
