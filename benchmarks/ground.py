@@ -1,0 +1,118 @@
+"""The ground all contestants run on: a meadow of their own each, and its log as the judge.
+
+Every run gets a fresh meadow grown from the same seed, so nobody meets caches or
+once-only errors that another has used up. What was fetched is read from the
+server's log, not from what the crawler says of itself: a page counts once, when
+it is a page of the plan and was asked for.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from fieldmouse.lab.meadow import MeadowOptions
+from fieldmouse.lab.meadow.arrivals import Arrival, read_arrivals
+from fieldmouse.lab.meadow.paths import find, path_of
+from fieldmouse.lab.meadow.plan import Plan
+
+_TICKS = os.sysconf("SC_CLK_TCK")
+
+# Most rivals run without reading robots.txt, which is to their advantage; the traps that
+# it would have kept them out of (calendars without end, session ids) are left out instead.
+NO_TRAPS: dict[str, Any] = {"traps": 0.0}
+
+
+@dataclass(frozen=True)
+class Ground:
+    """One meadow that runs."""
+
+    seeds: list[str]
+    plan: Plan
+    arrivals_file: Path
+    process: subprocess.Popen[bytes]
+
+    @property
+    def seed(self) -> str:
+        return self.seeds[0]
+
+    def server_seconds(self) -> float:
+        """CPU the meadow has used so far."""
+        fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / _TICKS
+
+    def stop(self) -> None:
+        """End the meadow: afterwards its log is complete. May be called twice."""
+        if self.process.poll() is None:
+            self.process.terminate()
+        self.process.wait(30)
+
+    def verdict(self, until: float = float("inf")) -> Verdict:
+        """What the server saw up to `until` (epoch seconds); stops the meadow first."""
+        self.stop()
+        return judge(self.plan, [a for a in read_arrivals(self.arrivals_file) if a.t <= until])
+
+    def page_paths(self, hosts: int, each: int) -> dict[str, list[str]]:
+        """Paths of some pages of the largest hosts, by address: something for a load generator to ask for."""
+        return {
+            site.address: [path_of(site, page) for page in range(min(each, site.original))]
+            for site in self.plan.sites[:hosts]
+        }
+
+
+class Verdict(msgspec.Struct, frozen=True):
+    """A crawl as the server saw it."""
+
+    requests: int
+    pages: int  # distinct pages of the plan
+    hosts: int
+    first_at: float
+    last_at: float
+    per_host: dict[int, int]  # host number -> distinct pages
+
+
+def judge(plan: Plan, arrivals: list[Arrival]) -> Verdict:
+    fetched: dict[int, set[int]] = {}
+    for arrival in arrivals:
+        site = plan.by_address.get(arrival.address)
+        place = find(site, arrival.path) if site else None
+        if site and place and place.nook is None:
+            fetched.setdefault(site.number, set()).add(place.number)
+    per_host = {number: len(pages) for number, pages in fetched.items()}
+    return Verdict(
+        requests=len(arrivals),
+        pages=sum(per_host.values()),
+        hosts=len(per_host),
+        first_at=arrivals[0].t if arrivals else 0.0,
+        last_at=arrivals[-1].t if arrivals else 0.0,
+        per_host=per_host,
+    )
+
+
+@contextmanager
+def fresh_meadow(**options: Any) -> Iterator[Ground]:
+    """A meadow with these `MeadowOptions`, on a port of the system's choice, for one contestant."""
+    with tempfile.TemporaryDirectory(prefix="bench-meadow-") as name:
+        log = Path(name) / "arrivals.jsonl"
+        asked = {"port": 0, "follow_parent": True, **options}
+        command = [sys.executable, "-m", "fieldmouse.lab.meadow", json.dumps(asked | {"arrivals": str(log)})]
+        process = subprocess.Popen(command, stdout=subprocess.PIPE)
+        assert process.stdout
+        with process.stdout:
+            ready = json.loads(process.stdout.readline() or "null")
+            assert ready, f"the meadow did not start: {command}"
+            ground = Ground(ready["seeds"], Plan(MeadowOptions(**asked), ready["port"]), log, process)
+            try:
+                yield ground
+            finally:
+                ground.stop()

@@ -1,0 +1,54 @@
+"""All benchmarks, one after the other: `make bench`, or `python benchmarks/run.py [--quick] [NAME]...`.
+
+Each is also a script of its own with more options; see benchmarks/README.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+from table import say
+
+HERE = Path(__file__).resolve().parent
+NAMES = ("throughput", "politeness", "sieve", "memory")
+
+
+def main(words: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description="Run the benchmarks and print their tables.")
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"which: {', '.join(NAMES)} (default: all)")
+    parser.add_argument("--quick", action="store_true", help="short runs, for a first look")
+    parser.add_argument("--json", action="store_true", help="print one JSON value with all results")
+    asked = parser.parse_args(words)
+    unknown = [name for name in asked.names if name not in NAMES]
+    if unknown:
+        parser.error(f"there is no benchmark `{unknown[0]}`; there are {', '.join(NAMES)}")
+    results: dict[str, object] = {}
+    failed = []
+    for name in asked.names or NAMES:
+        say(f"== {name}")
+        command = [sys.executable, str(HERE / f"{name}.py")]
+        command += [flag for flag in ("--quick", "--json") if getattr(asked, flag[2:])]
+        # One process each, so that no benchmark weighs on the memory or the caches of the next.
+        ran = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
+        if ran.returncode:
+            failed.append(name)
+        if asked.json:
+            try:
+                results[name] = json.loads(ran.stdout)
+            except ValueError:
+                results[name] = ran.stdout
+        else:
+            print(ran.stdout, flush=True)
+    if asked.json:
+        print(json.dumps(results))
+    if failed:
+        say(f"failed: {', '.join(failed)}")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
