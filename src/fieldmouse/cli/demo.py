@@ -41,9 +41,9 @@ def command(directory: Path | None, as_json: bool) -> int:
     """
     if directory is not None:
         _clear(directory)
-        return _session(directory, as_json)
+        return _session(directory, as_json, keep=True)
     with tempfile.TemporaryDirectory(prefix="fieldmouse-demo-") as passing:
-        return _session(Path(passing), as_json)
+        return _session(Path(passing), as_json, keep=False)
 
 
 def _clear(directory: Path) -> None:
@@ -54,7 +54,7 @@ def _clear(directory: Path) -> None:
     directory.mkdir(parents=True)
 
 
-def _session(directory: Path, as_json: bool) -> int:
+def _session(directory: Path, as_json: bool, *, keep: bool) -> int:
     atlas, pages = directory / "atlas", directory / "pages.jsonl"
     show = _Show(as_json)
     with _meadow(directory / "truth.jsonl") as seed:
@@ -77,8 +77,8 @@ def _session(directory: Path, as_json: bool) -> int:
     )
     if as_json:
         voice.json({"crawl": crawled, "search": found, "missing": missing, "outside": outside})
-    elif directory.exists() and directory.name == "demo-crawl":
-        voice.hint(f"look around in `{atlas}`, or try `fieldmouse search {atlas} WORDS`")
+    elif keep:
+        show.act(f"look around in {atlas}, or try: fieldmouse search {atlas} WORDS")
     return 0 if rows and found is not None and not missing and not outside else 1
 
 
@@ -89,16 +89,22 @@ class _Show:
         self._as_json = as_json
 
     def act(self, sentence: str) -> None:
-        voice.say(f"\n# {sentence}")
+        self._tell(f"\n# {sentence}")
+
+    def _tell(self, line: str) -> None:
+        """A session is the demo's data, and must stay in order when it is not a terminal that reads it."""
+        if not self._as_json:
+            voice.data(line)
+            voice.finish()
 
     def run(self, *words: str) -> Any:
         """Run one command; returns what it printed as JSON, or True when people read it instead."""
-        voice.say(f"$ fieldmouse {' '.join(words)}")
+        self._tell(f"$ fieldmouse {' '.join(words)}")
         command = [sys.executable, "-m", "fieldmouse", *words]
         if self._as_json:
             done = subprocess.run([*command, "--json"], stdout=subprocess.PIPE, check=False)
         else:
-            done = subprocess.run(command, check=False)
+            done = subprocess.run(command, stderr=subprocess.STDOUT, check=False)
         if done.returncode:
             raise FieldmouseError(
                 f"`fieldmouse {words[0]}` ended with exit code {done.returncode}", "its own words are above"
@@ -106,10 +112,10 @@ class _Show:
         return json.loads(done.stdout) if self._as_json else True
 
     def head(self, path: Path, rows: list[dict[str, Any]]) -> None:
-        voice.say(f"$ head -2 {path}")
+        self._tell(f"$ head -2 {path}")
         for row in rows[:2]:
             line = json.dumps(row)
-            voice.say(line if len(line) <= 240 else line[:237] + "...")
+            self._tell(line if len(line) <= 240 else line[:237] + "...")
 
 
 @contextmanager

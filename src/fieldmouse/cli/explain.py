@@ -34,7 +34,13 @@ def command(directory: Path, url: str, as_json: bool) -> int:
     home = CrawlDir.open(directory)
     story = _look(home, wanted)
     if as_json:
-        voice.json(story)
+        # These travel as bare lists on disk; a reader of JSON wants their names.
+        parts = {
+            "outcomes": [msgspec.structs.asdict(row) for row in story.outcomes],
+            "waiting": story.waiting and msgspec.structs.asdict(story.waiting),
+            "host": story.host and msgspec.structs.asdict(story.host),
+        }
+        voice.json(msgspec.structs.asdict(story) | parts)
         return 0
     voice.data(wanted)
     for sentence in story.says:

@@ -1,0 +1,258 @@
+"""Whole sessions against a meadow, the way a person or a script has them."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import pty
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+from fieldmouse.cli import run
+from fieldmouse.settings import load
+from meadowland import RunningMeadow, running_meadow
+
+Said = pytest.CaptureFixture[str]
+MANNERS = ["--allow-private", "--delay", "0s", "--set", "index.shards=1"]
+PROMISED = {
+    "pages", "hosts", "seconds", "pages_per_second", "seen", "waiting", "failed", "refused", "lost", "bytes",
+    "peak_rss_mb", "exit",
+}  # fmt: skip
+
+
+def fieldmouse(*words: str, code: int = 0) -> Any:
+    """Run a command in a process of its own; what it printed as JSON."""
+    done = subprocess.run(
+        [sys.executable, "-m", "fieldmouse", *words, "--json"],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=100,
+    )
+    assert done.returncode == code, (done.returncode, done.stdout, done.stderr)
+    return json.loads(done.stdout)
+
+
+def exported(crawl: Path) -> list[dict[str, Any]]:
+    target = crawl.parent / "exported.jsonl"
+    fieldmouse("export", str(crawl), "--to", str(target))
+    return [json.loads(line) for line in target.read_text().splitlines()]
+
+
+@pytest.fixture(scope="module")
+def meadow() -> Iterator[RunningMeadow]:
+    with running_meadow(hosts=12, pages=150, page_kb=6, links=30) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def summary_and_atlas(meadow: RunningMeadow, tmp_path_factory: pytest.TempPathFactory) -> tuple[Any, Path]:
+    atlas = tmp_path_factory.mktemp("session") / "atlas"
+    return fieldmouse("crawl", str(atlas), "--seed", meadow.seeds[0], *MANNERS), atlas
+
+
+@pytest.fixture
+def atlas(summary_and_atlas: tuple[Any, Path], tmp_path: Path) -> Path:
+    """A finished crawl of one's own, to be damaged at will."""
+    return Path(shutil.copytree(summary_and_atlas[1], tmp_path / "atlas"))
+
+
+def test_a_crawl_tells_what_the_contract_promises(
+    meadow: RunningMeadow, summary_and_atlas: tuple[Any, Path]
+) -> None:
+    summary, _ = summary_and_atlas
+    assert set(summary) >= PROMISED
+    assert summary["pages"] == len(meadow.pages())
+    assert summary["hosts"] == 12
+    assert (summary["exit"], summary["waiting"], summary["lost"]) == (0, 0, 0)
+    assert summary["seen"] == sum(summary[kind] for kind in ("pages", "moved", "refused", "failed"))
+
+
+def test_what_is_exported_is_what_the_meadow_allows(meadow: RunningMeadow, atlas: Path) -> None:
+    rows = exported(atlas)
+    assert {row["url"] for row in rows} == meadow.pages()
+    assert len(rows) == len(meadow.pages()), "each page has one row"
+    for row in rows:
+        assert {"url", "status", "fetched_at", "title", "digest", "depth"} <= set(row)
+        assert row["status"] == 200
+        assert row["fetched_at"].endswith("Z")
+        assert row["digest"].startswith("sha1:")
+
+
+def test_every_format_says_the_same(atlas: Path, tmp_path: Path) -> None:
+    rows = exported(atlas)
+    for name in ("pages.csv", "pages.parquet"):
+        assert run(["export", str(atlas), "--to", str(tmp_path / name)]) == 0
+    with (tmp_path / "pages.csv").open(newline="") as file:
+        assert list(csv.DictReader(file)) == [{key: str(value) for key, value in row.items()} for row in rows]
+    assert pq.read_table(tmp_path / "pages.parquet").to_pylist() == rows
+    assert not list(tmp_path.glob("*.part"))
+
+
+def test_all_outcomes_account_for_every_url(meadow: RunningMeadow, atlas: Path, tmp_path: Path) -> None:
+    target = tmp_path / "all.jsonl"
+    told = fieldmouse("export", str(atlas), "--to", str(target), "--all")
+    rows = [json.loads(line) for line in target.read_text().splitlines()]
+    assert told == {"to": str(target), "outcomes": len(rows)}
+    kinds = {row["url"]: row["kind"] for row in rows}
+    for url, (status, allowed) in meadow.truth().items():
+        if allowed:
+            assert kinds[url] == {2: "page", 3: "moved"}.get(status // 100, "failed"), url
+        else:
+            assert kinds.get(url, "refused") == "refused", url
+
+
+def test_search_finds_a_page_by_its_title_and_prints_exactly_four_fields(atlas: Path) -> None:
+    row = next(row for row in exported(atlas) if len(row["title"].split()) > 2 and not row["duplicate_of"])
+    title = '"' + row["title"].replace('"', " ") + '"'
+    hits = fieldmouse("search", str(atlas), title, "--limit", "5")
+    assert row["url"] in [hit["url"] for hit in hits]
+    assert all(set(hit) == {"url", "title", "snippet", "score"} for hit in hits)
+    assert [hit["score"] for hit in hits] == sorted((hit["score"] for hit in hits), reverse=True)
+    assert fieldmouse("search", str(atlas), "xyzzyplugh") == []
+
+
+def test_each_fate_is_explained_in_words(meadow: RunningMeadow, atlas: Path, capsys: Said) -> None:
+    truth = meadow.truth()
+    examples = {
+        "fetched": next(url for url, (status, allowed) in truth.items() if allowed and status == 200),
+        "moved with status": next(
+            url for url, (status, allowed) in truth.items() if allowed and status in (301, 302)
+        ),
+        "client error status": next(
+            url for url, (status, allowed) in truth.items() if allowed and status == 404
+        ),
+        "never seen": meadow.seeds[0] + "nowhere",
+        "out of scope": "https://example.org/",
+    }
+    for words, url in examples.items():
+        assert run(["explain", str(atlas), url]) == 0
+        assert words in capsys.readouterr().out, url
+    story = fieldmouse("explain", str(atlas), examples["fetched"])
+    assert story["place"] == "done"
+    assert story["outcomes"][0]["status"] == 200
+
+
+def test_a_healthy_crawl_is_called_healthy(atlas: Path) -> None:
+    told = fieldmouse("doctor", str(atlas))
+    assert told["healthy"]
+    assert {finding["what"] for finding in told["findings"]} >= {
+        "lock",
+        "journal",
+        "accounts",
+        "archive",
+        "index",
+    }
+
+
+@pytest.mark.parametrize("victim", ["outcomes.log", "archive/*.warc.gz"])
+def test_damage_is_found_and_named(atlas: Path, victim: str) -> None:
+    path = max(atlas.glob(victim), key=lambda path: path.stat().st_size)
+    whole = path.read_bytes()
+    for broken in (whole[:-7], whole[:-20] + b"\0" + whole[-19:]):
+        path.write_bytes(broken)
+        told = fieldmouse("doctor", str(atlas), code=1)
+        bad = [finding for finding in told["findings"] if not finding["healthy"]]
+        assert len(bad) == 1
+        assert path.name in bad[0]["says"]
+        assert bad[0]["advice"]
+
+
+def test_a_limit_ends_with_3_and_resume_goes_on_to_the_end(meadow: RunningMeadow, tmp_path: Path) -> None:
+    crawl = tmp_path / "limited"
+    first = fieldmouse("crawl", str(crawl), "--seed", meadow.seeds[0], "--pages", "40", *MANNERS, code=3)
+    assert (first["pages"], first["exit"], first["stopped_by"]) == (40, 3, "pages")
+    assert first["waiting"] > 0
+    assert len(exported(crawl)) == 40
+    more = fieldmouse("resume", str(crawl), "--pages", "60", code=3)
+    assert more["pages"] == 60
+    last = fieldmouse("resume", str(crawl))
+    assert (last["exit"], last["waiting"], last["lost"]) == (0, 0, 0)
+    assert {row["url"] for row in exported(crawl)} == meadow.pages()
+    assert fieldmouse("resume", str(crawl))["pages"] == last["pages"], "resuming what is done changes nothing"
+
+
+def test_options_end_up_in_the_settings_file(meadow: RunningMeadow, tmp_path: Path) -> None:
+    (tmp_path / "my.toml").write_text('[politeness]\ndelay = "5s"\nbackoff = "7s"\n')
+    (tmp_path / "seeds.txt").write_text(f"# seeds\n\n{meadow.seeds[0]}\n")
+    fieldmouse(
+        "crawl", str(tmp_path / "tiny"), "--seeds-file", str(tmp_path / "seeds.txt"), "--config",
+        str(tmp_path / "my.toml"), "--pages", "1", "--depth", "0", *MANNERS,
+    )  # fmt: skip
+    kept = load(tmp_path / "tiny" / "fieldmouse.toml")
+    assert kept.politeness.delay == 0.0
+    assert kept.politeness.backoff == 7.0
+    assert kept.crawl.max_depth == 0
+    assert kept.crawl.seeds == (meadow.seeds[0],)
+    assert kept.network.allow_private
+
+
+def test_private_addresses_are_refused_unless_allowed(meadow: RunningMeadow, tmp_path: Path) -> None:
+    told = fieldmouse("crawl", str(tmp_path / "refused"), "--seed", meadow.seeds[0])
+    assert (told["pages"], told["refused"]) == (0, 1)
+    assert told["reasons"] == {"private address": 1}
+
+
+def test_an_interrupted_crawl_says_so_and_can_be_resumed(tmp_path: Path) -> None:
+    with running_meadow(hosts=4, pages=60, page_kb=4, links=20, latency=0.01) as slow:
+        crawl = tmp_path / "atlas"
+        words = ["crawl", str(crawl), "--seed", slow.seeds[0], "--allow-private", "--delay", "200ms"]
+        process = subprocess.Popen(
+            [sys.executable, "-m", "fieldmouse", *words, "--progress", "0s", "--set", "index.shards=1"],
+            stderr=subprocess.PIPE, text=True,
+        )  # fmt: skip
+        assert process.stderr is not None
+        said = [process.stderr.readline() for _ in range(3)]
+        assert said[0].startswith(f"crawling into `{crawl}` as fieldmouse/")
+        assert "pages" in said[2]
+        assert "is in use by process" in fieldmouse("resume", str(crawl), code=1)["error"]
+        owner = next(f for f in fieldmouse("doctor", str(crawl))["findings"] if f["what"] == "lock")
+        assert f"process {process.pid} crawls here now" in owner["says"]
+        process.send_signal(signal.SIGINT)
+        _, rest = process.communicate(timeout=60)
+        assert process.returncode == 130, rest
+        assert "stopped by you" in rest
+        assert f"hint: continue with `fieldmouse resume {crawl}`" in rest
+        assert fieldmouse("resume", str(crawl), "--delay", "0s")["waiting"] == 0
+        assert {row["url"] for row in exported(crawl)} == slow.pages()
+
+
+def test_a_terminal_sees_one_live_line_and_a_pipe_sees_none(meadow: RunningMeadow, tmp_path: Path) -> None:
+    words = ["--seed", meadow.seeds[0], *MANNERS]
+    piped = subprocess.run(
+        [sys.executable, "-m", "fieldmouse", "crawl", str(tmp_path / "piped"), *words],
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert not piped.stdout
+    assert "buffer" not in piped.stderr
+    assert "done: nothing is waiting" in piped.stderr
+    keyboard, screen = pty.openpty()
+    seen: list[bytes] = []
+
+    def watch() -> None:
+        while True:
+            try:
+                seen.append(os.read(keyboard, 65536))
+            except OSError:
+                return
+
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    subprocess.run(
+        [sys.executable, "-m", "fieldmouse", "crawl", str(tmp_path / "watched"), *words],
+        stderr=screen, check=True, env={**os.environ, "TERM": "xterm", "COLUMNS": "160"},
+    )  # fmt: skip
+    os.close(screen)
+    watcher.join(30)
+    os.close(keyboard)
+    assert b"buffer" in b"".join(seen)
