@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import os
 import signal
 import socket
@@ -40,6 +41,9 @@ def serve(options: MeadowOptions) -> int:
         "seed": options.seed,
         "resolve": meadow.plan.resolve_map(),
     }
+    # The plan stays for ever: the collector need not look through it again, nor unshare it in children.
+    gc.collect()
+    gc.freeze()
     parent = os.getpid()
     children = []
     for listener in listeners[1:]:
