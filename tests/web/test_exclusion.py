@@ -8,7 +8,7 @@ import time
 from urllib.parse import quote, unquote_to_bytes
 
 import pytest
-from hypothesis import assume, given
+from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from fieldmouse.records import Failed, Link, Reason, Response
@@ -217,6 +217,10 @@ def test_an_answer_with_rules_is_rules_packed_or_not() -> None:
 
 
 @given(st.integers(100, 999), st.integers(0, 20))
+@example(429, 0)
+@example(404, 0)
+@example(301, HOPS - 1)
+@example(301, HOPS)
 def test_every_status_has_a_meaning(status: int, hops: int) -> None:
     verdict = judge(answer(status, RULES, location="/r"), URL, US, hops)
     if 200 <= status < 300:

@@ -117,6 +117,7 @@ def test_what_is_no_address_is_forbidden(text: str) -> None:
         ("169.254.169.254", "cloud metadata", "cloud metadata"),
         ("::ffff:a9fe:a9fe", "cloud metadata", "cloud metadata"),
         ("64:ff9b::169.254.169.254", "cloud metadata", "cloud metadata"),
+        ("2001:0:808:808::f5ff:fffe", "private", "reserved"),
         ("fd00:ec2::254", "cloud metadata", "cloud metadata"),
         ("100.100.100.200", "cloud metadata", "cloud metadata"),
         (AZURE, "cloud metadata", "cloud metadata"),

@@ -125,18 +125,17 @@ MEGABYTE = 1024 * 1024
         (b"<urlset>", b" "),
         (b"http://", b"a"),
         (b"", b"http://example.org/a\n"),
-        (b"<urlset><url>", b"<loc>/a</loc>"),
     ],
-    ids=["urls", "depth", "a tag", "a comment", "one url", "space", "a line", "lines", "one entry"],
+    ids=["urls", "depth", "a tag", "a comment", "one url", "space", "a line", "lines"],
 )
 @pytest.mark.parametrize("packed", [False, True])
 def test_an_endless_sitemap_costs_a_bounded_amount(start: bytes, piece: bytes, packed: bool) -> None:
-    body = start + piece * (2 * MEGABYTE // len(piece))
+    body = start + piece * (5 * MEGABYTE // len(piece))
     if packed:
         body = gzip.compress(body, 1)
     tracemalloc.start()
     try:
-        found = read(body, BASE, limit_urls=1000, limit_bytes=MEGABYTE)
+        found = read(body, BASE, limit_urls=1000, limit_bytes=4 * MEGABYTE)
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
