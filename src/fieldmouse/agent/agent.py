@@ -118,7 +118,7 @@ class Agent:
     # -- between the stages
 
     def take(self) -> Errand | None:
-        if self._stopping.is_set() or self.desk.full:
+        if self._stopping.is_set() or self.desk.sated:
             return None
         return self._frontier.take(self._clock.now())
 

@@ -46,6 +46,11 @@ class Desk:
         return self.tally.pages + self.fresh["page"]
 
     @property
+    def sated(self) -> bool:
+        """Whether the pages in the air, if all of them arrive, are as many as were asked for."""
+        return bool(self.page_limit) and self.pages + len(self._flying) >= self.page_limit
+
+    @property
     def full(self) -> bool:
         return bool(self.page_limit) and self.pages >= self.page_limit
 
@@ -55,7 +60,7 @@ class Desk:
 
     def may_ask(self, number: int) -> bool:
         """Exactly as many pages as asked for: what is in the air counts until we know better."""
-        if self.page_limit and self.pages + len(self._flying) >= self.page_limit:
+        if self.sated:
             return False
         self._flying.add(number)
         return True

@@ -79,7 +79,8 @@ class Fleet:
             self._alarm = None
         at = self._ready_at()
         if at is not None:
-            wait = max(0.0, at - self._clock.now())
+            # Somebody is ready and yet nobody was sent: the limit of pages is in the air. Do not spin.
+            wait = at - self._clock.now() if at > self._clock.now() else 0.01
             self._alarm = asyncio.get_running_loop().call_later(wait, self.nudge)
 
     async def stop(self, grace: float) -> None:
