@@ -37,7 +37,7 @@ def crawl(pages: int, limit: float) -> Result:
     """Crawl `pages` pages of a web that has a few more, so that the frontier is still full at the end."""
     with (
         tempfile.TemporaryDirectory(prefix="bench-") as name,
-        fresh_meadow(hosts=1000, pages=pages + pages // 4, **NO_TRAPS) as ground,
+        fresh_meadow(hosts=min(1000, pages), pages=pages + pages // 4, **NO_TRAPS) as ground,
     ):
         folder = Path(name)
         command = FIELDMOUSE.command(Start(ground.seed, limit, folder))
@@ -101,7 +101,7 @@ def main(words: list[str] | None = None) -> int:
         say(f"memory: {pages:,} pages")
         results.append(crawl(pages, asked.limit))
     if asked.json:
-        print(json.dumps({"memory": msgspec.to_builtins(results)}))
+        print(json.dumps({"runs": msgspec.to_builtins(results)}))
     else:
         print(show(*results))
     return 0

@@ -118,7 +118,7 @@ def main(words: list[str] | None = None) -> int:
             say(f"politeness: {who.name}")
             results.append(crawl(who, seconds, asked.pages))
     if asked.json:
-        print(json.dumps({"politeness": msgspec.to_builtins(results), "absent": absent}))
+        print(json.dumps({"runs": msgspec.to_builtins(results), "absent": absent}))
     else:
         print(show(results, absent, seconds, asked.pages))
     return 0

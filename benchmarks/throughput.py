@@ -22,7 +22,7 @@ from pathlib import Path
 
 import msgspec
 import race
-from contestants import ALL, FIELDMOUSE, HERE, SCRAPY_TUNED, Contestant, Start
+from contestants import ABSENT, ALL, FIELDMOUSE, HERE, SCRAPY_TUNED, Contestant, Start
 from ground import NO_TRAPS, Ground, fresh_meadow
 from table import aligned, say
 
@@ -193,6 +193,7 @@ def main(words: list[str] | None = None) -> int:
     only = [word.strip().lower() for word in asked.only.split(",")] if asked.only else [""]
     field = [who for who in ALL if any(word in who.name.lower() for word in only)]
     absent = {who.name: "not installed here" for who in field if not who.version()}
+    absent |= {name: why for name, why in ABSENT.items() if any(word in name for word in only)}
     rounds: dict[str, list[Result]] = {}
     for k in range(asked.repeat):
         if any(word in WRK for word in only):
@@ -205,7 +206,7 @@ def main(words: list[str] | None = None) -> int:
     load_average = os.getloadavg()[0]
     say(f"load average now {load_average:.1f} on {os.cpu_count()} cores")
     if asked.json:
-        print(json.dumps({"throughput": msgspec.to_builtins(rounds), "absent": absent}))
+        print(json.dumps({"runs": msgspec.to_builtins(rounds), "absent": absent}))
     else:
         print(show(rounds, absent, asked.pages))
     return 0

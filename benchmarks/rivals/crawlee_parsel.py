@@ -1,8 +1,7 @@
 """Crawlee for Python with its Parsel crawler, in memory, as fast as it is let. SEED SECONDS [DELAY].
 
 Crawlee has no delay per host; `max_tasks_per_minute` is for the crawl as a whole. With
-a DELAY each host is therefore given its turns by a lock and a sleep in a navigation
-hook, the usual recipe.
+a DELAY each host therefore gets its turns by a sleep before navigation, the usual recipe.
 """
 
 import asyncio
@@ -18,15 +17,14 @@ from crawlee import ConcurrencySettings
 from crawlee.crawlers import ParselCrawler
 from crawlee.storage_clients import MemoryStorageClient
 
-CONCURRENCY = 100
-
 
 async def crawl(seed: str, seconds: float, delay: float) -> int:
     pages = 0
+    concurrency = 500 if delay else 100  # with a delay most of them sleep
     deadline = time.monotonic() + seconds
     crawler = ParselCrawler(
         concurrency_settings=ConcurrencySettings(
-            min_concurrency=CONCURRENCY, desired_concurrency=CONCURRENCY, max_concurrency=CONCURRENCY
+            min_concurrency=concurrency, desired_concurrency=concurrency, max_concurrency=concurrency
         ),
         configure_logging=False,
         max_request_retries=0,
