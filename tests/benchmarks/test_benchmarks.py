@@ -62,7 +62,7 @@ def test_a_page_counts_once_and_only_pages_count():
     with ground.fresh_meadow(hosts=3, pages=60, server_error=0.0, busy=0.0) as field:
         site = field.plan.sites[0]
         pages = [path_of(site, page) for page in range(10)]
-        for path in [*pages, *pages, "/robots.txt", nook_path(Nook.GONE, 1), "/nothing"]:
+        for path in [*pages, *pages, "/robots.txt", nook_path(Nook.GONE, 20), "/nothing"]:
             _ask(site.origin + path)
         seen = field.verdict()
     assert (seen.pages, seen.hosts, seen.requests) == (10, 1, 23)
