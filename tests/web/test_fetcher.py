@@ -323,6 +323,14 @@ def test_closing_the_fetcher_ends_what_is_under_way() -> None:
     assert answer.reason is Reason.CLOSED
 
 
+def test_the_standard_event_loop_will_do_too() -> None:
+    async def play() -> list[Response | Failed]:
+        async with RawServer(HELLO).listening() as server, fetching() as fetcher:
+            return [await get(fetcher, server) for _ in range(3)]
+
+    assert all(isinstance(answer, Response) for answer in asyncio.run(play()))
+
+
 def test_the_limits_have_sane_defaults() -> None:
     assert Limits().body == 16 * 1024 * 1024
     assert Limits().tick < min(Limits().connect, Limits().first_byte, Limits().idle, Limits().grace)

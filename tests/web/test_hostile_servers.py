@@ -367,6 +367,34 @@ def test_a_server_that_speaks_no_tls_is_named_so() -> None:
     assert failure(run(play())).reason is Reason.TLS
 
 
+@pytest.mark.parametrize("name", [".example", "x" * 64 + ".example", "a..b"])
+def test_a_name_that_no_certificate_can_carry_is_a_failure(authority: trustme.CA, name: str) -> None:
+    theirs = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    authority.issue_cert("www.example.org").configure_cert(theirs)
+
+    async def play() -> Response | Failed:
+        async with RawServer(HELLO).listening(tls=theirs) as server, fetching(tls=trust()) as fetcher:
+            return await get(fetcher, server, name=name, scheme="https")
+
+    assert failure(run(play())).reason is Reason.TLS
+
+
+def test_a_handshake_cut_short_is_a_failure() -> None:
+    async def play() -> Response | Failed:
+        async def hang_up(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            await reader.read(10)
+            writer.close()
+
+        async with fetching(tls=trust()) as fetcher:
+            rude = await asyncio.start_server(hang_up, "127.0.0.1", 0)
+            host = Host(f"https://127.0.0.1:{rude.sockets[0].getsockname()[1]}")
+            answer = await fetcher.fetch(Link(Url(host + "/")), host, "127.0.0.1")
+            rude.close()
+            return answer
+
+    assert failure(run(play())).reason in (Reason.TLS, Reason.NO_CONNECTION)
+
+
 def test_an_authority_of_the_users_own_is_read_from_a_file(authority: trustme.CA, tmp_path: Path) -> None:
     path = tmp_path / "ca.pem"
     authority.cert_pem.write_to_path(str(path))

@@ -19,6 +19,7 @@ import msgspec
 
 from fieldmouse.clock import Clock
 from fieldmouse.records import Reason, Response
+from fieldmouse.web import head
 
 
 class Limits(msgspec.Struct, frozen=True):
@@ -187,10 +188,11 @@ class Connection(asyncio.Protocol):
             self._give_up(Reason.CLOSED, f"{why} without an answer", unanswered=True)
         elif self._head is None:
             self._give_up(Reason.CLOSED, f"closed inside the headers, after {self._received} bytes")
-        elif error is None and self._ends_with_connection():
+        elif error is None and head.ends_with_connection(self._headers):
             self._finish(self._clock.now())
         else:
-            wanted = next((f" of {value}" for name, value in self._headers if name == "content-length"), "")
+            promised = head.value(self._headers, "content-length")
+            wanted = f" of {promised}" if promised else ""
             self._give_up(Reason.CLOSED, f"closed after {len(self._body)}{wanted} bytes of body")
 
     # What the parser calls
@@ -207,14 +209,14 @@ class Connection(asyncio.Protocol):
         if self._done:
             return
         status: int = self._parser.get_status_code()
-        head, rest = _split_head(self._raw)
+        first, rest = head.split(self._raw)
         if status < 200:
             self._interim = True
             self._raw = rest
             self._headers.clear()
             return
         self._status = status
-        self._head = head
+        self._head = first
         self._raw = b""
         self._keep_alive = self._parser.should_keep_alive()
 
@@ -285,34 +287,12 @@ class Connection(asyncio.Protocol):
         else:
             self._transport.close()
 
-    def _ends_with_connection(self) -> bool:
-        """Is the end of the connection the end of this body? (RFC 9112, 6.3)"""
-        coding = ",".join(value for name, value in self._headers if name == "transfer-encoding").lower()
-        if coding:
-            return not coding.endswith("chunked")
-        return all(name != "content-length" for name, _ in self._headers)
-
     def _complaint(self, error: Exception) -> str:
         if isinstance(error, httptools.HttpParserUpgrade):
             return "the server switched protocols unasked"
         if self._head is None:
             return f"{error}; the answer begins {bytes(self._raw[:40])!r}"
         return f"{error}, in the body"
-
-
-def _split_head(raw: bytes | bytearray) -> tuple[bytes, bytes]:
-    """The first head of `raw`, through its empty line, and what follows.
-
-    The parser has already said that a whole head is in there; it does not say where it ends.
-    """
-    if raw[0] in b"\r\n":  # empty lines before a status line are forgiven (RFC 9112, 2.2)
-        raw = raw.lstrip(b"\r\n")
-    crlf = raw.find(b"\n\r\n")
-    end = crlf + 3 if crlf >= 0 else len(raw)
-    bare = raw.find(b"\n\n", 0, end)
-    if bare >= 0:
-        end = bare + 2
-    return bytes(raw[:end]), bytes(raw[end:])
 
 
 def _say(error: Exception) -> str:

@@ -152,6 +152,8 @@ class HttpFetcher:
             return Trouble(Reason.TLS, error.verify_message or str(error))
         except ssl.SSLError as error:
             return Trouble(Reason.TLS, (error.reason or str(error)).replace("_", " ").lower())
+        except ValueError as error:  # a name that no certificate could carry, such as `.example`
+            return Trouble(Reason.TLS, str(error))
         except OSError as error:
             return Trouble(Reason.NO_CONNECTION, (error.strerror or str(error)).lower())
         finally:

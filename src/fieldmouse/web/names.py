@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from fnmatch import fnmatchcase
+from functools import lru_cache
 from ipaddress import ip_address
 from pathlib import Path
 
@@ -86,6 +87,7 @@ class HostsFile:
             self._names, self._seen = {}, None
 
 
+@lru_cache(maxsize=65536)
 def is_address(name: str) -> bool:
     try:
         ip_address(name)
