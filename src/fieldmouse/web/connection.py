@@ -184,8 +184,8 @@ class Connection(asyncio.Protocol):
         if self._waiter is None:
             return
         if not self._answered_at:
-            why = "closed" if error is None else _say(error)
-            self._give_up(Reason.CLOSED, f"{why} without an answer", unanswered=True)
+            why = "closed" if error is None else getattr(error, "strerror", None) or str(error)
+            self._give_up(Reason.CLOSED, f"{why.lower()} without an answer", unanswered=True)
         elif self._head is None:
             self._give_up(Reason.CLOSED, f"closed inside the headers, after {self._received} bytes")
         elif error is None and head.ends_with_connection(self._headers):
@@ -293,9 +293,3 @@ class Connection(asyncio.Protocol):
         if self._head is None:
             return f"{error}; the answer begins {bytes(self._raw[:40])!r}"
         return f"{error}, in the body"
-
-
-def _say(error: Exception) -> str:
-    if isinstance(error, OSError) and error.strerror:
-        return error.strerror.lower()
-    return str(error) or type(error).__name__
