@@ -230,7 +230,8 @@ def _standing_headers(user_agent: str, contact: str, extra: Mapping[str, str]) -
         "User-Agent": user_agent,
         "From": contact if "@" in contact else "",
         "Accept": ACCEPT,
-        "Accept-Encoding": "gzip, br, zstd",
+        # Not zstd, though we can read it: bodies are archived as they come, and replay tools cannot (0005).
+        "Accept-Encoding": "gzip, br",
         "Connection": "keep-alive",
     }
     for name, value in extra.items():
