@@ -4,7 +4,7 @@ New keys go into a table and, raw, into an append-only log. When there are
 `run_size` of them the table is written out sorted, as a run; two runs of like
 size are merged into one, a little at each sift, so no call takes long and there
 are never more than a handful of runs to look through. Memory holds the table, a
-small cache of keys met lately, and one key in 512 of the runs.
+small cache of keys met lately, and one key in 128 of the runs.
 
 Durable like the rest: the state names the runs and the length of the log. A run
 is never changed, and goes only after a checkpoint that no longer names it.

@@ -50,7 +50,7 @@ class FrontLog:
         return len(self.live)
 
     def add(self, links: Iterable[bytes]) -> list[int]:
-        """Give each link a number, never given before in this crawl."""
+        """Give each link a number that no ticket has which is out, or was when anything was sealed."""
         tickets = dict(enumerate(links, self._next))
         self._next += len(tickets)
         self.live.update(tickets)

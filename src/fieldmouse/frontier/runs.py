@@ -1,6 +1,6 @@
 """Sorted files of 64-bit keys: searched through a window, merged in chunks.
 
-Of a run only one key in 512 (the first of each 4 KiB page) is kept in memory, so
+Of a run only one key in 128 (the first of each page) is kept in memory, so
 a look-up knows its page before it touches the file. The file is mapped, and the
 pages touched are handed back soon after: memory stays the same however many keys
 there are.
@@ -17,8 +17,9 @@ import numpy as np
 from fieldmouse.errors import Damaged
 from fieldmouse.frontier.keytable import Keys, Marks
 
-_PAGE = 512  # keys
+_PAGE = 128  # keys to each one kept in memory
 _WINDOW = 1 << 15  # keys of a run that are searched together when the batch is dense
+_DENSE = 256  # keys of a run for each one asked for: below, it pays to read on
 _SPARSE = 1024  # pages touched before they are handed back; the kernel maps up to 16 for each
 _SMALL = 4 << 20  # keys: a run up to this size may stay mapped
 
@@ -49,7 +50,7 @@ class Run:
 
     def has(self, keys: Keys) -> Marks:
         """For each of the sorted keys, whether it is in the run."""
-        if keys.size * _PAGE // 2 > self._keys.size:
+        if keys.size * _DENSE > self._keys.size:
             return self._has_dense(keys)
         if keys.size <= _SPARSE:
             return self._has_sparse(keys)

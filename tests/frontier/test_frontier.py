@@ -1,0 +1,194 @@
+"""The frontier as the agent sees it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from fieldmouse.clock import ManualClock
+from fieldmouse.frontier import Frontier
+from fieldmouse.frontier.lookout import Place, look
+from fieldmouse.policy.distribution import POLICIES
+from fieldmouse.policy.front import FrontRule
+from fieldmouse.records import Errand, HostState, Link
+from fieldmouse.url import Url
+
+NOW = 1_000_000.0
+
+
+def frontier_at(directory: Path, clock: ManualClock | None = None, **given: object) -> Frontier:
+    settings = {"policy": POLICIES["index"](), "resumed_delay": lambda _: 1.0} | given
+    return Frontier(directory, key_seed=7, clock=clock or ManualClock(NOW), **settings)  # type: ignore[arg-type]
+
+
+def links(*urls: str) -> list[Link]:
+    return [Link(Url(url)) for url in urls]
+
+
+def resolved(errand: Errand, wait: float = 0.0, address: str = "10.0.0.1") -> HostState:
+    return msgspec.structs.replace(
+        errand.state, address=address, ready_at=NOW + wait, address_ready_at=NOW + wait
+    )
+
+
+def test_a_link_can_be_taken_as_soon_as_it_is_discovered(tmp_path: Path) -> None:
+    frontier = frontier_at(tmp_path)
+    assert frontier.take(NOW) is None
+    assert frontier.ready_at() is None
+    frontier.discover(links("http://a.example/1"))
+    assert frontier.ready_at() == 0.0
+    errand = frontier.take(NOW)
+    assert errand is not None
+    assert [ticket.link for ticket in errand.tickets] == links("http://a.example/1")
+    assert errand.address == ""
+
+
+def test_what_is_discovered_twice_is_visited_once(tmp_path: Path) -> None:
+    frontier = frontier_at(tmp_path)
+    frontier.discover(links("http://a.example/1", "http://a.example/1"))
+    assert frontier.take(NOW) is not None
+    frontier.discover(links("http://a.example/1"))
+    frontier.seal()
+    assert frontier.seen == 1
+    assert frontier.waiting == 1
+    assert frontier.take(NOW) is None
+
+
+def test_unused_tickets_come_back_first_and_keep_their_numbers(tmp_path: Path) -> None:
+    frontier = frontier_at(tmp_path, errand_links=3)
+    frontier.discover(links(*(f"http://a.example/{n}" for n in range(6))))
+    first = frontier.take(NOW)
+    assert first is not None
+    frontier.give_back(first, resolved(first), first.tickets)
+    second = frontier.take(NOW)
+    assert second is not None
+    assert second.tickets[0] == first.tickets[0]
+    assert second.address == "10.0.0.1"
+
+
+def test_a_retry_rests_while_the_other_urls_of_its_host_go_on(tmp_path: Path) -> None:
+    clock = ManualClock(NOW)
+    frontier = frontier_at(tmp_path, clock, errand_links=1)
+    frontier.discover(links("http://a.example/1", "http://a.example/2"))
+    errand = frontier.take(NOW)
+    assert errand is not None
+    (ticket,) = errand.tickets
+    frontier.again(ticket.number, msgspec.structs.replace(ticket.link, tries=1, not_before=NOW + 60.0))
+    frontier.give_back(errand, resolved(errand))
+    other = frontier.take(NOW)
+    assert other is not None
+    assert [t.link.url for t in other.tickets] == ["http://a.example/2"]
+    frontier.give_back(other, resolved(other))
+    assert frontier.take(NOW + 59.0) is None
+    assert frontier.ready_at() == NOW + 60.0
+    late = frontier.take(NOW + 60.0)
+    assert late is not None
+    assert late.tickets[0].link.tries == 1
+    assert late.tickets[0].number != ticket.number
+    assert frontier.waiting == 2
+
+
+def test_a_host_with_a_verdict_is_ready_at_once_and_in_large_batches(tmp_path: Path) -> None:
+    frontier = frontier_at(tmp_path, errand_links=2)
+    frontier.discover(links(*(f"http://a.example/{n}" for n in range(40))))
+    seen = 0
+    errand = frontier.take(NOW)
+    assert errand is not None
+    verdict = msgspec.structs.replace(resolved(errand, wait=3600.0), verdict="host given up")
+    errands = 1
+    while errand is not None:
+        seen += len(errand.tickets)
+        frontier.give_back(errand, verdict)
+        errand = frontier.take(NOW)
+        errands += errand is not None
+    assert seen == 40
+    assert errands < 40 // 2
+
+
+def test_the_front_widens_when_robots_go_hungry(tmp_path: Path) -> None:
+    frontier = frontier_at(tmp_path, front=FrontRule(minimum=2, maximum=50))
+    frontier.discover(links(*(f"http://h{n}.example/" for n in range(100))))
+    taken = 0
+    while frontier.take(NOW) is not None:
+        taken += 1
+    assert frontier.width == 50
+    assert taken == 50
+
+
+def test_many_hosts_behind_one_address_do_not_fill_the_front(tmp_path: Path) -> None:
+    frontier = frontier_at(
+        tmp_path, front=FrontRule(minimum=10, maximum=10), policy=POLICIES["index"](per_address=2)
+    )
+    crowd = [f"http://c{n}.example/{page}" for n in range(30) for page in range(3)]
+    frontier.discover(links(*crowd, *(f"http://m{n}.example/" for n in range(8))))
+    for _ in range(60):
+        errand = frontier.take(NOW)
+        if errand is None:
+            break
+        if errand.address:
+            continue  # a robot stays there
+        name = errand.host.removeprefix("http://")
+        address = "10.0.0.1" if name.startswith("c") else name
+        frontier.give_back(errand, resolved(errand, address=address), errand.tickets)
+    assert frontier.front == 10
+    assert frontier.ready_hosts(NOW) == 0
+    frontier.seal()
+    assert frontier.waiting == len(crowd) + 8
+
+
+def test_the_lookout_says_where_each_url_is(tmp_path: Path) -> None:
+    clock = ManualClock(NOW)
+    frontier = frontier_at(
+        tmp_path, clock, front=FrontRule(minimum=1, maximum=1), policy=POLICIES["index"](), errand_links=1
+    )
+    frontier.discover(links("http://a.example/1", "http://a.example/2"))
+    errand = frontier.take(NOW)
+    assert errand is not None
+    frontier.give_back(errand, resolved(errand, wait=30.0))
+    frontier.done([errand.tickets[0].number])
+    assert frontier.take(NOW) is None
+    frontier.discover(links("http://a.example/3", "http://b.example/1", "http://b.example/2"))
+    state = frontier.seal()
+
+    def at(url: str) -> tuple[Place, int]:
+        found = look(tmp_path, state, 7, Url(url))
+        return found.place, found.ahead
+
+    assert at("http://a.example/1") == (Place.DONE, 0)
+    assert at("http://a.example/2") == (Place.ONLINE, 0)
+    assert at("http://a.example/3") == (Place.READY, 0)
+    assert at("http://b.example/2") == (Place.READY, 2)
+    assert at("http://nowhere.example/") == (Place.UNKNOWN, 0)
+    standing = look(tmp_path, state, 7, Url("http://a.example/2")).host
+    assert standing is not None
+    assert standing.ready_at == NOW + 30.0
+
+
+def test_after_a_restart_nobody_is_asked_before_the_delay_has_passed(tmp_path: Path) -> None:
+    clock = ManualClock(NOW)
+    frontier = frontier_at(tmp_path, clock)
+    frontier.discover(links("http://a.example/1", "http://b.example/1"))
+    state = frontier.seal()
+    frontier.sync()
+    frontier.committed()
+    frontier.close()
+    again = frontier_at(tmp_path, clock, state=state, resumed_delay=lambda _: 5.0)
+    assert again.take(NOW) is None
+    assert again.ready_at() == NOW + 5.0
+    assert again.take(NOW + 5.0) is not None
+
+
+@pytest.mark.parametrize("policy", sorted(POLICIES))
+def test_errands_of_a_crawl_without_kills_hold_every_url_once(tmp_path: Path, policy: str) -> None:
+    frontier = frontier_at(tmp_path, policy=POLICIES[policy](), front=FrontRule(minimum=3, maximum=20))
+    urls = [f"http://h{n * n % 37}.example/{n}" for n in range(3000)]
+    frontier.discover(links(*urls))
+    met: list[str] = []
+    while (errand := frontier.take(NOW)) is not None:
+        met += [ticket.link.url for ticket in errand.tickets]
+        frontier.give_back(errand, resolved(errand, address=errand.host))
+        frontier.done([ticket.number for ticket in errand.tickets])
+    assert sorted(met) == sorted(urls)
+    assert frontier.waiting == 0

@@ -1,0 +1,124 @@
+"""What is remembered of hosts, and what a kill may not make us forget."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fieldmouse.frontier.hosts import HostsState, HostTable
+from fieldmouse.records import HostState
+from fieldmouse.url import Host
+
+NOW = 1_000_000.0
+A, B = Host("http://a.example"), Host("http://b.example")
+
+
+def ordinary(state: HostState) -> float:
+    return max(1.0, state.crawl_delay)
+
+
+def killed(table: HostTable, directory: Path, state: HostsState | None, into: Path) -> HostTable:
+    """The table as it is found by the next process: what was not handed to the system is gone."""
+    shutil.copytree(directory, into)
+    return HostTable(into, state, ordinary)
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        HostState("10.0.0.1", NOW + 3600.0, NOW + 1.0),
+        HostState("10.0.0.1", NOW + 1.0, NOW + 3600.0),
+        HostState("10.0.0.1", NOW + 1.0, NOW + 1.0, failures=3),
+        HostState("10.0.0.1", NOW + 1.0, NOW + 1.0, crawl_delay=30.0),
+    ],
+)
+@pytest.mark.parametrize("sealed", [True, False])
+def test_a_promise_to_wait_survives_a_kill_before_any_checkpoint(
+    tmp_path: Path, told: HostState, sealed: bool
+) -> None:
+    here = tmp_path / "here"
+    here.mkdir()
+    table = HostTable(here, None, ordinary)
+    state = None
+    if sealed:
+        state, _ = table.seal()
+    table.put(A, told, NOW)
+    found = killed(table, here, state, tmp_path / "there").get(A)
+    assert found.ready_at == told.ready_at
+    assert found.address_ready_at == told.address_ready_at
+    assert (found.failures, found.crawl_delay) == (told.failures, told.crawl_delay)
+
+
+def test_a_promise_survives_two_kills_without_a_checkpoint_between(tmp_path: Path) -> None:
+    here = tmp_path / "here"
+    here.mkdir()
+    table = HostTable(here, None, ordinary)
+    table.put(A, HostState("10.0.0.1", NOW + 60.0, NOW + 60.0), NOW)
+    state, _ = table.seal()
+    table.committed()
+    second = killed(table, here, state, tmp_path / "second")
+    second.put(B, HostState("10.0.0.2", NOW + 3600.0, NOW + 3600.0), NOW)
+    third = killed(second, tmp_path / "second", state, tmp_path / "third")
+    assert third.get(A).ready_at == NOW + 60.0
+    assert third.get(B).ready_at == NOW + 3600.0
+
+
+def test_pages_counted_after_the_checkpoint_are_not_counted_twice(tmp_path: Path) -> None:
+    """They will be fetched again: their outcomes went with the kill."""
+    here = tmp_path / "here"
+    here.mkdir()
+    table = HostTable(here, None, ordinary)
+    table.put(A, HostState("10.0.0.1", pages=5), NOW)
+    state, _ = table.seal()
+    table.put(A, HostState("10.0.0.1", NOW + 3600.0, pages=9, verdict="host given up"), NOW)
+    found = killed(table, here, state, tmp_path / "there").get(A)
+    assert (found.pages, found.verdict, found.ready_at) == (5, "", NOW + 3600.0)
+
+
+def test_after_a_restart_every_host_gets_its_full_delay_again(tmp_path: Path) -> None:
+    table = HostTable(tmp_path, None, ordinary)
+    table.put(A, HostState("10.0.0.1", 5.0, 5.0, crawl_delay=30.0), NOW)
+    table.put(B, HostState("10.0.0.2", NOW + 3600.0, 0.0), NOW)
+    assert table.quieten(NOW) == NOW + 1.0
+    assert (table.get(A).ready_at, table.get(A).address_ready_at) == (NOW + 30.0, NOW + 30.0)
+    assert (table.get(B).ready_at, table.get(B).address_ready_at) == (NOW + 3600.0, NOW + 1.0)
+    assert table.get(Host("http://never-met.example")).ready_at == NOW + 1.0
+
+
+states = st.builds(
+    HostState,
+    st.sampled_from(["", "10.0.0.1", "::1"]),
+    st.floats(0, 2 * NOW),
+    st.floats(0, 2 * NOW),
+    st.floats(0, 60),
+    st.integers(0, 9),
+    st.integers(0, 10**6),
+    st.sampled_from(["", "host given up"]),
+)
+rows = st.lists(st.tuples(st.integers(0, 20).map(lambda n: Host(f"http://{n}.example")), states), max_size=60)
+
+
+@settings(max_examples=50, deadline=None)
+@given(rows, st.lists(st.binary(max_size=30), max_size=3))
+def test_what_was_sealed_is_found_again_even_on_a_torn_log(
+    tmp_path_factory: pytest.TempPathFactory, rows: list[tuple[Host, HostState]], torn: list[bytes]
+) -> None:
+    directory = tmp_path_factory.mktemp("hosts")
+    state = None
+    latest: dict[Host, HostState] = {}
+    for life in range(len(torn) + 1):
+        table = HostTable(directory, state, ordinary)
+        assert dict(table) == latest
+        for host, told in rows[life::3]:
+            table.put(host, told, NOW)
+            latest[host] = told
+        state, paths = table.seal()
+        table.committed()
+        table.close()
+        if life < len(torn):
+            with paths[0].open("ab") as file:
+                file.write(torn[life])

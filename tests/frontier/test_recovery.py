@@ -1,0 +1,220 @@
+"""Each durable part of the frontier, abandoned and reopened from its last seal."""
+
+from __future__ import annotations
+
+import random
+import tempfile
+from collections import deque
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fieldmouse.errors import Damaged
+from fieldmouse.frontier.disksieve import DiskSieve, has_key
+from fieldmouse.frontier.frontlog import FrontLog
+from fieldmouse.frontier.ready import ReadyQueue, waiting_items
+from fieldmouse.frontier.virtualizer import Virtualizer, queued_links
+from fieldmouse.url import Host
+
+seeds = st.integers(0, 2**32)
+
+
+@settings(max_examples=30, deadline=None)
+@given(seeds)
+def test_a_sieve_knows_exactly_what_it_knew_when_it_was_sealed(seed: int) -> None:
+    rng = random.Random(seed)
+    with tempfile.TemporaryDirectory() as home:
+        directory = Path(home)
+        sieve: DiskSieve[int] = DiskSieve(directory, run_size=50)
+        state, known, now = None, set[int](), set[int]()
+        for _ in range(30):
+            keys = [rng.randrange(1, 800) << 50 for _ in range(rng.randrange(60))]
+            sieve.offer(keys, keys)
+            assert set(sieve.sift()) == set(keys) - now
+            now.update(keys)
+            if rng.random() < 0.4:
+                state, _ = sieve.seal()
+                sieve.committed()
+                known = set(now)
+                probe = rng.randrange(1, 800) << 50
+                assert has_key(directory, state, probe) == (probe in known)
+            if rng.random() < 0.3:
+                sieve.close()
+                sieve = DiskSieve(directory, state, run_size=50)
+                now = set(known)
+                assert sieve.seen == len(known)
+        sieve.close()
+
+
+def test_runs_of_like_size_are_merged_so_that_few_are_left() -> None:
+    with tempfile.TemporaryDirectory() as home:
+        sieve: DiskSieve[int] = DiskSieve(Path(home), run_size=1 << 16)
+        rng = random.Random(1)
+        for _ in range(40):
+            keys = [rng.getrandbits(64) for _ in range(1 << 15)]
+            sieve.offer(keys, keys)
+            assert sieve.sift() == keys
+            sieve.seal()
+            sieve.committed()
+        assert sieve.seen == 40 << 15
+        assert sieve.runs <= 6
+        assert len(list(Path(home).glob("run-*.keys"))) <= sieve.runs + 1
+        sieve.close()
+
+
+@settings(max_examples=40, deadline=None)
+@given(seeds)
+def test_the_ready_queue_goes_on_where_it_was_sealed(seed: int) -> None:
+    rng = random.Random(seed)
+    with tempfile.TemporaryDirectory() as home:
+        directory = Path(home)
+        queue = ReadyQueue(directory, segment_size=3000)
+        model: deque[tuple[Host, bytes]] = deque()
+        sealed, then, number = None, list(model), 0
+        for _ in range(80):
+            act = rng.random()
+            if act < 0.4:
+                items = [
+                    (Host("http://a.example"), b"%d" % n) for n in range(number, number + rng.randrange(900))
+                ]
+                number += len(items)
+                queue.push(items)
+                model.extend(items)
+            elif act < 0.8:
+                for _ in range(rng.randrange(700)):
+                    assert queue.pop() == (model.popleft() if model else None)
+            elif act < 0.93:
+                sealed, _ = queue.seal()
+                then = list(model)
+                queue.committed()
+                assert list(waiting_items(directory, sealed)) == then
+            else:
+                queue.close()
+                queue = ReadyQueue(directory, sealed, segment_size=3000)
+                model = deque(then)
+            assert len(queue) == len(model)
+        queue.close()
+
+
+@settings(max_examples=40, deadline=None)
+@given(seeds)
+def test_host_queues_go_on_where_they_were_sealed(seed: int) -> None:
+    rng = random.Random(seed)
+    hosts = [Host(f"http://h{n}.example") for n in range(6)]
+    with tempfile.TemporaryDirectory() as home:
+        directory = Path(home)
+        queues = Virtualizer(directory, segment_size=2000)
+        model: dict[Host, list[bytes]] = {host: [] for host in hosts}
+        then, sealed, number = {host: list[bytes]() for host in hosts}, None, 0
+        for _ in range(120):
+            act, host = rng.random(), rng.choice(hosts)
+            if act < 0.4:
+                for _ in range(rng.randrange(30)):
+                    number += 1
+                    queues.append(host, b"%d" % number)
+                    model[host].append(b"%d" % number)
+            elif act < 0.75:
+                most = rng.randrange(1, 40)
+                assert queues.take(host, most) == model[host][:most]
+                del model[host][:most]
+            elif act < 0.93:
+                sealed, _ = queues.seal()
+                then = {host: list(line) for host, line in model.items()}
+                queues.committed()
+                assert list(queued_links(directory, sealed, host)) == then[host]
+            else:
+                queues.close()
+                queues = Virtualizer(directory, sealed, segment_size=2000)
+                model = {host: list(line) for host, line in then.items()}
+            assert len(queues) == sum(map(len, model.values()))
+        queues.close()
+
+
+def test_segments_whose_links_were_taken_do_not_stay_on_the_disk(tmp_path: Path) -> None:
+    queues = Virtualizer(tmp_path, segment_size=10_000)
+    rng = random.Random(2)
+    hosts = [Host(f"http://h{n}.example") for n in range(20)]
+    for _ in range(200):
+        for _ in range(100):
+            queues.append(rng.choice(hosts), bytes(50))
+        for host, count in list(queues.hosts()):
+            queues.take(host, count - 1)  # the last link of each would keep its segment for ever
+        queues.seal()
+        queues.committed()
+    assert sum(path.stat().st_size for path in tmp_path.glob("links-*.log")) < 50_000
+    queues.close()
+
+
+def test_many_small_appends_do_not_make_many_small_blocks(tmp_path: Path) -> None:
+    queues = Virtualizer(tmp_path)
+    host = Host("http://a.example")
+    for number in range(1000):
+        queues.append(host, b"%d" % number)
+        queues.seal()
+        queues.committed()
+    before = queues.reads
+    assert queues.take(host, 1000) == [b"%d" % number for number in range(1000)]
+    assert queues.reads - before < 80
+    queues.close()
+
+
+@settings(max_examples=30, deadline=None)
+@given(seeds)
+def test_the_front_log_remembers_who_is_out_and_never_repeats_a_number_that_counts(seed: int) -> None:
+    rng = random.Random(seed)
+    with tempfile.TemporaryDirectory() as home:
+        directory = Path(home)
+        front = FrontLog(directory)
+        state, live, then = None, dict[int, bytes](), dict[int, bytes]()
+        given_out, sealed_numbers = set[int](), set[int]()
+        for _ in range(60):
+            act = rng.random()
+            if act < 0.4:
+                links = [rng.randbytes(8) for _ in range(rng.randrange(1, 20))]
+                numbers = front.add(links)
+                assert given_out.isdisjoint(numbers)
+                given_out.update(numbers)
+                live.update(zip(numbers, links, strict=True))
+            elif act < 0.7 and live:
+                some = rng.sample(sorted(live), rng.randrange(1, len(live) + 1))
+                assert front.strike([*some, *some]) == len(some)
+                for number in some:
+                    del live[number]
+            elif act < 0.9:
+                state, _ = front.seal()
+                front.committed()
+                then, sealed_numbers = dict(live), set(given_out)
+            elif state is not None:
+                front.close()
+                front = FrontLog(directory, state)
+                live, given_out = dict(then), set(sealed_numbers)
+            assert front.live == live
+        front.close()
+
+
+def test_a_front_log_of_old_tickets_is_written_anew(tmp_path: Path) -> None:
+    front = FrontLog(tmp_path)
+    kept = front.add([b"kept"])
+    for _ in range(100):
+        numbers = front.add([bytes(1000)] * 100)
+        front.seal()
+        front.committed()
+        front.strike(numbers)
+    state, _ = front.seal()
+    front.committed()
+    assert sum(path.stat().st_size for path in tmp_path.iterdir()) < 3 << 20
+    front.close()
+    assert FrontLog(tmp_path, state).live == {kept[0]: b"kept"}
+
+
+def test_a_log_shorter_than_the_checkpoint_says_is_called_damaged(tmp_path: Path) -> None:
+    sieve: DiskSieve[int] = DiskSieve(tmp_path)
+    sieve.offer([1, 2, 3], [1, 2, 3])
+    sieve.sift()
+    state, paths = sieve.seal()
+    sieve.close()
+    paths[0].write_bytes(b"")
+    with pytest.raises(Damaged):
+        DiskSieve(tmp_path, state)
