@@ -63,6 +63,8 @@ class Fleet:
     async def _work(self, errand: Errand | None) -> None:
         while errand is not None:
             self._give_back(errand, await self._run(errand))
+            # An errand may have run without waiting for anything; others must get their turn.
+            await asyncio.sleep(0)
             if self._stopped or len(self._out) > self.rule.robots_at(self._level()):
                 return
             errand = self._take()
