@@ -13,7 +13,7 @@ from fieldmouse.frontier.lookout import Place, look
 from fieldmouse.policy.distribution import POLICIES
 from fieldmouse.policy.front import FrontRule
 from fieldmouse.records import Errand, HostState, Link
-from fieldmouse.url import Url
+from fieldmouse.url import Url, key_of
 
 NOW = 1_000_000.0
 
@@ -192,3 +192,12 @@ def test_errands_of_a_crawl_without_kills_hold_every_url_once(tmp_path: Path, po
         frontier.done([ticket.number for ticket in errand.tickets])
     assert sorted(met) == sorted(urls)
     assert frontier.waiting == 0
+
+
+def test_links_and_their_keys_may_be_given_together_or_apart(tmp_path: Path) -> None:
+    frontier = frontier_at(tmp_path)
+    found = links("http://a.example/1", "http://b.example/1")
+    frontier.discover(found)
+    frontier.discover(found, [key_of(link.url, 7) for link in found])
+    frontier.seal()
+    assert frontier.seen == 2

@@ -62,7 +62,7 @@ class FakeAgent:
             self.home / str(self.lives),
             key_seed=7,
             clock=self.clock,
-            policy=POLICIES[self.policy](),
+            policy=POLICIES[self.policy](**({"depth": 3} if self.policy == "index" else {})),
             front=FrontRule(minimum=2, maximum=12),
             errand_links=3,
             state=state,

@@ -49,7 +49,7 @@ class Distributor:
     def restore(self, tickets: dict[Host, list[int]]) -> None:
         """Tell the policy how things stand after a restart, and put `tickets` back on the workbench."""
         for host, numbers in tickets.items():
-            self._seat(host, numbers)
+            self.seat(host, numbers)
         for host, count in self._queues.hosts():
             self._introduce(host, self._hosts.get(host))
             self._policy.stored(host, count)
@@ -80,10 +80,11 @@ class Distributor:
     def _place(self, item: Item) -> int:
         host, link = item
         self.draws += 1
-        self._hosts.know(host)
-        self._introduce(host, self._hosts.get(host))
+        state = self._hosts.meet(host)
+        if state.address:
+            self._introduce(host, state)
         if self._policy.place(host):
-            self._seat(host, self._front.add((link,)))
+            self._seat(host, state, self._front.add((link,)))
             return 1
         self._queues.append(host, link)
         self._policy.stored(host)
@@ -95,23 +96,23 @@ class Distributor:
         assert links, f"the policy recalled {host}, which has no backlog"
         self.recalls += 1
         self._policy.recalled(host, len(links))
-        self._seat(host, self._front.add(links))
+        self._seat(host, self._hosts.get(host), self._front.add(links))
         return len(links)
 
     def _introduce(self, host: Host, state: HostState) -> None:
+        """Tell the policy where a host lives, before it is asked about it."""
         if state.address and not state.verdict:
             self._policy.settled(host, state.address)
 
-    def _seat(self, host: Host, numbers: Sequence[int]) -> None:
-        state = self._hosts.get(host)
-        self._introduce(host, state)
+    def _seat(self, host: Host, state: HostState, numbers: Sequence[int]) -> None:
         self._workbench.put(host, state, numbers)
         self._policy.came_online(host, len(numbers))
 
     def seat(self, host: Host, numbers: Sequence[int]) -> None:
         """Put tickets online whatever the policy would say: they were online before."""
-        self._hosts.know(host)
-        self._seat(host, numbers)
+        state = self._hosts.meet(host)
+        self._introduce(host, state)
+        self._seat(host, state, numbers)
 
     def left(self, host: Host, state: HostState, urls: int) -> None:
         """A robot has used `urls` of a host and given it back; its address may have changed."""

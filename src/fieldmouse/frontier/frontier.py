@@ -14,6 +14,7 @@ from heapq import heappop, heappush
 from pathlib import Path
 
 import msgspec
+from xxhash import xxh3_64_intdigest
 
 from fieldmouse.clock import Clock
 from fieldmouse.crawldir import sync_directory
@@ -27,7 +28,7 @@ from fieldmouse.frontier.workbench import Workbench
 from fieldmouse.policy.distribution import Distribution
 from fieldmouse.policy.front import FrontRule
 from fieldmouse.records import Errand, HostState, Link, Ticket
-from fieldmouse.url import Host, host_of, key_of
+from fieldmouse.url import Host, host_of
 
 _SIFT_AT = 2048  # offers
 _WITHOUT_ASKING = 256  # URLs of an errand that makes no request
@@ -109,8 +110,8 @@ class Frontier:
     def discover(self, links: Sequence[Link], keys: Sequence[int] | None = None) -> None:
         """Links found on the web; those never seen before will be visited. Keys are `key_of` their URLs."""
         if keys is None:
-            seed = self._key_seed
-            keys = [key_of(link.url, seed) for link in links]
+            seed, digest = self._key_seed, xxh3_64_intdigest  # `key_of`, without its calls
+            keys = [digest(link.url.encode(), seed) for link in links]
         self._sieve.offer(keys, links)
         if self._sieve.pending >= _SIFT_AT:
             self._sift()

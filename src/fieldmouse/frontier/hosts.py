@@ -64,11 +64,13 @@ class HostTable:
     def get(self, host: Host) -> HostState:
         return self._states.get(host, self.unknown)
 
-    def know(self, host: Host) -> None:
-        """Count a host from the moment it is met."""
-        if host not in self._states:
-            self._states[host] = self.unknown
+    def meet(self, host: Host) -> HostState:
+        """What is known of a host, which counts as known from now on."""
+        state = self._states.get(host)
+        if state is None:
+            state = self._states[host] = self.unknown
             self._changed.add(host)
+        return state
 
     def put(self, host: Host, state: HostState, now: float) -> None:
         before = self._states.get(host, _BLANK)

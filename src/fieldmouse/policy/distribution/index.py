@@ -24,18 +24,26 @@ H = TypeVar("H", bound=Hashable)
 class Index(Tally[H]):
     """The list of absent hosts first, then draws, with three valves.
 
-    `per_address` hosts of one address may be online. `draws` per ball that goes
+    A host present takes what is drawn online until it has `depth` URLs there: one in
+    the game, where a place is a ball; a robot's errand in a crawl, where a place is a
+    host. `per_address` hosts of one address may be online. `draws` per ball that goes
     online may be spent, saved up to `burst`; when they are used up a present host's
     URL goes online after all, so that no source can keep us drawing. A host's queue
     longer than `backlog_limit` (0: none) takes no more.
     """
 
     def __init__(
-        self, per_address: int = 4, draws: float = 256.0, burst: float = 65536.0, backlog_limit: int = 0
+        self,
+        per_address: int = 4,
+        depth: int = 1,
+        draws: float = 256.0,
+        burst: float = 65536.0,
+        backlog_limit: int = 0,
     ) -> None:
         super().__init__()
         assert per_address >= 1, "an address needs at least one place"
         self._per_address = per_address
+        self._depth = depth
         self._draws, self._burst, self._tokens = draws, burst, burst
         self._backlog_limit = backlog_limit
         self._address: dict[H, Hashable] = {}  # of hosts that are online or have a backlog
@@ -54,21 +62,27 @@ class Index(Tally[H]):
 
     def place(self, host: H) -> bool:
         self._tokens -= 1.0
-        if host in self.online:
-            full = bool(self._backlog_limit) and self.backlog.get(host, 0) >= self._backlog_limit
-            return full or self._tokens < 0.0
-        if host in self.backlog:  # older ones wait: it stays a queue
+        waiting = self.backlog.get(host, 0)
+        present = self.online.get(host, 0)
+        if present:
+            if not waiting and present < self._depth:
+                return True
+            return self._tokens < 0.0 or bool(self._backlog_limit and waiting >= self._backlog_limit)
+        if waiting:  # older ones come first: it stays a queue
             return False
         address = self._address.get(host)
         return address is None or self._crowd.get(address, 0) < self._per_address
 
     def came_online(self, host: H, balls: int = 1) -> None:
         self._tokens = min(self._burst, max(0.0, self._tokens) + self._draws)
-        new = host not in self.online
-        super().came_online(host, balls)
-        if new and (address := self._address.get(host)) is not None:
-            self._crowd[address] = self._crowd.get(address, 0) + 1
-            self._unhold(host, address)
+        held = self.online.get(host, 0)
+        self.online[host] = held + balls
+        if not held:
+            self.absent.pop(host, None)
+            address = self._address.get(host)
+            if address is not None:
+                self._crowd[address] = self._crowd.get(address, 0) + 1
+                self._unhold(host, address)
 
     def left_online(self, host: H, balls: int = 1) -> None:
         super().left_online(host, balls)
