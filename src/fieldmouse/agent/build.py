@@ -166,7 +166,11 @@ def scope_of(settings: Settings, seeds: list[Url]) -> Scope:
 
 def policy_options(settings: Settings) -> dict[str, object]:
     """What the chosen policy wants to know beyond its defaults."""
-    return {"delta": settings.frontier.delta} if settings.frontier.policy == "mice-and-elephants" else {}
+    wishes: dict[str, dict[str, object]] = {
+        "mice-and-elephants": {"delta": settings.frontier.delta},
+        "index": {"depth": settings.robots.errand_links},
+    }
+    return wishes.get(settings.frontier.policy, {})
 
 
 def indexer_config(home: CrawlDir, settings: Settings, scope: Scope) -> IndexerConfig:
