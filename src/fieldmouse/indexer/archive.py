@@ -21,13 +21,13 @@ from functools import lru_cache
 from pathlib import Path
 from random import SystemRandom
 
+import msgspec
 from isal import isal_zlib
 
 from fieldmouse import __version__
 from fieldmouse.crawldir import sync_directory
 from fieldmouse.errors import Damaged
 from fieldmouse.indexer import cdxj
-from fieldmouse.indexer.digest import written
 from fieldmouse.indexer.wire import IndexerConfig, ShardState
 from fieldmouse.records import Link, Response
 
@@ -76,7 +76,7 @@ class Archive:
     # -- records
 
     def store(
-        self, link: Link, response: Response, *, payload: bytes, digest: bytes, mime: str,
+        self, link: Link, response: Response, *, payload: bytes, digest: str, mime: str,
         earlier: tuple[str, str] | None = None, fields: bytes = b"",
     ) -> Stored:  # fmt: skip
         """Write request, response and metadata; with `earlier` (URL and stamp) a revisit of that record."""
@@ -98,14 +98,13 @@ class Archive:
             )
         if response.truncated:
             extra += f"WARC-Truncated: {response.truncated}\r\n"
-        shown = written(digest)
         head = _plain_head(response, len(payload))
         body = payload if kind == "response" else b""
         offset = warc.length
         warc.append(
             _record(
                 f"WARC/1.1\r\nWARC-Type: {kind}\r\nWARC-Record-ID: {name}\r\n{same}{extra}"
-                f"WARC-Payload-Digest: {shown}\r\nContent-Type: application/http;msgtype=response\r\n",
+                f"WARC-Payload-Digest: {digest}\r\nContent-Type: application/http;msgtype=response\r\n",
                 head,
                 body,
                 packed=bool(response.header("content-encoding")),
@@ -130,7 +129,7 @@ class Archive:
         where = self._cdxj.length
         seen_as = mime or "unk" if kind == "response" else "warc/revisit"
         self._cdxj.append(
-            cdxj.line(url, stamp, seen_as, response.status, shown[5:], offset, length, self._name)
+            cdxj.line(url, stamp, seen_as, response.status, digest[5:], offset, length, self._name)
         )
         return Stored(self._name, offset, self._shard << 48 | where)
 
@@ -181,21 +180,26 @@ class Archive:
         """Serial, name and length of the WARC file, and length of the CDXJ log."""
         return self._serial, self._name, self._warc.length if self._warc else 0, self._cdxj.length
 
-    def look_up(self, place: int) -> tuple[str, str]:
-        """URL and stamp of the record whose CDXJ line stands at `place`."""
+    def look_up(self, place: int) -> tuple[str, cdxj.Entry] | None:
+        """Stamp and entry of the CDXJ line at `place`; None if there is no line."""
         shard, offset = place >> 48, place & (1 << 48) - 1
         if shard == self._shard:
             self._cdxj.flush()
             handle = self._cdxj.handle
         else:
             if shard not in self._others:
-                self._others[shard] = os.open(log_path(self._directory, shard), os.O_RDONLY)
+                try:
+                    self._others[shard] = os.open(log_path(self._directory, shard), os.O_RDONLY)
+                except FileNotFoundError:
+                    return None
             handle = self._others[shard]
         raw = os.pread(handle, 4096, offset)
         if b"\n" not in raw:
             raw = os.pread(handle, 1 << 17, offset)
-        stamp, entry = cdxj.read_line(raw[: raw.index(b"\n")])
-        return entry.url, stamp
+        try:
+            return cdxj.read_line(raw[: raw.index(b"\n")])
+        except (ValueError, msgspec.DecodeError):
+            return None
 
     def close(self) -> None:
         if self._warc is not None:

@@ -95,6 +95,7 @@ class Doubles:
             readahead=False,
             max_readers=256,
         )
+        self._env.reader_check()  # readers that were killed hold on to old pages
         path = directory / "simhashes"
         size = _BANDS * _TABLE * SLOTS * 2 * 8
         handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)

@@ -65,7 +65,8 @@ class TextIndex:
     ) -> None:
         """Add a page; `again` says that an older copy may be there, which is taken out."""
         if again:
-            self._writer.delete_documents_by_term("key", key)
+            # Deleting "by term" would look for a signed number, and find none.
+            self._writer.delete_documents_by_query(tantivy.Query.term_query(self._schema, "key", key))
         document = tantivy.Document()
         document.add_bytes("url", url.encode())
         if title:

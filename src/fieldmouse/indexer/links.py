@@ -1,12 +1,12 @@
 """From hrefs as written to links worth telling the agent of.
 
 Resolving a hundred hrefs costs more than parsing the page they stand on, and
-most of them stand on every page of a host. So three things are remembered, all
-bounded: per directory the hrefs already dealt with (an href without a query-only
-or empty path means the same on every page of a directory), per origin whether it
-is in scope, and the keys of links already sent. Forgetting any of it only costs
-time: the sieve behind us never forgets, and a worker that dies takes its memory
-with it.
+most of them stand on many pages. So three things are remembered, all bounded: the
+hrefs dealt with (an href means the same on every page of a directory, a rooted
+one on a whole host, an absolute one everywhere), the origins in scope, and the
+keys of links already sent. The first and the last are tables where a newer entry
+takes the place of an older one. Forgetting only costs time: the sieve behind us
+never forgets, and a worker that dies takes its memory with it.
 
 Plain hrefs are put together by hand; a property test holds this against
 `url.resolve`, which answers for all others.
@@ -26,7 +26,7 @@ from fieldmouse.records import Kind, Link
 from fieldmouse.url import Host, Url, host_of, resolve
 
 SENT = 1 << 18  # keys of links remembered as sent
-HREFS = 200_000  # hrefs remembered over all directories
+DEALT = 1 << 18  # hrefs remembered as dealt with
 ORIGINS = 50_000
 LONGEST = 8192  # characters of an href beyond which we do not look at it
 
@@ -36,30 +36,33 @@ _STEPS = r"(?:[A-Za-z0-9_\-~!$&()*+,;:=@/]++|\.(?!\.?(?:[/?#]|\Z)|%)|%(?!2[eE])[
 _TAIL = r"(?:\?[A-Za-z0-9_\-.~!$&()*+,;:=@/?%]*+)?+)(?:#[\x20-\x7e]*+)?\Z"
 _absolute = re.compile(rf"(https?://[A-Za-z0-9.\-]+(?::[0-9]+)?)(/{_STEPS}{_TAIL}").match
 _rooted = re.compile(rf"(/(?!/){_STEPS}{_TAIL}").match
-_relative = re.compile(
-    rf"((?:\.\./)*+)([A-Za-z0-9_\-~][A-Za-z0-9_\-~!$&()*+,;=@]*+(?![:]){_STEPS}{_TAIL}"
-).match
+# The first step of a relative path holds no colon: that would be a scheme.
+_FIRST = r"(?![^/?#]*:)[A-Za-z0-9_\-~]"
+_relative = re.compile(rf"((?:\.\./)*+)({_FIRST}{_STEPS}{_TAIL}").match
+
+# An href like this means the same on every page of a directory: it has a path or a scheme of its own.
+# White space inside could hide that it has not.
+lasting = re.compile(r"(?:https?://|/|\.|(?!http)[A-Za-z0-9])[^\t\n\r]*\Z").match
 
 _key = xxhash.xxh3_64_intdigest
 
 
 class Ground:
-    """A directory that hrefs are relative to, and those of them that were dealt with."""
+    """The directory that the hrefs of a page are relative to."""
 
-    __slots__ = ("dealt", "origin", "path", "scheme")
+    __slots__ = ("directory", "origin", "scheme")
 
     def __init__(self, base: Url):
-        self.origin = host_of(base)
+        self.origin: str = host_of(base)
         self.scheme = self.origin[: self.origin.index("/")]
         path = base[len(self.origin) :].partition("?")[0]
-        self.path = path[: path.rindex("/") + 1]
-        self.dealt: set[str] = set()
+        self.directory = path[: path.rindex("/") + 1]
 
     def up(self, steps: int) -> str:
         """The directory so many steps above, never above the root."""
         if not steps:
-            return self.path
-        parts = self.path.split("/")[:-1]
+            return self.directory
+        parts = self.directory.split("/")[:-1]
         return "/".join(parts[: max(1, len(parts) - steps)]) + "/"
 
 
@@ -91,8 +94,7 @@ class Links:
         self._scope, self._rules, self._seed = config.scope, config.traps, config.key_seed
         self._asks_paths = config.scope.asks_paths
         self._sent = array("Q", bytes(8 * SENT))
-        self._grounds: dict[str, Ground] = {}
-        self._hrefs = 0
+        self._dealt = array("q", bytes(8 * DEALT))
         self._origins: dict[str, str | None] = {}
 
     def find(self, page: Link, base: Url, hrefs: Iterable[str], now: float) -> list[Link]:
@@ -100,30 +102,36 @@ class Links:
         depth = page.depth + 1
         if not self._scope.admits_depth(depth):
             return []
-        directory = base[: base.rindex("/") + 1] if "?" not in base else ""
-        ground = self._grounds.get(directory) if directory else None
-        if ground is None:
-            ground = self._settle(directory, base)
-        dealt, admits, offer = ground.dealt, self._admits, self._offer
-        before = len(dealt)
+        ground = Ground(base)
+        # What an href means hangs on its ground, so the ground is part of what is remembered.
+        rooted = hash(ground.origin)
+        beside = rooted ^ hash(ground.directory)
+        dealt, admits = self._dealt, self._admits
+        fresh = [
+            (href, mark)
+            for href in hrefs
+            if dealt[
+                (
+                    mark := hash(href)
+                    ^ (0 if href.startswith("http") else rooted if href.startswith("/") else beside)
+                )
+                % DEALT
+            ]
+            != mark
+        ]
         found: list[Link] = []
-        for href in hrefs:
-            if href in dealt or href.startswith("#"):
+        for href, mark in fresh:
+            if href.startswith("#"):
                 continue
             url = join(href, ground, admits)
-            if url is None:
-                # Not plain, and perhaps relative to the very page: not remembered.
-                if len(href) > LONGEST or (url := resolve(href, base)) is None:
-                    continue
-                if not admits(host_of(url)):
-                    continue
-            else:
-                dealt.add(href)
-                if not url:
-                    continue
-            if (link := offer(Url(url), depth, page.url, Kind.PAGE, 0, now)) is not None:
+            if url is None and len(href) <= LONGEST:
+                url = resolve(href, base)
+                if url is not None and not admits(host_of(url)):
+                    url = ""
+            if lasting(href):
+                dealt[mark % DEALT] = mark
+            if url and (link := self._offer(Url(url), depth, page.url, Kind.PAGE, 0, now)) is not None:
                 found.append(link)
-        self._hrefs += len(dealt) - before
         return found
 
     def follow(self, page: Link, target: Url, now: float) -> list[Link]:
@@ -175,14 +183,3 @@ class Links:
         verdict = None if root is None else root[:-1] if self._scope.admits_host(Host(root[:-1])) else ""
         self._origins[origin] = verdict
         return verdict
-
-    def _settle(self, directory: str, base: Url) -> Ground:
-        if self._hrefs >= HREFS:
-            self._grounds.clear()
-            self._hrefs = 0
-        ground = Ground(base)
-        whole = ground.origin + ground.path
-        if whole in self._grounds:
-            return self._grounds[whole]
-        self._grounds[whole] = ground
-        return ground

@@ -11,20 +11,30 @@ import re
 from collections.abc import Iterable
 
 import msgspec
-from selectolax.lexbor import LexborHTMLParser, LexborNode
+from selectolax.lexbor import LexborDocumentOptions, LexborHTMLParser, LexborNode
 
 from fieldmouse.url import Url, resolve
 
 PRODUCT = "fieldmouse"
 TITLE = 300  # characters kept of a title
 TEXT = 1 << 20  # characters indexed of a text
-HREF = 8192  # characters beyond which an href is no link
 
+TAGS = 4000  # a page of fewer tags cannot be nested deeply enough to matter
+WORK = 30_000_000  # open elements, added up over all tags of a page; about a quarter of a second
+
+_WITHOUT_EVENTS = int(LexborDocumentOptions.WO_EVENTS)  # nobody listens for changes of the tree
 _SCRIPT = ["script", "style", "noscript", "template"]
 _REFRESH = re.compile(r"(?i)^\s*[\d.]*\s*[;,]?\s*url\s*=\s*(.+?)\s*$", re.DOTALL)
 _FOLLOWED = frozenset(("canonical", "alternate", "next", "prev"))
 # Directives of X-Robots-Tag that carry a value after a colon; any other name before a colon is a robot's.
 _VALUED = frozenset(("unavailable_after", "max-snippet", "max-image-preview", "max-video-preview"))
+
+
+_TAG = re.compile(rb"<(/?)([a-zA-Z][a-zA-Z0-9]*)")
+# Elements that are never open, or close by themselves when the next one begins.
+_BRIEF = frozenset(
+    b"area base br col embed hr img input link meta source track wbr p li td th tr dt dd option".split()
+)
 
 
 class Rules(msgspec.Struct):
@@ -78,7 +88,9 @@ def parse(html: bytes | str, url: Url, *, tags: Iterable[str] = (), language: st
     page = Document(base=url)
     for tag in tags:
         read_robots_tag(tag, page.rules)
-    tree = LexborHTMLParser(html)
+    tree = LexborHTMLParser(
+        bounded(html.encode() if isinstance(html, str) else html), options=_WITHOUT_EVENTS
+    )
     # `[href]` and its like come at one walk over the tree; lists of tag names cost one each.
     based = False
     hrefs: list[str] = []
@@ -118,6 +130,32 @@ def parse(html: bytes | str, url: Url, *, tags: Iterable[str] = (), language: st
         page.canonical = resolve(page.canonical, page.base) or ""
     _read_text(tree, page, language)
     return page
+
+
+def bounded(html: bytes) -> bytes:
+    """As much of a page as can be parsed in reasonable time.
+
+    With every tag the HTML standard has a parser look through the elements that
+    are open, so a hundred thousand nested elements take minutes. A page is cut
+    where that work exceeds all that sane pages need.
+    """
+    if html.count(b"<") <= TAGS:
+        return html
+    opened: dict[bytes, int] = {}
+    depth = work = 0
+    for tag in _TAG.finditer(html):
+        name = tag[2].lower()
+        if name not in _BRIEF:
+            if not tag[1]:
+                opened[name] = opened.get(name, 0) + 1
+                depth += 1
+            elif opened.get(name):
+                opened[name] -= 1
+                depth -= 1
+        work += depth
+        if work > WORK:
+            return html[: tag.start()]
+    return html
 
 
 def _is_nofollow(rel: str | None) -> bool:

@@ -15,6 +15,7 @@ import subprocess
 import sys
 
 NOTHING = -1  # in hand
+AGONY = 0.5  # seconds between hanging up and being gone
 PATIENCE = 10.0  # seconds that a worker may take to end by itself
 _NUMBER = struct.Struct("<q")
 # A tree per page is built and thrown away: keep glibc from giving its memory back and asking again.
@@ -62,13 +63,17 @@ class WorkerProcess:
         return number
 
     def end(self) -> int:
-        """End it at once; its exit code, negative for a signal."""
-        self._child.kill()
-        return self._child.wait()
+        """End it, though it may finish dying by itself; its exit code, negative for a signal."""
+        try:
+            return self._child.wait(AGONY)
+        except subprocess.TimeoutExpired:
+            self._child.kill()
+            return self._child.wait()
 
     def wait(self) -> None:
         """Wait until it ended by itself, but not for ever."""
         try:
             self._child.wait(PATIENCE)
         except subprocess.TimeoutExpired:
-            self.end()
+            self._child.kill()
+            self._child.wait()

@@ -78,14 +78,14 @@ class Shard:
         else:
             kind, reason, detail, target = "failed", outcome.reason, outcome.detail, ""
         mime = mime_of(response)
-        digest = payload_digest(response.body)
+        digest = written(payload_digest(response.body))
         stored = self._archive.store(link, response, payload=response.body, digest=digest, mime=mime)
         links = self._links.follow(link, Url(target), response.ended_at) if target else []
         return self._answer(
             number,
             _row(
                 link, kind, response.ended_at, reason, detail, status=response.status, target=target,
-                mime=mime, digest=written(digest), size=len(response.body),
+                mime=mime, digest=digest, size=len(response.body),
                 warc=stored.warc, offset=stored.offset,
             ),
             links,
@@ -111,6 +111,7 @@ class Shard:
             detail = f"cut by the limit on {response.truncated}"
         mime = mime_of(response)
         digest = payload_digest(response.body)
+        shown = written(digest)
         charset, page = "", Document(base=link.url)
         links: list[Link] = []
         self._links.note(link.url)
@@ -130,16 +131,15 @@ class Shard:
                 read_robots_tag(tag, page.rules)
 
         mark, words = simhash(page.text.encode("utf-8", "replace"))
-        same, near = self._doubles.same(digest), self._doubles.near(mark)
-        earlier = self._archive.look_up(same) if same is not None else None
-        lookalike = self._archive.look_up(near)[0] if near is not None and earlier is None else ""
+        earlier = self._earlier(digest, shown)
+        lookalike = self._lookalike(mark) if earlier is None else ""
         fields = b""
         if charset:
             fields = b"charset-for-link-extraction: %b\r\n" % charset.encode()
         if config.outlinks:
             fields += b"".join(b"outlink: %b\r\n" % href.encode("utf-8", "replace") for href in page.hrefs)
         stored = self._archive.store(
-            link, response, payload=response.body, digest=digest, mime=mime, fields=fields,
+            link, response, payload=response.body, digest=shown, mime=mime, fields=fields,
             earlier=earlier if len(response.body) >= WORTH_A_REVISIT else None,
         )  # fmt: skip
         indexed = reason is None and not (page.rules.noindex and config.nofollow)
@@ -155,7 +155,7 @@ class Shard:
             number,
             _row(
                 link, "page" if reason is None else "failed", now, reason, detail, status=response.status,
-                mime=mime, title=page.title, language=page.language, charset=charset, digest=written(digest),
+                mime=mime, title=page.title, language=page.language, charset=charset, digest=shown,
                 simhash=mark, duplicate_of=earlier[0] if earlier and earlier[0] != link.url else "",
                 near_duplicate_of=lookalike if lookalike != link.url else "", canonical=page.canonical,
                 size=len(body), words=words, links=page.anchors, indexed=indexed, warc=stored.warc,
@@ -173,6 +173,18 @@ class Shard:
         if not page.language:
             page.language = guess(page.text)
         return charset, page
+
+    def _earlier(self, digest: bytes, shown: str) -> tuple[str, str] | None:
+        """URL and stamp of an earlier record of the same payload."""
+        place = self._doubles.same(digest)
+        found = self._archive.look_up(place) if place is not None else None
+        # Believed only if the line agrees: a reference to the wrong record would lose this page.
+        return (found[1].url, found[0]) if found is not None and found[1].digest == shown[5:] else None
+
+    def _lookalike(self, mark: int) -> str:
+        place = self._doubles.near(mark)
+        found = self._archive.look_up(place) if place is not None else None
+        return found[1].url if found is not None else ""
 
     def _sitemap(self, link: Link, body: bytes, now: float) -> list[Link]:
         if not self._config.sitemaps:

@@ -39,6 +39,8 @@ from fieldmouse.indexer.wire import (
 )
 from fieldmouse.records import Parsed
 
+PATIENCE = 20.0  # seconds of CPU one page may take; then the kernel ends us, and the page is to blame
+MEMORY = 2 << 30  # bytes of our own; maps of files do not count
 BATCH = 16  # answers gathered while more pages wait
 _PIECE = 1 << 18
 _IN_HAND = struct.Struct("<q")
@@ -64,12 +66,14 @@ class Worker:
             case Job(number, outcome):
                 assert self._shard is not None
                 _IN_HAND.pack_into(self._in_hand, 0, number)
+                signal.setitimer(signal.ITIMER_PROF, PATIENCE)
                 self._answers.append(self._shard.take(number, outcome))
                 _IN_HAND.pack_into(self._in_hand, 0, -1)
                 if len(self._answers) >= BATCH:
                     self._flush()
             case Prepare():
                 assert self._shard is not None
+                signal.setitimer(signal.ITIMER_PROF, 0)
                 self._flush()
                 self._say(Prepared(self._shard.prepare(), peak_rss()))
             case Committed(batch):
@@ -81,6 +85,7 @@ class Worker:
                 self._say(Ready())
             case Finish():
                 assert self._shard is not None
+                signal.setitimer(signal.ITIMER_PROF, 0)
                 self._flush()
                 self._shard.finish()
                 self._say(Finished(peak_rss()))
@@ -110,6 +115,7 @@ def main() -> int:
         return 1
     # Ctrl-C goes to the whole group; the agent decides what it means.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_DATA, (MEMORY, MEMORY))
     gc.set_threshold(50_000, 20, 100)
     agent = socket.socket(fileno=int(sys.argv[1]))
     in_hand = mmap.mmap(int(sys.argv[2]), 8)

@@ -68,8 +68,9 @@ def trap_of(url: Url, rules: TrapRules, now: float) -> str | None:
     if rules.years_ahead and (found := _CALENDAR.search(url, 8)):
         year = int(found[1] or found[2])
         this = 1970 + int(now // SECONDS_PER_YEAR)
-        # Four digits that cannot be a year are a number of something else.
-        if 1000 <= year <= 9999 and not this - rules.years_back <= year <= this + rules.years_ahead:
+        # Four digits that were never a year, or will not be for long, number something else. A calendar
+        # without end is left at its near edge, so the far ones are not missed.
+        if 1583 <= year < 2200 and not this - rules.years_back <= year <= this + rules.years_ahead:
             return "a calendar page far from today"
     return None
 

@@ -1,0 +1,209 @@
+"""The archive, read back by warcio: every record whole, every digest right, every offset true."""
+
+from __future__ import annotations
+
+import gzip
+import io
+from pathlib import Path
+
+import msgspec
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from warcio.archiveiterator import ArchiveIterator
+from warcio.checker import Checker
+from warcio.recordloader import ArcWarcRecord
+
+from fieldmouse.indexer import cdxj
+from fieldmouse.indexer.archive import Archive, log_path
+from fieldmouse.indexer.digest import payload_digest, written
+from fieldmouse.indexer.wire import IndexerConfig, ShardState
+from fieldmouse.records import Link, Response
+from fieldmouse.url import Url
+from indexer.answers import CONFIG, NOW, page, response
+
+
+class Arguments:
+    """What `warcio check` would get from its command line."""
+
+    verbose = False
+
+    def __init__(self, *inputs: Path):
+        self.inputs = [str(path) for path in inputs]
+
+
+def passes(path: Path) -> bool:
+    checker = Checker(Arguments(path))
+    checker.process_all()
+    return not checker.exit_value
+
+
+def records(path: Path) -> list[tuple[ArcWarcRecord, bytes]]:
+    with path.open("rb") as file:
+        return [(record, record.content_stream().read()) for record in ArchiveIterator(file)]
+
+
+def keep(archive: Archive, url: str, answer: Response, earlier: tuple[str, str] | None = None) -> int:
+    digest = written(payload_digest(answer.body))
+    stored = archive.store(
+        Link(Url(url), 2, "http://example.org/"), answer, payload=answer.body, digest=digest,
+        mime="text/html", earlier=earlier,
+    )  # fmt: skip
+    return stored.place
+
+
+def state_of(archive: Archive) -> ShardState:
+    serial, warc, warc_length, cdxj_length = archive.position
+    return ShardState(1, serial, warc, warc_length, cdxj_length)
+
+
+bodies = st.binary(max_size=300) | st.integers(0, 200_000).map(lambda size: bytes(range(256)) * (size // 256))
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(st.tuples(bodies, st.booleans(), st.booleans()), max_size=6))
+def test_what_goes_in_comes_out_again(tmp_path_factory, answers) -> None:  # type: ignore[no-untyped-def]
+    folder = tmp_path_factory.mktemp("archive")
+    archive = Archive(folder, 0, CONFIG, ShardState())
+    wires = []
+    for number, (body, packed, chunked) in enumerate(answers):
+        headers = {"content_encoding": "gzip"} if packed else {}
+        if chunked:
+            headers["transfer_encoding"] = "chunked"
+        wire = gzip.compress(body) if packed else body
+        wires.append(wire)
+        keep(archive, f"http://example.org/{number}", response(wire, **headers))
+    archive.sync()
+    archive.close()
+    if not answers:
+        return
+    (warc,) = folder.glob("*.warc.gz")
+    assert passes(warc)
+    found = records(warc)
+    kinds = [record.rec_type for record, _ in found]
+    assert kinds == ["warcinfo"] + ["response", "request", "metadata"] * len(answers)
+    decoded = [body for record, body in found if record.rec_type == "response"]
+    assert decoded == [body for body, _, _ in answers]
+    for line in log_path(folder, 0).read_bytes().splitlines():
+        _, entry = cdxj.read_line(line)
+        with warc.open("rb") as file:
+            file.seek(int(entry.offset))
+            member = file.read(int(entry.length))
+        record = next(iter(ArchiveIterator(io.BytesIO(member))))
+        assert record.rec_headers["WARC-Target-URI"] == entry.url
+        assert record.raw_stream.read().endswith(wires[int(entry.url.rpartition("/")[2])])
+        assert record.rec_headers["WARC-Payload-Digest"] == "sha1:" + entry.digest
+
+
+def test_a_large_packed_body_needs_several_blocks(tmp_path: Path) -> None:
+    archive = Archive(tmp_path, 0, CONFIG, ShardState())
+    noise = gzip.compress(b"".join(payload_digest(b"%d" % n) for n in range(20_000)))
+    assert len(noise) > 3 * 65535
+    keep(archive, "http://example.org/", response(noise, content_encoding="gzip"))
+    archive.close()
+    (warc,) = tmp_path.glob("*.warc.gz")
+    assert passes(warc)
+    assert gzip.compress(records(warc)[1][1], mtime=0)[10:] == noise[10:]
+
+
+def test_a_head_no_longer_claims_chunks(tmp_path: Path) -> None:
+    archive = Archive(tmp_path, 0, CONFIG, ShardState())
+    keep(archive, "http://example.org/", response(b"abc", transfer_encoding="chunked"))
+    archive.close()
+    (warc,) = tmp_path.glob("*.warc.gz")
+    head = records(warc)[1][0].http_headers
+    assert head.get_header("Transfer-Encoding") is None
+    assert head.get_header("X-Crawler-Transfer-Encoding") == "chunked"
+    assert head.get_header("Content-Length") == "3"
+
+
+def test_a_revisit_names_what_it_repeats(tmp_path: Path) -> None:
+    archive = Archive(tmp_path, 0, CONFIG, ShardState())
+    answer = response(b"x" * 1000)
+    place = keep(archive, "http://example.org/first", answer)
+    found = archive.look_up(place)
+    assert found is not None
+    stamp, entry = found
+    assert archive.look_up(place + 100_000) is None
+    keep(archive, "http://example.org/second", answer, earlier=(entry.url, stamp))
+    archive.close()
+    (warc,) = tmp_path.glob("*.warc.gz")
+    assert passes(warc)
+    first, second = (r.rec_headers for r, _ in records(warc) if r.rec_type in ("response", "revisit"))
+    assert second["WARC-Type"] == "revisit"
+    assert second["WARC-Profile"].endswith("identical-payload-digest")
+    assert second["WARC-Refers-To-Target-URI"] == "http://example.org/first"
+    assert second["WARC-Refers-To-Date"] == first["WARC-Date"]
+    assert second["WARC-Payload-Digest"] == first["WARC-Payload-Digest"]
+    lines = [cdxj.read_line(line)[1] for line in log_path(tmp_path, 0).read_bytes().splitlines()]
+    assert [line.mime for line in lines] == ["text/html", "warc/revisit"]
+
+
+def test_unchanged_pages_are_revisits_of_another_kind(tmp_path: Path) -> None:
+    archive = Archive(tmp_path, 0, CONFIG, ShardState())
+    keep(archive, "http://example.org/", response(b"", status=304))
+    archive.close()
+    (warc,) = tmp_path.glob("*.warc.gz")
+    assert passes(warc)
+    (revisit,) = (r for r, _ in records(warc) if r.rec_type == "revisit")
+    assert revisit.rec_headers["WARC-Profile"].endswith("server-not-modified")
+
+
+def test_cut_bodies_say_so(tmp_path: Path) -> None:
+    archive = Archive(tmp_path, 0, CONFIG, ShardState())
+    keep(archive, "http://example.org/", page(body=b"x", truncated="length").response)
+    archive.close()
+    (warc,) = tmp_path.glob("*.warc.gz")
+    assert records(warc)[1][0].rec_headers["WARC-Truncated"] == "length"
+
+
+def test_a_new_file_is_begun_when_the_old_one_is_full(tmp_path: Path) -> None:
+    config = msgspec.structs.replace(CONFIG, warc_size=4000)
+    archive = Archive(tmp_path, 3, config, ShardState())
+    for number in range(20):
+        keep(
+            archive,
+            f"http://example.org/{number}",
+            response(payload_digest(b"%d" % number) * 20, at=NOW + number),
+        )
+    archive.close()
+    warcs = sorted(tmp_path.glob("*.warc.gz"))
+    assert len(warcs) > 2
+    assert all(passes(warc) for warc in warcs)
+    assert all(records(warc)[0][0].rec_headers["WARC-Filename"] == warc.name for warc in warcs)
+    assert sum(record.rec_type == "response" for warc in warcs for record, _ in records(warc)) == 20
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(0, 8), st.integers(0, 8), st.binary(max_size=50), st.sampled_from([600, 3000, 1 << 30]))
+def test_rolling_back_leaves_exactly_what_counted(  # type: ignore[no-untyped-def]
+    tmp_path_factory, counted: int, undone: int, torn: bytes, warc_size: int
+) -> None:
+    folder = tmp_path_factory.mktemp("archive")
+    config: IndexerConfig = msgspec.structs.replace(CONFIG, warc_size=warc_size)
+    archive = Archive(folder, 1, config, ShardState())
+    for number in range(counted):
+        keep(archive, f"http://example.org/{number}", response(b"counted%d" % number))
+    archive.sync()
+    state = state_of(archive)
+    for number in range(undone):
+        keep(archive, f"http://example.org/undone{number}", response(b"undone"))
+    archive.close()
+    for path in folder.iterdir():
+        if path.suffix == ".cdxj" or path.name >= state.warc:  # finished files are never written again
+            path.write_bytes(path.read_bytes() + torn)  # a write that a kill cut short
+    other = folder / "fieldmouse-20260101000000-00009-2.warc.gz"
+    other.write_bytes(b"another shard's")
+
+    archive = Archive(folder, 1, config, state)
+    keep(archive, "http://example.org/after", response(b"after"))
+    archive.close()
+    assert other.read_bytes() == b"another shard's"
+    other.unlink()
+    urls = []
+    for warc in sorted(folder.glob("*.warc.gz")):
+        assert passes(warc)
+        urls += [r.rec_headers["WARC-Target-URI"] for r, _ in records(warc) if r.rec_type == "response"]
+    expected = [f"http://example.org/{number}" for number in range(counted)] + ["http://example.org/after"]
+    assert urls == expected
+    lines = log_path(folder, 1).read_bytes().splitlines()
+    assert [cdxj.read_line(line)[1].url for line in lines] == expected

@@ -1,0 +1,232 @@
+"""The indexer as the agent sees it: workers that are killed at any time lose nothing for good."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import signal
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+import pytest
+from warcio.archiveiterator import ArchiveIterator
+
+from fieldmouse.errors import FieldmouseError
+from fieldmouse.indexer.cdxj import read_line
+from fieldmouse.indexer.indexer import Indexer, IndexerConfig, ShardState
+from fieldmouse.indexer.search import search
+from fieldmouse.records import Kind, OutcomeRow, Page, Parsed, Reason
+from fieldmouse.url import host_of
+from indexer.answers import CONFIG, page, story
+from indexer.test_archive import passes
+
+
+class Desk:
+    """A stand-in for the agent: books what is said, fetches again what is lost, settles at checkpoints."""
+
+    def __init__(self, folder: Path, config: IndexerConfig = CONFIG, shards: int = 2):
+        self.folder, self.config, self.shards = folder, config, shards
+        self.states: list[ShardState] | None = None  # what the journal holds
+        self.known: dict[int, Parsed] = {}
+        self.settled: dict[int, OutcomeRow] = {}
+        self.lost: list[int] = []
+        self.indexer: Indexer
+
+    def open(self) -> Indexer:
+        self.known.clear()
+        self.indexer = Indexer(
+            self.folder,
+            shards=self.shards,
+            states=self.states,
+            config=self.config,
+            on_parsed=self.on_parsed,
+            on_lost=self.on_lost,
+        )
+        return self.indexer
+
+    def on_parsed(self, parsed: Sequence[Parsed]) -> None:
+        for one in parsed:
+            if one.number:
+                assert one.number not in self.known
+                assert one.number not in self.settled
+                self.known[one.number] = one
+
+    def on_lost(self, numbers: Sequence[int]) -> None:
+        for number in numbers:
+            self.known.pop(number, None)
+            assert number not in self.settled, "what counts is never lost"
+        self.lost += numbers
+
+    async def send(self, number: int, answer: Page) -> None:
+        lane = self.indexer.shard_of(host_of(answer.link.url))
+        async with asyncio.timeout(60):
+            while not self.indexer.room(lane):  # noqa: ASYNC110
+                await asyncio.sleep(0.001)
+        self.indexer.send(number, answer)
+
+    async def checkpoint(self, *, journal: bool = True) -> None:
+        states = await self.indexer.prepare()
+        if not journal:
+            return
+        self.states = states
+        for number, one in list(self.known.items()):
+            if one.batch <= states[one.shard].batch:
+                self.settled[number] = msgspec.msgpack.decode(one.row, type=OutcomeRow)
+                del self.known[number]
+        self.indexer.committed()
+
+
+def answer(number: int) -> Page:
+    return page(f"http://h{number % 7}.example.org/{number}", story(number))
+
+
+def archived(folder: Path) -> list[str]:
+    urls = []
+    for warc in sorted((folder / "archive").glob("*.warc.gz")):
+        assert passes(warc)
+        with warc.open("rb") as file:
+            urls += [
+                r.rec_headers["WARC-Target-URI"] for r in ArchiveIterator(file) if r.rec_type == "response"
+            ]
+    return urls
+
+
+def indexed(folder: Path) -> list[str]:
+    return sorted(hit.url for hit in search(folder, "story", limit=10_000))
+
+
+def test_pages_go_in_and_come_out_searchable(tmp_path: Path) -> None:
+    async def crawl() -> Desk:
+        desk = Desk(tmp_path)
+        indexer = desk.open()
+        await indexer.start()
+        for number in range(1, 101):
+            await desk.send(number, answer(number))
+        await desk.send(0, page("http://h1.example.org/robots.txt", b"User-agent: *", kind=Kind.EXCLUSION))
+        await desk.checkpoint()
+        assert indexer.outstanding == 0
+        assert indexer.peak_rss > 1 << 20
+        await indexer.finish()
+        await indexer.close()
+        return desk
+
+    desk = asyncio.run(crawl())
+    assert sorted(desk.settled) == list(range(1, 101))
+    urls = sorted(answer(number).link.url for number in range(1, 101))
+    assert indexed(tmp_path) == urls
+    assert sorted(archived(tmp_path)) == sorted([*urls, "http://h1.example.org/robots.txt"])
+    lines = (tmp_path / "archive" / "index.cdxj").read_bytes().splitlines()
+    assert lines == sorted(lines)
+    assert sorted(read_line(line)[1].url for line in lines) == sorted(archived(tmp_path))
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_killed_at_random_moments_nothing_is_lost_or_there_twice(tmp_path: Path, seed: int) -> None:
+    """Workers are killed while pages are sent, answered, prepared and settled; sometimes all start anew."""
+    chance = random.Random(seed)
+    config = msgspec.structs.replace(CONFIG, warc_size=20_000, generation=8_000)
+    everything = range(1, 121)
+
+    async def crawl() -> Desk:
+        desk = Desk(tmp_path, config)
+        indexer = desk.open()
+        await indexer.start()
+        waiting = list(everything)
+        kills = 0
+        while waiting:
+            waiting = [n for n in everything if n not in desk.settled and n not in desk.known]
+            chance.shuffle(waiting)
+            for number in waiting[: chance.randrange(10, 60)]:
+                if number in desk.known or number in desk.settled:
+                    continue
+                await desk.send(number, answer(number))
+                if kills < 12 and chance.random() < 0.05 and indexer.pids:
+                    kills += 1
+                    os.kill(chance.choice(indexer.pids), signal.SIGKILL)
+                if chance.random() < 0.2:
+                    await asyncio.sleep(chance.random() * 0.01)
+            if kills < 12 and chance.random() < 0.5:
+                kills += 1
+                pids = indexer.pids
+                checkpoint = asyncio.ensure_future(desk.checkpoint())
+                await asyncio.sleep(chance.random() * 0.03)
+                if pids:
+                    os.kill(chance.choice(pids), signal.SIGKILL)
+                await checkpoint
+            elif chance.random() < 0.2:
+                await desk.checkpoint(journal=False)  # the agent is killed before its journal has it
+                for pid in indexer.pids:
+                    os.kill(pid, signal.SIGKILL)
+                await indexer.close()
+                indexer = desk.open()
+                await indexer.start()
+            else:
+                await desk.checkpoint()
+            waiting = [n for n in everything if n not in desk.settled]
+        await indexer.finish()
+        await indexer.close()
+        assert kills
+        return desk
+
+    desk = asyncio.run(crawl())
+    urls = sorted(answer(number).link.url for number in everything)
+    assert indexed(tmp_path) == urls
+    assert sorted(archived(tmp_path)) == urls
+    where = {(row.warc, row.offset) for row in desk.settled.values()}
+    assert len(where) == len(urls)
+
+
+def test_a_page_that_kills_its_reader_twice_is_given_up(tmp_path: Path) -> None:
+    async def crawl() -> Desk:
+        desk = Desk(tmp_path, shards=1)
+        indexer = desk.open()
+        await indexer.start()
+        for _ in range(3):
+            await desk.send(2, answer(2))
+            await desk.checkpoint()
+            if 2 in desk.settled:
+                break
+        desk.lost.clear()
+        bad = answer(1)
+        # A time that no calendar has stands for a mistake of ours.
+        bad = msgspec.structs.replace(bad, response=msgspec.structs.replace(bad.response, started_at=1e300))
+        for _ in range(4):
+            await desk.send(1, bad)
+            await desk.checkpoint()
+            if 1 in desk.settled:
+                break
+        await indexer.close()
+        return desk
+
+    desk = asyncio.run(crawl())
+    assert desk.lost == [1, 1]
+    assert (desk.settled[1].kind, desk.settled[1].reason) == ("failed", Reason.CRASHED.value)
+
+
+def test_a_crawl_that_is_damaged_says_so(tmp_path: Path) -> None:
+    async def crawl() -> None:
+        desk = Desk(tmp_path, shards=1)
+        desk.states = [ShardState(batch=3, serial=1, warc="gone.warc.gz", warc_length=1000)]
+        indexer = desk.open()
+        try:
+            with pytest.raises(FieldmouseError, match=r"gone\.warc\.gz"):
+                await indexer.start()
+        finally:
+            await indexer.close()
+
+    asyncio.run(crawl())
+
+
+def test_workers_end_with_their_agent(tmp_path: Path) -> None:
+    async def crawl() -> list[int]:
+        indexer = Desk(tmp_path).open()
+        await indexer.start()
+        pids = indexer.pids
+        await indexer.close()
+        return pids
+
+    for pid in asyncio.run(crawl()):
+        with pytest.raises(ProcessLookupError):
+            os.kill(pid, 0)

@@ -1,0 +1,115 @@
+"""Links: put together by hand exactly as the URL parser would, and none forgotten."""
+
+from __future__ import annotations
+
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from fieldmouse.indexer.links import Ground, Links, join, lasting
+from fieldmouse.indexer.wire import IndexerConfig
+from fieldmouse.policy.scope import Scope
+from fieldmouse.records import Kind, Link
+from fieldmouse.url import Url, host_of, parse, resolve
+
+NOW = 1_800_000_000.0
+BASES = [
+    Url("http://example.org/"),
+    Url("http://example.org/a/b/c.html?q=1"),
+    Url("https://example.org:8443/a/b/"),
+    Url("http://127.0.0.1:8000/x/y?z=/w/"),
+    Url("http://[::1]:81/deep/er/and/deeper"),
+]
+PIECES = [
+    "/", "//", "..", ".", "../", "./", "?", "#", "%2e", "%2E", "%", "%41", ":", "@", "\\", " ", "\t", "\n",
+    "a", "b.html", "A", "é", "http:", "https:", "HTTP://", "http://", "https://", "example.org",
+    "127.0.0.1", ":80", ":443", ":8000", "0x7f", "1", "xn--", "&x=1", ";", "=", "~", "|", "<", '"', "'",
+    "`", "{", "^", "$", "*", "+", "mailto:x", "javascript:", "\x00", "\x7f", "[", "]", ",", "!",
+    "(", "_", "-",
+]  # fmt: skip
+hrefs = st.lists(st.sampled_from(PIECES), max_size=9).map("".join) | st.text(max_size=20)
+
+
+def origin_of(origin: str) -> str | None:
+    root = resolve(origin + "/")
+    return None if root is None else root[:-1]
+
+
+@settings(max_examples=1500)
+@given(st.sampled_from(BASES), hrefs)
+@example(BASES[1], "/.?")
+@example(BASES[1], "/..?x")
+@example(BASES[1], "../../../../x")
+@example(BASES[1], "a:b")
+@example(BASES[1], "a.:/b")
+@example(BASES[1], "/.%2e/x")
+@example(BASES[1], "/%2e./x")
+@example(BASES[0], "http://1/")
+@example(BASES[0], "//EXAMPLE.org:80/x")
+def test_what_is_put_together_by_hand_is_what_the_url_parser_says(base: Url, href: str) -> None:
+    by_hand = join(href, Ground(base), origin_of)
+    if by_hand is not None:
+        assert by_hand == resolve(href, base)
+
+
+@settings(max_examples=1000)
+@given(hrefs, st.sampled_from(["p", "q.html", "q.html?a=/b/", ""]))
+def test_an_href_that_lasts_means_the_same_all_over_its_directory(href: str, leaf: str) -> None:
+    if lasting(href):
+        ground = "http://example.org/a/b/"
+        assert resolve(href, ground + "c.html?q=1") == resolve(href, ground + leaf)
+        if href.startswith("/"):
+            assert resolve(href, ground) == resolve(href, "http://example.org/other?x")
+        if href.startswith("http"):
+            assert resolve(href, ground) == resolve(href, "https://elsewhere.example/z")
+
+
+@given(st.lists(st.tuples(st.sampled_from(BASES), st.lists(hrefs, max_size=8)), max_size=8))
+def test_every_link_of_every_page_is_told_of(pages: list[tuple[Url, list[str]]]) -> None:
+    links = Links(IndexerConfig(key_seed=3, scope=Scope()))
+    told: set[str] = set()
+    meant: set[str] = set()
+    for base, found in pages:
+        told |= {link.url for link in links.find(Link(base), base, found, NOW)}
+        meant |= {url for href in found if not href.startswith("#") and (url := resolve(href, base))}
+    assert told == meant
+
+
+def test_a_link_is_told_of_once() -> None:
+    links = Links(IndexerConfig(scope=Scope()))
+    here = Url("http://example.org/a/")
+    assert len(links.find(Link(here), here, ["b", "./b", "/a/b", "b#x", "//example.org/a/b"], NOW)) == 1
+    assert links.find(Link(here), here, ["b", "http://example.org/a/b"], NOW) == []
+
+
+def test_links_out_of_scope_or_too_deep_are_not_told_of() -> None:
+    scope = Scope.around([Url("http://example.org/")], "host", max_depth=2)
+    links = Links(IndexerConfig(scope=scope))
+    here = Url("http://example.org/")
+    found = links.find(Link(here, depth=1), here, ["/in", "http://other.org/out", "//sub.example.org/"], NOW)
+    assert [link.url for link in found] == ["http://example.org/in"]
+    assert found[0].depth == 2
+    assert links.find(Link(here, depth=2), here, ["/deeper"], NOW) == []
+    # A link refused for its depth may still be found from a shallower page.
+    assert len(links.find(Link(here, depth=0), here, ["/deeper"], NOW)) == 1
+
+
+def test_a_redirect_keeps_its_depth_and_counts_its_steps() -> None:
+    links = Links(IndexerConfig(scope=Scope.around([Url("http://example.org/")])))
+    page = Link(Url("http://example.org/a"), depth=3, redirects=1)
+    (link,) = links.follow(page, Url("http://www.example.org/b"), NOW)
+    assert (link.depth, link.redirects, link.kind, link.via) == (3, 2, Kind.REDIRECT, page.url)
+    assert links.follow(page, Url("http://elsewhere.net/"), NOW) == []
+
+
+def test_session_ids_are_taken_out_and_traps_left_out() -> None:
+    links = Links(IndexerConfig(scope=Scope()))
+    here = Url("http://example.org/")
+    found = links.find(Link(here), here, ["/a;jsessionid=0123456789ABC", "/x/x/x/x/", "/y?PHPSESSID=1"], NOW)
+    assert [link.url for link in found] == ["http://example.org/a", "http://example.org/y"]
+
+
+def test_every_ground_is_a_directory_of_its_host() -> None:
+    for base in BASES:
+        ground = Ground(base)
+        assert ground.origin == host_of(base)
+        assert parse(ground.origin + ground.directory) == resolve("", ground.origin + ground.directory)

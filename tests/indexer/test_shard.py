@@ -1,0 +1,189 @@
+"""One answer after the other: what is kept, what is told, what is found again."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from fieldmouse.indexer.search import search
+from fieldmouse.indexer.shard import Shard
+from fieldmouse.indexer.wire import IndexerConfig, ShardState
+from fieldmouse.records import Failed, Kind, Link, Moved, OutcomeRow, Parsed, Reason, Unchanged
+from fieldmouse.url import Url
+from indexer.answers import CONFIG, NOW, page, response, story
+
+
+def row(parsed: Parsed) -> OutcomeRow:
+    told = msgspec.msgpack.decode(parsed.row, type=OutcomeRow)
+    assert (told.kind, told.reason, told.size) == (parsed.kind, parsed.reason, parsed.size)
+    return told
+
+
+@pytest.fixture
+def shard(tmp_path: Path):  # type: ignore[no-untyped-def]
+    made = Shard(tmp_path, 0, CONFIG, ShardState())
+    yield made
+    made.close()
+
+
+def test_a_page_is_read_kept_and_indexed(shard: Shard, tmp_path: Path) -> None:
+    html = b"<html lang=en><title>Voles</title><p>voles eat grass <a href=/more>more</a>"
+    parsed = shard.take(
+        5, page("http://example.org/v", gzip.compress(html), depth=2, content_encoding="gzip")
+    )
+    told = row(parsed)
+    assert (parsed.number, parsed.batch, parsed.kind) == (5, 1, "page")
+    assert [(link.url, link.depth, link.via) for link in parsed.links] == [
+        ("http://example.org/more", 3, "http://example.org/v")
+    ]
+    assert (told.title, told.language, told.charset, told.mime) == ("Voles", "en", "utf-8", "text/html")
+    assert (told.size, told.links, told.indexed, told.status) == (len(html), 1, True, 200)
+    assert told.digest.startswith("sha1:")
+    assert told.offset > 0
+    shard.prepare()
+    assert [hit.url for hit in search(tmp_path, "voles")] == ["http://example.org/v"]
+
+
+def test_a_bomb_is_a_failure_and_says_so(shard: Shard) -> None:
+    bomb = gzip.compress(gzip.compress(bytes(300_000_000)))
+    parsed = shard.take(1, page(body=bomb, content_encoding="gzip, gzip"))
+    assert (parsed.kind, parsed.reason) == ("failed", Reason.BOMB.value)
+    assert not row(parsed).indexed
+    assert row(parsed).warc
+
+
+def test_a_broken_encoding_is_worth_what_came_before_the_break(shard: Shard) -> None:
+    whole = gzip.compress(b"<a href=/x>x</a>" + bytes(range(256)) * 400)
+    half = row(shard.take(1, page(body=whole[: len(whole) // 2], content_encoding="gzip")))
+    assert half.kind == "page"
+    assert Reason.BAD_ENCODING.value in half.detail
+    junk = row(shard.take(2, page("http://example.org/j", b"\x1f\x8b junk", content_encoding="gzip")))
+    assert (junk.kind, junk.reason) == ("failed", Reason.BAD_ENCODING.value)
+
+
+def test_robots_rules_are_obeyed(shard: Shard, tmp_path: Path) -> None:
+    hidden = shard.take(1, page("http://example.org/1", b"secret <a href=/a>", x_robots_tag="noindex"))
+    still = shard.take(
+        2, page("http://example.org/2", b"<meta name=robots content=nofollow>open <a href=/b>")
+    )
+    assert [link.url for link in hidden.links] == ["http://example.org/a"]
+    assert not row(hidden).indexed
+    assert still.links == ()
+    assert row(still).indexed
+    shard.prepare()
+    assert search(tmp_path, "secret") == []
+    assert len(search(tmp_path, "open")) == 1
+
+
+def test_a_redirect_is_kept_and_followed(shard: Shard) -> None:
+    link = Link(Url("http://example.org/old"), depth=4)
+    parsed = shard.take(1, Moved(link, response(b"", status=301), Url("http://example.org/new")))
+    assert parsed.kind == "moved"
+    assert row(parsed).target == "http://example.org/new"
+    assert [(one.url, one.depth, one.kind) for one in parsed.links] == [
+        ("http://example.org/new", 4, Kind.REDIRECT)
+    ]
+
+
+def test_a_sitemap_is_read_for_its_urls(shard: Shard, tmp_path: Path) -> None:
+    index = b"<sitemapindex><sitemap><loc>http://example.org/s2.xml</loc></sitemap></sitemapindex>"
+    urls = b"<urlset><url><loc>/a</loc></url><url><loc>/b</loc></url></urlset>"
+    first = shard.take(1, page("http://example.org/s1.xml", index, kind=Kind.SITEMAP, mime="text/xml"))
+    second = shard.take(2, page("http://example.org/s2.xml", urls, kind=Kind.SITEMAP, mime="text/xml"))
+    assert [(link.url, link.kind) for link in first.links] == [("http://example.org/s2.xml", Kind.SITEMAP)]
+    assert [(link.url, link.kind) for link in second.links] == [
+        ("http://example.org/a", Kind.PAGE),
+        ("http://example.org/b", Kind.PAGE),
+    ]
+    assert row(second).kind == "page"
+    assert row(second).indexed
+
+
+def test_failures_and_robots_txt_are_archived_and_no_more(shard: Shard) -> None:
+    link = Link(Url("http://example.org/gone"))
+    gone = shard.take(1, Failed(link, Reason.CLIENT_ERROR, NOW, response=response(b"no", status=404)))
+    rules = shard.take(0, page("http://example.org/robots.txt", b"User-agent: *", kind=Kind.EXCLUSION))
+    silent = shard.take(2, Failed(link, Reason.CRASHED, NOW, "why"))
+    same = shard.take(3, Unchanged(link, response(b"", status=304)))
+    assert [row(one).warc != "" for one in (gone, rules, silent, same)] == [True, True, False, True]
+    assert [one.kind for one in (gone, silent, same)] == ["failed", "failed", "unchanged"]
+    assert row(gone).status == 404
+    assert row(silent).detail == "why"
+
+
+def test_the_same_bytes_are_stored_once(shard: Shard, tmp_path: Path) -> None:
+    body = story(1)
+    first = row(shard.take(1, page("http://example.org/1", body)))
+    before = shard.prepare().warc_length
+    second = row(shard.take(2, page("http://example.org/2", body)))
+    assert first.digest == second.digest
+    assert second.duplicate_of == "http://example.org/1"
+    shard.committed(1)
+    third = row(shard.take(3, page("http://example.net/3", body)))
+    assert third.duplicate_of == "http://example.org/1"
+    assert shard.prepare().warc_length > before
+    assert len(search(tmp_path, "unique1")) == 3  # a double is a page of its own
+
+
+def test_near_duplicates_are_named(shard: Shard) -> None:
+    words = story(1, words=900)
+    shard.take(1, page("http://example.org/1", words))
+    shard.prepare()
+    shard.committed(1)
+    near = row(shard.take(2, page("http://example.org/2", words + b" and one more")))
+    far = row(shard.take(3, page("http://example.org/3", story(2, words=900))))
+    assert near.near_duplicate_of == "http://example.org/1"
+    assert near.duplicate_of == ""
+    assert far.near_duplicate_of == ""
+
+
+@pytest.mark.parametrize("mime", ["text/plain", "application/pdf", "image/png", "", "garbage"])
+def test_every_stored_page_has_one_document_whatever_it_is(shard: Shard, tmp_path: Path, mime: str) -> None:
+    told = row(shard.take(1, page("http://example.org/x", b"some wordsinside here", mime=mime)))
+    assert told.kind == "page"
+    assert told.indexed
+    shard.prepare()
+    assert len(search(tmp_path, "wordsinside")) == (mime == "text/plain")
+
+
+def test_a_shard_goes_back_to_the_moment_it_is_told(tmp_path: Path) -> None:
+    def urls() -> set[str]:
+        return {hit.url for hit in search(tmp_path, "story", limit=100)}
+
+    config: IndexerConfig = msgspec.structs.replace(CONFIG, generation=2000)
+    shard = Shard(tmp_path, 0, config, ShardState())
+    counted = set()
+    states = [ShardState()]
+    for batch in range(1, 6):
+        for number in range(4):
+            url = f"http://example.org/{batch}/{number}"
+            shard.take(1, page(url, story(10 * batch + number)))
+            if batch <= 3:
+                counted.add(url)
+        states.append(shard.prepare())
+        shard.committed(batch)
+    assert states[3].generation > 0  # or the test says nothing about generations
+    shard.take(1, page("http://example.org/torn", story(99)))
+    shard.close()
+    del shard
+    again = Shard(tmp_path, 0, config, states[3])
+    again.prepare()
+    assert urls() == counted
+    parsed = again.take(1, page("http://example.org/4/0", story(40)))
+    assert parsed.batch == states[3].batch + 2
+    again.prepare()
+    assert urls() == counted | {"http://example.org/4/0"}
+    again.close()
+
+
+def test_a_page_fetched_again_takes_the_place_of_its_older_copy(shard: Shard, tmp_path: Path) -> None:
+    shard.take(1, page("http://example.org/", b"older words"))
+    shard.prepare()
+    fresh = page("http://example.org/", b"newer words")
+    shard.take(2, msgspec.structs.replace(fresh, link=msgspec.structs.replace(fresh.link, etag='"1"')))
+    shard.prepare()
+    assert search(tmp_path, "older") == []
+    assert len(search(tmp_path, "words")) == 1

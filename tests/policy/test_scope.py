@@ -1,0 +1,92 @@
+"""Scope: where a crawl may go."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fieldmouse.errors import SettingsError
+from fieldmouse.policy.scope import Mode, Scope
+from fieldmouse.url import Url
+
+SEED = Url("https://www.example.co.uk/start/here")
+names = st.lists(
+    st.sampled_from(["www", "a", "example", "other", "co", "uk", "org"]), min_size=1, max_size=4
+).map(".".join)
+urls = st.builds(
+    lambda scheme, name, path: Url(f"{scheme}://{name}/{path}"),
+    st.sampled_from(["http", "https"]),
+    names,
+    st.sampled_from(["", "start/here", "start/", "x?y=1"]),
+)
+
+
+@given(urls)
+def test_each_mode_is_wider_than_the_one_before(url: Url) -> None:
+    modes: list[Mode] = ["page", "host", "site", "web"]
+    admitted = [Scope.around([SEED], mode).admits(url) for mode in modes]
+    assert admitted == sorted(admitted)
+    assert admitted[-1]
+
+
+@pytest.mark.parametrize("mode", ["page", "host", "site", "web"])
+def test_a_seed_is_in_its_own_scope(mode: Mode) -> None:
+    assert Scope.around([SEED], mode).admits(SEED)
+
+
+@given(urls)
+def test_excluding_wins_over_including(url: Url) -> None:
+    name = url.split("/")[2]
+    scope = Scope.around([SEED], "web", include_hosts=[name], exclude_domains=[name])
+    assert not scope.admits(url)
+
+
+@given(urls)
+def test_the_two_halves_of_the_question_make_the_whole(url: Url) -> None:
+    scope = Scope.around([SEED], include_domains=["org"], prefixes=["/start"], exclude_regex=[r"\?y="])
+    host = "/".join(url.split("/")[:3])
+    assert scope.admits(url) == (scope.admits_host(host) and scope.admits_path(url))  # type: ignore[arg-type]
+
+
+def test_a_site_is_the_registered_domain() -> None:
+    scope = Scope.around([SEED])
+    assert scope.admits(Url("http://news.example.co.uk/"))
+    assert not scope.admits(Url("http://other.co.uk/"))
+
+
+def test_all_of_loopback_is_one_site() -> None:
+    scope = Scope.around([Url("http://127.0.1.1:8000/")])
+    assert scope.admits(Url("http://127.9.9.9:8000/x"))
+    assert not scope.admits(Url("http://128.0.0.1/"))
+
+
+def test_a_domain_covers_the_names_under_it_and_no_others() -> None:
+    scope = Scope.around([SEED], "host", include_domains=["example.org"])
+    assert scope.admits(Url("http://example.org/"))
+    assert scope.admits(Url("http://a.b.example.org/"))
+    assert not scope.admits(Url("http://notexample.org/"))
+
+
+def test_prefixes_are_paths_or_whole_urls() -> None:
+    scope = Scope.around(
+        [SEED], prefixes=["/docs/", "https://www.example.co.uk/blog"], exclude_prefixes=["/docs/old"]
+    )
+    assert scope.admits(Url("https://www.example.co.uk/docs/new"))
+    assert scope.admits(Url("https://www.example.co.uk/blog?p=1"))
+    assert not scope.admits(Url("https://news.example.co.uk/blog"))
+    assert not scope.admits(Url("https://www.example.co.uk/docs/old/1"))
+
+
+def test_depth_is_counted_from_the_seeds() -> None:
+    scope = Scope.around([SEED], max_depth=2)
+    assert scope.admits(SEED, 2)
+    assert not scope.admits(SEED, 3)
+
+
+def test_regular_expressions_are_searched_for_and_checked_at_the_door() -> None:
+    scope = Scope.around([SEED], include_regex=[r"/start/\w+$"])
+    assert scope.admits(SEED)
+    assert not scope.admits(Url("https://www.example.co.uk/start/"))
+    with pytest.raises(SettingsError, match=r"`\(` is not a regular expression"):
+        Scope.around([SEED], include_regex=["("])
