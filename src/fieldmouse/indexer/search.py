@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import html
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
@@ -54,6 +55,15 @@ def search(directory: Path, words: str, limit: int = 10) -> list[Hit]:
             found.append((float(score), _text(document, "url"), document, snippets))
     found.sort(key=lambda one: (-one[0], one[1]))
     return _tell(found, limit)
+
+
+def documents(directory: Path) -> Iterator[str]:
+    """The URL of every document in the index: what a doctor counts."""
+    for index in _generations(directory):
+        searcher = index.searcher()
+        if searcher.num_docs:
+            for _, address in searcher.search(tantivy.Query.all_query(), limit=searcher.num_docs).hits:
+                yield _text(searcher.doc(address), "url")
 
 
 def _generations(directory: Path) -> list[tantivy.Index]:
