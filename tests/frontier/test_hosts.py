@@ -89,6 +89,20 @@ def test_after_a_restart_every_host_gets_its_full_delay_again(tmp_path: Path) ->
     assert table.get(Host("http://never-met.example")).ready_at == NOW + 1.0
 
 
+def test_a_table_that_changes_for_days_stays_about_as_large_as_what_it_says(tmp_path: Path) -> None:
+    table = HostTable(tmp_path, None, ordinary)
+    many = [Host(f"http://{n}.example") for n in range(500)]
+    for day in range(100):
+        for host in many:
+            table.put(host, HostState("10.0.0.1", NOW + day, NOW + day), NOW + day)
+        state, _ = table.seal()
+        table.committed()
+    assert sum(path.stat().st_size for path in tmp_path.iterdir()) < 3 << 20
+    table.close()
+    again = HostTable(tmp_path, state, ordinary)
+    assert {told.ready_at for _, told in again} == {NOW + 99}
+
+
 states = st.builds(
     HostState,
     st.sampled_from(["", "10.0.0.1", "::1"]),

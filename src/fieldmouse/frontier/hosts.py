@@ -22,6 +22,7 @@ from fieldmouse.url import Host
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(tuple[Host, HostState]).decode
 _SLACK = 1.0  # seconds beyond the ordinary wait that are not worth a write of their own
+_REWRITE_AT = 1 << 20
 _BLANK = HostState()
 
 
@@ -49,11 +50,14 @@ class HostTable:
         self.resumed = bool(old)
         self._serial = _serial_of(old[-1]) + 1 if old else 0
         # Always a new log: it is the compaction, and the old one stays whole until a checkpoint names this.
-        self._log = Log(directory / _name(self._serial))
         self._leftovers.add(old)
+        self._start_log()
+
+    def _start_log(self) -> None:
+        self._log = Log(self._directory / _name(self._serial))
         for row in self._states.items():
             self._log.append(_encode(row))
-        self._log.flush()
+        self._snapshot = self._log.flush()
 
     def __len__(self) -> int:
         return len(self._states)
@@ -103,8 +107,14 @@ class HostTable:
         return until
 
     def seal(self) -> tuple[HostsState, list[Path]]:
-        for host in self._changed:
-            self._log.append(_encode((host, self._states[host])))
+        if self._log.length > _REWRITE_AT + 4 * self._snapshot:
+            self._leftovers.add([self._log.path])
+            self._log.close()
+            self._serial += 1
+            self._start_log()
+        else:
+            for host in self._changed:
+                self._log.append(_encode((host, self._states[host])))
         self._changed.clear()
         self._leftovers.seal()
         return HostsState(self._serial, self._log.flush()), [self._log.path]

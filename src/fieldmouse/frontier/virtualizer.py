@@ -177,18 +177,22 @@ class Virtualizer:
         self._leftovers.add([segment.path])
 
     def _move_out(self, number: int) -> None:
+        places: dict[Host, dict[int, int]] = {}  # of the blocks still wanted, by offset
         for offset, record in records(self._segments[number].path):
             host, first, links = _decode(record)
             queue = self._queues.get(host)
             if queue is None:
                 continue
-            for place, block in enumerate(queue.blocks):
-                if block.segment == number and block.offset == offset:
-                    queue.blocks[place] = self._write(host, first, links)
-                    # A block in the middle changed place: name them all again.
-                    queue.dropped_from, queue.fresh = 0, list(queue.blocks)
-                    self._changed[host] = queue
-                    break
+            if host not in places:
+                blocks = enumerate(queue.blocks)
+                places[host] = {block.offset: place for place, block in blocks if block.segment == number}
+            place = places[host].get(offset)
+            if place is not None:
+                queue.blocks[place] = self._write(host, first, links)
+        for host in places:
+            if places[host]:  # blocks in the middle changed place: name them all again
+                queue = self._changed[host] = self._queues[host]
+                queue.dropped_from, queue.fresh = 0, list(queue.blocks)
         self._drop(number)
 
     def seal(self) -> tuple[VirtualizerState, list[Path]]:
