@@ -50,7 +50,7 @@ def test_the_request_says_what_it_should() -> None:
         "If-Modified-Since": "Sun, 15 Nov 2026 10:00:00 GMT",
         "User-Agent": "fieldmouse-test/1",
         "From": "me@example.org",
-        "Accept-Encoding": "gzip, br",
+        "Accept-Encoding": "gzip",
         "Connection": "keep-alive",
         "Accept-Language": "en",
         "accept": "*/*",

@@ -230,8 +230,8 @@ def _standing_headers(user_agent: str, contact: str, extra: Mapping[str, str]) -
         "User-Agent": user_agent,
         "From": contact if "@" in contact else "",
         "Accept": ACCEPT,
-        # Not zstd, though we can read it: bodies are archived as they come, and replay tools cannot (0005).
-        "Accept-Encoding": "gzip, br",
+        # We can read br and zstd too, but bodies are archived as they come, and other tools cannot (0005).
+        "Accept-Encoding": "gzip",
         "Connection": "keep-alive",
     }
     for name, value in extra.items():
