@@ -19,6 +19,7 @@ import msgspec
 
 from fieldmouse.agent.checkpoint import Checkpoint, Tally
 from fieldmouse.agent.desk import Desk
+from fieldmouse.agent.vitals import sum_up, take_reading
 from fieldmouse.buffer import Buffer
 from fieldmouse.clock import Clock
 from fieldmouse.crawldir import CrawlDir, Journal, Log
@@ -273,30 +274,16 @@ class Agent:
         return self._clock.now() - self._started
 
     def _read(self) -> None:
-        desk, frontier, now = self.desk, self._frontier, self._clock.now()
-        reading = Reading(
-            at=now, pages=desk.pages, hosts=frontier.hosts, ready=frontier.ready_hosts(now),
-            front=frontier.front, level=self._buffer.level, robots=self.fleet.busy, waiting=self._waiting(),
-            seen=frontier.seen, failed=desk.tally.failed + desk.fresh["failed"],
-            refused=desk.tally.refused + desk.fresh["refused"], lost=self._lost_fetches,
-            bytes=desk.tally.bytes + desk.fresh_bytes,
+        reading = take_reading(
+            self._clock.now(), self.desk, self._frontier,
+            level=self._buffer.level, robots=self.fleet.busy, lost=self._lost_fetches,
         )  # fmt: skip
         self._readings.append(msgspec.msgpack.encode(reading))
         self._on_reading(reading)
 
-    def _waiting(self) -> int:
-        return self._frontier.waiting - sum(self.desk.fresh.values())
-
     def _summary(self) -> Summary:
-        tally, frontier = self.desk.tally, self._frontier
-        seconds = self._elapsed()
-        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024 + self.indexer.peak_rss / (1 << 20)
-        code = 130 if self._stop_reason == "signal" else 3 if frontier.waiting else 0
-        return Summary(
-            pages=tally.pages, hosts=frontier.hosts, seconds=round(seconds, 3),
-            pages_per_second=round((tally.pages - self._pages_before) / seconds, 2) if seconds else 0.0,
-            seen=frontier.seen, waiting=frontier.waiting, failed=tally.failed, refused=tally.refused,
-            moved=tally.moved, lost=frontier.seen - frontier.waiting - tally.settled, bytes=tally.bytes,
-            peak_rss_mb=round(peak, 1), exit=code, stopped_by=self._stop_reason if code else "",
-            reasons=dict(sorted(tally.reasons.items())),
+        return sum_up(
+            self.desk, self._frontier, seconds=self._elapsed(), pages_before=self._pages_before,
+            peak_rss=(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10) + self.indexer.peak_rss,
+            stopped_by=self._stop_reason,
         )  # fmt: skip

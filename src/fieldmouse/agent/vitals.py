@@ -1,0 +1,59 @@
+"""The crawl's vital signs: one reading a second while it runs, one summary at its end.
+
+Pure: numbers of the stages come in, a record goes out. What is known and what is
+settled are told apart here (see `desk.py`): a reading counts what is known by now, a
+summary only what the last checkpoint holds.
+"""
+
+from __future__ import annotations
+
+from fieldmouse.agent.desk import Desk
+from fieldmouse.frontier.frontier import Frontier
+from fieldmouse.records import Reading, Summary
+
+
+def take_reading(
+    now: float, desk: Desk, frontier: Frontier, *, level: int, robots: int, lost: int
+) -> Reading:  # fmt: skip
+    """How the crawl stands now; `lost` counts fetches thrown away for want of room."""
+    tally, fresh = desk.tally, desk.fresh
+    return Reading(
+        at=now,
+        pages=desk.pages,
+        hosts=frontier.hosts,
+        ready=frontier.ready_hosts(now),
+        front=frontier.front,
+        level=level,
+        robots=robots,
+        waiting=frontier.waiting - sum(fresh.values()),
+        failed=tally.failed + fresh["failed"],
+        seen=frontier.seen,
+        bytes=tally.bytes + desk.fresh_bytes,
+        refused=tally.refused + fresh["refused"],
+        lost=lost,
+    )
+
+
+def sum_up(
+    desk: Desk, frontier: Frontier, *, seconds: float, pages_before: int, peak_rss: int, stopped_by: str
+) -> Summary:
+    """How the crawl ended; `pages_before` are those of earlier runs, `peak_rss` is bytes."""
+    tally = desk.tally
+    code = 130 if stopped_by == "signal" else 3 if frontier.waiting else 0
+    return Summary(
+        pages=tally.pages,
+        hosts=frontier.hosts,
+        seconds=round(seconds, 3),
+        pages_per_second=round((tally.pages - pages_before) / seconds, 2) if seconds else 0.0,
+        seen=frontier.seen,
+        waiting=frontier.waiting,
+        failed=tally.failed,
+        refused=tally.refused,
+        moved=tally.moved,
+        lost=frontier.seen - frontier.waiting - tally.settled,
+        bytes=tally.bytes,
+        peak_rss_mb=round(peak_rss / (1 << 20), 1),
+        exit=code,
+        stopped_by=stopped_by if code else "",
+        reasons=dict(sorted(tally.reasons.items())),
+    )
