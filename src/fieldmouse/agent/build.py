@@ -17,6 +17,8 @@ from fieldmouse.clock import Clock, WallClock
 from fieldmouse.crawldir import CrawlDir, Journal, Log, whole_length
 from fieldmouse.frontier.frontier import Frontier
 from fieldmouse.indexer.indexer import Indexer, IndexerConfig
+from fieldmouse.indexer.inline import InlineLane
+from fieldmouse.indexer.lane import Lane
 from fieldmouse.policy.distribution import POLICIES
 from fieldmouse.policy.front import FrontRule
 from fieldmouse.policy.politeness import Politeness
@@ -59,9 +61,20 @@ class Crew:
         self.journal.close()
 
 
-def build(home: CrawlDir, settings: Settings, on_reading: Callable[[Reading], None]) -> Crew:
-    """Open every stage at the last checkpoint and connect them."""
-    clock = WallClock()
+def build(
+    home: CrawlDir,
+    settings: Settings,
+    on_reading: Callable[[Reading], None],
+    *,
+    clock: Clock | None = None,
+    fetcher: Fetcher | None = None,
+    lane: type[Lane] | type[InlineLane] = Lane,
+) -> Crew:
+    """Open every stage at the last checkpoint and connect them.
+
+    The wall's clock, the network and worker processes are the defaults; the lab has others.
+    """
+    clock = clock or WallClock()
     journal = Journal(home / "journal")
     last = decode(home, journal.latest) if journal.latest else None
     seeds = [url for url in map(parse, settings.crawl.seeds) if url is not None]
@@ -103,6 +116,7 @@ def build(home: CrawlDir, settings: Settings, on_reading: Callable[[Reading], No
         config=indexer_config(home, settings, scope),
         on_parsed=agent.on_parsed,
         on_lost=agent.on_lost,
+        lane=lane,
     )
     resolver = Resolver(
         clock=clock,
@@ -110,7 +124,7 @@ def build(home: CrawlDir, settings: Settings, on_reading: Callable[[Reading], No
         names=NameMap(settings.network.resolve),
         nameservers=settings.network.nameservers,
     )
-    fetcher = fetcher_of(settings, clock, resolver)
+    fetcher = fetcher or fetcher_of(settings, clock, resolver)
     robot = Robot(
         fetcher=fetcher, resolver=resolver, gate=Gate(clock), clock=clock, outlet=agent,
         exclusions=Exclusions(clock, product=settings.crawl.product.partition("/")[0]),

@@ -14,6 +14,7 @@ import xxhash
 
 from fieldmouse.indexer import cdxj
 from fieldmouse.indexer.archive import log_path
+from fieldmouse.indexer.inline import InlineLane
 from fieldmouse.indexer.lane import Lane
 from fieldmouse.indexer.wire import IndexerConfig, ShardState
 from fieldmouse.records import Outcome, Parsed, Refused
@@ -39,14 +40,18 @@ class Indexer:
         config: IndexerConfig,
         on_parsed: Callable[[Sequence[Parsed]], None],
         on_lost: Callable[[Sequence[int]], None],
+        lane: type[Lane] | type[InlineLane] = Lane,
     ):
-        """`states` are those of the last checkpoint; None begins a new crawl."""
+        """`states` are those of the last checkpoint; None begins a new crawl.
+
+        A `lane` is where a shard lives: in a worker process, or in ours (`InlineLane`).
+        """
         assert states is None or len(states) == shards, "the number of shards is fixed when a crawl is made"
         self._directory = directory
         self.shards = shards
         states = states or [ShardState()] * shards
-        self._lanes = [
-            Lane(directory, shard, config, state, on_parsed, on_lost) for shard, state in enumerate(states)
+        self._lanes: list[Lane | InlineLane] = [
+            lane(directory, shard, config, state, on_parsed, on_lost) for shard, state in enumerate(states)
         ]
 
     async def start(self) -> None:

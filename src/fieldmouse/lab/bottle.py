@@ -4,7 +4,8 @@ Code inside the bottle waits, sleeps and times out as it always does, but an hou
 of politeness takes a moment and goes the same way on every run. Nothing outside
 can wake a bottle, so one in which nobody has anything left to wait for is stuck
 for good; that is a mistake of the code inside, and `Stuck` says so at once
-instead of hanging. Sockets, threads and subprocesses do not belong inside: they live by the wall's clock.
+instead of hanging. Work handed to a thread is done on the spot and takes no time. Sockets and subprocesses
+do not belong inside: they live by the wall's clock.
 """
 
 from __future__ import annotations
@@ -12,9 +13,11 @@ from __future__ import annotations
 import asyncio
 import selectors
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, TypeVar
+from concurrent.futures import Executor
+from typing import Any, TypeVar, TypeVarTuple
 
 T = TypeVar("T")
+Args = TypeVarTuple("Args")
 
 EPOCH = 1_700_000_000.0
 """What the clock in a bottle shows when it is opened, in epoch seconds."""
@@ -69,6 +72,14 @@ class Bottle(asyncio.SelectorEventLoop):
 
     def time(self) -> float:
         return self._jump.now
+
+    def run_in_executor(
+        self, executor: Executor | None, func: Callable[[*Args], T], *args: *Args
+    ) -> asyncio.Future[T]:
+        """A thread would live by the wall's clock, so `asyncio.to_thread` comes down to this."""
+        done: asyncio.Future[T] = self.create_future()
+        done.set_result(func(*args))
+        return done
 
 
 class BottleClock:

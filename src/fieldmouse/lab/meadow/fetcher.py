@@ -27,7 +27,9 @@ class MeadowFetcher:
         self._patience = patience  # seconds after which an answer that does not come is given up
         self._answering: dict[str, int] = {}
 
-    async def fetch(self, link: Link, host: Host, address: str) -> Response | Failed:
+    async def fetch(
+        self, link: Link, host: Host, address: str, *, body_limit: int | None = None
+    ) -> Response | Failed:
         site = self._meadow.site(host)
         if site is None or site.address != address:
             return Failed(link, Reason.NO_CONNECTION, self._clock.now(), f"no such host at {address}")
@@ -52,13 +54,14 @@ class MeadowFetcher:
         return Response(
             status=answer.status,
             head=head,
-            body=answer.body,
+            body=answer.body[:body_limit],
             request=self._request(link, site.authority, path),
             address=address,
             started_at=started_at,
             answered_at=answered_at,
             ended_at=self._clock.now(),
             headers=_headers(head),
+            truncated="length" if len(answer.body[:body_limit]) < len(answer.body) else "",
         )
 
     async def close(self) -> None:

@@ -1,0 +1,83 @@
+"""A lane without a worker: the shard in our own process, for crawls in virtual time and for debuggers.
+
+Pages are parsed, archived and indexed as a worker would, by the same `Shard`, but
+at once and on the caller's thread; answers still come back later, from the event
+loop, as they do over a socket. Nobody can die here alone, so nothing is ever lost.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from fieldmouse.indexer.shard import Shard
+from fieldmouse.indexer.wire import IndexerConfig, ShardState
+from fieldmouse.records import Failed, Moved, Page, Parsed, Unchanged
+
+
+class InlineLane:
+    """What `Lane` is to the `Indexer`, with the shard on this side."""
+
+    pid = 0
+    peak_rss = 0  # our own process counts it already
+
+    def __init__(
+        self,
+        directory: Path,
+        shard: int,
+        config: IndexerConfig,
+        state: ShardState,
+        on_parsed: Callable[[Sequence[Parsed]], None],
+        on_lost: Callable[[Sequence[int]], None],
+    ):
+        self._directory, self._number, self._config = directory, shard, config
+        self._on_parsed = on_parsed
+        self._shard: Shard | None = None
+        self._prepared: ShardState | None = None
+        self._counted = state
+        self._answers: list[Parsed] = []
+
+    async def start(self) -> None:
+        self._shard = Shard(self._directory, self._number, self._config, self._counted)
+
+    @property
+    def room(self) -> bool:
+        return self._shard is not None
+
+    @property
+    def outstanding(self) -> int:
+        return len(self._answers)
+
+    def send(self, number: int, outcome: Page | Unchanged | Moved | Failed) -> None:
+        assert self._shard is not None, "started first"
+        if not self._answers:
+            asyncio.get_running_loop().call_soon(self._tell)
+        self._answers.append(self._shard.take(number, outcome))
+
+    def _tell(self) -> None:
+        answers, self._answers = self._answers, []
+        if answers:
+            self._on_parsed(answers)
+
+    async def prepare(self) -> ShardState:
+        assert self._shard is not None, "started first"
+        assert self._prepared is None, "the last checkpoint is still pending"
+        self._tell()  # what is durable must be known first, as the order of frames has it
+        self._prepared = self._shard.prepare()
+        return self._prepared
+
+    def committed(self) -> None:
+        assert self._shard is not None, "started first"
+        if self._prepared is not None:
+            self._counted, self._prepared = self._prepared, None
+            self._shard.committed(self._counted.batch)
+
+    async def finish(self) -> None:
+        if self._shard is not None:
+            self._shard.finish()
+
+    async def close(self) -> None:
+        if self._shard is not None:
+            self._shard.close()
+            self._shard = None
