@@ -210,6 +210,7 @@ class Parsed(msgspec.Struct, frozen=True, array_like=True):
     row: bytes  # the OutcomeRow, encoded
     links: tuple[Link, ...] = ()
     size: int = 0
+    reason: str = ""  # the OutcomeRow's
 
 
 class Reading(msgspec.Struct, frozen=True, array_like=True):
