@@ -168,6 +168,19 @@ def test_damage_is_found_and_named(atlas: Path, victim: str) -> None:
         assert bad[0]["advice"]
 
 
+def test_a_damaged_index_is_found_and_named(atlas: Path) -> None:
+    part = next(atlas.glob("index/shard-0/*/*.term"))
+    part.unlink()
+    for words in (["search", str(atlas), "meadow"], ["doctor", str(atlas)]):
+        told = fieldmouse(*words, code=1)
+        assert part.parent.name in json.dumps(told)
+    shutil.rmtree(part.parent)
+    bad = [
+        finding for finding in fieldmouse("doctor", str(atlas), code=1)["findings"] if not finding["healthy"]
+    ]
+    assert [finding["what"] for finding in bad] == ["index"]
+
+
 def test_a_limit_ends_with_3_and_resume_goes_on_to_the_end(meadow: RunningMeadow, tmp_path: Path) -> None:
     crawl = tmp_path / "limited"
     first = fieldmouse("crawl", str(crawl), "--seed", meadow.seeds[0], "--pages", "40", *MANNERS, code=3)
@@ -256,3 +269,14 @@ def test_a_terminal_sees_one_live_line_and_a_pipe_sees_none(meadow: RunningMeado
     watcher.join(30)
     os.close(keyboard)
     assert b"buffer" in b"".join(seen)
+
+
+def test_the_demo_ends_by_itself_with_nothing_missing(tmp_path: Path) -> None:
+    told = fieldmouse("demo", str(tmp_path / "demo"))
+    assert (told["missing"], told["outside"]) == (0, 0)
+    assert told["search"]
+    assert told["crawl"]["exit"] == 0
+    assert {path.name for path in (tmp_path / "demo").iterdir()} == {"atlas", "pages.jsonl", "truth.jsonl"}
+    (tmp_path / "demo" / "thesis.txt").write_text("precious")
+    assert "not left over from a demo" in fieldmouse("demo", str(tmp_path / "demo"), code=2)["error"]
+    assert (tmp_path / "demo" / "thesis.txt").read_text() == "precious"

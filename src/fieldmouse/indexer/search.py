@@ -16,7 +16,7 @@ from pathlib import Path
 import msgspec
 import tantivy
 
-from fieldmouse.errors import UsageError
+from fieldmouse.errors import CrawlDirError, UsageError
 
 SNIPPET = 240  # characters
 _FIELDS = ["title", "text"]
@@ -66,12 +66,23 @@ def documents(directory: Path) -> Iterator[str]:
                 yield _text(searcher.doc(address), "url")
 
 
+def count(directory: Path) -> int:
+    """How many documents the index holds."""
+    return sum(index.searcher().num_docs for index in _generations(directory))
+
+
 def _generations(directory: Path) -> list[tantivy.Index]:
     indexes = []
     for path in sorted((directory / "index").glob("shard-*/*")):
         if tantivy.Index.exists(str(path)):
-            index = tantivy.Index.open(str(path))
-            index.reload()
+            try:
+                index = tantivy.Index.open(str(path))
+                index.reload()
+            except ValueError as trouble:
+                raise CrawlDirError(
+                    f"the index in `{path}` cannot be opened: {trouble}",
+                    f"`fieldmouse doctor {directory}` says what else is damaged",
+                ) from trouble
             indexes.append(index)
     return indexes
 
