@@ -57,6 +57,7 @@ class HostState(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True
     failures: int = 0  # in a row, of the host as a whole (connect, DNS, 429, 503)
     pages: int = 0  # pages stored from it
     verdict: str = ""  # a `Reason` value when all its URLs are answered without asking (buried, full)
+    detail: str = ""  # of the verdict, for people
 
 
 class Errand(msgspec.Struct, frozen=True):
@@ -152,6 +153,7 @@ class Refused(msgspec.Struct, frozen=True, tag="refused", array_like=True):
     link: Link
     reason: Reason
     at: float
+    detail: str = ""
 
 
 class Failed(msgspec.Struct, frozen=True, tag="failed", array_like=True):

@@ -154,5 +154,5 @@ def row_of(outcome: Refused | Failed) -> OutcomeRow:
     return OutcomeRow(
         link.url, "refused" if isinstance(outcome, Refused) else "failed", outcome.at,
         depth=link.depth, via=link.via, seen_at=link.seen_at, tries=link.tries, found_as=link.kind.value,
-        reason=outcome.reason.value, detail="" if isinstance(outcome, Refused) else outcome.detail,
+        reason=outcome.reason.value, detail=outcome.detail,
     )  # fmt: skip

@@ -139,7 +139,8 @@ def _host(url: Url, host: HostState | None) -> Iterator[str]:
     where = f" at {host.address}" if host.address else ", whose address is not known yet,"
     yield f"its host {name}{where} has given {voice.number(host.pages)} pages"
     if host.verdict:
-        yield f"the host's other URLs are answered without asking: {host.verdict}"
+        why = f" ({host.detail})" if host.detail else ""
+        yield f"the host's other URLs are answered without asking: {host.verdict}{why}"
     if host.crawl_delay:
         yield f"its robots.txt asks for {voice.duration(host.crawl_delay)} between requests"
     if host.failures:

@@ -2,7 +2,10 @@
 
 `waits` are seconds before the second, third, ... try. `host` says that the whole
 host is in trouble, not just this URL: then the host is kept quiet as
-`policy.politeness` says, and buried after `bury_after` failures in a row.
+`policy.politeness` says, and buried after `bury_after` failures in a row. With `once`
+only a URL's first failure is held against its host: that a page which never
+answered does not answer again is no news of the others, and the slow pages of a
+healthy host meet again when they are all that is left of it.
 """
 
 from __future__ import annotations
@@ -17,6 +20,7 @@ class Retry:
     waits: tuple[float, ...] = ()
     host: bool = False
     bury_after: int = 0
+    once: bool = False
 
 
 NEVER = Retry()
@@ -24,7 +28,7 @@ NEVER = Retry()
 RETRIES: dict[Reason, Retry] = {
     Reason.NO_ADDRESS: Retry(host=True, bury_after=3),
     Reason.NO_CONNECTION: Retry((2.0, 15.0, 120.0), host=True, bury_after=6),
-    Reason.TIMEOUT: Retry((10.0, 120.0), host=True, bury_after=8),
+    Reason.TIMEOUT: Retry((10.0, 120.0), host=True, bury_after=8, once=True),
     Reason.BUSY: Retry((0.0,) * 8, host=True, bury_after=16),  # the host's own quiet time is the wait
     Reason.EXCLUSION_UNREACHABLE: Retry(host=True, bury_after=4),
     Reason.CLOSED: Retry((1.0, 10.0)),

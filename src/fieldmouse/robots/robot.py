@@ -35,6 +35,7 @@ from fieldmouse.web.resolver import Forbidden, Found, NoAddress, Resolver
 _ANSWERED_BY_US = frozenset(
     {Reason.PRIVATE, Reason.HOST_FULL, Reason.EXCLUSION_UNREACHABLE, Reason.EXCLUDED}
 )  # verdicts that are refusals; the others are failures of the host
+_HOST_WIDE = frozenset({Reason.NO_CONNECTION, Reason.TLS})  # would have met any other URL of the host, too
 
 
 class Outlet(Protocol):
@@ -82,7 +83,7 @@ class Robot:
     async def run(self, errand: Errand) -> Report:
         state, tickets = errand.state, errand.tickets
         if state.verdict:
-            await self._answer_all(tickets, Reason(state.verdict))
+            await self._answer_all(tickets, Reason(state.verdict), state.detail)
             return state, ()
         found = await self._resolver.lookup(name_of(errand.host))
         if not isinstance(found, Found):
@@ -146,10 +147,11 @@ class Robot:
         politeness = self._manners.politeness
         if isinstance(outcome, Failed):
             rule = rule_for(outcome.reason)
-            if rule.host:
-                return politeness.after_trouble(
+            if rule.host and not (rule.once and outcome.link.tries):
+                after = politeness.after_trouble(
                     state, outcome.at, retry_after=outcome.retry_after, bury_after=rule.bury_after
                 )
+                return _explained(after, _sentence(outcome))
         response = None if isinstance(outcome, Refused) else outcome.response
         if response is None:
             # No answer is no sign of health: the host rests, and its failures still count.
@@ -221,32 +223,49 @@ class Robot:
     def _exclusion_trouble(self, state: HostState, answer: Response | Failed) -> HostState:
         """Nothing may be fetched until robots.txt can be had; in the end the host is given up."""
         now = self._clock.now()
-        asked = answer.retry_after if isinstance(answer, Failed) else 0.0
         if isinstance(answer, Response):
             asked = retry_after(answer.header("retry-after"), now)
-        reason = Reason.EXCLUSION_UNREACHABLE
-        return self._in_trouble(state, reason, now, asked)
+            return self._in_trouble(
+                state, Reason.EXCLUSION_UNREACHABLE, now, f"status {answer.status}", asked
+            )
+        if answer.reason in _HOST_WIDE:
+            return self._in_trouble(state, answer.reason, now, answer.detail)
+        return self._in_trouble(
+            state, Reason.EXCLUSION_UNREACHABLE, now, _sentence(answer), answer.retry_after
+        )
 
     def _unresolved(self, state: HostState, found: Forbidden | NoAddress) -> HostState:
         if isinstance(found, Forbidden):
-            return msgspec.structs.replace(state, verdict=Reason.PRIVATE.value)
+            detail = f"{found.address} is {found.why}"
+            return msgspec.structs.replace(state, verdict=Reason.PRIVATE.value, detail=detail)
         if not found.temporary:
-            return msgspec.structs.replace(state, verdict=Reason.NO_ADDRESS.value)
+            return msgspec.structs.replace(state, verdict=Reason.NO_ADDRESS.value, detail=found.why)
         now = self._clock.now()
-        return self._in_trouble(state, Reason.NO_ADDRESS, now, max(0.0, found.expires_at - now))
+        return self._in_trouble(state, Reason.NO_ADDRESS, now, found.why, max(0.0, found.expires_at - now))
 
-    def _in_trouble(self, state: HostState, reason: Reason, now: float, asked: float = 0.0) -> HostState:
-        """The host as a whole failed; when it is given up, the reason becomes the verdict on its URLs."""
+    def _in_trouble(
+        self, state: HostState, reason: Reason, now: float, detail: str, asked: float = 0.0
+    ) -> HostState:
+        """Nothing can be asked of the host; once it is given up, the reason is the verdict on its URLs."""
+        rule = rule_for(Reason.NO_ADDRESS if reason is Reason.NO_ADDRESS else Reason.EXCLUSION_UNREACHABLE)
         after = self._manners.politeness.after_trouble(
-            state, now, retry_after=asked, bury_after=rule_for(reason).bury_after
+            state, now, retry_after=asked, bury_after=rule.bury_after
         )
-        return msgspec.structs.replace(after, verdict=reason.value) if after.verdict else after
+        return msgspec.structs.replace(after, verdict=reason.value, detail=detail) if after.verdict else after
 
-    async def _answer_all(self, tickets: Sequence[Ticket], reason: Reason) -> None:
+    async def _answer_all(self, tickets: Sequence[Ticket], reason: Reason, detail: str) -> None:
         """Every URL of a host we have a verdict on gets its outcome, without a request."""
         now = self._clock.now()
         for ticket in tickets:
             if reason in _ANSWERED_BY_US:
-                await self._outlet.deliver(ticket, Refused(ticket.link, reason, now))
+                await self._outlet.deliver(ticket, Refused(ticket.link, reason, now, detail))
             else:
-                await self._outlet.deliver(ticket, Failed(ticket.link, reason, now))
+                await self._outlet.deliver(ticket, Failed(ticket.link, reason, now, detail))
+
+
+def _sentence(failed: Failed) -> str:
+    return f"{failed.reason.value}: {failed.detail}" if failed.detail else failed.reason.value
+
+
+def _explained(state: HostState, detail: str) -> HostState:
+    return msgspec.structs.replace(state, detail=detail) if state.verdict else state
