@@ -34,7 +34,6 @@ _HALF = np.uint64(32)
 _PLANES = np.arange(8, dtype=np.uint64)[:, None]
 _LANES = np.uint64(0x0101010101010101)
 _SHIFTS = np.array([0, 16, 32, 48], dtype=np.uint64)
-_ROWS = np.arange(_BANDS)
 _ENOUGH = 8  # words below which a simhash says nothing
 
 
@@ -103,8 +102,8 @@ class Doubles:
             os.ftruncate(handle, size)
         self._map = mmap.mmap(handle, size)
         os.close(handle)
-        table = np.frombuffer(self._map, dtype=np.uint64).reshape(_BANDS, _TABLE, SLOTS, 2)
-        self._near = table
+        self._slots = memoryview(self._map).cast("Q")
+        self._near = np.frombuffer(self._map, dtype=np.uint64).reshape(_BANDS, _TABLE, SLOTS, 2)
         self._pending: dict[bytes, int] = {}  # of the batch being written: it can only be undone as a whole
         self._fresh: list[tuple[int, bytes, int, int]] = []
         self._read = self._env.begin(buffers=False)
@@ -121,14 +120,15 @@ class Doubles:
         """The place of an earlier page whose simhash is within reach."""
         if not mark:
             return None
-        x = np.uint64(mark)
-        rows = (x >> _SHIFTS) & np.uint64(_TABLE - 1)
-        found = self._near[_ROWS, rows].reshape(-1, 2)
-        apart = np.bitwise_count(found[:, 0] ^ x)
-        best = int(apart.argmin())
-        if apart[best] > NEAR or not found[best, 0]:
-            return None
-        return int(found[best, 1])
+        # Sixteen candidates at most: too few for numpy to be worth its calls.
+        slots = self._slots
+        for band in range(_BANDS):
+            start = (band * _TABLE + (mark >> 16 * band & _TABLE - 1)) * SLOTS * 2
+            for at in range(start, start + SLOTS * 2, 2):
+                other = slots[at]
+                if other and (other ^ mark).bit_count() <= NEAR:
+                    return slots[at + 1]
+        return None
 
     def note(self, batch: int, digest: bytes, mark: int, place: int) -> None:
         """Remember a stored page once `batch` counts; within the batch its digest is known at once."""

@@ -1,7 +1,9 @@
 """The agent's door to the worker processes: pages in, what they told out.
 
-Each shard's pages go through its own lane (`lane.py`). A host always belongs to
-the same shard, so a worker's memory of hrefs and its WARC files stay local.
+Each shard's pages go through its own lane (`lane.py`). A host has a shard of its
+own, so that a worker knows its menus by heart; but a page whose worker is busy
+goes to an idle one, since one large host must not make the others wait. Where a
+page went matters to nobody: every shard's files stand for themselves.
 """
 
 from __future__ import annotations
@@ -62,13 +64,17 @@ class Indexer:
         return xxhash.xxh3_64_intdigest(host.encode()) % self.shards
 
     def room(self, shard: int) -> bool:
-        """May another page be handed over?"""
-        return self._lanes[shard].room
+        """May another page of this shard be handed over, to its own worker or to another?"""
+        return self._lanes[shard].room or any(lane.room for lane in self._lanes)
 
     def send(self, number: int, outcome: Outcome) -> None:
         """Hand over an answer; number 0 is kept in the archive and answered by nobody's ticket."""
         assert not isinstance(outcome, Refused), "nothing was asked, so there is nothing to keep"
-        self._lanes[self.shard_of(host_of(outcome.link.url))].send(number, outcome)
+        lane = self._lanes[self.shard_of(host_of(outcome.link.url))]
+        if not lane.room:
+            # The freest of those that have room, if any has.
+            lane = max(self._lanes, key=lambda other: (other.room, -other.outstanding))
+        lane.send(number, outcome)
 
     @property
     def outstanding(self) -> int:

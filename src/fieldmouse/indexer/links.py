@@ -4,9 +4,8 @@ Resolving a hundred hrefs costs more than parsing the page they stand on, and
 most of them stand on many pages. So three things are remembered, all bounded: the
 hrefs dealt with (an href means the same on every page of a directory, a rooted
 one on a whole host, an absolute one everywhere), the origins in scope, and the
-keys of links already sent. The first and the last are tables where a newer entry
-takes the place of an older one. Forgetting only costs time: the sieve behind us
-never forgets, and a worker that dies takes its memory with it.
+keys of links already sent. Forgetting only costs time: the sieve behind us never
+forgets, and a worker that dies takes its memory with it.
 
 Plain hrefs are put together by hand; a property test holds this against
 `url.resolve`, which answers for all others.
@@ -26,8 +25,9 @@ from fieldmouse.records import Kind, Link
 from fieldmouse.url import Host, Url, host_of, resolve
 
 SENT = 1 << 18  # keys of links remembered as sent
-DEALT = 1 << 18  # hrefs remembered as dealt with
+DEALT = 100_000  # hrefs remembered as dealt with
 ORIGINS = 50_000
+MEMORABLE = 200  # characters of an href beyond which it is not remembered
 LONGEST = 8192  # characters of an href beyond which we do not look at it
 
 # Characters which the URL parser leaves as they are. A dot is taken only where it cannot make a dot
@@ -42,7 +42,8 @@ _relative = re.compile(rf"((?:\.\./)*+)({_FIRST}{_STEPS}{_TAIL}").match
 
 # An href like this means the same on every page of a directory: it has a path or a scheme of its own.
 # White space inside could hide that it has not.
-lasting = re.compile(r"(?:https?://|/|\.|(?!http)[A-Za-z0-9])[^\t\n\r]*\Z").match
+lasting = re.compile(r"(?:(?i:https?)://|/|\.|(?!(?i:http))[A-Za-z0-9])[^\t\n\r]*\Z").match
+_ANYWHERE = ("http", "HTTP", "mailto:", "javascript:", "tel:")  # lasting hrefs that need no ground at all
 
 _key = xxhash.xxh3_64_intdigest
 
@@ -69,22 +70,21 @@ class Ground:
 def join(href: str, ground: Ground, admits: Callable[[str], str | None]) -> str | None:
     """The URL that a plain `href` means, "" if its host is out of scope, None if it is not plain.
 
-    `admits` gives an origin in normal form if it is in scope, "" if it is not.
+    `admits` gives an origin in normal form if it is in scope, "" if it is not, and
+    None if it is no origin. Every plain href is a `lasting` one.
     """
     if href.startswith("/"):
         if found := _rooted(href):
             return ground.origin + found[1] if admits(ground.origin) else ""
         found = _absolute(ground.scheme + href)
-    elif found := _absolute(href):
-        pass
+    elif href.startswith("http"):
+        found = _absolute(href)
     elif found := _relative(href):
         return ground.origin + ground.up(len(found[1]) // 3) + found[2] if admits(ground.origin) else ""
     if found is None:
         return None
     origin = admits(found[1])
-    if origin is None:
-        return None
-    return origin + found[2] if origin else ""
+    return origin and origin + found[2]
 
 
 class Links:
@@ -94,7 +94,9 @@ class Links:
         self._scope, self._rules, self._seed = config.scope, config.traps, config.key_seed
         self._asks_paths = config.scope.asks_paths
         self._sent = array("Q", bytes(8 * SENT))
-        self._dealt = array("q", bytes(8 * DEALT))
+        self._everywhere: set[str] = set()  # hrefs dealt with: absolute ones,
+        self._grounds: dict[str, set[str]] = {}  # rooted ones by origin, relative ones by directory
+        self._dealt = 0
         self._origins: dict[str, str | None] = {}
 
     def find(self, page: Link, base: Url, hrefs: Iterable[str], now: float) -> list[Link]:
@@ -103,36 +105,44 @@ class Links:
         if not self._scope.admits_depth(depth):
             return []
         ground = Ground(base)
-        # What an href means hangs on its ground, so the ground is part of what is remembered.
-        rooted = hash(ground.origin)
-        beside = rooted ^ hash(ground.directory)
-        dealt, admits = self._dealt, self._admits
+        if self._dealt > DEALT:
+            self._forget()
+        everywhere, rooted = self._everywhere, self._ground(ground.origin)
+        beside = self._ground(ground.origin + ground.directory)
+        admits, found = self._admits, []
         fresh = [
-            (href, mark)
-            for href in hrefs
-            if dealt[
-                (
-                    mark := hash(href)
-                    ^ (0 if href.startswith("http") else rooted if href.startswith("/") else beside)
-                )
-                % DEALT
-            ]
-            != mark
+            href for href in hrefs if href not in rooted and href not in everywhere and href not in beside
         ]
-        found: list[Link] = []
-        for href, mark in fresh:
-            if href.startswith("#"):
-                continue
+        for href in fresh:
             url = join(href, ground, admits)
-            if url is None and len(href) <= LONGEST:
+            if url is None:
+                if href.startswith("#") or len(href) > LONGEST:
+                    continue
                 url = resolve(href, base)
                 if url is not None and not admits(host_of(url)):
-                    url = ""
-            if lasting(href):
-                dealt[mark % DEALT] = mark
+                    url = None
+                remembered = lasting(href) is not None
+            else:
+                remembered = True
+            if remembered and len(href) <= MEMORABLE:
+                ours = rooted if href.startswith("/") else beside
+                (everywhere if href.startswith(_ANYWHERE) else ours).add(href)
+                self._dealt += 1
             if url and (link := self._offer(Url(url), depth, page.url, Kind.PAGE, 0, now)) is not None:
                 found.append(link)
         return found
+
+    def _ground(self, name: str) -> set[str]:
+        dealt = self._grounds.get(name)
+        if dealt is None:
+            dealt = self._grounds[name] = set()
+            self._dealt += 2  # an empty set takes as much room
+        return dealt
+
+    def _forget(self) -> None:
+        self._everywhere.clear()
+        self._grounds.clear()
+        self._dealt = 0
 
     def follow(self, page: Link, target: Url, now: float) -> list[Link]:
         """Where a redirect leads: as deep as the page that sent us there."""
@@ -155,11 +165,11 @@ class Links:
     def note(self, url: str) -> None:
         """The agent knows this URL: it sent us the page."""
         key = _key(url.encode(), self._seed)
-        self._sent[key % SENT] = key
+        self._sent[key & (SENT - 1)] = key
 
     def _offer(self, url: Url, depth: int, via: str, kind: Kind, redirects: int, now: float) -> Link | None:
         key = _key(url.encode(), self._seed)
-        place = key % SENT
+        place = key & (SENT - 1)
         if self._sent[place] == key:
             return None
         self._sent[place] = key

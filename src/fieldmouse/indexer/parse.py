@@ -19,7 +19,7 @@ PRODUCT = "fieldmouse"
 TITLE = 300  # characters kept of a title
 TEXT = 1 << 20  # characters indexed of a text
 
-TAGS = 4000  # a page of fewer tags cannot be nested deeply enough to matter
+SMALL = 40 << 10  # bytes of a page that cannot be nested deeply enough to matter
 WORK = 30_000_000  # open elements, added up over all tags of a page; about a quarter of a second
 
 _WITHOUT_EVENTS = int(LexborDocumentOptions.WO_EVENTS)  # nobody listens for changes of the tree
@@ -93,16 +93,17 @@ def parse(html: bytes | str, url: Url, *, tags: Iterable[str] = (), language: st
     )
     # `[href]` and its like come at one walk over the tree; lists of tag names cost one each.
     based = False
+    anchors = 0
     hrefs: list[str] = []
     for node in tree.css("[href],[src],[content]"):
         kind = node.tag_id
         if kind == _A:
-            attributes = node.attrs
-            href = attributes.get("href")
+            attributes = node.attributes
+            href = attributes["href"]
             if href is None:
                 continue
-            page.anchors += 1
-            if "rel" in attributes and _is_nofollow(attributes.get("rel")):
+            anchors += 1
+            if "rel" in attributes and _is_nofollow(attributes["rel"]):
                 continue
             hrefs.append(href)
         elif kind == _META:
@@ -119,13 +120,13 @@ def parse(html: bytes | str, url: Url, *, tags: Iterable[str] = (), language: st
             if href:
                 hrefs.append(href)
         elif kind == _AREA:
-            attributes = node.attrs
+            attributes = node.attributes
             href = attributes.get("href")
             if href is not None:
-                page.anchors += 1
+                anchors += 1
                 if not _is_nofollow(attributes.get("rel")):
                     hrefs.append(href)
-    page.hrefs = hrefs
+    page.hrefs, page.anchors = hrefs, anchors
     if page.canonical:
         page.canonical = resolve(page.canonical, page.base) or ""
     _read_text(tree, page, language)
@@ -139,7 +140,7 @@ def bounded(html: bytes) -> bytes:
     are open, so a hundred thousand nested elements take minutes. A page is cut
     where that work exceeds all that sane pages need.
     """
-    if html.count(b"<") <= TAGS:
+    if len(html) <= SMALL:
         return html
     opened: dict[bytes, int] = {}
     depth = work = 0
