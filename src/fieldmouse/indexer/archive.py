@@ -267,8 +267,7 @@ def _member(squeezed: bytes, stored: bytes) -> bytes:
     for start in range(0, size, 65535):
         piece = stored[start : start + 65535]
         last = start + 65535 >= size
-        parts.append(_STORED.pack(last, len(piece), len(piece) ^ 0xFFFF))
-        parts.append(piece)
+        parts += (_STORED.pack(last, len(piece), len(piece) ^ 0xFFFF), piece)
     check = isal_zlib.crc32(stored, isal_zlib.crc32(squeezed))
     parts.append(_TRAILER.pack(check, (len(squeezed) + size) & 0xFFFFFFFF))
     return b"".join(parts)
