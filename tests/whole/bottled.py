@@ -1,0 +1,59 @@
+"""A whole crawl in virtual time: every stage is the real one but for the wire and the worker processes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TypeVar
+
+from fieldmouse.agent import read_checkpoint
+from fieldmouse.agent.build import build
+from fieldmouse.cli.outcomes import rows
+from fieldmouse.clock import Clock
+from fieldmouse.crawldir import CrawlDir
+from fieldmouse.indexer.inline import InlineLane
+from fieldmouse.lab import bottle
+from fieldmouse.records import OutcomeRow, Summary
+from fieldmouse.settings import Settings, render
+from fieldmouse.url import Url
+from fieldmouse.web.fetcher import Fetcher
+
+F = TypeVar("F", bound=Fetcher)
+
+CALM = {"storage.checkpoint": "10m", "storage.min_free": "0B"}
+"""Checkpoints by the minute would only cost the test time: the disk is real."""
+
+
+def bottled_crawl(
+    path: Path,
+    web: Callable[[Clock], F],
+    seeds: Sequence[str],
+    *,
+    epoch: float = bottle.EPOCH,
+    **changes: object,
+) -> tuple[Summary, F]:
+    """Crawl from `seeds`, or go on where `path` holds a crawl already; settings as `section__key=value`."""
+    dotted = {name.replace("__", "."): value for name, value in changes.items()}
+    settings = Settings().override({"crawl.seeds": list(seeds), **CALM, **dotted})
+    resumed = (path / "crawl.json").exists()
+    if resumed:
+        home = CrawlDir.open(path)
+    else:
+        home = CrawlDir.create(path, shards=1, settings=render(settings).encode())
+
+    async def life(clock: Clock) -> tuple[Summary, F]:
+        fetcher = web(clock)
+        crew = build(home, settings, lambda reading: None, clock=clock, fetcher=fetcher, lane=InlineLane)
+        try:
+            return await crew.agent.crawl([] if resumed else [Url(seed) for seed in seeds]), fetcher
+        finally:
+            await crew.close()
+
+    return bottle.run(life, epoch=epoch)
+
+
+def outcomes(path: Path) -> list[OutcomeRow]:
+    home = CrawlDir.open(path)
+    last = read_checkpoint(home)
+    assert last is not None
+    return list(rows(home, length=last.outcomes))
