@@ -176,6 +176,39 @@ def test_huge_attributes_and_nul_bytes_do_no_harm() -> None:
     assert page.hrefs[-1] == "/ok"
 
 
+def test_elements_within_elements_that_are_left_out_are_left_out_once() -> None:
+    page = parse(
+        "<body><template><style>a</style><script src=x>b</script><p>c<style>d</style></template>"
+        "<script><!-- <style>e</style> --></script><p>kept<svg><title>drawn</title><style>f</style></svg>",
+        HERE,
+    )
+    assert page.text.split() == ["kept", "drawn"]
+
+
+@pytest.mark.parametrize("markup", ["<a src=x>", "<a content=x>", "<area src=x>", "<base src=x>", "<a href>"])
+def test_elements_without_their_attribute_are_no_links(markup: str) -> None:
+    page = parse(markup, HERE)
+    assert (page.hrefs, page.anchors, page.base) == ([], 0, HERE)
+
+
+def test_an_element_with_both_attributes_is_one_link() -> None:
+    page = parse("<a href=/x src=/y content=z>x</a>", HERE)
+    assert (page.hrefs, page.anchors) == (["/x"], 1)
+
+
+def test_the_title_is_that_of_the_head() -> None:
+    assert parse("<svg><title>drawn</title></svg><p>x", HERE).title == "drawn"
+    assert (
+        parse("<head><title>written</title></head><svg><title>drawn</title></svg>", HERE).title == "written"
+    )
+
+
+def test_what_is_written_for_readers_without_scripts_is_read() -> None:
+    page = parse("<body><noscript><p>plain <a href=/x>x</a></noscript> <p>after <a href=/y>y</a>", HERE)
+    assert page.hrefs == ["/x", "/y"]
+    assert page.text.split() == ["plain", "x", "after", "y"]
+
+
 def test_frames_are_followed() -> None:
     assert parse("<frameset><frame src=/left><frame src=/right></frameset>", HERE).hrefs == [
         "/left",

@@ -1,6 +1,7 @@
 """What one parse of a page tells us: title, text, language, robots rules, raw hrefs.
 
-lexbor builds the tree a browser would; everything is read off that one tree.
+lexbor builds the tree a browser would; everything is read off that one tree. We run
+no scripts, so what stands in `<noscript>` is meant for us.
 Robots rules come from `<meta name=robots>`, from a meta that names us, and from
 X-Robots-Tag; they add up, the strictest wins.
 """
@@ -19,11 +20,12 @@ PRODUCT = "fieldmouse"
 TITLE = 300  # characters kept of a title
 TEXT = 1 << 20  # characters indexed of a text
 
-SMALL = 40 << 10  # bytes of a page that cannot be nested deeply enough to matter
+SMALL, TAGS = 40 << 10, 8000  # bytes and tags of a page that cannot be nested deeply enough to matter
 WORK = 30_000_000  # open elements, added up over all tags of a page; about a quarter of a second
 
 _WITHOUT_EVENTS = int(LexborDocumentOptions.WO_EVENTS)  # nobody listens for changes of the tree
-_SCRIPT = ["script", "style", "noscript", "template"]
+# All that is wanted of a tree at one walk: a walk costs more than a selector.
+_WANTED = "[href],[src],[content],title,script,style,template"
 _REFRESH = re.compile(r"(?i)^\s*[\d.]*\s*[;,]?\s*url\s*=\s*(.+?)\s*$", re.DOTALL)
 _FOLLOWED = frozenset(("canonical", "alternate", "next", "prev"))
 # Directives of X-Robots-Tag that carry a value after a colon; any other name before a colon is a robot's.
@@ -67,15 +69,27 @@ class Document(msgspec.Struct):
 
 
 def _ids() -> dict[str, int]:
-    names = ("a", "area", "link", "base", "meta", "iframe")
-    tree = LexborHTMLParser("".join(f"<{name} id=x>" for name in names))
-    frames = LexborHTMLParser("<frameset><frame id=x></frameset>")
-    return {node.tag or "": node.tag_id for node in tree.css("[id]") + frames.css("[id]")}
+    names = (
+        "title",
+        "a",
+        "area",
+        "link",
+        "base",
+        "meta",
+        "iframe",
+        "script",
+        "style",
+        "template",
+    )
+    trees = [f"<{name} id=x></{name}>" for name in names] + ["<frameset><frame id=x></frameset>"]
+    found = [node for tree in trees for node in LexborHTMLParser(tree).css("[id]")]
+    return {node.tag or "": node.tag_id for node in found}
 
 
 _ID = _ids()
-_A, _AREA, _LINK, _BASE = _ID["a"], _ID["area"], _ID["link"], _ID["base"]
+_A, _AREA, _LINK, _BASE, _TITLE = _ID["a"], _ID["area"], _ID["link"], _ID["base"], _ID["title"]
 _META, _IFRAME, _FRAME = _ID["meta"], _ID["iframe"], _ID["frame"]
+_SILENT = frozenset((_ID["script"], _ID["style"], _ID["template"]))
 
 
 def parse(html: bytes | str, url: Url, *, tags: Iterable[str] = (), language: str = "") -> Document:
@@ -88,18 +102,22 @@ def parse(html: bytes | str, url: Url, *, tags: Iterable[str] = (), language: st
     page = Document(base=url)
     for tag in tags:
         read_robots_tag(tag, page.rules)
-    tree = LexborHTMLParser(
-        bounded(html.encode() if isinstance(html, str) else html), options=_WITHOUT_EVENTS
-    )
-    # `[href]` and its like come at one walk over the tree; lists of tag names cost one each.
+    raw = html.encode("utf-8", "replace") if isinstance(html, str) else html
+    tree = LexborHTMLParser(bounded(raw), options=_WITHOUT_EVENTS)
     based = False
-    anchors = 0
+    anchors, last = 0, -1
     hrefs: list[str] = []
-    for node in tree.css("[href],[src],[content]"):
+    silent: list[LexborNode] = []
+    title: LexborNode | None = None
+    for node in tree.css(_WANTED):
+        # An element that answers to two of the selectors comes twice in a row.
+        if node.mem_id == last:
+            continue
+        last = node.mem_id
         kind = node.tag_id
         if kind == _A:
             attributes = node.attributes
-            href = attributes["href"]
+            href = attributes.get("href")
             if href is None:
                 continue
             anchors += 1
@@ -126,9 +144,18 @@ def parse(html: bytes | str, url: Url, *, tags: Iterable[str] = (), language: st
                 anchors += 1
                 if not _is_nofollow(attributes.get("rel")):
                     hrefs.append(href)
+        elif kind in _SILENT:
+            silent.append(node)
+        elif kind == _TITLE and title is None:
+            title = node
     page.hrefs, page.anchors = hrefs, anchors
     if page.canonical:
         page.canonical = resolve(page.canonical, page.base) or ""
+    if title is not None:
+        page.title = " ".join(title.text().split())[:TITLE]
+    # Inner elements before those around them: what is taken out takes its inside along.
+    for node in reversed(silent):
+        node.decompose()
     _read_text(tree, page, language)
     return page
 
@@ -140,7 +167,7 @@ def bounded(html: bytes) -> bytes:
     are open, so a hundred thousand nested elements take minutes. A page is cut
     where that work exceeds all that sane pages need.
     """
-    if len(html) <= SMALL:
+    if len(html) <= SMALL or html.count(b"<") <= TAGS:
         return html
     opened: dict[bytes, int] = {}
     depth = work = 0
@@ -197,18 +224,11 @@ def _read_link(node: LexborNode, page: Document, hrefs: list[str]) -> None:
 
 
 def _read_text(tree: LexborHTMLParser, page: Document, language: str) -> None:
-    root = tree.root
-    head, body = tree.head, tree.body
-    title = head.css_first("title") if head is not None else None
-    if title is None and body is not None:
-        title = body.css_first("title")
-    if title is not None:
-        page.title = " ".join(title.text().split())[:TITLE]
+    root, body = tree.root, tree.body
     if root is not None and (declared := root.attrs.get("lang")):
         page.language = _language(declared)
     page.language = page.language or _language(language)
     if body is not None:
-        tree.strip_tags(_SCRIPT, recursive=True)
         page.text = body.text(separator=" ", skip_empty=True)[:TEXT]
 
 
