@@ -44,6 +44,7 @@ def serve(options: MeadowOptions) -> int:
     # The plan stays for ever: the collector need not look through it again, nor unshare it in children.
     gc.collect()
     gc.freeze()
+    gc.set_threshold(50_000, 20, 100)  # answers leave no cycles behind
     parent = os.getpid()
     children = []
     for listener in listeners[1:]:
