@@ -237,3 +237,16 @@ def test_a_public_site_cannot_send_us_to_a_private_address(tmp_path: Path) -> No
     refused = [row for row in rows if row.kind == "refused"]
     assert {row.reason for row in refused} == {Reason.PRIVATE.value}
     assert Counter(row.detail for row in refused) == Counter(FORBIDDEN.values())
+
+
+def test_a_host_is_not_given_up_for_pages_that_stay_silent_again_and_again(tmp_path: Path) -> None:
+    """When they are all that is left, their second and third tries come in a row."""
+    meadow = Meadow(MeadowOptions(hosts=1, pages=120, seed=4, page_kb=2.0, links=20, stalling=1.0))
+    bottled_crawl(
+        tmp_path / "c", lambda clock: MeadowFetcher(meadow, clock), meadow.seeds,
+        politeness__delay="10s", network__allow_private=True,
+    )  # fmt: skip
+    truth = {fact.url: fact for fact in meadow.truth() if fact.allowed}
+    assert sum(fact.status == 0 for fact in truth.values()) > 10
+    stored = {row.url for row in outcomes(tmp_path / "c") if row.kind == "page"}
+    assert stored == {url for url, fact in truth.items() if fact.status == 200}
