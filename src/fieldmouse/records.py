@@ -38,6 +38,7 @@ class Link(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True):
     not_before: float = 0.0  # a retry waits at least until then
     etag: str = ""  # validators of the copy we hold: ask only for something newer
     last_modified: str = ""
+    trail: tuple[str, ...] = ()  # the URLs whose redirects led here, the first one first
 
 
 class Ticket(msgspec.Struct, frozen=True, array_like=True):

@@ -98,7 +98,28 @@ def test_a_redirect_keeps_its_depth_and_counts_its_steps() -> None:
     page = Link(Url("http://example.org/a"), depth=3, redirects=1)
     (link,) = links.follow(page, Url("http://www.example.org/b"), NOW)
     assert (link.depth, link.redirects, link.kind, link.via) == (3, 2, Kind.REDIRECT, page.url)
+    assert link.trail == (page.url,)
+    (further,) = links.follow(link, Url("http://www.example.org/c"), NOW)
+    assert further.trail == (page.url, link.url)
     assert links.follow(page, Url("http://elsewhere.net/"), NOW) == []
+
+
+def test_sitemaps_that_name_ever_new_sitemaps_come_to_an_end() -> None:
+    links = Links(IndexerConfig())
+    sitemap, followed = Link(Url("http://example.org/0.xml"), kind=Kind.SITEMAP), 0
+    while found := links.listed(sitemap, [Url(f"http://example.org/{followed + 1}.xml")], Kind.SITEMAP, NOW):
+        (sitemap,) = found
+        followed += 1
+        assert followed < 10
+    assert followed >= 2  # an index of an index is forgiven
+    (page,) = links.listed(sitemap, [Url("http://example.org/page")], Kind.PAGE, NOW)
+    assert page.depth == 1
+
+
+def test_a_crawl_of_the_seeds_alone_takes_nothing_from_sitemaps() -> None:
+    links = Links(IndexerConfig(scope=Scope.around([Url("http://example.org/")], max_depth=0)))
+    sitemap = Link(Url("http://example.org/sitemap.xml"), kind=Kind.SITEMAP)
+    assert links.listed(sitemap, [Url("http://example.org/page")], Kind.PAGE, NOW) == []
 
 
 def test_session_ids_are_taken_out_and_traps_left_out() -> None:

@@ -109,7 +109,7 @@ class Agent:
             [
                 Link(url, via=base, kind=Kind.SITEMAP, seen_at=now)
                 for url in urls
-                if url is not None and self._scope.admits(url, 0)
+                if url is not None and self._scope.admits(url, 1)
             ]
         )
 

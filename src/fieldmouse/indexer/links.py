@@ -18,6 +18,7 @@ from array import array
 from collections.abc import Callable, Iterable
 
 import xxhash
+from msgspec.structs import replace
 
 from fieldmouse.indexer.wire import IndexerConfig
 from fieldmouse.policy.traps import trap_of, without_session
@@ -28,6 +29,7 @@ SENT = 1 << 18  # keys of links remembered as sent
 DEALT = 100_000  # hrefs remembered as dealt with
 ORIGINS = 50_000
 MEMORABLE = 200  # characters of an href beyond which it is not remembered
+NESTED = 3  # sitemaps found through each other; sitemaps.org knows an index and no more
 LONGEST = 8192  # characters of an href beyond which we do not look at it
 
 # Characters which the URL parser leaves as they are. A dot is taken only where it cannot make a dot
@@ -150,14 +152,21 @@ class Links:
             return []
         kind = page.kind if page.kind is Kind.SITEMAP else Kind.REDIRECT
         link = self._offer(target, page.depth, page.url, kind, page.redirects + 1, now)
-        return [] if link is None else [link]
+        return [] if link is None else [replace(link, trail=(*page.trail, page.url))]
 
     def listed(self, page: Link, urls: Iterable[Url], kind: Kind, now: float) -> list[Link]:
-        """URLs that a sitemap names: as deep as the sitemap itself."""
+        """URLs that a sitemap names: pages are one link away from the host that named the sitemap.
+
+        The depth of a sitemap says how many others it was found through. An index of indexes
+        is against the rules already, and one that names ever new ones would never end.
+        """
+        depth = page.depth + 1 if kind is Kind.SITEMAP else 1
+        if depth > NESTED if kind is Kind.SITEMAP else not self._scope.admits_depth(depth):
+            return []
         found = []
         for url in urls:
             if self._admits(host_of(url)):
-                link = self._offer(url, page.depth, page.url, kind, 0, now)
+                link = self._offer(url, depth, page.url, kind, 0, now)
                 if link is not None:
                     found.append(link)
         return found

@@ -118,7 +118,8 @@ class Shard:
         if reason is not None:
             pass
         elif link.kind is Kind.SITEMAP:
-            links = self._sitemap(link, body, now)
+            links, trouble = self._sitemap(link, body, now)
+            detail = "; ".join(filter(None, (detail, trouble)))
         elif mime in _HTML or (not mime and body.lstrip()[:1] == b"<"):
             charset, page = self._read(link.url, response, body)
             if not (page.rules.nofollow and config.nofollow):
@@ -186,13 +187,15 @@ class Shard:
         found = self._archive.look_up(place) if place is not None else None
         return found[1].url if found is not None else ""
 
-    def _sitemap(self, link: Link, body: bytes, now: float) -> list[Link]:
+    def _sitemap(self, link: Link, body: bytes, now: float) -> tuple[list[Link], str]:
+        """The links a sitemap has to give, and why there are no more of them."""
         if not self._config.sitemaps:
-            return []
+            return [], ""
         found = read_sitemap(body, link.url, limit_bytes=self._config.decoded_limit)
         links = self._links.listed(link, (entry.url for entry in found.urls), Kind.PAGE, now)
         links += self._links.listed(link, (entry.url for entry in found.sitemaps), Kind.SITEMAP, now)
-        return links
+        read = len(found.urls) + len(found.sitemaps)
+        return links, f"sitemap left after {read} URLs: {found.trouble}" if found.trouble else ""
 
     def _answer(self, number: int, row: OutcomeRow, links: list[Link] | None = None) -> Parsed:
         return Parsed(

@@ -15,17 +15,11 @@ def outcome_of(link: Link, response: Response, *, most_redirects: int) -> Outcom
     if 200 <= status < 300:
         return Page(link, response)
     if status == 304:
+        if not (link.etag or link.last_modified):
+            return Failed(link, Reason.BAD_HTTP, at, "status 304, but we hold no copy", response)
         return Unchanged(link, response)
     if status in _REDIRECTS:
-        if link.redirects >= most_redirects:
-            detail = f"{link.redirects} redirects before it"
-            return Failed(link, Reason.TOO_MANY_REDIRECTS, at, detail, response)
-        location = response.header("location")
-        # Locations are sent as raw bytes; browsers read them as UTF-8.
-        target = resolve(location.encode("latin-1").decode("utf-8", "replace"), link.url)
-        if not location or target is None or target == link.url:
-            return Failed(link, Reason.BAD_REDIRECT, at, f"Location: {location[:200]}", response)
-        return Moved(link, response, target)
+        return _redirect(link, response, most_redirects)
     if status in (429, 503):
         wait = retry_after(response.header("retry-after"), at)
         return Failed(link, Reason.BUSY, at, f"status {status}", response, wait)
@@ -34,6 +28,20 @@ def outcome_of(link: Link, response: Response, *, most_redirects: int) -> Outcom
     if status >= 400:
         return Failed(link, Reason.CLIENT_ERROR, at, f"status {status}", response)
     return Failed(link, Reason.BAD_HTTP, at, f"status {status}", response)
+
+
+def _redirect(link: Link, response: Response, most: int) -> Moved | Failed:
+    at, location = response.ended_at, response.header("location")
+    # Locations are sent as raw bytes; browsers read them as UTF-8.
+    target = resolve(location.encode("latin-1").decode("utf-8", "replace"), link.url)
+    if not location or target is None:
+        return Failed(link, Reason.BAD_REDIRECT, at, f"Location: {location[:200]!r}", response)
+    if target == link.url or target in link.trail:
+        return Failed(link, Reason.BAD_REDIRECT, at, f"in a circle, back to {target[:200]}", response)
+    if link.redirects >= most:
+        detail = f"{link.redirects} redirects before it"
+        return Failed(link, Reason.TOO_MANY_REDIRECTS, at, detail, response)
+    return Moved(link, response, target)
 
 
 def retry_after(value: str, now: float) -> float:

@@ -152,7 +152,8 @@ class NetworkSection(Section, frozen=True):
     """How we reach servers."""
 
     allow_private: Annotated[
-        bool, About(kinds.FLAG, "also visit loopback, private, link-local and metadata addresses")
+        bool,
+        About(kinds.FLAG, "also visit loopback, private and link-local addresses; metadata services never"),
     ] = False
     resolve: Annotated[
         tuple[str, ...], About(kinds.RESOLVE, "addresses (and ports) of names, instead of asking DNS")

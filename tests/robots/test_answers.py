@@ -1,0 +1,70 @@
+"""What an answer means, whatever it says."""
+
+from __future__ import annotations
+
+import msgspec
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fieldmouse.records import Failed, Link, Moved, Page, Reason, Response, Unchanged
+from fieldmouse.robots.answers import outcome_of, retry_after
+from fieldmouse.url import Url, resolve
+
+HERE = Link(Url("http://mouse.test/here"))
+MOST = 5
+header_text = st.text(st.characters(max_codepoint=255, exclude_characters="\r\n\0"), max_size=60)
+
+
+def answer(status: int, **headers: str) -> Response:
+    pairs = tuple((name.replace("_", "-"), value) for name, value in headers.items())
+    return Response(status, b"", b"", b"", "127.0.0.1", 1.0, 2.0, 3.0, pairs)
+
+
+@given(st.integers(0, 999), header_text, header_text)
+def test_every_answer_means_exactly_one_thing_and_a_failure_says_why(
+    status: int, location: str, wait: str
+) -> None:
+    outcome = outcome_of(HERE, answer(status, location=location, retry_after=wait), most_redirects=MOST)
+    assert isinstance(outcome, Page) == (200 <= status < 300)
+    if isinstance(outcome, Failed):
+        assert outcome.detail
+        assert outcome.retry_after >= 0.0
+    elif isinstance(outcome, Moved):
+        assert resolve(outcome.target) == outcome.target != HERE.url
+
+
+def test_304_counts_only_where_we_hold_a_copy() -> None:
+    held = msgspec.structs.replace(HERE, etag='"1"')
+    assert isinstance(outcome_of(held, answer(304), most_redirects=MOST), Unchanged)
+    unasked = outcome_of(HERE, answer(304), most_redirects=MOST)
+    assert isinstance(unasked, Failed)
+    assert unasked.reason is Reason.BAD_HTTP
+
+
+@given(st.integers(0, 4), st.integers(0, 4))
+def test_a_redirect_back_to_where_we_came_from_is_a_circle(steps: int, back: int) -> None:
+    trail = tuple(f"http://mouse.test/{n}" for n in range(steps))
+    link = msgspec.structs.replace(HERE, trail=trail, redirects=steps)
+    target = (*trail, HERE.url)[min(back, steps)]
+    outcome = outcome_of(link, answer(302, location=target), most_redirects=MOST)
+    assert isinstance(outcome, Failed)
+    assert outcome.reason is Reason.BAD_REDIRECT
+    assert target in outcome.detail
+    onward = outcome_of(link, answer(302, location="/elsewhere"), most_redirects=MOST)
+    assert isinstance(onward, Moved)
+
+
+@given(st.integers(0, 10))
+def test_as_many_redirects_as_allowed_are_followed_and_not_one_more(steps: int) -> None:
+    link = msgspec.structs.replace(HERE, redirects=steps)
+    outcome = outcome_of(link, answer(302, location="/elsewhere"), most_redirects=MOST)
+    if steps < MOST:
+        assert isinstance(outcome, Moved)
+    else:
+        assert isinstance(outcome, Failed)
+        assert outcome.reason is Reason.TOO_MANY_REDIRECTS
+
+
+@given(header_text | st.integers(0, 10**30).map(str), st.floats(0, 4e9))
+def test_retry_after_is_never_negative_whatever_it_says(value: str, now: float) -> None:
+    assert retry_after(value, now) >= 0.0
