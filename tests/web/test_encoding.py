@@ -10,7 +10,7 @@ from collections.abc import Callable
 import brotli
 import pytest
 import zstandard
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from fieldmouse.records import Reason
@@ -56,6 +56,7 @@ def test_what_was_packed_is_unpacked(body: bytes, layers: list[tuple[str, Callab
     assert decode(packed, ",".join(name for name, _ in layers)).reason is None
 
 
+@example(bytes(10) + b"\1\0\0\0\1\0\1\0\2" + bytes(8), ("zstd", zstandard.compress), 0.25)
 @given(bodies, st.sampled_from(BROKEN), st.floats(0, 1, exclude_max=True))
 def test_a_body_cut_short_is_called_broken_and_its_beginning_kept(
     body: bytes, packer: tuple[str, Callable[[bytes], bytes]], where: float

@@ -143,7 +143,8 @@ def _unzstd(body: bytes, most: int) -> Decoded:
 
 
 _ZSTD = zstandard.ZstdDecompressor(max_window_size=WINDOW)
-_MARK = bytes.fromhex("8f1c5e0b27d94a63b0e2715ca8f3469d")
+# Longer than its packed form, which so cannot hold it: a cut frame may take those bytes for its own content.
+_MARK = bytes.fromhex("8f1c5e0b27d94a63b0e2715ca8f3469d") * 8
 _MARK_PACKED = zstandard.compress(_MARK)
 
 
