@@ -245,6 +245,7 @@ class Agent:
                 sealed_at = self._clock.now()
                 if idle and not self._frontier.waiting:
                     return
+            self.pump()  # a worker that came back to life tells nobody
             self.fleet.nudge()
 
     def _idle(self) -> bool:
