@@ -21,7 +21,7 @@ import xxhash
 from msgspec.structs import replace
 
 from fieldmouse.indexer.wire import IndexerConfig
-from fieldmouse.policy.traps import trap_of, without_session
+from fieldmouse.policy.traps import is_plain, trap_of, without_session
 from fieldmouse.records import Kind, Link
 from fieldmouse.url import Host, Url, host_of, resolve
 
@@ -184,10 +184,11 @@ class Links:
         self._sent[place] = key
         if self._asks_paths and not self._scope.admits_path(url):
             return None
-        if self._rules.session_ids:
-            url = without_session(url)
-        if trap_of(url, self._rules, now):
-            return None
+        if not is_plain(url, self._rules):
+            if self._rules.session_ids:
+                url = without_session(url)
+            if trap_of(url, self._rules, now):
+                return None
         return Link(url, depth, via, kind, now, redirects)
 
     def _admits(self, origin: str) -> str | None:

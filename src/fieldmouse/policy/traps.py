@@ -45,13 +45,22 @@ _CALENDAR = re.compile(
 )
 
 
+def is_plain(url: Url, rules: TrapRules) -> bool:
+    """Whether a glance is enough: no trap, and no session id in it either.
+
+    >>> is_plain(Url("http://example.org/news/today.html"), TrapRules())
+    True
+    """
+    return _PLAIN(url) is not None and len(url) <= (rules.url_length or len(url))
+
+
 def trap_of(url: Url, rules: TrapRules, now: float) -> str | None:
     """The sign this URL shows, in words, or None. `now` is epoch seconds.
 
     >>> trap_of(Url("http://example.org/a/b/a/b/a/b/a/b/"), TrapRules(), now=0.0)
     'the path repeats itself'
     """
-    if _PLAIN(url) and len(url) <= (rules.url_length or len(url)):
+    if is_plain(url, rules):
         return None
     if rules.url_length and len(url) > rules.url_length:
         return "the URL is too long"
