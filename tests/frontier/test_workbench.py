@@ -134,3 +134,27 @@ def test_an_address_left_by_all_its_hosts_still_rests() -> None:
     bench.put(b, HostState("10.0.0.1"), [2])
     assert bench.take(59.0, 1, 1) is None
     assert bench.take(60.0, 1, 1) is not None
+
+
+def test_an_address_rests_also_when_it_was_learned_on_the_way_and_its_visitor_leaves() -> None:
+    bench = Workbench()
+    a, b = Host("http://a.example"), Host("http://b.example")
+    for host in (a, b):
+        bench.put(host, HostState(), [1])
+        assert bench.take(0.0, 1, 1) is not None
+    bench.put(a, HostState(), [2])
+    bench.give_back(a, HostState("10.0.0.1"), [])
+    bench.give_back(b, HostState("10.0.0.1", 60.0, 60.0), [])
+    assert bench.ready_at() == 60.0
+    assert bench.take(59.0, 1, 1) is None
+
+
+def test_a_host_given_up_before_its_name_was_looked_up_is_answered_in_large_batches() -> None:
+    bench = Workbench()
+    host = Host("http://a.example")
+    bench.put(host, HostState(), range(50))
+    bench.take(0.0, 1, 100)
+    bench.give_back(host, HostState(verdict="host given up"), [])
+    lease = bench.take(0.0, 1, 100)
+    assert lease is not None
+    assert len(lease.numbers) == 49

@@ -45,7 +45,7 @@ class _Spot:
 class _Desk:
     """A host online: its URLs, and the spot it stands at."""
 
-    __slots__ = ("address", "held", "host", "numbers", "ready_at", "spot")
+    __slots__ = ("address", "held", "host", "numbers", "ready_at", "spot", "unasked")
 
     def __init__(self, host: Host) -> None:
         self.host = host
@@ -54,6 +54,7 @@ class _Desk:
         self.address = ""
         self.ready_at = 0.0
         self.spot = _Spot(0.0)
+        self.unasked = False  # its URLs are answered without asking
 
 
 class Workbench:
@@ -92,7 +93,7 @@ class Workbench:
     def _seat(self, desk: _Desk, state: HostState) -> None:
         """Put a desk at the address its state names, which is as quiet as anyone knows of."""
         desk.ready_at = 0.0 if state.verdict else state.ready_at
-        desk.address = state.address
+        desk.address, desk.unasked = state.address, bool(state.verdict)
         if state.verdict or not state.address:
             desk.spot = _Spot(0.0)
             return
@@ -133,7 +134,7 @@ class Workbench:
         _, _, desk = heappop(spot.hosts)
         desk.held = spot.held = True
         line = desk.numbers
-        if desk.address and spot is not self._spots.get(desk.address):
+        if desk.unasked:
             most = most_without_asking
         if len(line) <= most:
             numbers = list(line)
@@ -170,8 +171,9 @@ class Workbench:
             self._line_up(desk)
         else:
             del self._desks[host]
-        if spot is not desk.spot or not desk.numbers:
-            self._schedule(spot)
+        # Either may have become quieter: the address it was visited at, and the one it turned out to have.
+        self._schedule(spot)
+        self._schedule(desk.spot)
         return bool(desk.numbers)
 
     def send_off(self, host: Host) -> list[int]:
