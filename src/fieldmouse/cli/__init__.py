@@ -92,6 +92,9 @@ def run(words: list[str]) -> int:
         return leaving.exit_code
     except click.Abort:
         return 130
+    except click.exceptions.NoArgsIsHelpError as asked:
+        voice.say(asked.format_message())
+        return asked.exit_code
     except click.ClickException as wrong:
         where = wrong.ctx.command_path if isinstance(wrong, click.UsageError) and wrong.ctx else "fieldmouse"
         voice.error(wrong.format_message().rstrip("."), f"see `{where} --help`", as_json=as_json)
