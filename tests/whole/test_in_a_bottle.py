@@ -173,8 +173,37 @@ def test_two_crawls_of_one_meadow_go_the_same_way(tmp_path: Path) -> None:
     assert log("a") == log("b")
 
 
+class Stumbling(MeadowFetcher):
+    """A fetcher of our own making with a mistake in it."""
+
+    async def fetch(
+        self, link: Link, host: Host, address: str, *, body_limit: int | None = None
+    ) -> Response | Failed:
+        if link.url.endswith(("-3.html", "-7.html")):
+            raise KeyError("our own mistake")
+        return await super().fetch(link, host, address, body_limit=body_limit)
+
+
+def test_our_own_mistakes_cost_the_page_in_hand_and_no_other(tmp_path: Path) -> None:
+    meadow = Meadow(MeadowOptions(hosts=3, pages=120, seed=2, page_kb=2.0, links=20, gamma=0.5))
+    summary, _ = bottled_crawl(
+        tmp_path / "c", lambda clock: Stumbling(meadow, clock), meadow.seeds,
+        politeness__delay="0s", network__allow_private=True,
+    )  # fmt: skip
+    rows = {row.url: row for row in outcomes(tmp_path / "c")}
+    crashed = {url for url, row in rows.items() if row.reason == Reason.CRASHED.value}
+    assert crashed == {url for url in rows if url.endswith(("-3.html", "-7.html"))} != set()
+    assert {rows[url].detail for url in crashed} == {"KeyError: 'our own mistake'"}
+    assert summary.exit == summary.lost == summary.waiting == 0
+    assert summary.seen == len(rows)
+    assert sum(row.kind == "page" for row in rows.values()) > 80
+
+
 class Pointer:
-    """A public site with one page, whose links all redirect to places that are nobody's business."""
+    """A public site with one page, whose links all redirect to places that are nobody's business.
+
+    Its robots.txt is said to be inside, too.
+    """
 
     def __init__(self, clock: Clock, targets: list[str]):
         self._clock, self._targets = clock, targets
@@ -188,7 +217,7 @@ class Pointer:
         path, now = path_of(link.url), self._clock.now()
         body, headers, status = b"", (("content-type", "text/html"),), 200
         if path == "/robots.txt":
-            status = 404
+            status, headers = 302, (("location", "http://127.0.0.1/robots.txt"),)
         elif path == "/":
             body = "".join(f'<a href="/to/{n}">x</a>' for n in range(len(self._targets))).encode()
         else:

@@ -129,16 +129,20 @@ class Agent:
         self.fleet.nudge()
 
     async def run_errand(self, robot: Robot, errand: Errand) -> Report:
+        self.desk.leased(errand.tickets)
         try:
             return await robot.run(errand)
-        except Exception:
+        except Exception as mistake:
             # Our own mistake must not stop a crawl of many hosts: say which page, answer for it, go on.
-            log.exception("stumbled on the way to %s", errand.tickets[0].link.url)
             now = self._clock.now()
-            for ticket in errand.tickets:
-                if ticket.number not in self.desk.links:
-                    self.desk.note_verdict(ticket.number, Failed(ticket.link, Reason.CRASHED, now))
-            return msgspec.structs.replace(errand.state, ready_at=now + 1.0), ()
+            blamed, others = self.desk.in_hand(errand.tickets)
+            for ticket in blamed:
+                log.exception("stumbled over %s", ticket.link.url)
+                detail = f"{type(mistake).__name__}: {mistake}"
+                self.desk.note_verdict(ticket.number, Failed(ticket.link, Reason.CRASHED, now, detail))
+            return msgspec.structs.replace(errand.state, ready_at=now + 1.0), others
+        finally:
+            self.desk.returned(errand.tickets)
 
     async def _store(self, number: int, outcome: Outcome) -> bool:
         assert not isinstance(outcome, Refused)

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from fieldmouse.agent.checkpoint import Tally
-from fieldmouse.records import Failed, Link, OutcomeRow, Parsed, Refused
+from fieldmouse.records import Failed, Link, OutcomeRow, Parsed, Refused, Ticket
 
 _encode = msgspec.msgpack.Encoder().encode
 
@@ -34,6 +34,7 @@ class Desk:
         self.tally = tally
         self.page_limit = page_limit  # 0: no limit
         self.links: dict[int, Link] = {}  # tickets whose answer is in the buffer or with the indexer
+        self._bag: set[int] = set()  # tickets in robots' hands that nothing is known of
         self._flying: set[int] = set()  # pages asked for whose fate is not known
         self._known: dict[int, dict[int, list[Parsed]]] = {}  # by shard and batch
         self._verdicts: list[Verdict] = []
@@ -65,12 +66,30 @@ class Desk:
         self._flying.add(number)
         return True
 
+    def leased(self, tickets: Iterable[Ticket]) -> None:
+        """A robot has these in its bag: each is owed an answer, or comes back."""
+        self._bag.update([ticket.number for ticket in tickets])
+
+    def returned(self, tickets: Iterable[Ticket]) -> None:
+        self._bag.difference_update([ticket.number for ticket in tickets])
+
+    def in_hand(self, tickets: Iterable[Ticket]) -> tuple[list[Ticket], list[Ticket]]:
+        """Of tickets leased, those that a robot stumbled over, and those it had yet to come to.
+
+        If it had asked for none yet, something they have in common is to blame: then it is all of them.
+        """
+        left = [ticket for ticket in tickets if ticket.number in self._bag]
+        asked = [ticket for ticket in left if ticket.number in self._flying]
+        return asked or left, [ticket for ticket in left if ticket not in asked] if asked else []
+
     def handed_over(self, number: int, link: Link) -> None:
         self.links[number] = link
+        self._bag.discard(number)
 
     def landed(self, number: int) -> None:
         """The request led to no page, or will be made again."""
         self._flying.discard(number)
+        self._bag.discard(number)
 
     def taken_back(self, number: int) -> None:
         """What was handed over did not get there."""

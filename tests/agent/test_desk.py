@@ -1,0 +1,168 @@
+"""The desk against a plain model of it: every ticket is counted once, in the end, and never too early."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import msgspec
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from fieldmouse.agent.checkpoint import Tally
+from fieldmouse.agent.desk import Desk
+from fieldmouse.records import Failed, Link, OutcomeRow, Parsed, Reason, Refused, Ticket
+from fieldmouse.url import Url
+
+SHARDS = 2
+LIMIT = 7
+KINDS = st.sampled_from(["page", "page", "page", "moved", "failed", "unchanged"])
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(OutcomeRow).decode
+
+
+def link(number: int) -> Link:
+    return Link(Url(f"http://mouse.test/{number}"))
+
+
+def parsed(number: int, shard: int, batch: int, kind: str, size: int = 10) -> Parsed:
+    reason = Reason.BOMB.value if kind == "failed" else ""
+    row = OutcomeRow(link(number).url, kind, 1.0, reason=reason, size=size)
+    return Parsed(number, shard, batch, kind, _encode(row), (link(1000 + number),), size, reason)
+
+
+class AtTheDesk(RuleBasedStateMachine):
+    """Robots ask, workers answer and die, checkpoints settle, in any order that can happen."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.desk = Desk(Tally(), page_limit=LIMIT)
+        self.next = 1
+        self.asked: set[int] = set()
+        self.sent: dict[int, int] = {}  # ticket to shard
+        self.answered: dict[int, tuple[int, int, str]] = {}  # ticket to shard, batch and kind
+        self.verdicts: dict[int, str] = {}
+        self.settled: dict[int, str] = {}
+        self.batch = [1] * SHARDS
+
+    @rule()
+    def a_robot_asks(self) -> None:
+        number = self.next
+        air = len(self.asked) + len(self.sent)
+        known = Counter(self.settled.values())["page"]
+        known += sum(kind == "page" for _, _, kind in self.answered.values())
+        allowed = self.desk.may_ask(number)
+        assert allowed == (known + air < LIMIT)
+        if allowed:
+            self.asked.add(number)
+        self.next += 1
+
+    @precondition(lambda self: self.asked)
+    @rule(data=st.data(), shard=st.integers(0, SHARDS - 1))
+    def an_answer_goes_to_a_worker(self, data: st.DataObject, shard: int) -> None:
+        number = data.draw(st.sampled_from(sorted(self.asked)))
+        self.asked.remove(number)
+        self.sent[number] = shard
+        self.desk.handed_over(number, link(number))
+
+    @precondition(lambda self: self.asked)
+    @rule(data=st.data(), again=st.booleans())
+    def a_request_fails(self, data: st.DataObject, again: bool) -> None:
+        number = data.draw(st.sampled_from(sorted(self.asked)))
+        self.asked.remove(number)
+        if again:  # under another number
+            self.desk.landed(number)
+        else:
+            self.verdicts[number] = "failed"
+            self.desk.note_verdict(number, Failed(link(number), Reason.CLOSED, 1.0, "why"))
+
+    @rule()
+    def a_url_is_refused(self) -> None:
+        self.verdicts[self.next] = "refused"
+        self.desk.note_verdict(self.next, Refused(link(self.next), Reason.EXCLUDED, 1.0))
+        self.next += 1
+
+    @precondition(lambda self: self.sent)
+    @rule(data=st.data(), kind=KINDS)
+    def a_worker_answers(self, data: st.DataObject, kind: str) -> None:
+        number = data.draw(st.sampled_from(sorted(self.sent)))
+        shard = self.sent.pop(number)
+        batch = self.batch[shard]
+        self.answered[number] = (shard, batch, kind)
+        found = self.desk.note_parsed([parsed(number, shard, batch, kind), parsed(0, shard, batch, "page")])
+        assert [one.url for one in found] == [link(1000 + number).url, link(1000).url]
+
+    @rule(shard=st.integers(0, SHARDS - 1))
+    def a_worker_dies(self, shard: int) -> None:
+        gone = [number for number, where in self.sent.items() if where == shard]
+        gone += [number for number, (where, _, _) in self.answered.items() if where == shard]
+        lost = self.desk.note_lost(gone)
+        assert lost == [(number, link(number)) for number in gone]
+        for number in gone:
+            self.sent.pop(number, None)
+            self.answered.pop(number, None)
+
+    @rule(alive=st.tuples(*[st.booleans()] * SHARDS))
+    def a_checkpoint_settles(self, alive: tuple[bool, ...]) -> None:
+        """A worker that died while preparing names the last batch that counts, and keeps none of this."""
+        for shard, lives in enumerate(alive):
+            if not lives:
+                self.a_worker_dies(shard)
+        durable = [batch if lives else batch - 1 for batch, lives in zip(self.batch, alive, strict=True)]
+        numbers, rows = self.desk.settle(durable)
+        due = {number: kind for number, (_, _, kind) in self.answered.items()} | self.verdicts
+        assert Counter(numbers) == Counter(list(due))
+        assert Counter(_decode(row).url for row in rows) == Counter(link(number).url for number in due)
+        assert not due.keys() & self.settled.keys(), "settled twice"
+        self.settled |= due
+        self.answered.clear()
+        self.verdicts.clear()
+        self.batch = [batch + lives for batch, lives in zip(self.batch, alive, strict=True)]
+
+    @invariant()
+    def the_tally_counts_what_is_settled_and_nothing_else(self) -> None:
+        tally, kinds = self.desk.tally, Counter(self.settled.values())
+        assert tally.settled == len(self.settled)
+        assert (tally.pages, tally.moved, tally.unchanged) == (
+            kinds["page"], kinds["moved"], kinds["unchanged"],
+        )  # fmt: skip
+        assert (tally.failed, tally.refused) == (kinds["failed"], kinds["refused"])
+        assert sum(tally.reasons.values()) == tally.failed + tally.refused
+
+    @invariant()
+    def what_is_known_and_not_settled_is_counted_apart(self) -> None:
+        fresh = Counter(kind for _, _, kind in self.answered.values()) + Counter(self.verdicts.values())
+        assert +self.desk.fresh == fresh
+        assert self.desk.fresh_bytes == 10 * len(self.answered)
+        assert self.desk.links.keys() == self.sent.keys() | self.answered.keys()
+
+    @invariant()
+    def never_more_pages_than_asked_for_even_if_all_in_the_air_arrive(self) -> None:
+        assert self.desk.pages + len(self.asked) + len(self.sent) <= LIMIT
+        assert self.desk.full == (self.desk.pages >= LIMIT)
+
+
+AtTheDesk.TestCase.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)
+TestAtTheDesk = AtTheDesk.TestCase
+
+
+def test_without_a_limit_there_is_always_one_more() -> None:
+    desk = Desk(Tally(), page_limit=0)
+    assert all(desk.may_ask(number) for number in range(1, 1000))
+    assert not desk.full
+
+
+def test_a_robot_that_stumbles_is_blamed_for_what_it_held_and_for_nothing_it_had_answered() -> None:
+    tickets = [Ticket(number, link(number)) for number in range(1, 6)]
+    desk = Desk(Tally(), page_limit=0)
+    desk.leased(tickets)
+    desk.note_verdict(1, Refused(tickets[0].link, Reason.EXCLUDED, 1.0))
+    desk.may_ask(2)
+    desk.handed_over(2, tickets[1].link)
+    desk.may_ask(3)
+    assert desk.in_hand(tickets) == ([tickets[2]], tickets[3:])
+    desk.landed(3)  # tried again later
+    assert desk.in_hand(tickets) == (tickets[3:], [])
+    desk.returned(tickets)
+    assert desk.in_hand(tickets) == ([], [])
