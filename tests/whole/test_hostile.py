@@ -164,3 +164,29 @@ def test_nobody_inside_is_asked_without_leave(tmp_path: Path) -> None:
     assert {(row["kind"], row["reason"]) for row in rows} == {("refused", Reason.PRIVATE.value)}
     assert summary["refused"] == len(rows) == 4  # three of the names spell 127.0.0.1
     assert all("loopback" in row["detail"] for row in rows)
+
+
+NAMED_ELSEWHERE = {
+    Reason.EXCLUDED, Reason.OUT_OF_SCOPE, Reason.HOST_FULL, Reason.CLIENT_ERROR, Reason.BODY_TOO_LARGE,
+}  # fmt: skip
+"""No trick of a server: what it may forbid, what we were told to leave, and plain errors."""
+
+
+def told() -> list[str]:
+    """What the table of docs/hostile.md calls an outcome, row by row."""
+    text = (Path(__file__).parents[2] / "docs" / "hostile.md").read_text()
+    rows = [line.split("|")[1:-1] for line in text.splitlines() if line.startswith("|")]
+    assert {len(row) for row in rows} == {4}
+    return [row[3].strip() for row in rows[2:]]
+
+
+def test_the_document_names_every_reason_and_no_other() -> None:
+    names = {cell.strip('"') for cell in told() if cell.startswith('"')}
+    assert names == {reason.value for reason in Reason if reason not in NAMED_ELSEWHERE}
+
+
+def test_what_the_document_says_of_pages_is_seen_in_their_rows(aftermath: Aftermath) -> None:
+    details = {found for cell in told() for found in re.findall(r"detail `([^`]+)`", cell)}
+    assert details
+    seen = [row["detail"] for row in aftermath.rows.values() if row["kind"] == "page"]
+    assert all(any(detail in text for text in seen) for detail in details)
