@@ -1,0 +1,93 @@
+"""A shard in a worker process and one in our own say and keep the same."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from fieldmouse.indexer.indexer import Indexer, ShardState
+from fieldmouse.indexer.inline import InlineLane
+from fieldmouse.indexer.lane import Lane
+from fieldmouse.indexer.search import documents
+from fieldmouse.records import Failed, Kind, Link, Moved, Page, Parsed, Reason
+from fieldmouse.url import Url
+from indexer.answers import CONFIG, page, response, story
+
+LANES = [Lane, InlineLane]
+
+HERE = Link(Url("http://example.org/moved"))
+ANSWERS: list[Page | Moved | Failed] = [
+    page("http://example.org/1", b"<a href=/2>next</a>" + story(1)),
+    page("http://example.org/2", story(2)),
+    page("http://example.org/packed", b"not packed", content_encoding="gzip"),
+    Moved(HERE, response(status=301, location="/there"), Url("http://example.org/there")),
+    Failed(
+        Link(Url("http://example.org/gone")), Reason.CLIENT_ERROR, 1.0, "status 404", response(status=404)
+    ),
+    page("http://example.org/s.xml", b"<urlset><url><loc>/3</loc></url></urlset>", kind=Kind.SITEMAP),
+]
+
+
+async def tell(
+    folder: Path, lane: type[Lane] | type[InlineLane], rounds: int = 2
+) -> tuple[list[Parsed], list[ShardState]]:
+    """All answers, a checkpoint after each round, and a new opening between rounds."""
+    heard: list[Parsed] = []
+    lost: list[int] = []
+    states: list[ShardState] | None = None
+    turns = [ANSWERS[start::rounds] for start in range(rounds)]
+    number = 0
+    for turn in turns:
+        told: list[Parsed] = []
+
+        def on_parsed(parsed: Sequence[Parsed], told: list[Parsed] = told) -> None:
+            told.extend(parsed)
+
+        indexer = Indexer(
+            folder,
+            shards=1,
+            states=states,
+            config=CONFIG,
+            on_parsed=on_parsed,
+            on_lost=lost.extend,
+            lane=lane,
+        )
+        await indexer.start()
+        for answer in turn:
+            number += 1
+            assert indexer.room(0)
+            indexer.send(number, answer)
+        assert not told, "nothing comes back before the loop has had its turn"
+        assert indexer.outstanding == len(turn)
+        states = await indexer.prepare()
+        assert len(told) == len(turn), "all that is durable is known"
+        assert indexer.outstanding == 0
+        indexer.committed()
+        await indexer.finish()
+        await indexer.close()
+        heard += told
+    assert not lost
+    assert states is not None
+    return heard, states
+
+
+@pytest.mark.parametrize("lane", LANES)
+def test_every_answer_is_told_once_in_order_and_its_batch_counts(
+    lane: type[Lane] | type[InlineLane], tmp_path: Path
+) -> None:
+    heard, (state,) = asyncio.run(tell(tmp_path, lane))
+    assert [one.number for one in heard] == list(range(1, len(ANSWERS) + 1))
+    assert {one.batch for one in heard} == {1, 2}
+    assert state.batch == 2
+    held = sorted(documents(tmp_path))
+    assert held == sorted(one.link.url for one in ANSWERS if isinstance(one, Page))
+
+
+def test_both_say_the_same(tmp_path: Path) -> None:
+    apart, here = (asyncio.run(tell(tmp_path / lane.__name__, lane))[0] for lane in LANES)
+    assert [(one.kind, one.reason, one.size, one.links) for one in apart] == [
+        (one.kind, one.reason, one.size, one.links) for one in here
+    ]
