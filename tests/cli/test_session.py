@@ -37,7 +37,7 @@ def fieldmouse(*words: str, code: int = 0) -> Any:
         capture_output=True,
         text=True,
         check=False,
-        timeout=100,
+        timeout=250,
     )
     assert done.returncode == code, (done.returncode, done.stdout, done.stderr)
     return json.loads(done.stdout)

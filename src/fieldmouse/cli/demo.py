@@ -26,7 +26,7 @@ from fieldmouse.errors import FieldmouseError, UsageError
 OURS = {"atlas", "pages.jsonl", "truth.jsonl"}
 """All that a demo leaves behind; a directory with anything else in it is not ours to empty."""
 
-MEADOW = ("--hosts", "200", "--pages", "2500", "--gamma", "0.6", "--port", "0", "--latency", "5ms")
+MEADOW = {"hosts": 200, "pages": 2500, "gamma": 0.6, "port": 0, "latency": 0.005}
 MANNERS = ("--allow-private", "--delay", "50ms")
 
 
@@ -121,8 +121,8 @@ class _Show:
 @contextmanager
 def _meadow(truth: Path) -> Iterator[str]:
     """A meadow for as long as the block lasts; gives the URL to begin with."""
-    words = [sys.executable, "-m", "fieldmouse", "meadow", "serve", *MEADOW, "--truth", str(truth)]
-    server = subprocess.Popen(words, stdout=subprocess.PIPE)
+    asked = json.dumps(MEADOW | {"truth": str(truth), "follow_parent": True})  # it ends even if we are killed
+    server = subprocess.Popen([sys.executable, "-m", "fieldmouse.lab.meadow", asked], stdout=subprocess.PIPE)
     assert server.stdout is not None
     try:
         ready = server.stdout.readline()
