@@ -185,17 +185,17 @@ class Press:
             return f"{href[start:]}#part-{page % 7}"
         if form == 5:
             return href[5:]
-        if form == 6:
+        if form == 6 or page & 31:  # what nobody writes on purpose is rare
             return href
         return f"HTTP{href[4:start]}/./x/..{href[start:]}#top"
 
 
 def _bundles(texts: list[str], topic: int) -> list[Piece]:
-    """Articles for pages of one topic: four to eight of its paragraphs each."""
+    """Articles for pages of one topic: two to five of its paragraphs each."""
     made = []
     for k in range(_BUNDLES):
         r = throw("bundle", topic, k)
-        chosen = [texts[face % len(texts)] for face in r[1 : 5 + r[0] % 5]]
+        chosen = [texts[face % len(texts)] for face in r[1 : 3 + r[0] % 4]]
         made.append(ready("".join(f"<p>{text}</p>\n" for text in chosen)))
     return made
 
