@@ -46,6 +46,20 @@ def test_work_takes_no_time_and_timeouts_fire_at_theirs():
     assert bottle.run(main) == 300.0
 
 
+def test_work_for_a_thread_is_done_on_the_spot():
+    def work(factor):
+        return 6 * factor
+
+    async def main(clock):
+        start = clock.now()
+        assert await asyncio.to_thread(work, 7) == 42
+        with pytest.raises(ZeroDivisionError):
+            await asyncio.to_thread(lambda: 1 / 0)
+        return clock.now() - start
+
+    assert bottle.run(main) == 0.0
+
+
 def test_the_clock_starts_where_it_is_told():
     async def main(clock):
         return clock.now()
