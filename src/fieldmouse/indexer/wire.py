@@ -34,7 +34,7 @@ class IndexerConfig(msgspec.Struct, frozen=True, kw_only=True):
     warc_size: int = 1 << 30  # a new file is begun after so many bytes
     warc_prefix: str = "fieldmouse"
     index_heap: int = 48 << 20  # bytes the index writer may gather before it writes a segment
-    generation: int = 64 << 20  # bytes of text after which a shard's index begins a new generation
+    generation: int = 24 << 20  # bytes of text after which a shard's index begins a new generation
     store_text: bool = True  # keep the text in the index, for snippets
 
 
