@@ -55,10 +55,6 @@ class Desk:
     def full(self) -> bool:
         return bool(self.page_limit) and self.pages >= self.page_limit
 
-    @property
-    def unsettled(self) -> bool:
-        return bool(self.links or self._verdicts or self._flying or any(self.fresh.values()))
-
     def may_ask(self, number: int) -> bool:
         """Exactly as many pages as asked for: what is in the air counts until we know better."""
         if self.sated:
