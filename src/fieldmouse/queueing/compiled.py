@@ -1,0 +1,27 @@
+"""Loops over arrays, compiled where numba is installed and plain Python where it is not.
+
+A crawl that governs its robots solves small models and must not need a compiler;
+the lab plays games of 10^7 steps and does. So a kernel is written once, in the
+part of Python that both understand, and decorated here.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+COMPILED = importlib.util.find_spec("numba") is not None
+"""Whether kernels run compiled: about a hundred times as fast."""
+
+
+def compiled(kernel: F) -> F:
+    """Compile a kernel on its first call and keep the machine code beside the source for the next time."""
+    if not COMPILED:
+        return kernel
+    import numba
+
+    machine_code: F = numba.njit(cache=True, nogil=True)(kernel)
+    return machine_code
