@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import importlib.util
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -23,5 +23,4 @@ def compiled(kernel: F) -> F:
         return kernel
     import numba
 
-    machine_code: F = numba.njit(cache=True, nogil=True)(kernel)
-    return machine_code
+    return cast(F, numba.njit(cache=True, nogil=True)(kernel))
