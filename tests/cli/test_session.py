@@ -6,6 +6,7 @@ import csv
 import json
 import os
 import pty
+import re
 import shutil
 import signal
 import subprocess
@@ -120,6 +121,11 @@ def test_search_finds_a_page_by_its_title_and_prints_exactly_four_fields(atlas: 
     assert all(set(hit) == {"url", "title", "snippet", "score"} for hit in hits)
     assert [hit["score"] for hit in hits] == sorted((hit["score"] for hit in hits), reverse=True)
     assert fieldmouse("search", str(atlas), "xyzzyplugh") == []
+    word = max(re.findall(r"\w+", row["title"]), key=len)
+    found = {hit["url"] for hit in fieldmouse("search", str(atlas), title, "--limit", "100")}
+    assert fieldmouse("search", str(atlas), title, f"-{word}", "--limit", "100") == []
+    others = {hit["url"] for hit in fieldmouse("search", str(atlas), title, "-xyzzyplugh", "--limit", "100")}
+    assert others == found
 
 
 def test_each_fate_is_explained_in_words(meadow: RunningMeadow, atlas: Path, capsys: Said) -> None:

@@ -9,13 +9,16 @@ import click
 
 from fieldmouse.cli import options, voice
 from fieldmouse.crawldir import CrawlDir
+from fieldmouse.errors import UsageError
 
 
 @click.command(
+    # A word with a minus sign is a word to leave out, not an option; so `-h` is not help here.
+    context_settings={"ignore_unknown_options": True, "help_option_names": ["--help"]},
     epilog="""\b
 Examples:
   fieldmouse search atlas meadow mouse
-  fieldmouse search atlas '"field mouse" -computer' --limit 3 --json"""
+  fieldmouse search atlas '"field mouse"' -computer --limit 3 --json""",
 )
 @click.argument("directory", type=click.Path(path_type=Path))
 @click.argument("words", nargs=-1, required=True)
@@ -26,6 +29,9 @@ def command(directory: Path, words: tuple[str, ...], limit: int, as_json: bool) 
 
     A phrase stands in double quotes, a word to leave out behind a minus sign.
     """
+    for word in words:
+        if word.startswith("--"):
+            raise UsageError(f"there is no option `{word}`", "see `fieldmouse search --help`")
     home = CrawlDir.open(directory)
 
     from fieldmouse.indexer.search import search
