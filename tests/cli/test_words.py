@@ -28,7 +28,11 @@ def verbs() -> list[tuple[str, click.Command]]:
         command = fieldmouse.get_command(context, name)
         assert command is not None
         if isinstance(command, click.Group):
-            found += [(f"{name} {sub}", inner) for sub, inner in command.commands.items()]
+            inside = click.Context(command, context, name)
+            for sub in command.list_commands(inside):
+                inner = command.get_command(inside, sub)
+                assert inner is not None
+                found.append((f"{name} {sub}", inner))
         else:
             found.append((name, command))
     return found

@@ -10,8 +10,6 @@ Exit codes: 0 done, 1 failed, 2 wrong usage, 3 stopped by a limit with work left
 
 from __future__ import annotations
 
-import difflib
-import importlib
 import sys
 from typing import Any
 
@@ -19,6 +17,7 @@ import click
 
 from fieldmouse import __version__
 from fieldmouse.cli import voice
+from fieldmouse.cli.lazy import LazyGroup
 from fieldmouse.errors import FieldmouseError, UsageError
 
 VERBS = {
@@ -29,41 +28,14 @@ VERBS = {
     "explain": "Say what happened to one URL, and why its host waits.",
     "doctor": "Look a crawl directory over and say what to do.",
     "meadow": "Serve a synthetic web on loopback, for demos, tests and benchmarks.",
+    "lab": "Run the experiments: the papers number by number, and what goes beyond them.",
     "demo": "Crawl a small meadow, search it, explain it: no internet needed.",
 }
 
 
-class Verbs(click.Group):
-    """A group that knows its verbs by name and imports one only to run it or to show its help."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(VERBS)
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in VERBS:
-            return None
-        module = importlib.import_module(f"fieldmouse.cli.{cmd_name}")
-        command: click.Command = module.command
-        return command
-
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        if args and not args[0].startswith("-") and args[0] not in VERBS:
-            near = difflib.get_close_matches(args[0], VERBS, n=1)
-            hint = (
-                f"did you mean `fieldmouse {near[0]}`?" if near else "`fieldmouse --help` lists the commands"
-            )
-            raise UsageError(f"there is no command `{args[0]}`", hint)
-        return super().resolve_command(ctx, args)
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl(list(VERBS.items()))
-
-
 @click.group(
-    cls=Verbs,
+    cls=LazyGroup,
+    verbs=VERBS,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     epilog="Start with `fieldmouse demo`, or with `fieldmouse crawl atlas --seed https://example.org/`.",
 )

@@ -9,6 +9,7 @@ module is imported only when somebody asks what there is.
 
 from __future__ import annotations
 
+import difflib
 import importlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ from enum import StrEnum
 from typing import Literal
 
 from fieldmouse.errors import FieldmouseError
+from fieldmouse.lab.extras import extras
 
 PAPERS: tuple[str, ...] = ()
 """Modules with experiments, in the order in which they are listed."""
@@ -86,13 +88,18 @@ Progress = Callable[[float, str], None]
 
 @dataclass(frozen=True, slots=True)
 class Experiment:
-    """`id` is what `lab run` is given; `group` runs together with others of its name."""
+    """`id` is what `lab run` is given; `group` runs together with others of its name.
+
+    `run` is called in a process of its own, which ends with it. An experiment that
+    measures time is `alone`: no other runs while it does.
+    """
 
     id: str
     group: str
     title: str
     about: str
     run: Callable[[Progress], Result]
+    alone: bool = False
 
 
 class NoSuchExperiment(FieldmouseError):
@@ -103,20 +110,31 @@ def experiments() -> dict[str, Experiment]:
     """All experiments by id."""
     found: dict[str, Experiment] = {}
     for name in PAPERS:
-        for experiment in importlib.import_module(f"fieldmouse.lab.papers.{name}").EXPERIMENTS:
+        with extras():
+            module = importlib.import_module(f"fieldmouse.lab.papers.{name}")
+        for experiment in module.EXPERIMENTS:
             assert experiment.id not in found, f"two experiments are called {experiment.id}"
             found[experiment.id] = experiment
+    if not found:
+        raise NoSuchExperiment("the lab has no experiments", "`PAPERS` in lab/catalogue.py should name some")
     return found
 
 
-def chosen(name: str) -> list[Experiment]:
-    """The experiment of this id, or all of this group."""
+def chosen(*names: str) -> list[Experiment]:
+    """The experiments of these ids and groups, each once and in the order of the catalogue.
+
+    No name, or `all`, means everything. A name that is both is an id.
+    """
     known = experiments()
-    if name in known:
-        return [known[name]]
-    group = [experiment for experiment in known.values() if experiment.group == name]
-    if not group:
-        raise NoSuchExperiment(
-            f"there is no experiment or group `{name}`", "`fieldmouse lab list` shows them all"
-        )
-    return group
+    groups = {experiment.group for experiment in known.values()} - set(known)
+    for name in names:
+        if name not in {"all", *known, *groups}:
+            near = difflib.get_close_matches(name, [*groups, *known], n=1)
+            raise NoSuchExperiment(
+                f"there is no experiment or group `{name}`",
+                f"did you mean `{near[0]}`?" if near else "`fieldmouse lab list` shows them all",
+            )
+    if not names or "all" in names:
+        return list(known.values())
+    wanted = set(names)
+    return [one for one in known.values() if one.id in wanted or one.group in wanted & groups]

@@ -1,0 +1,27 @@
+"""`fieldmouse lab list`: what the lab can run."""
+
+from __future__ import annotations
+
+from itertools import groupby
+
+import click
+
+from fieldmouse.cli import options, voice
+
+
+@click.command(epilog="Run one, or a whole group, with `fieldmouse lab run NAME`.")
+@options.as_json
+def command(as_json: bool) -> int:
+    """List the experiments, by group."""
+    from fieldmouse.lab import catalogue
+
+    known = sorted(catalogue.chosen(), key=lambda one: one.group)  # stable: the order of the paper is kept
+    if as_json:
+        voice.json([{"id": one.id, "group": one.group, "title": one.title} for one in known])
+        return 0
+    width = max(len(one.id) for one in known)
+    for group, members in groupby(known, key=lambda one: one.group):
+        voice.data(group)
+        for one in members:
+            voice.data(f"  {one.id:<{width}}  {one.title}")
+    return 0

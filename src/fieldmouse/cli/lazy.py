@@ -1,0 +1,56 @@
+"""Groups of commands that import a command only when it is used.
+
+`fieldmouse --help` must not wait for numpy, so a group knows its commands by
+name and one line, and the module of a command by a rule: `crawl` is in
+`fieldmouse.cli.crawl`, and with the prefix `lab_`, `lab run` is in
+`fieldmouse.cli.lab_run`. Each such module has a `command`.
+"""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import importlib.util
+from collections.abc import Mapping
+from typing import Any
+
+import click
+
+from fieldmouse.errors import UsageError
+
+
+class LazyGroup(click.Group):
+    """A group of `verbs` (name and one line each), whose modules begin with `prefix`."""
+
+    def __init__(self, *args: Any, verbs: Mapping[str, str], prefix: str = "", **kwargs: Any):
+        super().__init__(*args, **kwargs)
+        self._verbs = verbs
+        self._prefix = prefix
+
+    def module_of(self, verb: str) -> str:
+        return f"fieldmouse.cli.{self._prefix}{verb}"
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return [verb for verb in self._verbs if importlib.util.find_spec(self.module_of(verb))]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in self.list_commands(ctx):
+            return None
+        command: click.Command = importlib.import_module(self.module_of(cmd_name)).command
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        known = self.list_commands(ctx)
+        if args and not args[0].startswith("-") and args[0] not in known:
+            path, near = ctx.command_path, difflib.get_close_matches(args[0], known, n=1)
+            raise UsageError(
+                f"there is no command `{args[0]}`" + (f" in `{path}`" if ctx.parent else ""),
+                f"did you mean `{path} {near[0]}`?" if near else f"`{path} --help` lists the commands",
+            )
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(verb, self._verbs[verb]) for verb in self.list_commands(ctx)])

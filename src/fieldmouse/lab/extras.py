@@ -1,0 +1,36 @@
+"""What the lab needs beyond the bare crawler, and what is said when it is not there.
+
+scipy, numba and matplotlib are the extra `fieldmouse[lab]`: a crawl needs none of
+them. They are missed where they are first imported, deep inside an experiment, so
+whoever runs one does it within `extras()`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from fieldmouse.errors import FieldmouseError
+
+LIBRARIES = ("scipy", "numba", "matplotlib")
+
+
+class MissingExtra(FieldmouseError):
+    """A library of the extra `fieldmouse[lab]` is not installed."""
+
+    def __init__(self, library: str):
+        super().__init__(f"the lab needs {library}, which is not installed")
+        self.library = library
+        self.hint = "`pip install 'fieldmouse[lab]'`"
+
+
+@contextmanager
+def extras() -> Iterator[None]:
+    """Turn the lack of one of the lab's libraries into a sentence."""
+    try:
+        yield
+    except ModuleNotFoundError as missing:
+        library = (missing.name or "").partition(".")[0]
+        if library not in LIBRARIES:
+            raise
+        raise MissingExtra(library) from missing
