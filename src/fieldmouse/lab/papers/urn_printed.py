@@ -1,0 +1,78 @@
+"""The tables of the thesis as printed, read from `printed/thesis.toml`.
+
+Cells stay text, because a printed number says by its digits how exact it means to
+be: 0.0050 promises more than 0.005.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+
+COLOURS = 100_000
+PLACES = 1_000
+GAMMAS = (0.3, 0.5, 0.7, 0.9, 1.1, 1.3, 1.5, 1.7)
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One printed number, where it stands, and which of the simulations side by side it came from."""
+
+    row: int
+    column: float
+    simulation: int
+    printed: str
+    label: str
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    number: str
+    title: str
+    down: str
+    across: str
+    columns: tuple[float, ...]
+    cells: tuple[Cell, ...]
+    simulations: int = 1
+
+    def cell(self, row: int, column: float, simulation: int = 1) -> Cell:
+        place = (row, column, simulation)
+        return next(cell for cell in self.cells if (cell.row, cell.column, cell.simulation) == place)
+
+
+def _read(row: str, columns: list[float], simulations: int, down: str, across: str) -> Iterator[Cell]:
+    key, _, *printed = row.split()
+    places = [(column, side) for column in columns for side in range(1, simulations + 1)]
+    for (column, side), number in zip(places, printed, strict=True):
+        label = f"{down} {key}, {across} {column:.15g}"
+        if simulations > 1:
+            label += f", simulation {side}"
+        if number != "-":
+            yield Cell(int(key), column, side, number, label)
+
+
+@cache
+def tables() -> dict[str, Table]:
+    """All tables by number, such as "8.10"."""
+    text = files("fieldmouse.lab.papers").joinpath("printed/thesis.toml").read_text()
+    found: dict[str, Table] = {}
+    for entry in tomllib.loads(text)["table"]:
+        simulations = entry.get("simulations", 1)
+        cells = tuple(
+            cell
+            for row in entry["cells"].strip().splitlines()
+            for cell in _read(row, entry["columns"], simulations, entry["down"], entry["across"])
+        )
+        found[entry["number"]] = Table(
+            entry["number"],
+            entry["title"],
+            entry["down"],
+            entry["across"],
+            tuple(entry["columns"]),
+            cells,
+            simulations,
+        )
+    return found
