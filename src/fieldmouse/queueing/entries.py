@@ -1,0 +1,121 @@
+"""The numbers a model is made of, checked one by one, with a sentence for each that is wrong.
+
+A matrix with one wrong sign still has a stationary distribution of some sort, and
+nobody notices. So nothing enters a model before it was looked at here, and a
+complaint names the entry as the file does: `S[1][0]`, counted from zero.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fieldmouse.errors import UsageError
+
+FloatArray: TypeAlias = NDArray[np.float64]
+IntArray: TypeAlias = NDArray[np.int64]
+
+ROUNDING = 1e-9
+"""How far a row may miss its sum, relative to its largest entry: printed numbers are rounded."""
+
+
+class ModelError(UsageError):
+    """A model holds a number that cannot be meant."""
+
+
+def show(value: object) -> str:
+    """A number with its sign where that is the point, anything else as JSON would write it.
+
+    >>> show(2.0), show(-0.25), show("2"), show(None)
+    ('+2', '-0.25', '"2"', 'null')
+    """
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, int | float | np.number):
+        return f"{value:+.12g}" if value else "0"
+    return f'"{value}"' if isinstance(value, str) else f"a {type(value).__name__}"
+
+
+def number(value: object, name: str) -> float:
+    """A finite number."""
+    if isinstance(value, bool) or not isinstance(value, int | float | np.number):
+        raise ModelError(f"{name} is {show(value)}: it must be a number")
+    found = float(value)
+    if not math.isfinite(found):
+        raise ModelError(f"{name} is {found}: it must be finite")
+    return found
+
+
+def vector(value: object, name: str) -> FloatArray:
+    entries = _list(value, name)
+    return np.array([number(entry, f"{name}[{i}]") for i, entry in enumerate(entries)])
+
+
+def matrix(value: object, name: str, size: int | None = None) -> FloatArray:
+    """A square matrix, of `size` rows where that is known."""
+    rows = _list(value, name)
+    wanted = len(rows) if size is None else size
+    if len(rows) != wanted:
+        raise ModelError(f"{name} has {_rows(len(rows))}: it must have {wanted}")
+    for i, row in enumerate(rows):
+        if (width := len(_list(row, f"{name}[{i}]"))) != wanted:
+            raise ModelError(
+                f"{name}[{i}] has {width} {'entry' if width == 1 else 'entries'}: it must have {wanted}"
+            )
+    return np.array([vector(row, f"{name}[{i}]") for i, row in enumerate(rows)])
+
+
+def nonnegative(found: FloatArray, name: str) -> None:
+    for at in np.argwhere(found < 0):
+        raise ModelError(f"{_entry(name, at)} is {show(found[tuple(at)])}: it must not be negative")
+
+
+def generator_signs(found: FloatArray, name: str) -> None:
+    """The diagonal takes away and everything else brings."""
+    for i, j in np.argwhere(found < 0):
+        if i != j:
+            raise ModelError(
+                f"{name}[{i}][{j}] is {show(found[i, j])}: only diagonal entries may be negative"
+            )
+    for i in np.flatnonzero(found.diagonal() >= 0):
+        raise ModelError(f"{name}[{i}][{i}] is {show(found[i, i])}: a diagonal entry must be negative")
+
+
+def reach(jumps: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """From which state which can be reached, in any number of jumps, none included."""
+    found = jumps | np.eye(len(jumps), dtype=bool)
+    while True:
+        wider = found @ found
+        if (wider == found).all():
+            return found
+        found = wider
+
+
+def frozen(found: FloatArray) -> FloatArray:
+    """The same numbers, which nobody can change any more."""
+    kept = np.array(found, dtype=np.float64)
+    kept.setflags(write=False)
+    return kept
+
+
+def _list(value: object, name: str) -> Sequence[Any]:
+    found = value.tolist() if isinstance(value, np.ndarray) else value
+    if not isinstance(found, Sequence) or isinstance(found, str | bytes):
+        raise ModelError(f"{name} is {show(value)}: it must be a list")
+    if not found:
+        raise ModelError(f"{name} is empty")
+    return found
+
+
+def _entry(name: str, at: Sequence[int] | IntArray) -> str:
+    return name + "".join(f"[{int(i)}]" for i in at)
+
+
+def _rows(count: int) -> str:
+    return f"{count} row" if count == 1 else f"{count} rows"
