@@ -62,9 +62,9 @@ class Throws:
 @cache
 def reach(games: int) -> float:
     """How many spreads away one of all simulated cells may lie before it is called different."""
-    from scipy.stats import t
+    from scipy.special import stdtrit  # here, so that listing experiments does not wait for scipy
 
-    return float(t.ppf(1 - FALSE_ALARMS / SIMULATED_CELLS / 2, games - 1))
+    return float(stdtrit(games - 1, 1 - FALSE_ALARMS / SIMULATED_CELLS / 2))
 
 
 def unit(printed: str) -> float:
@@ -127,7 +127,8 @@ def residuals(rows: Sequence[Row]) -> str:
     )
     if not off.size:
         return ""
+    scatter = math.sqrt((off**2).mean())
     return (
-        f"printed minus ours, in spreads: mean {off.mean():+.2f}, root mean square {np.sqrt((off**2).mean()):.2f}, "
+        f"printed minus ours, in spreads: mean {off.mean():+.2f}, root mean square {scatter:.2f}, "
         f"farthest {np.abs(off).max():.1f} (over {off.size} cells that vary)"
     )

@@ -1,0 +1,183 @@
+"""The thesis as printed, and the rule by which a number of it is ours."""
+
+from __future__ import annotations
+
+import math
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fieldmouse.lab.catalogue import Verdict
+from fieldmouse.lab.papers.urn_agreement import (
+    FALSE_ALARMS,
+    OUTLIERS,
+    SIMULATED_CELLS,
+    Throws,
+    about,
+    by_chance,
+    reach,
+    to_the_digit,
+    unit,
+)
+from fieldmouse.lab.papers.urn_printed import GAMMAS, tables
+
+SIMULATED = ("8.1", "8.2", "8.4", "8.5", "8.6", "8.7", "8.8", "8.9", "8.10")
+COUNTS = ("7.1", "8.1", "8.4", "8.5", "8.6", "8.7", "8.8", "8.9", "8.10")
+SHARES = ("7.2", "8.2", "8.3")
+
+whole = st.integers(0, 5000)
+spreads = st.floats(0.1, 100)
+
+
+def lines(number: str, simulation: int = 1) -> dict[int, list[float]]:
+    """A table's rows of one simulation, from left to right."""
+    found: dict[int, list[float]] = {}
+    for cell in tables()[number].cells:
+        if cell.simulation == simulation:
+            found.setdefault(cell.row, []).append(float(cell.printed))
+    return found
+
+
+def test_all_twelve_tables_are_there_and_whole() -> None:
+    shapes = {number: len(table.cells) for number, table in tables().items()}
+    assert shapes == {
+        **dict.fromkeys(("7.1", "7.2", "8.1", "8.2", "8.3", "8.10"), 80),
+        "8.4": 60,
+        "8.5": 39,  # 4 columns of 10, and one game that was not played
+        "8.6": 54,
+        "8.7": 54,
+        "8.8": 90,
+        "8.9": 90,
+    }
+
+
+def test_the_reach_counts_every_cell_that_came_from_a_simulation() -> None:
+    assert sum(len(tables()[number].cells) for number in SIMULATED) == SIMULATED_CELLS
+
+
+@pytest.mark.parametrize("number", COUNTS)
+def test_counts_are_whole_numbers_of_colours(number: str) -> None:
+    for cell in tables()[number].cells:
+        assert cell.printed.isdigit(), cell
+        assert int(cell.printed) <= 100_000
+
+
+@pytest.mark.parametrize("number", SHARES)
+def test_shares_lie_between_nothing_and_all_and_grow_with_gamma(number: str) -> None:
+    for row in lines(number).values():
+        assert all(0 <= share < 1 for share in row)
+        assert row == sorted(row)
+
+
+@pytest.mark.parametrize("number", ["7.1", "7.2"])
+def test_a_larger_beta_never_names_fewer_elephants(number: str) -> None:
+    for (low, fewer), (high, more) in pairwise(lines(number).items()):
+        assert low < high
+        assert all(a <= b for a, b in zip(fewer, more, strict=True))
+
+
+@pytest.mark.parametrize("number", ["8.8", "8.9"])
+def test_elephants_never_become_mice_again_in_the_course_of_a_game(number: str) -> None:
+    for row in lines(number).values():
+        assert row == sorted(row)
+
+
+def test_the_largest_hosts_hold_at_least_what_the_elephants_found_hold() -> None:
+    bound = lines("8.3")
+    for delta, row in lines("8.2").items():
+        assert all(share <= most for share, most in zip(row, bound[delta], strict=True))
+
+
+def test_table_8_6_begins_with_the_very_games_of_table_8_5() -> None:
+    for cell in tables()["8.6"].cells:
+        if cell.column == 200_000 and cell.simulation == 1:
+            assert cell.printed == tables()["8.5"].cell(cell.row, 0.9).printed
+
+
+def test_the_outliers_named_are_cells_of_the_tables() -> None:
+    for number, label in OUTLIERS:
+        assert label in {cell.label for cell in tables()[number].cells}
+
+
+def test_a_table_of_gammas_has_the_gammas_of_the_thesis() -> None:
+    assert all(tables()[number].columns == GAMMAS for number in (*SHARES, "7.1", "8.1"))
+
+
+@given(st.decimals(-1000, 1000, places=4, allow_nan=False), st.floats(-0.499, 0.499))
+def test_rounding_to_the_printed_digits_is_the_same(value: object, off: float) -> None:
+    printed = str(value)
+    row = to_the_digit("a", printed, float(printed) + off * unit(printed))
+    assert (row.verdict, row.note) == (Verdict.SAME, "")
+
+
+@given(whole, st.floats(0.51, 0.99))
+def test_a_number_cut_off_is_the_same_and_the_row_says_so(value: int, more: float) -> None:
+    row = to_the_digit("a", str(value), value + more)
+    assert row.verdict is Verdict.SAME
+    assert "cut off" in row.note
+
+
+@given(whole, st.floats(1.01, 1e6), st.sampled_from([-1, 1]))
+def test_more_than_one_digit_off_is_different(value: int, off: float, side: int) -> None:
+    assert to_the_digit("a", str(value), value + side * off).verdict is Verdict.DIFFERENT
+
+
+@settings(deadline=None)  # the first example waits for scipy
+@given(whole, whole, spreads, st.integers(2, 50))
+def test_moving_closer_never_makes_a_number_different(
+    value: int, mean: int, spread: float, games: int
+) -> None:
+    far = by_chance("a", str(value), Throws(mean, spread, games)).verdict
+    near = by_chance("a", str(value), Throws((mean + value) / 2, spread, games)).verdict
+    assert not (far is Verdict.SAME and near is Verdict.DIFFERENT)
+
+
+@settings(deadline=None)
+@given(whole, whole, spreads, st.integers(3, 50))
+def test_the_verdict_does_not_care_which_side_a_number_is_off(
+    value: int, off: int, spread: float, games: int
+) -> None:
+    above = by_chance("a", str(value + off), Throws(value, spread, games)).verdict
+    below = by_chance("a", str(value), Throws(value + off, spread, games)).verdict
+    assert above is below
+
+
+@settings(deadline=None)
+@given(st.integers(2, 60))
+def test_more_games_need_less_reach(games: int) -> None:
+    assert reach(games + 1) < reach(games)
+
+
+def test_a_true_reproduction_is_seldom_called_different_anywhere() -> None:
+    rng = np.random.default_rng(3)
+    games, rounds = 20, 400
+    ours = rng.normal(100, 7, (rounds, SIMULATED_CELLS, games))
+    printed = rng.normal(100, 7, (rounds, SIMULATED_CELLS))
+    one_more = ours.std(axis=2, ddof=1) * math.sqrt(1 + 1 / games)
+    alarms = (np.abs(printed - ours.mean(axis=2)) > reach(games) * one_more).any(axis=1)
+    assert alarms.mean() < FALSE_ALARMS + 3 * math.sqrt(FALSE_ALARMS / rounds)
+    assert alarms.any()  # nor is the rule so lax that nothing could ever fail it
+
+
+def test_a_cell_from_another_game_is_caught() -> None:
+    ours = Throws.of([237.0 + step for step in range(-9, 11)])
+    assert by_chance("a", "237", ours).verdict is Verdict.SAME
+    assert by_chance("a", "329", ours).verdict is Verdict.DIFFERENT
+
+
+def test_a_named_outlier_is_told_from_the_same_number_elsewhere() -> None:
+    (table, label), why = next(iter(OUTLIERS.items()))
+    ours = Throws(144.0, 5.4, 20)
+    assert by_chance(label, "125", ours, table).verdict is Verdict.OUTLIER
+    assert by_chance(label, "125", ours, table).note == why
+    assert by_chance(label, "143", ours, table).verdict is Verdict.SAME
+    assert by_chance(label, "125", ours, "8.4").verdict is Verdict.SAME
+
+
+@given(st.floats(1, 1e6), st.floats(-0.099, 0.099))
+def test_about_means_within_a_tenth(value: float, off: float) -> None:
+    assert about("a", value, value * (1 + off)).verdict is Verdict.SAME
+    assert about("a", value, value * (1.11 + off**2)).verdict is Verdict.DIFFERENT
