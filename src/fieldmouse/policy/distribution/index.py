@@ -22,14 +22,15 @@ H = TypeVar("H", bound=Hashable)
 
 
 class Index(Tally[H]):
-    """The list of absent hosts first, then draws, with three valves.
+    """The list of absent hosts first, then draws, with four valves.
 
     A host present takes what is drawn online until it has `depth` URLs there: one in
     the game, where a place is a ball; a robot's errand in a crawl, where a place is a
     host. `per_address` hosts of one address may be online. `draws` per ball that goes
     online may be spent, saved up to `burst`; when they are used up a present host's
     URL goes online after all, so that no source can keep us drawing. A host's queue
-    longer than `backlog_limit` (0: none) takes no more.
+    as long as `backlog_limit` takes no more, and no more than `index_limit` hosts have
+    one (0: no limit); what they cannot take goes online too, for nothing is thrown away.
     """
 
     def __init__(
@@ -39,13 +40,15 @@ class Index(Tally[H]):
         draws: float = 256.0,
         burst: float = 65536.0,
         backlog_limit: int = 0,
+        index_limit: int = 0,
     ) -> None:
         super().__init__()
         assert per_address >= 1, "an address needs at least one place"
         self._per_address = per_address
-        self._depth = depth
-        self._draws, self._burst, self._tokens = draws, burst, burst
-        self._backlog_limit = backlog_limit
+        self.depth = depth
+        self.draws, self.burst, self._tokens = draws, burst, burst
+        self.backlog_limit = backlog_limit
+        self.index_limit = index_limit
         self._address: dict[H, Hashable] = {}  # of hosts that are online or have a backlog
         self._crowd: dict[Hashable, int] = {}  # hosts online at an address
         self._held: dict[Hashable, OrderedDict[H, None]] = {}  # absent, but their address has no place
@@ -65,16 +68,22 @@ class Index(Tally[H]):
         waiting = self.backlog.get(host, 0)
         present = self.online.get(host, 0)
         if present:
-            if not waiting and present < self._depth:
+            if not waiting and present < self.depth:
                 return True
-            return self._tokens < 0.0 or bool(self._backlog_limit and waiting >= self._backlog_limit)
+            return self._tokens < 0.0 or self._full(waiting)
         if waiting:  # older ones come first: it stays a queue
             return False
         address = self._address.get(host)
         return address is None or self._crowd.get(address, 0) < self._per_address
 
+    def _full(self, waiting: int) -> bool:
+        """Whether a host with so many waiting may store no more."""
+        if waiting:
+            return bool(self.backlog_limit) and waiting >= self.backlog_limit
+        return bool(self.index_limit) and len(self.backlog) >= self.index_limit
+
     def came_online(self, host: H, balls: int = 1) -> None:
-        self._tokens = min(self._burst, max(0.0, self._tokens) + self._draws)
+        self._tokens = min(self.burst, max(0.0, self._tokens) + self.draws)
         held = self.online.get(host, 0)
         self.online[host] = held + balls
         if not held:

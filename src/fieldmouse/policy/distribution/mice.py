@@ -8,7 +8,7 @@ only when none is online. The printed Algorithm 12 says "5 balls"; its tables ne
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable
 from typing import Literal, TypeVar
 
 from fieldmouse.policy.distribution.onequeue import OneQueue
@@ -21,7 +21,9 @@ class MiceAndElephants(OneQueue[H]):
 
     `stop_search` is the thesis' T*: after that many balls went online no new
     elephant is named; None never stops. `own_queues` looks at every elephant's
-    queue (Algorithm 11) instead of the head of one (Algorithm 12).
+    queue (Algorithm 11) instead of the head of one (Algorithm 12). `adapted` lets
+    an elephant that is nowhere go online at once (section 8.4). `elephants` are
+    known beforehand; with `stop_search` 0 they stay the only ones (chapter 7).
     """
 
     def __init__(
@@ -31,25 +33,31 @@ class MiceAndElephants(OneQueue[H]):
         stop_search: int | None = None,
         own_queues: bool = False,
         draw_cap: int = 1000,
+        adapted: bool = False,
+        elephants: Iterable[H] = (),
     ) -> None:
-        super().__init__(draw_cap)
-        self.elephants: set[H] = set()
-        self._limit = delta if trigger == "exceeds" else delta - 1
-        self._stop_search = stop_search
-        self._own_queues = own_queues
+        super().__init__(draw_cap, ordered=not own_queues)
+        self.elephants: set[H] = set(elephants)
+        self.limit = delta if trigger == "exceeds" else delta - 1
+        self.stop_search = stop_search
+        self.own_queues = own_queues
+        self.adapted = adapted
         self._steps = 0
 
     def recall(self, dry: bool = False) -> H | None:
-        if self._own_queues:
-            return next(iter(self.absent), None)
-        return super().recall(dry)
+        if not self.own_queues:
+            return super().recall(dry)
+        return None if self._refused and not dry else next(iter(self.absent), None)
 
     def place(self, host: H) -> bool:
-        return host not in self.elephants or self._tired()
+        if host not in self.elephants:
+            return True
+        nowhere = host not in self.online and host not in self.backlog
+        return (self.adapted and nowhere) or self._tired()
 
     def came_online(self, host: H, balls: int = 1) -> None:
         super().came_online(host, balls)
         self._steps += balls
-        searching = self._stop_search is None or self._steps <= self._stop_search
-        if searching and self.online[host] > self._limit:
+        searching = self.stop_search is None or self._steps <= self.stop_search
+        if searching and self.online[host] > self.limit:
             self.elephants.add(host)

@@ -3,6 +3,10 @@
 The thesis keeps a single queue, since a disk with a moving head dislikes many.
 We store a queue per host, and keep the order of arrival here, so that a policy
 written for the single queue takes the same decisions.
+
+The thesis looks at the offline side once for each ball that goes online, before
+the first draw: what is turned away while drawing waits for the next ball's turn.
+A source that has run dry is the exception, for there is nothing else to look at.
 """
 
 from __future__ import annotations
@@ -17,16 +21,22 @@ H = TypeVar("H", bound=Hashable)
 
 
 class OneQueue(Tally[H]):
-    """The order in which balls went offline, over all hosts; one entry per ball."""
+    """The order in which balls went offline, over all hosts; one entry per ball.
 
-    def __init__(self, draw_cap: int) -> None:
+    `ordered=False` is for a policy that looks into every host's own queue: no order is kept.
+    """
+
+    def __init__(self, draw_cap: int, ordered: bool = True) -> None:
         super().__init__()
         self.draw_cap = draw_cap
+        self.ordered = ordered
         self._order: deque[H] = deque()
         self._gone: dict[H, int] = {}  # balls recalled in a batch whose entries are still in the order
-        self._draws = 0  # in a row, since a ball went online
+        self._refused = 0  # draws in a row that were turned away, since a ball went online
 
     def recall(self, dry: bool = False) -> H | None:
+        if self._refused and not dry:
+            return None
         first = self._first()
         if first is None or first not in self.online:
             return first
@@ -34,15 +44,17 @@ class OneQueue(Tally[H]):
 
     def stored(self, host: H, balls: int = 1) -> None:
         super().stored(host, balls)
-        self._order.extend([host] * balls)
+        if self.ordered:
+            self._order.extend([host] * balls)
 
     def recalled(self, host: H, balls: int = 1) -> None:
         super().recalled(host, balls)
-        self._gone[host] = self._gone.get(host, 0) + balls
+        if self.ordered:
+            self._gone[host] = self._gone.get(host, 0) + balls
 
     def came_online(self, host: H, balls: int = 1) -> None:
         super().came_online(host, balls)
-        self._draws = 0
+        self._refused = 0
 
     def _first(self) -> H | None:
         while self._order:
@@ -58,6 +70,6 @@ class OneQueue(Tally[H]):
         return None
 
     def _tired(self) -> bool:
-        """Whether so many draws in a row were turned away that the next must be accepted."""
-        self._draws += 1
-        return self._draws > self.draw_cap
+        """Count a draw turned away; whether there were so many in a row that it must be accepted after all."""
+        self._refused += 1
+        return self._refused > self.draw_cap
