@@ -208,8 +208,8 @@ def sound(
         leaves = entries.reach(rates > 0) @ (_exit(rates) > 0)
         for stuck in np.flatnonzero(~leaves):
             raise ModelError(
-                f"{who or 'the time'} never ends once in phase {stuck}: from row {stuck} of {body}, no row that "
-                "sums to less than 0 can be reached"
+                f"{who or 'the time'} never ends once in phase {stuck}: from row {stuck} of {body} "
+                "no row that sums to less than 0 can be reached"
             )
     return entries.frozen(p / p.sum()), entries.frozen(rates)
 
