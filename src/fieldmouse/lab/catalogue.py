@@ -91,7 +91,9 @@ class Experiment:
     """`id` is what `lab run` is given; `group` runs together with others of its name.
 
     `run` is called in a process of its own, which ends with it. An experiment that
-    measures time is `alone`: no other runs while it does.
+    measures time is `alone`: no other runs while it does. Experiments that name the
+    same work in `shares` run one after another in one process, so that what they
+    keep in a cache is computed once for all of them ("" shares with nobody).
     """
 
     id: str
@@ -100,6 +102,7 @@ class Experiment:
     about: str
     run: Callable[[Progress], Result]
     alone: bool = False
+    shares: str = ""
 
 
 class NoSuchExperiment(FieldmouseError):
