@@ -9,10 +9,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
+from fieldmouse.errors import FieldmouseError
+from fieldmouse.queueing.entries import FloatArray, IntArray
+
+
+class TraceError(FieldmouseError):
+    """A trace that contradicts itself, or from which nothing can be learned."""
 
 
 def _no_times() -> FloatArray:
@@ -30,7 +33,8 @@ class Trace:
     The mode is the number of robots allowed. It may change between two arrivals, when a
     page leaves; `switched` and `mode` tell when and to what, so that the time spent in a
     mode is known and not guessed from the arrivals that fell into it (which would favour
-    short intervals). Both are empty where nobody kept them.
+    short intervals). Both are empty where nobody kept them: a switch between two arrivals
+    is then taken to lie half-way.
     """
 
     arrived: FloatArray  # ascending: every page that came to the buffer, those it had no room for too
@@ -41,3 +45,62 @@ class Trace:
     span: float = 0.0  # from the first moment watched to the last
     switched: FloatArray = field(default_factory=_no_times)  # ascending; the first is when watching began
     mode: IntArray = field(default_factory=_no_counts)  # robots allowed from then on
+
+    def __post_init__(self) -> None:
+        for name in ("arrived", "service", "expired", "outlived", "switched"):
+            seconds = np.asarray(getattr(self, name), dtype=np.float64)
+            _check(name, seconds)
+            object.__setattr__(self, name, seconds)
+        for name in ("robots", "mode"):
+            object.__setattr__(self, name, np.asarray(getattr(self, name), dtype=np.int64))
+        _check_modes("arrived", self.arrived, "robots", self.robots)
+        _check_modes("switched", self.switched, "mode", self.mode)
+        if not (np.isfinite(self.span) and self.span >= 0):
+            raise TraceError(f"the trace spans {self.span} seconds", "`span` is a finite time, not negative")
+
+    def switches(self, tolerance: float) -> tuple[FloatArray, IntArray]:
+        """When each mode began, and which it was; the first began before all arrivals.
+
+        A switch up to `tolerance` after an arrival was caused by it and is moved
+        back upon it: a loop needs a moment to tell its robots.
+        """
+        if len(self.arrived) == 0:
+            return np.empty(0), _no_counts()
+        if len(self.switched):
+            before = np.searchsorted(self.arrived, self.switched, side="right") - 1
+            cause = self.arrived[np.maximum(before, 0)]
+            late = (before >= 0) & (self.switched - cause <= tolerance)
+            at = np.maximum.accumulate(np.where(late, cause, self.switched))
+            modes = self.mode
+            if at[0] < self.arrived[0]:
+                return at, modes
+        else:
+            change = np.flatnonzero(np.diff(self.robots))
+            at = (self.arrived[change] + self.arrived[change + 1]) / 2
+            modes = self.robots[change + 1]
+        began = min(float(self.arrived[0]), float(self.arrived[-1]) - self.span)
+        return np.concatenate(([began], at)), np.concatenate((self.robots[:1], modes))
+
+
+def _check(name: str, seconds: FloatArray) -> None:
+    if seconds.ndim != 1:
+        raise TraceError(f"`{name}` of the trace is not a plain list of numbers")
+    bad = ~np.isfinite(seconds)
+    if name in ("service", "expired", "outlived"):
+        bad |= seconds < 0
+    if np.any(bad):
+        where = int(np.argmax(bad))
+        raise TraceError(f"`{name}`[{where}] of the trace is {seconds[where]}, which is no length of time")
+
+
+def _check_modes(times: str, at: FloatArray, counts: str, robots: IntArray) -> None:
+    if len(at) != len(robots):
+        raise TraceError(
+            f"the trace has {len(at)} times in `{times}` and {len(robots)} numbers in `{counts}`",
+            "each of the times needs the number of robots allowed then",
+        )
+    if np.any(np.diff(at) < 0):
+        where = int(np.argmax(np.diff(at) < 0)) + 1
+        raise TraceError(f"`{times}`[{where}] of the trace lies before the time it follows", "sort the times")
+    if np.any(robots < 0):
+        raise TraceError(f"`{counts}` of the trace counts robots, and {int(robots.min())} is fewer than none")
