@@ -1,0 +1,89 @@
+"""The chain when a waiting page's past does not matter: level, arrival phase, service phase.
+
+If lifetimes are exponential, waiting pages are alike and only their number counts.
+Levels fall by one at a time and rise by at most one batch, so the chain is a band,
+and taking states out from the top keeps it one: a buffer of a thousand pages is a
+matter of milliseconds.
+
+The same band serves the ordered chain as its coarse view; there the rate at which
+some waiting page fades differs from state to state.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from fieldmouse.queueing.chain import Chain
+from fieldmouse.queueing.compiled import compiled
+from fieldmouse.queueing.entries import FloatArray
+from fieldmouse.queueing.stationary import band_weights
+
+
+def fading(chain: Chain, rate: float) -> FloatArray:
+    """How often some waiting page grows obsolete, by level, arrival phase and service phase."""
+    waiting = np.maximum(np.arange(chain.top + 1) - 1.0, 0.0)
+    shape = (chain.top + 1, chain.model.phases, chain.model.service.order)
+    return np.broadcast_to((waiting * rate)[:, None, None], shape).copy()
+
+
+def distribution(chain: Chain, fades: FloatArray) -> FloatArray:
+    """Share of time by level, arrival phase and service phase; an empty system is in service phase 0."""
+    service = chain.model.service
+    return _distribution(
+        chain.arrivals.up,
+        np.ascontiguousarray(service.S),
+        np.ascontiguousarray(service.exit),
+        np.ascontiguousarray(service.alpha),
+        fades,
+    )
+
+
+@compiled
+def _distribution(
+    up: FloatArray, S: FloatArray, leave: FloatArray, beta: FloatArray, fades: FloatArray
+) -> FloatArray:
+    levels, jumps, W = up.shape[:3]
+    M = len(beta)
+    n = W * M
+    low, high = 2 * n - 1, jumps * n - 1
+    rows = np.zeros((W + (levels - 1) * n, low + 1 + high))
+    for level in range(levels):
+        phases = M if level else 1
+        for nu in range(W):
+            for m in range(phases):
+                s = _state(level, nu, m, W, M)
+                for jump in range(min(jumps, levels - level)):
+                    for to in range(W):
+                        rate = up[level, jump, nu, to]
+                        if rate == 0.0:
+                            continue
+                        if level or not jump:
+                            rows[s, _state(level + jump, to, m, W, M) - s + low] += rate
+                        else:
+                            for start in range(M):
+                                rows[s, _state(jump, to, start, W, M) - s + low] += rate * beta[start]
+                if not level:
+                    continue
+                for to in range(M):
+                    rows[s, _state(level, nu, to, W, M) - s + low] += S[m, to]
+                if level == 1:
+                    rows[s, nu - s + low] += leave[m]
+                    continue
+                for to in range(M):
+                    rows[s, _state(level - 1, nu, to, W, M) - s + low] += leave[m] * beta[to]
+                rows[s, _state(level - 1, nu, m, W, M) - s + low] += fades[level, nu, m]
+    weights = np.empty(len(rows))
+    band_weights(rows, low, weights)
+    weights /= weights.sum()
+    share = np.zeros((levels, W, M))
+    for level in range(levels):
+        for nu in range(W):
+            for m in range(M if level else 1):
+                share[level, nu, m] = weights[_state(level, nu, m, W, M)]
+    return share
+
+
+@compiled
+def _state(level: int, nu: int, m: int, W: int, M: int) -> int:
+    """Where a state stands: the empty system first, then level by level."""
+    return nu if level == 0 else W + (level - 1) * W * M + nu * M + m
