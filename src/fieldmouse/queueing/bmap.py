@@ -114,11 +114,19 @@ class BatchArrivals:
 
     def sample(self, rng: np.random.Generator, groups: int) -> Groups:
         """So many batches, the clock starting at a batch of the stationary stream."""
-        sizes, targets, ladder = ladders(self)
-        at, kinds = np.empty(groups), np.empty(groups, dtype=np.int64)
+        at, sizes = np.empty(groups), np.empty(groups, dtype=np.int64)
         start = int(rng.choice(self.phases, p=self.intervals.alpha))
-        _walk(ladder, targets, sizes, start, rng, at, kinds)
-        return Groups(at, kinds)
+        _walk(self.ladder(self.largest), start, rng, at, sizes)
+        return Groups(at, sizes)
+
+    def ladder(self, largest: int) -> FloatArray:
+        """For each phase the rates of all ways on, summed up; rung r brings r // phases pages and leads
+        to phase r % phases, with batches of up to `largest` pages."""
+        n = self.phases
+        rates = np.zeros((n, (largest + 1) * n))
+        for k, D in enumerate(self.D[: self.largest + 1]):
+            rates[:, k * n : (k + 1) * n] = D if k else np.where(np.eye(n), 0.0, D)
+        return np.asarray(rates.cumsum(axis=1))
 
 
 def sound(D: object, who: str = "") -> tuple[FloatArray, ...]:
@@ -162,17 +170,6 @@ def stationary(generator: FloatArray) -> FloatArray:
     return np.asarray(share / share.sum())
 
 
-def ladders(stream: BatchArrivals) -> tuple[IntArray, IntArray, FloatArray]:
-    """Every way out of a phase as a rung: pages brought, next phase, and the rates summed up to the rung.
-
-    Rungs are the same for every phase, so that one row per phase is enough.
-    """
-    n = stream.phases
-    rates = [np.where(np.eye(n), 0.0, stream.D[0]), *stream.D[1 : stream.largest + 1]]
-    sizes = np.repeat(np.arange(len(rates)), n)
-    return sizes, np.tile(np.arange(n), len(rates)), np.hstack(rates).cumsum(axis=1)
-
-
 @compiled
 def climb(ladder: FloatArray, phase: int, rng: np.random.Generator) -> int:
     """A rung drawn by its rate."""
@@ -189,17 +186,14 @@ def climb(ladder: FloatArray, phase: int, rng: np.random.Generator) -> int:
 
 
 @compiled
-def _walk(
-    ladder: FloatArray, targets: IntArray, sizes: IntArray, phase: int, rng: np.random.Generator,
-    at: FloatArray, brought: IntArray,
-) -> None:  # fmt: skip
+def _walk(ladder: FloatArray, phase: int, rng: np.random.Generator, at: FloatArray, sizes: IntArray) -> None:
+    phases = len(ladder)
     now = 0.0
     for n in range(len(at)):
-        while True:
+        size = 0
+        while size == 0:
             now += rng.standard_exponential() / ladder[phase, -1]
             rung = climb(ladder, phase, rng)
-            phase = targets[rung]
-            if sizes[rung] > 0:
-                break
+            size, phase = rung // phases, rung % phases
         at[n] = now
-        brought[n] = sizes[rung]
+        sizes[n] = size

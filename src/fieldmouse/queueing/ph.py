@@ -69,6 +69,12 @@ class PhaseType:
         """The rate of leaving from each phase."""
         return entries.frozen(_exit(self.S))
 
+    @cached_property
+    def ladder(self) -> FloatArray:
+        """For each phase the rates to all phases, then out, summed up: what a draw is held against."""
+        between = np.where(np.eye(self.order), 0.0, self.S)
+        return entries.frozen(np.column_stack([between, self.exit]).cumsum(axis=1))
+
     @property
     def is_never(self) -> bool:
         return not self.exit.any()
@@ -140,12 +146,11 @@ class PhaseType:
         """Independent times; all at once, phase by phase."""
         if self.is_never:
             return np.full(size, math.inf)
-        leaving = np.column_stack([np.where(np.eye(self.order), 0.0, self.S), self.exit]).cumsum(axis=1)
         phase = _drawn(np.broadcast_to(self.alpha.cumsum(), (size, self.order)), rng)
         times = np.zeros(size)
         ahead = np.arange(size)
         while len(ahead):
-            rows = leaving[phase]
+            rows = self.ladder[phase]
             times[ahead] += rng.standard_exponential(len(ahead)) / rows[:, -1]
             phase = _drawn(rows, rng)
             staying = phase < self.order
