@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import groupby
-
 import click
 
 from fieldmouse.cli import options, voice
@@ -15,13 +13,14 @@ def command(as_json: bool) -> int:
     """List the experiments, by group."""
     from fieldmouse.lab import catalogue
 
-    known = sorted(catalogue.chosen(), key=lambda one: one.group)  # stable: the order of the paper is kept
+    known = catalogue.chosen()
     if as_json:
         voice.json([{"id": one.id, "group": one.group, "title": one.title} for one in known])
         return 0
     width = max(len(one.id) for one in known)
-    for group, members in groupby(known, key=lambda one: one.group):
+    for group in dict.fromkeys(one.group for one in known):
         voice.data(group)
-        for one in members:
-            voice.data(f"  {one.id:<{width}}  {one.title}")
+        for one in known:
+            if one.group == group:
+                voice.data(f"  {one.id:<{width}}  {one.title}")
     return 0

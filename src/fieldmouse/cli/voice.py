@@ -9,10 +9,10 @@ from __future__ import annotations
 import logging
 import os
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import msgspec
 
@@ -114,6 +114,58 @@ class LiveLine:
         self._live.stop()
 
 
+class Bars:
+    """A bar for each thing under way and one for all of them; only on a terminal."""
+
+    def __init__(self, total: int):
+        from rich.console import Console
+        from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+        self._bars = Progress(
+            TextColumn("{task.description}", markup=False),
+            BarColumn(bar_width=30),
+            TextColumn("{task.percentage:>3.0f} %"),
+            TimeElapsedColumn(),
+            TextColumn("{task.fields[doing]}", markup=False),
+            console=Console(stderr=True, highlight=False),
+            transient=True,
+            auto_refresh=False,
+            redirect_stdout=False,
+            redirect_stderr=False,
+        )
+        self._total = total
+        self._done = 0.0
+        self._all = self._bars.add_task("all", total=total, doing=f"0 of {total}", visible=total > 1)
+        self._under_way: dict[str, Any] = {}
+        self._bars.start()
+
+    def show(self, name: str, share: float, doing: str) -> None:
+        """How much of `name` is done, from 0 to 1."""
+        if name not in self._under_way:
+            self._under_way[name] = self._bars.add_task(name, total=1.0, doing=doing)
+        self._bars.update(self._under_way[name], completed=min(1.0, max(0.0, share)), doing=doing)
+        self._bars.refresh()
+
+    def end(self, name: str) -> None:
+        """`name` is done."""
+        if name in self._under_way:
+            self._bars.remove_task(self._under_way.pop(name))
+        self._done += 1
+        self._bars.update(self._all, completed=self._done, doing=f"{self._done:.0f} of {self._total}")
+
+    @contextmanager
+    def aside(self) -> Iterator[None]:
+        """Out of the way for as long as the block lasts, so that it can write its own lines."""
+        self._bars.stop()
+        try:
+            yield
+        finally:
+            self._bars.start()
+
+    def close(self) -> None:
+        self._bars.stop()
+
+
 def number(value: float) -> str:
     """
     >>> number(12480), number(41.26), number(3.0)
@@ -158,11 +210,14 @@ def when(at: float) -> str:
     return moment.isoformat(timespec="milliseconds").replace(".000", "").replace("+00:00", "Z")
 
 
-def columns(rows: Iterable[tuple[str, ...]]) -> list[str]:
-    """Rows as lines, each column as wide as its widest cell."""
+def columns(rows: Iterable[tuple[str, ...]], *, right: Container[int] = ()) -> list[str]:
+    """Rows as lines, each column as wide as its widest cell; numbers stand to the `right`."""
     table = list(rows)
     widths = [max((len(row[i]) for row in table), default=0) for i in range(len(table[0]))] if table else []
     return [
-        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        "  ".join(
+            cell.rjust(width) if i in right else cell.ljust(width)
+            for i, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
         for row in table
     ]

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Literal
 
-from fieldmouse.errors import FieldmouseError
+from fieldmouse.errors import UsageError
 from fieldmouse.lab.extras import extras
 
 PAPERS: tuple[str, ...] = ()
@@ -105,7 +105,7 @@ class Experiment:
     shares: str = ""
 
 
-class NoSuchExperiment(FieldmouseError):
+class NoSuchExperiment(UsageError):
     """Asked to run what is not in the catalogue."""
 
 

@@ -1,0 +1,110 @@
+"""`fieldmouse lab run`: experiments, with every number beside the one that was printed."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from pathlib import Path
+from textwrap import wrap
+
+import click
+
+from fieldmouse.cli import bench, options, voice
+from fieldmouse.lab import catalogue, digits, grid
+from fieldmouse.lab import findings as book
+from fieldmouse.lab.catalogue import Row, Verdict
+from fieldmouse.lab.findings import Finding
+
+WIDTH = 100
+"""Columns that sentences are folded to."""
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  fieldmouse lab run urn
+  fieldmouse lab run all --keep findings.json --plots figures"""
+)
+@click.argument("names", metavar="NAME...", nargs=-1, required=True)
+@bench.jobs
+@bench.plots
+@click.option(
+    "--keep",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="Keep all findings for `fieldmouse lab report --from FILE`.",
+)
+@options.as_json
+def command(names: tuple[str, ...], jobs: int, plots: Path | None, keep: Path | None, as_json: bool) -> int:
+    """Run experiments by NAME: an id, a group, or `all`.
+
+    Each number is shown as printed, as computed by us, and with a verdict: same,
+    misprint (the paper contradicts itself), outlier (one run of chance), different,
+    or new (nothing was printed). A spread is the standard deviation over seeds.
+
+    The exit code is 1 if a number is different and nobody knows why.
+    """
+    found = []
+    with closing(bench.findings(catalogue.chosen(*names), jobs=jobs)) as coming:
+        for finding in coming:
+            found.append(finding)
+            if not as_json:
+                _show(finding)
+    if keep is not None:
+        bench.write(keep, book.write(found))
+        voice.say(f"kept the findings in `{keep}`")
+    if plots is not None:
+        bench.draw(found, plots)
+    counts = book.tally(found)
+    if as_json:
+        alone = len(found) == 1 and names == (found[0].id,)
+        voice.json(book.plain(found[0]) if alone else book.plain_together(" ".join(names), found))
+    elif len(found) > 1:
+        voice.data(book.told(counts))
+    return bench.judged(counts)
+
+
+def _show(finding: Finding) -> None:
+    """The tables of one experiment, its notes, and what is to be said about it."""
+    voice.data(f"{finding.id}: {finding.title}")
+    for block in grid.blocks(finding.result.rows):
+        voice.data()
+        for line in _grid(block) if isinstance(block, grid.Grid) else _list(block):
+            voice.data(f"  {line}".rstrip())
+    noted = [f"{row.label}: {row.note}" for row in finding.result.rows if row.note]
+    for said in (noted, finding.result.remarks):
+        if said:
+            voice.data()
+        for sentence in said:
+            for line in wrap(sentence, WIDTH, initial_indent="  ", subsequent_indent="    "):
+                voice.data(line)
+    voice.data()
+    voice.data(f"  {book.told(book.tally([finding]))}")
+    voice.data()
+
+
+def _list(rows: tuple[Row, ...]) -> list[str]:
+    table = [("", "printed", "ours", "spread", "verdict")]
+    table += [
+        (row.label, digits.printed(row), digits.ours(row), digits.spread(row), row.verdict.value)
+        for row in rows
+    ]
+    return voice.columns(table, right={1, 2, 3})
+
+
+def _grid(laid: grid.Grid) -> list[str]:
+    """Ours, the spread, the printed number in brackets, and the verdict where it is not "same"."""
+    table = [
+        (laid.down, *laid.columns),
+        *((key, *(_cell(laid.cells.get((key, column))) for column in laid.columns)) for key in laid.rows),
+    ]
+    title = [text for text in (laid.common, laid.across and f"across: {laid.across}") if text]
+    return [*title, *voice.columns(table, right=set(range(len(table[0]))))]
+
+
+def _cell(row: Row | None) -> str:
+    if row is None:
+        return ""
+    spread = digits.spread(row)
+    printed = "" if row.printed is None else f" ({digits.printed(row)})"
+    word = "" if row.verdict in (Verdict.SAME, Verdict.NEW) else f"{row.verdict.value} "
+    return word + digits.ours(row) + (f"±{spread}" if spread else "") + printed

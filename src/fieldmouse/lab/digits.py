@@ -1,0 +1,82 @@
+"""How many digits of a number are worth showing.
+
+A printed number is shown as it was printed. Ours gets two digits more, so that one
+can see how the printed one was rounded; if it is a mean over seeds, it gets as many
+as its spread makes meaningful instead.
+"""
+
+from __future__ import annotations
+
+import math
+from decimal import Decimal
+
+from fieldmouse.lab.catalogue import Row
+
+SIGNIFICANT = 6
+"""Digits of a number about which nothing else is known."""
+
+NOTHING = "–"
+
+
+def printed(row: Row) -> str:
+    """
+    >>> from fieldmouse.lab.catalogue import Verdict
+    >>> printed(Row("", 67.52, 67.5199, None, Verdict.SAME)), printed(Row("", None, 1, 0, Verdict.NEW))
+    ('67.52', '–')
+    """
+    value = _known(row.printed)
+    return NOTHING if value is None else _whole(value)
+
+
+def ours(row: Row) -> str:
+    """
+    >>> from fieldmouse.lab.catalogue import Verdict
+    >>> ours(Row("", 67.52, 67.519912, None, Verdict.SAME)), ours(Row("", 40, 41.234, 1.92, Verdict.SAME))
+    ('67.5199', '41.2')
+    >>> ours(Row("", None, 0.123456789, None, Verdict.NEW)), ours(Row("", 5, float("nan"), 0, Verdict.NEW))
+    ('0.123457', '–')
+    """
+    value, beside, moves = _known(row.ours), _known(row.printed), _known(row.spread)
+    if value is None:
+        return NOTHING
+    if moves:
+        return _fixed(value, max(_decimals(beside), _meaningful(moves)))
+    if beside is not None and value != beside:
+        return _fixed(value, _decimals(beside) + 2)
+    return _whole(float(f"{value:.{SIGNIFICANT}g}"))
+
+
+def spread(row: Row) -> str:
+    """Empty for a number that chance has no part in."""
+    moves = _known(row.spread)
+    return _fixed(moves, _meaningful(moves)) if moves else ""
+
+
+def _known(value: float | None) -> float | None:
+    return float(value) if value is not None and math.isfinite(value) else None
+
+
+def _decimals(value: float | None) -> int:
+    """Digits after the point in the shortest way to write a number."""
+    if value is None:
+        return 0
+    exponent = Decimal(repr(value)).normalize().as_tuple().exponent
+    assert isinstance(exponent, int)
+    return max(0, -exponent)
+
+
+def _meaningful(moves: float) -> int:
+    """Digits after the point that show two of the spread's."""
+    return min(12, max(0, 1 - math.floor(math.log10(abs(moves)))))
+
+
+def _whole(value: float) -> str:
+    """All digits of a number; far from 1 with its power of ten."""
+    return _fixed(value, _decimals(value))
+
+
+def _fixed(value: float, decimals: int) -> str:
+    if value and not 1e-4 <= abs(value) < 1e9:
+        return f"{value:.{SIGNIFICANT - 1}g}"
+    grouped = f"{value:,.{decimals}f}"
+    return grouped if abs(value) >= 10_000 else grouped.replace(",", "")

@@ -1,0 +1,208 @@
+"""Runs experiments, each in a process of its own, and hands over what they bring home.
+
+A compiled kernel does not hear Ctrl-C, and an experiment may take minutes; a
+process can be ended at any moment. It also uses both cores, and leaves no memory
+behind. The processes are forked: the libraries are loaded once, and an experiment
+need not be something that can be pickled. Nothing is kept between runs: what is
+shown was computed now.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import time
+from collections import deque
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from multiprocessing.connection import Connection, wait
+from multiprocessing.context import ForkProcess
+from types import FrameType
+from typing import assert_never
+
+from fieldmouse.errors import FieldmouseError
+from fieldmouse.lab.catalogue import Experiment, Result
+from fieldmouse.lab.extras import extras
+from fieldmouse.lab.findings import Finding
+
+TICK = 0.2
+"""Seconds after which a watcher hears from each experiment again, even if there is nothing new."""
+
+GRACE = 3.0
+"""Seconds for an interrupted experiment to put its own things away, such as servers it started."""
+
+Watch = Callable[[str, float, str], None]
+"""Told an experiment's id, how much of it is done from 0 to 1, and what is being done."""
+
+
+class ExperimentFailed(FieldmouseError):
+    """An experiment ended without a result."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Note:
+    share: float
+    doing: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Done:
+    result: Result
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class _Trouble:
+    message: str
+    hint: str
+
+
+@dataclass(slots=True)
+class _Running:
+    experiment: Experiment
+    process: ForkProcess
+    inlet: Connection
+    note: _Note = field(default_factory=lambda: _Note(0.0, ""))
+
+
+def findings(
+    experiments: Sequence[Experiment], *, jobs: int = 1, watch: Watch = lambda *_: None
+) -> Generator[Finding, None, None]:
+    """Run the experiments, at most `jobs` at a time; their findings come in the order asked for.
+
+    Close the iterator (or leave it to the end) and no process is left behind.
+    """
+    waiting, running = deque(experiments), list[_Running]()
+    done: dict[str, Finding] = {}
+    asked_for = deque(one.id for one in experiments)
+    try:
+        with _terminated_like_interrupted():
+            while asked_for:
+                while waiting and _there_is_room(waiting[0], running, jobs):
+                    running.append(_start(waiting.popleft(), running))
+                for one in _heard_from(running):
+                    finding = _listen(one)
+                    if finding is not None:
+                        running.remove(one)
+                        done[one.experiment.id] = finding
+                for one in running:
+                    watch(one.experiment.id, one.note.share, one.note.doing)
+                while asked_for and asked_for[0] in done:
+                    yield done.pop(asked_for.popleft())
+    finally:
+        _end(running)
+
+
+def _there_is_room(experiment: Experiment, running: list[_Running], jobs: int) -> bool:
+    if experiment.alone or any(one.experiment.alone for one in running):
+        return not running
+    return len(running) < max(1, jobs)
+
+
+def _start(experiment: Experiment, others: list[_Running]) -> _Running:
+    inlet, outlet = multiprocessing.Pipe(duplex=False)
+    inherited = [inlet, *(one.inlet for one in others)]
+    fork = multiprocessing.get_context("fork")
+    process = fork.Process(target=_perform, args=(experiment, outlet, inherited), name=experiment.id)
+    process.start()
+    outlet.close()
+    return _Running(experiment, process, inlet)
+
+
+def _perform(experiment: Experiment, outlet: Connection, inherited: list[Connection]) -> None:
+    """What happens in the new process."""
+    os.setsid()  # the terminal's Ctrl-C goes to our parent, who passes it on once
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    for inlet in inherited:
+        inlet.close()  # else a parent that was killed would still seem to listen
+    told_at = 0.0
+
+    def progress(share: float, doing: str) -> None:
+        nonlocal told_at
+        now = time.monotonic()
+        if now - told_at >= TICK / 2:
+            told_at = now
+            try:
+                outlet.send(_Note(share, doing))
+            except BrokenPipeError:
+                raise KeyboardInterrupt from None  # nobody listens any more
+
+    began = time.monotonic()
+    with suppress(KeyboardInterrupt):
+        try:
+            with extras():
+                result = experiment.run(progress)
+            outlet.send(_Done(result, time.monotonic() - began))
+        except FieldmouseError as trouble:
+            outlet.send(_Trouble(str(trouble), trouble.hint))
+
+
+def _heard_from(running: list[_Running]) -> list[_Running]:
+    """Those with something to say, waiting a tick for the first."""
+    ready = wait([one.inlet for one in running], TICK)
+    return [one for one in running if one.inlet in ready]
+
+
+def _listen(one: _Running) -> Finding | None:
+    """Take one message; a finding if it was the last."""
+    try:
+        message: _Note | _Done | _Trouble = one.inlet.recv()
+    except EOFError:
+        one.process.join()
+        code, name = one.process.exitcode, one.experiment.id
+        if code is not None and code < 0:
+            raise ExperimentFailed(
+                f"experiment `{name}` was killed by {signal.Signals(-code).name}",
+                "if memory was short, run fewer at a time with `--jobs 1`",
+            ) from None
+        raise ExperimentFailed(
+            f"experiment `{name}` broke off without a result", "that is a mistake of ours: please report it"
+        ) from None
+    match message:
+        case _Note():
+            one.note = message
+            return None
+        case _Done():
+            one.process.join()
+            one.inlet.close()
+            return Finding.of(one.experiment, message.result, message.seconds)
+        case _Trouble():
+            raise FieldmouseError(message.message, message.hint)
+        case _:
+            assert_never(message)
+
+
+def _end(running: list[_Running]) -> None:
+    """Interrupt, wait a little, then end each with all that it started."""
+    for one in running:
+        with suppress(ProcessLookupError):
+            os.kill(_pid(one), signal.SIGINT)
+    until = time.monotonic() + GRACE
+    for one in running:
+        one.process.join(max(0.0, until - time.monotonic()))
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(_pid(one), signal.SIGKILL)
+        one.process.join()
+        one.inlet.close()
+
+
+def _pid(one: _Running) -> int:
+    assert one.process.pid is not None
+    return one.process.pid
+
+
+@contextmanager
+def _terminated_like_interrupted() -> Iterator[None]:
+    """While it lasts, SIGTERM is Ctrl-C: whoever ends us wants our processes ended too."""
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)

@@ -1,0 +1,218 @@
+"""Figures as pictures: SVG for the report and for print, PNG for everything else.
+
+One look for all of them: a colour-blind-safe palette (Okabe and Ito), thin axes
+without a box, and a legend over the panels when they share it. Colours are told
+apart by dashes too, since a print may be grey. Inside an HTML page the colours
+are variables of the page, so that a figure follows it into the dark.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from io import BytesIO
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from fieldmouse.lab.catalogue import Figure, Panel, Series
+from fieldmouse.lab.extras import extras
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure as Canvas
+
+INK, MUTED, RULE = "#1c1d1f", "#5f6368", "#dddfe2"
+PALETTE = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#7a7f85")
+DASHES = ((), (5, 1.6), (1.5, 1.5), (6, 1.6, 1.5, 1.6))
+MARKERS = ("o", "s", "^", "D", "v", "P", "X")
+
+VARIABLES = {INK: "--ink", MUTED: "--muted", RULE: "--rule"} | {
+    colour: f"--series-{number}" for number, colour in enumerate(PALETTE, 1)
+}
+"""What a page calls the colours of a figure."""
+
+PANEL = (3.6, 2.7)
+"""Inches of one panel among others; a panel alone is larger."""
+
+ALONE = (6.4, 3.8)
+
+POINTS = 2000
+"""Points of a curve beyond which one sees no difference, and a file only grows."""
+
+LOOK: dict[Any, Any] = {
+    "font.family": "sans-serif",
+    "font.sans-serif": ["DejaVu Sans"],
+    "font.size": 9.0,
+    "text.color": INK,
+    "axes.edgecolor": MUTED,
+    "axes.labelcolor": INK,
+    "axes.linewidth": 0.7,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.titlesize": 9.0,
+    "axes.titlelocation": "left",
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "grid.color": RULE,
+    "grid.linewidth": 0.6,
+    "xtick.color": MUTED,
+    "ytick.color": MUTED,
+    "xtick.labelsize": 8.0,
+    "ytick.labelsize": 8.0,
+    "xtick.major.width": 0.7,
+    "ytick.major.width": 0.7,
+    "xtick.minor.width": 0.4,
+    "ytick.minor.width": 0.4,
+    "lines.linewidth": 1.5,
+    "lines.solid_capstyle": "round",
+    "legend.frameon": False,
+    "legend.fontsize": 8.0,
+    "legend.handlelength": 2.2,
+    "svg.fonttype": "none",
+    "svg.hashsalt": "fieldmouse",
+    "path.simplify": True,
+}
+
+
+def svg(figure: Figure) -> bytes:
+    return _saved(figure, "svg")
+
+
+def png(figure: Figure) -> bytes:
+    return _saved(figure, "png")
+
+
+def inline(figure: Figure) -> str:
+    """The figure as a part of an HTML page that has `VARIABLES` for its colours."""
+    text = svg(figure).decode()
+    text = text[text.index("<svg") :]
+    for colour, variable in VARIABLES.items():
+        text = text.replace(colour, f"var({variable})")
+    # Names inside a figure must not meet those of the next one on the same page.
+    return re.sub(r'(\bid="|url\(#|href="#)', rf"\g<1>{figure.name}-", text)
+
+
+def _saved(figure: Figure, kind: str) -> bytes:
+    with extras():
+        import matplotlib
+        from matplotlib.figure import Figure as Canvas
+    with matplotlib.rc_context(LOOK):
+        canvas = Canvas(layout="constrained")
+        _draw(figure, canvas)
+        picture = BytesIO()
+        canvas.savefig(
+            picture, format=kind, dpi=160, transparent=kind == "svg", metadata=_anonymous(kind, figure)
+        )
+    return picture.getvalue()
+
+
+def _anonymous(kind: str, figure: Figure) -> dict[str, Any]:
+    """The same figure makes the same file, whenever it is drawn."""
+    return (
+        {"Date": None, "Creator": None, "Title": figure.title} if kind == "svg" else {"Title": figure.title}
+    )
+
+
+def _draw(figure: Figure, canvas: Canvas) -> None:
+    across = columns(len(figure.panels))
+    down = math.ceil(len(figure.panels) / across)
+    width, height = ALONE if len(figure.panels) == 1 else PANEL
+    canvas.set_size_inches(width * across, height * down)
+    colours = _colours(figure)
+    shared = _is_shared(figure)
+    axes: list[Axes] = []
+    for number, panel in enumerate(figure.panels, 1):
+        ax = canvas.add_subplot(down, across, number)
+        axes.append(ax)
+        _draw_panel(panel, ax, colours)
+        if not shared and _named(panel):
+            ax.legend(loc="best")
+    if shared and axes:
+        handles, labels = axes[0].get_legend_handles_labels()
+        canvas.legend(handles, labels, loc="outside upper left", ncols=min(len(labels), 2 * across))
+
+
+def columns(panels: int) -> int:
+    """Panels side by side: at most three, and no row with a single one if it can be helped.
+
+    >>> [columns(panels) for panels in range(1, 10)]
+    [1, 2, 3, 2, 3, 3, 3, 3, 3]
+    """
+    return 2 if panels == 4 else min(max(panels, 1), 3)
+
+
+def _colours(figure: Figure) -> dict[str, int]:
+    """A label has the same look in every panel."""
+    labels = dict.fromkeys(series.label for panel in figure.panels for series in panel.series)
+    return {label: number for number, label in enumerate(labels)}
+
+
+def _named(panel: Panel) -> tuple[str, ...]:
+    return tuple(series.label for series in panel.series if series.label)
+
+
+def _is_shared(figure: Figure) -> bool:
+    """Whether one legend can serve all panels."""
+    names = {_named(panel) for panel in figure.panels}
+    return len(figure.panels) > 1 and len(names) == 1 and names != {()}
+
+
+def _draw_panel(panel: Panel, ax: Axes, colours: dict[str, int]) -> None:
+    for series in panel.series:
+        _draw_series(series, ax, colours[series.label])
+    ax.set_xlabel(panel.x_label)
+    ax.set_ylabel(panel.y_label)
+    ax.set_title(panel.title)
+    if panel.x_log:
+        ax.set_xscale("log")
+    if panel.y_log:
+        ax.set_yscale("log")
+    ax.grid(True, which="major")
+    ax.margins(x=0.02)
+
+
+def _draw_series(series: Series, ax: Axes, number: int) -> None:
+    x, y = np.asarray(series.x, dtype=float), np.asarray(series.y, dtype=float)
+    colour = PALETTE[number % len(PALETTE)]
+    match series.style:
+        case "points":
+            marker = MARKERS[number % len(MARKERS)]
+            few = len(x) <= POINTS
+            size = 3.5 if few else 1.5
+            ax.plot(x, y, marker, color=colour, label=series.label, markersize=size, rasterized=not few)
+        case "bars":
+            ax.bar(x, y, width=_bar_width(x), color=colour, label=series.label, alpha=0.8)
+        case "steps":
+            ax.plot(*thinned(x, y), color=colour, label=series.label, drawstyle="steps-post")
+        case "dashes":
+            ax.plot(*thinned(x, y), color=colour, label=series.label, dashes=(5, 2), linewidth=1.2)
+        case "line":
+            dashes = DASHES[number // len(PALETTE) % len(DASHES)]
+            ax.plot(*thinned(x, y), color=colour, label=series.label, dashes=dashes)
+
+
+def _bar_width(x: Any) -> float:
+    return 0.8 * float(np.min(np.diff(np.unique(x)))) if len(np.unique(x)) > 1 else 0.8
+
+
+def thinned(x: Any, y: Any, points: int = POINTS) -> tuple[Any, Any]:
+    """A curve with at most about `points` points that looks the same: each stretch keeps its extremes.
+
+    >>> x, y = thinned(np.arange(10_000.0), np.sin(np.arange(10_000.0)), points=100)
+    >>> len(x) <= 102, bool(max(y) > 0.99), bool(min(y) < -0.99)
+    (True, True, True)
+    """
+    if len(x) <= points:
+        return x, y
+    edges = np.linspace(0, len(x), points // 2 + 1).astype(int)
+    kept = {0, len(x) - 1}
+    for begin, end in pairwise(edges):
+        stretch = y[begin:end]
+        if np.all(np.isnan(stretch)):
+            kept.add(int(begin))  # a gap stays a gap
+        else:
+            kept |= {int(begin + np.nanargmin(stretch)), int(begin + np.nanargmax(stretch))}
+    index = sorted(kept)
+    return x[index], y[index]
