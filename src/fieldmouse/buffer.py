@@ -1,20 +1,25 @@
 """The page buffer between the robots and the indexer: finite, and never a place to lose a page.
 
 Pages wait in lanes, one per indexer shard, so that one slow shard does not hold
-up the others while there is room. A full buffer makes robots wait; the lab may
-say LOSE instead, as the queueing model does. `level` is the number of pages in
-it, the one number the robots' thresholds look at.
+up the others while there is room. A full buffer makes robots wait, or hands the
+page back as the queueing model does; and a page that waits past its time can be
+taken out before anybody serves it. What becomes of such pages is for the owner to
+say: the buffer only never forgets one. `level` is the number of pages in it.
 """
 
 from __future__ import annotations
 
 import asyncio
+import math
 from collections import deque
 from collections.abc import Callable
 from enum import Enum
+from heapq import heapify, heappop, heappush
 from typing import Generic, TypeVar
 
 T = TypeVar("T")
+
+_SWEEP_AT = 64
 
 
 class WhenFull(Enum):
@@ -22,56 +27,104 @@ class WhenFull(Enum):
     LOSE = "lose"
 
 
+class _Place(Generic[T]):
+    """One page's place in line; `gone` once it was taken or expired."""
+
+    __slots__ = ("gone", "item", "size")
+
+    def __init__(self, item: T, size: int):
+        self.item, self.size, self.gone = item, size, False
+
+
 class Buffer(Generic[T]):
-    """A bounded FIFO per lane; bounded in pages and in bytes over all lanes together."""
+    """A bounded FIFO per lane; bounded in pages and in bytes over all lanes together.
+
+    `beyond` are pages that have left the lanes and count against the bound all the
+    same: the model's buffer holds the page in service, too.
+    """
 
     def __init__(
         self, *, lanes: int, pages: int, size: int, when_full: WhenFull = WhenFull.WAIT,
-        on_change: Callable[[], None] = lambda: None,
+        beyond: Callable[[], int] = lambda: 0,
     ):  # fmt: skip
         self.level = 0
         self.bytes = 0
-        self._pages, self._size = pages, size
-        self._when_full = when_full
-        self._lanes: list[deque[tuple[T, int]]] = [deque() for _ in range(lanes)]
+        self.pages, self._size = pages, size
+        self.when_full = when_full
+        self._lanes: list[deque[_Place[T]]] = [deque() for _ in range(lanes)]
         self._waiting: deque[asyncio.Future[None]] = deque()
-        self._on_change = on_change
+        self._deadlines: list[tuple[float, int, _Place[T]]] = []
+        self._put = 0
+        self._beyond = beyond
 
     @property
     def full(self) -> bool:
         # One page is always let in: a page larger than the whole buffer must get through too.
-        return self.level > 0 and (self.level >= self._pages or self.bytes >= self._size)
+        level = self.level + self._beyond()
+        return level > 0 and (level >= self.pages or (self.level > 0 and self.bytes >= self._size))
 
-    async def put(self, lane: int, item: T, size: int) -> bool:
-        """Add a page; False means the buffer was full and the page is the caller's again."""
+    async def put(
+        self, lane: int, item: T, size: int, *, expires_at: float = math.inf, patient: bool = False
+    ) -> bool:
+        """Add a page; False means the buffer was full and the page is the caller's again.
+
+        A `patient` caller waits for room whatever the buffer is told to do.
+        """
         while self.full:
-            if self._when_full is WhenFull.LOSE:
+            if self.when_full is WhenFull.LOSE and not patient:
                 return False
             turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._waiting.append(turn)
             try:
                 await turn
             except asyncio.CancelledError:
-                self._pass_on()  # a turn given to the dead goes to the next in line
+                self.ease()  # a turn given to the dead goes to the next in line
                 raise
-        self._lanes[lane].append((item, size))
+        place = _Place(item, size)
+        self._lanes[lane].append(place)
+        if expires_at < math.inf:
+            self._put += 1
+            heappush(self._deadlines, (expires_at, self._put, place))
         self.level += 1
         self.bytes += size
-        self._on_change()
         return True
 
     def take(self, lane: int) -> T | None:
         """The oldest page of a lane, or None."""
         queue = self._lanes[lane]
-        if not queue:
-            return None
-        item, size = queue.popleft()
-        self.level -= 1
-        self.bytes -= size
-        self._pass_on()
-        return item
+        while queue:
+            place = queue.popleft()
+            if not place.gone:
+                self._leave(place)
+                return place.item
+        return None
 
-    def _pass_on(self) -> None:
+    def expire(self, now: float) -> list[T]:
+        """Take out the pages whose time is over, the longest overdue first."""
+        due, expired = self._deadlines, []
+        while due and due[0][0] <= now:
+            _, _, place = heappop(due)
+            if not place.gone:
+                self._leave(place)
+                expired.append(place.item)
+        if expired:
+            for queue in self._lanes:
+                while queue and queue[0].gone:
+                    queue.popleft()
+        return expired
+
+    def _leave(self, place: _Place[T]) -> None:
+        place.gone = True
+        self.level -= 1
+        self.bytes -= place.size
+        if len(self._deadlines) > max(_SWEEP_AT, 2 * self.level):
+            # Most were served in time; their deadlines must not pile up until they are over.
+            self._deadlines = [due for due in self._deadlines if not due[2].gone]
+            heapify(self._deadlines)
+        self.ease()
+
+    def ease(self) -> None:
+        """There may be room: let the next one in line see."""
         while self._waiting and not self.full:
             turn = self._waiting.popleft()
             if not turn.done():

@@ -231,7 +231,10 @@ class Reading(msgspec.Struct, frozen=True, array_like=True):
     seen: int
     bytes: int
     refused: int = 0
-    lost: int = 0
+    lost: int = 0  # fetches thrown away in this run because the buffer was full
+    obsolete: int = 0  # the same because they waited too long in it
+    allowed: int = 0  # robots that may work
+    inside: int = 0  # pages in the buffer and with the indexer: the level that robots are governed by
 
 
 class Summary(msgspec.Struct, frozen=True):

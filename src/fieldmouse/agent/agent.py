@@ -19,8 +19,8 @@ import msgspec
 
 from fieldmouse.agent.checkpoint import Checkpoint, Tally
 from fieldmouse.agent.desk import Desk
+from fieldmouse.agent.intake import Intake
 from fieldmouse.agent.vitals import sum_up, take_reading
-from fieldmouse.buffer import Buffer
 from fieldmouse.clock import Clock
 from fieldmouse.crawldir import CrawlDir, Journal, Log
 from fieldmouse.frontier.frontier import Frontier
@@ -43,7 +43,7 @@ from fieldmouse.records import (
 )
 from fieldmouse.robots.fleet import Fleet
 from fieldmouse.robots.robot import Report, Robot
-from fieldmouse.url import Host, Url, host_of, resolve
+from fieldmouse.url import Host, Url, resolve
 
 log = logging.getLogger(__name__)
 
@@ -64,20 +64,20 @@ class Agent:
     """One crawl on one machine, from open directory to summary."""
 
     def __init__(
-        self, *, home: CrawlDir, journal: Journal, frontier: Frontier, buffer: Buffer[tuple[int, Outcome]],
-        outcomes: Log, readings: Log, tally: Tally, clock: Clock, scope: Scope, limits: Limits,
-        sitemaps: bool, on_reading: Callable[[Reading], None],
+        self, *, home: CrawlDir, journal: Journal, frontier: Frontier, outcomes: Log, readings: Log,
+        tally: Tally, clock: Clock, scope: Scope, limits: Limits, sitemaps: bool,
+        on_reading: Callable[[Reading], None],
     ):  # fmt: skip
-        self._home, self._journal, self._frontier, self._buffer = home, journal, frontier, buffer
+        self._home, self._journal, self._frontier = home, journal, frontier
         self._outcomes, self._readings, self._clock, self._scope = outcomes, readings, clock, scope
         self._limits, self._sitemaps, self._on_reading = limits, sitemaps, on_reading
         self.desk = Desk(tally, page_limit=limits.pages)
         self._stop_reason = ""
-        self._lost_fetches = 0
         self._stopping = asyncio.Event()
         self._pages_before = tally.pages
         self._seconds_before = tally.seconds
         self.indexer: Indexer
+        self.intake: Intake
         self.fleet: Fleet
 
     # -- the outlet robots deliver to
@@ -87,14 +87,16 @@ class Agent:
             self.desk.note_verdict(ticket.number, outcome)
             return
         self.desk.handed_over(ticket.number, ticket.link)
-        if not await self._store(ticket.number, outcome):
-            # The buffer was full and told to lose: the fetch was wasted, the URL is not lost.
-            self._lost_fetches += 1
-            self.desk.taken_back(ticket.number)
-            self._frontier.again(ticket.number, ticket.link)
+        if not await self.intake.put(ticket.number, outcome):
+            self.fetch_again(ticket.number)
+
+    def fetch_again(self, number: int) -> None:
+        """The page found no room, or waited too long: the fetch was wasted, the URL is not lost."""
+        link = self.desk.taken_back(number)
+        self._frontier.again(number, link)
 
     async def keep(self, link: Link, response: Response) -> None:
-        await self._store(0, Page(link, response))
+        await self.intake.put(0, Page(link, response))
 
     def retry(self, ticket: Ticket, link: Link) -> None:
         self.desk.landed(ticket.number)
@@ -114,7 +116,7 @@ class Agent:
         )
 
     def may_ask(self, ticket: Ticket) -> bool:
-        return not self._stopping.is_set() and self.desk.may_ask(ticket.number)
+        return not self._stopping.is_set() and self.fleet.may_go_on() and self.desk.may_ask(ticket.number)
 
     # -- between the stages
 
@@ -144,38 +146,22 @@ class Agent:
         finally:
             self.desk.returned(errand.tickets)
 
-    async def _store(self, number: int, outcome: Outcome) -> bool:
-        assert not isinstance(outcome, Refused)
-        assert outcome.response is not None
-        lane = self.indexer.shard_of(host_of(outcome.link.url))
-        return await self._buffer.put(lane, (number, outcome), len(outcome.response.body) + 1024)
-
-    def pump(self) -> None:
-        """Move pages from the buffer to the shards that have room."""
-        indexer, buffer = self.indexer, self._buffer
-        if not buffer.level:
-            return
-        for shard in range(indexer.shards):
-            while indexer.room(shard):
-                waiting = buffer.take(shard)
-                if waiting is None:
-                    break
-                indexer.send(*waiting)
-
     def on_parsed(self, parsed: Sequence[Parsed]) -> None:
+        self.intake.answered(parsed)
         found = self.desk.note_parsed(parsed)
         if found:
             self._frontier.discover(found)
-        self.pump()
+        self.intake.pump()
         self.fleet.nudge()
 
     def on_lost(self, numbers: Sequence[int]) -> None:
+        self.intake.vanished(numbers)
         lost = self.desk.note_lost(numbers)
         for number, link in lost:
             self._frontier.again(number, link)
         if lost:
             log.warning("an indexer worker died; %d pages are fetched again", len(lost))
-        self.pump()
+        self.intake.pump()
         self.fleet.nudge()
 
     # -- durability
@@ -201,6 +187,7 @@ class Agent:
         )
         encoded = msgspec.msgpack.encode(checkpoint)
         self._readings.flush()
+        self.intake.trace.flush()
         await asyncio.to_thread(self._make_durable, encoded)
         self.indexer.committed()
         self._frontier.committed()
@@ -221,6 +208,7 @@ class Agent:
     async def crawl(self, seeds: Sequence[Url]) -> Summary:
         self._started = self._clock.now()
         await self.indexer.start()
+        self.intake.trace.begin()
         now = self._clock.now()
         self._frontier.discover([Link(url, kind=Kind.SEED, seen_at=now) for url in seeds])
         await self.checkpoint()
@@ -249,16 +237,11 @@ class Agent:
                 sealed_at = self._clock.now()
                 if idle and not self._frontier.waiting:
                     return
-            self.pump()  # a worker that came back to life tells nobody
+            self.intake.pump()  # a worker that came back to life tells nobody, nor does a page's age
             self.fleet.nudge()
 
     def _idle(self) -> bool:
-        return (
-            not self.fleet.busy
-            and not self._buffer.level
-            and not self.indexer.outstanding
-            and self._frontier.ready_at() is None
-        )
+        return not self.fleet.busy and self.intake.empty and self._frontier.ready_at() is None
 
     def _look_at_limits(self, now: float) -> None:
         limits = self._limits
@@ -271,8 +254,8 @@ class Agent:
             self.stop("disk")
 
     async def _drain(self) -> None:
-        while self._buffer.level or self.indexer.outstanding:
-            self.pump()
+        while not self.intake.empty:
+            self.intake.pump()
             await self._clock.sleep(0.01)
 
     def _elapsed(self) -> float:
@@ -280,9 +263,8 @@ class Agent:
 
     def _read(self) -> None:
         reading = take_reading(
-            self._clock.now(), self.desk, self._frontier,
-            level=self._buffer.level, robots=self.fleet.busy, lost=self._lost_fetches,
-        )  # fmt: skip
+            self._clock.now(), self.desk, self._frontier, self.intake, robots=self.fleet.busy
+        )
         self._readings.append(msgspec.msgpack.encode(reading))
         self._on_reading(reading)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -12,15 +13,19 @@ from msgspec.structs import replace
 
 from fieldmouse.agent.agent import Agent, Limits
 from fieldmouse.agent.checkpoint import Tally, decode
+from fieldmouse.agent.intake import Intake
+from fieldmouse.agent.pagetrace import PageTrace, TraceFile
 from fieldmouse.buffer import Buffer, WhenFull
 from fieldmouse.clock import Clock, WallClock
 from fieldmouse.crawldir import CrawlDir, Journal, Log, whole_length
+from fieldmouse.frontier.decisions import DecisionLog
 from fieldmouse.frontier.frontier import Frontier
 from fieldmouse.indexer.indexer import Indexer, IndexerConfig
 from fieldmouse.indexer.inline import InlineLane
 from fieldmouse.indexer.lane import Lane
-from fieldmouse.policy.distribution import POLICIES
+from fieldmouse.policy.distribution import lookup
 from fieldmouse.policy.front import FrontRule
+from fieldmouse.policy.obsolescence import Obsolescence, SameForAll
 from fieldmouse.policy.politeness import Politeness
 from fieldmouse.policy.scope import Mode, Scope
 from fieldmouse.policy.thresholds import Thresholds
@@ -49,7 +54,7 @@ class Crew:
     indexer: Indexer
     frontier: Frontier
     journal: Journal
-    logs: tuple[Log, ...]
+    logs: tuple[Log | PageTrace, ...]
 
     async def close(self) -> None:
         await self.fetcher.close()
@@ -69,6 +74,7 @@ def build(
     clock: Clock | None = None,
     fetcher: Fetcher | None = None,
     lane: type[Lane] | type[InlineLane] = Lane,
+    obsolescence: Obsolescence | None = None,
 ) -> Crew:
     """Open every stage at the last checkpoint and connect them.
 
@@ -84,12 +90,13 @@ def build(
         home / "frontier",
         key_seed=home.identity.key_seed,
         clock=clock,
-        policy=POLICIES[settings.frontier.policy](**policy_options(settings)),
+        policy=lookup.policy(settings.frontier.policy, policy_options(settings)),
         front=FrontRule(settings.frontier.front_min, settings.frontier.front_max),
         errand_links=settings.robots.errand_links,
         state=last.frontier if last else None,
         resumed_delay=politeness.host_delay,
         run_size=settings.frontier.sieve_run,
+        witness=witness_of(home, settings),
     )
     outcomes = Log(home / "outcomes.log", last.outcomes if last else 0)
     readings = Log(home / "readings.log", whole_length(home / "readings.log"))
@@ -98,11 +105,11 @@ def build(
         lanes=shards,
         pages=settings.buffer.pages,
         size=settings.buffer.bytes,
-        when_full=WhenFull(settings.buffer.when_full),
-        on_change=lambda: agent.pump(),
+        when_full=when_full_of(settings),
+        beyond=(lambda: agent.indexer.outstanding) if settings.control.losing else (lambda: 0),
     )
     agent = Agent(
-        home=home, journal=journal, frontier=frontier, buffer=buffer, outcomes=outcomes, readings=readings,
+        home=home, journal=journal, frontier=frontier, outcomes=outcomes, readings=readings,
         tally=last.tally if last else Tally(), clock=clock, scope=scope, sitemaps=settings.index.sitemaps,
         on_reading=on_reading,
         limits=Limits(
@@ -117,6 +124,13 @@ def build(
         on_parsed=agent.on_parsed,
         on_lost=agent.on_lost,
         lane=lane,
+    )
+    agent.intake = Intake(
+        buffer=buffer,
+        indexer=agent.indexer,
+        clock=clock,
+        obsolescence=obsolescence or SameForAll(settings.buffer.obsolete_after or math.inf),
+        on_obsolete=agent.fetch_again,
     )
     resolver = Resolver(
         clock=clock,
@@ -138,15 +152,39 @@ def build(
         ),
     )  # fmt: skip
     agent.fleet = Fleet(
-        rule=Thresholds((settings.robots.count,)),
-        level=lambda: buffer.level,
+        rule=rule_of(settings),
+        level=lambda: agent.intake.level,
         clock=clock,
         take=agent.take,
         ready_at=frontier.ready_at,
         run=partial(agent.run_errand, robot),
         give_back=agent.give_back,
     )
-    return Crew(agent, fetcher, resolver, agent.indexer, frontier, journal, (outcomes, readings))
+    trace = PageTrace(
+        clock=clock,
+        file=TraceFile(home / "pages.trace", settings.control.trace),
+        level=lambda: agent.intake.level,
+        allowed=lambda: agent.fleet.allowed,
+        busy=lambda: agent.fleet.busy,
+    )
+    agent.intake.trace = trace
+    return Crew(agent, fetcher, resolver, agent.indexer, frontier, journal, (outcomes, readings, trace))
+
+
+def rule_of(settings: Settings) -> Thresholds:
+    """How many robots work at which level, to begin with."""
+    control = settings.control
+    if control.mode == "thresholds":
+        return Thresholds(control.robots, control.limits)
+    return Thresholds((settings.robots.count,))
+
+
+def when_full_of(settings: Settings) -> WhenFull:
+    """Under a rule on the level a page without room is dropped, as in the model; else its robot waits."""
+    asked = settings.buffer.when_full
+    if asked == "auto":
+        return WhenFull.LOSE if settings.control.losing else WhenFull.WAIT
+    return WhenFull(asked)
 
 
 def politeness_of(settings: Settings) -> Politeness:
@@ -185,6 +223,18 @@ def policy_options(settings: Settings) -> dict[str, object]:
         "index": {"depth": settings.robots.errand_links},
     }
     return wishes.get(settings.frontier.policy, {})
+
+
+def witness_of(home: CrawlDir, settings: Settings) -> DecisionLog | None:
+    """Who writes down what the policy decides, if anybody does."""
+    if not settings.frontier.record_decisions:
+        return None
+    return DecisionLog(
+        home / "decisions.log",
+        limit=settings.frontier.record_decisions,
+        policy=settings.frontier.policy,
+        options=policy_options(settings),
+    )
 
 
 def indexer_config(home: CrawlDir, settings: Settings, scope: Scope) -> IndexerConfig:

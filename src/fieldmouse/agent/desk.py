@@ -87,10 +87,10 @@ class Desk:
         self._flying.discard(number)
         self._bag.discard(number)
 
-    def taken_back(self, number: int) -> None:
+    def taken_back(self, number: int) -> Link:
         """What was handed over did not get there."""
-        del self.links[number]
         self.landed(number)
+        return self.links.pop(number)
 
     def note_verdict(self, number: int, outcome: Refused | Failed) -> None:
         self.landed(number)

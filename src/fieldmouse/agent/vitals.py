@@ -8,29 +8,31 @@ summary only what the last checkpoint holds.
 from __future__ import annotations
 
 from fieldmouse.agent.desk import Desk
+from fieldmouse.agent.intake import Intake
 from fieldmouse.frontier.frontier import Frontier
 from fieldmouse.records import Reading, Summary
 
 
-def take_reading(
-    now: float, desk: Desk, frontier: Frontier, *, level: int, robots: int, lost: int
-) -> Reading:  # fmt: skip
-    """How the crawl stands now; `lost` counts fetches thrown away for want of room."""
-    tally, fresh = desk.tally, desk.fresh
+def take_reading(now: float, desk: Desk, frontier: Frontier, intake: Intake, *, robots: int) -> Reading:
+    """How the crawl stands now."""
+    tally, fresh, gauge = desk.tally, desk.fresh, intake.trace.gauge
     return Reading(
         at=now,
         pages=desk.pages,
         hosts=frontier.hosts,
         ready=frontier.ready_hosts(now),
         front=frontier.front,
-        level=level,
+        level=intake.waiting,
         robots=robots,
         waiting=frontier.waiting - sum(fresh.values()),
         failed=tally.failed + fresh["failed"],
         seen=frontier.seen,
         bytes=tally.bytes + desk.fresh_bytes,
         refused=tally.refused + fresh["refused"],
-        lost=lost,
+        lost=gauge.lost,
+        obsolete=gauge.obsolete,
+        allowed=gauge.allowed,
+        inside=gauge.level,
     )
 
 

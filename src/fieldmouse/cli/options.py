@@ -25,6 +25,7 @@ SETTING_OF = {
     "scope": "scope.mode",
     "policy": "frontier.policy",
     "robots": "robots.count",
+    "control": "control.mode",
     "resolve": "network.resolve",
     "allow_private": "network.allow_private",
 }
@@ -46,6 +47,11 @@ def limits(command: F) -> F:
                 "--delay", metavar="T", help="Between two requests to one host, such as 1s or 500/h."
             ),
             click.option("--robots", metavar="N", help="How many fetches may go on at the same time."),
+            click.option(
+                "--control",
+                metavar="MODE",
+                help="fixed, thresholds or auto: who decides how many of them work.",
+            ),
             click.option("--contact", metavar="MAIL", help="Where you can be reached; servers are told."),
             click.option("--allow-private", is_flag=True, help="Also visit loopback and private addresses."),
             click.option(

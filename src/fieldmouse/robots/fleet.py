@@ -3,7 +3,9 @@
 The fleet asks its rule how many robots may work at the present level of the
 buffer, and sends that many on errands. A robot that comes home takes the next
 errand at once; when no host is ready the fleet sleeps until one is, or until it
-is nudged because something changed.
+is nudged because something changed. When the rule wants fewer, a robot finishes
+the request it has made, since its host has paid for that already, and goes home
+instead of making another.
 """
 
 from __future__ import annotations
@@ -31,6 +33,7 @@ class Fleet:
         self._level, self._clock = level, clock
         self._take, self._ready_at, self._run, self._give_back = take, ready_at, run, give_back
         self._out: set[asyncio.Task[None]] = set()
+        self._recalled: set[asyncio.Task[None]] = set()  # on their way home
         self._nudged = False
         self._stopped = False
         self._alarm: asyncio.TimerHandle | None = None
@@ -39,6 +42,22 @@ class Fleet:
     def busy(self) -> int:
         """Robots on an errand."""
         return len(self._out)
+
+    @property
+    def allowed(self) -> int:
+        """Robots that may work at this moment."""
+        return self.rule.robots_at(self._level())
+
+    def may_go_on(self) -> bool:
+        """Asked by a robot between two requests: are there no more out than allowed?"""
+        robot = asyncio.current_task()
+        if robot in self._recalled:
+            return False
+        if len(self._out) - len(self._recalled) <= self.allowed:
+            return True
+        if robot in self._out:
+            self._recalled.add(robot)
+        return False
 
     def nudge(self) -> None:
         """Something changed: see soon whether more robots can be sent."""
@@ -50,8 +69,7 @@ class Fleet:
         self._nudged = False
         if self._stopped:
             return
-        allowed = self.rule.robots_at(self._level())
-        while len(self._out) < allowed:
+        while len(self._out) < self.allowed:
             errand = self._take()
             if errand is None:
                 self._sleep_until_ready()
@@ -65,12 +83,13 @@ class Fleet:
             self._give_back(errand, await self._run(errand))
             # An errand may have run without waiting for anything; others must get their turn.
             await asyncio.sleep(0)
-            if self._stopped or len(self._out) > self.rule.robots_at(self._level()):
+            if self._stopped or not self.may_go_on():
                 return
             errand = self._take()
 
     def _home(self, robot: asyncio.Task[None]) -> None:
         self._out.discard(robot)
+        self._recalled.discard(robot)
         if not robot.cancelled() and (mistake := robot.exception()) is not None:
             raise mistake
         self.nudge()

@@ -20,6 +20,7 @@ import msgspec
 
 from fieldmouse.errors import SettingsError
 from fieldmouse.settings import reading
+from fieldmouse.settings.control import ControlSection, CostSection
 from fieldmouse.settings.sections import (
     ArchiveSection,
     BufferSection,
@@ -48,6 +49,8 @@ class Settings(msgspec.Struct, frozen=True):
     network: NetworkSection = NetworkSection()
     frontier: FrontierSection = FrontierSection()
     buffer: BufferSection = BufferSection()
+    control: ControlSection = ControlSection()
+    cost: CostSection = CostSection()
     index: IndexSection = IndexSection()
     archive: ArchiveSection = ArchiveSection()
     storage: StorageSection = StorageSection()
@@ -77,6 +80,7 @@ class Settings(msgspec.Struct, frozen=True):
             )
         if self.index.heap < 15 << 20:
             raise SettingsError("`index.heap` is too small for the index writer", "give it at least 15MiB")
+        self.control.check(most=self.robots.count)
         return self
 
 

@@ -87,6 +87,19 @@ def _lines(value: Any) -> tuple[str, ...]:
     return tuple(_line(item) for item in value)
 
 
+def _some_time(value: Any) -> object:
+    time = _quantity(units.seconds)(value)
+    if time == 0:
+        raise ValueError(value)
+    return time
+
+
+def _counts(value: Any) -> tuple[int, ...]:
+    if not isinstance(value, list | tuple):
+        raise ValueError(value)
+    return tuple(_count(item) for item in value)
+
+
 def _regexes(value: Any) -> tuple[str, ...]:
     found = _lines(value)
     for pattern in found:
@@ -138,15 +151,18 @@ def _table(value: Any) -> str:
     return f"{{{', '.join(f'{_text(key)} = {_text(item)}' for key, item in value.items())}}}"
 
 
-def one_of(*words: str) -> Kind:
-    """A choice between words."""
+def one_of(*words: str, or_shaped: str = "", such_as: str = "") -> Kind:
+    """A choice between words; other text will do too if it has the shape given, such as that given."""
 
     def read(value: Any) -> str:
-        if value not in words:
+        if value not in words and not (
+            isinstance(value, str) and or_shaped and re.fullmatch(or_shaped, value)
+        ):
             raise ValueError(value)
         return str(value)
 
-    return Kind("one of " + ", ".join(f'"{word}"' for word in words), read, _text)
+    otherwise = f', or text such as "{such_as}"' if or_shaped else ""
+    return Kind("one of " + ", ".join(f'"{word}"' for word in words) + otherwise, read, _text)
 
 
 def shaped(pattern: str, accepts: str) -> Kind:
@@ -171,6 +187,11 @@ INTERVAL_OR_SAME = Kind(
     _or_none("same", _interval),
     _none_as("same", _write_seconds),
 )
+DURATION_OR_NEVER = Kind(
+    'a duration of more than nothing, such as "10s" or "2h", or "never"',
+    _or_none("never", _some_time),
+    _none_as("never", _write_seconds),
+)
 SIZE = Kind(
     'a size with its unit, such as "64MiB" or "10MB"', _quantity(units.size), _quoted(units.write_size)
 )
@@ -179,6 +200,9 @@ COUNT = Kind("a whole number, 0 or more", _count, str, from_word=False)
 POSITIVE = Kind("a whole number, 1 or more", _positive, str, from_word=False)
 COUNT_OR_NONE = Kind(
     'a whole number, 0 or more, or "none"', _or_none("none", _count), _none_as("none", str), from_word=False
+)
+COUNTS = Kind(
+    "a list of whole numbers, such as [8, 2]", _counts, lambda value: str(list(value)), from_word=False
 )
 NUMBER = Kind("a number, 0 or more", _number, repr, from_word=False)
 FLAG = Kind("true or false", _flag, lambda value: "true" if value else "false", from_word=False)

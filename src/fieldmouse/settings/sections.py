@@ -12,6 +12,8 @@ from typing import Annotated
 import msgspec
 
 from fieldmouse import __version__
+from fieldmouse.policy.distribution import POLICIES
+from fieldmouse.policy.distribution.lookup import ELSEWHERE
 from fieldmouse.settings import kinds
 from fieldmouse.settings.kinds import About
 
@@ -172,7 +174,7 @@ class FrontierSection(Section, frozen=True):
     policy: Annotated[
         str,
         About(
-            kinds.one_of("neutral", "greedy", "mice-and-elephants", "index"),
+            kinds.one_of(*POLICIES, or_shaped=ELSEWHERE.pattern, such_as="package.module:Class"),
             "how hosts are chosen for the front (see docs/tour.md)",
         ),
     ] = "index"
@@ -184,6 +186,9 @@ class FrontierSection(Section, frozen=True):
     sieve_run: Annotated[
         int, About(kinds.POSITIVE, "hashes of URLs gathered before they are sorted into a file; 8 bytes each")
     ] = 1_000_000
+    record_decisions: Annotated[
+        int, About(kinds.SIZE, "most bytes of decisions.log, which `lab replay` plays again; 0B for none")
+    ] = 64 << 20
 
 
 class BufferSection(Section, frozen=True):
@@ -194,10 +199,14 @@ class BufferSection(Section, frozen=True):
     when_full: Annotated[
         str,
         About(
-            kinds.one_of("wait", "lose"),
-            "robots wait, or the page is dropped and its URL fetched again later",
+            kinds.one_of("auto", "wait", "lose"),
+            'robots wait, or the page is dropped and its URL fetched again; "auto" waits if control is fixed',
         ),
-    ] = "wait"
+    ] = "auto"
+    obsolete_after: Annotated[
+        float | None,
+        About(kinds.DURATION_OR_NEVER, "a page that waited longer in the buffer is fetched again instead"),
+    ] = None
 
 
 class IndexSection(Section, frozen=True):

@@ -1,0 +1,103 @@
+"""How the buffer fared, measured: the live counterpart of what `queueing` predicts.
+
+The gauge is told of every change of level or rule and of every page's fate; it keeps
+running totals, so that two looks at them tell exactly what happened in between.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from fieldmouse.queueing.model import Cost
+
+
+class Totals(msgspec.Struct, frozen=True):
+    """Sums since a crawl began; the difference of two is what happened between them."""
+
+    seconds: float = 0.0
+    idle: float = 0.0  # seconds in which the indexer had nothing to do
+    robot_seconds: float = 0.0  # of robots allowed
+    page_seconds: float = 0.0  # of pages in the buffer and in service
+    arrived: int = 0
+    lost: int = 0
+    obsolete: int = 0
+    served: int = 0
+    served_seconds: float = 0.0  # from arrival to answer, of pages served
+
+    def since(self, before: Totals) -> Totals:
+        return Totals(*(getattr(self, name) - getattr(before, name) for name in Totals.__struct_fields__))
+
+
+class Measured(msgspec.Struct, frozen=True):
+    """What a model would call the measures of its stationary state; shares are of pages that arrived."""
+
+    seconds: float
+    arrived: int
+    rate: float  # pages a second
+    loss: float
+    obsolete: float
+    starvation: float  # share of time
+    robots: float  # allowed, on average
+    level: float
+    response: float  # seconds from arrival to answer
+
+    @classmethod
+    def of(cls, totals: Totals) -> Measured:
+        time, pages = totals.seconds or 1.0, totals.arrived or 1
+        return cls(
+            seconds=totals.seconds,
+            arrived=totals.arrived,
+            rate=totals.arrived / time,
+            loss=totals.lost / pages,
+            obsolete=totals.obsolete / pages,
+            starvation=totals.idle / time,
+            robots=totals.robot_seconds / time,
+            level=totals.page_seconds / time,
+            response=totals.served_seconds / (totals.served or 1),
+        )
+
+    def cost(self, weights: Cost) -> float:
+        """J of Avrachenkov et al. (2011), equation 2."""
+        return (
+            self.rate * (weights.loss * self.loss + weights.obs * self.obsolete)
+            + weights.sojourn * self.response
+            + weights.robots * self.robots
+            + weights.star * self.starvation
+        )
+
+
+class Gauge:
+    """Running totals. Times given to it never go back."""
+
+    def __init__(self, now: float):
+        self._at = now
+        self.level = 0
+        self.allowed = 0
+        self._seconds = self._idle = self._robots = self._pages = self._stays = 0.0
+        self.arrived = self.lost = self.obsolete = self.served = 0
+
+    def changed(self, now: float, level: int, allowed: int) -> None:
+        """From now on the level is this, and so many robots may work."""
+        self._pass(now)
+        self.level, self.allowed = level, allowed
+
+    def note_served(self, stay: float) -> None:
+        self.served += 1
+        self._stays += stay
+
+    def _pass(self, now: float) -> None:
+        time = now - self._at
+        self._at = now
+        self._seconds += time
+        self._robots += time * self.allowed
+        if self.level:
+            self._pages += time * self.level
+        else:
+            self._idle += time
+
+    def totals(self, now: float) -> Totals:
+        self._pass(now)
+        return Totals(
+            self._seconds, self._idle, self._robots, self._pages, self.arrived, self.lost, self.obsolete,
+            self.served, self._stays,
+        )  # fmt: skip

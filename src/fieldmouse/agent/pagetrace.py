@@ -1,0 +1,205 @@
+"""What happened to each page at the buffer: the rows a model is fitted to.
+
+One row per page, written when its fate is known, and one whenever the number of
+robots allowed changes. The newest rows stay in memory for live control; all of them
+go to `pages.trace`, which is begun anew when it has grown to half its allowance, the
+half before it being kept as `pages.trace.old`. Nothing depends on this file: a torn
+tail is cut, and a lost one is not missed.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Callable, Iterable
+from enum import IntEnum
+from pathlib import Path
+from struct import Struct
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fieldmouse.agent.gauge import Gauge, Totals
+from fieldmouse.clock import Clock
+from fieldmouse.crawldir import Log, records, whole_length
+
+_ROW = Struct("<dffIHHB")
+ROW = np.dtype(
+    [
+        ("at", "<f8"),  # arrival at the buffer, epoch seconds; or when a switch or beginning happened
+        ("wait", "<f4"),  # seconds until a shard took the page, or until it was too old
+        ("stay", "<f4"),  # seconds until it was answered for
+        ("level", "<u4"),  # pages in buffer and service that it met
+        ("allowed", "<u2"),  # robots allowed when it came; after a switch, from then on
+        ("busy", "<u2"),  # robots on an errand then
+        ("fate", "u1"),
+    ]
+)
+assert _ROW.size == ROW.itemsize
+
+Rows = NDArray[np.void]
+
+_BLOCK = 256  # rows that travel together
+_MOST = 0xFFFF
+
+
+class Fate(IntEnum):
+    SERVED = 0
+    LOST = 1  # there was no room
+    OBSOLETE = 2
+    SWITCHED = 3  # no page: the number of robots allowed changed
+    BEGAN = 4  # no page: the crawl was started or resumed
+    VANISHED = 5  # its worker died; it is fetched again and counts then
+
+
+class TraceFile:
+    """`pages.trace`, and the half before it; `most` bytes together, 0 for none at all."""
+
+    def __init__(self, path: Path, most: int):
+        self._path, self._half = path, most // 2
+        self._log = Log(path, whole_length(path)) if most else None
+
+    def append(self, block: bytes) -> None:
+        if self._log is None:
+            return
+        if self._log.length and self._log.length + len(block) > self._half:
+            self._log.close()
+            os.replace(self._path, old(self._path))
+            self._log = Log(self._path)
+        self._log.append(block)
+
+    def flush(self) -> None:
+        if self._log is not None:
+            self._log.flush()
+
+    def close(self) -> None:
+        if self._log is not None:
+            self._log.close()
+
+
+class PageTrace:
+    """Watches pages come, go into service and leave. `level` and `allowed` are asked after each change."""
+
+    def __init__(
+        self, *, clock: Clock, file: TraceFile, level: Callable[[], int], allowed: Callable[[], int],
+        busy: Callable[[], int], newest: int = 20_000,
+    ):  # fmt: skip
+        self._clock, self._file = clock, file
+        self._level, self._allowed, self._busy = level, allowed, busy
+        self._inside: dict[int, list[float]] = {}  # ticket to arrival, level, allowed, busy, taken
+        self._ticketless: deque[list[float]] = deque()  # robots.txt files, answered in order
+        self._block = bytearray()
+        self._newest: deque[bytes] = deque(maxlen=max(1, newest // _BLOCK))
+        self.gauge = Gauge(clock.now())
+
+    def begin(self) -> None:
+        """The crawl starts, with an empty buffer."""
+        now = self._clock.now()
+        self.gauge = Gauge(now)
+        self.gauge.changed(now, self._level(), self._allowed())
+        self._write(now, 0.0, 0.0, 0, self.gauge.allowed, 0, Fate.BEGAN)
+
+    def came(self, number: int, now: float, *, lost: bool = False) -> None:
+        """A page arrived, and is in the buffer unless there was no room for it."""
+        gauge = self.gauge
+        gauge.arrived += 1
+        level, allowed, busy = gauge.level, gauge.allowed, self._busy()
+        if lost:
+            gauge.lost += 1
+            self._write(now, 0.0, 0.0, level, allowed, busy, Fate.LOST)
+            return
+        page = [now, level, allowed, busy, now]
+        if number:
+            self._inside[number] = page
+        else:
+            self._ticketless.append(page)
+        self.look(now)
+
+    def taken(self, number: int, now: float) -> None:
+        """A shard has it."""
+        page = self._inside.get(number)
+        if page is not None:
+            page[4] = now
+
+    def answered(self, numbers: Iterable[int]) -> None:
+        now = self._clock.now()
+        for number in numbers:
+            page = self._left(number)
+            if page is not None:
+                self.gauge.note_served(now - page[0])
+                self._leave(page, page[4] - page[0], now - page[0], Fate.SERVED)
+        self.look(now)
+
+    def expired(self, number: int, now: float) -> None:
+        page = self._left(number)
+        if page is not None:
+            self.gauge.obsolete += 1
+            self._leave(page, now - page[0], now - page[0], Fate.OBSOLETE)
+        self.look(now)
+
+    def vanished(self, numbers: Iterable[int]) -> None:
+        """A worker died with these; which of the ticketless it had is not known."""
+        now = self._clock.now()
+        for number in numbers:
+            page = self._left(number)
+            if page is not None:
+                self._leave(page, page[4] - page[0], now - page[0], Fate.VANISHED)
+        self._ticketless.clear()
+        self.look(now)
+
+    def look(self, now: float | None = None) -> None:
+        """The level or the rule may have changed."""
+        if now is None:
+            now = self._clock.now()
+        gauge, allowed = self.gauge, self._allowed()
+        if allowed != gauge.allowed:
+            self._write(now, 0.0, 0.0, 0, allowed, self._busy(), Fate.SWITCHED)
+        gauge.changed(now, self._level(), allowed)
+
+    def totals(self) -> Totals:
+        return self.gauge.totals(self._clock.now())
+
+    def rows(self) -> Rows:
+        """The newest rows, in the order in which fates were known."""
+        return np.frombuffer(b"".join(self._newest) + bytes(self._block), ROW)
+
+    def flush(self) -> None:
+        """Hand what is known to the operating system."""
+        self._seal()
+        self._file.flush()
+
+    def close(self) -> None:
+        self._seal()
+        self._file.close()
+
+    def _left(self, number: int) -> list[float] | None:
+        if number:
+            return self._inside.pop(number, None)
+        return self._ticketless.popleft() if self._ticketless else None
+
+    def _leave(self, page: list[float], wait: float, stay: float, fate: Fate) -> None:
+        self._write(page[0], wait, stay, int(page[1]), int(page[2]), int(page[3]), fate)
+
+    def _write(
+        self, at: float, wait: float, stay: float, level: int, allowed: int, busy: int, fate: Fate
+    ) -> None:
+        self._block += _ROW.pack(at, wait, stay, level, min(allowed, _MOST), min(busy, _MOST), fate)
+        if len(self._block) >= _BLOCK * _ROW.size:
+            self._seal()
+
+    def _seal(self) -> None:
+        if self._block:
+            block = bytes(self._block)
+            self._block.clear()
+            self._newest.append(block)
+            self._file.append(block)
+
+
+def old(path: Path) -> Path:
+    return path.with_name(path.name + ".old")
+
+
+def read_rows(path: Path) -> Rows:
+    """All rows that `pages.trace` and the half before it hold, oldest first."""
+    blocks = [record for half in (old(path), path) if half.exists() for _, record in records(half)]
+    return np.frombuffer(b"".join(blocks), ROW)

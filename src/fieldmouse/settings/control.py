@@ -1,0 +1,112 @@
+"""Settings that govern the robots: who decides how many work, and what it costs when it goes wrong."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Annotated
+
+from fieldmouse.errors import SettingsError
+from fieldmouse.settings import kinds
+from fieldmouse.settings.kinds import About
+from fieldmouse.settings.sections import Section
+
+_STEP = 4
+
+
+class ControlSection(Section, frozen=True):
+    """How many robots may work, given how many pages wait for the indexer (see docs/control.md)."""
+
+    mode: Annotated[
+        str,
+        About(
+            kinds.one_of("fixed", "thresholds", "auto"),
+            "always `robots.count`, or fewer as the buffer fills: by your limits, or by fitted ones",
+        ),
+    ] = "fixed"
+    robots: Annotated[
+        tuple[int, ...], About(kinds.COUNTS, "thresholds: robots at work, from an empty buffer to a full one")
+    ] = ()
+    limits: Annotated[
+        tuple[int, ...],
+        About(kinds.COUNTS, "thresholds: the fullest buffer, in pages, for each of them but the last"),
+    ] = ()
+    modes: Annotated[
+        tuple[int, ...],
+        About(kinds.COUNTS, "auto: numbers of robots to choose from; none for a few up to `robots.count`"),
+    ] = ()
+    every: Annotated[float, About(kinds.DURATION, "auto: time between two decisions")] = 60.0
+    pages: Annotated[int, About(kinds.POSITIVE, "auto: fewest pages seen between two decisions")] = 200
+    explore: Annotated[
+        float, About(kinds.DURATION, "auto: how long each number of robots is tried in the beginning")
+    ] = 10.0
+    memory: Annotated[
+        float, About(kinds.DURATION, "auto: what is longer ago is not used to predict what comes")
+    ] = 1200.0
+    trace: Annotated[
+        int, About(kinds.SIZE, "most bytes of pages.trace, to which a model can be fitted; 0 for none")
+    ] = 16 << 20
+
+    @property
+    def losing(self) -> bool:
+        """Whether a page that finds the buffer full is dropped, as in the model, unless told otherwise."""
+        return self.mode != "fixed"
+
+    def candidates(self, most: int) -> tuple[int, ...]:
+        """The numbers of robots that `auto` chooses from, ascending; `most` is `robots.count`.
+
+        >>> ControlSection().candidates(128), ControlSection(modes=(3, 1)).candidates(128)
+        ((2, 8, 32, 128), (1, 3))
+        """
+        if self.modes:
+            return tuple(sorted(set(self.modes)))
+        found = [most]
+        while len(found) < 4 and found[0] > 1:
+            found.insert(0, max(1, found[0] // _STEP))
+        return tuple(found)
+
+    def check(self, most: int) -> None:
+        """Say what is wrong with the rule, if anything is; `most` is `robots.count`."""
+        if self.mode == "thresholds":
+            _check_rule(self.robots, self.limits)
+        for name, wanted in (("robots", self.robots), ("modes", self.modes)):
+            if wanted and max(wanted) > most:
+                raise SettingsError(
+                    f"`control.{name}` asks for {max(wanted)} robots, and `robots.count` is {most}",
+                    "raise `robots.count`, or ask for fewer",
+                )
+        if self.modes and not all(self.modes):
+            raise SettingsError("`control.modes` has a 0", "name numbers of robots from 1 on")
+
+
+def _check_rule(robots: tuple[int, ...], limits: tuple[int, ...]) -> None:
+    if len(robots) != len(limits) + 1:
+        raise SettingsError(
+            f"`control.robots` has {len(robots)} numbers and `control.limits` has {len(limits)}",
+            "a limit stands between two numbers of robots, such as `robots = [8, 2]` and `limits = [100]`",
+        )
+    if any(later < sooner for sooner, later in pairwise(limits)):
+        raise SettingsError(f"`control.limits` fall: {list(limits)}", "write them in ascending order")
+    if any(later > sooner for sooner, later in pairwise(robots)):
+        raise SettingsError(
+            f"`control.robots` rise: {list(robots)}", "a fuller buffer must not wake more robots"
+        )
+    if robots[0] == 0:
+        raise SettingsError("`control.robots` lets no robot work", "begin with a number above 0")
+
+
+class CostSection(Section, frozen=True):
+    """What `auto` makes small: the sum of these, each times what it is about."""
+
+    loss: Annotated[float, About(kinds.NUMBER, "a page fetched and dropped because the buffer was full")] = (
+        1.0
+    )
+    obsolete: Annotated[
+        float, About(kinds.NUMBER, "a page fetched and dropped because it waited too long")
+    ] = 1.0
+    response: Annotated[
+        float, About(kinds.NUMBER, "a second, on average, between a page's arrival and its being indexed")
+    ] = 0.1
+    robots: Annotated[float, About(kinds.NUMBER, "a robot at work, for a second")] = 0.01
+    starvation: Annotated[float, About(kinds.NUMBER, "a second in which the indexer has nothing to do")] = (
+        100.0
+    )
