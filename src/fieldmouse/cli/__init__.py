@@ -28,6 +28,7 @@ VERBS = {
     "explain": "Say what happened to one URL, and why its host waits.",
     "doctor": "Look a crawl directory over and say what to do.",
     "meadow": "Serve a synthetic web on loopback, for demos, tests and benchmarks.",
+    "model": "Solve, optimise and fit models of robots that fill a buffer.",
     "lab": "Run the experiments: the papers number by number, and what goes beyond them.",
     "demo": "Crawl a small meadow, search it, explain it: no internet needed.",
 }

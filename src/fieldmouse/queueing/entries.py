@@ -19,7 +19,7 @@ from fieldmouse.errors import UsageError
 FloatArray: TypeAlias = NDArray[np.float64]
 IntArray: TypeAlias = NDArray[np.int64]
 
-ROUNDING = 1e-9
+ROUNDING = 1e-8
 """How far a row may miss its sum, relative to its largest entry: printed numbers are rounded."""
 
 

@@ -13,16 +13,17 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Any
 
 from fieldmouse.queueing import bmap, entries, ph
 from fieldmouse.queueing.bmap import BatchArrivals
 from fieldmouse.queueing.entries import ModelError, show
 from fieldmouse.queueing.model import ADMISSIONS, Cost, Model
 from fieldmouse.queueing.ph import PhaseType
+from fieldmouse.queueing.solve import METHODS, Method
 
-Method: TypeAlias = Literal["auto", "ordered", "banded", "simulate"]
-METHODS: tuple[Method, ...] = get_args(Method)
+MOST_PAGES = 1_000_000
+"""The largest buffer: every level is held in memory, and each has a share of the time."""
 
 REQUIRED = ("K", "modes", "service", "lifetime")
 OPTIONAL = ("cost", "rule", "method", "admission")
@@ -42,6 +43,8 @@ def read_model(written: object) -> Asked:
     """Understand a decoded JSON value, or raise a `ModelError` that names the entry and what it breaks."""
     found = _section(written, "the model", REQUIRED, OPTIONAL)
     capacity = _whole(found["K"], "K", least=1)
+    if capacity > MOST_PAGES:
+        raise ModelError(f"K is {capacity}: no buffer above {MOST_PAGES} pages can be held")
     modes = _modes(found["modes"])
     service = _phase_type(found["service"], "service", "beta", "S")
     lifetime = _phase_type(found["lifetime"], "lifetime", "gamma", "Gamma")

@@ -8,6 +8,7 @@ are long against the memory of the system, and works for models of any size.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -15,6 +16,7 @@ import numpy as np
 
 from fieldmouse.queueing import play
 from fieldmouse.queueing.entries import FloatArray, IntArray, ModelError
+from fieldmouse.queueing.measures import Measures
 from fieldmouse.queueing.model import ADMISSIONS, Cost, Model, Rule
 
 STRETCHES = 30
@@ -25,35 +27,23 @@ WARM_UP = 3
 """Stretches that are played first and forgotten: the run starts empty."""
 
 
-@dataclass(frozen=True)
-class Simulated:
+@dataclass(frozen=True, eq=False)
+class Simulated(Measures):
     """Measures as of `solve`, and how each stretch deviates from them.
 
-    `success`, `loss` and `obs` are shares of the pages whose fate was settled.
-    `sojourn_served` and `sojourn_obsolete` are None where no page met that fate.
+    `success`, `loss` and `obs` are shares of the pages whose fate was settled in the
+    run; `sojourn_served` is not a number when none was served.
     """
 
-    rate: float
-    loss: float
-    obs: float
-    success: float
-    star: float
-    robots: float
-    robots_distribution: Mapping[int, float]
-    levels: FloatArray
-    sojourn: float
-    sojourn_served: float | None
-    sojourn_obsolete: float | None
     sojourn_served_variance: float | None
     sojourn_obsolete_variance: float | None
+    events: int
     level_half_widths: FloatArray = field(repr=False)
     deviations: Mapping[str, FloatArray] = field(repr=False)
-    events: int
-    method: str = "simulate"
 
     def half_width(self, measure: str) -> float:
-        """Half the width of the 95 % interval of a measure, by its name here."""
-        return _half_width(self.deviations[measure])
+        """Half the width of the 95 % interval of a measure, by its name here; 0 if it never occurred."""
+        return _half_width(self.deviations[measure]) if measure in self.deviations else 0.0
 
     def cost_half_width(self, cost: Cost) -> float:
         """Of the cost J; its parts rise and fall together, so that their own intervals do not add up."""
@@ -129,8 +119,8 @@ def _read(tally: FloatArray, level_time: FloatArray, by_level: IntArray, events:
         robots_distribution={int(n): float(levels[by_level == n].sum()) for n in np.unique(by_level)},
         levels=levels,
         sojourn=float(found["sojourn"]),
-        sojourn_served=_maybe(found, "sojourn_served"),
-        sojourn_obsolete=_maybe(found, "sojourn_obsolete"),
+        sojourn_served=float(found.get("sojourn_served", math.nan)),
+        sojourn_obsolete=float(found["sojourn_obsolete"]) if "sojourn_obsolete" in found else None,
         sojourn_served_variance=_variance(served, column[play.SERVED_TIME], column[play.SERVED_SQUARE]),
         sojourn_obsolete_variance=_variance(
             obsolete, column[play.OBSOLETE_TIME], column[play.OBSOLETE_SQUARE]
@@ -138,15 +128,12 @@ def _read(tally: FloatArray, level_time: FloatArray, by_level: IntArray, events:
         level_half_widths=np.array([_half_width(one) for one in scatter.T]),
         deviations=deviations,
         events=events,
+        method="simulate",
     )
 
 
 def _half_width(deviations: FloatArray) -> float:
     return float(STUDENT * np.sqrt((deviations**2).sum() / (len(deviations) * (len(deviations) - 1))))
-
-
-def _maybe(found: Mapping[str, float], name: str) -> float | None:
-    return float(found[name]) if name in found else None
 
 
 def _variance(count: FloatArray, total: FloatArray, squares: FloatArray) -> float | None:
