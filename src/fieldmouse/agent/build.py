@@ -216,13 +216,13 @@ def scope_of(settings: Settings, seeds: list[Url]) -> Scope:
     )
 
 
-def policy_options(settings: Settings) -> dict[str, object]:
-    """What the chosen policy wants to know beyond its defaults."""
+def policy_options(settings: Settings, policy: str | None = None) -> dict[str, object]:
+    """What a policy wants to know beyond its defaults; the one chosen, if none is named."""
     wishes: dict[str, dict[str, object]] = {
         "mice-and-elephants": {"delta": settings.frontier.delta},
         "index": {"depth": settings.robots.errand_links},
     }
-    return wishes.get(settings.frontier.policy, {})
+    return wishes.get(policy or settings.frontier.policy, {})
 
 
 def witness_of(home: CrawlDir, settings: Settings) -> DecisionLog | None:

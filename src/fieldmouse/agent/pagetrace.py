@@ -23,12 +23,12 @@ from fieldmouse.agent.gauge import Gauge, Totals
 from fieldmouse.clock import Clock
 from fieldmouse.crawldir import Log, records, whole_length
 
-_ROW = Struct("<dffIHHB")
+_ROW = Struct("<ddfIHHB")
 ROW = np.dtype(
     [
         ("at", "<f8"),  # arrival at the buffer, epoch seconds; or when a switch or beginning happened
+        ("stay", "<f8"),  # seconds until it was answered for
         ("wait", "<f4"),  # seconds until a shard took the page, or until it was too old
-        ("stay", "<f4"),  # seconds until it was answered for
         ("level", "<u4"),  # pages in buffer and service that it met
         ("allowed", "<u2"),  # robots allowed when it came; after a switch, from then on
         ("busy", "<u2"),  # robots on an errand then
@@ -183,7 +183,7 @@ class PageTrace:
     def _write(
         self, at: float, wait: float, stay: float, level: int, allowed: int, busy: int, fate: Fate
     ) -> None:
-        self._block += _ROW.pack(at, wait, stay, level, min(allowed, _MOST), min(busy, _MOST), fate)
+        self._block += _ROW.pack(at, stay, wait, level, min(allowed, _MOST), min(busy, _MOST), fate)
         if len(self._block) >= _BLOCK * _ROW.size:
             self._seal()
 
