@@ -2,24 +2,58 @@
 
 It works in bounded steps: a call brings hosts online until the front is as wide
 as asked, or nothing is left to bring, or its share of work is done; then the
-next call goes on.
+next call goes on. The lab plays recorded crawls through this same code, on a
+front that is only counted (`lab/replay.py`); hence the three small interfaces.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Protocol
 
-from fieldmouse.frontier.frontlog import FrontLog
 from fieldmouse.frontier.hostqueues import HostQueues
-from fieldmouse.frontier.hosts import HostTable
 from fieldmouse.frontier.ready import Item
-from fieldmouse.frontier.workbench import Workbench
+from fieldmouse.frontier.witness import Nobody, Witness
 from fieldmouse.policy.distribution import Distribution
 from fieldmouse.records import HostState
 from fieldmouse.url import Host
 
 _MOVES = 2000  # per call: a few milliseconds
 _URLS_A_HOST = 64  # online at most, on average: a policy that never stores must not fill the memory
+
+
+class Front(Protocol):
+    """Where URLs that go online get their numbers: `FrontLog`."""
+
+    @property
+    def live(self) -> Mapping[int, bytes]: ...
+
+    def add(self, links: Iterable[bytes]) -> list[int]: ...
+
+    def strike(self, numbers: Iterable[int]) -> int: ...
+
+
+class Bench(Protocol):
+    """Where hosts stand that are online: `Workbench`."""
+
+    @property
+    def urls(self) -> int: ...
+
+    def __len__(self) -> int: ...
+
+    def __contains__(self, host: Host) -> bool: ...
+
+    def put(self, host: Host, state: HostState, numbers: Iterable[int]) -> None: ...
+
+    def send_off(self, host: Host) -> list[int]: ...
+
+
+class States(Protocol):
+    """What is known of hosts: `HostTable`."""
+
+    def get(self, host: Host) -> HostState: ...
+
+    def meet(self, host: Host) -> HostState: ...
 
 
 class Distributor:
@@ -31,10 +65,11 @@ class Distributor:
         *,
         draw: Callable[[], Item | None],
         queues: HostQueues,
-        front: FrontLog,
-        workbench: Workbench,
-        hosts: HostTable,
+        front: Front,
+        workbench: Bench,
+        hosts: States,
         batch: int,
+        witness: Witness | None = None,
     ) -> None:
         self._policy = policy
         self._draw = draw
@@ -43,6 +78,7 @@ class Distributor:
         self._workbench = workbench
         self._hosts = hosts
         self._batch = batch
+        self._witness = witness or Nobody()
         self.unfinished = False  # the last refill stopped because its share of work was done
         self.refills = self.draws = self.appends = self.recalls = 0
 
@@ -51,8 +87,13 @@ class Distributor:
         for host, numbers in tickets.items():
             self.seat(host, numbers)
         for host, count in self._queues.hosts():
-            self._introduce(host, self._hosts.get(host))
-            self._policy.stored(host, count)
+            self.hold(host, count)
+
+    def hold(self, host: Host, urls: int) -> None:
+        """Tell the policy of a queue that was there before it."""
+        self._introduce(host, self._hosts.get(host))
+        self._witness.held(host, urls)
+        self._policy.stored(host, urls)
 
     def refill(self, width: int) -> int:
         """Bring hosts online until there are `width`; returns how many URLs came online."""
@@ -83,7 +124,9 @@ class Distributor:
         state = self._hosts.meet(host)
         if state.address:
             self._introduce(host, state)
-        if self._policy.place(host):
+        online = self._policy.place(host)
+        self._witness.placed(host, online)
+        if online:
             self._seat(host, state, self._front.add((link,)))
             return 1
         self._queues.append(host, link)
@@ -95,6 +138,7 @@ class Distributor:
         links = self._queues.take(host, self._batch)
         assert links, f"the policy recalled {host}, which has no backlog"
         self.recalls += 1
+        self._witness.recalled(host, len(links))
         self._policy.recalled(host, len(links))
         self._seat(host, self._hosts.get(host), self._front.add(links))
         return len(links)
@@ -102,6 +146,7 @@ class Distributor:
     def _introduce(self, host: Host, state: HostState) -> None:
         """Tell the policy where a host lives, before it is asked about it."""
         if state.address and not state.verdict:
+            self._witness.known(host, state.address)
             self._policy.settled(host, state.address)
 
     def _seat(self, host: Host, state: HostState, numbers: Sequence[int]) -> None:
@@ -112,11 +157,15 @@ class Distributor:
         """Put tickets online whatever the policy would say: they were online before."""
         state = self._hosts.meet(host)
         self._introduce(host, state)
+        self._witness.seated(host, len(numbers))
         self._seat(host, state, numbers)
 
     def left(self, host: Host, state: HostState, urls: int) -> None:
         """A robot has used `urls` of a host and given it back; its address may have changed."""
-        stays = not state.address or state.verdict or self._policy.settled(host, state.address)
+        address = "" if state.verdict else state.address
+        self._witness.settled(host, address)
+        self._witness.left(host, urls)
+        stays = not address or self._policy.settled(host, address)
         if urls:
             self._policy.left_online(host, urls)
         if not stays and host in self._workbench:
@@ -125,6 +174,7 @@ class Distributor:
     def _send_off(self, host: Host) -> None:
         """The host's address is crowded: let its URLs wait offline instead."""
         numbers = self._workbench.send_off(host)
+        self._witness.sent_off(host, len(numbers))
         for number in numbers:
             self._queues.append(host, self._front.live[number])
         self._front.strike(numbers)

@@ -24,6 +24,7 @@ from fieldmouse.frontier.frontlog import FrontLog, FrontLogState
 from fieldmouse.frontier.hosts import HostsState, HostTable
 from fieldmouse.frontier.ready import ReadyQueue, ReadyState
 from fieldmouse.frontier.virtualizer import Virtualizer, VirtualizerState
+from fieldmouse.frontier.witness import Nobody, Witness
 from fieldmouse.frontier.workbench import Workbench
 from fieldmouse.policy.distribution import Distribution
 from fieldmouse.policy.front import FrontRule
@@ -66,6 +67,7 @@ class Frontier:
         state: FrontierState | None = None,
         resumed_delay: Callable[[HostState], float],
         run_size: int = 1 << 21,
+        witness: Witness | None = None,
     ):
         """`resumed_delay` is the ordinary delay of a host; after a restart each gets it in full."""
         directory.mkdir(parents=True, exist_ok=True)
@@ -81,6 +83,8 @@ class Frontier:
         self._hosts = HostTable(directory, state.hosts if state else None, resumed_delay)
         now = clock.now()
         self._workbench = Workbench(self._hosts.quieten(now) if self._hosts.resumed else 0.0)
+        self._witness = witness or Nobody()
+        self._witness.began(now, unlisted=len(self._ready), batch=2 * errand_links)
         self._distributor = Distributor(
             policy,
             draw=self._ready.pop,
@@ -89,7 +93,9 @@ class Frontier:
             workbench=self._workbench,
             hosts=self._hosts,
             batch=2 * errand_links,
+            witness=self._witness,
         )
+        self._out = 0  # URLs in robots' hands
         self._later: list[tuple[float, int, Host]] = []  # tickets that wait for a time of their own
         self._done = state.done if state else 0
         self._width = max(self._rule.minimum, min(self._rule.maximum, state.width if state else 0))
@@ -117,10 +123,13 @@ class Frontier:
             self._sift()
 
     def _sift(self) -> None:
-        self._ready.push([(host_of(link.url), _encode(link)) for link in self._sieve.sift()])
+        fresh = [(host_of(link.url), _encode(link)) for link in self._sieve.sift()]
+        self._ready.push(fresh)
+        self._witness.arrived([host for host, _ in fresh])
 
     def take(self, now: float) -> Errand | None:
         """A host that may be visited now, leased to the caller; None if there is none."""
+        self._witness.tick(now)
         if self._later and self._later[0][0] <= now:
             self._wake(now)
         most = self._errand_links
@@ -129,6 +138,8 @@ class Frontier:
             if not self._feed():
                 return None
             lease = self._workbench.take(now, most, _WITHOUT_ASKING)
+        self._out += len(lease.numbers)
+        self._witness.taken(self._width, self._out)
         if len(self._workbench) < self._width and len(self._ready) + len(self._queues):
             self._distributor.refill(self._width)
         self._errands += 1
@@ -147,6 +158,7 @@ class Frontier:
         width = self._width
         if len(self._workbench) >= width:
             width = self._rule.after_hunger(width)
+        self._witness.fed(width, self._out)
         brought = self._distributor.refill(width)
         if brought:
             self._width = width
@@ -176,6 +188,7 @@ class Frontier:
         host = errand.host
         self._hosts.put(host, state, self._clock.now())
         self._workbench.give_back(host, state, [ticket.number for ticket in unused])
+        self._out -= len(errand.tickets)
         self._distributor.left(host, state, len(errand.tickets) - len(unused))
 
     def done(self, numbers: Iterable[int]) -> None:
@@ -202,6 +215,7 @@ class Frontier:
         queues, offline = self._queues.seal()
         front, online = self._front.seal()
         hosts, known = self._hosts.seal()
+        self._witness.flush()
         self._unsynced = [*keys, *waiting, *offline, *online, *known]
         return FrontierState(
             sieve, ready, queues, front, hosts, self._done, self._width, self.seen, self.waiting
@@ -224,7 +238,7 @@ class Frontier:
 
     def close(self) -> None:
         """Let go of the files. What was not sealed is forgotten, as after a kill."""
-        for part in (self._sieve, self._ready, self._queues, self._front, self._hosts):
+        for part in (self._sieve, self._ready, self._queues, self._front, self._hosts, self._witness):
             part.close()
 
     @property

@@ -1,0 +1,267 @@
+"""What the distribution policy was shown and what it answered, written down for the lab.
+
+One file for the life of a crawl, a run after the other. A run opens with a `Start`
+and goes on in blocks of 32-bit words: four bits say what happened, the others to
+whom, as a number in the order in which names were first mentioned. A block names
+the newcomers. Blocks are compressed, the low bytes of all words first, since they
+differ most.
+
+It is no part of the crawl's promise: nobody waits for the disk, a torn tail is cut,
+and what a kill takes is not missed. Nor may it fill the disk: at its limit it ends,
+for good, for a record with a hole in it could not be played.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterable, Iterator, Mapping
+from enum import IntEnum
+from pathlib import Path
+
+import msgspec
+import numpy as np
+
+from fieldmouse.crawldir import Log, records, whole_length
+from fieldmouse.url import Host
+
+_BLOCK = 1 << 15  # words gathered before they are written
+_ROOM = 64  # bytes kept free for the last record
+TICK = 0.1  # seconds between two marks of time
+_BITS = 4
+_encode = msgspec.msgpack.Encoder().encode
+
+
+class Act(IntEnum):
+    """What happened; the methods of `Witness` say more."""
+
+    ARRIVED = 0  # host
+    SEATED = 1  # host, urls
+    HELD = 2  # host, urls
+    KNOWN = 3  # host, address
+    SETTLED = 4  # host, address
+    WIDTH = 5  # of the front, from now on
+    FED = 6  # urls out
+    TAKEN = 7  # urls out
+    LEFT = 8  # host, urls
+    TICK = 9  # tenths of a second since the start
+    NAMED = 10  # host: of the URL drawn next, which waited from before
+    ONLINE = 11  # what was drawn went online
+    STORED = 12  # what was drawn went to its host's queue
+    RECALLED = 13  # host, urls
+    SENT_OFF = 14  # host, urls
+
+
+TWO_WORDS = frozenset({Act.SEATED, Act.HELD, Act.KNOWN, Act.SETTLED, Act.LEFT, Act.RECALLED, Act.SENT_OFF})
+
+Event = tuple[int, int, int]
+"""An `Act`, whom or how much, and the second word, or 0."""
+
+
+class Start(msgspec.Struct, frozen=True, tag="start", array_like=True):
+    """A process began to crawl: under which policy, and how things stood."""
+
+    at: float
+    policy: str
+    options: dict[str, int | float | str | bool | None]
+    batch: int
+    unlisted: int
+
+
+class Block(msgspec.Struct, frozen=True, tag="block", array_like=True):
+    names: list[str]
+    count: int
+    words: bytes
+
+
+class End(msgspec.Struct, frozen=True, tag="end", array_like=True):
+    why: str  # "closed" or "full"
+
+
+_decode = msgspec.msgpack.Decoder(Start | Block | End).decode
+
+
+class DecisionLog:
+    """A `Witness` with a pen. `policy` and `options` are what `lab replay` will call the policy by."""
+
+    def __init__(self, path: Path, *, limit: int, policy: str, options: Mapping[str, object]) -> None:
+        """`limit` bounds the file, in bytes."""
+        self._log = Log(path, whole_length(path))
+        self._limit, self._policy, self._options = limit, policy, dict(options)
+        self._started = self._next_tick = 0.0
+        self._unlisted = 0
+        self._width = -1
+        self._numbers: dict[str, int] = {}
+        self._homes: list[str] = []  # where each host is known to live; "" for addresses
+        self._names: list[str] = []  # newcomers, not written yet
+        self._words: list[int] = []
+        self.full = False
+
+    def began(self, now: float, *, unlisted: int, batch: int) -> None:
+        self._started = self._next_tick = now
+        self._unlisted = unlisted
+        options = msgspec.convert(self._options, dict[str, int | float | str | bool | None])
+        self._write(Start(now, self._policy, options, batch, unlisted))
+
+    def arrived(self, hosts: Iterable[Host]) -> None:
+        if self.full:
+            return
+        get, meet = self._numbers.get, self._meet
+        words = self._words
+        for host in hosts:
+            number = get(host)
+            words.append((meet(host) if number is None else number) << _BITS)
+        if len(words) >= _BLOCK:
+            self._write_block()
+
+    def _meet(self, name: str) -> int:
+        number = self._numbers[name] = len(self._homes)
+        self._homes.append("")
+        self._names.append(name)
+        return number
+
+    def _number(self, name: str) -> int:
+        number = self._numbers.get(name)
+        return self._meet(name) if number is None else number
+
+    def _note(self, act: Act, host: Host, second: int) -> None:
+        if not self.full:
+            self._words += (self._number(host) << _BITS | act, second)
+
+    def held(self, host: Host, urls: int) -> None:
+        self._note(Act.HELD, host, urls)
+
+    def seated(self, host: Host, urls: int) -> None:
+        self._note(Act.SEATED, host, urls)
+
+    def known(self, host: Host, address: str) -> None:
+        self._lives(Act.KNOWN, host, address)
+
+    def settled(self, host: Host, address: str) -> None:
+        self._lives(Act.SETTLED, host, address)
+
+    def _lives(self, act: Act, host: Host, address: str) -> None:
+        if self.full:
+            return
+        number = self._number(host)
+        if self._homes[number] != address:
+            self._homes[number] = address
+            self._words += (number << _BITS | act, self._number(address))
+
+    def fed(self, width: int, out: int) -> None:
+        self._robots(Act.FED, width, out)
+
+    def taken(self, width: int, out: int) -> None:
+        self._robots(Act.TAKEN, width, out)
+
+    def _robots(self, act: Act, width: int, out: int) -> None:
+        if self.full:
+            return
+        words = self._words
+        if width != self._width:
+            self._width = width
+            words.append(width << _BITS | Act.WIDTH)
+        words.append(out << _BITS | act)
+        if len(words) >= _BLOCK:
+            self._write_block()
+
+    def left(self, host: Host, urls: int) -> None:
+        self._note(Act.LEFT, host, urls)
+
+    def tick(self, now: float) -> None:
+        if now >= self._next_tick and not self.full:
+            tenths = int((now - self._started) / TICK)
+            self._next_tick = self._started + (tenths + 1) * TICK
+            self._words.append(tenths << _BITS | Act.TICK)
+
+    def placed(self, host: Host, online: bool) -> None:
+        if self.full:
+            return
+        if self._unlisted:
+            self._unlisted -= 1
+            self._words.append(self._number(host) << _BITS | Act.NAMED)
+        self._words.append(Act.ONLINE if online else Act.STORED)
+
+    def recalled(self, host: Host, urls: int) -> None:
+        self._note(Act.RECALLED, host, urls)
+
+    def sent_off(self, host: Host, urls: int) -> None:
+        self._note(Act.SENT_OFF, host, urls)
+
+    def flush(self) -> None:
+        """Hand what is known to the operating system, at every checkpoint; nobody waits for the disk."""
+        if not self.full:
+            self._write_block()
+            self._log.flush()
+
+    def close(self) -> None:
+        self.flush()
+        if not self.full:
+            self._log.append(_encode(End("closed")))
+        self._log.close()
+
+    def _write_block(self) -> None:
+        words, self._words = self._words, []
+        names, self._names = self._names, []
+        if words:
+            planes = np.array(words, "<u4").view(np.uint8).reshape(-1, 4).T
+            self._write(Block(names, len(words), zlib.compress(planes.tobytes(), 1)))
+
+    def _write(self, record: Start | Block) -> None:
+        encoded = _encode(record)
+        if self._log.length + len(encoded) + _ROOM <= self._limit:
+            self._log.append(encoded)
+            return
+        self.full = True
+        self._numbers, self._homes, self._words = {}, [], []
+        if self._log.length and isinstance(record, Block):
+            self._log.append(_encode(End("full")))
+        self._log.flush()
+
+
+class Run:
+    """What one process wrote down. Names are those of hosts and addresses, by number."""
+
+    def __init__(self, path: Path, start: Start) -> None:
+        self.start = start
+        self.names: list[str] = []
+        self.ended = ""  # "closed", "full", or "" for a kill
+        self._path = path
+        self._first = self._last = 0  # offsets: where its blocks begin, and where the last of them does
+        self._words = 0
+
+    def __len__(self) -> int:
+        """Words written; about as many as things that happened."""
+        return self._words
+
+    def follow(self, offset: int, block: Block) -> None:
+        """One more block of it was found."""
+        self._first, self._last = self._first or offset, offset
+        self._words += block.count
+        self.names += block.names
+
+    def events(self) -> Iterator[Event]:
+        """Everything that happened, in order; read a block at a time."""
+        for offset, record in records(self._path, start=self._first):
+            block = _decode(record)
+            if offset > self._last or not isinstance(block, Block):
+                return
+            planes = np.frombuffer(zlib.decompress(block.words), np.uint8).reshape(4, -1)
+            words = iter(np.ascontiguousarray(planes.T).view("<u4").ravel().tolist())
+            for word in words:
+                act = word & (1 << _BITS) - 1
+                yield act, word >> _BITS, next(words) if act in TWO_WORDS else 0
+
+
+def read_runs(path: Path) -> list[Run]:
+    """Every run in the file, oldest first; nothing is read that is not whole."""
+    runs: list[Run] = []
+    if path.exists():
+        for offset, record in records(path):
+            match _decode(record):
+                case Start() as start:
+                    runs.append(Run(path, start))
+                case Block() as block:
+                    runs[-1].follow(offset, block)
+                case End(why):
+                    runs[-1].ended = why
+    return runs

@@ -1,0 +1,215 @@
+"""What another policy would have made of a crawl: its recorded decisions, played again.
+
+The recorded URLs join the source when they did, and robots come when they did, to a
+front as wide as it was. The policy being tried decides what goes online, through
+the distributor that live crawls use. Of a visit it keeps the pace, not the target:
+if the host visited then is online now, it is visited; else the host online that
+has rested longest is. So a replay says what a policy does with the front and the
+disk. It does not say how many pages it would have fetched: with few hosts online
+a live crawl would have waited for their delays, and found other links.
+
+Played again under the policy it was recorded under, a record gives the same
+decisions, one for one; `tests/lab/test_replay.py` holds both to that.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import msgspec
+
+from fieldmouse.agent.build import policy_options
+from fieldmouse.crawldir import CrawlDir
+from fieldmouse.errors import FieldmouseError, UsageError
+from fieldmouse.frontier.decisions import TICK, Act, Run, read_runs
+from fieldmouse.frontier.distributor import Distributor
+from fieldmouse.frontier.hostqueues import MemoryHostQueues
+from fieldmouse.frontier.ready import Item
+from fieldmouse.frontier.witness import Witness
+from fieldmouse.lab.counted import Homes, Numbers, Seats
+from fieldmouse.lab.course import Course, Fare
+from fieldmouse.policy.distribution import POLICIES, Distribution, lookup
+from fieldmouse.settings import Settings, load
+from fieldmouse.url import Host
+
+
+class NothingRecorded(FieldmouseError):
+    """The crawl has no decisions to play again."""
+
+
+class Played(msgspec.Struct, frozen=True):
+    """A policy, the parameters it was given, and how it fared on the record."""
+
+    policy: str
+    parameters: dict[str, object]
+    fare: Fare
+    elsewhere: int = 0  # visits that went to another host than recorded
+    same: bool = False  # its decisions are those recorded, one for one
+
+
+class Replay(msgspec.Struct, frozen=True):
+    """One run of a crawl, as it was and as it would have been."""
+
+    run: int  # counted from 1
+    runs: int
+    started_at: float
+    ended: str  # "closed"; "full" when the file was; "" when the crawl was killed
+    recorded: Played
+    played: tuple[Played, ...]
+
+
+def replay(
+    directory: Path, names: Sequence[str], parameters: Mapping[str, object], *, number: int | None = None
+) -> Replay:
+    """Play what the crawl in `directory` recorded through the policies named, or through all of ours.
+
+    A policy gets the parameters it would have in that crawl, and `parameters` on top.
+    `number` says which run, from 1; None means the longest.
+    """
+    home = CrawlDir.open(directory)
+    runs = read_runs(home / "decisions.log")
+    if not runs:
+        raise NothingRecorded(
+            f"`{directory}` has no record of decisions",
+            "crawl with `frontier.record_decisions` of more than 0B",
+        )
+    if number is None:
+        number = 1 + max(range(len(runs)), key=lambda place: len(runs[place]))
+    if not 1 <= number <= len(runs):
+        raise UsageError(f"there is no run {number} in `{directory}`", f"it has {len(runs)}")
+    run = runs[number - 1]
+    start = run.start
+    policies = []
+    for name in names or POLICIES:
+        lookup.strategy(name)
+        usual = start.options if name == start.policy else policy_options(_settings(home), name)
+        policies.append((name, {**usual, **parameters}))
+        lookup.policy(*policies[-1])  # what is wrong with one is better said before the first is played
+    before = Course()
+    recorded(run, before)
+    as_it_was = Played(start.policy, dict(start.options), before.fare(), same=True)
+    played = []
+    for name, given in policies:
+        course = Course(compared=before.decisions)
+        elsewhere = play(run, lookup.policy(name, given), course)
+        same = (course.imprint, elsewhere) == (before.imprint, 0)
+        played.append(Played(name, given, course.fare(), elsewhere, same))
+    return Replay(number, len(runs), start.at, run.ended, as_it_was, tuple(played))
+
+
+def _settings(home: CrawlDir) -> Settings:
+    path = home / "fieldmouse.toml"
+    return load(path) if path.is_file() else Settings()
+
+
+def recorded(run: Run, witness: Witness) -> None:
+    """Tell the witness what was recorded, decisions included."""
+    names, start = run.names, run.start
+    source: deque[Host] = deque()
+    drawn, width = "", 0
+    witness.began(start.at, unlisted=start.unlisted, batch=start.batch)
+    for act, value, second in run.events():
+        match act:
+            case Act.ARRIVED:
+                source.append(Host(names[value]))
+                witness.arrived((source[-1],))
+            case Act.SEATED:
+                witness.seated(Host(names[value]), second)
+            case Act.HELD:
+                witness.held(Host(names[value]), second)
+            case Act.KNOWN:
+                witness.known(Host(names[value]), names[second])
+            case Act.SETTLED:
+                witness.settled(Host(names[value]), names[second])
+            case Act.WIDTH:
+                width = value
+            case Act.FED:
+                witness.fed(width, value)
+            case Act.TAKEN:
+                witness.taken(width, value)
+            case Act.LEFT:
+                witness.left(Host(names[value]), second)
+            case Act.TICK:
+                witness.tick(start.at + (value + 0.5) * TICK)
+            case Act.NAMED:
+                drawn = names[value]
+            case Act.ONLINE | Act.STORED:
+                witness.placed(Host(drawn) if drawn else source.popleft(), act == Act.ONLINE)
+                drawn = ""
+            case Act.RECALLED:
+                witness.recalled(Host(names[value]), second)
+            case Act.SENT_OFF:
+                witness.sent_off(Host(names[value]), second)
+
+
+def play(run: Run, policy: Distribution[Host], witness: Witness) -> int:
+    """Play the record through a policy; returns how many visits went to another host than recorded."""
+    names, start = run.names, run.start
+    source, homes = _before(run)
+    listed = len(source) == start.unlisted  # else what arrived stands behind URLs that were never named
+    front, seats, queues = Numbers(), Seats(), MemoryHostQueues()
+
+    def draw() -> Item | None:
+        return (source.popleft(), b"") if source else None
+
+    distributor = Distributor(
+        policy,
+        draw=draw,
+        queues=queues,
+        front=front,
+        workbench=seats,
+        hosts=homes,
+        batch=start.batch,
+        witness=witness,
+    )
+    elsewhere = width = 0
+    witness.began(start.at, unlisted=start.unlisted, batch=start.batch)
+    for act, value, second in run.events():
+        match act:
+            case Act.ARRIVED:
+                host = Host(names[value])
+                witness.arrived((host,))
+                if listed:
+                    source.append(host)
+            case Act.SEATED:
+                distributor.seat(Host(names[value]), front.add([b""] * second))
+            case Act.HELD:
+                for _ in range(second):
+                    queues.append(Host(names[value]), b"")
+                distributor.hold(Host(names[value]), second)
+            case Act.SETTLED:
+                homes.settle(Host(names[value]), names[second])
+            case Act.WIDTH:
+                width = value
+            case Act.FED:
+                seats.out = value
+                witness.fed(width, value)
+                distributor.refill(width)
+            case Act.TAKEN:
+                seats.out = value
+                witness.taken(width, value)
+                if len(seats) < width and len(source) + len(queues):
+                    distributor.refill(width)
+            case Act.LEFT:
+                host = Host(names[value])
+                visited = seats.visit(host, second) if second or host in seats else None
+                if visited is not None:
+                    elsewhere += visited[0] != host
+                    distributor.left(visited[0], homes.get(visited[0]), visited[1])
+            case Act.TICK:
+                witness.tick(start.at + (value + 0.5) * TICK)
+    return elsewhere
+
+
+def _before(run: Run) -> tuple[deque[Host], Homes]:
+    """What the run found when it began, as far as it came to light: the source, and where hosts live."""
+    source: deque[Host] = deque()
+    homes = Homes()
+    for act, value, second in run.events():
+        if act == Act.NAMED:
+            source.append(Host(run.names[value]))
+        elif act == Act.KNOWN:
+            homes.settle(Host(run.names[value]), run.names[second])
+    return source, homes

@@ -1,0 +1,68 @@
+"""A strategy by its name: one of ours, or somebody else's by where it can be imported from.
+
+`"index"` is in `POLICIES`; `"my_mice.choosy:Choosy"` is the class `Choosy` of a module
+that is installed beside us. Whatever is imported is looked at before it is called:
+only a class with all questions and events of `Distribution` will do.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, cast
+
+from fieldmouse.errors import UsageError
+from fieldmouse.policy.distribution import POLICIES, Distribution
+
+ELSEWHERE = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*")
+"""The shape of a name that says where to import from."""
+
+_ASKED = ("recall", "place", "came_online", "left_online", "stored", "recalled", "settled")
+
+
+def strategy(name: str) -> Callable[..., Distribution[Any]]:
+    """What makes a policy of this name, given keyword arguments.
+
+    >>> strategy("index") is POLICIES["index"]
+    True
+    """
+    found = POLICIES.get(name)
+    if found is not None:
+        return found
+    if not ELSEWHERE.fullmatch(name):
+        raise UsageError(
+            f"there is no policy `{name}`",
+            f"it is one of {', '.join(POLICIES)}, or `package.module:Class` for one of your own",
+        )
+    module, _, attribute = name.partition(":")
+    try:
+        made: object = getattr(importlib.import_module(module), attribute, None)
+    except ImportError as trouble:
+        raise UsageError(
+            f"the policy `{name}` cannot be imported: {trouble}",
+            f"install the package that has `{module}` where fieldmouse is installed",
+        ) from trouble
+    missing = [question for question in _ASKED if not callable(getattr(made, question, None))]
+    if not inspect.isclass(made) or missing:
+        lacks = f"has no `{missing[0]}`" if inspect.isclass(made) else "is no class"
+        raise UsageError(
+            f"`{name}` is no policy: it {lacks}", "docs/guides/adding-a-strategy.md shows what one needs"
+        )
+    return cast(Callable[..., Distribution[Any]], made)
+
+
+def policy(name: str, parameters: Mapping[str, object]) -> Distribution[Any]:
+    """A policy of this name, with these parameters; what it does not know is an error that says what it does.
+
+    >>> policy("mice-and-elephants", {"delta": 3}).place("a.example")
+    True
+    """
+    make = strategy(name)
+    known = inspect.signature(make).parameters
+    for key in parameters:
+        if key not in known:
+            knows = f"it knows {', '.join(known)}" if known else "it has none"
+            raise UsageError(f"the policy `{name}` has no parameter `{key}`", knows)
+    return make(**parameters)
