@@ -58,28 +58,19 @@ class Trace:
         if not (np.isfinite(self.span) and self.span >= 0):
             raise TraceError(f"the trace spans {self.span} seconds", "`span` is a finite time, not negative")
 
-    def switches(self, tolerance: float) -> tuple[FloatArray, IntArray]:
-        """When each mode began, and which it was; the first began before all arrivals.
-
-        A switch up to `tolerance` after an arrival was caused by it and is moved
-        back upon it: a loop needs a moment to tell its robots.
-        """
-        if len(self.arrived) == 0:
-            return np.empty(0), _no_counts()
-        if len(self.switched):
-            before = np.searchsorted(self.arrived, self.switched, side="right") - 1
-            cause = self.arrived[np.maximum(before, 0)]
-            late = (before >= 0) & (self.switched - cause <= tolerance)
-            at = np.maximum.accumulate(np.where(late, cause, self.switched))
-            modes = self.mode
-            if at[0] < self.arrived[0]:
-                return at, modes
+    def switches(self) -> tuple[FloatArray, IntArray]:
+        """When each mode began, and which it was; the first began with or before the first arrival."""
+        if len(self.arrived) == 0 or (len(self.switched) and self.switched[0] < self.arrived[0]):
+            at, modes = self.switched, self.mode
+        elif len(self.switched):
+            at = np.concatenate((self.arrived[:1], self.switched))
+            modes = np.concatenate((self.robots[:1], self.mode))
         else:
             change = np.flatnonzero(np.diff(self.robots))
-            at = (self.arrived[change] + self.arrived[change + 1]) / 2
-            modes = self.robots[change + 1]
-        began = min(float(self.arrived[0]), float(self.arrived[-1]) - self.span)
-        return np.concatenate(([began], at)), np.concatenate((self.robots[:1], modes))
+            at = np.concatenate((self.arrived[:1], (self.arrived[change] + self.arrived[change + 1]) / 2))
+            modes = np.concatenate((self.robots[:1], self.robots[change + 1]))
+        new = np.concatenate(([True], np.diff(modes) != 0)) if len(modes) else np.empty(0, np.bool_)
+        return at[new], modes[new]
 
 
 def _check(name: str, seconds: FloatArray) -> None:

@@ -1,0 +1,196 @@
+"""From a crawl's own trace to a model of its buffer, and how far to trust it.
+
+    fitted = fit(trace, capacity=200)
+    fitted.model                    # to be solved, simulated, optimised
+    fitted.report.sentences()       # what does not hold, what was not seen
+
+All is done with numpy in a fraction of a second, so that a crawl can fit itself
+again every few minutes. Only `draws`, which plays out what chance would do, takes
+longer, and is for people.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+import numpy as np
+
+from fieldmouse.queueing.arrivalfit import LAGS, ModeFit, Unseen, fit_mode, fit_modes
+from fieldmouse.queueing.bmap import BatchArrivals
+from fieldmouse.queueing.entries import FloatArray
+from fieldmouse.queueing.goodness import (
+    Goodness,
+    Moments,
+    Part,
+    curve,
+    distance,
+    played_chance,
+    portmanteau,
+    textbook_chance,
+)  # fmt: skip
+from fieldmouse.queueing.hypererlang import HyperErlang, condensed
+from fieldmouse.queueing.intervals import Seen, Stream, streams
+from fieldmouse.queueing.model import Admission, Model
+from fieldmouse.queueing.ph import PhaseType
+from fieldmouse.queueing.phfit import FitError, Law, Method, criterion, law_of
+from fieldmouse.queueing.trace import Trace
+
+LARGEST_ORDERED = 100_000
+"""Ways in which a full buffer can have aged, above which lifetimes are kept exponential, to be solvable."""
+
+_STRONG = 6.0  # by which a lifetime's criterion must fall before exponential is given up
+
+
+@dataclass(frozen=True, eq=False)
+class Fitted:
+    model: Model
+    report: Goodness
+
+
+def fit(
+    trace: Trace,
+    capacity: int,
+    *,
+    modes: Collection[int] | None = None,
+    admission: Admission = "partial",
+    gap: float | None = None,
+    pause: float | None = None,
+    service: Method = "auto",
+    lifetime: Method = "auto",
+    unseen: Unseen = "trend",
+    phases: int = 6,
+    draws: int = 0,
+    rng: np.random.Generator | None = None,
+) -> Fitted:
+    """The model that tells this trace best.
+
+    `modes` are the numbers of robots wanted (None: all that were seen for long
+    enough). `gap` and `pause`, in seconds, say what is one batch and what is a stop;
+    both are found when not given. A service may have so many `phases`.
+    """
+    if len(trace.service) == 0:
+        raise FitError(
+            "no page was served in this trace", "let the crawl run longer, or look why none is indexed"
+        )
+    served = law_of(trace.service, service, phases)
+    seen = streams(trace, gap, pause, longest_gap=served.times.mean / 10)
+    arrivals, fits, remarks = fit_modes(seen.streams, modes, unseen)
+    dice = rng if draws else None
+    parts = [_arrivals_part(fits[mode], arrivals[mode], draws, dice) for mode in fits]
+    parts.append(_times_part("service", served, trace.service, service, phases, draws, dice))
+    lives, said = _lifetime(trace, lifetime, phases, capacity)
+    remarks = [*_handling(seen), *remarks, *said]
+    if lives is not None:
+        parts.append(_lifetime_part(lives, trace))
+    model = Model(
+        capacity,
+        arrivals,
+        served.times.phase_type(),
+        lives.times.phase_type() if lives is not None else PhaseType.never(),
+        admission,
+    )
+    return Fitted(model, Goodness(tuple(parts), tuple(remarks)))
+
+
+def _handling(seen: Seen) -> list[str]:
+    said = []
+    if seen.gap > 0:
+        said.append(f"pages at most {seen.gap:.3g} seconds apart were taken for one batch")
+    if seen.pauses:
+        said.append(
+            f"{seen.pauses} intervals above {seen.pause:.3g} seconds were taken for pauses and left out"
+        )
+    return said
+
+
+def _lifetime(trace: Trace, method: Method, phases: int, capacity: int) -> tuple[Law | None, list[str]]:
+    """The law of lifetimes; None when no page grew obsolete. Not exponential only on strong evidence."""
+    if len(trace.expired) == 0:
+        return None, ["no page grew obsolete in the buffer: lifetimes are taken to be endless"]
+    plain = law_of(trace.expired, "exponential", outlived=trace.outlived)
+    if method in ("exponential", "moments"):
+        return plain, []
+    if len(trace.expired) < 30:
+        return plain, [f"only {len(trace.expired)} pages grew obsolete: lifetimes are taken for exponential"]
+    likely = law_of(trace.expired, "likelihood", phases, trace.outlived)
+    sample = (*condensed(trace.expired), *condensed(trace.outlived))
+    if method == "auto":
+        if criterion(likely.times, *sample) > criterion(plain.times, *sample) - _STRONG:
+            return plain, []
+        if likely.times.order ** float(capacity - 1) > LARGEST_ORDERED:
+            return plain, [
+                f"lifetimes look like a {likely.times.name}, but with room for {capacity} pages only "
+                "exponential ones can be solved: taken for exponential of the same rate of obsolescence"
+            ]
+    return likely, []
+
+
+def _times_part(
+    name: str, law: Law, times: FloatArray, method: Method, phases: int, draws: int,
+    rng: np.random.Generator | None,
+) -> Part:  # fmt: skip
+    found = curve(times, law.times)
+    apart = distance(found, len(times))
+
+    def again() -> float:
+        assert rng is not None
+        drawn = law.times.sample(rng, len(times))
+        return distance(curve(drawn, law_of(drawn, method, phases).times), len(drawn))
+
+    chance = played_chance(apart, draws, again) if rng else textbook_chance(apart, len(times))
+    fitted = _moments(law.times)
+    remarks = list(law.misses)
+    data = Moments.of(times)
+    if len(times) >= 100 and not 0.6 < (fitted.scv + 0.05) / (data.scv + 0.05) < 1.6:
+        remarks.append(f"the times have scv {data.scv:.3g}, the fit {fitted.scv:.3g}")
+    return Part(
+        name, f"{law.times.name} (by {law.by})", len(times), 0, data, fitted, apart, chance,
+        rng is not None, found, remarks=tuple(remarks),
+    )  # fmt: skip
+
+
+def _lifetime_part(law: Law, trace: Trace) -> Part:
+    found = curve(trace.expired, law.times, trace.outlived)
+    return Part(
+        "lifetime", f"{law.times.name} (by likelihood)", len(trace.expired), len(trace.outlived),
+        Moments.of(trace.expired), _moments(law.times), distance(found, len(trace.expired)), None, False,
+        found, remarks=law.misses,
+    )  # fmt: skip
+
+
+def _arrivals_part(
+    mode: ModeFit, arrivals: BatchArrivals, draws: int, rng: np.random.Generator | None
+) -> Part:
+    stream = mode.stream
+    law = arrivals.intervals
+    found = curve(stream.whole, law, stream.cut)
+    sample, cut = len(stream.whole), len(stream.cut)
+    apart = distance(found, max(sample, 1))
+
+    def again() -> float:
+        assert rng is not None
+        at = arrivals.sample(rng, sample + 1).at
+        drawn = np.diff(at)
+        fresh = Stream(
+            stream.robots, drawn, np.zeros(sample, np.int64), np.empty(0), np.ones(sample, np.int64),
+            float(drawn.sum()), sample,
+        )  # fmt: skip
+        return distance(curve(drawn, fit_mode(fresh).arrivals().intervals), sample)
+
+    chance: float | None = None
+    played = False
+    if cut == 0 and sample and rng is not None:
+        chance, played = played_chance(apart, draws, again), True
+    elif cut == 0 and portmanteau(mode.correlations, sample) > 0.01:
+        chance = textbook_chance(apart, max(sample, 1))
+    return Part(
+        f"arrivals with {stream.robots} robots", mode.law, sample, cut, Moments.of(stream.whole),
+        Moments(law.mean, law.scv, law.moment(3)), apart, chance, played, found,
+        tuple(mode.correlations.tolist()), tuple(arrivals.lag_correlation(k) for k in range(1, LAGS + 1)),
+        mode.remarks,
+    )  # fmt: skip
+
+
+def _moments(law: HyperErlang) -> Moments:
+    return Moments(law.mean, law.scv, law.moment(3))
