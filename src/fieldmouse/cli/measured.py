@@ -59,7 +59,7 @@ def rule_of(asked: Asked) -> Thresholds:
 
 
 def in_miniature(model: Model) -> Model:
-    """The same model with room for two pages: solved first, so that kernels are loaded before the clock runs."""
+    """The same model with room for two pages: solved first, so that kernels are loaded before we count."""
     return dataclasses.replace(model, capacity=min(2, model.capacity))
 
 
