@@ -40,10 +40,11 @@ def ours(row: Row) -> str:
     if value is None:
         return NOTHING
     if moves:
-        return _fixed(value, max(_decimals(beside), _meaningful(moves)))
-    if beside is not None and value != beside:
+        meaningful = _meaningful(moves)
+        return _fixed(value, min(max(_decimals(beside), meaningful), meaningful + 2))
+    if beside is not None and not value.is_integer():
         return _fixed(value, _decimals(beside) + 2)
-    return _whole(float(f"{value:.{SIGNIFICANT}g}"))
+    return _whole(value if value.is_integer() else float(f"{value:.{SIGNIFICANT}g}"))
 
 
 def spread(row: Row) -> str:

@@ -1,9 +1,10 @@
-"""Runs experiments, each in a process of its own, and hands over what they bring home.
+"""Runs experiments in processes of their own, and hands over what they bring home.
 
 A compiled kernel does not hear Ctrl-C, and an experiment may take minutes; a
 process can be ended at any moment. It also uses both cores, and leaves no memory
 behind. The processes are forked: the libraries are loaded once, and an experiment
-need not be something that can be pickled. Nothing is kept between runs: what is
+need not be something that can be pickled. Experiments that share work are a lot:
+one process does them one after another. Nothing is kept between runs: what is
 shown was computed now.
 """
 
@@ -59,11 +60,17 @@ class _Trouble:
     hint: str
 
 
+Lot = tuple[Experiment, ...]
+
+
 @dataclass(slots=True)
 class _Running:
-    experiment: Experiment
+    """A process, and those of its lot that it has not done yet, the present one first."""
+
+    ahead: deque[Experiment]
     process: ForkProcess
     inlet: Connection
+    alone: bool
     note: _Note = field(default_factory=lambda: _Note(0.0, ""))
 
 
@@ -72,9 +79,9 @@ def findings(
 ) -> Generator[Finding, None, None]:
     """Run the experiments, at most `jobs` at a time; their findings come in the order asked for.
 
-    Close the iterator (or leave it to the end) and no process is left behind.
+    Close the generator (or leave it to the end) and no process is left behind.
     """
-    waiting, running = deque(experiments), list[_Running]()
+    waiting, running = deque(lots(experiments)), list[_Running]()
     done: dict[str, Finding] = {}
     asked_for = deque(one.id for one in experiments)
     try:
@@ -85,33 +92,44 @@ def findings(
                 for one in _heard_from(running):
                     finding = _listen(one)
                     if finding is not None:
+                        done[finding.id] = finding
+                    if not one.ahead:
+                        _end([one])
                         running.remove(one)
-                        done[one.experiment.id] = finding
                 for one in running:
-                    watch(one.experiment.id, one.note.share, one.note.doing)
+                    watch(one.ahead[0].id, one.note.share, one.note.doing)
                 while asked_for and asked_for[0] in done:
                     yield done.pop(asked_for.popleft())
     finally:
         _end(running)
 
 
-def _there_is_room(experiment: Experiment, running: list[_Running], jobs: int) -> bool:
-    if experiment.alone or any(one.experiment.alone for one in running):
+def lots(experiments: Sequence[Experiment]) -> list[Lot]:
+    """Those that share work together, in the order in which they were asked for."""
+    found: dict[str, Lot] = {}
+    for one in experiments:
+        key = f"shares {one.shares}" if one.shares else f"is {one.id}"
+        found[key] = (*found.get(key, ()), one)
+    return list(found.values())
+
+
+def _there_is_room(lot: Lot, running: list[_Running], jobs: int) -> bool:
+    if any(one.alone for one in lot) or any(one.alone for one in running):
         return not running
     return len(running) < max(1, jobs)
 
 
-def _start(experiment: Experiment, others: list[_Running]) -> _Running:
+def _start(lot: Lot, others: list[_Running]) -> _Running:
     inlet, outlet = multiprocessing.Pipe(duplex=False)
     inherited = [inlet, *(one.inlet for one in others)]
     fork = multiprocessing.get_context("fork")
-    process = fork.Process(target=_perform, args=(experiment, outlet, inherited), name=experiment.id)
+    process = fork.Process(target=_perform, args=(lot, outlet, inherited), name=lot[0].id)
     process.start()
     outlet.close()
-    return _Running(experiment, process, inlet)
+    return _Running(deque(lot), process, inlet, any(one.alone for one in lot))
 
 
-def _perform(experiment: Experiment, outlet: Connection, inherited: list[Connection]) -> None:
+def _perform(lot: Lot, outlet: Connection, inherited: list[Connection]) -> None:
     """What happens in the new process."""
     os.setsid()  # the terminal's Ctrl-C goes to our parent, who passes it on once
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -120,24 +138,28 @@ def _perform(experiment: Experiment, outlet: Connection, inherited: list[Connect
         inlet.close()  # else a parent that was killed would still seem to listen
     told_at = 0.0
 
+    def tell(message: _Note | _Done | _Trouble) -> None:
+        try:
+            outlet.send(message)
+        except BrokenPipeError:
+            raise KeyboardInterrupt from None  # nobody listens any more: nobody to work for
+
     def progress(share: float, doing: str) -> None:
         nonlocal told_at
         now = time.monotonic()
         if now - told_at >= TICK / 2:
             told_at = now
-            try:
-                outlet.send(_Note(share, doing))
-            except BrokenPipeError:
-                raise KeyboardInterrupt from None  # nobody listens any more
+            tell(_Note(float(share), doing))
 
-    began = time.monotonic()
     with suppress(KeyboardInterrupt):
         try:
-            with extras():
-                result = experiment.run(progress)
-            outlet.send(_Done(result, time.monotonic() - began))
+            for experiment in lot:
+                began = time.monotonic()
+                with extras():
+                    result = experiment.run(progress)
+                tell(_Done(result, time.monotonic() - began))
         except FieldmouseError as trouble:
-            outlet.send(_Trouble(str(trouble), trouble.hint))
+            tell(_Trouble(str(trouble), trouble.hint))
 
 
 def _heard_from(running: list[_Running]) -> list[_Running]:
@@ -152,7 +174,7 @@ def _listen(one: _Running) -> Finding | None:
         message: _Note | _Done | _Trouble = one.inlet.recv()
     except EOFError:
         one.process.join()
-        code, name = one.process.exitcode, one.experiment.id
+        code, name = one.process.exitcode, one.ahead[0].id
         if code is not None and code < 0:
             raise ExperimentFailed(
                 f"experiment `{name}` was killed by {signal.Signals(-code).name}",
@@ -166,9 +188,8 @@ def _listen(one: _Running) -> Finding | None:
             one.note = message
             return None
         case _Done():
-            one.process.join()
-            one.inlet.close()
-            return Finding.of(one.experiment, message.result, message.seconds)
+            one.note = _Note(0.0, "")
+            return Finding.of(one.ahead.popleft(), message.result, message.seconds)
         case _Trouble():
             raise FieldmouseError(message.message, message.hint)
         case _:
@@ -176,15 +197,17 @@ def _listen(one: _Running) -> Finding | None:
 
 
 def _end(running: list[_Running]) -> None:
-    """Interrupt, wait a little, then end each with all that it started."""
+    """Interrupt those that still work, wait a little, then end each with all that it started."""
     for one in running:
-        with suppress(ProcessLookupError):
-            os.kill(_pid(one), signal.SIGINT)
+        if one.ahead:
+            with suppress(ProcessLookupError):
+                os.kill(_pid(one), signal.SIGINT)
     until = time.monotonic() + GRACE
     for one in running:
         one.process.join(max(0.0, until - time.monotonic()))
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(_pid(one), signal.SIGKILL)
+        one.process.kill()
         one.process.join()
         one.inlet.close()
 

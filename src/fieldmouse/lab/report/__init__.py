@@ -1,0 +1,157 @@
+"""The lab's report: one HTML page with every table, verdict and figure.
+
+The page stands alone: styles and figures are inside it, nothing is fetched, no
+script runs. It opens with what a doubter looks for first: how many numbers are
+the same as printed, and then each one that is not, with the reason. After that
+come the experiments, group by group. `tables` lays out the numbers, `page.css`
+has the look, for light, dark and paper.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Sequence
+from html import escape
+from importlib.resources import files
+
+from fieldmouse import __version__
+from fieldmouse.lab import plot
+from fieldmouse.lab.catalogue import Figure, Verdict
+from fieldmouse.lab.findings import PLURALS, Finding, tally, told
+from fieldmouse.lab.report import tables
+
+MEANINGS = {
+    Verdict.SAME: "agrees to the printed digits, or lies where one more of our own runs could have ended",
+    Verdict.MISPRINT: "the paper contradicts itself; the note says what is true",
+    Verdict.OUTLIER: "one run of chance, too far out to come from the model as described",
+    Verdict.DIFFERENT: "we do not get it, and do not know why",
+    Verdict.NEW: "nothing was printed: ours alone",
+}
+
+
+def page(
+    findings: Sequence[Finding],
+    *,
+    made: str,
+    draw: Callable[[Figure], str] = plot.inline,
+) -> str:
+    """The whole report; `made` says when, and is printed as it is."""
+    groups = list(dict.fromkeys(finding.group for finding in findings))
+    body = [
+        _head(findings, made),
+        '<div class="columns">',
+        _contents(findings, groups),
+        "<main>",
+        _unlike(findings),
+    ]
+    for group in groups:
+        body.append(f'<h2 id="group-{escape(group)}">{escape(group)}</h2>')
+        body += [_experiment(finding, draw) for finding in findings if finding.group == group]
+    body += ["</main>", "</div>"]
+    style = files(__package__).joinpath("page.css").read_text(encoding="utf-8")
+    return (
+        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        '<meta name="color-scheme" content="light dark">\n'
+        f"<title>fieldmouse: the lab's report</title>\n<style>\n{style}</style>\n</head>\n<body>\n"
+        + "\n".join(body)
+        + "\n</body>\n</html>\n"
+    )
+
+
+def _head(findings: Sequence[Finding], made: str) -> str:
+    counts = tally(findings)
+    shown = [
+        verdict for verdict in Verdict if counts[verdict] or verdict in (Verdict.SAME, Verdict.DIFFERENT)
+    ]
+    tiles = "".join(
+        f'<li class="{verdict}"><b>{counts[verdict]:,}</b> '
+        f"<span>{PLURALS.get(verdict, verdict.value) if counts[verdict] != 1 else verdict.value}</span>"
+        f"<small>{MEANINGS[verdict]}</small></li>"
+        for verdict in shown
+    )
+    bar = "".join(
+        f'<i class="{verdict}" style="flex-grow:{counts[verdict]}"></i>'
+        for verdict in shown
+        if counts[verdict]
+    )
+    return (
+        "<header><h1>The lab's report</h1>"
+        "<p>Every number below was computed by the code that crawls, and stands beside the one that a paper "
+        "printed.</p>"
+        f'<ul class="tiles">{tiles}</ul><div class="bar" aria-hidden="true">{bar}</div>'
+        f'<p class="made">{len(findings)} experiments, {escape(told(counts))}. '
+        f"Made {escape(made)} by fieldmouse {escape(__version__)}.</p></header>"
+    )
+
+
+def _contents(findings: Sequence[Finding], groups: Sequence[str]) -> str:
+    lines = ['<nav aria-label="Contents"><h2>Contents</h2>']
+    for group in groups:
+        lines.append(f'<h3><a href="#group-{escape(group)}">{escape(group)}</a></h3><ul>')
+        lines += [
+            f'<li><a href="#{escape(finding.id)}">{escape(finding.title)}</a>{_chips(tally([finding]))}</li>'
+            for finding in findings
+            if finding.group == group
+        ]
+        lines.append("</ul>")
+    return "\n".join([*lines, "</nav>"])
+
+
+def _chips(counts: Counter[Verdict]) -> str:
+    """What a reader should not overlook."""
+    return "".join(
+        f' <span class="chip {verdict}">{counts[verdict]} '
+        f"{PLURALS.get(verdict, verdict.value) if counts[verdict] != 1 else verdict.value}</span>"
+        for verdict in (Verdict.MISPRINT, Verdict.OUTLIER, Verdict.DIFFERENT)
+        if counts[verdict]
+    )
+
+
+def _unlike(findings: Sequence[Finding]) -> str:
+    """All numbers that are not as printed, in one place."""
+    rows = [
+        (finding, row)
+        for verdict in (Verdict.DIFFERENT, Verdict.OUTLIER, Verdict.MISPRINT)
+        for finding in findings
+        for row in finding.result.rows
+        if row.verdict is verdict
+    ]
+    if not rows:
+        return '<h2 id="unlike">Not as printed</h2><p>Nothing: every printed number is the same.</p>'
+    return f'<h2 id="unlike">Not as printed</h2>{tables.unlike(rows)}'
+
+
+def _experiment(finding: Finding, draw: Callable[[Figure], str]) -> str:
+    result = finding.result
+    lines = [
+        f'<section id="{escape(finding.id)}"><h3>{escape(finding.title)}</h3>',
+        f'<p class="made"><code>lab run {escape(finding.id)}</code> · {escape(told(tally([finding])))} · '
+        f"{finding.seconds:.1f} s</p>",
+        prose(finding.about),
+        *tables.blocks(result.rows),
+    ]
+    if result.remarks:
+        lines.append('<ul class="remarks">')
+        lines += [f"<li>{inline(remark)}</li>" for remark in result.remarks]
+        lines.append("</ul>")
+    for figure in result.figures:
+        caption = f" {inline(figure.caption)}" if figure.caption else ""
+        lines.append(
+            f'<figure role="group">{draw(figure)}'
+            f"<figcaption><b>{inline(figure.title)}</b>{caption}</figcaption></figure>"
+        )
+    return "\n".join([*lines, "</section>"])
+
+
+def prose(text: str) -> str:
+    """
+    >>> prose("Counts `mice`.\\n\\nTwice <or more>.")
+    '<p>Counts <code>mice</code>.</p><p>Twice &lt;or more&gt;.</p>'
+    """
+    return "".join(f"<p>{inline(part)}</p>" for part in re.split(r"\n\s*\n", text.strip()) if part)
+
+
+def inline(text: str) -> str:
+    return re.sub(r"`([^`]+)`", r"<code>\1</code>", escape(text, quote=False))
