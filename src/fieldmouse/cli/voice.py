@@ -12,9 +12,12 @@ import sys
 from collections.abc import Container, Iterable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
 import msgspec
+
+if TYPE_CHECKING:
+    from rich.progress import TaskID
 
 _muted = False
 
@@ -119,51 +122,62 @@ class Bars:
 
     def __init__(self, total: int):
         from rich.console import Console
+        from rich.live import Live
         from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
+        console = Console(stderr=True, highlight=False)
         self._bars = Progress(
             TextColumn("{task.description}", markup=False),
             BarColumn(bar_width=30),
             TextColumn("{task.percentage:>3.0f} %"),
             TimeElapsedColumn(),
             TextColumn("{task.fields[doing]}", markup=False),
-            console=Console(stderr=True, highlight=False),
-            transient=True,
-            auto_refresh=False,
-            redirect_stdout=False,
-            redirect_stderr=False,
+            console=console,
         )
+
+        def display() -> Live:
+            """A new one after each stop: started a second time, one wipes lines that are not its own."""
+            live = Live(
+                console=console,
+                get_renderable=self._bars.get_renderable,
+                transient=True,
+                auto_refresh=False,
+                redirect_stdout=False,
+                redirect_stderr=False,
+            )
+            live.start()
+            return live
+
+        self._display = display
         self._total = total
-        self._done = 0.0
+        self._done = 0
         self._all = self._bars.add_task("all", total=total, doing=f"0 of {total}", visible=total > 1)
-        self._under_way: dict[str, Any] = {}
-        self._bars.start()
+        self._under_way: dict[str, TaskID] = {}
+        self._live = self._display()
 
     def show(self, name: str, share: float, doing: str) -> None:
         """How much of `name` is done, from 0 to 1."""
         if name not in self._under_way:
             self._under_way[name] = self._bars.add_task(name, total=1.0, doing=doing)
         self._bars.update(self._under_way[name], completed=min(1.0, max(0.0, share)), doing=doing)
-        self._bars.refresh()
+        self._live.refresh()
 
     def end(self, name: str) -> None:
         """`name` is done."""
         if name in self._under_way:
             self._bars.remove_task(self._under_way.pop(name))
         self._done += 1
-        self._bars.update(self._all, completed=self._done, doing=f"{self._done:.0f} of {self._total}")
+        self._bars.update(self._all, completed=self._done, doing=f"{self._done} of {self._total}")
 
     @contextmanager
     def aside(self) -> Iterator[None]:
         """Out of the way for as long as the block lasts, so that it can write its own lines."""
-        self._bars.stop()
-        try:
-            yield
-        finally:
-            self._bars.start()
+        self._live.stop()
+        yield
+        self._live = self._display()
 
     def close(self) -> None:
-        self._bars.stop()
+        self._live.stop()
 
 
 def number(value: float) -> str:
