@@ -70,6 +70,6 @@ class OneQueue(Tally[H]):
         return None
 
     def _tired(self) -> bool:
-        """Count a draw turned away; whether there were so many in a row that it must be accepted after all."""
+        """Count a draw turned away; after too many in a row it must be accepted after all."""
         self._refused += 1
         return self._refused > self.draw_cap

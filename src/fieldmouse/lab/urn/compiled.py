@@ -1,0 +1,170 @@
+"""A table at which the kernel plays, for the policies it knows."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.random import Generator
+
+from fieldmouse.lab.urn import board as b
+from fieldmouse.lab.urn.game import LENGTHS, End, Game, Longs
+from fieldmouse.lab.urn.kernel import advance, store
+from fieldmouse.lab.urn.sources import Ints, Reals
+
+_ENDS = {b.STUCK: End.STUCK, b.FULL: End.FULL, b.DRY: End.DRY}
+_FIRST_RING = 1 << 12
+
+
+class CompiledTable:
+    """The board, and the few things that cannot be done inside a loop over arrays."""
+
+    def __init__(self, game: Game, rules: b.Rules, rng: Generator) -> None:
+        self._game, self._rng = game, rng
+        self._board = _board(game, rules, rng)
+        self._numbers = self._board.numbers
+
+    def store(self, balls: int) -> None:
+        """Draw `balls` and put them offline, before the game begins."""
+        self._numbers[b.LEFT] = balls
+        while self._numbers[b.LEFT]:
+            store(self._rng, self._board)
+            self._widen()
+
+    def fill(self, balls: int, neutral: bool) -> None:
+        self._numbers[b.NEVER_ASK] = neutral
+        self._numbers[b.FILLING] = 1
+        self._run(balls)
+        self._numbers[b.FILLING] = self._numbers[b.NEVER_ASK] = 0
+
+    def advance(self, steps: int) -> None:
+        self._run(steps)
+
+    def _run(self, turns: int) -> None:
+        self._numbers[b.LEFT] = turns
+        while self._numbers[b.LEFT] and self._numbers[b.STATE] == b.PLAYING:
+            advance(self._rng, self._board)
+            self._widen()
+
+    def _widen(self) -> None:
+        """Give the single queue twice the room, if it has none left."""
+        ring, numbers = self._board.ring, self._numbers
+        head, tail = int(numbers[b.HEAD]), int(numbers[b.TAIL])
+        if tail - head < len(ring):
+            return
+        wider = np.empty(2 * len(ring), np.int32)
+        wider[: tail - head] = np.roll(ring, -(head % len(ring)))
+        numbers[b.HEAD], numbers[b.TAIL] = 0, tail - head
+        self._board = self._board._replace(ring=wider)
+
+    def permute(self, label: Ints) -> None:
+        """Give host i's probability to host label[i]."""
+        p = np.empty_like(self._game.source.p)
+        p[label] = self._game.source.p
+        p.flags.writeable = False
+        self._numbers[b.PERMUTED] = 1
+        self._board = self._board._replace(p=p, label=label)
+        self._board.reals[b.MASS] = p[np.flatnonzero(self._board.hosts[:-1, b.BACKLOG])].sum()
+
+    @property
+    def end(self) -> End | None:
+        return _ENDS.get(int(self._numbers[b.STATE]))
+
+    @property
+    def steps(self) -> int:
+        return int(self._numbers[b.STEPS])
+
+    @property
+    def sum(self) -> int:
+        return int(self._numbers[b.SUM])
+
+    @property
+    def distinct(self) -> int:
+        return int(self._numbers[b.DISTINCT])
+
+    @property
+    def draws(self) -> int:
+        return int(self._numbers[b.DRAWS])
+
+    @property
+    def appends(self) -> int:
+        return int(self._numbers[b.APPENDS])
+
+    @property
+    def reads(self) -> int:
+        return int(self._numbers[b.READS])
+
+    @property
+    def moves(self) -> int:
+        return int(self._numbers[b.MOVES])
+
+    @property
+    def backlog(self) -> int:
+        return int(self._numbers[b.STORED])
+
+    @property
+    def waiting(self) -> int:
+        return int(self._numbers[b.WAITING])
+
+    @property
+    def named(self) -> int:
+        return int(self._numbers[b.NAMED])
+
+    @property
+    def elephants(self) -> Ints:
+        return np.flatnonzero(self._board.hosts[:-1, b.ELEPHANT]).astype(np.int32)
+
+    @property
+    def p(self) -> Reals:
+        return self._board.p
+
+    @property
+    def online(self) -> Longs:
+        return self._board.hosts[:-1, b.ONLINE].astype(np.int64)
+
+    def chances(self) -> tuple[float, float]:
+        """P_new and P_offline now."""
+        board = self._board
+        new = 1.0 - float(board.p[board.slots[: self.distinct]].sum())
+        return new, float(board.p[np.flatnonzero(board.hosts[:-1, b.BACKLOG])].sum()) if self.waiting else 0.0
+
+    def lengths(self) -> list[int]:
+        board = self._board
+        held = np.bincount(board.hosts[board.slots[: self.distinct], b.ONLINE], minlength=LENGTHS)
+        return [len(board.p) - self.distinct, *held[1:LENGTHS].tolist()]
+
+    @property
+    def events(self) -> Ints:
+        return self._board.events[: self._numbers[b.EVENTS]]
+
+
+def _board(game: Game, rules: b.Rules, rng: Generator) -> b.Board:
+    """An empty board; its one queue has next to no room for strategies that keep several."""
+    source = game.source
+    end = source.hosts
+    hosts = np.zeros((end + 1, b.COLUMNS), np.int32)
+    hosts[end, b.AFTER] = hosts[end, b.BEFORE] = end
+    hosts[sorted(rules.elephants), b.ELEPHANT] = 1
+    numbers = np.zeros(b.NUMBERS, np.int64)
+    for place, value in (
+        (b.KIND, rules.kind), (b.CAPACITY, game.capacity), (b.LIMIT, rules.limit),
+        (b.STOP_SEARCH, rules.stop_search), (b.ORDERED, rules.ordered), (b.OWN_QUEUES, rules.own_queues),
+        (b.ADAPTED, rules.adapted), (b.DRAW_CAP, rules.draw_cap), (b.DEPTH, rules.depth),
+        (b.BACKLOG_LIMIT, rules.backlog_limit), (b.INDEX_LIMIT, rules.index_limit), (b.CAP, game.draw_cap),
+        (b.WATCHED, game.ceiling < 1.0), (b.NAMED, len(rules.elephants)), (b.LAST, -1),
+    ):  # fmt: skip
+        numbers[place] = value
+    reals = np.zeros(b.REALS)
+    reals[b.TOKENS] = reals[b.BURST] = rules.burst
+    reals[b.BUDGET], reals[b.CEILING] = rules.budget, game.ceiling
+    return b.Board(
+        numbers=numbers,
+        reals=reals,
+        hosts=hosts,
+        slots=np.zeros(game.capacity, np.int32),
+        ring=np.zeros(_FIRST_RING if rules.ordered else 1, np.int32),
+        events=np.zeros(game.events, np.int32),
+        p=source.p,
+        below=source.below,
+        guide=source.guide,
+        label=np.empty(0, np.int32),
+        sequence=source.sequence(rng) if source.finite else np.empty(0, np.int32),
+    )

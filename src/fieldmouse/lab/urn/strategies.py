@@ -1,0 +1,218 @@
+"""Strategies by name, each made of a policy that the crawler could live with.
+
+The thesis' Algorithms 1 to 12 are here under their numbers, with its own reading of
+their parameters: T* counts steps from the moment the online side is full. Whatever
+stands in `POLICIES` is here too under its own name and with its own parameters, and
+so is any policy that can be imported: it can be played as soon as it is written.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+from numpy.random import Generator
+
+from fieldmouse.errors import UsageError
+from fieldmouse.lab.urn.sources import Source
+from fieldmouse.policy.distribution import (
+    POLICIES,
+    Distribution,
+    Greedy,
+    MiceAndElephants,
+    Neutral,
+    lookup,
+    thesis,
+)
+
+NO_CAP = 1 << 62
+"""The lab ends a game that draws for ever; a policy of its own need not."""
+
+
+class Seat(NamedTuple):
+    """What a strategy may know before the game: the thesis lets some see the source."""
+
+    source: Source
+    capacity: int
+    dice: Generator
+
+    def share(self, host: int) -> float:
+        return float(self.source.p[host])
+
+
+@dataclass(frozen=True, slots=True)
+class Strategy:
+    """A name and what differs from its defaults. Make one with `strategy`."""
+
+    name: str
+    options: tuple[tuple[str, Any], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """How a strategy is made, and how the thesis fills the online side before it starts."""
+
+    make: Callable[..., Distribution[int]]
+    about: str
+    initial: Literal["strategy", "neutral"] = "strategy"
+
+
+def _mice(
+    seat: Seat,
+    queues: Literal["per-host", "one"],
+    delta: int,
+    trigger: Literal["exceeds", "reaches"],
+    stop_search: int | None,
+    beta: float | None,
+    adapted: bool = False,
+) -> Distribution[int]:
+    if delta < 1:
+        raise UsageError(f"with delta {delta} nothing may be online", "give a delta of 1 or more")
+    if beta is not None and not beta > 0:
+        raise UsageError(f"beta {beta:g} names no elephants", "give a beta above 0")
+    known: list[int] = []
+    search = None if stop_search is None else stop_search + seat.capacity
+    if beta is not None:
+        # A hair below, or rounding decides about hosts whose probability is exactly 1/(beta K).
+        known = np.flatnonzero(seat.source.p >= (1 - 1e-12) / (beta * seat.capacity)).tolist()
+        search = 0
+    return MiceAndElephants(
+        delta,
+        trigger,
+        search,
+        own_queues=queues == "per-host",
+        draw_cap=NO_CAP,
+        adapted=adapted,
+        elephants=known,
+    )
+
+
+def _alg11(
+    seat: Seat,
+    *,
+    delta: int = 5,
+    trigger: Literal["exceeds", "reaches"] = "exceeds",
+    stop_search: int | None = None,
+    queues: Literal["per-host", "one"] = "per-host",
+    beta: float | None = None,
+) -> Distribution[int]:
+    return _mice(seat, queues, delta, trigger, stop_search, beta)
+
+
+def _alg12(
+    seat: Seat,
+    *,
+    delta: int = 5,
+    trigger: Literal["exceeds", "reaches"] = "exceeds",
+    stop_search: int | None = None,
+    queues: Literal["per-host", "one"] = "one",
+    beta: float | None = None,
+) -> Distribution[int]:
+    return _mice(seat, queues, delta, trigger, stop_search, beta)
+
+
+def _adapted(
+    seat: Seat,
+    *,
+    delta: int = 5,
+    trigger: Literal["exceeds", "reaches"] = "exceeds",
+    stop_search: int | None = None,
+    queues: Literal["per-host", "one"] = "one",
+    beta: float | None = None,
+) -> Distribution[int]:
+    return _mice(seat, queues, delta, trigger, stop_search, beta, adapted=True)
+
+
+def _chance(r: float) -> float:
+    if not 0.0 <= r <= 1.0:
+        raise UsageError(f"r is a probability, and {r:g} is none", "give a number from 0 to 1")
+    return r
+
+
+STRATEGIES: dict[str, Recipe] = {
+    "none": Recipe(lambda seat: Neutral(), "all that is drawn goes online"),
+    "alg1": Recipe(
+        lambda seat: thesis.SourceFirst(), "greedy source first, then any ball offline", "neutral"
+    ),
+    "alg2": Recipe(lambda seat: thesis.OfflineFirst(), "any ball offline, then the greedy source", "neutral"),
+    "alg3": Recipe(lambda seat: thesis.SourceOnly(), "the greedy source alone", "neutral"),
+    "alg4": Recipe(lambda seat: Greedy(NO_CAP), "greedy offline, then the greedy source", "neutral"),
+    "alg5": Recipe(
+        lambda seat: thesis.GreedyUntilFull(seat.share),
+        "as 4, and any ball offline once most are there",
+        "neutral",
+    ),
+    "alg6": Recipe(lambda seat: thesis.GreedySecond(), "as 4, looking at two balls offline", "neutral"),
+    "alg7": Recipe(
+        lambda seat, *, r=0.5: thesis.Coin(_chance(r), seat.dice),
+        "a coin between source and offline",
+        "neutral",
+    ),
+    "alg8": Recipe(
+        lambda seat, *, r=0.5: thesis.CoinAfterDraw(_chance(r), seat.dice, seat.share),
+        "draw, then a coin between that ball and the first offline",
+        "neutral",
+    ),
+    "alg9": Recipe(
+        lambda seat, *, r=0.5: thesis.CoinGreedy(_chance(r), seat.dice, seat.share),
+        "a coin between the greedy source and any ball offline",
+        "neutral",
+    ),
+    "alg10": Recipe(
+        lambda seat, *, r=0.5: thesis.GreedyThenCoin(_chance(r), seat.dice, seat.share),
+        "the greedy source until most are offline, then a coin",
+        "neutral",
+    ),
+    "alg11": Recipe(_alg11, "mice and elephants, a queue per elephant"),
+    "alg12": Recipe(_alg12, "mice and elephants, one queue: what the thesis recommends"),
+    "alg12-adapted": Recipe(_adapted, "as 12, and an elephant that is nowhere goes online (section 8.4)"),
+}
+
+
+def names() -> list[str]:
+    return [*STRATEGIES, *(name for name in POLICIES if name not in STRATEGIES)]
+
+
+def recipe(name: str) -> Recipe:
+    """How the strategy of this name is made; a policy gets its own parameters."""
+    if name in STRATEGIES:
+        return STRATEGIES[name]
+    policy = _policy(name)
+    return Recipe(lambda seat, **options: policy(**options), (inspect.getdoc(policy) or "").split("\n")[0])
+
+
+def options_of(name: str) -> dict[str, Any]:
+    """The parameters a strategy takes, with their defaults."""
+    make = STRATEGIES[name].make if name in STRATEGIES else _policy(name)
+    return {
+        parameter.name: parameter.default
+        for parameter in inspect.signature(make).parameters.values()
+        if parameter.default is not parameter.empty
+    }
+
+
+def _policy(name: str) -> Callable[..., Distribution[Any]]:
+    if name not in POLICIES and ":" not in name:
+        raise UsageError(
+            f"there is no strategy `{name}`",
+            f"choose one of {', '.join(names())}, or `package.module:Class` for one of your own",
+        )
+    return lookup.strategy(name)
+
+
+def strategy(name: str, **options: Any) -> Strategy:
+    """A strategy with some of its parameters changed."""
+    known = options_of(name)
+    for option in options:
+        if option not in known:
+            has = f"it has {', '.join(known)}" if known else "it has none"
+            raise UsageError(f"strategy `{name}` has no parameter `{option}`", has)
+    return Strategy(name, tuple(sorted(options.items())))
+
+
+def build(chosen: Strategy, seat: Seat) -> Distribution[int]:
+    """The policy, new and knowing nothing but its seat."""
+    return recipe(chosen.name).make(seat, **dict(chosen.options))
