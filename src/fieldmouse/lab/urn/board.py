@@ -4,6 +4,9 @@ A ball has no identity beyond its colour, so a host's queue is a count, and the 
 queue of Algorithm 12 a ring of colours. All that is known of a host lies side by
 side, in 32 bytes: a draw touches one line of the processor's cache, and a game with
 ten million hosts fits in half a gigabyte.
+
+Whoever renumbers something here must touch `kernel.py` too: compiled code is kept
+until that file changes, and has these numbers inside.
 """
 
 from __future__ import annotations

@@ -13,73 +13,8 @@ from __future__ import annotations
 
 from numpy.random import Generator
 
-from fieldmouse.lab.urn.board import (
-    ADAPTED,
-    AFTER,
-    APPENDS,
-    ASKED,
-    BACKLOG,
-    BACKLOG_LIMIT,
-    BALLS,
-    BEFORE,
-    BUDGET,
-    BURST,
-    CAP,
-    CAPACITY,
-    CEILING,
-    DEPTH,
-    DISTINCT,
-    DRAW_CAP,
-    DRAWN,
-    DRAWN_OFFLINE,
-    DRAWN_ONLINE,
-    DRAWS,
-    DRY,
-    ELEPHANT,
-    ELEPHANTS,
-    EVENTS,
-    FILLING,
-    FULL,
-    GONE,
-    GREEDY,
-    HEAD,
-    INDEX,
-    INDEX_LIMIT,
-    KIND,
-    LAST,
-    LEFT,
-    LEFT_ONLINE,
-    LIMIT,
-    MASS,
-    MOVES,
-    NAMED,
-    NEUTRAL,
-    NEVER_ASK,
-    ONLINE,
-    ORDERED,
-    OWN_QUEUES,
-    PENDING,
-    PERMUTED,
-    PLACED,
-    READS,
-    RECALLED,
-    REFUSED,
-    SLOT,
-    STATE,
-    STEPS,
-    STOP_SEARCH,
-    STORED,
-    STUCK,
-    SUM,
-    TAIL,
-    TOKENS,
-    WAITING,
-    WATCHED,
-    Board,
-    Ints,
-    Longs,
-    Reals,
-)  # fmt: skip
+from fieldmouse.lab.urn import board as b
+from fieldmouse.lab.urn.board import Board, Ints, Longs, Reals
 from fieldmouse.queueing.compiled import compiled
 
 _NOBODY = -1
@@ -95,33 +30,33 @@ def advance(rng: Generator, board: Board) -> None:
     It comes back early, with numbers[LEFT] above 0, when the ring is full or the game has ended.
     """
     n, reals, hosts, slots, ring, events, p, below, guide, label, sequence = board
-    while n[LEFT] > 0:
-        if n[PENDING] == 0:
-            if n[FILLING] == 0:
-                if n[DISTINCT] == 0:
-                    n[STATE] = DRY
+    while n[b.LEFT] > 0:
+        if n[b.PENDING] == 0:
+            if n[b.FILLING] == 0:
+                if n[b.DISTINCT] == 0:
+                    n[b.STATE] = b.DRY
                     return
-                host = slots[int(rng.random() * n[DISTINCT])]
-                _note(n, events, host, LEFT_ONLINE)
+                host = slots[int(rng.random() * n[b.DISTINCT])]
+                _note(n, events, host, b.LEFT_ONLINE)
                 _leave(n, hosts, slots, host)
-            n[PENDING] = 1
-            n[ASKED] = 0
-        while n[BALLS] < n[CAPACITY]:
+            n[b.PENDING] = 1
+            n[b.ASKED] = 0
+        while n[b.BALLS] < n[b.CAPACITY]:
             came = _refill(rng, n, reals, hosts, slots, ring, events, p, below, guide, label, sequence)
             if came == _NO_ROOM:
                 return
             if came == _CAPPED:
-                n[STATE] = STUCK
+                n[b.STATE] = b.STUCK
                 return
-            n[ASKED] = 0
-            if came == _NOTHING or n[FILLING] == 1:
+            n[b.ASKED] = 0
+            if came == _NOTHING or n[b.FILLING] == 1:
                 break
-        n[PENDING] = 0
-        n[LEFT] -= 1
-        n[SUM] += n[DISTINCT]
-        n[STEPS] += 1 - n[FILLING]
-        if n[WATCHED] == 1 and reals[MASS] > reals[CEILING]:
-            n[STATE] = FULL
+        n[b.PENDING] = 0
+        n[b.LEFT] -= 1
+        n[b.SUM] += n[b.DISTINCT]
+        n[b.STEPS] += 1 - n[b.FILLING]
+        if n[b.WATCHED] == 1 and reals[b.MASS] > reals[b.CEILING]:
+            n[b.STATE] = b.FULL
             return
 
 
@@ -129,16 +64,16 @@ def advance(rng: Generator, board: Board) -> None:
 def store(rng: Generator, board: Board) -> None:
     """Draw numbers[LEFT] balls and put them offline, before a game begins; may leave as `advance` does."""
     n, reals, hosts, _, ring, events, p, below, guide, label, sequence = board
-    while n[LEFT] > 0:
-        if n[TAIL] - n[HEAD] >= len(ring):
+    while n[b.LEFT] > 0:
+        if n[b.TAIL] - n[b.HEAD] >= len(ring):
             return
         host = _draw(rng, n, below, guide, label, sequence)
         if host == _NOBODY:
-            n[LEFT] = 0
+            n[b.LEFT] = 0
             return
-        _note(n, events, host, DRAWN_OFFLINE)
+        _note(n, events, host, b.DRAWN_OFFLINE)
         _store(n, reals, hosts, ring, p, host)
-        n[LEFT] -= 1
+        n[b.LEFT] -= 1
 
 
 @compiled
@@ -149,27 +84,27 @@ def _refill(
     """Put one ball online as the strategy says."""
     while True:
         host = _NOBODY
-        if n[NEVER_ASK] == 0:
+        if n[b.NEVER_ASK] == 0:
             host = _recall(n, hosts, ring, False)
         if host == _NOBODY:
-            if n[ASKED] >= n[CAP]:
+            if n[b.ASKED] >= n[b.CAP]:
                 return _CAPPED
-            if n[TAIL] - n[HEAD] >= len(ring):
+            if n[b.TAIL] - n[b.HEAD] >= len(ring):
                 return _NO_ROOM
             host = _draw(rng, n, below, guide, label, sequence)
             if host != _NOBODY:
-                n[ASKED] += 1
-                if n[NEVER_ASK] == 1 or _place(n, reals, hosts, host):
-                    _note(n, events, host, DRAWN_ONLINE)
+                n[b.ASKED] += 1
+                if n[b.NEVER_ASK] == 1 or _place(n, reals, hosts, host):
+                    _note(n, events, host, b.DRAWN_ONLINE)
                     _come(n, reals, hosts, slots, host)
                     return _DONE
-                _note(n, events, host, DRAWN_OFFLINE)
+                _note(n, events, host, b.DRAWN_OFFLINE)
                 _store(n, reals, hosts, ring, p, host)
                 continue
             host = _recall(n, hosts, ring, True)
             if host == _NOBODY:
                 return _NOTHING
-        _note(n, events, host, RECALLED)
+        _note(n, events, host, b.RECALLED)
         _fetch(n, reals, hosts, p, host)
         _come(n, reals, hosts, slots, host)
         return _DONE
@@ -178,101 +113,101 @@ def _refill(
 @compiled
 def _draw(rng: Generator, n: Longs, below: Reals, guide: Ints, label: Ints, sequence: Ints) -> int:
     if len(sequence) > 0:
-        if n[DRAWN] == len(sequence):
+        if n[b.DRAWN] == len(sequence):
             return _NOBODY
-        host = int(sequence[n[DRAWN]])
-        n[DRAWN] += 1
+        host = int(sequence[n[b.DRAWN]])
+        n[b.DRAWN] += 1
     else:
         u = rng.random()
         host = int(guide[int(u * len(guide))])
         while below[host] <= u:
             host += 1
-        if n[PERMUTED] == 1:
+        if n[b.PERMUTED] == 1:
             host = int(label[host])
-    n[DRAWS] += 1
+    n[b.DRAWS] += 1
     return host
 
 
 @compiled
 def _recall(n: Longs, hosts: Ints, ring: Ints, dry: bool) -> int:
     nobody = len(hosts) - 1
-    oldest = int(hosts[nobody, AFTER])
+    oldest = int(hosts[nobody, b.AFTER])
     if oldest == nobody:
         oldest = _NOBODY
-    if n[KIND] == NEUTRAL:
+    if n[b.KIND] == b.NEUTRAL:
         return oldest if dry else _NOBODY
-    if n[KIND] == INDEX:
+    if n[b.KIND] == b.INDEX:
         return oldest
-    if n[REFUSED] > 0 and not dry:
+    if n[b.REFUSED] > 0 and not dry:
         return _NOBODY
-    if n[OWN_QUEUES] == 1:
+    if n[b.OWN_QUEUES] == 1:
         return oldest
-    while n[HEAD] < n[TAIL]:
-        host = int(ring[n[HEAD] & (len(ring) - 1)])
-        if hosts[host, GONE] == 0:
-            if hosts[host, ONLINE] == 0:
+    while n[b.HEAD] < n[b.TAIL]:
+        host = int(ring[n[b.HEAD] & (len(ring) - 1)])
+        if hosts[host, b.GONE] == 0:
+            if hosts[host, b.ONLINE] == 0:
                 return host
             break
-        hosts[host, GONE] -= 1
-        n[HEAD] += 1
+        hosts[host, b.GONE] -= 1
+        n[b.HEAD] += 1
     return oldest if dry else _NOBODY
 
 
 @compiled
 def _place(n: Longs, reals: Reals, hosts: Ints, host: int) -> bool:
-    kind = n[KIND]
-    if kind == NEUTRAL:
+    kind = n[b.KIND]
+    if kind == b.NEUTRAL:
         return True
-    present, waiting = hosts[host, ONLINE], hosts[host, BACKLOG]
-    if kind == INDEX:
-        reals[TOKENS] -= 1.0
+    present, waiting = hosts[host, b.ONLINE], hosts[host, b.BACKLOG]
+    if kind == b.INDEX:
+        reals[b.TOKENS] -= 1.0
         if present == 0:
             return bool(waiting == 0)
-        if reals[TOKENS] < 0.0 or (waiting == 0 and present < n[DEPTH]):
+        if reals[b.TOKENS] < 0.0 or (waiting == 0 and present < n[b.DEPTH]):
             return True
         if waiting > 0:
-            return bool(n[BACKLOG_LIMIT] > 0 and waiting >= n[BACKLOG_LIMIT])
-        return bool(n[INDEX_LIMIT] > 0 and n[WAITING] >= n[INDEX_LIMIT])
+            return bool(n[b.BACKLOG_LIMIT] > 0 and waiting >= n[b.BACKLOG_LIMIT])
+        return bool(n[b.INDEX_LIMIT] > 0 and n[b.WAITING] >= n[b.INDEX_LIMIT])
     nowhere = present == 0 and waiting == 0
-    if nowhere and (kind == GREEDY or n[ADAPTED] == 1):
+    if nowhere and (kind == b.GREEDY or n[b.ADAPTED] == 1):
         return True
-    if kind == ELEPHANTS and hosts[host, ELEPHANT] == 0:
+    if kind == b.ELEPHANTS and hosts[host, b.ELEPHANT] == 0:
         return True
-    n[REFUSED] += 1
-    return bool(n[REFUSED] > n[DRAW_CAP])
+    n[b.REFUSED] += 1
+    return bool(n[b.REFUSED] > n[b.DRAW_CAP])
 
 
 @compiled
 def _come(n: Longs, reals: Reals, hosts: Ints, slots: Ints, host: int) -> None:
     """A ball goes online."""
-    if hosts[host, ONLINE] == 0:
-        if hosts[host, BACKLOG] > 0:
+    if hosts[host, b.ONLINE] == 0:
+        if hosts[host, b.BACKLOG] > 0:
             _unlink(hosts, host)
-        hosts[host, SLOT] = n[DISTINCT]
-        slots[n[DISTINCT]] = host
-        n[DISTINCT] += 1
-    hosts[host, ONLINE] += 1
-    n[BALLS] += 1
-    n[REFUSED] = 0
-    n[PLACED] += 1
-    if n[KIND] == INDEX:
-        reals[TOKENS] = min(reals[BURST], max(0.0, reals[TOKENS]) + reals[BUDGET])
-    elif n[KIND] == ELEPHANTS and n[PLACED] <= n[STOP_SEARCH] and hosts[host, ONLINE] > n[LIMIT]:
-        n[NAMED] += 1 - hosts[host, ELEPHANT]
-        hosts[host, ELEPHANT] = 1
+        hosts[host, b.SLOT] = n[b.DISTINCT]
+        slots[n[b.DISTINCT]] = host
+        n[b.DISTINCT] += 1
+    hosts[host, b.ONLINE] += 1
+    n[b.BALLS] += 1
+    n[b.REFUSED] = 0
+    n[b.PLACED] += 1
+    if n[b.KIND] == b.INDEX:
+        reals[b.TOKENS] = min(reals[b.BURST], max(0.0, reals[b.TOKENS]) + reals[b.BUDGET])
+    elif n[b.KIND] == b.ELEPHANTS and n[b.PLACED] <= n[b.STOP_SEARCH] and hosts[host, b.ONLINE] > n[b.LIMIT]:
+        n[b.NAMED] += 1 - hosts[host, b.ELEPHANT]
+        hosts[host, b.ELEPHANT] = 1
 
 
 @compiled
 def _leave(n: Longs, hosts: Ints, slots: Ints, host: int) -> None:
     """A ball leaves the game; the last colour of the list takes the place of one that is used up."""
-    hosts[host, ONLINE] -= 1
-    n[BALLS] -= 1
-    if hosts[host, ONLINE] == 0:
-        n[DISTINCT] -= 1
-        last = slots[n[DISTINCT]]
-        slots[hosts[host, SLOT]] = last
-        hosts[last, SLOT] = hosts[host, SLOT]
-        if hosts[host, BACKLOG] > 0:
+    hosts[host, b.ONLINE] -= 1
+    n[b.BALLS] -= 1
+    if hosts[host, b.ONLINE] == 0:
+        n[b.DISTINCT] -= 1
+        last = slots[n[b.DISTINCT]]
+        slots[hosts[host, b.SLOT]] = last
+        hosts[last, b.SLOT] = hosts[host, b.SLOT]
+        if hosts[host, b.BACKLOG] > 0:
             _link(hosts, host)
 
 
@@ -280,65 +215,65 @@ def _leave(n: Longs, hosts: Ints, slots: Ints, host: int) -> None:
 def _store(n: Longs, reals: Reals, hosts: Ints, ring: Ints, p: Reals, host: int) -> None:
     """A ball just drawn goes offline."""
     _touch(n, host)
-    n[APPENDS] += 1
-    if hosts[host, BACKLOG] == 0:
-        n[WAITING] += 1
-        if n[WATCHED] == 1:
-            reals[MASS] += p[host]
-        if hosts[host, ONLINE] == 0:
+    n[b.APPENDS] += 1
+    if hosts[host, b.BACKLOG] == 0:
+        n[b.WAITING] += 1
+        if n[b.WATCHED] == 1:
+            reals[b.MASS] += p[host]
+        if hosts[host, b.ONLINE] == 0:
             _link(hosts, host)
-    hosts[host, BACKLOG] += 1
-    n[STORED] += 1
-    if n[ORDERED] == 1:
-        ring[n[TAIL] & (len(ring) - 1)] = host
-        n[TAIL] += 1
+    hosts[host, b.BACKLOG] += 1
+    n[b.STORED] += 1
+    if n[b.ORDERED] == 1:
+        ring[n[b.TAIL] & (len(ring) - 1)] = host
+        n[b.TAIL] += 1
 
 
 @compiled
 def _fetch(n: Longs, reals: Reals, hosts: Ints, p: Reals, host: int) -> None:
     """A ball is read from offline."""
     _touch(n, host)
-    n[READS] += 1
-    hosts[host, BACKLOG] -= 1
-    n[STORED] -= 1
-    if hosts[host, BACKLOG] == 0:
-        n[WAITING] -= 1
-        if n[WATCHED] == 1:
-            reals[MASS] -= p[host]
-        if hosts[host, ONLINE] == 0:
+    n[b.READS] += 1
+    hosts[host, b.BACKLOG] -= 1
+    n[b.STORED] -= 1
+    if hosts[host, b.BACKLOG] == 0:
+        n[b.WAITING] -= 1
+        if n[b.WATCHED] == 1:
+            reals[b.MASS] -= p[host]
+        if hosts[host, b.ONLINE] == 0:
             _unlink(hosts, host)
-    hosts[host, GONE] += n[ORDERED]
+    hosts[host, b.GONE] += n[b.ORDERED]
 
 
 @compiled
 def _touch(n: Longs, host: int) -> None:
     """Move the disk's head, if this queue is not the one it is at (section 8.2)."""
-    queue = 0 if n[ORDERED] == 1 else host
-    if n[LAST] != queue:
-        n[LAST] = queue
-        n[MOVES] += 1
+    queue = 0 if n[b.ORDERED] == 1 else host
+    if n[b.LAST] != queue:
+        n[b.LAST] = queue
+        n[b.MOVES] += 1
 
 
 @compiled
 def _link(hosts: Ints, host: int) -> None:
     """Add to the end of those with a backlog and nothing online."""
     end = len(hosts) - 1
-    last = hosts[end, BEFORE]
-    hosts[last, AFTER] = host
-    hosts[host, BEFORE] = last
-    hosts[host, AFTER] = end
-    hosts[end, BEFORE] = host
+    last = hosts[end, b.BEFORE]
+    hosts[last, b.AFTER] = host
+    hosts[host, b.BEFORE] = last
+    hosts[host, b.AFTER] = end
+    hosts[end, b.BEFORE] = host
 
 
 @compiled
 def _unlink(hosts: Ints, host: int) -> None:
-    before, after = hosts[host, BEFORE], hosts[host, AFTER]
-    hosts[before, AFTER] = after
-    hosts[after, BEFORE] = before
+    before, after = hosts[host, b.BEFORE], hosts[host, b.AFTER]
+    hosts[before, b.AFTER] = after
+    hosts[after, b.BEFORE] = before
 
 
 @compiled
 def _note(n: Longs, events: Ints, host: int, kind: int) -> None:
-    if n[EVENTS] < len(events):
-        events[n[EVENTS]] = host * 4 + kind
-        n[EVENTS] += 1
+    if n[b.EVENTS] < len(events):
+        events[n[b.EVENTS]] = host * 4 + kind
+        n[b.EVENTS] += 1
