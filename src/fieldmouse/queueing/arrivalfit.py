@@ -30,7 +30,8 @@ FEWEST = 30
 LAGS = 10
 LARGEST_BATCH = 64
 
-_CUT_OFTEN = 0.05  # share of cut intervals above which plain moments would mislead
+CUT_OFTEN = 0.05
+"""Share of cut intervals above which plain moments would mislead."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,7 +66,7 @@ def fit_mode(stream: Stream) -> ModeFit:
     if sample < FEWEST:
         remarks.append(f"only {sample} whole intervals were seen: taken for a Poisson stream")
         return ModeFit(stream, *poisson, shares, "Poisson", nothing, tuple(remarks))
-    if stream.cut_share > _CUT_OFTEN:
+    if stream.cut_share > CUT_OFTEN:
         remarks.append(
             f"{stream.cut_share:.0%} of the intervals were cut short by a change of mode: "
             "how they hang together was not looked at"
@@ -140,13 +141,14 @@ def fit_modes(
             continue
         if unseen == "refuse":
             raise FitError(
-                f"{mode} robots were never seen at work for long", f"seen were {', '.join(map(str, known))}"
+                f"{robots(mode)} were never seen at work for long", f"seen were {', '.join(map(str, known))}"
             )
         near = _nearest(mode, known)
         faster = (mode / near) ** power
         found[mode] = known[near].scaled(faster)
         remarks.append(
-            f"{mode} robots were hardly seen at work: taken for {near} robots, {faster:.2f} times as fast"
+            f"arrivals with {robots(mode)} were hardly seen: taken for those with {near}, "
+            f"{faster:.2f} times as fast"
         )
     return found, {mode: fit for mode, fit in fits.items() if mode in found}, remarks
 
@@ -161,6 +163,10 @@ def growth(rates: Mapping[int, float]) -> float:
         return 1.0
     slope = np.polyfit(np.log(list(rates)), np.log(list(rates.values())), 1)[0]
     return float(np.clip(slope, 0.0, 1.0))
+
+
+def robots(mode: int) -> str:
+    return "1 robot" if mode == 1 else f"{mode} robots"
 
 
 def _nearest(mode: int, known: Mapping[int, object]) -> int:

@@ -16,10 +16,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fieldmouse.queueing.arrivalfit import LAGS, ModeFit, Unseen, fit_mode, fit_modes
+from fieldmouse.queueing.arrivalfit import CUT_OFTEN, LAGS, ModeFit, Unseen, fit_mode, fit_modes, robots
 from fieldmouse.queueing.bmap import BatchArrivals
 from fieldmouse.queueing.entries import FloatArray
 from fieldmouse.queueing.goodness import (
+    NOTICEABLE,
     Goodness,
     Moments,
     Part,
@@ -29,11 +30,10 @@ from fieldmouse.queueing.goodness import (
     portmanteau,
     textbook_chance,
 )  # fmt: skip
-from fieldmouse.queueing.hypererlang import HyperErlang, condensed
 from fieldmouse.queueing.intervals import Seen, Stream, streams
 from fieldmouse.queueing.model import Admission, Model
 from fieldmouse.queueing.ph import PhaseType
-from fieldmouse.queueing.phfit import FitError, Law, Method, criterion, law_of
+from fieldmouse.queueing.phfit import FitError, Law, Method, law_of
 from fieldmouse.queueing.trace import Trace
 
 LARGEST_ORDERED = 100_000
@@ -73,7 +73,7 @@ def fit(
         raise FitError(
             "no page was served in this trace", "let the crawl run longer, or look why none is indexed"
         )
-    served = law_of(trace.service, service, phases)
+    served = law_of(trace.service, service, phases, rng=rng)
     seen = streams(trace, gap, pause, longest_gap=served.times.mean / 10)
     arrivals, fits, remarks = fit_modes(seen.streams, modes, unseen)
     dice = rng if draws else None
@@ -86,8 +86,8 @@ def fit(
     model = Model(
         capacity,
         arrivals,
-        served.times.phase_type(),
-        lives.times.phase_type() if lives is not None else PhaseType.never(),
+        served.times,
+        lives.times if lives is not None else PhaseType.never(),
         admission,
     )
     return Fitted(model, Goodness(tuple(parts), tuple(remarks)))
@@ -113,16 +113,18 @@ def _lifetime(trace: Trace, method: Method, phases: int, capacity: int) -> tuple
         return plain, []
     if len(trace.expired) < 30:
         return plain, [f"only {len(trace.expired)} pages grew obsolete: lifetimes are taken for exponential"]
-    likely = law_of(trace.expired, "likelihood", phases, trace.outlived)
-    sample = (*condensed(trace.expired), *condensed(trace.outlived))
-    if method == "auto":
-        if criterion(likely.times, *sample) > criterion(plain.times, *sample) - _STRONG:
+    if method == "auto" and 2.0 ** (capacity - 1) > LARGEST_ORDERED:
+        apart = distance(curve(trace.expired, plain.times, trace.outlived), len(trace.expired))
+        if apart < 2 * NOTICEABLE:
             return plain, []
-        if likely.times.order ** float(capacity - 1) > LARGEST_ORDERED:
-            return plain, [
-                f"lifetimes look like a {likely.times.name}, but with room for {capacity} pages only "
-                "exponential ones can be solved: taken for exponential of the same rate of obsolescence"
-            ]
+        return plain, [
+            f"lifetimes are {apart:.2f} away from exponential ones, but with room for {capacity} pages no "
+            "others can be solved: taken for exponential ones with which as many pages grow obsolete"
+        ]
+    likely = law_of(trace.expired, "likelihood" if method == "auto" else method, phases, trace.outlived)
+    solvable = likely.times.order ** float(capacity - 1) <= LARGEST_ORDERED
+    if method == "auto" and (likely.criterion > plain.criterion - _STRONG or not solvable):
+        return plain, []
     return likely, []
 
 
@@ -136,7 +138,7 @@ def _times_part(
     def again() -> float:
         assert rng is not None
         drawn = law.times.sample(rng, len(times))
-        return distance(curve(drawn, law_of(drawn, method, phases).times), len(drawn))
+        return distance(curve(drawn, law_of(drawn, method, phases, rng=rng).times), len(drawn))
 
     chance = played_chance(apart, draws, again) if rng else textbook_chance(apart, len(times))
     fitted = _moments(law.times)
@@ -145,7 +147,7 @@ def _times_part(
     if len(times) >= 100 and not 0.6 < (fitted.scv + 0.05) / (data.scv + 0.05) < 1.6:
         remarks.append(f"the times have scv {data.scv:.3g}, the fit {fitted.scv:.3g}")
     return Part(
-        name, f"{law.times.name} (by {law.by})", len(times), 0, data, fitted, apart, chance,
+        name, f"{law.name} (by {law.by})", len(times), 0, data, fitted, apart, chance,
         rng is not None, found, remarks=tuple(remarks),
     )  # fmt: skip
 
@@ -153,7 +155,7 @@ def _times_part(
 def _lifetime_part(law: Law, trace: Trace) -> Part:
     found = curve(trace.expired, law.times, trace.outlived)
     return Part(
-        "lifetime", f"{law.times.name} (by likelihood)", len(trace.expired), len(trace.outlived),
+        "lifetime", f"{law.name} (by likelihood)", len(trace.expired), len(trace.outlived),
         Moments.of(trace.expired), _moments(law.times), distance(found, len(trace.expired)), None, False,
         found, remarks=law.misses,
     )  # fmt: skip
@@ -180,17 +182,18 @@ def _arrivals_part(
 
     chance: float | None = None
     played = False
-    if cut == 0 and sample and rng is not None:
+    few = stream.cut_share <= CUT_OFTEN
+    if few and sample and rng is not None:
         chance, played = played_chance(apart, draws, again), True
-    elif cut == 0 and portmanteau(mode.correlations, sample) > 0.01:
+    elif few and portmanteau(mode.correlations, sample) > 0.01:
         chance = textbook_chance(apart, max(sample, 1))
     return Part(
-        f"arrivals with {stream.robots} robots", mode.law, sample, cut, Moments.of(stream.whole),
+        f"arrivals with {robots(stream.robots)}", mode.law, sample, cut, Moments.of(stream.whole),
         Moments(law.mean, law.scv, law.moment(3)), apart, chance, played, found,
         tuple(mode.correlations.tolist()), tuple(arrivals.lag_correlation(k) for k in range(1, LAGS + 1)),
         mode.remarks,
     )  # fmt: skip
 
 
-def _moments(law: HyperErlang) -> Moments:
+def _moments(law: PhaseType) -> Moments:
     return Moments(law.mean, law.scv, law.moment(3))

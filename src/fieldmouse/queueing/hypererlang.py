@@ -98,7 +98,7 @@ class HyperErlang:
         return f"mixture of Erlang times of {', '.join(map(str, self.steps))} steps"
 
 
-def condensed(times: FloatArray, most: int = 256) -> tuple[FloatArray, FloatArray]:
+def condensed(times: FloatArray, most: int = 160) -> tuple[FloatArray, FloatArray]:
     """At most so many points with counts in the place of a sample: the longest times as they
     are, the rest averaged over neighbours."""
     ordered = np.sort(times)
