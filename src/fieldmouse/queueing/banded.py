@@ -28,59 +28,48 @@ def fading(chain: Chain, rate: float) -> FloatArray:
 
 def distribution(chain: Chain, fades: FloatArray) -> FloatArray:
     """Share of time by level, arrival phase and service phase; an empty system is in service phase 0."""
-    service = chain.model.service
-    return _distribution(
-        chain.arrivals.up,
-        np.ascontiguousarray(service.S),
-        np.ascontiguousarray(service.exit),
-        np.ascontiguousarray(service.alpha),
-        fades,
-    )
+    up, service = chain.arrivals.up, chain.model.service
+    levels, jumps, W, M = len(up), up.shape[1], up.shape[2], service.order
+    states, low = W + (levels - 1) * W * M, 2 * W * M - 1
+    rows, weights = np.zeros((states, low + jumps * W * M)), np.empty(states)
+    _fill(up, service.S, service.exit, service.alpha, fades, rows, low)
+    band_weights(rows, low, weights)
+    weights /= weights.sum()
+    share = np.zeros((levels, W, M))
+    share[0, :, 0] = weights[:W]
+    share[1:] = weights[W:].reshape(levels - 1, W, M)
+    return share
 
 
 @compiled
-def _distribution(
-    up: FloatArray, S: FloatArray, leave: FloatArray, beta: FloatArray, fades: FloatArray
-) -> FloatArray:
+def _fill(
+    up: FloatArray, S: FloatArray, leave: FloatArray, beta: FloatArray, fades: FloatArray, rows: FloatArray,
+    low: int,
+) -> None:  # fmt: skip
+    """Write the rate from state s to state t at `rows[s, t - s + low]`."""
     levels, jumps, W = up.shape[:3]
     M = len(beta)
-    n = W * M
-    low, high = 2 * n - 1, jumps * n - 1
-    rows = np.zeros((W + (levels - 1) * n, low + 1 + high))
     for level in range(levels):
-        phases = M if level else 1
         for nu in range(W):
-            for m in range(phases):
+            for m in range(M if level else 1):
                 s = _state(level, nu, m, W, M)
                 for jump in range(min(jumps, levels - level)):
                     for to in range(W):
                         rate = up[level, jump, nu, to]
-                        if rate == 0.0:
-                            continue
                         if level or not jump:
                             rows[s, _state(level + jump, to, m, W, M) - s + low] += rate
                         else:
                             for start in range(M):
                                 rows[s, _state(jump, to, start, W, M) - s + low] += rate * beta[start]
-                if not level:
-                    continue
-                for to in range(M):
-                    rows[s, _state(level, nu, to, W, M) - s + low] += S[m, to]
-                if level == 1:
+                if level:
+                    for to in range(M):
+                        rows[s, _state(level, nu, to, W, M) - s + low] += S[m, to]
+                        if level > 1:
+                            rows[s, _state(level - 1, nu, to, W, M) - s + low] += leave[m] * beta[to]
+                if level > 1:
+                    rows[s, _state(level - 1, nu, m, W, M) - s + low] += fades[level, nu, m]
+                elif level:
                     rows[s, nu - s + low] += leave[m]
-                    continue
-                for to in range(M):
-                    rows[s, _state(level - 1, nu, to, W, M) - s + low] += leave[m] * beta[to]
-                rows[s, _state(level - 1, nu, m, W, M) - s + low] += fades[level, nu, m]
-    weights = np.empty(len(rows))
-    band_weights(rows, low, weights)
-    weights /= weights.sum()
-    share = np.zeros((levels, W, M))
-    for level in range(levels):
-        for nu in range(W):
-            for m in range(M if level else 1):
-                share[level, nu, m] = weights[_state(level, nu, m, W, M)]
-    return share
 
 
 @compiled

@@ -29,31 +29,36 @@ class Journey:
 
 def journey(service: PhaseType, fade: float, longest: int) -> Journey:
     """Journeys that begin with 0 to `longest` - 1 pages ahead; waiting pages grow obsolete at rate `fade`."""
-    served = np.zeros((longest, service.order, 3))
-    obsolete = np.zeros((longest, service.order, 3))
-    _journey(
-        np.ascontiguousarray(service.S),
-        np.ascontiguousarray(service.exit),
-        np.ascontiguousarray(service.alpha),
-        fade,
-        served,
-        obsolete,
-    )
-    return Journey(served, obsolete)
+    M = service.order
+    ways = Journey(np.zeros((longest, M, 3)), np.zeros((longest, M, 3)))
+    room = np.empty((M, M)), np.empty((M, M + 1))
+    _journey(service.S, service.exit, service.alpha, fade, ways.served, ways.obsolete, *room)
+    return ways
+
+
+def welcomed(up: FloatArray, beta: FloatArray, worth: FloatArray) -> FloatArray:
+    """What pages let in are worth, in a unit of time, by level, arrival phase, service phase and kind.
+
+    `worth[n, m, kind]` is what a page is worth that finds n ahead and service in phase
+    m; the l-th page of a batch finds the l - 1 before it too.
+    """
+    total = np.zeros((len(up), up.shape[2], len(beta), worth.shape[2]))
+    _welcomed(up, beta, worth, total, np.empty(worth.shape[1:]))
+    return total
 
 
 @compiled
 def _journey(
-    S: FloatArray, leave: FloatArray, beta: FloatArray, fade: float, served: FloatArray, obsolete: FloatArray
-) -> None:
+    S: FloatArray, leave: FloatArray, beta: FloatArray, fade: float, served: FloatArray, obsolete: FloatArray,
+    rates: FloatArray, stay: FloatArray,
+) -> None:  # fmt: skip
     M = len(beta)
-    stay = np.empty((M, M + 1))
     for ahead in range(len(served)):
-        rates = S.copy()
-        stay[:] = 0.0
         for m in range(M):
+            for to in range(M):
+                rates[m, to] = S[m, to]
+                stay[m, to + 1] = 1.0 if to == m else 0.0
             stay[m, 0] = leave[m] + ahead * fade
-            stay[m, m + 1] = 1.0
         # Column m + 1 becomes the expected time in phase m before this number of pages ahead changes.
         passage(rates, stay, 1)
         for k in range(3):
@@ -79,26 +84,23 @@ def _journey(
 
 
 @compiled
-def welcomed(up: FloatArray, beta: FloatArray, worth: FloatArray, total: FloatArray) -> None:
-    """What pages let in are worth, in a unit of time, by level, arrival phase and service phase.
-
-    `worth[n, m, k]` is what a page is worth that finds n ahead and service in phase
-    m; the l-th page of a batch finds the l - 1 before it too. To `total` it is added.
-    """
+def _welcomed(
+    up: FloatArray, beta: FloatArray, worth: FloatArray, total: FloatArray, sums: FloatArray
+) -> None:
     levels, jumps, W = up.shape[:3]
     M, kinds = len(beta), worth.shape[2]
-    sums = np.empty((M, kinds))
     for level in range(levels):
-        sums[:] = 0.0
+        for m in range(M):
+            for k in range(kinds):
+                sums[m, k] = 0.0
         for jump in range(1, min(jumps, levels - level)):
             ahead = level + jump - 1
             for k in range(kinds):
-                if level:
-                    for m in range(M):
+                for m in range(M):
+                    if level:
                         sums[m, k] += worth[ahead, m, k]
-                else:
-                    for start in range(M):
-                        sums[0, k] += beta[start] * worth[ahead, start, k]
+                    else:
+                        sums[0, k] += beta[m] * worth[ahead, m, k]
             for nu in range(W):
                 rate = 0.0
                 for to in range(W):

@@ -47,7 +47,6 @@ def stays(found: Chain, share: FloatArray) -> tuple[Stay, Stay]:
     model = found.model
     ways = journey(model.service, model.lifetime.rate, found.top)
     worth = np.concatenate([ways.served, ways.obsolete], axis=2)
-    total = np.zeros((*share.shape, 6))
-    welcomed(found.arrivals.up, np.ascontiguousarray(model.service.alpha), worth, total)
+    total = welcomed(found.arrivals.up, model.service.alpha, worth)
     sums = [float(s) for s in np.tensordot(share, total, axes=3)]
     return Stay(sums[0], sums[1], sums[2]), Stay(sums[3], sums[4], sums[5])
