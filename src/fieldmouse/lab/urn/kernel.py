@@ -15,7 +15,7 @@ from numpy.random import Generator
 
 from fieldmouse.lab.urn import board as b
 from fieldmouse.lab.urn.board import Board, Ints, Longs, Reals
-from fieldmouse.queueing.compiled import compiled
+from fieldmouse.queueing.compiled import compiled_in_place
 
 _NOBODY = -1
 
@@ -23,7 +23,7 @@ _NOBODY = -1
 _DONE, _NOTHING, _NO_ROOM, _CAPPED = range(4)
 
 
-@compiled
+@compiled_in_place
 def advance(rng: Generator, board: Board) -> None:
     """Play numbers[LEFT] steps, or put so many first balls online if numbers[FILLING].
 
@@ -60,7 +60,7 @@ def advance(rng: Generator, board: Board) -> None:
             return
 
 
-@compiled
+@compiled_in_place
 def store(rng: Generator, board: Board) -> None:
     """Draw numbers[LEFT] balls and put them offline, before a game begins; may leave as `advance` does."""
     n, reals, hosts, _, ring, events, p, below, guide, label, sequence = board
@@ -76,7 +76,7 @@ def store(rng: Generator, board: Board) -> None:
         n[b.LEFT] -= 1
 
 
-@compiled
+@compiled_in_place
 def _refill(
     rng: Generator, n: Longs, reals: Reals, hosts: Ints, slots: Ints, ring: Ints, events: Ints, p: Reals,
     below: Reals, guide: Ints, label: Ints, sequence: Ints,
@@ -110,7 +110,7 @@ def _refill(
         return _DONE
 
 
-@compiled
+@compiled_in_place
 def _draw(rng: Generator, n: Longs, below: Reals, guide: Ints, label: Ints, sequence: Ints) -> int:
     if len(sequence) > 0:
         if n[b.DRAWN] == len(sequence):
@@ -128,7 +128,7 @@ def _draw(rng: Generator, n: Longs, below: Reals, guide: Ints, label: Ints, sequ
     return host
 
 
-@compiled
+@compiled_in_place
 def _recall(n: Longs, hosts: Ints, ring: Ints, dry: bool) -> int:
     nobody = len(hosts) - 1
     oldest = int(hosts[nobody, b.AFTER])
@@ -153,7 +153,7 @@ def _recall(n: Longs, hosts: Ints, ring: Ints, dry: bool) -> int:
     return oldest if dry else _NOBODY
 
 
-@compiled
+@compiled_in_place
 def _place(n: Longs, reals: Reals, hosts: Ints, host: int) -> bool:
     kind = n[b.KIND]
     if kind == b.NEUTRAL:
@@ -177,7 +177,7 @@ def _place(n: Longs, reals: Reals, hosts: Ints, host: int) -> bool:
     return bool(n[b.REFUSED] > n[b.DRAW_CAP])
 
 
-@compiled
+@compiled_in_place
 def _come(n: Longs, reals: Reals, hosts: Ints, slots: Ints, host: int) -> None:
     """A ball goes online."""
     if hosts[host, b.ONLINE] == 0:
@@ -197,7 +197,7 @@ def _come(n: Longs, reals: Reals, hosts: Ints, slots: Ints, host: int) -> None:
         hosts[host, b.ELEPHANT] = 1
 
 
-@compiled
+@compiled_in_place
 def _leave(n: Longs, hosts: Ints, slots: Ints, host: int) -> None:
     """A ball leaves the game; the last colour of the list takes the place of one that is used up."""
     hosts[host, b.ONLINE] -= 1
@@ -211,7 +211,7 @@ def _leave(n: Longs, hosts: Ints, slots: Ints, host: int) -> None:
             _link(hosts, host)
 
 
-@compiled
+@compiled_in_place
 def _store(n: Longs, reals: Reals, hosts: Ints, ring: Ints, p: Reals, host: int) -> None:
     """A ball just drawn goes offline."""
     _touch(n, host)
@@ -229,7 +229,7 @@ def _store(n: Longs, reals: Reals, hosts: Ints, ring: Ints, p: Reals, host: int)
         n[b.TAIL] += 1
 
 
-@compiled
+@compiled_in_place
 def _fetch(n: Longs, reals: Reals, hosts: Ints, p: Reals, host: int) -> None:
     """A ball is read from offline."""
     _touch(n, host)
@@ -245,7 +245,7 @@ def _fetch(n: Longs, reals: Reals, hosts: Ints, p: Reals, host: int) -> None:
     hosts[host, b.GONE] += n[b.ORDERED]
 
 
-@compiled
+@compiled_in_place
 def _touch(n: Longs, host: int) -> None:
     """Move the disk's head, if this queue is not the one it is at (section 8.2)."""
     queue = 0 if n[b.ORDERED] == 1 else host
@@ -254,7 +254,7 @@ def _touch(n: Longs, host: int) -> None:
         n[b.MOVES] += 1
 
 
-@compiled
+@compiled_in_place
 def _link(hosts: Ints, host: int) -> None:
     """Add to the end of those with a backlog and nothing online."""
     end = len(hosts) - 1
@@ -265,14 +265,14 @@ def _link(hosts: Ints, host: int) -> None:
     hosts[end, b.BEFORE] = host
 
 
-@compiled
+@compiled_in_place
 def _unlink(hosts: Ints, host: int) -> None:
     before, after = hosts[host, b.BEFORE], hosts[host, b.AFTER]
     hosts[before, b.AFTER] = after
     hosts[after, b.BEFORE] = before
 
 
-@compiled
+@compiled_in_place
 def _note(n: Longs, events: Ints, host: int, kind: int) -> None:
     if n[b.EVENTS] < len(events):
         events[n[b.EVENTS]] = host * 4 + kind
