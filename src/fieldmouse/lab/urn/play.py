@@ -19,6 +19,7 @@ from fieldmouse.lab.urn.game import End, Game, Longs, Outcome
 from fieldmouse.lab.urn.pure import PureTable
 from fieldmouse.lab.urn.sources import Ints, Reals
 from fieldmouse.lab.urn.strategies import Seat, build, recipe
+from fieldmouse.policy.distribution import Distribution
 
 
 class Table(Protocol):
@@ -65,7 +66,7 @@ class Table(Protocol):
 def play(game: Game, seed: int) -> Outcome:
     """Play with the kernel if it knows the strategy, else with the policy itself."""
     rng = default_rng(seed)
-    policy = build(game.strategy, Seat(game.source, game.capacity, rng.spawn(1)[0]))
+    policy = _policy(game, rng)
     rules = rules_of(policy)
     table = PureTable(game, policy, rng) if rules is None else CompiledTable(game, rules, rng)
     return _play(game, table, rng)
@@ -73,9 +74,18 @@ def play(game: Game, seed: int) -> Outcome:
 
 def play_pure(game: Game, seed: int) -> Outcome:
     """Play with the policy itself, whatever the kernel knows."""
+    return play_at(PureTable, game, seed)
+
+
+def play_at(table: Callable[[Game, Distribution[int], Generator], Table], game: Game, seed: int) -> Outcome:
+    """Play at a table of this kind, which may have rules of its own."""
     rng = default_rng(seed)
-    policy = build(game.strategy, Seat(game.source, game.capacity, rng.spawn(1)[0]))
-    return _play(game, PureTable(game, policy, rng), rng)
+    return _play(game, table(game, _policy(game, rng), rng), rng)
+
+
+def _policy(game: Game, rng: Generator) -> Distribution[int]:
+    """A strategy has dice of its own, so that it never disturbs the game's."""
+    return build(game.strategy, Seat(game.source, game.capacity, rng.spawn(1)[0]))
 
 
 def many(

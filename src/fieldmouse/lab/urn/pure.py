@@ -59,7 +59,7 @@ class PureTable:
             if not self._slots:
                 self.end = End.DRY
                 return
-            self._leave(self._slots[int(self._rng.random() * len(self._slots))])
+            self._leave(self.choose())
             while self._balls < self._game.capacity and self._refill(False):
                 pass
             if self.end is End.STUCK:
@@ -68,6 +68,10 @@ class PureTable:
             self._after()
             if self.end is not None:
                 return
+
+    def choose(self) -> int:
+        """The colour that loses a ball: each with the same chance, however many balls it has."""
+        return self._slots[int(self._rng.random() * len(self._slots))]
 
     def permute(self, label: Ints) -> None:
         """Give host i's probability to host label[i]."""

@@ -1,0 +1,126 @@
+"""The compiled table and the pure one play the same game, ball by ball."""
+
+from __future__ import annotations
+
+from dataclasses import fields, replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fieldmouse.lab.urn import Game, Outcome, Source, Strategy, ending, play, play_pure, power, strategy
+from fieldmouse.lab.urn.board import rules_of
+from fieldmouse.lab.urn.strategies import Seat, build
+
+deltas = st.integers(1, 6)
+triggers = st.sampled_from(["exceeds", "reaches"])
+stops = st.none() | st.integers(0, 150)
+queues = st.sampled_from(["per-host", "one"])
+betas = st.none() | st.floats(0.5, 20.0)
+
+known_to_the_kernel = st.one_of(
+    st.just(strategy("none")),
+    st.just(strategy("alg4")),
+    st.builds(lambda cap: strategy("greedy", draw_cap=cap), st.integers(0, 40)),
+    st.builds(
+        lambda name, delta, trigger, stop, queue, beta: strategy(
+            name, delta=delta, trigger=trigger, stop_search=stop, queues=queue, beta=beta
+        ),
+        st.sampled_from(["alg11", "alg12", "alg12-adapted"]), deltas, triggers, stops, queues, betas,
+    ),
+    st.builds(
+        lambda delta, stop, own, cap, adapted: strategy(
+            "mice-and-elephants", delta=delta, stop_search=stop, own_queues=own, draw_cap=cap, adapted=adapted
+        ),
+        deltas, stops, st.booleans(), st.integers(0, 40), st.booleans(),
+    ),
+    st.builds(
+        lambda draws, burst, depth, backlog, index: strategy(
+            "index", draws=draws, burst=burst, depth=depth, backlog_limit=backlog, index_limit=index
+        ),
+        st.floats(0.0, 30.0), st.floats(0.0, 300.0), st.integers(1, 3), st.integers(0, 5), st.integers(0, 12),
+    ),
+)  # fmt: skip
+
+
+@st.composite
+def sources(draw: st.DrawFn) -> Source:
+    source = power(draw(st.integers(1, 60)), draw(st.floats(0.0, 2.5)))
+    kind = draw(st.sampled_from(["steady", "permuted", "ending"]))
+    if kind == "permuted":
+        return replace(source, permute_every=draw(st.integers(1, 80)))
+    return ending(source, draw(st.integers(1, 400))) if kind == "ending" else source
+
+
+@st.composite
+def games(draw: st.DrawFn) -> Game:
+    return Game(
+        source=draw(sources()),
+        capacity=draw(st.integers(1, 25)),
+        steps=draw(st.integers(1, 120)),
+        strategy=draw(known_to_the_kernel),
+        initial=draw(st.sampled_from([None, "neutral", "strategy"])),
+        every=1,
+        stored=draw(st.just(0) | st.integers(1, 40)),
+        ceiling=draw(st.just(1.0) | st.floats(0.3, 1.0)),
+        draw_cap=draw(st.integers(1, 200)),
+        events=5000,
+    )
+
+
+def assert_same(one: Outcome, other: Outcome) -> None:
+    for field in fields(Outcome):
+        a, b = getattr(one, field.name), getattr(other, field.name)
+        if isinstance(a, np.ndarray) and a.dtype.kind == "f":
+            assert a == pytest.approx(b, rel=1e-9, abs=1e-12), field.name
+        else:
+            assert np.array_equal(a, b), field.name
+
+
+@settings(max_examples=250, deadline=None)
+@given(games(), st.integers(0, 2**32 - 1))
+def test_kernel_and_policy_take_the_same_decisions_on_the_same_draws(game: Game, seed: int) -> None:
+    """Every ball's way, every count after every step, the elephants named, and why it ended."""
+    assert_same(play(game, seed), play_pure(game, seed))
+
+
+@pytest.mark.parametrize("queue", ["one", "per-host"])
+def test_they_do_so_when_the_single_queue_outgrows_its_room(queue: str) -> None:
+    game = Game(
+        power(200, 1.2),
+        40,
+        300,
+        strategy("alg12", delta=2, queues=queue),
+        every=10,
+        stored=9000,
+        events=10**6,
+    )
+    kernel = play(game, 5)
+    assert kernel.backlog.max() > 8192
+    assert_same(kernel, play_pure(game, 5))
+
+
+def test_they_take_as_many_numbers_from_the_generator() -> None:
+    """A game cut into more pieces is the same game."""
+    game = Game(power(300, 1.0), 30, 500, strategy("alg12", delta=2), events=10**6)
+    whole, pieces = play(game, 3), play(replace(game, every=7, checkpoints=(1, 2, 499)), 3)
+    assert np.array_equal(whole.events, pieces.events)
+    assert whole.distinct_mean == pytest.approx(pieces.distinct_mean)
+
+
+@pytest.mark.parametrize(
+    ("chosen", "compiled"),
+    [
+        (strategy("none"), True),
+        (strategy("alg4"), True),
+        (strategy("alg11"), True),
+        (strategy("alg12-adapted"), True),
+        (strategy("index"), True),
+        (strategy("alg9"), False),
+    ],
+)
+def test_the_strategies_that_matter_are_played_compiled(chosen: Strategy, compiled: bool) -> None:
+    """Else the twins above would be twins of themselves."""
+    policy = build(chosen, Seat(power(9, 1.0), 3, np.random.default_rng(0)))
+    assert (rules_of(policy) is not None) == compiled
