@@ -10,7 +10,8 @@ import math
 import os
 import signal
 import sys
-import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import ModuleType
 
 import numpy as np
@@ -81,15 +82,6 @@ def unequipped(progress: Progress) -> Result:
     raise ModuleNotFoundError("No module named 'scipy'", name="scipy.linalg")
 
 
-def crowd(progress: Progress) -> Result:
-    """When it was at work, to see who was there at the same time."""
-    began = time.monotonic()
-    time.sleep(0.05)
-    return Result(
-        (Row("from", None, began, None, Verdict.NEW), Row("to", None, time.monotonic(), None, Verdict.NEW))
-    )
-
-
 EXPERIMENTS = (
     Experiment("tiny-table", "tiny", "Mice in a field", "Counts `mice`.\n\nTwice.", table),
     Experiment("tiny-grid", "tiny", "Mice by delta and gamma", "", grid),
@@ -103,16 +95,22 @@ EXPERIMENTS = (
 )  # fmt: skip
 
 
-def lay_out(experiments: tuple[Experiment, ...] = EXPERIMENTS) -> None:
-    """Put the paper into the catalogue, in place of the real ones."""
+@contextmanager
+def in_the_catalogue(*experiments: Experiment) -> Iterator[None]:
+    """These experiments (the tiny paper, if none is given) in place of the real ones."""
     module = ModuleType("fieldmouse.lab.papers.tiny")
-    module.EXPERIMENTS = experiments  # type: ignore[attr-defined]
+    module.EXPERIMENTS = experiments or EXPERIMENTS  # type: ignore[attr-defined]
+    real, catalogue.PAPERS = catalogue.PAPERS, ("tiny",)
     sys.modules[module.__name__] = module
-    catalogue.PAPERS = ("tiny",)
+    try:
+        yield
+    finally:
+        catalogue.PAPERS = real
+        del sys.modules[module.__name__]
 
 
 if __name__ == "__main__":
     from fieldmouse.cli import main
 
-    lay_out()
-    main()
+    with in_the_catalogue():
+        main()

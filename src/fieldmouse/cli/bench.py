@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from contextlib import closing, suppress
 from pathlib import Path
 
@@ -72,6 +72,16 @@ def _nobody(name: str, share: float, doing: str) -> None:
 
 def _line(finding: Finding) -> str:
     return f"{finding.id}: {told(tally([finding]))}, in {voice.duration(finding.seconds)}"
+
+
+def prepare(*, files: Iterable[Path | None] = (), draws: bool = False) -> None:
+    """Find out now, and not after minutes of work, that something could not be written or drawn."""
+    for path in files:
+        place = next((above for above in path.absolute().parents if above.exists()), None) if path else None
+        if place and not (place.is_dir() and os.access(place, os.W_OK)):
+            raise FieldmouseError(f"cannot write in `{place}`", "choose another place")
+    if draws:
+        plot.prepare()
 
 
 def write(path: Path, content: bytes) -> None:

@@ -55,6 +55,7 @@ def command(
             f"both `{names[0]}` and `--from {kept[0]}` say what to show",
             "run experiments by name, or show what was kept",
         )
+    bench.prepare(files=(to, plots and plots / "figure.svg"), draws=True)
     found = [finding for path in kept for finding in book.read(path)]
     if not kept:
         with closing(bench.findings(catalogue.chosen(*names), jobs=jobs)) as coming:

@@ -43,6 +43,7 @@ def command(names: tuple[str, ...], jobs: int, plots: Path | None, keep: Path | 
 
     The exit code is 1 if a number is different and nobody knows why.
     """
+    bench.prepare(files=(keep, plots and plots / "figure.svg"), draws=plots is not None)
     found = []
     with closing(bench.findings(catalogue.chosen(*names), jobs=jobs)) as coming:
         for finding in coming:

@@ -42,7 +42,7 @@ def ours(row: Row) -> str:
     if moves:
         meaningful = _meaningful(moves)
         return _fixed(value, min(max(_decimals(beside), meaningful), meaningful + 2))
-    if beside is not None and not value.is_integer():
+    if beside not in (None, value) and not value.is_integer():
         return _fixed(value, _decimals(beside) + 2)
     return _whole(value if value.is_integer() else float(f"{value:.{SIGNIFICANT}g}"))
 

@@ -16,7 +16,7 @@ import signal
 import time
 from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import ForkProcess
@@ -198,18 +198,19 @@ def _listen(one: _Running) -> Finding | None:
 
 def _end(running: list[_Running]) -> None:
     """Interrupt those that still work, wait a little, then end each with all that it started."""
-    for one in running:
-        if one.ahead:
+    unfinished = [one for one in running if one.ahead]
+    with _undisturbed() if unfinished else nullcontext():
+        for one in unfinished:
             with suppress(ProcessLookupError):
                 os.kill(_pid(one), signal.SIGINT)
-    until = time.monotonic() + GRACE
-    for one in running:
-        one.process.join(max(0.0, until - time.monotonic()))
-        with suppress(ProcessLookupError, PermissionError):
-            os.killpg(_pid(one), signal.SIGKILL)
-        one.process.kill()
-        one.process.join()
-        one.inlet.close()
+        until = time.monotonic() + GRACE
+        for one in running:
+            one.process.join(max(0.0, until - time.monotonic()))
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(_pid(one), signal.SIGKILL)
+            one.process.kill()
+            one.process.join()
+            one.inlet.close()
 
 
 def _pid(one: _Running) -> int:
@@ -229,3 +230,13 @@ def _terminated_like_interrupted() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGTERM, before)
+
+
+@contextmanager
+def _undisturbed() -> Iterator[None]:
+    """While it lasts, a second Ctrl-C does nothing: it would leave behind what the first one ends."""
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)

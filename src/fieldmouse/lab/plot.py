@@ -75,6 +75,12 @@ LOOK: dict[Any, Any] = {
 }
 
 
+def prepare() -> None:
+    """Say now if nothing can be drawn here."""
+    with extras():
+        import matplotlib.figure  # noqa: F401
+
+
 def svg(figure: Figure) -> bytes:
     return _saved(figure, "svg")
 
@@ -86,7 +92,7 @@ def png(figure: Figure) -> bytes:
 def inline(figure: Figure) -> str:
     """The figure as a part of an HTML page that has `VARIABLES` for its colours."""
     text = svg(figure).decode()
-    text = text[text.index("<svg") :]
+    text = re.sub(r"<metadata>.*?</metadata>", "", text[text.index("<svg") :], flags=re.DOTALL)
     for colour, variable in VARIABLES.items():
         text = text.replace(colour, f"var({variable})")
     text = re.sub(r'\bd="[^"]*"', _rounded, text)
@@ -100,9 +106,10 @@ def _rounded(path: re.Match[str]) -> str:
 
 
 def _saved(figure: Figure, kind: str) -> bytes:
-    with extras():
-        import matplotlib
-        from matplotlib.figure import Figure as Canvas
+    prepare()
+    import matplotlib
+    from matplotlib.figure import Figure as Canvas
+
     with matplotlib.rc_context(LOOK):
         canvas = Canvas(layout="constrained")
         _draw(figure, canvas)

@@ -1,0 +1,119 @@
+"""Figures become pictures that say what their labels say."""
+
+from __future__ import annotations
+
+import math
+import re
+import struct
+import sys
+from typing import Literal, get_args
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import tinypaper
+from fieldmouse.lab import plot
+from fieldmouse.lab.catalogue import Figure, Panel, Series
+from fieldmouse.lab.extras import MissingExtra
+
+Style = Literal["line", "points", "steps", "dashes", "bars"]
+
+TWO = (Series("index", [1, 2], [1, 4]), Series("greedy", [1, 2], [2, 3]))
+EIGHT = Figure(
+    "eight", "Eight panels", tuple(Panel("steps", "hosts", TWO, title=f"gamma {n}") for n in range(1, 9))
+)
+
+
+def words(picture: bytes) -> list[str]:
+    tree = ElementTree.fromstring(picture)
+    return [text.text or "" for text in tree.iter("{http://www.w3.org/2000/svg}text")]
+
+
+def test_axes_and_curves_are_labelled() -> None:
+    said = words(plot.svg(tinypaper.FIGURE))
+    assert {"time", "mice", "mice & voles", "gaps"} <= set(said)
+
+
+def test_panels_that_share_their_curves_share_a_legend() -> None:
+    said = words(plot.svg(EIGHT))
+    assert said.count("index") == said.count("greedy") == 1
+    assert [word for word in said if word.startswith("gamma")] == [f"gamma {n}" for n in range(1, 9)]
+
+
+def test_panels_of_different_curves_have_legends_of_their_own() -> None:
+    panels = tuple(Panel("x", "y", (Series(name, [1, 2], [1, 2]),)) for name in ("mice", "voles"))
+    said = words(plot.svg(Figure("two", "", panels)))
+    assert said.count("mice") == said.count("voles") == 1
+
+
+def test_a_curve_has_the_same_colour_in_every_panel() -> None:
+    first = Panel("x", "y", (Series("mice", [1, 2], [1, 2]), Series("voles", [1, 2], [2, 1])))
+    second = Panel("x", "y", (Series("voles", [1, 2], [1, 2]),))
+    picture = plot.svg(Figure("two", "", (first, second))).decode()
+    # Mice once and voles twice as curves, and each once in the legend of a panel: 2 and 4 strokes.
+    assert picture.count(f"stroke: {plot.PALETTE[0]}") * 2 == picture.count(f"stroke: {plot.PALETTE[1]}") > 0
+
+
+@pytest.mark.parametrize("style", get_args(Style))
+@pytest.mark.parametrize("log", [False, True])
+def test_every_style_can_be_drawn(style: Style, log: bool) -> None:
+    curve = Series(style, [1.0, 2.0, 3.0], [1.0, math.nan, 10.0], style)
+    figure = Figure("one", "", (Panel("x", "y", (curve,), x_log=log, y_log=log),))
+    assert style in words(plot.svg(figure))
+
+
+def test_a_png_is_one() -> None:
+    picture = plot.png(tinypaper.FIGURE)
+    assert picture.startswith(b"\x89PNG\r\n\x1a\n")
+    width, height = struct.unpack(">II", picture[16:24])
+    assert width > height > 400
+
+
+def test_the_same_figure_makes_the_same_file() -> None:
+    assert plot.svg(tinypaper.FIGURE) == plot.svg(tinypaper.FIGURE)
+
+
+def test_inside_a_page_the_colours_are_the_pages_and_names_are_the_figures_own() -> None:
+    picture = plot.inline(tinypaper.FIGURE)
+    assert not [colour for colour in plot.VARIABLES if colour in picture]
+    assert {"--ink", "--series-1", "--series-2"} <= set(re.findall(r"var\((--[\w-]+)\)", picture))
+    names = re.findall(r'\bid="([^"]*)"', picture)
+    assert names
+    assert all(name.startswith("tiny-figure-") for name in names)
+    used = re.findall(r'(?:url\(|href=")#([^")]*)', picture)
+    assert used
+    assert set(used) <= set(names)
+
+
+def test_a_figure_without_matplotlib_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    with pytest.raises(MissingExtra, match="matplotlib"):
+        plot.svg(tinypaper.FIGURE)
+
+
+numbers = st.floats(-1e9, 1e9) | st.just(math.nan)
+
+
+@settings(max_examples=50)
+@given(st.lists(numbers, min_size=1, max_size=400), st.integers(4, 100))
+def test_a_thinned_curve_keeps_its_ends_and_its_extremes(values: list[float], points: int) -> None:
+    y = np.array(values)
+    x, kept = plot.thinned(np.arange(len(y), dtype=float), y, points)
+    assert len(x) <= max(points + 2, min(len(y), points))
+    assert list(x) == sorted(set(x))
+    assert (x[0], x[-1]) == (0, len(y) - 1)
+    np.testing.assert_array_equal(kept, y[x.astype(int)])
+    if not np.all(np.isnan(y)):
+        assert np.nanmin(kept) == np.nanmin(y)
+        assert np.nanmax(kept) == np.nanmax(y)
+
+
+def test_a_long_gap_stays_a_gap() -> None:
+    y = np.ones(10_000)
+    y[4_000:6_000] = np.nan
+    x, kept = plot.thinned(np.arange(10_000.0), y, 200)
+    assert np.isnan(kept[(x > 4_100) & (x < 5_900)]).all()
+    assert np.isnan(kept).any()
