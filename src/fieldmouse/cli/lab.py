@@ -20,7 +20,7 @@ VERBS = {
 def command() -> None:
     """Run the experiments: the papers number by number, and what goes beyond them.
 
-    Every policy of the crawler comes from a published work. Here their tables are
-    computed again by the very code that crawls, and each printed number gets a
+    The crawler's policies grew out of published works. Here the tables of those are
+    computed again with the policies that crawl, and each printed number gets a
     verdict: same, misprint, outlier or different.
     """
