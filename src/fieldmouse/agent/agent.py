@@ -263,8 +263,9 @@ class Agent:
 
     def _read(self) -> None:
         reading = take_reading(
-            self._clock.now(), self.desk, self._frontier, self.intake, robots=self.fleet.busy
-        )
+            self._clock.now(), self.desk, self._frontier, self.intake, robots=self.fleet.busy,
+            allowed=self.fleet.allowed,
+        )  # fmt: skip
         self._readings.append(msgspec.msgpack.encode(reading))
         self._on_reading(reading)
 

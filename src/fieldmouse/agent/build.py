@@ -159,15 +159,15 @@ def build(
         ready_at=frontier.ready_at,
         run=partial(agent.run_errand, robot),
         give_back=agent.give_back,
+        on_home=lambda: agent.intake.trace.look(),
     )
-    trace = PageTrace(
+    trace = agent.intake.trace = PageTrace(
         clock=clock,
         file=TraceFile(home / "pages.trace", settings.control.trace),
         level=lambda: agent.intake.level,
+        robots=lambda: agent.fleet.active,
         allowed=lambda: agent.fleet.allowed,
-        busy=lambda: agent.fleet.busy,
     )
-    agent.intake.trace = trace
     return Crew(agent, fetcher, resolver, agent.indexer, frontier, journal, (outcomes, readings, trace))
 
 

@@ -16,7 +16,7 @@ class Totals(msgspec.Struct, frozen=True):
 
     seconds: float = 0.0
     idle: float = 0.0  # seconds in which the indexer had nothing to do
-    robot_seconds: float = 0.0  # of robots allowed
+    robot_seconds: float = 0.0  # of robots at work: those allowed, or more while some have yet to come home
     page_seconds: float = 0.0  # of pages in the buffer and in service
     arrived: int = 0
     lost: int = 0
@@ -37,7 +37,7 @@ class Measured(msgspec.Struct, frozen=True):
     loss: float
     obsolete: float
     starvation: float  # share of time
-    robots: float  # allowed, on average
+    robots: float  # at work, on average
     level: float
     response: float  # seconds from arrival to answer
 
@@ -72,14 +72,14 @@ class Gauge:
     def __init__(self, now: float):
         self._at = now
         self.level = 0
-        self.allowed = 0
-        self._seconds = self._idle = self._robots = self._pages = self._stays = 0.0
+        self.robots = 0
+        self._seconds = self._idle = self._worked = self._pages = self._stays = 0.0
         self.arrived = self.lost = self.obsolete = self.served = 0
 
-    def changed(self, now: float, level: int, allowed: int) -> None:
-        """From now on the level is this, and so many robots may work."""
+    def changed(self, now: float, level: int, robots: int) -> None:
+        """From now on the level is this, and so many robots work."""
         self._pass(now)
-        self.level, self.allowed = level, allowed
+        self.level, self.robots = level, robots
 
     def note_served(self, stay: float) -> None:
         self.served += 1
@@ -89,7 +89,7 @@ class Gauge:
         time = now - self._at
         self._at = now
         self._seconds += time
-        self._robots += time * self.allowed
+        self._worked += time * self.robots
         if self.level:
             self._pages += time * self.level
         else:
@@ -98,6 +98,6 @@ class Gauge:
     def totals(self, now: float) -> Totals:
         self._pass(now)
         return Totals(
-            self._seconds, self._idle, self._robots, self._pages, self.arrived, self.lost, self.obsolete,
+            self._seconds, self._idle, self._worked, self._pages, self.arrived, self.lost, self.obsolete,
             self.served, self._stays,
         )  # fmt: skip

@@ -1,7 +1,7 @@
 """What happened to each page at the buffer: the rows a model is fitted to.
 
 One row per page, written when its fate is known, and one whenever the number of
-robots allowed changes. The newest rows stay in memory for live control; all of them
+robots at work changes. The newest rows stay in memory for live control; all of them
 go to `pages.trace`, which is begun anew when it has grown to half its allowance, the
 half before it being kept as `pages.trace.old`. Nothing depends on this file: a torn
 tail is cut, and a lost one is not missed.
@@ -30,8 +30,8 @@ ROW = np.dtype(
         ("stay", "<f8"),  # seconds until it was answered for
         ("wait", "<f4"),  # seconds until a shard took the page, or until it was too old
         ("level", "<u4"),  # pages in buffer and service that it met
-        ("allowed", "<u2"),  # robots allowed when it came; after a switch, from then on
-        ("busy", "<u2"),  # robots on an errand then
+        ("robots", "<u2"),  # at work when it came; after a switch, from then on
+        ("allowed", "<u2"),  # by the rule; fewer while robots have yet to come home
         ("fate", "u1"),
     ]
 )
@@ -47,7 +47,7 @@ class Fate(IntEnum):
     SERVED = 0
     LOST = 1  # there was no room
     OBSOLETE = 2
-    SWITCHED = 3  # no page: the number of robots allowed changed
+    SWITCHED = 3  # no page: the number of robots at work changed
     BEGAN = 4  # no page: the crawl was started or resumed
     VANISHED = 5  # its worker died; it is fetched again and counts then
 
@@ -78,15 +78,15 @@ class TraceFile:
 
 
 class PageTrace:
-    """Watches pages come, go into service and leave. `level` and `allowed` are asked after each change."""
+    """Watches pages come, go into service and leave; `level` and the robots are asked after each change."""
 
     def __init__(
-        self, *, clock: Clock, file: TraceFile, level: Callable[[], int], allowed: Callable[[], int],
-        busy: Callable[[], int], newest: int = 20_000,
+        self, *, clock: Clock, file: TraceFile, level: Callable[[], int], robots: Callable[[], int],
+        allowed: Callable[[], int], newest: int = 20_000,
     ):  # fmt: skip
         self._clock, self._file = clock, file
-        self._level, self._allowed, self._busy = level, allowed, busy
-        self._inside: dict[int, list[float]] = {}  # ticket to arrival, level, allowed, busy, taken
+        self._level, self._robots, self._allowed = level, robots, allowed
+        self._inside: dict[int, list[float]] = {}  # ticket to arrival, level, robots, allowed, taken
         self._ticketless: deque[list[float]] = deque()  # robots.txt files, answered in order
         self._block = bytearray()
         self._newest: deque[bytes] = deque(maxlen=max(1, newest // _BLOCK))
@@ -96,19 +96,19 @@ class PageTrace:
         """The crawl starts, with an empty buffer."""
         now = self._clock.now()
         self.gauge = Gauge(now)
-        self.gauge.changed(now, self._level(), self._allowed())
-        self._write(now, 0.0, 0.0, 0, self.gauge.allowed, 0, Fate.BEGAN)
+        self.gauge.changed(now, self._level(), self._robots())
+        self._write(now, 0.0, 0.0, 0, self.gauge.robots, self._allowed(), Fate.BEGAN)
 
     def came(self, number: int, now: float, *, lost: bool = False) -> None:
         """A page arrived, and is in the buffer unless there was no room for it."""
         gauge = self.gauge
         gauge.arrived += 1
-        level, allowed, busy = gauge.level, gauge.allowed, self._busy()
+        level, robots, allowed = gauge.level, gauge.robots, self._allowed()
         if lost:
             gauge.lost += 1
-            self._write(now, 0.0, 0.0, level, allowed, busy, Fate.LOST)
+            self._write(now, 0.0, 0.0, level, robots, allowed, Fate.LOST)
             return
-        page = [now, level, allowed, busy, now]
+        page = [now, level, robots, allowed, now]
         if number:
             self._inside[number] = page
         else:
@@ -148,13 +148,13 @@ class PageTrace:
         self.look(now)
 
     def look(self, now: float | None = None) -> None:
-        """The level or the rule may have changed."""
+        """The level, the rule or the number of robots out may have changed."""
         if now is None:
             now = self._clock.now()
-        gauge, allowed = self.gauge, self._allowed()
-        if allowed != gauge.allowed:
-            self._write(now, 0.0, 0.0, 0, allowed, self._busy(), Fate.SWITCHED)
-        gauge.changed(now, self._level(), allowed)
+        gauge, robots, level = self.gauge, self._robots(), self._level()
+        if robots != gauge.robots:
+            self._write(now, 0.0, 0.0, level, robots, self._allowed(), Fate.SWITCHED)
+        gauge.changed(now, level, robots)
 
     def totals(self) -> Totals:
         return self.gauge.totals(self._clock.now())
@@ -181,9 +181,9 @@ class PageTrace:
         self._write(page[0], wait, stay, int(page[1]), int(page[2]), int(page[3]), fate)
 
     def _write(
-        self, at: float, wait: float, stay: float, level: int, allowed: int, busy: int, fate: Fate
+        self, at: float, wait: float, stay: float, level: int, robots: int, allowed: int, fate: Fate
     ) -> None:
-        self._block += _ROW.pack(at, stay, wait, level, min(allowed, _MOST), min(busy, _MOST), fate)
+        self._block += _ROW.pack(at, stay, wait, level, min(robots, _MOST), min(allowed, _MOST), fate)
         if len(self._block) >= _BLOCK * _ROW.size:
             self._seal()
 

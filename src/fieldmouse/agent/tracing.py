@@ -5,9 +5,17 @@ in its middle: pages that came before it may be missing, and so are pages that a
 still inside when it ends. Both ends are cut back to where every arrival is known.
 What the indexer is to the model is one server: a service is the time between two
 departures while anybody is there, however many workers share the work.
+
+In the model a robot that is sent out brings pages at its usual rate at once, and one
+that is called home brings none. Real ones have their first fetch before them, or their
+last one on the way. So the time of one fetch after each change of their number is set
+aside, as time in which nobody in particular was at work: rates are those of robots
+that have settled.
 """
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 import numpy as np
 
@@ -16,13 +24,15 @@ from fieldmouse.queueing.entries import FloatArray, IntArray
 from fieldmouse.queueing.trace import Trace
 
 _TOGETHER = 1e-6  # epoch seconds have no more digits than this
+_NOBODY = 0
 _NO_PAGE = (Fate.SWITCHED, Fate.BEGAN)
 
 
-def trace_of(rows: Rows, since: float = 0.0) -> Trace:
+def trace_of(rows: Rows, since: float = 0.0, settling: float | None = None) -> Trace:
     """What the rows tell of the time after `since` (epoch seconds); runs of a crawl are joined without gaps.
 
-    Times in the trace begin at 0.
+    Times in the trace begin at 0. `settling` is how long, in seconds, arrivals are not
+    told after a change of mode; None for as long as a robot takes for a page on average.
     """
     cuts = np.flatnonzero(rows["fate"] == Fate.BEGAN)
     pieces = [piece for piece in np.split(rows, cuts) if len(piece)]
@@ -30,16 +40,37 @@ def trace_of(rows: Rows, since: float = 0.0) -> Trace:
     if not runs:
         return Trace(arrived=np.empty(0), robots=np.empty(0, np.int64))
     shifts = np.concatenate(([0.0], np.cumsum([run.span for run in runs])))
-    return Trace(
-        arrived=np.concatenate([run.arrived + at for run, at in zip(runs, shifts, strict=False)]),
-        robots=np.concatenate([run.robots for run in runs]),
-        service=np.concatenate([run.service for run in runs]),
-        expired=np.concatenate([run.expired for run in runs]),
-        outlived=np.concatenate([run.outlived for run in runs]),
-        span=float(shifts[-1]),
-        switched=np.concatenate([run.switched + at for run, at in zip(runs, shifts, strict=False)]),
-        mode=np.concatenate([run.mode for run in runs]),
+    return settled(
+        Trace(
+            arrived=np.concatenate([run.arrived + at for run, at in zip(runs, shifts, strict=False)]),
+            robots=np.concatenate([run.robots for run in runs]),
+            service=np.concatenate([run.service for run in runs]),
+            expired=np.concatenate([run.expired for run in runs]),
+            outlived=np.concatenate([run.outlived for run in runs]),
+            span=float(shifts[-1]),
+            switched=np.concatenate([run.switched + at for run, at in zip(runs, shifts, strict=False)]),
+            mode=np.concatenate([run.mode for run in runs]),
+        ),
+        settling,
     )
+
+
+def settled(trace: Trace, settling: float | None = None) -> Trace:
+    """The trace with the time after each change of mode given to mode 0, which nobody fits."""
+    spent = np.diff(trace.switched, append=trace.span)
+    if settling is None:
+        settling = float(spent @ trace.mode) / len(trace.arrived) if len(trace.arrived) else 0.0
+    changed = np.diff(trace.mode, prepend=trace.mode[:1]) != 0
+    if not settling or not changed.any():
+        return trace
+    lasting = spent > settling
+    again = lasting & changed
+    switched = np.concatenate((trace.switched, trace.switched[again] + settling))
+    mode = np.concatenate((np.where(changed, _NOBODY, trace.mode), trace.mode[again]))
+    order = np.argsort(switched, kind="stable")
+    switched, mode = switched[order], mode[order]
+    at = np.searchsorted(switched, trace.arrived, side="left") - 1
+    return replace(trace, switched=switched, mode=mode, robots=mode[np.maximum(at, 0)])
 
 
 def _run(rows: Rows, since: float) -> Trace | None:
@@ -60,7 +91,7 @@ def _run(rows: Rows, since: float) -> Trace | None:
     stays = served[(served["at"] + served["stay"] >= start) & (served["at"] <= end)]
     return Trace(
         arrived=pages["at"] - start,
-        robots=pages["allowed"].astype(np.int64),
+        robots=pages["robots"].astype(np.int64),
         service=services(stays["at"], stays["at"] + stays["stay"]),
         expired=pages["wait"][pages["fate"] == Fate.OBSOLETE].astype(np.float64),
         outlived=pages["wait"][pages["fate"] == Fate.SERVED].astype(np.float64),
@@ -71,14 +102,14 @@ def _run(rows: Rows, since: float) -> Trace | None:
 
 
 def _modes(rows: Rows, pages: Rows, start: float, end: float) -> tuple[FloatArray, IntArray]:
-    """When the number of robots allowed changed; the first is the one at the start."""
+    """When the number of robots at work changed; the first is the one at the start."""
     turns = rows[np.isin(rows["fate"], _NO_PAGE)]
     before = turns[turns["at"] <= start]
     within = turns[(turns["at"] > start) & (turns["at"] <= end)]
-    first = before["allowed"][-1] if len(before) else pages["allowed"][0]
+    first = before["robots"][-1] if len(before) else pages["robots"][0]
     return (
         np.concatenate(([start], within["at"])),
-        np.concatenate(([first], within["allowed"])).astype(np.int64),
+        np.concatenate(([first], within["robots"])).astype(np.int64),
     )
 
 

@@ -13,7 +13,9 @@ from fieldmouse.frontier.frontier import Frontier
 from fieldmouse.records import Reading, Summary
 
 
-def take_reading(now: float, desk: Desk, frontier: Frontier, intake: Intake, *, robots: int) -> Reading:
+def take_reading(
+    now: float, desk: Desk, frontier: Frontier, intake: Intake, *, robots: int, allowed: int
+) -> Reading:
     """How the crawl stands now."""
     tally, fresh, gauge = desk.tally, desk.fresh, intake.trace.gauge
     return Reading(
@@ -31,7 +33,7 @@ def take_reading(now: float, desk: Desk, frontier: Frontier, intake: Intake, *, 
         refused=tally.refused + fresh["refused"],
         lost=gauge.lost,
         obsolete=gauge.obsolete,
-        allowed=gauge.allowed,
+        allowed=allowed,
         inside=gauge.level,
     )
 

@@ -28,10 +28,12 @@ class Fleet:
         self, *, rule: Rule, level: Callable[[], int], clock: Clock,
         take: Callable[[], Errand | None], ready_at: Callable[[], float | None],
         run: Callable[[Errand], Awaitable[Report]], give_back: Callable[[Errand, Report], None],
+        on_home: Callable[[], None] = lambda: None,
     ):  # fmt: skip
         self.rule = rule
         self._level, self._clock = level, clock
         self._take, self._ready_at, self._run, self._give_back = take, ready_at, run, give_back
+        self._on_home = on_home
         self._out: set[asyncio.Task[None]] = set()
         self._recalled: set[asyncio.Task[None]] = set()  # on their way home
         self._nudged = False
@@ -47,6 +49,14 @@ class Fleet:
     def allowed(self) -> int:
         """Robots that may work at this moment."""
         return self.rule.robots_at(self._level())
+
+    @property
+    def active(self) -> int:
+        """Robots at work: as many as allowed, or more while some have yet to come home.
+
+        Fewer may be out when too few hosts are ready; that is then what so many robots can do.
+        """
+        return max(self.allowed, len(self._out))
 
     def may_go_on(self) -> bool:
         """Asked by a robot between two requests: are there no more out than allowed?"""
@@ -92,6 +102,7 @@ class Fleet:
         self._recalled.discard(robot)
         if not robot.cancelled() and (mistake := robot.exception()) is not None:
             raise mistake
+        self._on_home()
         self.nudge()
 
     def _sleep_until_ready(self) -> None:
