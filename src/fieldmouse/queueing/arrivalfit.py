@@ -1,119 +1,29 @@
-"""Arrivals by mode: from streams of batches to batch Markovian arrival processes of one size.
+"""Arrivals for every mode asked for: those seen fitted, those unseen made of the nearest seen.
 
-The rate of a mode is what came while it lasted, over how long it lasted: that is
-right whatever ends it. The shape comes from its intervals, and where many were cut
-short, from the likelihood that reckons with it. What cannot be told from a Poisson
-stream is one. A mode never seen is a seen one, made faster or slower.
+Each mode is fitted for itself where that is enough, and all together where they take
+turns so fast that it is not. They must share one number of phases, since the phase
+is kept when the mode changes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 import numpy as np
 
 from fieldmouse.queueing.bmap import BatchArrivals
-from fieldmouse.queueing.entries import FloatArray, IntArray
-from fieldmouse.queueing.goodness import Moments, portmanteau
-from fieldmouse.queueing.hypererlang import climb, condensed
-from fieldmouse.queueing.intervals import Stream, lag_correlations
-from fieldmouse.queueing.mapfit import decay_of, order_two
+from fieldmouse.queueing.entries import FloatArray
+from fieldmouse.queueing.intervals import Seen
+from fieldmouse.queueing.modefit import CUT_OFTEN, FEWEST, ModeFit, fit_mode
 from fieldmouse.queueing.phfit import FitError
+from fieldmouse.queueing.together import fit_together
 
 Unseen: TypeAlias = Literal["trend", "ratio", "refuse"]
 
-FEWEST = 30
-"""Intervals below which only the rate of a mode is learned, and batches below which it is not trusted."""
-
-LAGS = 10
-LARGEST_BATCH = 64
-
-CUT_OFTEN = 0.05
-"""Share of cut intervals above which plain moments would mislead."""
-
-
-@dataclass(frozen=True, eq=False)
-class ModeFit:
-    """One mode: batches as a process, how many pages each brings, and what to say about it."""
-
-    stream: Stream
-    D0: FloatArray
-    D1: FloatArray
-    shares: FloatArray  # shares[k - 1] of the batches bring k pages
-    law: str
-    correlations: FloatArray
-    remarks: tuple[str, ...]
-
-    def arrivals(self, start: FloatArray | None = None) -> BatchArrivals:
-        """The process; one of a single phase spread over the phases that other modes `start` with."""
-        D0, D1 = self.D0, self.D1
-        if start is not None and len(D0) < len(start):
-            D0, D1 = np.eye(len(start)) * D0[0, 0], D1[0, 0] * np.tile(start, (len(start), 1))
-        return BatchArrivals((D0, *(share * D1 for share in self.shares)))
-
-
-def fit_mode(stream: Stream) -> ModeFit:
-    """The process of one mode that was seen."""
-    remarks: list[str] = []
-    shares, lumped = batch_shares(stream.sizes)
-    if lumped:
-        remarks.append(f"{lumped} batches of more than {LARGEST_BATCH} pages count as {LARGEST_BATCH}")
-    rate, sample = stream.rate, len(stream.whole)
-    poisson = np.array([[-rate]]), np.array([[rate]])
-    nothing = np.zeros(LAGS)
-    if sample < FEWEST:
-        remarks.append(f"only {sample} whole intervals were seen: taken for a Poisson stream")
-        return ModeFit(stream, *poisson, shares, "Poisson", nothing, tuple(remarks))
-    if stream.cut_share > CUT_OFTEN:
-        remarks.append(
-            f"{stream.cut_share:.0%} of the intervals were cut short by a change of mode: "
-            "how they hang together was not looked at"
-        )
-        moments, correlations = _uncut(stream), nothing
-    else:
-        moments, correlations = Moments.of(stream.whole), lag_correlations(stream, LAGS)
-    together = portmanteau(correlations, sample) < 0.01
-    if abs(moments.scv - 1) < 5 / np.sqrt(sample) and not together:  # 2.5 deviations of an exponential sample
-        return ModeFit(stream, *poisson, shares, "Poisson", correlations, tuple(remarks))
-    decay = decay_of(correlations.tolist(), moments.scv) if together else 0.0
-    third = moments.third / (moments.mean * rate) ** 3
-    found = order_two(1 / rate, moments.scv, third, decay)
-    remarks += found.misses
-    if together and abs(found.first_correlation - correlations[0]) > 0.1:
-        remarks.append(
-            f"successive intervals correlate by {correlations[0]:.2f}, and two phases with this variance "
-            f"only by {found.first_correlation:.2f}"
-        )
-    law = f"Markovian arrivals of order 2, correlations decaying by {found.decay:.3g}"
-    return ModeFit(stream, found.D0, found.D1, shares, law, correlations, tuple(remarks))
-
-
-def _uncut(stream: Stream) -> Moments:
-    """Moments of the intervals as they would be if no mode ended: one or two branches, as the data earn."""
-    whole, counts = condensed(np.maximum(stream.whole, 1e-9 * stream.whole.mean()))
-    cut, cut_counts = condensed(stream.cut)
-    best, least = None, np.inf
-    for steps in ((1,), (1, 1), (2,), (3,), (2, 1)):
-        law, likelihood = climb(steps, whole, counts, cut, cut_counts)
-        worth = law.parameters * np.log(len(stream.whole)) - 2 * likelihood
-        if worth < least:
-            best, least = law, worth
-    assert best is not None
-    return Moments(best.mean, best.scv, best.moment(3))
-
-
-def batch_shares(sizes: IntArray) -> tuple[FloatArray, int]:
-    """The share of batches with 1, 2, ... pages, and how many were larger than we count."""
-    if len(sizes) == 0:
-        return np.ones(1), 0
-    counts = np.bincount(np.minimum(sizes, LARGEST_BATCH))[1:]
-    return counts / counts.sum(), int((sizes > LARGEST_BATCH).sum())
-
 
 def fit_modes(
-    streams: Mapping[int, Stream], modes: Collection[int] | None, unseen: Unseen
+    seen: Seen, modes: Collection[int] | None, unseen: Unseen
 ) -> tuple[dict[int, BatchArrivals], dict[int, ModeFit], list[str]]:
     """Arrivals for each mode asked for (None: each seen well enough), the fits behind them, and remarks.
 
@@ -121,20 +31,25 @@ def fit_modes(
     ("ratio"), or by that ratio to a power that the seen modes tell ("trend": robots
     that share a full line bring less each).
     """
-    seen = {mode: stream for mode, stream in streams.items() if mode > 0 and stream.counted >= FEWEST}
-    if not seen:
-        most = max((stream.counted for stream in streams.values()), default=0)
+    enough = {mode: stream for mode, stream in seen.streams.items() if mode > 0 and stream.counted >= FEWEST}
+    if not enough:
+        most = max((stream.counted for stream in seen.streams.values()), default=0)
         raise FitError(
             f"no number of robots brought more than {most} batches, and {FEWEST} are needed",
             "let the crawl run longer before a model is fitted to it",
         )
-    asked = sorted(seen) if modes is None else sorted(set(modes))
-    fits = {mode: fit_mode(stream) for mode, stream in seen.items()}
+    asked = sorted(enough) if modes is None else sorted(set(modes))
+    fits = {mode: fit_mode(stream) for mode, stream in enough.items()}
+    remarks: list[str] = []
+    if any(len(fit.D0) > 1 for fit in fits.values()) and any(
+        fit.stream.cut_share > CUT_OFTEN for fit in fits.values()
+    ):
+        fits, said = fit_together(seen.pieces, fits)
+        remarks.append(said)
     patterned = {mode: fit for mode, fit in fits.items() if len(fit.D0) > 1}
     known = {mode: fit.arrivals(_start(mode, patterned)) for mode, fit in fits.items()}
     power = growth({mode: arrivals.rate for mode, arrivals in known.items()}) if unseen == "trend" else 1.0
     found: dict[int, BatchArrivals] = {}
-    remarks: list[str] = []
     for mode in asked:
         if mode in known:
             found[mode] = known[mode]

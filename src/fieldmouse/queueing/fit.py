@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fieldmouse.queueing.arrivalfit import CUT_OFTEN, LAGS, ModeFit, Unseen, fit_mode, fit_modes, robots
+from fieldmouse.queueing.arrivalfit import Unseen, fit_modes, robots
 from fieldmouse.queueing.bmap import BatchArrivals
 from fieldmouse.queueing.entries import FloatArray
 from fieldmouse.queueing.goodness import (
@@ -31,6 +31,7 @@ from fieldmouse.queueing.goodness import (
     textbook_chance,
 )  # fmt: skip
 from fieldmouse.queueing.intervals import Seen, Stream, streams
+from fieldmouse.queueing.modefit import CUT_OFTEN, LAGS, ModeFit, fit_mode
 from fieldmouse.queueing.model import Admission, Model
 from fieldmouse.queueing.ph import PhaseType
 from fieldmouse.queueing.phfit import FitError, Law, Method, law_of
@@ -75,7 +76,7 @@ def fit(
         )
     served = law_of(trace.service, service, phases, rng=rng)
     seen = streams(trace, gap, pause, longest_gap=served.times.mean / 10)
-    arrivals, fits, remarks = fit_modes(seen.streams, modes, unseen)
+    arrivals, fits, remarks = fit_modes(seen, modes, unseen)
     dice = rng if draws else None
     parts = [_arrivals_part(fits[mode], arrivals[mode], draws, dice) for mode in fits]
     parts.append(_times_part("service", served, trace.service, service, phases, draws, dice))
@@ -90,6 +91,8 @@ def fit(
         lives.times if lives is not None else PhaseType.never(),
         admission,
     )
+    if len(trace.switched) == 0 and any(mode.stream.cut_share > CUT_OFTEN for mode in fits.values()):
+        remarks.append("the trace does not tell when modes changed: the rates of modes are rough")
     return Fitted(model, Goodness(tuple(parts), tuple(remarks)))
 
 
@@ -164,8 +167,9 @@ def _lifetime_part(law: Law, trace: Trace) -> Part:
 def _arrivals_part(
     mode: ModeFit, arrivals: BatchArrivals, draws: int, rng: np.random.Generator | None
 ) -> Part:
-    stream = mode.stream
-    law = arrivals.intervals
+    stream, law = mode.stream, arrivals.intervals
+    if mode.expected is not None:
+        return _rescaled_part(mode, mode.expected, arrivals)
     found = curve(stream.whole, law, stream.cut)
     sample, cut = len(stream.whole), len(stream.cut)
     apart = distance(found, max(sample, 1))
@@ -192,6 +196,18 @@ def _arrivals_part(
         Moments(law.mean, law.scv, law.moment(3)), apart, chance, played, found,
         tuple(mode.correlations.tolist()), tuple(arrivals.lag_correlation(k) for k in range(1, LAGS + 1)),
         mode.remarks,
+    )  # fmt: skip
+
+
+def _rescaled_part(mode: ModeFit, expected: FloatArray, arrivals: BatchArrivals) -> Part:
+    """Intervals by a clock that runs as fast as batches are expected: exponential, if the fit is true."""
+    law, steady = arrivals.intervals, PhaseType.exponential(1.0)
+    found = curve(expected, steady)
+    apart = distance(found, max(len(expected), 1))
+    return Part(
+        f"arrivals with {robots(mode.stream.robots)}", mode.law, len(expected), len(mode.stream.cut),
+        Moments.of(mode.stream.whole), Moments(law.mean, law.scv, law.moment(3)), apart,
+        textbook_chance(apart, max(len(expected), 1)), False, found, (), (), mode.remarks, rescaled=True,
     )  # fmt: skip
 
 

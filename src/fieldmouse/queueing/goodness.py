@@ -78,6 +78,7 @@ class Part:
     correlations: tuple[float, ...] = ()
     fitted_correlations: tuple[float, ...] = ()
     remarks: tuple[str, ...] = ()
+    rescaled: bool = False  # the curve counts batches expected since the last, not seconds
 
     @property
     def holds(self) -> bool:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fieldmouse.queueing.entries import FloatArray, IntArray
 from fieldmouse.queueing.trace import Trace
@@ -48,10 +49,20 @@ class Stream:
 
 
 @dataclass(frozen=True, eq=False)
+class Pieces:
+    """Time cut at every batch and every switch, pauses left out."""
+
+    lengths: FloatArray
+    modes: IntArray
+    batch: IntArray  # 1 where the piece ends with a batch
+
+
+@dataclass(frozen=True, eq=False)
 class Seen:
-    """The streams by mode, and the lengths that were taken for batches and for pauses."""
+    """The streams by mode, how modes took turns, and what lengths were taken for batches and pauses."""
 
     streams: dict[int, Stream]
+    pieces: Pieces
     gap: float
     pause: float
     pauses: int
@@ -68,7 +79,8 @@ def streams(
     """
     arrived = trace.arrived
     if len(arrived) == 0:
-        return Seen({}, gap or 0.0, pause or np.inf, 0)
+        none = np.empty(0, np.int64)
+        return Seen({}, Pieces(np.empty(0), none, none), gap or 0.0, pause or np.inf, 0)
     steps = np.diff(arrived)
     gap = batch_gap(steps, longest_gap) if gap is None else gap
     first = np.concatenate(([0], np.flatnonzero(steps > gap) + 1))
@@ -92,7 +104,7 @@ def streams(
     of = modes[after[:-1]]
     follows = whole[1:] & whole[:-1] & (of[1:] == of[:-1])
     runs = np.cumsum(np.concatenate(([True], ~follows)))[: len(whole)]
-    seconds = _seconds(trace, at, switched, modes, idle, pause)
+    pieces = _pieces(trace, at, switched, modes, idle, pause)
     counts = np.concatenate(([at[0] > switched[0]], ~idle))
     came = modes[before]
 
@@ -105,26 +117,25 @@ def streams(
             runs[mine],
             cut[(cut > 0) & (of == mode)],
             sizes[came == mode],
-            seconds.get(int(mode), 0.0),
+            float(pieces.lengths[pieces.modes == mode].sum()),
             int((counts & (came == mode)).sum()),
         )
-    return Seen(found, gap, pause, int(idle.sum()))
+    return Seen(found, pieces, gap, pause, int(idle.sum()))
 
 
-def _seconds(
-    trace: Trace, at: FloatArray, switched: FloatArray, modes: IntArray, idle: np.ndarray, pause: float
-) -> dict[int, float]:
-    """Time spent in each mode while watching, pauses left out."""
+def _pieces(
+    trace: Trace, at: FloatArray, switched: FloatArray, modes: IntArray, idle: NDArray[np.bool_], pause: float
+) -> Pieces:
     end = float(trace.arrived[-1])
     if len(trace.switched):
         end = max(end, min(float(trace.switched[0]) + trace.span, end + pause))
     marks = np.unique(np.concatenate((at, switched, [end])))
     marks = marks[(marks >= switched[0]) & (marks <= end)]
-    lengths = np.diff(marks)
     mode = modes[np.searchsorted(switched, marks[:-1], side="right") - 1]
     interval = np.searchsorted(at, marks[:-1], side="right") - 1
     awake = ~np.concatenate((idle, [False]))[interval] | (interval < 0)
-    return {int(one): float(lengths[awake & (mode == one)].sum()) for one in np.unique(modes)}
+    batch = np.isin(marks[1:], at)
+    return Pieces(np.diff(marks)[awake], mode[awake], batch[awake].astype(np.int64))
 
 
 def _mean(intervals: FloatArray) -> float:
