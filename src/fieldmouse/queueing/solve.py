@@ -12,21 +12,54 @@ from typing import Literal, TypeAlias, get_args
 
 import numpy as np
 
-from fieldmouse.queueing import banded
+from fieldmouse.queueing import banded, wayfarer
 from fieldmouse.queueing.chain import Chain, chain
 from fieldmouse.queueing.entries import FloatArray, ModelError
 from fieldmouse.queueing.journey import journey, welcomed
 from fieldmouse.queueing.measures import Measures, Stay, measures
 from fieldmouse.queueing.model import Model, Rule
+from fieldmouse.queueing.ordered import Ordered
+from fieldmouse.queueing.simulate import simulate
 
 Method: TypeAlias = Literal["auto", "ordered", "banded", "simulate"]
 METHODS: tuple[Method, ...] = get_args(Method)
 
 
-def solve(model: Model, rule: Rule, method: Method = "auto") -> Measures:
-    if method == "banded" or (method == "auto" and model.lifetime.is_exponential):
-        return _banded(chain(model, rule))
-    raise ModelError(f"method {method} is not there yet")
+EVENTS = 2_000_000
+"""How long a simulation is unless told otherwise."""
+
+
+def solve(
+    model: Model,
+    rule: Rule,
+    method: Method = "auto",
+    *,
+    events: int = EVENTS,
+    rng: np.random.Generator | None = None,
+) -> Measures:
+    """The measures of a model under a rule.
+
+    `ordered` (and `auto` with it) refuses with `ModelTooLarge`. `events` and `rng` are
+    for simulation, which starts from the same seed each time unless given dice.
+    """
+    match method:
+        case "auto":
+            return solve(model, rule, "banded" if model.lifetime.is_exponential else "ordered")
+        case "banded":
+            return _banded(chain(model, rule))
+        case "ordered":
+            return _ordered(chain(model, rule))
+        case "simulate":
+            return simulate(model, rule, events, rng or np.random.default_rng(0))
+        case _:
+            raise ModelError(f"there is no method `{method}`", f"it is one of {', '.join(METHODS)}")
+
+
+def _ordered(found: Chain) -> Measures:
+    ordered = Ordered(found)
+    share, fades, x = ordered.solve()
+    served, obsolete = wayfarer.stays(ordered, x)
+    return measures(found, share, fades, served, obsolete, "ordered")
 
 
 def _banded(found: Chain) -> Measures:
