@@ -75,7 +75,7 @@ def fit(
             "no page was served in this trace", "let the crawl run longer, or look why none is indexed"
         )
     served = law_of(trace.service, service, phases, rng=rng)
-    seen = streams(trace, gap, pause, longest_gap=served.times.mean / 10)
+    seen = streams(trace, gap, pause, longest_gap=served.times.mean / 2)
     arrivals, fits, remarks = fit_modes(seen, modes, unseen)
     dice = rng if draws else None
     parts = [_arrivals_part(fits[mode], arrivals[mode], draws, dice) for mode in fits]

@@ -4,8 +4,8 @@ For each part: moments and correlations beside each other, and the largest dista
 between the distribution of the data and that of the fit (Kolmogorov and Smirnov).
 What chance alone would do to that distance is played out: samples of the same size
 are drawn from the fit and fitted again, which counts that the fit was bent to the
-data. Where there was no time to play, the textbook value for a law known beforehand
-is given: an upper bound, since bending only makes the true value smaller.
+data. Where there was no time to play, the textbook value is given, as if the law had
+been known beforehand: mostly too large, and never a reason to trust the fit.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike
 from fieldmouse.queueing.entries import FloatArray
 
 DOUBTFUL = 0.01
-"""Chance below which a part is said not to hold."""
+"""Chance at which a part is said not to hold."""
 
 NOTICEABLE = 0.05
 """Distance below which a misfit, however certain, is too small to matter."""
@@ -61,7 +61,7 @@ class Part:
     """One fitted part beside its data.
 
     `chance` is how often a true model would be this far off; `played` says whether
-    it was played out or is only an upper bound. It is None where neither is known:
+    it was played out or is only the textbook's. It is None where neither is known:
     for times of which many were cut short.
     """
 
@@ -82,7 +82,11 @@ class Part:
 
     @property
     def holds(self) -> bool:
-        return self.distance < NOTICEABLE or self.chance is None or self.chance >= DOUBTFUL
+        """A true model that is hard to fit may often be far off; the fit is then no better for it."""
+        if self.distance < NOTICEABLE or self.sample == 0:
+            return True
+        textbook = textbook_chance(self.distance, self.sample)
+        return min(textbook, 1.0 if self.chance is None else self.chance) > DOUBTFUL
 
     def to_row(self) -> dict[str, Any]:
         return {
@@ -111,8 +115,8 @@ class Goodness:
             said += [f"{part.name}: {remark}" for remark in part.remarks]
             if not part.holds:
                 said.append(
-                    f"{part.name}: {part.law} does not tell the data: the distributions are "
-                    f"{part.distance:.3f} apart, which chance does with probability {part.chance:.2g}"
+                    f"{part.name}: {part.law} does not tell the data well: "
+                    f"the distributions are {part.distance:.3f} apart"
                 )
         return said
 
@@ -163,8 +167,15 @@ def textbook_chance(apart: float, sample: int) -> float:
 
 
 def played_chance(apart: float, draws: int, again: Callable[[], float]) -> float:
-    """How often a model that is true, fitted again, is as far off; `again` draws, fits and measures once."""
-    worse = sum(again() >= apart for _ in range(draws))
+    """How often a model that is true, fitted again, is as far off; `again` draws, fits and measures once.
+
+    Once ten draws were as far off the rest is not played: the answer is clear (Besag and Clifford 1991).
+    """
+    worse = 0
+    for played in range(1, draws + 1):
+        worse += again() >= apart
+        if worse == 10:
+            return worse / played
     return (worse + 1) / (draws + 1)
 
 

@@ -14,9 +14,9 @@ import numpy as np
 from fieldmouse.queueing.bmap import BatchArrivals
 from fieldmouse.queueing.entries import FloatArray, IntArray
 from fieldmouse.queueing.goodness import Moments, portmanteau
-from fieldmouse.queueing.hypererlang import climb, condensed
+from fieldmouse.queueing.hypererlang import HyperErlang, climb, condensed
 from fieldmouse.queueing.intervals import Stream, lag_correlations
-from fieldmouse.queueing.mapfit import decay_of, order_two
+from fieldmouse.queueing.mapfit import LEAST_SCV, decay_of, means_of_phases, order_two, third_moment_range
 
 FEWEST = 30
 """Intervals below which only the rate of a mode is learned."""
@@ -75,8 +75,7 @@ def fit_mode(stream: Stream) -> ModeFit:
     if abs(moments.scv - 1) < 5 / np.sqrt(sample) and not together:  # 2.5 deviations of an exponential sample
         return ModeFit(stream, *poisson, shares, "Poisson", correlations, tuple(remarks))
     decay = decay_of(correlations.tolist(), moments.scv) if together else 0.0
-    third = moments.third / (moments.mean * rate) ** 3
-    found = order_two(1 / rate, moments.scv, third, decay)
+    found = order_two(1 / rate, moments.scv, _likeliest_third(stream, moments) / rate**3, decay)
     remarks += found.misses
     if together and abs(found.first_correlation - correlations[0]) > 0.1:
         remarks.append(
@@ -85,6 +84,33 @@ def fit_mode(stream: Stream) -> ModeFit:
         )
     law = f"Markovian arrivals of order 2, correlations decaying by {found.decay:.3g}"
     return ModeFit(stream, found.D0, found.D1, shares, law, correlations, tuple(remarks))
+
+
+def _likeliest_third(stream: Stream, moments: Moments) -> float:
+    """The third moment, of intervals of mean 1, with which two phases tell the intervals best.
+
+    That of the sample hangs on a few longest intervals; it is only one of those tried.
+    """
+    scv, sample = moments.scv, moments.third / moments.mean**3
+    if scv < LEAST_SCV or abs(scv - 1) < 1e-6:
+        return sample
+    least, most = third_moment_range(1.0, scv)
+    tried = np.linspace(least, most, 9) if scv < 1 else least * np.geomspace(1.001, 30.0, 25)
+    tried = np.append(tried, np.clip(sample, least, most))
+    points, counts = condensed(stream.whole / moments.mean, 80)
+
+    def worth(third: float) -> float:
+        if scv > 1:
+            slow, fast = means_of_phases(1.0, scv, third)
+            share = (1 - fast) / (slow - fast)
+            return HyperErlang.of([share, 1 - share], [1, 1], [1 / slow, 1 / fast]).log_likelihood(
+                points, counts
+            )
+        found = order_two(1.0, scv, third)
+        law = BatchArrivals((found.D0, found.D1)).intervals
+        return float(counts @ np.log(np.maximum(law.pdf(points), 1e-300)))
+
+    return max(tried.tolist(), key=worth)
 
 
 def _uncut(stream: Stream) -> Moments:
