@@ -160,3 +160,9 @@ def test_empty_batches_in_between_do_not_end_the_list() -> None:
     assert stream.largest == 4
     assert stream.rate == pytest.approx(5.0)
     assert set(stream.sample(np.random.default_rng(1), 200).sizes.tolist()) == {1, 4}
+
+
+def test_rounding_in_the_file_is_put_right() -> None:
+    stream = BatchArrivals(written("inria")["modes"]["3"])  # printed shares of batches miss 1 by 4e-9
+    assert abs(stream.generator.sum(axis=1)).max() < 1e-16
+    assert -stream.D[0].diagonal() == pytest.approx(stream.marks.sum(axis=1), rel=1e-14)

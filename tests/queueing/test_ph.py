@@ -84,6 +84,8 @@ def test_an_exponential_law_is_known_whatever_its_phases() -> None:
     assert settled.is_exponential
     assert settled.survival([0.5, 3.0]) == pytest.approx(np.exp(-2 * np.array([0.5, 3.0])))
     assert PhaseType([1.0, 0.0], [[-2.0, 0.0], [0.0, -9.0]]).is_exponential  # the second is never entered
+    apart = [[-0.6, 0.4, 0.0], [0.1, -0.3, 0.0], [1.0, 1.0, -9.0]]
+    assert PhaseType([0.3, 0.7, 0.0], apart).is_exponential  # nor is the third
     assert not PhaseType([0.4, 0.6], [[-3, 1], [2, -3]]).is_exponential
     assert not PhaseType.erlang(2, 1.0).is_exponential
 
@@ -129,9 +131,8 @@ def test_a_wrong_entry_is_named(alpha: list[float], S: list[list[float]], compla
     assert complaint in str(trouble.value)
 
 
-@given(phase_types())
-@settings(max_examples=30, deadline=None)
-def test_rounding_in_the_file_is_put_right(law: PhaseType) -> None:
-    rounded = PhaseType(law.alpha * (1 + 3e-10), law.S)
+def test_rounding_in_the_file_is_put_right() -> None:
+    rounded = PhaseType([0.3, 0.7000000003], [[-3.0, 3.00000002], [1.0, -2.0]])
     assert rounded.alpha.sum() == pytest.approx(1.0, rel=1e-15)
-    assert (rounded.exit >= 0).all()
+    assert rounded.exit.tolist() == [0.0, 1.0]
+    assert rounded.S[0].sum() == 0
