@@ -6,6 +6,7 @@ import json
 import os
 import pty
 import re
+import resource
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -16,8 +17,9 @@ import click
 import pytest
 
 import tinypaper
-from fieldmouse.cli import fieldmouse, run
+from fieldmouse.cli import bench, fieldmouse, run
 from fieldmouse.cli.lazy import LazyGroup
+from fieldmouse.errors import FieldmouseError
 
 Said = pytest.CaptureFixture[str]
 PAPER = Path(tinypaper.__file__)
@@ -178,6 +180,20 @@ def test_a_place_that_cannot_be_written_is_named_before_minutes_of_work(tmp_path
     ):
         assert run(["lab", *words]) == 1
         assert f"cannot write in `{tmp_path / 'file'}`" in capsys.readouterr().err
+
+
+def test_a_disk_that_fills_up_leaves_the_old_file_as_it_was(tmp_path: Path) -> None:
+    report = tmp_path / "report.html"
+    report.write_bytes(b"the old report")
+    usual = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, usual[1]))
+    try:
+        with pytest.raises(FieldmouseError, match="cannot write"):
+            bench.write(report, b"x" * 5000)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, usual)
+    assert report.read_bytes() == b"the old report"
+    assert list(tmp_path.iterdir()) == [report]
 
 
 def test_ctrl_c_at_a_terminal_ends_everything_and_leaves_nothing_torn(tmp_path: Path) -> None:

@@ -55,18 +55,25 @@ def is_alive(pid: int) -> bool:
 
 
 def test_findings_come_in_the_order_asked_for_whoever_is_done_first() -> None:
-    second_is_done = event()
+    second_was_heard = event()
+    seen: list[str] = []
 
     def first(progress: Progress) -> Result:
-        assert second_is_done.wait(LONG)
+        assert second_was_heard.wait(LONG)
         return Result(remarks=("first",))
 
     def second(progress: Progress) -> Result:
-        second_is_done.set()
         return Result(remarks=("second",))
 
+    def watch(name: str, share: float, doing: str) -> None:
+        """Both are told of in turn; once `a` comes twice, `b` is done."""
+        if seen[-1:] == ["a"] == [name]:
+            second_was_heard.set()
+        seen.append(name)
+
     asked = [experiment("a", first), experiment("b", second)]
-    assert [found.result.remarks for found in engine.findings(asked, jobs=2)] == [("first",), ("second",)]
+    found = [one.result.remarks for one in engine.findings(asked, jobs=2, watch=watch)]
+    assert found == [("first",), ("second",)]
 
 
 def test_one_that_runs_alone_has_no_company() -> None:

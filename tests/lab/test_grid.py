@@ -87,3 +87,10 @@ def test_rows_around_a_grid_stay_where_they_were() -> None:
     assert [one.label for one in rows_of(first)] == ["before", "and before"]
     assert isinstance(second, Grid)
     assert [one.label for one in rows_of(third)] == ["after"]
+
+
+def test_two_numbers_for_one_place_are_no_grid() -> None:
+    twice = [row(f"delta {d}, gamma {g}") for d, g in [*product((1, 2), (3, 4)), (1, 3)]]
+    (block,) = grid.blocks(twice)
+    assert isinstance(block, tuple)
+    assert len(block) == 5

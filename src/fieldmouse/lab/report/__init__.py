@@ -78,7 +78,7 @@ def _head(findings: Sequence[Finding], made: str) -> str:
     )
     return (
         "<header><h1>The lab's report</h1>"
-        "<p>Every number here was computed anew, and stands beside the one that was printed, if there is one.</p>"
+        "<p>Every number here was computed anew, and stands beside the one that was printed, if any was.</p>"
         f'<ul class="tiles">{tiles}</ul><div class="bar" aria-hidden="true">{bar}</div>'
         f'<p class="made">{len(findings)} experiments, {escape(told(counts))}. '
         f"Made {escape(made)} by fieldmouse {escape(__version__)}.</p></header>"
