@@ -26,16 +26,24 @@ Array = NDArray[Any]
 
 @dataclass(frozen=True, eq=False)
 class Coordinates:
-    """Start, upper triangular rates, rates of leaving, and the weights that sum over all phases."""
+    """Start, upper triangular rates, rates of leaving, and the weights that sum over all phases.
+
+    `turn` leads here: a row vector over the lifetime's phases times `turn`.
+    """
 
     start: Array
     rates: Array
     leave: Array
     one: Array
+    turn: Array
 
     @property
     def order(self) -> int:
         return len(self.start)
+
+    def astype(self, dtype: type[np.float64] | type[np.complex128]) -> Coordinates:
+        parts = (self.start, self.rates, self.leave, self.one, self.turn)
+        return Coordinates(*(part.astype(dtype) for part in parts))
 
 
 def coordinates(lifetime: PhaseType) -> Coordinates:
@@ -43,11 +51,12 @@ def coordinates(lifetime: PhaseType) -> Coordinates:
     start, rates = lifetime.alpha[reached], lifetime.S[np.ix_(reached, reached)]
     leave, one = lifetime.exit[reached], np.ones(len(reached))
     order = _one_way(rates)
+    here = np.eye(lifetime.order)[:, reached]
     if order is not None:
-        return Coordinates(start[order], rates[np.ix_(order, order)], leave[order], one)
+        return Coordinates(start[order], rates[np.ix_(order, order)], leave[order], one, here[:, order])
     turn, triangle = _schur(rates)
     back = turn.conj().T
-    return Coordinates(start @ turn, triangle, back @ leave, back @ one)
+    return Coordinates(start @ turn, triangle, back @ leave, back @ one, here @ turn)
 
 
 def _one_way(rates: Array) -> IntArray | None:
@@ -98,6 +107,14 @@ def summed_out(x: Array, digit: int, weights: Array) -> Array:
     cube = x.reshape(len(weights) ** digit, len(weights), -1)
     left: Array = np.einsum("asb,s->ab", cube, weights)
     return left.reshape(-1, x.shape[1])
+
+
+def turned(x: Array, digits: int, turn: Array) -> Array:
+    """`x[digits, state]` with every digit turned."""
+    before, after = turn.shape
+    for digit in range(digits):
+        x = np.einsum("asb,st->atb", x.reshape(after**digit, before, -1), turn)
+    return x.reshape(after**digits, -1)
 
 
 def faded(x: Array, waiting: int, leave: Array) -> Array:

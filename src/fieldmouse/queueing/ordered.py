@@ -15,7 +15,7 @@ from __future__ import annotations
 import numpy as np
 
 from fieldmouse.errors import FieldmouseError
-from fieldmouse.queueing import banded
+from fieldmouse.queueing import banded, dense
 from fieldmouse.queueing.chain import Chain
 from fieldmouse.queueing.coordinates import (
     Array,
@@ -26,15 +26,19 @@ from fieldmouse.queueing.coordinates import (
     kinds,
     powers,
     summed_out,
+    turned,
 )
 from fieldmouse.queueing.entries import FloatArray
 
 MOST_STATES = 2**21
 """States of the largest chain that is tried: about a minute, and a few hundred megabytes."""
 
+DENSE = 300
+"""States up to which the generator is written down."""
+
 ROUNDS = 2000
 SAME = 1e-14
-"""Relative change of the rates of fading, from round to round, at which nothing is left to gain."""
+"""Relative change of every level, from round to round, at which nothing is left to gain."""
 
 MIXED = 5
 """Rounds that are mixed."""
@@ -49,6 +53,14 @@ class ModelTooLarge(FieldmouseError):
         )
         self.states = states
         self.hint = 'use `"method": "simulate"`, a smaller K, or a lifetime with fewer phases'
+
+
+class NotSettled(FieldmouseError):
+    """The rounds of the ordered chain did not come to rest."""
+
+    def __init__(self, change: float):
+        super().__init__(f"after {ROUNDS:,} rounds the ordered chain still changes by {change:.1e}")
+        self.hint = 'use `"method": "simulate"`'
 
 
 class Ordered:
@@ -83,19 +95,29 @@ class Ordered:
 
     def solve(self) -> tuple[FloatArray, FloatArray, list[Array]]:
         """Shares and rates of fading by level, arrival and service phase; and the solution in full."""
+        if self.chain.states(self.chain.model.lifetime.order) > DENSE:
+            return self.settled()
+        x: list[Array] = [
+            turned(level, max(0, i - 1), self.at.turn) if i else level.astype(self.at.rates.dtype)
+            for i, level in enumerate(dense.distribution(self.chain))
+        ]
+        x, share, fades = self._weighed(x)
+        return share, fades, x
+
+    def settled(self) -> tuple[FloatArray, FloatArray, list[Array]]:
+        """By rounds, whatever the size."""
         share = banded.distribution(self.chain, banded.fading(self.chain, self.chain.model.lifetime.rate))
         x: list[Array] = [share[0, :, 0].astype(self.at.rates.dtype)]
         for waiting, level in enumerate(share[1:]):
             x.append(np.multiply.outer(powers(self.at.start, waiting), level.ravel()))
         mixture = _Mixture()
-        fades: FloatArray | None = None
         best, since = np.inf, 0
         for _ in range(ROUNDS):
             before = [level.copy() for level in x[:-1]]
             for level in range(self.chain.top, 0, -1):
                 x[level] = self._solvers[level - 1](self._inflow(x, level))
-            last, (x, share, fades) = fades, self._weighed(x)
-            change = np.inf if last is None else float(np.abs(fades - last).max() / (fades.max() or 1.0))
+            x, share, fades = self._weighed(x)
+            change = max(_distance(new, old) for new, old in zip(x, before, strict=False))
             best, since = (change, 0) if change < best else (best, since + 1)
             if change <= SAME or (best < 1e-11 and since > 3):
                 return share, fades, x
@@ -104,9 +126,7 @@ class Ordered:
                 x[:-1] = mixed
             else:
                 mixture = _Mixture()
-        raise AssertionError(
-            f"the ordered chain did not settle: rates of fading still change by {change:.1e}"
-        )
+        raise NotSettled(change)
 
     def _inflow(self, x: list[Array], level: int) -> Array:
         """What enters a level from others, in a unit of time."""
@@ -176,6 +196,12 @@ class _Mixture:
             mixed.append(result[start : start + level.size].reshape(level.shape))
             start += level.size
         return mixed
+
+
+def _distance(new: Array, old: Array) -> float:
+    """Relative to the size of a level, be it ever so rare."""
+    size = float(np.abs(new).sum())
+    return float(np.abs(new - old).sum()) / size if size else 0.0
 
 
 def _dot(a: Array, b: Array) -> float:

@@ -61,7 +61,7 @@ def pushed(
     complex_numbers = np.iscomplexobj(at.rates) or isinstance(u, complex)
     dtype = np.complex128 if complex_numbers else np.float64
     block = (service.S - u * np.eye(service.order)).astype(dtype)
-    where = type(at)(*(part.astype(dtype) for part in (at.start, at.rates, at.leave, at.one)))
+    where = at.astype(dtype)
     next_served = np.outer(service.exit, service.alpha).astype(dtype)
     served, obsolete = np.zeros((2, powers_of_time), dtype=dtype)
     falling: list[Array] = []
