@@ -19,6 +19,7 @@ import msgspec
 
 from fieldmouse.agent.checkpoint import Checkpoint, Tally
 from fieldmouse.agent.desk import Desk
+from fieldmouse.agent.governor import Governor
 from fieldmouse.agent.intake import Intake
 from fieldmouse.agent.vitals import sum_up, take_reading
 from fieldmouse.clock import Clock
@@ -26,6 +27,7 @@ from fieldmouse.crawldir import CrawlDir, Journal, Log
 from fieldmouse.frontier.frontier import Frontier
 from fieldmouse.indexer.indexer import Indexer
 from fieldmouse.policy.scope import Scope
+from fieldmouse.policy.thresholds import Thresholds
 from fieldmouse.records import (
     Errand,
     Failed,
@@ -79,6 +81,7 @@ class Agent:
         self.indexer: Indexer
         self.intake: Intake
         self.fleet: Fleet
+        self.governor: Governor | None = None
 
     # -- the outlet robots deliver to
 
@@ -128,6 +131,12 @@ class Agent:
     def give_back(self, errand: Errand, report: Report) -> None:
         state, unused = report
         self._frontier.give_back(errand, state, unused)
+        self.fleet.nudge()
+
+    def obey(self, rule: Thresholds) -> None:
+        """From now on the fleet follows this rule."""
+        self.fleet.rule = rule
+        self.intake.trace.look()
         self.fleet.nudge()
 
     async def run_errand(self, robot: Robot, errand: Errand) -> Report:
@@ -195,6 +204,8 @@ class Agent:
     def _make_durable(self, checkpoint: bytes) -> None:
         self._outcomes.sync()
         self._frontier.sync()
+        if self.governor is not None:
+            self.governor.sync()
         self._journal.commit(checkpoint)
 
     # -- a life
@@ -209,11 +220,15 @@ class Agent:
         self._started = self._clock.now()
         await self.indexer.start()
         self.intake.trace.begin()
+        if self.governor is not None:
+            self.governor.begin()
         now = self._clock.now()
         self._frontier.discover([Link(url, kind=Kind.SEED, seen_at=now) for url in seeds])
         await self.checkpoint()
         self.fleet.nudge()
         await self._watch()
+        if self.governor is not None:
+            self.governor.end()
         await self.fleet.stop(GRACE)
         await self._drain()
         await self.checkpoint(clean=True)
@@ -228,6 +243,8 @@ class Agent:
             await self._clock.sleep(TICK)
             now = self._clock.now()
             self._look_at_limits(now)
+            if self.governor is not None:
+                self.governor.look()
             if now - read_at >= 1.0:
                 read_at = now
                 self._read()

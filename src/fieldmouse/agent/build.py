@@ -13,6 +13,8 @@ from msgspec.structs import replace
 
 from fieldmouse.agent.agent import Agent, Limits
 from fieldmouse.agent.checkpoint import Tally, decode
+from fieldmouse.agent.control import governor_of, rule_of, when_full_of
+from fieldmouse.agent.governor import Governor
 from fieldmouse.agent.intake import Intake
 from fieldmouse.agent.pagetrace import PageTrace, TraceFile
 from fieldmouse.buffer import Buffer, WhenFull
@@ -28,7 +30,6 @@ from fieldmouse.policy.front import FrontRule
 from fieldmouse.policy.obsolescence import Obsolescence, SameForAll
 from fieldmouse.policy.politeness import Politeness
 from fieldmouse.policy.scope import Mode, Scope
-from fieldmouse.policy.thresholds import Thresholds
 from fieldmouse.policy.traps import OFF, TrapRules
 from fieldmouse.records import Outcome, Reading
 from fieldmouse.robots.exclusions import Exclusions
@@ -54,7 +55,7 @@ class Crew:
     indexer: Indexer
     frontier: Frontier
     journal: Journal
-    logs: tuple[Log | PageTrace, ...]
+    logs: tuple[Log | PageTrace | Governor, ...]
 
     async def close(self) -> None:
         await self.fetcher.close()
@@ -100,13 +101,13 @@ def build(
     )
     outcomes = Log(home / "outcomes.log", last.outcomes if last else 0)
     readings = Log(home / "readings.log", whole_length(home / "readings.log"))
-    shards = home.identity.shards
+    shards, when_full = home.identity.shards, when_full_of(settings)
     buffer: Buffer[tuple[int, Outcome]] = Buffer(
         lanes=shards,
         pages=settings.buffer.pages,
         size=settings.buffer.bytes,
-        when_full=when_full_of(settings),
-        beyond=(lambda: agent.indexer.outstanding) if settings.control.losing else (lambda: 0),
+        when_full=when_full,
+        beyond=(lambda: agent.indexer.outstanding) if when_full is WhenFull.LOSE else (lambda: 0),
     )
     agent = Agent(
         home=home, journal=journal, frontier=frontier, outcomes=outcomes, readings=readings,
@@ -168,23 +169,9 @@ def build(
         robots=lambda: agent.fleet.active,
         allowed=lambda: agent.fleet.allowed,
     )
-    return Crew(agent, fetcher, resolver, agent.indexer, frontier, journal, (outcomes, readings, trace))
-
-
-def rule_of(settings: Settings) -> Thresholds:
-    """How many robots work at which level, to begin with."""
-    control = settings.control
-    if control.mode == "thresholds":
-        return Thresholds(control.robots, control.limits)
-    return Thresholds((settings.robots.count,))
-
-
-def when_full_of(settings: Settings) -> WhenFull:
-    """Under a rule on the level a page without room is dropped, as in the model; else its robot waits."""
-    asked = settings.buffer.when_full
-    if asked == "auto":
-        return WhenFull.LOSE if settings.control.losing else WhenFull.WAIT
-    return WhenFull(asked)
+    agent.governor = governor_of(home, settings, clock, trace, agent.obey)
+    logs = (outcomes, readings, trace, *((agent.governor,) if agent.governor else ()))
+    return Crew(agent, fetcher, resolver, agent.indexer, frontier, journal, logs)
 
 
 def politeness_of(settings: Settings) -> Politeness:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import msgspec
 
+from fieldmouse.queueing.measures import Measures
 from fieldmouse.queueing.model import Cost
 
 
@@ -28,11 +29,9 @@ class Totals(msgspec.Struct, frozen=True):
         return Totals(*(getattr(self, name) - getattr(before, name) for name in Totals.__struct_fields__))
 
 
-class Measured(msgspec.Struct, frozen=True):
-    """What a model would call the measures of its stationary state; shares are of pages that arrived."""
+class Fare(msgspec.Struct, frozen=True, kw_only=True):
+    """How a buffer fares, predicted or measured; shares are of pages that arrived."""
 
-    seconds: float
-    arrived: int
     rate: float  # pages a second
     loss: float
     obsolete: float
@@ -42,11 +41,21 @@ class Measured(msgspec.Struct, frozen=True):
     response: float  # seconds from arrival to answer
 
     @classmethod
-    def of(cls, totals: Totals) -> Measured:
+    def predicted(cls, found: Measures) -> Fare:
+        return cls(
+            rate=found.rate,
+            loss=found.loss,
+            obsolete=found.obs,
+            starvation=found.star,
+            robots=found.robots,
+            level=found.mean_level,
+            response=found.sojourn_served,
+        )
+
+    @classmethod
+    def measured(cls, totals: Totals) -> Fare:
         time, pages = totals.seconds or 1.0, totals.arrived or 1
         return cls(
-            seconds=totals.seconds,
-            arrived=totals.arrived,
             rate=totals.arrived / time,
             loss=totals.lost / pages,
             obsolete=totals.obsolete / pages,

@@ -1,0 +1,61 @@
+"""From settings to whoever governs the robots: a rule, what a full buffer does, and perhaps a governor."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from fieldmouse.agent.controllog import ControlLog
+from fieldmouse.agent.governor import Governor, Habits
+from fieldmouse.agent.pagetrace import PageTrace
+from fieldmouse.buffer import WhenFull
+from fieldmouse.clock import Clock
+from fieldmouse.crawldir import CrawlDir
+from fieldmouse.policy.thresholds import Thresholds
+from fieldmouse.queueing.model import Cost
+from fieldmouse.settings import Settings
+
+
+def rule_of(settings: Settings) -> Thresholds:
+    """How many robots work at which level, to begin with."""
+    control = settings.control
+    if control.mode == "thresholds":
+        return Thresholds(control.robots, control.limits)
+    return Thresholds((settings.robots.count,))
+
+
+def when_full_of(settings: Settings) -> WhenFull:
+    """Under a rule on the level a page without room is dropped, as in the model; else its robot waits."""
+    asked = settings.buffer.when_full
+    if asked == "auto":
+        return WhenFull.LOSE if settings.control.losing else WhenFull.WAIT
+    return WhenFull(asked)
+
+
+def cost_of(settings: Settings) -> Cost:
+    asked = settings.cost
+    return Cost(
+        loss=asked.loss,
+        obs=asked.obsolete,
+        sojourn=asked.response,
+        robots=asked.robots,
+        star=asked.starvation,
+    )
+
+
+def governor_of(
+    home: CrawlDir, settings: Settings, clock: Clock, trace: PageTrace, obey: Callable[[Thresholds], None]
+) -> Governor | None:
+    """Who sets the rule as the crawl goes; None where it is set for good."""
+    control = settings.control
+    if control.mode != "auto":
+        return None
+    habits = Habits(
+        capacity=settings.buffer.pages,
+        modes=control.candidates(settings.robots.count),
+        cost=cost_of(settings),
+        every=control.every,
+        pages=control.pages,
+        explore=control.explore,
+        memory=control.memory,
+    )
+    return Governor(habits=habits, trace=trace, clock=clock, obey=obey, book=ControlLog(home / "control.log"))

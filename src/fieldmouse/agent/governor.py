@@ -1,0 +1,168 @@
+"""Control that learns: try, fit, solve, obey, and look how it went.
+
+In the beginning each number of robots is tried for a while, the largest first, since
+a crawl begins with few hosts and the largest number finds the others soonest. Then,
+again and again, what was seen lately is fitted, the cheapest rule for it is found in
+a thread beside the crawl, and the fleet obeys that one. What the model expected and
+what then happened stand beside each other in `control.log`.
+
+A number of robots not seen lately is judged by the others, as if robots did not get
+in each other's way any more than those did; if that is wrong, it is seen as soon as
+the rule uses it. So nothing that was true once keeps the rule from changing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+from fieldmouse.agent.choosing import Chosen, choose
+from fieldmouse.agent.controllog import ControlLog, Decision, Period
+from fieldmouse.agent.gauge import Fare
+from fieldmouse.agent.pagetrace import PageTrace
+from fieldmouse.clock import Clock
+from fieldmouse.errors import FieldmouseError
+from fieldmouse.policy.thresholds import Thresholds
+from fieldmouse.queueing.model import Cost
+
+log = logging.getLogger(__name__)
+
+TRIED = 100
+"""Pages after which a number of robots has been tried enough, when its time is over, too."""
+LONGEST = 6
+"""Times the usual length after which a trial ends, however few pages came."""
+
+
+@dataclass(frozen=True, slots=True)
+class Habits:
+    """When to decide, and between what. Durations in seconds."""
+
+    capacity: int
+    modes: tuple[int, ...]  # ascending
+    cost: Cost
+    every: float = 60.0
+    pages: int = 200
+    explore: float = 10.0
+    memory: float = 1200.0
+
+
+class Governor:
+    """Sets the fleet's rule. `look` is called often and returns at once."""
+
+    def __init__(
+        self, *, habits: Habits, trace: PageTrace, clock: Clock, obey: Callable[[Thresholds], None],
+        book: ControlLog,
+    ):  # fmt: skip
+        self._habits, self._trace, self._clock = habits, trace, clock
+        self._obey, self._book = obey, book
+        self._number = book.last.number if book.last else 0
+        self._untried = list(habits.modes)
+        self._rule = Thresholds(habits.modes[-1:])
+        self._before = trace.totals()
+        self._open = False  # a decision was written down whose outcome was not
+        self._trying = False
+        self._thinking: asyncio.Task[None] | None = None
+
+    def begin(self) -> None:
+        """The crawl starts. One that was resumed goes on with the rule it had."""
+        last = self._book.last
+        if last is not None and last.predicted is not None and set(last.robots) <= set(self._habits.modes):
+            self._untried.clear()
+            self._decide(Thresholds(last.robots, last.limits), "as before the crawl was resumed")
+        else:
+            self._try_next()
+
+    def look(self) -> None:
+        """Is it time for something else?"""
+        if self._thinking is not None:
+            return
+        habits, so_far = self._habits, self._trace.totals().since(self._before)
+        if self._trying:
+            enough = so_far.seconds >= habits.explore and so_far.arrived >= TRIED
+            if enough or so_far.seconds >= LONGEST * habits.explore:
+                self._next()
+        elif so_far.seconds >= habits.every and so_far.arrived >= habits.pages:
+            self._next()
+
+    def _next(self) -> None:
+        if self._untried:
+            self._try_next()
+            return
+        self._thinking = asyncio.get_running_loop().create_task(self._think())
+        self._thinking.add_done_callback(self._thought)
+
+    def _try_next(self) -> None:
+        robots = self._untried.pop()
+        self._decide(Thresholds((robots,)), f"to see what {robots} robots bring")
+        self._trying = True
+
+    async def _think(self) -> None:
+        """Find a rule off the loop, and obey it."""
+        habits, began = self._habits, self._clock.now()
+        choosing = partial(
+            choose, self._trace.rows(), began - habits.memory,
+            capacity=habits.capacity, modes=habits.modes, weights=habits.cost,
+        )  # fmt: skip
+        try:
+            chosen = await asyncio.to_thread(choosing)
+        except FieldmouseError as trouble:
+            self._decide(self._rule, f"kept: {trouble}", took=self._clock.now() - began)
+            return
+        self._decide(chosen.rule, _why(chosen), chosen, self._clock.now() - began)
+
+    def _thought(self, task: asyncio.Task[None]) -> None:
+        self._thinking = None
+        if not task.cancelled() and (mistake := task.exception()) is not None:
+            # A crawl is worth more than its best rule: go on with the one at hand.
+            log.error("the control of robots stumbled; the rule stays", exc_info=mistake)
+            self._before = self._trace.totals()
+
+    def _decide(self, rule: Thresholds, why: str, chosen: Chosen | None = None, took: float = 0.0) -> None:
+        now = self._clock.now()
+        self._close_period()
+        self._rule, self._trying = rule, False
+        self._obey(rule)
+        self._before = self._trace.totals()
+        self._number += 1
+        self._open = True
+        self._book.append(
+            Decision(
+                number=self._number, at=now, robots=rule.robots, limits=rule.limits, why=why, seconds=took,
+                predicted=chosen.predicted if chosen else None, cost=chosen.cost if chosen else None,
+                says=chosen.says if chosen else (),
+            )
+        )  # fmt: skip
+
+    def _close_period(self) -> None:
+        """Write down how it went under the rule that held until now."""
+        if not self._open:
+            return
+        self._open = False
+        so_far = self._trace.totals().since(self._before)
+        fare = Fare.measured(so_far)
+        self._book.append(
+            Period(
+                number=self._number, until=self._clock.now(), seconds=so_far.seconds,
+                arrived=so_far.arrived, measured=fare, cost=fare.cost(self._habits.cost),
+            )
+        )  # fmt: skip
+
+    def end(self) -> None:
+        """The crawl is over, or told to stop: no more decisions."""
+        if self._thinking is not None:
+            self._thinking.cancel()
+        self._close_period()
+
+    def sync(self) -> None:
+        """Wait until what was written down has reached the disk; may run in a thread."""
+        self._book.sync()
+
+    def close(self) -> None:
+        self._book.close()
+
+
+def _why(chosen: Chosen) -> str:
+    return f"cheapest for what {chosen.arrivals} pages in {chosen.seconds:.0f} s showed"
