@@ -1,0 +1,120 @@
+"""One policy, one meadow, a fixed time: a whole crawl in the bottle, and how much of the ideal it fetched.
+
+Every stage is the real one but for the wire and the worker processes, and the clock
+is virtual, so that a quarter of an hour takes seconds and goes the same way each
+time. The meadow is calm (nothing fails, nothing is forbidden): whatever a crawl
+misses, it misses for want of hosts to visit.
+
+The ideal is the sum over hosts of min(size, time / delay): every host visited from
+the first moment on, whenever its delay allows. In a time of n delays a host can be
+asked n + 1 times, and the first goes to its robots.txt; so it can be reached, but
+not passed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from numpy.random import default_rng
+
+from fieldmouse.agent.build import build
+from fieldmouse.clock import Clock
+from fieldmouse.crawldir import CrawlDir
+from fieldmouse.indexer.inline import InlineLane
+from fieldmouse.lab import bottle
+from fieldmouse.lab.meadow.fetcher import MeadowFetcher
+from fieldmouse.lab.meadow.meadow import Meadow
+from fieldmouse.lab.meadow.options import MeadowOptions
+from fieldmouse.lab.meadow.paths import path_of
+from fieldmouse.lab.meadow.plan import sizes
+from fieldmouse.records import Reading, Summary
+from fieldmouse.settings import Settings, render
+from fieldmouse.url import Url
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """What all policies are given alike. Times are seconds."""
+
+    hosts: int = 500
+    pages: int = 20_000
+    gamma: float = 1.5  # host i has a share of the pages proportional to i**-gamma
+    front: int = 48  # hosts online at most
+    delay: float = 10.0
+    time: float = 1000.0
+    latency: float = 0.2
+    listed: bool = True  # every URL is known from the start, in random order; else three seeds are
+    seed: int = 1
+
+    def meadow(self) -> Meadow:
+        return Meadow(
+            MeadowOptions(
+                hosts=self.hosts, pages=self.pages, gamma=self.gamma, seed=self.seed, latency=self.latency,
+                page_kb=1.0, links=5 if self.listed else 30, compression=False, duplicates=0.0, changing=0.0,
+                robots=0.0, sitemaps=0.0, private=0.0, nofollow=0.0, redirects=0.0, not_found=0.0,
+                server_error=0.0, broken=0.0, busy=0.0, traps=0.0,
+            )
+        )  # fmt: skip
+
+    def ideal(self, time: float | None = None) -> float:
+        """Pages that could be fetched in all of the trial's time, or in the first `time` seconds of it."""
+        most = (self.time if time is None else time) / self.delay
+        return sum(min(size, most) for size in sizes(self.pages, self.hosts, self.gamma))
+
+    def starts(self, meadow: Meadow) -> list[Url]:
+        if not self.listed:
+            return meadow.seeds
+        urls = [
+            Url(f"{site.origin}{path_of(site, page)}")
+            for site in meadow.plan.sites
+            for page in range(site.size)
+        ]
+        return [urls[place] for place in default_rng(self.seed).permutation(len(urls)).tolist()]
+
+    def seeded(self, seed: int) -> Trial:
+        return replace(self, seed=seed)
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """How a trial went. `visits` are times of requests since the start, robots.txt included."""
+
+    summary: Summary
+    readings: Sequence[Reading]
+    visits: Sequence[float]
+
+
+def crawl(trial: Trial, policy: str, directory: Path) -> Ending:
+    """Crawl the trial's meadow under `policy` in a new crawl directory."""
+    meadow = trial.meadow()
+    starts = trial.starts(meadow)
+    settings = Settings().override(
+        {
+            "crawl.time": f"{trial.time}s",
+            "scope.mode": "web",
+            "politeness.delay": f"{trial.delay}s",
+            "network.allow_private": True,
+            "robots.count": max(128, 2 * trial.front),  # never too few: the front is what is tried
+            "frontier.policy": policy,
+            "frontier.front_min": trial.front,
+            "frontier.front_max": trial.front,
+            "storage.checkpoint": "1h",
+            "storage.min_free": "0B",
+        }
+    )
+    home = CrawlDir.create(directory, shards=1, settings=render(settings).encode())
+    readings: list[Reading] = []
+
+    async def life(clock: Clock) -> Ending:
+        fetcher = MeadowFetcher(meadow, clock)
+        crew = build(home, settings, readings.append, clock=clock, fetcher=fetcher, lane=InlineLane)
+        began = clock.now()
+        try:
+            summary = await crew.agent.crawl(starts)
+        finally:
+            await crew.close()
+        return Ending(summary, readings, [arrival.t - began for arrival in fetcher.arrivals])
+
+    return bottle.run(life)
