@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from fieldmouse.agent.controllog import ControlLog
 from fieldmouse.agent.governor import Governor, Habits
@@ -11,8 +12,10 @@ from fieldmouse.buffer import WhenFull
 from fieldmouse.clock import Clock
 from fieldmouse.crawldir import CrawlDir
 from fieldmouse.policy.thresholds import Thresholds
-from fieldmouse.queueing.model import Cost
 from fieldmouse.settings import Settings
+
+if TYPE_CHECKING:
+    from fieldmouse.queueing.model import Cost
 
 
 def rule_of(settings: Settings) -> Thresholds:
@@ -32,6 +35,9 @@ def when_full_of(settings: Settings) -> WhenFull:
 
 
 def cost_of(settings: Settings) -> Cost:
+    # Loaded by those who need it: solvers bring a compiler along.
+    from fieldmouse.queueing.model import Cost
+
     asked = settings.cost
     return Cost(
         loss=asked.loss,

@@ -6,10 +6,13 @@ running totals, so that two looks at them tell exactly what happened in between.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import msgspec
 
-from fieldmouse.queueing.measures import Measures
-from fieldmouse.queueing.model import Cost
+if TYPE_CHECKING:
+    from fieldmouse.queueing.measures import Measures
+    from fieldmouse.queueing.model import Cost
 
 
 class Totals(msgspec.Struct, frozen=True):

@@ -17,16 +17,18 @@ import asyncio
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
+from typing import TYPE_CHECKING
 
-from fieldmouse.agent.choosing import Chosen, choose
 from fieldmouse.agent.controllog import ControlLog, Decision, Period
 from fieldmouse.agent.gauge import Fare
-from fieldmouse.agent.pagetrace import PageTrace
+from fieldmouse.agent.pagetrace import PageTrace, Rows
 from fieldmouse.clock import Clock
 from fieldmouse.errors import FieldmouseError
 from fieldmouse.policy.thresholds import Thresholds
-from fieldmouse.queueing.model import Cost
+
+if TYPE_CHECKING:
+    from fieldmouse.agent.choosing import Chosen
+    from fieldmouse.queueing.model import Cost
 
 log = logging.getLogger(__name__)
 
@@ -102,12 +104,8 @@ class Governor:
     async def _think(self) -> None:
         """Find a rule off the loop, and obey it."""
         habits, began = self._habits, self._clock.now()
-        choosing = partial(
-            choose, self._trace.rows(), began - habits.memory,
-            capacity=habits.capacity, modes=habits.modes, weights=habits.cost,
-        )  # fmt: skip
         try:
-            chosen = await asyncio.to_thread(choosing)
+            chosen = await asyncio.to_thread(_choose, habits, self._trace.rows(), began - habits.memory)
         except FieldmouseError as trouble:
             self._decide(self._rule, f"kept: {trouble}", took=self._clock.now() - began)
             return
@@ -162,6 +160,13 @@ class Governor:
 
     def close(self) -> None:
         self._book.close()
+
+
+def _choose(habits: Habits, rows: Rows, since: float) -> Chosen:
+    # Loaded by those who need it, and in the thread: solvers bring a compiler along.
+    from fieldmouse.agent.choosing import choose
+
+    return choose(rows, since, capacity=habits.capacity, modes=habits.modes, weights=habits.cost)
 
 
 def _why(chosen: Chosen) -> str:
