@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from fieldmouse import settings
+from fieldmouse.queueing.modelfile import read_model
 from meadowland import running_meadow
 
 EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
@@ -37,6 +38,13 @@ def test_settings_files_are_understood_and_name_their_command(path: Path) -> Non
     asked = settings.load(path)
     assert asked.crawl.seeds
     assert f"--config examples/{path.name}" in path.read_text()
+
+
+@pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.json")), ids=lambda path: path.name)
+def test_models_are_understood_and_ask_about_a_rule(path: Path) -> None:
+    asked = read_model(json.loads(path.read_text()))
+    assert asked.rule is not None
+    assert asked.method == "auto"
 
 
 def test_the_ten_largest_titles_are_listed(crawl: tuple[Path, set[str]]) -> None:
