@@ -50,7 +50,7 @@ class Policy:
 
 @dataclass(frozen=True, eq=False)
 class _Choices:
-    """By mode and state: rates to other states; and in a unit of time plain cost, time of served pages, and their number."""
+    """By mode and state: rates to others; in a unit of time, plain cost, time of served pages, their number."""
 
     rates: FloatArray
     cost: FloatArray
@@ -80,7 +80,9 @@ def _improved(choices: _Choices, cost: Cost, chosen: IntArray) -> tuple[float, I
     """The cost, the mode of each state, and after how many rounds."""
     every = np.arange(len(chosen))
     best, kept = np.inf, chosen
-    for rounds in range(1, ROUNDS + 1):
+    rounds = 0
+    while rounds < ROUNDS:
+        rounds += 1
         share = _shares(choices.rates[chosen, every])
         time, served = share @ choices.time[chosen, every], share @ choices.served[chosen, every]
         J = float(share @ choices.cost[chosen, every] + cost.sojourn * time / served)
