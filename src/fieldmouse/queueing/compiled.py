@@ -36,4 +36,5 @@ def compiled_in_place(kernel: F) -> F:
         return kernel
     import numba
 
-    return cast(F, numba.njit(cache=True, nogil=True, _nrt=False)(kernel))
+    unwritten: dict[str, Any] = {"_nrt": False}  # numba takes it, and leaves it out of its types
+    return cast(F, numba.njit(cache=True, nogil=True, **unwritten)(kernel))

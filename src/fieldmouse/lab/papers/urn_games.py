@@ -1,0 +1,183 @@
+"""The games behind the thesis' tables and figures, each played once however many ask for it.
+
+Several tables look at the same games: 8.1 and 8.2 at different sides of them, 8.5 to
+8.10 at different moments, and the figures at their course. So games are kept by
+their parameters, cut down to what is asked of them: a whole outcome knows every host.
+Twenty seeds make the mean and the spread; the first gives the course that is drawn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from fieldmouse.lab.catalogue import Series
+from fieldmouse.lab.exact import initial_mean
+from fieldmouse.lab.papers.urn_agreement import SEEDS, Throws
+from fieldmouse.lab.papers.urn_printed import COLOURS, PLACES
+from fieldmouse.lab.urn import Game, Outcome, Source, Strategy, many, power, strategy
+
+Reals = npt.NDArray[np.float64]
+
+Queues = Literal["per-host", "one"]
+
+NEUTRAL = Strategy("none")
+
+POINTS = 400
+"""Moments at which a course is drawn."""
+
+
+@dataclass(frozen=True, slots=True)
+class Course:
+    """One game over time; `cost` is the thesis' m(t)/t, moves of the disk's head per step so far."""
+
+    t: Reals
+    distinct: Reals
+    new: Reals
+    offline: Reals
+    cost: Reals
+
+    @classmethod
+    def of(cls, outcome: Outcome) -> Course:
+        t = outcome.times.astype(np.float64)
+        cost = outcome.moves / np.maximum(t, 1.0)
+        cost[t <= 0] = np.nan
+        return cls(t, outcome.distinct.astype(np.float64), outcome.new, outcome.offline, cost)
+
+
+def curve(label: str, t: Reals, y: Reals, style: Literal["line", "dashes"] = "line") -> Series:
+    return Series(label, t.tolist(), y.tolist(), style)
+
+
+@dataclass(frozen=True, slots=True)
+class Played:
+    """A game with all seeds, cut down to what the thesis prints or draws of it."""
+
+    elephants: Mapping[int, Throws]  # by step
+    share: Throws  # 1 - q: of the source, at the end
+    distinct: Throws  # colours online, over the last half
+    cost: Throws  # moves of the disk's head per step
+    draws: Throws  # per step, over the last half
+    course: Course
+
+
+@cache
+def law(gamma: float, colours: int = COLOURS) -> Source:
+    return power(colours, gamma)
+
+
+@cache
+def elephants(
+    gamma: float,
+    delta: int,
+    queues: Queues,
+    steps: int = 200_000,
+    *,
+    beta: float | None = None,
+    stop_search: int | None = None,
+    initial: Literal["strategy", "neutral"] = "strategy",
+    adapted: bool = False,
+    seeds: int = SEEDS,
+) -> Played:
+    """Mice and elephants: hosts with more than `delta` balls online, or known beforehand by `beta`."""
+    played = strategy(
+        "alg12-adapted" if adapted else "alg12",
+        delta=delta,
+        queues=queues,
+        beta=beta,
+        stop_search=stop_search,
+    )
+    marks = tuple(range(50_000, steps + 1, 50_000))
+    game = Game(law(gamma), PLACES, steps, played, initial=initial, checkpoints=marks)
+    return _played(game, marks, seeds)
+
+
+def _played(game: Game, marks: Sequence[int], seeds: int) -> Played:
+    # Only the first course is drawn; measuring every other as often would take longer than playing.
+    drawn = many([replace(game, every=max(1, game.steps // POINTS))], [1])[0]
+    outcomes = drawn + many([game], range(2, seeds + 1))[0]
+    return Played(
+        {mark: _throws(one.elephants[one.at(mark)] for one in outcomes) for mark in marks},
+        _throws(one.elephant_share for one in outcomes),
+        _throws(one.distinct_mean for one in outcomes),
+        _throws(one.moves[-1] / one.steps for one in outcomes),
+        _throws(one.per_step(one.draws) for one in outcomes),
+        Course.of(outcomes[0]),
+    )
+
+
+def _throws(values: Iterable[float]) -> Throws:
+    return Throws.of([float(value) for value in values])
+
+
+@dataclass(frozen=True, slots=True)
+class Unaided:
+    """The game without an offline structure: at t = K of the thesis' clock, and over the last half."""
+
+    initial: Throws
+    distinct: Throws
+    new: Throws
+    lengths: tuple[Throws, ...]  # how many colours have 0 to 5 balls online
+    course: Course
+    lengths_course: Reals  # a row per moment of the course
+
+
+@cache
+def unaided(source: Source, places: int, steps: int, seeds: int = SEEDS) -> Unaided:
+    game = Game(source, places, steps, NEUTRAL, every=max(1, (steps + places) // POINTS))
+    outcomes = many([game], range(1, seeds + 1))[0]
+    first = outcomes[0]
+    return Unaided(
+        _throws(one.distinct[one.at(0)] for one in outcomes),
+        _throws(one.distinct_mean for one in outcomes),
+        _throws(one.new[one.half :].mean() for one in outcomes),
+        tuple(
+            _throws(one.lengths[one.half :, length].mean() for one in outcomes)
+            for length in range(first.lengths.shape[1])
+        ),
+        Course.of(first),
+        first.lengths.astype(np.float64),
+    )
+
+
+@cache
+def course(
+    source: Source,
+    places: int,
+    steps: int,
+    chosen: Strategy = NEUTRAL,
+    *,
+    stored: int = 0,
+    ceiling: float = 1.0,
+    draw_cap: int = 1_000_000,
+    initial: Literal["strategy", "neutral"] | None = None,
+) -> Course:
+    """One game over time, from the first ball on, so that its clock starts at -K."""
+    game = Game(
+        source,
+        places,
+        steps,
+        chosen,
+        initial=initial,
+        every=max(1, (steps + places) // POINTS),
+        stored=stored,
+        ceiling=ceiling,
+        draw_cap=draw_cap,
+    )
+    return Course.of(many([game], [1])[0][0])
+
+
+def filling(source: Source, places: int) -> tuple[Reals, Reals, Reals]:
+    """Lemma 3.2.1 for every t up to K: t, colours expected online, and the chance of a new one."""
+    t = np.unique(np.linspace(0, places, 41).round())
+    p = source.p[source.p > 0]
+    distinct = np.array([initial_mean(p, int(at)) for at in t])
+    with np.errstate(divide="ignore"):
+        stays = np.log1p(-p)
+    new = np.array([float(p @ np.exp(at * stays)) if at else 1.0 for at in t])
+    return t, distinct, new
