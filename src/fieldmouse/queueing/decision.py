@@ -50,7 +50,7 @@ class Policy:
 
 @dataclass(frozen=True, eq=False)
 class _Choices:
-    """By mode and state: rates to others; in a unit of time, plain cost, time of served pages, their number."""
+    """By mode and state: rates to others; in a unit of time, plain cost, time of served pages, count."""
 
     rates: FloatArray
     cost: FloatArray

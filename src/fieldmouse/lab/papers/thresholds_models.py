@@ -1,0 +1,96 @@
+"""The paper's two systems: four modes before a buffer of five, and INRIA's crawler.
+
+Three signs of the printed matrices are corrected (`printed/thresholds.toml` says how
+one can tell), and INRIA's D0 is what the rows of A ask for.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+
+from fieldmouse.queueing import arrivals
+from fieldmouse.queueing.bmap import BatchArrivals
+from fieldmouse.queueing.model import Cost, Model
+from fieldmouse.queueing.optimum import Choice, Optimum, optimise
+from fieldmouse.queueing.ph import PhaseType
+
+NOTHING = [[0, 0], [0, 0]]
+
+MODES = arrivals.given(
+    {
+        1: ([[-10.0, 2.0], [0.0, -0.5]], [[0.05, 3], [0.29, 0.005]], [[0.05, 4.9], [0.2, 0.005]]),
+        2: (
+            [[-5.65, 1.1], [0.0, -0.85]],
+            [[0.01, 2.5], [0.25, 0]],
+            [[0.02, 0.5], [0.25, 0]],
+            [[0.02, 1.5], [0.1, 0.25]],
+        ),
+        3: ([[-2.48, 0.48], [0.48, -3.48]], [[1.5, 0], [0, 2.25]], [[0.5, 0], [0, 0.75]]),
+        4: (
+            [[-1.45, 0.45], [0.6, -2.6]],
+            [[0.25, 0], [0, 0.5]],
+            NOTHING,
+            NOTHING,
+            [[0.75, 0], [0, 1.5]],
+        ),
+    }
+)
+SERVICE = PhaseType(np.array([0.4, 0.6]), np.array([[-3.0, 1.0], [2.0, -3.0]]))
+LIFETIME = PhaseType(np.array([0.3, 0.7]), np.array([[-0.6, 0.4], [0.1, -0.3]]))
+COST = Cost(loss=5, obs=10, sojourn=2, robots=20, star=300)
+
+BATCHES = (
+    0.040445227, 0.18404232, 0.26405114, 0.5057307, 8.8163983e-4, 7.7143486e-4, 0.0018734847, 0.00220405,
+)  # fmt: skip
+"""INRIA's shares of batches of 1 to 8 pages; as printed they sum to 1 - 3.6e-9."""
+
+A = np.array([[0.0037, 6.58e-5], [1.3e-4, 0.0064]])
+INRIA_SERVICE = PhaseType(np.array([0.0057, 0.9943]), np.array([[-0.0014, 0.0], [0.0, -0.2409]]))
+INRIA_COST = Cost(loss=200, obs=250, sojourn=3, robots=20, star=600)
+
+
+def system(K: int = 5, service: PhaseType = SERVICE, lifetime: PhaseType = LIFETIME) -> Model:
+    """The paper's example, or a variation of it."""
+    return Model(K, MODES, service, lifetime)
+
+
+@cache
+def crawler() -> BatchArrivals:
+    """What one of INRIA's robots brings."""
+    brought = [share * A for share in BATCHES]
+    return BatchArrivals((-np.diag(sum(brought, np.zeros((2, 2))).sum(axis=1)), *brought))
+
+
+def inria() -> Model:
+    modes = {robots: crawler().scaled(robots) for robots in (1, 2, 3, 4)}
+    return Model(20, modes, INRIA_SERVICE, PhaseType.exponential(0.0005))
+
+
+def two_rates(mean: float, alpha1: float) -> PhaseType:
+    """The law of figures 2 to 4: rate alpha1 nine times in ten, else as slow as the mean demands."""
+    return PhaseType.hyperexponential([0.9, 0.1], [alpha1, 0.1 * alpha1 / (mean * alpha1 - 0.9)])
+
+
+class Found:
+    """The optimum of a model, asked for as the tables ask."""
+
+    def __init__(self, model: Model, cost: Cost):
+        self.optimum: Optimum = optimise(model, cost)
+        self._subsets = {choice.robots: choice for choice in self.optimum.subsets}
+
+    def of(self, modes: str) -> Choice:
+        """Of a subset of modes, written as digits."""
+        return self._subsets[tuple(int(digit) for digit in modes)]
+
+    @property
+    def modes(self) -> str:
+        """Those that the best rule uses."""
+        return "".join(map(str, self.optimum.robots))
+
+    @property
+    def profit(self) -> float:
+        """R: what control saves against the best fixed number of robots, in percent."""
+        fixed = min(choice.J for choice in self.optimum.subsets if not choice.limits)
+        return (1 - self.optimum.J / fixed) * 100
