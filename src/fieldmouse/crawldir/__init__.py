@@ -7,6 +7,7 @@ DIR/
   journal           the checkpoints; the newest says how much of the rest counts
   outcomes.log      one row per URL whose fate is known
   readings.log      vital signs, one a second
+  decisions.log     what the frontier's policy saw and decided, for `lab replay`
   frontier/         sieve, host queues, the front, host states
   archive/          WARC files and their CDXJ
   index/            full text, one shard per worker

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Any
 
@@ -151,18 +151,26 @@ def _table(value: Any) -> str:
     return f"{{{', '.join(f'{_text(key)} = {_text(item)}' for key, item in value.items())}}}"
 
 
-def one_of(*words: str, or_shaped: str = "", such_as: str = "") -> Kind:
-    """A choice between words; other text will do too if it has the shape given, such as that given."""
+def one_of(*words: str) -> Kind:
+    """A choice between words."""
 
     def read(value: Any) -> str:
-        if value not in words and not (
-            isinstance(value, str) and or_shaped and re.fullmatch(or_shaped, value)
-        ):
+        if value not in words:
             raise ValueError(value)
         return str(value)
 
-    otherwise = f', or text such as "{such_as}"' if or_shaped else ""
-    return Kind("one of " + ", ".join(f'"{word}"' for word in words) + otherwise, read, _text)
+    return Kind("one of " + ", ".join(f'"{word}"' for word in words), read, _text)
+
+
+def named(names: Collection[str], pattern: str, such_as: str) -> Kind:
+    """One of the names known when it is read, or text of a given shape that says where to find another."""
+
+    def read(value: Any) -> str:
+        if not isinstance(value, str) or (value not in names and not re.fullmatch(pattern, value)):
+            raise ValueError(value)
+        return value
+
+    return Kind(f'{one_of(*names).accepts}, or "{such_as}" for one of your own', read, _text)
 
 
 def shaped(pattern: str, accepts: str) -> Kind:

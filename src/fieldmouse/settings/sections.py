@@ -174,7 +174,7 @@ class FrontierSection(Section, frozen=True):
     policy: Annotated[
         str,
         About(
-            kinds.one_of(*POLICIES, or_shaped=ELSEWHERE.pattern, such_as="package.module:Class"),
+            kinds.named(POLICIES, ELSEWHERE.pattern, "package.module:Class"),
             "how hosts are chosen for the front (see docs/tour.md)",
         ),
     ] = "index"
