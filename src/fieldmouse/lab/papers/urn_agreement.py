@@ -30,13 +30,13 @@ ABOUT = 0.1
 
 OUTLIERS: dict[tuple[str, str], str] = {
     ("8.6", "delta 9, T 300000, simulation 2"): (
-        "the thesis wonders at it too: fewer elephants than its own two games of 200000 steps on average. "
-        "One cell alone would do this less than once in a thousand times; among 627 it may be chance"
+        "about three spreads low, below one of the thesis' own games of 200000 steps, which it remarks on; "
+        "alone it would be one in some hundred, among 627 cells a few such are chance"
     ),
 }
-"""Printed numbers that do not look like the game they are said to come from, each with the reason."""
+"""Printed numbers that do not look like the game they are said to come from, each with what is known."""
 
-SUSPICIOUS = 3.0
+SUSPICIOUS = 2.5
 """How many spreads away a number named in OUTLIERS must lie to be called one."""
 
 

@@ -173,11 +173,9 @@ def course(
 
 
 def filling(source: Source, places: int) -> tuple[Reals, Reals, Reals]:
-    """Lemma 3.2.1 for every t up to K: t, colours expected online, and the chance of a new one."""
-    t = np.unique(np.linspace(0, places, 41).round())
+    """Lemma 3.2.1 for t from 1 to K: t, colours expected online, and the chance of a new one."""
+    t = np.unique(np.linspace(1, places, 41).round())
     p = source.p[source.p > 0]
     distinct = np.array([initial_mean(p, int(at)) for at in t])
-    with np.errstate(divide="ignore"):
-        stays = np.log1p(-p)
-    new = np.array([float(p @ np.exp(at * stays)) if at else 1.0 for at in t])
+    new = np.array([float(p @ (1 - p) ** at) for at in t])
     return t, distinct, new
