@@ -39,7 +39,7 @@ known_to_the_kernel = st.one_of(
         lambda draws, burst, depth, backlog, index: strategy(
             "index", draws=draws, burst=burst, depth=depth, backlog_limit=backlog, index_limit=index
         ),
-        st.floats(0.0, 30.0), st.floats(0.0, 300.0), st.integers(1, 3), st.integers(0, 5), st.integers(0, 12),
+        st.floats(0.0, 4.0), st.floats(0.0, 30.0), st.integers(1, 3), st.integers(0, 5), st.integers(0, 12),
     ),
 )  # fmt: skip
 
@@ -85,20 +85,34 @@ def test_kernel_and_policy_take_the_same_decisions_on_the_same_draws(game: Game,
     assert_same(play(game, seed), play_pure(game, seed))
 
 
-@pytest.mark.parametrize("queue", ["one", "per-host"])
-def test_they_do_so_when_the_single_queue_outgrows_its_room(queue: str) -> None:
-    game = Game(
-        power(200, 1.2),
-        40,
-        300,
-        strategy("alg12", delta=2, queues=queue),
-        every=10,
-        stored=9000,
-        events=10**6,
-    )
-    kernel = play(game, 5)
-    assert kernel.backlog.max() > 8192
-    assert_same(kernel, play_pure(game, 5))
+def test_they_do_so_when_the_single_queue_outgrows_its_room() -> None:
+    """Twice: before the game, and in it, when the queue's head has moved on."""
+    for stored, widest in ((3900, 4096), (9000, 8192)):
+        game = Game(
+            power(200, 1.2), 40, 2500, strategy("alg12", delta=2), every=50, stored=stored, events=10**6
+        )
+        kernel = play(game, 5)
+        assert kernel.reads[-1] > 5
+        assert kernel.backlog.max() > widest
+        assert_same(kernel, play_pure(game, 5))
+
+
+@pytest.mark.parametrize("trigger", ["exceeds", "reaches"])
+def test_they_stop_searching_for_elephants_with_the_same_ball(trigger: str) -> None:
+    for stop in range(60):
+        chosen = strategy("alg12", delta=2, trigger=trigger, stop_search=stop)
+        game = Game(power(20, 1.0), 12, 60, chosen, every=1, draw_cap=500)
+        assert_same(play(game, 1), play_pure(game, 1))
+
+
+@pytest.mark.parametrize("every", [3, 17, 40])
+def test_they_stop_at_the_same_ball_when_too_much_waits_in_a_changing_world(every: int) -> None:
+    for seed in range(12):
+        source = replace(power(40, 1.5), permute_every=every)
+        game = Game(
+            source, 15, 400, strategy("alg12", delta=1), every=1, ceiling=0.8, draw_cap=300, events=9999
+        )
+        assert_same(play(game, seed), play_pure(game, seed))
 
 
 def test_they_take_as_many_numbers_from_the_generator() -> None:
