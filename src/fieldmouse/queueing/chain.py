@@ -43,10 +43,11 @@ class Chain:
     def top(self) -> int:
         return self.model.top
 
-    def states(self, lifetime_phases: int) -> int:
-        """How many states there are when each waiting page has so many phases, in order."""
-        waiting = sum(int(lifetime_phases**pages) for pages in range(self.top))
-        return self.model.phases * (1 + self.model.service.order * waiting)
+
+def states(model: Model, lifetime_phases: int) -> int:
+    """How many states there are when each waiting page has so many phases, in order."""
+    waiting = sum(int(lifetime_phases**pages) for pages in range(model.top))
+    return model.phases * (1 + model.service.order * waiting)
 
 
 def chain(model: Model, rule: Rule) -> Chain:

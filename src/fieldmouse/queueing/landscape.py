@@ -15,8 +15,7 @@ from functools import cached_property
 
 import numpy as np
 
-from fieldmouse.errors import FieldmouseError
-from fieldmouse.queueing.chain import arrivals
+from fieldmouse.queueing.chain import arrivals, states
 from fieldmouse.queueing.entries import FloatArray, IntArray, ModelError
 from fieldmouse.queueing.journey import journey, welcomed
 from fieldmouse.queueing.model import Cost, Model
@@ -24,19 +23,10 @@ from fieldmouse.queueing.reduction import all_rules, rates
 from fieldmouse.queueing.solve import solve
 
 MOST = 1_000_000
-"""Rules that are looked at one by one; more would take minutes and a gigabyte."""
+"""Rules that are solved together: some seconds, and a few hundred megabytes."""
 
-MOST_ORDERED = 2_000_000
-"""States of ordered chains, over all rules, that are solved one by one."""
-
-
-class TooManyRules(FieldmouseError):
-    """So many rules that they cannot all be tried."""
-
-    def __init__(self, rules: int, modes: int, levels: int):
-        super().__init__(f"{modes} modes on {levels} levels make {rules:,} rules, too many to try them all")
-        self.rules = rules
-        self.hint = "name fewer modes, or a smaller K"
+MOST_STATES = 2_000_000
+"""States of ordered chains, over all rules, that are solved one after another: half a minute."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,8 +100,8 @@ def rules(modes: int, levels: int) -> int:
     return math.comb(levels + modes - 1, modes - 1)
 
 
-def landscape(model: Model, modes: Sequence[int] | None = None) -> Landscape:
-    """All rules that use some of these modes (all of the model's when None)."""
+def chosen_modes(model: Model, modes: Sequence[int] | None) -> tuple[int, ...]:
+    """The numbers of robots to choose from, all of the model's when None, from the smallest."""
     chosen = tuple(sorted(model.modes if modes is None else set(modes)))
     for robots in chosen:
         if robots not in model.modes:
@@ -120,9 +110,26 @@ def landscape(model: Model, modes: Sequence[int] | None = None) -> Landscape:
             )
     if not chosen:
         raise ModelError("no mode to choose from", "name at least one number of robots")
+    return chosen
+
+
+def is_small(model: Model, modes: Sequence[int] | None = None) -> bool:
+    """Whether all rules of these modes can be tried."""
+    count = rules(len(chosen_modes(model, modes)), model.top + 1)
+    if model.lifetime.is_exponential:
+        return count <= MOST
+    return count * states(model, model.lifetime.order) <= MOST_STATES
+
+
+def landscape(model: Model, modes: Sequence[int] | None = None) -> Landscape:
+    """All rules that use some of these modes (all of the model's when None)."""
+    chosen = chosen_modes(model, modes)
     count = rules(len(chosen), model.top + 1)
-    if count > MOST:
-        raise TooManyRules(count, len(chosen), model.top + 1)
+    if not is_small(model, chosen):
+        raise ModelError(
+            f"{len(chosen)} modes on {model.top + 1} levels make {count:,} rules, too many to try them all",
+            "name fewer modes, or a smaller K",
+        )
     return _together(model, chosen, count) if model.lifetime.is_exponential else _apart(model, chosen, count)
 
 

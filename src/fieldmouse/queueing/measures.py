@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fieldmouse.queueing.chain import Chain
-from fieldmouse.queueing.entries import FloatArray
+from fieldmouse.queueing.entries import FloatArray, ModelError
 from fieldmouse.queueing.model import Cost
 
 
@@ -71,7 +71,8 @@ def measures(
     brought = float((by_phase * chain.arrivals.brought).sum())
     success = float((share[1:] @ chain.model.service.exit).sum()) / brought
     obs = float((share * fades).sum()) / brought
-    assert served.mean is not None
+    if served.mean is None:
+        raise ModelError("no page is ever served: every batch is larger than K and turned away")
     distribution = {r: float(levels[chain.robots == r].sum()) for r in map(int, np.unique(chain.robots))}
     return Measures(
         rate=brought,

@@ -17,13 +17,18 @@ import numpy as np
 
 from fieldmouse.errors import FieldmouseError
 from fieldmouse.queueing.entries import FloatArray, IntArray, ModelError
-from fieldmouse.queueing.landscape import Landscape, landscape
+from fieldmouse.queueing.landscape import Landscape, chosen_modes, is_small, landscape
 from fieldmouse.queueing.measures import Measures
 from fieldmouse.queueing.model import Cost, Model
+from fieldmouse.queueing.ph import PhaseType
+from fieldmouse.queueing.search import downhill, written_out
 from fieldmouse.queueing.solve import solve
 
 TIE = 1e-12
 """Costs that differ relatively by less are the same: the rule with fewer modes, then lower limits, wins."""
+
+STARTS = 3
+"""Walks downhill, from so many of the best pairs of modes."""
 
 SCALES = ("loss", "obs", "star", "robots", "sojourn", "sojourn_served", "loss_rate", "obs_rate")
 """Measures of which less is better."""
@@ -40,7 +45,11 @@ class Choice:
 
 @dataclass(frozen=True, eq=False)
 class Optimum:
-    """The best rule, the best of each subset of modes, and how many rules were looked at."""
+    """The best rule, the best of each subset of modes, and how many rules were looked at.
+
+    Where there are too many rules to try all, `exhaustive` is False: the rule was found by
+    walking downhill, and `subsets` has single modes and pairs only.
+    """
 
     robots: tuple[int, ...]
     limits: tuple[int, ...]
@@ -48,6 +57,7 @@ class Optimum:
     measures: Measures
     subsets: tuple[Choice, ...]
     rules: int
+    exhaustive: bool = True
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,7 +81,9 @@ class OutOfReach(FieldmouseError):
 
 
 def optimise(model: Model, cost: Cost, modes: Sequence[int] | None = None) -> Optimum:
-    """Try every rule that uses some of the modes, limits of 0 and more, equal ones allowed."""
+    """The best rule that uses some of the modes, limits of 0 and more, equal ones allowed."""
+    if not is_small(model, modes):
+        return _walked(model, cost, chosen_modes(model, modes))
     ground = landscape(model, modes)
     J = ground.cost(cost)
     best = {
@@ -96,6 +108,43 @@ def optimise(model: Model, cost: Cost, modes: Sequence[int] | None = None) -> Op
         subsets=tuple(subsets),
         rules=len(ground),
     )
+
+
+def _walked(model: Model, cost: Cost, modes: tuple[int, ...]) -> Optimum:
+    """Downhill from the best pairs; for other lifetimes, from where exponential ones would lead."""
+    robots = tuple(reversed(modes))
+    if model.lifetime.is_exponential:
+        pairs = [optimise(model, cost, pair) for pair in combinations(modes, 2)]
+        found = {one.robots: one for pair in pairs for one in pair.subsets}
+        best = sorted(found.values(), key=lambda one: one.J)[:STARTS]
+    else:
+        found = {}
+        simpler = Model(
+            model.capacity,
+            model.modes,
+            model.service,
+            PhaseType.exponential(model.lifetime.rate),
+            model.admission,
+        )
+        guess = optimise(simpler, cost, modes)
+        best = [Choice(guess.robots, guess.limits, guess.J)]
+    starts = [_spread(one, robots, model.top) for one in best]
+    limits, J, seen = downhill(model, cost, robots, starts)
+    rule = written_out(robots, limits, model.top)
+    used = sorted({rule.robots_at(level) for level in range(model.top + 1)}, reverse=True)
+    winner = tuple(max(k for k, mode in enumerate(rule.robots) if mode == one) for one in used[:-1])
+    subsets = tuple(sorted(found.values(), key=lambda one: (len(one.robots), [-r for r in one.robots])))
+    return Optimum(tuple(used), winner, J, solve(model, rule), subsets, seen, exhaustive=False)
+
+
+def _spread(one: Choice, robots: tuple[int, ...], top: int) -> tuple[int, ...]:
+    """Limits of a choice among all the modes."""
+    seen, limits = -1, []
+    ends = dict(zip(one.robots, (*one.limits, top), strict=True))
+    for mode in robots[:-1]:
+        seen = ends.get(mode, seen)
+        limits.append(seen)
+    return tuple(limits)
 
 
 def choice(ground: Landscape, rule: int, J: FloatArray) -> Choice:

@@ -16,7 +16,7 @@ import numpy as np
 
 from fieldmouse.errors import FieldmouseError
 from fieldmouse.queueing import banded, dense
-from fieldmouse.queueing.chain import Chain
+from fieldmouse.queueing.chain import Chain, states
 from fieldmouse.queueing.coordinates import (
     Array,
     LevelSolver,
@@ -74,9 +74,9 @@ class Ordered:
     def __init__(self, chain: Chain):
         model = chain.model
         self.chain, self.at = chain, coordinates(model.lifetime)
-        states = chain.states(self.at.order)
-        if states > MOST_STATES:
-            raise ModelTooLarge(states)
+        count = states(model, self.at.order)
+        if count > MOST_STATES:
+            raise ModelTooLarge(count)
         up, service, W = chain.arrivals.up, model.service, model.phases
         self.n, self.reach = W * service.order, up.shape[1] - 1
         spread = np.einsum("ijab,mk->ijambk", up, np.eye(service.order))
@@ -95,7 +95,7 @@ class Ordered:
 
     def solve(self) -> tuple[FloatArray, FloatArray, list[Array]]:
         """Shares and rates of fading by level, arrival and service phase; and the solution in full."""
-        if self.chain.states(self.chain.model.lifetime.order) > DENSE:
+        if states(self.chain.model, self.chain.model.lifetime.order) > DENSE:
             return self.settled()
         x: list[Array] = [
             turned(level, max(0, i - 1), self.at.turn) if i else level.astype(self.at.rates.dtype)

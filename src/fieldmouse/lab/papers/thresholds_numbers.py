@@ -20,8 +20,7 @@ from fieldmouse.lab.papers.thresholds_models import (
     system,
 )
 from fieldmouse.lab.papers.thresholds_printed import numbers, verdict
-from fieldmouse.policy.thresholds import Thresholds
-from fieldmouse.queueing.chain import chain
+from fieldmouse.queueing.chain import states
 
 
 def scalars(progress: Progress) -> Result:
@@ -36,7 +35,7 @@ def scalars(progress: Progress) -> Result:
         "mean lifetime": LIFETIME.mean,
         "best cost": found.optimum.J,
         "profit of control, whole %": math.floor(found.profit),
-        "states at K = 10": chain(system(10), Thresholds((1,))).states(LIFETIME.order),
+        "states at K = 10": states(system(10), LIFETIME.order),
         "D1(1,1), mode 2": MODES[2].D[1][0, 0],
         "D2(1,1), mode 2": MODES[2].D[2][0, 0],
         "D0(2,2), mode 3": MODES[3].D[0][1, 1],
