@@ -36,6 +36,8 @@ TRIED = 100
 """Pages after which a number of robots has been tried enough, when its time is over, too."""
 LONGEST = 6
 """Times the usual length after which a trial ends, however few pages came."""
+SHARE = 20
+"""Deciding may take one of so many seconds: where nothing is compiled, decisions are rarer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +64,9 @@ class Governor:
         self._obey, self._book = obey, book
         self._number = book.last.number if book.last else 0
         self._untried = list(habits.modes)
+        self._trials: list[tuple[float, Thresholds]] = []  # with what each cost
+        self._rest = 0.0  # seconds until deciding is worth its time again
+        self._warm = False  # the first decision waits for compilers, too
         self._rule = Thresholds(habits.modes[-1:])
         self._before = trace.totals()
         self._open = False  # a decision was written down whose outcome was not
@@ -86,19 +91,26 @@ class Governor:
             enough = so_far.seconds >= habits.explore and so_far.arrived >= TRIED
             if enough or so_far.seconds >= LONGEST * habits.explore:
                 self._next()
-        elif so_far.seconds >= habits.every and so_far.arrived >= habits.pages:
+        elif so_far.seconds >= max(habits.every, self._rest) and so_far.arrived >= habits.pages:
             self._next()
 
     def _next(self) -> None:
         if self._untried:
             self._try_next()
             return
+        if self._trying:
+            self._close_period()
+            _, best = min(self._trials, key=lambda trial: trial[0])
+            self._decide(best, "cheapest of those tried, until a rule is found")
         self._thinking = asyncio.get_running_loop().create_task(self._think())
         self._thinking.add_done_callback(self._thought)
 
     def _try_next(self) -> None:
         robots = self._untried.pop()
-        self._decide(Thresholds((robots,)), f"to see what {robots} robots bring")
+        self._decide(
+            Thresholds((robots,)),
+            "to see what 1 robot brings" if robots == 1 else f"to see what {robots} robots bring",
+        )
         self._trying = True
 
     async def _think(self) -> None:
@@ -107,9 +119,12 @@ class Governor:
         try:
             chosen = await asyncio.to_thread(_choose, habits, self._trace.rows(), began - habits.memory)
         except FieldmouseError as trouble:
-            self._decide(self._rule, f"kept: {trouble}", took=self._clock.now() - began)
+            self._decide(self._rule, f"kept: {trouble}")
             return
-        self._decide(chosen.rule, _why(chosen), chosen, self._clock.now() - began)
+        took = self._clock.now() - began
+        self._rest = SHARE * took if self._warm else 0.0
+        self._warm = True
+        self._decide(chosen.rule, _why(chosen), chosen, took)
 
     def _thought(self, task: asyncio.Task[None]) -> None:
         self._thinking = None
@@ -141,6 +156,8 @@ class Governor:
         self._open = False
         so_far = self._trace.totals().since(self._before)
         fare = Fare.measured(so_far)
+        if self._trying:
+            self._trials.append((fare.cost(self._habits.cost), self._rule))
         self._book.append(
             Period(
                 number=self._number, until=self._clock.now(), seconds=so_far.seconds,

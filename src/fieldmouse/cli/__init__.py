@@ -26,6 +26,7 @@ VERBS = {
     "search": "Search the pages of a crawl, also while it runs.",
     "export": "Write what is known of the pages as JSON lines, CSV or Parquet.",
     "explain": "Say what happened to one URL, and why its host waits.",
+    "control": "Show the rules that governed a crawl's robots, and how each fared.",
     "doctor": "Look a crawl directory over and say what to do.",
     "meadow": "Serve a synthetic web on loopback, for demos, tests and benchmarks.",
     "model": "Solve, optimise and fit models of robots that fill a buffer.",

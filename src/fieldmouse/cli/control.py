@@ -1,0 +1,85 @@
+"""`fieldmouse control`: which rules governed a crawl's robots, what was expected of each, and how it went."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from fieldmouse.cli import options, voice
+from fieldmouse.crawldir import CrawlDir
+from fieldmouse.errors import FieldmouseError
+
+if TYPE_CHECKING:
+    from fieldmouse.agent.controllog import Chapter
+    from fieldmouse.agent.gauge import Fare
+
+HEADS = ("", "robots", "until level", "", "lost", "obsolete", "starved", "response", "cost")
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  fieldmouse control atlas
+  fieldmouse control atlas --last 5 --json"""
+)
+@click.argument("directory", type=click.Path(path_type=Path))
+@click.option(
+    "--last", metavar="N", type=click.IntRange(1), default=20, show_default=True, help="The newest N rules."
+)
+@options.as_json
+def command(directory: Path, last: int, as_json: bool) -> int:
+    """Show the rules that governed the robots of the crawl in DIRECTORY.
+
+    For each rule that a crawl with `--control auto` chose: what the fitted model
+    expected under it, and below that, what was measured while it held. It may be
+    asked while the crawl runs.
+    """
+    from fieldmouse.agent.controllog import chapters
+
+    home = CrawlDir.open(directory)
+    told = chapters(home / "control.log")[-last:]
+    if as_json:
+        voice.json(told)
+        return 0
+    if not told:
+        raise FieldmouseError(
+            f"the robots of `{directory}` are governed by no rule that changes",
+            f"let them be with `fieldmouse resume {directory} --control auto`",
+        )
+    rows: list[tuple[str, ...]] = [HEADS]
+    for chapter in told:
+        rows += _rows(chapter)
+    for line in voice.columns(rows, right=range(4, 9)):
+        voice.data(line)
+    newest = told[-1].decision
+    voice.say(f"the newest rule: {newest.why}")
+    for doubt in newest.says:
+        voice.say(f"  {doubt}")
+    return 0
+
+
+def _rows(chapter: Chapter) -> list[tuple[str, ...]]:
+    decision, period = chapter.decision, chapter.period
+    rule = (" ".join(map(str, decision.robots)), " ".join(map(str, decision.limits)) or "-")
+    first = (voice.when(round(decision.at)), *rule)
+    rows: list[tuple[str, ...]]
+    if decision.predicted is None or decision.cost is None:
+        rows = [(*first, "on trial" if len(decision.robots) == 1 else "kept", *("",) * 5)]
+    else:
+        rows = [(*first, "expected", *_cells(decision.predicted, decision.cost))]
+    if period is not None:
+        span = f"for {voice.duration(period.seconds)}"
+        rows.append((span, "", "", "measured", *_cells(period.measured, period.cost)))
+    return rows
+
+
+def _cells(fare: Fare, cost: float) -> tuple[str, ...]:
+    return (
+        f"{fare.loss:.2%}",
+        f"{fare.obsolete:.2%}",
+        f"{fare.starvation:.2%}",
+        f"{fare.response:.3g} s",
+        f"{cost:.4g}",
+    )
