@@ -110,7 +110,7 @@ def _likeliest_third(stream: Stream, moments: Moments) -> float:
         law = BatchArrivals((found.D0, found.D1)).intervals
         return float(counts @ np.log(np.maximum(law.pdf(points), 1e-300)))
 
-    return max(tried.tolist(), key=worth)
+    return float(max(tried.tolist(), key=worth))
 
 
 def _uncut(stream: Stream) -> Moments:

@@ -50,16 +50,14 @@ def most_likely(
             np.fill_diagonal(S, 0.0)
             np.fill_diagonal(S, -(S.sum(axis=1) + leave))
             begun, spent, left, found = _expected(alpha, S, leave, *_stretches(at, ended, lasted, S))
+            if best is None or found > best[0]:
+                best = found, alpha, S
             seconds = np.maximum(np.diag(spent), 1e-300)
             alpha = begun / begun.sum()
             S, leave = S * spent.T / seconds[:, None], left / seconds
             if found - before < 1e-7 * len(times):
                 break
             before = found
-        np.fill_diagonal(S, 0.0)
-        np.fill_diagonal(S, -(S.sum(axis=1) + leave))
-        if best is None or found > best[0]:
-            best = found, alpha, S
     assert best is not None, "at least one start"
     likelihood, alpha, S = best
     return PhaseType(alpha, S / scale), likelihood - len(times) * float(np.log(scale))
