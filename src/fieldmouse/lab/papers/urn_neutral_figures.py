@@ -18,8 +18,8 @@ from fieldmouse.lab.papers.urn_games import course, curve, filling, unaided
 from fieldmouse.lab.papers.urn_printed import COLOURS, PLACES
 from fieldmouse.lab.urn.sources import Source, exponential, normal, poisson, power, uniform
 
-DISTINCT = "number of colours in the online structure"
-P_NEW = "probability to draw a new colour, P_new"
+DISTINCT = "colours in the online structure"
+P_NEW = "P_new"
 TIME = "time t"
 
 CAPTION = "lines: one simulation; dashes: what is expected while the online structure fills (Lemma 3.2.1)"
@@ -169,17 +169,21 @@ def drawn(sheet: Sheet, progress: Progress) -> Result:
     """Both panels of a figure: each case's filling by formula, its game by simulation."""
     distinct: list[Series] = []
     new: list[Series] = []
+    expected: list[Series] = []
+    expected_new: list[Series] = []
     for done, case in enumerate(sheet.cases):
         progress(done / len(sheet.cases), case.label)
         source = case.source()
         game = course(source, case.places, sheet.steps)
-        t, expected, expected_new = filling(source, case.places)
-        distinct += [
-            curve(case.label, game.t + case.places, game.distinct),
-            curve("", t, expected, "dashes"),
-        ]
-        new += [curve(case.label, game.t + case.places, game.new), curve("", t, expected_new, "dashes")]
-    panels = (Panel(TIME, DISTINCT, tuple(distinct)), Panel(TIME, P_NEW, tuple(new)))
+        distinct.append(curve(case.label, game.t + case.places, game.distinct))
+        new.append(curve(case.label, game.t + case.places, game.new))
+        t, colours, chance = filling(source, case.places)
+        expected.append(curve("", t, colours, "dashes"))
+        expected_new.append(curve("", t, chance, "dashes"))
+    panels = (
+        Panel(TIME, DISTINCT, (*distinct, *expected)),
+        Panel(TIME, P_NEW, (*new, *expected_new)),
+    )
     return Result(figures=(Figure(f"thesis-{sheet.number}", sheet.title, panels, CAPTION),))
 
 

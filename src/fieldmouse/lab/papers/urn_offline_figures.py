@@ -16,8 +16,8 @@ from fieldmouse.lab.papers.urn_games import Course, Queues, course, curve, eleph
 from fieldmouse.lab.papers.urn_printed import GAMMAS, PLACES, tables
 from fieldmouse.lab.urn import Strategy, strategy
 
-DISTINCT = "number of colours in the online structure"
-P_OFFLINE = "probability that a colour is in the offline structure"
+DISTINCT = "colours in the online structure"
+P_OFFLINE = "P_offline"
 TIME = "time t"
 DELTAS = tuple(range(1, 11))
 BETAS = tuple(range(1, 11))
@@ -46,7 +46,7 @@ def over_colours(
 ) -> Result:
     """7.1 to 7.4: K = 1000, gamma = 1, more and more colours."""
     curves = []
-    for done, colours in enumerate((2000, 5000, 10_000)):
+    for done, colours in enumerate((1000, 2000, 5000)):
         progress(done / 3, f"C = {colours}")
         game = course(
             law(1.0, colours), PLACES, steps, chosen, stored=stored, ceiling=ceiling, draw_cap=100_000
