@@ -57,6 +57,17 @@ def test_a_curve_has_the_same_colour_in_every_panel() -> None:
     assert picture.count(f"stroke: {plot.PALETTE[0]}") * 2 == picture.count(f"stroke: {plot.PALETTE[1]}") > 0
 
 
+def test_a_curve_without_a_label_is_grey_and_leaves_the_colours_to_others() -> None:
+    curves = (
+        Series("mice", [1, 2], [1, 2]),
+        Series("", [1, 2], [2, 1], "dashes"),
+        Series("voles", [1, 2], [1, 1]),
+    )
+    picture = plot.svg(Figure("three", "", (Panel("x", "y", curves),))).decode()
+    assert [f"stroke: {colour}" in picture for colour in plot.PALETTE[:3]] == [True, True, False]
+    assert set(words(picture.encode())) >= {"mice", "voles"}
+
+
 @pytest.mark.parametrize("style", get_args(Style))
 @pytest.mark.parametrize("log", [False, True])
 def test_every_style_can_be_drawn(style: Style, log: bool) -> None:

@@ -60,7 +60,8 @@ def command(
     if not kept:
         with closing(bench.findings(catalogue.chosen(*names), jobs=jobs)) as coming:
             found = list(coming)
-    bench.write(to, report.page(found, made=voice.when(int(time.time()))).encode())
+    made = time.strftime("on %-d %B %Y at %H:%M UTC", time.gmtime())
+    bench.write(to, report.page(found, made=made).encode())
     voice.say(f"wrote {len(found)} experiments to `{to}`")
     if plots is not None:
         bench.draw(found, plots)

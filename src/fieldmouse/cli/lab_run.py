@@ -78,8 +78,13 @@ def _show(finding: Finding) -> None:
         for sentence in said:
             for line in wrap(sentence, WIDTH, initial_indent="  ", subsequent_indent="    "):
                 voice.data(line)
-    voice.data()
-    voice.data(f"  {book.told(book.tally([finding]))}")
+    figures = ", ".join(figure.name for figure in finding.result.figures)
+    if figures:
+        voice.data()
+        voice.data(f"  drawn by --plots: {figures}")
+    if finding.result.rows:
+        voice.data()
+        voice.data(f"  {book.told(book.tally([finding]))}")
     voice.data()
 
 

@@ -47,6 +47,8 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Series:
+    """A curve; one without a label is drawn in grey and stays out of the legend."""
+
     label: str
     x: Sequence[float]
     y: Sequence[float]

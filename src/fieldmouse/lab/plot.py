@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 import re
 from io import BytesIO
+from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -36,6 +37,12 @@ PANEL = (3.6, 2.7)
 """Inches of one panel among others; a panel alone is larger."""
 
 ALONE = (6.4, 3.8)
+
+LETTERS = 11
+"""Letters on an inch of a label; a longer one is folded."""
+
+SMALL_LETTERS = 14
+"""Letters on an inch of a legend."""
 
 POINTS = 1000
 """Points of a curve beyond which one sees no difference, and a file only grows; half of it among others."""
@@ -139,11 +146,15 @@ def _draw(figure: Figure, canvas: Canvas) -> None:
         ax = canvas.add_subplot(down, across, number)
         axes.append(ax)
         _draw_panel(panel, ax, colours, POINTS if len(figure.panels) == 1 else POINTS // 2)
+        ax.set_xlabel(fill(panel.x_label, int(width * LETTERS)))
+        ax.set_ylabel(fill(panel.y_label, int(height * LETTERS)))
+        ax.set_title(fill(panel.title, int(width * LETTERS)))
         if not shared and _named(panel):
             ax.legend(loc="best")
     if shared and axes:
         handles, labels = axes[0].get_legend_handles_labels()
-        canvas.legend(handles, labels, loc="outside upper left", ncols=min(len(labels), 2 * across))
+        fit = int(width * across * SMALL_LETTERS) // (max(map(len, labels)) + 6)
+        canvas.legend(handles, labels, loc="outside upper left", ncols=max(1, min(len(labels), fit)))
 
 
 def columns(panels: int) -> int:
@@ -156,8 +167,8 @@ def columns(panels: int) -> int:
 
 
 def _colours(figure: Figure) -> dict[str, int]:
-    """A label has the same look in every panel."""
-    labels = dict.fromkeys(series.label for panel in figure.panels for series in panel.series)
+    """A label has the same look in every panel; what has no label is drawn in grey."""
+    labels = dict.fromkeys(name for panel in figure.panels for name in _named(panel))
     return {label: number for number, label in enumerate(labels)}
 
 
@@ -173,10 +184,7 @@ def _is_shared(figure: Figure) -> bool:
 
 def _draw_panel(panel: Panel, ax: Axes, colours: dict[str, int], points: int) -> None:
     for series in panel.series:
-        _draw_series(series, ax, colours[series.label], points)
-    ax.set_xlabel(panel.x_label)
-    ax.set_ylabel(panel.y_label)
-    ax.set_title(panel.title)
+        _draw_series(series, ax, colours.get(series.label), points)
     if panel.x_log:
         ax.set_xscale("log")
     if panel.y_log:
@@ -185,9 +193,10 @@ def _draw_panel(panel: Panel, ax: Axes, colours: dict[str, int], points: int) ->
     ax.margins(x=0.02)
 
 
-def _draw_series(series: Series, ax: Axes, number: int, points: int) -> None:
+def _draw_series(series: Series, ax: Axes, place: int | None, points: int) -> None:
     x, y = np.asarray(series.x, dtype=float), np.asarray(series.y, dtype=float)
-    colour = PALETTE[number % len(PALETTE)]
+    number = place or 0
+    colour = MUTED if place is None else PALETTE[number % len(PALETTE)]
     match series.style:
         case "points":
             marker = MARKERS[number % len(MARKERS)]

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from html import escape
 from importlib.resources import files
 
@@ -126,8 +126,7 @@ def _experiment(finding: Finding, draw: Callable[[Figure], str]) -> str:
     result = finding.result
     lines = [
         f'<section id="{escape(finding.id)}"><h3>{escape(finding.title)}</h3>',
-        f'<p class="made"><code>lab run {escape(finding.id)}</code> · {escape(told(tally([finding])))} · '
-        f"{finding.seconds:.1f} s</p>",
+        f'<p class="made"><code>lab run {escape(finding.id)}</code> · {" · ".join(_facts(finding))}</p>',
         prose(finding.about),
         *tables.blocks(result.rows),
     ]
@@ -144,6 +143,15 @@ def _experiment(finding: Finding, draw: Callable[[Figure], str]) -> str:
     return "\n".join([*lines, "</section>"])
 
 
+def _facts(finding: Finding) -> Iterator[str]:
+    if finding.result.rows:
+        yield escape(told(tally([finding])))
+    figures = len(finding.result.figures)
+    if figures:
+        yield f"{figures} figure{'s' if figures > 1 else ''}"
+    yield _duration(finding.seconds)
+
+
 def prose(text: str) -> str:
     """
     >>> prose("Counts `mice`.\\n\\nTwice <or more>.")
@@ -154,3 +162,11 @@ def prose(text: str) -> str:
 
 def inline(text: str) -> str:
     return re.sub(r"`([^`]+)`", r"<code>\1</code>", escape(text, quote=False))
+
+
+def _duration(seconds: float) -> str:
+    """
+    >>> _duration(0.04), _duration(314)
+    ('0.0 s', '5 min 14 s')
+    """
+    return f"{seconds:.1f} s" if seconds < 60 else f"{seconds // 60:.0f} min {seconds % 60:.0f} s"

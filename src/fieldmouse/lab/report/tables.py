@@ -51,7 +51,7 @@ def _list(named: Iterable[tuple[str, Row]]) -> str:
 def _numbers(row: Row) -> str:
     return (
         f'<td class="n">{digits.printed(row)}</td><td class="n ours">{digits.ours(row)}</td>'
-        f'<td class="n">{digits.spread(row)}</td><td>{chip(row.verdict)}</td>'
+        f'<td class="n">{digits.spread(row)}</td><td class="word">{chip(row.verdict)}</td>'
     )
 
 
