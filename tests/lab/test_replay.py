@@ -1,0 +1,347 @@
+"""Recorded decisions, and what a replay makes of them: live crawl and lab must take the same ones."""
+
+from __future__ import annotations
+
+import tempfile
+from collections import deque
+from pathlib import Path
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fieldmouse.clock import ManualClock
+from fieldmouse.crawldir import CrawlDir
+from fieldmouse.errors import FieldmouseError, UsageError
+from fieldmouse.frontier import Frontier
+from fieldmouse.frontier.decisions import Act, DecisionLog, Event, Run, read_runs
+from fieldmouse.lab.counted import Seats
+from fieldmouse.lab.course import Course
+from fieldmouse.lab.replay import NothingRecorded, play, recorded, replay
+from fieldmouse.policy.distribution import POLICIES
+from fieldmouse.policy.front import FrontRule
+from fieldmouse.records import Errand, HostState, Link
+from fieldmouse.settings import Settings, render
+from fieldmouse.url import Host, Url
+
+NOW = 1_000_000.0
+OPTIONS: dict[str, dict[str, object]] = {
+    "index": {"depth": 3, "per_address": 2},
+    "mice-and-elephants": {"delta": 2},
+}
+
+deeds = st.lists(
+    st.one_of(
+        st.tuples(st.just("find"), st.lists(st.integers(0, 60).map(lambda n: n * n % 61), max_size=40)),
+        st.tuples(st.just("take"), st.integers(1, 12)),
+        st.tuples(st.just("return"), st.integers(0, 4)),
+        st.tuples(st.just("again"), st.integers(0, 3)),
+        st.tuples(st.just("wait"), st.integers(1, 30)),
+        st.tuples(st.just("seal"), st.booleans()),
+    ),
+    max_size=40,
+)
+
+
+class Life:
+    """A frontier whose every decision is recorded, with robots, kills and resumes as a test wishes."""
+
+    def __init__(self, path: Path, policy: str, *, limit: int = 1 << 30) -> None:
+        self.path, self.policy, self.limit = path, policy, limit
+        self.clock = ManualClock(NOW)
+        self.pages = 0
+        self.out: deque[Errand] = deque()
+        self.log: DecisionLog | None = None
+        self.begin(None)
+
+    def begin(self, state: object) -> None:
+        options = OPTIONS.get(self.policy, {})
+        if self.log is not None:
+            self.log.flush()  # as if the kill came just after
+        self.log = DecisionLog(
+            self.path / "decisions.log", limit=self.limit, policy=self.policy, options=options
+        )
+        self.frontier = Frontier(
+            self.path / "frontier",
+            key_seed=7,
+            clock=self.clock,
+            policy=POLICIES[self.policy](**options),
+            front=FrontRule(minimum=4, maximum=12),
+            errand_links=3,
+            state=state,  # type: ignore[arg-type]
+            resumed_delay=lambda _: 1.0,
+            witness=self.log,
+        )
+
+    def find(self, hosts: list[int]) -> None:
+        first, self.pages = self.pages, self.pages + len(hosts)
+        self.frontier.discover(
+            [Link(Url(f"http://h{host}.example/{first + n}")) for n, host in enumerate(hosts)]
+        )
+
+    def take(self, most: int) -> None:
+        for _ in range(most):
+            errand = self.frontier.take(self.clock.now())
+            if errand is None:
+                return
+            self.out.append(errand)
+
+    def give_back(self, used: int) -> None:
+        """The oldest errand comes home: first only with an address, then with `used` URLs visited."""
+        if not self.out:
+            return
+        errand = self.out.popleft()
+        number = int(errand.host.removeprefix("http://h").removesuffix(".example"))
+        used = min(used, len(errand.tickets)) if errand.address else 0
+        state = msgspec.structs.replace(
+            errand.state,
+            address=f"10.0.0.{number % 5}",
+            ready_at=self.clock.now() + 2.0 * used,
+            verdict="host given up" if number == 13 and used else "",
+        )
+        self.frontier.give_back(errand, state, errand.tickets[used:])
+        self.frontier.done([ticket.number for ticket in errand.tickets[:used]])
+
+    def again(self, wait: int) -> None:
+        if self.out and self.out[0].address and self.out[0].tickets:
+            errand = self.out.popleft()
+            ticket = errand.tickets[0]
+            later = self.clock.now() + wait if wait else 0.0
+            state = msgspec.structs.replace(errand.state, ready_at=self.clock.now() + 1.0)
+            self.frontier.give_back(errand, state, errand.tickets[1:])
+            self.frontier.again(ticket.number, msgspec.structs.replace(ticket.link, not_before=later))
+
+    def seal(self, killed: bool) -> None:
+        state = self.frontier.seal()
+        self.frontier.sync()
+        self.frontier.committed()
+        if killed:
+            self.out.clear()
+            self.begin(state)
+
+    def live(self, deeds: list[tuple[str, object]]) -> None:
+        for deed, how in deeds:
+            match deed:
+                case "find":
+                    self.find(how)  # type: ignore[arg-type]
+                case "take":
+                    self.take(how)  # type: ignore[arg-type]
+                case "return":
+                    for _ in range(3):
+                        self.give_back(how)  # type: ignore[arg-type]
+                case "again":
+                    self.again(how)  # type: ignore[arg-type]
+                case "wait":
+                    self.clock.advance(how)  # type: ignore[arg-type]
+                case "seal":
+                    self.seal(how)  # type: ignore[arg-type]
+
+
+def told(run: Run) -> list[tuple[int, str | int, int]]:
+    """Events with names for numbers, since two records may number names differently."""
+    unnamed = {Act.WIDTH, Act.FED, Act.TAKEN, Act.TICK, Act.ONLINE, Act.STORED}
+    places = {Act.KNOWN, Act.SETTLED}
+
+    def by_name(event: Event) -> tuple[int, str | int, int]:
+        act, value, second = event
+        whom = value if act in unnamed else run.names[value]
+        return act, whom, hash(run.names[second]) if act in places else second
+
+    return [by_name(event) for event in run.events()]
+
+
+def played_again(run: Run, policy: str, path: Path) -> Run:
+    witness = DecisionLog(path, limit=1 << 30, policy=policy, options={})
+    assert play(run, POLICIES[policy](**OPTIONS.get(policy, {})), witness) == 0
+    witness.close()
+    return read_runs(path)[-1]
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.sampled_from(sorted(POLICIES)), deeds)
+def test_the_policy_that_was_recorded_decides_the_same_again(
+    policy: str, deeds: list[tuple[str, object]]
+) -> None:
+    """Everything that was written down, outside and answers, comes out again in the same order."""
+    with tempfile.TemporaryDirectory() as room:
+        life = Life(Path(room), policy)
+        life.live(deeds)
+        life.frontier.close()
+        for number, run in enumerate(read_runs(Path(room) / "decisions.log")):
+            assert told(played_again(run, policy, Path(room) / f"again-{number}.log")) == told(run)
+
+
+FULL_LIFE: list[tuple[str, object]] = [
+    ("find", [n * n % 61 for n in range(40)]),
+    *[
+        step
+        for turn in range(60)
+        for step in (
+            ("take", 6),
+            ("return", turn % 3),
+            ("find", [(turn + n * n) % 61 for n in range(9)] + [0, 1, 0]),
+            ("again", turn % 2),
+            ("wait", 1 + turn % 4),
+        )
+    ],
+]
+
+
+@pytest.fixture(scope="module")
+def life(tmp_path_factory: pytest.TempPathFactory) -> Life:
+    lived = Life(tmp_path_factory.mktemp("life"), "index")
+    lived.live(FULL_LIFE)
+    lived.frontier.close()
+    return lived
+
+
+def test_a_long_life_has_everything_in_it_and_is_played_again(life: Life, tmp_path: Path) -> None:
+    (run,) = read_runs(life.path / "decisions.log")
+    assert run.ended == "closed"
+    acts = {act for act, _, _ in run.events()}
+    # The others are of runs that find something from before: the resumes of the test above.
+    assert acts == set(Act) - {Act.HELD, Act.KNOWN, Act.NAMED}
+    assert told(played_again(run, "index", tmp_path / "again.log")) == told(run)
+
+
+@pytest.mark.parametrize("policy", sorted(POLICIES))
+def test_a_resume_finds_what_waits_from_before_and_is_played_again(policy: str, tmp_path: Path) -> None:
+    life = Life(tmp_path, policy)
+    many = ("find", [n % 7 for n in range(300)])
+    life.live([many, *FULL_LIFE[:100], many, ("seal", True), *FULL_LIFE[1:]])
+    life.frontier.close()
+    before, after = read_runs(tmp_path / "decisions.log")
+    acts = {act for act, _, _ in after.events()}
+    assert acts >= {Act.KNOWN, Act.NAMED, Act.SEATED}
+    assert (Act.HELD in acts) == (policy != "neutral")
+    assert told(played_again(before, policy, tmp_path / "before.log")) == told(before)
+    assert told(played_again(after, policy, tmp_path / "after.log")) == told(after)
+
+
+def test_what_is_measured_is_what_the_frontier_counted(life: Life) -> None:
+    (run,) = read_runs(life.path / "decisions.log")
+    course = Course()
+    recorded(run, course)
+    assert course.draws == life.frontier.draws
+    assert course.appends == life.frontier.appends
+    last = list(course.points())[-1]
+    assert last.seconds <= life.clock.now() - NOW
+
+
+@pytest.mark.parametrize("policy", sorted(POLICIES))
+def test_under_another_policy_no_url_is_lost_or_made_up(life: Life, policy: str) -> None:
+    (run,) = read_runs(life.path / "decisions.log")
+    seated = sum(second for act, _, second in run.events() if act == Act.SEATED)
+    course = Course()
+    play(run, POLICIES[policy](), course)
+    fare = course.fare()
+    online = sum(course._online.values())
+    assert fare.draws + seated == fare.urls + online + fare.backlog
+    assert fare.draws <= sum(act == Act.ARRIVED for act, _, _ in run.events())
+
+
+def test_a_visit_goes_to_the_host_recorded_or_to_the_one_that_rested_longest() -> None:
+    seats, state = Seats(), HostState()
+    for host, urls in (("a", 2), ("b", 3), ("c", 1)):
+        seats.put(Host(host), state, range(urls))
+    assert seats.visit(Host("b"), 1) == ("b", 1)
+    assert seats.visit(Host("nowhere"), 1) == ("a", 1)
+    assert seats.visit(Host("nowhere"), 5) == ("c", 1), "no more than it has"
+    assert seats.visit(Host("nowhere"), 1) == ("b", 1)
+    assert seats.visit(Host("nowhere"), 1) == ("a", 1)
+    assert seats.visit(Host("b"), 1) == ("b", 1)
+    assert len(seats) == 0
+    assert seats.visit(Host("b"), 1) is None
+
+
+def test_a_torn_tail_is_cut_and_the_next_run_follows_it(life: Life, tmp_path: Path) -> None:
+    whole = (life.path / "decisions.log").read_bytes()
+    path = tmp_path / "decisions.log"
+    for length in range(0, len(whole), max(1, len(whole) // 50)):
+        path.write_bytes(whole[:length])
+        before = read_runs(path)
+        second = DecisionLog(path, limit=1 << 30, policy="neutral", options={})
+        second.began(NOW, unlisted=0, batch=2)
+        second.arrived([Host("http://a.example")])
+        second.close()
+        runs = read_runs(path)
+        assert len(runs) == len(before) + 1
+        assert [told(run) for run in runs[:-1]] == [told(run) for run in before]
+        assert runs[-1].start.policy == "neutral"
+        assert told(runs[-1]) == [(Act.ARRIVED, "http://a.example", 0)]
+
+
+def test_at_its_limit_the_record_ends_and_what_it_holds_is_still_true(tmp_path: Path) -> None:
+    limit = 3000
+    life = Life(tmp_path, "index", limit=limit)
+    for deed in FULL_LIFE:
+        life.live([deed])
+        if deed[0] == "wait":
+            life.seal(killed=False)
+    life.seal(killed=True)
+    life.live(FULL_LIFE[:5])
+    life.frontier.close()
+    path = tmp_path / "decisions.log"
+    assert path.stat().st_size <= limit
+    (run,) = read_runs(path)  # a full record takes no more runs
+    assert run.ended == "full"
+    told_before = told(run)
+    assert 20 < len(told_before) < 2000
+    # What was cut off may have been the second half of a decision, which a replay completes.
+    assert told(played_again(run, "index", tmp_path / "again.log"))[: len(told_before)] == told_before
+
+
+@pytest.fixture
+def home(life: Life, tmp_path: Path) -> Path:
+    """A crawl directory with the record of that life."""
+    crawl = CrawlDir.create(tmp_path / "c", shards=1, settings=render(Settings()).encode())
+    (crawl / "decisions.log").write_bytes((life.path / "decisions.log").read_bytes())
+    return crawl.path
+
+
+def test_a_replay_compares_all_policies_and_knows_the_recorded_one_again(home: Path) -> None:
+    found = replay(home, [], {})
+    assert [one.policy for one in found.played] == list(POLICIES)
+    assert {one.policy for one in found.played if one.same} == {"index"}
+    assert found.recorded.policy == "index"
+    assert found.recorded.parameters == OPTIONS["index"]
+    same = next(one for one in found.played if one.same)
+    assert same.fare == found.recorded.fare
+    neutral = next(one for one in found.played if one.policy == "neutral")
+    assert neutral.fare.appends == neutral.fare.backlog == 0
+    assert 0 < neutral.elsewhere <= neutral.fare.visits
+
+
+def test_parameters_change_what_is_played(home: Path) -> None:
+    (deep,) = replay(home, ["index"], {"depth": 50}).played
+    assert deep.parameters == {"depth": 50, "per_address": 2}
+    assert not deep.same
+
+
+@pytest.mark.parametrize(
+    ("names", "parameters", "number", "said", "advice"),
+    [
+        (["indx"], {}, None, "there is no policy `indx`", "it is one of index, "),
+        (["no_such.module:Thing"], {}, None, "cannot be imported", "install the package"),
+        (["collections:deque"], {}, None, "is no policy: it has no `recall`", "docs/guides"),
+        (["fieldmouse.url:parse"], {}, None, "is no policy: it is no class", "docs/guides"),
+        (["index"], {"delta": 3}, None, "has no parameter `delta`", "it knows per_address"),
+        ([], {}, 2, "there is no run 2", "it has 1"),
+    ],
+)
+def test_what_cannot_be_played_is_said_in_a_sentence(
+    home: Path, names: list[str], parameters: dict[str, object], number: int | None, said: str, advice: str
+) -> None:
+    with pytest.raises(UsageError) as trouble:
+        replay(home, names, parameters, number=number)
+    assert said in str(trouble.value)
+    assert advice in trouble.value.hint
+
+
+def test_a_crawl_that_recorded_nothing_says_so(tmp_path: Path) -> None:
+    with pytest.raises(FieldmouseError, match="holds no crawl"):
+        replay(tmp_path, [], {})
+    crawl = CrawlDir.create(tmp_path / "c", shards=1, settings=render(Settings()).encode())
+    with pytest.raises(NothingRecorded, match="has no record of decisions"):
+        replay(crawl.path, [], {})
