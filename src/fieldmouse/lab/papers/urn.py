@@ -9,11 +9,20 @@ is in `urn_beyond` (every policy over every law, also a changing one) and `urn_s
 
 from __future__ import annotations
 
-from fieldmouse.lab.papers import urn_neutral_figures, urn_offline_figures, urn_prose, urn_tables
+from fieldmouse.lab.papers import (
+    urn_beyond,
+    urn_neutral_figures,
+    urn_offline_figures,
+    urn_prose,
+    urn_scale,
+    urn_tables,
+)  # fmt: skip
 
 EXPERIMENTS = (
     *urn_tables.EXPERIMENTS,
     *urn_prose.EXPERIMENTS,
     *urn_neutral_figures.EXPERIMENTS,
     *urn_offline_figures.EXPERIMENTS,
+    *urn_beyond.EXPERIMENTS,
+    *urn_scale.EXPERIMENTS,
 )
