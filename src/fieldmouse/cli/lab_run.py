@@ -69,7 +69,7 @@ def _show(finding: Finding) -> None:
     voice.data(f"{finding.id}: {finding.title}")
     for block in grid.blocks(finding.result.rows):
         voice.data()
-        for line in _grid(block) if isinstance(block, grid.Grid) else _list(block):
+        for line in _table(block):
             voice.data(f"  {line}".rstrip())
     noted = [f"{row.label}: {row.note}" for row in finding.result.rows if row.note]
     for said in (noted, finding.result.remarks):
@@ -86,6 +86,14 @@ def _show(finding: Finding) -> None:
         voice.data()
         voice.data(f"  {book.told(book.tally([finding]))}")
     voice.data()
+
+
+def _table(block: grid.Block) -> list[str]:
+    """A grid that the terminal would fold is easier to read as a list."""
+    if isinstance(block, grid.Grid):
+        laid = _grid(block)
+        return laid if max(map(len, laid)) + 2 <= voice.width() else _list(tuple(block.cells.values()))
+    return _list(block)
 
 
 def _list(rows: tuple[Row, ...]) -> list[str]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import os
+import shutil
 import sys
 from collections.abc import Container, Iterable, Iterator
 from contextlib import contextmanager
@@ -74,6 +75,11 @@ def data_stream() -> Iterator[BinaryIO]:
 def on_terminal() -> bool:
     """Whether a person watches our talk."""
     return sys.stderr.isatty() and not _muted
+
+
+def width() -> int:
+    """Columns that the reader of our data has; as many as one likes if that is a file."""
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else sys.maxsize
 
 
 def show_warnings() -> None:

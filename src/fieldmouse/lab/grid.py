@@ -18,7 +18,7 @@ from fieldmouse.lab.catalogue import Row
 WIDEST = 12
 """Columns of a grid that can still be read."""
 
-DENSE = 0.6
+DENSE = 0.5
 """Share of the places of a grid that must be filled, or it is no grid."""
 
 Label = tuple[tuple[str, str], ...]
