@@ -47,8 +47,11 @@ deeds = st.lists(
 class Life:
     """A frontier whose every decision is recorded, with robots, kills and resumes as a test wishes."""
 
-    def __init__(self, path: Path, policy: str, *, limit: int = 1 << 30) -> None:
+    def __init__(
+        self, path: Path, policy: str, *, limit: int = 1 << 30, front: FrontRule | None = None
+    ) -> None:
         self.path, self.policy, self.limit = path, policy, limit
+        self.front = front or FrontRule(minimum=4, maximum=12)
         self.clock = ManualClock(NOW)
         self.pages = 0
         self.out: deque[Errand] = deque()
@@ -67,7 +70,7 @@ class Life:
             key_seed=7,
             clock=self.clock,
             policy=POLICIES[self.policy](**options),
-            front=FrontRule(minimum=4, maximum=12),
+            front=self.front,
             errand_links=3,
             state=state,  # type: ignore[arg-type]
             resumed_delay=lambda _: 1.0,
@@ -217,6 +220,18 @@ def test_a_resume_finds_what_waits_from_before_and_is_played_again(policy: str, 
     assert (Act.HELD in acts) == (policy != "neutral")
     assert told(played_again(before, policy, tmp_path / "before.log")) == told(before)
     assert told(played_again(after, policy, tmp_path / "after.log")) == told(after)
+
+
+def test_urls_in_robots_hands_leave_room_for_others_in_a_replay_too(tmp_path: Path) -> None:
+    """One host has more URLs than the front may hold, so how many are out decides what is drawn."""
+    life = Life(tmp_path, "neutral", front=FrontRule(minimum=2, maximum=2))
+    life.live(
+        [("find", [0] * 400), *[("take", 1), ("return", 0), ("take", 1), ("return", 2), ("wait", 5)] * 20]
+    )
+    life.frontier.close()
+    (run,) = read_runs(tmp_path / "decisions.log")
+    assert 128 < sum(act == Act.ONLINE for act, _, _ in run.events()) < 400
+    assert told(played_again(run, "neutral", tmp_path / "again.log")) == told(run)
 
 
 def test_what_is_measured_is_what_the_frontier_counted(life: Life) -> None:
