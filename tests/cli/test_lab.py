@@ -118,7 +118,11 @@ def test_trouble_in_an_experiment_is_told_like_any_other(capsys: Said) -> None:
 @pytest.mark.parametrize(
     ("words", "message", "advice"),
     [
-        (["lab", "rnu"], "no command `rnu` in `fieldmouse lab`", "did you mean `fieldmouse lab run`?"),
+        (
+            ["lab", "reprot"],
+            "no command `reprot` in `fieldmouse lab`",
+            "did you mean `fieldmouse lab report`?",
+        ),
         (["lab", "run"], "Missing argument 'NAME...'", "see `fieldmouse lab run --help`"),
         (["lab", "run", "tiny-tabel"], "no experiment or group `tiny-tabel`", "did you mean `tiny-table`?"),
         (["lab", "run", "tiny", "--jobs", "0"], "--jobs", "see `fieldmouse lab run --help`"),
