@@ -1,0 +1,44 @@
+"""A crawl's own hosts as the source of an urn game."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from fieldmouse.crawldir import CrawlDir
+from fieldmouse.errors import FieldmouseError
+from fieldmouse.lab.meadow.fetcher import MeadowFetcher
+from fieldmouse.lab.meadow.meadow import Meadow
+from fieldmouse.lab.meadow.options import MeadowOptions
+from fieldmouse.lab.urn import Game, empirical, play, strategy
+from fieldmouse.lab.urn.crawled import counts
+from fieldmouse.url import host_of
+
+from .bottled import bottled_crawl, outcomes
+
+
+def test_the_hosts_of_a_crawl_are_counted_whether_crawled_or_waiting(tmp_path: Path) -> None:
+    meadow = Meadow(MeadowOptions(hosts=12, pages=150, seed=3, page_kb=2.0, gamma=1.0, latency=0.0))
+    half, whole = tmp_path / "half", tmp_path / "whole"
+    for path, pages in ((half, 40), (whole, 0)):
+        bottled_crawl(
+            path, lambda clock: MeadowFetcher(meadow, clock), meadow.seeds,
+            crawl__pages=pages, network__allow_private=True, politeness__delay="1s",
+        )  # fmt: skip
+    stored = Counter(host_of(row.url) for row in outcomes(whole) if row.kind == "page")
+    assert counts(whole) == stored
+    found = counts(half)
+    crawled = Counter(host_of(row.url) for row in outcomes(half) if row.kind == "page")
+    assert sum(found.values()) > crawled.total() >= 40
+    assert all(found[host] >= number for host, number in crawled.items())
+    source = empirical(list(counts(whole).values()))
+    assert source.p.tolist() == sorted((n / stored.total() for n in stored.values()), reverse=True)
+    assert play(Game(source, 5, 100, strategy("index")), 1).distinct_mean == 5.0
+
+
+def test_a_crawl_that_has_met_nobody_is_no_source(tmp_path: Path) -> None:
+    CrawlDir.create(tmp_path / "c", shards=1, settings=b"")
+    with pytest.raises(FieldmouseError, match="has met no host yet"):
+        counts(tmp_path / "c")
