@@ -108,9 +108,9 @@ def beyond(progress: Progress) -> Result:
         (
             f"C = 100000, K = 1000, T = {STEPS}, the last half of it; {GAMES} games each",
             f"a changing source deals its probabilities anew every {PERMUTED_EVERY} steps",
-            "mice-and-elephants is Algorithm 12 with delta 5; with T*, it names no elephant after 50000 steps",
-            "fewest possible is for one law for ever: where the law has just changed, a backlog can serve "
-            "in place of draws, and chance in the last half moves it by a part in a hundred",
+            "mice-and-elephants is Algorithm 12 with delta 5; with T* it names no elephant after 50000 steps",
+            "fewest possible is for one law for ever and for the mean of D: where the law has just changed a "
+            "backlog can serve in place of draws, and where D is small and jumps the mean says too much",
             _promise(found),
         ),
     )

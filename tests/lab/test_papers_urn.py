@@ -1,0 +1,172 @@
+"""The thesis, played again: what needs no chance as a whole, and a few cells of what does."""
+
+from __future__ import annotations
+
+from itertools import chain
+
+import pytest
+
+from fieldmouse.lab import exact
+from fieldmouse.lab.catalogue import Result, Row, Verdict
+from fieldmouse.lab.papers import (
+    urn,
+    urn_beyond,
+    urn_games,
+    urn_neutral_figures,
+    urn_offline_figures,
+    urn_prose,
+    urn_scale,
+    urn_tables,
+)  # fmt: skip
+from fieldmouse.lab.papers.urn_agreement import Throws, by_chance
+from fieldmouse.lab.papers.urn_printed import PLACES, Cell, tables
+from fieldmouse.lab.urn import Game, many, normal, power, strategy
+
+
+def quietly(share: float, doing: str) -> None:
+    assert 0 <= share <= 1
+    assert doing
+
+
+def differing(rows: tuple[Row, ...] | list[Row]) -> list[str]:
+    return [row.label for row in rows if row.verdict is not Verdict.SAME]
+
+
+def figure_ids() -> set[str]:
+    last = {5: 21, 7: 9, 8: 4}
+    return {f"thesis-figure-{chapter}.{n}" for chapter, most in last.items() for n in range(1, most + 1)}
+
+
+def test_every_table_and_figure_and_the_prose_can_be_run() -> None:
+    known = {experiment.id for experiment in urn.EXPERIMENTS if experiment.group == "urn"}
+    assert known == figure_ids() | {f"thesis-table-{number}" for number in tables()} | {"thesis-prose"}
+
+
+@pytest.mark.parametrize("number", urn_tables.EXACT)
+def test_tables_without_chance_agree_to_the_last_digit(number: str) -> None:
+    result = urn_tables.RUNS[number](quietly)
+    assert len(result.rows) == 80
+    assert differing(result.rows) == []
+
+
+def test_a_table_without_chance_does_not_agree_with_another_law() -> None:
+    shares = tables()["7.2"]
+    other = power(99_000, 0.9).p
+    rows = [
+        urn_tables.to_the_digit(
+            cell.label, cell.printed, float(other[other >= 1 / (cell.row * PLACES)].sum())
+        )
+        for cell in shares.cells
+        if cell.column == 0.9
+    ]
+    assert len(differing(rows)) == 10
+
+
+def test_sentences_without_chance_agree_to_the_last_digit() -> None:
+    sections = (
+        urn_prose.introduction,
+        urn_prose.initial_phase,
+        urn_prose.homogeneous,
+        urn_prose.normal_colours,
+        urn_prose.poisson_colours,
+        urn_prose.power_colours,
+    )
+    rows = list(chain.from_iterable(section() for section in sections))
+    assert len(rows) == 13
+    assert differing(rows) == []
+
+
+CHEAP = (("8.5", 5, 0.9), ("8.5", 10, 1.1), ("8.1", 5, 0.9), ("8.1", 10, 0.7))
+GAMES = 10
+
+
+def games_of(number: str, delta: int, gamma: float, trigger: str) -> tuple[Cell, Throws]:
+    name = "alg12" if number == "8.5" else "alg11"
+    game = Game(power(100_000, gamma), PLACES, 200_000, strategy(name, delta=delta, trigger=trigger))
+    outcomes = many([game], range(100, 100 + GAMES))[0]
+    return tables()[number].cell(delta, gamma), Throws.of([float(one.elephants[-1]) for one in outcomes])
+
+
+@pytest.mark.parametrize(("number", "delta", "gamma"), CHEAP)
+def test_a_cell_of_chance_is_where_one_more_game_could_end(number: str, delta: int, gamma: float) -> None:
+    cell, ours = games_of(number, delta, gamma, "exceeds")
+    assert by_chance(cell.label, cell.printed, ours, number).verdict is Verdict.SAME
+    assert abs(float(cell.printed) - ours.mean) < 4 * ours.one_more
+
+
+def test_the_printed_algorithm_12_does_not_give_the_printed_table() -> None:
+    cell, ours = games_of("8.5", 5, 0.9, "reaches")
+    assert by_chance(cell.label, cell.printed, ours, "8.5").verdict is Verdict.DIFFERENT
+
+
+def test_games_are_played_once_and_keep_what_tables_ask_for() -> None:
+    played = urn_games.elephants(0.9, 5, "one", 100_000, seeds=3)
+    assert urn_games.elephants(0.9, 5, "one", 100_000, seeds=3) is played
+    assert list(played.elephants) == [50_000, 100_000]
+    assert played.elephants[50_000].mean < played.elephants[100_000].mean
+    assert played.course.t[-1] == 100_000
+    assert played.course.distinct.max() <= PLACES
+    largest = float(urn_games.law(0.9).p[: round(played.elephants[100_000].mean)].sum())
+    assert 0 < played.share.mean < largest * 1.02
+
+
+def test_a_normal_law_near_the_edge_has_a_super_colour() -> None:
+    """Section 5.3: few colours are left when the mean is one deviation, and P_new is large all the same."""
+    edge, inside = normal(100_000, 100, 100), normal(100_000, 300, 100)
+    assert edge.p[0] > 0.1 > 10 * edge.p[1:].max()
+    assert exact.stationary(edge.p, PLACES).per_step < 10 < 200 < exact.stationary(inside.p, PLACES).per_step
+
+
+def curves(result: Result) -> list[tuple[str, str, list[float], list[float]]]:
+    return [
+        (panel.y_label, series.label, list(series.x), list(series.y))
+        for figure in result.figures
+        for panel in figure.panels
+        for series in panel.series
+    ]
+
+
+def test_a_figure_of_chapter_5_starts_empty_and_follows_the_lemma_while_filling() -> None:
+    sheet = next(sheet for sheet in urn_neutral_figures.SHEETS if sheet.number == "5.4")
+    drawn = curves(urn_neutral_figures.drawn(sheet, quietly))
+    lines = {(y, label): (xs, ys) for y, label, xs, ys in drawn if label}
+    assert len(lines) == 2 * len(sheet.cases)
+    for case in sheet.cases:
+        xs, ys = lines[urn_neutral_figures.DISTINCT, case.label]
+        assert 0 < xs[0] < case.places < xs[-1]
+        full = ys[xs.index(case.places)]
+        assert full == pytest.approx(exact.initial_mean(case.source().p, case.places), rel=0.1)
+
+
+def test_the_greedy_figure_ends_where_nearly_everything_is_offline() -> None:
+    chosen = strategy("alg4")
+    result = urn_offline_figures.over_colours("7.2", "greedy", chosen, 20_000, 0, 0.99, quietly)
+    ended = [ys[-1] for y, _, _, ys in curves(result) if y == urn_offline_figures.P_OFFLINE]
+    assert len(ended) == 3
+    assert all(0.99 < share < 1 for share in ended)
+
+
+def test_every_policy_of_the_crawler_is_held_against_every_measure() -> None:
+    policies = {name: urn_beyond.contenders()[name] for name in ("index", "neutral", "alg12 with T*")}
+    found = list(urn_beyond.scores(policies, (0.9,), 20_000, quietly))
+    assert len(found) == 3 * 2 * len(urn_beyond.MEASURES)
+    means = {(score.policy, score.source, score.measure): score.ours.mean for score in found}
+    for source in urn_beyond.SOURCES:
+        assert means["index", source, "distinct / K"] > 0.999
+        assert means["neutral", source, "draws per step"] == 1
+        assert means["neutral", source, "backlog growth per step"] == 0
+        for policy in policies:  # what is drawn and not used waits
+            growth, appends, reads = (
+                means[policy, source, measure]
+                for measure in ("backlog growth per step", "appends per step", "reads per step")
+            )
+            assert growth == pytest.approx(appends - reads)
+            assert growth == pytest.approx(means[policy, source, "draws per step"] - 1)
+    assert {"index", "neutral", "greedy", "mice-and-elephants"} <= set(urn_beyond.contenders())
+
+
+def test_the_bill_grows_in_memory_with_the_hosts() -> None:
+    small, large = (urn_scale.bill("index", 100, hosts, 1000) for hosts in (10_000, 100_000))
+    assert small.distinct == large.distinct == 1
+    assert 3 < large.megabytes / small.megabytes < 12
+    assert small.microseconds > 0
