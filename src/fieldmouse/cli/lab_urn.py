@@ -85,7 +85,9 @@ def command(as_json: bool, **given: Any) -> int:
     started = time.perf_counter()
     outcome = urn.play(game, given["seed"])
     seconds = time.perf_counter() - started
-    fewest = exact.fewest_draws(drawn.p, game.capacity)
+    # The bound is about a source that stays as it is.
+    steady = not (drawn.permute_every or drawn.finite)
+    fewest = exact.fewest_draws(drawn.p, game.capacity) if steady else math.inf
     found = _found(game, outcome)
     found["fewest_draws_per_step"] = fewest if math.isfinite(fewest) else None
     found["seconds"] = round(seconds, 4)
@@ -177,7 +179,7 @@ def _show(game: Game, outcome: Outcome, found: Mapping[str, Any]) -> None:
     from fieldmouse.lab.urn import End
 
     fewest = found["fewest_draws_per_step"]
-    bound = f"  (no strategy can have {game.capacity:,} hosts with fewer than {fewest:.4g})" if fewest else ""
+    bound = f"  (in the long run {game.capacity:,} different hosts need {fewest:.4g})" if fewest else ""
     for line in voice.columns(
         [
             ("different hosts online", f"{outcome.distinct_mean:,.2f} of {game.capacity:,}"),
