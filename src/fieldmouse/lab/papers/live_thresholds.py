@@ -1,0 +1,228 @@
+"""Live threshold control against every fixed number of robots, and against its own predictions.
+
+A meadow is crawled in virtual time with an indexer slowed on purpose. Under `auto` the
+crawl tries its robots, fits itself, and follows the cheapest rule for what it saw; the
+same crawl is made with each fixed number of robots. The cost is that of Avrachenkov et
+al. (2011), equation 2, measured by the agent's own gauge, and counts the trials, too.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from statistics import mean, stdev
+from tempfile import TemporaryDirectory
+
+from fieldmouse.agent.gauge import Fare
+from fieldmouse.lab.catalogue import Experiment, Figure, Panel, Progress, Result, Row, Series, Verdict
+from fieldmouse.lab.governed import Course, Situation, crawl
+from fieldmouse.queueing.ph import PhaseType
+
+SEEDS = (1, 2, 3)
+MEASURES = ("starvation", "loss", "obsolete", "response")
+KNOWN = 10.0
+"""Seconds until the first hosts are known; nothing is measured before."""
+BATCH = 20.0
+"""Seconds of a batch, for intervals of means."""
+LEFT_OUT = 1 / 3
+"""Of a prediction: what we allow for fetches under way when the number of robots changes, which the model
+does not know of. It lets robots stop at once; real ones deliver what they have asked for."""
+
+UNEVEN = PhaseType.hyperexponential([0.9, 0.1], [1 / 0.05, 1 / 0.55])
+"""Nine pages in ten take 0.05 s and one takes 0.55 s on average: mean 0.1 s, squared variation 5.5."""
+
+
+@dataclass(frozen=True, slots=True)
+class Agreement:
+    """What was predicted of one measure, on average over the rules followed, and what was measured.
+
+    `chance` is the half-width of the 95 % interval of the measured mean, by batch means.
+    """
+
+    measure: str
+    predicted: float
+    measured: float
+    chance: float
+
+    @property
+    def allowed(self) -> float:
+        return self.chance + LEFT_OUT * self.predicted
+
+    @property
+    def holds(self) -> bool:
+        return abs(self.measured - self.predicted) <= self.allowed
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """One seed: the governed crawl, and the cost of each fixed number of robots."""
+
+    seed: int
+    governed: Course
+    cost: float
+    fixed: dict[int, float]
+
+    @property
+    def gain(self) -> float:
+        """By how much the governed crawl was cheaper than the best fixed number, as a share."""
+        return 1 - self.cost / min(self.fixed.values())
+
+
+def trial(situation: Situation, seed: int, tell: Progress, **changes: object) -> Trial:
+    """Crawl under `auto` and with each number of robots; settings as `section__key=value`."""
+    numbers = range(1, situation.robots + 1)
+    auto = {name.replace("__", "."): value for name, value in changes.items()}
+    auto |= {"control.mode": "auto", "control.modes": list(numbers)}
+    ways: dict[int, dict[str, object]] = {0: auto, **{count: {"robots.count": count} for count in numbers}}
+    courses: dict[int, Course] = {}
+    for done, (count, way) in enumerate(ways.items()):
+        tell(done / len(ways), f"{count} robots, seed {seed}" if count else f"auto, seed {seed}")
+        with TemporaryDirectory(prefix="fieldmouse-") as room:
+            courses[count] = crawl(situation, Path(room) / "crawl", seed, way)
+    costs = {
+        count: Fare.measured(course.between(KNOWN)).cost(situation.cost) for count, course in courses.items()
+    }
+    return Trial(seed, courses[0], costs.pop(0), costs)
+
+
+def agreements(course: Course) -> list[Agreement]:
+    """Predictions against what followed, from the first rule that was chosen to the end."""
+    told = [part for part in course.chapters if part.decision.predicted and part.period]
+    start = told[0].decision.at - course.readings[0].at + 1.0
+    batches = course.batches(start, BATCH)
+    whole = Fare.measured(course.between(start))
+    found = []
+    for measure in MEASURES:
+        lengths = [part.period.seconds for part in told if part.period]
+        values = [getattr(part.decision.predicted, measure) for part in told]
+        predicted = sum(map(math.prod, zip(lengths, values, strict=True))) / sum(lengths)
+        spread = [getattr(batch, measure) for batch in batches]
+        # Student's t for as many batches as we have is a little above 2.
+        chance = 2.2 * stdev(spread) / math.sqrt(len(spread)) if len(spread) > 2 else math.inf
+        found.append(Agreement(measure, predicted, getattr(whole, measure), chance))
+    return [one for one in found if one.predicted or one.measured]
+
+
+def run(situation: Situation, name: str, progress: Progress) -> Result:
+    trials = []
+    for number, seed in enumerate(SEEDS):
+
+        def tell(done: float, what: str, before: int = number) -> None:
+            progress((before + done) / len(SEEDS), what)
+
+        trials.append(trial(situation, seed, tell, control__every="40s"))
+    rows = [row for one in trials for row in _rows(one)]
+    gains = [one.gain for one in trials]
+    rows.append(Row("cost saved against the best fixed number", None, mean(gains), stdev(gains), Verdict.NEW))
+    figures = (
+        _course_figure(situation, name, trials[0]),
+        _cost_figure(name, trials),
+        _fare_figure(name, trials[0]),
+    )
+    return Result(tuple(rows), figures, tuple(_remarks(situation, trials)))
+
+
+def _rows(one: Trial) -> list[Row]:
+    rows = [Row(f"seed {one.seed}: cost under auto", None, one.cost, None, Verdict.NEW)]
+    for count, cost in one.fixed.items():
+        note = "" if cost > one.cost else "cheaper than auto"
+        rows.append(Row(f"seed {one.seed}: cost with {count} robots", None, cost, None, Verdict.NEW, note))
+    for told in agreements(one.governed):
+        word = "agrees with" if told.holds else "does NOT agree with"
+        note = f"{word} the predicted {told.predicted:.4g} (allowed: {told.allowed:.2g} on either side)"
+        label = f"seed {one.seed}: {told.measure} under auto"
+        rows.append(Row(label, None, told.measured, told.chance, Verdict.NEW, note))
+    return rows
+
+
+def _remarks(situation: Situation, trials: Sequence[Trial]) -> list[str]:
+    cost, service = situation.cost, situation.service
+    beaten = sum(one.cost < min(one.fixed.values()) for one in trials)
+    told = [(one, found) for one in trials for found in agreements(one.governed)]
+    held = sum(found.holds for _, found in told)
+    life = "never" if math.isinf(situation.lifetime) else f"after {situation.lifetime:g} s on average"
+    return [
+        f"room for {situation.capacity} pages; a fetch takes {situation.latency:g} s, indexing a page"
+        f" {service.mean:g} s (squared variation {service.scv:.3g}); waiting pages grow obsolete {life}",
+        f"J = {cost.loss:g} lost/s + {cost.obs:g} obsolete/s + {cost.sojourn:g} response"
+        f" + {cost.robots:g} robots + {cost.star:g} starvation, over {situation.time:g} s but the first"
+        f" {KNOWN:g}, trials included",
+        f"auto cost less than every fixed number of robots in {beaten} of {len(trials)} seeds",
+        f"{held} of {len(told)} measures agree with their prediction within the 95 % interval of batch means"
+        " plus a third of the prediction, which is for fetches under way when the number of robots changes",
+    ]
+
+
+def _course_figure(situation: Situation, name: str, one: Trial) -> Figure:
+    course = one.governed
+    start = course.readings[0].at
+    seconds = [reading.at - start for reading in course.readings]
+    return Figure(
+        f"{name}-course",
+        "A crawl that governs itself",
+        (
+            Panel("seconds", "pages in buffer and service", (
+                Series("level", seconds, [reading.inside for reading in course.readings], "steps"),
+                Series("room", [0.0, seconds[-1]], [situation.capacity] * 2, "dashes"),
+            )),
+            Panel("seconds", "robots allowed", (
+                Series("robots", seconds, [reading.allowed for reading in course.readings], "steps"),
+            )),
+        ),
+        "First each number of robots is tried, the largest first; then the fitted rule holds.",
+    )  # fmt: skip
+
+
+def _cost_figure(name: str, trials: Sequence[Trial]) -> Figure:
+    series = []
+    for one in trials:
+        counts = list(one.fixed)
+        series.append(Series(f"fixed, seed {one.seed}", counts, list(one.fixed.values()), "points"))
+        series.append(Series(f"auto, seed {one.seed}", [counts[0], counts[-1]], [one.cost] * 2, "dashes"))
+    return Figure(
+        f"{name}-cost",
+        "What control saves",
+        (Panel("robots", "cost J", tuple(series), y_log=True),),
+        "Each fixed number of robots, and the governed crawl, its trials included.",
+    )
+
+
+def _fare_figure(name: str, one: Trial) -> Figure:
+    told = [part for part in one.governed.chapters if part.decision.predicted and part.period]
+    start = one.governed.readings[0].at
+    at = [part.decision.at - start for part in told]
+    panels = []
+    for measure in ("starvation", "loss", "obsolete"):
+        expected = [getattr(part.decision.predicted, measure) for part in told]
+        measured = [getattr(part.period.measured, measure) for part in told if part.period]
+        panels.append(
+            Panel("seconds", measure, (
+                Series("predicted", at, expected, "line"), Series("measured", at, measured, "points"),
+            ))
+        )  # fmt: skip
+    caption = "Each decision's prediction, and what was measured until the next one."
+    return Figure(f"{name}-fare", "Predicted and measured", tuple(panels), caption)
+
+
+SITUATIONS = {
+    "live-thresholds": (
+        Situation(UNEVEN),
+        "hyperexponential indexing",
+    ),
+    "live-thresholds-even": (Situation(PhaseType.exponential(10.0)), "exponential indexing"),
+    "live-thresholds-fading": (Situation(UNEVEN, lifetime=4.0, capacity=20), "pages that grow obsolete"),
+}
+
+EXPERIMENTS = tuple(
+    Experiment(
+        name,
+        "live",
+        f"Live threshold control: {what}",
+        "A slow indexer; auto against every fixed number of robots, and against its own predictions.",
+        partial(run, situation, name),
+    )
+    for name, (situation, what) in SITUATIONS.items()
+)
