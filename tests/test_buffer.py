@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 
 from hypothesis import given
 from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from fieldmouse.buffer import Buffer, WhenFull
 
@@ -66,5 +68,96 @@ def test_a_waiter_that_goes_away_passes_its_turn_on() -> None:
         await asyncio.gather(first, second, return_exceptions=True)
         assert second.done()
         assert buffer.take(0) == 2
+
+    asyncio.run(life())
+
+
+def test_who_has_patience_waits_even_where_pages_are_lost() -> None:
+    async def life() -> None:
+        buffer: Buffer[int] = Buffer(lanes=1, pages=1, size=100, when_full=WhenFull.LOSE)
+        assert await buffer.put(0, 1, 1)
+        patient = asyncio.ensure_future(buffer.put(0, 2, 1, patient=True))
+        await asyncio.sleep(0)
+        assert not patient.done()
+        assert buffer.take(0) == 1
+        assert await patient
+        assert buffer.take(0) == 2
+
+    asyncio.run(life())
+
+
+def test_pages_beyond_the_lanes_take_room_until_they_are_gone() -> None:
+    async def life() -> None:
+        served = 2
+        buffer: Buffer[int] = Buffer(lanes=1, pages=2, size=100, beyond=lambda: served)
+        assert buffer.full
+        waiting = asyncio.ensure_future(buffer.put(0, 1, 1))
+        await asyncio.sleep(0)
+        served = 1
+        buffer.ease()
+        assert await waiting
+        assert buffer.full
+
+    asyncio.run(life())
+
+
+class Ageing(RuleBasedStateMachine):
+    """A losing buffer whose pages expire, against plain lists of them."""
+
+    LANES, ROOM = 2, 5
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.buffer: Buffer[int] = Buffer(
+            lanes=self.LANES, pages=self.ROOM, size=1000, when_full=WhenFull.LOSE
+        )
+        self.lanes: list[deque[tuple[int, float]]] = [deque() for _ in range(self.LANES)]
+        self.now = 0.0
+        self.next = 0
+
+    @property
+    def inside(self) -> int:
+        return sum(map(len, self.lanes))
+
+    @rule(lane=st.integers(0, LANES - 1), life=st.sampled_from([0.0, 1.0, 2.0, 5.0, float("inf")]))
+    def a_page_comes(self, lane: int, life: float) -> None:
+        stored = asyncio.run(self.buffer.put(lane, self.next, 10, expires_at=self.now + life))
+        assert stored == (self.inside < self.ROOM)
+        if stored:
+            self.lanes[lane].append((self.next, self.now + life))
+        self.next += 1
+
+    @rule(lane=st.integers(0, LANES - 1))
+    def the_oldest_is_taken(self, lane: int) -> None:
+        expected = self.lanes[lane].popleft()[0] if self.lanes[lane] else None
+        assert self.buffer.take(lane) == expected
+
+    @precondition(lambda self: self.inside)
+    @rule(seconds=st.sampled_from([0.0, 0.5, 1.0, 3.0]))
+    def time_passes(self, seconds: float) -> None:
+        self.now += seconds
+        due = {page for lane in self.lanes for page, until in lane if until <= self.now}
+        assert set(self.buffer.expire(self.now)) == due
+        for lane in self.lanes:
+            kept = [one for one in lane if one[0] not in due]
+            lane.clear()
+            lane.extend(kept)
+
+    @invariant()
+    def the_level_and_the_bytes_are_those_of_the_pages_inside(self) -> None:
+        assert self.buffer.level == self.inside
+        assert self.buffer.bytes == 10 * self.inside
+
+
+TestAgeing = Ageing.TestCase
+
+
+def test_deadlines_of_pages_served_in_time_do_not_pile_up() -> None:
+    async def life() -> None:
+        buffer: Buffer[int] = Buffer(lanes=1, pages=3, size=100)
+        for n in range(1000):
+            await buffer.put(0, n, 1, expires_at=1e9)
+            assert buffer.take(0) == n
+        assert len(buffer._deadlines) <= 65
 
     asyncio.run(life())

@@ -63,9 +63,9 @@ def settled(trace: Trace, settling: float | None = None) -> Trace:
     changed = np.diff(trace.mode, prepend=trace.mode[:1]) != 0
     if not settling or not changed.any():
         return trace
-    lasting = spent > settling
-    again = lasting & changed
-    switched = np.concatenate((trace.switched, trace.switched[again] + settling))
+    ready = trace.switched + settling
+    again = changed & (ready < np.append(trace.switched[1:], trace.span))
+    switched = np.concatenate((trace.switched, ready[again]))
     mode = np.concatenate((np.where(changed, _NOBODY, trace.mode), trace.mode[again]))
     order = np.argsort(switched, kind="stable")
     switched, mode = switched[order], mode[order]

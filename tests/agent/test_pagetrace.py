@@ -1,0 +1,233 @@
+"""The page trace against a queue worked out by hand: every time in it is one that happened."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fieldmouse.agent.gauge import Fare
+from fieldmouse.agent.pagetrace import Fate, PageTrace, TraceFile, old, read_rows
+from fieldmouse.agent.tracing import services, settled, trace_of
+from fieldmouse.clock import ManualClock
+from fieldmouse.policy.thresholds import Thresholds
+from fieldmouse.queueing.trace import Trace
+
+START = 1_000_000.0
+RULE = Thresholds((4, 1), (2,))
+
+
+@dataclass
+class Page:
+    number: int
+    arrived: float
+    taken: float | None = None
+    left: float | None = None
+    fate: Fate = Fate.SERVED
+
+
+@dataclass
+class Story:
+    """One server, room for some, pages that lose patience: played event by event, told to a trace."""
+
+    trace: PageTrace
+    pages: list[Page]
+    services: list[float]
+    levels: list[tuple[float, int]]  # from when, what
+    end: float
+
+
+def play(file: TraceFile, seed: int, count: int, room: int = 6, life: float = 3.0) -> Story:
+    chance = np.random.default_rng(seed)
+    clock = ManualClock(START)
+    waiting: list[Page] = []
+    serving: list[Page] = []
+    inside = lambda: len(waiting) + len(serving)  # noqa: E731
+    trace = PageTrace(
+        clock=clock, file=file, level=inside, robots=lambda: RULE.robots_at(inside()),
+        allowed=lambda: RULE.robots_at(inside()),
+    )  # fmt: skip
+    trace.begin()
+    pages: list[Page] = []
+    spent: list[float] = []
+    levels = [(START, 0)]
+    arrivals = START + np.cumsum(chance.exponential(0.8, count))
+    nearest, ready = 0, np.inf
+    while nearest < count or inside():
+        gone = min((page.arrived + life for page in waiting), default=np.inf)
+        coming = arrivals[nearest] if nearest < count else np.inf
+        now = float(min(gone, coming, ready))
+        clock.advance(now - clock.now())
+        now = clock.now()
+        if now == ready:
+            page = serving.pop()
+            page.left, ready = now, np.inf
+            trace.answered([page.number])
+        elif now == coming:
+            page = Page(nearest + 1, now)
+            pages.append(page)
+            nearest += 1
+            lost = inside() >= room
+            if lost:
+                page.fate, page.left = Fate.LOST, now
+            else:
+                waiting.append(page)
+            trace.came(page.number, now, lost=lost)
+        else:
+            page = min(waiting, key=lambda one: one.arrived)
+            waiting.remove(page)
+            page.fate, page.left = Fate.OBSOLETE, now
+            trace.expired(page.number, now)
+        if waiting and not serving:
+            page = waiting.pop(0)
+            page.taken = now
+            trace.taken(page.number, now)
+            serving.append(page)
+            spent.append(float(chance.exponential(1.0)))
+            ready = now + spent[-1]
+        levels.append((now, inside()))
+    return Story(trace, pages, spent, levels, clock.now())
+
+
+@settings(max_examples=30, deadline=None)
+@given(seed=st.integers(0, 10_000), count=st.integers(20, 200))
+def test_a_trace_holds_the_arrivals_services_and_lifetimes_that_were(seed: int, count: int) -> None:
+    story = play(TraceFile(Path("/nonexistent"), 0), seed, count)
+    told = trace_of(story.trace.rows(), settling=0.0)
+    served = [page for page in story.pages if page.fate is Fate.SERVED]
+    known = [page for page in story.pages if page.arrived <= served[-1].arrived]
+    np.testing.assert_allclose(told.arrived, [page.arrived - START for page in known], atol=1e-6)
+    np.testing.assert_allclose(told.service, story.services[1:], atol=1e-6)
+    ages = {fate: [p for p in known if p.fate is fate] for fate in (Fate.OBSOLETE, Fate.SERVED)}
+    np.testing.assert_allclose(told.expired, [3.0] * len(ages[Fate.OBSOLETE]), rtol=1e-6)
+    waits = [page.taken - page.arrived for page in ages[Fate.SERVED] if page.taken is not None]
+    np.testing.assert_allclose(told.outlived, waits, rtol=1e-6, atol=1e-6)
+    assert told.span == served[-1].arrived - START
+
+
+@settings(max_examples=30, deadline=None)
+@given(seed=st.integers(0, 10_000), count=st.integers(20, 200))
+def test_the_mode_is_known_at_every_moment(seed: int, count: int) -> None:
+    story = play(TraceFile(Path("/nonexistent"), 0), seed, count)
+    told = trace_of(story.trace.rows(), settling=0.0)
+    moments = np.random.default_rng(seed).uniform(0, told.span, 50)
+    for moment in moments:
+        level = [level for at, level in story.levels if at - START <= moment][-1]
+        assert told.mode[np.searchsorted(told.switched, moment, side="right") - 1] == RULE.robots_at(level)
+
+
+@settings(max_examples=30, deadline=None)
+@given(seed=st.integers(0, 10_000), count=st.integers(20, 200))
+def test_the_gauge_measures_what_the_story_tells(seed: int, count: int) -> None:
+    story = play(TraceFile(Path("/nonexistent"), 0), seed, count)
+    totals = story.trace.totals()
+    fare = Fare.measured(totals)
+    edges = np.array([at for at, _ in story.levels])
+    levels = np.array([level for _, level in story.levels])
+    spans = np.diff(edges)
+    whole = story.end - START
+    by_fate = {fate: [page for page in story.pages if page.fate is fate] for fate in Fate}
+    np.testing.assert_allclose(fare.rate, count / whole)
+    np.testing.assert_allclose(fare.loss, len(by_fate[Fate.LOST]) / count)
+    np.testing.assert_allclose(fare.obsolete, len(by_fate[Fate.OBSOLETE]) / count)
+    np.testing.assert_allclose(fare.starvation, spans[levels[:-1] == 0].sum() / whole, atol=1e-9)
+    np.testing.assert_allclose(fare.level, (spans @ levels[:-1]) / whole, atol=1e-9)
+    robots = np.array([RULE.robots_at(level) for level in levels[:-1].tolist()])
+    np.testing.assert_allclose(fare.robots, (spans @ robots) / whole, atol=1e-9)
+    stays = [page.left - page.arrived for page in by_fate[Fate.SERVED] if page.left is not None]
+    np.testing.assert_allclose(fare.response, np.mean(stays), atol=1e-9)
+    # Little's law holds for every realisation that begins and ends empty.
+    others = [page.left - page.arrived for page in by_fate[Fate.OBSOLETE] if page.left is not None]
+    np.testing.assert_allclose(totals.page_seconds, sum(stays) + sum(others), atol=1e-6)
+
+
+def test_a_window_of_rows_tells_only_what_is_whole_in_it() -> None:
+    story = play(TraceFile(Path("/nonexistent"), 0), 5, 400)
+    rows = story.trace.rows()
+    window = rows[len(rows) // 3 : 2 * len(rows) // 3]
+    told = trace_of(window, settling=0.0)
+    start = float(window["at"][0] + window["stay"][0])
+    true = [page.arrived for page in story.pages if start <= page.arrived <= start + told.span + 1e-6]
+    np.testing.assert_allclose(told.arrived + start, true, atol=1e-6)
+    assert len(told.arrived) > 50
+
+
+def test_runs_of_a_crawl_are_joined_without_the_time_between() -> None:
+    first, second = (play(TraceFile(Path("/nonexistent"), 0), seed, 50).trace.rows() for seed in (1, 2))
+    second = second.copy()
+    second["at"] += 1e6
+    alone = [trace_of(rows, settling=0.0) for rows in (first, second)]
+    joined = trace_of(np.concatenate([first, second]), settling=0.0)
+    assert joined.span == alone[0].span + alone[1].span
+    assert len(joined.arrived) == sum(len(one.arrived) for one in alone)
+    assert (np.diff(joined.arrived) >= 0).all()
+
+
+def test_answers_that_come_together_share_the_time_they_took() -> None:
+    found = services(np.array([0.0, 0.1, 0.2, 0.3]), np.array([1.0, 4.0, 4.0, 4.0]))
+    assert found.tolist() == [1.0, 1.0, 1.0]
+
+
+@given(st.lists(st.tuples(st.floats(0.01, 5), st.integers(1, 4)), min_size=1, max_size=20), st.floats(0, 3))
+def test_settling_takes_its_time_from_each_new_mode_and_from_nobody_else(
+    stretches: list[tuple[float, int]], settling: float
+) -> None:
+    spans = np.array([span for span, _ in stretches])
+    modes = np.array([mode for _, mode in stretches])
+    starts = np.concatenate(([0.0], np.cumsum(spans)[:-1]))
+    middle = starts + spans / 2
+    trace = Trace(arrived=middle, robots=modes, span=float(spans.sum()), switched=starts, mode=modes)
+    told = settled(trace, settling)
+    lengths = np.diff(told.switched, append=told.span)
+    np.testing.assert_allclose(lengths.sum(), trace.span)
+    new = np.concatenate(([False], modes[1:] != modes[:-1]))
+    for mode in range(1, 5):
+        mine = modes == mode
+        left = np.where(new, np.maximum(spans - settling, 0.0), spans)[mine].sum()
+        np.testing.assert_allclose(lengths[told.mode == mode].sum(), left, atol=1e-9)
+
+
+def test_the_file_keeps_the_newest_rows_within_its_allowance(tmp_path: Path) -> None:
+    path = tmp_path / "pages.trace"
+    file = TraceFile(path, 40_000)
+    story = play(file, 3, 3000, life=1e9)
+    story.trace.close()
+    size = path.stat().st_size + old(path).stat().st_size
+    assert size <= 40_000
+    kept = read_rows(path)
+    assert len(kept) * kept.itemsize > 15_000
+    everything = story.trace.rows()
+    np.testing.assert_array_equal(kept, everything[-len(kept) :])
+
+
+def test_a_torn_tail_is_cut_and_the_trace_goes_on(tmp_path: Path) -> None:
+    path = tmp_path / "pages.trace"
+    play(TraceFile(path, 1 << 20), 1, 100).trace.close()
+    whole = read_rows(path)
+    with path.open("ab") as file:
+        file.write(b"\x40\0\0\0torn")
+    np.testing.assert_array_equal(read_rows(path), whole)
+    play(TraceFile(path, 1 << 20), 2, 100).trace.close()
+    assert len(read_rows(path)) > len(whole)
+    assert (read_rows(path)["fate"] == Fate.BEGAN).sum() == 2
+
+
+def test_pages_that_vanish_with_their_worker_are_no_longer_inside() -> None:
+    clock = ManualClock(START)
+    inside = [0]
+    trace = PageTrace(
+        clock=clock, file=TraceFile(Path("/nonexistent"), 0), level=lambda: inside[0], robots=lambda: 1,
+        allowed=lambda: 1,
+    )  # fmt: skip
+    trace.begin()
+    for number in (1, 0, 2):
+        inside[0] += 1
+        trace.came(number, clock.now())
+    inside[0] = 0
+    trace.vanished([1, 2, 77])
+    trace.answered([0])  # an answer for a robots.txt nobody remembers
+    assert trace.rows()["fate"].tolist() == [Fate.BEGAN, Fate.VANISHED, Fate.VANISHED]
+    assert trace.totals().served == 0

@@ -1,0 +1,115 @@
+"""The fleet follows its rule: as many robots as the level allows, and the others come home soon."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fieldmouse.clock import Clock
+from fieldmouse.lab import bottle
+from fieldmouse.policy.thresholds import Thresholds
+from fieldmouse.records import Errand, HostState
+from fieldmouse.robots.fleet import Fleet
+from fieldmouse.url import Host
+
+
+class Yard:
+    """A fleet with endless errands of several requests each, and a level that we set."""
+
+    def __init__(self, clock: Clock, rule: Thresholds, requests: int, chance: random.Random):
+        self.homes = 0
+        self.clock, self.requests, self.chance = clock, requests, chance
+        self.level = 0
+        self.asking = 0  # requests under way
+        self.begun: list[tuple[float, int]] = []  # when each was made, and how many were under way then
+        self.given_back = 0
+        self.taken = 0
+        self.fleet = Fleet(
+            rule=rule, level=lambda: self.level, clock=clock, take=self.take, ready_at=lambda: None,
+            run=self.run, give_back=self.give_back, on_home=self.welcome,
+        )  # fmt: skip
+
+    def take(self) -> Errand:
+        self.taken += 1
+        return Errand(Host("http://mouse.test"), "10.0.0.1", (), self.clock.now(), HostState())
+
+    async def run(self, errand: Errand) -> Any:
+        for _ in range(self.requests):
+            if not self.fleet.may_go_on():
+                break
+            self.asking += 1
+            self.begun.append((self.clock.now(), self.asking))
+            await self.clock.sleep(self.chance.uniform(0.5, 1.5))
+            self.asking -= 1
+        return HostState(), ()
+
+    def give_back(self, errand: Errand, report: Any) -> None:
+        self.given_back += 1
+
+    def welcome(self) -> None:
+        self.homes += 1
+
+    async def at(self, level: int, seconds: float) -> None:
+        self.level = level
+        self.fleet.nudge()
+        await self.clock.sleep(seconds)
+
+
+LEVELS = st.lists(st.tuples(st.integers(0, 12), st.sampled_from([0.1, 1.0, 4.0])), min_size=1, max_size=8)
+
+
+@settings(max_examples=40, deadline=None)
+@given(LEVELS, st.integers(1, 5), st.integers(0, 100))
+def test_no_request_is_made_beyond_what_the_level_allows(
+    course: list[tuple[int, float]], requests: int, seed: int
+) -> None:
+    rule = Thresholds((6, 3, 1), (2, 7))
+
+    async def life(clock: Clock) -> None:
+        yard = Yard(clock, rule, requests, random.Random(seed))
+        for level, seconds in course:
+            started, before = clock.now(), len(yard.begun)
+            await yard.at(level, seconds)
+            allowed = rule.robots_at(level)
+            for moment, under_way in yard.begun[before:]:
+                assert under_way <= allowed, f"at {moment - started:.2f} s of level {level}"
+            if seconds >= 2.0:
+                # Whoever was out too many has finished its one request and is home; the others work on.
+                assert yard.asking == yard.fleet.busy == allowed
+        await yard.fleet.stop(10.0)
+        assert yard.taken == yard.given_back, "every errand comes home"
+        assert yard.asking == yard.fleet.busy == 0
+
+    bottle.run(life)
+
+
+def test_robots_count_as_active_until_they_are_home() -> None:
+    async def life(clock: Clock) -> None:
+        yard = Yard(clock, Thresholds((4, 1), (5,)), 3, random.Random(1))
+        await yard.at(0, 0.1)
+        assert yard.fleet.active == yard.fleet.allowed == 4
+        yard.level = 9
+        assert yard.fleet.allowed == 1
+        assert yard.fleet.active == 4
+        await clock.sleep(1.6)
+        assert yard.fleet.active == yard.fleet.busy == 1
+        assert yard.homes == 3
+        await yard.fleet.stop(10.0)
+
+    bottle.run(life)
+
+
+def test_a_new_rule_holds_at_once() -> None:
+    async def life(clock: Clock) -> None:
+        yard = Yard(clock, Thresholds((1,)), 2, random.Random(2))
+        await yard.at(0, 3.0)
+        assert yard.fleet.busy == 1
+        yard.fleet.rule = Thresholds((5,))
+        await yard.at(0, 0.1)
+        assert yard.fleet.busy == 5
+        await yard.fleet.stop(10.0)
+
+    bottle.run(life)
