@@ -176,6 +176,38 @@ def test_a_coin_that_always_falls_on_one_side_is_the_strategy_of_that_side() -> 
     assert course("alg6") != course("alg4")
 
 
+def test_the_fifth_algorithm_takes_any_ball_offline_once_most_hosts_wait_there_and_only_then() -> None:
+    source = power(150, 1.0)
+    outcome = play(Game(source, 30, 1500, strategy("alg5"), events=10**6), 2)
+    online: Counter[int] = Counter()
+    offline: Counter[int] = Counter()
+    crowded = 0
+    for colour, kind in told(outcome):
+        waiting = float(source.p[list(+offline)].sum())
+        if kind == RECALLED and online[colour]:
+            assert waiting > 0.99 - 1e-9
+            crowded += 1
+        if kind in (DRAWN_ONLINE, DRAWN_OFFLINE):
+            assert waiting < 0.99 + 1e-9
+        online[colour] += {LEFT_ONLINE: -1, DRAWN_OFFLINE: 0}.get(kind, 1)
+        offline[colour] += {DRAWN_OFFLINE: 1, RECALLED: -1}.get(kind, 0)
+    assert crowded > 100
+
+
+def test_the_search_for_elephants_stops_after_as_many_steps_as_asked() -> None:
+    """T* counts from the moment when K balls are online."""
+    free = play(Game(power(2000, 1.0), 200, 3000, strategy("alg12", delta=2), every=1), 4)
+    kept = play(Game(power(2000, 1.0), 200, 3000, strategy("alg12", delta=2, stop_search=1000), every=1), 4)
+    last = kept.at(1000)
+    assert kept.elephants[: last + 1].tolist() == free.elephants[: last + 1].tolist()
+    assert kept.elephants[last] == kept.elephants[-1] < free.elephants[-1]
+    named = np.flatnonzero(np.diff(free.elephants)) + 1
+    at = int(free.times[named[free.times[named] > 500][0]])
+    for stop, counted in ((at, True), (at - 1, False)):
+        game = Game(power(2000, 1.0), 200, 3000, strategy("alg12", delta=2, stop_search=stop))
+        assert (play(game, 4).elephants[-1] == free.elephants[free.at(at)]) == counted
+
+
 def test_greedy_can_not_go_on_for_ever() -> None:
     """Proposition 7.2.3."""
     outcome = play(Game(power(200, 1.0), 50, 10**5, strategy("alg4"), draw_cap=10**5), 1)

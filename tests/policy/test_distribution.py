@@ -220,3 +220,21 @@ def test_the_neutral_game_agrees_with_its_exact_solution(gamma: float) -> None:
         urn.step(rng)
         distinct += len(urn.online)
     assert distinct / steps == pytest.approx(exact, rel=0.03)
+
+
+def test_a_host_that_waits_offline_is_not_overtaken_by_its_own_next_url() -> None:
+    for name in sorted(POLICIES.keys() - {"neutral", "mice-and-elephants"}):
+        policy = POLICIES[name]()
+        policy.stored("a")
+        assert not policy.place("a"), name
+
+
+def test_a_source_run_dry_lets_every_policy_read_what_waits() -> None:
+    """Also one that looks offline only before it draws."""
+    for name in sorted(POLICIES):
+        policy = POLICIES[name]()
+        policy.stored("a", 2)
+        policy.came_online("b")
+        policy.place("b")
+        policy.stored("b")
+        assert policy.recall(dry=True) == "a", name
