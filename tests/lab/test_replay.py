@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import tempfile
 from collections import deque
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fieldmouse import cli
 from fieldmouse.clock import ManualClock
 from fieldmouse.crawldir import CrawlDir
 from fieldmouse.errors import FieldmouseError, UsageError
@@ -360,3 +362,39 @@ def test_a_crawl_that_recorded_nothing_says_so(tmp_path: Path) -> None:
     crawl = CrawlDir.create(tmp_path / "c", shards=1, settings=render(Settings()).encode())
     with pytest.raises(NothingRecorded, match="has no record of decisions"):
         replay(crawl.path, [], {})
+
+
+def test_the_command_shows_a_table_or_json(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.run(["lab", "replay", str(home)]) == 0
+    said = capsys.readouterr()
+    heads, *rows = said.out.splitlines()
+    assert heads.split() == "policy hosts online of the front draws appends reads backlog elsewhere".split()
+    assert [row.split()[0] for row in rows] == ["index", *POLICIES]
+    assert "as recorded" in rows[0]
+    assert [row for row in rows if "the same decisions" in row] == rows[1:2]
+    assert "visits in" in said.err
+    assert cli.run(["lab", "replay", str(home), "--policy", "neutral", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["played"][0]["policy"] == "neutral"
+    assert {"hosts_online", "draws", "appends", "reads", "backlog", "course"} <= set(told["recorded"]["fare"])
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (["--set", "delta=3"], 2, "name a policy with `--policy`"),
+        (["--policy", "index", "--set", "depth"], 2, "write it as `--set depth=VALUE`"),
+        (["--policy", "inde"], 2, "there is no policy `inde`"),
+        (["--run", "7"], 2, "there is no run 7"),
+    ],
+)
+def test_the_command_refuses_what_it_cannot_mean(
+    home: Path, capsys: pytest.CaptureFixture[str], words: list[str], code: int, said: str
+) -> None:
+    assert cli.run(["lab", "replay", str(home), *words]) == code
+    assert said in capsys.readouterr().err
+
+
+def test_the_command_says_when_there_is_no_crawl(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.run(["lab", "replay", str(tmp_path / "nowhere")]) == 1
+    assert "holds no crawl" in capsys.readouterr().err

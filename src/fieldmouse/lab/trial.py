@@ -86,9 +86,12 @@ class Ending:
     visits: Sequence[float]
 
 
-def crawl(trial: Trial, policy: str, directory: Path) -> Ending:
-    """Crawl the trial's meadow under `policy` in a new crawl directory."""
-    meadow = trial.meadow()
+def crawl(trial: Trial, policy: str, directory: Path, meadow: Meadow | None = None) -> Ending:
+    """Crawl the trial's meadow under `policy` in a new crawl directory.
+
+    A calm meadow remembers nothing, so the same one may serve several crawls.
+    """
+    meadow = meadow or trial.meadow()
     starts = trial.starts(meadow)
     settings = Settings().override(
         {

@@ -1,0 +1,106 @@
+"""Whole crawls in virtual time under each policy: a small trial of what `lab run live-frontier` shows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from fieldmouse.lab.meadow.fetcher import MeadowFetcher
+from fieldmouse.lab.papers import live_frontier
+from fieldmouse.lab.papers.live_frontier import POLICIES, shares
+from fieldmouse.lab.trial import Ending, Trial, crawl
+from fieldmouse.policy.distribution import POLICIES as KNOWN
+
+SMALL = Trial(hosts=80, pages=3000, gamma=1.8, front=16, time=300.0)
+
+
+@pytest.fixture(scope="module")
+def tried() -> tuple[dict[tuple[str, int], float], dict[str, Ending], list[float]]:
+    """One small trial of each policy, and how far along it was said to be."""
+    told: list[float] = []
+    found, endings = shares(SMALL, POLICIES, (SMALL.seed,), lambda share, doing: told.append(share))
+    return found, endings, told
+
+
+@pytest.fixture(scope="module")
+def found(tried: tuple[dict[tuple[str, int], float], dict[str, Ending], list[float]]) -> dict[str, float]:
+    return {policy: share for (policy, _), share in tried[0].items()}
+
+
+def test_every_policy_of_ours_is_tried() -> None:
+    assert set(POLICIES) == set(KNOWN)
+
+
+def test_index_is_above_every_other_policy_and_near_the_ideal(found: dict[str, float]) -> None:
+    others = [share for policy, share in found.items() if policy != "index"]
+    assert max(others) < found["index"]
+    assert 0.95 <= found["index"] <= 1.0
+
+
+def test_without_an_offline_side_large_hosts_fill_the_front(found: dict[str, float]) -> None:
+    assert found["neutral"] == min(found.values()) < 0.8
+
+
+def test_the_ideal_is_every_host_visited_as_often_as_its_delay_allows() -> None:
+    trial = Trial(hosts=3, pages=10, gamma=0.5, delay=5.0, time=20.0)
+    sizes = [site.size for site in trial.meadow().plan.sites]
+    assert sum(sizes) == 10
+    assert trial.ideal() == sum(min(size, 4) for size in sizes)
+    assert trial.ideal(0.0) == 0.0
+
+
+def test_a_list_names_every_page_of_the_meadow_once_in_an_order_of_its_seed() -> None:
+    trial = Trial(hosts=5, pages=40)
+    meadow = trial.meadow()
+    starts = trial.starts(meadow)
+    assert sorted(starts) == sorted(fact.url for fact in meadow.truth())
+    assert starts == trial.starts(trial.meadow())
+    assert starts != trial.seeded(2).starts(meadow)
+
+
+def test_a_trial_goes_the_same_way_each_time_and_within_politeness(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trial = Trial(hosts=8, pages=60, gamma=1.0, front=3, time=200.0, listed=False)
+    webs: list[MeadowFetcher] = []
+
+    class Remembered(MeadowFetcher):
+        def __init__(self, *given: object) -> None:
+            super().__init__(*given)  # type: ignore[arg-type]
+            webs.append(self)
+
+    monkeypatch.setattr("fieldmouse.lab.trial.MeadowFetcher", Remembered)
+    first, second = (crawl(trial, "index", tmp_path / name) for name in "ab")
+    assert first.summary.pages == second.summary.pages > 20
+    assert webs[0].arrivals == webs[1].arrivals
+    assert not any(arrival.busy for arrival in webs[0].arrivals)
+    last: dict[str, float] = {}
+    for arrival in webs[0].arrivals:
+        assert arrival.t - last.get(arrival.host, 0.0) >= trial.delay - 1e-6
+        last[arrival.host] = arrival.t
+
+
+def test_the_experiment_shows_rows_figures_and_remarks(
+    tried: tuple[dict[tuple[str, int], float], dict[str, Ending], list[float]],
+) -> None:
+    found, endings, told = tried
+    assert told == [0.0, 0.25, 0.5, 0.75]
+    result = live_frontier.result(SMALL, "small", found, endings)
+    assert [row.label for row in result.rows] == [
+        *(f"policy {policy}, seed 1" for policy in POLICIES),
+        *(f"mean of {policy}" for policy in POLICIES),
+    ]
+    assert [row.ours for row in result.rows] == [*found.values(), *found.values()]
+    assert "first for every seed" in " ".join(result.remarks)
+    upset = live_frontier.result(SMALL, "small", {**found, ("greedy", 1): 1.0}, endings)
+    assert "greedy is ahead for seed 1" in " ".join(upset.remarks)
+    (figure,) = result.figures
+    assert [panel.y_label for panel in figure.panels] == [
+        "hosts online",
+        "hosts ready in a delay's time",
+        "pages stored",
+    ]
+    for panel in figure.panels:
+        assert {series.label for series in panel.series} >= set(POLICIES)
+        assert all(len(series.x) == len(series.y) > 2 for series in panel.series)

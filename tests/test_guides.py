@@ -1,0 +1,92 @@
+"""The guides keep their word: the code in them is taken out and used as they say."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from fieldmouse import cli
+from fieldmouse.lab.replay import replay
+from fieldmouse.lab.trial import Trial, crawl
+from fieldmouse.lab.urn import Game, play_pure, power, strategy
+from fieldmouse.policy.distribution import POLICIES
+from fieldmouse.policy.distribution.lookup import policy
+
+GUIDE = Path(__file__).resolve().parent.parent / "docs" / "guides" / "adding-a-strategy.md"
+TINY = Trial(hosts=12, pages=120, gamma=1.2, front=5, time=120.0)
+
+
+@pytest.fixture
+def written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """The module of the guide, installed under the name that the guide gives it elsewhere."""
+    blocks = re.findall(r"^```python\n(.*?)^```", GUIDE.read_text(), re.MULTILINE | re.DOTALL)
+    (code,) = [block for block in blocks if "class Capped" in block]
+    package = tmp_path / "site" / "my_mice"
+    package.mkdir(parents=True)
+    (package / "__init__.py").write_text("")
+    (package / "capped.py").write_text(code)
+    monkeypatch.syspath_prepend(str(tmp_path / "site"))
+    yield "my_mice.capped:Capped"
+    for module in ("my_mice.capped", "my_mice"):
+        sys.modules.pop(module, None)
+
+
+@pytest.fixture(params=["by its name", "by where it is"])
+def named(request: pytest.FixtureRequest, written: str, monkeypatch: pytest.MonkeyPatch) -> str:
+    """What the strategy is called by: a line in `POLICIES`, or its import path."""
+    if request.param == "by where it is":
+        return written
+    monkeypatch.setitem(POLICIES, "capped", importlib.import_module("my_mice.capped").Capped)
+    return "capped"
+
+
+def test_a_strategy_written_as_the_guide_says_plays_the_game(named: str) -> None:
+    def distinct(name: str) -> float:
+        return play_pure(
+            Game(power(2000, gamma=1.0), capacity=50, steps=2000, strategy=strategy(name)), 1
+        ).distinct_mean
+
+    assert distinct("neutral") < distinct(named) <= 50
+
+
+def test_it_crawls_and_a_replay_takes_its_decisions_again(named: str, tmp_path: Path) -> None:
+    ending = crawl(TINY, named, tmp_path / "c")
+    assert ending.summary.lost == 0
+    assert 0 < ending.summary.pages <= TINY.ideal()
+    (again,) = replay(tmp_path / "c", [named], {}).played
+    assert again.same
+    (strict,) = replay(tmp_path / "c", [named], {"most": 1}).played
+    assert strict.parameters == {"most": 1}
+    assert not strict.same
+
+
+def test_the_commands_of_the_guide_work_with_it(
+    written: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    crawl(TINY, "index", tmp_path / "c")
+    assert (
+        cli.run(["lab", "replay", str(tmp_path / "c"), "--policy", written, "--set", "most=5", "--json"]) == 0
+    )
+    assert json.loads(capsys.readouterr().out)["played"][0]["parameters"] == {"most": 5}
+    words = "lab urn --gamma 0.9 --hosts 500 --capacity 20 --steps 200 --seed 1 --json --strategy"
+    assert cli.run([*words.split(), written]) == 0
+    assert json.loads(capsys.readouterr().out)["distinct_mean"] > 10
+
+
+def test_it_says_yes_sooner_or_later(written: str) -> None:
+    """The guide asks this of every strategy; a source that holds one host shows it."""
+    capped = policy(written, {"patience": 10})
+    answers = []
+    for _ in range(40):
+        answers.append(capped.place("a"))
+        if answers[-1]:
+            capped.came_online("a")
+        else:
+            capped.stored("a")
+    assert sum(answers) > 3
