@@ -9,11 +9,12 @@ arrivals changes all the same. What a chain does not say is how long pages live:
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
 
-from fieldmouse.queueing.entries import FloatArray, IntArray
+from fieldmouse.queueing.entries import FloatArray, IntArray, ModelError
 from fieldmouse.queueing.model import Model, Rule
 
 
@@ -86,6 +87,15 @@ def arrivals(model: Model, robots: int) -> Arrivals:
             up[level, let_in] += D
             lost[level] += (k - let_in) * D.sum(axis=1) if k else 0.0
     return Arrivals(up, brought, lost)
+
+
+def streams(model: Model, modes: Iterable[int]) -> list[Arrivals]:
+    """Arrivals by mode, each of which must be able to end an idleness."""
+    found = [arrivals(model, robots) for robots in modes]
+    for robots, stream in zip(modes, found, strict=True):
+        if not stream.up[0, 1:].any():
+            raise ModelError(f"mode {robots} brings only batches that are larger than K and turned away")
+    return found
 
 
 def admitted(model: Model, level: int, batch: int) -> int:

@@ -11,6 +11,7 @@ eigendecomposition would not do: Erlang lifetimes have none.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -125,6 +126,7 @@ def faded(x: Array, waiting: int, leave: Array) -> Array:
     return fewer.reshape(-1, x.shape[1])
 
 
+@lru_cache(maxsize=64)
 def kinds(order: int, digits: int) -> tuple[IntArray, IntArray]:
     """Which combinations hold the same phases in another order: (kind of each, phase counts of each kind)."""
     keys = np.zeros(1, dtype=np.int64)

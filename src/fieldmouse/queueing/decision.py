@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fieldmouse.errors import FieldmouseError
-from fieldmouse.queueing.chain import arrivals
+from fieldmouse.queueing.chain import streams
 from fieldmouse.queueing.entries import FloatArray, IntArray, ModelError
 from fieldmouse.queueing.journey import journey, welcomed
 from fieldmouse.queueing.model import Cost, Model
@@ -104,11 +104,11 @@ def _choices(model: Model, cost: Cost) -> _Choices:
     W, M, top = model.phases, model.service.order, model.top
     fade = model.lifetime.rate
     worth = journey(model.service, fade, top).served[:, :, :2].copy()
-    streams = {robots: arrivals(model, robots) for robots in model.modes}
-    up = np.stack([stream.up for stream in streams.values()])
-    gains = np.zeros((len(streams), top + 1, W, M, 3))
+    found = streams(model, model.modes)
+    up = np.stack([stream.up for stream in found])
+    gains = np.zeros((len(found), top + 1, W, M, 3))
     waiting = np.maximum(np.arange(top + 1) - 1.0, 0.0)
-    for mode, (robots, stream) in enumerate(streams.items()):
+    for mode, (robots, stream) in enumerate(zip(model.modes, found, strict=True)):
         gains[mode, ..., 0] = cost.robots * robots + cost.loss * stream.lost[:, :, None]
         gains[mode, ..., 0] += (cost.obs * fade * waiting)[:, None, None]
         gains[mode, 0, ..., 0] += cost.star
@@ -116,8 +116,8 @@ def _choices(model: Model, cost: Cost) -> _Choices:
     parts = rates(up, model.service, fade, gains)
     n, jumps = W * M, up.shape[2] - 1
     states = W + top * n
-    whole = np.zeros((len(streams), states, states))
-    flat = np.concatenate([parts.gains[:, 0, :W], parts.gains[:, 1:].reshape(len(streams), -1, 3)], axis=1)
+    whole = np.zeros((len(found), states, states))
+    flat = np.concatenate([parts.gains[:, 0, :W], parts.gains[:, 1:].reshape(len(found), -1, 3)], axis=1)
     for level in range(top + 1):
         size, first = (n, W + (level - 1) * n) if level else (W, 0)
         here = slice(first, first + size)

@@ -15,7 +15,7 @@ from functools import cached_property
 
 import numpy as np
 
-from fieldmouse.queueing.chain import arrivals, states
+from fieldmouse.queueing.chain import states, streams
 from fieldmouse.queueing.entries import FloatArray, IntArray, ModelError
 from fieldmouse.queueing.journey import journey, welcomed
 from fieldmouse.queueing.model import Cost, Model
@@ -134,10 +134,7 @@ def landscape(model: Model, modes: Sequence[int] | None = None) -> Landscape:
 
 
 def _together(model: Model, modes: tuple[int, ...], count: int) -> Landscape:
-    streams = [arrivals(model, robots) for robots in modes]
-    for robots, stream in zip(modes, streams, strict=True):
-        if not stream.up[0, 1:].any():
-            raise ModelError(f"mode {robots} brings only batches that are larger than K and turned away")
+    found = streams(model, modes)
     levels, W, M = model.top + 1, model.phases, model.service.order
     fade = model.lifetime.rate
     ways = journey(model.service, fade, model.top)
@@ -145,17 +142,17 @@ def _together(model: Model, modes: tuple[int, ...], count: int) -> Landscape:
     # Gathered in a unit of time: time, pages brought, lost, served and their time, obsolete and theirs,
     # idleness, robots.
     gains = np.zeros((len(modes), levels, W, M, 9))
-    for mode, (robots, stream) in enumerate(zip(modes, streams, strict=True)):
+    for mode, (robots, stream) in enumerate(zip(modes, found, strict=True)):
         gains[mode, ..., 0] = 1.0
         gains[mode, ..., 1] = stream.brought[:, :, None]
         gains[mode, ..., 2] = stream.lost[:, :, None]
         gains[mode, ..., 3:7] = welcomed(stream.up, model.service.alpha, worth)
         gains[mode, 0, ..., 7] = 1.0
         gains[mode, ..., 8] = robots
-    up = np.stack([stream.up for stream in streams])
+    up = np.stack([stream.up for stream in found])
     peaks, totals = np.empty((count, len(modes)), dtype=np.int64), np.empty((count, 9))
-    found = all_rules(rates(up, model.service, fade, gains), W, peaks, totals)
-    assert found == count
+    reached = all_rules(rates(up, model.service, fade, gains), W, peaks, totals)
+    assert reached == count
     time, brought, lost, served, served_time, faded, faded_time, idle, robots_time = totals.T
     with np.errstate(invalid="ignore", divide="ignore"):
         return Landscape(

@@ -63,22 +63,29 @@ class Lower:
     """`Rates` of a mode when visits to the levels below are left out but what they gather is counted.
 
     `folds[mode, level]`: how often gains are divided by HUGE. A visit to the lower half
-    of a large, idle buffer lasts longer than a double can say.
+    of a large, idle buffer lasts longer than a double can say. `ceiling[mode]` is the
+    highest level that the mode climbs to: where batches are let in whole, another mode's
+    may go beyond.
     """
 
     within: FloatArray
     climb: FloatArray
     gains: FloatArray
     folds: IntArray
+    ceiling: IntArray
 
 
 def lower_parts(given: Rates, empty_states: int) -> Lower:
     within, climb, gains = given.within.copy(), given.climb.copy(), given.gains.copy()
     modes, levels, jumps, n, _ = climb.shape
     folds = np.zeros((modes, levels), dtype=np.int64)
+    ceiling = np.full(modes, levels - 1)
     for mode in range(modes):
         states = empty_states
         for level in range(1, levels):
+            if not climb[mode, level - 1].any():
+                ceiling[mode] = level - 1
+                break
             # Where the level below is left for upwards, from each of its states, and what it gathers.
             ways = climb[mode, level - 1, :, :states].transpose(1, 0, 2).reshape(states, jumps * n)
             out = np.concatenate([ways, gains[mode, level - 1, :states]], axis=1)
@@ -93,7 +100,7 @@ def lower_parts(given: Rates, empty_states: int) -> Lower:
                 gains[mode, level] /= HUGE
                 folds[mode, level] += 1
             states = n
-    return Lower(within, climb, gains, folds)
+    return Lower(within, climb, gains, folds, ceiling)
 
 
 def all_rules(given: Rates, empty_states: int, peaks: IntArray, totals: FloatArray) -> int:
@@ -107,6 +114,7 @@ def all_rules(given: Rates, empty_states: int, peaks: IntArray, totals: FloatArr
     low = lower_parts(given, empty_states)
     return _walk(
         given.within, given.climb, given.down, given.gains, low.within, low.climb, low.gains, low.folds,
+        low.ceiling,
         np.zeros((levels + 1, jumps, n, n)), np.zeros((levels + 1, jumps, n, kinds)),
         np.zeros(levels + 1, dtype=np.int64), np.full((levels + 1, modes), -1), np.full(levels + 1, -1),
         np.zeros((n, n)), np.zeros((n, n + kinds)), np.zeros(n), empty_states, peaks, totals,
@@ -187,18 +195,21 @@ def _upper_part(
 @compiled
 def _walk(
     within: FloatArray, climb: FloatArray, down: FloatArray, gains: FloatArray, low_within: FloatArray,
-    low_climb: FloatArray, low_gains: FloatArray, low_folds: IntArray, back: FloatArray, bounty: FloatArray,
-    folds: IntArray, highest: IntArray, choice: IntArray, chain: FloatArray, out: FloatArray,
-    weights: FloatArray, empty_states: int, peaks: IntArray, totals: FloatArray,
+    low_climb: FloatArray, low_gains: FloatArray, low_folds: IntArray, ceiling: IntArray,
+    back: FloatArray, bounty: FloatArray, folds: IntArray, highest: IntArray, choice: IntArray,
+    chain: FloatArray, out: FloatArray, weights: FloatArray, empty_states: int, peaks: IntArray,
+    totals: FloatArray,
 ) -> int:  # fmt: skip
     """Over the tree of upper parts, from the top level down; under each node, all lower parts."""
     modes, levels, n, kinds = gains.shape
     count, level = 0, levels
     while True:
         # The upper part begins at `level`; at first it is none.
-        mode, meet = choice[level], level - 1
-        states = n if meet else empty_states
+        mode = choice[level]
         for lower in range(mode + 1, modes):
+            # Above its ceiling a lower part meets nothing: it ends there.
+            meet = min(level - 1, ceiling[lower])
+            states = n if meet else empty_states
             theirs = low_folds[lower, meet] - folds[meet]
             _joined(
                 states, low_within[lower, meet], low_climb[lower, meet], low_gains[lower, meet],
@@ -210,10 +221,10 @@ def _walk(
                 for s in range(states):
                     totals[count, k] += weights[s] * out[s, n + k]
             for k in range(modes):
-                peaks[count, k] = meet if k == lower else highest[level, k]
+                peaks[count, k] = level - 1 if k == lower else highest[level, k]
             count += 1
-        if meet:
-            level = meet
+        if level > 1:
+            level -= 1
             choice[level] = mode - 1 if mode > 0 else -1
         while level < levels and choice[level] >= modes - 2:
             level += 1

@@ -1,0 +1,247 @@
+"""The best rule: every rule solved alone as the judge, bounds, fronts, walks and policies."""
+
+from __future__ import annotations
+
+from itertools import combinations, product
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fieldmouse.policy.thresholds import Thresholds
+from fieldmouse.queueing import landscape as ground_module
+from fieldmouse.queueing.bmap import BatchArrivals
+from fieldmouse.queueing.decision import best_policy
+from fieldmouse.queueing.entries import ModelError
+from fieldmouse.queueing.landscape import ByLevel, landscape, rules
+from fieldmouse.queueing.measures import cost
+from fieldmouse.queueing.model import Cost, Model
+from fieldmouse.queueing.optimum import OutOfReach, least, optimise, pareto, unbeaten
+from fieldmouse.queueing.ph import PhaseType
+from fieldmouse.queueing.solve import solve
+from queueing.models import phase_types
+from queueing.systems import MEASURES, exponentials, systems
+
+costs = st.builds(Cost, *[st.floats(0.0, 100.0)] * 5)
+
+
+def paper(K: int) -> Model:
+    """Two phases, three modes, batches of up to three."""
+    slow = BatchArrivals(([[-2.0, 1.0], [0.5, -1.0]], [[0.5, 0.0], [0.0, 0.25]], [[0.0, 0.5], [0.25, 0.0]]))  # type: ignore[arg-type]
+    bursts = BatchArrivals(
+        (*([[-2.0, 0.5], [1.0, -2.0]], [[0.5, 0], [0, 0.5]], [[0, 0], [0, 0]], [[0.5, 0.5], [0.5, 0]]),)
+    )  # type: ignore[arg-type]
+    return Model(
+        K, {1: slow, 2: slow.scaled(2.0), 3: bursts}, PhaseType.erlang(2, 4.0), PhaseType.exponential(0.2)
+    )
+
+
+@settings(max_examples=30, deadline=None)
+@given(systems(exponentials(), most=5))
+def test_rules_solved_together_are_as_if_solved_alone(system: tuple[Model, ByLevel]) -> None:
+    model, _ = system
+    ground = landscape(model)
+    assert len(ground) == rules(len(model.modes), model.top + 1)
+    seen = set()
+    for rule in range(len(ground)):
+        by_level = ground.by_level(rule)
+        assert list(by_level.robots) == sorted(by_level.robots, reverse=True)
+        seen.add(by_level.robots)
+        alone = solve(model, by_level)
+        for name in MEASURES:
+            value, found = getattr(alone, name), getattr(ground, name)[rule]
+            expected = np.nan if value is None else value
+            assert found == pytest.approx(expected, rel=1e-9, abs=1e-15, nan_ok=True), name
+    assert len(seen) == len(ground)
+
+
+def test_a_thousand_levels_lose_no_digit_to_the_sharing() -> None:
+    """Visits to the lower part of an idle buffer and the upper part of a full one outlast the doubles."""
+    for low, high in ((0.05, 0.2), (3.0, 9.0), (0.1, 9.0)):
+        modes = {1: BatchArrivals.poisson(low), 2: BatchArrivals.poisson(high)}
+        model = Model(1000, modes, PhaseType.exponential(1.0), PhaseType.never())
+        ground = landscape(model)
+        for rule in (0, 1, 3, 400, 999, 1000, 1001):
+            alone = solve(model, ground.by_level(rule))
+            for name in ("rate", "loss", "star", "robots", "sojourn_served"):
+                value = getattr(alone, name)
+                assert getattr(ground, name)[rule] == pytest.approx(value, rel=1e-9, abs=1e-250), (
+                    low,
+                    rule,
+                    name,
+                )
+
+
+@settings(max_examples=15, deadline=None)
+@given(systems(exponentials() | phase_types(most=2), most=3), costs)
+def test_no_thresholds_on_any_subset_cost_less(system: tuple[Model, ByLevel], weights: Cost) -> None:
+    model, _ = system
+    found = optimise(model, weights)
+    best = np.inf
+    for size in range(1, len(model.modes) + 1):
+        for robots in combinations(sorted(model.modes, reverse=True), size):
+            tried = {
+                limits: cost(solve(model, Thresholds(robots, limits)), weights)
+                for limits in product(range(model.top + 1), repeat=size - 1)
+                if list(limits) == sorted(limits)
+            }
+            choice = next(one for one in found.subsets if one.robots == robots)
+            assert pytest.approx(min(tried.values()), rel=1e-9) == choice.J
+            assert tried[choice.limits] == pytest.approx(min(tried.values()), rel=1e-9)
+            best = min(best, choice.J)
+    assert pytest.approx(best, rel=1e-9) == found.J
+    alone = solve(model, Thresholds(found.robots, found.limits))
+    assert cost(alone, weights) == pytest.approx(found.J, rel=1e-9)
+    assert cost(found.measures, weights) == pytest.approx(found.J, rel=1e-9)
+
+
+def test_of_rules_that_tie_the_plainest_is_taken() -> None:
+    """Two modes that are the same: one of them alone does."""
+    modes = {1: BatchArrivals.poisson(1.0), 2: BatchArrivals.poisson(1.0)}
+    found = optimise(Model(4, modes, PhaseType.exponential(1.0), PhaseType.never()), Cost(loss=1.0, star=1.0))
+    assert found.robots in ((1,), (2,))
+    assert found.limits == ()
+
+
+def test_more_modes_than_asked_for_are_left_alone_and_unknown_ones_refused() -> None:
+    found = optimise(paper(6), Cost(5, 10, 2, 20, 300), modes=(1, 3))
+    assert [one.robots for one in found.subsets] == [(3,), (1,), (3, 1)]
+    with pytest.raises(ModelError, match="there is no mode 7"):
+        optimise(paper(6), Cost(), modes=(1, 7))
+
+
+@pytest.mark.parametrize("loss", [0.02, 0.05, 0.1, 0.2])
+def test_least_within_bounds_is_the_best_of_those_within(loss: float) -> None:
+    ground = landscape(paper(6))
+    found = least(ground, "star", {"loss": loss, "robots": 2.0})
+    within = (ground.loss <= loss) & (ground.robots <= 2.0)
+    assert found.value == pytest.approx(ground.star[within].min(), rel=1e-12)
+    assert found.measures.loss <= loss
+    # The multipliers are weights: with them, the plain cost of every rule is at least the floor.
+    priced = ground.star + found.multipliers["loss"] * (ground.loss - loss)
+    priced = priced + found.multipliers["robots"] * (ground.robots - 2.0)
+    assert priced.min() == pytest.approx(found.floor, rel=1e-7)
+    assert found.floor <= found.value * (1 + 1e-9)
+
+
+def test_a_multiplier_is_the_price_of_its_bound() -> None:
+    ground = landscape(paper(6))
+    tight, loose = (least(ground, "star", {"loss": bound}) for bound in (0.0500, 0.0501))
+    slope = (tight.floor - loose.floor) / 0.0001
+    assert slope == pytest.approx(tight.multipliers["loss"], rel=1e-6)
+    assert least(ground, "star", {"loss": 1.0}).multipliers["loss"] == 0.0
+
+
+def test_bounds_out_of_reach_are_told_with_what_is() -> None:
+    ground = landscape(paper(4))
+    with pytest.raises(OutOfReach, match="no rule keeps `loss` at most 1e-09") as refused:
+        least(ground, "star", {"loss": 1e-9})
+    assert f"{ground.loss.min():.6g}" in refused.value.hint
+    with pytest.raises(ModelError, match="no measure `speed`"):
+        least(ground, "speed", {})
+
+
+@given(st.lists(st.tuples(*[st.integers(0, 6)] * 3), min_size=1, max_size=40))
+def test_the_front_holds_those_that_nothing_beats(points: list[tuple[int, ...]]) -> None:
+    kept = unbeaten(np.array(points, dtype=float).T)
+    front = {points[i] for i in kept}
+
+    def beats(a: tuple[int, ...], b: tuple[int, ...]) -> bool:
+        return a != b and all(x <= y for x, y in zip(a, b, strict=True))
+
+    assert front == {p for p in points if not any(beats(q, p) for q in points)}
+    assert len(front) == len(kept)
+
+
+def test_on_the_front_less_of_one_is_more_of_the_other() -> None:
+    ground = landscape(paper(6))
+    front = pareto(ground, ("loss", "star"))
+    assert (np.diff(ground.loss[front]) > 0).all()
+    assert (np.diff(ground.star[front]) < 0).all()
+
+
+@settings(max_examples=15, deadline=None)
+@given(costs, st.floats(0.2, 5.0), st.floats(0.0, 3.0))
+def test_walking_downhill_finds_what_trying_every_rule_finds(
+    weights: Cost, speed: float, fade: float
+) -> None:
+    """Not proved for all models, but so it was in thousands."""
+    given_model = paper(7)
+    life = PhaseType.exponential(fade) if fade > 0.01 else PhaseType.never()
+    model = Model(7, given_model.modes, given_model.service.scaled(speed), life)
+    every = optimise(model, weights)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ground_module, "MOST", 40)
+        walked = optimise(model, weights)
+    assert every.exhaustive
+    assert not walked.exhaustive
+    assert pytest.approx(every.J, rel=1e-9) == walked.J
+    assert cost(solve(model, Thresholds(walked.robots, walked.limits)), weights) == pytest.approx(
+        walked.J, rel=1e-9
+    )
+
+
+def test_lifetimes_with_a_past_are_walked_from_where_exponential_ones_lead() -> None:
+    exponential = paper(5)
+    model = Model(5, exponential.modes, exponential.service, PhaseType.erlang(2, 0.5))
+    weights = Cost(5, 10, 2, 20, 300)
+    every = optimise(model, weights)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ground_module, "MOST_STATES", 1)
+        walked = optimise(model, weights)
+    assert pytest.approx(every.J, rel=1e-10) == walked.J
+    assert walked.rules < every.rules
+
+
+@settings(max_examples=10, deadline=None)
+@given(costs, st.floats(0.2, 3.0), st.floats(0.3, 4.0))
+def test_the_best_policy_is_the_best_of_all_policies(weights: Cost, low: float, high: float) -> None:
+    """Two modes, two arrival phases, K = 2: six states and 64 policies, each solved as a chain of its own."""
+    first = BatchArrivals(([[-low - 1, 1.0], [0.5, -0.5 - high]], [[low, 0.0], [0.0, high]]))  # type: ignore[arg-type]
+    other = BatchArrivals(([[-high - 0.5, 0.5], [1.0, -1 - low]], [[high, 0.0], [0.0, low]]))  # type: ignore[arg-type]
+    model = Model(2, {1: first, 2: other}, PhaseType.exponential(1.0), PhaseType.exponential(0.3))
+    found = best_policy(model, weights)
+    least_J = np.inf
+    for chosen in product((0, 1), repeat=6):
+        table = np.array(chosen).reshape(3, 2)
+        mixed = {
+            r: BatchArrivals(
+                tuple(
+                    np.stack([model.modes[1 + int(table[level, nu])].D[k][nu] for nu in range(2)])
+                    for k in range(2)
+                )
+            )
+            for r, level in ((1, 0), (2, 1), (3, 2))
+        }
+        told = solve(Model(2, mixed, model.service, model.lifetime), ByLevel((1, 2, 3)))
+        shares = _by_level_and_phase(model, table)
+        robots = float((shares * (1 + table)).sum())
+        J = cost(told, weights) - weights.robots * told.robots + weights.robots * robots
+        least_J = min(least_J, J)
+    assert pytest.approx(least_J, rel=1e-8) == found.J
+
+
+def _by_level_and_phase(model: Model, table: np.ndarray) -> np.ndarray:
+    """Shares of level and arrival phase, by balance equations written out; service is exponential."""
+    Q = np.zeros((6, 6))
+    for level in range(3):
+        for nu in range(2):
+            D = model.modes[1 + int(table[level, nu])].D
+            here = level * 2 + nu
+            for to in range(2):
+                Q[here, level * 2 + to] += D[0][nu, to] if to != nu else 0.0
+                Q[here, min(level + 1, 2) * 2 + to] += D[1][nu, to]
+            if level:
+                Q[here, here - 2] += model.service.rate + (level - 1) * model.lifetime.rate
+    np.fill_diagonal(Q, 0.0)
+    Q -= np.diag(Q.sum(axis=1))
+    Q[:, 0] = 1.0
+    return np.asarray(np.linalg.solve(Q.T, np.eye(6)[0]).reshape(3, 2))
+
+
+@settings(max_examples=15, deadline=None)
+@given(systems(exponentials(), most=4), costs)
+def test_no_thresholds_beat_the_best_policy(system: tuple[Model, ByLevel], weights: Cost) -> None:
+    model, _ = system
+    assert best_policy(model, weights).J <= optimise(model, weights).J * (1 + 1e-9) + 1e-9
