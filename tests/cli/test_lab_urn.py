@@ -41,7 +41,10 @@ def test_a_game_is_told_in_numbers_that_are_those_of_the_game(capsys: Said) -> N
         ("appends_per_step", outcome.appends),
         ("reads_per_step", outcome.reads),
     ):
-        assert found[count] == pytest.approx((totals[-1] - totals[1]) / 1000)
+        assert found[count] == pytest.approx((totals[-1] - totals[outcome.at(0)]) / 2000)
+    brought_along = outcome.backlog[outcome.at(0)]
+    kept = 2000 * (found["appends_per_step"] - found["reads_per_step"])
+    assert found["backlog"] == pytest.approx(brought_along + kept)
     assert found["seconds"] >= 0
 
 

@@ -67,7 +67,7 @@ def command(as_json: bool, **given: Any) -> int:
     online, each host with the same chance; the strategy brings another, from the
     source or from offline. The more different hosts are online, the better.
 
-    Hosts online and all rates are means over the last half of the game.
+    Hosts online are a mean over the last half of the game, rates over all of it.
     """
     if given["seed"] < 0:
         raise UsageError(f"`--seed {given['seed']}` is negative", "give 0 or more")
@@ -166,10 +166,10 @@ def _found(game: Game, outcome: Outcome) -> dict[str, Any]:
         "distinct_mean": outcome.distinct_mean,
         "distinct_fraction": outcome.distinct_mean / game.capacity,
         "elephants": int(outcome.elephants[-1]),
-        "draws_per_step": outcome.per_step(outcome.draws),
-        "appends_per_step": outcome.per_step(outcome.appends),
-        "reads_per_step": outcome.per_step(outcome.reads),
-        "head_moves_per_step": outcome.per_step(outcome.moves),
+        "draws_per_step": outcome.per_step_in_all(outcome.draws),
+        "appends_per_step": outcome.per_step_in_all(outcome.appends),
+        "reads_per_step": outcome.per_step_in_all(outcome.reads),
+        "head_moves_per_step": outcome.per_step_in_all(outcome.moves),
         "backlog": int(outcome.backlog[-1]),
         "hosts_waiting": int(outcome.waiting[-1]),
     }

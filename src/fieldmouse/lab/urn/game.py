@@ -143,8 +143,15 @@ class Outcome:
 
     def per_step(self, totals: Longs) -> float:
         """How fast a count such as `draws` grew over the last half."""
-        lasted = int(self.times[-1] - self.times[self.half])
-        return float(totals[-1] - totals[self.half]) / lasted if lasted else 0.0
+        return self._growth(totals, self.half)
+
+    def per_step_in_all(self, totals: Longs) -> float:
+        """The same from time 0 on, so that what was appended and not read is the backlog."""
+        return self._growth(totals, self.at(0))
+
+    def _growth(self, totals: Longs, since: int) -> float:
+        lasted = int(self.times[-1] - self.times[since])
+        return float(totals[-1] - totals[since]) / lasted if lasted else 0.0
 
     @property
     def elephant_share(self) -> float:
