@@ -121,7 +121,7 @@ def test_arrivals_of_each_mode_are_found_again(
 def test_arrivals_under_control_are_found_again_although_each_mode_is_seen_in_chosen_phases(
     scv: float, decay: float, reach: float
 ) -> None:
-    """`reach` is about four deviations of a rate over traces like this one: 12 % where few phases are seen."""
+    """`reach` is about four deviations of a rate over such traces: of 12 % where a phase is seldom seen."""
     rng = np.random.default_rng(4)
     modes = {}
     for robots, mean in ((1, 2.0), (4, 0.5)):

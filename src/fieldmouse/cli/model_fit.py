@@ -81,10 +81,10 @@ def command(
 
     import numpy as np
 
+    from fieldmouse.agent.control import cost_of
     from fieldmouse.agent.pagetrace import read_rows
     from fieldmouse.agent.tracing import trace_of
     from fieldmouse.queueing.fit import fit
-    from fieldmouse.queueing.model import Cost
     from fieldmouse.queueing.modelfile import Asked, write_model
 
     rows = read_rows(home / "pages.trace")
@@ -96,9 +96,7 @@ def command(
         trace_of(rows), capacity or asked.buffer.pages, modes=modes, gap=gap, pause=pause, service=service,
         lifetime=lifetime, phases=phases, draws=draws, rng=np.random.default_rng(seed),
     )  # fmt: skip
-    weights = asked.cost
-    costs = Cost(weights.loss, weights.obsolete, weights.response, weights.robots, weights.starvation)
-    model = write_model(Asked(fitted.model, costs, None, "auto"))
+    model = write_model(Asked(fitted.model, cost_of(asked), None, "auto"))
     if target and target != "-":
         _save(Path(target), json.dumps(model, indent=1).encode() + b"\n")
     if plot:

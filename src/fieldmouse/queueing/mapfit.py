@@ -174,26 +174,19 @@ def _diagonal(mean: float, slow: float, fast: float, decay: float) -> tuple[Floa
 
 def _forwards(mean: float, slow: float, fast: float, decay: float) -> tuple[FloatArray, FloatArray] | None:
     """The canonical forms: from the slow phase an interval may go on in the fast one, never back."""
-    found: tuple[float, float] | None = None
     if decay >= 0:
         total = slow + fast - (1 - decay) * mean
         spread = total**2 - 4 * decay * slow * fast
         if spread < -_SLACK * total**2:
             return None
-        root = np.sqrt(max(spread, 0.0))
-        for first in (total - root, total + root):
-            a, b = first / 2 / fast, (total - first / 2) / slow
-            if -_SLACK <= a <= 1 + _SLACK and -_SLACK <= b <= 1 + _SLACK and a * b < 1 - _SLACK:
-                found = min(max(a, 0.0), 1.0), min(max(b, 0.0), 1.0)
-                break
+        a = (total - np.sqrt(max(spread, 0.0))) / 2 / fast  # the other root does as well
+        b = (total - a * fast) / slow
     else:
         b = ((1 - decay) * mean - fast) / slow
-        if not _SLACK < b <= 1 + _SLACK or -decay / b > 1 + _SLACK:
-            return None
-        found = min(-decay / b, 1.0), min(b, 1.0)
-    if found is None:
+        a = -decay / b if b > _SLACK else np.inf
+    if min(a, b) < -_SLACK or max(a, b) > 1 + _SLACK or a * b > 1 - _SLACK:
         return None
-    a, b = found
+    a, b = min(max(a, 0.0), 1.0), min(max(b, 0.0), 1.0)
     D0 = np.array([[-1 / slow, (1 - a) / slow], [0.0, -1 / fast]])
     if decay >= 0:
         return D0, np.array([[a / slow, 0.0], [(1 - b) / fast, b / fast]])

@@ -50,7 +50,7 @@ def fit_together(pieces: Pieces, fits: Mapping[int, ModeFit]) -> tuple[dict[int,
             best = turns
     assert best is not None
     plain = float((counts * np.log(rates) - rates * seconds).sum())
-    earned = 2 * (best.likelihood - plain) > 3 * len(known) * np.log(max(counts.sum(), 2))
+    earned = 2 * (best.likelihood - plain) > 3 * len(fits) * np.log(max(counts.sum(), 2))
     found: dict[int, ModeFit] = {}
     for mode, fit in fits.items():
         if not earned:
