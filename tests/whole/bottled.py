@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TypeVar
@@ -30,9 +31,36 @@ def bottled_crawl(
     seeds: Sequence[str],
     *,
     epoch: float = bottle.EPOCH,
+    lane: type[InlineLane] = InlineLane,
     **changes: object,
 ) -> tuple[Summary, F]:
     """Crawl from `seeds`, or go on where `path` holds a crawl already; settings as `section__key=value`."""
+    summary, fetcher = _live(path, web, seeds, epoch, lane, None, changes)
+    assert summary is not None
+    return summary, fetcher
+
+
+def bottled_kill(
+    path: Path,
+    web: Callable[[Clock], F],
+    seeds: Sequence[str],
+    *,
+    after: float,
+    epoch: float = bottle.EPOCH,
+    lane: type[InlineLane] = InlineLane,
+    **changes: object,
+) -> tuple[Summary | None, F]:
+    """As `bottled_crawl`, but everything stops dead `after` so many seconds, unless done before.
+
+    Then there is no last checkpoint and no summary.
+    """
+    return _live(path, web, seeds, epoch, lane, after, changes)
+
+
+def _live(
+    path: Path, web: Callable[[Clock], F], seeds: Sequence[str], epoch: float, lane: type[InlineLane],
+    after: float | None, changes: dict[str, object],
+) -> tuple[Summary | None, F]:  # fmt: skip
     dotted = {name.replace("__", "."): value for name, value in changes.items()}
     settings = Settings().override({"crawl.seeds": list(seeds), **CALM, **dotted})
     resumed = (path / "crawl.json").exists()
@@ -41,11 +69,15 @@ def bottled_crawl(
     else:
         home = CrawlDir.create(path, shards=1, settings=render(settings).encode())
 
-    async def life(clock: Clock) -> tuple[Summary, F]:
+    async def life(clock: Clock) -> tuple[Summary | None, F]:
         fetcher = web(clock)
-        crew = build(home, settings, lambda reading: None, clock=clock, fetcher=fetcher, lane=InlineLane)
+        crew = build(home, settings, lambda reading: None, clock=clock, fetcher=fetcher, lane=lane)
+        began = resumed and read_checkpoint(home) is not None
+        crawling = asyncio.ensure_future(crew.agent.crawl([] if began else [Url(seed) for seed in seeds]))
         try:
-            return await crew.agent.crawl([] if resumed else [Url(seed) for seed in seeds]), fetcher
+            await asyncio.wait({crawling}, timeout=after)
+            # If it is not done, nobody at work gets another turn: what they held is forgotten.
+            return crawling.result() if crawling.done() else None, fetcher
         finally:
             await crew.close()
 

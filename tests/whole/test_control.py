@@ -1,0 +1,170 @@
+"""Robots under control: nothing is lost for good, hosts keep their quiet, and rules are learned and kept."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from collections import Counter, defaultdict
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from fieldmouse.agent.controllog import chapters
+from fieldmouse.agent.pagetrace import Fate, read_rows
+from fieldmouse.cli import run as fieldmouse
+from fieldmouse.lab import bottle
+from fieldmouse.lab.meadow.arrivals import Arrival
+from fieldmouse.lab.meadow.fetcher import MeadowFetcher
+from fieldmouse.lab.meadow.meadow import Meadow
+from fieldmouse.lab.meadow.options import MeadowOptions
+from fieldmouse.lab.slowlane import SlowLane, slow_lane
+
+from .bottled import bottled_crawl, bottled_kill, outcomes
+
+MEADOW = MeadowOptions(
+    hosts=12, pages=150, seed=8, page_kb=1.0, links=20, latency=0.1, robots=1.0, busy=0.0, server_error=0.0,
+    broken=0.0,
+)  # fmt: skip
+TIGHT = {
+    "network__allow_private": True,
+    "politeness__delay": "300ms",
+    "control__mode": "thresholds",
+    "control__robots": [8, 2],
+    "control__limits": [3],
+    "buffer__pages": 6,
+    "buffer__obsolete_after": "400ms",
+}
+"""Room for few pages, and little patience with those that wait."""
+
+
+def lane(seed: int = 1, mean: float = 0.15) -> type[SlowLane]:
+    chance = np.random.default_rng(seed)
+    return slow_lane(lambda: float(chance.exponential(mean)))
+
+
+def wanted(meadow: Meadow) -> list[str]:
+    return sorted(fact.url for fact in meadow.truth() if fact.allowed and fact.status == 200)
+
+
+def stored(path: Path) -> list[str]:
+    return sorted(row.url for row in outcomes(path) if row.kind == "page")
+
+
+def check_quiet(arrivals: list[Arrival], delay: float) -> None:
+    visits: dict[str, list[float]] = defaultdict(list)
+    for arrival in arrivals:
+        assert not arrival.busy, "two requests overlap at one address"
+        visits[arrival.host].append(arrival.t)
+    for host, times in visits.items():
+        gaps = [later - sooner for sooner, later in itertools.pairwise(times)]
+        assert min(gaps) >= delay - 1e-6, host
+
+
+def test_pages_dropped_for_want_of_room_or_for_their_age_are_fetched_again(tmp_path: Path) -> None:
+    meadow = Meadow(MEADOW)
+    summary, web = bottled_crawl(
+        tmp_path / "c", lambda clock: MeadowFetcher(meadow, clock), meadow.seeds, lane=lane(), **TIGHT
+    )
+    fates = Counter(read_rows(tmp_path / "c" / "pages.trace")["fate"].tolist())
+    assert min(fates[Fate.LOST], fates[Fate.OBSOLETE]) > 10, "the test is about these"
+    assert summary.exit == summary.lost == summary.waiting == 0
+    assert stored(tmp_path / "c") == wanted(meadow)
+    check_quiet(web.arrivals, 0.3)
+    # Every request that was answered came to the buffer, and each of its pages has one fate.
+    arrived = fates[Fate.SERVED] + fates[Fate.LOST] + fates[Fate.OBSOLETE]
+    assert arrived == len(web.arrivals)
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_killed_at_any_moment_no_dropped_page_loses_its_url(tmp_path: Path, seed: int) -> None:
+    meadow, chance = Meadow(MEADOW), random.Random(seed)
+    now, kills, dropped = bottle.EPOCH, 0, 0
+    arrivals: list[Arrival] = []
+    ended = None
+    while ended is None:
+        after = chance.uniform(0.2, 6.0) if kills < 8 else 1e6
+        ended, web = bottled_kill(
+            tmp_path / "c", lambda clock: MeadowFetcher(meadow, clock), meadow.seeds, after=after, epoch=now,
+            lane=lane(chance.randrange(1000)), storage__checkpoint="1s", **TIGHT,
+        )  # fmt: skip
+        kills += ended is None
+        now += after + chance.choice([0.0, 5.0])
+        arrivals += web.arrivals
+    rows = read_rows(tmp_path / "c" / "pages.trace")
+    dropped = int(np.isin(rows["fate"], (Fate.LOST, Fate.OBSOLETE)).sum())
+    assert kills == 8
+    assert dropped > 10
+    assert ended.exit == ended.lost == ended.waiting == 0
+    assert stored(tmp_path / "c") == wanted(meadow)
+    check_quiet(arrivals, 0.3)
+
+
+def test_with_a_fixed_number_of_robots_a_full_buffer_makes_them_wait(tmp_path: Path) -> None:
+    meadow = Meadow(MEADOW)
+    summary, web = bottled_crawl(
+        tmp_path / "c", lambda clock: MeadowFetcher(meadow, clock), meadow.seeds, lane=lane(),
+        **{**TIGHT, "control__mode": "fixed", "buffer__obsolete_after": "never"},
+    )  # fmt: skip
+    assert summary.exit == 0
+    assert stored(tmp_path / "c") == wanted(meadow)
+    asked = Counter((arrival.host, arrival.path) for arrival in web.arrivals)
+    fates = Counter(read_rows(tmp_path / "c" / "pages.trace")["fate"].tolist())
+    assert fates[Fate.LOST] == fates[Fate.OBSOLETE] == 0
+    assert set(asked.values()) == {1}
+
+
+AUTO = {
+    "network__allow_private": True,
+    "politeness__delay": "0s",
+    "robots__count": 4,
+    "control__mode": "auto",
+    "control__modes": [1, 4],
+    "control__explore": "15s",
+    "control__every": "20s",
+    "control__pages": 50,
+    "buffer__pages": 8,
+    "cost__starvation": 10.0,
+    "cost__response": 1.0,
+}
+
+
+def test_a_crawl_learns_its_rule_and_keeps_it_when_resumed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    meadow = Meadow(
+        MeadowOptions(hosts=30, pages=4000, seed=2, page_kb=1.0, links=10, latency=0.2, robots=0.0)
+    )
+    path = tmp_path / "c"
+
+    def live(seconds: int, epoch: float) -> None:
+        bottled_crawl(
+            path, lambda clock: MeadowFetcher(meadow, clock), meadow.seeds, lane=lane(mean=0.1), epoch=epoch,
+            crawl__time=f"{seconds}s", **AUTO,
+        )  # fmt: skip
+
+    live(80, bottle.EPOCH)
+    told = chapters(path / "control.log")
+    assert [part.decision.robots for part in told[:2]] == [(4,), (1,)], "the largest number is tried first"
+    assert [part.decision.predicted for part in told[:3]] == [None, None, None]
+    learned = [part for part in told if part.decision.predicted is not None]
+    assert len(learned) >= 2
+    for part in learned:
+        # Four robots overrun this indexer and one starves it: a rule that costs least needs both.
+        assert part.decision.robots == (4, 1)
+        assert part.period is not None
+        assert part.period.measured.starvation < 0.3
+        assert part.period.measured.loss < 0.3
+    ordered = [part.decision.number for part in told]
+    assert ordered == list(range(1, len(told) + 1))
+
+    live(10, bottle.EPOCH + 1000.0)
+    after = chapters(path / "control.log")[len(told) :]
+    assert after[0].decision.robots == told[-1].decision.robots
+    assert after[0].decision.limits == told[-1].decision.limits
+    assert "resumed" in after[0].decision.why
+
+    assert fieldmouse(["control", str(path), "--last", "3"]) == 0
+    out, err = capsys.readouterr()
+    assert out.count("measured") == 3
+    assert "newest rule: as before the crawl was resumed" in err
