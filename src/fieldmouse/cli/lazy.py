@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import difflib
 import importlib
-import importlib.util
 from collections.abc import Mapping
 from typing import Any
 
@@ -31,10 +30,10 @@ class LazyGroup(click.Group):
         return f"fieldmouse.cli.{self._prefix}{verb}"
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return [verb for verb in self._verbs if importlib.util.find_spec(self.module_of(verb))]
+        return list(self._verbs)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in self.list_commands(ctx):
+        if cmd_name not in self._verbs:
             return None
         command: click.Command = importlib.import_module(self.module_of(cmd_name)).command
         return command
@@ -42,9 +41,8 @@ class LazyGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        known = self.list_commands(ctx)
-        if args and not args[0].startswith("-") and args[0] not in known:
-            path, near = ctx.command_path, difflib.get_close_matches(args[0], known, n=1)
+        if args and not args[0].startswith("-") and args[0] not in self._verbs:
+            path, near = ctx.command_path, difflib.get_close_matches(args[0], self._verbs, n=1)
             raise UsageError(
                 f"there is no command `{args[0]}`" + (f" in `{path}`" if ctx.parent else ""),
                 f"did you mean `{path} {near[0]}`?" if near else f"`{path} --help` lists the commands",
@@ -53,4 +51,4 @@ class LazyGroup(click.Group):
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
-            formatter.write_dl([(verb, self._verbs[verb]) for verb in self.list_commands(ctx)])
+            formatter.write_dl(list(self._verbs.items()))
