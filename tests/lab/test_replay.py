@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fieldmouse import cli
+from fieldmouse.agent.build import witness_of
 from fieldmouse.clock import ManualClock
 from fieldmouse.crawldir import CrawlDir
 from fieldmouse.errors import FieldmouseError, UsageError
@@ -20,7 +21,7 @@ from fieldmouse.frontier import Frontier
 from fieldmouse.frontier.decisions import Act, DecisionLog, Event, Run, read_runs
 from fieldmouse.lab.counted import Seats
 from fieldmouse.lab.course import Course
-from fieldmouse.lab.replay import NothingRecorded, play, recorded, replay
+from fieldmouse.lab.replay import NothingRecorded, figure, play, recorded, replay
 from fieldmouse.policy.distribution import POLICIES
 from fieldmouse.policy.front import FrontRule
 from fieldmouse.records import Errand, HostState, Link
@@ -379,6 +380,34 @@ def test_the_command_shows_a_table_or_json(home: Path, capsys: pytest.CaptureFix
     assert {"hosts_online", "draws", "appends", "reads", "backlog", "course"} <= set(told["recorded"]["fare"])
 
 
+def test_a_plot_shows_every_policy_over_time(home: Path, tmp_path: Path) -> None:
+    drawn = figure(replay(home, [], {}))
+    assert [panel.y_label for panel in drawn.panels] == ["hosts online", "URLs offline"]
+    for panel in drawn.panels:
+        assert [series.label for series in panel.series] == ["as recorded", *POLICIES]
+        assert list(panel.series[0].y) == list(panel.series[1].y)
+    assert cli.run(["lab", "replay", str(home), "--plot", str(tmp_path / "a.svg"), "--json"]) == 0
+    assert b"<svg" in (tmp_path / "a.svg").read_bytes()
+
+
+def test_nothing_is_recorded_where_it_is_not_wanted(tmp_path: Path) -> None:
+    def witness(size: str) -> DecisionLog | None:
+        asked = Settings().override({"frontier.record_decisions": size})
+        return witness_of(CrawlDir.create(tmp_path / size, shards=1, settings=b""), asked)
+
+    assert witness("0B") is None
+    assert isinstance(witness("1MiB"), DecisionLog)
+
+
+def test_a_policy_that_is_not_there_is_missed_before_a_directory_is_made(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["crawl", str(tmp_path / "c"), "--seed", "http://127.0.0.1:1/", "--policy", "no_such.mice:Mouse"]
+    assert cli.run(words) == 2
+    assert "`no_such.mice:Mouse` cannot be imported" in capsys.readouterr().err
+    assert not (tmp_path / "c").exists()
+
+
 @pytest.mark.parametrize(
     ("words", "code", "said"),
     [
@@ -386,6 +415,7 @@ def test_the_command_shows_a_table_or_json(home: Path, capsys: pytest.CaptureFix
         (["--policy", "index", "--set", "depth"], 2, "write it as `--set depth=VALUE`"),
         (["--policy", "inde"], 2, "there is no policy `inde`"),
         (["--run", "7"], 2, "there is no run 7"),
+        (["--plot", "a.pdf"], 2, "neither .svg nor .png"),
     ],
 )
 def test_the_command_refuses_what_it_cannot_mean(

@@ -37,7 +37,9 @@ Examples:
     "--scope", metavar="MODE", help="page, host, site or web: how far to go from the seeds.  [default: site]"
 )
 @click.option(
-    "--policy", metavar="NAME", help="index, mice-and-elephants, greedy or neutral: which hosts come first."
+    "--policy",
+    metavar="NAME",
+    help="Which hosts come first: index, mice-and-elephants, greedy, neutral, or package.module:Class.",
 )
 @click.option("--config", metavar="FILE", type=click.Path(path_type=Path), help="Settings to start from.")
 @options.limits

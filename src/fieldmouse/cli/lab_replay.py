@@ -24,7 +24,7 @@ _ENDS = {
 @click.command(
     epilog="""\b
 Examples:
-  fieldmouse lab replay atlas
+  fieldmouse lab replay atlas --plot atlas.svg
   fieldmouse lab replay atlas --policy mice-and-elephants --set delta=2 --set own_queues=true"""
 )
 @click.argument("directory", type=click.Path(path_type=Path))
@@ -37,9 +37,20 @@ Examples:
 @click.option(
     "--run", "number", type=int, metavar="N", help="Which run of the crawl; the longest if not given."
 )
+@click.option(
+    "--plot",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="Draw hosts online and backlog over time, as .svg or .png.",
+)
 @options.as_json
 def command(
-    directory: Path, names: tuple[str, ...], changes: tuple[str, ...], number: int | None, as_json: bool
+    directory: Path,
+    names: tuple[str, ...],
+    changes: tuple[str, ...],
+    number: int | None,
+    plot: Path | None,
+    as_json: bool,
 ) -> int:
     """Play what the crawl in DIRECTORY recorded through another policy, and compare.
 
@@ -52,14 +63,28 @@ def command(
     if parameters and not names:
         raise UsageError("`--set` needs to know whose parameters are meant", "name a policy with `--policy`")
 
+    if plot is not None and plot.suffix not in (".svg", ".png"):
+        raise UsageError(f"`{plot}` is neither .svg nor .png", "give the file one of these endings")
+
     from fieldmouse.lab.replay import replay
 
     found = replay(directory, names, parameters, number=number)
+    if plot is not None:
+        _draw(found, plot)
     if as_json:
         voice.json(found)
         return 0
     _tell(directory, found)
     return 0
+
+
+def _draw(found: Replay, path: Path) -> None:
+    from fieldmouse.cli import bench
+    from fieldmouse.lab import plot
+    from fieldmouse.lab.replay import figure
+
+    picture = figure(found)
+    bench.write(path, plot.svg(picture) if path.suffix == ".svg" else plot.png(picture))
 
 
 def _parameters(changes: Iterable[str]) -> dict[str, object]:

@@ -15,7 +15,7 @@ decisions, one for one; `tests/lab/test_replay.py` holds both to that.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -28,8 +28,9 @@ from fieldmouse.frontier.distributor import Distributor
 from fieldmouse.frontier.hostqueues import MemoryHostQueues
 from fieldmouse.frontier.ready import Item
 from fieldmouse.frontier.witness import Witness
+from fieldmouse.lab.catalogue import Figure, Panel, Series
 from fieldmouse.lab.counted import Homes, Numbers, Seats
-from fieldmouse.lab.course import Course, Fare
+from fieldmouse.lab.course import Course, Fare, Point
 from fieldmouse.policy.distribution import POLICIES, Distribution, lookup
 from fieldmouse.settings import Settings, load
 from fieldmouse.url import Host
@@ -97,6 +98,24 @@ def replay(
         same = (course.imprint, elsewhere) == (before.imprint, 0)
         played.append(Played(name, given, course.fare(), elsewhere, same))
     return Replay(number, len(runs), start.at, run.ended, as_it_was, tuple(played))
+
+
+def figure(found: Replay) -> Figure:
+    """Hosts online and URLs offline over time, as recorded and under each policy played."""
+    lines = [("as recorded", found.recorded.fare), *((one.policy, one.fare) for one in found.played)]
+
+    def panel(label: str, value: Callable[[Point], int]) -> Panel:
+        return Panel(
+            "seconds",
+            label,
+            tuple(
+                Series(name, [at.seconds for at in fare.course], [float(value(at)) for at in fare.course])
+                for name, fare in lines
+            ),
+        )
+
+    panels = panel("hosts online", lambda at: at.online), panel("URLs offline", lambda at: at.backlog)
+    return Figure("replay", "A crawl as it was, and under other policies", panels)
 
 
 def _settings(home: CrawlDir) -> Settings:
