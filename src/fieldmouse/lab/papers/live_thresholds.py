@@ -21,7 +21,8 @@ from fieldmouse.lab.catalogue import Experiment, Figure, Panel, Progress, Result
 from fieldmouse.lab.governed import Course, Situation, crawl
 from fieldmouse.queueing.ph import PhaseType
 
-SEEDS = (1, 2, 3)
+SEEDS = (11, 12, 13)
+"""Others than those on which the allowances below were found to be about right."""
 MEASURES = ("starvation", "loss", "obsolete", "response")
 KNOWN = 10.0
 """Seconds until the first hosts are known; nothing is measured before."""
@@ -29,7 +30,8 @@ BATCH = 20.0
 """Seconds of a batch, for intervals of means."""
 LEFT_OUT = 1 / 3
 """Of a prediction: what we allow for fetches under way when the number of robots changes, which the model
-does not know of. It lets robots stop at once; real ones deliver what they have asked for."""
+does not know of. It lets robots begin and stop at once; real ones have their first fetch before them, and
+deliver what they have asked for."""
 
 UNEVEN = PhaseType.hyperexponential([0.9, 0.1], [1 / 0.05, 1 / 0.55])
 """Nine pages in ten take 0.05 s and one takes 0.55 s on average: mean 0.1 s, squared variation 5.5."""
@@ -39,7 +41,8 @@ UNEVEN = PhaseType.hyperexponential([0.9, 0.1], [1 / 0.05, 1 / 0.55])
 class Agreement:
     """What was predicted of one measure, on average over the rules followed, and what was measured.
 
-    `chance` is the half-width of the 95 % interval of the measured mean, by batch means.
+    `chance` is the half-width of the 95 % interval of the measured mean, by batch means; of a
+    share of pages it is at least three pages, the 95 % bound on a count when none was seen.
     """
 
     measure: str
@@ -93,7 +96,8 @@ def agreements(course: Course) -> list[Agreement]:
     told = [part for part in course.chapters if part.decision.predicted and part.period]
     start = told[0].decision.at - course.readings[0].at + 1.0
     batches = course.batches(start, BATCH)
-    whole = Fare.measured(course.between(start))
+    totals = course.between(start)
+    whole = Fare.measured(totals)
     found = []
     for measure in MEASURES:
         lengths = [part.period.seconds for part in told if part.period]
@@ -102,6 +106,9 @@ def agreements(course: Course) -> list[Agreement]:
         spread = [getattr(batch, measure) for batch in batches]
         # Student's t for as many batches as we have is a little above 2.
         chance = 2.2 * stdev(spread) / math.sqrt(len(spread)) if len(spread) > 2 else math.inf
+        if measure in ("loss", "obsolete"):
+            # Of what happens so seldom that it may not happen at all, batches cannot tell the spread.
+            chance = max(chance, 3 / totals.arrived)
         found.append(Agreement(measure, predicted, getattr(whole, measure), chance))
     return [one for one in found if one.predicted or one.measured]
 
