@@ -118,7 +118,7 @@ def _expected(
             term[i] = here[k, i]
             ends[k, i] = weight * term[i]
         j = 0
-        while j < passed or weight > 1e-17:
+        while j < passed or weight > 1e-13:
             j += 1
             weight *= passed / j
             for i in range(n):
@@ -162,7 +162,7 @@ def _expected(
             for m in range(n):
                 product[i, m] = other[i] * here[k, m]
         j = 0
-        while j < passed or weight > 1e-17:
+        while j < passed or weight > 1e-13:
             j += 1
             weight *= passed / j
             for i in range(n):

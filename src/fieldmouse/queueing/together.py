@@ -35,6 +35,7 @@ def fit_together(pieces: Pieces, fits: Mapping[int, ModeFit]) -> tuple[dict[int,
         )
     lengths, batch = pieces.lengths[-LATEST:], pieces.batch[-LATEST:]
     known, modes = np.unique(pieces.modes[-LATEST:], return_inverse=True)
+    modes = modes.astype(np.int64)
     counts = np.bincount(modes, weights=batch, minlength=len(known))
     seconds = np.bincount(modes, weights=lengths, minlength=len(known))
     rates = np.maximum(counts, 0.5) / np.maximum(seconds, 1e-9)
@@ -45,10 +46,11 @@ def fit_together(pieces: Pieces, fits: Mapping[int, ModeFit]) -> tuple[dict[int,
         D0 = np.where(np.eye(2), 0.0, pattern.D0 + _SHAKEN)
         D0 -= np.diag(D0.sum(axis=1) + D1.sum(axis=1))
         scale = rates[:, None, None]
-        turns = most_likely(D0 * scale, D1 * scale, lengths, modes.astype(np.int64), batch)
+        turns = most_likely(D0 * scale, D1 * scale, lengths, modes, batch, rounds=6)
         if best is None or turns.likelihood > best.likelihood:
             best = turns
     assert best is not None
+    best = most_likely(best.D0, best.D1, lengths, modes, batch, rounds=40)
     plain = float((counts * np.log(rates) - rates * seconds).sum())
     earned = 2 * (best.likelihood - plain) > 3 * len(fits) * np.log(max(counts.sum(), 2))
     found: dict[int, ModeFit] = {}
