@@ -10,8 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fieldmouse.policy.thresholds import Thresholds
+from fieldmouse.queueing import banded, coordinates, journey, reduction
 from fieldmouse.queueing import landscape as ground_module
 from fieldmouse.queueing.bmap import BatchArrivals
+from fieldmouse.queueing.compiled import COMPILED
 from fieldmouse.queueing.decision import best_policy
 from fieldmouse.queueing.entries import ModelError
 from fieldmouse.queueing.landscape import ByLevel, landscape, rules
@@ -94,6 +96,36 @@ def test_no_thresholds_on_any_subset_cost_less(system: tuple[Model, ByLevel], we
     alone = solve(model, Thresholds(found.robots, found.limits))
     assert cost(alone, weights) == pytest.approx(found.J, rel=1e-9)
     assert cost(found.measures, weights) == pytest.approx(found.J, rel=1e-9)
+
+
+KERNELS = {
+    banded: ("_fill", "band_weights"),
+    journey: ("_journey", "_welcomed", "passage"),
+    reduction: ("_walk", "_joined", "_upper_part", "_folded", "passage", "shares"),
+    coordinates: ("_level", "_faded"),
+}
+
+
+@pytest.mark.skipif(not COMPILED, reason="everything is plain here")
+@pytest.mark.parametrize(
+    "life", [PhaseType.exponential(0.3), PhaseType.erlang(2, 0.5)], ids=["banded", "ordered"]
+)
+def test_compiled_or_plain_the_answer_is_the_same(life: PhaseType, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A crawl without the lab's extra solves with the same kernels, uncompiled."""
+    model = Model(6 if life.is_exponential else 8, paper(6).modes, paper(6).service, life)
+    weights, rule = Cost(5, 10, 2, 20, 300), Thresholds((3, 1), (2,))
+    compiled = solve(model, rule)
+    ground = landscape(model) if life.is_exponential else None
+    for module, names in KERNELS.items():
+        for name in names:
+            monkeypatch.setattr(module, name, getattr(module, name).py_func)
+    plain = solve(model, rule)
+    assert plain.levels == pytest.approx(compiled.levels, rel=1e-12)
+    assert cost(plain, weights) == pytest.approx(cost(compiled, weights), rel=1e-12)
+    if ground is not None:
+        again = landscape(model)
+        assert (again.peaks == ground.peaks).all()
+        assert again.cost(weights) == pytest.approx(ground.cost(weights), rel=1e-12)
 
 
 def test_of_rules_that_tie_the_plainest_is_taken() -> None:

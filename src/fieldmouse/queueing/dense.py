@@ -12,20 +12,17 @@ from functools import reduce
 
 import numpy as np
 
+from fieldmouse.queueing.bmap import stationary
 from fieldmouse.queueing.chain import Chain
 from fieldmouse.queueing.entries import FloatArray
 from fieldmouse.queueing.ph import PhaseType
-from fieldmouse.queueing.stationary import shares
 
 
 def distribution(chain: Chain) -> list[FloatArray]:
     """For each level, a row for each combination of waiting phases (the head's first), as in `ordered`."""
     rates, starts = generator(chain, chain.model.lifetime)
-    weights = np.empty(len(rates))
-    shares(rates, weights)
-    weights /= weights.sum()
     n = chain.model.phases * chain.model.service.order
-    levels = np.split(weights, starts[1:])
+    levels = np.split(stationary(rates), starts[1:])
     return [levels[0], *(np.ascontiguousarray(level.reshape(n, -1).T) for level in levels[1:])]
 
 
