@@ -105,6 +105,7 @@ def command(
                 "limits": best.limits,
                 "J": best.J,
                 "subsets": [{"robots": one.robots, "limits": one.limits, "J": one.J} for one in best.subsets],
+                "exhaustive": best.exhaustive,
                 "seconds": seconds,
             }
         )
@@ -115,7 +116,8 @@ def command(
     table = [(f"{one.J:.6g}", measured.in_words(Thresholds(one.robots, one.limits))) for one in best.subsets]
     for line in voice.columns([("J", "best rule of each subset of modes"), *table]):
         voice.data(line)
-    voice.say(f"{best.rules:,} rules in {seconds:.2g} s; the best: {measured.in_words(rule)}")
+    tried = "" if best.exhaustive else ", too few to be sure"
+    voice.say(f"{best.rules:,} rules in {seconds:.2g} s{tried}; the best: {measured.in_words(rule)}")
     return 0
 
 

@@ -50,7 +50,9 @@ def descend(model: Model, cost: Cost, events: int, seed: int, modes: Sequence[in
         raise ModelError("no page was served in any run", "check the model, or play more events")
     winner = min(worth, key=lambda choice: choice.J)
     measures = played[_by_level(winner.robots, winner.limits, model.top)]
-    return Optimum(winner.robots, winner.limits, winner.J, measures, tuple(found), len(played))
+    return Optimum(
+        winner.robots, winner.limits, winner.J, measures, tuple(found), len(played), exhaustive=False
+    )
 
 
 def _forgetful(model: Model) -> Model:
