@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from fieldmouse.lab.catalogue import Verdict
 from fieldmouse.lab.papers.urn_agreement import (
     FALSE_ALARMS,
-    OUTLIERS,
+    REMARKED,
     SIMULATED_CELLS,
     Throws,
     about,
@@ -97,8 +97,8 @@ def test_table_8_6_begins_with_the_very_games_of_table_8_5() -> None:
             assert cell.printed == tables()["8.5"].cell(cell.row, 0.9).printed
 
 
-def test_the_outliers_named_are_cells_of_the_tables() -> None:
-    for number, label in OUTLIERS:
+def test_what_is_remarked_on_are_cells_of_the_tables() -> None:
+    for number, label in REMARKED:
         assert label in {cell.label for cell in tables()[number].cells}
 
 
@@ -166,15 +166,6 @@ def test_a_cell_from_another_game_is_caught() -> None:
     ours = Throws.of([237.0 + step for step in range(-9, 11)])
     assert by_chance("a", "237", ours).verdict is Verdict.SAME
     assert by_chance("a", "329", ours).verdict is Verdict.DIFFERENT
-
-
-def test_a_named_outlier_is_told_from_the_same_number_elsewhere() -> None:
-    (table, label), why = next(iter(OUTLIERS.items()))
-    ours = Throws(144.0, 5.4, 20)
-    assert by_chance(label, "125", ours, table).verdict is Verdict.OUTLIER
-    assert by_chance(label, "125", ours, table).note == why
-    assert by_chance(label, "143", ours, table).verdict is Verdict.SAME
-    assert by_chance(label, "125", ours, "8.4").verdict is Verdict.SAME
 
 
 @given(st.floats(1, 1e6), st.floats(-0.099, 0.099))
