@@ -30,6 +30,7 @@ VALUES: dict[kinds.Kind, st.SearchStrategy[Any]] = {
     kinds.COUNT: st.integers(0, 1 << 62),
     kinds.POSITIVE: st.integers(1, 1 << 62),
     kinds.COUNT_OR_NONE: st.none() | st.integers(0, 1 << 62),
+    kinds.DURATION_OR_NEVER: st.none() | st.floats(1e-3, 1e9),
     kinds.NUMBER: st.floats(0, 1e300),
     kinds.FLAG: st.booleans(),
     kinds.TEXT: words,
@@ -111,6 +112,15 @@ def test_every_key_says_what_it_is_for_and_appears_in_the_file() -> None:
         ('[crawl]\nuser_agent = "x"', "crawl.user_agent", "`product` and `contact`"),
         ('[archive]\nprefix = "../x"', "archive.prefix", "file name"),
         ("[frontier]\nfront_min = 9\nfront_max = 8", "front_min", "lower"),
+        ('[buffer]\nobsolete_after = "0s"', "buffer.obsolete_after", '"never"'),
+        ('[control]\nmode = "thresholds"', "`control.robots` has 0 numbers", "robots = [8, 2]"),
+        ('[control]\nmode = "thresholds"\nrobots = [8, 2]', "`control.limits` has 0", "limits = [100]"),
+        ('[control]\nmode = "thresholds"\nrobots = [2, 8]\nlimits = [5]', "rise", "must not wake more"),
+        ('[control]\nmode = "thresholds"\nrobots = [4, 2, 1]\nlimits = [5, 4]', "fall", "ascending"),
+        ('[control]\nmode = "thresholds"\nrobots = [0]', "no robot", "above 0"),
+        ("[control]\nrobots = [200]", "200 robots", "robots.count"),
+        ("[control]\nmodes = [0, 1]", "control.modes", "from 1 on"),
+        ("[control]\nmodes = 4", "control.modes", "[8, 2]"),
         ("crawl = 3", "`crawl` is a section", "[crawl]"),
         ("pages = 3", "`pages` outside a section", "sections are"),
         ("[crawl", "not TOML", "mend"),
@@ -121,6 +131,22 @@ def test_a_mistake_is_named_with_the_way_out(text: str, names: str, advises: str
         settings.parse(text, "some.toml")
     assert names in str(caught.value)
     assert advises in caught.value.hint
+
+
+@given(st.lists(st.integers(1, 128), max_size=5).map(tuple))
+def test_numbers_of_robots_are_written_and_read_as_lists(modes: tuple[int, ...]) -> None:
+    asked = Settings().override({"control.modes": list(modes)})
+    assert settings.parse(settings.render(asked)).control.modes == modes
+    assert Settings().override({"control.modes": str(list(modes))}).control.modes == modes
+
+
+@given(st.integers(1, 5000))
+def test_candidates_end_with_all_robots_and_are_few(count: int) -> None:
+    found = Settings().control.candidates(count)
+    assert found[-1] == count
+    assert found[0] >= 1
+    assert len(found) <= 4
+    assert sorted(set(found)) == list(found)
 
 
 def test_overriding_reads_words_as_the_file_would() -> None:

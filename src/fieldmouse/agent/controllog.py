@@ -19,6 +19,7 @@ class Decision(msgspec.Struct, frozen=True, tag="decision", kw_only=True):
     robots: tuple[int, ...]
     limits: tuple[int, ...]
     why: str
+    trial: bool = False  # to see what so many robots bring
     predicted: Fare | None = None
     cost: float | None = None
     seconds: float = 0.0  # that deciding took

@@ -110,8 +110,8 @@ class Governor:
         self._decide(
             Thresholds((robots,)),
             "to see what 1 robot brings" if robots == 1 else f"to see what {robots} robots bring",
+            trying=True,
         )
-        self._trying = True
 
     async def _think(self) -> None:
         """Find a rule off the loop, and obey it."""
@@ -133,17 +133,21 @@ class Governor:
             log.error("the control of robots stumbled; the rule stays", exc_info=mistake)
             self._before = self._trace.totals()
 
-    def _decide(self, rule: Thresholds, why: str, chosen: Chosen | None = None, took: float = 0.0) -> None:
+    def _decide(
+        self, rule: Thresholds, why: str, chosen: Chosen | None = None, took: float = 0.0, *,
+        trying: bool = False,
+    ) -> None:  # fmt: skip
         now = self._clock.now()
         self._close_period()
-        self._rule, self._trying = rule, False
+        self._rule, self._trying = rule, trying
         self._obey(rule)
         self._before = self._trace.totals()
         self._number += 1
         self._open = True
         self._book.append(
             Decision(
-                number=self._number, at=now, robots=rule.robots, limits=rule.limits, why=why, seconds=took,
+                number=self._number, at=now, robots=rule.robots, limits=rule.limits, why=why, trial=trying,
+                seconds=took,
                 predicted=chosen.predicted if chosen else None, cost=chosen.cost if chosen else None,
                 says=chosen.says if chosen else (),
             )

@@ -66,7 +66,7 @@ def _rows(chapter: Chapter) -> list[tuple[str, ...]]:
     first = (voice.when(round(decision.at)), *rule)
     rows: list[tuple[str, ...]]
     if decision.predicted is None or decision.cost is None:
-        rows = [(*first, "on trial" if len(decision.robots) == 1 else "kept", *("",) * 5)]
+        rows = [(*first, "on trial" if decision.trial else "kept", *("",) * 5)]
     else:
         rows = [(*first, "expected", *_cells(decision.predicted, decision.cost))]
     if period is not None:
