@@ -100,7 +100,8 @@ def test_levels_are_told_when_asked_for(capsys: Said) -> None:
 
 def test_optimise_tells_the_best_rule_and_that_of_each_subset(capsys: Said) -> None:
     found = told(["model", "optimise", THRESHOLDS], capsys)
-    assert set(found) == MEASURES | {"robots", "limits", "subsets"}
+    assert set(found) == MEASURES | {"robots", "limits", "subsets", "exhaustive"}
+    assert found["exhaustive"] is True
     assert (found["robots"], found["limits"]) == ([3, 1], [2])
     assert found["J"] == pytest.approx(63.54, abs=0.01)
     assert len(found["subsets"]) == 15
