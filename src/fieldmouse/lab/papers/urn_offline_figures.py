@@ -115,13 +115,16 @@ def found(number: str, title: str, costs: bool, progress: Progress) -> Result:
 
 def compared(progress: Progress) -> Result:
     """8.3: a queue per elephant on the left, one for all on the right."""
-    panels = []
+    figures = []
     gammas = tables()["8.5"].columns
     for done, gamma in enumerate(gammas):
         progress(done / len(gammas), f"gamma {gamma}")
-        panels.append(_found(gamma, "per-host", DELTAS[1:], f"γ = {gamma:g}, a queue per elephant"))
-        panels.append(_found(gamma, "one", DELTAS[1:], f"γ = {gamma:g}, one queue"))
-    return Result(figures=(Figure("thesis-8.3", "One queue instead of many", tuple(panels)),))
+        panels = (
+            _found(gamma, "per-host", DELTAS[1:], "a queue per elephant"),
+            _found(gamma, "one", DELTAS[1:], "one queue"),
+        )
+        figures.append(Figure(f"thesis-8.3-{gamma}", f"One queue instead of many, γ = {gamma}", panels))
+    return Result(figures=tuple(figures))
 
 
 def stopped(progress: Progress) -> Result:
