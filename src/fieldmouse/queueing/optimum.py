@@ -192,8 +192,10 @@ def _dual(
     """The linear programme that takes rules in turn, and the prices of its bounds."""
     if not held:
         return float(values.min()), {}
-    from scipy.optimize import linprog
-
+    try:
+        from scipy.optimize import linprog
+    except ImportError:
+        raise ModelError("bounds need scipy, which is not installed", "install `fieldmouse[lab]`") from None
     axes = np.stack([values, *held.values()])
     front = unbeaten(axes)
     solved = linprog(
