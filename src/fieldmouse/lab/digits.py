@@ -36,7 +36,7 @@ def ours(row: Row) -> str:
     >>> ours(Row("", None, 0.123456789, None, Verdict.NEW)), ours(Row("", 5, float("nan"), 0, Verdict.NEW))
     ('0.123457', '–')
     """
-    value, beside, moves = _known(row.ours), _known(row.printed), _known(row.spread)
+    value, beside, moves = _known(row.ours), _known(row.printed), _moves(row)
     if value is None:
         return NOTHING
     if moves:
@@ -48,9 +48,22 @@ def ours(row: Row) -> str:
 
 
 def spread(row: Row) -> str:
-    """Empty for a number that chance has no part in."""
-    moves = _known(row.spread)
-    return _fixed(moves, _meaningful(moves)) if moves else ""
+    """Two digits; empty for a number that chance has no part in.
+
+    >>> from fieldmouse.lab.catalogue import Verdict
+    >>> [spread(Row("", None, 1.0, moves, Verdict.NEW)) for moves in (0.0123, 4.9959e-05, 1e-16, None)]
+    ['0.012', '5e-05', '', '']
+    """
+    moves = _moves(row)
+    if not moves:
+        return ""
+    return _fixed(moves, _meaningful(moves)) if moves >= 1e-4 else f"{moves:.2g}"
+
+
+def _moves(row: Row) -> float | None:
+    """The spread, unless it is rounding in the last digits that a number can have."""
+    moves, value = _known(row.spread), _known(row.ours)
+    return moves if moves and moves > 1e-12 * abs(value or 0.0) else None
 
 
 def _known(value: float | None) -> float | None:
