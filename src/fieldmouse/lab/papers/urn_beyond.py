@@ -119,7 +119,7 @@ def beyond(progress: Progress) -> Result:
 EXPERIMENTS = (
     Experiment(
         "urn-beyond",
-        "urn-beyond",
+        "beyond",
         "Every policy over every law of host size, stationary and changing",
         "Distinct hosts, draws against the fewest possible, backlog, appends and reads; gamma 0.3 to 1.7.",
         beyond,

@@ -88,7 +88,7 @@ def scale(progress: Progress) -> Result:
 EXPERIMENTS = (
     Experiment(
         "urn-scale",
-        "urn-beyond",
+        "beyond",
         "What a step costs as hosts and places grow to 10^7 and 10^6",
         "Microseconds per step and megabytes, at the sizes of section 8.1.",
         scale,
