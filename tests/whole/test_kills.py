@@ -14,6 +14,7 @@ import subprocess
 from collections import Counter
 from pathlib import Path
 
+from fieldmouse.agent.pagetrace import Fate, read_rows
 from fieldmouse.indexer.search import documents
 from meadowland import RunningMeadow, running_meadow
 
@@ -38,11 +39,11 @@ def _killed(process: subprocess.Popen[bytes], rng: random.Random) -> bool:
     return True
 
 
-def _crawl_with_kills(meadow: RunningMeadow, home: Path, rng: random.Random) -> int:
-    options = ("--delay", "0s", "--allow-private", "--set", "storage.checkpoint=300ms")
+def _crawl_with_kills(meadow: RunningMeadow, home: Path, rng: random.Random, wanted: int, *more: str) -> int:
+    options = ("--delay", "0s", "--allow-private", "--set", "storage.checkpoint=300ms", *more)
     process = start("crawl", home, "--seed", meadow.seeds[0], *options)
     kills = 0
-    while kills < KILLS:
+    while kills < wanted:
         kills += 1
         died = _killed(process, rng)
         if process.poll() is not None and not died:
@@ -65,7 +66,7 @@ def test_killed_and_resumed_a_crawl_ends_with_exactly_the_same_set(tmp_path: Pat
     # The largest host has a fifth of the pages and takes 40 ms for each: no machine is done with it
     # before the last kill has fallen.
     with running_meadow(hosts=60, pages=250 * KILLS, seed=5, latency=0.04, latency_spread=0.0) as meadow:
-        kills = _crawl_with_kills(meadow, home, rng)
+        kills = _crawl_with_kills(meadow, home, rng, KILLS)
         assert kills == KILLS, "the crawl was over before all kills had fallen"
         last = run("resume", home)
         stored = [row["url"] for row in exported(home)]
@@ -75,4 +76,19 @@ def test_killed_and_resumed_a_crawl_ends_with_exactly_the_same_set(tmp_path: Pat
     check_warcs(home)
     held = Counter(documents(home))
     assert held == Counter(stored)
+    assert run("doctor", home)["healthy"]
+
+
+def test_pages_dropped_by_a_full_buffer_are_not_lost_to_a_kill_either(tmp_path: Path) -> None:
+    """Room for six pages, and robots that overrun it: many fetches are in vain, before and after kills."""
+    rng, kills, home = random.Random(2027), max(3, KILLS // 3), tmp_path / "c"
+    rule = ("--control", "thresholds", "--set", "control.robots=[16,4]", "--set", "control.limits=[4]")
+    with running_meadow(hosts=40, pages=160 * kills, seed=6, latency=0.04, latency_spread=0.0) as meadow:
+        assert _crawl_with_kills(meadow, home, rng, kills, *rule, "--set", "buffer.pages=6") == kills
+        last = run("resume", home)
+        stored = [row["url"] for row in exported(home)]
+        assert sorted(stored) == sorted(meadow.pages())
+        assert last["lost"] == last["waiting"] == 0
+    rows = read_rows(home / "pages.trace")
+    assert (rows["fate"] == Fate.LOST).sum() > 10, "the test is about these"
     assert run("doctor", home)["healthy"]
