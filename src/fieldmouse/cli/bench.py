@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing, suppress
 from pathlib import Path
 
@@ -37,33 +37,33 @@ plots = click.option(
 )
 
 
-def findings(experiments: Sequence[Experiment], *, jobs: int) -> Generator[Finding, None, None]:
-    """Run experiments where people can watch; what they find is the caller's to show.
-
-    Close it when you are done: processes may still be at work.
-    """
+def findings(
+    experiments: Sequence[Experiment], *, jobs: int, show: Callable[[Finding], None] = lambda _: None
+) -> list[Finding]:
+    """Run experiments where people can watch, and show each finding as it comes."""
     bars = voice.Bars(len(experiments)) if voice.on_terminal() else None
-    count = 0
+    done: list[Finding] = []
     try:
         with closing(engine.findings(experiments, jobs=jobs, watch=bars.show if bars else _nobody)) as found:
             for finding in found:
-                count += 1
+                done.append(finding)
                 if bars is None:
-                    yield finding
+                    show(finding)
                     voice.say(_line(finding))
                 else:
                     bars.end(finding.id)
                     with bars.aside():
-                        yield finding
+                        show(finding)
                         voice.finish()
     except KeyboardInterrupt:
         if bars:
             bars.close()
-        voice.say(f"stopped by you after {count} of {len(experiments)} experiments")
+        voice.say(f"stopped by you after {len(done)} of {len(experiments)} experiments")
         raise click.exceptions.Exit(130) from None
     finally:
         if bars:
             bars.close()
+    return done
 
 
 def _nobody(name: str, share: float, doing: str) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from contextlib import closing
 from pathlib import Path
 
 import click
@@ -58,8 +57,7 @@ def command(
     bench.prepare(files=(to, plots and plots / "figure.svg"), draws=True)
     found = [finding for path in kept for finding in book.read(path)]
     if not kept:
-        with closing(bench.findings(catalogue.chosen(*names), jobs=jobs)) as coming:
-            found = list(coming)
+        found = bench.findings(catalogue.chosen(*names), jobs=jobs)
     made = time.strftime("on %-d %B %Y at %H:%M UTC", time.gmtime())
     bench.write(to, report.page(found, made=made).encode())
     voice.say(f"wrote {len(found)} experiments to `{to}`")

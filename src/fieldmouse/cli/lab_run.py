@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import closing
 from pathlib import Path
 from textwrap import wrap
 
@@ -44,12 +43,8 @@ def command(names: tuple[str, ...], jobs: int, plots: Path | None, keep: Path | 
     The exit code is 1 if a number is different and nobody knows why.
     """
     bench.prepare(files=(keep, plots and plots / "figure.svg"), draws=plots is not None)
-    found = []
-    with closing(bench.findings(catalogue.chosen(*names), jobs=jobs)) as coming:
-        for finding in coming:
-            found.append(finding)
-            if not as_json:
-                _show(finding)
+    chosen = catalogue.chosen(*names)
+    found = bench.findings(chosen, jobs=jobs) if as_json else bench.findings(chosen, jobs=jobs, show=_show)
     if keep is not None:
         bench.write(keep, book.write(found))
         voice.say(f"kept the findings in `{keep}`")
