@@ -83,7 +83,8 @@ def test_pages_dropped_by_a_full_buffer_are_not_lost_to_a_kill_either(tmp_path: 
     """Room for six pages, and robots that overrun it: many fetches are in vain, before and after kills."""
     rng, kills, home = random.Random(2027), max(3, KILLS // 3), tmp_path / "c"
     rule = ("--control", "thresholds", "--set", "control.robots=[16,4]", "--set", "control.limits=[4]")
-    with running_meadow(hosts=40, pages=160 * kills, seed=6, latency=0.04, latency_spread=0.0) as meadow:
+    options = {"latency": 0.04, "latency_spread": 0.0, "gamma": 0.3, "broken": 0.0, "server_error": 0.0}
+    with running_meadow(hosts=40, pages=200 * kills, seed=6, **options) as meadow:
         assert _crawl_with_kills(meadow, home, rng, kills, *rule, "--set", "buffer.pages=6") == kills
         last = run("resume", home)
         stored = [row["url"] for row in exported(home)]
