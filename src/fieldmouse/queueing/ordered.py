@@ -48,9 +48,8 @@ class ModelTooLarge(FieldmouseError):
     """The ordered chain of this model has more states than can be solved."""
 
     def __init__(self, states: int):
-        super().__init__(
-            f"the ordered chain of this model has {states:,} states; {MOST_STATES:,} can be solved"
-        )
+        size = f"{states:,}" if states < 10**15 else f"some 10^{len(str(states)) - 1}"
+        super().__init__(f"the ordered chain of this model has {size} states; {MOST_STATES:,} can be solved")
         self.states = states
         self.hint = 'use `"method": "simulate"`, a smaller K, or a lifetime with fewer phases'
 
