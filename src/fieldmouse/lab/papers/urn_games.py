@@ -28,7 +28,7 @@ Queues = Literal["per-host", "one"]
 
 NEUTRAL = Strategy("none")
 
-POINTS = 400
+POINTS = 200
 """Moments at which a course is drawn."""
 
 
