@@ -24,6 +24,8 @@ FEWEST = 30
 LAGS = 10
 LARGEST_BATCH = 64
 
+_TRACE = 1e-9  # the least share of a phase
+
 CUT_OFTEN = 0.05
 """Share of cut intervals above which plain moments would mislead."""
 
@@ -47,6 +49,8 @@ class ModeFit:
         """The process; one of a single phase spread over the phases that other modes `start` with."""
         D0, D1 = self.D0, self.D1
         if start is not None and len(D0) < len(start):
+            # Some patterns begin every interval in one phase; yet each phase must lead to every other.
+            start = np.maximum(start, _TRACE) / np.maximum(start, _TRACE).sum()
             D0, D1 = np.eye(len(start)) * D0[0, 0], D1[0, 0] * np.tile(start, (len(start), 1))
         return BatchArrivals((D0, *(share * D1 for share in self.shares)))
 
