@@ -17,6 +17,9 @@ from fieldmouse.queueing.fit import fit
 from fieldmouse.queueing.model import Cost
 from fieldmouse.queueing.optimum import optimise
 
+PHASES = 3
+"""Of a service time: more tell it better, take several times as long, and hardly change the rule."""
+
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
@@ -35,7 +38,7 @@ def choose(rows: Rows, since: float, *, capacity: int, modes: Sequence[int], wei
     solved for more than a few pages.
     """
     trace = trace_of(rows, since)
-    fitted = fit(trace, capacity, modes=modes, lifetime="exponential")
+    fitted = fit(trace, capacity, modes=modes, lifetime="exponential", phases=PHASES)
     best = optimise(fitted.model, weights)
     return Chosen(
         Thresholds(best.robots, best.limits),

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
@@ -71,8 +72,9 @@ def reach(model: Model) -> int:
     return min(model.top, max(stream.largest for stream in model.modes.values()))
 
 
+@lru_cache(maxsize=16)  # a search asks for the same few modes under hundreds of rules
 def arrivals(model: Model, robots: int) -> Arrivals:
-    """Arrivals when this many robots work at every level."""
+    """Arrivals when this many robots work at every level; many share the arrays, so leave them as they are."""
     stream = model.modes[robots]
     levels, W = model.top + 1, model.phases
     up = np.zeros((levels, reach(model) + 1, W, W))
