@@ -74,7 +74,7 @@ def reach(model: Model) -> int:
 
 @lru_cache(maxsize=16)  # a search asks for the same few modes under hundreds of rules
 def arrivals(model: Model, robots: int) -> Arrivals:
-    """Arrivals when this many robots work at every level; many share the arrays, so leave them as they are."""
+    """Arrivals when this many robots work at every level; the arrays are shared: leave them as they are."""
     stream = model.modes[robots]
     levels, W = model.top + 1, model.phases
     up = np.zeros((levels, reach(model) + 1, W, W))
