@@ -60,70 +60,42 @@ class Recipe:
     initial: Literal["strategy", "neutral"] = "strategy"
 
 
-def _mice(
-    seat: Seat,
-    queues: Literal["per-host", "one"],
-    delta: int,
-    trigger: Literal["exceeds", "reaches"],
-    stop_search: int | None,
-    beta: float | None,
-    adapted: bool = False,
-) -> Distribution[int]:
-    if delta < 1:
-        raise UsageError(f"with delta {delta} nothing may be online", "give a delta of 1 or more")
-    if beta is not None and not beta > 0:
-        raise UsageError(f"beta {beta:g} names no elephants", "give a beta above 0")
-    known: list[int] = []
-    search = None if stop_search is None else stop_search + seat.capacity
-    if beta is not None:
-        # A hair below, or rounding decides about hosts whose probability is exactly 1/(beta K).
-        known = np.flatnonzero(seat.source.p >= (1 - 1e-12) / (beta * seat.capacity)).tolist()
-        search = 0
-    return MiceAndElephants(
-        delta,
-        trigger,
-        search,
-        own_queues=queues == "per-host",
-        draw_cap=NO_CAP,
-        adapted=adapted,
-        elephants=known,
-    )
+Queues = Literal["per-host", "one"]
 
 
-def _alg11(
-    seat: Seat,
-    *,
-    delta: int = 5,
-    trigger: Literal["exceeds", "reaches"] = "exceeds",
-    stop_search: int | None = None,
-    queues: Literal["per-host", "one"] = "per-host",
-    beta: float | None = None,
-) -> Distribution[int]:
-    return _mice(seat, queues, delta, trigger, stop_search, beta)
+def _mice(usual: Queues, adapted: bool = False) -> Callable[..., Distribution[int]]:
+    """How mice and elephants are made, with `usual` queues unless others are asked for."""
 
+    def make(
+        seat: Seat,
+        *,
+        delta: int = 5,
+        trigger: Literal["exceeds", "reaches"] = "exceeds",
+        stop_search: int | None = None,
+        queues: Queues = usual,
+        beta: float | None = None,
+    ) -> Distribution[int]:
+        if delta < 1:
+            raise UsageError(f"with delta {delta} nothing may be online", "give a delta of 1 or more")
+        if beta is not None and not beta > 0:
+            raise UsageError(f"beta {beta:g} names no elephants", "give a beta above 0")
+        known: list[int] = []
+        search = None if stop_search is None else stop_search + seat.capacity
+        if beta is not None:
+            # A hair below, or rounding decides about hosts whose probability is exactly 1/(beta K).
+            known = np.flatnonzero(seat.source.p >= (1 - 1e-12) / (beta * seat.capacity)).tolist()
+            search = 0
+        return MiceAndElephants(
+            delta,
+            trigger,
+            search,
+            own_queues=queues == "per-host",
+            draw_cap=NO_CAP,
+            adapted=adapted,
+            elephants=known,
+        )
 
-def _alg12(
-    seat: Seat,
-    *,
-    delta: int = 5,
-    trigger: Literal["exceeds", "reaches"] = "exceeds",
-    stop_search: int | None = None,
-    queues: Literal["per-host", "one"] = "one",
-    beta: float | None = None,
-) -> Distribution[int]:
-    return _mice(seat, queues, delta, trigger, stop_search, beta)
-
-
-def _adapted(
-    seat: Seat,
-    *,
-    delta: int = 5,
-    trigger: Literal["exceeds", "reaches"] = "exceeds",
-    stop_search: int | None = None,
-    queues: Literal["per-host", "one"] = "one",
-    beta: float | None = None,
-) -> Distribution[int]:
-    return _mice(seat, queues, delta, trigger, stop_search, beta, adapted=True)
+    return make
 
 
 def _chance(r: float) -> float:
@@ -166,9 +138,11 @@ STRATEGIES: dict[str, Recipe] = {
         "the greedy source until most are offline, then a coin",
         "neutral",
     ),
-    "alg11": Recipe(_alg11, "mice and elephants, a queue per elephant"),
-    "alg12": Recipe(_alg12, "mice and elephants, one queue: what the thesis recommends"),
-    "alg12-adapted": Recipe(_adapted, "as 12, and an elephant that is nowhere goes online (section 8.4)"),
+    "alg11": Recipe(_mice("per-host"), "mice and elephants, a queue per elephant"),
+    "alg12": Recipe(_mice("one"), "mice and elephants, one queue: what the thesis recommends"),
+    "alg12-adapted": Recipe(
+        _mice("one", adapted=True), "as 12, and an elephant that is nowhere goes online (section 8.4)"
+    ),
 }
 
 
