@@ -231,3 +231,20 @@ def test_pages_that_vanish_with_their_worker_are_no_longer_inside() -> None:
     trace.answered([0])  # an answer for a robots.txt nobody remembers
     assert trace.rows()["fate"].tolist() == [Fate.BEGAN, Fate.VANISHED, Fate.VANISHED]
     assert trace.totals().served == 0
+
+
+def test_checkpoints_do_not_shorten_what_is_remembered() -> None:
+    clock = ManualClock(START)
+    trace = PageTrace(
+        clock=clock, file=TraceFile(Path("/nonexistent"), 0), level=lambda: 0, robots=lambda: 1,
+        allowed=lambda: 1, newest=300,
+    )  # fmt: skip
+    for number in range(1, 1001):
+        clock.advance(1.0)
+        trace.came(number, clock.now())
+        trace.answered([number])
+        if number % 5 == 0:
+            trace.flush()
+    times = trace.rows()["at"].tolist()
+    assert 300 <= len(times) < 310, "a bound on rows, whatever the length of blocks"
+    assert times == [START + second for second in range(1001 - len(times), 1001)]

@@ -89,7 +89,8 @@ class PageTrace:
         self._inside: dict[int, list[float]] = {}  # ticket to arrival, level, robots, allowed, taken
         self._ticketless: deque[list[float]] = deque()  # robots.txt files, answered in order
         self._block = bytearray()
-        self._newest: deque[bytes] = deque(maxlen=max(1, newest // _BLOCK))
+        self._newest: deque[bytes] = deque()
+        self._newest_bytes, self._most_bytes = 0, newest * _ROW.size
         self.gauge = Gauge(clock.now())
 
     def begin(self) -> None:
@@ -192,6 +193,10 @@ class PageTrace:
             block = bytes(self._block)
             self._block.clear()
             self._newest.append(block)
+            self._newest_bytes += len(block)
+            # Counted in rows, not in blocks: a slow crawl's blocks are cut short by every checkpoint.
+            while self._newest_bytes - len(self._newest[0]) >= self._most_bytes:
+                self._newest_bytes -= len(self._newest.popleft())
             self._file.append(block)
 
 
