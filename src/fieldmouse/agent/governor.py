@@ -19,6 +19,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from fieldmouse.agent.aside import Aside
 from fieldmouse.agent.controllog import ControlLog, Decision, Period
 from fieldmouse.agent.gauge import Fare
 from fieldmouse.agent.pagetrace import PageTrace, Rows
@@ -72,11 +73,12 @@ class Governor:
         self._open = False  # a decision was written down whose outcome was not
         self._trying = False
         self._thinking: asyncio.Task[None] | None = None
+        self._aside = Aside()
 
     def begin(self) -> None:
         """The crawl starts. One that was resumed goes on with the rule it had."""
         last = self._book.last
-        if last is not None and last.predicted is not None and set(last.robots) <= set(self._habits.modes):
+        if last is not None and not last.trial and set(last.robots) <= set(self._habits.modes):
             self._untried.clear()
             self._decide(Thresholds(last.robots, last.limits), "as before the crawl was resumed")
         else:
@@ -116,15 +118,17 @@ class Governor:
     async def _think(self) -> None:
         """Find a rule off the loop, and obey it."""
         habits, began = self._habits, self._clock.now()
+        loop, rows = asyncio.get_running_loop(), self._trace.rows()
         try:
-            chosen = await asyncio.to_thread(_choose, habits, self._trace.rows(), began - habits.memory)
+            chosen = await loop.run_in_executor(self._aside, _choose, habits, rows, began - habits.memory)
         except FieldmouseError as trouble:
-            self._decide(self._rule, f"kept: {trouble}")
+            self._decide(self._rule, f"kept: {trouble}", took=self._clock.now() - began)
             return
-        took = self._clock.now() - began
-        self._rest = SHARE * took if self._warm else 0.0
-        self._warm = True
-        self._decide(chosen.rule, _why(chosen), chosen, took)
+        finally:
+            # What came to nothing has taken its time, too.
+            self._rest = SHARE * (self._clock.now() - began) if self._warm else 0.0
+            self._warm = True
+        self._decide(chosen.rule, _why(chosen), chosen, self._clock.now() - began)
 
     def _thought(self, task: asyncio.Task[None]) -> None:
         self._thinking = None

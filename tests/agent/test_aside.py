@@ -1,0 +1,43 @@
+"""Work aside: its answer comes to whoever waits, and nobody has to."""
+
+from __future__ import annotations
+
+import asyncio
+from threading import Event
+
+import pytest
+
+from fieldmouse.agent.aside import Aside
+from fieldmouse.errors import FieldmouseError
+
+
+def test_a_loop_ends_while_work_goes_on_aside() -> None:
+    begun, enough = Event(), Event()
+
+    def work() -> None:
+        begun.set()
+        enough.wait()
+
+    async def life() -> str:
+        waiting = asyncio.ensure_future(asyncio.get_running_loop().run_in_executor(Aside(), work))
+        await asyncio.to_thread(begun.wait)
+        waiting.cancel()
+        return "stopped"
+
+    try:
+        assert asyncio.run(life()) == "stopped"
+    finally:
+        enough.set()
+
+
+def test_an_answer_and_a_mistake_come_to_whoever_waits() -> None:
+    def stumble() -> None:
+        raise FieldmouseError("too little was seen", "wait for more pages")
+
+    async def life() -> int:
+        loop = asyncio.get_running_loop()
+        with pytest.raises(FieldmouseError, match="too little"):
+            await loop.run_in_executor(Aside(), stumble)
+        return await loop.run_in_executor(Aside(), pow, 2, 10)
+
+    assert asyncio.run(life()) == 1024
