@@ -39,6 +39,7 @@ class Link(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True):
     etag: str = ""  # validators of the copy we hold: ask only for something newer
     last_modified: str = ""
     trail: tuple[str, ...] = ()  # the URLs whose redirects led here, the first one first
+    drops: int = 0  # fetches thrown away because the buffer was full or they waited too long in it
 
 
 class Ticket(msgspec.Struct, frozen=True, array_like=True):

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from fieldmouse.agent.controllog import chapters
+from fieldmouse.agent.intake import DROPS
 from fieldmouse.agent.pagetrace import Fate, read_rows
 from fieldmouse.cli import run as fieldmouse
 from fieldmouse.lab import bottle
@@ -98,6 +99,32 @@ def test_killed_at_any_moment_no_dropped_page_loses_its_url(tmp_path: Path, seed
     assert ended.exit == ended.lost == ended.waiting == 0
     assert stored(tmp_path / "c") == wanted(meadow)
     check_quiet(arrivals, 0.3)
+
+
+def test_a_page_whose_life_is_too_short_to_wait_is_served_when_nobody_is_before_it(tmp_path: Path) -> None:
+    meadow = Meadow(MEADOW)
+    summary, _ = bottled_crawl(
+        tmp_path / "c", lambda clock: MeadowFetcher(meadow, clock), meadow.seeds, crawl__time="1h",
+        **{**TIGHT, "buffer__obsolete_after": "1e-9s"},
+    )  # fmt: skip
+    assert summary.exit == 0
+    assert Fate.OBSOLETE not in read_rows(tmp_path / "c" / "pages.trace")["fate"]
+    assert stored(tmp_path / "c") == wanted(meadow)
+
+
+def test_no_page_is_dropped_for_ever(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    meadow = Meadow(MEADOW)
+    # Nobody waits: room for one page, in service, and each takes longer than many fetches do.
+    summary, web = bottled_crawl(
+        tmp_path / "c", lambda clock: MeadowFetcher(meadow, clock), meadow.seeds, lane=lane(mean=8.0),
+        **{**TIGHT, "buffer__pages": 1, "control__robots": [8], "control__limits": []},
+    )  # fmt: skip
+    asked = Counter((arrival.host, arrival.path) for arrival in web.arrivals)
+    assert summary.exit == summary.lost == summary.waiting == 0
+    assert stored(tmp_path / "c") == wanted(meadow)
+    assert max(asked.values()) == DROPS + 1, "the test is about these"
+    assert len([record for record in caplog.records if "in vain" in record.message]) == 1
+    check_quiet(web.arrivals, 0.3)
 
 
 def test_with_a_fixed_number_of_robots_a_full_buffer_makes_them_wait(tmp_path: Path) -> None:

@@ -88,9 +88,10 @@ class Desk:
         self._bag.discard(number)
 
     def taken_back(self, number: int) -> Link:
-        """What was handed over did not get there."""
+        """What was handed over did not get there; returns what to visit instead."""
         self.landed(number)
-        return self.links.pop(number)
+        link = self.links.pop(number)
+        return msgspec.structs.replace(link, drops=link.drops + 1)
 
     def note_verdict(self, number: int, outcome: Refused | Failed) -> None:
         self.landed(number)

@@ -7,6 +7,7 @@ pages in service together.
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import Callable, Sequence
 
@@ -15,8 +16,13 @@ from fieldmouse.buffer import Buffer
 from fieldmouse.clock import Clock
 from fieldmouse.indexer.indexer import Indexer
 from fieldmouse.policy.obsolescence import Obsolescence
-from fieldmouse.records import Outcome, Parsed, Refused
+from fieldmouse.records import Link, Outcome, Parsed, Refused
 from fieldmouse.url import host_of
+
+log = logging.getLogger(__name__)
+
+DROPS = 16
+"""So often a page is dropped; then it has cost its server enough, and waits for room and for its turn."""
 
 
 class Intake:
@@ -29,6 +35,7 @@ class Intake:
         self._buffer, self._clock, self.indexer = buffer, clock, indexer
         self._obsolescence, self._on_obsolete = obsolescence, on_obsolete
         self.trace: PageTrace
+        self._warned = False
 
     @property
     def waiting(self) -> int:
@@ -47,31 +54,50 @@ class Intake:
     async def put(self, number: int, outcome: Outcome) -> bool:
         """Let an answer in; False if there was no room for it.
 
-        What has no ticket cannot be fetched again: it waits for room and does not grow old.
+        What has no ticket cannot be fetched again, and what was fetched often enough should
+        not be: it waits for room and does not grow old.
         """
         assert not isinstance(outcome, Refused)
         assert outcome.response is not None
         self.expire()
         lane = self.indexer.shard_of(host_of(outcome.link.url))
-        expires_at = self._obsolescence.expires_at(self._clock.now()) if number else math.inf
+        patient = not number or self._dropped_enough(outcome.link)
         stored = await self._buffer.put(
             lane,
             (number, outcome),
             len(outcome.response.body) + 1024,
-            expires_at=expires_at,
-            patient=not number,
+            expires_at=math.inf if patient else self._obsolescence.expires_at(self._clock.now()),
+            patient=patient,
         )
         self.trace.came(number, self._clock.now(), lost=not stored)
-        self.pump()
+        # Nobody expires before this: a page that finds a shard idle is served, however short its life.
+        self._hand_on()
         return stored
 
+    def _dropped_enough(self, link: Link) -> bool:
+        if link.drops < DROPS:
+            return False
+        if not self._warned:
+            self._warned = True
+            log.warning(
+                "%s was fetched %d times in vain; from now on such pages wait for the indexer"
+                " (`buffer.pages`, `buffer.obsolete_after` or the rule leave too little room)",
+                link.url,
+                link.drops,
+            )
+        return True
+
     def pump(self) -> None:
-        """Move pages from the buffer to the shards that have room."""
+        """Send off the pages that waited too long, and move others to the shards that have room."""
+        if self._buffer.level:
+            self.expire()
+        self._hand_on()
+
+    def _hand_on(self) -> None:
         indexer, buffer = self.indexer, self._buffer
         if not buffer.level:
             buffer.ease()
             return
-        self.expire()
         now = self._clock.now()
         for shard in range(indexer.shards):
             while indexer.room(shard):
