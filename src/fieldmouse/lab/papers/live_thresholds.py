@@ -26,6 +26,8 @@ SEEDS = (11, 12, 13)
 MEASURES = ("starvation", "loss", "obsolete", "response")
 KNOWN = 10.0
 """Seconds until the first hosts are known; nothing is measured before."""
+SHOWN = 120
+"""Seconds of a crawl that are drawn."""
 BATCH = 20.0
 """Seconds of a batch, for intervals of means."""
 LEFT_OUT = 1 / 3
@@ -164,19 +166,18 @@ def _remarks(situation: Situation, trials: Sequence[Trial]) -> list[str]:
 
 
 def _course_figure(situation: Situation, name: str, one: Trial) -> Figure:
-    course = one.governed
-    start = course.readings[0].at
-    seconds = [reading.at - start for reading in course.readings]
+    shown = one.governed.readings[:SHOWN]
+    seconds = [reading.at - shown[0].at for reading in shown]
     return Figure(
         f"{name}-course",
         "A crawl that governs itself",
         (
             Panel("seconds", "pages in buffer and service", (
-                Series("level", seconds, [reading.inside for reading in course.readings], "steps"),
+                Series("level", seconds, [reading.inside for reading in shown], "steps"),
                 Series("room", [0.0, seconds[-1]], [situation.capacity] * 2, "dashes"),
             )),
             Panel("seconds", "robots allowed", (
-                Series("robots", seconds, [reading.allowed for reading in course.readings], "steps"),
+                Series("robots", seconds, [reading.allowed for reading in shown], "steps"),
             )),
         ),
         "First each number of robots is tried, the largest first; then the fitted rule holds.",
