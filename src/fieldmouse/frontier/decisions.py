@@ -126,6 +126,8 @@ class DecisionLog:
     def _note(self, act: Act, host: Host, second: int) -> None:
         if not self.full:
             self._words += (self._number(host) << _BITS | act, second)
+            if len(self._words) >= _BLOCK:  # a crawl that is resumed tells of all its hosts in one go
+                self._write_block()
 
     def held(self, host: Host, urls: int) -> None:
         self._note(Act.HELD, host, urls)

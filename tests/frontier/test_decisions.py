@@ -1,0 +1,23 @@
+"""The log of decisions takes little memory, however much there is to tell."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from fieldmouse.frontier.decisions import DecisionLog, read_runs
+from fieldmouse.url import Host
+
+HOSTS = 150_000
+
+
+def test_a_crawl_resumed_with_many_hosts_writes_while_it_tells_of_them(tmp_path: Path) -> None:
+    path = tmp_path / "decisions.log"
+    log = DecisionLog(path, limit=1 << 30, policy="index", options={})
+    log.began(0.0, unlisted=0, batch=32)
+    for number in range(HOSTS):
+        log.held(Host(f"http://h{number}.example"), number)
+    (told,) = read_runs(path)
+    assert len(told) > HOSTS, "most of it has left the memory before anybody flushed"
+    log.close()
+    (whole,) = read_runs(path)
+    assert [second for _, _, second in whole.events()] == list(range(HOSTS))
