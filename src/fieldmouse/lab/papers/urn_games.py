@@ -3,7 +3,7 @@
 Several tables look at the same games: 8.1 and 8.2 at different sides of them, 8.5 to
 8.10 at different moments, and the figures at their course. So games are kept by
 their parameters, cut down to what is asked of them: a whole outcome knows every host.
-Twenty seeds make the mean and the spread; the first gives the course that is drawn.
+All seeds make the mean and the spread; the first gives the course that is drawn.
 """
 
 from __future__ import annotations

@@ -8,6 +8,7 @@ nothing is promised of them.
 
 from __future__ import annotations
 
+import math
 import time
 import tracemalloc
 from collections.abc import Iterator
@@ -35,10 +36,14 @@ class Bill:
     distinct: float
 
     def rows(self) -> Iterator[Row]:
-        label = f"{self.policy}, K {self.places}, C {self.hosts}"
+        label = f"{self.policy}, K/C {_power_of_ten(self.places)}/{_power_of_ten(self.hosts)}"
         yield only_ours(f"{label}, microseconds per step", self.microseconds)
         yield only_ours(f"{label}, megabytes", self.megabytes)
         yield only_ours(f"{label}, distinct / K", self.distinct)
+
+
+def _power_of_ten(size: int) -> str:
+    return f"10^{math.log10(size):g}"
 
 
 def bill(policy: str, places: int, hosts: int, steps: int) -> Bill:
