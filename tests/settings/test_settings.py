@@ -118,7 +118,7 @@ def test_every_key_says_what_it_is_for_and_appears_in_the_file() -> None:
         ('[control]\nmode = "thresholds"\nrobots = [2, 8]\nlimits = [5]', "rise", "must not wake more"),
         ('[control]\nmode = "thresholds"\nrobots = [4, 2, 1]\nlimits = [5, 4]', "fall", "ascending"),
         ('[control]\nmode = "thresholds"\nrobots = [0]', "no robot", "above 0"),
-        ("[control]\nrobots = [200]", "200 robots", "robots.count"),
+        ('[control]\nmode = "thresholds"\nrobots = [200]', "200 robots", "robots.count"),
         ("[control]\nmodes = [0, 1]", "control.modes", "from 1 on"),
         ("[control]\nmodes = 4", "control.modes", "[8, 2]"),
         ("crawl = 3", "`crawl` is a section", "[crawl]"),
@@ -131,6 +131,15 @@ def test_a_mistake_is_named_with_the_way_out(text: str, names: str, advises: str
         settings.parse(text, "some.toml")
     assert names in str(caught.value)
     assert advises in caught.value.hint
+
+
+def test_a_rule_that_is_not_in_force_keeps_nobody_from_fewer_robots() -> None:
+    ruled = {"control.mode": "thresholds", "control.robots": [32, 4], "control.limits": [60]}
+    asked = Settings().override({**ruled, "control.modes": [8, 32]})
+    assert asked.override({"control.mode": "fixed", "robots.count": 2}).robots.count == 2
+    for mode, name in (("thresholds", "`control.robots`"), ("auto", "`control.modes`")):
+        with pytest.raises(SettingsError, match=name):
+            asked.override({"control.mode": mode, "robots.count": 2})
 
 
 @given(st.lists(st.integers(1, 128), max_size=5).map(tuple))

@@ -68,8 +68,9 @@ class ControlSection(Section, frozen=True):
         """Say what is wrong with the rule, if anything is; `most` is `robots.count`."""
         if self.mode == "thresholds":
             _check_rule(self.robots, self.limits)
-        for name, wanted in (("robots", self.robots), ("modes", self.modes)):
-            if wanted and max(wanted) > most:
+        # What another mode would ask for may stay in the file: a crawl is resumed under this one and that.
+        for mode, name, wanted in (("thresholds", "robots", self.robots), ("auto", "modes", self.modes)):
+            if mode == self.mode and wanted and max(wanted) > most:
                 raise SettingsError(
                     f"`control.{name}` asks for {max(wanted)} robots, and `robots.count` is {most}",
                     "raise `robots.count`, or ask for fewer",
