@@ -25,6 +25,8 @@ STEPS = 200_000
 PERMUTED_EVERY = 50_000
 GAMES = 3
 
+CAPTION = "dashes: the fewest draws with which any policy can keep K distinct hosts while the law stays"
+
 SOURCES = {"stationary": 0, "changing": PERMUTED_EVERY}
 
 
@@ -85,6 +87,9 @@ def _panel(found: list[Score], source: str, measure: str, y_log: bool) -> Panel:
     for name in dict.fromkeys(score.policy for score in chosen):
         mine = [score for score in chosen if score.policy == name]
         curves.append(Series(name, [score.gamma for score in mine], [score.ours.mean for score in mine]))
+    if measure == "draws per step":
+        bound = [fewest_draws(law(gamma).p, PLACES) for gamma in GAMMAS]
+        curves.append(Series("", GAMMAS, bound, "dashes"))
     return Panel("gamma", measure, tuple(curves), source, y_log=y_log)
 
 
@@ -104,7 +109,7 @@ def beyond(progress: Progress) -> Result:
     panels = tuple(_panel(found, source, measure, log) for source in SOURCES for measure, log in shown)
     return Result(
         tuple(score.row() for score in found),
-        (Figure("urn-beyond", "Every policy over every law of host size", panels),),
+        (Figure("urn-beyond", "Every policy over every law of host size", panels, CAPTION),),
         (
             f"C = 100000, K = 1000, T = {STEPS}, the last half of it; {GAMES} games each",
             f"a changing source deals its probabilities anew every {PERMUTED_EVERY} steps",
