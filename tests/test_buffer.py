@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from weakref import WeakSet
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -97,6 +98,29 @@ def test_pages_beyond_the_lanes_take_room_until_they_are_gone() -> None:
         buffer.ease()
         assert await waiting
         assert buffer.full
+
+    asyncio.run(life())
+
+
+class Body:
+    """A page, as far as memory goes."""
+
+
+@given(st.lists(st.booleans(), min_size=1, max_size=300))
+def test_a_page_that_left_is_held_by_nobody(served: list[bool]) -> None:
+    async def life() -> None:
+        buffer: Buffer[Body] = Buffer(lanes=2, pages=1000, size=1000)
+        await buffer.put(0, Body(), 1)  # does not grow old, and its lane stands still
+        left: WeakSet[Body] = WeakSet()
+        for now, take in enumerate(served):
+            body = Body()
+            left.add(body)
+            await buffer.put(int(take), body, 1, expires_at=1e9 if take else now + 0.5)
+            del body
+            assert (buffer.take(1) is not None) is take
+            assert len(buffer.expire(now + 1)) == (not take)
+            assert not left
+            assert buffer.level == 1
 
     asyncio.run(life())
 

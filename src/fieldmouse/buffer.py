@@ -35,6 +35,12 @@ class _Place(Generic[T]):
     def __init__(self, item: T, size: int):
         self.item, self.size, self.gone = item, size, False
 
+    def leave(self) -> T:
+        """Whoever still holds the place, a deadline or a line that does not move, holds no page with it."""
+        item, self.gone = self.item, True
+        del self.item
+        return item
+
 
 class Buffer(Generic[T]):
     """A bounded FIFO per lane; bounded in pages and in bytes over all lanes together.
@@ -55,6 +61,7 @@ class Buffer(Generic[T]):
         self._waiting: deque[asyncio.Future[None]] = deque()
         self._deadlines: list[tuple[float, int, _Place[T]]] = []
         self._put = 0
+        self._gaps = 0  # places in the lanes whose pages expired
         self._beyond = beyond
 
     @property
@@ -95,8 +102,8 @@ class Buffer(Generic[T]):
         while queue:
             place = queue.popleft()
             if not place.gone:
-                self._leave(place)
-                return place.item
+                return self._leave(place)
+            self._gaps -= 1
         return None
 
     def expire(self, now: float) -> list[T]:
@@ -105,16 +112,16 @@ class Buffer(Generic[T]):
         while due and due[0][0] <= now:
             _, _, place = heappop(due)
             if not place.gone:
-                self._leave(place)
-                expired.append(place.item)
-        if expired:
-            for queue in self._lanes:
-                while queue and queue[0].gone:
-                    queue.popleft()
+                expired.append(self._leave(place))
+        self._gaps += len(expired)
+        if self._gaps > max(_SWEEP_AT, self.level):
+            # Behind a page that does not grow old and is not taken, others come and go.
+            self._lanes = [deque(place for place in queue if not place.gone) for queue in self._lanes]
+            self._gaps = 0
         return expired
 
-    def _leave(self, place: _Place[T]) -> None:
-        place.gone = True
+    def _leave(self, place: _Place[T]) -> T:
+        item = place.leave()
         self.level -= 1
         self.bytes -= place.size
         if len(self._deadlines) > max(_SWEEP_AT, 2 * self.level):
@@ -122,6 +129,7 @@ class Buffer(Generic[T]):
             self._deadlines = [due for due in self._deadlines if not due[2].gone]
             heapify(self._deadlines)
         self.ease()
+        return item
 
     def ease(self) -> None:
         """There may be room: let the next one in line see."""
