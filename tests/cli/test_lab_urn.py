@@ -129,6 +129,10 @@ def test_a_game_that_ends_early_says_why(capsys: Said) -> None:
         (["urn", "--set", "speed=9"], "no parameter `speed`"),
         (["urn", "--set", "draws"], "has no value"),
         (["urn", "--set", "draws=many"], "is no number"),
+        (["urn", "--set", "draws=nan"], "cannot be nan"),
+        (["urn", "--set", "burst=-3"], "cannot be -3"),
+        (["urn", "--set", "depth=0"], "cannot be 0"),
+        (["urn", "--strategy", "alg12", "--stop-search", "-1"], "-1 is not in the range"),
         (["urn", "--strategy", "mice-and-elephants", "--set", "adapted=perhaps"], "neither true nor false"),
         (["urn", "--source", "empirical"], "need each other"),
         (["urn", "--crawl", "atlas"], "need each other"),
@@ -137,6 +141,10 @@ def test_a_game_that_ends_early_says_why(capsys: Said) -> None:
         (["exact", "--capacity", "0"], "0 places"),
         (["exact", "--capacity", "200000"], "would take hours"),
         (["exact", "--source", "poisson", "--mean", "-1"], "no mean of -1"),
+        (["exact", "--source", "poisson", "--mean", "nan"], "no mean of nan"),
+        (["exact", "--source", "normal", "--mean", "-4"], "mean of -4"),
+        (["exact", "--source", "normal", "--mean", "inf"], "mean of inf"),
+        (["exact", "--source", "exponential", "--mean", "inf"], "mean of inf"),
     ],
 )
 def test_wrong_words_get_a_sentence_and_advice(capsys: Said, words: list[str], says: str) -> None:

@@ -41,7 +41,12 @@ Examples:
     "--trigger", type=click.Choice(["exceeds", "reaches"]),
     help="alg11, alg12: whether delta must be passed or reached. [exceeds]",
 )  # fmt: skip
-@click.option("--stop-search", type=int, metavar="T", help="alg11, alg12: name no elephant after step T.")
+@click.option(
+    "--stop-search",
+    type=click.IntRange(0),
+    metavar="T",
+    help="alg11, alg12: name no elephant after step T.",
+)
 @click.option(
     "--queues", type=click.Choice(["per-host", "one"]),
     help="alg11, alg12: queues offline. [alg11: per-host, alg12: one]",

@@ -68,7 +68,13 @@ def source(given: Mapping[str, Any], permute_every: int = 0, balls: int = 0) -> 
         case "exponential":
             found = urn.exponential(hosts, mean)
         case "normal":
-            found = urn.normal(hosts, mean, mean / 10 if given["deviation"] is None else given["deviation"])
+            deviation = given["deviation"]
+            if deviation is None and not mean > 0.0:
+                raise UsageError(
+                    f"a mean of {mean:g} leaves no deviation to choose",
+                    "give a mean above 0, or `--deviation`",
+                )
+            found = urn.normal(hosts, mean, mean / 10 if deviation is None else deviation)
         case "poisson":
             found = urn.poisson(hosts, mean)
         case "power":

@@ -12,6 +12,7 @@ average it looks at fewer than two hosts, however many there are.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -115,6 +116,8 @@ def normal(hosts: int, mean: float, deviation: float) -> Source:
     """
     from scipy.special import ndtr  # here, since only this law needs it
 
+    if not math.isfinite(mean):
+        raise UsageError(f"a mean of {mean:g} makes no distribution", "give a finite one")
     _positive("deviation", deviation)
     below = ndtr((np.arange(1, _many(hosts) + 1) - mean) / deviation)
     return Source("normal", np.diff(below, prepend=0.0))
@@ -122,7 +125,7 @@ def normal(hosts: int, mean: float, deviation: float) -> Source:
 
 def poisson(hosts: int, mean: float) -> Source:
     """Section 5.4: the probabilities of 1 to `hosts`, normalised; a mean of 0 leaves only host 1."""
-    if mean < 0.0:
+    if not 0.0 <= mean < math.inf:
         raise UsageError(f"a Poisson law has no mean of {mean:g}", "give a mean of 0 or more")
     c = np.arange(1, _many(hosts) + 1, dtype=np.float64)
     if mean == 0.0:
@@ -134,7 +137,10 @@ def poisson(hosts: int, mean: float) -> Source:
 def power(hosts: int, gamma: float) -> Source:
     """Section 5.5: host i in proportion to i^-gamma; 0 is uniform."""
     if not 0.0 <= gamma < 100.0:
-        raise UsageError(f"a power law with gamma {gamma:g} cannot be played", "give 0 (uniform) or more")
+        raise UsageError(
+            f"a power law with gamma {gamma:g} cannot be played",
+            "give 0 (uniform) or more, and less than 100",
+        )
     return Source("power", np.arange(1, _many(hosts) + 1, dtype=np.float64) ** -gamma)
 
 
@@ -163,5 +169,5 @@ def _many(hosts: int) -> int:
 
 
 def _positive(name: str, value: float) -> None:
-    if not value > 0.0:
+    if not 0.0 < value < math.inf:
         raise UsageError(f"a {name} of {value:g} makes no distribution", f"give a {name} above 0")

@@ -184,6 +184,8 @@ def strategy(name: str, **options: Any) -> Strategy:
         if option not in known:
             has = f"it has {', '.join(known)}" if known else "it has none"
             raise UsageError(f"strategy `{name}` has no parameter `{option}`", has)
+    if name not in STRATEGIES:
+        lookup.check(name, options)
     return Strategy(name, tuple(sorted(options.items())))
 
 

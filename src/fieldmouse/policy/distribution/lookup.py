@@ -19,6 +19,9 @@ from fieldmouse.policy.distribution import POLICIES, Distribution
 ELSEWHERE = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*")
 """The shape of a name that says where to import from."""
 
+_KINDS = {bool: "true or false", int: "a whole number", float: "a number"}
+_NEVER_ZERO = ("per_address", "depth", "delta")
+
 _ASKED = ("recall", "place", "came_online", "left_online", "stored", "recalled", "settled")
 
 
@@ -65,4 +68,29 @@ def policy(name: str, parameters: Mapping[str, object]) -> Distribution[Any]:
         if key not in known:
             knows = f"it knows {', '.join(known)}" if known else "it has none"
             raise UsageError(f"the policy `{name}` has no parameter `{key}`", knows)
+    check(name, parameters)
     return make(**parameters)
+
+
+def check(name: str, parameters: Mapping[str, object]) -> None:
+    """Parameters must be of the kind that their defaults are; those of our own policies also make sense.
+
+    >>> check("index", {"depth": 16})
+    """
+    known = inspect.signature(strategy(name)).parameters
+    for key, value in parameters.items():
+        usual = known[key].default
+        kind = type(usual)
+        if kind not in _KINDS:
+            continue
+        fits = isinstance(value, int | float) if kind is float else type(value) is kind
+        if not fits or (kind is float and isinstance(value, bool)):
+            raise UsageError(
+                f"`{key}` of the policy `{name}` is {_KINDS[kind]}, and `{value}` is none",
+                f"give one such as {str(usual).lower() if kind is bool else usual}",
+            )
+        least = 1 if key in _NEVER_ZERO else 0
+        if name in POLICIES and isinstance(value, int | float) and not value >= least:
+            raise UsageError(
+                f"`{key}` of the policy `{name}` cannot be {value}", f"give {least} or more; usual is {usual}"
+            )
