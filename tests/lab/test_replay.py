@@ -345,6 +345,11 @@ def test_parameters_change_what_is_played(home: Path) -> None:
         (["collections:deque"], {}, None, "is no policy: it has no `recall`", "docs/guides"),
         (["fieldmouse.url:parse"], {}, None, "is no policy: it is no class", "docs/guides"),
         (["index"], {"delta": 3}, None, "has no parameter `delta`", "it knows per_address"),
+        (["index"], {"depth": "abc"}, None, "is a whole number, and `abc` is none", "such as 1"),
+        (["index"], {"depth": True}, None, "is a whole number", "such as 1"),
+        (["index"], {"per_address": 0}, None, "cannot be 0", "1 or more"),
+        (["mice-and-elephants"], {"delta": float("nan")}, None, "is a whole number", "such as 5"),
+        (["mice-and-elephants"], {"own_queues": "perhaps"}, None, "is true or false", "such as false"),
         ([], {}, 2, "there is no run 2", "it has 1"),
     ],
 )
@@ -386,6 +391,7 @@ def test_a_plot_shows_every_policy_over_time(home: Path, tmp_path: Path) -> None
     for panel in drawn.panels:
         assert [series.label for series in panel.series] == ["as recorded", *POLICIES]
         assert list(panel.series[0].y) == list(panel.series[1].y)
+        assert [series.style for series in panel.series[:3]] == ["line", "dashes", "line"]
     assert cli.run(["lab", "replay", str(home), "--plot", str(tmp_path / "a.svg"), "--json"]) == 0
     assert b"<svg" in (tmp_path / "a.svg").read_bytes()
 

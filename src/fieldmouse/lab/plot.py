@@ -1,8 +1,8 @@
 """Figures as pictures: SVG for the report and for print, PNG for everything else.
 
 One look for all of them: a colour-blind-safe palette (Okabe and Ito), thin axes
-without a box, and a legend over the panels when they share it. Colours are told
-apart by dashes too, since a print may be grey. Inside an HTML page the colours
+without a box, and a legend over the panels when they share it. Past seven curves
+the colours come again, dashed. Inside an HTML page the colours
 are variables of the page, so that a figure follows it into the dark.
 """
 

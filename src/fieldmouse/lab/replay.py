@@ -102,15 +102,21 @@ def replay(
 
 def figure(found: Replay) -> Figure:
     """Hosts online and URLs offline over time, as recorded and under each policy played."""
-    lines = [("as recorded", found.recorded.fare), *((one.policy, one.fare) for one in found.played)]
+    lines = [("as recorded", found.recorded), *((one.policy, one) for one in found.played)]
 
     def panel(label: str, value: Callable[[Point], int]) -> Panel:
         return Panel(
             "seconds",
             label,
             tuple(
-                Series(name, [at.seconds for at in fare.course], [float(value(at)) for at in fare.course])
-                for name, fare in lines
+                Series(
+                    name,
+                    [at.seconds for at in one.fare.course],
+                    [float(value(at)) for at in one.fare.course],
+                    # The recorded policy played again hides what was recorded, unless one sees through it.
+                    "dashes" if one.same and one is not found.recorded else "line",
+                )
+                for name, one in lines
             ),
         )
 
