@@ -156,12 +156,14 @@ LONG = {"gamma": [1, 0], "Gamma": [[-1, 1], [0, -1]]}
     ("value", "code", "message", "advice"),
     [
         (example(modes=MISPRINTED), 2, "mode 3, D0[1][1] is +3.48: a diagonal entry must be negative", ""),
+        (example(modes={"1": [[[-1e300]], [[1e300]]]}, rule=None), 2, "D0[0][0] is -1e+300", "unit of time"),
+        (example(cost={"star": 10**400}), 2, "cost star", ""),
         (example(service=None), 2, "the model has no `service`", "K, modes, service, lifetime"),
         (example(rule=None), 2, "several modes and no `rule`", "`fieldmouse model optimise`"),
         (example(lifetime=LONG, method="banded"), 2, "not exponential", "ordered"),
         (example(lifetime=LONG, K=60), 1, "states", '"method": "simulate"'),
     ],
-    ids=["sign", "missing", "ruleless", "banded", "large"],
+    ids=["sign", "enormous", "endless", "missing", "ruleless", "banded", "large"],
 )
 def test_a_model_that_cannot_be_solved_is_told_why(
     value: object, code: int, message: str, advice: str, capsys: Said, write: Any
@@ -181,6 +183,7 @@ def test_a_model_that_cannot_be_solved_is_told_why(
         (["optimise", THRESHOLDS, "--modes", "7"], "there is no mode 7", "1, 2, 3, 4"),
         (["optimise", THRESHOLDS, "--at-most", "P_loss=1"], "bound for `--least`", "--least P_star"),
         (["optimise", THRESHOLDS, "--least", "V1", "--at-most", "P_loss"], "has no bound", "P_loss=0.2"),
+        (["optimise", THRESHOLDS, "--least", "V1", "--at-most", "P_loss=nan"], "has no bound", "P_loss=0.2"),
         (["optimise", THRESHOLDS, "--least", "V1", "--at-most", "loss=1"], "names no measure", "P_loss"),
         (["solvr", THRESHOLDS], "there is no command `solvr`", "fieldmouse model solve"),
     ],
@@ -199,6 +202,23 @@ def test_words_that_cannot_be_meant_are_told(
 def test_a_cost_of_nothing_cannot_be_optimised(capsys: Said, write: Any) -> None:
     assert run(["model", "optimise", write(example(cost=None))]) == 2
     assert "no `cost`" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("text", "message"), [("", "is empty"), ("[" * 100_000, "is no JSON")])
+def test_a_file_that_holds_no_model_is_told(text: str, message: str, capsys: Said, tmp_path: Path) -> None:
+    (tmp_path / "model.json").write_text(text)
+    assert run(["model", "solve", str(tmp_path / "model.json")]) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_more_rules_than_can_be_tried_even_in_pairs_are_refused(capsys: Said, write: Any) -> None:
+    assert run(["model", "optimise", write(example(K=1_000_000))]) == 2
+    assert "too many to try them all" in capsys.readouterr().err
+
+
+def test_the_best_rule_within_bounds_is_told_as_data(capsys: Said) -> None:
+    assert run(["model", "optimise", THRESHOLDS, "--least", "P_star", "--at-most", "P_loss=0.2"]) == 0
+    assert "3 robots up to level 2, then 1" in capsys.readouterr().out
 
 
 def test_the_file_in_the_documentation_can_be_solved(capsys: Said, write: Any) -> None:

@@ -167,7 +167,7 @@ def test_a_multiplier_is_the_price_of_its_bound() -> None:
 
 def test_bounds_out_of_reach_are_told_with_what_is() -> None:
     ground = landscape(paper(4))
-    with pytest.raises(OutOfReach, match="no rule keeps `loss` at most 1e-09") as refused:
+    with pytest.raises(OutOfReach, match="no rule keeps P_loss at most 1e-09") as refused:
         least(ground, "star", {"loss": 1e-9})
     assert f"{ground.loss.min():.6g}" in refused.value.hint
     with pytest.raises(ModelError, match="no measure `speed`"):

@@ -37,9 +37,11 @@ def read(source: Path) -> Asked:
         written = sys.stdin.buffer.read() if str(source) == "-" else source.read_bytes()
     except OSError as trouble:
         raise UsageError(f"cannot read `{source}`: {trouble.strerror}", "check the name") from None
+    if not written.strip():
+        raise UsageError(f"`{source}` is empty", "docs/model.md shows what a model looks like")
     try:
         decoded = msgspec.json.decode(written)
-    except (msgspec.DecodeError, UnicodeDecodeError) as trouble:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as trouble:
         raise UsageError(
             f"`{source}` is no JSON: {trouble}", "docs/model.md shows what a model looks like"
         ) from None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -45,7 +46,7 @@ Examples:
 )
 @click.option(
     "--events",
-    type=click.IntRange(1000),
+    type=click.IntRange(1000, 10**9),
     default=EVENTS,
     show_default=True,
     help="Length of each simulation.",
@@ -141,6 +142,8 @@ def _within_bounds(
         return 0
     rule = Thresholds(found.robots, found.limits)
     measured.show(asked.model, rule, found.measures, asked.cost)
+    voice.data()
+    voice.data(f"the rule with least {least}: {measured.in_words(rule)}")
     for name, price in multipliers.items():
         voice.say(f"{least} falls by {price:.4g} for each 1 that the bound on {name} is loosened")
     return 0
@@ -159,6 +162,8 @@ def _bounds(words: tuple[str, ...]) -> dict[str, float]:
         name, _, bound = word.partition("=")
         try:
             bounds[name] = float(bound)
+            if math.isnan(bounds[name]):
+                raise ValueError
         except ValueError:
             raise UsageError(f"`--at-most {word}` has no bound", "write it as --at-most P_loss=0.2") from None
         if name not in SYMBOLS:

@@ -26,7 +26,11 @@ Examples:
     help="Instead of the method that the file names.",
 )
 @click.option(
-    "--events", type=click.IntRange(1000), default=EVENTS, show_default=True, help="Length of a simulation."
+    "--events",
+    type=click.IntRange(1000, 10**9),
+    default=EVENTS,
+    show_default=True,
+    help="Length of a simulation.",
 )
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Of a simulation.")
 @click.option("--levels", is_flag=True, help="Also tell how full the buffer is, and for how long.")

@@ -22,6 +22,9 @@ IntArray: TypeAlias = NDArray[np.int64]
 ROUNDING = 1e-8
 """How far a row may miss its sum, relative to its largest entry: printed numbers are rounded."""
 
+LARGEST = 1e100
+"""Products of more would overflow, and leave a model without an answer."""
+
 
 class ModelError(UsageError):
     """A model holds a number that cannot be meant."""
@@ -46,9 +49,17 @@ def number(value: object, name: str) -> float:
     """A finite number."""
     if isinstance(value, bool) or not isinstance(value, int | float | np.number):
         raise ModelError(f"{name} is {show(value)}: it must be a number")
-    found = float(value)
+    try:
+        found = float(value)
+    except OverflowError:  # a whole number of hundreds of digits
+        found = math.inf
     if not math.isfinite(found):
         raise ModelError(f"{name} is {found}: it must be finite")
+    if abs(found) > LARGEST:
+        raise ModelError(
+            f"{name} is {show(found)}: nothing beyond {LARGEST:g} can be reckoned with",
+            "choose another unit of time",
+        )
     return found
 
 

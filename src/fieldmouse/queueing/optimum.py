@@ -30,8 +30,17 @@ TIE = 1e-12
 STARTS = 3
 """Walks downhill, from so many of the best pairs of modes."""
 
-SCALES = ("loss", "obs", "star", "robots", "sojourn", "sojourn_served", "loss_rate", "obs_rate")
-"""Measures of which less is better."""
+SCALES = {
+    "loss": "P_loss",
+    "obs": "P_obs",
+    "star": "P_star",
+    "robots": "N_act",
+    "sojourn": "V",
+    "sojourn_served": "V1",
+    "loss_rate": "lambda P_loss",
+    "obs_rate": "lambda P_obs",
+}
+"""Measures of which less is better, and what the paper calls them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +123,8 @@ def _walked(model: Model, cost: Cost, modes: tuple[int, ...]) -> Optimum:
     """Downhill from the best pairs; for other lifetimes, from where exponential ones would lead."""
     robots = tuple(reversed(modes))
     if model.lifetime.is_exponential:
+        if len(modes) <= 2:
+            landscape(model, modes)  # says that even a pair has too many rules
         pairs = [optimise(model, cost, pair) for pair in combinations(modes, 2)]
         found = {one.robots: one for pair in pairs for one in pair.subsets}
         best = sorted(found.values(), key=lambda one: one.J)[:STARTS]
@@ -174,7 +185,7 @@ def least(ground: Landscape, measure: str, at_most: Mapping[str, float]) -> Boun
         if not (within & allowed).any():
             others = " with the other bounds" if within.sum() < len(ground) else ""
             raise OutOfReach(
-                f"no rule keeps `{name}` at most {bound:g}{others}",
+                f"no rule keeps {SCALES[name]} at most {bound:g}{others}",
                 f"the least that can be had is {held[name][within].min():.6g}",
             )
         within &= allowed
@@ -232,6 +243,11 @@ def unbeaten(axes: FloatArray) -> IntArray:
 
 def _first(ground: Landscape, values: FloatArray, among: IntArray) -> int:
     """The least; of rules that tie, the one with the fewest modes and then the lowest limits."""
+    if np.isnan(values[among]).all():
+        raise ModelError(
+            "no rule has a measure that can be told: rates differ too much, or no page is ever served",
+            "look at the rates of modes, service and lifetime",
+        )
     lowest = np.nanmin(values[among])
     tied = among[values[among] <= lowest + TIE * abs(lowest)]
 
