@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
@@ -44,7 +45,7 @@ Examples:
     "--modes", metavar="N,N,...", callback=_modes, help="Numbers of robots; else all that were seen."
 )
 @click.option(
-    "--capacity", metavar="K", type=click.IntRange(1), help="Instead of the buffer's `buffer.pages`."
+    "--capacity", metavar="K", type=click.IntRange(1, 10**6), help="Instead of the buffer's `buffer.pages`."
 )
 @click.option("--gap", metavar="SECONDS", type=click.FloatRange(0), help="Pages this close are one batch.")
 @click.option("--pause", metavar="SECONDS", type=click.FloatRange(0), help="Longer intervals are left out.")
@@ -78,6 +79,9 @@ def command(
     home = CrawlDir.open(directory)
     asked = settings_file.load(home / "fieldmouse.toml")
     _check_plot(plot)
+    for name, seconds in (("gap", gap), ("pause", pause)):
+        if seconds is not None and math.isnan(seconds):
+            raise UsageError(f"`--{name} nan` is no time", "give seconds, 0 or more")
 
     import numpy as np
 
@@ -115,7 +119,7 @@ def command(
 
 def _show(report: Goodness) -> None:
     table: list[tuple[str, ...]] = [
-        ("part", "times", "mean", "fit", "scv", "fit", "apart", "chance", "law"),
+        ("part", "times", "mean, s", "fit, s", "scv", "fit", "apart", "chance", "law"),
     ]
     for part in report.parts:
         mark = "" if part.played else "<= "

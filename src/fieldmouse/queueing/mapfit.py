@@ -75,9 +75,11 @@ def order_two(mean: float, scv: float, third: float | None = None, decay: float 
         third = (least + most) / 2 if scv < 1 else _evenly(mean, scv)
     elif not least <= third <= most:
         nearest = min(max(third, least), most)
-        misses.append(
-            f"a third moment of {third:.4g} cannot go with this mean and variance; {nearest:.4g} is nearest"
-        )
+        if abs(third - nearest) > 1e-3 * nearest:  # less is not worth a word
+            misses.append(
+                f"a third moment of {third:.4g} cannot go with this mean and variance;"
+                f" {nearest:.4g} is nearest"
+            )
         third = nearest
     slow, fast = means_of_phases(mean, scv, third)
     wanted, decay = decay, min(max(decay, -LONGEST_DECAY), LONGEST_DECAY)
