@@ -240,6 +240,20 @@ def test_a_mode_never_seen_follows_the_trend_of_those_seen_and_this_is_said(calm
         fit(calm, capacity=30, modes=(16,), unseen="refuse")
 
 
+def test_a_mode_remembered_compares_with_its_neighbour_as_it_did_then(calm: Trace) -> None:
+    """Also when the neighbour has become faster since; what is seen now counts before any memory."""
+    seen = fit(calm, capacity=30).rates
+    assert set(seen) == {1, 4}
+    before = {4: seen[4] / 3, 16: seen[4] / 2, 1: 99.0}
+    fitted = fit(calm, capacity=30, modes=(1, 4, 16), remembered=before)
+    assert fitted.model.modes[16].rate == pytest.approx(1.5 * seen[4])
+    assert fitted.model.modes[1].rate == pytest.approx(seen[1])
+    assert fitted.rates == pytest.approx(seen)
+    assert "16 robots were not seen lately" in " ".join(fitted.report.sentences())
+    alone = fit(calm, capacity=30, modes=(16,), remembered={16: 2.5}).model.modes[16].rate
+    assert alone == pytest.approx(2.5), "nothing is known of the neighbour then: the rate is as it was"
+
+
 def test_rates_grow_with_robots_by_a_power_between_none_and_all() -> None:
     assert growth({4: 3.0}) == 1.0
     assert growth({1: 1.0, 2: 2.0, 8: 8.0}) == pytest.approx(1.0)

@@ -6,7 +6,7 @@ crawl.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from fieldmouse.agent.gauge import Fare
@@ -29,16 +29,27 @@ class Chosen:
     arrivals: int  # pages it was learned from
     seconds: float  # in which they came
     says: tuple[str, ...]  # what a reader should know before trusting it
+    rates: dict[int, float]  # pages in a second, by the numbers of robots that were at work
 
 
-def choose(rows: Rows, since: float, *, capacity: int, modes: Sequence[int], weights: Cost) -> Chosen:
+def choose(
+    rows: Rows,
+    since: float,
+    *,
+    capacity: int,
+    modes: Sequence[int],
+    weights: Cost,
+    remembered: Mapping[int, float] | None = None,
+) -> Chosen:
     """The cheapest rule for what happened after `since`; raises what `fit` raises when that is too little.
+
+    `remembered` are rates of earlier choices, for numbers of robots not seen since.
 
     Lifetimes are fitted as exponential ones, whatever they are: others cannot be
     solved for more than a few pages.
     """
     trace = trace_of(rows, since)
-    fitted = fit(trace, capacity, modes=modes, lifetime="exponential", phases=PHASES)
+    fitted = fit(trace, capacity, modes=modes, lifetime="exponential", phases=PHASES, remembered=remembered)
     best = optimise(fitted.model, weights)
     return Chosen(
         Thresholds(best.robots, best.limits),
@@ -47,4 +58,5 @@ def choose(rows: Rows, since: float, *, capacity: int, modes: Sequence[int], wei
         len(trace.arrived),
         trace.span,
         tuple(fitted.report.sentences()),
+        fitted.rates,
     )

@@ -24,6 +24,7 @@ class Decision(msgspec.Struct, frozen=True, tag="decision", kw_only=True):
     cost: float | None = None
     seconds: float = 0.0  # that deciding took
     says: tuple[str, ...] = ()  # doubts of the fit
+    rates: dict[int, float] = {}  # pages in a second with so many robots, as last seen
 
 
 class Period(msgspec.Struct, frozen=True, tag="period", kw_only=True):

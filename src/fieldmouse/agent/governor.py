@@ -6,9 +6,9 @@ again and again, what was seen lately is fitted, the cheapest rule for it is fou
 a thread beside the crawl, and the fleet obeys that one. What the model expected and
 what then happened stand beside each other in `control.log`.
 
-A number of robots not seen lately is judged by the others, as if robots did not get
-in each other's way any more than those did; if that is wrong, it is seen as soon as
-the rule uses it. So nothing that was true once keeps the rule from changing.
+A good rule uses few numbers of robots, and the others are soon not seen any more. They
+are taken to compare with those at work as they did when they were last seen: without
+that memory two numbers at work that bring the same would make all seem the same.
 """
 
 from __future__ import annotations
@@ -66,6 +66,7 @@ class Governor:
         self._number = book.last.number if book.last else 0
         self._untried = list(habits.modes)
         self._trials: list[tuple[float, Thresholds]] = []  # with what each cost
+        self._rates: dict[int, float] = {}  # pages in a second with so many robots, when last seen
         self._rest = 0.0  # seconds until deciding is worth its time again
         self._warm = False  # the first decision waits for compilers, too
         self._rule = Thresholds(habits.modes[-1:])
@@ -80,6 +81,7 @@ class Governor:
         last = self._book.last
         if last is not None and not last.trial and set(last.robots) <= set(self._habits.modes):
             self._untried.clear()
+            self._rates.update(last.rates)
             self._decide(Thresholds(last.robots, last.limits), "as before the crawl was resumed")
         else:
             self._try_next()
@@ -120,7 +122,9 @@ class Governor:
         habits, began = self._habits, self._clock.now()
         loop, rows = asyncio.get_running_loop(), self._trace.rows()
         try:
-            chosen = await loop.run_in_executor(self._aside, _choose, habits, rows, began - habits.memory)
+            chosen = await loop.run_in_executor(
+                self._aside, _choose, habits, rows, began - habits.memory, dict(self._rates)
+            )
         except FieldmouseError as trouble:
             self._decide(self._rule, f"kept: {trouble}", took=self._clock.now() - began)
             return
@@ -128,6 +132,7 @@ class Governor:
             # What came to nothing has taken its time, too.
             self._rest = SHARE * (self._clock.now() - began) if self._warm else 0.0
             self._warm = True
+        self._rates.update(chosen.rates)
         self._decide(chosen.rule, _why(chosen), chosen, self._clock.now() - began)
 
     def _thought(self, task: asyncio.Task[None]) -> None:
@@ -153,7 +158,7 @@ class Governor:
                 number=self._number, at=now, robots=rule.robots, limits=rule.limits, why=why, trial=trying,
                 seconds=took,
                 predicted=chosen.predicted if chosen else None, cost=chosen.cost if chosen else None,
-                says=chosen.says if chosen else (),
+                says=chosen.says if chosen else (), rates=dict(self._rates),
             )
         )  # fmt: skip
 
@@ -166,6 +171,8 @@ class Governor:
         fare = Fare.measured(so_far)
         if self._trying:
             self._trials.append((fare.cost(self._habits.cost), self._rule))
+            if so_far.arrived >= TRIED:
+                self._rates[self._rule.robots[0]] = so_far.arrived / so_far.seconds
         self._book.append(
             Period(
                 number=self._number, until=self._clock.now(), seconds=so_far.seconds,
@@ -187,11 +194,13 @@ class Governor:
         self._book.close()
 
 
-def _choose(habits: Habits, rows: Rows, since: float) -> Chosen:
+def _choose(habits: Habits, rows: Rows, since: float, rates: dict[int, float]) -> Chosen:
     # Loaded by those who need it, and in the thread: solvers bring a compiler along.
     from fieldmouse.agent.choosing import choose
 
-    return choose(rows, since, capacity=habits.capacity, modes=habits.modes, weights=habits.cost)
+    return choose(
+        rows, since, capacity=habits.capacity, modes=habits.modes, weights=habits.cost, remembered=rates
+    )
 
 
 def _why(chosen: Chosen) -> str:

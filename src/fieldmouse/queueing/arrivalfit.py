@@ -23,13 +23,14 @@ Unseen: TypeAlias = Literal["trend", "ratio", "refuse"]
 
 
 def fit_modes(
-    seen: Seen, modes: Collection[int] | None, unseen: Unseen
+    seen: Seen, modes: Collection[int] | None, unseen: Unseen, remembered: Mapping[int, float]
 ) -> tuple[dict[int, BatchArrivals], dict[int, ModeFit], list[str]]:
     """Arrivals for each mode asked for (None: each seen well enough), the fits behind them, and remarks.
 
     An unseen mode is its nearest seen neighbour, made faster by the ratio of robots
     ("ratio"), or by that ratio to a power that the seen modes tell ("trend": robots
-    that share a full line bring less each).
+    that share a full line bring less each). If its rate is `remembered`, it is as much
+    faster or slower than that neighbour as it was then.
     """
     enough = {mode: stream for mode, stream in seen.streams.items() if mode > 0 and stream.counted >= FEWEST}
     if not enough:
@@ -59,11 +60,16 @@ def fit_modes(
                 f"{robots(mode)} were never seen at work for long", f"seen were {', '.join(map(str, known))}"
             )
         near = _nearest(mode, known)
-        faster = (mode / near) ** power
+        if mode in remembered:
+            faster = remembered[mode] / remembered.get(near, known[near].rate)
+            how = "not seen lately", ", as they were before"
+        else:
+            faster = (mode / near) ** power
+            how = "hardly seen", ""
         found[mode] = known[near].scaled(faster)
         remarks.append(
-            f"arrivals with {robots(mode)} were hardly seen: taken for those with {near}, "
-            f"{faster:.2f} times as fast"
+            f"arrivals with {robots(mode)} were {how[0]}: taken for those with {near}, "
+            f"{faster:.2f} times as fast{how[1]}"
         )
     return found, {mode: fit for mode, fit in fits.items() if mode in found}, remarks
 

@@ -11,7 +11,7 @@ longer, and is for people.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -45,8 +45,11 @@ _STRONG = 6.0  # by which a lifetime's criterion must fall before exponential is
 
 @dataclass(frozen=True, eq=False)
 class Fitted:
+    """`rates` are pages in a second with so many robots, for the numbers that were seen at work."""
+
     model: Model
     report: Goodness
+    rates: dict[int, float]
 
 
 def fit(
@@ -60,6 +63,7 @@ def fit(
     service: Method = "auto",
     lifetime: Method = "auto",
     unseen: Unseen = "trend",
+    remembered: Mapping[int, float] | None = None,
     phases: int = 6,
     draws: int = 0,
     rng: np.random.Generator | None = None,
@@ -68,7 +72,8 @@ def fit(
 
     `modes` are the numbers of robots wanted (None: all that were seen for long
     enough). `gap` and `pause`, in seconds, say what is one batch and what is a stop;
-    both are found when not given. A service may have so many `phases`.
+    both are found when not given. `remembered` are `rates` of earlier fits, for modes
+    that this trace does not show. A service may have so many `phases`.
     """
     if len(trace.service) == 0:
         raise FitError(
@@ -76,7 +81,7 @@ def fit(
         )
     served = law_of(trace.service, service, phases, rng=rng)
     seen = streams(trace, gap, pause, longest_gap=served.times.mean / 2)
-    arrivals, fits, remarks = fit_modes(seen, modes, unseen)
+    arrivals, fits, remarks = fit_modes(seen, modes, unseen, remembered or {})
     dice = rng if draws else None
     parts = [_arrivals_part(fits[mode], arrivals[mode], draws, dice) for mode in fits]
     parts.append(_times_part("service", served, trace.service, service, phases, draws, dice))
@@ -93,7 +98,8 @@ def fit(
     )
     if len(trace.switched) == 0 and any(mode.stream.cut_share > CUT_OFTEN for mode in fits.values()):
         remarks.append("the trace does not tell when modes changed: the rates of modes are rough")
-    return Fitted(model, Goodness(tuple(parts), tuple(remarks)))
+    rates = {mode: arrivals[mode].rate for mode in fits}
+    return Fitted(model, Goodness(tuple(parts), tuple(remarks)), rates)
 
 
 def _handling(seen: Seen) -> list[str]:
