@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from fieldmouse.cli import options, sources, voice
+from fieldmouse.cli.patience import interruptible
 from fieldmouse.errors import UsageError
 
 if TYPE_CHECKING:
@@ -88,7 +89,7 @@ def command(as_json: bool, **given: Any) -> int:
     game = urn.Game(drawn, given["capacity"], given["steps"], chosen, initial=given["initial"])
     _compile(game)
     started = time.perf_counter()
-    outcome = urn.play(game, given["seed"])
+    outcome = interruptible(urn.play, game, given["seed"])
     seconds = time.perf_counter() - started
     # The bound is about a source that stays as it is.
     steady = not (drawn.permute_every or drawn.finite)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from fieldmouse.cli import options, voice
+from fieldmouse.cli.patience import interruptible
 from fieldmouse.errors import UsageError
 
 if TYPE_CHECKING:
@@ -91,8 +92,8 @@ def command(
         from fieldmouse.queueing.optimum import optimise
 
         if asked.method == "simulate":
-            return descend(model, cost, length, seed, chosen)
-        return optimise(model, cost, chosen)
+            return interruptible(descend, model, cost, length, seed, chosen)
+        return interruptible(optimise, model, cost, chosen)
 
     answer(measured.in_miniature(asked.model), asked.cost, 1000)
     began = time.perf_counter()
@@ -131,7 +132,7 @@ def _within_bounds(
     from fieldmouse.queueing.landscape import landscape
 
     began = time.perf_counter()
-    ground = landscape(asked.model, modes)
+    ground = interruptible(landscape, asked.model, modes)
     found = optimum.least(ground, SYMBOLS[least], {SYMBOLS[name]: bound for name, bound in at_most.items()})
     seconds = time.perf_counter() - began
     multipliers = {name: found.multipliers[SYMBOLS[name]] for name in at_most}

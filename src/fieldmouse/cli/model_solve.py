@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from fieldmouse.cli import options, voice
+from fieldmouse.cli.patience import interruptible
 
 EVENTS = 3_000_000
 """How long a simulation runs unless told otherwise: a second or less."""
@@ -56,8 +57,8 @@ def command(file: Path, method: str | None, events: int, seed: int, levels: bool
 
     def answer(model: Model, length: int) -> Measures:
         if how == "simulate":
-            return simulate(model, rule, length, np.random.default_rng(seed))
-        return solve(model, rule, how)
+            return interruptible(simulate, model, rule, length, np.random.default_rng(seed))
+        return interruptible(solve, model, rule, how)
 
     answer(measured.in_miniature(asked.model), STRETCHES)
     began = time.perf_counter()
