@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 
 from fieldmouse.agent.gauge import Fare
-from fieldmouse.crawldir import Log, records, whole_length
+from fieldmouse.crawldir import Diary, records
 
 
 class Decision(msgspec.Struct, frozen=True, tag="decision", kw_only=True):
@@ -50,7 +50,7 @@ class ControlLog:
     def __init__(self, path: Path):
         last = last_decision(path)
         self.last = last
-        self._log = Log(path, whole_length(path))
+        self._log = Diary(path)
 
     def append(self, entry: Entry) -> None:
         self._log.append(_encode(entry))

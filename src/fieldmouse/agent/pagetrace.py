@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from fieldmouse.agent.gauge import Gauge, Totals
 from fieldmouse.clock import Clock
-from fieldmouse.crawldir import Log, records, whole_length
+from fieldmouse.crawldir import Diary, records
 
 _ROW = Struct("<ddfIHHB")
 ROW = np.dtype(
@@ -57,7 +57,7 @@ class TraceFile:
 
     def __init__(self, path: Path, most: int):
         self._path, self._half = path, most // 2
-        self._log = Log(path, whole_length(path)) if most else None
+        self._log = Diary(path) if most else None
 
     def append(self, block: bytes) -> None:
         if self._log is None:
@@ -65,7 +65,7 @@ class TraceFile:
         if self._log.length and self._log.length + len(block) > self._half:
             self._log.close()
             os.replace(self._path, old(self._path))
-            self._log = Log(self._path)
+            self._log = Diary(self._path)
         self._log.append(block)
 
     def flush(self) -> None:

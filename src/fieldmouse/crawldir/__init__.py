@@ -25,12 +25,14 @@ from pathlib import Path
 import msgspec
 
 from fieldmouse import __version__
+from fieldmouse.crawldir.diary import Diary
 from fieldmouse.crawldir.journal import Journal, latest_checkpoint
 from fieldmouse.crawldir.log import Log, records, sync_directory, whole_length, write_whole
 from fieldmouse.errors import CrawlDirError, CrawlExists, CrawlLocked, Damaged, NotACrawl, WrongFormat
 
 __all__ = [
     "CrawlDir",
+    "Diary",
     "Identity",
     "Journal",
     "Log",

@@ -21,7 +21,7 @@ from pathlib import Path
 import msgspec
 import numpy as np
 
-from fieldmouse.crawldir import Log, records, whole_length
+from fieldmouse.crawldir import Diary, records
 from fieldmouse.url import Host
 
 _BLOCK = 1 << 15  # words gathered before they are written
@@ -85,7 +85,7 @@ class DecisionLog:
 
     def __init__(self, path: Path, *, limit: int, policy: str, options: Mapping[str, object]) -> None:
         """`limit` bounds the file, in bytes."""
-        self._log = Log(path, whole_length(path))
+        self._log = Diary(path)
         self._limit, self._policy, self._options = limit, policy, dict(options)
         self._started = self._next_tick = 0.0
         self._unlisted = 0
