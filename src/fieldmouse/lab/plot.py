@@ -23,12 +23,12 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure as Canvas
 
-INK, MUTED, RULE = "#1c1d1f", "#5f6368", "#dddfe2"
+INK, MUTED, RULE, PAPER = "#1c1d1f", "#5f6368", "#dddfe2", "#fefefe"
 PALETTE = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#7a7f85")
 DASHES = ((), (5, 1.6), (1.5, 1.5), (6, 1.6, 1.5, 1.6))
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 
-VARIABLES = {INK: "--ink", MUTED: "--muted", RULE: "--rule"} | {
+VARIABLES = {INK: "--ink", MUTED: "--muted", RULE: "--rule", PAPER: "--paper"} | {
     colour: f"--series-{number}" for number, colour in enumerate(PALETTE, 1)
 }
 """What a page calls the colours of a figure."""
@@ -150,7 +150,8 @@ def _draw(figure: Figure, canvas: Canvas) -> None:
         ax.set_ylabel(fill(panel.y_label, int(height * LETTERS)))
         ax.set_title(fill(panel.title, int(width * LETTERS)))
         if not shared and _named(panel):
-            ax.legend(loc="best")
+            # Where curves are everywhere, words must stay readable on top of them.
+            ax.legend(loc="best", frameon=True, framealpha=0.8, facecolor=PAPER, edgecolor="none")
     if shared and axes:
         handles, labels = axes[0].get_legend_handles_labels()
         fit = int(width * across * SMALL_LETTERS) // (max(map(len, labels)) + 6)
