@@ -16,11 +16,8 @@ from fieldmouse.records import Failed, Moved, Page, Unchanged
 class SlowLane(InlineLane):
     """A shard that holds one page until its service is over."""
 
+    service: Callable[[], float]  # seconds for the next page, set by `slow_lane`
     _busy = False
-
-    def service(self) -> float:
-        """Seconds for the next page; `slow_lane` says how they are drawn."""
-        raise NotImplementedError
 
     @property
     def room(self) -> bool:
@@ -47,7 +44,6 @@ def slow_lane(draw: Callable[[], float]) -> type[SlowLane]:
     """A kind of lane whose services last as long as `draw` says, in seconds."""
 
     class Drawn(SlowLane):
-        def service(self) -> float:
-            return draw()
+        service = staticmethod(draw)
 
     return Drawn
