@@ -24,6 +24,7 @@ sys.path.insert(0, str(BENCHMARKS))
 ground: ModuleType = importlib.import_module("ground")
 manners: ModuleType = importlib.import_module("manners")
 race: ModuleType = importlib.import_module("race")
+beside: ModuleType = importlib.import_module("beside")
 
 ticks = st.lists(st.tuples(st.integers(0, 200), st.integers(0, 3), st.integers(0, 2)), max_size=60)
 
@@ -118,3 +119,16 @@ def test_the_memory_benchmark_runs_two_crawls_to_their_limit():
     assert large["pages"] >= 120
     assert small["peak_rss_mb"] > 0
     assert {small["exit"], large["exit"]} == {3}
+
+
+@given(st.integers(6, 15))
+def test_the_interval_holds_the_median_as_often_as_it_says(count):
+    """All ways in which values fall below or above the median are equally likely: count them."""
+    low, high = beside.interval([float(value) for value in range(count)])
+    held = sum(
+        low < below <= high  # so many of the values lie below the median
+        for below in (bits.bit_count() for bits in range(2**count))
+    )
+    assert held / 2**count >= 0.95
+    narrower = sum(low + 1 < bits.bit_count() <= high - 1 for bits in range(2**count))
+    assert narrower / 2**count < 0.95
