@@ -15,12 +15,10 @@ from pathlib import Path
 import msgspec
 
 from fieldmouse.indexer.archive import WORTH_A_REVISIT, Archive
-from fieldmouse.indexer.charset import find_charset
+from fieldmouse.indexer.contents import mime_of, read_contents
 from fieldmouse.indexer.digest import Doubles, payload_digest, simhash, written
 from fieldmouse.indexer.index import TextIndex
-from fieldmouse.indexer.language import guess
 from fieldmouse.indexer.links import Links
-from fieldmouse.indexer.parse import TEXT, Document, parse, read_robots_tag
 from fieldmouse.indexer.wire import IndexerConfig, ShardState
 from fieldmouse.records import (
     Failed,
@@ -35,11 +33,6 @@ from fieldmouse.records import (
     Unchanged,
 )
 from fieldmouse.url import Url, key_of
-from fieldmouse.web.encoding import decode
-from fieldmouse.web.sitemap import read as read_sitemap
-
-MARKUP = 4 << 20  # bytes of HTML parsed: a tree is some ten times as large as its page
-_HTML = frozenset(("text/html", "application/xhtml+xml"))
 
 _encode = msgspec.msgpack.Encoder().encode
 
@@ -93,44 +86,11 @@ class Shard:
 
     def _page(self, number: int, link: Link, response: Response) -> Parsed:
         config, now = self._config, response.ended_at
-        unpacked = decode(
-            response.body,
-            response.header("content-encoding"),
-            limit=config.decoded_limit,
-            ratio=config.ratio_limit,
-        )
-        body, reason, detail = unpacked.body, None, ""
-        if unpacked.reason is not None:
-            detail = (
-                f"{unpacked.reason.value}: {unpacked.detail}" if unpacked.detail else unpacked.reason.value
-            )
-            # A broken or cut body is worth what came before the break; a bomb is worth nothing.
-            if unpacked.reason is Reason.BOMB or not body:
-                reason, detail, body = unpacked.reason, unpacked.detail, b""
-        elif response.truncated:
-            detail = f"cut by the limit on {response.truncated}"
-        mime = mime_of(response)
+        read = read_contents(link, response, config, self._links)
+        body, reason, detail, charset, page = read.body, read.reason, read.detail, read.charset, read.page
+        mime, indexed = read.mime, read.indexed
         digest = payload_digest(response.body)
         shown = written(digest)
-        charset, page = "", Document(base=link.url)
-        links: list[Link] = []
-        self._links.note(link.url)
-        if reason is not None:
-            pass
-        elif link.kind is Kind.SITEMAP:
-            links, trouble = self._sitemap(link, body, now)
-            detail = "; ".join(filter(None, (detail, trouble)))
-        elif mime in _HTML or (not mime and body.lstrip()[:1] == b"<"):
-            charset, page = self._read(link.url, response, body)
-            if not (page.rules.nofollow and config.nofollow):
-                links = self._links.find(link, Url(page.base), page.hrefs, now)
-        elif mime == "text/plain":
-            charset = find_charset(body, response.header("content-type"), markup=False)
-            page.text = body[: 4 * TEXT].decode(charset, "replace")[:TEXT]
-        else:
-            for tag in _robots_tags(response):
-                read_robots_tag(tag, page.rules)
-
         mark, words = simhash(page.text.encode("utf-8", "replace"))
         earlier = self._earlier(digest, shown)
         lookalike = self._lookalike(mark) if earlier is None else ""
@@ -143,7 +103,6 @@ class Shard:
             link, response, payload=response.body, digest=shown, mime=mime, fields=fields,
             earlier=earlier if len(response.body) >= WORTH_A_REVISIT else None,
         )  # fmt: skip
-        indexed = reason is None and not (page.rules.noindex and config.nofollow)
         if indexed:
             self._index.add(
                 url=link.url, key=key_of(link.url, config.key_seed), title=page.title, text=page.text,
@@ -162,18 +121,8 @@ class Shard:
                 size=len(body), words=words, links=page.anchors, indexed=indexed, warc=stored.warc,
                 offset=stored.offset,
             ),
-            links,
+            read.links,
         )  # fmt: skip
-
-    def _read(self, url: Url, response: Response, body: bytes) -> tuple[str, Document]:
-        body = body[:MARKUP]
-        charset = find_charset(body, response.header("content-type"))
-        # lexbor reads UTF-8 itself; everything else is decoded for it.
-        html = body if charset == "utf-8" else body.decode(charset, "replace")
-        page = parse(html, url, tags=_robots_tags(response), language=response.header("content-language"))
-        if not page.language:
-            page.language = guess(page.text)
-        return charset, page
 
     def _earlier(self, digest: bytes, shown: str) -> tuple[str, str] | None:
         """URL and stamp of an earlier record of the same payload."""
@@ -186,16 +135,6 @@ class Shard:
         place = self._doubles.near(mark)
         found = self._archive.look_up(place) if place is not None else None
         return found[1].url if found is not None else ""
-
-    def _sitemap(self, link: Link, body: bytes, now: float) -> tuple[list[Link], str]:
-        """The links a sitemap has to give, and why there are no more of them."""
-        if not self._config.sitemaps:
-            return [], ""
-        found = read_sitemap(body, link.url, limit_bytes=self._config.decoded_limit)
-        links = self._links.listed(link, (entry.url for entry in found.urls), Kind.PAGE, now)
-        links += self._links.listed(link, (entry.url for entry in found.sitemaps), Kind.SITEMAP, now)
-        read = len(found.urls) + len(found.sitemaps)
-        return links, f"sitemap left after {read} URLs: {found.trouble}" if found.trouble else ""
 
     def _answer(self, number: int, row: OutcomeRow, links: list[Link] | None = None) -> Parsed:
         return Parsed(
@@ -241,11 +180,3 @@ def _row(
         link.url, kind, at, depth=link.depth, via=link.via, seen_at=link.seen_at, tries=link.tries,
         found_as=link.kind.value, reason=reason.value if reason else "", detail=detail, **known,  # type: ignore[arg-type]
     )  # fmt: skip
-
-
-def mime_of(response: Response) -> str:
-    return response.header("content-type").partition(";")[0].strip().lower()
-
-
-def _robots_tags(response: Response) -> list[str]:
-    return [value for name, value in response.headers if name == "x-robots-tag"]

@@ -1,0 +1,107 @@
+"""What an answer holds: its text, its title, its links, and whether it may be indexed.
+
+A page is read in one way, whether it comes from the web and is stored for the
+first time or from the archive because its index has to be built again. Nothing
+here writes or remembers anything but the links' own books.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from fieldmouse.indexer.charset import find_charset
+from fieldmouse.indexer.language import guess
+from fieldmouse.indexer.links import Links
+from fieldmouse.indexer.parse import TEXT, Document, parse, read_robots_tag
+from fieldmouse.indexer.wire import IndexerConfig
+from fieldmouse.records import Kind, Link, Reason, Response
+from fieldmouse.url import Url
+from fieldmouse.web.encoding import decode
+from fieldmouse.web.sitemap import read as read_sitemap
+
+MARKUP = 4 << 20  # bytes of HTML parsed: a tree is some ten times as large as its page
+_HTML = frozenset(("text/html", "application/xhtml+xml"))
+
+
+class Contents(msgspec.Struct, frozen=True):
+    """A page as it was read. With a `reason` there is no page after all."""
+
+    body: bytes  # unpacked
+    mime: str
+    page: Document
+    links: list[Link]
+    indexed: bool  # whether it belongs into the full-text index
+    charset: str = ""
+    reason: Reason | None = None
+    detail: str = ""
+
+
+def read_contents(link: Link, response: Response, config: IndexerConfig, links: Links) -> Contents:
+    """Read a document that was answered with 2xx."""
+    unpacked = decode(
+        response.body,
+        response.header("content-encoding"),
+        limit=config.decoded_limit,
+        ratio=config.ratio_limit,
+    )
+    body, reason, detail = unpacked.body, None, ""
+    if unpacked.reason is not None:
+        detail = f"{unpacked.reason.value}: {unpacked.detail}" if unpacked.detail else unpacked.reason.value
+        # A broken or cut body is worth what came before the break; a bomb is worth nothing.
+        if unpacked.reason is Reason.BOMB or not body:
+            reason, detail, body = unpacked.reason, unpacked.detail, b""
+    elif response.truncated:
+        detail = f"cut by the limit on {response.truncated}"
+    now, mime = response.ended_at, mime_of(response)
+    charset, page = "", Document(base=link.url)
+    found: list[Link] = []
+    links.note(link.url)
+    if reason is not None:
+        pass
+    elif link.kind is Kind.SITEMAP:
+        found, trouble = _sitemap(link, body, now, config, links)
+        detail = "; ".join(filter(None, (detail, trouble)))
+    elif mime in _HTML or (not mime and body.lstrip()[:1] == b"<"):
+        charset, page = _markup(link.url, response, body)
+        if not (page.rules.nofollow and config.nofollow):
+            found = links.find(link, Url(page.base), page.hrefs, now)
+    elif mime == "text/plain":
+        charset = find_charset(body, response.header("content-type"), markup=False)
+        page.text = body[: 4 * TEXT].decode(charset, "replace")[:TEXT]
+    else:
+        for tag in _robots_tags(response):
+            read_robots_tag(tag, page.rules)
+    indexed = reason is None and not (page.rules.noindex and config.nofollow)
+    return Contents(body, mime, page, found, indexed, charset, reason, detail)
+
+
+def _markup(url: Url, response: Response, body: bytes) -> tuple[str, Document]:
+    body = body[:MARKUP]
+    charset = find_charset(body, response.header("content-type"))
+    # lexbor reads UTF-8 itself; everything else is decoded for it.
+    html = body if charset == "utf-8" else body.decode(charset, "replace")
+    page = parse(html, url, tags=_robots_tags(response), language=response.header("content-language"))
+    if not page.language:
+        page.language = guess(page.text)
+    return charset, page
+
+
+def _sitemap(
+    link: Link, body: bytes, now: float, config: IndexerConfig, links: Links
+) -> tuple[list[Link], str]:
+    """The links a sitemap has to give, and why there are no more of them."""
+    if not config.sitemaps:
+        return [], ""
+    listed = read_sitemap(body, link.url, limit_bytes=config.decoded_limit)
+    found = links.listed(link, (entry.url for entry in listed.urls), Kind.PAGE, now)
+    found += links.listed(link, (entry.url for entry in listed.sitemaps), Kind.SITEMAP, now)
+    read = len(listed.urls) + len(listed.sitemaps)
+    return found, f"sitemap left after {read} URLs: {listed.trouble}" if listed.trouble else ""
+
+
+def mime_of(response: Response) -> str:
+    return response.header("content-type").partition(";")[0].strip().lower()
+
+
+def _robots_tags(response: Response) -> list[str]:
+    return [value for name, value in response.headers if name == "x-robots-tag"]
