@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
@@ -28,6 +29,7 @@ from fieldmouse.robots.exclusions import Exclusions
 from fieldmouse.robots.gate import Gate
 from fieldmouse.robots.robot import Manners, Report, Robot
 from fieldmouse.url import Host, Url, path_of
+from fieldmouse.web.dns import DnsAnswer
 from fieldmouse.web.names import NameMap
 from fieldmouse.web.resolver import Resolver
 
@@ -60,6 +62,19 @@ class ScriptedWeb:
             status, b"HTTP/1.1 %d\r\n\r\n" % status, body, b"GET", address, started, now, now,
             tuple(headers.items()),
         )  # fmt: skip
+
+    async def close(self) -> None: ...
+
+
+@dataclass
+class ScriptedDns:
+    """Answers from a list for each name, one after the other; the last one again and again."""
+
+    zone: dict[str, list[DnsAnswer]]
+
+    async def ask(self, name: str, kind: str) -> DnsAnswer:
+        answers = self.zone.get(name, [DnsAnswer(trouble="no such name")])
+        return answers.pop(0) if len(answers) > 1 else answers[0]
 
     async def close(self) -> None: ...
 
@@ -104,7 +119,7 @@ def errand(*paths: str, address: str = "127.0.0.9", state: HostState | None = No
 
 def run(
     script: Script, todo: Errand, *, delay: float = 0.0, manners: dict[str, object] | None = None,
-    allowance: int = 1000, allow_private: bool = True,
+    allowance: int = 1000, allow_private: bool = True, zone: dict[str, list[DnsAnswer]] | None = None,
 ) -> Visit:  # fmt: skip
     async def life(clock: Clock) -> Visit:
         web, outbox, began = ScriptedWeb(script, clock), Outbox(allowance=allowance), clock.now()
@@ -114,6 +129,7 @@ def run(
                 clock=clock,
                 allow_private=allow_private,
                 names=NameMap(["mouse.test=127.0.0.9", "other.test=127.0.0.8"]),
+                dns=ScriptedDns(zone or {}),
             ),
             exclusions=Exclusions(clock, product="fieldmouse"),
             gate=Gate(clock),
@@ -214,6 +230,75 @@ def test_robots_txt_may_redirect_to_another_host_and_still_speaks_for_the_first(
 
     visit = run(script, errand("/a", "/b"))
     assert [path for _, path in visit.web.asked] == ["/robots.txt", "/rules", "/b"]
+
+
+def moved_rules(path: str, times: int) -> tuple[int, dict[str, str], bytes]:
+    if path == "/robots.txt":
+        return 301, {"location": "http://rules.test/rules"}, b""
+    if path == "/rules":
+        return 200, {}, b"User-agent: *\nDisallow: /a"
+    return 200, {}, b""
+
+
+@pytest.mark.parametrize("trouble", ["server failure", "timeout while contacting dns servers"])
+def test_robots_txt_that_moved_to_a_name_in_passing_trouble_allows_nothing_until_it_is_read(
+    trouble: str,
+) -> None:
+    there = DnsAnswer(("127.0.0.7",), 60.0)
+    zone = {"rules.test": [DnsAnswer(trouble=trouble, temporary=True), there]}
+    first = run(moved_rules, errand("/a", "/b"), zone=zone)
+    assert [path for _, path in first.web.asked] == ["/robots.txt"]
+    state, unused = first.report
+    assert [ticket.number for ticket in unused] == [1, 2]
+    assert state.ready_at > first.began
+    assert not state.verdict
+    assert not first.outbox.delivered
+    second = run(moved_rules, errand("/a", "/b", state=state), zone=zone)
+    assert [path for _, path in second.web.asked] == ["/robots.txt", "/rules", "/b"]
+
+
+@pytest.mark.parametrize(
+    ("zone", "allow_private"),
+    [({}, True), ({"rules.test": [DnsAnswer(("10.1.2.3",), 60.0)]}, False)],
+    ids=["no such name", "a forbidden address"],
+)
+def test_robots_txt_that_moved_to_where_it_can_never_be_read_counts_as_none(
+    zone: dict[str, list[DnsAnswer]], allow_private: bool
+) -> None:
+    todo = errand("/a", "/b")
+    if not allow_private:
+        zone = {**zone, "mouse.example": [DnsAnswer(("93.184.216.34",), 60.0)]}
+        host = Host("http://mouse.example")
+        tickets = tuple(Ticket(n, Link(Url(f"{host}/{n}"))) for n in (1, 2))
+        todo = Errand(host, "93.184.216.34", tickets, 0.0, HostState("93.184.216.34"))
+    visit = run(moved_rules, todo, zone=zone, allow_private=allow_private)
+    assert [path for _, path in visit.web.asked][:1] == ["/robots.txt"]
+    assert len(visit.outbox.delivered) == 2
+    assert all(isinstance(outcome, Page) for outcome in visit.outbox.delivered)
+
+
+@pytest.mark.parametrize("asked", ["inf", "Infinity", "9" * 400, "1e400", "1e308"])
+def test_an_endless_crawl_delay_is_kept_quiet_for_the_cap_like_any_other_that_is_too_long(asked: str) -> None:
+    def script(path: str, times: int) -> tuple[int, dict[str, str], bytes]:
+        rules = f"User-agent: *\nCrawl-delay: {asked}  # please\nDisallow: /private\n"
+        return (200, {}, rules.encode()) if path == "/robots.txt" else (200, {}, b"")
+
+    visit = run(script, errand("/a"))
+    state, unused = visit.report
+    assert len(unused) == 1
+    assert math.isfinite(state.crawl_delay)
+    assert state.ready_at == pytest.approx(visit.began + 0.05 + Politeness().crawl_delay_cap)
+
+
+@pytest.mark.parametrize("asked", ["nan", "-inf", "-1", "soon", ""])
+def test_a_crawl_delay_that_is_no_time_is_ignored(asked: str) -> None:
+    def script(path: str, times: int) -> tuple[int, dict[str, str], bytes]:
+        rules = f"User-agent: *\nCrawl-delay: {asked}\n"
+        return (200, {}, rules.encode()) if path == "/robots.txt" else (200, {}, b"")
+
+    visit = run(script, errand("/a"))
+    assert visit.report[0].crawl_delay == 0.0
+    assert len(visit.outbox.delivered) == 1
 
 
 def test_retry_after_keeps_the_whole_host_quiet_and_the_url_is_tried_again() -> None:

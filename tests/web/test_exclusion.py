@@ -163,7 +163,7 @@ def test_everything_and_nothing_survive_being_written_too() -> None:
         (ALL + "Crawl-delay: 9\nUser-agent: fieldmouse\nCrawl-delay: 1\n", 1.0),
         (ALL + "Crawl-delay: soon\n", None),
         (ALL + "Crawl-delay: -1\n", None),
-        (ALL + "Crawl-delay: inf\n", None),
+        (ALL + "Crawl-delay: inf\n", 1e308),
         (ALL + "Crawl-delay: nan\n", None),
         ("User-agent: other\nCrawl-delay: 7\n", None),
     ],

@@ -100,13 +100,13 @@ def test_a_name_is_asked_for_once_and_remembered_for_its_time() -> None:
 
     # One question a channel, or c-ares would answer out of its own memory.
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("fieldmouse.web.resolver.RENEW", 1)
+        patch.setattr("fieldmouse.web.dns.RENEW", 1)
         answers = run(play())
     assert answers == [Found("93.184.216.34", 1100.0)] * 3 + [Found("93.184.216.35", 1200.5)]
 
 
 def test_starting_the_dns_library_afresh_loses_no_question(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fieldmouse.web.resolver.RENEW", 3)
+    monkeypatch.setattr("fieldmouse.web.dns.RENEW", 3)
 
     async def play() -> list[Found | Forbidden | NoAddress]:
         zone = {f"h{n}.example": [(A, 900, v4("93.184.216.34"))] for n in range(40)}

@@ -9,11 +9,29 @@ coming in.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import msgspec
 
 from fieldmouse.records import HostState, Reason
+
+LONGEST_DELAY = (
+    365 * 86400.0
+)  # seconds; whoever asks for more means "never", and gets the cap like all others
+
+
+def sane_delay(asked: float | None) -> float:
+    """The delay a robots.txt asks for as a number that can be counted with; 0 if it asks for none.
+
+    >>> sane_delay(None), sane_delay(2.5), sane_delay(float("nan"))
+    (0.0, 2.5, 0.0)
+    >>> sane_delay(float("inf")) == sane_delay(1e308) == LONGEST_DELAY
+    True
+    """
+    if asked is None or math.isnan(asked):
+        return 0.0
+    return min(max(asked, 0.0), LONGEST_DELAY)
 
 
 @dataclass(frozen=True, slots=True)

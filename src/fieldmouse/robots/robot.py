@@ -9,7 +9,7 @@ from typing import Protocol
 import msgspec
 
 from fieldmouse.clock import Clock
-from fieldmouse.policy.politeness import Politeness
+from fieldmouse.policy.politeness import Politeness, sane_delay
 from fieldmouse.policy.retry import next_try, rule_for
 from fieldmouse.records import (
     Errand,
@@ -176,15 +176,18 @@ class Robot:
                 await self._outlet.keep(link, answer)
             found: Exclusion | Redirect | Unreachable = await self._exclusions.read(answer, target, hops)
             if isinstance(found, Redirect):
-                hop = await self._hop(found)
-                if hop is not None:
-                    target, host, address = hop
-                    hops += 1
+                target, host = found.target, host_of(found.target)
+                where = await self._resolver.lookup(name_of(host))
+                if isinstance(where, Found):
+                    address, hops = where.address, hops + 1
                     continue
-                # A redirect to where we may not go is the same as no robots.txt (RFC 9309, 2.3.1.2).
+                if isinstance(where, NoAddress) and where.temporary:
+                    return self._exclusion_unresolved(state, target, where), None
+                # A redirect to where nobody is, or where we may not go, is the same as no robots.txt
+                # (RFC 9309, 2.3.1.2).
                 found = Exclusion.EVERYTHING
             if isinstance(found, Unreachable):
-                return self._exclusion_trouble(state, answer), None
+                return self._exclusion_trouble(state, answer, at_home), None
             return self._learn(errand.host, state, found, answer), found
 
     def _learn(self, host: Host, state: HostState, rules: Exclusion, answer: Response | Failed) -> HostState:
@@ -192,7 +195,7 @@ class Robot:
         self._exclusions.keep(host, rules, lifetime(answer))
         if rules.sitemaps:
             self._outlet.sitemaps(host, rules.sitemaps)
-        state = msgspec.structs.replace(state, crawl_delay=rules.crawl_delay or 0.0, failures=0)
+        state = msgspec.structs.replace(state, crawl_delay=sane_delay(rules.crawl_delay), failures=0)
         if isinstance(answer, Response):
             state = self._manners.politeness.after_visit(state, answer.answered_at, answer.ended_at)
         return state
@@ -215,12 +218,14 @@ class Robot:
         # Whether the host is well is for the reader of the answer to say.
         return msgspec.structs.replace(after, failures=state.failures), answer
 
-    async def _hop(self, redirect: Redirect) -> tuple[Url, Host, str] | None:
-        host = host_of(redirect.target)
-        found = await self._resolver.lookup(name_of(host))
-        return (redirect.target, host, found.address) if isinstance(found, Found) else None
+    def _exclusion_unresolved(self, state: HostState, target: Url, where: NoAddress) -> HostState:
+        """The DNS cannot say now where robots.txt was moved to: that is no leave to do without it."""
+        now = self._clock.now()
+        detail = f"redirected to {target}: {where.why}"
+        asked = max(0.0, where.expires_at - now)
+        return self._in_trouble(state, Reason.EXCLUSION_UNREACHABLE, now, detail, asked)
 
-    def _exclusion_trouble(self, state: HostState, answer: Response | Failed) -> HostState:
+    def _exclusion_trouble(self, state: HostState, answer: Response | Failed, at_home: bool) -> HostState:
         """Nothing may be fetched until robots.txt can be had; in the end the host is given up."""
         now = self._clock.now()
         if isinstance(answer, Response):
@@ -228,7 +233,7 @@ class Robot:
             return self._in_trouble(
                 state, Reason.EXCLUSION_UNREACHABLE, now, f"status {answer.status}", asked
             )
-        if answer.reason in _HOST_WIDE:
+        if at_home and answer.reason in _HOST_WIDE:
             return self._in_trouble(state, answer.reason, now, answer.detail)
         return self._in_trouble(
             state, Reason.EXCLUSION_UNREACHABLE, now, _sentence(answer), answer.retry_after

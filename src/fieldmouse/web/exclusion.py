@@ -5,10 +5,11 @@ answer to the request for it means, redirects and errors included; `lifetime` is
 how long that meaning may be kept. All three are pure: who fetches, follows and
 remembers is the caller's business.
 
-Reading and matching is `protego`'s work, with two things mended here first: a byte
-order mark would hide the first line, and a group for `field` would be taken for
-one that begins the name `fieldmouse`. So User-agent lines are rewritten to say
-just whether they mean us, before the file is read.
+Reading and matching is `protego`'s work, with three things mended here first: a byte
+order mark would hide the first line; a group for `field` would be taken for
+one that begins the name `fieldmouse`, so User-agent lines are rewritten to say
+just whether they mean us, before the file is read; and a Crawl-delay that is no finite
+number would be passed over, when it asks for more quiet than any other.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ SITEMAPS = 1000  # named by one file, before we stop counting
 _US, _THEM = "us", "them"
 _AGENT_LINE = re.compile(r"^([ \t]*user[- ]?agent[ \t]*[: \t])([^\n#]*)", re.IGNORECASE | re.MULTILINE)
 _TOKEN = re.compile(r"[a-z_-]*", re.IGNORECASE)
+_DELAY_LINE = re.compile(r"^([ \t]*crawl[- ]delay[ \t]*[: \t])([^\n#]*)", re.IGNORECASE | re.MULTILINE)
 
 
 class Redirect(msgspec.Struct, frozen=True):
@@ -77,7 +79,7 @@ class Exclusion:
         if len(text) > SIZE:  # and no half line: half of `Disallow: /private` says something else
             text = text[: max(text.rfind(b"\n", 0, SIZE), text.rfind(b"\r", 0, SIZE)) + 1]
         lines = text.decode("utf-8", "replace").removeprefix("\ufeff").splitlines()
-        rules = Protego.parse(_address(lines, product.partition("/")[0].lower()))
+        rules = Protego.parse(_bounded(_address(lines, product.partition("/")[0].lower())))
         return cls(text, rules, True)
 
     def allows(self, path: str) -> bool:
@@ -155,3 +157,16 @@ def _address(lines: list[str], product: str) -> str:
         return f"{match[1]} {_US if ours else _THEM}"
 
     return _AGENT_LINE.sub(readdress, "\n".join(lines))
+
+
+def _bounded(text: str) -> str:
+    """The file with a Crawl-delay of infinity (`inf`, 400 digits) as a large number."""
+
+    def rewrite(match: re.Match[str]) -> str:
+        try:
+            endless = float(match[2]) == float("inf")
+        except ValueError:
+            endless = False
+        return f"{match[1]} 1e308" if endless else match[0]
+
+    return _DELAY_LINE.sub(rewrite, text)

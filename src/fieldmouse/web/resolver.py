@@ -16,22 +16,15 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from fieldmouse.clock import Clock
+from fieldmouse.web.dns import NOTHING, CaresDns, Dns
 from fieldmouse.web.guard import is_forbidden
 from fieldmouse.web.names import HostsFile, NameMap, is_address
 
-if TYPE_CHECKING:
-    import aiodns
-
 FOR_EVER = float("inf")
-RENEW = 20_000  # questions after which the DNS library is started afresh
-
-# c-ares' numbers, kept here so that the library is loaded only when the DNS is needed.
-_NO_DATA, _NO_SUCH_NAME, _BAD_NAME = 1, 4, 8
 
 
 class Resolved(msgspec.Struct, frozen=True):
@@ -69,8 +62,8 @@ class NoAddress(msgspec.Struct, frozen=True):
 class Resolver:
     """Names to addresses, remembered.
 
-    Times to live are held between `least` and `most` seconds. `nameservers` are
-    `address` or `address:port`; none means the system's.
+    Times to live are held between `least` and `most` seconds. `nameservers`, `timeout` and
+    `tries` are for c-ares; another `dns` has none of them.
     """
 
     def __init__(
@@ -88,20 +81,18 @@ class Resolver:
         timeout: float = 5.0,
         tries: int = 3,
         size: int = 100_000,
+        dns: Dns | None = None,
     ):
         self._clock = clock
         self._allow_private = allow_private
         self._names = names or NameMap()
         self._hosts = HostsFile(hosts_file, clock)
-        self._nameservers = list(nameservers)
+        self._dns: Dns = dns or CaresDns(nameservers, timeout=timeout, tries=tries)
         self._least, self._most = least, most
         self._negative, self._temporary = negative, temporary
-        self._timeout, self._tries = timeout, tries
         self._size = size
         self._cache: dict[str, Resolved] = {}  # oldest first
         self._asking: dict[str, asyncio.Task[Resolved]] = {}
-        self._dns: aiodns.DNSResolver | None = None
-        self._questions = 0  # asked of this channel
 
     async def lookup(self, name: str) -> Found | Forbidden | NoAddress:
         """The one address to visit `name` at."""
@@ -143,9 +134,7 @@ class Resolver:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        if self._dns is not None:
-            await self._dns.close()
-            self._dns = None
+        await self._dns.close()
 
     def _written_down(self, name: str) -> Resolved | None:
         pin = self._names.find(name)
@@ -160,7 +149,7 @@ class Resolver:
 
     async def _ask(self, name: str) -> Resolved:
         resolved = await self._question(name, "A")
-        if not resolved.addresses and resolved.trouble == _NOTHING:
+        if not resolved.addresses and resolved.trouble == NOTHING:
             resolved = await self._question(name, "AAAA")
         self._cache.pop(name, None)
         while len(self._cache) >= self._size:
@@ -169,42 +158,9 @@ class Resolver:
         return resolved
 
     async def _question(self, name: str, kind: str) -> Resolved:
-        import aiodns
-
-        # c-ares keeps every answer for itself as well, and pycares has no way to say how many. An
-        # old channel closes itself when the last question that holds it has its answer.
-        if self._dns is None or self._questions >= RENEW:
-            self._dns = aiodns.DNSResolver(
-                nameservers=self._nameservers or None, timeout=self._timeout, tries=self._tries
-            )
-            self._questions = 0
-        self._questions += 1
-        channel = self._dns
-        try:
-            answer = await channel.query_dns(name, kind)
-        except aiodns.error.DNSError as error:
-            now = self._clock.now()
-            number = error.args[0] if error.args else 0
-            if number == _NO_DATA:
-                return Resolved((), now + self._negative, _NOTHING)
-            if number in (_NO_SUCH_NAME, _BAD_NAME):
-                return Resolved((), now + self._negative, _sentence(error))
-            return Resolved((), now + self._temporary, _sentence(error), temporary=True)
-        except UnicodeError:  # no such name can be written in a question
-            return Resolved((), self._clock.now() + self._negative, "not a DNS name")
-        return self._read(answer)
-
-    def _read(self, answer: Any) -> Resolved:
+        answer = await self._dns.ask(name, kind)
         now = self._clock.now()
-        addresses = [record.data.addr for record in answer.answer if hasattr(record.data, "addr")]
-        if not addresses:
-            return Resolved((), now + self._negative, _NOTHING)
-        ttl = min(record.ttl for record in answer.answer)
-        return Resolved(tuple(addresses), now + min(max(ttl, self._least), self._most))
-
-
-_NOTHING = "the name has no address"
-
-
-def _sentence(error: Exception) -> str:
-    return str(error.args[1] if len(error.args) > 1 else error).lower()
+        if answer.addresses:
+            return Resolved(answer.addresses, now + min(max(answer.ttl, self._least), self._most))
+        kept = self._temporary if answer.temporary else self._negative
+        return Resolved((), now + kept, answer.trouble, answer.temporary)
