@@ -76,7 +76,22 @@ class Damaged(CrawlDirError):
     def __init__(self, path: Path, what: str):
         super().__init__(f"`{path}` is damaged: {what}")
         self.path = path
-        self.hint = f"`fieldmouse doctor {path.parent}` says what can be saved"
+        self.hint = f"`fieldmouse doctor {home_of(path)}` says what can be saved"
+
+
+class Missing(Damaged):
+    """A file that the journal names is not there."""
+
+    def __init__(self, path: Path):
+        super().__init__(path, "the journal names it, and it is gone")
+
+
+def home_of(path: Path) -> Path:
+    """The crawl that a file belongs to: the nearest directory above it that holds one."""
+    for directory in path.parents:
+        if (directory / "crawl.json").exists():
+            return directory
+    return path.parent
 
 
 class DiskFull(CrawlDirError):

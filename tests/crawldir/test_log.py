@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from fieldmouse.crawldir import CrawlDir, Journal, Log, latest_checkpoint, records
 from fieldmouse.errors import CrawlDirError, CrawlExists, CrawlLocked, Damaged, NotACrawl, WrongFormat
 
-payloads = st.lists(st.binary(max_size=200), max_size=30)
+payloads = st.lists(st.binary(min_size=1, max_size=200), max_size=30)
 
 
 @given(payloads)
@@ -84,7 +84,7 @@ def test_a_flipped_bit_before_the_noted_length_is_damage(tmp_path: Path) -> None
 
 
 def test_a_log_shorter_than_noted_is_damage(tmp_path: Path) -> None:
-    with pytest.raises(Damaged, match="100 bytes were written"):
+    with pytest.raises(Damaged, match="it is gone"):
         Log(tmp_path / "log", 100)
 
 

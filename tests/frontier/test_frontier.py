@@ -20,7 +20,9 @@ NOW = 1_000_000.0
 
 def frontier_at(directory: Path, clock: ManualClock | None = None, **given: object) -> Frontier:
     settings = {"policy": POLICIES["index"](), "resumed_delay": lambda _: 1.0} | given
-    return Frontier(directory, key_seed=7, clock=clock or ManualClock(NOW), **settings)  # type: ignore[arg-type]
+    frontier = Frontier(directory, key_seed=7, clock=clock or ManualClock(NOW), **settings)  # type: ignore[arg-type]
+    frontier.begin()
+    return frontier
 
 
 def links(*urls: str) -> list[Link]:

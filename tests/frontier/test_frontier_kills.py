@@ -69,6 +69,7 @@ class FakeAgent:
             resumed_delay=lambda _: DELAY,
             run_size=40,
         )
+        self.frontier.begin()
         self.fetched: dict[int, Url] = {}
         self.done: set[Url] = set()
         self.out: list[Errand] = []

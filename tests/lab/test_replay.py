@@ -79,6 +79,7 @@ class Life:
             resumed_delay=lambda _: 1.0,
             witness=self.log,
         )
+        self.frontier.begin()
 
     def find(self, hosts: list[int]) -> None:
         first, self.pages = self.pages, self.pages + len(hosts)

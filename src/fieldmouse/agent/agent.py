@@ -219,6 +219,9 @@ class Agent:
     async def crawl(self, seeds: Sequence[Url]) -> Summary:
         self._started = self._clock.now()
         await self.indexer.start()
+        # All has opened: only now may anything be cut, deleted or made. The journal makes the names durable.
+        for part in (self._frontier, self._outcomes, self._readings, self._journal):
+            part.begin()
         self.intake.trace.begin()
         if self.governor is not None:
             self.governor.begin()

@@ -12,7 +12,7 @@ from typing import cast
 from msgspec.structs import replace
 
 from fieldmouse.agent.agent import Agent, Limits
-from fieldmouse.agent.checkpoint import Tally, decode
+from fieldmouse.agent.checkpoint import Tally, open_journal
 from fieldmouse.agent.control import governor_of, rule_of, when_full_of
 from fieldmouse.agent.governor import Governor
 from fieldmouse.agent.intake import Intake
@@ -82,8 +82,7 @@ def build(
     The wall's clock, the network and worker processes are the defaults; the lab has others.
     """
     clock = clock or WallClock()
-    journal = Journal(home / "journal")
-    last = decode(home, journal.latest) if journal.latest else None
+    journal, last = open_journal(home)
     seeds = [url for url in map(parse, settings.crawl.seeds) if url is not None]
     scope = scope_of(settings, seeds)
     politeness = politeness_of(settings)

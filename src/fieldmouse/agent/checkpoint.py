@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from fieldmouse.crawldir import CrawlDir, latest_checkpoint
+from fieldmouse.crawldir import CrawlDir, Journal, JournalReport, evidence, inspect
 from fieldmouse.errors import Damaged
 from fieldmouse.frontier.frontier import FrontierState
 from fieldmouse.indexer.wire import ShardState
@@ -42,14 +42,41 @@ class Checkpoint(msgspec.Struct, frozen=True):
 _decoder = msgspec.msgpack.Decoder(Checkpoint)
 
 
-def decode(home: CrawlDir, raw: bytes) -> Checkpoint:
+def is_checkpoint(raw: bytes) -> bool:
     try:
-        return _decoder.decode(raw)
-    except msgspec.MsgspecError as trouble:
-        raise Damaged(home / "journal", str(trouble)) from trouble
+        _decoder.decode(raw)
+    except msgspec.MsgspecError:
+        return False
+    return True
+
+
+def inspect_journal(home: CrawlDir) -> JournalReport:
+    """What the journal holds, bad records included; changes nothing."""
+    return inspect(home / "journal", is_checkpoint)
+
+
+def open_journal(home: CrawlDir) -> tuple[Journal, Checkpoint | None]:
+    """The journal, for who holds the lock, and its newest checkpoint; None if there never was one."""
+    journal = Journal(home / "journal", is_checkpoint)
+    return journal, _newest(home, journal.report)
 
 
 def read_checkpoint(home: CrawlDir) -> Checkpoint | None:
     """The newest checkpoint, for onlookers; None before the first one."""
-    raw = latest_checkpoint(home / "journal")
-    return None if raw is None else decode(home, raw)
+    return _newest(home, inspect_journal(home))
+
+
+def _newest(home: CrawlDir, report: JournalReport) -> Checkpoint | None:
+    if report.newest is not None:
+        return _decoder.decode(report.newest)
+    found = evidence(home.path)
+    if found is None:
+        return None
+    # A crawl that runs may have committed its first checkpoint since we looked.
+    report = inspect_journal(home)
+    if report.newest is not None:
+        return _decoder.decode(report.newest)
+    raise Damaged(
+        home / "journal",
+        f"no checkpoint in it can be read, though `{found.relative_to(home.path)}` shows that there was one",
+    )

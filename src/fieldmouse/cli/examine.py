@@ -19,7 +19,7 @@ from fieldmouse import settings as settings_file
 from fieldmouse.agent import Checkpoint, read_checkpoint
 from fieldmouse.cli import outcomes, voice
 from fieldmouse.crawldir import CrawlDir
-from fieldmouse.errors import Damaged, FieldmouseError
+from fieldmouse.errors import Damaged, FieldmouseError, Missing
 from fieldmouse.frontier.lookout import count_waiting
 from fieldmouse.settings import Settings
 
@@ -127,7 +127,7 @@ def _accounts(home: CrawlDir, last: Checkpoint) -> Finding:
     seen, settled = last.frontier.sieve.seen, last.tally.settled
     try:
         waiting = count_waiting(home / "frontier", last.frontier)
-    except FileNotFoundError:
+    except (FileNotFoundError, Missing):
         return Finding("accounts", True, "not counted: the crawl went on while we looked")
     count = voice.number
     if seen == settled + waiting and last.frontier.done == settled:

@@ -26,16 +26,21 @@ import msgspec
 
 from fieldmouse import __version__
 from fieldmouse.crawldir.diary import Diary
-from fieldmouse.crawldir.journal import Journal, latest_checkpoint
+from fieldmouse.crawldir.evidence import evidence
+from fieldmouse.crawldir.journal import BadSpan, Journal, JournalReport, inspect, latest_checkpoint
 from fieldmouse.crawldir.log import Log, records, sync_directory, whole_length, write_whole
 from fieldmouse.errors import CrawlDirError, CrawlExists, CrawlLocked, Damaged, NotACrawl, WrongFormat
 
 __all__ = [
+    "BadSpan",
     "CrawlDir",
     "Diary",
     "Identity",
     "Journal",
+    "JournalReport",
     "Log",
+    "evidence",
+    "inspect",
     "latest_checkpoint",
     "records",
     "sync_directory",

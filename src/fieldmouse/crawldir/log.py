@@ -13,32 +13,53 @@ import os
 import struct
 import zlib
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
-from fieldmouse.errors import Damaged
+from fieldmouse.errors import Damaged, Missing
 
-_FRAME = struct.Struct("<II")
+FRAME = struct.Struct("<II")
 _READ_AHEAD = 1 << 20
 
 
 class Log:
-    """An append-only file of records, opened for writing at a known length."""
+    """An append-only file of records, for writing behind a known length.
+
+    Opening one only looks: the file is there and long enough, or it is damaged.
+    What lies behind the length is cut, and a new file gets its name, at `begin`,
+    or with the first write.
+    """
 
     def __init__(self, path: Path, length: int = 0):
-        """Open `path` and cut it to `length` bytes; 0 starts it anew."""
+        """Go on in `path` behind `length` bytes; 0 starts it anew."""
         self.path = path
-        self._file = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+        self._file = -1
+        self._begun = self._closed = False
+        self._trouble: OSError | None = None  # a sync failed: nobody knows what reached the disk
+        self._parts: list[bytes] = []
+        self._buffered = 0
+        self._written = length
+        try:
+            self._file = os.open(path, os.O_RDWR)
+        except FileNotFoundError:
+            if length:
+                raise Missing(path) from None
+            return
         size = os.fstat(self._file).st_size
         if size < length:
             os.close(self._file)
             raise Damaged(path, f"{length} bytes were written and synced, {size} are there")
-        if size > length:
-            os.ftruncate(self._file, length)
-        os.lseek(self._file, length, os.SEEK_SET)
-        self._parts: list[bytes] = []
-        self._buffered = 0
-        self._written = length
-        self._closed = False
+
+    def begin(self) -> None:
+        """Make the file what it was at its length: from here on the disk changes."""
+        if self._begun:
+            return
+        if self._file < 0:
+            self._file = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o644)
+        if os.fstat(self._file).st_size > self._written:
+            os.ftruncate(self._file, self._written)
+        os.lseek(self._file, self._written, os.SEEK_SET)
+        self._begun = True
 
     @property
     def length(self) -> int:
@@ -47,45 +68,78 @@ class Log:
 
     def append(self, record: bytes) -> int:
         """Add one record and return the offset where it will stand."""
+        assert record, "an empty record cannot be told from zeros that a crash left"
         offset = self.length
-        self._parts.append(_FRAME.pack(len(record), zlib.crc32(record)))
+        self._parts.append(FRAME.pack(len(record), zlib.crc32(record)))
         self._parts.append(record)
-        self._buffered += _FRAME.size + len(record)
+        self._buffered += FRAME.size + len(record)
         if self._buffered >= _READ_AHEAD:
             self.flush()
         return offset
 
     def flush(self) -> int:
-        """Hand everything to the operating system; returns the length."""
+        """Hand everything to the operating system; returns the length.
+
+        If it refuses, what was not handed over stays here, and what was is taken
+        back, so that nobody writes behind half a record.
+        """
+        if not self._begun:
+            self.begin()
         if self._parts:
             whole = memoryview(b"".join(self._parts))
+            self._parts = [whole.obj]  # type: ignore[list-item]
+            try:
+                while whole:
+                    whole = whole[os.write(self._file, whole) :]
+            except OSError:
+                with suppress(OSError):
+                    os.ftruncate(self._file, self._written)
+                    os.lseek(self._file, self._written, os.SEEK_SET)
+                raise
             self._parts.clear()
-            while whole:
-                whole = whole[os.write(self._file, whole) :]
             self._written += self._buffered
             self._buffered = 0
         return self._written
 
     def sync(self) -> None:
-        """Wait until what was flushed has reached the disk. Safe to call from another thread."""
-        os.fdatasync(self._file)
+        """Wait until what was flushed has reached the disk. Safe to call from another thread.
+
+        A disk that failed once is not asked again: the system may have forgotten
+        what it could not write, and would answer that all is well.
+        """
+        if self._trouble is not None:
+            raise self._trouble
+        try:
+            if self._begun:
+                os.fdatasync(self._file)
+        except OSError as trouble:
+            self._trouble = trouble
+            raise
 
     def read(self, offset: int) -> bytes:
         """The record at `offset`, which must have been returned by `append`."""
         if offset >= self._written:
             self.flush()
-        head = os.pread(self._file, _FRAME.size, offset)
-        size, check = _FRAME.unpack(head)
-        record = os.pread(self._file, size, offset + _FRAME.size)
-        if len(record) != size or zlib.crc32(record) != check:
-            raise Damaged(self.path, f"the record at byte {offset} does not match its checksum")
-        return record
+        size = check = 0
+        head = os.pread(self._file, FRAME.size, offset) if self._file >= 0 else b""
+        if len(head) == FRAME.size:
+            size, check = FRAME.unpack(head)
+        if 0 < size <= self._written - offset - FRAME.size:
+            record = os.pread(self._file, size, offset + FRAME.size)
+            if zlib.crc32(record) == check:
+                return record
+        raise Damaged(self.path, f"the record at byte {offset} does not match its checksum")
 
     def close(self) -> None:
-        if not self._closed:
-            self.flush()
-            os.close(self._file)
-            self._closed = True
+        if self._closed:
+            return
+        self._closed = True
+        try:
+            if self._parts:
+                self.flush()
+        finally:
+            if self._file >= 0:
+                os.close(self._file)
 
 
 def records(path: Path, *, start: int = 0, length: int | None = None) -> Iterator[tuple[int, bytes]]:
@@ -94,40 +148,40 @@ def records(path: Path, *, start: int = 0, length: int | None = None) -> Iterato
     With a length, anything wrong before it is damage. Without one the file may
     be growing or torn, and reading ends at the last whole record.
     """
-    with path.open("rb") as file:
+    if length == 0:
+        return
+    try:
+        file = path.open("rb")
+    except FileNotFoundError:
+        if length is None:
+            raise
+        raise Missing(path) from None
+    with file:
         file.seek(start)
-        offset, held = start, b""
+        offset, held, position = start, b"", 0
         while length is None or offset < length:
-            record, used = _first(held)
-            if record is None:
-                more = file.read(max(_READ_AHEAD, used - len(held)))
-                if not more:
-                    if length is None:
-                        return
-                    raise Damaged(path, f"ends at byte {offset}, {length} were written")
-                held += more
-                continue
-            size, check = _FRAME.unpack_from(held)
-            if zlib.crc32(record) != check:
-                if length is None:
-                    return
-                raise Damaged(path, f"the record at byte {offset} does not match its checksum")
-            yield offset, record
-            offset += used
-            # Slicing the rest for each record would copy a megabyte each time.
-            position = used
-            while len(held) - position >= _FRAME.size and (length is None or offset < length):
-                size, check = _FRAME.unpack_from(held, position)
-                end = position + _FRAME.size + size
-                if end > len(held):
-                    break
-                record = held[position + _FRAME.size : end]
-                if zlib.crc32(record) != check:
-                    break
-                yield offset, record
-                offset += end - position
-                position = end
-            held = held[position:]
+            # The rest is cut off only when it is used up: slicing it for each record would copy a megabyte.
+            size, check = FRAME.unpack_from(held, position) if len(held) - position >= FRAME.size else (-1, 0)
+            end = position + FRAME.size + max(size, 0)
+            if size == 0 or (length is not None and offset + end - position > length):
+                wrong = f"there is no record at byte {offset}"
+            elif size < 0 or end > len(held):
+                more = file.read(max(_READ_AHEAD, end - len(held)))
+                if more:
+                    held, position = held[position:] + more, 0
+                    continue
+                wrong = f"it ends at byte {offset + len(held) - position}, {length} were written"
+            else:
+                record = held[position + FRAME.size : end]
+                if zlib.crc32(record) == check:
+                    yield offset, record
+                    offset += end - position
+                    position = end
+                    continue
+                wrong = f"the record at byte {offset} does not match its checksum"
+            if length is not None:
+                raise Damaged(path, wrong)
+            return
 
 
 def whole_length(path: Path) -> int:
@@ -135,19 +189,8 @@ def whole_length(path: Path) -> int:
     length = 0
     if path.exists():
         for offset, record in records(path):
-            length = offset + _FRAME.size + len(record)
+            length = offset + FRAME.size + len(record)
     return length
-
-
-def _first(held: bytes) -> tuple[bytes | None, int]:
-    """The first record in `held` and the bytes it takes up, or None and the bytes it would need."""
-    if len(held) < _FRAME.size:
-        return None, _FRAME.size
-    size, _ = _FRAME.unpack_from(held)
-    need = _FRAME.size + size
-    if len(held) < need:
-        return None, need
-    return held[_FRAME.size : need], need
 
 
 def sync_directory(path: Path) -> None:
@@ -160,7 +203,7 @@ def sync_directory(path: Path) -> None:
 
 
 def write_whole(path: Path, content: bytes) -> None:
-    """Replace a small file so that a reader or a crash sees the old or the new one, never half."""
+    """Replace a file so that a reader or a crash sees the old or the new one, never half."""
     fresh = path.with_name(path.name + ".new")
     with fresh.open("wb") as file:
         file.write(content)

@@ -21,7 +21,7 @@ from typing import Generic, TypeVar
 import msgspec
 import numpy as np
 
-from fieldmouse.errors import Damaged
+from fieldmouse.errors import Damaged, Missing
 from fieldmouse.frontier.keytable import Keys, KeyTable
 from fieldmouse.frontier.leftovers import Leftovers, sweep
 from fieldmouse.frontier.runs import Run, merge
@@ -62,21 +62,25 @@ class DiskSieve(Generic[T]):
         self._credit = 0
         self._unsynced: list[Path] = []
         self.seen = state.seen
-        sweep(directory, "keys-*.log", [state.log])
-        sweep(directory, "run-*.keys", state.runs)
-        self._open_log(directory / state.log, state.logged)
+        self._table = KeyTable()
+        self._log_path, self._logged = directory / state.log, state.logged
+        self._log = -1
+        if state.logged:
+            keys = _logged(directory, state)
+            self._table.add(keys)
 
-    def _open_log(self, path: Path, logged: int) -> None:
+    def begin(self) -> None:
+        """Cut and delete what came after the checkpoint. Called by itself before the first write."""
+        if self._log < 0:
+            sweep(self._directory, "keys-*.log", [self._log_path.name])
+            sweep(self._directory, "run-*.keys", [run.path.name for run in self._runs])
+            self._start_log(self._log_path)
+
+    def _start_log(self, path: Path) -> None:
         self._log_path = path
         self._log = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
-        if os.fstat(self._log).st_size < logged * 8:
-            raise Damaged(path, f"{logged} keys were written and synced, fewer are there")
-        os.ftruncate(self._log, logged * 8)
-        os.lseek(self._log, logged * 8, os.SEEK_SET)
-        self._logged = logged
-        self._table = KeyTable()
-        if logged:
-            self._table.add(np.fromfile(path, np.uint64, logged))
+        os.ftruncate(self._log, self._logged * 8)
+        os.lseek(self._log, self._logged * 8, os.SEEK_SET)
         self._unsynced.append(path)
 
     @property
@@ -126,6 +130,7 @@ class DiskSieve(Generic[T]):
         return [items[place] for place in first.tolist()]
 
     def _remember(self, keys: Keys) -> None:
+        self.begin()
         self._table.add(keys)
         whole = memoryview(keys.tobytes())
         while whole:
@@ -142,10 +147,9 @@ class DiskSieve(Generic[T]):
         self._unsynced.append(path)
         os.close(self._log)
         self._leftovers.add([self._log_path])
-        table = self._table
-        table.clear()
-        self._open_log(self._next("keys-{}.log"), 0)
-        self._table = table  # already as large as it will need to be
+        self._table.clear()
+        self._logged = 0
+        self._start_log(self._next("keys-{}.log"))
 
     def _merge_on(self, new: int) -> None:
         """Go on with the merge under way by about as much as `new` keys pay for."""
@@ -184,6 +188,7 @@ class DiskSieve(Generic[T]):
     def seal(self) -> tuple[SieveState, list[Path]]:
         """The state now, and the files that must reach the disk before it counts. Nothing may be pending."""
         assert not self._keys, "sift before sealing"
+        self.begin()
         self._leftovers.seal()
         unsynced, self._unsynced = self._unsynced, [self._log_path]
         state = SieveState(
@@ -199,13 +204,24 @@ class DiskSieve(Generic[T]):
         self._leftovers.committed()
 
     def close(self) -> None:
-        os.close(self._log)
+        if self._log >= 0:
+            os.close(self._log)
 
 
 def has_key(directory: Path, state: SieveState, key: int) -> bool:
     """Whether `key` had been seen at that state; reads only, for onlookers."""
     wanted = np.array([key or 1], np.uint64)
-    logged = np.fromfile(directory / state.log, np.uint64, state.logged)
-    return bool((logged == wanted[0]).any()) or any(
+    return bool((_logged(directory, state) == wanted[0]).any()) or any(
         bool(Run(directory / name).has(wanted)[0]) for name in state.runs
     )
+
+
+def _logged(directory: Path, state: SieveState) -> Keys:
+    path = directory / state.log
+    try:
+        keys = np.fromfile(path, np.uint64, state.logged)
+    except FileNotFoundError:
+        raise Missing(path) from None
+    if keys.size < state.logged:
+        raise Damaged(path, f"{state.logged} keys were written and synced, fewer are there")
+    return keys

@@ -53,7 +53,7 @@ class FrontierState(msgspec.Struct, frozen=True):
 
 
 class Frontier:
-    """Which URL next, politely, for ever."""
+    """Which URL next, politely, for ever. Opening it changes nothing on the disk; `begin` does."""
 
     def __init__(
         self,
@@ -70,7 +70,6 @@ class Frontier:
         witness: Witness | None = None,
     ):
         """`resumed_delay` is the ordinary delay of a host; after a restart each gets it in full."""
-        directory.mkdir(parents=True, exist_ok=True)
         self._directory = directory
         self._key_seed = key_seed
         self._clock = clock
@@ -81,10 +80,10 @@ class Frontier:
         self._queues = Virtualizer(directory, state.queues if state else None)
         self._front = FrontLog(directory, state.front if state else None)
         self._hosts = HostTable(directory, state.hosts if state else None, resumed_delay)
+        self._online = [(number, _decode(row)) for number, row in self._front.live.items()]
         now = clock.now()
         self._workbench = Workbench(self._hosts.quieten(now) if self._hosts.resumed else 0.0)
         self._witness = witness or Nobody()
-        self._witness.began(now, unlisted=len(self._ready), batch=2 * errand_links)
         self._distributor = Distributor(
             policy,
             draw=self._ready.pop,
@@ -101,16 +100,23 @@ class Frontier:
         self._width = max(self._rule.minimum, min(self._rule.maximum, state.width if state else 0))
         self._errands = 0
         self._unsynced: list[Path] = []
-        self._restore(now)
+        self._begun = False
 
-    def _restore(self, now: float) -> None:
+    def begin(self) -> None:
+        """All of the crawl has opened: cut what came after the checkpoint, and take up work."""
+        self._begun = True
+        self._directory.mkdir(parents=True, exist_ok=True)
+        for part in (self._sieve, self._ready, self._queues, self._front, self._hosts):
+            part.begin()
+        now = self._clock.now()
+        self._witness.began(now, unlisted=len(self._ready), batch=2 * self._errand_links)
         online: dict[Host, list[int]] = {}
-        for number, row in self._front.live.items():
-            link = _decode(row)
+        for number, link in self._online:
             if link.not_before > now:
                 heappush(self._later, (link.not_before, number, host_of(link.url)))
             else:
                 online.setdefault(host_of(link.url), []).append(number)
+        self._online.clear()
         self._distributor.restore(online)
 
     def discover(self, links: Sequence[Link], keys: Sequence[int] | None = None) -> None:
@@ -238,8 +244,10 @@ class Frontier:
 
     def close(self) -> None:
         """Let go of the files. What was not sealed is forgotten, as after a kill."""
-        for part in (self._sieve, self._ready, self._queues, self._front, self._hosts, self._witness):
+        for part in (self._sieve, self._ready, self._queues, self._front, self._hosts):
             part.close()
+        if self._begun:
+            self._witness.close()
 
     @property
     def seen(self) -> int:

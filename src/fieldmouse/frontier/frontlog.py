@@ -40,11 +40,15 @@ class FrontLog:
         self._next = state.next_number + _LEAP if state else 1
         state = state or FrontLogState()
         self._serial, self._snapshot = state.serial, state.snapshot
-        sweep(directory, "front-*.log", [_name(state.serial)])
         self.live = read_front(directory, state)
         self._log = Log(directory / _name(state.serial), state.length)
         self._fresh: dict[int, bytes] = {}
         self._gone: list[int] = []
+
+    def begin(self) -> None:
+        """Cut and delete what came after the checkpoint."""
+        sweep(self._directory, "front-*.log", [_name(self._serial)])
+        self._log.begin()
 
     def __len__(self) -> int:
         return len(self.live)

@@ -51,10 +51,16 @@ class HostTable:
         self._serial = _serial_of(old[-1]) + 1 if old else 0
         # Always a new log: it is the compaction, and the old one stays whole until a checkpoint names this.
         self._leftovers.add(old)
-        self._start_log()
-
-    def _start_log(self) -> None:
         self._log = Log(self._directory / _name(self._serial))
+        self._begun = False
+
+    def begin(self) -> None:
+        """Everything else has opened: from here on files change. Called by itself before the first write."""
+        if not self._begun:
+            self._begun = True
+            self._write_snapshot()
+
+    def _write_snapshot(self) -> None:
         for row in self._states.items():
             self._log.append(_encode(row))
         self._snapshot = self._log.flush()
@@ -86,6 +92,7 @@ class HostTable:
             or before.crawl_delay != state.crawl_delay
             or wait > self._ordinary(state) + _SLACK
         ):
+            self.begin()
             self._log.append(_encode((host, state)))
             self._log.flush()
 
@@ -107,11 +114,13 @@ class HostTable:
         return until
 
     def seal(self) -> tuple[HostsState, list[Path]]:
+        self.begin()
         if self._log.length > _REWRITE_AT + 4 * self._snapshot:
             self._leftovers.add([self._log.path])
             self._log.close()
             self._serial += 1
-            self._start_log()
+            self._log = Log(self._directory / _name(self._serial))
+            self._write_snapshot()
         else:
             for host in self._changed:
                 self._log.append(_encode((host, self._states[host])))

@@ -75,11 +75,15 @@ class QueueIndex:
         self._directory = directory
         self._state = state
         self._leftovers = Leftovers()
-        sweep(directory, "queues-*.log", [_name(state.serial)])
         self.queues = read_index(directory, state)
         self._log = Log(directory / _name(state.serial), state.length)
         self._snapshot = state.snapshot
         self._serial = state.serial
+
+    def begin(self) -> None:
+        """Cut and delete what came after the checkpoint."""
+        sweep(self._directory, "queues-*.log", [_name(self._serial)])
+        self._log.begin()
 
     def write(self, rows: Iterable[Row]) -> None:
         for part in _parts(rows):

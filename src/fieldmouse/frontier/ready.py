@@ -52,7 +52,6 @@ class ReadyQueue:
         self._tail: deque[Item] = deque()  # not written
         self._leftovers = Leftovers()
         self._count = state.count
-        sweep(directory, "ready-*.log", [_name(number) for number in range(state.first, state.last + 1)])
         self._writing = Log(directory / _name(state.last), state.length)
         self._reading = self._writing if state.first == state.last else self._reopen(state.first)
         self._written: list[Path] = [self._writing.path]
@@ -61,6 +60,11 @@ class ReadyQueue:
             for _ in range(state.taken):
                 self._head.popleft()
             self._taken = state.taken
+
+    def begin(self) -> None:
+        """Cut and delete what came after the checkpoint."""
+        sweep(self._directory, "ready-*.log", map(_name, range(self._first, self._last + 1)))
+        self._writing.begin()
 
     def _reopen(self, number: int) -> Log:
         path = self._directory / _name(number)

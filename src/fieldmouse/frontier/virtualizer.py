@@ -48,7 +48,6 @@ class Virtualizer:
         self._leftovers = Leftovers()
         self._index = QueueIndex(directory, state.index)
         self._queues = self._index.queues
-        sweep(directory, "links-*.log", map(_name, state.segments))
         self._last = state.segments[-1]
         self._segments: dict[int, Log] = {}
         for number in state.segments[:-1]:
@@ -65,6 +64,13 @@ class Virtualizer:
         self._changed: dict[Host, Queue] = {}
         self._written = [self._segments[self._last].path]
         self.reads = 0
+
+    def begin(self) -> None:
+        """Cut and delete what came after the checkpoint."""
+        self._index.begin()
+        sweep(self._directory, "links-*.log", map(_name, self._segments))
+        for segment in self._segments.values():
+            segment.begin()
 
     def __len__(self) -> int:
         return self._count
