@@ -5,10 +5,12 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fieldmouse.crawldir import Log
 from fieldmouse.frontier.hosts import HostsState, HostTable
 from fieldmouse.records import HostState
 from fieldmouse.url import Host
@@ -136,3 +138,69 @@ def test_what_was_sealed_is_found_again_even_on_a_torn_log(
         if life < len(torn):
             with paths[0].open("ab") as file:
                 file.write(torn[life])
+
+
+waits = st.floats(0, 7200)
+jumps = st.floats(-86400, 86400)
+
+
+@settings(max_examples=100, deadline=None)
+@given(waits, st.floats(0, 3600), st.booleans(), jumps, jumps)
+def test_a_wait_never_outlives_what_was_left_of_it_however_the_clock_is_set(
+    tmp_path_factory: pytest.TempPathFactory,
+    wait: float,
+    later: float,
+    sealed: bool,
+    first_jump: float,
+    second_jump: float,
+) -> None:
+    """Promised, perhaps sealed later, killed, found by another clock, killed again, found by a third."""
+    here = tmp_path_factory.mktemp("hosts")
+    table = HostTable(here, None, ordinary, NOW)
+    table.put(A, HostState("10.0.0.1", NOW + wait, NOW + wait, failures=1), NOW)
+    state, left = None, wait
+    if sealed:
+        state, _ = table.seal(NOW + later)
+        left = wait - later
+    second_now = NOW + (later if sealed else 0.0) + first_jump
+    second = killed_at(here, state, second_now)
+    assert second.get(A).ready_at - second_now <= max(0.0, min(left, NOW + wait - second_now)) + 1e-6
+    second_left = second.get(A).ready_at - second_now
+    second.quieten(second_now)
+    rests = second.get(A).ready_at - second_now
+    assert rests == pytest.approx(max(second_left, 1.0), abs=1e-6)
+    third_now = second_now + second_jump
+    third = killed_at(here, state, third_now)
+    third.quieten(third_now)
+    rests = third.get(A).ready_at - third_now
+    by_clock = second_now + second_left - third_now
+    # Two kills without a checkpoint: what the first process wrote counts by its own moment as well.
+    old = min(left, NOW + wait - third_now)
+    assert rests <= max(min(second_left, by_clock), old, 1.0) + 1e-6
+    assert rests >= 1.0 - 1e-6
+
+
+def killed_at(directory: Path, state: HostsState | None, now: float) -> HostTable:
+    return HostTable(directory, state, ordinary, now)
+
+
+def test_a_clock_set_back_by_five_hours_adds_nothing_to_a_wait(tmp_path: Path) -> None:
+    table = HostTable(tmp_path, None, ordinary, NOW)
+    table.put(A, HostState("10.0.0.1", NOW + 600.0, NOW + 1.0, failures=1), NOW)
+    state, _ = table.seal(NOW)
+    table.put(B, HostState("10.0.0.2", NOW + 900.0, NOW + 901.0, failures=1), NOW + 1.0)
+    table.close()
+    earlier = NOW - 5 * 3600.0
+    again = HostTable(tmp_path, state, ordinary, earlier)
+    again.quieten(earlier)
+    assert again.get(A).ready_at == earlier + 600.0
+    assert again.get(B).ready_at == earlier + 899.0
+    assert again.get(B).address_ready_at == earlier + 900.0
+
+
+def test_rows_of_older_crawls_which_tell_no_moment_are_believed_as_they_are(tmp_path: Path) -> None:
+    log = Log(tmp_path / "hosts-0.log")
+    log.append(msgspec.msgpack.encode((A, HostState("10.0.0.1", NOW + 600.0))))
+    state = msgspec.convert([0, log.flush()], HostsState)
+    log.close()
+    assert HostTable(tmp_path, state, ordinary, NOW - 100.0).get(A).ready_at == NOW + 600.0

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Sequence
-from heapq import heappop, heappush
 from pathlib import Path
 
 import msgspec
@@ -21,8 +20,9 @@ from fieldmouse.crawldir import sync_directory
 from fieldmouse.frontier.disksieve import DiskSieve, SieveState
 from fieldmouse.frontier.distributor import Distributor
 from fieldmouse.frontier.frontlog import FrontLog, FrontLogState
-from fieldmouse.frontier.hosts import HostsState, HostTable
+from fieldmouse.frontier.hosts import HostsState, HostTable, lag
 from fieldmouse.frontier.ready import ReadyQueue, ReadyState
+from fieldmouse.frontier.resting import Resting
 from fieldmouse.frontier.virtualizer import Virtualizer, VirtualizerState
 from fieldmouse.frontier.witness import Nobody, Witness
 from fieldmouse.frontier.workbench import Workbench
@@ -79,9 +79,10 @@ class Frontier:
         self._ready = ReadyQueue(directory, state.ready if state else None)
         self._queues = Virtualizer(directory, state.queues if state else None)
         self._front = FrontLog(directory, state.front if state else None)
-        self._hosts = HostTable(directory, state.hosts if state else None, resumed_delay)
         self._online = [(number, _decode(row)) for number, row in self._front.live.items()]
         now = clock.now()
+        self._set_back = lag(state.hosts.at, now) if state else 0.0  # seconds, since the checkpoint
+        self._hosts = HostTable(directory, state.hosts if state else None, resumed_delay, now)
         self._workbench = Workbench(self._hosts.quieten(now) if self._hosts.resumed else 0.0)
         self._witness = witness or Nobody()
         self._distributor = Distributor(
@@ -95,7 +96,7 @@ class Frontier:
             witness=self._witness,
         )
         self._out = 0  # URLs in robots' hands
-        self._later: list[tuple[float, int, Host]] = []  # tickets that wait for a time of their own
+        self._resting = Resting()
         self._done = state.done if state else 0
         self._width = max(self._rule.minimum, min(self._rule.maximum, state.width if state else 0))
         self._errands = 0
@@ -112,8 +113,12 @@ class Frontier:
         self._witness.began(now, unlisted=len(self._ready), batch=2 * self._errand_links)
         online: dict[Host, list[int]] = {}
         for number, link in self._online:
+            if self._set_back and link.not_before > now:
+                link = msgspec.structs.replace(link, not_before=link.not_before - self._set_back)
+                self._front.strike((number,))
+                (number,) = self._front.add((_encode(link),))
             if link.not_before > now:
-                heappush(self._later, (link.not_before, number, host_of(link.url)))
+                self._resting.put(link.not_before, number, host_of(link.url))
             else:
                 online.setdefault(host_of(link.url), []).append(number)
         self._online.clear()
@@ -136,8 +141,8 @@ class Frontier:
     def take(self, now: float) -> Errand | None:
         """A host that may be visited now, leased to the caller; None if there is none."""
         self._witness.tick(now)
-        if self._later and self._later[0][0] <= now:
-            self._wake(now)
+        for host, number in self._resting.rested(now):
+            self._distributor.seat(host, (number,))
         most = self._errand_links
         lease = self._workbench.take(now, most, _WITHOUT_ASKING)
         while lease is None:
@@ -170,20 +175,13 @@ class Frontier:
             self._width = width
         return brought > 0
 
-    def _wake(self, now: float) -> None:
-        """Put tickets whose time has come back on the workbench."""
-        while self._later and self._later[0][0] <= now:
-            _, number, host = heappop(self._later)
-            self._distributor.seat(host, (number,))
-
     def ready_at(self) -> float | None:
         """When `take` could succeed next: 0 means at once, None that nothing online waits for its time."""
         if self._sieve.pending or self._distributor.unfinished:
             return 0.0
         due = self._workbench.ready_at()
-        if not self._later:
-            return due
-        return self._later[0][0] if due is None else min(due, self._later[0][0])
+        rested_at = self._resting.ready_at()
+        return due if rested_at is None else rested_at if due is None else min(due, rested_at)
 
     def give_back(self, errand: Errand, state: HostState, unused: Sequence[Ticket] = ()) -> None:
         """The robot is done with the host; `state` says when it and its address may be asked again.
@@ -208,7 +206,7 @@ class Frontier:
         (fresh,) = self._front.add((_encode(link),))
         host = host_of(link.url)
         if link.not_before > self._clock.now():
-            heappush(self._later, (link.not_before, fresh, host))
+            self._resting.put(link.not_before, fresh, host)
         else:
             self._distributor.seat(host, (fresh,))
 
@@ -220,7 +218,7 @@ class Frontier:
         ready, waiting = self._ready.seal()
         queues, offline = self._queues.seal()
         front, online = self._front.seal()
-        hosts, known = self._hosts.seal()
+        hosts, known = self._hosts.seal(self._clock.now())
         self._witness.flush()
         self._unsynced = [*keys, *waiting, *offline, *online, *known]
         return FrontierState(
