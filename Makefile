@@ -26,6 +26,7 @@ check: $(INSTALLED)
 	sh scripts/check
 
 test: check
+	@sh scripts/compiler
 	$(BIN)/python -m pytest --doctest-modules src/fieldmouse tests
 
 bench: $(INSTALLED)
