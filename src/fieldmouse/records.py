@@ -215,6 +215,7 @@ class Parsed(msgspec.Struct, frozen=True, array_like=True):
     links: tuple[Link, ...] = ()
     size: int = 0
     reason: str = ""  # the OutcomeRow's
+    left_out: int = 0  # links of the page beyond `limits.links_per_page`
 
 
 class Reading(msgspec.Struct, frozen=True, array_like=True):
@@ -236,6 +237,7 @@ class Reading(msgspec.Struct, frozen=True, array_like=True):
     obsolete: int = 0  # the same because they waited too long in it
     allowed: int = 0  # robots that may work
     inside: int = 0  # pages in the buffer and with the indexer: the level that robots are governed by
+    dropped_links: int = 0  # found and not taken, by the limits on pages and sites
 
 
 class Summary(msgspec.Struct, frozen=True):
@@ -256,3 +258,4 @@ class Summary(msgspec.Struct, frozen=True):
     exit: int
     stopped_by: str = ""  # "" when the work is done; else pages, time, disk, signal
     reasons: dict[str, int] = {}
+    dropped_links: dict[str, int] = {}  # by the setting that limits them; never accepted, so never seen

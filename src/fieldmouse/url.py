@@ -132,11 +132,12 @@ def site_of(name: str) -> str:
     """
     if name == "localhost" or name.endswith(".localhost"):
         return LOOPBACK
-    try:
-        address = ipaddress.ip_address(name)
-    except ValueError:
-        return _suffixes().privatesuffix(name) or name
-    return LOOPBACK if address.is_loopback else name
+    if ":" in name or name[-1:].isdigit():  # nothing else can be an address, and to ask takes longest
+        try:
+            return LOOPBACK if ipaddress.ip_address(name).is_loopback else name
+        except ValueError:
+            pass
+    return _suffixes().privatesuffix(name) or name
 
 
 @lru_cache(maxsize=1)

@@ -30,6 +30,7 @@ from fieldmouse.policy.front import FrontRule
 from fieldmouse.policy.obsolescence import Obsolescence, SameForAll
 from fieldmouse.policy.politeness import Politeness
 from fieldmouse.policy.scope import Mode, Scope
+from fieldmouse.policy.sitelimits import SiteLimits
 from fieldmouse.policy.traps import OFF, TrapRules
 from fieldmouse.records import Outcome, Reading
 from fieldmouse.robots.exclusions import Exclusions
@@ -97,6 +98,7 @@ def build(
         resumed_delay=politeness.host_delay,
         run_size=settings.frontier.sieve_run,
         witness=witness_of(home, settings),
+        limits=site_limits_of(settings),
     )
     outcomes = Log(home / "outcomes.log", last.outcomes if last else 0)
     readings = Log(home / "readings.log", whole_length(home / "readings.log"))
@@ -202,6 +204,10 @@ def scope_of(settings: Settings, seeds: list[Url]) -> Scope:
     )
 
 
+def site_limits_of(settings: Settings) -> SiteLimits:
+    return SiteLimits(hosts=settings.limits.hosts_per_site, urls=settings.limits.urls_per_site)
+
+
 def policy_options(settings: Settings, policy: str | None = None) -> dict[str, object]:
     """What a policy wants to know beyond its defaults; the one chosen, if none is named."""
     wishes: dict[str, dict[str, object]] = {
@@ -232,6 +238,7 @@ def indexer_config(home: CrawlDir, settings: Settings, scope: Scope) -> IndexerC
         key_seed=home.identity.key_seed,
         scope=scope,
         traps=traps if limits.traps else replace(OFF, url_length=limits.url_length),
+        links_per_page=limits.links_per_page,
         decoded_limit=limits.decoded,
         ratio_limit=limits.ratio,
         nofollow=settings.politeness.obey_robots_txt,

@@ -6,7 +6,7 @@ import msgspec
 
 from fieldmouse.crawldir import CrawlDir, Journal, JournalReport, evidence, inspect
 from fieldmouse.errors import Damaged
-from fieldmouse.frontier.frontier import FrontierState
+from fieldmouse.frontier.moment import FrontierState
 from fieldmouse.indexer.wire import ShardState
 
 
@@ -21,6 +21,7 @@ class Tally(msgspec.Struct):
     bytes: int = 0
     seconds: float = 0.0
     reasons: dict[str, int] = {}
+    left_out: int = 0  # links of pages beyond `limits.links_per_page`
 
     @property
     def settled(self) -> int:

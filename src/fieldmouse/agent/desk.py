@@ -146,6 +146,7 @@ class Desk:
                     rows.append(one.row)
                     self.links.pop(one.number, None)
                     self._count(one.kind, one.reason, one.size)
+                    self.tally.left_out += one.left_out
         for verdict in self._verdicts:
             numbers.append(verdict.number)
             rows.append(verdict.row)

@@ -7,9 +7,11 @@ summary only what the last checkpoint holds.
 
 from __future__ import annotations
 
+from fieldmouse.agent.checkpoint import Tally
 from fieldmouse.agent.desk import Desk
 from fieldmouse.agent.intake import Intake
 from fieldmouse.frontier.frontier import Frontier
+from fieldmouse.policy.sitelimits import DropRule
 from fieldmouse.records import Reading, Summary
 
 
@@ -35,6 +37,7 @@ def take_reading(
         obsolete=gauge.obsolete,
         allowed=allowed,
         inside=gauge.level,
+        dropped_links=sum(dropped_links(tally, frontier).values()),
     )
 
 
@@ -60,4 +63,11 @@ def sum_up(
         exit=code,
         stopped_by=stopped_by if code else "",
         reasons=dict(sorted(tally.reasons.items())),
+        dropped_links=dropped_links(tally, frontier),
     )
+
+
+def dropped_links(tally: Tally, frontier: Frontier) -> dict[str, int]:
+    """Links found and not taken, by the setting that says so; each as often as it was found."""
+    left_out = {DropRule.LINKS.value: tally.left_out} if tally.left_out else {}
+    return left_out | dict(sorted(frontier.dropped.items()))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 import msgspec
@@ -17,6 +17,9 @@ from fieldmouse.crawldir import CrawlDir
 from fieldmouse.errors import UsageError
 from fieldmouse.records import HostState, Link, OutcomeRow
 from fieldmouse.url import Url
+
+if TYPE_CHECKING:
+    from fieldmouse.frontier.lookout import Whereabouts
 
 
 @click.command(epilog="Example:  fieldmouse explain atlas https://example.org/missing")
@@ -79,6 +82,7 @@ def _look(home: CrawlDir, url: Url) -> Story:
     if found.place is lookout.Place.UNKNOWN:
         says.append("it was never seen: no page in this crawl links to it, as far as pages were read")
         says += _scope(home, url)
+        says += _dropped(home, found, last.tally.left_out)
     elif found.link is not None:
         says += _wait(found.link, found.place.value, found.ahead)
     elif not rows:
@@ -152,6 +156,27 @@ def _host(url: Url, host: HostState | None) -> Iterator[str]:
 
 def _later(at: float) -> str:
     return f"in {voice.duration(at - time.time())}, at {voice.when(at)}"
+
+
+def _dropped(home: CrawlDir, found: Whereabouts, left_out: int) -> Iterator[str]:
+    """Whether a link to it would have been dropped, as its site and its crawl stand now."""
+    from fieldmouse.agent.build import site_limits_of
+    from fieldmouse.policy.sitelimits import DropRule
+
+    limits = site_limits_of(settings_file.load(home / "fieldmouse.toml"))
+    rule = None
+    if found.site:
+        rule = limits.refused(found.site_hosts, found.site_urls, new_host=found.host is None)
+    if rule is not None:
+        has = f"{voice.number(found.site_urls)} URLs"
+        if rule is DropRule.HOSTS:
+            has = f"{voice.number(found.site_hosts)} hosts, and its own is not one of them"
+        yield f"links to it are dropped: its site {found.site} has {has} ({rule.value})"
+    if left_out:
+        yield (
+            f"{voice.number(left_out)} links were left where they were found, since their page had too many"
+            f" ({DropRule.LINKS.value}); it may be one of them"
+        )
 
 
 def _scope(home: CrawlDir, url: Url) -> Iterator[str]:

@@ -75,6 +75,8 @@ def tell(summary: Summary, settings: Settings, directory: str) -> None:
     )
     for reason, times in sorted(summary.reasons.items(), key=lambda item: -item[1])[:6]:
         voice.say(f"  {count(times):>7}  {reason}")
+    for rule, links in summary.dropped_links.items():
+        voice.say(f"{count(links)} links were dropped by `{rule}`")
     if summary.lost:
         voice.say(f"error: {count(summary.lost)} URLs cannot be accounted for, which is a bug in fieldmouse")
         voice.hint(f"`fieldmouse doctor {directory}` says more; please report it")

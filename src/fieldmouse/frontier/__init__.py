@@ -31,6 +31,7 @@ files go. After a kill, each log is cut back to the note. Then our URL is in exa
 one of three places (ready, queued, online), or it is done; `lookout` says which.
 """
 
-from fieldmouse.frontier.frontier import Frontier, FrontierState
+from fieldmouse.frontier.frontier import Frontier
+from fieldmouse.frontier.moment import FrontierState
 
 __all__ = ["Frontier", "FrontierState"]

@@ -13,7 +13,7 @@ is never changed, and goes only after a checkpoint that no longer names it.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Generic, TypeVar
@@ -97,8 +97,12 @@ class DiskSieve(Generic[T]):
         self._keys.extend(keys)
         self._items.extend(items)
 
-    def sift(self) -> list[T]:
-        """The items offered since the last time whose key is new, each once, in the order offered."""
+    def sift(self, admit: Callable[[list[T]], Sequence[bool] | None] | None = None) -> list[T]:
+        """The items offered since the last time whose key is new, each once, in the order offered.
+
+        `admit` is shown them first, and says of each whether it may pass; None for all.
+        What may not is not remembered, as if it had never been offered.
+        """
         if not self._keys:
             return []
         keys = np.array(self._keys, np.uint64)
@@ -125,9 +129,18 @@ class DiskSieve(Generic[T]):
             keys, first = keys[unknown], first[unknown]
         if not keys.size:
             return []
-        self._remember(keys)
-        first.sort()
-        return [items[place] for place in first.tolist()]
+        new = [items[place] for place in np.sort(first).tolist()]
+        passed = admit(new) if admit is not None else None
+        if passed is not None and not all(passed):
+            kept = np.empty(keys.size, np.bool_)
+            kept[np.argsort(first)] = passed
+            slots = (keys[~kept] & np.uint64(_CACHE - 1)).astype(np.intp)
+            self._cache[slots] = 0
+            keys = keys[kept]
+            new = [item for item, may in zip(new, passed, strict=True) if may]
+        if keys.size:
+            self._remember(keys)
+        return new
 
     def _remember(self, keys: Keys) -> None:
         self.begin()

@@ -17,17 +17,20 @@ from xxhash import xxh3_64_intdigest
 
 from fieldmouse.clock import Clock
 from fieldmouse.crawldir import sync_directory
-from fieldmouse.frontier.disksieve import DiskSieve, SieveState
+from fieldmouse.frontier.disksieve import DiskSieve
 from fieldmouse.frontier.distributor import Distributor
-from fieldmouse.frontier.frontlog import FrontLog, FrontLogState
-from fieldmouse.frontier.hosts import HostsState, HostTable, lag
-from fieldmouse.frontier.ready import ReadyQueue, ReadyState
+from fieldmouse.frontier.frontlog import FrontLog
+from fieldmouse.frontier.hosts import HostTable, lag
+from fieldmouse.frontier.moment import FrontierState
+from fieldmouse.frontier.ready import ReadyQueue
 from fieldmouse.frontier.resting import Resting
-from fieldmouse.frontier.virtualizer import Virtualizer, VirtualizerState
+from fieldmouse.frontier.sites import SiteTable
+from fieldmouse.frontier.virtualizer import Virtualizer
 from fieldmouse.frontier.witness import Nobody, Witness
 from fieldmouse.frontier.workbench import Workbench
 from fieldmouse.policy.distribution import Distribution
 from fieldmouse.policy.front import FrontRule
+from fieldmouse.policy.sitelimits import SiteLimits
 from fieldmouse.records import Errand, HostState, Link, Ticket
 from fieldmouse.url import Host, host_of
 
@@ -36,20 +39,6 @@ _WITHOUT_ASKING = 256  # URLs of an errand that makes no request
 _LOOK_EVERY = 256  # errands between two looks at how many hosts stand idle
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(Link).decode
-
-
-class FrontierState(msgspec.Struct, frozen=True):
-    """The frontier at one moment: names and lengths of its files, and what they add up to."""
-
-    sieve: SieveState
-    ready: ReadyState
-    queues: VirtualizerState
-    front: FrontLogState
-    hosts: HostsState
-    done: int = 0
-    width: int = 0
-    seen: int = 0
-    waiting: int = 0
 
 
 class Frontier:
@@ -68,6 +57,7 @@ class Frontier:
         resumed_delay: Callable[[HostState], float],
         run_size: int = 1 << 21,
         witness: Witness | None = None,
+        limits: SiteLimits | None = None,
     ):
         """`resumed_delay` is the ordinary delay of a host; after a restart each gets it in full."""
         self._directory = directory
@@ -83,6 +73,11 @@ class Frontier:
         now = clock.now()
         self._set_back = lag(state.hosts.at, now) if state else 0.0  # seconds, since the checkpoint
         self._hosts = HostTable(directory, state.hosts if state else None, resumed_delay, now)
+        self._sites = SiteTable(
+            directory, state.sites if state else None, limits or SiteLimits(), self._hosts, key_seed
+        )
+        if state and state.sites is None:
+            self._sites.count_hosts(host for host, _ in self._hosts)
         self._workbench = Workbench(self._hosts.quieten(now) if self._hosts.resumed else 0.0)
         self._witness = witness or Nobody()
         self._distributor = Distributor(
@@ -107,7 +102,7 @@ class Frontier:
         """All of the crawl has opened: cut what came after the checkpoint, and take up work."""
         self._begun = True
         self._directory.mkdir(parents=True, exist_ok=True)
-        for part in (self._sieve, self._ready, self._queues, self._front, self._hosts):
+        for part in (self._sieve, self._ready, self._queues, self._front, self._hosts, self._sites):
             part.begin()
         now = self._clock.now()
         self._witness.began(now, unlisted=len(self._ready), batch=2 * self._errand_links)
@@ -134,7 +129,7 @@ class Frontier:
             self._sift()
 
     def _sift(self) -> None:
-        fresh = [(host_of(link.url), _encode(link)) for link in self._sieve.sift()]
+        fresh = [(host_of(link.url), _encode(link)) for link in self._sieve.sift(self._sites.admit)]
         self._ready.push(fresh)
         self._witness.arrived([host for host, _ in fresh])
 
@@ -219,10 +214,11 @@ class Frontier:
         queues, offline = self._queues.seal()
         front, online = self._front.seal()
         hosts, known = self._hosts.seal(self._clock.now())
+        sites, counted = self._sites.seal()
         self._witness.flush()
-        self._unsynced = [*keys, *waiting, *offline, *online, *known]
+        self._unsynced = [*keys, *waiting, *offline, *online, *known, *counted]
         return FrontierState(
-            sieve, ready, queues, front, hosts, self._done, self._width, self.seen, self.waiting
+            sieve, ready, queues, front, hosts, self._done, self._width, self.seen, self.waiting, sites
         )
 
     def sync(self) -> None:
@@ -237,12 +233,12 @@ class Frontier:
 
     def committed(self) -> None:
         """The journal holds the state sealed last: files it does not name may go."""
-        for part in (self._sieve, self._ready, self._queues, self._front, self._hosts):
+        for part in (self._sieve, self._ready, self._queues, self._front, self._hosts, self._sites):
             part.committed()
 
     def close(self) -> None:
         """Let go of the files. What was not sealed is forgotten, as after a kill."""
-        for part in (self._sieve, self._ready, self._queues, self._front, self._hosts):
+        for part in (self._sieve, self._ready, self._queues, self._front, self._hosts, self._sites):
             part.close()
         if self._begun:
             self._witness.close()
@@ -265,6 +261,11 @@ class Frontier:
     @property
     def hosts(self) -> int:
         return len(self._hosts)
+
+    @property
+    def dropped(self) -> dict[str, int]:
+        """Links of sites that were full, by the setting that says so; each as often as it was found."""
+        return self._sites.dropped
 
     @property
     def front(self) -> int:

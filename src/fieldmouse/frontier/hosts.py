@@ -89,6 +89,9 @@ class HostTable:
     def __len__(self) -> int:
         return len(self._states)
 
+    def __contains__(self, host: Host) -> bool:
+        return host in self._states
+
     def __iter__(self) -> Iterator[tuple[Host, HostState]]:
         return iter(self._states.items())
 

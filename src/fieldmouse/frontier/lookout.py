@@ -13,11 +13,12 @@ from pathlib import Path
 import msgspec
 
 from fieldmouse.frontier.disksieve import has_key
-from fieldmouse.frontier.frontier import FrontierState
 from fieldmouse.frontier.frontlog import read_front
 from fieldmouse.frontier.hosts import read_hosts
+from fieldmouse.frontier.moment import FrontierState
 from fieldmouse.frontier.queueindex import read_index
 from fieldmouse.frontier.ready import waiting_items
+from fieldmouse.frontier.sites import site_counts
 from fieldmouse.frontier.virtualizer import queued_links
 from fieldmouse.records import HostState, Link
 from fieldmouse.url import Url, host_of, key_of
@@ -43,6 +44,9 @@ class Whereabouts(msgspec.Struct, frozen=True):
     ahead: int = 0  # URLs before it: of all hosts when ready, of its own when queued
     link: Link | None = None  # as it waits; None when it does not
     host: HostState | None = None  # None when its host was never met
+    site: str = ""  # that it counts towards, if it was never seen; "" if it is exempt or nothing was counted
+    site_hosts: int = 0
+    site_urls: int = 0
 
 
 def look(directory: Path, state: FrontierState, key_seed: int, url: Url) -> Whereabouts:
@@ -50,7 +54,8 @@ def look(directory: Path, state: FrontierState, key_seed: int, url: Url) -> Wher
     host = host_of(url)
     standing = read_hosts(directory, state.hosts).get(host)
     if not has_key(directory, state.sieve, key_of(url, key_seed)):
-        return Whereabouts(Place.UNKNOWN, host=standing)
+        site, hosts, urls = site_counts(directory, state.sites, host, key_seed) if state.sites else ("", 0, 0)
+        return Whereabouts(Place.UNKNOWN, host=standing, site=site, site_hosts=hosts, site_urls=urls)
     wanted = url.encode()
     for row in read_front(directory, state.front).values():
         if wanted in row and (link := _decode(row)).url == url:

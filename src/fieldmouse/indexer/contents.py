@@ -34,6 +34,7 @@ class Contents(msgspec.Struct, frozen=True):
     charset: str = ""
     reason: Reason | None = None
     detail: str = ""
+    left_out: int = 0  # links beyond `links_per_page`
 
 
 def read_contents(link: Link, response: Response, config: IndexerConfig, links: Links) -> Contents:
@@ -53,7 +54,7 @@ def read_contents(link: Link, response: Response, config: IndexerConfig, links: 
     elif response.truncated:
         detail = f"cut by the limit on {response.truncated}"
     now, mime = response.ended_at, mime_of(response)
-    charset, page = "", Document(base=link.url)
+    charset, page, left_out = "", Document(base=link.url), 0
     found: list[Link] = []
     links.note(link.url)
     if reason is not None:
@@ -65,6 +66,10 @@ def read_contents(link: Link, response: Response, config: IndexerConfig, links: 
         charset, page = _markup(link.url, response, body)
         if not (page.rules.nofollow and config.nofollow):
             found = links.find(link, Url(page.base), page.hrefs, now)
+            left_out = links.left_out
+            if left_out:
+                trouble = f"links left after {config.links_per_page}, {left_out} more were there"
+                detail = "; ".join(filter(None, (detail, trouble)))
     elif mime == "text/plain":
         charset = find_charset(body, response.header("content-type"), markup=False)
         page.text = body[: 4 * TEXT].decode(charset, "replace")[:TEXT]
@@ -72,7 +77,7 @@ def read_contents(link: Link, response: Response, config: IndexerConfig, links: 
         for tag in _robots_tags(response):
             read_robots_tag(tag, page.rules)
     indexed = reason is None and not (page.rules.noindex and config.nofollow)
-    return Contents(body, mime, page, found, indexed, charset, reason, detail)
+    return Contents(body, mime, page, found, indexed, charset, reason, detail, left_out)
 
 
 def _markup(url: Url, response: Response, body: bytes) -> tuple[str, Document]:

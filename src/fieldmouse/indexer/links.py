@@ -95,6 +95,8 @@ class Links:
     def __init__(self, config: IndexerConfig):
         self._scope, self._rules, self._seed = config.scope, config.traps, config.key_seed
         self._asks_paths = config.scope.asks_paths
+        self._most = config.links_per_page
+        self.left_out = 0  # hrefs of the page read last that nobody looked at, since it had enough links
         self._sent = array("Q", bytes(8 * SENT))
         self._everywhere: set[str] = set()  # hrefs dealt with: absolute ones,
         self._grounds: dict[str, set[str]] = {}  # rooted ones by origin, relative ones by directory
@@ -104,6 +106,7 @@ class Links:
     def find(self, page: Link, base: Url, hrefs: Iterable[str], now: float) -> list[Link]:
         """Links of a page that are in scope, not traps, and not known to have been sent before."""
         depth = page.depth + 1
+        self.left_out = 0
         if not self._scope.admits_depth(depth):
             return []
         ground = Ground(base)
@@ -115,7 +118,8 @@ class Links:
         fresh = [
             href for href in hrefs if href not in rooted and href not in everywhere and href not in beside
         ]
-        for href in fresh:
+        rest = iter(fresh)
+        for href in rest:
             url = join(href, ground, admits)
             if url is None:
                 if href.startswith("#") or len(href) > LONGEST:
@@ -132,6 +136,8 @@ class Links:
                 self._dealt += 1
             if url and (link := self._offer(Url(url), depth, page.url, Kind.PAGE, 0, now)) is not None:
                 found.append(link)
+                if len(found) == self._most:
+                    self.left_out = sum(1 for _ in rest)
         return found
 
     def _ground(self, name: str) -> set[str]:

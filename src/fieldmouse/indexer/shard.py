@@ -122,6 +122,7 @@ class Shard:
                 offset=stored.offset,
             ),
             read.links,
+            read.left_out,
         )  # fmt: skip
 
     def _earlier(self, digest: bytes, shown: str) -> tuple[str, str] | None:
@@ -136,10 +137,12 @@ class Shard:
         found = self._archive.look_up(place) if place is not None else None
         return found[1].url if found is not None else ""
 
-    def _answer(self, number: int, row: OutcomeRow, links: list[Link] | None = None) -> Parsed:
+    def _answer(
+        self, number: int, row: OutcomeRow, links: list[Link] | None = None, left_out: int = 0
+    ) -> Parsed:
         return Parsed(
             number, self._number, self._batch, row.kind, _encode(row),
-            tuple(links or ()), row.size, row.reason,
+            tuple(links or ()), row.size, row.reason, left_out,
         )  # fmt: skip
 
     # -- moments

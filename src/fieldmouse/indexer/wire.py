@@ -26,6 +26,7 @@ class IndexerConfig(msgspec.Struct, frozen=True, kw_only=True):
     key_seed: int = 0
     scope: Scope = Scope()
     traps: TrapRules = TrapRules()
+    links_per_page: int = 0  # taken from one page; 0 for all
     decoded_limit: int = 64 << 20  # bytes of a body, unpacked
     ratio_limit: int = 200  # unpacked to packed
     nofollow: bool = True  # obey rel=nofollow, meta robots and X-Robots-Tag

@@ -144,6 +144,15 @@ class LimitsSection(Section, frozen=True):
     redirects: Annotated[int, About(kinds.COUNT, "redirects followed in a row")] = 10
     url_length: Annotated[int, About(kinds.POSITIVE, "longest URL, in characters")] = 2000
     pages_per_host: Annotated[int, About(kinds.COUNT, "pages stored from one host; 0 for no limit")] = 0
+    links_per_page: Annotated[
+        int, About(kinds.COUNT, "links taken from one page, sitemaps aside; 0 for no limit")
+    ] = 100_000
+    hosts_per_site: Annotated[
+        int, About(kinds.COUNT, "hosts of one registered domain; new ones beyond are dropped; 0 for no limit")
+    ] = 100_000
+    urls_per_site: Annotated[
+        int, About(kinds.COUNT, "URLs of one registered domain; new ones beyond are dropped; 0 for no limit")
+    ] = 100_000_000
     robots_txt: Annotated[int, About(kinds.SIZE, "how much of a robots.txt is read")] = 500 << 10
     traps: Annotated[bool, About(kinds.FLAG, "leave out URLs that look like endless calendars and mazes")] = (
         True

@@ -1,0 +1,27 @@
+"""The frontier at one moment, as a checkpoint keeps it."""
+
+from __future__ import annotations
+
+import msgspec
+
+from fieldmouse.frontier.disksieve import SieveState
+from fieldmouse.frontier.frontlog import FrontLogState
+from fieldmouse.frontier.hosts import HostsState
+from fieldmouse.frontier.ready import ReadyState
+from fieldmouse.frontier.sites import SitesState
+from fieldmouse.frontier.virtualizer import VirtualizerState
+
+
+class FrontierState(msgspec.Struct, frozen=True):
+    """Names and lengths of all files, and what they add up to."""
+
+    sieve: SieveState
+    ready: ReadyState
+    queues: VirtualizerState
+    front: FrontLogState
+    hosts: HostsState
+    done: int = 0
+    width: int = 0
+    seen: int = 0
+    waiting: int = 0
+    sites: SitesState | None = None  # None: written before sites were counted

@@ -1,0 +1,67 @@
+"""How much of one site a crawl takes, so that no single site can fill it.
+
+Whoever owns a domain owns any number of names under it, and may write them into
+pages faster than anybody can visit them. So hosts and URLs are counted by *site*,
+the registered domain, which costs money and has an owner. The limits are far above
+what real sites have; docs/settings.md says why.
+
+Exempt are addresses, which nobody makes up by the million, and names under
+`.test` and `localhost`, which exist only where somebody set them up on purpose.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from fieldmouse.url import LOOPBACK, Host, name_of, site_of
+
+
+class DropRule(Enum):
+    """Why a link was left where it was found. The values are what people read, and name the setting."""
+
+    LINKS = "limits.links_per_page"
+    HOSTS = "limits.hosts_per_site"
+    URLS = "limits.urls_per_site"
+
+
+@dataclass(frozen=True, slots=True)
+class SiteLimits:
+    """0 means no limit."""
+
+    hosts: int = 0
+    urls: int = 0
+
+    def room(self, hosts: int, urls: int, *, new_host: bool) -> int | None:
+        """How many more URLs of a host are taken, given what its site has already; None for any number.
+
+        >>> SiteLimits(hosts=2).room(2, 40, new_host=True), SiteLimits(hosts=2).room(2, 40, new_host=False)
+        (0, None)
+        >>> SiteLimits(urls=50).room(2, 40, new_host=True)
+        10
+        """
+        if new_host and self.hosts and hosts >= self.hosts:
+            return 0
+        return max(0, self.urls - urls) if self.urls else None
+
+    def refused(self, hosts: int, urls: int, *, new_host: bool) -> DropRule | None:
+        """The rule by which one more URL would be dropped, if it would be."""
+        if self.room(hosts, urls, new_host=new_host) != 0:
+            return None
+        return DropRule.HOSTS if new_host and self.hosts and hosts >= self.hosts else DropRule.URLS
+
+
+def limited_site(host: Host) -> str:
+    """The site whose limits a host counts towards, or "" if it is exempt.
+
+    >>> limited_site(Host("https://a.b.example.co.uk:81")), limited_site(Host("http://93.184.216.34"))
+    ('example.co.uk', '')
+    >>> limited_site(Host("http://mouse.test")), limited_site(Host("http://a.localhost"))
+    ('', '')
+    """
+    name = name_of(host).rstrip(".")
+    if name.endswith(".test") or name == "test" or ":" in name:
+        return ""
+    site = site_of(name)
+    # A name whose last part is a number is an address.
+    return "" if site == LOOPBACK or site.rpartition(".")[2].isdigit() else site

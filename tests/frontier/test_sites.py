@@ -1,0 +1,161 @@
+"""No site can fill a crawl: what may pass the sieve, and what a kill may not make us forget."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections import Counter
+from pathlib import Path
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fieldmouse.clock import ManualClock
+from fieldmouse.frontier import Frontier, FrontierState
+from fieldmouse.frontier.lookout import look
+from fieldmouse.frontier.numbering import Numbering
+from fieldmouse.policy.distribution import POLICIES
+from fieldmouse.policy.sitelimits import DropRule, SiteLimits, limited_site
+from fieldmouse.records import Kind, Link
+from fieldmouse.url import Url, host_of
+
+SEED = 7
+
+
+def frontier_at(directory: Path, limits: SiteLimits, state: FrontierState | None = None) -> Frontier:
+    frontier = Frontier(
+        directory, key_seed=SEED, clock=ManualClock(1e6), policy=POLICIES["index"](), limits=limits,
+        state=state, resumed_delay=lambda _: 1.0,
+    )  # fmt: skip
+    frontier.begin()
+    return frontier
+
+
+def accepted(frontier: Frontier) -> list[Url]:
+    """Everything that passed the sieve and was not taken yet, drawn to the last."""
+    urls = []
+    while (errand := frontier.take(1e9)) is not None:
+        urls += [ticket.link.url for ticket in errand.tickets]
+        frontier.give_back(errand, errand.state)
+        frontier.done([ticket.number for ticket in errand.tickets])
+    return urls
+
+
+names = st.builds(
+    lambda name, site, path, port: Url(f"http://{name}.{site}{port}/{path}"),
+    st.integers(0, 6).map(lambda n: f"h{n}"),
+    st.sampled_from(["bad.example", "good.example", "a.co.uk", "github.io", "wild.test", "localhost"]),
+    st.integers(0, 5),
+    st.sampled_from(["", ":81"]),
+)
+pages = st.lists(st.lists(names, max_size=25), max_size=8)
+
+
+def simply(batches: list[list[Url]], limits: SiteLimits) -> tuple[list[Url], Counter[str]]:
+    """The rule in a dozen lines: one URL after the other, all sets in memory."""
+    taken: dict[Url, None] = {}
+    dropped: Counter[str] = Counter()
+    hosts: dict[str, set[str]] = {}
+    urls: Counter[str] = Counter()
+    for batch in batches:
+        for url in dict.fromkeys(batch):
+            if url in taken:
+                continue
+            host = host_of(url)
+            site = limited_site(host)
+            known = hosts.setdefault(site, set())
+            rule = limits.refused(len(known), urls[site], new_host=host not in known) if site else None
+            if rule is not None:
+                dropped[rule.value] += 1
+                continue
+            taken[url] = None
+            known.add(host)
+            urls[site] += 1
+    return list(taken), dropped
+
+
+@settings(max_examples=60, deadline=None)
+@given(pages, st.integers(0, 4), st.integers(0, 12))
+def test_as_much_of_a_site_is_taken_as_its_limits_say_whenever_the_crawl_is_killed(
+    batches: list[list[Url]], hosts: int, urls: int
+) -> None:
+    """Every batch is sealed; then the crawl is killed with a batch that was not, and opened again."""
+    limits = SiteLimits(hosts=hosts, urls=urls)
+    with tempfile.TemporaryDirectory() as name:
+        state = None
+        home = Path(name) / "0"
+        frontier = frontier_at(home, limits)
+        for life, batch in enumerate(batches):
+            frontier.discover([Link(url) for url in batch])
+            state = frontier.seal()
+            frontier.committed()
+            frontier.discover([Link(url) for url in batches[life - 1][::-1]])
+            frontier.take(0.0)  # sifts what was offered
+            following = Path(name) / str(life + 1)
+            shutil.copytree(home, following)
+            frontier.close()
+            home, frontier = following, frontier_at(following, limits, state)
+        wanted, dropped = simply(batches, limits)
+        assert frontier.dropped == dropped
+        assert frontier.seen == frontier.waiting == len(wanted)
+        assert sorted(accepted(frontier)) == sorted(wanted)
+        frontier.close()
+
+
+def test_what_was_dropped_is_taken_once_the_limit_is_raised(tmp_path: Path) -> None:
+    links = [Link(Url(f"http://{n}.bad.example/")) for n in range(5)]
+    frontier = frontier_at(tmp_path, SiteLimits(hosts=2))
+    frontier.discover(links)
+    state = frontier.seal()
+    frontier.committed()
+    frontier.close()
+    assert (state.seen, frontier.dropped) == (2, {DropRule.HOSTS.value: 3})
+    raised = frontier_at(tmp_path, SiteLimits(hosts=4), state)
+    raised.discover(links)
+    assert raised.seal().seen == 4
+    assert raised.dropped == {DropRule.HOSTS.value: 4}
+
+
+def test_a_seed_is_taken_however_full_its_site_is(tmp_path: Path) -> None:
+    frontier = frontier_at(tmp_path, SiteLimits(hosts=1, urls=1))
+    seeds = [Link(Url(f"http://{n}.bad.example/"), kind=Kind.SEED) for n in range(3)]
+    frontier.discover([*seeds, Link(Url("http://0.bad.example/page"))])
+    frontier.seal()
+    assert frontier.seen == 3
+    assert frontier.dropped == {DropRule.URLS.value: 1}
+
+
+def test_a_crawl_made_before_sites_were_counted_has_its_hosts_counted(tmp_path: Path) -> None:
+    frontier = frontier_at(tmp_path, SiteLimits())
+    frontier.discover([Link(Url(f"http://{n}.bad.example/")) for n in range(3)])
+    state = frontier.seal()
+    frontier.committed()
+    frontier.close()
+    old = FrontierState(state.sieve, state.ready, state.queues, state.front, state.hosts)
+    again = frontier_at(tmp_path, SiteLimits(hosts=4), old)
+    again.discover([Link(Url(f"http://{n}.bad.example/")) for n in range(9)])
+    again.seal()
+    assert again.hosts == 4
+
+
+def test_an_onlooker_is_told_how_full_the_site_of_a_url_is(tmp_path: Path) -> None:
+    frontier = frontier_at(tmp_path, SiteLimits(hosts=2))
+    frontier.discover([Link(Url(f"http://{n % 3}.bad.example/{n}")) for n in range(9)])
+    state = frontier.seal()
+    found = look(tmp_path, state, SEED, Url("http://2.bad.example/2"))
+    assert (found.site, found.site_hosts, found.site_urls, found.host) == ("bad.example", 2, 6, None)
+
+
+@given(st.lists(st.integers(0, 2**64 - 1) | st.integers(0, 3), max_size=3000))
+@settings(max_examples=30, deadline=None)
+def test_numbers_are_given_in_order_and_found_again(keys: list[int]) -> None:
+    numbering = Numbering()
+    given_out: dict[int, list[int]] = {}
+    for place, key in enumerate(keys):
+        assert (numbering.find(key) >= 0) == ((key or 1) in given_out)
+        assert numbering.add(key) == place
+        given_out.setdefault(key or 1, []).append(place)
+    assert len(numbering) == len(keys)
+    for key, numbers in given_out.items():
+        assert sorted(numbering.all(key)) == numbers
+        assert numbering.find(key) in numbers
