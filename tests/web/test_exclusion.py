@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import gzip
 import re
-import time
 from urllib.parse import quote, unquote_to_bytes
 
 import pytest
-from hypothesis import assume, example, given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from fieldmouse.records import Failed, Link, Reason, Response
 from fieldmouse.url import Url
-from fieldmouse.web.exclusion import DAY, HOPS, HOUR, SIZE, Exclusion, Redirect, Unreachable, judge, lifetime
+from fieldmouse.web.exclusion import DAY, HOPS, HOUR, Exclusion, Redirect, Unreachable, judge, lifetime
 
 US = "fieldmouse"
 
@@ -83,28 +82,32 @@ def test_the_product_token_may_come_with_its_version() -> None:
 def plain_match(rules: list[tuple[bool, str]], path: str) -> bool:
     """RFC 9309, 2.2.2 and 2.2.3, word for word: the most octets win, and allow wins a tie."""
 
-    def octets(text: str) -> str:
-        return quote(unquote_to_bytes(text), safe="/*$?=&")
+    def octets(text: str, safe: str) -> str:
+        slashes = text.replace("%2F", "%252F").replace("%2f", "%252F")  # an escaped slash is no slash
+        return quote(unquote_to_bytes(slashes), safe=safe + "/?=&:@!'()+,;[]").replace("%252F", "%2F")
 
     best, allowed = -1, True
     for allow, pattern in rules:
         anchored = pattern.endswith("$")
-        wanted = octets(pattern.removesuffix("$"))
-        expression = ".*".join(map(re.escape, wanted.split("*"))) + ("$" if anchored else "")
-        if re.match(expression, octets(path)):
-            length = len(wanted) + anchored
+        wanted = [octets(part, "") for part in pattern.removesuffix("$").split("*")]
+        expression = ".*".join(map(re.escape, wanted)) + ("$" if anchored else "")
+        if re.match(expression, octets(path, "")):
+            length = len("*".join(wanted)) + anchored
             if length > best or (length == best and allow):
                 best, allowed = length, allow
     return allowed
 
 
-paths = st.lists(st.sampled_from(["a", "b", "/", "~", "%7E", ".html", "é"]), max_size=6).map(
-    lambda parts: "/" + "".join(parts)
-)
+paths = st.lists(
+    st.sampled_from(["a", "b", "/", "~", "%7E", ".html", "é", "*", "$", "%2F", "?"]), max_size=6
+).map(lambda parts: "/" + "".join(parts))
 patterns = st.tuples(
-    st.lists(st.sampled_from(["a", "b", "/", "*", "~", "%7e", ".html", "é", "%C3%A9"]), max_size=6).map(
-        "".join
-    ),
+    st.lists(
+        st.sampled_from(
+            ["a", "b", "/", "*", "~", "%7e", ".html", "é", "%C3%A9", "%2a", "$", "%24", "%2f", "%3F"]
+        ),
+        max_size=6,
+    ).map("".join),
     st.sampled_from(["", "", "$"]),
 ).map(lambda parts: "/" + parts[0] + parts[1])
 rule_lists = st.lists(st.tuples(st.booleans(), patterns), max_size=6)
@@ -118,8 +121,6 @@ def written(rules: list[tuple[bool, str]], agent: str = "*") -> str:
 
 @given(rule_lists, paths)
 def test_matching_agrees_with_the_text_of_the_rfc(rules: list[tuple[bool, str]], path: str) -> None:
-    # Repeated stars are one to us, and their length differs from a plain count of octets.
-    assume(all("**" not in pattern for _, pattern in rules))
     assert allows(written(rules), path) == plain_match(rules, path)
 
 
@@ -137,20 +138,12 @@ def test_a_group_for_us_hides_the_group_for_all(
     assert allows(text, path) == allows(written([*ours, (False, "/never")]), path)
 
 
-@given(rule_lists, paths)
-def test_rules_survive_being_written_to_disk(rules: list[tuple[bool, str]], path: str) -> None:
-    exclusion = Exclusion.parse(written(rules).encode(), US)
-    assert Exclusion.from_bytes(exclusion.to_bytes(), US).allows(path) == exclusion.allows(path)
-
-
 @given(st.binary(max_size=2000), paths)
 def test_no_bytes_whatever_raise(text: bytes, path: str) -> None:
     Exclusion.parse(text, US).allows(path)
 
 
-def test_everything_and_nothing_survive_being_written_too() -> None:
-    for exclusion in (Exclusion.EVERYTHING, Exclusion.NOTHING):
-        assert Exclusion.from_bytes(exclusion.to_bytes(), US) is exclusion
+def test_everything_is_everything_and_nothing_is_nothing_but_robots_txt() -> None:
     assert Exclusion.EVERYTHING.allows("/a")
     assert not Exclusion.NOTHING.allows("/a")
     assert Exclusion.NOTHING.allows("/robots.txt")
@@ -177,27 +170,6 @@ def test_sitemaps_belong_to_nobodys_group_and_are_counted() -> None:
     assert Exclusion.parse(text.encode(), US).sitemaps == ("http://h/1.xml", "http://h/2.xml")
     many = "".join(f"Sitemap: http://h/{n}.xml\n" for n in range(5000))
     assert len(Exclusion.parse(many.encode(), US).sitemaps) == 1000
-
-
-def test_what_comes_after_500_kib_is_not_read_and_no_half_line_is() -> None:
-    filler = b"# " + b"x" * 97 + b"\n"
-    text = b"User-agent: *\n" + filler * (SIZE // 100) + b"Disallow: /late\n"
-    assert Exclusion.parse(text, US).allows("/late")
-    start = b"User-agent: *\n" + filler * (SIZE // 100 - 1)
-    text = (
-        start
-        + b"\n" * (SIZE - len(start) - len("Allow: /\nDisallow: /a"))
-        + b"Allow: /\nDisallow: /a/private\n"
-    )
-    assert text[:SIZE].endswith(b"Disallow: /a")
-    assert Exclusion.parse(text, US).allows("/a")
-
-
-def test_a_bomb_of_wildcards_does_not_go_off() -> None:
-    exclusion = Exclusion.parse((ALL + "Disallow: /" + "a*" * 5000 + "b\n").encode(), US)
-    started = time.process_time()
-    assert exclusion.allows("/" + "a" * 3000)
-    assert time.process_time() - started < 2.0  # of processor time; backtracking would need years
 
 
 def answer(status: int, body: bytes = b"", **headers: str) -> Response:

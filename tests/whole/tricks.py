@@ -79,6 +79,16 @@ def too_much() -> list[Trick]:
             {"/x": refused(Reason.EXCLUDED)},
         ),
         Trick(
+            "25,000 wildcard rules in robots.txt",
+            {
+                "/robots.txt": http(
+                    b"User-agent: *\n" + b"".join(b"Disallow: /x*%05d\n" % n for n in range(25_000)),
+                    Content_Type="text/plain",
+                )
+            },
+            {"/x": refused(Reason.EXCLUDED, "too many wildcard rules to look through")},
+        ),
+        Trick(
             "a million links",
             {"/robots.txt": http(b"User-agent: *\nDisallow: /w/\n"), "/x": streamed(start, weeds)},
             {"/x": CUT},

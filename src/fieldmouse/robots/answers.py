@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from email.utils import parsedate_to_datetime
-
 from fieldmouse.records import Failed, Link, Moved, Outcome, Page, Reason, Response, Unchanged
 from fieldmouse.url import resolve
+from fieldmouse.web.httpdate import parse_date, parse_seconds
 
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 
@@ -50,10 +49,8 @@ def retry_after(value: str, now: float) -> float:
     >>> retry_after("120", 0.0), retry_after("Thu, 01 Jan 1970 00:01:40 GMT", 40.0), retry_after("soon", 0.0)
     (120.0, 60.0, 0.0)
     """
-    value = value.strip()
-    if value.isascii() and value.isdigit():
-        return float(value[:9])
-    try:
-        return max(0.0, parsedate_to_datetime(value).timestamp() - now)
-    except (TypeError, ValueError, IndexError, OverflowError):
-        return 0.0
+    seconds = parse_seconds(value)
+    if seconds is not None:
+        return seconds
+    date = parse_date(value, now)
+    return 0.0 if date is None else max(0.0, date - now)

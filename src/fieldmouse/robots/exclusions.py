@@ -1,7 +1,8 @@
 """Each host's robots.txt, kept for a while.
 
-Invariant: at most `size` hosts are remembered, and none for longer than its
-answer may be kept (a day, RFC 9309).
+Invariant: at most `size` hosts with at most `rules` rules are remembered, and none
+for longer than its answer may be kept (a day, RFC 9309). When there are too many
+rules the longest file is forgotten, so that no host can push out the others.
 """
 
 from __future__ import annotations
@@ -12,16 +13,15 @@ from collections import OrderedDict
 from fieldmouse.clock import Clock
 from fieldmouse.records import Failed, Response
 from fieldmouse.url import Host, Url
-from fieldmouse.web.exclusion import Exclusion, Redirect, Unreachable, judge
-
-_PARSE_ELSEWHERE = 16 << 10  # a longer file is parsed in a thread, so that the loop does not stall
+from fieldmouse.web.exclusion import Exclusion, Redirect, Unreachable, judge, takes_long
 
 
 class Exclusions:
     """A bounded memory of parsed robots.txt files."""
 
-    def __init__(self, clock: Clock, *, product: str, size: int = 20_000):
-        self._clock, self._product, self._size = clock, product, size
+    def __init__(self, clock: Clock, *, product: str, size: int = 20_000, rules: int = 500_000):
+        self._clock, self._product, self._size, self._rules = clock, product, size, rules
+        self._held = 0
         self._known: OrderedDict[Host, tuple[Exclusion, float]] = OrderedDict()
 
     def get(self, host: Host) -> Exclusion | None:
@@ -30,21 +30,28 @@ class Exclusions:
             return None
         rules, until = found
         if self._clock.now() >= until:
-            del self._known[host]
+            self._forget(host)
             return None
         self._known.move_to_end(host)
         return rules
 
     def keep(self, host: Host, rules: Exclusion, seconds: float) -> None:
+        if host in self._known:
+            self._forget(host)
         self._known[host] = (rules, self._clock.now() + seconds)
-        self._known.move_to_end(host)
+        self._held += rules.size
         while len(self._known) > self._size:
-            self._known.popitem(last=False)
+            self._forget(next(iter(self._known)))
+        while self._held > self._rules and len(self._known) > 1:
+            self._forget(max(self._known, key=lambda known: self._known[known][0].size))
+
+    def _forget(self, host: Host) -> None:
+        self._held -= self._known.pop(host)[0].size
 
     async def read(
         self, answer: Response | Failed, url: Url, hops: int
     ) -> Exclusion | Redirect | Unreachable:
-        """What the answer to a request for robots.txt means."""
-        if isinstance(answer, Response) and len(answer.body) > _PARSE_ELSEWHERE:
+        """What the answer to a request for robots.txt means; a long one is read in a thread."""
+        if isinstance(answer, Response) and takes_long(answer):
             return await asyncio.to_thread(judge, answer, url, self._product, hops)
         return judge(answer, url, self._product, hops)

@@ -102,8 +102,8 @@ class Robot:
         outlet, manners = self._outlet, self._manners
         for position, ticket in enumerate(errand.tickets):
             link = ticket.link
-            if not rules.allows(path_of(link.url)):
-                await outlet.deliver(ticket, Refused(link, Reason.EXCLUDED, self._clock.now()))
+            if (rule := rules.objection(path_of(link.url))) is not None:
+                await outlet.deliver(ticket, Refused(link, Reason.EXCLUDED, self._clock.now(), rule))
                 continue
             if manners.pages_per_host and state.pages >= manners.pages_per_host:
                 full = msgspec.structs.replace(state, verdict=Reason.HOST_FULL.value)

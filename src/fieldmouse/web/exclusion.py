@@ -5,35 +5,48 @@ answer to the request for it means, redirects and errors included; `lifetime` is
 how long that meaning may be kept. All three are pure: who fetches, follows and
 remembers is the caller's business.
 
-Reading and matching is `protego`'s work, with three things mended here first: a byte
-order mark would hide the first line; a group for `field` would be taken for
-one that begins the name `fieldmouse`, so User-agent lines are rewritten to say
-just whether they mean us, before the file is read; and a Crawl-delay that is no finite
-number would be passed over, when it asks for more quiet than any other.
+A line is a rule only if it says so in words that the RFC or Google's reader knows;
+all others are as if they were not there, and so cannot part the User-agent lines of
+a group. Lines are read as bytes: a file in no encoding at all still says what it says.
 """
 
 from __future__ import annotations
 
+import math
 import re
 from typing import ClassVar
 
 import msgspec
-from protego import Protego
 
-from fieldmouse.records import Failed, Response
+from fieldmouse.records import Failed, Reason, Response
 from fieldmouse.url import Url, resolve
 from fieldmouse.web.encoding import decode
+from fieldmouse.web.freshness import fresh_for
+from fieldmouse.web.rulebook import TOO_MUCH, WORK, PathRule, RuleBook, octets
 
 SIZE = 500 * 1024  # bytes read of a robots.txt; the least that RFC 9309 asks for, and plenty
 HOPS = 5  # redirects followed for one
 DAY = 24 * 3600.0
 HOUR = 3600.0
+LONG = 16 * 1024  # bytes of a file that takes more than a moment to read
 SITEMAPS = 1000  # named by one file, before we stop counting
+_SHOWN = 200  # characters of a rule, to people
 
-_US, _THEM = "us", "them"
-_AGENT_LINE = re.compile(r"^([ \t]*user[- ]?agent[ \t]*[: \t])([^\n#]*)", re.IGNORECASE | re.MULTILINE)
-_TOKEN = re.compile(r"[a-z_-]*", re.IGNORECASE)
-_DELAY_LINE = re.compile(r"^([ \t]*crawl[- ]delay[ \t]*[: \t])([^\n#]*)", re.IGNORECASE | re.MULTILINE)
+# What editors and copying leave before a line: white space of all kinds, and byte order marks, whole or not.
+_BLANK = (
+    rb"(?:[\0-\x20\x85\xa0]|\xc2[\x85\xa0]|\xe2\x80[\x80-\x8f\xa8-\xaf]|\xe3\x80\x80|\xef(?:\xbb\xbf?)?)*+"
+)
+# The typing errors are those that Google's reader forgives; so is a missing colon.
+_line = re.compile(
+    _BLANK + rb"(?:(?P<agent>user[- ]?agent)|(?P<allow>allow)"
+    rb"|(?P<disallow>disallow|dissallow|dissalow|disalow|diasllow|disallaw)"
+    rb"|(?P<delay>crawl[- ]delay)|(?P<sitemap>sitemaps?|site-map))"
+    rb"[ \t]*(?::|[ \t])" + _BLANK,
+    re.IGNORECASE | re.DOTALL,
+).match
+_token = re.compile(r"[a-z_-]*").match
+_longer_token = re.compile(r"[^\s/;,()]*").match  # of products with digits and dots in them
+_number = re.compile(r"[0-9]*\.?[0-9]+").match
 
 
 class Redirect(msgspec.Struct, frozen=True):
@@ -59,52 +72,143 @@ class Exclusion:
     EVERYTHING: ClassVar[Exclusion]
     NOTHING: ClassVar[Exclusion]
 
-    __slots__ = ("_rules", "_verdict", "crawl_delay", "sitemaps", "text")
+    __slots__ = ("_book", "crawl_delay", "sitemaps")
 
-    def __init__(self, text: bytes, rules: Protego | None, verdict: bool):
-        self.text = text
-        self._rules, self._verdict = rules, verdict
-        self.crawl_delay: float | None = None if rules is None else rules.crawl_delay(_US)
-        self.sitemaps: tuple[str, ...] = ()
-        if rules is not None:
-            self.sitemaps = tuple(dict.fromkeys(rules.sitemaps))[:SITEMAPS]
+    def __init__(self, book: RuleBook, crawl_delay: float | None = None, sitemaps: tuple[str, ...] = ()):
+        self._book, self.crawl_delay, self.sitemaps = book, crawl_delay, sitemaps
+
+    @property
+    def size(self) -> int:
+        """Rules and sitemaps held: what the memory it takes is in proportion to."""
+        return self._book.size + len(self.sitemaps)
 
     @classmethod
-    def parse(cls, text: bytes, product: str) -> Exclusion:
+    def parse(cls, text: bytes, product: str, *, cut: bool = False) -> Exclusion:
         """Read a file for the robot whose product token is `product`.
 
-        Half a second for the largest file and the worst case; a few 100 us for a usual one. So
-        large files are better read in a thread.
+        If the file was `cut` somewhere, a line without an end is no line: half of `Disallow:
+        /private` says something else. The largest file takes about 0.1 s, a usual one less than
+        a millisecond; large ones are better read in a thread.
         """
-        if len(text) > SIZE:  # and no half line: half of `Disallow: /private` says something else
-            text = text[: max(text.rfind(b"\n", 0, SIZE), text.rfind(b"\r", 0, SIZE)) + 1]
-        lines = text.decode("utf-8", "replace").removeprefix("\ufeff").splitlines()
-        rules = Protego.parse(_bounded(_address(lines, product.partition("/")[0].lower())))
-        return cls(text, rules, True)
+        if text[:2] in (b"\xff\xfe", b"\xfe\xff"):
+            text = text.decode("utf-16", "replace").encode()
+        if cut:
+            text = text[: max(text.rfind(b"\n"), text.rfind(b"\r")) + 1]
+        return _Reader(product.partition("/")[0].strip().lower()).read(text)
 
     def allows(self, path: str) -> bool:
         """May we fetch this path and query? `/robots.txt` itself always."""
-        if self._rules is None:
-            return self._verdict or path == "/robots.txt"
-        # With a host in front, or `//elsewhere/` would be read as one.
-        allowed: bool = self._rules.can_fetch(f"http://h{path}", _US)
-        return allowed
+        return self.objection(path) is None
 
-    def to_bytes(self) -> bytes:
-        """To be kept; `from_bytes` reads it again."""
-        if self._rules is not None:
-            return b"=" + self.text
-        return b"+" if self._verdict else b"-"
-
-    @classmethod
-    def from_bytes(cls, kept: bytes, product: str) -> Exclusion:
-        if kept[:1] == b"=":
-            return cls.parse(kept[1:], product)
-        return cls.EVERYTHING if kept == b"+" else cls.NOTHING
+    def objection(self, path: str) -> str | None:
+        """The rule that forbids this path and query, for people to read, or None if none does."""
+        if not path.isascii():
+            path = path.encode("utf-8", "surrogatepass").decode("latin-1")
+        rule, steps = self._book.deciding(octets(path))
+        if steps > WORK:
+            forbidden = TOO_MUCH
+        elif rule is None or rule.allow:
+            return None
+        else:
+            forbidden = str(rule)[:_SHOWN]
+        return None if path == "/robots.txt" else forbidden
 
 
-Exclusion.EVERYTHING = Exclusion(b"", None, True)
-Exclusion.NOTHING = Exclusion(b"", None, False)
+Exclusion.EVERYTHING = Exclusion(RuleBook([]))
+Exclusion.NOTHING = Exclusion(RuleBook([PathRule.read("/", allow=False)]))
+
+
+class _Reader:
+    """Goes through a file line by line, and keeps what is meant for us and for everybody."""
+
+    def __init__(self, product: str):
+        self._product = product
+        self._ours: list[PathRule | None] | None = None  # None until a group names us
+        self._everybodys: list[PathRule | None] = []
+        self._our_delay: float | None = None
+        self._everybodys_delay: float | None = None
+
+    def read(self, text: bytes) -> Exclusion:
+        for_us = for_all = False  # who the lines we are reading are for
+        names_may_follow = False
+        sitemaps: dict[str, None] = {}
+        for line in text.splitlines():  # of bytes: CR, LF or CRLF, and nothing else, ends a line
+            found = _line(line)
+            if found is None:
+                continue
+            kind, value = found.lastgroup, line[found.end() :].partition(b"#")[0]
+            if kind == "agent":
+                if not names_may_follow:
+                    for_us = for_all = False
+                    names_may_follow = True
+                name = value.decode("latin-1").strip().lower()
+                if name == "*" or name.startswith(("* ", "*\t")):
+                    for_all = True
+                elif self._means_us(name):
+                    for_us = True
+                    self._ours = self._ours or []
+            elif kind == "sitemap":
+                if len(sitemaps) < SITEMAPS and (place := _stripped(value).decode("utf-8", "replace")):
+                    sitemaps[place] = None
+            elif kind == "delay":
+                self._note_delay(value, for_us, for_all)
+            else:
+                names_may_follow = False
+                if for_us or for_all:
+                    self._note(value, kind == "allow", for_us, for_all)
+        if self._ours is not None:
+            return Exclusion(RuleBook(self._ours), self._our_delay, tuple(sitemaps))
+        return Exclusion(RuleBook(self._everybodys), self._everybodys_delay, tuple(sitemaps))
+
+    def _means_us(self, name: str) -> bool:
+        tokens = (_token(name), _longer_token(name))
+        return any(found is not None and found[0] == self._product for found in tokens)
+
+    def _note(self, value: bytes, allow: bool, for_us: bool, for_all: bool) -> None:
+        pattern = _stripped(value).decode("latin-1")
+        rules = [PathRule.read(pattern, allow)]
+        if allow and pattern.endswith(("/index.html", "/index.htm")):
+            # As Google reads it: who allows the index page allows the directory.
+            rules.append(PathRule.read(pattern[: pattern.rindex("/") + 1] + "$", allow))
+        if for_us and self._ours is not None:
+            self._ours += rules
+        if for_all:
+            self._everybodys += rules
+
+    def _note_delay(self, value: bytes, for_us: bool, for_all: bool) -> None:
+        """A delay is for the names above it. Several add up to the longest."""
+        seconds = _seconds(_stripped(value).decode("latin-1"))
+        if seconds is None:
+            return
+        if for_us:
+            self._our_delay = max(seconds, self._our_delay or 0.0)
+        if for_all:
+            self._everybodys_delay = max(seconds, self._everybodys_delay or 0.0)
+
+
+def _stripped(value: bytes) -> bytes:
+    """Without white space at its ends, be it the white space of Unicode."""
+    if value.isascii():
+        return value.strip()
+    return value.decode("utf-8", "surrogateescape").strip().encode("utf-8", "surrogateescape")
+
+
+def _seconds(text: str) -> float | None:
+    try:
+        seconds = float(text)
+    except ValueError:
+        begun = _number(text)  # `10s`, `10 seconds`
+        if begun is None:
+            return None
+        seconds = float(begun[0])
+    return None if math.isnan(seconds) or seconds < 0 else min(seconds, 1e308)
+
+
+def takes_long(answer: Response) -> bool:
+    """Whether the event loop should not wait for `judge`, packed as the file may be."""
+    if len(answer.body) > LONG:
+        return True
+    return decode(answer.body, answer.header("content-encoding"), limit=LONG).reason is Reason.BOMB
 
 
 def judge(
@@ -119,8 +223,13 @@ def judge(
         return Unreachable(answer.detail or answer.reason.value)
     status = answer.status
     if 200 <= status < 300:
-        decoded = decode(answer.body, answer.header("content-encoding"), limit=SIZE)
-        return Exclusion.parse(decoded.body, product)
+        if answer.truncated not in ("", "length"):
+            return Unreachable("robots.txt did not come in time")
+        # Who asked has cut the body already, where it is told to; packed bodies are cut here.
+        limit = max(SIZE, len(answer.body))
+        decoded = decode(answer.body, answer.header("content-encoding"), limit=limit)
+        cut = bool(answer.truncated) or (decoded.reason is not None and decoded.body != answer.body)
+        return Exclusion.parse(decoded.body, product, cut=cut)
     if status in (301, 302, 303, 307, 308):
         target = resolve(answer.header("location"), url) if answer.header("location") else None
         return Exclusion.EVERYTHING if target is None or hops >= HOPS else Redirect(target)
@@ -134,39 +243,7 @@ def lifetime(answer: Response | Failed) -> float:
 
     Never less than an hour: `max-age=0` would double our visits to the host.
     """
-    if isinstance(answer, Failed):
+    if isinstance(answer, Failed) or answer.status >= 500 or answer.status == 429:
         return HOUR
-    control = answer.header("cache-control").lower()
-    age = re.search(r"max-age\s*=\s*\"?(\d{1,9})", control)
-    if "no-store" in control or "no-cache" in control:
-        return HOUR
-    if age is None:
-        return DAY if answer.status < 500 and answer.status != 429 else HOUR
-    return min(DAY, max(HOUR, float(age[1])))
-
-
-def _address(lines: list[str], product: str) -> str:
-    """The file with every User-agent line saying `us`, `*` or `them`."""
-
-    def readdress(match: re.Match[str]) -> str:
-        value = match[2].strip()
-        if value == "*" or value.startswith(("* ", "*\t")):
-            return f"{match[1]} *"
-        token = _TOKEN.match(value)
-        ours = token is not None and token[0].lower() == product
-        return f"{match[1]} {_US if ours else _THEM}"
-
-    return _AGENT_LINE.sub(readdress, "\n".join(lines))
-
-
-def _bounded(text: str) -> str:
-    """The file with a Crawl-delay of infinity (`inf`, 400 digits) as a large number."""
-
-    def rewrite(match: re.Match[str]) -> str:
-        try:
-            endless = float(match[2]) == float("inf")
-        except ValueError:
-            endless = False
-        return f"{match[1]} 1e308" if endless else match[0]
-
-    return _DELAY_LINE.sub(rewrite, text)
+    fresh = fresh_for(answer)
+    return DAY if fresh is None else min(DAY, max(HOUR, fresh))

@@ -28,9 +28,11 @@ def exclusion(site: Site, options: MeadowOptions) -> str | None:
         rules += ["Disallow: /private/", "Allow: /private/open-", "disallow: /files/*.pdf$"]
     if habits.has_trap and not options.open_traps:
         rules += ["Disallow: /*?sid= # sessions", "Disallow: /calendar/"]
+    # A group needs a rule: a Crawl-delay alone would not part it from the next one.
+    rules = rules or ["Disallow:"]
     if habits.crawl_delay:
         rules.append(f"Crawl-delay: {habits.crawl_delay:g}")
-    lines = [f"# {site.authority}", "User-agent: *", *(rules or ["Disallow:"]), ""]
+    lines = [f"# {site.authority}", "User-agent: *", *rules, ""]
     if habits.names_mice:
         lines += ["User-agent: greedybot", "Disallow: /", ""]
         lines += ["User-Agent: FieldMouse", "User-agent: othermouse", *rules, "Disallow: /nomice/", ""]

@@ -1,0 +1,58 @@
+"""For how long an answer says it stays as it is (RFC 9111, 4.2).
+
+`max-age` counts before Expires, the first of several values counts, a value that
+makes no sense means stale, and what the answer spent in caches on its way (Age, or
+by its Date) is taken off. We are a private cache: `s-maxage` is for others.
+"""
+
+from __future__ import annotations
+
+import re
+
+from fieldmouse.records import Response
+from fieldmouse.web.httpdate import parse_date, parse_seconds
+
+# Commas inside quotes part nothing.
+_parts = re.compile(r"(?:[^,\"]|\"(?:[^\"\\]|\\.)*+\"?)++", re.DOTALL).findall
+
+
+def fresh_for(answer: Response) -> float | None:
+    """Seconds from its arrival on; 0 if it is stale already, None if it does not say.
+
+    >>> headers = (("cache-control", "max-age=60"), ("age", "20"))
+    >>> fresh_for(Response(200, b"", b"", b"", "", 0.0, 0.0, 0.0, headers))
+    40.0
+    """
+    control = directives(_joined(answer, "cache-control"))
+    if "no-store" in control or control.get("no-cache") == "":
+        return 0.0
+    date = parse_date(answer.header("date"), answer.ended_at)
+    if "max-age" in control:
+        lifetime = parse_seconds(control["max-age"]) or 0.0
+    elif any(name == "expires" for name, _ in answer.headers):
+        expires = parse_date(answer.header("expires"), answer.ended_at)
+        lifetime = 0.0 if expires is None else expires - (answer.ended_at if date is None else date)
+    else:
+        return None
+    age = parse_seconds(answer.header("age").partition(",")[0]) or 0.0
+    if date is not None:
+        age = max(age, answer.ended_at - date)
+    return max(0.0, lifetime - age)
+
+
+def directives(control: str) -> dict[str, str]:
+    """What Cache-Control says, names in lower case, the first of each name; "" for no value.
+
+    >>> directives('no-cache="max-age=1", X-Max-Age=2, MAX-AGE="3"')
+    {'no-cache': 'max-age=1', 'x-max-age': '2', 'max-age': '3'}
+    """
+    found: dict[str, str] = {}
+    for part in _parts(control):
+        name, _, value = part.partition("=")
+        found.setdefault(name.strip().lower(), value.strip().strip('"').strip())
+    return found
+
+
+def _joined(answer: Response, name: str) -> str:
+    """All header lines of a name: they are one list (RFC 9110, 5.3)."""
+    return ", ".join(value for known, value in answer.headers if known == name)

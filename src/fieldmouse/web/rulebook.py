@@ -1,0 +1,157 @@
+"""Path rules of a robots.txt, and which of them speaks for a path (RFC 9309, 2.2.2 and 2.2.3).
+
+Of all rules that match the most octets win, and Allow wins a tie. A rule begins
+with a literal head, up to its first `*`. The heads are sorted, and each knows the
+longest other head that it begins with; so the heads a path begins with are found by
+one bisection and a walk, however many rules there are. Only the rules behind these
+heads are tried, the longest first, each in one pass over the path and without
+backtracking.
+
+A file of half a megabyte may still hold tens of thousands of rules behind the head
+`/`. So a path may cost `WORK` steps; a path that would cost more counts as excluded,
+since a rule nobody looked at may have forbidden it.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Iterable
+from typing import NamedTuple
+
+WORK = 2000  # steps for one path: about a millisecond
+STRETCH = 256  # characters that one step looks through
+TOO_MUCH = "too many wildcard rules to look through"
+
+# Reserved or not, a character and its %xx are the same to us, except for the slash. The star and the
+# dollar are spelled %2A and %24 where they mean themselves, as the RFC advises those who write rules.
+_SAME = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~?=&:@!'()+,;[]")
+_is_plain = re.compile(r"[A-Za-z0-9\-._~/?=&:@!'()+,;\[\]]*").fullmatch
+_respell = re.compile(r"%([0-9A-Fa-f]{2})|[^A-Za-z0-9\-._~/?=&:@!'()+,;\[\]]", re.DOTALL).sub
+
+
+def octets(text: str) -> str:
+    """One spelling for all that are the same octets; `text` has a character for each octet.
+
+    >>> octets("/a%7eb%2f*\\xff")
+    '/a~b%2F%2A%FF'
+    """
+    return text if _is_plain(text) else _respell(_spelled, text)
+
+
+def _spelled(match: re.Match[str]) -> str:
+    code = match[1]
+    character = match[0] if code is None else chr(int(code, 16))
+    return character if character in _SAME else f"%{ord(character):02X}"
+
+
+class PathRule(NamedTuple):
+    """Allow or Disallow: what stands between the stars, and whether the last part is the end."""
+
+    parts: tuple[str, ...]
+    anchored: bool
+    allow: bool
+    length: int  # octets of the pattern: what is most specific wins
+    shortest: int  # octets of the shortest path that can match
+
+    @classmethod
+    def read(cls, pattern: str, allow: bool) -> PathRule | None:
+        """The rule as written, a character for each octet; None if no path can match it."""
+        if pattern[:1] not in ("/", "*"):
+            return None
+        anchored = pattern.endswith("$")
+        written = pattern[:-1] if anchored else pattern
+        if "*" not in written:
+            head = octets(written)
+            return cls((head,), anchored, allow, len(head) + anchored, len(head))
+        parts = [octets(part) for part in written.split("*")]
+        shortest = sum(map(len, parts))
+        length = shortest + len(parts) - 1 + anchored
+        # Stars beside each other are one star.
+        parts = [parts[0], *filter(None, parts[1:-1]), parts[-1]]
+        return cls(tuple(parts), anchored, allow, length, shortest)
+
+    def __str__(self) -> str:
+        pattern = "*".join(self.parts) + "$" * self.anchored
+        return f"{'Allow' if self.allow else 'Disallow'}: {pattern}"
+
+
+def fits(parts: tuple[str, ...], anchored: bool, path: str, room: int) -> tuple[bool, int]:
+    """Whether a path that begins with the first of `parts` has room for all, and how many were tried.
+
+    The leftmost place for each part is as good as any: what it leaves to the others holds all they
+    could have had. After `room` parts nothing is known, and `room` + 1 are said to have been tried.
+    """
+    at = len(parts[0])
+    last = len(parts) - 1
+    for tried in range(1, last):
+        if tried > room:
+            return False, room + 1
+        part = parts[tried]
+        found = path.find(part, at)
+        if found < 0:
+            return False, tried
+        at = found + len(part)
+    return (path.endswith(parts[last], at) if anchored else path.find(parts[last], at) >= 0), last
+
+
+class RuleBook:
+    """The rules that hold for one robot, ready to be asked.
+
+    >>> book = RuleBook([PathRule.read("/a", False), PathRule.read("/a/*.html", True)])
+    >>> str(book.deciding("/a/b")[0]), str(book.deciding("/a/b.html")[0])
+    ('Disallow: /a', 'Allow: /a/*.html')
+    """
+
+    __slots__ = ("_behind", "_heads", "_within", "size")
+
+    def __init__(self, rules: Iterable[PathRule | None]):
+        known = sorted(
+            {rule for rule in rules if rule is not None}, key=lambda rule: (-rule.length, not rule.allow)
+        )
+        behind: dict[str, list[PathRule]] = {}
+        for rule in known:
+            behind.setdefault(rule.parts[0], []).append(rule)
+        self.size = len(known)
+        self._heads = sorted(behind)
+        self._behind = [tuple(behind[head]) for head in self._heads]
+        self._within: list[int] = []  # the longest other head that this one begins with, or -1
+        for place, head in enumerate(self._heads):
+            outer = place - 1
+            while outer >= 0 and not head.startswith(self._heads[outer]):
+                outer = self._within[outer]
+            self._within.append(outer)
+
+    def deciding(self, path: str, work: int = WORK) -> tuple[PathRule | None, int]:
+        """The rule that decides over a path, if any does, and the steps it took to find it.
+
+        More than `work` steps mean that the search was given up.
+        """
+        heads, within = self._heads, self._within
+        place = bisect_right(heads, path) - 1
+        best: PathRule | None = None
+        most, steps, size = -1, 1, len(path)
+        stride = 1 + size // STRETCH
+        while place >= 0 and steps <= work:
+            steps += 1
+            if path.startswith(heads[place]):
+                for rule in self._behind[place]:
+                    parts, anchored, allow, length, shortest = rule
+                    if length < most or (length == most and not allow):
+                        break
+                    if shortest > size:
+                        hit = False
+                        steps += 1
+                    elif len(parts) == 1:
+                        hit = not anchored or shortest == size
+                        steps += 1
+                    else:
+                        hit, tried = fits(parts, anchored, path, (work - steps) // stride)
+                        steps += stride * tried
+                    if hit:
+                        best, most = rule, length
+                        break
+                    if steps > work:
+                        break
+            place = within[place]
+        return best, steps

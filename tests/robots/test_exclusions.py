@@ -1,0 +1,58 @@
+"""What is remembered of robots.txt files is bounded, and no host can push out the others."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+
+from fieldmouse.clock import WallClock
+from fieldmouse.records import Response
+from fieldmouse.robots.exclusions import Exclusions
+from fieldmouse.url import Host, Url
+from fieldmouse.web.exclusion import Exclusion
+
+US = "fieldmouse"
+SMALL = Exclusion.parse(b"User-agent: *\nDisallow: /a\n", US)
+LARGE = Exclusion.parse(b"User-agent: *\n" + b"".join(b"Disallow: /%d\n" % n for n in range(99)), US)
+
+
+def host(name: object) -> Host:
+    return Host(f"http://{name}.test")
+
+
+def test_of_too_many_rules_the_longest_file_is_forgotten_first() -> None:
+    exclusions = Exclusions(WallClock(), product=US, rules=100)
+    exclusions.keep(host("small"), SMALL, 60.0)
+    for n in range(5):
+        exclusions.keep(host(n), LARGE, 60.0)
+    assert exclusions.get(host("small")) is SMALL
+    assert sum(exclusions.get(host(n)) is LARGE for n in range(5)) == 1
+
+
+def test_of_too_many_hosts_the_one_asked_for_longest_ago_is_forgotten_first() -> None:
+    exclusions = Exclusions(WallClock(), product=US, size=3)
+    for n in range(3):
+        exclusions.keep(host(n), SMALL, 60.0)
+    exclusions.get(host(0))
+    exclusions.keep(host(3), SMALL, 60.0)
+    assert [exclusions.get(host(n)) is not None for n in range(4)] == [True, False, True, True]
+
+
+def test_what_is_kept_again_or_too_old_counts_no_more() -> None:
+    exclusions = Exclusions(WallClock(), product=US, rules=150)
+    for _ in range(10):
+        exclusions.keep(host("again"), LARGE, 60.0)
+    exclusions.keep(host("old"), SMALL, 0.0)
+    assert exclusions.get(host("old")) is None
+    assert exclusions.get(host("again")) is LARGE
+
+
+def test_a_long_file_reads_the_same_in_its_thread() -> None:
+    text = b"User-agent: *\nDisallow: /a\n" + b"#\n" * 50_000
+    for body, headers in ((text, ()), (gzip.compress(text), (("content-encoding", "gzip"),))):
+        answer = Response(200, b"", body, b"", "127.0.0.1", 0.0, 0.0, 0.0, headers)
+        rules = asyncio.run(
+            Exclusions(WallClock(), product=US).read(answer, Url("http://h.test/robots.txt"), 0)
+        )
+        assert isinstance(rules, Exclusion)
+        assert (rules.allows("/a"), rules.allows("/b")) == (False, True)

@@ -1,0 +1,95 @@
+"""How long robots.txt is kept, by RFC 9111 (4.2, 5.1, 5.2, 5.3), between an hour and a day."""
+
+from __future__ import annotations
+
+from email.utils import formatdate
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fieldmouse.records import Response
+from fieldmouse.web.exclusion import DAY, HOUR, lifetime
+from fieldmouse.web.freshness import directives, fresh_for
+
+NOW = 1_794_830_400.0
+
+
+def answer(*headers: tuple[str, str], status: int = 200) -> Response:
+    return Response(status, b"", b"", b"", "127.0.0.1", NOW, NOW, NOW, headers)
+
+
+def control(*values: str) -> Response:
+    return answer(*(("cache-control", value) for value in values))
+
+
+def date(ahead: float) -> str:
+    return formatdate(NOW + ahead, usegmt=True)
+
+
+@pytest.mark.parametrize(("values", "seconds"), [
+    (["max-age=7200"], 7200.0), (["public, max-age=7200"], 7200.0), (["MAX-AGE=7200"], 7200.0),
+    (["max-age=\"7200\""], 7200.0), (["max-age = 7200"], 7200.0), (["max-age=0007200"], 7200.0),
+    (["public", "max-age=7200"], 7200.0), (["public", "", "must-revalidate, max-age=7200"], 7200.0),
+    (["max-age=7200, max-age=10"], 7200.0), (["max-age=7200", "max-age=10"], 7200.0),  # the first counts
+    (["max-age=99999999999999999999"], 2.0**31), (["max-age=0"], 0.0),
+    (["max-age=-1"], 0.0), (["max-age=soon"], 0.0), (["max-age"], 0.0),
+    (["max-age="], 0.0),
+    (["no-store"], 0.0), (["no-cache"], 0.0), (["max-age=7200, no-cache"], 0.0),
+    (["max-age=7200", "No-Store"], 0.0),
+    (["no-cache=\"set-cookie\", max-age=7200"], 7200.0),  # that is about one header line
+    (["x-max-age=60"], None), (["s-maxage=60"], None), (["xno-store"], None), (["max-age-x=60"], None),
+    (["foo=\"max-age=60\""], None), (["foo=\"a, max-age=60\""], None), (["foo=\"a\\\", max-age=60\""], None),
+    (["private, x-max-age=60, max-age=7200"], 7200.0), ([""], None), ([",,"], None),
+    (["=,max-age=7200"], 7200.0),
+    ([], None),
+])  # fmt: skip
+def test_cache_control_point_by_point(values: list[str], seconds: float | None) -> None:
+    assert fresh_for(control(*values)) == seconds
+
+
+@pytest.mark.parametrize(("headers", "seconds"), [
+    ([("expires", date(7200))], 7200.0),
+    ([("expires", date(7200)), ("date", date(0))], 7200.0),
+    ([("expires", date(9000)),
+    ("date", date(1800))], 7200.0),
+    ([("expires", date(0))], 0.0), ([("expires", date(-99))], 0.0), ([("expires", "0")], 0.0),
+    ([("expires", "")], 0.0),
+    ([("expires", date(7200)), ("expires", date(9))], 7200.0),  # the first counts
+    ([("expires", date(9)), ("cache-control", "max-age=7200")], 7200.0),  # max-age counts before
+    ([("expires", date(9)), ("cache-control", "x-max-age=7200")], 9.0),
+    ([("age", "7200")], None),
+    ([("age", "1800"), ("cache-control", "max-age=7200")], 5400.0),
+    ([("age", "0001800"), ("expires", date(7200))], 5400.0),
+    ([("age", "9999999999999999"), ("cache-control", "max-age=7200")], 0.0),
+    ([("age", "-5"), ("cache-control", "max-age=7200")], 7200.0),
+    ([("age", "x"), ("cache-control", "max-age=7200")], 7200.0),
+    ([("age", "1800, 5"), ("cache-control", "max-age=7200")], 5400.0),
+    ([("date", date(-600)), ("cache-control", "max-age=7200")], 6600.0),  # it was on its way for so long
+    ([("date", date(-600)), ("age", "1800"), ("cache-control", "max-age=7200")], 5400.0),
+    ([("date", date(600)), ("cache-control", "max-age=7200")], 7200.0),
+])  # fmt: skip
+def test_expires_age_and_date_point_by_point(headers: list[tuple[str, str]], seconds: float | None) -> None:
+    assert fresh_for(answer(*headers)) == seconds
+
+
+names = st.sampled_from(["cache-control", "expires", "age", "date", "pragma"])
+values = st.text(st.sampled_from('max-age=0123456789,"\\ no-store;x'), max_size=40) | st.sampled_from(
+    [date(n) for n in (-5, 5000, 10**9)] + ["max-age=5000", "no-cache", "9" * 400]
+)
+
+
+@given(st.lists(st.tuples(names, values), max_size=5), st.integers(200, 599))
+def test_robots_txt_is_kept_for_an_hour_at_least_and_a_day_at_most(
+    headers: list[tuple[str, str]], status: int
+) -> None:
+    assert HOUR <= lifetime(answer(*headers, status=status)) <= DAY
+
+
+@given(st.lists(st.sampled_from(["a", "b=1", 'c="x,y"', "max-age=5", "D = 2"]), max_size=5), st.data())
+def test_one_line_or_several_are_one_list(parts: list[str], data: st.DataObject) -> None:
+    cut = data.draw(st.integers(0, len(parts)))
+    together = directives(",".join(parts))
+    assert directives(", ".join((", ".join(parts[:cut]), ", ".join(parts[cut:])))) | {"": ""} == together | {
+        "": ""
+    }

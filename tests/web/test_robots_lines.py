@@ -1,0 +1,241 @@
+"""The lines of robots.txt: the grammar of RFC 9309 (2.2), and what Google's published reader forgives."""
+
+from __future__ import annotations
+
+import gzip
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+from protego import Protego
+
+from fieldmouse.records import Response
+from fieldmouse.url import Url
+from fieldmouse.web.exclusion import LONG, SIZE, Exclusion, Unreachable, judge, takes_long
+
+US = "fieldmouse"
+
+
+def allows(text: bytes, path: str, product: str = US) -> bool:
+    return Exclusion.parse(text, product).allows(path)
+
+
+# Whatever stands here does not belong to the grammar of a group, so it cannot end its User-agent lines.
+STRANGERS = [
+    b"", b"Sitemap: http://h/s.xml", b"Crawl-delay: 5", b"Host: example.org", b"Clean-param: s /forum/",
+    b"Request-rate: 1/5", b"Visit-time: 0600-0845", b"Noindex: /x", b"Content-Signal: ai-train=no",
+    b"foo: bar",
+    b"foo", b"foo bar baz", b":", b"# comment", b"  ", b"<html>", b"\xff\xfe\xfd", b"unknown-agent: a",
+    b"allowed: /",
+]  # fmt: skip
+
+
+@given(
+    st.permutations(["other", US, "third"]),
+    st.lists(st.lists(st.sampled_from(STRANGERS), max_size=3), min_size=4, max_size=4),
+    st.sampled_from([b"\n", b"\r", b"\r\n"]),
+)
+def test_no_line_but_a_rule_parts_the_names_of_a_group(
+    names: list[str], between: list[list[bytes]], end: bytes
+) -> None:
+    lines: list[bytes] = []
+    for strangers, name in zip(between, names, strict=False):
+        lines += [*strangers, b"User-agent: " + name.encode()]
+    lines += [*between[3], b"Disallow: /secret", b"User-agent: fourth", b"Disallow: /", b""]
+    text = end.join(lines)
+    assert not allows(text, "/secret")
+    assert allows(text, "/open")
+
+
+@pytest.mark.parametrize(
+    "rule", [b"Disallow:", b"Disallow: /x", b"Allow: /x", b"Disallow: no-slash", b"disalow: /x"]
+)
+def test_every_rule_ends_the_names_of_a_group_even_an_empty_one(rule: bytes) -> None:
+    text = b"User-agent: fieldmouse\n" + rule + b"\nUser-agent: other\nDisallow: /secret\n"
+    assert allows(text, "/secret")
+
+
+@pytest.mark.parametrize(
+    "inside",
+    [
+        b"\x0b",
+        b"\x0c",
+        b"\x1c",
+        b"\x1d",
+        b"\x1e",
+        b"\x85",
+        "\x85".encode(),
+        "\u2028".encode(),
+        "\u2029".encode(),
+    ],
+)
+def test_a_line_ends_at_cr_and_lf_and_nowhere_else(inside: bytes) -> None:
+    assert allows(b"User-agent: *\nDisallow: /a" + inside + b"Disallow: /b\n", "/b")
+    assert allows(b"User-agent: *\n# comment " + inside + b"Disallow: /b\n", "/b")
+    for end in (b"\n", b"\r", b"\r\n", b"\r\r", b"\n\n"):
+        assert not allows(b"User-agent: *" + end + b"Disallow: /b" + end, "/b")
+
+
+@pytest.mark.parametrize("before", [
+    b"\xef\xbb\xbf", b"\xef\xbb", b"\xef", b" ", b"\t", b"\0", "\u00a0".encode(),
+    b"\xa0", "\u00a0 \t".encode(),
+    "\u2003".encode(), "\u3000".encode(), "\u200b".encode(), "\ufeff \ufeff".encode(),
+])  # fmt: skip
+def test_marks_and_blanks_before_a_line_hide_nothing(before: bytes) -> None:
+    assert not allows(before + b"User-agent: *\n" + before + b"Disallow: /a\n", "/a")
+    assert not allows(b"User-agent:" + before + b"*\nDisallow:" + before + b"/a\n", "/a")
+
+
+def test_blanks_behind_a_rule_are_not_part_of_it() -> None:
+    for behind in (b" ", b"\t ", "\u00a0".encode(), b" # comment", "\u2003\u00a0#".encode()):
+        assert not allows(b"User-agent: *\nDisallow: /a" + behind + b"\n", "/a")
+    # but the second half of a letter is no blank
+    assert not allows("User-agent: *\nDisallow: /à\n".encode(), "/%C3%A0")
+    assert allows("User-agent: *\nDisallow: /à\n".encode(), "/%C3")
+
+
+@given(st.integers(0x80, 0xFF), st.integers(0x80, 0xFF))
+@example(0xE9, 0xE8)
+def test_different_bytes_are_different_valid_or_not(written: int, asked: int) -> None:
+    text = b"User-agent: *\nDisallow: /x" + bytes([written]) + b"y\n"
+    assert allows(text, f"/x%{asked:02X}y") == (written != asked)
+    assert allows(text, f"/x%{asked:02x}y") == (written != asked)
+    assert allows(text, "/x%EF%BF%BDy")
+
+
+def test_a_file_in_utf_16_says_the_same_if_it_has_its_mark() -> None:
+    for text in ("User-agent: *\nDisallow: /a\n", "User-agent: *\r\nDisallow: /a"):
+        assert not allows(text.encode("utf-16"), "/a")
+        assert not allows(b"\xfe\xff" + text.encode("utf-16-be"), "/a")
+
+
+@pytest.mark.parametrize(
+    "field", ["Disallow", "disallow", "DISALLOW", "dissallow", "dissalow", "disalow", "diasllow", "disallaw"]
+)
+@pytest.mark.parametrize("colon", [":", ": ", " : ", "\t:\t", " ", "\t"])
+@pytest.mark.parametrize("agent", ["User-agent", "useragent", "User agent", "USER-AGENT"])
+def test_typing_errors_that_google_forgives_are_forgiven(field: str, colon: str, agent: str) -> None:
+    text = f"{agent}{colon}*\n{field}{colon}/a\n".encode()
+    assert (allows(text, "/a"), allows(text, "/b")) == (False, True)
+
+
+@pytest.mark.parametrize(
+    "field",
+    ["Dis-allow", "Disallows", "Disallowed", "Forbid", "xDisallow", "// Disallow", "-Disallow", "Noindex"],
+)
+def test_other_words_are_no_rules(field: str) -> None:
+    assert allows(f"User-agent: *\n{field}: /a\n".encode(), "/a")
+
+
+@pytest.mark.parametrize(("name", "ours"), [
+    ("fieldmouse", True), ("FIELDMOUSE", True), ("fieldmouse/0.1", True), ("fieldmouse 1.0", True),
+    ("fieldmouse (compatible)", True), ("fieldmouse*", True), ("fieldmouse # us", True),
+    ("\u00a0fieldmouse", True),
+    ("field", False), ("mouse", False), ("fieldmouse-news", False), ("fieldmouse_2", False),
+    ("xfieldmouse", False),
+    ("Mozilla/5.0 fieldmouse", False), ("", False), ("**", False), ("*bot", False), ("/", False),
+])  # fmt: skip
+def test_a_group_is_ours_if_it_has_our_product_token(name: str, ours: bool) -> None:
+    text = f"User-agent: {name}\nDisallow: /a\n".encode()
+    assert allows(text, "/a") != ours
+    assert allows(text + b"User-agent: *\nDisallow: /b\n", "/b") == ours
+
+
+@pytest.mark.parametrize("product", ["mybot2", "my.bot", "bot-2.1x"])
+def test_a_product_with_more_than_letters_is_found_by_its_whole_name(product: str) -> None:
+    text = f"User-agent: {product}/7 (x)\nDisallow: /a\n".encode()
+    assert not allows(text, "/a", product + "/1.0")
+    assert allows(text, "/a", product + "9")
+
+
+def test_two_letters_and_a_star_are_no_star() -> None:
+    assert not allows(b"User-agent: * bot\nDisallow: /a\n", "/a")
+    assert allows(b"User-agent: *bot\nDisallow: /a\n", "/a")
+
+
+def test_who_allows_the_index_page_allows_its_directory() -> None:
+    for page in ("index.html", "index.htm"):
+        text = f"User-agent: *\nDisallow: /\nAllow: /d/{page}\n".encode()
+        assert [allows(text, path) for path in ("/d/", f"/d/{page}", "/d/x", "/")] == [
+            True,
+            True,
+            False,
+            False,
+        ]
+
+
+# -- files cut somewhere
+
+
+def answer(body: bytes, truncated: str = "", encoding: str = "") -> Response:
+    headers = (("content-encoding", encoding),) if encoding else ()
+    return Response(200, b"", body, b"", "127.0.0.1", 0.0, 0.0, 0.0, headers, truncated)
+
+
+def verdict(response: Response) -> Exclusion:
+    rules = judge(response, Url("http://example.org/robots.txt"), US)
+    assert isinstance(rules, Exclusion)
+    return rules
+
+
+RULES = b"User-agent: *\nAllow: /open\nDisallow: /private/x\r\nDisallow: /z\rDisallow: /private/y\n"
+
+
+@given(st.integers(0, len(RULES)))
+def test_a_cut_file_says_no_more_than_its_whole_lines(cut: int) -> None:
+    """Wherever the limit falls, what is forbidden is forbidden by the whole file, too."""
+    rules = verdict(answer(RULES[:cut], "length"))
+    whole = verdict(answer(RULES))
+    kept = max(RULES[:cut].rfind(b"\n"), RULES[:cut].rfind(b"\r")) + 1
+    for path in ("/", "/p", "/private", "/private/x", "/private/y", "/z", "/open"):
+        assert rules.allows(path) == allows(RULES[:kept], path)
+        assert rules.allows(path) or not whole.allows(path)
+
+
+def test_a_whole_file_needs_no_end_of_its_last_line() -> None:
+    assert not verdict(answer(RULES.rstrip())).allows("/private/y")
+    assert not verdict(answer(RULES.rstrip(), encoding="gzip")).allows(
+        "/private/y"
+    )  # said to be packed, is not
+
+
+def test_a_file_that_unpacks_to_more_than_the_limit_loses_its_half_line_too() -> None:
+    head = b"User-agent: *\n"
+    filler = b"#" * (SIZE - len(head) - len(b"\nDisallow: /"))
+    text = head + filler + b"\nDisallow: /private/x\nDisallow: /late\n"
+    assert text[:SIZE].endswith(b"Disallow: /")
+    for response in (answer(gzip.compress(text), encoding="gzip"), answer(text[:SIZE], "length")):
+        rules = verdict(response)
+        assert [rules.allows(path) for path in ("/", "/private/x", "/late")] == [True] * 3
+
+
+@pytest.mark.parametrize("why", ["time", "disconnect"])
+def test_a_file_that_did_not_come_whole_is_no_permission(why: str) -> None:
+    assert isinstance(judge(answer(RULES, why), Url("http://example.org/robots.txt"), US), Unreachable)
+
+
+def test_long_files_are_told_from_short_ones_packed_or_not() -> None:
+    short, long = b"#" * 100 + b"\n", b"#" * (LONG + 1)
+    for body, expected in ((short, False), (long, True)):
+        assert takes_long(answer(body)) is expected
+        assert takes_long(answer(gzip.compress(body), encoding="gzip")) is expected
+
+
+# -- against another reader
+
+
+fields = st.sampled_from(["User-agent", "Disallow", "Allow"])
+values = {
+    "User-agent": st.sampled_from(["*", US, "other"]),
+    "Disallow": st.sampled_from(["", "/", "/a", "/a*b", "/*c$", "/a/b", "/é"]),
+    "Allow": st.sampled_from(["/", "/a", "/a/b*", "/*.c$"]),
+}
+lines = fields.flatmap(lambda field: values[field].map(lambda value: f"{field}: {value}"))
+
+
+@given(
+    st.lists(lines, max_size=12), st.sampled_from(["/", "/a", "/ab", "/a/b/c", "/x.c", "/%C3%A9", "/a/xb"])
+)
+def test_on_plain_files_protego_reads_the_same(written: list[str], path: str) -> None:
+    text = "\n".join(written)
+    assert allows(text.encode(), path) == Protego.parse(text).can_fetch(f"http://h{path}", US)

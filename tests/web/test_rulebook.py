@@ -1,0 +1,179 @@
+"""Which rule decides, and how much work it may be to find out: counted in steps, not in seconds."""
+
+from __future__ import annotations
+
+from urllib.parse import quote, unquote_to_bytes
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fieldmouse.web.exclusion import SIZE, Exclusion
+from fieldmouse.web.rulebook import TOO_MUCH, WORK, PathRule, RuleBook, octets
+
+RESERVED = "!'()+,;:@&=?[]"
+UNRESERVED = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._~"
+
+
+def decides(rules: list[tuple[bool, str]], path: str) -> str:
+    rule, steps = RuleBook(PathRule.read(pattern, allow) for allow, pattern in rules).deciding(octets(path))
+    assert steps <= WORK
+    return str(rule)
+
+
+@pytest.mark.parametrize(("pattern", "path", "hit"), [
+    # RFC 9309, 2.2.2: the paths and their encodings
+    ("/foo/bar?baz=quz", "/foo/bar?baz=quz", True),
+    ("/foo/bar?baz=https://foo.bar", "/foo/bar?baz=https://foo.bar", True),
+    ("/foo/bar?baz=https%3A//foo.bar", "/foo/bar?baz=https://foo.bar", True),
+    ("/foo/bar/%E3%83%84", "/foo/bar/%E3%83%84", True),
+    ("/foo/bar/%e3%83%84", "/foo/bar/%E3%83%84", True),
+    ("/foo/bar/\u00e3\u0083\u0084", "/foo/bar/%E3%83%84", True),  # the octets of U+30C4
+    ("/foo/bar/%62%61%7A", "/foo/bar/baz", True),
+    ("/foo/bar/baz", "/foo/bar/%62%61%7A", True),
+    # 2.2.3: special characters
+    ("/allowed-despite-a-$", "/allowed-despite-a-$", False),
+    ("/path/file-with-a-%2A.html", "/path/file-with-a-*.html", True),
+    ("/path/file-with-a-%2A.html", "/path/file-with-a-x.html", False),
+    ("/path/foo-%24", "/path/foo-$", True),
+    ("/path/foo-%24", "/path/foo-", False),
+    ("/path/foo-$", "/path/foo-", True),
+    ("/a$b", "/a$b", True),
+    ("/a$b", "/a", False),
+    ("/this/*/exactly", "/this/path/exactly", True),
+    ("/this/*/exactly", "/this/exactly", False),
+    ("/this/path/exactly$", "/this/path/exactly", True),
+    ("/this/path/exactly$", "/this/path/exactly?x", False),
+    # Google's documentation: paths and what matches them
+    ("/", "/", True), ("/*", "/any", True), ("/$", "/", True), ("/$", "/x", False),
+    ("/fish", "/fish", True), ("/fish", "/fish.html", True), ("/fish", "/fish/salmon.html", True),
+    ("/fish", "/fishheads/yummy.html", True), ("/fish", "/fish.php?id=anything", True),
+    ("/fish", "/Fish.asp", False), ("/fish", "/catfish", False), ("/fish", "/?id=fish", False),
+    ("/fish*", "/fish", True), ("/fish*", "/fishheads", True), ("/fish*", "/desert/fish", False),
+    ("/fish/", "/fish/", True), ("/fish/", "/fish/?id=anything", True), ("/fish/", "/fish", False),
+    ("/*.php", "/index.php", True), ("/*.php", "/filename.php?parameters", True),
+    ("/*.php", "/?file.php5", True),
+    ("/*.php", "/", False), ("/*.php", "/windows.PHP", False),
+    ("/*.php$", "/filename.php", True), ("/*.php$", "/filename.php?parameters", False),
+    ("/*.php$", "/filename.php/", False), ("/*.php$", "/filename.php5", False),
+    ("/*.php$", "/a.php/b.php", True),
+    ("/fish*.php", "/fish.php", True), ("/fish*.php", "/fishheads/catfish.php?parameters", True),
+    ("/fish*.php", "/Fish.PHP", False),
+    # stars
+    ("*", "/x", True), ("*.gif", "/a.gif", True), ("*/b", "/a/b", True), ("/a**b", "/ab", True),
+    ("/a*b*c", "/a-b-c", True), ("/a*b*c", "/a-c-b", False), ("/*a*a$", "/a", False), ("/*a*a$", "/aa", True),
+    ("/a*$", "/abc", True), ("/*ab$", "/xabab", True), ("/*/*/*/x", "/1/2/x", False),
+    ("/*/*/*/x", "/1/2/3/x", True),
+    # odd ends
+    ("/a%", "/a%", True), ("/a%", "/a%25", True), ("/a%4", "/a%254", True), ("/a%zz", "/a%zz", True),
+    ("/a%2f", "/a/", False), ("/a%2f", "/a%2F", True), ("/a b", "/a%20b", True), ("/a\"b", "/a%22b", True),
+    ("a", "/a", False), ("http://h/a", "/a", False), ("", "/a", False),
+])  # fmt: skip
+def test_point_by_point(pattern: str, path: str, hit: bool) -> None:
+    assert (decides([(False, pattern)], path) != "None") == hit
+
+
+def test_of_allow_and_disallow_the_longer_wins_and_allow_a_tie() -> None:
+    """The table of Google's documentation on precedence."""
+    for allow, disallow, path, allowed in [
+        ("/p", "/", "/page", True), ("/folder", "/folder", "/folder/page", True),
+        ("/page", "/*.htm", "/page.htm", False), ("/page", "/*.ph", "/page.php5", True),
+        ("/$", "/", "/", True), ("/$", "/", "/page.htm", False),
+    ]:  # fmt: skip
+        assert decides([(True, allow), (False, disallow)], path).startswith("Allow") == allowed
+
+
+@given(st.text(st.sampled_from(UNRESERVED + RESERVED), max_size=20))
+def test_a_character_and_its_escape_are_the_same(text: str) -> None:
+    escaped = "".join(f"%{ord(character):02x}" for character in text)
+    assert octets(escaped) == octets(text) == text
+
+
+@given(st.binary(max_size=30))
+def test_spelling_keeps_the_octets_and_is_done_once(raw: bytes) -> None:
+    text = raw.replace(b"%", b"").decode("latin-1")
+    spelled = octets(text)
+    assert spelled.isascii()
+    assert octets(spelled) == spelled
+    assert unquote_to_bytes(spelled) == raw.replace(b"%", b"")
+    assert octets(quote(raw.replace(b"%", b""), safe="/")) == spelled
+
+
+@given(
+    st.lists(st.text(st.sampled_from("/ab*"), max_size=8), max_size=60),
+    st.text(st.sampled_from("/ab"), max_size=12),
+)
+def test_the_index_of_heads_agrees_with_trying_every_rule(patterns: list[str], path: str) -> None:
+    rules = [PathRule.read("/" + pattern, bool(n % 2)) for n, pattern in enumerate(patterns)]
+    path = "/" + path
+    alone = [rule for rule in rules if rule and RuleBook([rule]).deciding(path)[0]]
+    rule, _ = RuleBook(rules).deciding(path)
+    expected = max(((r.length, r.allow) for r in alone), default=None)
+    assert (rule and (rule.length, rule.allow)) == expected
+
+
+# -- the work
+
+
+def filled(rule: str, least: int = 0) -> list[PathRule | None]:
+    """As many rules as a robots.txt of the largest size holds."""
+    count = SIZE // (len("Disallow: \n") + len(rule.format(least)))
+    return [PathRule.read(rule.format(n), allow=False) for n in range(least, least + count)]
+
+
+HOSTILE = {
+    "wildcards": ["/*{:06d}"],
+    "short wildcards": ["*{}", "/*{}"],
+    "two stars": ["/*{:05d}*x"],
+    "many stars": ["/*a*a*a*a*a*a*a*a*a*a*a*a*{}"],
+    "anchored": ["/*{:05d}$"],
+    "a thousand stars": ["/" + "*a" * 1000 + "{}"],
+    "nested heads": ["/" + "a" * 300 + "{}*b"],
+}
+
+
+PATHS = ["/", "/some/page.html", "/" + "a" * 2000, "/" + "ab" * 4000, "/a?" + "a" * 500 + "b"]
+
+
+@pytest.mark.parametrize("patterns", HOSTILE.values(), ids=HOSTILE.keys())
+def test_no_file_makes_a_path_cost_more_than_its_work(patterns: list[str]) -> None:
+    book = RuleBook(rule for pattern in patterns for rule in filled(pattern))
+    for path in PATHS:
+        rule, steps = book.deciding(path)
+        assert steps <= WORK + 2 + len(path) // 256  # the step that was one too many
+        assert rule is None or steps <= WORK
+
+
+@given(
+    st.lists(st.text(st.sampled_from("ab*"), max_size=12), max_size=60),
+    st.text(st.sampled_from("ab"), max_size=40),
+    st.integers(1, 60),
+)
+def test_whatever_the_rules_the_work_is_kept_to_and_what_was_not_looked_through_is_said(
+    patterns: list[str], path: str, work: int
+) -> None:
+    book = RuleBook(PathRule.read("/" + pattern, bool(n % 3)) for n, pattern in enumerate(patterns))
+    rule, steps = book.deciding("/" + path, work)
+    assert steps <= work + 2
+    if steps <= work:
+        assert rule == book.deciding("/" + path, 1_000_000)[0]
+
+
+def test_heads_inside_heads_are_found_in_a_few_steps_each() -> None:
+    book = RuleBook(PathRule.read("/" + "a" * n, allow=False) for n in range(1000))
+    rule, steps = book.deciding("/" + "a" * 500 + "b")
+    assert rule is not None
+    assert rule.length == 501
+    assert steps <= WORK
+    other = RuleBook(PathRule.read(f"/shop/{n}", allow=False) for n in range(40_000))
+    assert other.deciding("/page")[1] <= 3
+
+
+def test_a_path_that_costs_too_much_is_excluded_and_the_reason_named() -> None:
+    text = b"User-agent: *\n" + b"".join(b"Disallow: /*%06d\n" % n for n in range(25_000))
+    rules = Exclusion.parse(text, "fieldmouse")
+    assert rules.objection("/page") == TOO_MUCH
+    assert rules.objection("/robots.txt") is None
+    fewer = Exclusion.parse(b"".join(text.splitlines(keepends=True)[:1000]), "fieldmouse")
+    assert fewer.objection("/page") is None
+    assert fewer.objection("/page/000007") == "Disallow: /*000007"
