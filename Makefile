@@ -3,13 +3,14 @@
 #   make demo    install, then crawl a synthetic web on loopback (no internet needed after the install)
 #   make test    checks, tests and the examples in the documentation
 #   make check   only the checks: lint, format, types, architecture
+#   make torture kills, power cuts, damaged files and broken disks: what was tried, and what was lost
 #   make bench   the benchmarks, printed as tables (see benchmarks/)
 
 PYTHON ?= python3
 BIN := .venv/bin
 INSTALLED := .venv/.installed
 
-.PHONY: all demo test check bench replay lock clean
+.PHONY: all demo test check bench torture replay lock clean
 .DEFAULT_GOAL := all
 
 all: $(INSTALLED)
@@ -28,6 +29,10 @@ check: $(INSTALLED)
 test: check
 	@sh scripts/compiler
 	$(BIN)/python -m pytest --doctest-modules src/fieldmouse tests
+
+# SEED=2 tries other moments; MINUTES=10 stops sooner.
+torture: $(INSTALLED)
+	sh scripts/torture --seed $(or $(SEED),1) --minutes $(or $(MINUTES),40)
 
 bench: $(INSTALLED)
 	sh scripts/bench

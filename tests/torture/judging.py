@@ -8,7 +8,8 @@ from enum import StrEnum
 from pathlib import Path
 
 from warcio.archiveiterator import ArchiveIterator
-from warcio.checker import Checker
+
+from fieldmouse.indexer.cdxj import read_line
 
 from .scene import Said, Scene, indexed, outcomes, run
 
@@ -17,6 +18,7 @@ class Flaw(StrEnum):
     """Each must be zero."""
 
     LOST = "URLs lost"
+    UNREADABLE = "unreadable or not in the index"
     GIVEN_UP = "given up for our faults"
     DUPLICATE = "duplicates in the index"
     ARCHIVE = "invalid archives"
@@ -54,9 +56,11 @@ def judge(scene: Scene, home: Path, verdict: Verdict, last: Said) -> None:
     told = last.told or {}
     if told.get("lost") or told.get("waiting"):
         verdict.blame(Flaw.LOST, f"lost {told.get('lost')}, waiting {told.get('waiting')}")
-    _compare(scene, home, verdict)
-    _look_at_index(scene, home, verdict)
-    _look_at_archive(scene, home, verdict)
+    for look in (_compare, _look_at_index, _look_at_archive):
+        try:
+            look(scene, home, verdict)
+        except Exception as trouble:  # whatever cannot be read is not there
+            verdict.blame(Flaw.UNREADABLE, f"{look.__name__}: {type(trouble).__name__}: {trouble}")
     word = verdict.heard(run(["doctor", str(home)]))
     if word.code != 0:
         verdict.blame(Flaw.DOCTOR, f"exit {word.code} in the end: {bad(word)}")
@@ -90,7 +94,7 @@ def _look_at_index(scene: Scene, home: Path, verdict: Verdict) -> None:
         verdict.blame(Flaw.DUPLICATE, f"{twice[:3]}", len(twice))
     missing = scene.indexed - held.keys()
     if missing:
-        verdict.blame(Flaw.LOST, f"not in the index: {sorted(missing)[:3]}", len(missing))
+        verdict.blame(Flaw.UNREADABLE, f"not in the index: {sorted(missing)[:3]}", len(missing))
     extra = held.keys() - scene.indexed
     if extra:
         verdict.blame(Flaw.DUPLICATE, f"in the index, but no page: {sorted(extra)[:3]}", len(extra))
@@ -98,28 +102,21 @@ def _look_at_index(scene: Scene, home: Path, verdict: Verdict) -> None:
 
 def _look_at_archive(scene: Scene, home: Path, verdict: Verdict) -> None:
     """What `warcio check` does, and that every page of the truth has its record."""
-    files = sorted(str(path) for path in (home / "archive").glob("*.warc.gz"))
-    checker = Checker(_Words(files))
-    try:
-        checker.process_all()
-    except Exception as trouble:  # whatever it stumbles over, the archive is not what it should be
-        verdict.blame(Flaw.ARCHIVE, f"{type(trouble).__name__}: {trouble}")
-        return
-    if checker.exit_value:
-        verdict.blame(Flaw.ARCHIVE, f"warcio check says {checker.exit_value}")
     stored = set()
-    for name in files:
-        with open(name, "rb") as file:
-            for record in ArchiveIterator(file):
-                if record.rec_type in ("response", "revisit"):
-                    stored.add(record.rec_headers.get_header("WARC-Target-URI"))
-    missing = {url for url, row in scene.truth.items() if row[0] == "page"} - stored
-    if missing:
-        verdict.blame(Flaw.ARCHIVE, f"not in the archive: {sorted(missing)[:3]}", len(missing))
-
-
-class _Words:
-    """The command line that `warcio check` would have parsed."""
-
-    def __init__(self, inputs: list[str]):
-        self.inputs, self.verbose, self.offset, self.length = inputs, False, 0, -1
+    for path in sorted((home / "archive").glob("*.warc.gz")):
+        try:
+            with path.open("rb") as file:
+                for record in ArchiveIterator(file, check_digests="raise"):
+                    record.content_stream().read()
+                    record.raw_stream.read()
+                    if record.rec_type in ("response", "revisit"):
+                        stored.add(record.rec_headers.get_header("WARC-Target-URI"))
+        except Exception as trouble:  # whatever warcio stumbles over, the archive is not what it should be
+            verdict.blame(Flaw.ARCHIVE, f"{path.name}: {type(trouble).__name__}: {str(trouble)[:100]!r}")
+    pages = {url for url, row in scene.truth.items() if row[0] == "page"}
+    if pages - stored:
+        verdict.blame(Flaw.ARCHIVE, f"not in the archive: {sorted(pages - stored)[:3]}", len(pages - stored))
+    lines = (home / "archive" / "index.cdxj").read_bytes().splitlines()
+    listed = {read_line(line)[1].url for line in lines}
+    if pages - listed or lines != sorted(lines):
+        verdict.blame(Flaw.UNREADABLE, f"not in index.cdxj, or not sorted: {sorted(pages - listed)[:3]}")

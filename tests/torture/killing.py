@@ -39,7 +39,7 @@ def record(scene: Scene, *, resumed_after: Moment | None = None) -> list[Operati
     home = room / "c"
     words = scene.crawl_words(home)
     if resumed_after is not None:
-        run(words, _shim(home, room / "first", resumed_after).environment())
+        stop_at(scene, home, resumed_after)
         words = scene.resume_words(home)
     shim = Shim(home, room / "shim", record=True)
     said = run(words, shim.environment())
@@ -47,6 +47,13 @@ def record(scene: Scene, *, resumed_after: Moment | None = None) -> list[Operati
     operations = read(shim.traces)
     shutil.rmtree(room)
     return operations
+
+
+def stop_at(scene: Scene, home: Path, moment: Moment) -> None:
+    """Leave behind a crawl that was killed at `moment`."""
+    shim = _shim(home, home.parent / "shim", moment)
+    run(scene.crawl_words(home), shim.environment())
+    assert shim.killed_at(), "the crawl was over before"
 
 
 def _shim(home: Path, scratch: Path, moment: Moment) -> Shim:

@@ -12,7 +12,7 @@
  *   TORTURE_RECORD  a directory for one trace a process: every operation with its data, in order
  *   TORTURE_KILL    n: SIGKILL at the n-th moment (before and after each sync and each change of a name;
  *                   with TORTURE_TORN=1 also in the middle of each write)
- *   TORTURE_AT      fnmatch pattern on the moment, such as "after rename index/*": only those count
+ *   TORTURE_AT      fnmatch pattern on the moment, such as "after rename journal": only those count
  *   TORTURE_WHOM    "self" ends only the process that came there; otherwise its whole group
  *   TORTURE_LABEL   a file that receives one line about the moment of the kill
  *   TORTURE_FAIL    error number that matching operations fail with
@@ -22,6 +22,7 @@
  *   TORTURE_TIMES   how many fail then; 0 for no end
  *   TORTURE_WHILE   they fail only while this file exists
  *   TORTURE_SHORT   1: a write that fails writes its first half before, as a disk does that becomes full
+ *   TORTURE_CONNECT error number that every connection over IP fails with while TORTURE_WHILE exists
  *   TORTURE_CLOCK   seconds by which the wall clock is wrong
  */
 #define _GNU_SOURCE
@@ -42,6 +43,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
@@ -79,7 +81,7 @@ typedef struct {
 static Page *page;
 static char root[LONGEST], record[LONGEST], label[LONGEST], flag[LONGEST], pattern[LONGEST], at_moment[LONGEST], ops[256];
 static size_t root_length;
-static long kill_at, torn, only_self, fail_with, fail_after, fail_times, fail_short, clock_offset;
+static long kill_at, torn, only_self, fail_with, fail_after, fail_times, fail_short, no_network, clock_offset;
 static int trace = -1, trace_owner;
 
 static long sys(long number, long a, long b, long c, long d, long e) {
@@ -430,6 +432,12 @@ ssize_t read(int fd, void *b, size_t n) {
     return told(sys(SYS_read, fd, L(b), L(n), 0, 0));
 }
 
+int connect(int fd, const struct sockaddr *to, socklen_t size) {
+    int over_ip = to && (to->sa_family == AF_INET || to->sa_family == AF_INET6);
+    if (no_network && over_ip && sys(SYS_access, L(flag), F_OK, 0, 0, 0) >= 0) return (int)told(-no_network);
+    return (int)told(sys(SYS_connect, fd, L(to), size, 0, 0));
+}
+
 int clock_gettime(clockid_t which, struct timespec *now) {
     static int (*real)(clockid_t, struct timespec *);
     if (!real) real = dlsym(RTLD_NEXT, "clock_gettime");
@@ -459,7 +467,7 @@ static void trapped(int number, siginfo_t *facts, void *context) {
     errno = kept;
 }
 
-static void listen(void) {
+static void watch(void) {
     static const int calls[] = {
         SYS_write,  SYS_writev,    SYS_pwrite64, SYS_pwritev, SYS_ftruncate, SYS_fsync,    SYS_fdatasync, SYS_rename,
         SYS_renameat, SYS_renameat2, SYS_link,   SYS_linkat,  SYS_unlink,    SYS_unlinkat, SYS_rmdir,     SYS_mkdir,
@@ -512,10 +520,10 @@ __attribute__((constructor)) static void begin(void) {
     text("TORTURE_OPS", ops, sizeof ops);
     kill_at = value("TORTURE_KILL"), torn = value("TORTURE_TORN");
     fail_with = value("TORTURE_FAIL"), fail_after = value("TORTURE_AFTER"), fail_times = value("TORTURE_TIMES");
-    fail_short = value("TORTURE_SHORT");
+    fail_short = value("TORTURE_SHORT"), no_network = value("TORTURE_CONNECT");
     const char *whom = getenv("TORTURE_WHOM");
     only_self = whom && !strcmp(whom, "self");
     text("TORTURE_DIR", root, sizeof root);
     root_length = strlen(root);
-    listen();
+    watch();
 }

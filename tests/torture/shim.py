@@ -49,6 +49,7 @@ class Shim:
     times: int = 0
     switch: bool = False  # fail only while `flag` exists
     short: bool = False
+    connect: int = 0  # error number of every connection while `flag` exists
     clock: int = 0
 
     @property
@@ -88,7 +89,8 @@ class Shim:
             "TORTURE_PATH": self.path,
             "TORTURE_AFTER": self.after,
             "TORTURE_TIMES": self.times,
-            "TORTURE_WHILE": self.flag if self.switch else "",
+            "TORTURE_WHILE": self.flag if self.switch or self.connect else "",
+            "TORTURE_CONNECT": self.connect,
             "TORTURE_SHORT": int(self.short),
             "TORTURE_CLOCK": self.clock,
         }

@@ -1,0 +1,165 @@
+"""`make torture`: all of it, from one seed, within the time that is given.
+
+`python -m torture --seed 1 --minutes 40 [--only images,damage]`. Each part is a list of
+cases in an order that follows from the seed; parts take turns on a few threads, so
+that whatever the time allows is a fair sample. Exits 1 if anything was lost.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from pathlib import Path
+
+from . import damage, faults, image, killing
+from .judging import Flaw
+from .killing import Moment
+from .patience import patient_scene
+from .recording import Operation
+from .scene import DELAY, Scene, scene
+from .scoreboard import Scoreboard
+from .shim import NoShim, library
+
+Job = Callable[[], None]
+PARTS = ("kills", "random", "images", "damage", "faults")
+
+
+def main() -> int:
+    words = argparse.ArgumentParser(prog="torture", description=__doc__)
+    words.add_argument("--seed", type=int, default=1)
+    words.add_argument("--minutes", type=float, default=40.0)
+    words.add_argument("--jobs", type=int, default=3, help="cases at the same time")
+    words.add_argument("--only", default=",".join(PARTS))
+    words.add_argument("--kills", type=int, default=330, help="at chosen moments")
+    words.add_argument("--random-kills", type=int, default=200)
+    words.add_argument("--images", type=int, default=210)
+    words.add_argument("--keep", type=Path, help="where to keep what went wrong")
+    asked = words.parse_args()
+    try:
+        library()
+    except NoShim as trouble:
+        print(f"error: {trouble}", file=sys.stderr)
+        return 1
+    scratch = asked.keep or Path(tempfile.mkdtemp(prefix="torture-"))
+    scratch.mkdir(parents=True, exist_ok=True)
+    print(f"seed {asked.seed}, {asked.minutes:.0f} minutes; what goes wrong is kept in {scratch}", flush=True)
+    board = Scoreboard(scratch / "log.txt")
+    until = time.monotonic() + 60 * asked.minutes
+    with ExitStack() as stack:
+        small = stack.enter_context(scene(scratch / "small"))
+        slow = stack.enter_context(patient_scene(scratch / "slow"))
+        rng = random.Random(asked.seed)
+        parts = {
+            "kills": lambda: chosen_kills(small, board, rng, asked.kills),
+            "random": lambda: random_kills(slow, board, rng, asked.random_kills),
+            "images": lambda: images(small, board, rng, asked.images),
+            "damage": lambda: damages(small, board, rng),
+            "faults": lambda: troubles(small, board),
+        }
+        jobs = list(interleaved([list(parts[part]()) for part in asked.only.split(",")]))
+        left = play(jobs, asked.jobs, until)
+        small.meadow.stop()
+        slow.meadow.stop()
+        board.blame("politeness", Flaw.GAP, sum(small.gaps(DELAY).values()), f"gaps {small.gaps(DELAY)}")
+        short = slow.gaps_to_patient_hosts()
+        board.blame("politeness", Flaw.GAP, sum(short.values()), f"gaps {short}")
+    print(board.table())
+    if left:
+        print(f"the time was over: {left} of {len(jobs)} cases were not tried")
+    return 0 if board.flawless else 1
+
+
+def play(jobs: list[Job], threads: int, until: float) -> int:
+    """Do the jobs until the time is over; returns how many were not begun."""
+    left = 0
+
+    def one(job: Job) -> None:
+        nonlocal left
+        if time.monotonic() < until:
+            job()
+        else:
+            left += 1
+
+    with ThreadPoolExecutor(threads) as pool:
+        for _ in pool.map(one, jobs):
+            pass
+    return left
+
+
+def interleaved(parts: list[list[Job]]) -> Iterator[Job]:
+    """All jobs, each part spread evenly over the whole."""
+    places = [(number / len(part), job) for part in parts for number, job in enumerate(part)]
+    return (job for _, job in sorted(places, key=lambda place: place[0]))
+
+
+def chosen_kills(small: Scene, board: Scoreboard, rng: random.Random, wanted: int) -> Iterator[Job]:
+    """First every kind of moment, in a crawl and in a resume after a kill; then moments at random."""
+    all_of_it = killing.count_moments(small)
+    committed = Moment(3, "after rename index/shard-0/*/meta.json")
+    fresh, resumed = killing.record(small), killing.record(small, resumed_after=committed)
+    often = sorted(killing.kinds(fresh).items())
+    cases = [[Moment(rng.randint(1, max(1, count * 2 // 3)), kind)] for kind, count in often]
+    cases += [[committed, Moment(1, kind)] for kind in sorted(killing.kinds(resumed))]
+    rng.shuffle(cases)
+    while sum(map(len, cases)) < wanted:
+        first = Moment(rng.randrange(1, all_of_it), only_self=rng.random() < 0.3)
+        cases.append([first, Moment(rng.randrange(1, 200))] if rng.random() < 0.3 else [first])
+    kept: list[list[Moment]] = []
+    while sum(map(len, kept)) < wanted:
+        kept.append(cases[len(kept)])
+
+    def job(moments: list[Moment]) -> Job:
+        return lambda: board.note("kills at chosen moments", *killing.kill_at(small, moments))
+
+    return map(job, kept)
+
+
+def random_kills(slow: Scene, board: Scoreboard, rng: random.Random, wanted: int) -> Iterator[Job]:
+    series = 20
+
+    def job(seed: int) -> Job:
+        return lambda: board.note(
+            "kills at random", *killing.kill_randomly(slow, random.Random(seed), series)
+        )
+
+    return (job(rng.getrandbits(32)) for _ in range(-(-wanted // series)))
+
+
+def images(small: Scene, board: Scoreboard, rng: random.Random, wanted: int) -> Iterator[Job]:
+    """Cuts all through a crawl, from the making of its directory to its end."""
+    fresh = killing.record(small)
+
+    def job(operations: list[Operation], one: image.Image) -> Job:
+        return lambda: board.note("images of power cuts", image.revive(small, operations, one))
+
+    return (job(fresh, one) for one in image.choose(fresh, wanted, rng))
+
+
+def damages(small: Scene, board: Scoreboard, rng: random.Random) -> Iterator[Job]:
+    killed = damage.killed_crawl(small, Moment(4, "after sync journal"))
+    whole = damage.finished_crawl(small)
+
+    def job(home: Path, one: damage.Damage, finished: bool) -> Job:
+        return lambda: board.note("damaged files", damage.hurt(small, home, one, finished=finished))
+
+    cases = [(killed, one, False) for one in damage.damages(killed, rng)]
+    cases += [(whole, one, True) for one in damage.damages(whole, rng)]
+    rng.shuffle(cases)
+    return (job(*case) for case in cases)
+
+
+def troubles(small: Scene, board: Scoreboard) -> Iterator[Job]:
+    def job(case: faults.Case) -> Job:
+        return lambda: board.note("disk, network, DNS, clock, signals", case(small))
+
+    return (job(case) for _, case in faults.cases())
+
+
+if __name__ == "__main__":
+    sys.exit(main())

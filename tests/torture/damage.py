@@ -1,0 +1,150 @@
+"""Each file of a crawl flipped, cut and deleted: what doctor says of it, and what a resume makes of it.
+
+Three ends are right. Everything is there in the end, because the file could be
+spared or made again. Or the resume refuses, in a sentence, and has changed nothing;
+then doctor must have said so. Or what was hurt cannot be told from the outside of it (a
+byte within an old WARC file): then doctor says so when asked to read everything.
+Wrong is a traceback, an archive deleted, a page lost without a word.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import random
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from fnmatch import fnmatch
+from pathlib import Path
+
+from .judging import Flaw, Verdict, bad, judge
+from .killing import Moment, keep, stop_at
+from .scene import Said, Scene, run
+
+COSTS_NOTHING = ("lock", "shard-*.lock", "*.lmdb-lock", "simhashes", ".tantivy-*.lock")
+"""What a run that changes nothing may touch."""
+
+
+MATTERS = (
+    "journal", "outcomes.log", "frontier/*", "archive/*.warc.gz", "archive/*.cdxj",
+    "index/*.store", "index/*.idx", "index/*.pos", "index/*.term",
+)  # fmt: skip
+"""Where no byte may change without doctor seeing it when it reads everything."""
+
+
+class Way(StrEnum):
+    FLIP = "flipped"
+    CUT = "cut"
+    DELETE = "deleted"
+
+
+@dataclass(frozen=True)
+class Damage:
+    """One file hurt in one way; `where` between 0 and 1 says how far into it."""
+
+    name: str
+    way: Way
+    where: float
+
+    def __str__(self) -> str:
+        return f"{self.name} {self.way}" + ("" if self.way is Way.DELETE else f" at {self.where:.0%}")
+
+    @property
+    def matters(self) -> bool:
+        """Whether there is anything in this file, at any byte, that a crawl or its reader needs."""
+        return any(fnmatch(self.name, pattern) for pattern in MATTERS)
+
+    def apply(self, home: Path) -> None:
+        path = home / self.name
+        if self.way is Way.DELETE:
+            path.unlink()
+            return
+        content = bytearray(path.read_bytes())
+        at = min(len(content) - 1, int(self.where * len(content)))
+        if self.way is Way.CUT:
+            del content[at:]
+        else:
+            content[at] ^= 1 << (at % 8)
+        path.write_bytes(content)
+
+
+def damages(home: Path, rng: random.Random) -> Iterator[Damage]:
+    """Every file in three ways; an empty one can only be deleted."""
+    for path in sorted(path for path in home.rglob("*") if path.is_file()):
+        name = str(path.relative_to(home))
+        if path.stat().st_size:
+            yield Damage(name, Way.FLIP, rng.choice((0.0, 0.5, 1.0, rng.random())))
+            yield Damage(name, Way.CUT, rng.choice((0.0, 0.5, 1.0, rng.random())))
+        yield Damage(name, Way.DELETE, 0.0)
+
+
+def killed_crawl(scene: Scene, moment: Moment) -> Path:
+    """A crawl with work left, to be hurt again and again."""
+    home = scene.room("hurt") / "c"
+    stop_at(scene, home, moment)
+    assert (home / "journal").exists()
+    return home
+
+
+def finished_crawl(scene: Scene) -> Path:
+    home = scene.room("hurt") / "c"
+    said = run(scene.crawl_words(home))
+    assert said.code == 0, said
+    return home
+
+
+def hurt(scene: Scene, whole: Path, damage: Damage, *, finished: bool) -> Verdict:
+    """Hurt a copy of `whole`, look it over, resume it, and judge both."""
+    verdict = Verdict(f"a {'finished' if finished else 'killed'} crawl: {damage}")
+    room = scene.room("damage")
+    home = room / "c"
+    subprocess.run(["cp", "-r", "--sparse=always", whole, home], check=True)
+    damage.apply(home)
+    before = fingerprint(home)
+    word = verdict.heard(run(["doctor", str(home)]))
+    if word.code == 0:
+        deep = verdict.heard(run(["doctor", str(home), "--deep"]))
+        word = word if deep.code == 2 else deep
+    if fingerprint(home) != before:
+        verdict.blame(Flaw.DOCTOR, "it changed something")
+    if word.code == 0 and finished and damage.matters:
+        verdict.blame(Flaw.DOCTOR, "healthy, it said, and it is not")
+    last = run(scene.resume_words(home))
+    if last.code != 0 and not last.traceback:
+        _refused(verdict, home, before, word, str(last.told))
+    else:
+        judge(scene, home, verdict, last)
+        if word.code != 0:
+            _forgive(verdict, home)
+    keep(verdict, room)
+    return verdict
+
+
+def _refused(verdict: Verdict, home: Path, before: dict[str, str], word: Said, why: str) -> None:
+    """A resume that does not go on: right if doctor knew, and if everything is as it was."""
+    verdict.notes.append(f"refused: {why}; doctor: {bad(word)}")
+    if word.code == 0:
+        verdict.blame(Flaw.DOCTOR, f"healthy, but a resume refuses: {why}")
+    if "hint" not in why:
+        verdict.blame(Flaw.STUCK, f"no sentence, no hint: {why}")
+    after = fingerprint(home)
+    changed = {name for name, mark in before.items() if after.get(name) != mark}
+    if changed:
+        verdict.blame(Flaw.LOST, f"a refused resume changed {sorted(changed)[:5]}", len(changed))
+
+
+def _forgive(verdict: Verdict, home: Path) -> None:
+    """What somebody else broke may stay broken, if doctor said so before and says so now."""
+    if Flaw.DOCTOR in verdict.flaws and set(verdict.flaws) <= {Flaw.ARCHIVE, Flaw.UNREADABLE, Flaw.DOCTOR}:
+        verdict.notes.append("doctor said so before, and says so now")
+        verdict.flaws.clear()
+
+
+def fingerprint(home: Path) -> dict[str, str]:
+    """Every file that matters, with the digest of its bytes."""
+    return {
+        str(path.relative_to(home)): hashlib.sha1(path.read_bytes()).hexdigest()
+        for path in home.rglob("*")
+        if path.is_file() and not any(path.match(pattern) for pattern in COSTS_NOTHING)
+    }
