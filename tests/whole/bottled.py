@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from fieldmouse.agent import read_checkpoint
 from fieldmouse.agent.build import build
-from fieldmouse.cli.outcomes import rows
+from fieldmouse.agent.outcomes import rows
 from fieldmouse.clock import Clock
 from fieldmouse.crawldir import CrawlDir
 from fieldmouse.indexer.inline import InlineLane

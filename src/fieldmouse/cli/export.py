@@ -12,7 +12,8 @@ from typing import Any, BinaryIO
 import click
 import msgspec
 
-from fieldmouse.cli import options, outcomes, voice
+from fieldmouse.agent import outcomes
+from fieldmouse.cli import options, voice
 from fieldmouse.crawldir import CrawlDir
 from fieldmouse.errors import FieldmouseError, UsageError
 from fieldmouse.records import OutcomeRow

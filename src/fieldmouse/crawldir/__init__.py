@@ -119,6 +119,9 @@ class CrawlDir:
             raise CrawlLocked(self.path, int(owner) if owner.isdigit() else 0) from None
         os.ftruncate(handle, 0)
         os.pwrite(handle, str(os.getpid()).encode(), 0)
+        # It stays there when we are killed, so that a doctor can tell a kill from an orderly end.
+        os.fsync(handle)
+        sync_directory(self.path)
         self._lock = handle
 
     def unlock(self) -> None:
@@ -141,6 +144,14 @@ class CrawlDir:
         finally:
             os.close(handle)
         return None
+
+    @property
+    def killed(self) -> bool:
+        """Whether the last process to crawl here left its number in the lock: it had no time to wipe it."""
+        try:
+            return bool((self / "lock").read_bytes()) and self.owner() is None
+        except FileNotFoundError:
+            return False
 
     def free_bytes(self) -> int:
         """Room left on the disk that holds the crawl."""

@@ -66,7 +66,7 @@ class SiteTable:
         self._leftovers = Leftovers()
         self._serial, self._snapshot = state.serial, state.snapshot
         self.dropped = dict(state.dropped)
-        for rows in _tables(directory, state):
+        for rows in read_sites(directory, state):
             for row in rows.tolist():
                 self._restore(*row)
         self._log = Log(directory / _name(state.serial), state.length)
@@ -198,13 +198,14 @@ def site_counts(directory: Path, state: SitesState, host: Host, seed: int) -> tu
     site, latest = limited_site(host), (0, 0)
     if site:
         wanted = key_of_site(site, seed)
-        for rows in _tables(directory, state):
+        for rows in read_sites(directory, state):
             for _, hosts, urls in rows[rows["key"] == np.uint64(wanted)].tolist():
                 latest = hosts, urls
     return site, *latest
 
 
-def _tables(directory: Path, state: SitesState) -> Iterator[NDArray[np.void]]:
+def read_sites(directory: Path, state: SitesState) -> Iterator[NDArray[np.void]]:
+    """The rows of the log up to that state, oldest first; reads only."""
     if not state.length:
         return
     path = directory / _name(state.serial)

@@ -1,0 +1,69 @@
+"""Looking a crawl directory over without touching it: one finding per thing that could be wrong.
+
+The journal's newest checkpoint says how long every file should be. Whatever is
+shorter, does not match its checksum, or does not agree with the rest is damage;
+whatever is longer is work that a resume will do again. All files are read but for
+the insides of WARC files, which `deep` reads too. It is safe to run beside a crawl.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from fieldmouse import settings as settings_file
+from fieldmouse.agent.checkpoint import Checkpoint
+from fieldmouse.agent.examination.archive import look_at_archive
+from fieldmouse.agent.examination.books import look_at_frontier, look_at_journal, look_at_outcomes
+from fieldmouse.agent.examination.finding import COPY, Finding, Presence, bad, good, presence, size
+from fieldmouse.agent.examination.index import look_at_index
+from fieldmouse.agent.examination.snapshot import snapshot
+from fieldmouse.crawldir import CrawlDir
+from fieldmouse.errors import FieldmouseError
+from fieldmouse.settings import Settings
+
+__all__ = ["Finding", "Presence", "examine", "presence"]
+
+
+def examine(home: CrawlDir, *, deep: bool = False, here: Presence | None = None) -> Iterator[Finding]:
+    """All findings, good and bad. Who holds the lock himself says how it was before."""
+    here = here or presence(home)
+    owner = here.owner
+    yield good("lock", "nobody crawls here now" if owner is None else f"process {owner} crawls here now")
+    asked = Settings()
+    try:
+        asked = settings_file.load(home / "fieldmouse.toml")
+        yield good("settings", "fieldmouse.toml is understood")
+    except (FieldmouseError, OSError, UnicodeDecodeError) as trouble:
+        hint = trouble.hint if isinstance(trouble, FieldmouseError) else COPY
+        yield bad("settings", f"`fieldmouse.toml`: {trouble}", hint)
+    yield _disk(home, asked)
+    try:
+        with snapshot(home) as shot:
+            yield look_at_journal(home, shot.checkpoint if shot else None, here)
+            if shot is None:
+                return
+            last = shot.checkpoint
+            if len(last.shards) != home.identity.shards:
+                yield _shards(home, last)
+            finding, ledger = look_at_outcomes(home, last, owner)
+            yield finding
+            yield from look_at_frontier(home, shot, ledger, owner)
+    except FieldmouseError as trouble:
+        yield bad("journal", str(trouble), COPY)
+        return
+    yield from look_at_archive(home, last, here, deep=deep)
+    wanted = ledger.indexed if ledger else None
+    yield from look_at_index(home, last, wanted, here, store_text=asked.index.store_text)
+
+
+def _disk(home: CrawlDir, asked: Settings) -> Finding:
+    free = home.free_bytes()
+    says = f"{size(free)} are free"
+    if free < asked.storage.min_free:
+        return bad("disk", f"{says}, less than `storage.min_free`", "make room: a resume would stop at once")
+    return good("disk", says)
+
+
+def _shards(home: CrawlDir, last: Checkpoint) -> Finding:
+    says = f"`crawl.json` speaks of {home.identity.shards} shards, the journal of {len(last.shards)}"
+    return bad("shards", says, f'write `"shards": {len(last.shards)}` into `crawl.json` again')

@@ -1,0 +1,141 @@
+"""WARC files, the CDXJ beside them, and the digests by which doubles are known."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import xxhash
+from numpy.typing import NDArray
+
+from fieldmouse.agent.checkpoint import Checkpoint
+from fieldmouse.agent.examination.finding import Finding, Presence, bad, curable, good, size
+from fieldmouse.crawldir import CrawlDir
+from fieldmouse.indexer.archive import log_path
+from fieldmouse.indexer.audit import ShardAudit, audit, log_lines, skim
+from fieldmouse.indexer.probe import DigestsAsked, probe
+
+_SHOWN = 5  # URLs, or places in files
+
+
+def look_at_archive(home: CrawlDir, last: Checkpoint, here: Presence, *, deep: bool) -> Iterator[Finding]:
+    directory, repair = home / "archive", f"`fieldmouse doctor {home.path} --repair` writes it again"
+    read = audit if deep else skim
+    reports = [read(directory, shard, state) for shard, state in enumerate(last.shards)]
+    wounded = [report for report in reports if report.wounds]
+    for report in wounded:
+        yield _wounds(report)
+    if not wounded:
+        total, records = sum(report.size for report in reports), sum(report.records for report in reports)
+        files = sum(state.serial for state in last.shards)
+        how = "every byte read" if deep else "`--deep` reads all of them"
+        says = f"{files:,} WARC files, {size(total)}, {records:,} answers; {how}"
+        extra = _extra(directory, last) if here.owner is None else 0
+        if extra:
+            says += f"; {size(extra)} past the checkpoint will be cut and fetched again"
+        yield good("archive", says)
+    broken = [shard for shard, report in enumerate(reports) if report.cdxj]
+    for shard in broken:
+        says = f"`archive/shard-{shard}.cdxj` is damaged: {reports[shard].cdxj}"
+        advice = (
+            repair
+            if not reports[shard].wounds
+            else "restore the WARC file first; then `--repair` writes it again"
+        )
+        yield Finding("cdxj", False, says, advice, f"archive/shard-{shard}.cdxj", not reports[shard].wounds)
+    if not broken:
+        yield look_at_merged(home, last, here)
+        yield look_at_digests(home, last, here)
+
+
+def _wounds(report: ShardAudit) -> Finding:
+    told = [
+        f"`archive/{wound.file}` is damaged at byte {wound.offset}: {wound.what}"
+        if wound.offset >= 0
+        else f"`archive/{wound.file}`: {wound.what}"
+        for wound in report.wounds
+    ]
+    says = "; ".join(told[:_SHOWN]) + (
+        f"; and at {len(told) - _SHOWN} places more" if len(told) > _SHOWN else ""
+    )
+    if report.lost:
+        urls = ", ".join(report.lost[:_SHOWN]) + (", ..." if len(report.lost) > _SHOWN else "")
+        says += f"; {len(report.lost):,} answers cannot be read: {urls}"
+    return bad(
+        "archive", says, "restore the file from a copy of the directory: there is no other copy of a page"
+    )
+
+
+def _extra(directory: Path, last: Checkpoint) -> int:
+    """Bytes written after the last checkpoint."""
+    extra = 0
+    for state in last.shards:
+        path = directory / state.warc
+        if state.warc and path.is_file():
+            extra += path.stat().st_size - state.warc_length
+    return extra
+
+
+def look_at_merged(home: CrawlDir, last: Checkpoint, here: Presence) -> Finding:
+    """`index.cdxj` holds nothing but lines of the logs, in order; all of them after an orderly end."""
+    path = home / "archive" / "index.cdxj"
+    ended = here.ended and last.clean
+    lines = sum(state.cdxj_length for state in last.shards)
+    advice = f"`fieldmouse resume {home.path}` or `fieldmouse doctor {home.path} --repair` writes it"
+    if not path.is_file():
+        if ended and lines:
+            return curable("cdxj", "`archive/index.cdxj` is missing", advice, "archive/index.cdxj")
+        return good("cdxj", "all lines agree with their records; `index.cdxj` is written when the crawl ends")
+    known, found, counted = array("Q"), array("Q"), 0
+    for shard, state in enumerate(last.shards):
+        # Lines past the checkpoint too: a journal that lost its newest record knows less than was sorted.
+        log = log_path(home / "archive", shard)
+        at = 0
+        for line in log_lines(log, log.stat().st_size if log.exists() else 0):
+            known.append(xxhash.xxh3_64_intdigest(line))
+            counted += at < state.cdxj_length
+            at += len(line)
+    before, what = b"", ""
+    with path.open("rb") as file:
+        for line in file:
+            found.append(xxhash.xxh3_64_intdigest(line))
+            if line < before:
+                what = f"line {len(found):,} is out of order"
+                break
+            before = line
+    strange = np.flatnonzero(~np.isin(_numbers(found), _numbers(known)))
+    if not what and strange.size:
+        what = f"line {int(strange[0]) + 1:,} is in no shard's log"
+    if not what and ended and len(found) != counted:
+        what = f"it holds {len(found):,} lines of {counted:,}"
+    if what:
+        says = f"`archive/index.cdxj` is damaged: {what}"
+        return curable("cdxj", says, advice, "archive/index.cdxj")
+    if len(found) != counted:
+        return good("cdxj", "all lines agree with their records; `index.cdxj` is renewed when the crawl ends")
+    return good("cdxj", f"{len(found):,} lines, and each agrees with its record")
+
+
+def _numbers(marks: array[int]) -> NDArray[np.uint64]:
+    return np.frombuffer(marks, np.uint64) if marks else np.zeros(0, np.uint64)
+
+
+def look_at_digests(home: CrawlDir, last: Checkpoint, here: Presence) -> Finding:
+    path = home / "archive" / "digests.lmdb"
+    advice = f"`fieldmouse doctor {home.path} --repair` makes it again; no page is lost by it"
+    if not path.is_file():
+        if not any(state.cdxj_length for state in last.shards):
+            return good("digests", "nothing stored yet")
+        says = "`archive/digests.lmdb` is missing: pages stored before would be stored once more"
+        return curable("digests", says, advice, "archive/digests.lmdb")
+    (report,) = probe([DigestsAsked(str(path), len(last.shards), here.owner is not None)])
+    if report.trouble:
+        says = f"`archive/digests.lmdb` is damaged: {report.trouble}"
+        return curable("digests", says, advice, "archive/digests.lmdb")
+    says = f"{report.count:,} payloads are known by their digest"
+    if report.stale:
+        # Believed only if the line agrees, so nothing is lost: the page would be stored once more.
+        says += f"; {report.stale:,} of them are out of date and not believed"
+    return good("digests", says)

@@ -1,0 +1,149 @@
+"""Journal, outcomes and frontier: what is known of every URL, and whether it adds up."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+
+from fieldmouse.agent import outcomes
+from fieldmouse.agent.checkpoint import Checkpoint, inspect_journal, read_checkpoint
+from fieldmouse.agent.examination.finding import COPY, Finding, Presence, bad, curable, good, size
+from fieldmouse.agent.examination.snapshot import Snapshot
+from fieldmouse.crawldir import CrawlDir
+from fieldmouse.errors import FieldmouseError
+from fieldmouse.frontier.inspection import Injury, KeySum, inspect_frontier
+from fieldmouse.indexer.warcs import shard_of
+from fieldmouse.url import key_of
+
+BUG = "this is a bug in fieldmouse: please report it"
+
+
+class Ledger(msgspec.Struct):
+    """What the outcome log adds up to."""
+
+    kinds: Counter[str]
+    keys: KeySum
+    indexed: Counter[int]  # pages that belong into the full-text index, by shard
+    tails: dict[str, int]  # WARC file -> last record that a row names
+
+
+def read_ledger(home: CrawlDir, last: Checkpoint) -> Ledger:
+    """One pass over the outcome log, and two over its pages; memory is eight bytes a page."""
+    ledger = Ledger(Counter(), KeySum(), Counter(), {})
+    seed = home.identity.key_seed
+    for row in outcomes.rows(home, length=last.outcomes):
+        ledger.kinds[row.kind] += 1
+        ledger.keys.add(key_of(row.url, seed))
+        if row.warc:
+            ledger.tails[row.warc] = max(ledger.tails.get(row.warc, 0), row.offset)
+    for row in outcomes.pages(home, length=last.outcomes):
+        if row.indexed:
+            ledger.indexed[shard_of(row.warc)] += 1
+    return ledger
+
+
+def look_at_journal(home: CrawlDir, last: Checkpoint | None, here: Presence) -> Finding:
+    resume = f"continue with `fieldmouse resume {home.path}`"
+    report = inspect_journal(home)
+    if report.bad:
+        spans = ", ".join(f"the record at byte {span.offset} {span.what}" for span in report.bad[:3])
+        more = f", and {len(report.bad) - 3} more" if len(report.bad) > 3 else ""
+        cost = "a whole one follows, so nothing is lost by it"
+        if report.overtaken:
+            cost = "the checkpoint before it counts, and what was done since will be done again"
+        return curable(
+            "journal",
+            f"`journal` is damaged: {spans}{more}; {cost}",
+            f"`fieldmouse doctor {home.path} --repair` mends it, and so does a resume",
+            "journal",
+        )
+    if report.torn and here.ended:
+        says = "`journal` is damaged: its last record was cut after the crawl had ended"
+        return bad("journal", says, f"{COPY}; else a resume goes on from the checkpoint before it")
+    if last is None:
+        return good("journal", "no checkpoint yet", "" if here.owner else resume)
+    says = f"last checkpoint {max(0.0, time.time() - last.at):,.0f} s ago"
+    if last.clean:
+        if last.frontier.sieve.seen == last.frontier.done:
+            return good("journal", f"{says}; the crawl is done")
+        why = f" ({last.stopped_by})" if last.stopped_by else ""
+        return good("journal", f"{says}; stopped{why} with work left", resume)
+    if here.owner is None:
+        return good("journal", f"{says}; the crawl was killed since, nothing is lost", resume)
+    return good("journal", says)
+
+
+def look_at_outcomes(home: CrawlDir, last: Checkpoint, owner: int | None) -> tuple[Finding, Ledger | None]:
+    try:
+        ledger = read_ledger(home, last)
+    except (FieldmouseError, OSError, ValueError, msgspec.MsgspecError) as trouble:
+        says = str(trouble) if isinstance(trouble, FieldmouseError) else f"`outcomes.log`: {trouble}"
+        return bad("outcomes", says, COPY, "outcomes.log"), None
+    tally = last.tally
+    told = {
+        "page": tally.pages, "unchanged": tally.unchanged, "moved": tally.moved,
+        "failed": tally.failed, "refused": tally.refused,
+    }  # fmt: skip
+    for kind, count in told.items():
+        if ledger.kinds[kind] != count:
+            says = f"{ledger.kinds[kind]:,} rows say {kind}, the journal counts {count:,}"
+            return bad("outcomes", says, BUG), ledger
+    says = f"{ledger.kinds.total():,} rows, whole and as many as the journal counts"
+    extra = (home / "outcomes.log").stat().st_size - last.outcomes if last.outcomes else 0
+    if extra and owner is None:
+        says += f"; {size(extra)} past the checkpoint will be cut and fetched again"
+    return good("outcomes", says), ledger
+
+
+def look_at_frontier(
+    home: CrawlDir, shot: Snapshot, ledger: Ledger | None, owner: int | None
+) -> Iterator[Finding]:
+    """Every file the checkpoint names, and then the books: counted, not subtracted."""
+    state = shot.checkpoint.frontier
+    injuries = [Injury(name, "it is missing") for name in shot.missing]
+    if injuries and owner is not None and shot.checkpoint != read_checkpoint(home):
+        yield good("frontier", "not read: the crawl goes on faster than we can look")
+        return
+    report = inspect_frontier(shot.frontier, state, home.identity.key_seed)
+    injuries += [injury for injury in report.injuries if injury.file not in shot.missing]
+    if injuries:
+        for injury in injuries:
+            says = f"`frontier/{injury.file}` is damaged: {injury.what}"
+            yield bad("frontier", says, _what_is_left(home.path), f"frontier/{injury.file}")
+        yield bad("accounts", "not balanced: files of the frontier cannot be read")
+        return
+    yield good("frontier", f"all files whole, {report.hosts:,} hosts known")
+    if ledger is not None:
+        yield _accounts(home, shot.checkpoint, ledger, report.waiting, report.seen)
+
+
+def _accounts(
+    home: CrawlDir, last: Checkpoint, ledger: Ledger, waiting: KeySum, held: KeySum
+) -> Finding:  # fmt: skip
+    """Every URL the sieve let through is settled, or waits; and the sieve knows just those."""
+    seen, settled = last.frontier.sieve.seen, last.tally.settled
+    if seen != settled + waiting.count or last.frontier.done != settled:
+        says = f"{seen:,} URLs were seen, but {settled:,} are settled and {waiting.count:,} waiting"
+        return bad("accounts", says, BUG)
+    accounted = KeySum(ledger.keys.count, ledger.keys.total)
+    accounted.merge(waiting)
+    if held != accounted:
+        says = "the URLs that count as seen are not those that are settled or waiting"
+        if held.count != seen:
+            says = f"{seen:,} URLs were seen, but the sieve holds {held.count:,} keys"
+        files = ", ".join(
+            f"`frontier/{name}`" for name in (*last.frontier.sieve.runs, last.frontier.sieve.log)
+        )
+        return bad("accounts", f"{says}: {files} or `crawl.json` is damaged", _what_is_left(home.path))
+    return good("accounts", f"{seen:,} URLs seen = {settled:,} settled + {waiting.count:,} waiting")
+
+
+def _what_is_left(path: Path) -> str:
+    return (
+        f"{COPY}; without one this crawl cannot go on, but `fieldmouse export {path}` and"
+        f" `fieldmouse search {path}` still work"
+    )

@@ -1,0 +1,60 @@
+"""The full-text index: every file by its checksum, every counted page by its batch."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+from fieldmouse.agent.checkpoint import Checkpoint
+from fieldmouse.agent.examination.finding import Finding, Presence, curable, good
+from fieldmouse.crawldir import CrawlDir
+from fieldmouse.indexer.probe import DigestsAsked, IndexAsked, probe
+
+
+def look_at_index(
+    home: CrawlDir, last: Checkpoint, wanted: Counter[int] | None, here: Presence, *, store_text: bool
+) -> Iterator[Finding]:
+    """`wanted` is how many pages each shard must hold; None if that is not known."""
+    busy = here.owner is not None
+    places: list[tuple[int, Path]] = []
+    questions: list[IndexAsked | DigestsAsked] = []
+    for shard, state in enumerate(last.shards):
+        # A generation without a page is begun anew when the shard is opened.
+        for number in range(state.generation + bool(state.generation_bytes)):
+            path = home / "index" / f"shard-{shard}" / f"{number:05}"
+            live = not busy and (number < state.generation or here.ended)
+            places.append((shard, path))
+            questions.append(IndexAsked(str(path), state.batch, store_text, busy, live))
+    reports = probe(questions)
+    held: Counter[int] = Counter()
+    younger = strays = 0
+    hurt: set[int] = set()
+    for (shard, path), report in zip(places, reports, strict=True):
+        held[shard] += report.count
+        younger += report.younger
+        strays += len(report.strays)
+        if report.trouble:
+            hurt.add(shard)
+            says = f"`{path.relative_to(home.path)}` is damaged: {report.trouble}"
+            yield _curable(home, shard, says)
+    for shard in range(len(last.shards)):
+        if wanted is None or shard in hurt or held[shard] == wanted[shard]:
+            continue
+        # A running crawl may have gone on to its next batch, and merged a page out of this one.
+        if held[shard] < wanted[shard] or here.owner is None:
+            hurt.add(shard)
+            says = f"`index/shard-{shard}` holds {held[shard]:,} pages of {wanted[shard]:,} that were indexed"
+            yield _curable(home, shard, says)
+    if not hurt:
+        says = f"{held.total():,} pages can be searched, and every file matches its checksum"
+        if younger and here.owner is None:
+            says += f"; {younger:,} pages past the checkpoint will be taken out and fetched again"
+        if strays and here.owner is None:
+            says += f"; {strays:,} files that belong to nothing are deleted at the next start"
+        yield good("index", says)
+
+
+def _curable(home: CrawlDir, shard: int, says: str) -> Finding:
+    advice = f"`fieldmouse doctor {home.path} --repair` builds it again from the WARC files"
+    return curable("index", says, advice, f"index/shard-{shard}")

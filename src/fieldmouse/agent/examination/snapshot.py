@@ -1,0 +1,75 @@
+"""The frontier's files as one checkpoint names them, held open so that none can go while we look.
+
+A running crawl deletes a file soon after a checkpoint that no longer names it. So
+all files are opened at once, and if a newer checkpoint came in the meantime that
+is done again with that one. What is missing then is missing.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import msgspec
+
+from fieldmouse.agent.checkpoint import Checkpoint, read_checkpoint
+from fieldmouse.crawldir import CrawlDir
+from fieldmouse.frontier.inspection import named_files
+
+_TRIES = 20
+
+
+class Snapshot(msgspec.Struct, frozen=True):
+    """A checkpoint, and a directory in which its frontier can be read at leisure."""
+
+    checkpoint: Checkpoint
+    frontier: Path
+    missing: list[str]
+
+
+@contextmanager
+def snapshot(home: CrawlDir) -> Iterator[Snapshot | None]:
+    """The newest checkpoint with its files; None if there is none yet."""
+    _allow_many_files()
+    with ExitStack() as held:
+        room = Path(held.enter_context(TemporaryDirectory(prefix="fieldmouse-")))
+        for number in range(_TRIES):
+            last = read_checkpoint(home)
+            if last is None:
+                yield None
+                return
+            place = room / str(number)
+            place.mkdir()
+            missing = _hold(home / "frontier", place, last, held)
+            again = read_checkpoint(home)
+            if not missing or (again is not None and again.at == last.at):
+                break
+        assert last is not None
+        yield Snapshot(last, place, missing)
+
+
+def _hold(directory: Path, place: Path, last: Checkpoint, held: ExitStack) -> list[str]:
+    """Open every file, and put links to the open files into `place`; returns those that are missing."""
+    missing = []
+    named = named_files(last.frontier)
+    promises = {path.name: 0 for path in directory.glob("hosts-*.log")}
+    for name, length in (promises | named).items():
+        try:
+            handle = os.open(directory / name, os.O_RDONLY)
+        except FileNotFoundError:
+            if name in named and length:  # an empty log is made when it is needed
+                missing.append(name)
+            continue
+        held.callback(os.close, handle)
+        (place / name).symlink_to(f"/proc/self/fd/{handle}")
+    return missing
+
+
+def _allow_many_files() -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != hard:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))

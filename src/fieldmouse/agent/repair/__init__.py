@@ -1,0 +1,85 @@
+"""Mending what can be made again from the rest of a crawl.
+
+The journal from its newest whole checkpoint, CDXJ lines from the WARC files, the
+digests from the CDXJ, the full-text index from the pages. Each is written beside
+the old one and put in its place at once, so that a kill leaves the old or the
+new. WARC files and the logs of the frontier are the crawl itself: what is lost
+there is not in the directory a second time. Needs the lock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from fieldmouse.agent.checkpoint import Checkpoint, open_journal
+from fieldmouse.agent.examination import Presence, examine, presence
+from fieldmouse.agent.examination.archive import look_at_digests, look_at_merged
+from fieldmouse.agent.repair.index import rebuild_index, remains
+from fieldmouse.crawldir import CrawlDir
+from fieldmouse.errors import Damaged
+from fieldmouse.indexer import cdxj
+from fieldmouse.indexer.archive import log_path
+from fieldmouse.indexer.restoration import restore_digests, restore_log
+
+__all__ = ["repair"]
+
+
+def repair(home: CrawlDir) -> Iterator[str]:
+    """Mend what is damaged and can be mended, and say what was done. Examine again to see what is left."""
+    before = presence(home)
+    mark = (home / "lock").read_bytes() if before.killed else b""
+    home.lock()
+    try:
+        try:
+            journal, last = open_journal(home)
+        except Damaged:
+            return  # without a checkpoint nobody knows what counts
+        try:
+            if not journal.report.clean:
+                journal.mend()
+                yield "`journal` holds its newest whole checkpoint and nothing else"
+        finally:
+            journal.close()
+        if last is not None:
+            yield from _mend(home, last, before)
+        for path in _leftovers(home.path):
+            path.unlink()
+            yield f"`{path.relative_to(home.path)}` was left behind by a kill and is gone"
+    finally:
+        home.unlock()
+        if mark:  # whoever looks next should still know how the crawl ended
+            (home / "lock").write_bytes(mark)
+
+
+def _mend(home: CrawlDir, last: Checkpoint, here: Presence) -> Iterator[str]:
+    """In the order in which each needs the one before: lines, digests, documents."""
+    archive = home / "archive"
+    hurt = {finding.subject for finding in examine(home, here=here) if finding.curable}
+    for shard, state in enumerate(last.shards):
+        if f"archive/shard-{shard}.cdxj" in hurt:
+            lines = restore_log(archive, shard, state)
+            yield f"`archive/shard-{shard}.cdxj` was written again: {lines:,} lines"
+    agree = all(finding.healthy for finding in examine(home, here=here) if finding.what == "cdxj")
+    if agree and not look_at_digests(home, last, here).healthy:
+        count = restore_digests(archive, last.shards)
+        yield f"`archive/digests.lmdb` was made again: {count:,} payloads"
+    if not look_at_merged(home, last, here).healthy:
+        yield _sort_lines(archive, last)
+    for shard in range(len(last.shards)):
+        if f"index/shard-{shard}" in hurt:
+            yield rebuild_index(home, last, shard)
+
+
+def _sort_lines(archive: Path, last: Checkpoint) -> str:
+    merged = archive / "index.cdxj"
+    logs = [log_path(archive, shard) for shard in range(len(last.shards))]
+    if any(log.stat().st_size != state.cdxj_length for log, state in zip(logs, last.shards, strict=True)):
+        merged.unlink(missing_ok=True)
+        return "`archive/index.cdxj` is gone; it is written anew when the crawl ends"
+    return f"`archive/index.cdxj` was sorted again: {cdxj.merge(logs, merged):,} lines"
+
+
+def _leftovers(home: Path) -> list[Path]:
+    patterns = ("*.new", "*.fresh", "archive/*.fresh", "archive/*.fresh-lock", "archive/index.cdxj.run-*")
+    return [path for pattern in patterns for path in home.glob(pattern)] + remains(home)

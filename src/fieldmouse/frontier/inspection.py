@@ -1,0 +1,224 @@
+"""Reading every file of a frontier through, to find out whether it is what its state says.
+
+Nothing is written. Logs carry a checksum per record, so a flipped byte shows
+itself. Beyond that the files must agree with each other: a queue's blocks must be
+where its index says, and the keys that the sieve holds must be just those of the
+URLs that are settled or waiting. Keys are added up for that, so it takes no memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+
+import msgspec
+import numpy as np
+
+from fieldmouse.crawldir import records
+from fieldmouse.errors import Damaged
+from fieldmouse.frontier.disksieve import SieveState
+from fieldmouse.frontier.frontlog import read_front
+from fieldmouse.frontier.hosts import HostsState, read_hosts
+from fieldmouse.frontier.moment import FrontierState
+from fieldmouse.frontier.queueindex import read_index
+from fieldmouse.frontier.ready import ReadyState
+from fieldmouse.frontier.sites import SitesState, read_sites
+from fieldmouse.frontier.virtualizer import VirtualizerState
+from fieldmouse.records import Link
+from fieldmouse.url import Host, key_of
+
+_CHUNK = 1 << 20  # keys
+_FULL = (1 << 64) - 1
+_link = msgspec.msgpack.Decoder(Link).decode
+_items = msgspec.msgpack.Decoder(list[tuple[Host, bytes]]).decode
+_block = msgspec.msgpack.Decoder(tuple[Host, int, list[bytes]]).decode
+
+Trouble = (Damaged, OSError, ValueError, msgspec.MsgspecError)
+"""What reading a damaged file may raise."""
+
+
+class KeySum(msgspec.Struct):
+    """How many keys, and their sum: the same whatever the order."""
+
+    count: int = 0
+    total: int = 0
+
+    def add(self, key: int) -> None:
+        self.count += 1
+        self.total = (self.total + (key or 1)) & _FULL  # the sieve knows no key 0
+
+    def merge(self, other: KeySum) -> None:
+        self.count += other.count
+        self.total = (self.total + other.total) & _FULL
+
+
+class Injury(msgspec.Struct, frozen=True):
+    """A file that is not what the state says, and in which way."""
+
+    file: str
+    what: str
+
+
+class FrontierReport(msgspec.Struct, frozen=True):
+    """What a frontier's files hold; the sums are only right if nothing is hurt."""
+
+    injuries: list[Injury]
+    waiting: KeySum
+    seen: KeySum
+    hosts: int
+
+
+def named_files(state: FrontierState) -> dict[str, int]:
+    """Every file the state names, with the bytes of it that count; -1 for all of them."""
+    files = dict.fromkeys(state.sieve.runs, -1)
+    files[state.sieve.log] = 8 * state.sieve.logged
+    files |= {f"ready-{number}.log": -1 for number in range(state.ready.first, state.ready.last)}
+    files[f"ready-{state.ready.last}.log"] = state.ready.length
+    files |= {f"links-{number}.log": -1 for number in state.queues.segments[:-1]}
+    files[f"links-{state.queues.segments[-1]}.log"] = state.queues.length
+    files[f"queues-{state.queues.index.serial}.log"] = state.queues.index.length
+    files[f"front-{state.front.serial}.log"] = state.front.length
+    files[f"hosts-{state.hosts.serial}.log"] = state.hosts.length
+    if state.sites is not None:
+        files[f"sites-{state.sites.serial}.log"] = state.sites.length
+    return files
+
+
+def inspect_frontier(directory: Path, state: FrontierState, key_seed: int) -> FrontierReport:
+    """Read all that `state` names."""
+    injuries: list[Injury] = []
+    waiting, seen = KeySum(), KeySum()
+    hosts = 0
+
+    def attempt(part: Callable[[], None], file: str) -> None:
+        try:
+            part()
+        except Trouble as trouble:
+            injuries.append(_injury(trouble, file))
+
+    def count_hosts() -> None:
+        nonlocal hosts
+        hosts = _read_hosts(directory, state.hosts)
+
+    def online() -> None:
+        _add_links(waiting, read_front(directory, state.front).values(), key_seed)
+
+    attempt(count_hosts, f"hosts-{state.hosts.serial}.log")
+    attempt(online, f"front-{state.front.serial}.log")
+    attempt(
+        lambda: _add_links(waiting, _ready(directory, state.ready), key_seed),
+        f"ready-{state.ready.first}.log",
+    )
+    attempt(
+        lambda: _add_links(waiting, _queued(directory, state.queues), key_seed),
+        f"queues-{state.queues.index.serial}.log",
+    )
+    sites = state.sites
+    if sites is not None:
+        attempt(lambda: _read_sites(directory, sites), f"sites-{sites.serial}.log")
+    injuries += _sieve(directory, state.sieve, seen)
+    return FrontierReport(injuries, waiting, seen, hosts)
+
+
+def _injury(trouble: Exception, file: str) -> Injury:
+    if isinstance(trouble, Damaged):
+        return Injury(trouble.path.name, str(trouble).partition(" is damaged: ")[2] or str(trouble))
+    if isinstance(trouble, OSError):
+        name = Path(trouble.filename).name if isinstance(trouble.filename, str) else file
+        return Injury(name, trouble.strerror or str(trouble))
+    return Injury(file, f"it cannot be understood ({trouble})")
+
+
+def _add_links(total: KeySum, rows: Iterable[bytes], key_seed: int) -> None:
+    for row in rows:
+        total.add(key_of(_link(row).url, key_seed))
+
+
+def _read_hosts(directory: Path, state: HostsState) -> int:
+    if not state.length:
+        return 0
+    # The log itself first: the reader also looks at promises behind it, whose end may be torn.
+    for _ in records(directory / f"hosts-{state.serial}.log", length=state.length):
+        pass
+    return len(read_hosts(directory, state))
+
+
+def _read_sites(directory: Path, state: SitesState) -> None:
+    for _ in read_sites(directory, state):
+        pass
+
+
+def _ready(directory: Path, state: ReadyState) -> Iterator[bytes]:
+    start, skip, counted = state.offset, state.taken, 0
+    for number in range(state.first, state.last + 1):
+        path = directory / f"ready-{number}.log"
+        length = state.length if number == state.last else path.stat().st_size
+        if not length:
+            continue
+        if number == state.first and start:
+            for _ in records(path, length=start):  # read and done with, but its checksums still tell
+                pass
+        for _, record in records(path, start=start, length=length):
+            for _, row in _items(record)[skip:]:
+                counted += 1
+                yield row
+            skip = 0
+        start = 0
+    if counted != state.count:
+        raise Damaged(directory / f"ready-{state.first}.log", f"{state.count} URLs should wait, {counted} do")
+
+
+def _queued(directory: Path, state: VirtualizerState) -> Iterator[bytes]:
+    """The links that wait in queues, segment by segment."""
+    live: dict[tuple[int, int], tuple[int, int, int]] = {}
+    for queue in read_index(directory, state.index).values():
+        for block in queue.blocks:
+            skip = max(0, queue.head - block.first)
+            live[block.segment, block.offset] = (block.first, block.count, skip)
+    for number in state.segments:
+        path = directory / f"links-{number}.log"
+        length = state.length if number == state.segments[-1] else path.stat().st_size
+        if not length:
+            continue
+        for offset, record in records(path, length=length):
+            _, first, links = _block(record)
+            told = live.pop((number, offset), None)
+            if told is not None:
+                if told[:2] != (first, len(links)):
+                    raise Damaged(path, f"the block at byte {offset} is not the one that its queue names")
+                yield from links[told[2] :]
+    if live:
+        number, offset = min(live)
+        raise Damaged(directory / f"links-{number}.log", f"there is no block at byte {offset}")
+
+
+def _sieve(directory: Path, state: SieveState, seen: KeySum) -> Iterator[Injury]:
+    for name in (*state.runs, state.log):
+        try:
+            seen.merge(_add_keys(directory / name, state.logged if name == state.log else None))
+        except Trouble as trouble:
+            yield _injury(trouble, name)
+
+
+def _add_keys(path: Path, logged: int | None) -> KeySum:
+    """The keys of a log, or of a run, which must be sorted."""
+    count, total, before = 0, 0, -1
+    if logged == 0:
+        return KeySum()
+    with path.open("rb") as file:
+        while logged is None or count < logged:
+            want = _CHUNK if logged is None else min(_CHUNK, logged - count)
+            raw = file.read(8 * want)
+            if not raw:
+                break
+            if len(raw) % 8:
+                raise Damaged(path, "it ends within a key")
+            keys = np.frombuffer(raw, np.uint64)
+            if logged is None and (int(keys[0]) <= before or not bool((keys[1:] > keys[:-1]).all())):
+                raise Damaged(path, "its keys are not in order")
+            before = int(keys[-1])
+            count += keys.size
+            total = (total + int(keys.sum(dtype=np.uint64))) & _FULL
+    if logged is not None and count < logged:
+        raise Damaged(path, f"{logged} keys were written and synced, {count} are there")
+    return KeySum(count, total)

@@ -1,0 +1,203 @@
+"""WARC files and CDXJ logs held against each other, shard by shard.
+
+A shard writes a record and its line together, so record after record and line
+after line must agree. `skim` reads the head of each record that a line names;
+`audit` reads every byte, and says which of the two is wrong where they differ.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+
+from fieldmouse.indexer import cdxj
+from fieldmouse.indexer.archive import log_path
+from fieldmouse.indexer.warcs import (
+    MAGIC,
+    MAIN,
+    Torn,
+    digest_is_right,
+    line_of,
+    members,
+    next_member,
+    peek,
+    read_record,
+    series,
+)
+from fieldmouse.indexer.wire import ShardState
+
+_WRONG = (ValueError, KeyError, UnicodeDecodeError, msgspec.MsgspecError)
+
+
+class Wound(msgspec.Struct, frozen=True):
+    """A place in a WARC file that cannot be read; offset -1 when the whole file is gone."""
+
+    file: str
+    offset: int
+    what: str
+
+
+class ShardAudit(msgspec.Struct):
+    """What is wrong with one shard's archive; nothing, if all is empty."""
+
+    records: int = 0  # answers that are whole
+    size: int = 0  # bytes of WARC that count
+    wounds: list[Wound] = []
+    cdxj: str = ""  # what is wrong with the CDXJ log
+    lost: list[str] = []  # the URLs whose records are damaged, as far as the log names them
+
+    @property
+    def whole(self) -> bool:
+        return not self.wounds and not self.cdxj
+
+
+def files_of(directory: Path, shard: int, state: ShardState) -> Iterator[tuple[str, Path | None, int]]:
+    """Name, path and counted length of each WARC file that the shard should have, oldest first."""
+    found = series(directory, shard)
+    for serial in range(1, state.serial + 1):
+        path = found.get(serial)
+        if serial == state.serial:
+            path = directory / state.warc
+            yield state.warc, path if path.is_file() else None, state.warc_length
+        elif path is None:
+            yield f"the WARC file number {serial:05} of shard {shard}", None, 0
+        else:
+            yield path.name, path, path.stat().st_size
+
+
+def log_lines(path: Path, length: int) -> Iterator[bytes]:
+    """The lines of a CDXJ log up to `length`; the last may lack its end if the log is damaged."""
+    with path.open("rb") as file:
+        left = length
+        while left > 0 and (line := file.readline(left)):
+            left -= len(line)
+            yield line
+
+
+def skim(directory: Path, shard: int, state: ShardState) -> ShardAudit:
+    """Read what lines say and how records begin; anything odd is looked at by `audit`."""
+    report = ShardAudit()
+    handles: dict[str, int] = {}
+    last: dict[str, int] = {}  # the record that the newest line names, by file
+    try:
+        for name, path, length in files_of(directory, shard, state):
+            if path is None or path.stat().st_size < length:
+                return audit(directory, shard, state)
+            handles[name] = os.open(path, os.O_RDONLY)
+            report.size += length
+        log = log_path(directory, shard)
+        if state.cdxj_length and (not log.is_file() or log.stat().st_size < state.cdxj_length):
+            return audit(directory, shard, state)
+        for line in log_lines(log, state.cdxj_length):
+            try:
+                _, entry = cdxj.read_line(line)
+                handle, offset, size = handles[entry.filename], int(entry.offset), int(entry.length)
+                same = line_of(peek(handle, offset, size), offset, size, entry.filename) == line
+                follows = os.pread(handle, len(MAGIC), offset + size) == MAGIC
+            except (*_WRONG, Torn):
+                return audit(directory, shard, state)
+            if not same or not follows or offset < last.get(entry.filename, 0):
+                return audit(directory, shard, state)
+            last[entry.filename] = offset
+            report.records += 1
+        for name, path, length in files_of(directory, shard, state):
+            assert path is not None
+            try:
+                if length:
+                    next(members(path, 0, length))
+                for _ in members(path, last.get(name, 0), length):
+                    pass
+            except Torn:
+                return audit(directory, shard, state)
+        return report
+    except OSError as trouble:
+        report.wounds.append(Wound(Path(str(trouble.filename)).name, -1, trouble.strerror or str(trouble)))
+        return report
+    finally:
+        for handle in handles.values():
+            os.close(handle)
+
+
+def audit(directory: Path, shard: int, state: ShardState) -> ShardAudit:
+    """Read every member of every file, its checksum and its digest, and hold the log's lines against them."""
+    report = ShardAudit(wounds=[], lost=[])
+    log = log_path(directory, shard)
+    there = log.stat().st_size if log.is_file() else 0
+    lines: Iterator[bytes] = iter(())
+    if not log.is_file() and state.cdxj_length:
+        report.cdxj = "it is missing"
+    elif there < state.cdxj_length:
+        report.cdxj = f"{state.cdxj_length} bytes were written and synced, {there} are there"
+    elif state.cdxj_length:
+        lines = log_lines(log, state.cdxj_length)
+    for offset, want, name in answers(directory, shard, state, report):
+        if report.cdxj:
+            continue
+        line = next(lines, b"")
+        while line != want:
+            place = _place_of(line)
+            if place is None or place == (name, offset) or not report.wounds:
+                report.cdxj = f"the line of the record at byte {offset} of `{name}` is not what it was"
+                break
+            report.lost.append(_url_of(line))
+            line = next(lines, b"")
+    if not report.cdxj:
+        for line in lines:
+            if report.wounds and _place_of(line) is not None:
+                report.lost.append(_url_of(line))
+            else:
+                report.cdxj = "it has lines that no record belongs to"
+                break
+    return report
+
+
+def answers(
+    directory: Path, shard: int, state: ShardState, report: ShardAudit | None = None
+) -> Iterator[tuple[int, bytes, str]]:
+    """Offset, CDXJ line and file of each answer that is whole; the others are noted in `report`."""
+    report = report or ShardAudit()
+    for name, path, length in files_of(directory, shard, state):
+        if path is None:
+            report.wounds.append(Wound(name, -1, "it is missing"))
+            continue
+        there = path.stat().st_size
+        end = min(there, length)
+        report.size += length
+        at: int | None = 0
+        while at is not None and at < end:
+            try:
+                for member in members(path, at, end):
+                    at = member.offset
+                    record = read_record(member.content)
+                    if not digest_is_right(record):
+                        raise ValueError("the payload does not match its digest")
+                    if record.kind in MAIN:
+                        line = line_of(record, member.offset, member.length, name)
+                        report.records += 1
+                        yield member.offset, line, name
+                    at = member.offset + member.length
+            except Torn as torn:
+                report.wounds.append(Wound(name, torn.offset, torn.what))
+                at = next_member(path, torn.offset + 1, end)
+            except _WRONG as wrong:
+                report.wounds.append(Wound(name, at, str(wrong)))
+                at = next_member(path, at + 1, end)
+        if there < length:
+            report.wounds.append(
+                Wound(name, there, f"{length} bytes were written and synced, {there} are there")
+            )
+
+
+def _place_of(line: bytes) -> tuple[str, int] | None:
+    try:
+        _, entry = cdxj.read_line(line)
+        return entry.filename, int(entry.offset)
+    except _WRONG:
+        return None
+
+
+def _url_of(line: bytes) -> str:
+    return cdxj.read_line(line)[1].url

@@ -1,0 +1,128 @@
+"""Making again what the WARC files already say: CDXJ logs, digests, and the answers themselves."""
+
+from __future__ import annotations
+
+import os
+import re
+from base64 import b32decode
+from collections.abc import Sequence
+from pathlib import Path
+from types import TracebackType
+
+import lmdb
+import msgspec
+
+from fieldmouse.crawldir import sync_directory
+from fieldmouse.errors import CrawlDirError
+from fieldmouse.indexer import cdxj
+from fieldmouse.indexer.archive import log_path
+from fieldmouse.indexer.audit import answers, log_lines
+from fieldmouse.indexer.digest import payload_digest
+from fieldmouse.indexer.warcs import answer_of, members, read_record
+from fieldmouse.indexer.wire import ShardState
+from fieldmouse.records import Response
+
+_REVISIT = "warc/revisit"
+_EXCLUSION = re.compile(r"https?://[^/]+/robots\.txt\Z").match
+_NOTHING = payload_digest(b"")
+_AT_ONCE = 10_000  # digests in a transaction
+
+
+def restore_log(directory: Path, shard: int, state: ShardState) -> int:
+    """Write the CDXJ log of a shard again, byte for byte as it was at the checkpoint; returns its lines."""
+    path = log_path(directory, shard)
+    fresh = path.with_name(path.name + ".fresh")
+    count = length = 0
+    with fresh.open("wb", buffering=1 << 20) as file:
+        for _, line, _ in answers(directory, shard, state):
+            count, length = count + 1, length + file.write(line)
+        file.flush()
+        os.fsync(file.fileno())
+    if length != state.cdxj_length:
+        fresh.unlink()
+        raise CrawlDirError(
+            f"`{path}` cannot be written again: {state.cdxj_length} bytes were there,"
+            f" the WARC files make {length}",
+            "restore it from a copy of the directory",
+        )
+    os.replace(fresh, path)
+    sync_directory(directory)
+    return count
+
+
+def restore_digests(directory: Path, states: Sequence[ShardState]) -> int:
+    """Make the store of digests again from the CDXJ logs; returns how many it knows."""
+    path = directory / "digests.lmdb"
+    fresh = path.with_name(path.name + ".fresh")
+    fresh.unlink(missing_ok=True)
+    with lmdb.open(str(fresh), subdir=False, map_size=64 << 30) as store:
+        entries: list[tuple[bytes, bytes]] = []
+        for shard, state in enumerate(states):
+            at = 0
+            for line in log_lines(log_path(directory, shard), state.cdxj_length):
+                place, at = shard << 48 | at, at + len(line)
+                _, entry = cdxj.read_line(line)
+                digest = b32decode(entry.digest)
+                # Only pages were ever remembered, and only when there was something in them.
+                page = entry.status.startswith("2") and not _EXCLUSION(entry.url)
+                if page and entry.mime != _REVISIT and digest != _NOTHING:
+                    entries.append((digest, place.to_bytes(8, "little")))
+                if len(entries) >= _AT_ONCE:
+                    _put(store, entries)
+        _put(store, entries)
+        count: int = store.stat()["entries"]
+        store.sync(True)
+    os.replace(fresh, path)
+    fresh.with_name(fresh.name + "-lock").unlink(missing_ok=True)
+    sync_directory(directory)
+    return count
+
+
+def _put(store: lmdb.Environment, entries: list[tuple[bytes, bytes]]) -> None:
+    with store.begin(write=True) as writing:
+        for digest, place in sorted(entries):
+            writing.put(digest, place, overwrite=False)
+    entries.clear()
+
+
+class Library:
+    """Answers of one shard by file and offset, those that only name an earlier one included."""
+
+    def __init__(self, directory: Path, states: Sequence[ShardState], shard: int):
+        self._directory = directory
+        self._originals = _originals(directory, states, shard)
+
+    def __enter__(self) -> Library:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, mistake: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._originals.clear()
+
+    def answer(self, warc: str, offset: int) -> Response:
+        """The answer whose record is there; `ValueError`, `KeyError` or `Torn` if it cannot be had."""
+        path = self._directory / warc
+        record = read_record(next(members(path, offset, path.stat().st_size)).content)
+        answer = answer_of(record)
+        if record.kind == "revisit":
+            earlier = self._originals[record.fields["warc-payload-digest"][5:]]
+            body = self.answer(*earlier).body
+            return msgspec.structs.replace(answer, body=body)
+        return answer
+
+
+def _originals(directory: Path, states: Sequence[ShardState], shard: int) -> dict[str, tuple[str, int]]:
+    """Where the payloads lie that the shard's revisits refer to."""
+    wanted = {
+        entry.digest
+        for line in log_lines(log_path(directory, shard), states[shard].cdxj_length)
+        if (entry := cdxj.read_line(line)[1]).mime == _REVISIT
+    }
+    places: dict[str, tuple[str, int]] = {}
+    for number, state in enumerate(states):
+        for line in log_lines(log_path(directory, number), state.cdxj_length) if wanted else ():
+            entry = cdxj.read_line(line)[1]
+            if entry.digest in wanted and entry.mime != _REVISIT:
+                places.setdefault(entry.digest, (entry.filename, int(entry.offset)))
+    return places

@@ -1,0 +1,230 @@
+"""Reading the archive back: members, records, the answers in them, and their CDXJ lines.
+
+Every record is one gzip member with a checksum of its own, so a file is read
+member by member and a damaged one is named by its first byte. From a record the
+CDXJ line that was written beside it follows exactly, which is how the two are held
+against each other, and how a lost CDXJ is written again.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import zlib
+from collections.abc import Iterator
+from hashlib import sha1
+from pathlib import Path
+
+import httptools
+import msgspec
+
+from fieldmouse.indexer import cdxj
+from fieldmouse.indexer.digest import written
+from fieldmouse.records import Response
+from fieldmouse.web.head import split
+
+MAGIC = b"\x1f\x8b\x08\x00\x00\x00\x00\x00"
+"""How each of our members begins: deflate, no flags, no time."""
+_HEADER = 10  # bytes
+_HABITS = frozenset(b"%c%c" % (effort, system) for effort in (0, 2, 4) for system in (3, 255))
+_PIECE = 1 << 20
+_PEEK = 2048  # bytes read to see the head of a record
+_LONGEST_HEAD = 1 << 20
+_END = b"\r\n\r\n"
+_SERIES = re.compile(r"-(\d{5,})-(\d+)\.warc\.gz\Z")
+MAIN = frozenset(("response", "revisit"))
+"""Records that have a line in the CDXJ."""
+
+
+class Torn(Exception):
+    """The member at `offset` cannot be read."""
+
+    def __init__(self, offset: int, what: str):
+        super().__init__(what)
+        self.offset, self.what = offset, what
+
+
+class Record(msgspec.Struct, frozen=True):
+    """A WARC record: its named fields, lower case, and its block."""
+
+    fields: dict[str, str]
+    block: bytes
+
+    @property
+    def kind(self) -> str:
+        return self.fields.get("warc-type", "")
+
+    @property
+    def url(self) -> str:
+        return self.fields.get("warc-target-uri", "")
+
+
+class Member(msgspec.Struct, frozen=True):
+    """One gzip member: where it lies, and what is in it."""
+
+    offset: int
+    length: int
+    content: bytes
+
+
+def series(directory: Path, shard: int) -> dict[int, Path]:
+    """The WARC files of a shard by their serial number."""
+    files = {}
+    for path in directory.glob("*.warc.gz"):
+        found = _SERIES.search(path.name)
+        if found and int(found[2]) == shard:
+            files[int(found[1])] = path
+    return dict(sorted(files.items()))
+
+
+def shard_of(name: str) -> int:
+    """The shard that a WARC file belongs to; -1 if it is none of ours."""
+    found = _SERIES.search(name)
+    return int(found[2]) if found else -1
+
+
+def members(path: Path, start: int, end: int) -> Iterator[Member]:
+    """The members from `start` to `end`, which must fit exactly; `Torn` where they do not."""
+    with path.open("rb") as file:
+        file.seek(start)
+        at, left, held = start, end - start, b""
+        while left or held:
+            stream, parts, size = zlib.decompressobj(31), list[bytes](), 0
+            first = True
+            while not stream.eof:
+                if not held or (first and len(held) < _HEADER):
+                    more = file.read(min(left, _PIECE))
+                    left -= len(more)
+                    held += more
+                    if not more:
+                        raise Torn(at, "it ends within a record")
+                if first and not (held.startswith(MAGIC) and held[8:10] in _HABITS):
+                    raise Torn(at, "no record begins there")
+                first = False
+                size += len(held)
+                try:
+                    parts.append(stream.decompress(held))
+                except zlib.error as trouble:
+                    raise Torn(at, f"it cannot be unpacked ({trouble})") from None
+                held = stream.unused_data
+            size -= len(held)
+            yield Member(at, size, b"".join(parts))
+            at += size
+
+
+def next_member(path: Path, start: int, end: int) -> int | None:
+    """Where the next record begins behind a damaged one."""
+    with path.open("rb") as file:
+        at, held = start, b""
+        file.seek(start)
+        while at < end:
+            more = file.read(min(_PIECE, end - at - len(held)))
+            held += more
+            place = held.find(MAGIC)
+            if place >= 0:
+                at += place
+                file.seek(at)
+                try:
+                    if zlib.decompressobj(31).decompress(file.read(_PEEK), 5) == b"WARC/":
+                        return at
+                except zlib.error:
+                    pass
+                at += 1
+                file.seek(at)
+                held = b""
+            elif not more:
+                return None
+            else:
+                at += len(held) - len(MAGIC) + 1
+                held = held[-len(MAGIC) + 1 :]
+    return None
+
+
+def read_record(content: bytes) -> Record:
+    """What a whole member holds; `ValueError` if it is no WARC record of ours."""
+    head, block = _read_head(content)
+    if int(head["content-length"]) != len(block) - len(_END) or not block.endswith(_END):
+        raise ValueError("the record is not as long as it says")
+    return Record(head, block[: -len(_END)])
+
+
+def _read_head(content: bytes) -> tuple[dict[str, str], bytes]:
+    top, end, block = content.partition(_END)
+    first, *lines = top.decode("utf-8").split("\r\n")
+    if not end or first != "WARC/1.1":
+        raise ValueError("that is no WARC record")
+    fields = {}
+    for line in lines:
+        name, colon, value = line.partition(": ")
+        if not colon:
+            raise ValueError("a field of the record has no value")
+        fields[name.lower()] = value
+    if not {"warc-type", "content-length"} <= fields.keys():
+        raise ValueError("the record does not say what it is")
+    return fields, block
+
+
+def peek(handle: int, offset: int, length: int) -> Record:
+    """The record at `offset` with the head of its answer: enough for its CDXJ line, and cheap."""
+    stream = zlib.decompressobj(31)
+    content, at = b"", offset
+    while True:
+        piece = os.pread(handle, min(_PEEK, offset + length - at), at)
+        at += len(piece)
+        try:
+            content += stream.decompress(piece, _LONGEST_HEAD)
+        except zlib.error as trouble:
+            raise Torn(offset, f"it cannot be unpacked ({trouble})") from None
+        top = content.find(_END)
+        if top >= 0 and (content.find(b"\n\r\n", top + 4) >= 0 or content.find(b"\n\n", top + 4) >= 0):
+            break
+        if not piece or stream.eof or len(content) > _LONGEST_HEAD:
+            break
+    return Record(*_read_head(content))
+
+
+class _Head:
+    """Listens to the parser that the fetcher uses."""
+
+    def __init__(self) -> None:
+        self.headers: list[tuple[str, str]] = []
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        self.headers.append((name.decode("latin-1").lower(), value.decode("latin-1")))
+
+
+def answer_of(record: Record) -> Response:
+    """The answer in a response or revisit record, as it was when it was stored."""
+    head, body = split(record.block) if record.block else (b"", b"")
+    listener = _Head()
+    parser = httptools.HttpResponseParser(listener)
+    parser.set_dangerous_leniencies(
+        lenient_headers=True, lenient_data_after_close=True, lenient_optional_cr_before_lf=True
+    )
+    try:
+        parser.feed_data(head)
+        status = parser.get_status_code()
+    except httptools.HttpParserError as trouble:
+        raise ValueError(f"the answer in the record is no HTTP ({trouble})") from None
+    return Response(
+        status, head, body, b"", record.fields.get("warc-ip-address", ""), 0.0, 0.0, 0.0,
+        tuple(listener.headers), record.fields.get("warc-truncated", ""),
+    )  # fmt: skip
+
+
+def line_of(record: Record, offset: int, length: int, filename: str) -> bytes:
+    """The CDXJ line that was written with a response or revisit record."""
+    answer = answer_of(record)
+    mime = answer.header("content-type").partition(";")[0].strip().lower()
+    seen_as = mime or "unk" if record.kind == "response" else "warc/revisit"
+    stamp = re.sub(r"[^0-9]", "", record.fields["warc-date"])
+    digest = record.fields["warc-payload-digest"]
+    return cdxj.line(record.url, stamp, seen_as, answer.status, digest[5:], offset, length, filename)
+
+
+def digest_is_right(record: Record) -> bool:
+    """Whether the payload of a response is the one its digest was taken of."""
+    if record.kind != "response":
+        return True
+    _, body = split(record.block)
+    return written(sha1(body, usedforsecurity=False).digest()) == record.fields.get("warc-payload-digest")

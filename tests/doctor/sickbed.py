@@ -1,0 +1,89 @@
+"""Crawls to be damaged, ways to damage them, and the truth to hold them against afterwards."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from fieldmouse.agent.examination import Finding, examine
+from fieldmouse.crawldir import CrawlDir
+from fieldmouse.indexer.search import documents
+from fieldmouse.lab import bottle
+from fieldmouse.lab.meadow.fetcher import MeadowFetcher
+from fieldmouse.lab.meadow.meadow import Meadow
+from fieldmouse.lab.meadow.options import MeadowOptions
+from whole.bottled import bottled_crawl, outcomes
+
+MEADOW = Meadow(MeadowOptions(hosts=8, pages=120, seed=3, page_kb=3.0, links=20, latency=0.2, robots=1.0))
+CRAWL: dict[str, object] = {
+    "politeness__delay": "1s",
+    "network__allow_private": True,
+    "storage__checkpoint": "10s",
+    "frontier__front_min": 2,
+    "frontier__front_max": 4,
+    "frontier__record_decisions": "1MB",
+}
+COSTS_NOTHING = (
+    "simhashes", "pages.trace", "decisions.log", "control.log", "readings.log", "lock",
+    "digests.lmdb-lock", "shard-0.lock", ".tantivy-writer.lock", ".tantivy-meta.lock",
+)  # fmt: skip
+"""As docs/durability.md has them."""
+
+
+def web(clock: Any) -> MeadowFetcher:
+    return MeadowFetcher(MEADOW, clock)
+
+
+def resume_for_good(path: Path) -> None:
+    """Go on until done, and find exactly what the meadow holds."""
+    bottled_crawl(path, web, MEADOW.seeds, epoch=bottle.EPOCH + 1000.0, **CRAWL)
+    stored = [row.url for row in outcomes(path) if row.kind == "page"]
+    truth = {fact.url for fact in MEADOW.truth() if fact.allowed and fact.status == 200}
+    assert sorted(stored) == sorted(truth)
+    assert sorted(documents(path)) == sorted(stored)
+    assert is_healthy(path, deep=True)
+
+
+def troubles(path: Path, *, deep: bool = False) -> list[Finding]:
+    return [finding for finding in examine(CrawlDir.open(path), deep=deep) if not finding.healthy]
+
+
+def is_healthy(path: Path, *, deep: bool = False) -> bool:
+    """Stops looking at the first trouble."""
+    return all(finding.healthy for finding in examine(CrawlDir.open(path), deep=deep))
+
+
+def flip(path: Path, at: int | None = None) -> None:
+    raw = bytearray(path.read_bytes())
+    raw[len(raw) // 2 if at is None else at] ^= 0x55
+    path.write_bytes(raw)
+
+
+def cut(path: Path) -> None:
+    os.truncate(path, path.stat().st_size // 2)
+
+
+DAMAGES: dict[str, Callable[[Path], None]] = {
+    "first byte": lambda path: flip(path, 0),
+    "flip": flip,
+    "cut": cut,
+    "delete": Path.unlink,
+}
+
+
+def files_of(path: Path) -> list[Path]:
+    """One file of each kind that counts: an index has segments that were never committed, too."""
+    (index,) = path.glob("index/shard-0/*")
+    segment = json.loads((index / "meta.json").read_bytes())["segments"][0]["segment_id"].replace("-", "")
+    kinds: dict[str, Path] = {}
+    for file in sorted(path.rglob("*")):
+        if file.is_file() and file.stat().st_size and file.name not in COSTS_NOTHING:
+            kind = "".join(letter for letter in file.name if not letter.isdigit())
+            if file.parent != index or file.name.endswith(".json"):
+                kinds.setdefault(kind, file)
+            elif file.name.startswith(segment):
+                kinds.setdefault(file.suffix, file)
+    return [file for file in kinds.values() if file.name not in ("crawl.json", "fieldmouse.toml")]

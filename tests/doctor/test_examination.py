@@ -1,0 +1,150 @@
+"""Doctor's word against the truth: whatever is done to a file of a crawl, it is seen, or it costs nothing."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+import tantivy
+
+from fieldmouse.agent.examination.snapshot import snapshot
+from fieldmouse.cli import run
+from fieldmouse.crawldir import CrawlDir
+from fieldmouse.frontier.inspection import inspect_frontier
+from whole.bottled import outcomes
+
+from .sickbed import COSTS_NOTHING, DAMAGES, files_of, flip, is_healthy, resume_for_good, troubles
+
+
+def test_an_undamaged_crawl_is_healthy_to_its_last_byte(crawl: Path) -> None:
+    assert troubles(crawl) == troubles(crawl, deep=True) == []
+
+
+def test_damage_to_what_costs_nothing_is_healthy_and_that_is_true(crawl: Path) -> None:
+    for how in DAMAGES.values():
+        for file in sorted(crawl.rglob("*")):
+            if file.name in COSTS_NOTHING and file.is_file() and file.stat().st_size:
+                how(file)
+    assert is_healthy(crawl)
+    resume_for_good(crawl)
+    assert is_healthy(crawl)
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_any_other_damage_is_seen(crawl: Path, tmp_path: Path, damage: str) -> None:
+    unseen = set()
+    for file in files_of(crawl):
+        spare = tmp_path / "spare"
+        shutil.copy2(file, spare)
+        DAMAGES[damage](file)
+        if is_healthy(crawl, deep=file.name.endswith(".warc.gz")):
+            # Then it must be true.
+            resume_for_good(Path(shutil.copytree(crawl, tmp_path / f"resumed-{file.name}")))
+            unseen.add(file.name)
+        shutil.copy2(spare, file)
+    # Pages of lmdb that hold nothing, lists that tantivy can do without, and a torn tail such as kills leave.
+    assert unseen <= {"digests.lmdb", ".managed.json", "meta.json", "journal"}
+    assert "journal" not in unseen or (damage, (crawl / "lock").read_bytes()) == ("cut", b"1")
+
+
+def test_all_that_is_damaged_is_named(crawl: Path) -> None:
+    """Not only what is met first."""
+    hurt = [*crawl.glob("frontier/hosts-*.log"), *crawl.glob("archive/shard-0.cdxj"), crawl / "outcomes.log"]
+    for file in hurt:
+        flip(file)
+    told = " ".join(finding.says for finding in troubles(crawl))
+    assert [file.name for file in hurt if file.name not in told] == []
+
+
+def test_a_damaged_record_is_named_with_its_url_and_place(crawl: Path) -> None:
+    (warc,) = crawl.glob("archive/*.warc.gz")
+    row = next(row for row in outcomes(crawl) if row.kind == "page" and row.size > 2000 and row.offset > 5000)
+    flip(warc, row.offset + 900)
+    assert is_healthy(crawl), "the body of a record is read only if asked for"
+    (finding,) = troubles(crawl, deep=True)
+    assert row.url in finding.says
+    assert f"`archive/{warc.name}` is damaged at byte {row.offset}" in finding.says
+    assert "copy" in finding.advice
+
+
+def test_fewer_documents_than_pages_that_count_are_missed_also_after_a_kill(crawl: Path) -> None:
+    """The documents of some batches vanish from the index, which is otherwise whole."""
+    (index,) = crawl.glob("index/shard-0/*")
+    opened = tantivy.Index.open(str(index))
+    writer = opened.writer(heap_size=16 << 20, num_threads=1)
+    writer.delete_documents_by_query(
+        tantivy.Query.range_query(
+            opened.schema, "batch", tantivy.FieldType.Unsigned, 1, 2, use_inverted_index=True
+        )
+    )
+    writer.commit()
+    writer.wait_merging_threads()
+    (finding,) = troubles(crawl)
+    assert finding.what == "index"
+    assert "pages of" in finding.says
+
+
+def test_a_stray_file_of_the_index_is_no_damage(crawl: Path) -> None:
+    (index,) = crawl.glob("index/shard-0/*")
+    segment = next(index.glob("*.store")).stem
+    (index / f"{segment}.99999.del").write_bytes(b"left over")
+    assert is_healthy(crawl)
+
+
+def test_shards_that_were_changed_are_named(crawl: Path) -> None:
+    born = crawl / "crawl.json"
+    born.write_bytes(born.read_bytes().replace(b'"shards": 1', b'"shards": 2'))
+    (finding,) = troubles(crawl)
+    assert '"shards": 1' in finding.advice
+
+
+def test_a_secret_that_was_changed_is_noticed_by_the_books(crawl: Path) -> None:
+    born = crawl / "crawl.json"
+    told = json.loads(born.read_bytes())
+    born.write_text(json.dumps({**told, "key_seed": told["key_seed"] ^ 1}))
+    assert "crawl.json" in troubles(crawl)[0].says
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_crawl_without_its_papers_is_a_sentence(
+    crawl: Path, damage: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    DAMAGES[damage](crawl / "crawl.json")
+    assert run(["doctor", str(crawl)]) == 1
+    said = capsys.readouterr().err
+    assert "crawl.json" in said
+    assert "fieldmouse doctor" not in said, "that is what was just tried"
+
+
+def test_what_is_no_crawl_gets_a_sentence_and_no_advice_that_fails(
+    crawl: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "notes.txt").write_text("mine")
+    for place in (tmp_path, tmp_path / "notes.txt", tmp_path / ("n" * 300)):
+        assert run(["doctor", str(place)]) == 1
+        assert "`fieldmouse" not in capsys.readouterr().err
+    assert run(["doctor", str(crawl / "archive")]) == 1
+    assert f"`fieldmouse doctor {crawl}`" in capsys.readouterr().err
+
+
+def test_exit_codes_and_json_tell_the_same(crawl: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["doctor", str(crawl), "--deep", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["healthy"] is True
+    (crawl / "outcomes.log").unlink()
+    assert run(["doctor", str(crawl), "--json"]) == 1
+    told = json.loads(capsys.readouterr().out)
+    assert told["healthy"] is False
+    assert [finding["what"] for finding in told["findings"] if not finding["healthy"]] == ["outcomes"]
+
+
+def test_files_that_a_running_crawl_deletes_are_held_while_we_look(crawl: Path) -> None:
+    """What the newest checkpoint named when we began is what we read, whatever goes meanwhile."""
+    home = CrawlDir.open(crawl)
+    with snapshot(home) as shot:
+        assert shot is not None
+        shutil.rmtree(crawl / "frontier")
+        report = inspect_frontier(shot.frontier, shot.checkpoint.frontier, home.identity.key_seed)
+    assert report.injuries == []
+    assert report.waiting.count == shot.checkpoint.frontier.waiting

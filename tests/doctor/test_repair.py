@@ -1,0 +1,117 @@
+"""What follows from the rest of a crawl is made again, exactly; what does not is named."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from fieldmouse.agent.repair import repair
+from fieldmouse.cli import run
+from fieldmouse.crawldir import CrawlDir
+from fieldmouse.indexer.search import documents, search
+from whole.bottled import outcomes
+
+from .sickbed import flip, is_healthy, resume_for_good, troubles
+
+WORDS = "meadow OR mouse OR field OR grass OR nectar"
+MADE_AGAIN = ("archive/index.cdxj", "archive/shard-0.cdxj", "archive/digests.lmdb", "index/shard-0")
+
+
+def lose(path: Path) -> None:
+    shutil.rmtree(path) if path.is_dir() else path.unlink()
+
+
+def spoil(path: Path) -> None:
+    """Some byte in each file that a reader needs."""
+    if path.is_dir():
+        for file in filter(lambda file: file.stat().st_size, path.rglob("*.*")):
+            flip(file)
+    elif path.name == "digests.lmdb":
+        path.write_bytes(b"\0" * path.stat().st_size)
+    else:
+        flip(path)
+
+
+@pytest.mark.parametrize("damage", [lose, spoil])
+@pytest.mark.parametrize("name", MADE_AGAIN)
+def test_what_follows_from_the_rest_is_made_again(
+    crawl: Path, name: str, damage: Callable[[Path], None]
+) -> None:
+    if not (crawl / name).exists():
+        pytest.skip("a crawl that was killed has none yet")
+    lines = {path: path.read_bytes() for path in (crawl / "archive").glob("*.cdxj")}
+    counted = sorted(row.url for row in outcomes(crawl) if row.indexed)
+    seen = hits(crawl)
+    damage(crawl / name)
+    assert not is_healthy(crawl)
+    assert list(repair(CrawlDir.open(crawl)))
+    assert troubles(crawl, deep=True) == []
+    for path, before in lines.items():
+        # What a killed crawl wrote after its last checkpoint is not written again.
+        assert before.startswith(path.read_bytes())
+    held = sorted(documents(crawl))
+    assert set(held) >= set(counted)
+    if "index" in name:
+        assert held == counted
+    assert {url: hit for url, hit in seen.items() if url in counted}.items() <= hits(crawl).items()
+    resume_for_good(crawl)
+
+
+def hits(crawl: Path) -> dict[str, tuple[str, str]]:
+    return {hit.url: (hit.title, hit.snippet) for hit in search(crawl, WORDS, 1000)}
+
+
+def test_a_page_that_was_stored_as_a_reference_is_indexed_by_the_words_of_the_other(
+    tmp_path: Path, finished_crawl: Path
+) -> None:
+    crawl = Path(shutil.copytree(finished_crawl, tmp_path / "c"))
+    twins = [row for row in outcomes(crawl) if row.duplicate_of and row.indexed]
+    assert twins, "the meadow has mirrors"
+    before = hits(crawl)
+    lose(crawl / "index/shard-0")
+    list(repair(CrawlDir.open(crawl)))
+    assert all(hits(crawl)[row.url] == before[row.url] for row in twins if row.url in before)
+
+
+def test_a_damaged_journal_is_mended_and_says_so_until_then(crawl: Path) -> None:
+    flip(crawl / "journal", 20)
+    assert [finding.what for finding in troubles(crawl)] == ["journal"]
+    assert list(repair(CrawlDir.open(crawl)))
+    assert is_healthy(crawl)
+    resume_for_good(crawl)
+
+
+def test_a_resume_mends_a_journal_too(crawl: Path) -> None:
+    flip(crawl / "journal", 20)
+    resume_for_good(crawl)
+
+
+@pytest.mark.parametrize("name", ["outcomes.log", "archive/*.warc.gz", "frontier/hosts-*.log"])
+def test_what_is_there_only_once_is_not_touched(crawl: Path, name: str) -> None:
+    (victim,) = crawl.glob(name)
+    flip(victim)
+    damaged = victim.read_bytes()
+    assert run(["doctor", str(crawl), "--repair", "--deep", "--json"]) == 1
+    assert victim.read_bytes() == damaged
+
+
+def test_repairing_what_is_whole_changes_nothing(crawl: Path) -> None:
+    def everything() -> dict[str, bytes]:
+        return {str(path): path.read_bytes() for path in crawl.rglob("*") if path.is_file()}
+
+    before = everything()
+    assert list(repair(CrawlDir.open(crawl))) == []
+    assert everything() == before | {str(crawl / "lock"): everything()[str(crawl / "lock")]}
+
+
+def test_a_crawl_that_runs_is_not_repaired(crawl: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    home = CrawlDir.open(crawl)
+    home.lock()
+    try:
+        assert run(["doctor", str(crawl), "--repair"]) == 1
+        assert "in use by process" in capsys.readouterr().err
+    finally:
+        home.unlock()
