@@ -56,6 +56,7 @@ async def tell(
             lane=lane,
         )
         await indexer.start()
+        await indexer.begin()
         for answer in turn:
             number += 1
             assert indexer.room(0)

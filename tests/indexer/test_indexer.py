@@ -109,6 +109,7 @@ def test_pages_go_in_and_come_out_searchable(tmp_path: Path) -> None:
         desk = Desk(tmp_path)
         indexer = desk.open()
         await indexer.start()
+        await indexer.begin()
         for number in range(1, 101):
             await desk.send(number, answer(number))
         await desk.send(0, page("http://h1.example.org/robots.txt", b"User-agent: *", kind=Kind.EXCLUSION))
@@ -148,6 +149,7 @@ def test_killed_at_random_moments_nothing_is_lost_or_there_twice(tmp_path: Path,
         desk = Desk(tmp_path, config)
         indexer = desk.open()
         await indexer.start()
+        await indexer.begin()
         waiting = list(everything)
         kills = 0
         while waiting:
@@ -171,6 +173,7 @@ def test_killed_at_random_moments_nothing_is_lost_or_there_twice(tmp_path: Path,
                 await indexer.close()
                 indexer = desk.open()
                 await indexer.start()
+                await indexer.begin()
             else:
                 await desk.checkpoint()
             waiting = [n for n in everything if n not in desk.settled]
@@ -192,6 +195,7 @@ def test_a_page_that_kills_its_reader_twice_is_given_up(tmp_path: Path) -> None:
         desk = Desk(tmp_path, shards=1)
         indexer = desk.open()
         await indexer.start()
+        await indexer.begin()
         for _ in range(3):
             await desk.send(2, answer(2))
             await desk.checkpoint()
@@ -232,6 +236,7 @@ def test_workers_end_with_their_agent(tmp_path: Path) -> None:
     async def crawl() -> list[int]:
         indexer = Desk(tmp_path).open()
         await indexer.start()
+        await indexer.begin()
         pids = indexer.pids
         await indexer.close()
         return pids

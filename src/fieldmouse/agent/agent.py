@@ -17,10 +17,12 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
+from fieldmouse.agent.aside import Aside
 from fieldmouse.agent.checkpoint import Checkpoint, Tally
 from fieldmouse.agent.desk import Desk
 from fieldmouse.agent.governor import Governor
 from fieldmouse.agent.intake import Intake
+from fieldmouse.agent.limits import Limits
 from fieldmouse.agent.vitals import sum_up, take_reading
 from fieldmouse.clock import Clock
 from fieldmouse.crawldir import CrawlDir, Journal, Log
@@ -51,15 +53,6 @@ log = logging.getLogger(__name__)
 
 TICK = 0.1
 GRACE = 5.0
-
-
-class Limits(msgspec.Struct, frozen=True):
-    """When to stop though work is left; 0 means never."""
-
-    pages: int = 0
-    seconds: float = 0.0
-    min_free: int = 0
-    checkpoint: float = 5.0
 
 
 class Agent:
@@ -197,7 +190,8 @@ class Agent:
         encoded = msgspec.msgpack.encode(checkpoint)
         self._readings.flush()
         self.intake.trace.flush()
-        await asyncio.to_thread(self._make_durable, encoded)
+        # Nobody who has to leave at once waits for such a thread.
+        await asyncio.get_running_loop().run_in_executor(Aside(), self._make_durable, encoded)
         self.indexer.committed()
         self._frontier.committed()
 
@@ -216,12 +210,19 @@ class Agent:
         self._stopping.set()
         self.fleet.nudge()
 
+    def interrupt(self) -> str:
+        """Stop because somebody asked for it; says what there is left to do."""
+        self.stop("signal")
+        pages = self.fleet.busy + self.intake.level
+        return f"finishing {pages} pages and writing a checkpoint" if pages else "writing a checkpoint"
+
     async def crawl(self, seeds: Sequence[Url]) -> Summary:
         self._started = self._clock.now()
         await self.indexer.start()
         # All has opened: only now may anything be cut, deleted or made. The journal makes the names durable.
         for part in (self._frontier, self._outcomes, self._readings, self._journal):
             part.begin()
+        await self.indexer.begin()
         self.intake.trace.begin()
         if self.governor is not None:
             self.governor.begin()
@@ -245,7 +246,11 @@ class Agent:
         while not self._stopping.is_set():
             await self._clock.sleep(TICK)
             now = self._clock.now()
-            self._look_at_limits(now)
+            limit = self._limits.reached(
+                pages=self.desk.full, seconds=now - self._started, free_bytes=self._home.free_bytes
+            )
+            if limit:
+                self.stop(limit)
             if self.governor is not None:
                 self.governor.look()
             if now - read_at >= 1.0:
@@ -262,16 +267,6 @@ class Agent:
 
     def _idle(self) -> bool:
         return not self.fleet.busy and self.intake.empty and self._frontier.ready_at() is None
-
-    def _look_at_limits(self, now: float) -> None:
-        limits = self._limits
-        if self.desk.full:
-            self.stop("pages")
-        elif limits.seconds and now - self._started >= limits.seconds:
-            self.stop("time")
-        elif limits.min_free and self._home.free_bytes() < limits.min_free:
-            log.error("less than %d MiB are free on the disk; stopping", limits.min_free >> 20)
-            self.stop("disk")
 
     async def _drain(self) -> None:
         while not self.intake.empty:

@@ -11,11 +11,12 @@ from typing import cast
 
 from msgspec.structs import replace
 
-from fieldmouse.agent.agent import Agent, Limits
+from fieldmouse.agent.agent import Agent
 from fieldmouse.agent.checkpoint import Tally, open_journal
 from fieldmouse.agent.control import governor_of, rule_of, when_full_of
 from fieldmouse.agent.governor import Governor
 from fieldmouse.agent.intake import Intake
+from fieldmouse.agent.limits import Limits
 from fieldmouse.agent.pagetrace import PageTrace, TraceFile
 from fieldmouse.buffer import Buffer, WhenFull
 from fieldmouse.clock import Clock, WallClock

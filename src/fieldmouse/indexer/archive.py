@@ -28,11 +28,11 @@ from fieldmouse import __version__
 from fieldmouse.crawldir import sync_directory
 from fieldmouse.errors import Damaged
 from fieldmouse.indexer import cdxj
+from fieldmouse.indexer.tail import Tail
 from fieldmouse.indexer.wire import IndexerConfig, ShardState
 from fieldmouse.records import Link, Response
 
 WORTH_A_REVISIT = 256  # bytes of payload below which a reference is no smaller than the thing itself
-_BUFFER = 1 << 18
 _GZIP = b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x04\xff"
 _STORED = struct.Struct("<BHH")
 _TRAILER = struct.Struct("<II")
@@ -55,22 +55,36 @@ class Stored:
         self.warc, self.offset, self.place = warc, offset, place
 
 
+def verify(directory: Path, shard: int, state: ShardState) -> None:
+    """Raise `Damaged` unless the files of this shard reach as far as `state` says; changes nothing."""
+    for path, length in (
+        (directory / state.warc, state.warc_length), (log_path(directory, shard), state.cdxj_length)
+    ):  # fmt: skip
+        if length:
+            try:
+                size = path.stat().st_size
+            except FileNotFoundError:
+                raise Damaged(path, f"{length} bytes were written and synced, and it is gone") from None
+            if size < length:
+                raise Damaged(path, f"{length} bytes were written and synced, {size} are there")
+
+
 class Archive:
     """One shard's WARC series and its CDXJ log."""
 
     def __init__(self, directory: Path, shard: int, config: IndexerConfig, state: ShardState):
         """Roll the shard's files back to `state` and go on from there."""
         self._directory, self._shard, self._config = directory, shard, config
-        self._cdxj = _Tail(log_path(directory, shard), state.cdxj_length)
+        self._cdxj = Tail(log_path(directory, shard), state.cdxj_length)
         self._others: dict[int, int] = {}  # open CDXJ logs of other shards
         self._serial, self._name = state.serial, state.warc
         for path in directory.glob("*.warc.gz"):
             found = _SERIAL.search(path.name)
             if found and int(found[2]) == shard and int(found[1]) > state.serial:
                 path.unlink()
-        self._warc: _Tail | None = None
+        self._warc: Tail | None = None
         if state.warc:
-            self._warc = _Tail(directory / state.warc, state.warc_length)
+            self._warc = Tail(directory / state.warc, state.warc_length)
         self._ids = _bits(128)
 
     # -- records
@@ -141,7 +155,7 @@ class Archive:
 
     # -- files
 
-    def _open(self) -> _Tail:
+    def _open(self) -> Tail:
         if self._warc is not None and self._warc.length < self._config.warc_size:
             return self._warc
         if self._warc is not None:
@@ -150,7 +164,7 @@ class Archive:
         self._serial += 1
         date, stamp = _dates(int(time.time()))
         self._name = f"{self._config.warc_prefix}-{stamp}-{self._serial:05}-{self._shard}.warc.gz"
-        self._warc = _Tail(self._directory / self._name, 0)
+        self._warc = Tail(self._directory / self._name, 0)
         lines = [f"software: fieldmouse/{__version__}", "format: WARC File Format 1.1"]
         lines.append(
             "conformsTo: http://iipc.github.io/warc-specifications/specifications/warc-format/warc-1.1/"
@@ -211,44 +225,6 @@ class Archive:
 
 def log_path(directory: Path, shard: int) -> Path:
     return directory / f"shard-{shard}.cdxj"
-
-
-class _Tail:
-    """A file that grows, opened at a known length."""
-
-    def __init__(self, path: Path, length: int):
-        self.handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
-        size = os.fstat(self.handle).st_size
-        if size < length:
-            raise Damaged(path, f"{length} bytes were written and synced, {size} are there")
-        os.ftruncate(self.handle, length)
-        os.lseek(self.handle, length, os.SEEK_SET)
-        self.length = length
-        self._parts: list[bytes] = []
-        self._held = 0
-
-    def append(self, piece: bytes) -> None:
-        self._parts.append(piece)
-        self.length += len(piece)
-        self._held += len(piece)
-        if self._held >= _BUFFER:
-            self.flush()
-
-    def flush(self) -> None:
-        if self._parts:
-            whole = memoryview(b"".join(self._parts))
-            self._parts.clear()
-            self._held = 0
-            while whole:
-                whole = whole[os.write(self.handle, whole) :]
-
-    def sync(self) -> None:
-        self.flush()
-        os.fdatasync(self.handle)
-
-    def close(self) -> None:
-        self.flush()
-        os.close(self.handle)
 
 
 def _record(headers: str, block: bytes, body: bytes = b"", *, packed: bool = False) -> bytes:

@@ -16,6 +16,8 @@ from pathlib import Path
 
 import msgspec
 
+from fieldmouse.crawldir import sync_directory
+
 CHUNK = 16 << 20  # bytes sorted at a time
 
 _WWW = re.compile(r"www\d*\.")
@@ -95,27 +97,35 @@ def read_line(raw: bytes) -> tuple[str, Entry]:
 def merge(logs: Iterable[Path], target: Path, chunk: int = CHUNK) -> int:
     """Sort the lines of all `logs` into `target`; returns how many there are. Memory stays near `chunk`."""
     runs: list[Path] = []
-    for log in logs:
-        with log.open("rb") as file:
-            while lines := file.readlines(chunk):
-                lines.sort()
-                run = target.with_name(f"{target.name}.run-{len(runs)}")
-                with run.open("wb") as out:
-                    out.writelines(lines)
-                runs.append(run)
-                del lines
-    fresh = target.with_name(target.name + ".fresh")
-    count = 0
-    with fresh.open("wb", buffering=1 << 20) as out:
-        for one in heapq.merge(*(_lines(run) for run in runs)):
-            out.write(one)
-            count += 1
-        out.flush()
-        os.fsync(out.fileno())
-    os.replace(fresh, target)
-    for run in runs:
-        run.unlink()
+    try:
+        for log in logs:
+            with log.open("rb") as file:
+                while lines := file.readlines(chunk):
+                    lines.sort()
+                    runs.append(target.with_name(f"{target.name}.run-{len(runs)}"))
+                    with runs[-1].open("wb") as out:
+                        out.writelines(lines)
+                    del lines
+        fresh = target.with_name(target.name + ".fresh")
+        count = 0
+        with fresh.open("wb", buffering=1 << 20) as out:
+            for one in heapq.merge(*(_lines(run) for run in runs)):
+                out.write(one)
+                count += 1
+            out.flush()
+            os.fsync(out.fileno())
+        os.replace(fresh, target)
+        sync_directory(target.parent)
+    finally:
+        remove_leftovers(target)
     return count
+
+
+def remove_leftovers(target: Path) -> None:
+    """Delete what a `merge` that was killed left half done."""
+    for name in ("run-*", "fresh"):
+        for path in list(target.parent.glob(f"{target.name}.{name}")):
+            path.unlink(missing_ok=True)
 
 
 def _lines(path: Path) -> Iterator[bytes]:

@@ -23,6 +23,9 @@ from pathlib import Path
 import lmdb
 import numpy as np
 
+from fieldmouse.errors import Damaged
+
+DIGESTS, SIMHASHES = "digests.lmdb", "simhashes"
 NEAR = 3  # bits
 SLOTS = 4  # pages remembered per band value
 _BANDS = 4
@@ -75,6 +78,33 @@ def simhash(text: bytes) -> tuple[int, int]:
     return int.from_bytes(bits.tobytes(), "big"), words
 
 
+def verify(directory: Path) -> None:
+    """Raise `Damaged` if what is remembered cannot be read; changes nothing.
+
+    A map of a file that is shorter than it says would kill whoever reads past its end.
+    """
+    path = directory / DIGESTS
+    if not path.exists() or not path.stat().st_size:
+        return
+    try:
+        with lmdb.open(str(path), subdir=False, readonly=True, max_readers=256) as env:
+            wanted = (env.info()["last_pgno"] + 1) * env.stat()["psize"]
+    except lmdb.Error as trouble:
+        raise _damaged(path, str(trouble)) from trouble
+    size = path.stat().st_size
+    if size < wanted:
+        raise _damaged(path, f"{wanted} bytes were written, {size} are there")
+
+
+def _damaged(path: Path, what: str) -> Damaged:
+    trouble = Damaged(path, what)
+    trouble.hint = (
+        f"{trouble.hint}; it only remembers which payloads are stored: without it the crawl"
+        " goes on, and may store some twice"
+    )
+    return trouble
+
+
 class Doubles:
     """What was stored before, in the whole crawl: shared by all workers, by its digest and its simhash.
 
@@ -88,14 +118,15 @@ class Doubles:
 
     def __init__(self, directory: Path):
         self._env = lmdb.open(
-            str(directory / "digests.lmdb"),
+            str(directory / DIGESTS),
             map_size=_MAP_SIZE,
             subdir=False,
             readahead=False,
             max_readers=256,
         )
         self._env.reader_check()  # readers that were killed hold on to old pages
-        path = directory / "simhashes"
+        self._env.sync(True)  # a new one is not, and half of one cannot be opened after a power cut
+        path = directory / SIMHASHES
         size = _BANDS * _TABLE * SLOTS * 2 * 8
         handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
         if os.fstat(handle).st_size != size:
@@ -165,6 +196,12 @@ class Doubles:
         for band in range(_BANDS):
             rows = ((x >> _SHIFTS[band]) & np.uint64(_TABLE - 1)).astype(np.intp)
             self._near[band, rows, slots] = pairs
+
+    @staticmethod
+    def forget_all(directory: Path) -> None:
+        """Begin with no memory, for a crawl that begins. Before anybody opens it."""
+        for name in (DIGESTS, DIGESTS + "-lock", SIMHASHES):
+            (directory / name).unlink(missing_ok=True)
 
     def close(self) -> None:
         self._read.abort()

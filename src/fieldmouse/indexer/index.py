@@ -1,8 +1,10 @@
 """The full-text index of one shard, kept in generations.
 
 Words go to tantivy with their positions; the text itself is stored beside them
-so that snippets need nothing else. Every document carries the number of its
-batch, so that a batch that never counted can be taken out again.
+so that snippets need nothing else. A checkpoint keeps the index as it is
+(`snapshot.py`), and a batch that never counted is undone by going back to the one
+that does. Every document carries the number of its batch all the same: where no
+moment was kept, younger ones can be taken out by it.
 
 tantivy merges its segments into ever larger ones and maps them into memory while
 it does. To keep memory from growing with the crawl a shard's index is a series
@@ -16,6 +18,9 @@ from pathlib import Path
 
 import tantivy
 
+from fieldmouse.crawldir import sync_directory
+from fieldmouse.errors import Damaged
+from fieldmouse.indexer.snapshot import KEPT, META, Snapshots, read_meta
 from fieldmouse.indexer.wire import IndexerConfig, ShardState
 
 
@@ -31,29 +36,62 @@ def schema(store_text: bool = True) -> tantivy.Schema:
     return builder.build()
 
 
+def verify(directory: Path, shard: int, state: ShardState) -> None:
+    """Raise `Damaged` unless the index of this shard can be had as of `state`; changes nothing."""
+    # A generation without a page is begun anew, so nothing of it has to be there.
+    for number in range(state.generation + bool(state.generation_bytes)):
+        path = _generation(directory, shard, number)
+        if number == state.generation and Snapshots(path).has(state.batch):
+            return
+        meta = read_meta(path / META)
+        if meta is None:
+            raise Damaged(path / META, "the list of the index's files cannot be read")
+        for name in sorted(meta.names):
+            if not (path / name).is_file():
+                raise Damaged(path / name, "the index names it, and it is gone")
+
+
 class TextIndex:
     """Adds documents; what is added counts after `commit`."""
 
     def __init__(self, directory: Path, shard: int, config: IndexerConfig, state: ShardState):
         """Open the index as of `state`: younger generations and younger batches are taken out."""
-        self._directory = directory / f"shard-{shard}"
+        self._directory, self._shard = directory, shard
         self._config = config
         self._schema = schema(config.store_text)
         self.generation, self.bytes = state.generation, state.generation_bytes
-        self._directory.mkdir(parents=True, exist_ok=True)
-        for path in self._directory.iterdir():
-            if path.is_dir() and int(path.name) > state.generation:
-                shutil.rmtree(path)
+        home = directory / f"shard-{shard}"
+        home.mkdir(parents=True, exist_ok=True)
+        sync_directory(directory)
+        for path in list(home.iterdir()):
+            if path.is_dir() and path.name.isdigit():
+                if int(path.name) < state.generation:
+                    shutil.rmtree(path / KEPT, ignore_errors=True)
+                elif int(path.name) > state.generation or not state.generation_bytes:
+                    shutil.rmtree(path)
+        snapshots = Snapshots(self._path)
+        restored = snapshots.restore(state.batch)
+        if not restored:
+            snapshots.sweep()
         self._open()
-        if self._searcher_holds_more(state.batch):
+        if not restored and self._searcher_holds_more(state.batch):
             self._writer.delete_documents_by_query(_younger(self._schema, state.batch))
             self._writer.commit()
+        self._counted = state.batch
+        self.keep(state.batch)
+
+    @property
+    def _path(self) -> Path:
+        return _generation(self._directory, self._shard, self.generation)
 
     def _open(self) -> None:
-        path = self._directory / f"{self.generation:05}"
+        path = self._path
         path.mkdir(exist_ok=True)
+        self._snapshots = Snapshots(path)
         self._index = tantivy.Index(self._schema, str(path))
         self._writer = self._index.writer(heap_size=self._config.index_heap, num_threads=1)
+        self._unsaved = False
+        sync_directory(path.parent)
 
     def _searcher_holds_more(self, batch: int) -> bool:
         self._index.reload()
@@ -78,20 +116,49 @@ class TextIndex:
         document.add_unsigned("key", key)
         document.add_unsigned("batch", batch)
         self._writer.add_document(document)
+        self._unsaved = True
         self.bytes += len(text) + len(url) + len(title)
 
     def commit(self) -> None:
         """Make everything added durable; begin a new generation if this one is full."""
-        self._writer.commit()
+        if self._unsaved:
+            self._writer.commit()
+            self._unsaved = False
         if self.bytes >= self._config.generation:
             self._writer.wait_merging_threads()
+            # tantivy does not wait until the name of its newest list has reached the disk.
+            sync_directory(self._path)
             self.generation += 1
             self.bytes = 0
             self._open()
 
+    def keep(self, batch: int) -> None:
+        """What is committed is the moment of `batch`, and can be had again."""
+        self._kept: int | None = batch
+        if not self._snapshots.keep(batch):
+            self._kept = None
+            sync_directory(self._path)
+
+    def forget_before(self, batch: int) -> None:
+        """The moment of `batch` counts: what was kept to go back behind it may go."""
+        self._counted = batch
+        self._snapshots.forget_before(batch)
+        if self.generation:
+            shutil.rmtree(_generation(self._directory, self._shard, self.generation - 1) / KEPT, True)
+
     def settle(self) -> None:
         """Wait until merges are done. Nothing can be added after."""
         self._writer.wait_merging_threads()
+        if self._kept is not None and not self._unsaved:
+            # The same documents in fewer files: so they are found by the next to open.
+            self._snapshots.keep(self._kept)
+            self._snapshots.forget_before(self._counted)
+        self._snapshots.sweep()
+        sync_directory(self._path)
+
+
+def _generation(directory: Path, shard: int, number: int) -> Path:
+    return directory / f"shard-{shard}" / f"{number:05}"
 
 
 def _younger(shape: tantivy.Schema, batch: int) -> tantivy.Query:

@@ -9,13 +9,16 @@ page went matters to nobody: every shard's files stand for themselves.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from pathlib import Path
+from typing import TypeVar
 
 import xxhash
 
+from fieldmouse.errors import FieldmouseError
 from fieldmouse.indexer import cdxj
 from fieldmouse.indexer.archive import log_path
+from fieldmouse.indexer.digest import Doubles
 from fieldmouse.indexer.inline import InlineLane
 from fieldmouse.indexer.lane import Lane
 from fieldmouse.indexer.wire import IndexerConfig, ShardState
@@ -23,6 +26,8 @@ from fieldmouse.records import Outcome, Parsed, Refused
 from fieldmouse.url import Host, host_of
 
 __all__ = ["Indexer", "IndexerConfig", "ShardState"]
+
+T = TypeVar("T")
 
 
 class Indexer:
@@ -51,14 +56,28 @@ class Indexer:
         assert states is None or len(states) == shards, "the number of shards is fixed when a crawl is made"
         self._directory = directory
         self.shards = shards
+        self._new = states is None
         states = states or [ShardState()] * shards
         self._lanes: list[Lane | InlineLane] = [
             lane(directory, shard, config, state, on_parsed, on_lost) for shard, state in enumerate(states)
         ]
 
     async def start(self) -> None:
-        """Start all workers; each rolls its files back to its state first."""
-        await asyncio.gather(*(lane.start() for lane in self._lanes))
+        """Start all workers; each sees whether its shard can be brought to its state, and changes nothing."""
+        await _all([lane.start() for lane in self._lanes])
+
+    async def begin(self) -> None:
+        """Have each worker roll its files back to its state; then there is room for pages."""
+        archive = self._directory / "archive"
+        cdxj.remove_leftovers(archive / "index.cdxj")
+        if self._new:
+            Doubles.forget_all(archive)
+        await _all([lane.begin() for lane in self._lanes])
+
+    @property
+    def trouble(self) -> FieldmouseError | None:
+        """Why no pages can be stored any more; then the crawl has to end."""
+        return next((lane.trouble for lane in self._lanes if lane.trouble is not None), None)
 
     def shard_of(self, host: Host) -> int:
         return xxhash.xxh3_64_intdigest(host.encode()) % self.shards
@@ -83,7 +102,7 @@ class Indexer:
 
     async def prepare(self) -> list[ShardState]:
         """Make everything sent so far durable. A shard that died answers with the last state that counts."""
-        return await asyncio.gather(*(lane.prepare() for lane in self._lanes))
+        return await _all([lane.prepare() for lane in self._lanes])
 
     def committed(self) -> None:
         """The journal holds the states that `prepare` returned."""
@@ -107,5 +126,19 @@ class Indexer:
         """The worker processes that live now."""
         return [lane.pid for lane in self._lanes if lane.pid]
 
+    def abandon(self) -> None:
+        """End all workers at once, as a kill would."""
+        for lane in self._lanes:
+            lane.abandon()
+
     async def close(self) -> None:
         await asyncio.gather(*(lane.close() for lane in self._lanes))
+
+
+async def _all(works: Sequence[Coroutine[None, None, T]]) -> list[T]:
+    """Do all of these together; if some fail, the first error is raised once all have come to their end."""
+    ended = await asyncio.gather(*works, return_exceptions=True)
+    for one in ended:
+        if isinstance(one, BaseException):
+            raise one
+    return [one for one in ended if not isinstance(one, BaseException)]

@@ -11,7 +11,8 @@ import asyncio
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from fieldmouse.indexer.shard import Shard
+from fieldmouse.errors import FieldmouseError
+from fieldmouse.indexer.shard import OpenShard, Shard
 from fieldmouse.indexer.wire import IndexerConfig, ShardState
 from fieldmouse.records import Failed, Moved, Page, Parsed, Unchanged
 
@@ -20,6 +21,7 @@ class InlineLane:
     """What `Lane` is to the `Indexer`, with the shard on this side."""
 
     pid = 0
+    trouble: FieldmouseError | None = None
     peak_rss = 0  # our own process counts it already
 
     def __init__(
@@ -33,13 +35,18 @@ class InlineLane:
     ):
         self._directory, self._number, self._config = directory, shard, config
         self._on_parsed = on_parsed
+        self._opened: OpenShard | None = None
         self._shard: Shard | None = None
         self._prepared: ShardState | None = None
         self._counted = state
         self._answers: list[Parsed] = []
 
     async def start(self) -> None:
-        self._shard = Shard(self._directory, self._number, self._config, self._counted)
+        self._opened = OpenShard(self._directory, self._number, self._config, self._counted)
+
+    async def begin(self) -> None:
+        assert self._opened is not None, "started first"
+        self._shard, self._opened = self._opened.begin(), None
 
     @property
     def room(self) -> bool:
@@ -50,7 +57,7 @@ class InlineLane:
         return len(self._answers)
 
     def send(self, number: int, outcome: Page | Unchanged | Moved | Failed) -> None:
-        assert self._shard is not None, "started first"
+        assert self._shard is not None, "begun first"
         if not self._answers:
             asyncio.get_running_loop().call_soon(self._tell)
         self._answers.append(self._shard.take(number, outcome))
@@ -61,14 +68,14 @@ class InlineLane:
             self._on_parsed(answers)
 
     async def prepare(self) -> ShardState:
-        assert self._shard is not None, "started first"
+        assert self._shard is not None, "begun first"
         assert self._prepared is None, "the last checkpoint is still pending"
         self._tell()  # what is durable must be known first, as the order of frames has it
         self._prepared = self._shard.prepare()
         return self._prepared
 
     def committed(self) -> None:
-        assert self._shard is not None, "started first"
+        assert self._shard is not None, "begun first"
         if self._prepared is not None:
             self._counted, self._prepared = self._prepared, None
             self._shard.committed(self._counted.batch)
@@ -77,7 +84,12 @@ class InlineLane:
         if self._shard is not None:
             self._shard.finish()
 
+    def abandon(self) -> None:
+        """Nothing here outlives our own process."""
+
     async def close(self) -> None:
+        if self._opened is not None:
+            self._opened.close()
         if self._shard is not None:
             self._shard.close()
             self._shard = None

@@ -1,23 +1,29 @@
 """The agent's end of one worker: its process, its socket, and which pages it holds.
 
 A lane knows for every page sent whether its answer is back and in which batch it
-will count. That is all that is needed when the worker dies: what is not in a
-batch that counts is lost and must be fetched again.
+will count (`holdings.py`). That is all that is needed when the worker dies: what is
+not in a batch that counts is lost and must be fetched again.
+
+A worker may die of a page, and the page is given up in the end. It may also die of
+our own disk or memory, and then no page is to blame: `trouble` says what it was, and
+the crawl has to end.
 """
 
 from __future__ import annotations
 
 import asyncio
-import signal
-from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import cast
 
 from fieldmouse.errors import CrawlDirError, FieldmouseError
+from fieldmouse.indexer.deaths import Deaths
+from fieldmouse.indexer.holdings import Answer, Holdings
 from fieldmouse.indexer.process import WorkerProcess
 from fieldmouse.indexer.wire import (
     HEADER,
     Answers,
+    Begin,
     Broken,
     Committed,
     Down,
@@ -26,6 +32,7 @@ from fieldmouse.indexer.wire import (
     Frames,
     IndexerConfig,
     Job,
+    Opened,
     Prepare,
     Prepared,
     Ready,
@@ -34,15 +41,10 @@ from fieldmouse.indexer.wire import (
     decode_up,
     encode,
 )
-from fieldmouse.records import Failed, Moved, Page, Parsed, Reason, Unchanged
+from fieldmouse.records import Failed, Parsed, Reason
 
 WINDOW_PAGES = 48
 WINDOW_BYTES = 32 << 20
-DEATHS = 2  # of workers with the same page in hand, before the page is blamed
-KILLS = 4  # the same for SIGKILL, which is more often somebody's doing than the page's
-STILLBORN = 3  # workers in a row that die before they are ready
-
-Answer = Page | Unchanged | Moved | Failed
 
 
 class Lane(asyncio.Protocol):
@@ -59,21 +61,17 @@ class Lane(asyncio.Protocol):
         self._on_parsed, self._on_lost = on_parsed, on_lost
         self.counted = state  # the journal holds it
         self._prepared: ShardState | None = None  # durable, and the journal may hold it by now
-        self._sent: dict[int, tuple[str, int]] = {}  # ticket to URL and size: no answer yet
-        self._answered: dict[int, list[int]] = {}  # batch to tickets: answered, and do not count yet
-        self._keeping = 0  # answers to come for pages without a ticket
-        self._bytes = 0
-        self._blame: Counter[str] = Counter()
-        self._stillborn = 0
+        self._holdings, self._deaths = Holdings(), Deaths(directory, shard)
+        self._owed: list[Answer] = []  # pages without a ticket, for the next worker
         self._frames = Frames()
         self._out: list[bytes] = []
         self._transport: asyncio.Transport | None = None
         self._worker: WorkerProcess | None = None
+        self._begun = False  # the worker takes pages
         self._closing = False
-        self._ready: asyncio.Future[None] | None = None
-        self._waiter: asyncio.Future[ShardState | None] | None = None
+        self._word: asyncio.Future[None] | None = None  # from a worker that opens
+        self._waiter: asyncio.Future[None] | None = None
         self._finished: asyncio.Future[None] | None = None
-        self._lost: list[int] = []
         self._starting: asyncio.Task[None] | None = None
         self.trouble: FieldmouseError | None = None
         self._peak = self._peak_before = 0
@@ -81,31 +79,55 @@ class Lane(asyncio.Protocol):
     # -- life and death of the worker
 
     async def start(self) -> None:
-        """Start a worker at the state that counts, and wait until it stands there."""
-        loop = asyncio.get_running_loop()
-        while self.trouble is None and not self._closing:
-            self._ready = loop.create_future()
-            await self._spawn()
-            self._write(Start(str(self._directory), self._shard, self._config, self.counted))
-            await self._ready
-            if self._transport is not None:
-                self._stillborn = 0
-                return
-            self._stillborn += 1
-            if self._stillborn >= STILLBORN and self.trouble is None:
-                self.trouble = CrawlDirError(
-                    f"the indexer of `{self._directory}` (shard {self._shard}) cannot start",
-                    f"`fieldmouse doctor {self._directory}` may know why; the log has its last words",
-                )
+        """Start a worker that holds the shard and has looked it over; nothing is changed yet."""
+        await self._open()
         if self.trouble is not None:
             raise self.trouble
 
-    async def _spawn(self) -> None:
-        self._worker, ours = WorkerProcess.start()
-        self._frames = Frames()
-        self._out.clear()
-        transport, _ = await asyncio.get_running_loop().create_connection(lambda: self, sock=ours)
-        self._transport = transport
+    async def begin(self) -> None:
+        """Have the shard stand at the state that counts, and take pages."""
+        while self._going:
+            if self._transport is None:
+                await self._open()
+                continue
+            if await self._say_and_hear(Begin()):
+                # Said here and not when its word came in: whoever dies in between was never at work.
+                self._begun = True
+                self._deaths.was_born()
+                owed, self._owed = self._owed, []
+                for page in owed:
+                    self.send(0, page)
+                return
+            self.trouble = self.trouble or self._deaths.before_birth()
+        if self.trouble is not None:
+            raise self.trouble
+
+    async def _open(self) -> None:
+        while self._going:
+            self._worker, ours = WorkerProcess.start()
+            self._frames = Frames()
+            self._out.clear()
+            await asyncio.get_running_loop().create_connection(lambda: self, sock=ours)
+            start = Start(str(self._directory), self._shard, self._config, self.counted)
+            if await self._say_and_hear(start):
+                return
+            self.trouble = self.trouble or self._deaths.before_birth()
+
+    @property
+    def _going(self) -> bool:
+        return self.trouble is None and not self._closing
+
+    async def _say_and_hear(self, message: Down) -> bool:
+        """Whether a worker that opens lives to give its word."""
+        if self._transport is None:
+            return False
+        self._word = asyncio.get_running_loop().create_future()
+        self._write(message)
+        await self._word
+        return self._transport is not None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
 
     def connection_lost(self, _: Exception | None) -> None:
         self._transport = None
@@ -113,69 +135,56 @@ class Lane(asyncio.Protocol):
         in_hand, code = self._worker.in_hand, self._worker.end()
         self._worker = None
         self._peak_before = max(self._peak_before, self._peak)
+        begun, self._begun = self._begun, False
         if self._finished is not None and not self._finished.done():
             self._finished.set_result(None)
-        if self._ready is not None and not self._ready.done():
-            self._ready.set_result(None)
-            return
-        if self._closing:
-            return
-        self._assign_blame(in_hand, code)
-        # Whatever was prepared is safe on the disk; only the journal says whether it counts.
-        reach = self._prepared.batch if self._prepared else self.counted.batch
-        lost = [n for batch, numbers in self._answered.items() if batch > reach for n in numbers]
-        self._answered = {b: numbers for b, numbers in self._answered.items() if b <= reach}
-        lost += [number for number in self._sent if number]
-        self._sent.clear()
-        self._keeping = self._bytes = 0
-        self._on_lost(lost)
-        if self._waiter is not None:
-            self._waiter.set_result(None)
-            self._waiter = None
-        elif self._prepared is None:
-            self._restart()
+        if not begun or self._closing:
+            self._heard()
+        else:
+            if self.trouble is None:  # the worker has not told us itself
+                self.trouble = self._deaths.at_work(self._holdings.url_of(in_hand), code)
+            # Whatever was prepared is safe on the disk; only the journal says whether it counts.
+            reach = self._prepared.batch if self._prepared else self.counted.batch
+            lost, owed = self._holdings.lose(reach, in_hand)
+            self._owed += owed
+            self._on_lost(lost)
+            if self._waiter is not None:
+                self._waiter.set_result(None)
+                self._waiter = None
+            elif self._prepared is None and self.trouble is None:
+                self._restart()
 
-    def _assign_blame(self, number: int, code: int) -> None:
-        if number in self._sent:
-            url = self._sent[number][0]
-            self._blame[url] += 1 if code == -signal.SIGKILL else KILLS // DEATHS
+    def _heard(self) -> None:
+        if self._word is not None and not self._word.done():
+            self._word.set_result(None)
 
     def _restart(self) -> None:
-        self._starting = asyncio.get_running_loop().create_task(self.start())
+        self._starting = asyncio.get_running_loop().create_task(self.begin())
         self._starting.add_done_callback(lambda task: task.cancelled() or task.exception())
 
     # -- pages
 
     @property
     def outstanding(self) -> int:
-        return len(self._sent) + self._keeping
+        return self._holdings.outstanding
 
     @property
     def room(self) -> bool:
-        return (
-            self._transport is not None
-            and (self._ready is None or self._ready.done())
-            and len(self._sent) + self._keeping < WINDOW_PAGES
-            and self._bytes < WINDOW_BYTES
-        )
+        holdings = self._holdings
+        return self._begun and holdings.outstanding < WINDOW_PAGES and holdings.bytes < WINDOW_BYTES
 
     def send(self, number: int, outcome: Answer) -> None:
-        url = outcome.link.url
-        if self._blame and self._blame[url] >= KILLS:
+        if self._deaths.condemned(outcome.link.url):
             at = outcome.at if isinstance(outcome, Failed) else outcome.response.ended_at
             outcome = Failed(outcome.link, Reason.CRASHED, at, "the page killed its reader, twice")
-        size = len(outcome.response.body) if outcome.response is not None else 0
-        if self._transport is None:
+        if self._begun:
+            self._holdings.hand_over(number, outcome)
+            self._write(Job(number, outcome))
+        elif number:
             # The worker died between `room` and now.
-            if number:
-                asyncio.get_running_loop().call_soon(self._on_lost, [number])
-            return
-        if number:
-            self._sent[number] = (url, size)
+            asyncio.get_running_loop().call_soon(self._on_lost, [number])
         else:
-            self._keeping += 1
-        self._bytes += size
-        self._write(Job(number, outcome))
+            self._owed.append(outcome)
 
     def _write(self, message: Down) -> None:
         payload = encode(message)
@@ -194,16 +203,16 @@ class Lane(asyncio.Protocol):
             message = decode_up(payload)
             match message:
                 case Answers(parsed):
-                    self._book(parsed)
+                    self._holdings.book(parsed)
+                    self._on_parsed(parsed)
                 case Prepared(state, peak):
                     self._peak = peak
                     self._prepared = state
                     if self._waiter is not None:
-                        self._waiter.set_result(state)
+                        self._waiter.set_result(None)
                         self._waiter = None
-                case Ready():
-                    assert self._ready is not None
-                    self._ready.set_result(None)
+                case Opened() | Ready():
+                    self._heard()
                 case Finished(peak):
                     self._peak = peak
                     if self._finished is not None and not self._finished.done():
@@ -211,45 +220,34 @@ class Lane(asyncio.Protocol):
                 case Broken(words, hint):
                     self.trouble = CrawlDirError(words, hint)
 
-    def _book(self, parsed: Sequence[Parsed]) -> None:
-        for one in parsed:
-            if not one.number:
-                self._keeping -= 1
-                continue
-            _, size = self._sent.pop(one.number)
-            self._bytes -= size
-            self._answered.setdefault(one.batch, []).append(one.number)
-        self._on_parsed(parsed)
-
     # -- moments
 
     async def prepare(self) -> ShardState:
         """The newest durable state: of everything sent before, or the last that counts if the worker died."""
         assert self._prepared is None, "the last checkpoint is still pending"
-        if self._starting is not None:
-            await asyncio.wait([self._starting])
-            self._starting = None
+        while self._starting is not None:
+            starting, self._starting = self._starting, None
+            await asyncio.wait([starting])
+        if self.trouble is None and self._begun:
+            self._waiter = asyncio.get_running_loop().create_future()
+            self._write(Prepare())
+            await self._waiter
         if self.trouble is not None:
             raise self.trouble
-        if self._transport is None:
-            return self.counted
-        self._waiter = asyncio.get_running_loop().create_future()
-        self._write(Prepare())
-        return await self._waiter or self.counted
+        return self._prepared or self.counted
 
     def committed(self) -> None:
         """The journal holds what `prepare` returned."""
         if self._prepared is not None:
-            self.counted = self._prepared
-            self._prepared = None
-            for batch in [b for b in self._answered if b <= self.counted.batch]:
-                del self._answered[batch]
+            self.counted, self._prepared = self._prepared, None
+            if self._holdings.count(self.counted.batch):
+                self._deaths.stored()
             self._write(Committed(self.counted.batch))
-        if self._transport is None and not self._closing and self._starting is None:
+        if self._transport is None and self._going and self._starting is None:
             self._restart()
 
     async def finish(self) -> None:
-        if self._transport is None:
+        if not self._begun:
             return
         self._finished = asyncio.get_running_loop().create_future()
         self._write(Finish())
@@ -263,6 +261,12 @@ class Lane(asyncio.Protocol):
     def pid(self) -> int:
         """The worker's process, or 0 when there is none."""
         return self._worker.pid if self._worker is not None else 0
+
+    def abandon(self) -> None:
+        """End at once, as a kill would."""
+        self._closing = True
+        if self._worker is not None:
+            self._worker.kill()
 
     async def close(self) -> None:
         self._closing = True

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import mmap
 import os
+import signal
 import socket
 import struct
 import subprocess
@@ -17,6 +18,7 @@ import sys
 NOTHING = -1  # in hand
 AGONY = 0.5  # seconds between hanging up and being gone
 PATIENCE = 10.0  # seconds that a worker may take to end by itself
+LEFT_TO_THE_AGENT = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _NUMBER = struct.Struct("<q")
 # A tree per page is built and thrown away: keep glibc from giving its memory back and asking again.
 _MALLOC = {
@@ -45,12 +47,17 @@ class WorkerProcess:
         scrap = mmap.mmap(memory, _NUMBER.size)
         _NUMBER.pack_into(scrap, 0, NOTHING)
         handles = (theirs.fileno(), memory)
-        child = subprocess.Popen(
-            [sys.executable, "-m", "fieldmouse.indexer.worker", *map(str, (*handles, os.getpid()))],
-            pass_fds=handles,
-            stdin=subprocess.DEVNULL,
-            env=os.environ | _MALLOC,
-        )
+        # A child begins with our mask: so no signal gets at it before it can say that it ignores them.
+        mask = signal.pthread_sigmask(signal.SIG_BLOCK, LEFT_TO_THE_AGENT)
+        try:
+            child = subprocess.Popen(
+                [sys.executable, "-m", "fieldmouse.indexer.worker", *map(str, (*handles, os.getpid()))],
+                pass_fds=handles,
+                stdin=subprocess.DEVNULL,
+                env=os.environ | _MALLOC,
+            )
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         theirs.close()
         os.close(memory)
         ours.setblocking(False)
@@ -69,6 +76,9 @@ class WorkerProcess:
         except subprocess.TimeoutExpired:
             self._child.kill()
             return self._child.wait()
+
+    def kill(self) -> None:
+        self._child.kill()
 
     def wait(self) -> None:
         """Wait until it ended by itself, but not for ever."""

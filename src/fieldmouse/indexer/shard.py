@@ -14,6 +14,9 @@ from pathlib import Path
 
 import msgspec
 
+from fieldmouse.crawldir import sync_directory
+from fieldmouse.errors import FieldmouseError
+from fieldmouse.indexer import archive, digest, index
 from fieldmouse.indexer.archive import WORTH_A_REVISIT, Archive
 from fieldmouse.indexer.contents import mime_of, read_contents
 from fieldmouse.indexer.digest import Doubles, payload_digest, simhash, written
@@ -37,20 +40,46 @@ from fieldmouse.url import Url, key_of
 _encode = msgspec.msgpack.Encoder().encode
 
 
-class Shard:
+class OpenShard:
+    """A shard that is ours and was looked over. Nothing in it has been changed yet."""
+
     def __init__(self, directory: Path, number: int, config: IndexerConfig, state: ShardState):
-        """Open the shard as of `state`; whatever came later is cut away."""
-        archive, index = directory / "archive", directory / "index"
-        archive.mkdir(parents=True, exist_ok=True)
-        index.mkdir(parents=True, exist_ok=True)
-        # The worker before us may still be dying; two must not write at once.
-        self._lock = os.open(index / f"shard-{number}.lock", os.O_RDWR | os.O_CREAT, 0o644)
-        fcntl.flock(self._lock, fcntl.LOCK_EX)
+        """Raises `Damaged` if the shard cannot be brought to `state`."""
+        self._directory, self._number, self._config, self._state = directory, number, config, state
+        for room in (directory / "archive", directory / "index"):
+            room.mkdir(parents=True, exist_ok=True)
+        self.lock = os.open(directory / "index" / f"shard-{number}.lock", os.O_RDWR | os.O_CREAT, 0o644)
+        try:
+            # The worker before us may still be dying; two must not write at once.
+            fcntl.flock(self.lock, fcntl.LOCK_EX)
+            archive.verify(directory / "archive", number, state)
+            index.verify(directory / "index", number, state)
+            if state.batch:
+                digest.verify(directory / "archive")
+        except FieldmouseError:
+            self.close()
+            raise
+
+    def begin(self) -> Shard:
+        """Cut away whatever came after the state, and go on from there."""
+        return Shard(self._directory, self._number, self._config, self._state, self.lock)
+
+    def close(self) -> None:
+        os.close(self.lock)
+
+
+class Shard:
+    def __init__(
+        self, directory: Path, number: int, config: IndexerConfig, state: ShardState, lock: int | None = None
+    ):
+        """The shard as of `state`; whatever came later is cut away. `lock` is that of an `OpenShard`."""
+        self._lock = OpenShard(directory, number, config, state).lock if lock is None else lock
+        sync_directory(directory)
         self._number, self._config = number, config
         self._batch = state.batch + 1
-        self._archive = Archive(archive, number, config, state)
-        self._index = TextIndex(index, number, config, state)
-        self._doubles = Doubles(archive)
+        self._archive = Archive(directory / "archive", number, config, state)
+        self._index = TextIndex(directory / "index", number, config, state)
+        self._doubles = Doubles(directory / "archive")
         self._links = Links(config)
 
     # -- one answer
@@ -71,14 +100,14 @@ class Shard:
         else:
             kind, reason, detail, target = "failed", outcome.reason, outcome.detail, ""
         mime = mime_of(response)
-        digest = written(payload_digest(response.body))
-        stored = self._archive.store(link, response, payload=response.body, digest=digest, mime=mime)
+        shown = written(payload_digest(response.body))
+        stored = self._archive.store(link, response, payload=response.body, digest=shown, mime=mime)
         links = self._links.follow(link, Url(target), response.ended_at) if target else []
         return self._answer(
             number,
             _row(
                 link, kind, response.ended_at, reason, detail, status=response.status, target=target,
-                mime=mime, digest=digest, size=len(response.body),
+                mime=mime, digest=shown, size=len(response.body),
                 warc=stored.warc, offset=stored.offset,
             ),
             links,
@@ -89,10 +118,10 @@ class Shard:
         read = read_contents(link, response, config, self._links)
         body, reason, detail, charset, page = read.body, read.reason, read.detail, read.charset, read.page
         mime, indexed = read.mime, read.indexed
-        digest = payload_digest(response.body)
-        shown = written(digest)
+        payload = payload_digest(response.body)
+        shown = written(payload)
         mark, words = simhash(page.text.encode("utf-8", "replace"))
-        earlier = self._earlier(digest, shown)
+        earlier = self._earlier(payload, shown)
         lookalike = self._lookalike(mark) if earlier is None else ""
         fields = b""
         if charset:
@@ -110,7 +139,7 @@ class Shard:
                 again=bool(link.tries or link.etag or link.last_modified),
             )  # fmt: skip
         if earlier is None and reason is None and response.body:
-            self._doubles.note(self._batch, digest, mark, stored.place)
+            self._doubles.note(self._batch, payload, mark, stored.place)
         return self._answer(
             number,
             _row(
@@ -125,9 +154,9 @@ class Shard:
             read.left_out,
         )  # fmt: skip
 
-    def _earlier(self, digest: bytes, shown: str) -> tuple[str, str] | None:
+    def _earlier(self, payload: bytes, shown: str) -> tuple[str, str] | None:
         """URL and stamp of an earlier record of the same payload."""
-        place = self._doubles.same(digest)
+        place = self._doubles.same(payload)
         found = self._archive.look_up(place) if place is not None else None
         # Believed only if the line agrees: a reference to the wrong record would lose this page.
         return (found[1].url, found[0]) if found is not None and found[1].digest == shown[5:] else None
@@ -151,6 +180,7 @@ class Shard:
         """Make all of this batch durable, and begin the next."""
         self._archive.sync()
         self._index.commit()
+        self._index.keep(self._batch)
         serial, warc, warc_length, cdxj_length = self._archive.position
         state = ShardState(
             batch=self._batch,
@@ -166,6 +196,7 @@ class Shard:
 
     def committed(self, batch: int) -> None:
         self._doubles.committed(batch)
+        self._index.forget_before(batch)
 
     def finish(self) -> None:
         self._index.settle()

@@ -52,10 +52,16 @@ class ShardState(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Start(msgspec.Struct, frozen=True, tag="start", array_like=True):
+    """Hold the shard and look it over; nothing of it may be changed yet."""
+
     directory: str
     shard: int
     config: IndexerConfig
     state: ShardState
+
+
+class Begin(msgspec.Struct, frozen=True, tag="begin", array_like=True):
+    """Everything else has opened, too: cut the shard back to the state it was given, and take pages."""
 
 
 class Job(msgspec.Struct, frozen=True, tag="job", array_like=True):
@@ -75,6 +81,10 @@ class Committed(msgspec.Struct, frozen=True, tag="committed", array_like=True):
 
 class Finish(msgspec.Struct, frozen=True, tag="finish", array_like=True):
     """The crawl ends: let the index settle."""
+
+
+class Opened(msgspec.Struct, frozen=True, tag="opened", array_like=True):
+    """The shard can be brought to the state that was given."""
 
 
 class Ready(msgspec.Struct, frozen=True, tag="ready", array_like=True):
@@ -101,8 +111,8 @@ class Broken(msgspec.Struct, frozen=True, tag="broken", array_like=True):
     hint: str
 
 
-Down = Start | Job | Prepare | Committed | Finish
-Up = Ready | Answers | Prepared | Finished | Broken
+Down = Start | Begin | Job | Prepare | Committed | Finish
+Up = Opened | Ready | Answers | Prepared | Finished | Broken
 
 encode = msgspec.msgpack.Encoder().encode
 decode_down = msgspec.msgpack.Decoder(Down).decode

@@ -20,15 +20,18 @@ import sys
 from pathlib import Path
 
 from fieldmouse.errors import FieldmouseError
-from fieldmouse.indexer.shard import Shard
+from fieldmouse.indexer.process import LEFT_TO_THE_AGENT
+from fieldmouse.indexer.shard import OpenShard, Shard
 from fieldmouse.indexer.wire import (
     Answers,
+    Begin,
     Broken,
     Committed,
     Finish,
     Finished,
     Frames,
     Job,
+    Opened,
     Prepare,
     Prepared,
     Ready,
@@ -51,6 +54,7 @@ class Worker:
         self._agent, self._in_hand = agent, in_hand
         self._frames = Frames()
         self._answers: list[Parsed] = []
+        self._opened: OpenShard | None = None
         self._shard: Shard | None = None
 
     def run(self) -> None:
@@ -80,7 +84,11 @@ class Worker:
                 assert self._shard is not None
                 self._shard.committed(batch)
             case Start(directory, shard, config, state):
-                self._shard = Shard(Path(directory), shard, config, state)
+                self._opened = OpenShard(Path(directory), shard, config, state)
+                self._say(Opened())
+            case Begin():
+                assert self._opened is not None
+                self._shard = self._opened.begin()
                 gc.freeze()
                 self._say(Ready())
             case Finish():
@@ -113,8 +121,10 @@ def main() -> int:
     die_with_parent()
     if os.getppid() != parent:  # it ended before we could ask
         return 1
-    # Ctrl-C goes to the whole group; the agent decides what it means.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    # Ctrl-C, `timeout` and a closed terminal tell the whole group; the agent decides what it means.
+    for number in LEFT_TO_THE_AGENT:
+        signal.signal(number, signal.SIG_IGN)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, LEFT_TO_THE_AGENT)
     resource.setrlimit(resource.RLIMIT_DATA, (MEMORY, MEMORY))
     gc.set_threshold(50_000, 20, 100)
     agent = socket.socket(fileno=int(sys.argv[1]))

@@ -1,0 +1,30 @@
+"""When a crawl stops though work is left."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+import msgspec
+
+log = logging.getLogger(__name__)
+
+
+class Limits(msgspec.Struct, frozen=True):
+    """0 means never; `checkpoint` is the time between two of them."""
+
+    pages: int = 0
+    seconds: float = 0.0
+    min_free: int = 0
+    checkpoint: float = 5.0
+
+    def reached(self, *, pages: bool, seconds: float, free_bytes: Callable[[], int]) -> str:
+        """The name of the limit that is reached, if one is; `pages` says whether there are enough."""
+        if pages:
+            return "pages"
+        if self.seconds and seconds >= self.seconds:
+            return "time"
+        if self.min_free and free_bytes() < self.min_free:
+            log.error("less than %d MiB are free on the disk; stopping", self.min_free >> 20)
+            return "disk"
+        return ""

@@ -1,0 +1,204 @@
+"""The full-text index as it was at a checkpoint, kept by name so that it can be had again.
+
+tantivy writes its files once and never changes them; what an index holds is the
+list in its `meta.json`. It also deletes files by its own clock, merges when it
+likes, and stumbles over what a killed writer left behind. So a checkpoint gives
+every file of the index a second name, in `kept/`, together with the list:
+
+    00003/                  where tantivy works
+    00003/kept/17.json      the list as of batch 17
+    00003/kept/*            the files it names, as hard links
+
+Going back is then exact, whatever tantivy was doing when it was killed: the files
+of the list get their names back, the list becomes `meta.json`, and everything
+else in the directory goes. Nothing has to be searched, deleted and merged again,
+and no order in which names reach the disk can hurt.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import msgspec
+
+from fieldmouse.crawldir import sync_directory
+
+KEPT = "kept"
+META, MANAGED = "meta.json", ".managed.json"
+_LOCKS = (".tantivy-meta.lock", ".tantivy-writer.lock")
+_PARTS = ("fast", "fieldnorm", "idx", "pos", "store", "term")
+_NO_LINKS = frozenset({errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EXDEV, errno.EMLINK})
+
+
+class Deletes(msgspec.Struct):
+    opstamp: int
+
+
+class Segment(msgspec.Struct):
+    segment_id: str
+    deletes: Deletes | None = None
+
+
+class Meta(msgspec.Struct):
+    """What we need to know of tantivy's `meta.json`."""
+
+    segments: list[Segment]
+
+    @property
+    def names(self) -> set[str]:
+        """Every file that this index consists of."""
+        names = set()
+        for segment in self.segments:
+            name = segment.segment_id.replace("-", "")
+            names |= {f"{name}.{part}" for part in _PARTS}
+            if segment.deletes is not None:
+                names.add(f"{name}.{segment.deletes.opstamp}.del")
+        return names
+
+
+_decode = msgspec.json.Decoder(Meta).decode
+
+
+def read_meta(path: Path) -> Meta | None:
+    """The list in a `meta.json`; None if there is none that can be read."""
+    try:
+        return _decode(path.read_bytes())
+    except (FileNotFoundError, msgspec.MsgspecError, UnicodeDecodeError):
+        return None
+
+
+class Snapshots:
+    """The moments of one generation of an index; `path` is where tantivy works."""
+
+    def __init__(self, path: Path):
+        self._path, self._kept = path, path / KEPT
+
+    def has(self, batch: int) -> bool:
+        """Whether the generation can be brought back to the moment of `batch`."""
+        meta = read_meta(self._list(batch))
+        return meta is not None and all(self._somewhere(name) for name in meta.names)
+
+    def keep(self, batch: int) -> bool:
+        """Keep what is committed now as the moment of `batch`. When this returns it has reached the disk.
+
+        False if the file system has no hard links; then there is no such moment to go back to.
+        """
+        self._kept.mkdir(exist_ok=True)
+        fresh = self._kept / "fresh.json"
+        try:
+            while not self._link_all(fresh):
+                pass  # a merge came to its end just now; the new list says the same in other files
+        except OSError as trouble:
+            if trouble.errno in _NO_LINKS:
+                return False
+            raise
+        sync_directory(self._kept)
+        os.replace(fresh, self._list(batch))
+        sync_directory(self._kept)
+        sync_directory(self._path)
+        return True
+
+    def _link_all(self, fresh: Path) -> bool:
+        fresh.unlink(missing_ok=True)
+        os.link(self._path / META, fresh)
+        there = set(os.listdir(self._kept))
+        for name in _decode(fresh.read_bytes()).names - there:
+            try:
+                os.link(self._path / name, self._kept / name)
+            except FileNotFoundError:
+                if fresh.samefile(self._path / META):
+                    raise
+                return False
+        return True
+
+    def restore(self, batch: int) -> bool:
+        """Bring the generation back to the moment of `batch`; False, and nothing done, if there is none."""
+        if not self.has(batch):
+            return False
+        kept = self._list(batch)
+        with self._no_reader():
+            for name in _decode(kept.read_bytes()).names:
+                if not (self._path / name).exists():
+                    os.link(self._kept / name, self._path / name)
+            if (self._path / META).exists() and (self._path / META).read_bytes() == kept.read_bytes():
+                sync_directory(self._path)
+            else:
+                fresh = self._path / "meta.fresh"
+                fresh.unlink(missing_ok=True)
+                os.link(kept, fresh)
+                sync_directory(self._path)
+                os.replace(fresh, self._path / META)
+                sync_directory(self._path)
+        self.sweep()
+        self._forget(lambda number: number != batch)
+        return True
+
+    def sweep(self) -> None:
+        """Delete what `meta.json` does not name: the leavings of a writer that was killed.
+
+        tantivy stumbles over a file that has the name of one it wants to write, and its
+        own collection of garbage knows only the files that its last list of them names.
+        Only for whoever holds the shard, and while no writer is open.
+        """
+        meta = read_meta(self._path / META)
+        if meta is None:
+            return
+        wanted = {META, MANAGED, *_LOCKS, *meta.names}
+        with self._no_reader():
+            for entry in list(os.scandir(self._path)):
+                if entry.name not in wanted and not entry.is_dir(follow_symlinks=False):
+                    os.unlink(entry.path)
+            self._list_managed(meta.names)
+
+    def forget_before(self, batch: int) -> None:
+        """The moment of `batch` counts: nobody will go back behind it."""
+        self._forget(lambda number: number < batch)
+
+    def _forget(self, unwanted: Callable[[int], bool]) -> None:
+        if not self._kept.is_dir():
+            return
+        named: set[str] = set()
+        for path in list(self._kept.glob("*.json")):
+            if not path.stem.isdigit() or unwanted(int(path.stem)):
+                path.unlink()
+            elif (meta := read_meta(path)) is not None:
+                named |= meta.names
+        for path in list(self._kept.iterdir()):
+            if path.suffix != ".json" and path.name not in named:
+                path.unlink()
+
+    def _list(self, batch: int) -> Path:
+        return self._kept / f"{batch}.json"
+
+    def _somewhere(self, name: str) -> bool:
+        return (self._path / name).is_file() or (self._kept / name).is_file()
+
+    def _list_managed(self, names: set[str]) -> None:
+        """tantivy's own list of its files, made true: it refuses to open an index if this is torn."""
+        path, wanted = self._path / MANAGED, names | {META}
+        try:
+            if set(msgspec.json.decode(path.read_bytes(), type=list[str])) == wanted:
+                return
+        except (FileNotFoundError, msgspec.MsgspecError, UnicodeDecodeError):
+            pass
+        fresh = path.with_name("managed.fresh")
+        with fresh.open("wb") as file:
+            file.write(msgspec.json.encode(sorted(wanted)))
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(fresh, path)
+
+    @contextmanager
+    def _no_reader(self) -> Iterator[None]:
+        """Nobody opens the index while its files change under him: the lock that tantivy's readers take."""
+        handle = os.open(self._path / _LOCKS[0], os.O_WRONLY | os.O_CREAT, 0o644)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(handle)

@@ -1,0 +1,48 @@
+"""A file that grows, and reaches the operating system in large writes."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from fieldmouse.errors import Damaged
+
+_BUFFER = 1 << 18
+
+
+class Tail:
+    """Opened at a known length; what lies behind it is cut."""
+
+    def __init__(self, path: Path, length: int):
+        self.handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+        size = os.fstat(self.handle).st_size
+        if size < length:
+            raise Damaged(path, f"{length} bytes were written and synced, {size} are there")
+        os.ftruncate(self.handle, length)
+        os.lseek(self.handle, length, os.SEEK_SET)
+        self.length = length
+        self._parts: list[bytes] = []
+        self._held = 0
+
+    def append(self, piece: bytes) -> None:
+        self._parts.append(piece)
+        self.length += len(piece)
+        self._held += len(piece)
+        if self._held >= _BUFFER:
+            self.flush()
+
+    def flush(self) -> None:
+        if self._parts:
+            whole = memoryview(b"".join(self._parts))
+            self._parts.clear()
+            self._held = 0
+            while whole:
+                whole = whole[os.write(self.handle, whole) :]
+
+    def sync(self) -> None:
+        self.flush()
+        os.fdatasync(self.handle)
+
+    def close(self) -> None:
+        self.flush()
+        os.close(self.handle)
