@@ -96,3 +96,12 @@ def home_of(path: Path) -> Path:
 
 class DiskFull(CrawlDirError):
     """Too little room is left to go on safely."""
+
+
+class StoppedAtOnce(FieldmouseError):
+    """Whoever runs the crawl asked twice: it ends where it stands (exit code 130)."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "stopped at once", "nothing is lost: `fieldmouse resume` fetches the last pages again"
+        )

@@ -9,20 +9,21 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
-import signal
 from collections.abc import Callable, Sequence
 
 import uvloop
 
 from fieldmouse.agent.agent import Agent
-from fieldmouse.agent.build import build
+from fieldmouse.agent.build import Crew, build
 from fieldmouse.agent.checkpoint import Checkpoint, read_checkpoint
+from fieldmouse.agent.signals import Signals
 from fieldmouse.crawldir import CrawlDir
+from fieldmouse.errors import StoppedAtOnce
 from fieldmouse.records import Reading, Summary
 from fieldmouse.settings import Settings
 from fieldmouse.url import Url, parse
 
-__all__ = ["Agent", "Checkpoint", "crawl", "read_checkpoint"]
+__all__ = ["Agent", "Checkpoint", "Signals", "crawl", "read_checkpoint"]
 
 log = logging.getLogger(__name__)
 
@@ -33,20 +34,39 @@ def crawl(
     seeds: Sequence[Url],
     *,
     on_reading: Callable[[Reading], None] | None = None,
+    signals: Signals | None = None,
 ) -> Summary:
-    """Crawl in `home` until done, stopped by a limit, or interrupted; a resume brings no seeds."""
+    """Crawl in `home` until done, stopped by a limit, or interrupted; a resume brings no seeds.
+
+    `signals` are those that the caller listens to already; without them we listen ourselves.
+    """
+    if signals is None:
+        with Signals() as signals:
+            return crawl(home, settings, seeds, on_reading=on_reading, signals=signals)
     home.lock()
     try:
         if not seeds and read_checkpoint(home) is None:
             # Killed before anything was durable: the settings still know where to begin.
             seeds = [url for url in map(parse, settings.crawl.seeds) if url is not None]
-        return uvloop.run(_live(home, settings, seeds, on_reading or (lambda reading: None)))
-    finally:
+        summary = uvloop.run(_live(home, settings, seeds, on_reading or (lambda reading: None), signals))
+    except StoppedAtOnce:
+        # Threads may still write: the lock is theirs, too, until the process ends.
+        raise
+    except BaseException:
         home.unlock()
+        raise
+    finally:
+        signals.ended()
+    home.unlock()
+    return summary
 
 
 async def _live(
-    home: CrawlDir, settings: Settings, seeds: Sequence[Url], on_reading: Callable[[Reading], None]
+    home: CrawlDir,
+    settings: Settings,
+    seeds: Sequence[Url],
+    on_reading: Callable[[Reading], None],
+    signals: Signals,
 ) -> Summary:
     crew = build(home, settings, on_reading)
     # Pages leave few cycles behind, and what is loaded by now stays: looking through it all is a waste.
@@ -54,16 +74,21 @@ async def _live(
     gc.freeze()
     gc.set_threshold(50_000, 20, 100)
     loop = asyncio.get_running_loop()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, _interrupted, crew.agent, number)
+    hurried = asyncio.Event()
+    life, haste = loop.create_task(_life(crew, seeds, hurried)), loop.create_task(hurried.wait())
+    signals.obey(loop.call_soon_threadsafe, crew.agent.interrupt, hurried.set)
+    await asyncio.wait({life, haste}, return_when=asyncio.FIRST_COMPLETED)
+    haste.cancel()
+    if life.done():
+        return life.result()
+    crew.indexer.abandon()
+    raise StoppedAtOnce
+
+
+async def _life(crew: Crew, seeds: Sequence[Url], hurried: asyncio.Event) -> Summary:
     try:
         return await crew.agent.crawl(seeds)
     finally:
-        await crew.close()
-
-
-def _interrupted(agent: Agent, number: int) -> None:
-    agent.stop("signal")
-    # A second one means now; the crawl is safe to resume either way.
-    asyncio.get_running_loop().remove_signal_handler(number)
-    signal.signal(number, signal.SIG_DFL)
+        # In haste nothing is put away: a thread may still be writing to what we would close.
+        if not hurried.is_set():
+            await crew.close()

@@ -18,7 +18,9 @@ import click
 from fieldmouse import __version__
 from fieldmouse.cli import voice
 from fieldmouse.cli.lazy import LazyGroup
-from fieldmouse.errors import FieldmouseError, UsageError
+from fieldmouse.errors import FieldmouseError, StoppedAtOnce, UsageError
+
+INTERRUPTED = 130
 
 VERBS = {
     "crawl": "Crawl websites into a new directory.",
@@ -53,7 +55,14 @@ def fieldmouse() -> None:
 def main(args: list[str] | None = None) -> None:
     """Run one command and leave with its exit code."""
     words = sys.argv[1:] if args is None else args
-    sys.exit(run(words))
+    try:
+        code = run(words)
+    except KeyboardInterrupt:
+        code = INTERRUPTED
+    if code == INTERRUPTED:
+        # Now, and without a word of Python's about a second Ctrl-C or a thread that has not ended.
+        voice.leave(code)
+    sys.exit(code)
 
 
 def run(words: list[str]) -> int:
@@ -65,7 +74,7 @@ def run(words: list[str]) -> int:
     except click.exceptions.Exit as leaving:
         return leaving.exit_code
     except click.Abort:
-        return 130
+        return INTERRUPTED
     except click.exceptions.NoArgsIsHelpError as asked:
         voice.say(asked.format_message())
         return asked.exit_code
@@ -73,6 +82,10 @@ def run(words: list[str]) -> int:
         where = wrong.ctx.command_path if isinstance(wrong, click.UsageError) and wrong.ctx else "fieldmouse"
         voice.error(wrong.format_message().rstrip("."), f"see `{where} --help`", as_json=as_json)
         return wrong.exit_code
+    except StoppedAtOnce as trouble:
+        if as_json:
+            voice.error(str(trouble), trouble.hint, as_json=True)
+        return INTERRUPTED
     except FieldmouseError as trouble:
         voice.error(str(trouble), trouble.hint, as_json=as_json)
         return 2 if isinstance(trouble, UsageError) else 1

@@ -75,12 +75,13 @@ def run(home: CrawlDir, asked: Settings, seeds: list[Url], *, as_json: bool, eve
 
     voice.show_warnings()
     voice.say(f"crawling into `{home.path}` as {asked.crawl.user_agent}")
-    with progress.shown(every=every) as line:
-        summary: Summary = agent.crawl(home, asked, seeds, on_reading=line.show)
-    if as_json:
-        voice.json(summary)
-    else:
-        progress.tell(summary, asked, str(home.path))
+    with agent.Signals(voice.urge) as signals:
+        with progress.shown(every=every) as line:
+            summary: Summary = agent.crawl(home, asked, seeds, on_reading=line.show, signals=signals)
+        if as_json:
+            voice.json(summary)
+        else:
+            progress.tell(summary, asked, str(home.path))
     return summary.exit
 
 

@@ -11,9 +11,9 @@ import os
 import shutil
 import sys
 from collections.abc import Container, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, BinaryIO, NoReturn
 
 import msgspec
 
@@ -26,6 +26,12 @@ _muted = False
 def say(sentence: str) -> None:
     """One line of talk."""
     if not _muted:
+        urge(sentence)
+
+
+def urge(sentence: str) -> None:
+    """One line of talk that is said even if a program listens to our data: somebody waits for an answer."""
+    with _listener_may_leave():
         print(sentence, file=sys.stderr, flush=True)
 
 
@@ -93,6 +99,21 @@ def finish() -> None:
         sys.stdout.flush()
 
 
+def leave(code: int) -> NoReturn:
+    """End the process without waiting for anything but what we have to say."""
+    for stream in (sys.stdout, sys.stderr):
+        with _listener_may_leave():
+            stream.flush()
+    os._exit(code)
+
+
+@contextmanager
+def _listener_may_leave() -> Iterator[None]:
+    """A terminal that was closed hears no talk, and a crawl does not fail for that."""
+    with suppress(OSError):
+        yield
+
+
 @contextmanager
 def _reader_may_leave() -> Iterator[None]:
     """Whoever reads our data may have had enough; that is no failure of ours."""
@@ -117,10 +138,12 @@ class LiveLine:
         self._live.start()
 
     def show(self, line: str) -> None:
-        self._live.update(self._text(line, overflow="ellipsis", no_wrap=True), refresh=True)
+        with _listener_may_leave():
+            self._live.update(self._text(line, overflow="ellipsis", no_wrap=True), refresh=True)
 
     def close(self) -> None:
-        self._live.stop()
+        with _listener_may_leave():
+            self._live.stop()
 
 
 class Bars:
