@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from pathlib import Path
@@ -112,9 +113,22 @@ def _writer_for(target: str) -> Writer:
 def _jsonl(rows: Iterator[Row], fields: tuple[str, ...], file: BinaryIO) -> int:
     count, encoder = 0, msgspec.json.Encoder()
     while chunk := list(islice(rows, CHUNK)):
-        file.write(encoder.encode_lines(chunk))
+        file.write(voice.escape_json(encoder.encode_lines(chunk)))
         count += len(chunk)
     return count
+
+
+def tame(cell: Any) -> Any:
+    """A cell that no spreadsheet takes for a formula: one that could be gets an apostrophe before it.
+
+    >>> tame("=1+1"), tame("mice"), tame("'=1+1"), tame(-5)
+    ("'=1+1", 'mice', "''=1+1", -5)
+    """
+    return f"'{cell}" if isinstance(cell, str) and _formula(cell) else cell
+
+
+# Text that has the apostrophe already gets another, so that the way back is exact: one is taken away.
+_formula = re.compile(r"'*(?:\s*[=+\-@\uff1d\uff0b\uff0d\uff20]|[\t\r\n])").match
 
 
 def _csv(rows: Iterator[Row], fields: tuple[str, ...], file: BinaryIO) -> int:
@@ -123,7 +137,7 @@ def _csv(rows: Iterator[Row], fields: tuple[str, ...], file: BinaryIO) -> int:
     table.writeheader()
     count = 0
     while chunk := list(islice(rows, CHUNK)):
-        table.writerows(chunk)
+        table.writerows({field: tame(value) for field, value in row.items()} for row in chunk)
         count += len(chunk)
     text.detach()
     return count

@@ -48,6 +48,6 @@ def command(directory: Path, words: tuple[str, ...], limit: int, as_json: bool) 
     for place, hit in enumerate(hits, 1):
         voice.data(f"{place:>2}. {hit.title or hit.url}")
         voice.data(f"    {hit.url}")
-        for line in textwrap.wrap(" ".join(hit.snippet.split()), 96):
+        for line in textwrap.wrap(voice.visible(" ".join(hit.snippet.split())), 96):
             voice.data(f"    {line}")
     return 0

@@ -1,7 +1,8 @@
 """The only module that prints: data to stdout, talk to stderr.
 
 Talk is for people and is readable without colour. With `--json` there is no talk:
-one JSON value on stdout is all a program gets, errors included.
+one JSON value on stdout is all a program gets, errors included. Much of what is said was
+written by strangers, so every line passes `visible` on its way out.
 """
 
 from __future__ import annotations
@@ -16,6 +17,9 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, BinaryIO, NoReturn
 
 import msgspec
+
+from fieldmouse.cli.visible import escape_json as escape_json
+from fieldmouse.cli.visible import visible as visible
 
 if TYPE_CHECKING:
     from rich.progress import TaskID
@@ -32,7 +36,7 @@ def say(sentence: str) -> None:
 def urge(sentence: str) -> None:
     """One line of talk that is said even if a program listens to our data: somebody waits for an answer."""
     with _listener_may_leave():
-        print(sentence, file=sys.stderr, flush=True)
+        print(visible(sentence, lines=True), file=sys.stderr, flush=True)
 
 
 def hint(sentence: str) -> None:
@@ -42,14 +46,14 @@ def hint(sentence: str) -> None:
 def data(line: str = "") -> None:
     """One line of data."""
     with _reader_may_leave():
-        print(line)
+        print(visible(line))
 
 
 def json(value: object) -> None:
     """One JSON value on one line of stdout."""
     with _reader_may_leave():
         sys.stdout.flush()
-        sys.stdout.buffer.write(msgspec.json.encode(value) + b"\n")
+        sys.stdout.buffer.write(escape_json(msgspec.json.encode(value)) + b"\n")
         sys.stdout.flush()
 
 
@@ -90,7 +94,14 @@ def width() -> int:
 
 def show_warnings() -> None:
     """Let what the stages log as a warning reach the person at the keyboard."""
-    logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="warning: %(message)s", force=True)
+    logging.basicConfig(stream=sys.stderr, level=logging.WARNING, force=True)
+    for handler in logging.getLogger().handlers:
+        handler.setFormatter(_Visible("warning: %(message)s"))
+
+
+class _Visible(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        return visible(super().format(record), lines=True)
 
 
 def finish() -> None:
@@ -139,7 +150,7 @@ class LiveLine:
 
     def show(self, line: str) -> None:
         with _listener_may_leave():
-            self._live.update(self._text(line, overflow="ellipsis", no_wrap=True), refresh=True)
+            self._live.update(self._text(visible(line), overflow="ellipsis", no_wrap=True), refresh=True)
 
     def close(self) -> None:
         with _listener_may_leave():
@@ -188,7 +199,7 @@ class Bars:
         """How much of `name` is done, from 0 to 1."""
         if name not in self._under_way:
             self._under_way[name] = self._bars.add_task(name, total=1.0, doing=doing)
-        self._bars.update(self._under_way[name], completed=min(1.0, max(0.0, share)), doing=doing)
+        self._bars.update(self._under_way[name], completed=min(1.0, max(0.0, share)), doing=visible(doing))
         self._live.refresh()
 
     def end(self, name: str) -> None:
@@ -255,7 +266,7 @@ def when(at: float) -> str:
 
 def columns(rows: Iterable[tuple[str, ...]], *, right: Container[int] = ()) -> list[str]:
     """Rows as lines, each column as wide as its widest cell; numbers stand to the `right`."""
-    table = list(rows)
+    table = [tuple(map(visible, row)) for row in rows]
     widths = [max((len(row[i]) for row in table), default=0) for i in range(len(table[0]))] if table else []
     return [
         "  ".join(
