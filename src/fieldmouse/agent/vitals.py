@@ -46,7 +46,8 @@ def sum_up(
 ) -> Summary:
     """How the crawl ended; `pages_before` are those of earlier runs, `peak_rss` is bytes."""
     tally = desk.tally
-    code = 130 if stopped_by == "signal" else 3 if frontier.waiting else 0
+    nothing = not tally.pages and not tally.unchanged
+    code = 130 if stopped_by == "signal" else 3 if frontier.waiting else 1 if nothing else 0
     return Summary(
         pages=tally.pages,
         hosts=frontier.hosts,

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+import msgspec
 
 from fieldmouse import settings as settings_file
 from fieldmouse import url
@@ -72,16 +73,20 @@ def command(directory: Path, seeds: tuple[str, ...], as_json: bool, **given: Any
 def run(home: CrawlDir, asked: Settings, seeds: list[Url], *, as_json: bool, every: float | None) -> int:
     """Crawl, with progress for people and a summary for all; returns the exit code."""
     from fieldmouse import agent  # the whole house: loaded once we know that we crawl
+    from fieldmouse.cli.emptiness import why_nothing
 
     voice.show_warnings()
     voice.say(f"crawling into `{home.path}` as {asked.crawl.user_agent}")
     with agent.Signals(voice.urge) as signals:
         with progress.shown(every=every) as line:
             summary: Summary = agent.crawl(home, asked, seeds, on_reading=line.show, signals=signals)
+        why, hint = why_nothing(home) if summary.exit == 1 else ("", "")
         if as_json:
-            voice.json(summary)
+            voice.json(msgspec.to_builtins(summary) | ({"error": why, "hint": hint} if why else {}))
         else:
             progress.tell(summary, asked, str(home.path))
+            if why:
+                voice.error(why, hint)
     return summary.exit
 
 

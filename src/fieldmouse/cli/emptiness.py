@@ -1,0 +1,54 @@
+"""Why a crawl got nothing, for the person who expected something.
+
+A crawl whose every URL was refused or failed has done its work and is of no use. The
+outcomes say why; here the commonest reason becomes a sentence about one URL, and the
+hint that fits it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from itertools import islice
+
+from fieldmouse.agent import outcomes, read_checkpoint
+from fieldmouse.crawldir import CrawlDir
+from fieldmouse.records import OutcomeRow, Reason
+from fieldmouse.url import host_of, name_of
+
+_LOOK = 10_000  # outcomes: what they have in common shows in these
+_CERTIFICATE = ("certificate", "issuer", "self-signed", "self signed", "verify failed")
+
+
+def why_nothing(home: CrawlDir) -> tuple[str, str]:
+    """The sentence and the hint for a crawl without a page."""
+    last = read_checkpoint(home)
+    rows = [
+        row for row in islice(outcomes.rows(home, length=last.outcomes if last else 0), _LOOK) if row.reason
+    ]
+    if not rows:
+        return "not one page was stored", f"`fieldmouse doctor {home.path}` looks the crawl over"
+    (reason, _), *_ = Counter(row.reason for row in rows).most_common(1)
+    row = next(row for row in rows if row.reason == reason)
+    detail = f" ({row.detail})" if row.detail else ""
+    return f"not one page was stored: {row.url}: {reason}{detail}", _hint(row, str(home.path))
+
+
+def _hint(row: OutcomeRow, directory: str) -> str:
+    name = name_of(host_of(row.url))
+    match row.reason:
+        case Reason.PRIVATE.value:
+            return (
+                f"`{name}` is on a private network; `--allow-private` visits such hosts, in a new directory"
+            )
+        case Reason.NO_ADDRESS.value:
+            return f"is `{name}` spelled right, and does this machine have DNS? try `getent hosts {name}`"
+        case Reason.TLS.value if any(word in row.detail.lower() for word in _CERTIFICATE):
+            return "if its certificate is from an authority of your own: `--set network.ca_file=FILE`"
+        case Reason.NO_CONNECTION.value | Reason.TIMEOUT.value:
+            return f"is `{host_of(row.url)}` up, and reachable from this machine?"
+        case Reason.EXCLUDED.value:
+            return f"{host_of(row.url)}/robots.txt says what may be crawled; its owner can change that"
+        case Reason.EXCLUSION_UNREACHABLE.value:
+            return f"a host is crawled only when {host_of(row.url)}/robots.txt can be had, or is not there"
+        case _:
+            return f"`fieldmouse explain {directory} {row.url}` says what happened"

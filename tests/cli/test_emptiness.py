@@ -1,0 +1,99 @@
+"""A crawl that got nothing fails, says why, and gives the hint that fits."""
+
+from __future__ import annotations
+
+import json
+import socket
+import ssl
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import trustme
+
+
+class _Answers(BaseHTTPRequestHandler):
+    """404 to all but robots.txt, which forbids a part."""
+
+    def do_GET(self) -> None:
+        body = b"User-agent: *\nDisallow: /private" if self.path == "/robots.txt" else b""
+        self.send_response(200 if body else 404)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *words: object) -> None:
+        pass
+
+
+class _Server(ThreadingHTTPServer):
+    def handle_error(self, *told: object) -> None:
+        """A client that does not trust us hangs up: that is what is tested."""
+
+
+@contextmanager
+def served(context: ssl.SSLContext | None = None) -> Iterator[int]:
+    server = _Server(("127.0.0.1", 0), _Answers)
+    if context is not None:
+        server.socket = context.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    try:
+        yield server.server_address[1]
+    finally:
+        with suppress(OSError):
+            server.shutdown()
+        server.server_close()
+
+
+def crawled(home: Path, seed: str, *words: str, code: int = 1) -> dict[str, Any]:
+    options = ["--delay", "0s", "--set", "politeness.patience=0", "--set", "politeness.backoff=10ms"]
+    done = subprocess.run(
+        [sys.executable, "-m", "fieldmouse", "crawl", str(home), "--seed", seed, *options, *words, "--json"],
+        capture_output=True, text=True, check=False, timeout=120,
+    )  # fmt: skip
+    assert done.returncode == code, (done.returncode, done.stdout, done.stderr)
+    told: dict[str, Any] = json.loads(done.stdout)
+    assert told["exit"] == code
+    return told
+
+
+def test_a_private_address_behind_a_name_is_named(tmp_path: Path) -> None:
+    told = crawled(tmp_path / "a", "http://intranet.test/", "--resolve", "intranet.test=127.0.0.1")
+    assert "private address (127.0.0.1 is loopback)" in told["error"]
+    assert "`--allow-private`" in told["hint"]
+
+
+def test_a_host_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))  # nobody listens
+        told = crawled(tmp_path / "a", f"http://127.0.0.1:{taken.getsockname()[1]}/", "--allow-private")
+    assert "connection refused" in told["error"]
+    assert "reachable" in told["hint"]
+
+
+def test_an_unknown_authority_is_named_with_the_setting(tmp_path: Path) -> None:
+    authority = trustme.CA()
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    authority.issue_cert("web.test").configure_cert(context)
+    trusted = tmp_path / "ca.pem"
+    authority.cert_pem.write_to_path(str(trusted))
+    with served(context) as port:
+        words = ["--resolve", f"web.test=127.0.0.1:{port}", "--allow-private"]
+        told = crawled(tmp_path / "a", "https://web.test/", *words)
+        assert "network.ca_file" in told["hint"]
+        known = crawled(tmp_path / "b", "https://web.test/", *words, "--set", f"network.ca_file={trusted}")
+    assert "client error status (status 404)" in known["error"]
+    assert "fieldmouse explain" in known["hint"]
+
+
+def test_what_robots_txt_forbids_is_named(tmp_path: Path) -> None:
+    with served() as port:
+        told = crawled(tmp_path / "a", f"http://127.0.0.1:{port}/private", "--allow-private")
+    assert "excluded by robots.txt" in told["error"]
+    assert "/robots.txt" in told["hint"]
