@@ -111,7 +111,6 @@ def test_every_knob_of_the_meadow_can_be_turned() -> None:
         (["resume", "nowhere"], 1, "`nowhere` holds no crawl", "fieldmouse crawl nowhere"),
         (["search", "nowhere", "word"], 1, "`nowhere` holds no crawl", "fieldmouse crawl nowhere"),
         (["search", "nowhere"], 2, "Missing argument 'WORDS...'", "see `fieldmouse search --help`"),
-        (["search", "nowhere", "word", "--limt", "3"], 2, "no option `--limt`", "search --help`"),
         (["export", "nowhere", "--to", "x.jsonl"], 1, "`nowhere` holds no crawl", "fieldmouse crawl"),
         (["export", "nowhere", "--to", "x.docx"], 2, "`x.docx` does not say which format", ".parquet"),
         (["explain", "nowhere", "http://a.example/"], 1, "`nowhere` holds no crawl", "fieldmouse crawl"),

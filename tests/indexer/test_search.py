@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import tempfile
 from pathlib import Path
 
 import pytest
+import tantivy
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from fieldmouse.errors import UsageError
 from fieldmouse.indexer.search import search
 from fieldmouse.indexer.shard import Shard
 from fieldmouse.indexer.wire import ShardState
@@ -22,6 +25,10 @@ PAGES = {
 
 @pytest.fixture
 def crawl(tmp_path: Path) -> Path:
+    return _filled(tmp_path)
+
+
+def _filled(tmp_path: Path) -> Path:
     shards = [Shard(tmp_path, number, CONFIG, ShardState()) for number in range(1)]
     for number, (url, body) in enumerate(PAGES.items()):
         shards[0].take(number, page(url, body))
@@ -69,11 +76,126 @@ def test_a_copy_stands_behind_its_canonical_page(crawl: Path) -> None:
     assert found(crawl, "again") == ["http://b.example/4"]
 
 
-@pytest.mark.parametrize("words", ['"unclosed', "a:(", "nosuchfield:x", "((", "AND"])
-def test_a_question_that_makes_no_sense_gets_a_hint(crawl: Path, words: str) -> None:
-    with pytest.raises(UsageError) as trouble:
-        search(crawl, words)
-    assert trouble.value.hint
+@pytest.mark.parametrize(
+    ("words", "pages"),
+    [
+        ("seeds & grain", "1"),
+        ("(seeds)", "1"),
+        ("seeds:grain", "1"),
+        ('"unclosed', ""),
+        ('seeds "', "1"),
+        ("grain AND barn", ""),
+        ("NOT barn", ""),
+        ("grain -barn --seeds", "1"),
+        ("title:", ""),
+        ("((", ""),
+        ("owls OR", ""),
+        ("OR", ""),
+        ("seeds OR -owls", ""),
+        ('"field mouse", seeds', "1"),
+        ("-grain mice", "3"),
+        ("host:a.example grain", "12"),
+        ("host:example hunt", "3"),
+        ("-host:b.example field", "12"),
+        ("host:A.EXAMPLE seeds", "1"),
+        ("host:http://b.example/x night", "3"),
+        ("host:a.example OR owls -barn", "13"),
+        ("host: field", ""),
+        ('-"owls hunt" -title:barns field', "1"),
+        ('title:"field mice"', "1"),
+    ],
+)
+def test_what_people_type_is_understood(crawl: Path, words: str, pages: str) -> None:
+    assert {url[-1] for url in found(crawl, words)} == set(pages)
+
+
+_ODD = st.sampled_from(
+    [
+        "don't",
+        "fsync()",
+        "std::vector",
+        "O(n",
+        "log",
+        "n)",
+        "--amend",
+        "#include",
+        "<vector>",
+        "C:\\path",
+        '"',
+        "'",
+        "OR",
+        "AND",
+        "NOT",
+        "TO",
+        "IN",
+        "-",
+        "--",
+        "+",
+        "++",
+        "title:",
+        "host:",
+        "title:x",
+        "nosuch:x",
+        "[a",
+        "TO",
+        "b]",
+        "{",
+        "}",
+        "a^2",
+        "a~1",
+        "a*",
+        "?",
+        "*",
+        ":",
+        "::",
+        "\\",
+        "/x/",
+        "(",
+        ")",
+        "&&",
+        "||",
+        "!",
+        "\U0001f42d",
+        "日本語",
+        "мышь",
+        "עכבר",
+        "\0",
+        "\x1b[31m",
+        "\u202e",
+        "e\u0301",
+        "mice",
+        "field",
+        "%",
+        "$HOME",
+        "`ls`",
+        "a" * 300,
+    ]
+)
+
+
+@settings(max_examples=500, deadline=None)
+@given(
+    st.one_of(
+        st.text(max_size=60),
+        st.lists(_ODD, max_size=8).map(" ".join),
+        st.lists(_ODD, max_size=8).map("".join),
+    )
+)
+def test_no_question_is_an_error(words: str) -> None:
+    if not _ONE:
+        _ONE.append(tempfile.TemporaryDirectory())
+        _filled(Path(_ONE[0].name))
+    found(Path(_ONE[0].name), words)
+
+
+_ONE: list[tempfile.TemporaryDirectory[str]] = []
+
+
+def test_ten_thousand_characters_are_a_question_too(crawl: Path) -> None:
+    assert found(crawl, "mice " * 2000) == found(crawl, "mice")
+    assert found(crawl, " OR ".join(f"w{n}" for n in range(1500)) + " OR seeds") == ["http://a.example/1"]
+    assert found(crawl, "(" * 10_000) == []
+    assert found(crawl, '"' * 9_999) == []
 
 
 def test_nothing_is_found_where_nothing_is(tmp_path: Path) -> None:
@@ -81,3 +203,36 @@ def test_nothing_is_found_where_nothing_is(tmp_path: Path) -> None:
     Shard(tmp_path, 0, CONFIG, ShardState()).close()
     assert search(tmp_path, "anything") == []
     assert search(tmp_path, "   ") == []
+
+
+def test_a_generation_from_before_hosts_were_indexed_is_searched_and_stays(tmp_path: Path) -> None:
+    """An older schema: `host:` looks at its URLs, younger batches are undone, and new pages go beside it."""
+    path = tmp_path / "index" / "shard-0" / "00000"
+    path.mkdir(parents=True)
+    builder = tantivy.SchemaBuilder()
+    for field in ("title", "text"):
+        builder.add_text_field(field, stored=True)
+    for field in ("url", "canonical"):
+        builder.add_bytes_field(field, stored=True)
+    for field in ("key", "batch"):
+        builder.add_unsigned_field(field, indexed=True)
+    old = tantivy.Index(builder.build(), str(path))
+    writer = old.writer(num_threads=1)
+    for number, host in enumerate(("old.example", "other.example", "undone.example"), 1):
+        document = tantivy.Document(title="Old", text="an old mouse", url=f"http://{host}/".encode())
+        document.add_unsigned("key", number)
+        document.add_unsigned("batch", 1 if number < 3 else 2)
+        writer.add_document(document)
+    writer.commit()
+    writer.wait_merging_threads()
+    shard = Shard(tmp_path, 0, CONFIG, ShardState(batch=1, generation_bytes=30))
+    shard.take(1, page("http://new.example/", b"<title>New</title><p>a new mouse"))
+    state = shard.prepare()
+    shard.close()
+    assert state.generation == 1
+    assert set(found(tmp_path, "mouse")) == {
+        "http://old.example/", "http://other.example/", "http://new.example/",
+    }  # fmt: skip
+    assert found(tmp_path, "mouse host:old.example") == ["http://old.example/"]
+    assert found(tmp_path, "mouse host:new.example") == ["http://new.example/"]
+    assert set(found(tmp_path, "mouse -host:other.example")) == {"http://old.example/", "http://new.example/"}

@@ -9,7 +9,6 @@ import click
 
 from fieldmouse.cli import options, voice
 from fieldmouse.crawldir import CrawlDir
-from fieldmouse.errors import UsageError
 
 
 @click.command(
@@ -18,7 +17,8 @@ from fieldmouse.errors import UsageError
     epilog="""\b
 Examples:
   fieldmouse search atlas meadow mouse
-  fieldmouse search atlas '"field mouse"' -computer --limit 3 --json""",
+  fieldmouse search atlas '"field mouse"' -computer --limit 3 --json
+  fieldmouse search atlas git commit --amend host:docs.example.org""",
 )
 @click.argument("directory", type=click.Path(path_type=Path))
 @click.argument("words", nargs=-1, required=True)
@@ -27,11 +27,18 @@ Examples:
 def command(directory: Path, words: tuple[str, ...], limit: int, as_json: bool) -> int:
     """Search the pages of the crawl in DIRECTORY for WORDS, best match first.
 
-    A phrase stands in double quotes, a word to leave out behind a minus sign.
+    \b
+      mouse field        both words
+      '"field mouse"'    these words in this order
+      mouse -computer    not this word
+      mouse OR vole      one of them
+      title:mouse        in the title
+      host:example.org   on this host or one below it
+
+    Nothing you type is an error: punctuation inside a word (don't, std::vector)
+    is understood, and a word that begins with two dashes is a word. When nothing is
+    found the exit code is 0, and --json prints an empty list.
     """
-    for word in words:
-        if word.startswith("--"):
-            raise UsageError(f"there is no option `{word}`", "see `fieldmouse search --help`")
     home = CrawlDir.open(directory)
 
     from fieldmouse.indexer.search import search

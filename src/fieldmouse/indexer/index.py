@@ -20,6 +20,7 @@ import tantivy
 
 from fieldmouse.crawldir import sync_directory
 from fieldmouse.errors import Damaged
+from fieldmouse.indexer.query import authority_of, names
 from fieldmouse.indexer.snapshot import KEPT, META, Snapshots, read_meta
 from fieldmouse.indexer.wire import IndexerConfig, ShardState
 
@@ -33,6 +34,9 @@ def schema(store_text: bool = True) -> tantivy.Schema:
     builder.add_bytes_field("canonical", stored=True)
     builder.add_unsigned_field("key", indexed=True)
     builder.add_unsigned_field("batch", indexed=True)
+    builder.add_text_field(
+        "host", tokenizer_name="raw", index_option="basic"
+    )  # for `host:`, see `query.names`
     return builder.build()
 
 
@@ -75,8 +79,10 @@ class TextIndex:
             snapshots.sweep()
         self._open()
         if not restored and self._searcher_holds_more(state.batch):
-            self._writer.delete_documents_by_query(_younger(self._schema, state.batch))
+            self._writer.delete_documents_by_query(_younger(self._index.schema, state.batch))
             self._writer.commit()
+        if self._outdated:
+            self._begin_generation()
         self._counted = state.batch
         self.keep(state.batch)
 
@@ -88,14 +94,22 @@ class TextIndex:
         path = self._path
         path.mkdir(exist_ok=True)
         self._snapshots = Snapshots(path)
-        self._index = tantivy.Index(self._schema, str(path))
+        self._outdated = False
+        try:
+            self._index = tantivy.Index(self._schema, str(path))
+        except ValueError:
+            if not tantivy.Index.exists(str(path)):
+                raise
+            # By a fieldmouse whose documents held less: it stays as it is, and the next one is begun.
+            self._index = tantivy.Index.open(str(path))
+            self._outdated = True
         self._writer = self._index.writer(heap_size=self._config.index_heap, num_threads=1)
         self._unsaved = False
         sync_directory(path.parent)
 
     def _searcher_holds_more(self, batch: int) -> bool:
         self._index.reload()
-        query = _younger(self._schema, batch)
+        query = _younger(self._index.schema, batch)
         return bool(self._index.searcher().search(query, limit=1, count=False).hits)
 
     def add(
@@ -115,6 +129,8 @@ class TextIndex:
             document.add_bytes("canonical", canonical.encode())
         document.add_unsigned("key", key)
         document.add_unsigned("batch", batch)
+        for name in names(authority_of(url)):
+            document.add_text("host", name)
         self._writer.add_document(document)
         self._unsaved = True
         self.bytes += len(text) + len(url) + len(title)
@@ -125,12 +141,15 @@ class TextIndex:
             self._writer.commit()
             self._unsaved = False
         if self.bytes >= self._config.generation:
-            self._writer.wait_merging_threads()
-            # tantivy does not wait until the name of its newest list has reached the disk.
-            sync_directory(self._path)
-            self.generation += 1
-            self.bytes = 0
-            self._open()
+            self._begin_generation()
+
+    def _begin_generation(self) -> None:
+        self._writer.wait_merging_threads()
+        # tantivy does not wait until the name of its newest list has reached the disk.
+        sync_directory(self._path)
+        self.generation += 1
+        self.bytes = 0
+        self._open()
 
     def keep(self, batch: int) -> None:
         """What is committed is the moment of `batch`, and can be had again."""

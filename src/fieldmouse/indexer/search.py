@@ -16,11 +16,10 @@ from pathlib import Path
 import msgspec
 import tantivy
 
-from fieldmouse.errors import CrawlDirError, UsageError
+from fieldmouse.errors import CrawlDirError
+from fieldmouse.indexer.query import Question, authority_of, build, names, understand
 
 SNIPPET = 240  # characters
-_FIELDS = ["title", "text"]
-_BOOSTS = {"title": 3.0}
 _MARK = re.compile(r"</?b>")
 
 
@@ -34,18 +33,24 @@ class Hit(msgspec.Struct, frozen=True):
 
 
 def search(directory: Path, words: str, limit: int = 10) -> list[Hit]:
-    """The best pages of the crawl in `directory` for `words`, best first.
-
-    All words must occur unless joined with OR; "several words" in quotes are a
-    phrase, -word must not occur, title:word looks at titles only.
-    """
-    if not words.strip() or limit <= 0:
+    """The best pages of the crawl in `directory` for `words`, best first; `query.py` has the grammar."""
+    question = understand(words)
+    if question.empty or limit <= 0:
         return []
     found: list[tuple[float, str, tantivy.Document, tantivy.SnippetGenerator | None]] = []
     for index in _generations(directory):
-        query = _understand(index, words)
         searcher = index.searcher()
-        hits = searcher.search(query, limit=2 * limit, count=False).hits
+        if not searcher.num_docs:
+            continue
+        try:
+            query, hosts = build(question, index.schema), None
+        except ValueError:  # a generation from before hosts were indexed: look at the URLs instead
+            hosts = question
+            query = build(question.anywhere(), index.schema)
+        most = 2 * limit if hosts is None else searcher.num_docs
+        hits = searcher.search(query, limit=most, count=False).hits
+        if hosts is not None:
+            hits = [hit for hit in hits if _lives(_text(searcher.doc(hit[1]), "url"), hosts)][: 2 * limit]
         if not hits:
             continue
         snippets = tantivy.SnippetGenerator.create(searcher, query, index.schema, "text")
@@ -87,14 +92,12 @@ def _generations(directory: Path) -> list[tantivy.Index]:
     return indexes
 
 
-def _understand(index: tantivy.Index, words: str) -> tantivy.Query:
-    try:
-        return index.parse_query(words, _FIELDS, field_boosts=_BOOSTS, conjunction_by_default=True)
-    except ValueError as trouble:
-        raise UsageError(
-            f"cannot make sense of `{words}`: {trouble}",
-            'write plain words, "several words" for a phrase, -word to leave out, OR between choices',
-        ) from trouble
+def _lives(url: str, question: Question) -> bool:
+    """Whether a page's host is one that was asked for, and none that was not wanted."""
+    known = set(names(authority_of(url)))
+    return all(name in known for name in question.hosts()) and not any(
+        name in known for name in question.hosts(without=True)
+    )
 
 
 def _tell(

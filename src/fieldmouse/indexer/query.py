@@ -1,0 +1,185 @@
+"""What a question to the index means: a small grammar in which nothing is an error.
+
+    words            all of them must occur
+    "some words"     in this order, next to each other
+    -word            must not occur; also -"some words", -title:word, -host:name
+    this OR that     one of the two, or more of them; binds tighter than standing side by side
+    title:word       in the title; also title:"some words"
+    host:name        on this host or one below it: host:example.org finds docs.example.org
+
+People paste what they have before them: `std::vector push_back`, `don't`, `O(n log n)`.
+So punctuation never has a meaning of its own inside a word: a word is cut where the
+index cuts it, and its parts must stand next to each other. `AND` and `NOT` are words,
+`OR` is one unless it stands between two things, a quote that is never closed is none,
+and a word of which nothing is left asks for nothing.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+
+import tantivy
+
+_TITLE_WEIGHT = 3.0
+# A closing quote may have punctuation behind it, as in a sentence, but no word.
+_PIECE = re.compile(r'(-?)(?:(title|host):)?("[^"]*"(?=[^\w\s"-]*(?:\s|\Z))|\S+)', re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Clause:
+    """One thing asked for: terms that stand next to each other, or a host's name."""
+
+    terms: tuple[str, ...]
+    field: str = ""  # "" for anywhere in the page; title, host
+    without: bool = False  # it must not occur
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """Of each group one clause must hold; of the clauses in `without` none may."""
+
+    groups: tuple[tuple[Clause, ...], ...] = ()
+    without: tuple[Clause, ...] = ()
+
+    @property
+    def empty(self) -> bool:
+        return not self.groups and not self.without
+
+    def hosts(self, *, without: bool = False) -> list[str]:
+        """The hosts that were asked for, each by itself; or those not wanted."""
+        clauses = self.without if without else [group[0] for group in self.groups if len(group) == 1]
+        return [clause.terms[0] for clause in clauses if clause.field == "host"]
+
+    def anywhere(self) -> Question:
+        """The same question with no word about hosts."""
+        groups = (tuple(clause for clause in group if clause.field != "host") for group in self.groups)
+        without = (clause for clause in self.without if clause.field != "host")
+        return Question(tuple(group for group in groups if group), tuple(without))
+
+
+def understand(words: str) -> Question:
+    """The question that `words` ask.
+
+    >>> understand('don\\'t "field mouse" OR vole -title:barn').groups
+    ((Clause(terms=('don', 't'), field='', without=False),), \
+(Clause(terms=('field', 'mouse'), field='', without=False), Clause(terms=('vole',), field='', without=False)))
+    """
+    groups: list[tuple[Clause, ...]] = []
+    without: list[Clause] = []
+    joining = False  # an OR stands before the next clause
+    for clause in _clauses(words):
+        if clause is None:
+            joining = True
+        elif clause.without:
+            without.append(clause)
+            joining = False
+        else:
+            if joining:
+                groups[-1] = (*groups[-1], clause)
+            else:
+                groups.append((clause,))
+            joining = False
+    return Question(tuple(dict.fromkeys(groups)), tuple(dict.fromkeys(without)))
+
+
+def _clauses(words: str) -> Iterator[Clause | None]:
+    """The clauses in order; None is an OR between two that are wanted."""
+    pieces = [found for found in _PIECE.finditer(words) if found[0] == "OR" or _clause(found) is not None]
+    for at, found in enumerate(pieces):
+        if found[0] == "OR" and _wanted(pieces, at - 1) and _wanted(pieces, at + 1):
+            yield None
+        else:
+            yield _clause(found)
+
+
+def _wanted(pieces: list[re.Match[str]], at: int) -> bool:
+    """Is there a clause at that place that an OR could join to another?"""
+    if not 0 <= at < len(pieces) or pieces[at][0] == "OR":
+        return False
+    clause = _clause(pieces[at])
+    return clause is not None and not clause.without
+
+
+def _clause(found: re.Match[str]) -> Clause | None:
+    """What one piece asks for; None if nothing."""
+    minus, field, rest = found[1], (found[2] or "").lower(), found[3]
+    if minus and not field and rest.startswith("-"):  # `--amend` is a word of a command line
+        minus = ""
+    if field == "host":
+        name = rest.strip('"').lower().removeprefix("http://").removeprefix("https://")
+        name = name.partition("/")[0].strip(".")
+        return Clause((name,), "host", bool(minus)) if name else None
+    terms = tuple(_analyzer().analyze(rest))
+    if not terms and field:  # `title:` by itself
+        terms, field = tuple(_analyzer().analyze(field)), ""
+    return Clause(terms, field, bool(minus)) if terms else None
+
+
+@cache
+def _analyzer() -> tantivy.TextAnalyzer:
+    """Cuts words as tantivy's default tokenizer did when the pages were indexed."""
+    builder = tantivy.TextAnalyzerBuilder(tantivy.Tokenizer.simple())
+    return builder.filter(tantivy.Filter.remove_long(40)).filter(tantivy.Filter.lowercase()).build()
+
+
+def build(question: Question, schema: tantivy.Schema) -> tantivy.Query:
+    """The question as the index understands it."""
+    parts: list[tuple[tantivy.Occur, tantivy.Query]] = []
+    for group in question.groups:
+        asked = [_query(clause, schema) for clause in group]
+        one = asked[0] if len(asked) == 1 else _any(asked)
+        parts.append((tantivy.Occur.Must, one))
+    if not question.groups:
+        parts.append((tantivy.Occur.Must, tantivy.Query.all_query()))
+    parts += [(tantivy.Occur.MustNot, _query(clause, schema)) for clause in question.without]
+    return tantivy.Query.boolean_query(parts)
+
+
+def _query(clause: Clause, schema: tantivy.Schema) -> tantivy.Query:
+    if clause.field == "host":
+        # Where a page lives says nothing of how well it answers.
+        return tantivy.Query.const_score_query(tantivy.Query.term_query(schema, "host", clause.terms[0]), 0.0)
+    in_title = tantivy.Query.boost_query(_stretch(schema, "title", clause.terms), _TITLE_WEIGHT)
+    if clause.field == "title":
+        return in_title
+    return _any([in_title, _stretch(schema, "text", clause.terms)])
+
+
+def _stretch(schema: tantivy.Schema, field: str, terms: tuple[str, ...]) -> tantivy.Query:
+    if len(terms) == 1:
+        return tantivy.Query.term_query(schema, field, terms[0])
+    return tantivy.Query.phrase_query(schema, field, list(terms))
+
+
+def _any(queries: list[tantivy.Query]) -> tantivy.Query:
+    return tantivy.Query.boolean_query([(tantivy.Occur.Should, query) for query in queries])
+
+
+def authority_of(url: str) -> str:
+    """
+    >>> authority_of("http://example.org:8080/a/b")
+    'example.org:8080'
+    """
+    return url.partition("//")[2].partition("/")[0]
+
+
+def names(authority: str) -> list[str]:
+    """All names that `host:` finds a page of this authority by: it and those above it, with and without port.
+
+    >>> names("docs.example.org:8080")
+    ['docs.example.org:8080', 'docs.example.org', 'example.org', 'org']
+    >>> names("127.0.0.1:80"), names("[::1]")
+    (['127.0.0.1:80', '127.0.0.1'], ['[::1]'])
+    """
+    name, _, port = authority.rpartition(":") if re.search(r":\d+\Z", authority) else (authority, "", "")
+    found = [authority] if port else []
+    found.append(name)
+    if name.startswith("[") or name.replace(".", "").isdigit():
+        return found
+    while "." in name:
+        name = name.partition(".")[2]
+        found.append(name)
+    return found
