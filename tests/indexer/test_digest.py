@@ -4,53 +4,12 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import re
 from pathlib import Path
-from random import Random
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fieldmouse.indexer.digest import Doubles, payload_digest, simhash, written
-
-ALL = (1 << 64) - 1
-
-
-def by_definition(text: bytes) -> tuple[int, int]:
-    """The simhash computed slowly, from its description alone."""
-    counts, words = [0] * 64, 0
-    for found in re.finditer(rb"(?<![^\x00-\x20])[^\x00-\x20]", text):
-        words += 1
-        x = int.from_bytes((text + b" " * 8)[found.start() : found.start() + 8], "little")
-        for factor in (0x9E3779B97F4A7C15, 0xD6E8FEB86659FD93):
-            x = x * factor & ALL
-            x ^= x >> 32
-        for bit in range(64):
-            counts[bit] += x >> bit & 1
-    if words < 8:
-        return 0, words
-    return sum(1 << bit for bit in range(64) if counts[bit] > words // 2), words
-
-
-@given(st.text("abc éx\n\t", max_size=300) | st.text(max_size=80))
-def test_the_simhash_is_what_it_says(text: str) -> None:
-    raw = text.encode("utf-8", "replace")
-    assert simhash(raw) == by_definition(raw)
-
-
-def test_a_long_text_carries_nothing_over() -> None:
-    raw = b"same words again " * 2000
-    assert simhash(raw) == by_definition(raw)
-
-
-@given(st.integers(0, 2**32), st.integers(0, 299))
-def test_one_changed_word_moves_few_bits(seed: int, at: int) -> None:
-    chance = Random(seed)
-    words = ["".join(chance.choices("abcdefgh", k=6)) for _ in range(300)]
-    before = simhash(" ".join(words).encode())[0]
-    words[at] = "changed"
-    after = simhash(" ".join(words).encode())[0]
-    assert (before ^ after).bit_count() <= 20  # half of all bits would be 32
+from fieldmouse.indexer.digest import Doubles, payload_digest, written
 
 
 @given(st.binary(max_size=100))
@@ -89,14 +48,48 @@ def test_the_first_of_several_doubles_is_the_one_named(tmp_path: Path) -> None:
     doubles.close()
 
 
-def test_neighbours_are_found_up_to_three_bits_away(tmp_path: Path) -> None:
+def test_neighbours_are_found_within_reach_in_their_batch_and_after(tmp_path: Path) -> None:
     doubles = Doubles(tmp_path)
     mark = 0x0123456789ABCDEF
     doubles.note(1, b"d" * 20, mark, 5)
-    assert doubles.near(mark) is None
-    doubles.committed(1)
-    assert doubles.near(mark) == 5
-    assert doubles.near(mark ^ (1 << 3 | 1 << 20 | 1 << 40)) == 5
-    assert doubles.near(mark ^ (1 << 3 | 1 << 4 | 1 << 5 | 1 << 6)) is None
-    assert doubles.near(0) is None
+    for _ in range(2):
+        assert doubles.near(mark, 0) == 5
+        assert doubles.near(mark ^ (1 << 3 | 1 << 20 | 1 << 40), 3) == 5
+        assert doubles.near(mark ^ (1 << 3 | 1 << 20 | 1 << 40), 2) is None
+        assert doubles.near(mark ^ 0b1111, 4) == 5
+        assert doubles.near(mark ^ 0b11111, 4) is None
+        assert doubles.near(0, 4) is None
+        doubles.committed(1)
     doubles.close()
+    again = Doubles(tmp_path)
+    assert again.near(mark, 0) == 5
+    again.close()
+
+
+def test_a_batch_that_was_undone_left_no_neighbours(tmp_path: Path) -> None:
+    doubles = Doubles(tmp_path)
+    doubles.note(1, b"d" * 20, 0x0123456789ABCDEF, 5)
+    doubles.close()
+    again = Doubles(tmp_path)
+    assert again.near(0x0123456789ABCDEF, 4) is None
+    again.close()
+
+
+def test_marks_of_other_features_are_forgotten(tmp_path: Path) -> None:
+    doubles = Doubles(tmp_path)
+    doubles.note(1, b"d" * 20, 0x0123456789ABCDEF, 5)
+    doubles.committed(1)
+    doubles.close()
+    Doubles.forget_outdated(tmp_path)
+    assert (tmp_path / "simhashes").exists(), "it is of our version"
+    size = (tmp_path / "simhashes").stat().st_size
+    for other in (b"\1", b""):  # an older version, and the table from before there were versions
+        with (tmp_path / "simhashes").open("r+b") as file:
+            file.truncate(size - 8)
+            file.seek(size - 8)
+            file.write(other)
+        Doubles.forget_outdated(tmp_path)
+        again = Doubles(tmp_path)
+        assert again.near(0x0123456789ABCDEF, 4) is None
+        assert again.same(b"d" * 20) == 5
+        again.close()

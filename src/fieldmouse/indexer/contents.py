@@ -7,8 +7,6 @@ here writes or remembers anything but the links' own books.
 
 from __future__ import annotations
 
-from codecs import BOM_UTF8
-
 import msgspec
 
 from fieldmouse.indexer.charset import find_charset
@@ -19,7 +17,6 @@ from fieldmouse.indexer.wire import IndexerConfig
 from fieldmouse.records import Kind, Link, Reason, Response
 from fieldmouse.url import Url
 from fieldmouse.web.encoding import decode
-from fieldmouse.web.labels import decoded
 from fieldmouse.web.sitemap import read as read_sitemap
 
 MARKUP = 4 << 20  # bytes of HTML parsed: a tree is some ten times as large as its page
@@ -67,7 +64,6 @@ def read_contents(link: Link, response: Response, config: IndexerConfig, links: 
         detail = "; ".join(filter(None, (detail, trouble)))
     elif mime in _HTML or (not mime and body.lstrip()[:1] == b"<"):
         charset, page = _markup(link.url, response, body)
-        detail = "; ".join(filter(None, (detail, page.trouble)))
         if not (page.rules.nofollow and config.nofollow):
             found = links.find(link, Url(page.base), page.hrefs, now)
             left_out = links.left_out
@@ -76,7 +72,7 @@ def read_contents(link: Link, response: Response, config: IndexerConfig, links: 
                 detail = "; ".join(filter(None, (detail, trouble)))
     elif mime == "text/plain":
         charset = find_charset(body, response.header("content-type"), markup=False)
-        page.text = decoded(body[: 4 * TEXT], charset)[:TEXT]
+        page.text = body[: 4 * TEXT].decode(charset, "replace")[:TEXT]
     else:
         for tag in _robots_tags(response):
             read_robots_tag(tag, page.rules)
@@ -88,7 +84,7 @@ def _markup(url: Url, response: Response, body: bytes) -> tuple[str, Document]:
     body = body[:MARKUP]
     charset = find_charset(body, response.header("content-type"))
     # lexbor reads UTF-8 itself; everything else is decoded for it.
-    html = body.removeprefix(BOM_UTF8) if charset == "utf-8" else decoded(body, charset)
+    html = body if charset == "utf-8" else body.decode(charset, "replace")
     page = parse(html, url, tags=_robots_tags(response), language=response.header("content-language"))
     if not page.language:
         page.language = guess(page.text)

@@ -5,10 +5,9 @@ and still content-encoded. This is what WARC calls the payload digest, and what 
 revisit record must match. Two servers that pack the same text differently have
 different digests; their pages meet as near-duplicates instead, with distance 0.
 
-Near: a 64-bit simhash over eight-byte shingles at word starts. Words at the start
-of a shingle weigh in with the beginning of their successors, so order counts. Two
-pages whose simhashes differ in at most three bits are near-duplicates: then at
-least one of four 16-bit bands agrees, and only such candidates are compared.
+Near: the marks of `sketch.py`, 64 bits that differ little where the words do. Of two
+pages near each other at least one of four 16-bit bands nearly always agrees (always,
+up to three bits), and only such candidates are compared.
 """
 
 from __future__ import annotations
@@ -17,6 +16,7 @@ import mmap
 import os
 from base64 import b32encode
 from collections.abc import Iterable
+from contextlib import suppress
 from hashlib import sha1
 from pathlib import Path
 
@@ -24,20 +24,17 @@ import lmdb
 import numpy as np
 
 from fieldmouse.errors import Damaged
+from fieldmouse.indexer import sketch
 
 DIGESTS, SIMHASHES = "digests.lmdb", "simhashes"
-NEAR = 3  # bits
 SLOTS = 4  # pages remembered per band value
 _BANDS = 4
 _TABLE = 1 << 16
 _MAP_SIZE = 64 << 30  # address space, not memory
 _MIX = np.uint64(0x9E3779B97F4A7C15)
-_MIX2 = np.uint64(0xD6E8FEB86659FD93)
-_HALF = np.uint64(32)
-_PLANES = np.arange(8, dtype=np.uint64)[:, None]
-_LANES = np.uint64(0x0101010101010101)
 _SHIFTS = np.array([0, 16, 32, 48], dtype=np.uint64)
-_ENOUGH = 8  # words below which a simhash says nothing
+_NEAR_BYTES = _BANDS * _TABLE * SLOTS * 2 * 8
+_VERSION = sketch.VERSION.to_bytes(8, "little")  # stands behind the table of marks
 
 
 def payload_digest(payload: bytes) -> bytes:
@@ -47,35 +44,6 @@ def payload_digest(payload: bytes) -> bytes:
 def written(digest: bytes) -> str:
     """The digest as WARC and CDXJ write it."""
     return "sha1:" + b32encode(digest).decode()
-
-
-def simhash(text: bytes) -> tuple[int, int]:
-    """The simhash of a text and its number of words; 0 when there are too few words to tell.
-
-    >>> simhash(b"too short")
-    (0, 2)
-    """
-    if not text:
-        return 0, 0
-    size = len(text)
-    text = b" " + text + b"        "
-    blank = np.frombuffer(text, np.uint8) <= 32
-    starts = (blank[:size] > blank[1 : size + 1]).nonzero()[0]
-    words = len(starts)
-    if words < _ENOUGH:
-        return 0, words
-    x = np.ndarray((size + 1,), "<u8", text, strides=(1,), offset=1).take(starts)
-    x *= _MIX
-    x ^= x >> _HALF
-    x *= _MIX2
-    x ^= x >> _HALF
-    # Bit k of every byte becomes a lane of eight bytes; up to 255 of them add up without a carry.
-    planes = x >> _PLANES
-    planes &= _LANES
-    sums = np.add.reduceat(planes, np.arange(0, words, 255), axis=1)  # [plane, block]
-    counts = sums.view(np.uint8).reshape(8, -1, 8).sum(axis=1, dtype=np.uint32)  # [plane, byte]
-    bits = np.packbits(counts.T[::-1, ::-1] > words // 2)
-    return int.from_bytes(bits.tobytes(), "big"), words
 
 
 def verify(directory: Path) -> None:
@@ -106,11 +74,11 @@ def _damaged(path: Path, what: str) -> Damaged:
 
 
 class Doubles:
-    """What was stored before, in the whole crawl: shared by all workers, by its digest and its simhash.
+    """What was stored before, in the whole crawl: shared by all workers, by its digest and its mark.
 
     A *place* is where the page's CDXJ line stands: shard and offset in one number.
     Entries are put when their batch counts, so they only ever name durable
-    records. Digests are complete (LMDB); simhashes are a fixed-size table which
+    records. Digests are complete (LMDB); marks are in a table of fixed size which
     remembers the newest few pages per band value, so memory and the number of
     candidates stay bounded. Workers write to it without locks: a torn entry can
     only name a wrong neighbour, and the distance is checked before it is believed.
@@ -127,16 +95,19 @@ class Doubles:
         self._env.reader_check()  # readers that were killed hold on to old pages
         self._env.sync(True)  # a new one is not, and half of one cannot be opened after a power cut
         path = directory / SIMHASHES
-        size = _BANDS * _TABLE * SLOTS * 2 * 8
         handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
-        if os.fstat(handle).st_size != size:
-            os.ftruncate(handle, size)
-        self._map = mmap.mmap(handle, size)
+        if os.fstat(handle).st_size != _NEAR_BYTES + len(_VERSION):
+            os.ftruncate(handle, _NEAR_BYTES + len(_VERSION))
+        os.pwrite(handle, _VERSION, _NEAR_BYTES)
+        self._map = mmap.mmap(handle, _NEAR_BYTES)
         os.close(handle)
         self._slots = memoryview(self._map).cast("Q")
         self._near = np.frombuffer(self._map, dtype=np.uint64).reshape(_BANDS, _TABLE, SLOTS, 2)
         self._pending: dict[bytes, int] = {}  # of the batch being written: it can only be undone as a whole
         self._fresh: list[tuple[int, bytes, int, int]] = []
+        self._young: dict[
+            int, list[tuple[int, int]]
+        ] = {}  # marks of that batch and places, by band and value
         self._read = self._env.begin(buffers=False)
 
     def same(self, digest: bytes) -> int | None:
@@ -147,30 +118,44 @@ class Doubles:
             return None if found is None else int.from_bytes(found, "little")
         return place
 
-    def near(self, mark: int) -> int | None:
-        """The place of an earlier page whose simhash is within reach."""
+    def near(self, mark: int, reach: int) -> int | None:
+        """The place of an earlier page whose mark differs in at most `reach` bits."""
         if not mark:
             return None
         # Sixteen candidates at most: too few for numpy to be worth its calls.
         slots = self._slots
-        for band in range(_BANDS):
-            start = (band * _TABLE + (mark >> 16 * band & _TABLE - 1)) * SLOTS * 2
+        for key in _keys(mark):
+            for other, place in self._young.get(key, ()):
+                if (other ^ mark).bit_count() <= reach:
+                    return place
+            start = key * SLOTS * 2
             for at in range(start, start + SLOTS * 2, 2):
                 other = slots[at]
-                if other and (other ^ mark).bit_count() <= NEAR:
+                if other and (other ^ mark).bit_count() <= reach:
                     return slots[at + 1]
         return None
 
     def note(self, batch: int, digest: bytes, mark: int, place: int) -> None:
-        """Remember a stored page once `batch` counts; within the batch its digest is known at once."""
+        """Remember a stored page once `batch` counts; within the batch it is known at once."""
         self._pending.setdefault(digest, place)
         self._fresh.append((batch, digest, mark, place))
+        self._note_young(mark, place)
+
+    def _note_young(self, mark: int, place: int) -> None:
+        if mark:
+            for key in _keys(mark):
+                alike = self._young.setdefault(key, [])
+                if len(alike) < SLOTS:
+                    alike.append((mark, place))
 
     def committed(self, batch: int) -> None:
         ready = [one for one in self._fresh if one[0] <= batch]
         self._fresh = [one for one in self._fresh if one[0] > batch]
         self._put(ready)
         self._pending = {digest: place for _, digest, _, place in reversed(self._fresh)}
+        self._young = {}
+        for _, _, mark, place in self._fresh:
+            self._note_young(mark, place)
 
     def _put(self, entries: Iterable[tuple[int, bytes, int, int]]) -> None:
         self._read.abort()
@@ -183,9 +168,9 @@ class Doubles:
         self._read = self._env.begin(buffers=False)
 
     def _remember(self, marks: list[tuple[int, int]]) -> None:
-        """Put simhashes in all four bands, each in a slot of its own choice.
+        """Put marks in all four bands, each in a slot of its own choice.
 
-        A slot chosen by the simhash itself, not by age, needs no look at what is
+        A slot chosen by the mark itself, not by age, needs no look at what is
         there: newer pages replace older ones, and equal ones take one slot only.
         """
         if not marks:
@@ -203,6 +188,20 @@ class Doubles:
         for name in (DIGESTS, DIGESTS + "-lock", SIMHASHES):
             (directory / name).unlink(missing_ok=True)
 
+    @staticmethod
+    def forget_outdated(directory: Path) -> None:
+        """Marks of other features than ours say nothing: begin their table anew. Before anybody opens it."""
+        path = directory / SIMHASHES
+        with suppress(OSError), path.open("rb") as file:
+            file.seek(_NEAR_BYTES)
+            if file.read() != _VERSION:
+                path.unlink()
+
     def close(self) -> None:
         self._read.abort()
         self._env.close()
+
+
+def _keys(mark: int) -> tuple[int, ...]:
+    """Where the four bands of a mark stand in the table: the band, and its value."""
+    return tuple(band * _TABLE + (mark >> 16 * band & _TABLE - 1) for band in range(_BANDS))

@@ -72,6 +72,7 @@ class Indexer:
         cdxj.remove_leftovers(archive / "index.cdxj")
         if self._new:
             Doubles.forget_all(archive)
+        Doubles.forget_outdated(archive)
         await _all([lane.begin() for lane in self._lanes])
 
     @property

@@ -19,9 +19,10 @@ from fieldmouse.errors import FieldmouseError
 from fieldmouse.indexer import archive, digest, index
 from fieldmouse.indexer.archive import WORTH_A_REVISIT, Archive
 from fieldmouse.indexer.contents import mime_of, read_contents
-from fieldmouse.indexer.digest import Doubles, payload_digest, simhash, written
+from fieldmouse.indexer.digest import Doubles, payload_digest, written
 from fieldmouse.indexer.index import TextIndex
 from fieldmouse.indexer.links import Links
+from fieldmouse.indexer.sketch import reach, sketch
 from fieldmouse.indexer.wire import IndexerConfig, ShardState
 from fieldmouse.records import (
     Failed,
@@ -120,9 +121,9 @@ class Shard:
         mime, indexed = read.mime, read.indexed
         payload = payload_digest(response.body)
         shown = written(payload)
-        mark, words = simhash(page.text.encode("utf-8", "replace"))
+        mark, words = sketch(page.text)
         earlier = self._earlier(payload, shown)
-        lookalike = self._lookalike(mark) if earlier is None else ""
+        lookalike = self._lookalike(mark, words) if earlier is None else ""
         fields = b""
         if charset:
             fields = b"charset-for-link-extraction: %b\r\n" % charset.encode()
@@ -161,8 +162,8 @@ class Shard:
         # Believed only if the line agrees: a reference to the wrong record would lose this page.
         return (found[1].url, found[0]) if found is not None and found[1].digest == shown[5:] else None
 
-    def _lookalike(self, mark: int) -> str:
-        place = self._doubles.near(mark)
+    def _lookalike(self, mark: int, words: int) -> str:
+        place = self._doubles.near(mark, reach(words))
         found = self._archive.look_up(place) if place is not None else None
         return found[1].url if found is not None else ""
 
