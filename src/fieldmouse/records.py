@@ -60,6 +60,7 @@ class HostState(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True
     pages: int = 0  # pages stored from it
     verdict: str = ""  # a `Reason` value when all its URLs are answered without asking (buried, full)
     detail: str = ""  # of the verdict, for people
+    put_off: int = 0  # times in a row that trouble of our own kept us from asking; not held against it
 
 
 class Errand(msgspec.Struct, frozen=True):
@@ -167,6 +168,7 @@ class Failed(msgspec.Struct, frozen=True, tag="failed", array_like=True):
     detail: str = ""
     response: Response | None = None
     retry_after: float = 0.0  # seconds the server asked us to wait; 0 means it did not say
+    errno: int = 0  # the operating system's number for it, if it had one
 
 
 Outcome = Page | Unchanged | Moved | Refused | Failed

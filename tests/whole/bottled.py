@@ -17,6 +17,7 @@ from fieldmouse.lab import bottle
 from fieldmouse.records import OutcomeRow, Summary
 from fieldmouse.settings import Settings, render
 from fieldmouse.url import Url
+from fieldmouse.web.dns import Dns
 from fieldmouse.web.fetcher import Fetcher
 
 F = TypeVar("F", bound=Fetcher)
@@ -32,10 +33,11 @@ def bottled_crawl(
     *,
     epoch: float = bottle.EPOCH,
     lane: type[InlineLane] = InlineLane,
+    dns: Callable[[Clock], Dns] | None = None,
     **changes: object,
 ) -> tuple[Summary, F]:
     """Crawl from `seeds`, or go on where `path` holds a crawl already; settings as `section__key=value`."""
-    summary, fetcher = _live(path, web, seeds, epoch, lane, None, changes)
+    summary, fetcher = _live(path, web, seeds, epoch, lane, None, dns, changes)
     assert summary is not None
     return summary, fetcher
 
@@ -48,18 +50,19 @@ def bottled_kill(
     after: float,
     epoch: float = bottle.EPOCH,
     lane: type[InlineLane] = InlineLane,
+    dns: Callable[[Clock], Dns] | None = None,
     **changes: object,
 ) -> tuple[Summary | None, F]:
     """As `bottled_crawl`, but everything stops dead `after` so many seconds, unless done before.
 
     Then there is no last checkpoint and no summary.
     """
-    return _live(path, web, seeds, epoch, lane, after, changes)
+    return _live(path, web, seeds, epoch, lane, after, dns, changes)
 
 
 def _live(
     path: Path, web: Callable[[Clock], F], seeds: Sequence[str], epoch: float, lane: type[InlineLane],
-    after: float | None, changes: dict[str, object],
+    after: float | None, dns: Callable[[Clock], Dns] | None, changes: dict[str, object],
 ) -> tuple[Summary | None, F]:  # fmt: skip
     dotted = {name.replace("__", "."): value for name, value in changes.items()}
     settings = Settings().override({"crawl.seeds": list(seeds), **CALM, **dotted})
@@ -71,7 +74,10 @@ def _live(
 
     async def life(clock: Clock) -> tuple[Summary | None, F]:
         fetcher = web(clock)
-        crew = build(home, settings, lambda reading: None, clock=clock, fetcher=fetcher, lane=lane)
+        crew = build(
+            home, settings, lambda reading: None, clock=clock, fetcher=fetcher, lane=lane,
+            dns=dns(clock) if dns else None,
+        )  # fmt: skip
         began = resumed and read_checkpoint(home) is not None
         crawling = asyncio.ensure_future(crew.agent.crawl([] if began else [Url(seed) for seed in seeds]))
         try:

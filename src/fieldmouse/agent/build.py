@@ -37,10 +37,12 @@ from fieldmouse.records import Outcome, Reading
 from fieldmouse.robots.exclusions import Exclusions
 from fieldmouse.robots.fleet import Fleet
 from fieldmouse.robots.gate import Gate
+from fieldmouse.robots.prober import Prober
 from fieldmouse.robots.robot import Manners, Robot
 from fieldmouse.settings import Settings
-from fieldmouse.url import Url, parse
+from fieldmouse.url import Url, host_of, parse
 from fieldmouse.web import connection
+from fieldmouse.web.dns import Dns
 from fieldmouse.web.fetcher import Fetcher, HttpFetcher
 from fieldmouse.web.names import NameMap
 from fieldmouse.web.resolver import Resolver
@@ -52,6 +54,7 @@ class Crew:
     """The stages of a running crawl, and how they are put away."""
 
     agent: Agent
+    prober: Prober
     fetcher: Fetcher
     resolver: Resolver
     indexer: Indexer
@@ -60,6 +63,7 @@ class Crew:
     logs: tuple[Log | PageTrace | Governor, ...]
 
     async def close(self) -> None:
+        await self.prober.close()
         await self.fetcher.close()
         await self.resolver.close()
         await self.indexer.close()
@@ -76,6 +80,7 @@ def build(
     *,
     clock: Clock | None = None,
     fetcher: Fetcher | None = None,
+    dns: Dns | None = None,
     lane: type[Lane] | type[InlineLane] = Lane,
     obsolescence: Obsolescence | None = None,
 ) -> Crew:
@@ -140,11 +145,18 @@ def build(
         allow_private=settings.network.allow_private,
         names=NameMap(settings.network.resolve),
         nameservers=settings.network.nameservers,
+        dns=dns,
     )
     fetcher = fetcher or fetcher_of(settings, clock, resolver)
+    gate, exclusions = Gate(clock), Exclusions(clock, product=settings.crawl.product.partition("/")[0])
+    prober = Prober(
+        fetcher=fetcher, resolver=resolver, gate=gate, clock=clock, exclusions=exclusions,
+        politeness=politeness, seeds=map(host_of, seeds), busy=lambda: agent.fleet.busy,
+        on_change=lambda: agent.fleet.nudge(),
+    )  # fmt: skip
     robot = Robot(
-        fetcher=fetcher, resolver=resolver, gate=Gate(clock), clock=clock, outlet=agent,
-        exclusions=Exclusions(clock, product=settings.crawl.product.partition("/")[0]),
+        fetcher=fetcher, resolver=resolver, gate=gate, clock=clock, outlet=agent, exclusions=exclusions,
+        prober=prober,
         manners=Manners(
             politeness,
             obey_exclusion=settings.politeness.obey_robots_txt,
@@ -163,6 +175,7 @@ def build(
         run=partial(agent.run_errand, robot),
         give_back=agent.give_back,
         on_home=lambda: agent.intake.trace.look(),
+        most=lambda: prober.most_robots,
     )
     trace = agent.intake.trace = PageTrace(
         clock=clock,
@@ -173,7 +186,7 @@ def build(
     )
     agent.governor = governor_of(home, settings, clock, trace, agent.obey)
     logs = (outcomes, readings, trace, *((agent.governor,) if agent.governor else ()))
-    return Crew(agent, fetcher, resolver, agent.indexer, frontier, journal, logs)
+    return Crew(agent, prober, fetcher, resolver, agent.indexer, frontier, journal, logs)
 
 
 def politeness_of(settings: Settings) -> Politeness:

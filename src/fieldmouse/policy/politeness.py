@@ -20,6 +20,8 @@ LONGEST_DELAY = (
     365 * 86400.0
 )  # seconds; whoever asks for more means "never", and gets the cap like all others
 
+LONGEST_PUT_OFF = 300.0  # seconds: looking whether our own trouble is over costs nobody anything
+
 
 def sane_delay(asked: float | None) -> float:
     """The delay a robots.txt asks for as a number that can be counted with; 0 if it asks for none.
@@ -62,7 +64,9 @@ class Politeness:
     def after_visit(self, state: HostState, answered_at: float, ended_at: float) -> HostState:
         """The host answered: it is well, and rests for its delay."""
         host_at, address_at = self.quiet_until(state, answered_at, ended_at)
-        return msgspec.structs.replace(state, ready_at=host_at, address_ready_at=address_at, failures=0)
+        return msgspec.structs.replace(
+            state, ready_at=host_at, address_ready_at=address_at, failures=0, put_off=0
+        )
 
     def after_trouble(
         self, state: HostState, now: float, *, retry_after: float = 0.0, bury_after: int = 0
@@ -84,4 +88,14 @@ class Politeness:
             address_ready_at=now + self.address_delay,
             failures=failures,
             verdict=Reason.BURIED.value if buried else state.verdict,
+        )
+
+    def put_off(self, state: HostState, now: float, *, at_least: float = 0.0) -> HostState:
+        """Trouble of our own kept us from asking: later, and nothing is held against the host."""
+        wait = min(self.backoff * 2.0 ** min(state.put_off, 30), self.backoff_cap, LONGEST_PUT_OFF)
+        return msgspec.structs.replace(
+            state,
+            ready_at=now + max(wait, at_least, self.host_delay(state)),
+            address_ready_at=now + self.address_delay,
+            put_off=state.put_off + 1,
         )

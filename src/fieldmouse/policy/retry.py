@@ -26,7 +26,6 @@ class Retry:
 NEVER = Retry()
 
 RETRIES: dict[Reason, Retry] = {
-    Reason.NO_ADDRESS: Retry(host=True, bury_after=3),
     Reason.NO_CONNECTION: Retry((2.0, 15.0, 120.0), host=True, bury_after=6),
     Reason.TIMEOUT: Retry((10.0, 120.0), host=True, bury_after=8, once=True),
     Reason.BUSY: Retry((0.0,) * 8, host=True, bury_after=16),  # the host's own quiet time is the wait

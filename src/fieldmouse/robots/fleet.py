@@ -11,6 +11,7 @@ instead of making another.
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import Awaitable, Callable
 from typing import Protocol
 
@@ -28,12 +29,13 @@ class Fleet:
         self, *, rule: Rule, level: Callable[[], int], clock: Clock,
         take: Callable[[], Errand | None], ready_at: Callable[[], float | None],
         run: Callable[[Errand], Awaitable[Report]], give_back: Callable[[Errand, Report], None],
-        on_home: Callable[[], None] = lambda: None,
+        on_home: Callable[[], None] = lambda: None, most: Callable[[], int] = lambda: sys.maxsize,
     ):  # fmt: skip
+        """`most` robots may be out for other reasons than the level; 0 while there is no network."""
         self.rule = rule
         self._level, self._clock = level, clock
         self._take, self._ready_at, self._run, self._give_back = take, ready_at, run, give_back
-        self._on_home = on_home
+        self._on_home, self._most = on_home, most
         self._out: set[asyncio.Task[None]] = set()
         self._recalled: set[asyncio.Task[None]] = set()  # on their way home
         self._nudged = False
@@ -48,7 +50,7 @@ class Fleet:
     @property
     def allowed(self) -> int:
         """Robots that may work at this moment."""
-        return self.rule.robots_at(self._level())
+        return min(self.rule.robots_at(self._level()), self._most())
 
     @property
     def active(self) -> int:

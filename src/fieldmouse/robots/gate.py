@@ -44,6 +44,10 @@ class Gate:
             await self._clock.sleep(early)
         inside[host] = inside[address] = deque()
 
+    def rests(self, host: Host) -> float:
+        """Seconds for which the host is not to be asked, as far as the gate knows."""
+        return self._free_at.get(host, 0.0) - self._clock.now()
+
     def leave(self, host: Host, address: str, host_free_at: float, address_free_at: float) -> None:
         """Out again; the next one may come in at the times given."""
         queue = self._inside.pop(host)

@@ -43,6 +43,7 @@ class Trouble(msgspec.Struct, frozen=True):
     detail: str
     response: Response | None = None
     unanswered: bool = False  # the connection was lost before the first byte: a GET may be repeated
+    errno: int = 0  # the operating system's number for it, if it had one
 
 
 class Connection(asyncio.Protocol):
@@ -185,7 +186,8 @@ class Connection(asyncio.Protocol):
             return
         if not self._answered_at:
             why = "closed" if error is None else getattr(error, "strerror", None) or str(error)
-            self._give_up(Reason.CLOSED, f"{why.lower()} without an answer", unanswered=True)
+            number = getattr(error, "errno", None) or 0
+            self._give_up(Reason.CLOSED, f"{why.lower()} without an answer", unanswered=True, errno=number)
         elif self._head is None:
             self._give_up(Reason.CLOSED, f"closed inside the headers, after {self._received} bytes")
         elif error is None and head.ends_with_connection(self._headers):
@@ -246,11 +248,11 @@ class Connection(asyncio.Protocol):
             self.idle_since = now
         self._settle(response)
 
-    def _give_up(self, reason: Reason, detail: str, *, unanswered: bool = False) -> None:
+    def _give_up(self, reason: Reason, detail: str, *, unanswered: bool = False, errno: int = 0) -> None:
         now = self._clock.now()
         broken = None if self._head is None else self._response(now, "disconnect")
         self._drop(at_once=True)
-        self._settle(Trouble(reason, detail, broken, unanswered))
+        self._settle(Trouble(reason, detail, broken, unanswered, errno))
 
     def _refuse_head(self, size: int) -> None:
         self._head = None

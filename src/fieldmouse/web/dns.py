@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     import aiodns
 
 RENEW = 20_000  # questions after which the DNS library is started afresh
+_TROUBLES = 3
 NOTHING = "the name has no address"
 
 # c-ares' numbers, kept here so that the library is loaded only when the DNS is needed.
@@ -47,28 +48,36 @@ class CaresDns:
         self._timeout, self._tries = timeout, tries
         self._channel: aiodns.DNSResolver | None = None
         self._questions = 0  # asked of this channel
+        self._troubles = 0  # of the last questions, in a row
 
     async def ask(self, name: str, kind: str) -> DnsAnswer:
         import aiodns
+        import pycares
 
         # c-ares keeps every answer for itself as well, and pycares has no way to say how many. An
         # old channel closes itself when the last question that holds it has its answer.
-        if self._channel is None or self._questions >= RENEW:
-            self._channel = aiodns.DNSResolver(
-                nameservers=self._nameservers or None, timeout=self._timeout, tries=self._tries
-            )
-            self._questions = 0
-        self._questions += 1
-        channel = self._channel
+        # After several troubles in a row, too: another network may have brought other nameservers.
         try:
-            answer = await channel.query_dns(name, kind)
+            if self._channel is None or self._questions >= RENEW or self._troubles >= _TROUBLES:
+                self._channel = aiodns.DNSResolver(
+                    nameservers=self._nameservers or None, timeout=self._timeout, tries=self._tries
+                )
+                self._questions = self._troubles = 0
+            self._questions += 1
+            answer = await self._channel.query_dns(name, kind)
         except aiodns.error.DNSError as error:
             number = error.args[0] if error.args else 0
             if number == _NO_DATA:
+                self._troubles = 0
                 return DnsAnswer(trouble=NOTHING)
-            return DnsAnswer(trouble=_sentence(error), temporary=number not in (_NO_SUCH_NAME, _BAD_NAME))
+            definite = number in (_NO_SUCH_NAME, _BAD_NAME)
+            self._troubles = 0 if definite else self._troubles + 1
+            return DnsAnswer(trouble=_sentence(error), temporary=not definite)
         except UnicodeError:  # no such name can be written in a question
             return DnsAnswer(trouble="not a DNS name")
+        except (OSError, pycares.AresError) as error:  # no descriptors, no memory: no channel
+            return DnsAnswer(trouble=_sentence(error), temporary=True)
+        self._troubles = 0
         return _read(answer)
 
     async def close(self) -> None:

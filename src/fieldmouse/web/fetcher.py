@@ -21,6 +21,7 @@ from __future__ import annotations
 import asyncio
 import ssl
 from collections.abc import Callable, Mapping
+from errno import EMFILE, ENFILE
 from typing import Protocol
 
 from fieldmouse.clock import Clock
@@ -99,11 +100,9 @@ class HttpFetcher:
         """Close every connection; fetches under way come back as `Failed`."""
         for task in self._connecting:
             task.cancel()
-        for connection in self._idle.values():
-            connection.close()
+        self._close_idle()
         for connection in self._busy:
             connection.abort()
-        self._idle.clear()
         if self._tick is not None:
             self._tick.cancel()
             self._tick = None
@@ -135,6 +134,11 @@ class HttpFetcher:
             self._idle.pop(next(iter(self._idle))).close()
         self._idle[connection.address] = connection
 
+    def _close_idle(self) -> None:
+        for connection in self._idle.values():
+            connection.close()
+        self._idle.clear()
+
     async def _connect(self, host: Host, address: str) -> Connection | Trouble:
         task = asyncio.get_running_loop().create_task(self._open(host, address))
         self._connecting[task] = self._clock.now() + self._limits.connect
@@ -155,7 +159,10 @@ class HttpFetcher:
         except ValueError as error:  # a name that no certificate could carry, such as `.example`
             return Trouble(Reason.TLS, str(error))
         except OSError as error:
-            return Trouble(Reason.NO_CONNECTION, (error.strerror or str(error)).lower())
+            number = error.errno or 0
+            if number in (EMFILE, ENFILE):
+                self._close_idle()
+            return Trouble(Reason.NO_CONNECTION, (error.strerror or str(error)).lower(), errno=number)
         finally:
             del self._connecting[task]
 
@@ -206,7 +213,9 @@ class HttpFetcher:
         return ask.encode("latin-1", "replace") + self._tail
 
     def _failed(self, link: Link, trouble: Trouble) -> Failed:
-        return Failed(link, trouble.reason, self._clock.now(), trouble.detail, trouble.response)
+        return Failed(
+            link, trouble.reason, self._clock.now(), trouble.detail, trouble.response, errno=trouble.errno
+        )
 
 
 def _told_to_stop() -> bool:

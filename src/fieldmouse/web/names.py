@@ -83,8 +83,10 @@ class HostsFile:
             if seen != self._seen:
                 self._names = _read_hosts(self._path.read_text("utf-8", "replace"))
                 self._seen = seen
-        except OSError:  # a machine without the file simply has no such names
-            self._names, self._seen = {}, None
+        except (FileNotFoundError, NotADirectoryError, PermissionError):
+            self._names, self._seen = {}, None  # a machine without the file simply has no such names
+        except OSError:
+            self._seen = None  # out of descriptors, say: what was read before still holds
 
 
 @lru_cache(maxsize=65536)

@@ -93,10 +93,11 @@ class Resolver:
         self._size = size
         self._cache: dict[str, Resolved] = {}  # oldest first
         self._asking: dict[str, asyncio.Task[Resolved]] = {}
+        self.heard_at = float("-inf")  # when the DNS last named an address
 
-    async def lookup(self, name: str) -> Found | Forbidden | NoAddress:
-        """The one address to visit `name` at."""
-        resolved = await self.addresses(name)
+    async def lookup(self, name: str, *, fresh: bool = False) -> Found | Forbidden | NoAddress:
+        """The one address to visit `name` at; if `fresh`, no earlier answer will do."""
+        resolved = await self.addresses(name, fresh=fresh)
         expires_at = resolved.expires_at
         if not resolved.addresses:
             return NoAddress(resolved.trouble, resolved.temporary, expires_at)
@@ -108,13 +109,13 @@ class Resolver:
             refused = refused or why
         return Forbidden(resolved.addresses[0], refused, expires_at)
 
-    async def addresses(self, name: str) -> Resolved:
+    async def addresses(self, name: str, *, fresh: bool = False) -> Resolved:
         """All addresses of `name`, in the order to try them; cached."""
         name = name.lower().rstrip(".")
         written = self._written_down(name)
         if written is not None:
             return written
-        cached = self._cache.get(name)
+        cached = None if fresh else self._cache.get(name)
         if cached is not None and self._clock.now() < cached.expires_at:
             return cached
         task = self._asking.get(name)
@@ -124,6 +125,19 @@ class Resolver:
             task.add_done_callback(lambda _: self._asking.pop(name, None))
         # One asker who leaves must not take the answer away from the others.
         return await asyncio.shield(task)
+
+    def is_written_down(self, name: str) -> bool:
+        """Is its address known without asking the DNS?"""
+        return self._written_down(name.lower().rstrip(".")) is not None
+
+    def forget(self, name: str) -> None:
+        """The next who wants this name's addresses shall ask."""
+        self._cache.pop(name.lower().rstrip("."), None)
+
+    def forget_failures(self) -> None:
+        """The DNS was in trouble: what it said while it was is not to be believed."""
+        for name in [name for name, known in self._cache.items() if not known.addresses]:
+            del self._cache[name]
 
     def port(self, name: str) -> int | None:
         """The port the user's map sends this name to, or None for the URL's own."""
@@ -151,6 +165,9 @@ class Resolver:
         resolved = await self._question(name, "A")
         if not resolved.addresses and resolved.trouble == NOTHING:
             resolved = await self._question(name, "AAAA")
+        known = self._cache.get(name)
+        if resolved.temporary and known and known.addresses and self._clock.now() < known.expires_at:
+            return resolved  # asked afresh in passing trouble: what was known before is still good
         self._cache.pop(name, None)
         while len(self._cache) >= self._size:
             del self._cache[next(iter(self._cache))]
@@ -161,6 +178,7 @@ class Resolver:
         answer = await self._dns.ask(name, kind)
         now = self._clock.now()
         if answer.addresses:
+            self.heard_at = now
             return Resolved(answer.addresses, now + min(max(answer.ttl, self._least), self._most))
         kept = self._temporary if answer.temporary else self._negative
         return Resolved((), now + kept, answer.trouble, answer.temporary)

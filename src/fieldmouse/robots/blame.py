@@ -1,0 +1,81 @@
+"""What a trouble means for the host it was met at: held against it, or put off until our own is over."""
+
+from __future__ import annotations
+
+import msgspec
+
+from fieldmouse.clock import Clock
+from fieldmouse.policy.outage import PUT_OFFS, Cause
+from fieldmouse.policy.politeness import Politeness
+from fieldmouse.policy.retry import rule_for
+from fieldmouse.records import HostState, Link, Reason
+from fieldmouse.robots.prober import Prober
+from fieldmouse.url import Host
+
+
+class Blame:
+    """Every sighting of trouble passes here on its way to the prober."""
+
+    def __init__(self, prober: Prober, politeness: Politeness, clock: Clock):
+        self._prober, self._politeness, self._clock = prober, politeness, clock
+
+    def excuse(self, host: Host, state: HostState) -> HostState:
+        """The host without the failures that turned out to be ours."""
+        ours = self._prober.outage.excused(host)
+        return msgspec.structs.replace(state, failures=max(0, state.failures - ours)) if ours else state
+
+    def excuse_link(self, link: Link) -> Link:
+        ours = self._prober.outage.excused_tries(link.url)
+        return msgspec.structs.replace(link, tries=max(0, link.tries - ours)) if ours else link
+
+    async def put_off(
+        self, host: Host, state: HostState, cause: Cause, reason: Reason, detail: str, at_least: float = 0.0
+    ) -> HostState:
+        """The trouble is ours: nothing is counted. Only if others can be asked all the while it is not."""
+        self._prober.failed(host, cause, known=state.pages > 0)
+        often = state.put_off + 1 >= PUT_OFFS and cause is not Cause.MACHINE
+        if often and await self._prober.others_are_fine(cause):
+            return msgspec.structs.replace(state, verdict=reason.value, detail=detail)
+        return self._politeness.put_off(state, self._clock.now(), at_least=at_least)
+
+    def weigh(
+        self, host: Host, before: HostState, after: HostState, cause: Cause | None, url: str = "",
+        *, final: bool = False, ask: bool = False,
+    ) -> HostState | None:  # fmt: skip
+        """Would `after` be fair? It is returned if so; None means that the trouble is likely ours.
+
+        Giving up is `final`, a host as well as a URL, and must not be rash. For a host, and if it is worth
+        to `ask`, others are asked first whether they can be reached.
+        """
+        if cause is None:
+            return after
+        gives_up = bool(after.verdict)
+        rash = (final or gives_up) and self._prober.is_rash(host, ask=ask or gives_up)
+        self._prober.failed(host, cause, known=before.pages > 0)
+        if rash or self._prober.lenient:
+            return None
+        self._prober.outage.counted(host, url, failures=after.failures - before.failures)
+        return after
+
+    async def in_trouble(
+        self, host: Host, state: HostState, cause: Cause | None, reason: Reason, detail: str,
+        asked: float = 0.0,
+    ) -> HostState:  # fmt: skip
+        """Nothing can be asked of the host; once it is given up, the reason is the verdict on its URLs."""
+        if cause is not None and cause.ours:
+            return await self.put_off(host, state, cause, reason, detail, asked)
+        bury_after = rule_for(Reason.EXCLUSION_UNREACHABLE).bury_after
+        now = self._clock.now()
+        after = self._politeness.after_trouble(state, now, retry_after=asked, bury_after=bury_after)
+        if after.verdict:
+            after = msgspec.structs.replace(after, verdict=reason.value, detail=detail)
+        fair = self.weigh(host, state, after, cause)
+        return fair or self._politeness.put_off(state, self._clock.now(), at_least=asked)
+
+    async def no_such_name(self, host: Host, state: HostState, detail: str) -> HostState:
+        """A definite word on the name, unless it is said of all names, or of one that led to pages before."""
+        vanished = state.pages and state.put_off + 1 < PUT_OFFS
+        if vanished or await self._prober.denies_all(host):
+            self._prober.doubt_name(host)
+            return self._politeness.put_off(state, self._clock.now())
+        return msgspec.structs.replace(state, verdict=Reason.NO_ADDRESS.value, detail=detail)

@@ -1,0 +1,118 @@
+"""Getting a host's robots.txt, before anything else is asked of it."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+
+import msgspec
+
+from fieldmouse.clock import Clock
+from fieldmouse.policy.outage import Cause, cause_of
+from fieldmouse.policy.politeness import Politeness, sane_delay
+from fieldmouse.records import Errand, Failed, HostState, Kind, Link, Reason, Response
+from fieldmouse.robots.answers import retry_after
+from fieldmouse.robots.blame import Blame
+from fieldmouse.robots.exclusions import Exclusions
+from fieldmouse.robots.gate import Gate
+from fieldmouse.robots.prober import Prober
+from fieldmouse.url import Host, Url, host_of, name_of
+from fieldmouse.web.exclusion import Exclusion, Redirect, Unreachable, lifetime
+from fieldmouse.web.fetcher import Fetcher
+from fieldmouse.web.resolver import Found, NoAddress, Resolver
+
+_HOST_WIDE = frozenset({Reason.NO_CONNECTION, Reason.TLS})  # would have met any other URL of the host, too
+
+
+class Rulebook:
+    """Asks for robots.txt and remembers what it says. `keep` archives it, `name` takes its sitemaps."""
+
+    def __init__(
+        self, *, fetcher: Fetcher, resolver: Resolver, exclusions: Exclusions, gate: Gate, clock: Clock,
+        politeness: Politeness, size: int, prober: Prober, blame: Blame,
+        keep: Callable[[Link, Response], Awaitable[None]], name: Callable[[Host, Sequence[str]], None],
+    ):  # fmt: skip
+        self._fetcher, self._resolver, self._exclusions = fetcher, resolver, exclusions
+        self._gate, self._clock, self._politeness, self._size = gate, clock, politeness, size
+        self._prober, self._blame, self._keep, self._name = prober, blame, keep, name
+
+    def get(self, host: Host) -> Exclusion | None:
+        """The rules, if they are at hand."""
+        return self._exclusions.get(host)
+
+    async def ask(self, errand: Errand, state: HostState) -> tuple[HostState, Exclusion | None]:
+        """Fetch the host's robots.txt; None when there is none to be had for now."""
+        host, address = errand.host, errand.address
+        target, hops = Url(errand.host + "/robots.txt"), 0
+        while True:
+            at_home = host == errand.host
+            link = Link(target, kind=Kind.EXCLUSION)
+            after, answer = await self._fetch(link, host, address, state if at_home else HostState())
+            state = after if at_home else state
+            if isinstance(answer, Response):
+                await self._keep(link, answer)
+            found: Exclusion | Redirect | Unreachable = await self._exclusions.read(answer, target, hops)
+            if isinstance(found, Redirect):
+                target, host = found.target, host_of(found.target)
+                where = await self._resolver.lookup(name_of(host))
+                if isinstance(where, Found):
+                    address, hops = where.address, hops + 1
+                    continue
+                if isinstance(where, NoAddress) and where.temporary:
+                    return await self._unresolved(errand.host, state, target, where), None
+                # A redirect to where nobody is, or where we may not go, is the same as no robots.txt
+                # (RFC 9309, 2.3.1.2).
+                found = Exclusion.EVERYTHING
+            if isinstance(found, Unreachable):
+                return await self._trouble(errand.host, state, answer, at_home), None
+            return self._learn(errand.host, state, found, answer), found
+
+    def _learn(self, host: Host, state: HostState, rules: Exclusion, answer: Response | Failed) -> HostState:
+        """Remember the rules, and rest as long as they ask for."""
+        self._exclusions.keep(host, rules, lifetime(answer))
+        if rules.sitemaps:
+            self._name(host, rules.sitemaps)
+        state = msgspec.structs.replace(state, crawl_delay=sane_delay(rules.crawl_delay), failures=0)
+        if isinstance(answer, Response):
+            state = self._politeness.after_visit(state, answer.answered_at, answer.ended_at)
+        return state
+
+    async def _fetch(
+        self, link: Link, host: Host, address: str, state: HostState
+    ) -> tuple[HostState, Response | Failed]:
+        gate, politeness = self._gate, self._politeness
+        await gate.enter(host, address)
+        now = self._clock.now()
+        after = politeness.after_visit(state, now, now)
+        try:
+            answer = await self._fetcher.fetch(link, host, address, body_limit=self._size)
+            if isinstance(answer, Response):
+                after = politeness.after_visit(state, answer.answered_at, answer.ended_at)
+            else:
+                after = politeness.after_visit(state, answer.at, answer.at)
+        finally:
+            gate.leave(host, address, after.ready_at, after.address_ready_at)
+        if isinstance(answer, Response) or cause_of(answer) is None:
+            self._prober.reached(host, address)
+        # Whether the host is well is for the reader of the answer to say.
+        return msgspec.structs.replace(after, failures=state.failures, put_off=state.put_off), answer
+
+    async def _unresolved(self, host: Host, state: HostState, target: Url, where: NoAddress) -> HostState:
+        """The DNS cannot say now where robots.txt was moved to: that is no leave to do without it."""
+        detail, asked = f"redirected to {target}: {where.why}", where.expires_at - self._clock.now()
+        return await self._blame.put_off(
+            host, state, Cause.DNS, Reason.EXCLUSION_UNREACHABLE, detail, max(0.0, asked)
+        )
+
+    async def _trouble(
+        self, host: Host, state: HostState, answer: Response | Failed, at_home: bool
+    ) -> HostState:
+        """Nothing may be fetched until robots.txt can be had; in the end the host is given up."""
+        reason = Reason.EXCLUSION_UNREACHABLE
+        if isinstance(answer, Response):
+            asked = retry_after(answer.header("retry-after"), self._clock.now())
+            return await self._blame.in_trouble(host, state, None, reason, f"status {answer.status}", asked)
+        detail = f"{answer.reason.value}: {answer.detail}" if answer.detail else answer.reason.value
+        if at_home and answer.reason in _HOST_WIDE:
+            reason, detail = answer.reason, answer.detail
+        cause = cause_of(answer)
+        return await self._blame.in_trouble(host, state, cause, reason, detail, answer.retry_after)

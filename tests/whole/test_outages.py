@@ -1,0 +1,207 @@
+"""A minute without our network, or our DNS, costs no page and buries no host; a dead host is still dead.
+
+In virtual time. The meadow knows what there is; its arrivals show how it was asked for.
+"""
+
+from __future__ import annotations
+
+import itertools
+import logging
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from fieldmouse.lab import bottle
+from fieldmouse.lab.meadow.meadow import Meadow
+from fieldmouse.lab.meadow.options import MeadowOptions
+from fieldmouse.lab.meadow.spells import Ill, Spell, SpellDns, SpellFetcher
+from fieldmouse.records import Reason, Summary
+from fieldmouse.url import Host, host_of, name_of
+
+from .bottled import bottled_crawl, outcomes
+
+DELAY = 2.0
+MANY = MeadowOptions(
+    hosts=30, pages=120, seeds=30, seed=8, page_kb=1.0, links=12, gamma=0.4, named=True, latency=0.2
+)
+FEW = MeadowOptions(hosts=3, pages=36, seed=8, page_kb=1.0, links=12, named=True, latency=0.2)
+ONE = MeadowOptions(hosts=1, pages=20, seed=8, page_kb=1.0, links=12, named=True, latency=0.2)
+
+
+def minute(ill: Ill, began: float = 10.0, lasted: float = 60.0) -> Spell:
+    return Spell(bottle.EPOCH + began, bottle.EPOCH + began + lasted, ill)
+
+
+def dns(ill: Ill) -> bool:
+    return ill in (Ill.DNS_FAILS, Ill.DNS_SILENT, Ill.DNS_DENIES)
+
+
+def crawl(
+    path: Path, meadow: Meadow, spells: Sequence[Spell] = (), *, dead: Sequence[Host] = (),
+    mute: Sequence[str] = (), seeds: Sequence[str] = (), **changes: object,
+) -> tuple[Summary, SpellFetcher]:  # fmt: skip
+    return bottled_crawl(
+        path, lambda clock: SpellFetcher(meadow, clock, spells, dead=dead), seeds or meadow.seeds,
+        dns=lambda clock: SpellDns(meadow, clock, spells, mute=mute),
+        **{"politeness__delay": f"{DELAY:g}s", "network__allow_private": True, **changes},
+    )  # fmt: skip
+
+
+def check_complete(path: Path, meadow: Meadow, summary: Summary, web: SpellFetcher) -> None:
+    rows = outcomes(path)
+    stored = sorted(row.url for row in rows if row.kind == "page")
+    assert stored == sorted(fact.url for fact in meadow.truth() if fact.allowed and fact.status == 200)
+    blamed = {row.url: row.reason for row in rows if row.reason in NETWORK}
+    assert not blamed
+    assert summary.exit == summary.lost == summary.waiting == 0
+    check_polite(web)
+
+
+NETWORK = {
+    reason.value
+    for reason in (Reason.NO_ADDRESS, Reason.NO_CONNECTION, Reason.TIMEOUT, Reason.CLOSED, Reason.BURIED)
+} | {Reason.EXCLUSION_UNREACHABLE.value}
+
+
+def check_polite(web: SpellFetcher) -> None:
+    assert not any(arrival.busy for arrival in web.arrivals)
+    visits: dict[str, list[float]] = {}
+    for arrival in web.arrivals:
+        visits.setdefault(arrival.host, []).append(arrival.t)
+    for host, times in visits.items():
+        if len(times) > 1:
+            assert min(b - a for a, b in itertools.pairwise(times)) >= DELAY - 1e-6, host
+
+
+OURS = [Ill.NO_NETWORK, Ill.NO_ROUTE, Ill.DNS_FAILS, Ill.DNS_SILENT]
+
+
+@pytest.mark.parametrize("ill", [*OURS, Ill.REFUSED, Ill.SILENT, Ill.DNS_DENIES], ids=lambda ill: ill.name)
+@pytest.mark.parametrize("began", [0.0, 12.3], ids=["at once", "later"])
+def test_a_minute_without_network_costs_a_crawl_of_many_hosts_nothing(
+    tmp_path: Path, ill: Ill, began: float
+) -> None:
+    meadow = Meadow(MANY)
+    # Slow enough for addresses, which are remembered for a minute, to be looked up again.
+    summary, web = crawl(tmp_path / "c", meadow, [minute(ill, began)], politeness__delay="12s")
+    check_complete(tmp_path / "c", meadow, summary, web)
+
+
+@pytest.mark.parametrize("ill", OURS, ids=lambda ill: ill.name)
+@pytest.mark.parametrize(
+    ("options", "lasted"), [(ONE, 60.0), (FEW, 900.0)], ids=["one host for a minute", "three for longer"]
+)
+def test_what_is_ours_is_ours_in_a_crawl_of_few_hosts_too(
+    tmp_path: Path, options: MeadowOptions, ill: Ill, lasted: float, caplog: pytest.LogCaptureFixture
+) -> None:
+    meadow = Meadow(options)
+    with caplog.at_level(logging.WARNING):
+        summary, web = crawl(tmp_path / "c", meadow, [minute(ill, 0.0 if dns(ill) else 7.0, lasted)])
+    check_complete(tmp_path / "c", meadow, summary, web)
+    said = [record.getMessage() for record in caplog.records]
+    assert sum("no network: waiting" in line for line in said) == 1
+    assert sum("the network is back after" in line for line in said) == 1
+    assert len(web.tries) < 60, "the wire is not hammered while it is gone"
+
+
+def test_the_user_is_told_once_and_the_fleet_rests(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    meadow = Meadow(MANY)
+    spell = minute(Ill.NO_NETWORK, 12.0, 600.0)
+    with caplog.at_level(logging.WARNING):
+        summary, web = crawl(tmp_path / "c", meadow, [spell])
+    check_complete(tmp_path / "c", meadow, summary, web)
+    said = [record.getMessage() for record in caplog.records]
+    assert [line.partition(";")[0] for line in said if "network" in line][:1] == ["no network: waiting"]
+    assert sum("the network is back after" in line for line in said) == 1
+    late = [t for t, _ in web.tries if t > spell.began + 30.0]
+    assert len(late) < 3 * 570 / 30, "one round of three hosts now and then, and nobody else"
+
+
+@pytest.mark.parametrize("ill", [Ill.NO_NETWORK, Ill.REFUSED, Ill.DNS_FAILS], ids=lambda ill: ill.name)
+def test_a_limit_of_time_stops_a_crawl_that_waits_and_it_has_everything_when_resumed(
+    tmp_path: Path, ill: Ill
+) -> None:
+    meadow = Meadow(MANY)
+    spell = minute(ill, 0.0 if dns(ill) else 5.0, 500.0)
+    first, _ = crawl(tmp_path / "c", meadow, [spell], crawl__time="100s")
+    assert first.exit == 3
+    assert first.seconds < 107.0
+    assert first.waiting > 0
+    summary, web = bottled_crawl(
+        tmp_path / "c", lambda clock: SpellFetcher(meadow, clock, [spell]), meadow.seeds,
+        epoch=bottle.EPOCH + 120.0, dns=lambda clock: SpellDns(meadow, clock, [spell]),
+        politeness__delay=f"{DELAY:g}s", network__allow_private=True,
+    )  # fmt: skip
+    check_complete(tmp_path / "c", meadow, summary, web)
+
+
+def dead_of(meadow: Meadow, share: float) -> list[Host]:
+    hosts = [Host(site.origin) for site in meadow.plan.sites]
+    return hosts[len(hosts) - round(share * len(hosts)) :]
+
+
+@pytest.mark.parametrize("share", [0.03, 0.5, 0.9])
+def test_dead_hosts_are_given_up_however_many_and_the_others_are_crawled(
+    tmp_path: Path, share: float, caplog: pytest.LogCaptureFixture
+) -> None:
+    meadow = Meadow(MANY)
+    dead = dead_of(meadow, share)
+    with caplog.at_level(logging.WARNING):
+        summary, web = crawl(tmp_path / "c", meadow, dead=dead, seeds=meadow.seeds[::-1])
+    rows = outcomes(tmp_path / "c")
+    stored = {row.url for row in rows if row.kind == "page"}
+    alive = {f.url for f in meadow.truth() if f.allowed and f.status == 200 and host_of(f.url) not in dead}
+    reachable = {row.url for row in rows if host_of(row.url) not in dead}
+    assert stored == alive & reachable
+    assert len(stored) > 0.8 * len(alive)
+    assert {row.reason for row in rows if host_of(row.url) in dead} <= NETWORK
+    assert {host_of(row.url) for row in rows} >= set(dead)
+    assert summary.exit == summary.lost == summary.waiting == 0
+    check_polite(web)
+    assert not [r for r in caplog.records if "no network" in r.getMessage()]
+    assert summary.seconds < 1800.0
+
+
+def test_a_list_of_nothing_but_dead_hosts_comes_to_an_end(tmp_path: Path) -> None:
+    meadow = Meadow(MANY)
+    summary, _ = crawl(tmp_path / "c", meadow, dead=dead_of(meadow, 1.0))
+    assert (summary.exit, summary.waiting, summary.failed) == (0, 0, len(meadow.seeds))
+
+
+def test_names_whose_servers_are_gone_for_good_are_given_up_when_others_are_found_all_the_while(
+    tmp_path: Path,
+) -> None:
+    meadow = Meadow(MANY)
+    mute = [name_of(host) for host in dead_of(meadow, 0.2)]
+    summary, web = crawl(tmp_path / "c", meadow, mute=mute)
+    rows = outcomes(tmp_path / "c")
+    lost = [row for row in rows if name_of(host_of(row.url)) in mute]
+    assert lost
+    assert {row.reason for row in lost} == {Reason.NO_ADDRESS.value}
+    assert not {row.reason for row in rows if row not in lost} & NETWORK
+    assert summary.exit == summary.waiting == 0
+    assert summary.seconds < 3600.0
+    check_polite(web)
+
+
+def test_names_that_do_not_exist_are_believed_to_in_numbers(tmp_path: Path) -> None:
+    meadow = Meadow(MANY)
+    seeds = [*meadow.seeds, *(f"http://nobody-{n}.test/" for n in range(30))]
+    summary, web = crawl(tmp_path / "c", meadow, seeds=seeds)
+    rows = outcomes(tmp_path / "c")
+    assert sum(row.reason == Reason.NO_ADDRESS.value for row in rows) == 30
+    assert summary.exit == summary.waiting == 0
+    check_polite(web)
+
+
+def test_out_of_descriptors_a_crawl_goes_on_with_fewer_robots_and_loses_nothing(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    meadow = Meadow(MANY)
+    with caplog.at_level(logging.WARNING):
+        summary, web = crawl(tmp_path / "c", meadow, [minute(Ill.NO_DESCRIPTORS)])
+    check_complete(tmp_path / "c", meadow, summary, web)
+    said = [record.getMessage() for record in caplog.records]
+    assert any("out of file descriptors" in line for line in said)
+    assert not any("no network" in line for line in said)
