@@ -30,7 +30,14 @@ MEADOW = {"hosts": 200, "pages": 2500, "gamma": 0.6, "port": 0, "latency": 0.005
 MANNERS = ("--allow-private", "--delay", "50ms")
 
 
-@click.command(epilog="The meadow is on loopback: nothing leaves this machine.")
+@click.command(
+    epilog="""\b
+Examples:
+  fieldmouse demo
+  fieldmouse demo play
+
+The meadow is on loopback: nothing leaves this machine."""
+)
 @click.argument("directory", required=False, type=click.Path(path_type=Path))
 @options.as_json
 def command(directory: Path | None, as_json: bool) -> int:
