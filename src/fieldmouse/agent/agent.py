@@ -186,6 +186,7 @@ class Agent:
             self.desk.tally,
             clean,
             self._stop_reason,
+            self._home.identity,
         )
         encoded = msgspec.msgpack.encode(checkpoint)
         self._readings.flush()
@@ -220,7 +221,7 @@ class Agent:
         self._started = self._clock.now()
         await self.indexer.start()
         # All has opened: only now may anything be cut, deleted or made. The journal makes the names durable.
-        for part in (self._frontier, self._outcomes, self._readings, self._journal):
+        for part in (self._frontier, self._outcomes, self._readings, self._home, self._journal):
             part.begin()
         await self.indexer.begin()
         self.intake.trace.begin()
