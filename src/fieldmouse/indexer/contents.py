@@ -64,6 +64,7 @@ def read_contents(link: Link, response: Response, config: IndexerConfig, links: 
         detail = "; ".join(filter(None, (detail, trouble)))
     elif mime in _HTML or (not mime and body.lstrip()[:1] == b"<"):
         charset, page = _markup(link.url, response, body)
+        detail = "; ".join(filter(None, (detail, page.trouble)))
         if not (page.rules.nofollow and config.nofollow):
             found = links.find(link, Url(page.base), page.hrefs, now)
             left_out = links.left_out
