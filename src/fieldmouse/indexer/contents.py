@@ -7,6 +7,8 @@ here writes or remembers anything but the links' own books.
 
 from __future__ import annotations
 
+from codecs import BOM_UTF8
+
 import msgspec
 
 from fieldmouse.indexer.charset import find_charset
@@ -17,6 +19,7 @@ from fieldmouse.indexer.wire import IndexerConfig
 from fieldmouse.records import Kind, Link, Reason, Response
 from fieldmouse.url import Url
 from fieldmouse.web.encoding import decode
+from fieldmouse.web.labels import decoded
 from fieldmouse.web.sitemap import read as read_sitemap
 
 MARKUP = 4 << 20  # bytes of HTML parsed: a tree is some ten times as large as its page
@@ -73,7 +76,7 @@ def read_contents(link: Link, response: Response, config: IndexerConfig, links: 
                 detail = "; ".join(filter(None, (detail, trouble)))
     elif mime == "text/plain":
         charset = find_charset(body, response.header("content-type"), markup=False)
-        page.text = body[: 4 * TEXT].decode(charset, "replace")[:TEXT]
+        page.text = decoded(body[: 4 * TEXT], charset)[:TEXT]
     else:
         for tag in _robots_tags(response):
             read_robots_tag(tag, page.rules)
@@ -85,7 +88,7 @@ def _markup(url: Url, response: Response, body: bytes) -> tuple[str, Document]:
     body = body[:MARKUP]
     charset = find_charset(body, response.header("content-type"))
     # lexbor reads UTF-8 itself; everything else is decoded for it.
-    html = body if charset == "utf-8" else body.decode(charset, "replace")
+    html = body.removeprefix(BOM_UTF8) if charset == "utf-8" else decoded(body, charset)
     page = parse(html, url, tags=_robots_tags(response), language=response.header("content-language"))
     if not page.language:
         page.language = guess(page.text)
