@@ -258,6 +258,7 @@ def indexer_config(home: CrawlDir, settings: Settings, scope: Scope) -> IndexerC
         ratio_limit=limits.ratio,
         nofollow=settings.politeness.obey_robots_txt,
         sitemaps=settings.index.sitemaps,
+        feeds=settings.index.feeds,
         warc_size=settings.archive.warc_size,
         warc_prefix=settings.archive.prefix,
         index_heap=settings.index.heap,

@@ -16,12 +16,14 @@ from selectolax.lexbor import LexborHTMLParser
 
 from fieldmouse.indexer.charset import find_charset
 from fieldmouse.indexer.contents import MARKUP, mime_of
-from fieldmouse.indexer.parse import bounded, parse
+from fieldmouse.indexer.markup import bounded
+from fieldmouse.indexer.parse import parse
 from fieldmouse.indexer.warcs import Torn, answer_of, members, read_record
 from fieldmouse.indexer.wire import ShardState
 from fieldmouse.records import Response
 from fieldmouse.url import Url, resolve
 from fieldmouse.web.encoding import decode
+from fieldmouse.web.labels import decoded
 
 BUDGET = 256 << 20  # bytes of archive that are read for one question
 _HTML = ("text/html", "application/xhtml+xml")
@@ -88,10 +90,10 @@ def _rule(page: Url, response: Response, url: Url, needle: bytes) -> str | None:
     if needle not in body:
         return None
     charset = find_charset(body, response.header("content-type"))
-    html = body if charset == "utf-8" else body.decode(charset, "replace").encode()
+    html = body if charset == "utf-8" else decoded(body, charset).encode("utf-8", "replace")
     tags = [value for name, value in response.headers if name == "x-robots-tag"]
     read = parse(html, page, tags=tags)
-    tree = LexborHTMLParser(bounded(html))
+    tree = LexborHTMLParser(bounded(html)[0])
     marked = None
     for node in tree.css("a[href], area[href]"):
         attributes = node.attributes

@@ -25,6 +25,7 @@ _WITHOUT_EVENTS = int(LexborDocumentOptions.WO_EVENTS)  # nobody listens for cha
 # All that is wanted of a tree at one walk: a walk costs more than a selector.
 _WANTED = "[href],[src],[content],title,script,style,template"
 _REFRESH = re.compile(r"(?i)^\s*[\d.]*\s*[;,]?\s*url\s*=\s*(.+?)\s*$", re.DOTALL)
+FEEDS = frozenset(("application/rss+xml", "application/atom+xml", "application/feed+json"))
 _FOLLOWED = frozenset(("canonical", "alternate", "next", "prev"))
 # Directives of X-Robots-Tag that carry a value after a colon; any other name before a colon is a robot's.
 _VALUED = frozenset(("unavailable_after", "max-snippet", "max-image-preview", "max-video-preview"))
@@ -55,6 +56,7 @@ class Document(msgspec.Struct):
     canonical: str = ""
     base: str = ""  # what relative hrefs are relative to
     hrefs: list[str] = msgspec.field(default_factory=list)  # to be followed, as written
+    feeds: list[str] = msgspec.field(default_factory=list)  # hrefs of the feeds it names as its own
     anchors: int = 0  # links on the page, whether followed or not
     rules: Rules = msgspec.field(default_factory=Rules)
     trouble: str = ""  # why not all of it was read
@@ -186,8 +188,11 @@ def _read_link(node: LexborNode, page: Document, hrefs: list[str]) -> None:
     if "canonical" in words and not page.canonical:
         page.canonical = href
     kind = attributes.get("type") or "text/html"
-    if words & _FOLLOWED and "nofollow" not in words and "stylesheet" not in words and "html" in kind.lower():
-        hrefs.append(href)
+    if words & _FOLLOWED and "nofollow" not in words and "stylesheet" not in words:
+        if "html" in kind.lower():
+            hrefs.append(href)
+        elif "alternate" in words and kind.partition(";")[0].strip().lower() in FEEDS:
+            page.feeds.append(href)
 
 
 def _read_text(tree: LexborHTMLParser, page: Document, language: str) -> None:
