@@ -96,7 +96,8 @@ class _Show:
         self._as_json = as_json
 
     def act(self, sentence: str) -> None:
-        self._tell(f"\n# {sentence}")
+        self._tell("")
+        self._tell(f"# {sentence}")
 
     def _tell(self, line: str) -> None:
         """A session is the demo's data, and must stay in order when it is not a terminal that reads it."""
