@@ -8,7 +8,13 @@ are assertions and tracebacks.
 
 from __future__ import annotations
 
+import errno
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+
+_FULL = tuple(map(os.strerror, (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)))
 
 
 class FieldmouseError(Exception):
@@ -94,8 +100,28 @@ def home_of(path: Path) -> Path:
     return path.parent
 
 
-class DiskFull(CrawlDirError):
-    """Too little room is left to go on safely."""
+class StorageError(CrawlDirError):
+    """Our own disk, or a store on it, refused to read or write: no page's fault, and what counts is safe."""
+
+    def __init__(self, path: Path, trouble: Exception):
+        why = getattr(trouble, "strerror", None) or str(trouble) or type(trouble).__name__
+        named = getattr(trouble, "filename", None)
+        super().__init__(f"cannot read or write `{named or path}`: {why}")
+        # A store on the disk keeps the number to itself and passes on the words.
+        full = any(words in why for words in _FULL)
+        mend = "make room" if full else "see that the disk is well"
+        home = path if (path / "crawl.json").exists() else home_of(path)
+        self.hint = f"{mend}; nothing is lost: then continue with `fieldmouse resume {home}`"
+
+
+@contextmanager
+def storing(path: Path, *kinds: type[Exception]) -> Iterator[None]:
+    """What fails in here fails because of our own disk; `kinds` are what a store on it raises then."""
+    errors: tuple[type[Exception], ...] = (OSError, *kinds)
+    try:
+        yield
+    except errors as trouble:
+        raise StorageError(path, trouble) from trouble
 
 
 class StoppedAtOnce(FieldmouseError):

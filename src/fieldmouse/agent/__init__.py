@@ -18,7 +18,7 @@ from fieldmouse.agent.build import Crew, build
 from fieldmouse.agent.checkpoint import Checkpoint, read_checkpoint
 from fieldmouse.agent.signals import Signals
 from fieldmouse.crawldir import CrawlDir
-from fieldmouse.errors import StoppedAtOnce
+from fieldmouse.errors import StoppedAtOnce, StorageError
 from fieldmouse.records import Reading, Summary
 from fieldmouse.settings import Settings
 from fieldmouse.url import Url, parse
@@ -52,8 +52,10 @@ def crawl(
     except StoppedAtOnce:
         # Threads may still write: the lock is theirs, too, until the process ends.
         raise
-    except BaseException:
+    except BaseException as mistake:
         home.unlock()
+        if isinstance(mistake, OSError):
+            raise StorageError(home.path, mistake) from mistake
         raise
     finally:
         signals.ended()

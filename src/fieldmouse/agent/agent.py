@@ -17,15 +17,17 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
-from fieldmouse.agent.aside import Aside
-from fieldmouse.agent.checkpoint import Checkpoint, Tally
+from fieldmouse.agent.checkpoint import Tally
 from fieldmouse.agent.desk import Desk
+from fieldmouse.agent.fuse import Fuse
 from fieldmouse.agent.governor import Governor
 from fieldmouse.agent.intake import Intake
 from fieldmouse.agent.limits import Limits
+from fieldmouse.agent.seal import Seal
 from fieldmouse.agent.vitals import sum_up, take_reading
 from fieldmouse.clock import Clock
 from fieldmouse.crawldir import CrawlDir, Journal, Log
+from fieldmouse.errors import StorageError
 from fieldmouse.frontier.frontier import Frontier
 from fieldmouse.indexer.indexer import Indexer
 from fieldmouse.policy.scope import Scope
@@ -63,10 +65,15 @@ class Agent:
         tally: Tally, clock: Clock, scope: Scope, limits: Limits, sitemaps: bool,
         on_reading: Callable[[Reading], None],
     ):  # fmt: skip
-        self._home, self._journal, self._frontier = home, journal, frontier
-        self._outcomes, self._readings, self._clock, self._scope = outcomes, readings, clock, scope
+        self._home, self._frontier, self._readings = home, frontier, readings
+        self._parts = (frontier, outcomes, readings, journal)
+        self._clock, self._scope = clock, scope
         self._limits, self._sitemaps, self._on_reading = limits, sitemaps, on_reading
         self.desk = Desk(tally, page_limit=limits.pages)
+        self._seal = Seal(
+            clock=clock, desk=self.desk, frontier=frontier, outcomes=outcomes, journal=journal
+        )  # fmt: skip
+        self._fuse = Fuse(home.path)
         self._stop_reason = ""
         self._stopping = asyncio.Event()
         self._pages_before = tally.pages
@@ -89,27 +96,30 @@ class Agent:
     def fetch_again(self, number: int) -> None:
         """The page found no room, or waited too long: the fetch was wasted, the URL is not lost."""
         link = self.desk.taken_back(number)
-        self._frontier.again(number, link)
+        with self._fuse:
+            self._frontier.again(number, link)
 
     async def keep(self, link: Link, response: Response) -> None:
         await self.intake.put(0, Page(link, response))
 
     def retry(self, ticket: Ticket, link: Link) -> None:
         self.desk.landed(ticket.number)
-        self._frontier.again(ticket.number, link)
+        with self._fuse:
+            self._frontier.again(ticket.number, link)
 
     def sitemaps(self, host: Host, found: Sequence[str]) -> None:
         if not self._sitemaps:
             return
         base, now = Url(host + "/robots.txt"), self._clock.now()
         urls = (resolve(text.strip(), base) for text in found)
-        self._frontier.discover(
-            [
-                Link(url, via=base, kind=Kind.SITEMAP, seen_at=now)
-                for url in urls
-                if url is not None and self._scope.admits(url, 1)
-            ]
-        )
+        with self._fuse:
+            self._frontier.discover(
+                [
+                    Link(url, via=base, kind=Kind.SITEMAP, seen_at=now)
+                    for url in urls
+                    if url is not None and self._scope.admits(url, 1)
+                ]
+            )
 
     def may_ask(self, ticket: Ticket) -> bool:
         return not self._stopping.is_set() and self.fleet.may_go_on() and self.desk.may_ask(ticket.number)
@@ -119,11 +129,15 @@ class Agent:
     def take(self) -> Errand | None:
         if self._stopping.is_set() or self.desk.sated:
             return None
-        return self._frontier.take(self._clock.now())
+        with self._fuse:
+            return self._frontier.take(self._clock.now())
+        self._stopping.set()
+        return None
 
     def give_back(self, errand: Errand, report: Report) -> None:
         state, unused = report
-        self._frontier.give_back(errand, state, unused)
+        with self._fuse:
+            self._frontier.give_back(errand, state, unused)
         self.fleet.nudge()
 
     def obey(self, rule: Thresholds) -> None:
@@ -136,6 +150,9 @@ class Agent:
         self.desk.leased(errand.tickets)
         try:
             return await robot.run(errand)
+        except StorageError as trouble:
+            self._fuse.blow(trouble)
+            return errand.state, ()
         except Exception as mistake:
             # Our own mistake must not stop a crawl of many hosts: say which page, answer for it, go on.
             now = self._clock.now()
@@ -149,61 +166,48 @@ class Agent:
             self.desk.returned(errand.tickets)
 
     def on_parsed(self, parsed: Sequence[Parsed]) -> None:
-        self.intake.answered(parsed)
-        found = self.desk.note_parsed(parsed)
-        if found:
-            self._frontier.discover(found)
-        self.intake.pump()
+        with self._fuse:
+            self.intake.answered(parsed)
+            found = self.desk.note_parsed(parsed)
+            if found:
+                self._frontier.discover(found)
+            self.intake.pump()
         self.fleet.nudge()
 
     def on_lost(self, numbers: Sequence[int]) -> None:
-        self.intake.vanished(numbers)
-        lost = self.desk.note_lost(numbers)
-        for number, link in lost:
-            self._frontier.again(number, link)
-        if lost:
-            log.warning("an indexer worker died; %d pages are fetched again", len(lost))
-        self.intake.pump()
+        with self._fuse:
+            self.intake.vanished(numbers)
+            lost = self.desk.note_lost(numbers)
+            for number, link in lost:
+                self._frontier.again(number, link)
+            if lost and self.indexer.trouble is None:
+                log.warning("an indexer worker died; %d pages are fetched again", len(lost))
+            self.intake.pump()
         self.fleet.nudge()
 
     # -- durability
 
     async def checkpoint(self, *, clean: bool = False) -> None:
         """Make everything known by now durable, as of one moment."""
+        self._check()
         shards = await self.indexer.prepare()
-        # From here to the end of `seal` nothing else runs: this is the moment.
-        numbers, rows = self.desk.settle([state.batch for state in shards])
-        for row in rows:
-            self._outcomes.append(row)
-        self._frontier.done(numbers)
-        frontier = self._frontier.seal()
-        self.desk.tally.seconds = self._seconds_before + self._elapsed()
-        checkpoint = Checkpoint(
-            self._clock.now(),
-            frontier,
-            shards,
-            self._outcomes.flush(),
-            self.desk.tally,
-            clean,
-            self._stop_reason,
-            self._home.identity,
-        )
-        encoded = msgspec.msgpack.encode(checkpoint)
+        self._fuse.check()
         self._readings.flush()
         self.intake.trace.flush()
-        # Nobody who has to leave at once waits for such a thread.
-        await asyncio.get_running_loop().run_in_executor(Aside(), self._make_durable, encoded)
+        await self._seal.press(
+            shards, seconds=self._seconds_before + self._elapsed(), clean=clean,
+            stopped_by=self._stop_reason, governor=self.governor,
+        )  # fmt: skip
         self.indexer.committed()
         self._frontier.committed()
 
-    def _make_durable(self, checkpoint: bytes) -> None:
-        self._outcomes.sync()
-        self._frontier.sync()
-        if self.governor is not None:
-            self.governor.sync()
-        self._journal.commit(checkpoint)
-
     # -- a life
+
+    def _check(self) -> None:
+        """Has anything failed without which the crawl cannot go on? Then it ends here, as after a kill."""
+        self._fuse.check()
+        if self.indexer.trouble is not None:
+            raise self.indexer.trouble
 
     def stop(self, reason: str) -> None:
         if not self._stop_reason:
@@ -221,7 +225,7 @@ class Agent:
         self._started = self._clock.now()
         await self.indexer.start()
         # All has opened: only now may anything be cut, deleted or made. The journal makes the names durable.
-        for part in (self._frontier, self._outcomes, self._readings, self._home, self._journal):
+        for part in self._parts:
             part.begin()
         await self.indexer.begin()
         self.intake.trace.begin()
@@ -246,6 +250,7 @@ class Agent:
         read_at = sealed_at = self._clock.now()
         while not self._stopping.is_set():
             await self._clock.sleep(TICK)
+            self._check()
             now = self._clock.now()
             limit = self._limits.reached(
                 pages=self.desk.full, seconds=now - self._started, free_bytes=self._home.free_bytes
@@ -271,6 +276,7 @@ class Agent:
 
     async def _drain(self) -> None:
         while not self.intake.empty:
+            self._check()
             self.intake.pump()
             await self._clock.sleep(0.01)
 

@@ -89,5 +89,10 @@ def run(words: list[str]) -> int:
     except FieldmouseError as trouble:
         voice.error(str(trouble), trouble.hint, as_json=as_json)
         return 2 if isinstance(trouble, UsageError) else 1
+    except OSError as refused:
+        # The machine's trouble, not a mistake of ours: a sentence, not a traceback.
+        where = f"`{refused.filename}`: " if refused.filename else ""
+        voice.error(f"{where}{refused.strerror or refused}", "see that the disk is well", as_json=as_json)
+        return 1
     voice.finish()
     return outcome if isinstance(outcome, int) else 0

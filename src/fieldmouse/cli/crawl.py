@@ -15,7 +15,7 @@ from fieldmouse import settings as settings_file
 from fieldmouse import url
 from fieldmouse.cli import options, progress, voice
 from fieldmouse.crawldir import CrawlDir
-from fieldmouse.errors import CrawlExists, UsageError
+from fieldmouse.errors import CrawlExists, UsageError, storing
 from fieldmouse.policy.distribution.lookup import strategy
 from fieldmouse.records import Summary
 from fieldmouse.settings import Settings
@@ -66,7 +66,8 @@ def command(directory: Path, seeds: tuple[str, ...], as_json: bool, **given: Any
     _advise(asked, wanted)
     strategy(asked.frontier.policy)  # somebody else's may not be there: better said before anything is made
     shards = asked.index.shards or len(os.sched_getaffinity(0))
-    home = CrawlDir.create(directory, shards=shards, settings=settings_file.render(asked).encode())
+    with storing(directory):
+        home = CrawlDir.create(directory, shards=shards, settings=settings_file.render(asked).encode())
     return run(home, asked, wanted, as_json=as_json, every=every)
 
 

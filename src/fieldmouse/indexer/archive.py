@@ -26,7 +26,7 @@ from isal import isal_zlib
 
 from fieldmouse import __version__
 from fieldmouse.crawldir import sync_directory
-from fieldmouse.errors import Damaged
+from fieldmouse.errors import Damaged, storing
 from fieldmouse.indexer import cdxj
 from fieldmouse.indexer.tail import Tail
 from fieldmouse.indexer.wire import IndexerConfig, ShardState
@@ -187,7 +187,8 @@ class Archive:
         if self._warc is not None:
             self._warc.sync()
         self._cdxj.sync()
-        sync_directory(self._directory)
+        with storing(self._directory):
+            sync_directory(self._directory)
 
     @property
     def position(self) -> tuple[int, str, int, int]:
@@ -197,19 +198,20 @@ class Archive:
     def look_up(self, place: int) -> tuple[str, cdxj.Entry] | None:
         """Stamp and entry of the CDXJ line at `place`; None if there is no line."""
         shard, offset = place >> 48, place & (1 << 48) - 1
-        if shard == self._shard:
-            self._cdxj.flush()
-            handle = self._cdxj.handle
-        else:
-            if shard not in self._others:
-                try:
-                    self._others[shard] = os.open(log_path(self._directory, shard), os.O_RDONLY)
-                except FileNotFoundError:
-                    return None
-            handle = self._others[shard]
-        raw = os.pread(handle, 4096, offset)
-        if b"\n" not in raw:
-            raw = os.pread(handle, 1 << 17, offset)
+        path = log_path(self._directory, shard)
+        with storing(path):
+            if shard == self._shard:
+                self._cdxj.flush()
+                handle = self._cdxj.handle
+            else:
+                if shard not in self._others:
+                    if not path.exists():
+                        return None
+                    self._others[shard] = os.open(path, os.O_RDONLY)
+                handle = self._others[shard]
+            raw = os.pread(handle, 4096, offset)
+            if b"\n" not in raw:
+                raw = os.pread(handle, 1 << 17, offset)
         try:
             return cdxj.read_line(raw[: raw.index(b"\n")])
         except (ValueError, msgspec.DecodeError):

@@ -23,7 +23,7 @@ from pathlib import Path
 import lmdb
 import numpy as np
 
-from fieldmouse.errors import Damaged
+from fieldmouse.errors import Damaged, StorageError
 from fieldmouse.indexer import sketch
 
 DIGESTS, SIMHASHES = "digests.lmdb", "simhashes"
@@ -85,8 +85,9 @@ class Doubles:
     """
 
     def __init__(self, directory: Path):
+        self._path = directory / DIGESTS
         self._env = lmdb.open(
-            str(directory / DIGESTS),
+            str(self._path),
             map_size=_MAP_SIZE,
             subdir=False,
             readahead=False,
@@ -114,7 +115,10 @@ class Doubles:
         """The place of an earlier record with this payload."""
         place = self._pending.get(digest)
         if place is None:
-            found = self._read.get(digest)
+            try:
+                found = self._read.get(digest)
+            except lmdb.Error as trouble:
+                raise StorageError(self._path, trouble) from trouble
             return None if found is None else int.from_bytes(found, "little")
         return place
 

@@ -19,7 +19,7 @@ from pathlib import Path
 import tantivy
 
 from fieldmouse.crawldir import sync_directory
-from fieldmouse.errors import Damaged
+from fieldmouse.errors import Damaged, StorageError
 from fieldmouse.indexer.query import authority_of, names
 from fieldmouse.indexer.snapshot import KEPT, META, Snapshots, read_meta
 from fieldmouse.indexer.wire import IndexerConfig, ShardState
@@ -116,9 +116,6 @@ class TextIndex:
         self, *, url: str, key: int, title: str, text: str, batch: int, canonical: str, again: bool
     ) -> None:
         """Add a page; `again` says that an older copy may be there, which is taken out."""
-        if again:
-            # Deleting "by term" would look for a signed number, and find none.
-            self._writer.delete_documents_by_query(tantivy.Query.term_query(self._schema, "key", key))
         document = tantivy.Document()
         document.add_bytes("url", url.encode())
         if title:
@@ -131,7 +128,14 @@ class TextIndex:
         document.add_unsigned("batch", batch)
         for name in names(authority_of(url)):
             document.add_text("host", name)
-        self._writer.add_document(document)
+        try:
+            if again:
+                # Deleting "by term" would look for a signed number, and find none.
+                self._writer.delete_documents_by_query(tantivy.Query.term_query(self._schema, "key", key))
+            self._writer.add_document(document)
+        except ValueError as trouble:
+            # A document is taken as it is; what can fail is the writer's disk.
+            raise StorageError(self._path, trouble) from trouble
         self._unsaved = True
         self.bytes += len(text) + len(url) + len(title)
 

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 
-from fieldmouse.errors import FieldmouseError
+from fieldmouse.errors import FieldmouseError, StorageError
 from fieldmouse.indexer.shard import OpenShard, Shard
 from fieldmouse.indexer.wire import IndexerConfig, ShardState
 from fieldmouse.records import Failed, Moved, Page, Parsed, Unchanged
@@ -60,7 +61,11 @@ class InlineLane:
         assert self._shard is not None, "begun first"
         if not self._answers:
             asyncio.get_running_loop().call_soon(self._tell)
-        self._answers.append(self._shard.take(number, outcome))
+        try:
+            self._answers.append(self._shard.take(number, outcome))
+        except FieldmouseError as trouble:
+            # Our disk's, not the page's: it stays unanswered, and the crawl has to end.
+            self.trouble = self.trouble or trouble
 
     def _tell(self) -> None:
         answers, self._answers = self._answers, []
@@ -91,5 +96,6 @@ class InlineLane:
         if self._opened is not None:
             self._opened.close()
         if self._shard is not None:
-            self._shard.close()
-            self._shard = None
+            shard, self._shard = self._shard, None
+            with suppress(StorageError):  # what was not synced does not count
+                shard.close()

@@ -252,6 +252,8 @@ class Lane(asyncio.Protocol):
         self._finished = asyncio.get_running_loop().create_future()
         self._write(Finish())
         await self._finished
+        if self.trouble is not None:
+            raise self.trouble
 
     @property
     def peak_rss(self) -> int:

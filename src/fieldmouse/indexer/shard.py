@@ -12,10 +12,11 @@ import fcntl
 import os
 from pathlib import Path
 
+import lmdb
 import msgspec
 
 from fieldmouse.crawldir import sync_directory
-from fieldmouse.errors import FieldmouseError
+from fieldmouse.errors import FieldmouseError, storing
 from fieldmouse.indexer import archive, digest, index
 from fieldmouse.indexer.archive import WORTH_A_REVISIT, Archive
 from fieldmouse.indexer.contents import mime_of, read_contents
@@ -38,6 +39,9 @@ from fieldmouse.records import (
 )
 from fieldmouse.url import Url, key_of
 
+STORES = (lmdb.Error, ValueError)
+"""What a failing disk looks like from behind lmdb, and from behind tantivy."""
+
 _encode = msgspec.msgpack.Encoder().encode
 
 
@@ -47,16 +51,18 @@ class OpenShard:
     def __init__(self, directory: Path, number: int, config: IndexerConfig, state: ShardState):
         """Raises `Damaged` if the shard cannot be brought to `state`."""
         self._directory, self._number, self._config, self._state = directory, number, config, state
-        for room in (directory / "archive", directory / "index"):
-            room.mkdir(parents=True, exist_ok=True)
-        self.lock = os.open(directory / "index" / f"shard-{number}.lock", os.O_RDWR | os.O_CREAT, 0o644)
+        with storing(directory):
+            for room in (directory / "archive", directory / "index"):
+                room.mkdir(parents=True, exist_ok=True)
+            self.lock = os.open(directory / "index" / f"shard-{number}.lock", os.O_RDWR | os.O_CREAT, 0o644)
         try:
-            # The worker before us may still be dying; two must not write at once.
-            fcntl.flock(self.lock, fcntl.LOCK_EX)
-            archive.verify(directory / "archive", number, state)
-            index.verify(directory / "index", number, state)
-            if state.batch:
-                digest.verify(directory / "archive")
+            with storing(directory, *STORES):
+                # The worker before us may still be dying; two must not write at once.
+                fcntl.flock(self.lock, fcntl.LOCK_EX)
+                archive.verify(directory / "archive", number, state)
+                index.verify(directory / "index", number, state)
+                if state.batch:
+                    digest.verify(directory / "archive")
         except FieldmouseError:
             self.close()
             raise
@@ -75,12 +81,13 @@ class Shard:
     ):
         """The shard as of `state`; whatever came later is cut away. `lock` is that of an `OpenShard`."""
         self._lock = OpenShard(directory, number, config, state).lock if lock is None else lock
-        sync_directory(directory)
-        self._number, self._config = number, config
+        self._directory, self._number, self._config = directory, number, config
         self._batch = state.batch + 1
-        self._archive = Archive(directory / "archive", number, config, state)
-        self._index = TextIndex(directory / "index", number, config, state)
-        self._doubles = Doubles(directory / "archive")
+        with storing(directory, *STORES):
+            sync_directory(directory)
+            self._archive = Archive(directory / "archive", number, config, state)
+            self._index = TextIndex(directory / "index", number, config, state)
+            self._doubles = Doubles(directory / "archive")
         self._links = Links(config)
 
     # -- one answer
@@ -179,9 +186,10 @@ class Shard:
 
     def prepare(self) -> ShardState:
         """Make all of this batch durable, and begin the next."""
-        self._archive.sync()
-        self._index.commit()
-        self._index.keep(self._batch)
+        with storing(self._directory, *STORES):
+            self._archive.sync()
+            self._index.commit()
+            self._index.keep(self._batch)
         serial, warc, warc_length, cdxj_length = self._archive.position
         state = ShardState(
             batch=self._batch,
@@ -196,11 +204,13 @@ class Shard:
         return state
 
     def committed(self, batch: int) -> None:
-        self._doubles.committed(batch)
-        self._index.forget_before(batch)
+        with storing(self._directory, *STORES):
+            self._doubles.committed(batch)
+            self._index.forget_before(batch)
 
     def finish(self) -> None:
-        self._index.settle()
+        with storing(self._directory, *STORES):
+            self._index.settle()
 
     def close(self) -> None:
         self._archive.close()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from fieldmouse.errors import Damaged
+from fieldmouse.errors import Damaged, storing
 
 _BUFFER = 1 << 18
 
@@ -14,12 +14,14 @@ class Tail:
     """Opened at a known length; what lies behind it is cut."""
 
     def __init__(self, path: Path, length: int):
-        self.handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
-        size = os.fstat(self.handle).st_size
-        if size < length:
-            raise Damaged(path, f"{length} bytes were written and synced, {size} are there")
-        os.ftruncate(self.handle, length)
-        os.lseek(self.handle, length, os.SEEK_SET)
+        self._path = path
+        with storing(path):
+            self.handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+            size = os.fstat(self.handle).st_size
+            if size < length:
+                raise Damaged(path, f"{length} bytes were written and synced, {size} are there")
+            os.ftruncate(self.handle, length)
+            os.lseek(self.handle, length, os.SEEK_SET)
         self.length = length
         self._parts: list[bytes] = []
         self._held = 0
@@ -36,13 +38,17 @@ class Tail:
             whole = memoryview(b"".join(self._parts))
             self._parts.clear()
             self._held = 0
-            while whole:
-                whole = whole[os.write(self.handle, whole) :]
+            with storing(self._path):
+                while whole:
+                    whole = whole[os.write(self.handle, whole) :]
 
     def sync(self) -> None:
         self.flush()
-        os.fdatasync(self.handle)
+        with storing(self._path):
+            os.fdatasync(self.handle)
 
     def close(self) -> None:
-        self.flush()
-        os.close(self.handle)
+        try:
+            self.flush()
+        finally:
+            os.close(self.handle)
