@@ -22,6 +22,7 @@ class Kind(Enum):
     SEED = "seed"
     REDIRECT = "redirect"
     SITEMAP = "sitemap"  # named by robots.txt or by a sitemap index: read for its URLs
+    FEED = "feed"  # named by a page as its feed: read for its URLs, like a sitemap
     EXCLUSION = "robots.txt"  # kept in the archive, but neither a page nor an outcome: its ticket number is 0
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -57,6 +58,7 @@ def test_every_command_takes_json_and_explains_itself(
     assert run([*name.split(), "--help"]) == 0
     said = capsys.readouterr()
     assert "Usage: fieldmouse" in said.out
+    assert re.search(rf"Examples?:\s+fieldmouse {name}", said.out)
     assert not said.err
     for option in command.params:
         assert isinstance(option, click.Argument) or option.help  # type: ignore[attr-defined]

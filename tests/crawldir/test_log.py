@@ -143,7 +143,7 @@ def test_strangers_and_other_formats_are_refused_by_name(tmp_path: Path) -> None
         CrawlDir.create(tmp_path, shards=1, settings=b"")
     made = CrawlDir.create(tmp_path / "c", shards=1, settings=b"")
     born = made / "crawl.json"
-    born.write_text(born.read_text().replace('"format": 1', '"format": 99'))
+    born.write_text(born.read_text().replace('"format": 2', '"format": 99'))
     with pytest.raises(WrongFormat, match="format 99"):
         CrawlDir.open(tmp_path / "c")
     born.write_text("{")

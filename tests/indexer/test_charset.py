@@ -1,16 +1,19 @@
-"""Charsets: who is believed, in which order."""
+"""Charsets: who is believed, in which order, and what names mean (HTML 13.2.3.2, Encoding Standard)."""
 
 from __future__ import annotations
 
 import codecs
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
+from webencodings.labels import LABELS
 
-from fieldmouse.indexer.charset import find_charset, known
+from fieldmouse.indexer.charset import find_charset, prescan
+from fieldmouse.web.labels import codec_of, decoded, web_codec
 
 RUSSIAN = "Полевая мышь живёт в поле и питается зерном, а зимой прячется в стогах сена."
+KOI = "koi8-r"
 
 
 @pytest.mark.parametrize(
@@ -18,39 +21,205 @@ RUSSIAN = "Полевая мышь живёт в поле и питается з
     [
         (codecs.BOM_UTF8 + b"<p>", "text/html; charset=koi8-r", "utf-8"),
         ("\ufeffx".encode("utf-16-le"), "text/html", "utf-16-le"),
+        (b"\xfe\xff\0x", "text/html; charset=utf-8", "utf-16-be"),
         (b"<meta charset=koi8-r>", "text/html; charset=utf-8", "utf-8"),
+        (b"<meta charset=koi8-r>", "text/html; charset=nonsense", KOI),
         (b"<meta charset='Shift_JIS'>", "text/html", "cp932"),
         (b'<meta http-equiv=Content-Type content="text/html; charset=iso-8859-1">', "", "cp1252"),
-        (b"<meta charset=utf-16>", "", "utf-8"),
         (b"<meta charset=base64>\xc3\xa9", "", "utf-8"),
-        (b"x" * 2000 + b"<meta charset=koi8-r>", "", "utf-8"),
         (b"plain", "text/html; charset=nonsense", "utf-8"),
         (b"", "", "utf-8"),
+        # a meta further down, when nothing else is known
+        (b"x" * 2000 + b"<meta charset=koi8-r>", "", KOI),
+        (b"x" * 2000 + b"<META CHARSET=koi8-r>\xf0\xcf\xcc", "", KOI),
+        (b"x" * 2000 + b"<meta charset=koi8-r>", "text/html; charset=big5", "big5hkscs"),
+        (b"<meta charset=big5>" + b"x" * 2000 + b"<meta charset=koi8-r>", "", "big5hkscs"),
+        (b"x" * 1015 + b"<meta charset=koi8-r>\xf0\xcf\xcc", "", KOI),  # across the edge
+        (("x" * 2000 + "<meta charset=koi8-r>é").encode(), "", "utf-8"),  # what is valid UTF-8 is UTF-8
+        (b"\x1b$B$\"\x1b(B", "", "iso2022_jp_ext"),
     ],
-)
+)  # fmt: skip
 def test_the_nearest_witness_is_believed(body: bytes, header: str, charset: str) -> None:
     assert find_charset(body, header) == charset
 
 
-@given(st.binary(max_size=200), st.text(max_size=20))
+@pytest.mark.parametrize(("header", "charset"), [
+    ("text/html;charset=koi8-r", KOI), ('text/html; charset="koi8-r"', KOI),
+    ("text/html; Charset = koi8-r", KOI),
+    ("text/html; charset='koi8-r'", KOI), ("text/html; a=b; charset=koi8-r; c=d", KOI),
+    ("charset=koi8-r", KOI),
+    ('text/html; charset="koi8-r', KOI), ("text/html; charset=koi8-r; charset=big5", KOI),
+    ("text/html; xcharset=koi8-r", "utf-8"), ("text/html; charset=", "utf-8"),
+    ("text/html; charset", "utf-8"),
+])  # fmt: skip
+def test_a_header_says_it_in_many_ways(header: str, charset: str) -> None:
+    assert find_charset(b"", header) == charset
+
+
+PRESCANNED = [
+    # the element
+    ("<meta charset=koi8-r>", KOI), ("<META CHARSET=KOI8-R>", KOI), ("<meta/charset=koi8-r>", KOI),
+    ("<meta\ncharset\t=\f'koi8-r'\r>", KOI), ('<meta charset="koi8-r"/>', KOI),
+    ("<meta charset= koi8-r >", KOI),
+    ("<meta charset=' koi8-r '>", KOI), ("<meta a=b charset=koi8-r>", KOI), ("<meta a charset=koi8-r>", KOI),
+    ("<meta a='>' charset=koi8-r>", KOI), ("<meta a=\"'>\" charset=koi8-r>", KOI),
+    ("<meta =a charset=koi8-r>", KOI),
+    ("<metacharset=koi8-r>", ""), ("<meta charset>", ""), ("<meta charset=>", ""),
+    ("<metal charset=koi8-r>", ""),
+    ("<meta data-charset=koi8-r>", ""), ("<meta name=x content='charset=koi8-r'>", ""),
+    ("< meta charset=koi8-r>", ""),
+    ("<meta charset=koi8-r", ""), ("<meta charset='koi8-r>", ""), ("<meta charset=koi8-r/>", ""),
+    # twice
+    ("<meta charset=bogus><meta charset=koi8-r>", KOI), ("<meta charset=koi8-r><meta charset=big5>", KOI),
+    ("<meta charset=koi8-r charset=big5>", KOI), ("<meta charset=bogus charset=koi8-r>", ""),
+    ("<meta><meta name=x><meta charset=koi8-r>", KOI),
+    # the pragma
+    ("<meta http-equiv=content-type content='text/html; charset=koi8-r'>", KOI),
+    ("<meta content='text/html; charset=koi8-r' http-equiv=CONTENT-TYPE>", KOI),
+    ("<meta http-equiv=content-type content='charset=\"koi8-r\"'>", KOI),
+    ("<meta http-equiv=content-type content=\"charset = 'koi8-r'\">", KOI),
+    ("<meta http-equiv=content-type content='charset charset=koi8-r'>", KOI),
+    ("<meta http-equiv=content-type content='text/html; charset=koi8-r; x'>", KOI),
+    ("<meta http-equiv=content-type content='charset=koi8-r x'>", KOI),
+    ("<meta http-equiv=content-type content='charset=\"koi8-r'>", ""),
+    ("<meta http-equiv=refresh content='charset=koi8-r'>", ""),
+    ("<meta content='charset=koi8-r'>", ""),
+    ("<meta http-equiv=content-type content='charset=koi8-r' charset=big5>", "big5hkscs"),
+    ("<meta http-equiv=content-type charset=bogus content='charset=koi8-r'>", ""),
+    # comments and other markup
+    ("<!-- <meta charset=big5> --><meta charset=koi8-r>", KOI), ("<!--><meta charset=koi8-r>", KOI),
+    ("<!---><meta charset=koi8-r>", KOI), ("<!--<meta charset=koi8-r>", ""),
+    ("<!-- > <meta charset=koi8-r>", ""),
+    ("<!-- -- > <meta charset=big5> --><meta charset=koi8-r>", KOI),
+    ("<!doctype html><meta charset=koi8-r>", KOI), ("<?php <meta charset=koi8-r>", ""),
+    ("<?a><meta charset=koi8-r>", KOI), ("</ <meta charset=koi8-r>", ""), ("</x><meta charset=koi8-r>", KOI),
+    ("<p title='<meta charset=big5>'><meta charset=koi8-r>", KOI), ("<p a='<meta charset=koi8-r>", ""),
+    ("<p a=<meta charset=big5><meta charset=koi8-r>", KOI), ("</p a='>'><meta charset=koi8-r>", KOI),
+    ("a < b <meta charset=koi8-r>", KOI), ("<<meta charset=koi8-r>", KOI),
+    ("<script>'<meta charset=koi8-r>'", KOI),
+    # what labels mean in a meta
+    ("<meta charset=utf-16>", "utf-8"), ("<meta charset=utf-16be>", "utf-8"),
+    ("<meta charset=unicode>", "utf-8"),
+    ("<meta charset=x-user-defined>", "cp1252"), ("<meta charset=latin1>", "cp1252"),
+    # XML declarations
+    ("<?xml version='1.0' encoding='koi8-r'?><p>", KOI), ('<?xml encoding = "koi8-r"?>', KOI),
+    ("<?xml encoding='koi8-r'?><meta charset=big5>", "big5hkscs"), ("<?xml encoding='utf-16'?>", "utf-8"),
+    (" <?xml encoding='koi8-r'?>", ""), ("<?xml encoding='koi8 r'?>", ""), ("<?xml encoding=koi8-r?>", ""),
+    ("<?xml?> encoding='koi8-r'", ""), ("<?xml encoding='koi8-r", ""),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("head", "charset"), PRESCANNED)
+def test_the_prescan_point_by_point(head: str, charset: str) -> None:
+    assert prescan(head.encode()) == charset
+
+
+def test_an_xml_declaration_in_utf_16_needs_no_mark() -> None:
+    text = "<?xml version='1.0'?><p>x</p>"
+    assert prescan(text.encode("utf-16-le")) == "utf-16-le"
+    assert prescan(text.encode("utf-16-be")) == "utf-16-be"
+
+
+@given(
+    st.lists(
+        st.sampled_from([head for head, _ in PRESCANNED] + ["<", ">", "'", '"', "-->", "x", "="]), max_size=6
+    )
+)
+def test_nothing_behind_a_declaration_changes_it(pieces: list[str]) -> None:
+    text = "".join(pieces)
+    if found := prescan(text.encode()):
+        assert prescan((text + "<meta charset=big5>").encode()) in (found, "big5hkscs")
+        assert found == prescan((text + "<!-- -->").encode()) or text.startswith("<?xml")
+
+
+@given(st.binary(max_size=300), st.text(max_size=20))
+@example(b"<meta charset=" + b"'" * 100, "")
 def test_every_document_gets_a_charset_that_decodes_it(body: bytes, label: str) -> None:
     charset = find_charset(body, f"text/html; charset={label}")
-    assert isinstance(body.decode(charset, "replace"), str)
+    assert isinstance(decoded(body, charset), str)
 
 
 @given(st.text(max_size=200))
 def test_utf8_is_never_mistaken(text: str) -> None:
-    assert find_charset(text.encode(errors="ignore"), "", markup=False).startswith("utf")
+    body = text.encode(errors="ignore")
+    if b"\x1b" not in body:
+        assert find_charset(body, "", markup=False).startswith("utf")
 
 
 def test_undeclared_bytes_are_guessed() -> None:
-    assert RUSSIAN in (RUSSIAN * 20).encode("cp1251").decode(
-        find_charset((RUSSIAN * 20).encode("cp1251"), "")
-    )
+    body = (RUSSIAN * 20).encode("cp1251")
+    assert RUSSIAN in decoded(body, find_charset(body, ""))
+
+
+# -- labels
+
+
+@pytest.mark.parametrize("label", sorted(LABELS))
+def test_every_label_of_the_standard_is_known_however_it_is_written(label: str) -> None:
+    codec = codec_of(label)
+    assert codec
+    assert codec == codec_of(f" \t{label.upper()}\n")
+    assert isinstance(decoded(bytes(range(256)), codec), str)
+    assert web_codec(codec)
+
+
+@pytest.mark.parametrize(("label", "codec"), [
+    ("windows-874", "cp874"), ("iso-8859-8-i", "iso8859-8"), ("x-euc-jp", "euc_jp"), ("iso-8859-11", "cp874"),
+    ("latin5", "cp1254"), ("iso-8859-9", "cp1254"), ("us-ascii", "cp1252"), ("x-cp1251", "cp1251"),
+    ("ks_c_5601-1987", "cp949"), ("big5-hkscs", "big5hkscs"), ("x-gbk", "gb18030"), ("gb_2312-80", "gb18030"),
+    ("ms_kanji", "cp932"), ("x-mac-ukrainian", "mac-cyrillic"), ("ucs-2", "utf-16-le"),
+    ("unicodefffe", "utf-16-be"),
+])  # fmt: skip
+def test_labels_mean_what_browsers_take_them_for(label: str, codec: str) -> None:
+    assert codec_of(label) == codec
 
 
 @pytest.mark.parametrize(
-    "label", ["rot13", "hex", "idna", "punycode", "unicode_escape", "utf-7", "zlib", "x\0y", ""]
+    "label",
+    [
+        "rot13",
+        "hex",
+        "idna",
+        "punycode",
+        "unicode_escape",
+        "utf-7",
+        "utf-32",
+        "zlib",
+        "x\0y",
+        "",
+        "cp437",
+        "\u212aoi8-r",
+    ],
 )
-def test_codecs_that_are_no_charsets_are_unknown(label: str) -> None:
-    assert known(label) == ""
+def test_codecs_that_are_no_charsets_of_the_web_are_unknown(label: str) -> None:
+    assert codec_of(label) == ""
+
+
+# -- decoding
+
+
+def test_windows_charsets_have_no_holes_below_0xa0() -> None:
+    for n in range(9):
+        text = decoded(bytes(range(0x80, 0xA0)), f"cp125{n}")
+        assert "\ufffd" not in text
+        assert len(text) == 32
+    assert decoded(b"\x80\x81\x9d", "cp1252") == "€\x81\x9d"
+
+
+@given(
+    st.text(st.characters(codec="cp1251"), max_size=50),
+    st.text(st.characters(codec="euc_jp", exclude_characters="¥‾"), max_size=50),
+)
+def test_what_the_codecs_write_is_read_as_it_was(russian: str, japanese: str) -> None:
+    assert decoded(russian.encode("cp1251"), "cp1251") == russian
+    assert decoded(japanese.encode("euc_jp"), "euc_jp") == japanese
+
+
+def test_one_odd_character_does_not_derail_japanese() -> None:
+    assert decoded(b"\xad\xa1\xa4\xa2", "euc_jp") == "①あ"
+
+
+def test_a_mark_is_no_text() -> None:
+    for codec, mark in (("utf-8", codecs.BOM_UTF8), ("utf-16-le", b"\xff\xfe"), ("utf-16-be", b"\xfe\xff")):
+        assert decoded(mark + "mouse".encode(codec), codec) == "mouse"
+    assert decoded(b"\xef\xbb\xbf", "cp1252") == "ï»¿"

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fieldmouse.indexer.language import guess
-from fieldmouse.indexer.parse import Rules, bounded, parse, read_robots_tag
+from fieldmouse.indexer.parse import Rules, parse, read_robots_tag
 from fieldmouse.url import Url
 
 HERE = Url("http://example.org/a/b.html")
@@ -141,27 +141,6 @@ def test_deep_nesting_is_read_as_long_as_it_is_cheap() -> None:
     page = parse(b"<div>" * depth + b"deep <a href=/x>down</a>" + b"</div>" * depth, HERE)
     assert page.hrefs == ["/x"]
     assert page.text.split() == ["deep", "down"]
-
-
-@pytest.mark.parametrize(
-    "maze",
-    [
-        b"<div>" * 800_000,
-        b"<div></b>" * 400_000,
-        b"<div>" * 4000 + b"<p></p>" * 400_000,
-        b"".join(b"<b id=%d>" % n for n in range(300_000)),
-    ],
-)
-def test_mazes_of_elements_are_cut_where_they_cost_too_much(maze: bytes) -> None:
-    before = b"<a href=/before>x</a>"
-    kept = bounded(before + maze)
-    assert len(kept) < len(maze) / 10
-    assert parse(before + maze, HERE).hrefs == ["/before"]
-
-
-def test_large_flat_pages_are_kept_whole() -> None:
-    flat = b"<div><p>a<li>b<br><td><b>c</b></div>" * 50_000
-    assert bounded(flat) is flat
 
 
 @pytest.mark.parametrize(

@@ -255,7 +255,17 @@ def bad_pages() -> list[Trick]:
             {"/x": PAGE, "/%EF%BF%BD": failed(Reason.CLIENT_ERROR)},
             linked=("/x",),
         ),
-        alone("100,000 nested elements", http(b"<div>" * 100_000), PAGE),
+        alone("100,000 nested elements", http(b"<div>" * 100_000), End("page", "", "nested too deeply")),
+        alone(
+            "100,000 attributes",
+            http(b"<p " + b"".join(b"a%d " % n for n in range(100_000)) + b">"),
+            End("page", "", "a tag has more than 5,000 attributes"),
+        ),
+        alone(
+            "40 KB of formatting left open",
+            http(b"".join(b"<b %d><p>" % n for n in range(4000))),
+            End("page", "", "too many elements of formatting"),
+        ),
         alone("nested tables and forms", http(b"<table><tr><td><form><b><i>" * 20_000), PAGE),
         alone("an attribute of 1 MB", http(b'<p title="' + b"a" * 1_000_000 + b'">x'), PAGE),
         alone("a link of 1 MB", http(b'<a href="/' + b"a" * 1_000_000 + b'">x</a>'), PAGE),

@@ -66,12 +66,12 @@ class Agent:
         on_reading: Callable[[Reading], None],
     ):  # fmt: skip
         self._home, self._frontier, self._readings = home, frontier, readings
-        self._parts = (frontier, outcomes, readings, journal)
+        self._parts = (frontier, outcomes, readings, home, journal)
         self._clock, self._scope = clock, scope
         self._limits, self._sitemaps, self._on_reading = limits, sitemaps, on_reading
         self.desk = Desk(tally, page_limit=limits.pages)
         self._seal = Seal(
-            clock=clock, desk=self.desk, frontier=frontier, outcomes=outcomes, journal=journal
+            home=home, clock=clock, desk=self.desk, frontier=frontier, outcomes=outcomes, journal=journal
         )  # fmt: skip
         self._fuse = Fuse(home.path)
         self._stop_reason = ""

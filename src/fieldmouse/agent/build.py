@@ -13,7 +13,7 @@ from typing import cast
 from msgspec.structs import replace
 
 from fieldmouse.agent.agent import Agent
-from fieldmouse.agent.checkpoint import Tally, open_journal
+from fieldmouse.agent.checkpoint import Tally, fitting, open_journal
 from fieldmouse.agent.control import governor_of, rule_of, when_full_of
 from fieldmouse.agent.governor import Governor
 from fieldmouse.agent.intake import Intake
@@ -21,7 +21,7 @@ from fieldmouse.agent.limits import Limits
 from fieldmouse.agent.pagetrace import PageTrace, TraceFile
 from fieldmouse.buffer import Buffer, WhenFull
 from fieldmouse.clock import Clock, WallClock
-from fieldmouse.crawldir import CrawlDir, Journal, Log, whole_length
+from fieldmouse.crawldir import CrawlDir, Diary, Journal, Log
 from fieldmouse.frontier.decisions import DecisionLog
 from fieldmouse.frontier.frontier import Frontier
 from fieldmouse.indexer.indexer import Indexer, IndexerConfig
@@ -94,21 +94,22 @@ def build(
     seeds = [url for url in map(parse, settings.crawl.seeds) if url is not None]
     scope = scope_of(settings, seeds)
     politeness = politeness_of(settings)
-    frontier = Frontier(
-        home / "frontier",
-        key_seed=home.identity.key_seed,
-        clock=clock,
-        policy=lookup.policy(settings.frontier.policy, policy_options(settings)),
-        front=FrontRule(settings.frontier.front_min, settings.frontier.front_max),
-        errand_links=settings.robots.errand_links,
-        state=last.frontier if last else None,
-        resumed_delay=politeness.host_delay,
-        run_size=settings.frontier.sieve_run,
-        witness=witness_of(home, settings),
-        limits=site_limits_of(settings),
-    )
-    outcomes = Log(home / "outcomes.log", last.outcomes if last else 0)
-    readings = Log(home / "readings.log", whole_length(home / "readings.log"))
+    with fitting(journal):
+        frontier = Frontier(
+            home / "frontier",
+            key_seed=home.identity.key_seed,
+            clock=clock,
+            policy=lookup.policy(settings.frontier.policy, policy_options(settings)),
+            front=FrontRule(settings.frontier.front_min, settings.frontier.front_max),
+            errand_links=settings.robots.errand_links,
+            state=last.frontier if last else None,
+            resumed_delay=politeness.host_delay,
+            run_size=settings.frontier.sieve_run,
+            witness=witness_of(home, settings),
+            limits=site_limits_of(settings),
+        )
+        outcomes = Log(home / "outcomes.log", last.outcomes if last else 0)
+        readings = Diary(home / "readings.log")
     shards, when_full = home.identity.shards, when_full_of(settings)
     buffer: Buffer[tuple[int, Outcome]] = Buffer(
         lanes=shards,
@@ -258,6 +259,7 @@ def indexer_config(home: CrawlDir, settings: Settings, scope: Scope) -> IndexerC
         ratio_limit=limits.ratio,
         nofollow=settings.politeness.obey_robots_txt,
         sitemaps=settings.index.sitemaps,
+        feeds=settings.index.feeds,
         warc_size=settings.archive.warc_size,
         warc_prefix=settings.archive.prefix,
         index_heap=settings.index.heap,

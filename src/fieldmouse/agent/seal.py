@@ -17,14 +17,23 @@ from fieldmouse.agent.checkpoint import Checkpoint
 from fieldmouse.agent.desk import Desk
 from fieldmouse.agent.governor import Governor
 from fieldmouse.clock import Clock
-from fieldmouse.crawldir import Journal, Log
+from fieldmouse.crawldir import CrawlDir, Journal, Log
 from fieldmouse.frontier.frontier import Frontier
 from fieldmouse.indexer.wire import ShardState
 
 
 class Seal:
-    def __init__(self, *, clock: Clock, desk: Desk, frontier: Frontier, outcomes: Log, journal: Journal):
-        self._clock, self._desk, self._frontier = clock, desk, frontier
+    def __init__(
+        self,
+        *,
+        home: CrawlDir,
+        clock: Clock,
+        desk: Desk,
+        frontier: Frontier,
+        outcomes: Log,
+        journal: Journal,
+    ):
+        self._home, self._clock, self._desk, self._frontier = home, clock, desk, frontier
         self._outcomes, self._journal = outcomes, journal
 
     async def press(
@@ -52,6 +61,7 @@ class Seal:
             self._desk.tally,
             clean,
             stopped_by,
+            self._home.identity,
         )
         encoded = msgspec.msgpack.encode(checkpoint)
         # Nobody who has to leave at once waits for such a thread.

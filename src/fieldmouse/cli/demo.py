@@ -30,7 +30,14 @@ MEADOW = {"hosts": 200, "pages": 2500, "gamma": 0.6, "port": 0, "latency": 0.005
 MANNERS = ("--allow-private", "--delay", "50ms")
 
 
-@click.command(epilog="The meadow is on loopback: nothing leaves this machine.")
+@click.command(
+    epilog="""\b
+Examples:
+  fieldmouse demo
+  fieldmouse demo play
+
+The meadow is on loopback: nothing leaves this machine."""
+)
 @click.argument("directory", required=False, type=click.Path(path_type=Path))
 @options.as_json
 def command(directory: Path | None, as_json: bool) -> int:
@@ -89,7 +96,8 @@ class _Show:
         self._as_json = as_json
 
     def act(self, sentence: str) -> None:
-        self._tell(f"\n# {sentence}")
+        self._tell("")
+        self._tell(f"# {sentence}")
 
     def _tell(self, line: str) -> None:
         """A session is the demo's data, and must stay in order when it is not a terminal that reads it."""

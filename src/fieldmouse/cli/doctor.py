@@ -13,7 +13,15 @@ from fieldmouse.errors import CrawlDirError, Damaged, NotACrawl
 _PIECES = ("journal", "outcomes.log", "archive", "frontier")
 
 
-@click.command(epilog="Exit code 0 means healthy, 1 that something needs mending.")
+@click.command(
+    epilog="""\b
+Examples:
+  fieldmouse doctor atlas
+  fieldmouse doctor atlas --deep
+  fieldmouse doctor atlas --repair
+
+Exit code 0 means healthy, 1 that something needs mending."""
+)
 @click.argument("directory", type=click.Path(path_type=Path))
 @click.option("--deep", is_flag=True, help="Read every byte of every WARC file too, with its checksums.")
 @click.option("--repair", is_flag=True, help="First mend what can be made again from the rest of the crawl.")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +21,7 @@ from fieldmouse.url import Url
 
 if TYPE_CHECKING:
     from fieldmouse.frontier.lookout import Whereabouts
+    from fieldmouse.indexer.wire import ShardState
 
 
 @click.command(epilog="Example:  fieldmouse explain atlas https://example.org/missing")
@@ -81,9 +82,9 @@ def _look(home: CrawlDir, url: Url) -> Story:
     rows = outcomes.rows_of(home, url, length=last.outcomes)
     says = [*_origin(rows[0] if rows else found.link), *(sentence for row in rows for sentence in _fate(row))]
     if found.place is lookout.Place.UNKNOWN:
-        says.append("it was never seen: no page in this crawl links to it, as far as pages were read")
-        says += _scope(home, url)
-        says += _dropped(home, found, last.tally.left_out)
+        reasons = [*_scope(home, url), *_dropped(home, found, last.tally.left_out)]
+        reasons = reasons or list(_mentioned(home, url, last.shards))
+        says += ["it was never seen as a link to be taken", *reasons]
     elif found.link is not None:
         says += _wait(found.link, found.place.value, found.ahead)
     elif not rows:
@@ -180,6 +181,22 @@ def _dropped(home: CrawlDir, found: Whereabouts, left_out: int) -> Iterator[str]
         )
 
 
+def _mentioned(home: CrawlDir, url: Url, shards: Sequence[ShardState]) -> Iterator[str]:
+    """Who links to it and why that was not followed, as the archive tells."""
+    from fieldmouse.indexer.mentions import mentions_of
+
+    search = mentions_of(home / "archive", shards, url)
+    for mention in search.mentions:
+        why = (
+            mention.rule
+            or "and nothing speaks against it: that page may have been read since the last checkpoint"
+        )
+        yield f"{mention.page} links to it: {why}"
+    if not search.mentions:
+        read = "the stored pages" if search.complete else "the pages that were looked through (not all)"
+        yield f"none of {read} has a link to it"
+
+
 def _scope(home: CrawlDir, url: Url) -> Iterator[str]:
     """Whether it would have been taken, had it been seen."""
     from fieldmouse.agent.build import indexer_config, scope_of
@@ -190,8 +207,8 @@ def _scope(home: CrawlDir, url: Url) -> Iterator[str]:
     scope = scope_of(asked, seeds)
     if not scope.admits(url, 0):
         around = ", ".join(seeds[:3]) + ("" if len(seeds) <= 3 else ", ...")
-        yield f'and it is out of scope, which is "{asked.scope.mode}" around {around}'
+        yield f'it is out of scope, which is "{asked.scope.mode}" around {around}'
         return
     trap = trap_of(url, indexer_config(home, asked, scope).traps, time.time())
     if trap:
-        yield f"and it would be left out as a trap: {trap}"
+        yield f"it is left out as a trap: {trap}"

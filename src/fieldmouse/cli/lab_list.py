@@ -7,7 +7,14 @@ import click
 from fieldmouse.cli import options, voice
 
 
-@click.command(epilog="Run one, or a whole group, with `fieldmouse lab run NAME`.")
+@click.command(
+    epilog="""\b
+Examples:
+  fieldmouse lab list
+  fieldmouse lab list --json
+
+Run one, or a whole group, with `fieldmouse lab run NAME`."""
+)
 @options.as_json
 def command(as_json: bool) -> int:
     """List the experiments, by group."""

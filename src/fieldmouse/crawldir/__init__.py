@@ -20,15 +20,17 @@ import os
 import secrets
 import shutil
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
 
 from fieldmouse import __version__
 from fieldmouse.crawldir.diary import Diary
+from fieldmouse.crawldir.durable import make_directory, sync_directory, write_whole
 from fieldmouse.crawldir.evidence import evidence
 from fieldmouse.crawldir.journal import BadSpan, Journal, JournalReport, inspect, latest_checkpoint
-from fieldmouse.crawldir.log import Log, records, sync_directory, whole_length, write_whole
+from fieldmouse.crawldir.log import Log, records, size_of, understood, whole_length
 from fieldmouse.errors import CrawlDirError, CrawlExists, CrawlLocked, Damaged, NotACrawl, WrongFormat
 
 __all__ = [
@@ -42,17 +44,25 @@ __all__ = [
     "evidence",
     "inspect",
     "latest_checkpoint",
+    "make_directory",
     "records",
+    "size_of",
     "sync_directory",
+    "understood",
     "whole_length",
+    "write_identity",
     "write_whole",
 ]
 
-FORMAT = 1
+FORMAT = 2
+ROOMS = ("frontier", "archive", "index")
+READABLE = (1, 2)
+"""Format 1 had no checksums in its runs and logs of keys. What a file is, the journal says; the number
+in `crawl.json` says who may look, and is raised before the first file of a newer kind counts."""
 
 
 class Identity(msgspec.Struct, frozen=True):
-    """What a crawl is born with and never changes."""
+    """What a crawl is born with. It never changes, but for the format, which is raised by a resume."""
 
     format: int
     key_seed: int
@@ -76,11 +86,11 @@ class CrawlDir:
             raise CrawlExists(path)
         if path.exists() and not path.is_dir():
             raise CrawlDirError(f"`{path}` is a file", "choose a directory that does not exist yet")
-        if path.exists() and any(p.name not in ("fieldmouse.toml", "lock") for p in path.iterdir()):
+        if path.exists() and not all(map(_may_be_there, path.iterdir())):
             raise CrawlDirError(f"`{path}` is not empty", "choose a directory that does not exist yet")
         try:
-            for room in ("frontier", "archive", "index"):
-                (path / room).mkdir(parents=True, exist_ok=True)
+            for directory in (path, *(path / room for room in ROOMS)):
+                make_directory(directory)
         except OSError as trouble:
             raise CrawlDirError(
                 f"cannot make `{path}`: {trouble.strerror}", "choose a place you may write to"
@@ -88,7 +98,7 @@ class CrawlDir:
         write_whole(path / "fieldmouse.toml", settings)
         identity = Identity(FORMAT, secrets.randbits(63), time.time(), f"fieldmouse/{__version__}", shards)
         # Written last: a directory without it is not a crawl, so a kill in the middle leaves nothing odd.
-        write_whole(path / "crawl.json", msgspec.json.format(msgspec.json.encode(identity)))
+        write_identity(path, identity)
         return cls(path, identity)
 
     @classmethod
@@ -98,7 +108,7 @@ class CrawlDir:
             raise NotACrawl(path)
         try:
             found = msgspec.json.decode(born.read_bytes(), type=dict[str, object])
-            if found.get("format") != FORMAT:
+            if found.get("format") not in READABLE:
                 raise WrongFormat(path, int(str(found.get("format", 0))), FORMAT)
             identity = msgspec.convert(found, Identity)
         except (msgspec.DecodeError, msgspec.ValidationError, ValueError) as trouble:
@@ -107,6 +117,12 @@ class CrawlDir:
 
     def __truediv__(self, name: str) -> Path:
         return self.path / name
+
+    def begin(self) -> None:
+        """All has opened, and a checkpoint of today's format comes next: no older fieldmouse may look."""
+        if self.identity.format != FORMAT:
+            self.identity = msgspec.structs.replace(self.identity, format=FORMAT)
+            write_identity(self.path, self.identity)
 
     def lock(self) -> None:
         """Claim the directory for this process; it is freed when the process ends, however it ends."""
@@ -126,7 +142,8 @@ class CrawlDir:
 
     def unlock(self) -> None:
         if self._lock is not None:
-            os.ftruncate(self._lock, 0)
+            with suppress(OSError):  # a disk in trouble, which others will tell; the kernel frees the lock
+                os.ftruncate(self._lock, 0)
             os.close(self._lock)
             self._lock = None
 
@@ -156,3 +173,15 @@ class CrawlDir:
     def free_bytes(self) -> int:
         """Room left on the disk that holds the crawl."""
         return shutil.disk_usage(self.path).free
+
+
+def _may_be_there(path: Path) -> bool:
+    """Settings laid ready, or what a kill left that came before the crawl was one."""
+    if path.name in ROOMS and path.is_dir():
+        return not any(path.iterdir())
+    return path.name in ("fieldmouse.toml", "lock", "fieldmouse.toml.new", "crawl.json.new")
+
+
+def write_identity(path: Path, identity: Identity) -> None:
+    """Make `identity` that of the crawl at `path`."""
+    write_whole(path / "crawl.json", msgspec.json.format(msgspec.json.encode(identity)))

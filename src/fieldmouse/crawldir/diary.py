@@ -19,8 +19,18 @@ class Diary(Log):
     """Continues the file at `path` behind its last whole record."""
 
     def __init__(self, path: Path) -> None:
-        super().__init__(path, whole_length(path))
         self._given_up = False
+        try:
+            super().__init__(path, whole_length(path))
+        except OSError as trouble:
+            super().__init__(path)
+            self._give_up(trouble)
+
+    def begin(self) -> None:
+        try:
+            super().begin()
+        except OSError as trouble:
+            self._give_up(trouble)
 
     def append(self, record: bytes) -> int:
         return self.length if self._given_up else super().append(record)

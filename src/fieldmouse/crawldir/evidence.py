@@ -5,10 +5,10 @@ was killed before it had anything to lose, which begins again from its seeds, an
 one that has lost its journal, which must not.
 
 Before the first checkpoint is on the disk nobody asks for a page. So by then there
-is no outcome, no WARC file, no line in a CDXJ, no URL online or in a host's queue,
-and no host was ever met. What there may be: the seeds in the sieve and in the ready
-queue (sealed, but not yet journaled), empty logs, an index without documents, and
-what a crawl writes about itself.
+is no outcome, no WARC file, no line in a CDXJ, and no URL online or in a host's
+queue. What there may be: the seeds in the sieve and in the ready queue (sealed, but
+not yet journaled), empty logs, an index without documents, and what a crawl writes
+about itself.
 """
 
 from __future__ import annotations
@@ -20,8 +20,6 @@ _ONCE_A_PAGE_WAS_ASKED_FOR = (
     "archive/*.cdxj",
     "frontier/front-*.log",
     "frontier/links-*.log",
-    "frontier/queues-*.log",
-    "frontier/hosts-*.log",
 )
 
 

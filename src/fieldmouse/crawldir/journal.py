@@ -19,7 +19,8 @@ from pathlib import Path
 
 import msgspec
 
-from fieldmouse.crawldir.log import FRAME, Log, sync_directory, write_whole
+from fieldmouse.crawldir.durable import sync_directory, write_whole
+from fieldmouse.crawldir.log import FRAME, Log
 
 _REWRITE_AT = 4 << 20
 _LONGEST = 1 << 28  # bytes: no checkpoint is as long as that

@@ -12,11 +12,16 @@ from __future__ import annotations
 import os
 import struct
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
+from typing import TypeVar
+
+import msgspec
 
 from fieldmouse.errors import Damaged, Missing
+
+T = TypeVar("T")
 
 FRAME = struct.Struct("<II")
 _READ_AHEAD = 1 << 20
@@ -184,6 +189,22 @@ def records(path: Path, *, start: int = 0, length: int | None = None) -> Iterato
             return
 
 
+def size_of(path: Path) -> int:
+    """The length of a file that the journal names."""
+    try:
+        return path.stat().st_size
+    except FileNotFoundError:
+        raise Missing(path) from None
+
+
+def understood(path: Path, decode: Callable[[bytes], T], record: bytes) -> T:
+    """What a record says. It is whole, so if it says nothing we know that is damage of another kind."""
+    try:
+        return decode(record)
+    except msgspec.MsgspecError as trouble:
+        raise Damaged(path, f"a record in it cannot be understood ({trouble})") from trouble
+
+
 def whole_length(path: Path) -> int:
     """The length of a log up to its last whole record; 0 if there is no file."""
     length = 0
@@ -191,23 +212,3 @@ def whole_length(path: Path) -> int:
         for offset, record in records(path):
             length = offset + FRAME.size + len(record)
     return length
-
-
-def sync_directory(path: Path) -> None:
-    """Make the names in a directory durable: a new file is not safe until its name is."""
-    handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
-
-
-def write_whole(path: Path, content: bytes) -> None:
-    """Replace a file so that a reader or a crash sees the old or the new one, never half."""
-    fresh = path.with_name(path.name + ".new")
-    with fresh.open("wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-    fresh.rename(path)
-    sync_directory(path.parent)

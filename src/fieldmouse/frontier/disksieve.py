@@ -1,18 +1,19 @@
 """The sieve a crawl uses: sorted runs of keys on disk, the newest keys in memory.
 
-New keys go into a table and, raw, into an append-only log. When there are
+New keys go into a table and into an append-only log. When there are
 `run_size` of them the table is written out sorted, as a run; two runs of like
 size are merged into one, a little at each sift, so no call takes long and there
 are never more than a handful of runs to look through. Memory holds the table, a
 small cache of keys met lately, and one key in 128 of the runs.
 
 Durable like the rest: the state names the runs and the length of the log. A run
-is never changed, and goes only after a checkpoint that no longer names it.
+is never changed, and goes only after a checkpoint that no longer names it. In a
+crawl of format 1 neither had checksums; `begin` writes both anew, and the first
+checkpoint names the new ones.
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -21,10 +22,11 @@ from typing import Generic, TypeVar
 import msgspec
 import numpy as np
 
+from fieldmouse.crawldir import Log, records
 from fieldmouse.errors import Damaged, Missing
 from fieldmouse.frontier.keytable import Keys, KeyTable
 from fieldmouse.frontier.leftovers import Leftovers, sweep
-from fieldmouse.frontier.runs import Run, merge
+from fieldmouse.frontier.runs import Run, RunWriter, merge
 
 T = TypeVar("T")
 
@@ -41,6 +43,15 @@ class SieveState(msgspec.Struct, frozen=True, array_like=True):
     logged: int = 0  # keys in the log
     serial: int = 1  # number of the next file
     seen: int = 0
+    length: int = -1  # bytes of the log; -1 in a crawl of format 1, whose files have no checksums
+
+    @property
+    def raw(self) -> bool:
+        return self.length < 0 and (self.seen > 0 or bool(self.runs))
+
+    @property
+    def log_bytes(self) -> int:
+        return 8 * self.logged if self.length < 0 else self.length
 
 
 class DiskSieve(Generic[T]):
@@ -53,35 +64,45 @@ class DiskSieve(Generic[T]):
         self._keys: list[int] = []
         self._items: list[T] = []
         self._cache: Keys = np.zeros(_CACHE, np.uint64)
-        self._runs = [Run(directory / name) for name in state.runs]
+        self._raw, self._begun = state.raw, False
+        self._runs = [Run(directory / name, raw=state.raw) for name in state.runs]
         self._serial = state.serial
         self._leftovers = Leftovers()
         self._merge: Iterator[int] | None = None
         self._merging: list[Run] = []
-        self._merged = Path()
+        self._merged: RunWriter | None = None
         self._credit = 0
         self._unsynced: list[Path] = []
-        self.seen = state.seen
         self._table = KeyTable()
-        self._log_path, self._logged = directory / state.log, state.logged
-        self._log = -1
-        if state.logged:
-            keys = _logged(directory, state)
+        for keys in logged_keys(directory, state):
             self._table.add(keys)
+        self._log = Log(directory / state.log, state.log_bytes)
+        self._logged = state.logged
+        self.seen = state.seen
+        if sum(map(len, self._runs)) + state.logged != state.seen:
+            raise Damaged(directory / state.log, f"it and the runs of keys do not add up to {state.seen}")
 
     def begin(self) -> None:
         """Cut and delete what came after the checkpoint. Called by itself before the first write."""
-        if self._log < 0:
-            sweep(self._directory, "keys-*.log", [self._log_path.name])
-            sweep(self._directory, "run-*.keys", [run.path.name for run in self._runs])
-            self._start_log(self._log_path)
+        if self._begun:
+            return
+        self._begun = True
+        sweep(self._directory, "keys-*.log", [self._log.path.name])
+        sweep(self._directory, "run-*.keys", [run.path.name for run in self._runs])
+        if self._raw:
+            self._carry_over()
+        self._log.begin()
+        self._unsynced.append(self._log.path)
 
-    def _start_log(self, path: Path) -> None:
-        self._log_path = path
-        self._log = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
-        os.ftruncate(self._log, self._logged * 8)
-        os.lseek(self._log, self._logged * 8, os.SEEK_SET)
-        self._unsynced.append(path)
+    def _carry_over(self) -> None:
+        """Write everything anew with checksums; the old files stay until a checkpoint names the new."""
+        self._leftovers.add([*(run.path for run in self._runs), self._log.path])
+        self._log.close()
+        self._runs = [Run.write(self._next("run-{}.keys"), run) for run in self._runs]
+        self._unsynced += [run.path for run in self._runs]
+        self._log = Log(self._next("keys-{}.log"))
+        if self._logged:
+            self._log.append(self._table.sorted().tobytes())
 
     @property
     def pending(self) -> int:
@@ -145,9 +166,7 @@ class DiskSieve(Generic[T]):
     def _remember(self, keys: Keys) -> None:
         self.begin()
         self._table.add(keys)
-        whole = memoryview(keys.tobytes())
-        while whole:
-            whole = whole[os.write(self._log, whole) :]
+        self._log.append(keys.tobytes())
         self._logged += keys.size
         self.seen += keys.size
         if self._table.count >= self._run_size:
@@ -155,14 +174,13 @@ class DiskSieve(Generic[T]):
         self._merge_on(keys.size)
 
     def _write_run(self) -> None:
-        path = self._next("run-{}.keys")
-        self._runs.append(Run.write(path, self._table.sorted()))
-        self._unsynced.append(path)
-        os.close(self._log)
-        self._leftovers.add([self._log_path])
-        self._table.clear()
-        self._logged = 0
-        self._start_log(self._next("keys-{}.log"))
+        run = Run.write(self._next("run-{}.keys"), [self._table.sorted()])
+        self._runs.append(run)
+        self._leftovers.add([self._log.path])
+        self._log.close()
+        self._table.clear()  # but it stays as large as it will need to be
+        self._log, self._logged = Log(self._next("keys-{}.log")), 0
+        self._unsynced += [run.path, self._log.path]
 
     def _merge_on(self, new: int) -> None:
         """Go on with the merge under way by about as much as `new` keys pay for."""
@@ -176,7 +194,8 @@ class DiskSieve(Generic[T]):
             if written is not None:
                 self._credit -= written
                 continue
-            run = Run(self._merged)
+            assert self._merged is not None
+            run = self._merged.finish()
             self._runs = [run, *(old for old in self._runs if old not in self._merging)]
             self._unsynced.append(run.path)
             self._leftovers.add(old.path for old in self._merging)
@@ -190,7 +209,7 @@ class DiskSieve(Generic[T]):
         for small, large in pairwise(by_size):
             if len(large) < 2 * len(small):
                 self._merging = [small, large]
-                self._merged = self._next("run-{}.keys")
+                self._merged = RunWriter(self._next("run-{}.keys"))
                 self._merge = merge(self._merging, self._merged, _MERGE_CHUNK)
                 return
 
@@ -203,38 +222,53 @@ class DiskSieve(Generic[T]):
         assert not self._keys, "sift before sealing"
         self.begin()
         self._leftovers.seal()
-        unsynced, self._unsynced = self._unsynced, [self._log_path]
-        state = SieveState(
-            tuple(run.path.name for run in self._runs),
-            self._log_path.name,
-            self._logged,
-            self._serial,
-            self.seen,
-        )
+        length = self._log.flush()
+        unsynced, self._unsynced = self._unsynced, [self._log.path]
+        runs = tuple(run.path.name for run in self._runs)
+        state = SieveState(runs, self._log.path.name, self._logged, self._serial, self.seen, length)
         return state, unsynced
 
     def committed(self) -> None:
         self._leftovers.committed()
 
     def close(self) -> None:
-        if self._log >= 0:
-            os.close(self._log)
+        self._log.close()
+        if self._merged is not None:
+            self._merged.close()
 
 
 def has_key(directory: Path, state: SieveState, key: int) -> bool:
     """Whether `key` had been seen at that state; reads only, for onlookers."""
     wanted = np.array([key or 1], np.uint64)
-    return bool((_logged(directory, state) == wanted[0]).any()) or any(
-        bool(Run(directory / name).has(wanted)[0]) for name in state.runs
+    return any(bool((keys == wanted[0]).any()) for keys in logged_keys(directory, state)) or any(
+        bool(run.has(wanted)[0]) for run in open_runs(directory, state)
     )
 
 
-def _logged(directory: Path, state: SieveState) -> Keys:
+def open_runs(directory: Path, state: SieveState) -> Iterator[Run]:
+    """Every run, read through and found whole; reads only."""
+    return (Run(directory / name, raw=state.raw) for name in state.runs)
+
+
+def logged_keys(directory: Path, state: SieveState) -> Iterator[Keys]:
+    """The keys of the log, in no order, some at a time; reads only."""
     path = directory / state.log
-    try:
-        keys = np.fromfile(path, np.uint64, state.logged)
-    except FileNotFoundError:
-        raise Missing(path) from None
-    if keys.size < state.logged:
-        raise Damaged(path, f"{state.logged} keys were written and synced, fewer are there")
-    return keys
+    if not state.logged:
+        return
+    if state.raw:
+        try:
+            keys = np.fromfile(path, np.uint64, state.logged)
+        except FileNotFoundError:
+            raise Missing(path) from None
+        found = keys.size
+        yield keys
+    else:
+        found = 0
+        for offset, record in records(path, length=state.length):
+            if len(record) % 8:
+                raise Damaged(path, f"the record at byte {offset} holds no keys")
+            keys = np.frombuffer(record, np.uint64)
+            found += keys.size
+            yield keys
+    if found != state.logged:
+        raise Damaged(path, f"{state.logged} keys were written and synced, {found} are there")

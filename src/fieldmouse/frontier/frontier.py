@@ -16,7 +16,7 @@ import msgspec
 from xxhash import xxh3_64_intdigest
 
 from fieldmouse.clock import Clock
-from fieldmouse.crawldir import sync_directory
+from fieldmouse.crawldir import make_directory, sync_directory
 from fieldmouse.frontier.disksieve import DiskSieve
 from fieldmouse.frontier.distributor import Distributor
 from fieldmouse.frontier.frontlog import FrontLog
@@ -101,7 +101,7 @@ class Frontier:
     def begin(self) -> None:
         """All of the crawl has opened: cut what came after the checkpoint, and take up work."""
         self._begun = True
-        self._directory.mkdir(parents=True, exist_ok=True)
+        make_directory(self._directory)
         for part in (self._sieve, self._ready, self._queues, self._front, self._hosts, self._sites):
             part.begin()
         now = self._clock.now()

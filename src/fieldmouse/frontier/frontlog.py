@@ -12,7 +12,7 @@ from pathlib import Path
 
 import msgspec
 
-from fieldmouse.crawldir import Log, records
+from fieldmouse.crawldir import Log, records, understood
 from fieldmouse.frontier.leftovers import Leftovers, sweep
 
 _encode = msgspec.msgpack.Encoder().encode
@@ -104,12 +104,12 @@ class FrontLog:
 def read_front(directory: Path, state: FrontLogState) -> dict[int, bytes]:
     """The tickets that were out at that state; reads only."""
     live: dict[int, bytes] = {}
-    if state.length:
-        for _, record in records(directory / _name(state.serial), length=state.length):
-            tickets, gone = _decode(record)
-            live.update(tickets)
-            for number in gone:
-                live.pop(number, None)
+    path = directory / _name(state.serial)
+    for _, record in records(path, length=state.length):
+        tickets, gone = understood(path, _decode, record)
+        live.update(tickets)
+        for number in gone:
+            live.pop(number, None)
     return live
 
 

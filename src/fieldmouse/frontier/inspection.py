@@ -16,18 +16,19 @@ import numpy as np
 
 from fieldmouse.crawldir import records
 from fieldmouse.errors import Damaged
-from fieldmouse.frontier.disksieve import SieveState
+from fieldmouse.frontier.disksieve import SieveState, logged_keys
 from fieldmouse.frontier.frontlog import read_front
 from fieldmouse.frontier.hosts import HostsState, read_hosts
+from fieldmouse.frontier.keytable import Keys
 from fieldmouse.frontier.moment import FrontierState
 from fieldmouse.frontier.queueindex import read_index
 from fieldmouse.frontier.ready import ReadyState
+from fieldmouse.frontier.runs import Run
 from fieldmouse.frontier.sites import SitesState, read_sites
 from fieldmouse.frontier.virtualizer import VirtualizerState
 from fieldmouse.records import Link
 from fieldmouse.url import Host, key_of
 
-_CHUNK = 1 << 20  # keys
 _FULL = (1 << 64) - 1
 _link = msgspec.msgpack.Decoder(Link).decode
 _items = msgspec.msgpack.Decoder(list[tuple[Host, bytes]]).decode
@@ -71,7 +72,7 @@ class FrontierReport(msgspec.Struct, frozen=True):
 def named_files(state: FrontierState) -> dict[str, int]:
     """Every file the state names, with the bytes of it that count; -1 for all of them."""
     files = dict.fromkeys(state.sieve.runs, -1)
-    files[state.sieve.log] = 8 * state.sieve.logged
+    files[state.sieve.log] = state.sieve.log_bytes
     files |= {f"ready-{number}.log": -1 for number in range(state.ready.first, state.ready.last)}
     files[f"ready-{state.ready.last}.log"] = state.ready.length
     files |= {f"links-{number}.log": -1 for number in state.queues.segments[:-1]}
@@ -193,32 +194,19 @@ def _queued(directory: Path, state: VirtualizerState) -> Iterator[bytes]:
 
 
 def _sieve(directory: Path, state: SieveState, seen: KeySum) -> Iterator[Injury]:
-    for name in (*state.runs, state.log):
+    """Runs and log must match their checksums; in a crawl of format 1 runs must at least be in order."""
+    try:
+        for keys in logged_keys(directory, state):
+            _add_keys(seen, keys)
+    except Trouble as trouble:
+        yield _injury(trouble, state.log)
+    for name in state.runs:
         try:
-            seen.merge(_add_keys(directory / name, state.logged if name == state.log else None))
+            for keys in Run(directory / name, raw=state.raw):
+                _add_keys(seen, keys)
         except Trouble as trouble:
             yield _injury(trouble, name)
 
 
-def _add_keys(path: Path, logged: int | None) -> KeySum:
-    """The keys of a log, or of a run, which must be sorted."""
-    count, total, before = 0, 0, -1
-    if logged == 0:
-        return KeySum()
-    with path.open("rb") as file:
-        while logged is None or count < logged:
-            want = _CHUNK if logged is None else min(_CHUNK, logged - count)
-            raw = file.read(8 * want)
-            if not raw:
-                break
-            if len(raw) % 8:
-                raise Damaged(path, "it ends within a key")
-            keys = np.frombuffer(raw, np.uint64)
-            if logged is None and (int(keys[0]) <= before or not bool((keys[1:] > keys[:-1]).all())):
-                raise Damaged(path, "its keys are not in order")
-            before = int(keys[-1])
-            count += keys.size
-            total = (total + int(keys.sum(dtype=np.uint64))) & _FULL
-    if logged is not None and count < logged:
-        raise Damaged(path, f"{logged} keys were written and synced, {count} are there")
-    return KeySum(count, total)
+def _add_keys(total: KeySum, keys: Keys) -> None:
+    total.merge(KeySum(keys.size, int(keys.sum(dtype=np.uint64))))

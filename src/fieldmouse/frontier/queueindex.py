@@ -15,7 +15,7 @@ from pathlib import Path
 
 import msgspec
 
-from fieldmouse.crawldir import Log, records
+from fieldmouse.crawldir import Log, records, understood
 from fieldmouse.frontier.leftovers import Leftovers, sweep
 from fieldmouse.url import Host
 
@@ -115,10 +115,9 @@ class QueueIndex:
 def read_index(directory: Path, state: IndexState) -> dict[Host, Queue]:
     """The queues as they stood at that state; reads only."""
     queues: dict[Host, Queue] = {}
-    if not state.length:
-        return queues
-    for _, record in records(directory / _name(state.serial), length=state.length):
-        for row in _decode(record):
+    path = directory / _name(state.serial)
+    for _, record in records(path, length=state.length):
+        for row in understood(path, _decode, record):
             queue = queues.get(row.host)
             if queue is None:
                 queue = queues[row.host] = Queue(row.head)

@@ -14,7 +14,8 @@ from pathlib import Path
 
 import msgspec
 
-from fieldmouse.crawldir import Log, records
+from fieldmouse.crawldir import Log, records, size_of, understood
+from fieldmouse.errors import Damaged
 from fieldmouse.frontier.leftovers import Leftovers, sweep
 from fieldmouse.url import Host
 
@@ -36,6 +37,7 @@ class ReadyState(msgspec.Struct, frozen=True, array_like=True):
     last: int = 0  # segment being written
     length: int = 0
     count: int = 0
+    lengths: tuple[int, ...] = ()  # of the segments from `first` to before `last`; format 1 has none
 
 
 class ReadyQueue:
@@ -52,11 +54,15 @@ class ReadyQueue:
         self._tail: deque[Item] = deque()  # not written
         self._leftovers = Leftovers()
         self._count = state.count
+        self._lengths = dict(zip(range(state.first, state.last), state.lengths, strict=False))
         self._writing = Log(directory / _name(state.last), state.length)
         self._reading = self._writing if state.first == state.last else self._reopen(state.first)
+        for number in range(state.first + 1, state.last):
+            self._reopen(number).close()  # all of them must be there
         self._written: list[Path] = [self._writing.path]
         if state.taken:
-            self._next_record()
+            if not self._next_record() or len(self._head) < state.taken:
+                raise Damaged(self._reading.path, f"the record at byte {state.offset} holds too little")
             for _ in range(state.taken):
                 self._head.popleft()
             self._taken = state.taken
@@ -68,7 +74,10 @@ class ReadyQueue:
 
     def _reopen(self, number: int) -> Log:
         path = self._directory / _name(number)
-        return Log(path, path.stat().st_size)
+        return Log(path, self._reopened_length(number))
+
+    def _reopened_length(self, number: int) -> int:
+        return self._lengths.get(number) or size_of(self._directory / _name(number))
 
     def __len__(self) -> int:
         return self._count
@@ -99,13 +108,14 @@ class ReadyQueue:
                 return False
             self._reading.close()
             self._leftovers.add([self._reading.path])
+            self._lengths.pop(self._first, None)
             self._first += 1
             self._offset = self._next_offset = self._taken = 0
             self._reading = self._writing if self._first == self._last else self._reopen(self._first)
         self._offset, self._taken = self._next_offset, 0
         record = self._reading.read(self._offset)
         self._next_offset = self._offset + 8 + len(record)
-        self._head.extend(_decode(record))
+        self._head.extend(understood(self._reading.path, _decode, record))
         return True
 
     def _spill(self) -> None:
@@ -113,7 +123,7 @@ class ReadyQueue:
             some = [self._tail.popleft() for _ in range(min(_RECORD, len(self._tail)))]
             self._writing.append(_encode(some))
         if self._writing.length >= self._segment_size:
-            self._writing.flush()
+            self._lengths[self._last] = self._writing.flush()
             if self._writing is not self._reading:
                 self._writing.close()
             self._last += 1
@@ -126,8 +136,9 @@ class ReadyQueue:
         self._leftovers.seal()
         if self._taken and not self._head:  # so that a state never points at a record used up
             self._offset, self._taken = self._next_offset, 0
+        lengths = tuple(self._reopened_length(number) for number in range(self._first, self._last))
         state = ReadyState(
-            self._first, self._offset, self._taken, self._last, self._writing.length, self._count
+            self._first, self._offset, self._taken, self._last, self._writing.length, self._count, lengths
         )
         unsynced, self._written = self._written, [self._writing.path]
         return state, unsynced
@@ -147,9 +158,13 @@ def _name(number: int) -> str:
 def waiting_items(directory: Path, state: ReadyState) -> Iterable[Item]:
     """Everything in the queue at that state, oldest first; reads only, for onlookers."""
     start, skip = state.offset, state.taken
+    lengths = dict(zip(range(state.first, state.last), state.lengths, strict=False)) | {
+        state.last: state.length
+    }
     for number in range(state.first, state.last + 1):
-        length = state.length if number == state.last else None
-        for _, record in records(directory / _name(number), start=start, length=length):
-            yield from _decode(record)[skip:]
+        path = directory / _name(number)
+        length = lengths[number] if number in lengths else size_of(path)
+        for _, record in records(path, start=start, length=length):
+            yield from understood(path, _decode, record)[skip:]
             skip = 0
         start = 0

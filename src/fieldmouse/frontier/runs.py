@@ -4,17 +4,23 @@ Of a run only one key in 128 (the first of each page) is kept in memory, so
 a look-up knows its page before it touches the file. The file is mapped, and the
 pages touched are handed back soon after: memory stays the same however many keys
 there are.
+
+Behind its keys a run ends with a checksum for each block of them (`RunWriter`), which
+are all compared when it is opened: that reads every page once for its fences anyway.
+Runs of crawls of format 1 end with their last key, and can only be seen to be sorted.
 """
 
 from __future__ import annotations
 
 import mmap
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+from struct import Struct
 
 import numpy as np
+from xxhash import xxh3_64_intdigest
 
-from fieldmouse.errors import Damaged
+from fieldmouse.errors import Damaged, Missing
 from fieldmouse.frontier.keytable import Keys, Marks
 
 _PAGE = 128  # keys to each one kept in memory
@@ -22,28 +28,107 @@ _WINDOW = 1 << 15  # keys of a run that are searched together when the batch is 
 _DENSE = 256  # keys of a run for each one asked for: below, it pays to read on
 _SPARSE = 1024  # pages touched before they are handed back; the kernel maps up to 16 for each
 _SMALL = 4 << 20  # keys: a run up to this size may stay mapped
+_BLOCK = 1 << 16  # keys to a checksum, at most
+_ENTRY = Struct("<QQ")  # keys in a block, their checksum
+_TRAILER = Struct("<8sQQQ")  # mark, keys, blocks, checksum of all before that is no key
+_MARK = b"run of 2"
+
+
+class RunWriter:
+    """Writes keys to a new file, in order, and their checksums behind them."""
+
+    def __init__(self, path: Path):
+        self._path = path
+        self._file = path.open("wb")
+        self._entries: list[bytes] = []
+        self._fences: list[Keys] = []
+        self._count = 0
+
+    def write(self, keys: Keys) -> None:
+        self._fences.append(keys[-self._count % _PAGE :: _PAGE].copy())
+        self._count += keys.size
+        for start in range(0, keys.size, _BLOCK):
+            block = keys[start : start + _BLOCK]
+            self._file.write(block.data)
+            self._entries.append(_ENTRY.pack(block.size, xxh3_64_intdigest(block.data)))
+
+    def finish(self) -> Run:
+        entries = b"".join(self._entries)
+        check = xxh3_64_intdigest(entries, self._count)
+        self._file.write(entries + _TRAILER.pack(_MARK, self._count, len(self._entries), check))
+        self._file.close()
+        return Run(self._path, fences=np.concatenate(self._fences))
+
+    def close(self) -> None:
+        """Leave it unfinished."""
+        self._file.close()
 
 
 class Run:
     """One sorted file of different keys, never changed after it was written."""
 
-    def __init__(self, path: Path, fences: Keys | None = None):
+    def __init__(self, path: Path, *, raw: bool = False, fences: Keys | None = None):
+        """`raw` is a run of format 1. With fences, from whoever wrote it, it is not read through."""
         self.path = path
-        with path.open("rb") as file:
-            size = path.stat().st_size
-            if size == 0 or size % 8:
-                raise Damaged(path, f"a run of keys cannot be {size} bytes long")
-            self._map = mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ)
-        self._keys: Keys = np.frombuffer(self._map, np.uint64)
-        if fences is None:
-            fences = self._keys[::_PAGE].copy()
+        try:
+            with path.open("rb") as file:
+                size = path.stat().st_size
+                if size < 8:
+                    raise Damaged(path, f"a run of keys cannot be {size} bytes long")
+                self._map = mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ)
+        except FileNotFoundError:
+            raise Missing(path) from None
+        if raw and size % 8:
+            raise Damaged(path, f"a run of keys cannot be {size} bytes long")
+        blocks = [] if raw else self._read_trailer(size)
+        count = size // 8 if raw else sum(keys for keys, _ in blocks)
+        self._keys: Keys = np.frombuffer(self._map, np.uint64, count)
+        self._fences: Keys = self._read_through(blocks) if fences is None else fences
+
+    def _read_trailer(self, size: int) -> list[tuple[int, int]]:
+        """Keys and checksum of every block."""
+        if size >= _TRAILER.size:
+            mark, count, blocks, check = _TRAILER.unpack_from(self._map, size - _TRAILER.size)
+            start, end = 8 * count, size - _TRAILER.size
+            if mark == _MARK and end - start == blocks * _ENTRY.size and start >= 0:
+                entries = self._map[start:end]
+                told = list(_ENTRY.iter_unpack(entries))
+                if xxh3_64_intdigest(entries, count) == check and sum(keys for keys, _ in told) == count > 0:
+                    return told
+        raise Damaged(self.path, "it does not end as a run of keys does")
+
+    def _read_through(self, blocks: list[tuple[int, int]]) -> Keys:
+        """The first key of each page; on the way every block is compared with its checksum."""
+        fences = []
+        at, before = 0, -1
+        for count, check in blocks or _evenly(self._keys.size):
+            keys = self._keys[at : at + count]
+            if check >= 0:
+                whole = xxh3_64_intdigest(keys.data) == check
+            else:
+                whole = int(keys[0]) > before and bool((keys[1:] > keys[:-1]).all())
+                before = int(keys[-1])
+            if not whole:
+                what = "do not match their checksum" if check >= 0 else "are not in order"
+                raise Damaged(self.path, f"the {count} keys at byte {8 * at} {what}")
+            fences.append(keys[-at % _PAGE :: _PAGE].copy())
+            at += count
             self.hand_back()
-        self._fences = fences
+        return np.concatenate(fences)
 
     @classmethod
-    def write(cls, path: Path, keys: Keys) -> Run:
-        keys.tofile(path)
-        return cls(path, keys[::_PAGE].copy())
+    def write(cls, path: Path, stretches: Iterable[Keys]) -> Run:
+        """A new run of keys that come in order."""
+        writer = RunWriter(path)
+        for keys in stretches:
+            writer.write(keys)
+        return writer.finish()
+
+    def __iter__(self) -> Iterator[Keys]:
+        """All keys in order, a stretch at a time."""
+        for start in range(0, self._keys.size, _BLOCK):
+            yield self._keys[start : start + _BLOCK]
+            self.hand_back()
 
     def __len__(self) -> int:
         return int(self._keys.size)
@@ -109,8 +194,8 @@ class Run:
         self._map.madvise(mmap.MADV_DONTNEED)
 
 
-def merge(runs: list[Run], path: Path, chunk: int = 1 << 16) -> Iterator[int]:
-    """Write the keys of all `runs` to `path` in order, about `chunk` at a time.
+def merge(runs: list[Run], writer: RunWriter, chunk: int = 1 << 16) -> Iterator[int]:
+    """Write the keys of all `runs` in order, about `chunk` at a time.
 
     Yields the keys written after each chunk, so that whoever drives it decides
     how long one call may take. The keys of different runs are different.
@@ -119,17 +204,22 @@ def merge(runs: list[Run], path: Path, chunk: int = 1 << 16) -> Iterator[int]:
     total = sum(map(len, runs))
     stride = max(1, chunk * len(longest) // total // _PAGE)
     done = [0] * len(runs)
-    with path.open("wb") as file:
-        for page in range(stride, len(longest) // _PAGE + stride + 1, stride):
-            at_end = page * _PAGE >= len(longest)
-            upto = [len(run) if at_end else run.position(longest.fence(page)) for run in runs]
-            parts = [run.slice(a, b) for run, a, b in zip(runs, done, upto, strict=True)]
-            together = np.concatenate(parts)
-            together.sort()
-            file.write(together.data)
-            done = upto
-            for run in runs:
-                run.hand_back()
-            yield int(together.size)
-            if at_end:
-                return
+    for page in range(stride, len(longest) // _PAGE + stride + 1, stride):
+        at_end = page * _PAGE >= len(longest)
+        upto = [len(run) if at_end else run.position(longest.fence(page)) for run in runs]
+        parts = [run.slice(a, b) for run, a, b in zip(runs, done, upto, strict=True)]
+        together = np.concatenate(parts)
+        together.sort()
+        writer.write(together)
+        done = upto
+        for run in runs:
+            run.hand_back()
+        yield int(together.size)
+        if at_end:
+            return
+
+
+def _evenly(count: int) -> Iterator[tuple[int, int]]:
+    """Blocks without a checksum."""
+    for start in range(0, count, _BLOCK):
+        yield min(_BLOCK, count - start), -1

@@ -15,7 +15,8 @@ from pathlib import Path
 
 import msgspec
 
-from fieldmouse.crawldir import Log, records
+from fieldmouse.crawldir import Log, records, size_of, understood
+from fieldmouse.errors import Damaged
 from fieldmouse.frontier.leftovers import Leftovers, sweep
 from fieldmouse.frontier.queueindex import Block, IndexState, Queue, QueueIndex, Row, read_index
 from fieldmouse.url import Host
@@ -34,6 +35,7 @@ class VirtualizerState(msgspec.Struct, frozen=True, array_like=True):
     index: IndexState = IndexState()
     segments: tuple[int, ...] = (0,)
     length: int = 0
+    lengths: tuple[int, ...] = ()  # of the segments before the last; format 1 has none
 
 
 class Virtualizer:
@@ -50,15 +52,18 @@ class Virtualizer:
         self._queues = self._index.queues
         self._last = state.segments[-1]
         self._segments: dict[int, Log] = {}
-        for number in state.segments[:-1]:
+        for place, number in enumerate(state.segments[:-1]):
             path = directory / _name(number)
-            self._segments[number] = Log(path, path.stat().st_size)
+            self._segments[number] = Log(path, state.lengths[place] if state.lengths else size_of(path))
         self._segments[self._last] = Log(directory / _name(self._last), state.length)
         self._live = dict.fromkeys(state.segments, 0)  # bytes of blocks not taken whole, by segment
         self._count = 0
         for queue in self._queues.values():
             self._count += queue.tail - queue.head
             for block in queue.blocks:
+                segment = self._segments.get(block.segment)
+                if segment is None or block.offset + block.size > segment.length:
+                    raise Damaged(directory / _name(block.segment), "it is shorter than a queue says")
                 self._live[block.segment] += block.size
         self._gathered = 0
         self._changed: dict[Host, Queue] = {}
@@ -93,15 +98,15 @@ class Virtualizer:
         if queue is None:
             return []
         links: list[bytes] = []
-        while queue.blocks and len(links) < most:
-            block = queue.blocks[0]
-            start = queue.head - block.first
-            some = self._read(block)[start : start + most - len(links)]
-            links += some
-            queue.head += len(some)
-            if queue.head == block.first + block.count:
-                queue.blocks.popleft()
-                self._live[block.segment] -= block.size
+        for block in queue.blocks:  # all are read before anything is taken: a damaged one must cost nothing
+            if len(links) >= most:
+                break
+            start = max(0, queue.head - block.first)
+            links += self._read(block)[start : start + most - len(links)]
+        queue.head += len(links)
+        while queue.blocks and queue.blocks[0].first + queue.blocks[0].count <= queue.head:
+            block = queue.blocks.popleft()
+            self._live[block.segment] -= block.size
         gathered = queue.gathered
         if gathered and len(links) < most:
             some = [gathered.popleft() for _ in range(min(most - len(links), len(gathered)))]
@@ -121,7 +126,8 @@ class Virtualizer:
 
     def _read(self, block: Block) -> list[bytes]:
         self.reads += 1
-        return _decode(self._segments[block.segment].read(block.offset))[2]
+        segment = self._segments[block.segment]
+        return understood(segment.path, _decode, segment.read(block.offset))[2]
 
     def _spill(self, host: Host, queue: Queue) -> None:
         """Write the gathered links as blocks."""
@@ -156,9 +162,8 @@ class Virtualizer:
         small = list(islice(queue.blocks, tail, None))
         if len(small) < _FEW:
             return
-        links: list[bytes] = []
+        links = [link for block in small for link in self._read(block)]
         for block in small:
-            links += self._read(block)
             self._live[block.segment] -= block.size
             queue.blocks.pop()
         queue.fresh = [block for block in queue.fresh if block.first < small[0].first]
@@ -184,8 +189,9 @@ class Virtualizer:
 
     def _move_out(self, number: int) -> None:
         places: dict[Host, dict[int, int]] = {}  # of the blocks still wanted, by offset
-        for offset, record in records(self._segments[number].path):
-            host, first, links = _decode(record)
+        segment = self._segments[number]
+        for offset, record in records(segment.path, length=segment.length):
+            host, first, links = understood(segment.path, _decode, record)
             queue = self._queues.get(host)
             if queue is None:
                 continue
@@ -219,8 +225,9 @@ class Virtualizer:
         self._leftovers.seal()
         unsynced += self._written
         self._written = [self._segments[self._last].path]
-        state = VirtualizerState(index, tuple(sorted(self._segments)), self._segments[self._last].length)
-        return state, unsynced
+        segments = sorted(self._segments)
+        *lengths, length = (self._segments[number].length for number in segments)
+        return VirtualizerState(index, tuple(segments), length, tuple(lengths)), unsynced
 
     def committed(self) -> None:
         self._leftovers.committed()
@@ -245,4 +252,4 @@ def queued_links(directory: Path, state: VirtualizerState, host: Host) -> Iterat
         path = directory / _name(block.segment)
         end = block.offset + block.size
         for _, record in records(path, start=block.offset, length=end):
-            yield from _decode(record)[2][max(0, queue.head - block.first) :]
+            yield from understood(path, _decode, record)[2][max(0, queue.head - block.first) :]

@@ -7,19 +7,23 @@ here writes or remembers anything but the links' own books.
 
 from __future__ import annotations
 
+from codecs import BOM_UTF8
+
 import msgspec
 
 from fieldmouse.indexer.charset import find_charset
 from fieldmouse.indexer.language import guess
 from fieldmouse.indexer.links import Links
-from fieldmouse.indexer.parse import TEXT, Document, parse, read_robots_tag
+from fieldmouse.indexer.parse import FEEDS, TEXT, Document, parse, read_robots_tag
 from fieldmouse.indexer.wire import IndexerConfig
 from fieldmouse.records import Kind, Link, Reason, Response
 from fieldmouse.url import Url
 from fieldmouse.web.encoding import decode
+from fieldmouse.web.labels import decoded
 from fieldmouse.web.sitemap import read as read_sitemap
 
 MARKUP = 4 << 20  # bytes of HTML parsed: a tree is some ten times as large as its page
+_FEED_MARKS = (b"<rss", b"<feed", b"<rdf:RDF")
 _HTML = frozenset(("text/html", "application/xhtml+xml"))
 
 
@@ -60,19 +64,30 @@ def read_contents(link: Link, response: Response, config: IndexerConfig, links: 
     if reason is not None:
         pass
     elif link.kind is Kind.SITEMAP:
-        found, trouble = _sitemap(link, body, now, config, links)
-        detail = "; ".join(filter(None, (detail, trouble)))
+        if config.sitemaps:
+            found, trouble = _listed(link, body, now, config, links)
+            detail = "; ".join(filter(None, (detail, trouble)))
+    elif _is_feed(link, mime, body):
+        for tag in _robots_tags(response):
+            read_robots_tag(tag, page.rules)
+        if config.feeds and not (page.rules.nofollow and config.nofollow):
+            found, trouble = _listed(link, body, now, config, links)
+            detail = "; ".join(filter(None, (detail, trouble)))
     elif mime in _HTML or (not mime and body.lstrip()[:1] == b"<"):
         charset, page = _markup(link.url, response, body)
+        detail = "; ".join(filter(None, (detail, page.trouble)))
         if not (page.rules.nofollow and config.nofollow):
-            found = links.find(link, Url(page.base), page.hrefs, now)
+            # Feeds first: as a page, a feed would be fetched and not be read.
+            if page.feeds and config.feeds:
+                found = links.feeds(link, Url(page.base), page.feeds, now)
+            found += links.find(link, Url(page.base), page.hrefs, now)
             left_out = links.left_out
             if left_out:
                 trouble = f"links left after {config.links_per_page}, {left_out} more were there"
                 detail = "; ".join(filter(None, (detail, trouble)))
     elif mime == "text/plain":
         charset = find_charset(body, response.header("content-type"), markup=False)
-        page.text = body[: 4 * TEXT].decode(charset, "replace")[:TEXT]
+        page.text = decoded(body[: 4 * TEXT], charset)[:TEXT]
     else:
         for tag in _robots_tags(response):
             read_robots_tag(tag, page.rules)
@@ -84,24 +99,31 @@ def _markup(url: Url, response: Response, body: bytes) -> tuple[str, Document]:
     body = body[:MARKUP]
     charset = find_charset(body, response.header("content-type"))
     # lexbor reads UTF-8 itself; everything else is decoded for it.
-    html = body if charset == "utf-8" else body.decode(charset, "replace")
+    html = body.removeprefix(BOM_UTF8) if charset == "utf-8" else decoded(body, charset)
     page = parse(html, url, tags=_robots_tags(response), language=response.header("content-language"))
     if not page.language:
         page.language = guess(page.text)
     return charset, page
 
 
-def _sitemap(
+def _is_feed(link: Link, mime: str, body: bytes) -> bool:
+    """Whether a document says that it is a feed, or a page says so and it looks like one."""
+    if mime in FEEDS:
+        return True
+    return link.kind is Kind.FEED and (mime not in _HTML or any(mark in body[:1024] for mark in _FEED_MARKS))
+
+
+def _listed(
     link: Link, body: bytes, now: float, config: IndexerConfig, links: Links
 ) -> tuple[list[Link], str]:
-    """The links a sitemap has to give, and why there are no more of them."""
-    if not config.sitemaps:
-        return [], ""
+    """The links a sitemap or feed has to give, and why there are no more of them."""
     listed = read_sitemap(body, link.url, limit_bytes=config.decoded_limit)
     found = links.listed(link, (entry.url for entry in listed.urls), Kind.PAGE, now)
-    found += links.listed(link, (entry.url for entry in listed.sitemaps), Kind.SITEMAP, now)
+    if link.kind is Kind.SITEMAP:
+        found += links.listed(link, (entry.url for entry in listed.sitemaps), Kind.SITEMAP, now)
     read = len(listed.urls) + len(listed.sitemaps)
-    return found, f"sitemap left after {read} URLs: {listed.trouble}" if listed.trouble else ""
+    what = "sitemap" if link.kind is Kind.SITEMAP else "feed"
+    return found, f"{what} left after {read} URLs: {listed.trouble}" if listed.trouble else ""
 
 
 def mime_of(response: Response) -> str:

@@ -30,6 +30,7 @@ DEALT = 100_000  # hrefs remembered as dealt with
 ORIGINS = 50_000
 MEMORABLE = 200  # characters of an href beyond which it is not remembered
 NESTED = 3  # sitemaps found through each other; sitemaps.org knows an index and no more
+FEEDS = 8  # of one host that a worker asks for: a blog has one for each of its posts
 LONGEST = 8192  # characters of an href beyond which we do not look at it
 
 # Characters which the URL parser leaves as they are. A dot is taken only where it cannot make a dot
@@ -102,6 +103,7 @@ class Links:
         self._grounds: dict[str, set[str]] = {}  # rooted ones by origin, relative ones by directory
         self._dealt = 0
         self._origins: dict[str, str | None] = {}
+        self._feeds: dict[str, int] = {}  # how many were sent, by origin
 
     def find(self, page: Link, base: Url, hrefs: Iterable[str], now: float) -> list[Link]:
         """Links of a page that are in scope, not traps, and not known to have been sent before."""
@@ -156,17 +158,18 @@ class Links:
         """Where a redirect leads: as deep as the page that sent us there."""
         if not self._admits(host_of(target)):
             return []
-        kind = page.kind if page.kind is Kind.SITEMAP else Kind.REDIRECT
+        kind = page.kind if page.kind in (Kind.SITEMAP, Kind.FEED) else Kind.REDIRECT
         link = self._offer(target, page.depth, page.url, kind, page.redirects + 1, now)
         return [] if link is None else [replace(link, trail=(*page.trail, page.url))]
 
     def listed(self, page: Link, urls: Iterable[Url], kind: Kind, now: float) -> list[Link]:
-        """URLs that a sitemap names: pages are one link away from the host that named the sitemap.
+        """URLs that a sitemap or feed names.
 
-        The depth of a sitemap says how many others it was found through. An index of indexes
-        is against the rules already, and one that names ever new ones would never end.
+        Pages are one link away from their feed, or from the host that named the sitemap. The depth of a
+        sitemap says how many others it was found through. An index of indexes is against the rules
+        already, and one that names ever new ones would never end.
         """
-        depth = page.depth + 1 if kind is Kind.SITEMAP else 1
+        depth = 1 if page.kind is Kind.SITEMAP and kind is Kind.PAGE else page.depth + 1
         if depth > NESTED if kind is Kind.SITEMAP else not self._scope.admits_depth(depth):
             return []
         found = []
@@ -174,6 +177,25 @@ class Links:
             if self._admits(host_of(url)):
                 link = self._offer(url, depth, page.url, kind, 0, now)
                 if link is not None:
+                    found.append(link)
+        return found
+
+    def feeds(self, page: Link, base: Url, hrefs: Iterable[str], now: float) -> list[Link]:
+        """The feeds that a page names, the first few of each host."""
+        found: list[Link] = []
+        if not self._scope.admits_depth(page.depth + 1):
+            return found
+        if len(self._feeds) >= ORIGINS:
+            self._feeds.clear()
+        for href in hrefs:
+            url = resolve(href, base) if len(href) <= LONGEST else None
+            if url is None or not self._admits(host_of(url)):
+                continue
+            origin = host_of(url)
+            if self._feeds.get(origin, 0) < FEEDS:
+                link = self._offer(url, page.depth + 1, page.url, Kind.FEED, 0, now)
+                if link is not None:
+                    self._feeds[origin] = self._feeds.get(origin, 0) + 1
                     found.append(link)
         return found
 

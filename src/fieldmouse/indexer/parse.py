@@ -14,29 +14,21 @@ from collections.abc import Iterable
 import msgspec
 from selectolax.lexbor import LexborDocumentOptions, LexborHTMLParser, LexborNode
 
+from fieldmouse.indexer.markup import bounded
 from fieldmouse.url import Url, resolve
 
 PRODUCT = "fieldmouse"
 TITLE = 300  # characters kept of a title
 TEXT = 1 << 20  # characters indexed of a text
 
-SMALL, TAGS = 40 << 10, 8000  # bytes and tags of a page that cannot be nested deeply enough to matter
-WORK = 30_000_000  # open elements, added up over all tags of a page; about a quarter of a second
-
 _WITHOUT_EVENTS = int(LexborDocumentOptions.WO_EVENTS)  # nobody listens for changes of the tree
 # All that is wanted of a tree at one walk: a walk costs more than a selector.
 _WANTED = "[href],[src],[content],title,script,style,template"
 _REFRESH = re.compile(r"(?i)^\s*[\d.]*\s*[;,]?\s*url\s*=\s*(.+?)\s*$", re.DOTALL)
+FEEDS = frozenset(("application/rss+xml", "application/atom+xml", "application/feed+json"))
 _FOLLOWED = frozenset(("canonical", "alternate", "next", "prev"))
 # Directives of X-Robots-Tag that carry a value after a colon; any other name before a colon is a robot's.
 _VALUED = frozenset(("unavailable_after", "max-snippet", "max-image-preview", "max-video-preview"))
-
-
-_TAG = re.compile(rb"<(/?)([a-zA-Z][a-zA-Z0-9]*)")
-# Elements that are never open, or close by themselves when the next one begins.
-_BRIEF = frozenset(
-    b"area base br col embed hr img input link meta source track wbr p li td th tr dt dd option".split()
-)
 
 
 class Rules(msgspec.Struct):
@@ -64,8 +56,10 @@ class Document(msgspec.Struct):
     canonical: str = ""
     base: str = ""  # what relative hrefs are relative to
     hrefs: list[str] = msgspec.field(default_factory=list)  # to be followed, as written
+    feeds: list[str] = msgspec.field(default_factory=list)  # hrefs of the feeds it names as its own
     anchors: int = 0  # links on the page, whether followed or not
     rules: Rules = msgspec.field(default_factory=Rules)
+    trouble: str = ""  # why not all of it was read
 
 
 def _ids() -> dict[str, int]:
@@ -103,7 +97,8 @@ def parse(html: bytes | str, url: Url, *, tags: Iterable[str] = (), language: st
     for tag in tags:
         read_robots_tag(tag, page.rules)
     raw = html.encode("utf-8", "replace") if isinstance(html, str) else html
-    tree = LexborHTMLParser(bounded(raw), options=_WITHOUT_EVENTS)
+    raw, page.trouble = bounded(raw)
+    tree = LexborHTMLParser(raw, options=_WITHOUT_EVENTS)
     based = False
     anchors, last = 0, -1
     hrefs: list[str] = []
@@ -160,32 +155,6 @@ def parse(html: bytes | str, url: Url, *, tags: Iterable[str] = (), language: st
     return page
 
 
-def bounded(html: bytes) -> bytes:
-    """As much of a page as can be parsed in reasonable time.
-
-    With every tag the HTML standard has a parser look through the elements that
-    are open, so a hundred thousand nested elements take minutes. A page is cut
-    where that work exceeds all that sane pages need.
-    """
-    if len(html) <= SMALL or html.count(b"<") <= TAGS:
-        return html
-    opened: dict[bytes, int] = {}
-    depth = work = 0
-    for tag in _TAG.finditer(html):
-        name = tag[2].lower()
-        if name not in _BRIEF:
-            if not tag[1]:
-                opened[name] = opened.get(name, 0) + 1
-                depth += 1
-            elif opened.get(name):
-                opened[name] -= 1
-                depth -= 1
-        work += depth
-        if work > WORK:
-            return html[: tag.start()]
-    return html
-
-
 def _is_nofollow(rel: str | None) -> bool:
     return rel is not None and "nofollow" in rel.lower().split()
 
@@ -219,8 +188,11 @@ def _read_link(node: LexborNode, page: Document, hrefs: list[str]) -> None:
     if "canonical" in words and not page.canonical:
         page.canonical = href
     kind = attributes.get("type") or "text/html"
-    if words & _FOLLOWED and "nofollow" not in words and "stylesheet" not in words and "html" in kind.lower():
-        hrefs.append(href)
+    if words & _FOLLOWED and "nofollow" not in words and "stylesheet" not in words:
+        if "html" in kind.lower():
+            hrefs.append(href)
+        elif "alternate" in words and kind.partition(";")[0].strip().lower() in FEEDS:
+            page.feeds.append(href)
 
 
 def _read_text(tree: LexborHTMLParser, page: Document, language: str) -> None:

@@ -31,6 +31,7 @@ class IndexerConfig(msgspec.Struct, frozen=True, kw_only=True):
     ratio_limit: int = 200  # unpacked to packed
     nofollow: bool = True  # obey rel=nofollow, meta robots and X-Robots-Tag
     sitemaps: bool = True  # read sitemaps for their URLs
+    feeds: bool = True  # read feeds for theirs
     outlinks: bool = False  # list every link in the WARC metadata records
     warc_size: int = 1 << 30  # a new file is begun after so many bytes
     warc_prefix: str = "fieldmouse"

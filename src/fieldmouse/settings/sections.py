@@ -226,6 +226,9 @@ class IndexSection(Section, frozen=True):
     ] = 0
     heap: Annotated[int, About(kinds.SIZE, "memory of each worker's index writer; at least 15MiB")] = 48 << 20
     sitemaps: Annotated[bool, About(kinds.FLAG, "read the sitemaps that robots.txt files name")] = True
+    feeds: Annotated[
+        bool, About(kinds.FLAG, "read the feeds (RSS, Atom) that pages name, a few of each host")
+    ] = True
     store_text: Annotated[bool, About(kinds.FLAG, "keep the text of pages in the index, for snippets")] = True
 
 

@@ -6,7 +6,7 @@ owner's. The host's robots.txt becomes an `exclusion`, asked before every reques
 The `fetcher` then asks that very address, over a `connection` that holds the
 server to its limits; what comes back is kept as it went over the wire, and
 `encoding` unpacks it, later and elsewhere, no further than it may. Where a host
-names sitemaps, `sitemap` reads them, as far as a sane one goes.
+names sitemaps, `sitemap` reads them, and feeds, as far as a sane one goes.
 
 Nothing here raises for what a server did, and nothing here decides what to visit.
 """

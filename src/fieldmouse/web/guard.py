@@ -3,7 +3,8 @@
 A page can name any host, and any name can resolve to the machine next door, so
 the question is asked of the *resolved* address, which is then the one connected
 to. IPv6 addresses that carry an IPv4 address inside (mapped, 6to4, NAT64, Teredo,
-ISATAP) are as forbidden as the address they carry.
+ISATAP) are as forbidden as the address they carry. Where it is not known which bits
+carry it, any that spell a metadata service are believed to.
 
 Two kinds are told apart. Some places are private: loopback, home and office
 networks, documentation and benchmark ranges. Their owner may crawl them and says
@@ -27,17 +28,20 @@ _PRIVATE = {
     "for benchmarks": "198.18.0.0/15 2001:2::/48",
     "for documentation": "192.0.2.0/24 198.51.100.0/24 203.0.113.0/24 2001:db8::/32 3fff::/20",
 }
+METADATA = "cloud metadata"
 _NEVER = {
     "this network": "0.0.0.0/8 ::/128",
     "reserved": "192.0.0.0/24 192.88.99.0/24 240.0.0.0/4 2001::/23",
     "multicast": "224.0.0.0/4 ff00::/8",
     "broadcast": "255.255.255.255/32",
-    "cloud metadata": (
-        "169.254.169.254/32 169.254.170.2/32 169.254.170.23/32 169.254.169.253/32 169.254.0.23/32 "
-        "100.100.100.200/32 168.63.129.16/32 192.0.0.192/32 "
-        "fd00:ec2::254/128 fd00:ec2::23/128 fd20:ce::254/128"
+    METADATA: (
+        "169.254.169.0/24 169.254.170.0/24 169.254.128.0/22 169.254.0.23/32 169.254.42.42/32 "
+        "100.100.100.200/32 100.96.0.96/32 168.63.129.16/32 192.0.0.192/32 192.80.8.124/32 "
+        "fd00:ec2::/32 fd20:ce::254/128 fd00:42::42/128 fd00:c1::a9fe:a9fe/128 fd00:a9fe:a9fe::/48"
     ),
 }
+# Amazon, Google, OpenStack and most others; Amazon's containers; Azure's App Service; Tencent; Scaleway;
+# Alibaba; Volcengine; Azure; Oracle; Equinix; and in IPv6 Amazon, Google, Scaleway, Oracle and Linode.
 
 
 def is_forbidden(address: str, allow_private: bool = False) -> str | None:
@@ -66,8 +70,9 @@ def _judge(text: str) -> tuple[str | None, str | None]:
     else:
         carried = _carried(address)
         verdicts = [_place(int(inner), _V4) for inner in carried] + [_place(int(address), _V6)]
+        verdicts += _hidden(int(address))
         if int(address) >> 125 != 1 and not carried:  # 2000::/3 is all that has been given out
-            verdicts.append(("reserved", verdicts[-1][1]))
+            verdicts.append(("reserved", _place(int(address), _V6)[1]))
     private = next((why for why, private in verdicts if why and private), None)
     never = next((why for why, private in verdicts if why and not private), None)
     return private, never
@@ -89,6 +94,30 @@ def _carried(address: IPv6Address) -> list[IPv4Address]:
     return []
 
 
+def _hidden(number: int) -> list[_Verdict]:
+    """What is said by IPv4 addresses that may or may not be meant, inside networks of somebody's own.
+
+    The owner of a part of 64:ff9b:1::/48 (RFC 8215) chooses at which of the places of RFC 6052
+    they stand; and clouds like to put the address of their metadata at the end of a local one.
+    """
+    if number >> 80 == 0x64FF9B0001:
+        places = [
+            number & 0xFFFFFFFF,  # behind a prefix of 96 bits
+            number >> 24 & 0xFFFFFFFF,  # of 64; bits 64 to 71 are always left out
+            (number >> 64 & 0xFF) << 24 | number >> 32 & 0xFFFFFF,  # of 56
+            (number >> 64 & 0xFFFF) << 16 | number >> 40 & 0xFFFF,  # of 48
+        ]
+        last, is_private = _place(places[0], _V4)
+        if last is not None and not is_private and places[0] & 0xFFFFFF:  # not zeros behind a shorter prefix
+            return [(last, False)]
+    elif number >> 121 == 0xFC >> 1 or number >> 119 == 0xFE80 >> 7:  # fc00::/7, fe80::/9
+        places = [number & 0xFFFFFFFF]
+    else:
+        return []
+    return [verdict for place in places if (verdict := _place(place, _V4))[0] == METADATA]
+
+
+_Verdict = tuple[str | None, bool]
 _Places = tuple[list[int], list[tuple[int, str, bool]]]
 
 
@@ -108,7 +137,7 @@ def _table(version: int) -> _Places:
 _V4, _V6 = _table(4), _table(6)
 
 
-def _place(number: int, places: _Places) -> tuple[str | None, bool]:
+def _place(number: int, places: _Places) -> _Verdict:
     firsts, rest = places
     at = bisect_right(firsts, number) - 1
     while at >= 0:

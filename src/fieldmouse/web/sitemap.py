@@ -1,27 +1,30 @@
-"""URLs a host says it has: sitemaps, sitemap indexes, feeds and plain lists.
+"""URLs a host says it has: sitemaps, sitemap indexes, feeds (RSS, Atom, JSON Feed) and plain lists.
 
 Read as a stream, packed or not, and left alone after `limit_urls` URLs or
 `limit_bytes` bytes: a sitemap of a billion entries costs what the first fifty
-thousand cost. Declared entities are refused, since that is how a kilobyte of XML
-grows to gigabytes. What was read before a file broke is kept.
+thousand cost. What is wrong with an entry costs that entry; what was read before a
+file broke for good is kept.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
-from xml.parsers import expat
 
 import msgspec
 from isal import isal_zlib
 
 from fieldmouse.url import Url, resolve
+from fieldmouse.web.xmlstream import Broken, XmlStream, attributes, texts
 
 URLS = 50_000  # in one sitemap, as sitemaps.org has it
 BYTES = 50 * 1024 * 1024
-DEPTH = 32  # of elements; a sitemap has three
+JSON = 2 * 1024 * 1024  # characters of a JSON Feed, which is read as a whole
 TEXT = 4096  # characters of one URL
 PIECE = 64 * 1024
-TOKEN = 4 * PIECE  # no tag or comment of a sane sitemap is as long
+
+_XML_ROOT = re.compile(r"<(?:\w+:)?(?:urlset|sitemapindex|rss|feed|RDF)\b").search
+_BLANK = " \t\r\n\f\v\0\u00a0\ufeff"
 
 
 class Entry(msgspec.Struct, frozen=True, array_like=True):
@@ -41,33 +44,24 @@ class Sitemap(msgspec.Struct, frozen=True):
 
 
 def read(body: bytes, base: Url | str, *, limit_urls: int = URLS, limit_bytes: int = BYTES) -> Sitemap:
-    """Read a sitemap found at `base`; never raises, whatever the file holds.
+    """Read a sitemap or feed found at `base`; never raises, whatever the file holds.
 
     >>> found = read(b"<urlset><url><loc>/a</loc></url></urlset>", "http://example.org/sitemap.xml")
     >>> [entry.url for entry in found.urls]
     ['http://example.org/a']
     """
-    reader = _Reader(base, limit_urls)
-    pieces = _pieces(body, limit_bytes)
+    entries = _Entries(base, limit_urls)
     try:
-        first = next(pieces, b"")
-        if first.lstrip(b"\xef\xbb\xbf\xff\xfe \t\r\n\0")[:1] == b"<":
-            _read_xml(first, pieces, reader)
-        else:
-            _read_lines(first, pieces, reader)
+        _read(texts(_pieces(body, limit_bytes)), entries)
     except _Enough:
-        return Sitemap(reader.urls, reader.sitemaps, truncated=True, trouble="more than the limit")
-    except (expat.ExpatError, _Broken) as error:
-        return Sitemap(reader.urls, reader.sitemaps, trouble=str(error))
-    return Sitemap(reader.urls, reader.sitemaps)
+        return Sitemap(entries.urls, entries.sitemaps, truncated=True, trouble="more than the limit")
+    except Broken as error:
+        return Sitemap(entries.urls, entries.sitemaps, trouble=str(error))
+    return Sitemap(entries.urls, entries.sitemaps)
 
 
-class _Enough(Exception):
+class _Enough(Broken):
     """A limit is reached."""
-
-
-class _Broken(Exception):
-    """No sense in reading on."""
 
 
 def _pieces(body: bytes, limit: int) -> Iterator[bytes]:
@@ -85,116 +79,194 @@ def _slices(body: bytes) -> Iterator[bytes]:
 
 
 def _gunzip(body: bytes) -> Iterator[bytes]:
-    stream = isal_zlib.decompressobj(31)
-    try:
-        for packed in _slices(body):
-            while packed and not stream.eof:
-                yield stream.decompress(packed, PIECE)
-                packed = stream.unconsumed_tail
-        while not stream.eof and (piece := stream.decompress(b"", PIECE)):
-            yield piece
-    except isal_zlib.error as error:  # type: ignore[misc]  # its stub calls it an instance
-        raise _Broken(str(error)) from None
-    if not stream.eof:
-        raise _Broken("the gzip file ends early")
+    """All members of a gzip file; what stands behind the last of them is padding."""
+    at, trouble = 0, ""
+    while not trouble and body[at : at + 2] == b"\x1f\x8b":
+        stream = isal_zlib.decompressobj(31)
+        try:
+            while not stream.eof and at < len(body):
+                packed = body[at : at + PIECE]
+                at += len(packed)
+                while packed and not stream.eof:
+                    yield stream.decompress(packed, PIECE)
+                    packed = stream.unconsumed_tail
+            while not stream.eof and (piece := stream.decompress(b"", PIECE)):
+                yield piece
+        except isal_zlib.error as error:  # type: ignore[misc]  # its stub calls it an instance
+            trouble = str(error)
+        else:
+            trouble = "" if stream.eof else "the gzip file ends early"
+        at -= len(stream.unused_data)
+    if trouble:
+        raise Broken(trouble)
 
 
-def _read_xml(first: bytes, pieces: Iterator[bytes], reader: _Reader) -> None:
-    parser = expat.ParserCreate()
-    parser.buffer_text = True
-    parser.StartElementHandler = reader.start
-    parser.EndElementHandler = reader.end
-    parser.CharacterDataHandler = reader.text
-    parser.EntityDeclHandler = reader.entity
-    fed = 0
-    piece: bytes | None = first.lstrip() if first[:1] in b" \t\r\n" else first
-    while piece is not None:
-        parser.Parse(piece, False)
-        fed += len(piece)
-        # An older expat scans an unfinished token again with every piece; nobody needs one this long.
-        if fed - parser.CurrentByteIndex > TOKEN:
-            raise _Broken("a tag or a comment without end")
-        piece = next(pieces, None)
-    parser.Parse(b"", True)
+def _read(text: Iterator[str], entries: _Entries) -> None:
+    # The first pieces may hold nothing at all: a member of gzip that is empty, a mark, blank lines.
+    first = next((piece for piece in text if piece.strip(_BLANK)), "").lstrip(_BLANK)
+    if first.startswith("<") or _XML_ROOT(first):
+        elements = _Elements(entries)
+        stream = XmlStream(elements)
+        stream.feed(first)
+        for piece in text:
+            stream.feed(piece)
+        stream.close()
+    elif first.startswith("{"):
+        _read_json(first, text, entries)
+    else:
+        _read_lines(first, text, entries)
 
 
-def _read_lines(first: bytes, pieces: Iterator[bytes], reader: _Reader) -> None:
-    """One URL a line, UTF-8."""
-    piece: bytes | None = first.removeprefix(b"\xef\xbb\xbf")
-    rest = b""
-    while piece is not None:
-        *lines, rest = (rest + piece).split(b"\n")
+def _read_lines(first: str, text: Iterator[str], entries: _Entries) -> None:
+    """One URL a line."""
+    rest, piece = "", first
+    while True:
+        *lines, rest = re.split(r"[\r\n]", rest + piece)
         for line in lines:
-            reader.line(line)
-        rest = rest[:TEXT]
-        piece = next(pieces, None)
-    reader.line(rest)
+            entries.add_line(line)
+        rest = rest[: TEXT + 1]
+        following = next(text, None)
+        if following is None:
+            break
+        piece = following
+    entries.add_line(rest)
 
 
-class _Reader:
-    """Collects entries from elements as they open and close.
+class _Item(msgspec.Struct):
+    url: str = ""
+    date_modified: str = ""
+    date_published: str = ""
 
-    `loc` counts inside `url` and `sitemap` only: images and videos have one too.
-    Prefixes are ignored, so `sm:url` is a `url`, but `image:loc` sits in `image:image`.
-    """
+
+class _JsonFeed(msgspec.Struct):
+    version: str = ""
+    items: list[msgspec.Raw] = []
+
+
+def _read_json(first: str, text: Iterator[str], entries: _Entries) -> None:
+    """JSON Feed (jsonfeed.org): an item with something wrong in it costs that item."""
+    pieces, size = [first], len(first)
+    for piece in text:
+        pieces.append(piece)
+        size += len(piece)
+        if size > JSON:
+            raise Broken("JSON without end")
+    try:
+        feed = msgspec.json.decode("".join(pieces).encode("utf-8", "replace"), type=_JsonFeed)
+    except (msgspec.MsgspecError, RecursionError) as error:
+        raise Broken(f"no JSON Feed: {error}") from None
+    if "jsonfeed.org" not in feed.version:
+        raise Broken("JSON, but no JSON Feed")
+    for raw in feed.items:
+        try:
+            item = msgspec.json.decode(raw, type=_Item)
+        except (msgspec.MsgspecError, RecursionError):
+            continue
+        entries.add(entries.urls, item.url.strip(), item.date_modified or item.date_published)
+
+
+class _Entries:
+    """The URLs found, up to a limit."""
 
     def __init__(self, base: Url | str, limit: int):
         self.urls: list[Entry] = []
         self.sitemaps: list[Entry] = []
-        self._base, self._limit = base, limit
-        self._open: list[str] = []
-        self._words: list[str] | None = None  # the text of the element we are in, if we want it
-        self._room = 0
-        self._loc = self._lastmod = ""
+        self.base, self._limit = base, limit
 
-    def start(self, name: str, attributes: dict[str, str]) -> None:
-        if len(self._open) >= DEPTH:
-            raise _Broken("elements too deep")
-        name = name[name.find(":") + 1 :]
-        parent = self._open[-1] if self._open else ""
-        self._open.append(name)
-        if name in _ENTRIES:
-            self._loc = self._lastmod = ""
-        elif parent in _ENTRIES and name in _TEXTS:
-            self._words, self._room = [], TEXT
-            if name == "link" and "href" in attributes and attributes.get("rel", "alternate") == "alternate":
-                self._loc = self._loc or attributes["href"][: TEXT + 1]
-
-    def text(self, words: str) -> None:
-        if self._words is not None and self._room > 0:
-            self._words.append(words[: self._room + 1])
-            self._room -= len(words)
-
-    def end(self, name: str) -> None:
-        name = self._open.pop()
-        if self._words is not None and name in _TEXTS:
-            words = "".join(self._words).strip()
-            self._words = None
-            if name in _LOCS:
-                self._loc = self._loc or words
-            else:
-                self._lastmod = words[:64]
-        elif name in _ENTRIES:
-            self._words = None
-            self._add(self.sitemaps if name == "sitemap" else self.urls, self._loc, self._lastmod)
-
-    def entity(self, *_: object) -> None:
-        raise _Broken("declares entities")
-
-    def line(self, line: bytes) -> None:
-        text = line.strip().decode("utf-8", "replace")
-        if text.startswith(("http://", "https://")):
-            self._add(self.urls, text, "")
-
-    def _add(self, entries: list[Entry], loc: str, lastmod: str) -> None:
-        url = resolve(loc, self._base) if loc and len(loc) <= TEXT else None
+    def add(self, entries: list[Entry], loc: str, lastmod: str, base: Url | str | None = None) -> None:
+        url = resolve(loc, base or self.base) if loc and len(loc) <= TEXT else None
         if url is None:
             return
         if len(self.urls) + len(self.sitemaps) >= self._limit:
             raise _Enough
-        entries.append(Entry(url, lastmod))
+        entries.append(Entry(url, lastmod[:64]))
+
+    def add_line(self, line: str) -> None:
+        line = line.strip(_BLANK)
+        if line[:8].lower().startswith(("http://", "https://")):
+            self.add(self.urls, line, "")
 
 
-_ENTRIES = frozenset(("url", "sitemap", "item", "entry"))  # of sitemaps, indexes, RSS and Atom
-_LOCS = frozenset(("loc", "link"))
-_TEXTS = _LOCS | {"lastmod", "pubDate", "updated"}
+class _Elements:
+    """Collects entries from elements as they open and close.
+
+    Only what stands directly in an entry counts: images, videos, quoted sources and other languages
+    have a `loc`, a `url` or a `link` of their own. Which children tell the place and the time
+    depends on the kind of the entry.
+    """
+
+    def __init__(self, entries: _Entries):
+        self._entries = entries
+        self._depth = 0
+        self._entry, self._inside = "", 0  # the kind of entry we are in, and the depth of its children
+        self._wanted: list[str] | None = None  # the text of the element we are in, if we want it
+        self._room = 0
+        self._place = self._link = self._permalink = self._lastmod = ""
+        self._bases: list[tuple[int, Url]] = []  # xml:base, by the depth at which it was said
+
+    def start(self, name: str, written: str) -> None:
+        self._depth += 1
+        if "xml:base" in written:
+            said = attributes(written).get("xml:base", "")[: TEXT + 1]
+            if (base := resolve(said, self._base())) is not None:
+                self._bases.append((self._depth, base))
+        if not self._entry:
+            if name in _ENTRIES:
+                self._entry, self._inside = name, self._depth + 1
+                self._place = self._link = self._permalink = self._lastmod = ""
+                if name == "item" and "about" in written:
+                    self._permalink = attributes(written).get("rdf:about", "")[: TEXT + 1]
+        elif self._depth == self._inside and name in _ENTRIES[self._entry]:
+            self._wanted, self._room = [], TEXT
+            if name == "link" and "href" in written:
+                told = attributes(written)
+                if told.get("rel", "alternate").lower() == "alternate" and not self._link:
+                    self._link = self._placed(told.get("href", "").strip()[: TEXT + 1])
+            elif name == "guid" and attributes(written).get("isPermaLink", "true").lower() == "false":
+                self._wanted = None
+
+    def text(self, text: str) -> None:
+        if self._wanted is not None and self._depth == self._inside and self._room >= 0:
+            self._wanted.append(text[: self._room + 1])
+            self._room -= len(text)
+
+    def end(self, name: str) -> None:
+        if self._wanted is not None and self._depth == self._inside:
+            self._note(name, "".join(self._wanted).strip())
+            self._wanted = None
+        elif self._entry and self._depth == self._inside - 1:
+            entries = self._entries
+            loc = self._place or self._link or self._permalink
+            entries.add(
+                entries.sitemaps if self._entry == "sitemap" else entries.urls,
+                loc,
+                self._lastmod,
+                self._base(),
+            )
+            self._entry = ""
+        while self._bases and self._bases[-1][0] >= self._depth:
+            self._bases.pop()
+        self._depth -= 1
+
+    def _note(self, name: str, words: str) -> None:
+        if name in ("loc", "link"):
+            self._place = self._place or words
+        elif name == "guid":
+            self._permalink = words if words.lower().startswith(("http://", "https://")) else self._permalink
+        elif not self._lastmod:
+            self._lastmod = words[:64]
+
+    def _base(self) -> Url | str:
+        return self._bases[-1][1] if self._bases else self._entries.base
+
+    def _placed(self, href: str) -> str:
+        """Resolved at once: what holds for a link may not hold for its entry any more."""
+        return (resolve(href, self._base()) or "") if href else ""
+
+
+_ENTRIES = {  # of sitemaps, their indexes, RSS and Atom: and which of their children we want to read
+    "url": frozenset(("loc", "lastmod")),
+    "sitemap": frozenset(("loc", "lastmod")),
+    "item": frozenset(("link", "guid", "pubdate", "date")),
+    "entry": frozenset(("link", "updated", "published", "modified", "issued")),
+}

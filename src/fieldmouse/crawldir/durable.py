@@ -1,0 +1,43 @@
+"""Files and names that are on the disk when the call returns.
+
+A file is safe when its content *and* its name are: the name belongs to the
+directory, and reaches the disk when that is synced, not before.
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from pathlib import Path
+
+
+def sync_directory(path: Path) -> None:
+    """Make the names in a directory durable: a new file is not safe until its name is."""
+    handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def make_directory(path: Path) -> None:
+    """A directory, and every one above it that is missing, with durable names."""
+    missing = [path]
+    while not missing[-1].parent.exists():
+        missing.append(missing[-1].parent)
+    for directory in reversed(missing):
+        directory.mkdir(exist_ok=True)
+        # Somebody else's directory may be closed to us; then its names are somebody else's care.
+        with suppress(PermissionError):
+            sync_directory(directory.parent)
+
+
+def write_whole(path: Path, content: bytes) -> None:
+    """Replace a file so that a reader or a crash sees the old or the new one, never half."""
+    fresh = path.with_name(path.name + ".new")
+    with fresh.open("wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+    fresh.rename(path)
+    sync_directory(path.parent)

@@ -1,0 +1,105 @@
+"""Which stored pages link to a URL that the crawl never took, and what kept it from being taken.
+
+Links that a page does not want to be followed leave no trace in a crawl's books. So
+when somebody asks, the archive is read again: pages in which the URL's last part
+occurs are parsed, and each link to it is looked at. The search is bounded, and says
+so when it ended early.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import msgspec
+from selectolax.lexbor import LexborHTMLParser
+
+from fieldmouse.indexer.charset import find_charset
+from fieldmouse.indexer.contents import MARKUP, mime_of
+from fieldmouse.indexer.markup import bounded
+from fieldmouse.indexer.parse import parse
+from fieldmouse.indexer.warcs import Torn, answer_of, members, read_record
+from fieldmouse.indexer.wire import ShardState
+from fieldmouse.records import Response
+from fieldmouse.url import Url, resolve
+from fieldmouse.web.encoding import decode
+from fieldmouse.web.labels import decoded
+
+BUDGET = 256 << 20  # bytes of archive that are read for one question
+_HTML = ("text/html", "application/xhtml+xml")
+
+
+class Mention(msgspec.Struct, frozen=True):
+    """A page with a link to the URL, and why it was not followed; "" if nothing spoke against it."""
+
+    page: str
+    rule: str
+
+
+class Search(msgspec.Struct):
+    """What was found, and whether all of the archive was looked through."""
+
+    mentions: list[Mention] = []
+    complete: bool = True
+
+
+def mentions_of(
+    directory: Path, states: Sequence[ShardState], url: Url, *, most: int = 3, budget: int = BUDGET
+) -> Search:
+    """Up to `most` pages of the archive in `directory` that link to `url`."""
+    found = Search([])
+    needle = _needle(url)
+    ends = {state.warc: state.warc_length for state in states if state.warc}
+    for path in sorted(directory.glob("*.warc.gz")):
+        end = min(path.stat().st_size, ends.get(path.name, path.stat().st_size), budget)
+        budget -= end
+        for page, response in _pages(path, end):
+            rule = _rule(page, response, url, needle)
+            if rule is not None:
+                found.mentions.append(Mention(page, rule))
+                if len(found.mentions) == most:
+                    return found
+        if budget <= 0:
+            found.complete = False
+            break
+    return found
+
+
+def _pages(path: Path, end: int) -> Iterator[tuple[Url, Response]]:
+    try:
+        for member in members(path, 0, end):
+            record = read_record(member.content)
+            if record.kind == "response":
+                response = answer_of(record)
+                if 200 <= response.status < 300 and mime_of(response) in _HTML:
+                    yield Url(record.url), response
+    except (Torn, ValueError):
+        return  # damage, or the budget ended within a record
+
+
+def _needle(url: Url) -> bytes:
+    """Something that stands in every link to the URL, or nothing where spellings differ too much."""
+    path = url.partition("?")[0].rstrip("/")
+    last = path.rpartition("/")[2]
+    return last.encode() if last.isascii() and "%" not in last and path.count("/") > 2 else b""
+
+
+def _rule(page: Url, response: Response, url: Url, needle: bytes) -> str | None:
+    """Why a page's link to `url` was not followed; None if it has none."""
+    body = decode(response.body, response.header("content-encoding"), limit=MARKUP).body
+    if needle not in body:
+        return None
+    charset = find_charset(body, response.header("content-type"))
+    html = body if charset == "utf-8" else decoded(body, charset).encode("utf-8", "replace")
+    tags = [value for name, value in response.headers if name == "x-robots-tag"]
+    read = parse(html, page, tags=tags)
+    tree = LexborHTMLParser(bounded(html)[0])
+    marked = None
+    for node in tree.css("a[href], area[href]"):
+        attributes = node.attributes
+        if resolve(attributes.get("href") or "", Url(read.base)) != url:
+            continue
+        if "nofollow" not in (attributes.get("rel") or "").lower().split():
+            return "the page asks robots not to follow its links (nofollow)" if read.rules.nofollow else ""
+        marked = "the link is marked rel=nofollow"
+    return marked

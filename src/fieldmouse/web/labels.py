@@ -1,0 +1,91 @@
+"""Names of charsets, and what the web means by them (WHATWG Encoding Standard, 4.2).
+
+The table of labels is `webencodings`'. Which codec reads an encoding is ours: the web
+takes `iso-8859-1` for windows-1252, `gb2312` for gb18030 and `shift_jis` for what
+Windows makes of it. Labels that browsers replace by one U+FFFD, lest a page smuggle a
+script past a filter, are read as what they say: we run no scripts.
+"""
+
+from __future__ import annotations
+
+import codecs
+from functools import cache, lru_cache
+
+from webencodings.labels import LABELS
+
+BOMS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
+
+_SPACE = "\t\n\f\r "
+_CODECS = {
+    "big5": "big5hkscs", "euc-jp": "euc_jp", "euc-kr": "cp949", "gb18030": "gb18030", "gbk": "gb18030",
+    "ibm866": "cp866", "iso-2022-jp": "iso2022_jp_ext", "iso-8859-8-i": "iso8859-8", "macintosh": "mac-roman",
+    "shift_jis": "cp932", "utf-16be": "utf-16-be", "utf-16le": "utf-16-le", "windows-874": "cp874",
+    "x-mac-cyrillic": "mac-cyrillic", "x-user-defined": "cp1252",
+}  # fmt: skip
+_REPLACED = {"hz-gb-2312": "hz", "iso-2022-kr": "iso2022_kr", "csiso2022kr": "iso2022_kr"}
+
+
+@lru_cache(maxsize=1024)
+def codec_of(label: str) -> str:
+    """The codec that a label means on the web, or "" if it means none.
+
+    >>> codec_of(" ISO-8859-1 "), codec_of("x-sjis"), codec_of("rot13")
+    ('cp1252', 'cp932', '')
+    """
+    label = label.strip(_SPACE)
+    # `K` has a lower case outside ASCII that no label has.
+    name = LABELS.get(label.lower(), "") if label.isascii() else ""
+    if name == "replacement":
+        return _REPLACED.get(label.lower(), "ascii")
+    if name.startswith("windows-125"):
+        return f"cp{name[8:]}"
+    if name.startswith("iso-8859-") and name not in _CODECS:
+        return f"iso{name[4:]}"
+    return _CODECS.get(name, name)
+
+
+def web_codec(codec: str) -> str:
+    """The codec itself if one of the web's encodings is read by it, its label's if it has one, or "".
+
+    >>> web_codec("cp949"), web_codec("latin_1"), web_codec("cp500")
+    ('cp949', 'cp1252', '')
+    """
+    name = codecs.lookup(codec).name
+    return _by_name().get(name) or codec_of(name)
+
+
+@cache
+def _by_name() -> dict[str, str]:
+    read = {codec_of(label) for label in LABELS} - {"ascii"}
+    return {codecs.lookup(codec).name: codec for codec in read}
+
+
+def decoded(body: bytes, codec: str) -> str:
+    """The text of a document, without its byte order mark; what is no character becomes U+FFFD."""
+    for mark, name in BOMS:
+        if name == codec and body.startswith(mark):
+            body = body[len(mark) :]
+    if codec.startswith("cp1") or codec in ("cp874", "koi8-u"):
+        return codecs.charmap_decode(body, "strict", _table(codec))[0]
+    if codec == "euc_jp":
+        # One character of row 13 (a number in a circle, say) would derail all that follows it.
+        try:
+            return body.decode(codec)
+        except UnicodeDecodeError:
+            return body.decode("euc_jis_2004", "replace")
+    return body.decode(codec, "replace")
+
+
+@cache
+def _table(codec: str) -> str:
+    """The 256 characters of a Windows charset, where the standard leaves no hole below 0xA0."""
+    characters = [bytes([code]).decode(codec, "replace") for code in range(256)]
+    for code in range(0x80, 0xA0):
+        if characters[code] == "\ufffd":
+            characters[code] = chr(code)
+    for code, character in _OTHERWISE.get(codec, {}).items():
+        characters[code] = character
+    return "".join(characters)
+
+
+_OTHERWISE = {"koi8-u": {0xAE: "\u045e", 0xBE: "\u040e"}, "cp1255": {0xCA: "\u05ba"}}

@@ -1,0 +1,220 @@
+"""XML as it comes: from pieces of bytes to elements that open and close, forgiving what can be forgiven.
+
+Sitemaps and feeds are written by templates and seldom checked. A parser by the book
+gives up at the first `&` that is not `&amp;`, at an encoding it does not know, at a
+newline before `<?xml`; and each of these is all that is wrong with the file. Here
+a fault costs the place where it stands. Nothing is looked up elsewhere, and a document
+that declares entities is left, since that is how a kilobyte grows to gigabytes.
+
+Everything is a stream: what is kept is one unfinished tag and the names of open elements. The work
+is bounded by the bytes and, since a fault takes as long as an element, by the number of tags.
+"""
+
+from __future__ import annotations
+
+import codecs
+import re
+from collections.abc import Iterator
+from typing import Protocol
+
+from fieldmouse.web.labels import BOMS, codec_of
+
+DEPTH = 256  # of elements; a sitemap has three, a feed that quotes a page some more
+TAGS = 1_000_000  # of one file, good or bad: three seconds' work
+TAG = 64 * 1024  # characters of one tag; no sane one is as long
+
+# A `>` may stand inside quotes; where the quotes do not close, the tag ends at the first.
+_tag = re.compile(r"<(/?)([^\s/<>!?=\"'][^\s/<>]*+)((?:[^<>\"']++|\"[^\"<]*+\"|'[^'<]*+')*+>|[^<>]*+>)").match
+_declaration = re.compile(r"<![^<>\[]*+[\[>]").match
+_attribute = re.compile(r"([^\s=/\"'<>]++)\s*+=\s*+(?:\"([^\"]*+)\"|'([^']*+)'|([^\s\"'>]++))").findall
+_reference = re.compile(r"&(?:#([0-9]{1,7})|#[xX]([0-9A-Fa-f]{1,6})|(amp|lt|gt|quot|apos));").sub
+_encoding = re.compile(rb"\s*<\?xml[^>]*?\sencoding\s*=\s*[\"']([A-Za-z0-9._:\-]+)[\"']").match
+_NAMED = {"amp": "&", "lt": "<", "gt": ">", "quot": '"', "apos": "'"}
+_ENOUGH = 1024  # bytes to tell an encoding from
+_ZEROS = ([True, False, True, False], [False, True, False, True])  # of ASCII in UTF-16
+_SECTIONS = (("<!--", "-->"), ("<![CDATA[", "]]>"), ("<?", "?>"))
+
+
+class Broken(Exception):
+    """No sense in reading on."""
+
+
+class Listener(Protocol):
+    """Who is told of elements; names come without prefix and in lower case."""
+
+    def start(self, name: str, attributes: str) -> None: ...
+
+    def end(self, name: str) -> None: ...
+
+    def text(self, text: str) -> None: ...
+
+
+def texts(pieces: Iterator[bytes]) -> Iterator[str]:
+    """The pieces of a file decoded, whatever it says of its encoding; a mark in front is left out."""
+    first, ended = b"", None
+    try:
+        while len(first) < _ENOUGH and (piece := next(pieces, None)) is not None:
+            first += piece
+    except Broken as error:
+        ended = error
+    decoder = codecs.getincrementaldecoder(encoding_of(first))("replace")
+    yield decoder.decode(first).lstrip("\ufeff")
+    if ended is not None:
+        raise ended
+    for piece in pieces:
+        yield decoder.decode(piece)
+    yield decoder.decode(b"", True)
+
+
+def encoding_of(first: bytes) -> str:
+    """The codec of a file, from its first piece: its mark, where its zeros are, its XML declaration.
+
+    A name nobody knows (`ANSI`, `utf8mb4`) and bytes that are no UTF-8 mean what Windows took for ANSI.
+    """
+    for mark, codec in BOMS:
+        if first.startswith(mark):
+            return codec
+    zeros = [not byte for byte in first[:4]]
+    if zeros in _ZEROS:
+        return "utf-16-be" if zeros[0] else "utf-16-le"
+    declared = _encoding(first)
+    codec = codec_of(declared[1].decode("ascii")) if declared else ""
+    if codec and not codec.startswith("utf"):
+        return codec
+    try:
+        codecs.getincrementaldecoder("utf-8")().decode(first)
+    except UnicodeDecodeError:
+        return "utf-8" if codec else "cp1252"
+    return "utf-8"
+
+
+def unescape(text: str) -> str:
+    """Text with its references replaced; what is no reference stays.
+
+    >>> unescape("/?a=1&amp;b=2&c=3&#x26;&nbsp;")
+    '/?a=1&b=2&c=3&&nbsp;'
+    """
+    return _reference(_character, text) if "&" in text else text
+
+
+def _character(match: re.Match[str]) -> str:
+    if match[3]:
+        return _NAMED[match[3]]
+    code = int(match[1]) if match[1] else int(match[2], 16)
+    return chr(code) if 0 < code < 0xD800 or 0xDFFF < code < 0x110000 else "\ufffd"
+
+
+def attributes(written: str) -> dict[str, str]:
+    """The attributes of a tag, names as they are, the first of each name.
+
+    >>> attributes(' rel="self" href=/a?b&amp;c>')
+    {'rel': 'self', 'href': '/a?b&c'}
+    """
+    found: dict[str, str] = {}
+    for name, *values in _attribute(written):
+        found.setdefault(name, unescape("".join(values)))
+    return found
+
+
+class XmlStream:
+    """Tells a listener what the text fed to it holds."""
+
+    def __init__(self, listener: Listener):
+        self._listener = listener
+        self._open: list[str] = []
+        self._rest = ""  # what may be the beginning of something
+        self._until = ""  # the end of the comment, section or instruction we are in
+        self._begun = False
+        self._tags = 0
+
+    def feed(self, text: str) -> None:
+        held = self._rest + text
+        at = 0
+        while True:
+            if self._until:
+                at = self._skip(held, at)
+                if self._until:
+                    return
+            place = held.find("<", at)
+            if place < 0:
+                self._keep(held[at:])
+                return
+            if place > at:
+                self._listener.text(unescape(held[at:place]))
+            self._tags += 1
+            if self._tags > TAGS:
+                raise Broken("too many tags")
+            tag = _tag(held, place)
+            if tag is not None:
+                self._element(tag)
+                at = tag.end()
+                continue
+            at = self._other(held, place)
+            if at < 0:
+                self._keep(held[place:])
+                return
+
+    def close(self) -> None:
+        """The file ends here."""
+        if self._open or self._until or self._rest.startswith("<") or not self._begun:
+            raise Broken("the file ends early")
+
+    def _keep(self, rest: str) -> None:
+        if len(rest) > TAG:
+            if rest.startswith("<"):
+                raise Broken("a tag without end")
+            self._listener.text(unescape(rest))
+            rest = ""
+        self._rest = rest
+
+    def _skip(self, held: str, at: int) -> int:
+        """Go on inside a section; where it ends, `_until` is empty again."""
+        end = held.find(self._until, at)
+        stop = end if end >= 0 else max(at, len(held) - len(self._until) + 1)
+        if self._until == "]]>":
+            self._listener.text(held[at:stop])
+        if end < 0:
+            self._rest = held[stop:]
+            return stop
+        stop += len(self._until)
+        self._until = ""
+        return stop
+
+    def _other(self, held: str, place: int) -> int:
+        """What begins like markup and is no tag: where to go on, or -1 if more must come first."""
+        for begin, end in _SECTIONS:
+            if held.startswith(begin, place):
+                self._until = end
+                return place + len(begin)
+            if begin.startswith(held[place : place + len(begin)]):
+                return -1
+        declaration = _declaration(held, place)
+        if declaration is not None:
+            if declaration[0].startswith("<!ENTITY"):
+                raise Broken("declares entities")
+            return declaration.end()
+        if held.find("<", place + 1) < 0 and held.find(">", place) < 0:
+            return -1
+        self._listener.text("<")
+        return place + 1
+
+    def _element(self, tag: re.Match[str]) -> None:
+        name = tag[2].rpartition(":")[2].lower()
+        if not tag[1]:
+            if len(self._open) >= DEPTH:
+                raise Broken("elements too deep")
+            if not self._open and name == "html":
+                raise Broken("a page of HTML")
+            self._begun = True
+            self._open.append(name)
+            self._listener.start(name, tag[3])
+            if not tag[3].endswith("/>"):
+                return
+        elif name not in self._open:
+            return  # closes nothing
+        # What was left open inside ends with it.
+        while True:
+            inner = self._open.pop()
+            self._listener.end(inner)
+            if inner == name:
+                return

@@ -1,0 +1,149 @@
+"""Pages that ask a parser for more than they are worth, and the account that foretells it."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from selectolax.lexbor import LexborHTMLParser
+
+from fieldmouse.indexer.markup import ATTRIBUTES, account, bounded
+from fieldmouse.indexer.parse import parse
+from fieldmouse.url import Url
+
+HERE = Url("http://example.org/a/b.html")
+BEFORE = b"<a href=/before>x</a>"
+
+
+def numbered(tag: bytes, times: int) -> bytes:
+    """So many tags, each with an attribute of its own, lest they count as alike."""
+    return b"".join(tag.replace(b"@", b"n%d" % n) for n in range(times))
+
+
+MAZES = {
+    "elements in elements": b"<div>" * 800_000,
+    "end tags of others": b"<div></b>" * 400_000,
+    "much at depth": b"<div>" * 4000 + b"<p></p>" * 400_000,
+    "formatting, all different": numbered(b"<b @>", 300_000),
+    "end tags in attributes": b'<div title="</div>">' * 100_000,
+    "end tags in scripts": b"<div><script></div></script>" * 100_000,
+    "end tags in scripts in scripts": b"<div><script><!--<script></script></div></script>" * 50_000,
+    "end tags in comments": b"<div><!-- </div> -->" * 100_000,
+    "end tags in drawn text": b"<svg>" + b"<g><![CDATA[></g>]]>" * 100_000 + b"</q>" * 100_000,
+    "end tags out of scope": b"<div><object></div></object>" * 100_000,
+    "end tags behind blocks": b"<span><div></span></div>" * 100_000,
+    "items in terms in items": b"<dd><li>" * 300_000,
+    "rows in drawings": b"<svg>" + b"<tr>" * 200_000 + b"</q>" * 200_000,
+    "formatting left open in blocks": numbered(b"<p><font @>", 100_000),
+    "formatting left open in items": numbered(b"<li><i @>x", 100_000),
+    "formatting left open around a table": numbered(b"<table><b @><tr>", 100_000),
+    "a small page of formatting": numbered(b"<b @><p>", 4000),
+    "attributes": b"<p " + numbered(b"@ ", 100_000) + b">",
+    "attributes with values": b"<p " + numbered(b"@='>' ", 100_000) + b">",
+    "attributes between slashes": b"<p/" + numbered(b"@/", 100_000) + b">",
+    "attributes that look like tags": b"<p " + numbered(b"<@ ", 100_000) + b">",
+    "attributes among few of those": b"<p " + numbered(b"<a @ ", 2000) + numbered(b"x@ ", 100_000) + b">",
+    "attributes of an end tag": b"</p " + numbered(b"@ ", 100_000) + b">",
+    "attributes never closed": b"<p " + numbered(b"@ ", 100_000),
+    "attributes of many tags": (b"<p " + numbered(b"@ ", 4000) + b">") * 40,
+    "attributes added to the first body": numbered(b"<body @>", 50_000),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", MAZES)
+def test_a_page_that_costs_too_much_is_read_up_to_there_and_says_so(name: str) -> None:
+    maze = MAZES[name]
+    kept, trouble = bounded(BEFORE + maze)
+    assert kept.startswith(BEFORE)
+    assert len(kept) < len(BEFORE + maze) / 2
+    assert trouble
+    page = parse(BEFORE + maze, HERE)
+    assert page.hrefs == ["/before"]
+    assert page.trouble == trouble
+
+
+def test_the_number_of_attributes_that_is_too_much_is_named() -> None:
+    _, trouble = bounded(MAZES["attributes"])
+    assert trouble == f"a tag has more than {ATTRIBUTES:,} attributes; read up to it"
+
+
+def test_what_comes_before_a_bad_tag_is_read_however_long_it_is() -> None:
+    text = b"".join(b"<p>word%d <a href=/%d>x</a>" % (n, n) for n in range(3000))
+    page = parse(text + MAZES["attributes"], HERE)
+    assert len(page.hrefs) == 3000
+    assert "word2999" in page.text
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        b"<div><p>a<li>b<br><td><b>c</b></div>" * 50_000,
+        b"<table>" + b"<tr><td>a<td><font color=red>b<td>c" * 20_000 + b"</table>",
+        b"<ul>" + b"<li><a href=x class=y>z</a> <i class=w>v</i>" * 20_000 + b"</ul>",
+        b"<p><font color=red>x" * 20_000,
+        b"<svg>" + b'<path d="m1 2"/><g><use href="#x" /></g>' * 20_000 + b"</svg>",
+        b"<script>" + b'{"a": "b", "c": [1, 2, 3]}, ' * 20_000 + b"</script><p>x",
+        b"<pre>" + b"a line of text without any markup\n" * 20_000 + b"</pre>",
+        b"<img src='data:image/png;base64," + b"QUJD" * 100_000 + b"'><p>x",
+        b"<dl>" + b"<dt>a<dd>b<p>c" * 30_000,
+        b"<select>" + b"<option value=1>a" * 30_000,
+        b"<p title='" + b"a " * 100_000 + b"'>",
+    ],
+)
+def test_large_pages_of_an_ordinary_kind_are_kept_whole(page: bytes) -> None:
+    assert bounded(page) == (page, "")
+
+
+# The account against the parser. Tags are drawn at random and repeated, so that whatever the
+# account forgets in one round grows with the rounds.
+
+NAMES = (
+    "div p b i font a nobr span li ul dd dt table tr td th caption tbody object template svg g title math mi "
+    "annotation-xml form button select option optgroup h1 h2 script style textarea q foreignObject desc pre "
+    "br img source hr input ruby rt noscript marquee em code section search applet mglyph col iframe "
+    "plaintext"
+).split()
+ODD = ["<!--", "-->", "<![CDATA[", "]]>", "<!-->", "</>", "<font color=red>", "<script><!--<script></script>"]
+ROUNDS = 50
+
+
+def tag_soup(dice: random.Random) -> bytes:
+    def tag() -> str:
+        name, chance = dice.choice(NAMES), dice.random()
+        forms = (
+            [f"<{name}>"] * 9
+            + [f"<{name} @=1>"] * 2
+            + [f"<{name}/>", f"<{name} a=b/>", "x", dice.choice(ODD)]
+        )
+        forms += [f'<{name} x="</{dice.choice(NAMES)}>">'] + [f"</{name}>"] * 6
+        return forms[int(chance * len(forms))]
+
+    before = "".join(tag() for _ in range(dice.choice((0, 0, 1, 3))))
+    again = "".join(tag() for _ in range(dice.randint(1, 7)))
+    return (before + "".join(again.replace("@", f"n{n}") for n in range(ROUNDS))).encode()
+
+
+def tree_of(html: bytes) -> tuple[int, int]:
+    """Depth of the tree and number of its elements, as parsed."""
+    root = LexborHTMLParser(html).root
+    depth = count = 0
+    waiting = [(root, 1)]
+    while waiting:
+        node, level = waiting.pop()
+        depth, count = max(depth, level), count + 1
+        child = node.child if node is not None else None
+        while child is not None:
+            if child.is_element_node:
+                waiting.append((child, level + 1))
+            child = child.next
+    return depth, count
+
+
+def test_the_account_foretells_how_deep_and_how_large_the_tree_grows() -> None:
+    for seed in range(800):
+        html = tag_soup(random.Random(seed))
+        depth, count = tree_of(html)
+        foretold = account(html)
+        # Rows and sections that a table is given unasked, and a few for html, head and body.
+        assert depth <= 4 * foretold.depth + ROUNDS / 2, html
+        assert count <= 2 * (foretold.tags + foretold.copies) + 3 * ROUNDS, html
