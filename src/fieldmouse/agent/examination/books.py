@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import time
+from array import array
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
+import numpy as np
 
 from fieldmouse.agent import outcomes
 from fieldmouse.agent.checkpoint import Checkpoint, inspect_journal, read_checkpoint
@@ -28,21 +30,24 @@ class Ledger(msgspec.Struct):
     kinds: Counter[str]
     keys: KeySum
     indexed: Counter[int]  # pages that belong into the full-text index, by shard
-    tails: dict[str, int]  # WARC file -> last record that a row names
 
 
 def read_ledger(home: CrawlDir, last: Checkpoint) -> Ledger:
-    """One pass over the outcome log, and two over its pages; memory is eight bytes a page."""
-    ledger = Ledger(Counter(), KeySum(), Counter(), {})
-    seed = home.identity.key_seed
+    """One pass over the outcome log; memory is eight bytes a page."""
+    ledger = Ledger(Counter(), KeySum(), Counter())
+    seed, pages = home.identity.key_seed, array("Q")
     for row in outcomes.rows(home, length=last.outcomes):
+        key = key_of(row.url, seed)
         ledger.kinds[row.kind] += 1
-        ledger.keys.add(key_of(row.url, seed))
-        if row.warc:
-            ledger.tails[row.warc] = max(ledger.tails.get(row.warc, 0), row.offset)
-    for row in outcomes.pages(home, length=last.outcomes):
-        if row.indexed:
-            ledger.indexed[shard_of(row.warc)] += 1
+        ledger.keys.add(key)
+        if row.kind == "page":
+            pages.append(key)
+            ledger.indexed[shard_of(row.warc)] += row.indexed
+    ordered = np.sort(np.array(pages, np.uint64))
+    if bool((ordered[1:] == ordered[:-1]).any()):
+        # Pages that were fetched again: only the newest of each is in the index.
+        newest = outcomes.pages(home, length=last.outcomes)
+        ledger.indexed = Counter(shard_of(row.warc) for row in newest if row.indexed)
     return ledger
 
 
