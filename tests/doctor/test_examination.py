@@ -32,8 +32,14 @@ def test_damage_to_what_costs_nothing_is_healthy_and_that_is_true(crawl: Path) -
     assert is_healthy(crawl)
 
 
-@pytest.mark.parametrize("damage", DAMAGES)
-def test_any_other_damage_is_seen(crawl: Path, tmp_path: Path, damage: str) -> None:
+@pytest.mark.parametrize(
+    ("state", "damage"),
+    [("finished", "first byte"), ("killed", "flip"), ("killed", "cut"), ("finished", "delete")],
+)
+def test_any_other_damage_is_seen(
+    state: str, damage: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    crawl = Path(shutil.copytree(request.getfixturevalue(f"{state}_crawl"), tmp_path / "c"))
     unseen = set()
     for file in files_of(crawl):
         spare = tmp_path / "spare"
@@ -109,8 +115,9 @@ def test_a_secret_that_was_changed_is_noticed_by_the_books(crawl: Path) -> None:
 
 @pytest.mark.parametrize("damage", DAMAGES)
 def test_a_crawl_without_its_papers_is_a_sentence(
-    crawl: Path, damage: str, capsys: pytest.CaptureFixture[str]
+    killed_crawl: Path, tmp_path: Path, damage: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    crawl = Path(shutil.copytree(killed_crawl, tmp_path / "c"))
     DAMAGES[damage](crawl / "crawl.json")
     assert run(["doctor", str(crawl)]) == 1
     said = capsys.readouterr().err

@@ -35,11 +35,12 @@ def spoil(path: Path) -> None:
         flip(path)
 
 
-@pytest.mark.parametrize("damage", [lose, spoil])
+@pytest.mark.parametrize(("state", "damage"), [("finished", spoil), ("killed", lose)])
 @pytest.mark.parametrize("name", MADE_AGAIN)
 def test_what_follows_from_the_rest_is_made_again(
-    crawl: Path, name: str, damage: Callable[[Path], None]
+    state: str, name: str, damage: Callable[[Path], None], tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
+    crawl = Path(shutil.copytree(request.getfixturevalue(f"{state}_crawl"), tmp_path / "c"))
     if not (crawl / name).exists():
         pytest.skip("a crawl that was killed has none yet")
     lines = {path: path.read_bytes() for path in (crawl / "archive").glob("*.cdxj")}
