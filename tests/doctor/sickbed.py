@@ -80,6 +80,8 @@ def files_of(path: Path) -> list[Path]:
     segment = json.loads((index / "meta.json").read_bytes())["segments"][0]["segment_id"].replace("-", "")
     kinds: dict[str, Path] = {}
     for file in sorted(path.rglob("*")):
+        if file.parent.name == "kept":  # second names; a copy of a crawl has made second files of them
+            continue
         if file.is_file() and file.stat().st_size and file.name not in COSTS_NOTHING:
             kind = "".join(letter for letter in file.name if not letter.isdigit())
             if file.parent != index or file.name.endswith(".json"):
