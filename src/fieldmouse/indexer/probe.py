@@ -97,6 +97,11 @@ def read_index(asked: IndexAsked) -> ProbeReport:
         return report
     if asked.live and counts == kept and (not live.exists() or live.read_bytes() != kept.read_bytes()):
         report = _look_at(path, live, asked)
+    if asked.live and not report.trouble:
+        # Opening would give them their names back; until then a search does not find them.
+        gone = sorted(name for name in _named_files(live) if not (path / name).exists())
+        if gone:
+            report = msgspec.structs.replace(report, trouble=f"`{gone[0]}` is missing")
     if not report.trouble:
         report = msgspec.structs.replace(report, trouble=_managed_flaw(path / ".managed.json"))
     return report if report.trouble else msgspec.structs.replace(report, strays=_strays(path))
