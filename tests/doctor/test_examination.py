@@ -100,30 +100,30 @@ def test_a_stray_file_of_the_index_is_no_damage(crawl: Path) -> None:
     assert is_healthy(crawl)
 
 
-def test_shards_that_were_changed_are_named(crawl: Path) -> None:
-    born = crawl / "crawl.json"
-    born.write_bytes(born.read_bytes().replace(b'"shards": 1', b'"shards": 2'))
-    (finding,) = troubles(crawl)
-    assert '"shards": 1' in finding.advice
-
-
-def test_a_secret_that_was_changed_is_noticed_by_the_books(crawl: Path) -> None:
+@pytest.mark.parametrize("change", [{"shards": 2}, {"key_seed": 7}, {"created_at": 0.0}, {"made_by": "me"}])
+def test_papers_that_were_changed_are_named_and_written_again(crawl: Path, change: dict[str, object]) -> None:
     born = crawl / "crawl.json"
     told = json.loads(born.read_bytes())
-    born.write_text(json.dumps({**told, "key_seed": told["key_seed"] ^ 1}))
-    assert "crawl.json" in troubles(crawl)[0].says
+    born.write_text(json.dumps(told | change))
+    (finding,) = troubles(crawl)
+    assert "crawl.json" in finding.says
+    assert run(["doctor", str(crawl), "--repair"]) == 0
+    assert json.loads(born.read_bytes()) == told
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
-def test_a_crawl_without_its_papers_is_a_sentence(
+def test_a_crawl_without_its_papers_is_a_sentence_and_gets_them_back(
     killed_crawl: Path, tmp_path: Path, damage: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     crawl = Path(shutil.copytree(killed_crawl, tmp_path / "c"))
+    told = (crawl / "crawl.json").read_bytes()
     DAMAGES[damage](crawl / "crawl.json")
     assert run(["doctor", str(crawl)]) == 1
     said = capsys.readouterr().err
     assert "crawl.json" in said
-    assert "fieldmouse doctor" not in said, "that is what was just tried"
+    assert f"`fieldmouse doctor {crawl} --repair`" in said
+    assert run(["doctor", str(crawl), "--repair"]) == 0
+    assert (crawl / "crawl.json").read_bytes() == told
 
 
 def test_what_is_no_crawl_gets_a_sentence_and_no_advice_that_fails(

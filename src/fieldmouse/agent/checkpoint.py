@@ -119,6 +119,11 @@ def check_identity(home: CrawlDir, last: Checkpoint) -> None:
         raise Damaged(home / "crawl.json", "its `key_seed` is not the one that the journal knows")
 
 
+def is_changed(told: Identity, known: Identity) -> bool:
+    """Whether `crawl.json` says something else than the journal; the format may be younger there."""
+    return msgspec.structs.replace(told, format=known.format) != known
+
+
 def identity_in_journal(directory: Path) -> Identity | None:
     """What `crawl.json` said at the last checkpoint; None if the journal does not know."""
     newest = inspect(directory / "journal", is_checkpoint).newest

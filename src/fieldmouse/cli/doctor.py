@@ -8,8 +8,9 @@ import click
 
 from fieldmouse.cli import options, voice
 from fieldmouse.crawldir import CrawlDir
-from fieldmouse.errors import CrawlDirError, Damaged, NotACrawl
+from fieldmouse.errors import CrawlDirError, Damaged, NotACrawl, WrongFormat
 
+_COPY = "restore `crawl.json` from a copy of the directory; the WARC files can be read without it"
 _PIECES = ("journal", "outcomes.log", "archive", "frontier")
 
 
@@ -34,14 +35,26 @@ def command(directory: Path, deep: bool, repair: bool, as_json: bool) -> int:
     changes something: a damaged journal, CDXJ, digest store or index is made again.
     """
     try:
+        mended = _mend_papers(directory) if repair else []
         home = _open(directory)
-        return _look_over(home, deep, as_json, _mend(home) if repair else [])
+        return _look_over(home, deep, as_json, [*mended, *_mend(home)] if repair else [])
     except OSError as trouble:
         where = trouble.filename or directory
         raise CrawlDirError(
             f"cannot look at `{where}`: {trouble.strerror or trouble}",
             "doctor must be able to read all of it",
         ) from trouble
+
+
+def _mend_papers(directory: Path) -> list[str]:
+    if not (directory / "journal").is_file():
+        return []
+    from fieldmouse.agent.repair import mend_identity
+
+    mended = mend_identity(directory)
+    for sentence in mended:
+        voice.say(f"mended: {sentence}")
+    return mended
 
 
 def _mend(home: CrawlDir) -> list[str]:
@@ -83,11 +96,20 @@ def _open(directory: Path) -> CrawlDir:
         if not directory.exists():
             raise
         raise CrawlDirError(*_no_crawl(directory)) from None
-    except Damaged as trouble:
-        raise CrawlDirError(
-            str(trouble),
-            "restore `crawl.json` from a copy of the directory; the WARC files can be read without it",
-        ) from trouble
+    except (Damaged, WrongFormat) as trouble:
+        hint = _papers_hint(directory)
+        if isinstance(trouble, WrongFormat) and hint == _COPY:
+            raise
+        raise CrawlDirError(str(trouble), hint) from trouble
+
+
+def _papers_hint(directory: Path) -> str:
+    """What to do about a `crawl.json` that is lost or damaged."""
+    from fieldmouse.agent.checkpoint import identity_in_journal
+
+    if (directory / "journal").is_file() and identity_in_journal(directory) is not None:
+        return f"`fieldmouse doctor {directory} --repair` writes it again, as the journal knows it"
+    return _COPY
 
 
 def _no_crawl(directory: Path) -> tuple[str, str]:
@@ -95,10 +117,8 @@ def _no_crawl(directory: Path) -> tuple[str, str]:
         return f"`{directory}` is a file", "name the directory of a crawl"
     pieces = [name for name in _PIECES if (directory / name).exists()]
     if len(pieces) > 1:
-        return (
-            f"`{directory / 'crawl.json'}` is missing, though the rest of a crawl is there",
-            "restore it from a copy of the directory; the WARC files can be read without it",
-        )
+        says = f"`{directory / 'crawl.json'}` is missing, though the rest of a crawl is there"
+        return says, _papers_hint(directory)
     for above in directory.resolve().parents:
         if (above / "crawl.json").is_file():
             return (

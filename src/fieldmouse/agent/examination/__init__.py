@@ -11,14 +11,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from fieldmouse import settings as settings_file
-from fieldmouse.agent.checkpoint import Checkpoint
+from fieldmouse.agent.checkpoint import identity_in_journal, is_changed
 from fieldmouse.agent.examination.archive import look_at_archive
 from fieldmouse.agent.examination.books import look_at_frontier, look_at_journal, look_at_outcomes
-from fieldmouse.agent.examination.finding import COPY, Finding, Presence, bad, good, presence, size
+from fieldmouse.agent.examination.finding import COPY, Finding, Presence, bad, curable, good, presence, size
 from fieldmouse.agent.examination.index import look_at_index
 from fieldmouse.agent.examination.snapshot import snapshot
 from fieldmouse.crawldir import CrawlDir
-from fieldmouse.errors import FieldmouseError
+from fieldmouse.errors import Damaged, FieldmouseError
 from fieldmouse.settings import Settings
 
 __all__ = ["Finding", "Presence", "examine", "presence"]
@@ -43,13 +43,16 @@ def examine(home: CrawlDir, *, deep: bool = False, here: Presence | None = None)
             if shot is None:
                 return
             last = shot.checkpoint
-            if len(last.shards) != home.identity.shards:
-                yield _shards(home, last)
+            if last.born is not None and is_changed(home.identity, last.born):
+                yield _papers(home, "`crawl.json` does not say what the journal knows")
             finding, ledger = look_at_outcomes(home, last, owner)
             yield finding
             yield from look_at_frontier(home, shot, ledger, owner)
-    except FieldmouseError as trouble:
-        yield bad("journal", str(trouble), COPY)
+    except Damaged as trouble:
+        if trouble.path.name == "crawl.json":
+            yield _papers(home, str(trouble))
+        else:
+            yield bad("journal", str(trouble), COPY)
         return
     yield from look_at_archive(home, last, here, deep=deep)
     wanted = ledger.indexed if ledger else None
@@ -64,6 +67,8 @@ def _disk(home: CrawlDir, asked: Settings) -> Finding:
     return good("disk", says)
 
 
-def _shards(home: CrawlDir, last: Checkpoint) -> Finding:
-    says = f"`crawl.json` speaks of {home.identity.shards} shards, the journal of {len(last.shards)}"
-    return bad("shards", says, f'write `"shards": {len(last.shards)}` into `crawl.json` again')
+def _papers(home: CrawlDir, says: str) -> Finding:
+    if identity_in_journal(home.path) is None:
+        return bad("identity", says, COPY, "crawl.json")
+    advice = f"`fieldmouse doctor {home.path} --repair` writes it again, as the journal knows it"
+    return curable("identity", says, advice, "crawl.json")

@@ -15,6 +15,7 @@ from pathlib import Path
 from fieldmouse.agent.checkpoint import Checkpoint, open_journal
 from fieldmouse.agent.examination import Presence, examine, presence
 from fieldmouse.agent.examination.archive import look_at_digests, look_at_merged
+from fieldmouse.agent.repair.identity import locked, mend_identity
 from fieldmouse.agent.repair.index import rebuild_index, remains
 from fieldmouse.crawldir import CrawlDir
 from fieldmouse.errors import Damaged
@@ -22,15 +23,13 @@ from fieldmouse.indexer import cdxj
 from fieldmouse.indexer.archive import log_path
 from fieldmouse.indexer.restoration import restore_digests, restore_log
 
-__all__ = ["repair"]
+__all__ = ["mend_identity", "repair"]
 
 
 def repair(home: CrawlDir) -> Iterator[str]:
     """Mend what is damaged and can be mended, and say what was done. Examine again to see what is left."""
     before = presence(home)
-    mark = (home / "lock").read_bytes() if before.killed else b""
-    home.lock()
-    try:
+    with locked(home):
         try:
             journal, last = open_journal(home)
         except Damaged:
@@ -46,10 +45,6 @@ def repair(home: CrawlDir) -> Iterator[str]:
         for path in _leftovers(home.path):
             path.unlink()
             yield f"`{path.relative_to(home.path)}` was left behind by a kill and is gone"
-    finally:
-        home.unlock()
-        if mark:  # whoever looks next should still know how the crawl ended
-            (home / "lock").write_bytes(mark)
 
 
 def _mend(home: CrawlDir, last: Checkpoint, here: Presence) -> Iterator[str]:
