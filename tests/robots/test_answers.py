@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from email.utils import formatdate
+
 import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from fieldmouse.records import Failed, Link, Moved, Page, Reason, Response, Unchanged
-from fieldmouse.robots.answers import outcome_of, retry_after
+from fieldmouse.robots.answers import asked_wait, outcome_of, retry_after
 from fieldmouse.url import Url, resolve
 
 HERE = Link(Url("http://mouse.test/here"))
@@ -68,3 +71,19 @@ def test_as_many_redirects_as_allowed_are_followed_and_not_one_more(steps: int) 
 @given(header_text | st.integers(0, 10**30).map(str), st.floats(0, 4e9))
 def test_retry_after_is_never_negative_whatever_it_says(value: str, now: float) -> None:
     assert retry_after(value, now) >= 0.0
+
+
+@given(st.integers(-100_000, 100_000), st.integers(0, 100_000))
+def test_a_wait_does_not_depend_on_how_wrong_the_servers_clock_is(wrong: int, wait: int) -> None:
+    now = 1_800_000_000 + wrong
+    said = answer(503, date=formatdate(now, usegmt=True), retry_after=formatdate(now + wait, usegmt=True))
+    assert asked_wait(said) == wait
+
+
+def test_without_a_date_our_own_clock_counts_and_of_several_values_the_longest() -> None:
+    at = replace(answer(503, retry_after=formatdate(1_800_000_090, usegmt=True)), ended_at=1_800_000_000.0)
+    assert asked_wait(at) == 90.0
+    assert (
+        asked_wait(replace(at, headers=(*at.headers, ("retry-after", "120"), ("retry-after", "5")))) == 120.0
+    )
+    assert asked_wait(answer(503)) == 0.0

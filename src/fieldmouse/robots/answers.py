@@ -20,8 +20,7 @@ def outcome_of(link: Link, response: Response, *, most_redirects: int) -> Outcom
     if status in _REDIRECTS:
         return _redirect(link, response, most_redirects)
     if status in (429, 503):
-        wait = retry_after(response.header("retry-after"), at)
-        return Failed(link, Reason.BUSY, at, f"status {status}", response, wait)
+        return Failed(link, Reason.BUSY, at, f"status {status}", response, asked_wait(response))
     if status >= 500:
         return Failed(link, Reason.SERVER_ERROR, at, f"status {status}", response)
     if status >= 400:
@@ -41,6 +40,18 @@ def _redirect(link: Link, response: Response, most: int) -> Moved | Failed:
         detail = f"{link.redirects} redirects before it"
         return Failed(link, Reason.TOO_MANY_REDIRECTS, at, detail, response)
     return Moved(link, response, target)
+
+
+def asked_wait(response: Response) -> float:
+    """Seconds that an answer asks us to wait; 0 if it does not ask.
+
+    A date is the server's word, so it counts from the server's own clock if the answer shows it: hours
+    between its clock and ours are no hours to wait. Of several values the longest counts.
+    """
+    date = parse_date(response.header("date"), response.ended_at)
+    now = response.ended_at if date is None else date
+    asked = (value for name, value in response.headers if name == "retry-after")
+    return max((retry_after(value, now) for value in asked), default=0.0)
 
 
 def retry_after(value: str, now: float) -> float:

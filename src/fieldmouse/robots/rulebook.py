@@ -10,7 +10,7 @@ from fieldmouse.clock import Clock
 from fieldmouse.policy.outage import Cause, cause_of
 from fieldmouse.policy.politeness import Politeness, sane_delay
 from fieldmouse.records import Errand, Failed, HostState, Kind, Link, Reason, Response
-from fieldmouse.robots.answers import retry_after
+from fieldmouse.robots.answers import asked_wait
 from fieldmouse.robots.blame import Blame
 from fieldmouse.robots.exclusions import Exclusions
 from fieldmouse.robots.gate import Gate
@@ -109,7 +109,7 @@ class Rulebook:
         """Nothing may be fetched until robots.txt can be had; in the end the host is given up."""
         reason = Reason.EXCLUSION_UNREACHABLE
         if isinstance(answer, Response):
-            asked = retry_after(answer.header("retry-after"), self._clock.now())
+            asked = asked_wait(answer)
             return await self._blame.in_trouble(host, state, None, reason, f"status {answer.status}", asked)
         detail = f"{answer.reason.value}: {answer.detail}" if answer.detail else answer.reason.value
         if at_home and answer.reason in _HOST_WIDE:

@@ -231,7 +231,9 @@ def judge(
         cut = bool(answer.truncated) or (decoded.reason is not None and decoded.body != answer.body)
         return Exclusion.parse(decoded.body, product, cut=cut)
     if status in (301, 302, 303, 307, 308):
-        target = resolve(answer.header("location"), url) if answer.header("location") else None
+        # As raw bytes, which browsers read as UTF-8.
+        location = answer.header("location").encode("latin-1", "replace").decode("utf-8", "replace")
+        target = resolve(location, url) if location else None
         return Exclusion.EVERYTHING if target is None or hops >= HOPS else Redirect(target)
     if 400 <= status < 500 and status != 429:
         return Exclusion.EVERYTHING
