@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import resource
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -12,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fieldmouse.crawldir import CrawlDir, Journal, Log, latest_checkpoint, records
+from fieldmouse.crawldir import CrawlDir, Journal, Log, Syncing, latest_checkpoint, records, whole_length
 from fieldmouse.errors import CrawlDirError, CrawlExists, CrawlLocked, Damaged, NotACrawl, WrongFormat
 
 payloads = st.lists(st.binary(min_size=1, max_size=200), max_size=30)
@@ -86,6 +89,90 @@ def test_a_flipped_bit_before_the_noted_length_is_damage(tmp_path: Path) -> None
 def test_a_log_shorter_than_noted_is_damage(tmp_path: Path) -> None:
     with pytest.raises(Damaged, match="it is gone"):
         Log(tmp_path / "log", 100)
+
+
+def test_a_log_takes_back_what_a_full_disk_took_half_of(tmp_path: Path) -> None:
+    log = Log(tmp_path / "log")
+    log.append(b"first")
+    length = log.flush()
+    log.append(b"x" * 1000)
+    usual = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (length + 100, usual[1]))
+    try:
+        with pytest.raises(OSError, match="File too large"):
+            log.flush()
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, usual)
+    assert log.path.stat().st_size == length
+    log.append(b"last")
+    log.close()
+    assert [record for _, record in records(log.path)] == [b"first", b"x" * 1000, b"last"]
+
+
+def test_a_disk_that_failed_once_is_not_believed_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After an error the system may forget what it could not write; the next sync would succeed."""
+    real = os.fdatasync
+    troubles = [OSError(errno.EIO, "Input/output error")]
+
+    def fail_once(handle: int) -> None:
+        if troubles:
+            raise troubles.pop()
+        real(handle)
+
+    monkeypatch.setattr(os, "fdatasync", fail_once)
+    journal = Journal(tmp_path / "journal")
+    for _ in range(3):
+        with pytest.raises(OSError, match="Input/output"):
+            journal.commit(b"checkpoint")
+    troubles.append(OSError(errno.EIO, "Input/output error"))
+    syncing = Syncing()
+    for _ in range(3):
+        with pytest.raises(OSError, match="Input/output"):
+            syncing.sync([tmp_path / "journal"], tmp_path)
+
+
+@given(st.binary(max_size=300))
+def test_garbage_is_an_end_or_damage_but_never_a_crash(garbage: bytes) -> None:
+    with TemporaryDirectory() as place:
+        path = Path(place) / "log"
+        log = Log(path)
+        log.append(b"whole")
+        length = log.flush()
+        log.close()
+        with path.open("ab") as file:
+            file.write(garbage)
+        assert next(iter(records(path))) == (0, b"whole")
+        if garbage:
+            with suppress(Damaged):
+                list(records(path, length=length + len(garbage)))
+            with suppress(Damaged):
+                Log(path, length + len(garbage)).read(length)
+            with pytest.raises(Damaged):
+                Log(path, length + len(garbage) + 1)
+
+
+def test_an_empty_record_is_neither_written_nor_read(tmp_path: Path) -> None:
+    log = Log(tmp_path / "log")
+    with pytest.raises(AssertionError, match="empty"):
+        log.append(b"")
+    log.path.write_bytes(bytes(8))
+    assert list(records(log.path)) == []
+    assert whole_length(log.path) == 0
+    with pytest.raises(Damaged, match="no record"):
+        list(records(log.path, length=8))
+
+
+def test_a_kill_while_a_crawl_is_made_leaves_room_to_make_it(tmp_path: Path) -> None:
+    (tmp_path / "c" / "frontier").mkdir(parents=True)
+    (tmp_path / "c" / "crawl.json.new").write_text("{")
+    made = CrawlDir.create(tmp_path / "c", shards=1, settings=b"")
+    assert CrawlDir.open(tmp_path / "c").identity == made.identity
+    (tmp_path / "d" / "frontier").mkdir(parents=True)
+    (tmp_path / "d" / "frontier" / "letter").write_text("dear")
+    with pytest.raises(CrawlDirError, match="not empty"):
+        CrawlDir.create(tmp_path / "d", shards=1, settings=b"")
 
 
 def test_records_larger_than_the_read_ahead_come_back(tmp_path: Path) -> None:

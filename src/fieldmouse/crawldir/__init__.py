@@ -27,7 +27,7 @@ import msgspec
 
 from fieldmouse import __version__
 from fieldmouse.crawldir.diary import Diary
-from fieldmouse.crawldir.durable import make_directory, sync_directory, write_whole
+from fieldmouse.crawldir.durable import Syncing, make_directory, sync_directory, write_whole
 from fieldmouse.crawldir.evidence import evidence
 from fieldmouse.crawldir.journal import BadSpan, Journal, JournalReport, inspect, latest_checkpoint
 from fieldmouse.crawldir.log import Log, records, size_of, understood, whole_length
@@ -41,6 +41,7 @@ __all__ = [
     "Journal",
     "JournalReport",
     "Log",
+    "Syncing",
     "evidence",
     "inspect",
     "latest_checkpoint",

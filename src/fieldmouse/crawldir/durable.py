@@ -7,6 +7,7 @@ directory, and reaches the disk when that is synced, not before.
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
@@ -18,6 +19,34 @@ def sync_directory(path: Path) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
+
+
+class Syncing:
+    """Waits for the disk, and never again once it has failed.
+
+    After an error the system may have forgotten what it could not write. Asked a
+    second time it would answer that all is well.
+    """
+
+    def __init__(self) -> None:
+        self._trouble: OSError | None = None
+
+    def sync(self, files: Iterable[Path], directory: Path | None = None) -> None:
+        """Make the content of `files` durable, then the names in `directory`."""
+        if self._trouble is not None:
+            raise self._trouble
+        try:
+            for path in files:
+                handle = os.open(path, os.O_RDONLY)
+                try:
+                    os.fdatasync(handle)
+                finally:
+                    os.close(handle)
+            if directory is not None:
+                sync_directory(directory)
+        except OSError as trouble:
+            self._trouble = trouble
+            raise
 
 
 def make_directory(path: Path) -> None:

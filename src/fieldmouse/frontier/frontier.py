@@ -8,7 +8,6 @@ exactly one place: ready, in its host's queue, or online.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
@@ -16,7 +15,7 @@ import msgspec
 from xxhash import xxh3_64_intdigest
 
 from fieldmouse.clock import Clock
-from fieldmouse.crawldir import make_directory, sync_directory
+from fieldmouse.crawldir import Syncing, make_directory
 from fieldmouse.frontier.disksieve import DiskSieve
 from fieldmouse.frontier.distributor import Distributor
 from fieldmouse.frontier.frontlog import FrontLog
@@ -96,6 +95,7 @@ class Frontier:
         self._width = max(self._rule.minimum, min(self._rule.maximum, state.width if state else 0))
         self._errands = 0
         self._unsynced: list[Path] = []
+        self._syncing = Syncing()
         self._begun = False
 
     def begin(self) -> None:
@@ -223,13 +223,7 @@ class Frontier:
 
     def sync(self) -> None:
         """Wait until all that the last `seal` noted has reached the disk; may run in a thread."""
-        for path in self._unsynced:
-            handle = os.open(path, os.O_RDONLY)
-            try:
-                os.fdatasync(handle)
-            finally:
-                os.close(handle)
-        sync_directory(self._directory)
+        self._syncing.sync(self._unsynced, self._directory)
 
     def committed(self) -> None:
         """The journal holds the state sealed last: files it does not name may go."""
