@@ -1,0 +1,186 @@
+"""Workers die at moments that are hard to hit, and every page is answered or lost, once."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import time
+from pathlib import Path
+
+import pytest
+
+from fieldmouse.errors import FieldmouseError
+from fieldmouse.indexer.deaths import IN_VAIN, KILLS, Deaths
+from fieldmouse.indexer.holdings import Holdings
+from fieldmouse.indexer.indexer import Indexer
+from fieldmouse.records import Kind, Parsed
+from indexer.answers import page
+from indexer.test_indexer import Desk, answer, archived, indexed
+
+
+def kill_all(indexer: Indexer) -> None:
+    for pid in indexer.pids:
+        os.kill(pid, signal.SIGKILL)
+
+
+def wait_until_it_waits(pid: int, made: Path) -> None:
+    """Stand still until the worker has made this file and waits for what we say next."""
+    ends, waits = time.monotonic() + 60, 0
+    while waits < 20:
+        assert time.monotonic() < ends
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+        waits = waits + 1 if made.exists() and state == "S" else 0
+        time.sleep(0.001)
+
+
+def test_pages_that_find_every_worker_dead_are_lost_at_once_and_stored_later(tmp_path: Path) -> None:
+    async def crawl() -> Desk:
+        desk = Desk(tmp_path)
+        indexer = desk.open()
+        await indexer.start()
+        await indexer.begin()
+        kill_all(indexer)
+        for number in range(1, 31):  # some are sent before we know, some after
+            desk.out.add(number)
+            indexer.send(number, answer(number))
+            await asyncio.sleep(0.002)
+        await desk.checkpoint()
+        assert sorted([*desk.settled, *desk.lost]) == list(range(1, 31))
+        assert desk.lost
+        for number in list(desk.lost):
+            await desk.send(number, answer(number))
+        await desk.checkpoint()
+        await indexer.finish()
+        await indexer.close()
+        return desk
+
+    desk = asyncio.run(crawl())
+    assert sorted(desk.settled) == list(range(1, 31))
+    assert indexed(tmp_path) == sorted(answer(number).link.url for number in range(1, 31))
+
+
+def test_what_has_no_ticket_reaches_the_archive_though_its_worker_dies(tmp_path: Path) -> None:
+    """A robots.txt is not fetched again for a worker's sake: answered, unanswered or sent to the dead."""
+    urls = [f"http://h{n}.example.org/robots.txt" for n in range(12)]
+
+    async def crawl() -> None:
+        desk = Desk(tmp_path)
+        indexer = desk.open()
+        await indexer.start()
+        await indexer.begin()
+        for url in urls[:4]:
+            await desk.send(0, page(url, b"User-agent: *", kind=Kind.EXCLUSION))
+        while indexer.outstanding:  # noqa: ASYNC110 - answered, in a batch that never counts
+            await asyncio.sleep(0.001)
+        for url in urls[4:8]:
+            await desk.send(0, page(url, b"User-agent: *", kind=Kind.EXCLUSION))
+        for pid in indexer.pids:
+            os.kill(pid, signal.SIGSTOP)  # these stay unanswered
+        for url in urls[8:]:
+            await desk.send(0, page(url, b"User-agent: *", kind=Kind.EXCLUSION))
+        kill_all(indexer)
+        await desk.checkpoint()
+        await desk.checkpoint()
+        await indexer.finish()
+        await indexer.close()
+
+    asyncio.run(crawl())
+    assert sorted(archived(tmp_path)) == sorted(urls)
+
+
+@pytest.mark.parametrize("when", ["start", "begin"])
+def test_workers_killed_while_they_open_are_followed_by_others_one_at_a_time(
+    tmp_path: Path, when: str
+) -> None:
+    async def crawl() -> Desk:
+        desk = Desk(tmp_path)
+        indexer = desk.open()
+        opening = asyncio.ensure_future(indexer.start())
+        if when == "begin":
+            await opening
+            opening = asyncio.ensure_future(indexer.begin())
+        killed: set[int] = set()
+        while len(killed) < 2 and not opening.done():
+            for pid in set(indexer.pids) - killed:
+                killed.add(pid)
+                os.kill(pid, signal.SIGKILL)
+            await asyncio.sleep(0)
+        await opening
+        if when == "start":
+            await indexer.begin()
+        assert len(indexer.pids) == indexer.shards
+        for number in range(1, 11):
+            await desk.send(number, answer(number))
+        await desk.checkpoint()
+        await indexer.close()
+        return desk
+
+    assert sorted(asyncio.run(crawl()).settled) == list(range(1, 11))
+
+
+def test_a_worker_that_dies_between_its_word_and_our_hearing_it_has_one_successor(tmp_path: Path) -> None:
+    """Two successors would wait for each other's lock for ever."""
+
+    async def crawl() -> int:
+        desk = Desk(tmp_path, shards=1)
+        indexer = desk.open()
+        await indexer.start()
+        opening = asyncio.ensure_future(indexer.begin())
+        (pid,) = indexer.pids
+        for _ in range(3):
+            await asyncio.sleep(0)
+        # Without a look at the socket: its word and its end are there together when we look.
+        wait_until_it_waits(pid, tmp_path / "archive" / "simhashes")
+        os.kill(pid, signal.SIGKILL)
+        os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)  # noqa: ASYNC222
+        async with asyncio.timeout(60):
+            await opening
+            for number in range(1, 6):
+                await desk.send(number, answer(number))
+            await desk.checkpoint()
+            while len(desk.settled) < 5:
+                for number in desk.lost:
+                    await desk.send(number, answer(number))
+                desk.lost.clear()
+                await desk.checkpoint()
+        alive = len(indexer.pids)
+        await indexer.close()
+        return alive
+
+    assert asyncio.run(crawl()) == 1
+
+
+def test_deaths_that_no_page_explains_end_it_unless_something_was_stored(tmp_path: Path) -> None:
+    deaths = Deaths(tmp_path, 0)
+    for _ in range(3):
+        assert [deaths.at_work("", 1) for _ in range(IN_VAIN - 1)] == [None] * (IN_VAIN - 1)
+        deaths.stored()
+    *before, last = [deaths.at_work("", 1) for _ in range(IN_VAIN)]
+    assert not any(before)
+    assert isinstance(last, FieldmouseError)
+
+
+def test_a_page_is_condemned_for_what_it_does_and_never_for_our_disk(tmp_path: Path) -> None:
+    deaths = Deaths(tmp_path, 0)
+    for _ in range(KILLS):
+        assert deaths.at_work("http://a.example.org/", -signal.SIGBUS) is not None
+    assert not deaths.condemned("http://a.example.org/")
+    for _ in range(2):
+        assert deaths.at_work("http://a.example.org/", -signal.SIGSEGV) is None
+    assert deaths.condemned("http://a.example.org/")
+    assert not deaths.condemned("http://b.example.org/")
+
+
+def test_what_a_dead_worker_held_is_told_once() -> None:
+    holdings = Holdings()
+    for number in range(1, 7):
+        holdings.hand_over(number, answer(number))
+    holdings.book([Parsed(n, 0, batch, "page", b"") for n, batch in ((1, 1), (2, 2), (3, 2))])
+    lost, owed = holdings.lose(reach=1, in_hand=4)
+    assert sorted(lost) == [2, 3, 4, 5, 6]
+    assert owed == []
+    assert holdings.lose(reach=1, in_hand=4) == ([], [])
+    assert holdings.count(1)
+    assert not holdings.count(1)
+    assert (holdings.outstanding, holdings.bytes) == (0, 0)
