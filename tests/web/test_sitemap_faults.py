@@ -297,8 +297,15 @@ labels = st.sampled_from(
 )
 
 
-@given(labels, st.binary(max_size=300))
+escapes = st.sampled_from(
+    [b"\x1b", b"\x1b$", b"\x1b$B", b"\x1b(I", b"\x1b$)C", b"~{", b"~}", b"\x0e", b"\x8f", b"\x81"]
+)
+
+
+@given(labels, st.lists(st.binary(max_size=40) | escapes, max_size=12).map(b"".join))
 @example("hz-gb-2312", b"~{\xff\xff~")
+@example("iso-2022-jp", b"\xcb\x1d\x1b$\x1c\xca\x0f\x01\xdc\x00\xd8")
+@example("iso-2022-kr", b"~}\xeel\x1b$|\x15~}\xcc4\x8es")
 def test_no_bytes_in_any_encoding_raise(label: str, rest: bytes) -> None:
     read(b"<?xml version='1.0' encoding='" + label.encode() + b"'?><urlset>" + rest, BASE)
 

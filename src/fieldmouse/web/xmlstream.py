@@ -58,12 +58,15 @@ def texts(pieces: Iterator[bytes]) -> Iterator[str]:
     except Broken as error:
         ended = error
     decoder = codecs.getincrementaldecoder(encoding_of(first))("replace")
-    yield decoder.decode(first).lstrip("\ufeff")
-    if ended is not None:
-        raise ended
-    for piece in pieces:
-        yield decoder.decode(piece)
-    yield decoder.decode(b"", True)
+    try:
+        yield decoder.decode(first).lstrip("\ufeff")
+        if ended is not None:
+            raise ended
+        for piece in pieces:
+            yield decoder.decode(piece)
+        yield decoder.decode(b"", True)
+    except UnicodeError as error:  # of charsets with escapes, which have faults that nothing replaces
+        raise Broken(f"cannot be decoded: {error}") from None
 
 
 def encoding_of(first: bytes) -> str:
