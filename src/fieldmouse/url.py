@@ -1,9 +1,10 @@
 """URLs as the web means them, and the three names we derive from them.
 
-A `Url` is a WHATWG-normalised http(s) address without fragment or credentials,
-written as text. It becomes one at the door (`parse`, `resolve`) and is trusted
-inside. From it: the `Host` (scheme and authority, what politeness is owed to),
-the path (what robots.txt speaks of) and the site (the registered domain).
+A `Url` is a WHATWG-normalised http(s) address without fragment or credentials, and
+without the dot that may end a host's name, written as text. It becomes one at the door
+(`parse`, `resolve`) and is trusted inside. From it: the `Host` (scheme and authority,
+what politeness is owed to), the path (what robots.txt speaks of) and the site (the
+registered domain).
 """
 
 from __future__ import annotations
@@ -36,6 +37,8 @@ def resolve(href: str, base: Url | str | None = None) -> Url | None:
     'http://example.org/b?x=1'
     >>> resolve("mailto:someone@example.org") is None
     True
+    >>> resolve("http://example.org.:81/")
+    'http://example.org:81/'
     """
     try:
         given = href.encode()
@@ -56,9 +59,21 @@ def resolve(href: str, base: Url | str | None = None) -> Url | None:
             _lib.ada_set_username(parsed, b"", 0)
             _lib.ada_set_password(parsed, b"", 0)
         _lib.ada_clear_hash(parsed)
-        return Url(_text(_lib.ada_get_href(parsed)))
+        written = _text(_lib.ada_get_href(parsed))
     finally:
         _lib.ada_free(parsed)
+    slash = written.index("/", 8)
+    if written[slash - 1] == "." or ".:" in written[:slash]:
+        return _without_dot(written, slash)
+    return Url(written)
+
+
+def _without_dot(written: str, slash: int) -> Url:
+    """A name with a dot at its end is the same host as without: one queue, one robots.txt, one key."""
+    name, colon, port = written[:slash].partition("://")[2].partition(":")
+    if name.endswith("..") or not name.endswith(".") or name == ".":
+        return Url(written)
+    return Url(f"{written[: written.index('/')]}//{name[:-1]}{colon}{port}{written[slash:]}")
 
 
 def parse(text: str) -> Url | None:

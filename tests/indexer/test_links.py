@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -24,7 +25,8 @@ PIECES = [
     "a", "b.html", "A", "é", "http:", "https:", "HTTP:", "HTTP://", "http://", "https://", "example.org",
     "127.0.0.1", ":80", ":443", ":8000", "0x7f", "1", "xn--", "&x=1", ";", "=", "~", "|", "<", '"', "'",
     "`", "{", "^", "$", "*", "+", "mailto:x", "javascript:", "\x00", "\x7f", "[", "]", ",", "!",
-    "(", "_", "-",
+    "(", "_", "-", "HTTP", "http", "Http", "HTTPS", "mailto", "MAILTO:x", "tel:1", "tel", "javascript",
+    "example.org.", "example.org.:80", "~u", "x.html",
 ]  # fmt: skip
 hrefs = st.lists(st.sampled_from(PIECES), max_size=9).map("".join) | st.text(max_size=20)
 
@@ -51,6 +53,16 @@ def test_what_is_put_together_by_hand_is_what_the_url_parser_says(base: Url, hre
         assert by_hand == resolve(href, base)
 
 
+@settings(max_examples=1500)
+@given(st.sampled_from(BASES), hrefs)
+@example(BASES[1], "HTTPS-guide.html")
+@example(BASES[1], "_x")
+@example(BASES[1], "~user/")
+def test_every_plain_href_is_a_lasting_one(base: Url, href: str) -> None:
+    if join(href, Ground(base), origin_of) is not None:
+        assert lasting(href)
+
+
 @settings(max_examples=1000)
 @given(hrefs, st.sampled_from(["p", "q.html", "q.html?a=/b/", ""]))
 def test_an_href_that_lasts_means_the_same_all_over_its_directory(href: str, leaf: str) -> None:
@@ -63,7 +75,10 @@ def test_an_href_that_lasts_means_the_same_all_over_its_directory(href: str, lea
             assert resolve(href, ground) == resolve(href, "https://elsewhere.example/z")
 
 
+@settings(max_examples=300)
 @given(st.lists(st.tuples(st.sampled_from(BASES), st.lists(hrefs, max_size=8)), max_size=8))
+@example([(BASES[0], ["HTTP.html"]), (BASES[1], ["HTTP.html"])])
+@example([(BASES[2], ["HTTPS-a", "http-b", "Http"]), (BASES[3], ["HTTPS-a", "http-b", "Http"])])
 def test_every_link_of_every_page_is_told_of(pages: list[tuple[Url, list[str]]]) -> None:
     links = Links(IndexerConfig(key_seed=3, scope=Scope()))
     told: set[str] = set()
@@ -134,3 +149,87 @@ def test_every_ground_is_a_directory_of_its_host() -> None:
         ground = Ground(base)
         assert ground.origin == host_of(base)
         assert parse(ground.origin + ground.directory) == resolve("", ground.origin + ground.directory)
+
+
+def test_each_href_means_on_every_page_what_the_url_parser_says() -> None:
+    """All short hrefs of a few letters, on all pages, in an order that tempts a memory."""
+    starts = [
+        "",
+        "HTTP",
+        "http",
+        "https",
+        "Https",
+        "mailto",
+        "javascript",
+        "tel",
+        "data",
+        "_",
+        "-",
+        "~",
+        ".",
+        "..",
+    ]
+    starts += [
+        "HTTP:",
+        "http:",
+        "https:/",
+        "http://",
+        "HTTPS://",
+        "mailto:",
+        "tel:",
+        "/",
+        "//",
+        "\\\\",
+        "?",
+        "a:",
+        "%2e",
+    ]
+    ends = [
+        "",
+        "a",
+        "x.html",
+        "/a",
+        "//a",
+        ":",
+        ":80",
+        "?q",
+        "#f",
+        "example.org/",
+        "example.org./",
+        " ",
+        "\t",
+        "b:c",
+    ]
+    every = [start + end for start in starts for end in ends]
+    places = [*BASES, Url("http://example.org/a/other/"), Url("https://example.org/a/b/c.html")]
+    for shift in range(len(places)):
+        links = Links(IndexerConfig(key_seed=3, scope=Scope()))
+        for base in places[shift:] + places[:shift]:
+            found = {link.url for href in every for link in links.find(Link(base), base, [href], NOW)}
+            missed = {resolve(href, base) for href in every if not href.startswith("#")} - {None} - found
+            assert all(links.find(Link(base), base, [url], NOW) == [] for url in missed if url)
+
+
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [
+        ("http://example.org./", "http://example.org/"),
+        ("http://EXAMPLE.org.:80/a.?b.#c.", "http://example.org/a.?b."),
+        ("https://example.org.:8443", "https://example.org:8443/"),
+        ("http://user:x@www.example.org./", "http://www.example.org/"),
+        ("http://example.org%2e/", "http://example.org/"),
+        ("http://example.org\u3002/", "http://example.org/"),
+        ("http://127.0.0.1./", "http://127.0.0.1/"),
+        ("http://localhost./", "http://localhost/"),
+        ("http://[::1]:81/a./", "http://[::1]:81/a./"),
+        ("http://example.org/x.:y./", "http://example.org/x.:y./"),
+        ("http://example.org../", "http://example.org../"),
+        ("http://./", "http://./"),
+    ],
+)
+def test_a_dot_at_the_end_of_a_name_makes_no_other_host(written: str, meant: str) -> None:
+    assert parse(written) == meant
+    assert resolve(meant) == meant
+    links = Links(IndexerConfig(scope=Scope()))
+    here = Url("http://start.example/")
+    assert [link.url for link in links.find(Link(here), here, [written, meant], NOW)] == [meant]

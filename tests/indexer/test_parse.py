@@ -4,13 +4,19 @@ from __future__ import annotations
 
 from html import escape
 from html.parser import HTMLParser
+from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
+from fieldmouse.agent.build import indexer_config
+from fieldmouse.crawldir import CrawlDir
 from fieldmouse.indexer.language import guess
-from fieldmouse.indexer.parse import Rules, parse, read_robots_tag
+from fieldmouse.indexer.parse import Rules, parse, read_robots_tag, refresh_target
+from fieldmouse.policy.scope import Scope
+from fieldmouse.settings import Settings
+from fieldmouse.settings.sections import CrawlSection
 from fieldmouse.url import Url
 
 HERE = Url("http://example.org/a/b.html")
@@ -176,16 +182,169 @@ def test_an_element_with_both_attributes_is_one_link() -> None:
 
 
 def test_the_title_is_that_of_the_head() -> None:
-    assert parse("<svg><title>drawn</title></svg><p>x", HERE).title == "drawn"
     assert (
         parse("<head><title>written</title></head><svg><title>drawn</title></svg>", HERE).title == "written"
     )
+    assert parse("<p>x<title>late</title><title>later</title>", HERE).title == "late"
+
+
+@pytest.mark.parametrize(
+    ("markup", "title"),
+    [
+        ("<svg><title>drawn</title></svg><p>x", ""),
+        ("<p><svg><g><a><title>drawn</title></a></g></svg><title>written</title>", "written"),
+        ("<math><title>formula</title></math>", ""),
+        ("<svg><foreignObject><title>written</title></foreignObject></svg>", "written"),
+        ("<svg><desc><title>written</title></desc></svg>", "written"),
+        ("<math><mi><title>written</title></mi></math>", "written"),
+        ("<title>Donau\xaddampf</title>", "Donaudampf"),
+    ],
+)
+def test_the_title_of_a_drawing_is_not_the_pages(markup: str, title: str) -> None:
+    assert parse(markup, HERE).title == title
 
 
 def test_what_is_written_for_readers_without_scripts_is_read() -> None:
     page = parse("<body><noscript><p>plain <a href=/x>x</a></noscript> <p>after <a href=/y>y</a>", HERE)
     assert page.hrefs == ["/x", "/y"]
     assert page.text.split() == ["plain", "x", "after", "y"]
+
+
+INLINE = (
+    "a abbr b big cite code em font i kbd mark q s samp small span strong sub sup tt u var ins del".split()
+)
+BLOCKS = (
+    "address article aside blockquote center dd details dialog div dl dt fieldset figcaption figure footer "
+    "form h1 h2 h3 h4 h5 h6 header hgroup li main menu nav ol p pre section summary ul"
+).split()
+
+
+@pytest.mark.parametrize("name", INLINE)
+def test_an_inline_tag_splits_no_word(name: str) -> None:
+    assert parse(f"<p>Hyper<{name}>Text</{name}>s", HERE).text == "HyperTexts"
+    assert parse(f"<p><{name}>Hyper</{name}><{name}></{name}>Text", HERE).text == "HyperText"
+    assert parse(f"<p>two <{name}>words</{name}> here", HERE).text.split() == ["two", "words", "here"]
+
+
+@pytest.mark.parametrize("name", BLOCKS)
+def test_a_block_ends_the_word_before_it_and_within(name: str) -> None:
+    assert parse(f"<div>one<{name}>two</{name}>three</div>", HERE).text.split() == ["one", "two", "three"]
+
+
+@pytest.mark.parametrize(
+    ("markup", "words"),
+    [
+        ("I<sup>2</sup>C", "I2C"),
+        ("<b>W</b>orld <i>W</i><i>ide</i>", "World Wide"),
+        ("one<br>two<hr>three", "one two three"),
+        ("<table><tr><td>1<td>2<th>3</table>4", "1 2 3 4"),
+        ("<table><caption>a</caption><tr><td>b</td></tr></table>", "a b"),
+        ("<ul><li>a<li>b</ul>c", "a b c"),
+        ("<select><option>a<option>b</select>", "a b"),
+        ("<a href=x><div>a</div></a>b", "a b"),
+        ("super<wbr>cali<wbr>fragilistic", "supercalifragilistic"),
+        ("Donau&shy;dampf\xadschiff", "Donaudampfschiff"),
+        ("un<!-- a comment -->broken", "unbroken"),
+        ("un<script>1</script>broken", "unbroken"),
+        ("a<img src=x>b", "a b"),
+        ("x<iframe><p>raw</p></iframe>y", "xy"),
+        ("<p>x<noembed>raw</noembed><noframes>raw</noframes><p>y", "x y"),
+        ("<p>x<noscript><b>for</b> us</noscript>", "x for us"),
+        ("<p>x<textarea>typed</textarea><xmp><b></xmp>", "x typed <b>"),
+        ("<p>x<template><p>never</template>", "x"),
+    ],
+)
+def test_words_are_those_that_a_reader_sees(markup: str, words: str) -> None:
+    assert parse(f"<body>{markup}", HERE).text.split() == words.split()
+
+
+def refreshed(content: str) -> str | None:
+    """The shared declarative refresh steps of the HTML standard, step by step, letter by letter."""
+    space, digits = "\t\n\f\r ", "0123456789"
+    end, at = len(content), 0
+
+    def skip(letters: str) -> None:
+        nonlocal at
+        while at < end and content[at] in letters:
+            at += 1
+
+    skip(space)
+    began = at
+    skip(digits)
+    if at == began and content[at : at + 1] != ".":
+        return None
+    skip(digits + ".")
+    if at < end:
+        if content[at] not in ";," + space:
+            return None
+        skip(space)
+        if at < end and content[at] in ";,":
+            at += 1
+        skip(space)
+    if at >= end:
+        return None
+    target = content[at:]
+    if content[at] in "uU":
+        for letters in ("uU", "rR", "lL"):
+            if at >= end or content[at] not in letters:
+                return target
+            at += 1
+        skip(space)
+        if at >= end or content[at] != "=":
+            return target
+        at += 1
+        skip(space)
+    quote = content[at : at + 1]
+    if quote and quote in "'\"":
+        return content[at + 1 :].partition(quote)[0]
+    return content[at:]
+
+
+@given(st.lists(st.sampled_from([*"01.;,= urlURL'\"x/\t\n\x0b\xa0", "url=", "0;"]), max_size=12).map("".join))
+@example("0; foo")
+@example('1; url="foo"bar')
+@example("1url=foo")
+@example(".5,URL = 'x")
+@example("0;urlx")
+@example("0;ur")
+@example("+1;url=x")
+def test_a_refresh_leads_where_the_standard_says(content: str) -> None:
+    assert refresh_target(content) == (refreshed(content) or "")
+
+
+def test_a_refresh_is_found_in_no_time_however_long_it_is() -> None:
+    for filler in (" ", "1", "1.", ";", "url ", "'"):
+        parse(f'<meta http-equiv=refresh content="0{filler * 500_000}">', HERE)
+
+
+@pytest.mark.parametrize(
+    ("markup", "base"),
+    [
+        ("<base href=''><base href='/second/'>", HERE),
+        ("<base href><base href='/second/'>", HERE),
+        ("<base target=x><base href='/second/'>", "http://example.org/second/"),
+        ("<base href='javascript:1'><base href='/second/'>", HERE),
+        ("<base href=' /b '>", "http://example.org/b"),
+    ],
+)
+def test_the_first_base_with_an_href_counts(markup: str, base: str) -> None:
+    assert parse(markup, HERE).base == base
+
+
+@pytest.mark.parametrize("robot", ["mybot", "fieldmouse"])
+def test_rules_for_a_robot_are_those_under_the_name_it_goes_by(robot: str) -> None:
+    other = "fieldmouse" if robot == "mybot" else "mybot"
+    for name, ours in ((robot, True), (robot.upper(), True), (other, False), ("robots", True)):
+        page = parse(f"<meta name='{name}' content=noindex>", HERE, robot=robot)
+        assert page.rules.noindex is ours
+    assert parse("x", HERE, tags=[f"{robot}: nofollow"], robot=robot).rules.nofollow
+    assert not parse("x", HERE, tags=[f"{other}: nofollow"], robot=robot).rules.nofollow
+
+
+def test_the_name_a_crawl_goes_by_is_that_of_its_product(tmp_path: Path) -> None:
+    asked = Settings(crawl=CrawlSection(product="MyBot/1.0", contact="me@example.org"))
+    home = CrawlDir.create(tmp_path / "atlas", shards=1, settings=b"")
+    assert indexer_config(home, asked, Scope()).robot == "mybot"
 
 
 def test_frames_are_followed() -> None:

@@ -250,6 +250,7 @@ def indexer_config(home: CrawlDir, settings: Settings, scope: Scope) -> IndexerC
     traps = TrapRules(url_length=limits.url_length)
     return IndexerConfig(
         user_agent=settings.crawl.user_agent,
+        robot=settings.crawl.product.partition("/")[0].lower(),
         contact=settings.crawl.contact,
         key_seed=home.identity.key_seed,
         scope=scope,

@@ -69,12 +69,12 @@ def read_contents(link: Link, response: Response, config: IndexerConfig, links: 
             detail = "; ".join(filter(None, (detail, trouble)))
     elif _is_feed(link, mime, body):
         for tag in _robots_tags(response):
-            read_robots_tag(tag, page.rules)
+            read_robots_tag(tag, page.rules, config.robot)
         if config.feeds and not (page.rules.nofollow and config.nofollow):
             found, trouble = _listed(link, body, now, config, links)
             detail = "; ".join(filter(None, (detail, trouble)))
     elif mime in _HTML or (not mime and body.lstrip()[:1] == b"<"):
-        charset, page = _markup(link.url, response, body)
+        charset, page = _markup(link.url, response, body, config.robot)
         detail = "; ".join(filter(None, (detail, page.trouble)))
         if not (page.rules.nofollow and config.nofollow):
             # Feeds first: as a page, a feed would be fetched and not be read.
@@ -90,17 +90,18 @@ def read_contents(link: Link, response: Response, config: IndexerConfig, links: 
         page.text = decoded(body[: 4 * TEXT], charset)[:TEXT]
     else:
         for tag in _robots_tags(response):
-            read_robots_tag(tag, page.rules)
+            read_robots_tag(tag, page.rules, config.robot)
     indexed = reason is None and not (page.rules.noindex and config.nofollow)
     return Contents(body, mime, page, found, indexed, charset, reason, detail, left_out)
 
 
-def _markup(url: Url, response: Response, body: bytes) -> tuple[str, Document]:
+def _markup(url: Url, response: Response, body: bytes, robot: str) -> tuple[str, Document]:
     body = body[:MARKUP]
     charset = find_charset(body, response.header("content-type"))
     # lexbor reads UTF-8 itself; everything else is decoded for it.
     html = body.removeprefix(BOM_UTF8) if charset == "utf-8" else decoded(body, charset)
-    page = parse(html, url, tags=_robots_tags(response), language=response.header("content-language"))
+    language = response.header("content-language")
+    page = parse(html, url, tags=_robots_tags(response), language=language, robot=robot)
     if not page.language:
         page.language = guess(page.text)
     return charset, page

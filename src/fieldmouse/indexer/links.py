@@ -44,9 +44,10 @@ _FIRST = r"(?![^/?#]*:)[A-Za-z0-9_\-~]"
 _relative = re.compile(rf"((?:\.\./)*+)({_FIRST}{_STEPS}{_TAIL}").match
 
 # An href like this means the same on every page of a directory: it has a path or a scheme of its own.
-# White space inside could hide that it has not.
-lasting = re.compile(r"(?:(?i:https?)://|/|\.|(?!(?i:http))[A-Za-z0-9])[^\t\n\r]*\Z").match
-_ANYWHERE = ("http", "HTTP", "mailto:", "javascript:", "tel:")  # lasting hrefs that need no ground at all
+# White space inside could hide that it has not; `http:x` is relative where the scheme is the same.
+lasting = re.compile(r"(?:(?i:https?)://|/|\.|(?!(?i:https?):)[A-Za-z0-9_~\-])[^\t\n\r]*\Z").match
+# Lasting hrefs that need no ground at all.
+_ANYWHERE = ("http://", "https://", "mailto:", "javascript:", "tel:")
 
 _key = xxhash.xxh3_64_intdigest
 

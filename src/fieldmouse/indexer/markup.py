@@ -28,7 +28,8 @@ ATTRIBUTES = 5000  # of one tag; those of real pages have two hundred at most
 COMPARED = 50_000_000  # attributes with others of the same tag, all tags of a page together
 
 _WITHIN = rb"(?:[%b/]++|%b)*+" % (SPACE, ATTRIBUTE)
-_within = re.compile(_WITHIN).match
+# How far the inside of a tag may go at most, at a glance.
+_within = re.compile(rb"(?:[^>=]++|=[%b]*+(?:\"[^\"]*+(?:\"|\Z)|'[^']*+(?:'|\Z))?+)*+" % SPACE).match
 _token = re.compile(
     rb"<(?:(/?)([a-zA-Z][^%b/>]*+)%b>?|!--(?:-?>|[\s\S]*?(?:--!?>|\Z))|(!\[CDATA\[)|[!?/][^>]*+>?)"
     % (SPACE, _WITHIN)
@@ -68,7 +69,13 @@ def _may_hold_a_long_tag(html: bytes) -> bool:
         end = at + _STRIDE
         for mark in (b"", b'"', b"'"):
             begin = html.find(mark, at, end) + len(mark) if mark else at
-            if begin >= at + len(mark) and (found := _within(html, begin)) and found.end() >= end:
+            if begin < at + len(mark):
+                continue  # all of it between quotes: one attribute
+            close = html.find(b">", begin, end)
+            if close < 0:
+                return True
+            # Only behind an equals sign can quotes hide that a tag ends.
+            if b"=" in html[begin:close] and (found := _within(html, begin)) and found.end() >= end:
                 return True
     return False
 

@@ -4,6 +4,10 @@ lexbor builds the tree a browser would; everything is read off that one tree. We
 no scripts, so what stands in `<noscript>` is meant for us.
 Robots rules come from `<meta name=robots>`, from a meta that names us, and from
 X-Robots-Tag; they add up, the strictest wins.
+
+Words are what a reader sees: an inline tag inside one does not split it, a block does.
+So elements that only dress text are taken out of the tree, which joins the text
+around them, and whatever is left between two texts is a space.
 """
 
 from __future__ import annotations
@@ -17,16 +21,18 @@ from selectolax.lexbor import LexborDocumentOptions, LexborHTMLParser, LexborNod
 from fieldmouse.indexer.markup import bounded
 from fieldmouse.url import Url, resolve
 
-PRODUCT = "fieldmouse"
+ROBOT = "fieldmouse"  # the name under which pages address us, unless the user has another
 TITLE = 300  # characters kept of a title
 TEXT = 1 << 20  # characters indexed of a text
 
 _WITHOUT_EVENTS = int(LexborDocumentOptions.WO_EVENTS)  # nobody listens for changes of the tree
-# All that is wanted of a tree at one walk: a walk costs more than a selector.
-_WANTED = "[href],[src],[content],title,script,style,template"
-_REFRESH = re.compile(r"(?i)^\s*[\d.]*\s*[;,]?\s*url\s*=\s*(.+?)\s*$", re.DOTALL)
 FEEDS = frozenset(("application/rss+xml", "application/atom+xml", "application/feed+json"))
 _FOLLOWED = frozenset(("canonical", "alternate", "next", "prev"))
+_SPACE = "\t\n\f\r "
+_delayed = re.compile(
+    rf"[{_SPACE}]*+(?:[0-9]++|(?=\.))[0-9.]*+(?=[;,{_SPACE}])[{_SPACE}]*+[;,]?+[{_SPACE}]*+"
+).match
+_named = re.compile(rf"[uU][rR][lL][{_SPACE}]*+=[{_SPACE}]*+").match
 # Directives of X-Robots-Tag that carry a value after a colon; any other name before a colon is a robot's.
 _VALUED = frozenset(("unavailable_after", "max-snippet", "max-image-preview", "max-video-preview"))
 
@@ -62,76 +68,77 @@ class Document(msgspec.Struct):
     trouble: str = ""  # why not all of it was read
 
 
-def _ids() -> dict[str, int]:
-    names = (
-        "title",
-        "a",
-        "area",
-        "link",
-        "base",
-        "meta",
-        "iframe",
-        "script",
-        "style",
-        "template",
-    )
-    trees = [f"<{name} id=x></{name}>" for name in names] + ["<frameset><frame id=x></frameset>"]
-    found = [node for tree in trees for node in LexborHTMLParser(tree).css("[id]")]
-    return {node.tag or "": node.tag_id for node in found}
+def _ids(names: str) -> frozenset[int]:
+    """The numbers by which lexbor knows elements."""
+    tree = LexborHTMLParser("")
+    return frozenset(tree.create_node(name).tag_id for name in names.split())
 
 
-_ID = _ids()
-_A, _AREA, _LINK, _BASE, _TITLE = _ID["a"], _ID["area"], _ID["link"], _ID["base"], _ID["title"]
-_META, _IFRAME, _FRAME = _ID["meta"], _ID["iframe"], _ID["frame"]
-_SILENT = frozenset((_ID["script"], _ID["style"], _ID["template"]))
+def _id(name: str) -> int:
+    return next(iter(_ids(name)))
 
 
-def parse(html: bytes | str, url: Url, *, tags: Iterable[str] = (), language: str = "") -> Document:
-    """Read an HTML page found at `url`. `tags` are its X-Robots-Tag headers, `language` its Content-Language.
+_A, _AREA, _LINK, _BASE, _TITLE, _META = map(_id, ("a", "area", "link", "base", "title", "meta"))
+_IFRAME, _HEAD, _COMMENT = _id("iframe"), _id("head"), 4
+_FRAMES = _ids("iframe frame")
+_SILENT = _ids("script style iframe noembed noframes")  # what they hold is no text of the page
+_INLINE = _ids(
+    "a abbr acronym b bdi bdo big cite code data del dfn em font i ins kbd label mark nobr output q s samp "
+    "small span strike strong sub sup time tt u var wbr"
+)
+_POINTS = frozenset("foreignobject desc title mi mo mn ms mtext annotation-xml body".split())  # HTML, inside
+_HEEDED = _SILENT | _INLINE | _FRAMES | {_AREA, _LINK, _BASE, _TITLE, _META, _COMMENT}
 
-    >>> page = parse("<title>Mice</title><p>run <a href='/home' rel=nofollow>home</a>", Url("http://a.b/"))
-    >>> page.title, page.text.split(), page.hrefs
-    ('Mice', ['run', 'home'], [])
+
+def parse(
+    html: bytes | str, url: Url, *, tags: Iterable[str] = (), language: str = "", robot: str = ROBOT
+) -> Document:
+    """Read an HTML page found at `url`, as the robot of that name.
+
+    `tags` are its X-Robots-Tag headers, `language` its Content-Language.
+
+    >>> page = parse("<title>Mice</title><p>r<b>u</b>n <a href='/home' rel=nofollow>home</a>", Url("http://a.b/"))
+    >>> page.title, page.text, page.hrefs
+    ('Mice', 'run home', [])
     """
     page = Document(base=url)
     for tag in tags:
-        read_robots_tag(tag, page.rules)
+        read_robots_tag(tag, page.rules, robot)
     raw = html.encode("utf-8", "replace") if isinstance(html, str) else html
     raw, page.trouble = bounded(raw)
     tree = LexborHTMLParser(raw, options=_WITHOUT_EVENTS)
-    based = False
-    anchors, last = 0, -1
+    root = tree.root
+    if root is None:
+        return page
+    is_based, anchors = False, 0
     hrefs: list[str] = []
     silent: list[LexborNode] = []
     title: LexborNode | None = None
-    for node in tree.css(_WANTED):
-        # An element that answers to two of the selectors comes twice in a row.
-        if node.mem_id == last:
-            continue
-        last = node.mem_id
+    # From the outside in, so that what is taken out is moved once.
+    for node in [node for node in root.traverse() if node.tag_id in _HEEDED]:
         kind = node.tag_id
-        if kind == _A:
-            attributes = node.attributes
-            href = attributes.get("href")
-            if href is None:
-                continue
-            anchors += 1
-            if "rel" in attributes and _is_nofollow(attributes["rel"]):
-                continue
-            hrefs.append(href)
+        if kind in _INLINE:
+            if kind == _A:
+                attributes = node.attributes
+                href = attributes.get("href")
+                if href is not None:
+                    anchors += 1
+                    if "rel" not in attributes or not _is_nofollow(attributes["rel"]):
+                        hrefs.append(href)
+            node.unwrap(delete_empty=True)
+        elif kind in _SILENT or kind in _FRAMES:
+            if kind in _FRAMES and (href := node.attrs.get("src")):
+                hrefs.append(href)
+            silent.append(node)
         elif kind == _META:
-            _read_meta(node, page, hrefs)
+            _read_meta(node, page, hrefs, robot)
         elif kind == _LINK:
             _read_link(node, page, hrefs)
         elif kind == _BASE:
-            href = node.attrs.get("href")
-            if href and not based:
-                based = True
-                page.base = resolve(href, url) or url
-        elif kind in (_IFRAME, _FRAME):
-            href = node.attrs.get("src")
-            if href:
-                hrefs.append(href)
+            attributes = node.attributes
+            if "href" in attributes and not is_based:
+                is_based = True
+                page.base = resolve(attributes["href"] or "", url) or url
         elif kind == _AREA:
             attributes = node.attributes
             href = attributes.get("href")
@@ -139,44 +146,76 @@ def parse(html: bytes | str, url: Url, *, tags: Iterable[str] = (), language: st
                 anchors += 1
                 if not _is_nofollow(attributes.get("rel")):
                     hrefs.append(href)
-        elif kind in _SILENT:
+        elif kind == _COMMENT:
             silent.append(node)
-        elif kind == _TITLE and title is None:
+        elif title is None and not _is_drawn(node):
             title = node
     page.hrefs, page.anchors = hrefs, anchors
     if page.canonical:
         page.canonical = resolve(page.canonical, page.base) or ""
     if title is not None:
-        page.title = " ".join(title.text().split())[:TITLE]
+        page.title = " ".join(title.text().replace("\xad", "").split())[:TITLE]
     # Inner elements before those around them: what is taken out takes its inside along.
     for node in reversed(silent):
         node.decompose()
-    _read_text(tree, page, language)
+    _read_text(tree, root, page, language)
     return page
+
+
+def _is_drawn(title: LexborNode) -> bool:
+    """Whether a title is that of a drawing or formula, and not the page's."""
+    around = title.parent
+    if around is None or around.tag_id == _HEAD:
+        return False
+    while around is not None:
+        name = (around.tag or "").lower()
+        if name in ("svg", "math"):
+            return True
+        if name in _POINTS:
+            return False
+        around = around.parent
+    return False
 
 
 def _is_nofollow(rel: str | None) -> bool:
     return rel is not None and "nofollow" in rel.lower().split()
 
 
-def _read_meta(node: LexborNode, page: Document, hrefs: list[str]) -> None:
+def _read_meta(node: LexborNode, page: Document, hrefs: list[str], robot: str) -> None:
     attributes = node.attributes
     name = attributes.get("name")
     content = attributes.get("content") or ""
     if name is not None:
         name = name.strip().lower()
-        if name == "robots" or name == PRODUCT:
+        if name == "robots" or name == robot:
             page.rules.add(content)
         return
     equiv = attributes.get("http-equiv")
     if equiv is None:
         return
-    equiv = equiv.strip().lower()
+    equiv = equiv.lower()
     if equiv == "refresh":
-        if found := _REFRESH.match(content):
-            hrefs.append(found[1].strip("'\""))
+        if target := refresh_target(content):
+            hrefs.append(target)
     elif equiv == "content-language" and not page.language:
         page.language = _language(content)
+
+
+def refresh_target(content: str) -> str:
+    """Where a `<meta http-equiv=refresh>` leads: the shared declarative refresh steps of the HTML standard.
+
+    >>> refresh_target("0; url='next'"), refresh_target("3;next"), refresh_target("3"), refresh_target("next")
+    ('next', 'next', '', '')
+    """
+    delayed = _delayed(content)
+    if delayed is None:
+        return ""
+    rest = content[delayed.end() :]
+    if named := _named(rest):
+        rest = rest[named.end() :]
+    if rest[:1] in ("'", '"'):
+        rest = rest[1:].partition(rest[0])[0]
+    return rest
 
 
 def _read_link(node: LexborNode, page: Document, hrefs: list[str]) -> None:
@@ -195,13 +234,16 @@ def _read_link(node: LexborNode, page: Document, hrefs: list[str]) -> None:
             page.feeds.append(href)
 
 
-def _read_text(tree: LexborHTMLParser, page: Document, language: str) -> None:
-    root, body = tree.root, tree.body
-    if root is not None and (declared := root.attrs.get("lang")):
+def _read_text(tree: LexborHTMLParser, root: LexborNode, page: Document, language: str) -> None:
+    if declared := root.attrs.get("lang"):
         page.language = _language(declared)
     page.language = page.language or _language(language)
+    body = tree.body
     if body is not None:
-        page.text = body.text(separator=" ", skip_empty=True)[:TEXT]
+        body.merge_text_nodes()
+        text = body.text(separator=" ", skip_empty=True)
+        # A soft hyphen shows where a word may be broken, not that it is.
+        page.text = (text.replace("\xad", "") if "\xad" in text else text)[:TEXT]
 
 
 def _language(declared: str) -> str:
@@ -210,8 +252,8 @@ def _language(declared: str) -> str:
     return first if re.fullmatch(r"[a-z]{2,3}(-[a-z0-9]{1,8})*", first) else ""
 
 
-def read_robots_tag(tag: str, rules: Rules) -> None:
-    """Add what one X-Robots-Tag header says to us: rules for all robots, and those under our name.
+def read_robots_tag(tag: str, rules: Rules, robot: str = ROBOT) -> None:
+    """Add what one X-Robots-Tag header says to a robot: rules for all, and those under its name.
 
     >>> rules = Rules(); read_robots_tag("otherbot: noindex, nofollow", rules); rules.noindex
     False
@@ -221,7 +263,7 @@ def read_robots_tag(tag: str, rules: Rules) -> None:
         name, colon, rest = part.partition(":")
         name = name.strip().lower()
         if colon and name not in _VALUED:
-            ours = name == PRODUCT
+            ours = name == robot
             part = rest
         if ours:
             rules.add(part)

@@ -22,6 +22,7 @@ class IndexerConfig(msgspec.Struct, frozen=True, kw_only=True):
     """What a worker must know of the crawl; the same for all of them."""
 
     user_agent: str = "fieldmouse"
+    robot: str = "fieldmouse"  # our name in it, lower case: pages may have rules for us
     contact: str = ""  # who runs the crawl, for the warcinfo record
     key_seed: int = 0
     scope: Scope = Scope()
