@@ -179,7 +179,7 @@ class OutcomeRow(msgspec.Struct, frozen=True, array_like=True, omit_defaults=Tru
     """What is kept for ever of one URL's fate: a line of the outcome log, read by export and explain."""
 
     url: Url
-    kind: str  # page, unchanged, moved, refused, failed
+    kind: str  # page, unchanged, moved, refused, failed; forgiven takes back the URL's last one
     at: float  # when the answer was complete, or we gave up
     depth: int = 0
     via: str = ""

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TypeVar
 
-from fieldmouse.agent import read_checkpoint
+from fieldmouse.agent import Forgiven, Mercy, read_checkpoint
 from fieldmouse.agent.build import build
 from fieldmouse.agent.outcomes import rows
 from fieldmouse.clock import Clock
@@ -34,10 +34,11 @@ def bottled_crawl(
     epoch: float = bottle.EPOCH,
     lane: type[InlineLane] = InlineLane,
     dns: Callable[[Clock], Dns] | None = None,
+    on_forgiven: Callable[[Forgiven], None] | None = None,
     **changes: object,
 ) -> tuple[Summary, F]:
     """Crawl from `seeds`, or go on where `path` holds a crawl already; settings as `section__key=value`."""
-    summary, fetcher = _live(path, web, seeds, epoch, lane, None, dns, changes)
+    summary, fetcher = _live(path, web, seeds, epoch, lane, None, dns, on_forgiven, changes)
     assert summary is not None
     return summary, fetcher
 
@@ -51,18 +52,20 @@ def bottled_kill(
     epoch: float = bottle.EPOCH,
     lane: type[InlineLane] = InlineLane,
     dns: Callable[[Clock], Dns] | None = None,
+    on_forgiven: Callable[[Forgiven], None] | None = None,
     **changes: object,
 ) -> tuple[Summary | None, F]:
     """As `bottled_crawl`, but everything stops dead `after` so many seconds, unless done before.
 
     Then there is no last checkpoint and no summary.
     """
-    return _live(path, web, seeds, epoch, lane, after, dns, changes)
+    return _live(path, web, seeds, epoch, lane, after, dns, on_forgiven, changes)
 
 
 def _live(
     path: Path, web: Callable[[Clock], F], seeds: Sequence[str], epoch: float, lane: type[InlineLane],
-    after: float | None, dns: Callable[[Clock], Dns] | None, changes: dict[str, object],
+    after: float | None, dns: Callable[[Clock], Dns] | None, on_forgiven: Callable[[Forgiven], None] | None,
+    changes: dict[str, object],
 ) -> tuple[Summary | None, F]:  # fmt: skip
     dotted = {name.replace("__", "."): value for name, value in changes.items()}
     settings = Settings().override({"crawl.seeds": list(seeds), **CALM, **dotted})
@@ -79,7 +82,10 @@ def _live(
             dns=dns(clock) if dns else None,
         )  # fmt: skip
         began = resumed and read_checkpoint(home) is not None
-        crawling = asyncio.ensure_future(crew.agent.crawl([] if began else [Url(seed) for seed in seeds]))
+        begin_at = [] if began else [Url(seed) for seed in seeds]
+        crawling = asyncio.ensure_future(
+            crew.agent.crawl(begin_at, mercy=Mercy(on_forgiven) if on_forgiven else None)
+        )
         try:
             await asyncio.wait({crawling}, timeout=after)
             # If it is not done, nobody at work gets another turn: what they held is forgotten.

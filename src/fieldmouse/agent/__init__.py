@@ -16,6 +16,7 @@ import uvloop
 from fieldmouse.agent.agent import Agent
 from fieldmouse.agent.build import Crew, build
 from fieldmouse.agent.checkpoint import Checkpoint, read_checkpoint
+from fieldmouse.agent.forgiveness import Forgiven, Mercy
 from fieldmouse.agent.signals import Signals
 from fieldmouse.crawldir import CrawlDir
 from fieldmouse.errors import StoppedAtOnce, StorageError
@@ -23,7 +24,7 @@ from fieldmouse.records import Reading, Summary
 from fieldmouse.settings import Settings
 from fieldmouse.url import Url, parse
 
-__all__ = ["Agent", "Checkpoint", "Signals", "crawl", "read_checkpoint"]
+__all__ = ["Agent", "Checkpoint", "Forgiven", "Mercy", "Signals", "crawl", "read_checkpoint"]
 
 log = logging.getLogger(__name__)
 
@@ -35,20 +36,23 @@ def crawl(
     *,
     on_reading: Callable[[Reading], None] | None = None,
     signals: Signals | None = None,
+    mercy: Mercy | None = None,
 ) -> Summary:
     """Crawl in `home` until done, stopped by a limit, or interrupted; a resume brings no seeds.
 
-    `signals` are those that the caller listens to already; without them we listen ourselves.
+    `signals` are those that the caller listens to already; without them we listen ourselves. With
+    `mercy` hosts that were given up get another chance.
     """
     if signals is None:
         with Signals() as signals:
-            return crawl(home, settings, seeds, on_reading=on_reading, signals=signals)
+            return crawl(home, settings, seeds, on_reading=on_reading, signals=signals, mercy=mercy)
     home.lock()
     try:
         if not seeds and read_checkpoint(home) is None:
             # Killed before anything was durable: the settings still know where to begin.
             seeds = [url for url in map(parse, settings.crawl.seeds) if url is not None]
-        summary = uvloop.run(_live(home, settings, seeds, on_reading or (lambda reading: None), signals))
+        tell = on_reading or (lambda reading: None)
+        summary = uvloop.run(_live(home, settings, seeds, tell, signals, mercy))
     except StoppedAtOnce:
         # Threads may still write: the lock is theirs, too, until the process ends.
         raise
@@ -69,6 +73,7 @@ async def _live(
     seeds: Sequence[Url],
     on_reading: Callable[[Reading], None],
     signals: Signals,
+    mercy: Mercy | None,
 ) -> Summary:
     crew = build(home, settings, on_reading)
     # Pages leave few cycles behind, and what is loaded by now stays: looking through it all is a waste.
@@ -77,7 +82,8 @@ async def _live(
     gc.set_threshold(50_000, 20, 100)
     loop = asyncio.get_running_loop()
     hurried = asyncio.Event()
-    life, haste = loop.create_task(_life(crew, seeds, hurried)), loop.create_task(hurried.wait())
+    life = loop.create_task(_life(crew, seeds, hurried, mercy))
+    haste = loop.create_task(hurried.wait())
     signals.obey(loop.call_soon_threadsafe, crew.agent.interrupt, hurried.set)
     await asyncio.wait({life, haste}, return_when=asyncio.FIRST_COMPLETED)
     haste.cancel()
@@ -87,9 +93,14 @@ async def _live(
     raise StoppedAtOnce
 
 
-async def _life(crew: Crew, seeds: Sequence[Url], hurried: asyncio.Event) -> Summary:
+async def _life(
+    crew: Crew,
+    seeds: Sequence[Url],
+    hurried: asyncio.Event,
+    mercy: Mercy | None,
+) -> Summary:
     try:
-        return await crew.agent.crawl(seeds)
+        return await crew.agent.crawl(seeds, mercy=mercy)
     finally:
         # In haste nothing is put away: a thread may still be writing to what we would close.
         if not hurried.is_set():

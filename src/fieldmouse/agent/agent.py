@@ -19,6 +19,7 @@ import msgspec
 
 from fieldmouse.agent.checkpoint import Tally
 from fieldmouse.agent.desk import Desk
+from fieldmouse.agent.forgiveness import Mercy
 from fieldmouse.agent.fuse import Fuse
 from fieldmouse.agent.governor import Governor
 from fieldmouse.agent.intake import Intake
@@ -65,7 +66,7 @@ class Agent:
         tally: Tally, clock: Clock, scope: Scope, limits: Limits, sitemaps: bool,
         on_reading: Callable[[Reading], None],
     ):  # fmt: skip
-        self._home, self._frontier, self._readings = home, frontier, readings
+        self._home, self._frontier, self._readings, self._outcomes = home, frontier, readings, outcomes
         self._parts = (frontier, outcomes, readings, home, journal)
         self._clock, self._scope = clock, scope
         self._limits, self._sitemaps, self._on_reading = limits, sitemaps, on_reading
@@ -221,9 +222,11 @@ class Agent:
         pages = self.fleet.busy + self.intake.level
         return f"finishing {pages} pages and writing a checkpoint" if pages else "writing a checkpoint"
 
-    async def crawl(self, seeds: Sequence[Url]) -> Summary:
+    async def crawl(self, seeds: Sequence[Url], *, mercy: Mercy | None = None) -> Summary:
         self._started = self._clock.now()
         await self.indexer.start()
+        if mercy is not None:
+            mercy.pardon(self._frontier)
         # All has opened: only now may anything be cut, deleted or made. The journal makes the names durable.
         for part in self._parts:
             part.begin()
@@ -231,8 +234,9 @@ class Agent:
         self.intake.trace.begin()
         if self.governor is not None:
             self.governor.begin()
-        now = self._clock.now()
-        self._frontier.discover([Link(url, kind=Kind.SEED, seen_at=now) for url in seeds])
+        self._frontier.discover([Link(url, kind=Kind.SEED, seen_at=self._started) for url in seeds])
+        if mercy is not None:
+            mercy.readmit(self._frontier, self._outcomes, self.desk.tally, self._started)
         await self.checkpoint()
         self.fleet.nudge()
         await self._watch()
@@ -262,7 +266,7 @@ class Agent:
             if now - read_at >= 1.0:
                 read_at = now
                 self._read()
-            idle = self._idle()
+            idle = not self.fleet.busy and self.intake.empty and self._frontier.ready_at() is None
             if idle or now - sealed_at >= self._limits.checkpoint:
                 await self.checkpoint()
                 sealed_at = self._clock.now()
@@ -270,9 +274,6 @@ class Agent:
                     return
             self.intake.pump()  # a worker that came back to life tells nobody, nor does a page's age
             self.fleet.nudge()
-
-    def _idle(self) -> bool:
-        return not self.fleet.busy and self.intake.empty and self._frontier.ready_at() is None
 
     async def _drain(self) -> None:
         while not self.intake.empty:

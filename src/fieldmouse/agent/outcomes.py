@@ -2,7 +2,8 @@
 
 What lies past the checkpoint's length may yet be undone by a kill, so it is not
 shown. A URL can have several rows, one for each time it was fetched; of its
-stored pages the newest counts.
+stored pages the newest counts. A row that was taken back (`forgiveness.py`) counts no more
+than the row that says so.
 """
 
 from __future__ import annotations
@@ -19,12 +20,33 @@ from fieldmouse.records import OutcomeRow
 
 _decode = msgspec.msgpack.Decoder(OutcomeRow).decode
 
+FORGIVEN = "forgiven"
+"""The kind of a row that takes back what was said of its URL before."""
+
 
 def rows(home: CrawlDir, *, length: int) -> Iterator[OutcomeRow]:
-    """Every row, oldest first. `length` is the checkpoint's."""
-    if length:
-        for _, record in records(home / "outcomes.log", length=length):
-            yield _decode(record)
+    """Every row that counts, oldest first. `length` is the checkpoint's."""
+    if not length:
+        return
+    taken_back = _taken_back(home, length)
+    for _, record in records(home / "outcomes.log", length=length):
+        row = _decode(record)
+        if taken_back and row.kind in ("failed", "refused", FORGIVEN):
+            if row.kind == FORGIVEN:
+                continue
+            if taken_back[row.url]:
+                taken_back[row.url] -= 1
+                continue
+        yield row
+
+
+def _taken_back(home: CrawlDir, length: int) -> Counter[str]:
+    """How many of the first failures of each URL were taken back."""
+    mark, found = FORGIVEN.encode(), Counter[str]()
+    for _, record in records(home / "outcomes.log", length=length):
+        if mark in record and (row := _decode(record)).kind == FORGIVEN:
+            found[row.url] += 1
+    return found
 
 
 def pages(home: CrawlDir, *, length: int) -> Iterator[OutcomeRow]:
@@ -53,7 +75,7 @@ def _stored(home: CrawlDir, length: int) -> Iterator[OutcomeRow]:
 
 
 def rows_of(home: CrawlDir, url: str, *, length: int) -> list[OutcomeRow]:
-    """What happened to one URL, oldest first."""
+    """All that happened to one URL, oldest first, rows that were taken back included."""
     if not length:
         return []
     name = url.encode()

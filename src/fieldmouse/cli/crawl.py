@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 import msgspec
@@ -20,6 +20,9 @@ from fieldmouse.policy.distribution.lookup import strategy
 from fieldmouse.records import Summary
 from fieldmouse.settings import Settings
 from fieldmouse.url import Url
+
+if TYPE_CHECKING:
+    from fieldmouse.agent import Forgiven
 
 
 @click.command(
@@ -71,7 +74,15 @@ def command(directory: Path, seeds: tuple[str, ...], as_json: bool, **given: Any
     return run(home, asked, wanted, as_json=as_json, every=every)
 
 
-def run(home: CrawlDir, asked: Settings, seeds: list[Url], *, as_json: bool, every: float | None) -> int:
+def run(
+    home: CrawlDir,
+    asked: Settings,
+    seeds: list[Url],
+    *,
+    as_json: bool,
+    every: float | None,
+    on_forgiven: Callable[[Forgiven], None] | None = None,
+) -> int:
     """Crawl, with progress for people and a summary for all; returns the exit code."""
     from fieldmouse import agent  # the whole house: loaded once we know that we crawl
     from fieldmouse.cli.emptiness import why_nothing
@@ -80,7 +91,14 @@ def run(home: CrawlDir, asked: Settings, seeds: list[Url], *, as_json: bool, eve
     voice.say(f"crawling into `{home.path}` as {asked.crawl.user_agent}")
     with agent.Signals(voice.urge) as signals:
         with progress.shown(every=every) as line:
-            summary: Summary = agent.crawl(home, asked, seeds, on_reading=line.show, signals=signals)
+            summary: Summary = agent.crawl(
+                home,
+                asked,
+                seeds,
+                on_reading=line.show,
+                signals=signals,
+                mercy=agent.Mercy(on_forgiven) if on_forgiven else None,
+            )
         why, hint = why_nothing(home) if summary.exit == 1 else ("", "")
         if as_json:
             voice.json(msgspec.to_builtins(summary) | ({"error": why, "hint": hint} if why else {}))

@@ -121,6 +121,8 @@ def _fate(row: OutcomeRow) -> Iterator[str]:
             yield f"asked again {at}: unchanged"
         case "moved":
             yield f"moved{status} at {at}, to {row.target}"
+        case "forgiven":
+            yield f"forgiven {at}, and to be asked for again: {row.reason} was taken back"
         case "refused":
             yield f"not asked for, {at}: {row.reason}{detail}"
         case _:

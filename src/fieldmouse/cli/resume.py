@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -13,22 +13,28 @@ from fieldmouse.cli import crawl, options, voice
 from fieldmouse.crawldir import CrawlDir
 from fieldmouse.settings import Settings
 
+if TYPE_CHECKING:
+    from fieldmouse.agent import Forgiven
+
 
 @click.command(
     epilog="""\b
 Examples:
   fieldmouse resume atlas
-  fieldmouse resume atlas --pages 50000 --delay 2s"""
+  fieldmouse resume atlas --pages 50000 --delay 2s
+  fieldmouse resume atlas --forgive"""
 )
 @click.argument("directory", type=click.Path(path_type=Path))
+@click.option("--forgive", is_flag=True, help="Ask again whatever was given up because a host failed.")
 @options.limits
 @options.as_json
-def command(directory: Path, as_json: bool, **given: Any) -> int:
+def command(directory: Path, forgive: bool, as_json: bool, **given: Any) -> int:
     """Continue the crawl in DIRECTORY after a stop, a limit or a kill.
 
     The settings are those of its fieldmouse.toml; options change them for this run
     only. A limit that has been reached has done its work: without a new one the
-    crawl goes on to its end.
+    crawl goes on to its end. With --forgive hosts that were given up (no address, no
+    connection, no robots.txt) get another chance, and their URLs are visited again.
     """
     every = options.progress_every(given)
     home = CrawlDir.open(directory)
@@ -43,7 +49,19 @@ def command(directory: Path, as_json: bool, **given: Any) -> int:
     else:
         seeds = []
         asked = _past_limits(asked, pages=last.tally.pages, stopped_by=last.stopped_by)
-    return crawl.run(home, options.apply(asked, given), seeds, as_json=as_json, every=every)
+    return crawl.run(
+        home,
+        options.apply(asked, given),
+        seeds,
+        as_json=as_json,
+        every=every,
+        on_forgiven=_tell if forgive else None,
+    )
+
+
+def _tell(forgiven: Forgiven) -> None:
+    hosts, urls = voice.number(forgiven.hosts), voice.number(forgiven.urls)
+    voice.say(f"forgave {hosts} hosts and {urls} URLs" if forgiven.hosts else "there was nothing to forgive")
 
 
 def _past_limits(asked: Settings, *, pages: int, stopped_by: str) -> Settings:

@@ -8,7 +8,7 @@ exactly one place: ready, in its host's queue, or online.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from pathlib import Path
 
 import msgspec
@@ -127,6 +127,21 @@ class Frontier:
         self._sieve.offer(keys, links)
         if self._sieve.pending >= _SIFT_AT:
             self._sift()
+
+    def poll(self, links: Sequence[Link]) -> None:
+        """Links that are done, to be visited again: they enter behind the sieve, which would swallow them."""
+        again = [(host_of(link.url), _encode(link)) for link in links]
+        self._ready.push(again)
+        self._witness.arrived([host for host, _ in again])
+        self._done -= len(again)
+
+    def pardon(self, verdicts: Container[str]) -> list[Host]:
+        """Take these verdicts back, before `begin` seats anybody; returns the hosts they were on."""
+        judged = [(host, state) for host, state in self._hosts if state.verdict in verdicts]
+        for host, state in judged:
+            well = msgspec.structs.replace(state, failures=0, put_off=0, verdict="", detail="")
+            self._hosts.put(host, well, self._clock.now())
+        return [host for host, _ in judged]
 
     def _sift(self) -> None:
         fresh = [(host_of(link.url), _encode(link)) for link in self._sieve.sift(self._sites.admit)]
@@ -275,18 +290,9 @@ class Frontier:
         return self._workbench.ready_hosts(now)
 
     @property
-    def refills(self) -> int:
-        return self._distributor.refills
-
-    @property
     def draws(self) -> int:
         return self._distributor.draws
 
     @property
     def appends(self) -> int:
         return self._distributor.appends
-
-    @property
-    def reads(self) -> int:
-        """Blocks read back from the hosts' queues."""
-        return self._queues.reads

@@ -1,0 +1,87 @@
+"""Taking back verdicts that were wrong: `resume --forgive`.
+
+A crawl that met an outage it did not understand has given up hosts that are well. All hosts
+that were given up for failing lose their verdict and their failures, and every URL that was answered for
+that reason is to be visited again. Such a URL is known to the sieve, so it enters behind it.
+
+The outcome log is never changed: a row of the kind `forgiven` takes the URL's last one back, and
+whoever reads the log (`outcomes.py`) passes over both. All of this is part of one
+checkpoint, the first of the run: a kill before it leaves everything as it was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+
+from fieldmouse.agent.checkpoint import Tally
+from fieldmouse.agent.outcomes import FORGIVEN
+from fieldmouse.crawldir import Log, records
+from fieldmouse.frontier.frontier import Frontier
+from fieldmouse.records import Kind, Link, OutcomeRow, Reason
+from fieldmouse.url import Host, host_of
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(OutcomeRow).decode
+
+OF_HOSTS = frozenset(
+    reason.value
+    for reason in (
+        Reason.BURIED, Reason.NO_ADDRESS, Reason.NO_CONNECTION, Reason.EXCLUSION_UNREACHABLE, Reason.TLS,
+    )
+)  # fmt: skip
+"""Verdicts on hosts that are failures. Private addresses and full hosts are no failures."""
+_OF_ONE_PAGE = frozenset({Reason.TLS.value, Reason.TIMEOUT.value, Reason.CLOSED.value})
+"""These may be of one page of a healthy host: then they stand."""
+
+
+class Forgiven(msgspec.Struct, frozen=True):
+    """What was taken back."""
+
+    hosts: int
+    urls: int
+
+
+class Mercy:
+    """One act of forgiving. `tell` is told what was taken back."""
+
+    def __init__(self, tell: Callable[[Forgiven], None]):
+        self._tell = tell
+        self._pardoned: set[Host] = set()
+
+    def pardon(self, frontier: Frontier) -> None:
+        """Take the verdicts back: before the frontier begins, which seats hosts by their verdict."""
+        self._pardoned.update(frontier.pardon(OF_HOSTS))
+
+    def readmit(self, frontier: Frontier, outcomes: Log, tally: Tally, now: float) -> None:
+        """Let the URLs enter again: after all has begun, and before the first checkpoint."""
+        rows = [
+            row
+            for row in _given_up(outcomes).values()
+            if row.reason not in _OF_ONE_PAGE or host_of(row.url) in self._pardoned
+        ]
+        for row in rows:
+            outcomes.append(_encode(OutcomeRow(row.url, FORGIVEN, now, reason=row.reason, detail=row.kind)))
+            setattr(tally, row.kind, getattr(tally, row.kind) - 1)
+            tally.reasons[row.reason] -= 1
+            if not tally.reasons[row.reason]:
+                del tally.reasons[row.reason]
+        frontier.poll([Link(row.url, row.depth, row.via, Kind(row.found_as), row.seen_at) for row in rows])
+        self._tell(Forgiven(len(self._pardoned | {host_of(row.url) for row in rows}), len(rows)))
+
+
+def _given_up(outcomes: Log) -> dict[str, OutcomeRow]:
+    """The last row of each URL that was answered for the network's sake, and is not taken back yet."""
+    found: dict[str, OutcomeRow] = {}
+    reasons = OF_HOSTS | _OF_ONE_PAGE
+    marks = [reason.encode() for reason in reasons]
+    for _, record in records(outcomes.path, length=outcomes.length):
+        # Most rows are pages: looking for the words is much cheaper than decoding.
+        if any(mark in record for mark in marks):
+            row = _decode(record)
+            if row.kind == FORGIVEN:
+                found.pop(row.url, None)
+            elif row.kind in ("failed", "refused") and row.reason in reasons and not row.status:
+                found[row.url] = row
+    return found

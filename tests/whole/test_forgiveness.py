@@ -1,0 +1,209 @@
+"""`resume --forgive`: verdicts that were wrong are taken back, all or none, and the books stay exact."""
+
+from __future__ import annotations
+
+import random
+import shutil
+import socket
+import subprocess
+import time
+from collections import Counter
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from fieldmouse.agent import Forgiven, read_checkpoint
+from fieldmouse.agent.outcomes import rows_of
+from fieldmouse.clock import Clock
+from fieldmouse.crawldir import CrawlDir, Journal, Log
+from fieldmouse.frontier.lookout import count_waiting
+from fieldmouse.lab import bottle
+from fieldmouse.lab.meadow.meadow import Meadow
+from fieldmouse.lab.meadow.options import MeadowOptions
+from fieldmouse.lab.meadow.spells import SpellDns, SpellFetcher
+from fieldmouse.records import Reason, Summary
+from fieldmouse.url import Host, host_of, name_of
+from meadowland import running_meadow
+
+from .bottled import bottled_crawl, outcomes
+from .crawling import command, end, exported, run, start
+
+OPTIONS = MeadowOptions(
+    hosts=12, pages=80, seeds=12, seed=5, page_kb=1.0, links=12, gamma=0.3, named=True, not_found=0.1,
+    private=0.1,
+)  # fmt: skip
+WRONG = {Reason.NO_ADDRESS.value, Reason.NO_CONNECTION.value, Reason.BURIED.value}
+
+
+def crawl(
+    path: Path, meadow: Meadow, *, dead: list[Host], day: int = 0,
+    on_forgiven: Callable[[Forgiven], None] | None = None,
+) -> Summary:  # fmt: skip
+    """Half of the dead refuse, the others have names that do not exist."""
+    refusing, nameless = dead[::2], {name_of(host) for host in dead[1::2]}
+
+    class Denying(SpellDns):
+        def __init__(self, clock: Clock):
+            super().__init__(meadow, clock)
+            self._addresses = {n: a for n, a in self._addresses.items() if n not in nameless}
+
+    summary, _ = bottled_crawl(
+        path, lambda clock: SpellFetcher(meadow, clock, dead=refusing), meadow.seeds,
+        dns=Denying, epoch=bottle.EPOCH + day * 86400.0, politeness__delay="1s", network__allow_private=True,
+        on_forgiven=on_forgiven,
+    )  # fmt: skip
+    return summary
+
+
+def check_books(path: Path) -> None:
+    home = CrawlDir.open(path)
+    last = read_checkpoint(home)
+    assert last is not None
+    kinds = Counter(row.kind for row in outcomes(path))
+    tally = last.tally
+    told = {"page": tally.pages, "moved": tally.moved, "failed": tally.failed, "refused": tally.refused}
+    assert kinds == Counter({kind: count for kind, count in told.items() if count})
+    assert Counter(row.reason for row in outcomes(path) if row.reason) == Counter(tally.reasons)
+    waiting = count_waiting(home / "frontier", last.frontier)
+    assert last.frontier.sieve.seen == tally.settled + waiting
+    assert last.frontier.done == tally.settled
+    assert len({row.url for row in outcomes(path)}) == kinds.total()
+
+
+@pytest.fixture(scope="module")
+def wronged(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Meadow, list[Host]]:
+    """A crawl that is done, in which a third of the hosts were given up."""
+    meadow = Meadow(OPTIONS)
+    dead = [Host(site.origin) for site in meadow.plan.sites][2::3]
+    path = tmp_path_factory.mktemp("wronged") / "c"
+    summary = crawl(path, meadow, dead=dead)
+    assert summary.waiting == 0
+    rows = outcomes(path)
+    assert {row.reason for row in rows if host_of(row.url) in dead} <= WRONG
+    assert {host_of(row.url) for row in rows if row.reason in WRONG} == set(dead)
+    check_books(path)
+    return path, meadow, dead
+
+
+def test_hosts_that_were_given_up_are_crawled_after_all_and_nobody_else_is_asked_again(
+    tmp_path: Path, wronged: tuple[Path, Meadow, list[Host]]
+) -> None:
+    before, meadow, dead = wronged
+    path = tmp_path / "c"
+    shutil.copytree(before, path)
+    wrong = [row.url for row in outcomes(path) if row.reason in WRONG]
+    right = [row for row in outcomes(path) if row.reason not in WRONG]
+    told: list[Forgiven] = []
+    summary = crawl(path, meadow, dead=[], day=1, on_forgiven=told.append)
+    assert told == [Forgiven(hosts=len(dead), urls=len(wrong))]
+    assert summary.lost == summary.waiting == 0
+    check_books(path)
+    rows = outcomes(path)
+    assert not {row.reason for row in rows} & WRONG
+    assert {row.url for row in rows} >= set(wrong)
+    assert [row for row in rows if row in right] == right, "what was right stands as it stood"
+    stored = sorted(row.url for row in rows if row.kind == "page")
+    assert stored == sorted(fact.url for fact in meadow.truth() if fact.allowed and fact.status == 200)
+    home = CrawlDir.open(path)
+    last = read_checkpoint(home)
+    assert last is not None
+    kinds = [row.kind for row in rows_of(home, wrong[0], length=last.outcomes)]
+    assert kinds[:2] == ["failed", "forgiven"]
+    assert len(kinds) == 3
+    crawl(path, meadow, dead=[], day=2, on_forgiven=told.append)
+    assert told[1:] == [Forgiven(0, 0)], "and there is nothing left to forgive"
+
+
+def test_the_dead_die_again_and_can_be_forgiven_again(
+    tmp_path: Path, wronged: tuple[Path, Meadow, list[Host]]
+) -> None:
+    before, meadow, dead = wronged
+    path = tmp_path / "c"
+    shutil.copytree(before, path)
+    urls = {row.url for row in outcomes(path) if row.reason in WRONG}
+    told: list[Forgiven] = []
+    for day in (1, 2):
+        summary = crawl(path, meadow, dead=dead, day=day, on_forgiven=told.append)
+        assert summary.waiting == summary.lost == 0
+        check_books(path)
+        assert {row.url for row in outcomes(path) if row.reason in WRONG} == urls
+    assert told == [Forgiven(len(dead), len(urls))] * 2
+
+
+class Killed(BaseException):
+    """The process is gone."""
+
+
+@pytest.mark.parametrize(
+    ("moment", "nth"), [("flush", 1), ("flush", 4), ("flush", 9), ("sync", 1), ("commit", 1), ("commit", 2)]
+)
+def test_killed_while_it_forgives_all_or_nothing_is_forgiven(
+    tmp_path: Path, wronged: tuple[Path, Meadow, list[Host]], moment: str, nth: int,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    before, meadow, dead = wronged
+    path = tmp_path / "c"
+    shutil.copytree(before, path)
+    wrong = {row.url for row in outcomes(path) if row.reason in WRONG}
+    told: list[Forgiven] = []
+    owner = Journal if moment == "commit" else Log
+    real, calls = getattr(owner, moment), 0
+
+    def dies(self: object, *args: object) -> object:
+        nonlocal calls
+        calls += 1
+        if calls == nth:
+            raise Killed
+        return real(self, *args)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(owner, moment, dies)
+        with suppress(Killed):
+            crawl(path, meadow, dead=[], day=1, on_forgiven=told.append)
+    check_books(path)
+    rows = outcomes(path)
+    left = {row.url for row in rows if row.reason in WRONG}
+    assert left in (wrong, set())
+    again: list[Forgiven] = []
+    summary = crawl(path, meadow, dead=[], day=2, on_forgiven=again.append)
+    assert again == [Forgiven(len(dead), len(wrong)) if left else Forgiven(0, 0)]
+    assert summary.lost == summary.waiting == 0
+    check_books(path)
+    stored = sorted(row.url for row in outcomes(path) if row.kind == "page")
+    assert stored == sorted(fact.url for fact in meadow.truth() if fact.allowed and fact.status == 200)
+
+
+def test_a_crawl_that_reached_nobody_is_forgiven_and_complete_through_any_kill(tmp_path: Path) -> None:
+    """The command itself: its user's `--resolve` was wrong at first, and everything died of it."""
+    home, rng = tmp_path / "c", random.Random(8)
+    quick = ("--allow-private", "--delay", "0s", "--set", "politeness.backoff=10ms")
+    with running_meadow(hosts=20, pages=200, seed=5, named=True, latency=0.02, gamma=0.3) as meadow:
+        seeds = [word for seed in meadow.seeds for word in ("--seed", seed)]
+        nowhere = ("--resolve", f"*=127.0.0.1:{free_port()}")
+        failed = run("crawl", home, *seeds, *quick, *nowhere, expect=1)
+        assert (failed["pages"], failed["failed"], failed["waiting"]) == (0, len(meadow.seeds), 0)
+        right = [word for entry in meadow.resolve for word in ("--resolve", entry)]
+        for _ in range(3):
+            process = start("resume", home, "--forgive", *quick, *right, "--set", "storage.checkpoint=100ms")
+            while process.poll() is None and not (home / "lock").read_text():
+                time.sleep(0.01)
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(rng.uniform(0.0, 1.0))
+            end(process)
+        last = run("resume", home, "--forgive", *quick, *right)
+        stored = sorted(row["url"] for row in exported(home))
+        assert stored == sorted(meadow.pages())
+    assert last["lost"] == last["waiting"] == 0
+    assert last["pages"] == len(stored)
+    assert run("doctor", home)["healthy"]
+    said = subprocess.run(command("resume", home, "--forgive"), capture_output=True, text=True, timeout=60)
+    assert "there was nothing to forgive" in said.stderr
+
+
+def free_port() -> int:
+    with socket.socket() as door:
+        door.bind(("127.0.0.1", 0))
+        port: int = door.getsockname()[1]
+        return port
