@@ -22,6 +22,7 @@ CRAWL: dict[str, object] = {
     "politeness__delay": "1s",
     "network__allow_private": True,
     "storage__checkpoint": "10s",
+    "frontier__sieve_run": 64,
     "frontier__front_min": 2,
     "frontier__front_max": 4,
     "frontier__record_decisions": "1MB",

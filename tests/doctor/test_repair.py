@@ -90,6 +90,17 @@ def test_a_resume_mends_a_journal_too(crawl: Path) -> None:
     resume_for_good(crawl)
 
 
+@pytest.mark.parametrize("damage", [lose, spoil])
+def test_the_keys_of_seen_urls_are_made_again_from_the_books(
+    crawl: Path, damage: Callable[[Path], None]
+) -> None:
+    damage(next(crawl.glob("frontier/run-*.keys")))
+    assert {finding.what for finding in troubles(crawl)} == {"frontier", "accounts"}
+    assert list(repair(CrawlDir.open(crawl)))
+    assert is_healthy(crawl)
+    resume_for_good(crawl)
+
+
 @pytest.mark.parametrize("name", ["outcomes.log", "archive/*.warc.gz", "frontier/hosts-*.log"])
 def test_what_is_there_only_once_is_not_touched(crawl: Path, name: str) -> None:
     (victim,) = crawl.glob(name)

@@ -9,6 +9,7 @@ URLs that are settled or waiting. Keys are added up for that, so it takes no mem
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from itertools import chain
 from pathlib import Path
 
 import msgspec
@@ -18,7 +19,7 @@ from fieldmouse.crawldir import records
 from fieldmouse.errors import Damaged
 from fieldmouse.frontier.disksieve import SieveState, logged_keys
 from fieldmouse.frontier.frontlog import read_front
-from fieldmouse.frontier.hosts import HostsState, read_hosts
+from fieldmouse.frontier.hosts import HostsState
 from fieldmouse.frontier.keytable import Keys
 from fieldmouse.frontier.moment import FrontierState
 from fieldmouse.frontier.queueindex import read_index
@@ -66,7 +67,13 @@ class FrontierReport(msgspec.Struct, frozen=True):
     injuries: list[Injury]
     waiting: KeySum
     seen: KeySum
-    hosts: int
+
+
+def waiting_keys(directory: Path, state: FrontierState, key_seed: int) -> Iterator[int]:
+    """The key of every URL that waits; raises what reading a damaged file may raise."""
+    rows = (_ready(directory, state.ready), _queued(directory, state.queues))
+    for row in chain(read_front(directory, state.front).values(), *rows):
+        yield key_of(_link(row).url, key_seed)
 
 
 def named_files(state: FrontierState) -> dict[str, int]:
@@ -89,7 +96,6 @@ def inspect_frontier(directory: Path, state: FrontierState, key_seed: int) -> Fr
     """Read all that `state` names."""
     injuries: list[Injury] = []
     waiting, seen = KeySum(), KeySum()
-    hosts = 0
 
     def attempt(part: Callable[[], None], file: str) -> None:
         try:
@@ -97,14 +103,10 @@ def inspect_frontier(directory: Path, state: FrontierState, key_seed: int) -> Fr
         except Trouble as trouble:
             injuries.append(_injury(trouble, file))
 
-    def count_hosts() -> None:
-        nonlocal hosts
-        hosts = _read_hosts(directory, state.hosts)
-
     def online() -> None:
         _add_links(waiting, read_front(directory, state.front).values(), key_seed)
 
-    attempt(count_hosts, f"hosts-{state.hosts.serial}.log")
+    attempt(lambda: _read_hosts(directory, state.hosts), f"hosts-{state.hosts.serial}.log")
     attempt(online, f"front-{state.front.serial}.log")
     attempt(
         lambda: _add_links(waiting, _ready(directory, state.ready), key_seed),
@@ -118,7 +120,7 @@ def inspect_frontier(directory: Path, state: FrontierState, key_seed: int) -> Fr
     if sites is not None:
         attempt(lambda: _read_sites(directory, sites), f"sites-{sites.serial}.log")
     injuries += _sieve(directory, state.sieve, seen)
-    return FrontierReport(injuries, waiting, seen, hosts)
+    return FrontierReport(injuries, waiting, seen)
 
 
 def _injury(trouble: Exception, file: str) -> Injury:
@@ -135,13 +137,10 @@ def _add_links(total: KeySum, rows: Iterable[bytes], key_seed: int) -> None:
         total.add(key_of(_link(row).url, key_seed))
 
 
-def _read_hosts(directory: Path, state: HostsState) -> int:
-    if not state.length:
-        return 0
-    # The log itself first: the reader also looks at promises behind it, whose end may be torn.
+def _read_hosts(directory: Path, state: HostsState) -> None:
+    """Only what counts: behind it are promises to wait, whose end may be torn."""
     for _ in records(directory / f"hosts-{state.serial}.log", length=state.length):
         pass
-    return len(read_hosts(directory, state))
 
 
 def _read_sites(directory: Path, state: SitesState) -> None:

@@ -116,12 +116,15 @@ def look_at_frontier(
     report = inspect_frontier(shot.frontier, state, home.identity.key_seed)
     injuries += [injury for injury in report.injuries if injury.file not in shot.missing]
     if injuries:
+        sieve = {*state.sieve.runs, state.sieve.log}
+        known = ledger is not None and all(injury.file in sieve for injury in injuries)
         for injury in injuries:
             says = f"`frontier/{injury.file}` is damaged: {injury.what}"
-            yield bad("frontier", says, _what_is_left(home.path), f"frontier/{injury.file}")
+            advice = _keys_again(home.path) if known else _what_is_left(home.path)
+            yield Finding("frontier", False, says, advice, f"frontier/{injury.file}", known)
         yield bad("accounts", "not balanced: files of the frontier cannot be read")
         return
-    yield good("frontier", f"all files whole, {report.hosts:,} hosts known")
+    yield good("frontier", "all files whole")
     if ledger is not None:
         yield _accounts(home, shot.checkpoint, ledger, report.waiting, report.seen)
 
@@ -143,8 +146,12 @@ def _accounts(
         files = ", ".join(
             f"`frontier/{name}`" for name in (*last.frontier.sieve.runs, last.frontier.sieve.log)
         )
-        return bad("accounts", f"{says}: {files} or `crawl.json` is damaged", _what_is_left(home.path))
+        return curable("accounts", f"{says}: {files} is damaged", _keys_again(home.path), "frontier")
     return good("accounts", f"{seen:,} URLs seen = {settled:,} settled + {waiting.count:,} waiting")
+
+
+def _keys_again(path: Path) -> str:
+    return f"`fieldmouse doctor {path} --repair` writes the keys again, as the books have them"
 
 
 def _what_is_left(path: Path) -> str:

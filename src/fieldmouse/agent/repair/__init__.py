@@ -1,9 +1,10 @@
 """Mending what can be made again from the rest of a crawl.
 
 The journal from its newest whole checkpoint, CDXJ lines from the WARC files, the
-digests from the CDXJ, the full-text index from the pages. Each is written beside
+digests from the CDXJ, the full-text index from the pages, the keys of seen URLs
+from those that are settled or waiting. Each is written beside
 the old one and put in its place at once, so that a kill leaves the old or the
-new. WARC files and the logs of the frontier are the crawl itself: what is lost
+new. WARC files and the other logs of the frontier are the crawl itself: what is lost
 there is not in the directory a second time. Needs the lock.
 """
 
@@ -17,7 +18,8 @@ from fieldmouse.agent.examination import Presence, examine, presence
 from fieldmouse.agent.examination.archive import look_at_digests, look_at_merged
 from fieldmouse.agent.repair.identity import locked, mend_identity
 from fieldmouse.agent.repair.index import rebuild_index, remains
-from fieldmouse.crawldir import CrawlDir
+from fieldmouse.agent.repair.sieve import rebuild_sieve
+from fieldmouse.crawldir import CrawlDir, Journal
 from fieldmouse.errors import Damaged
 from fieldmouse.indexer import cdxj
 from fieldmouse.indexer.archive import log_path
@@ -38,17 +40,17 @@ def repair(home: CrawlDir) -> Iterator[str]:
             if not journal.report.clean:
                 journal.mend()
                 yield "`journal` holds its newest whole checkpoint and nothing else"
+            if last is not None:
+                yield from _mend(home, journal, last, before)
         finally:
             journal.close()
-        if last is not None:
-            yield from _mend(home, last, before)
         for path in _leftovers(home.path):
             path.unlink()
             yield f"`{path.relative_to(home.path)}` was left behind by a kill and is gone"
 
 
-def _mend(home: CrawlDir, last: Checkpoint, here: Presence) -> Iterator[str]:
-    """In the order in which each needs the one before: lines, digests, documents."""
+def _mend(home: CrawlDir, journal: Journal, last: Checkpoint, here: Presence) -> Iterator[str]:
+    """In the order in which each needs the one before: lines, digests, documents. Keys need none."""
     archive = home / "archive"
     hurt = {finding.subject for finding in examine(home, here=here) if finding.curable}
     for shard, state in enumerate(last.shards):
@@ -64,6 +66,8 @@ def _mend(home: CrawlDir, last: Checkpoint, here: Presence) -> Iterator[str]:
     for shard in range(len(last.shards)):
         if f"index/shard-{shard}" in hurt:
             yield rebuild_index(home, last, shard)
+    if any(subject.startswith("frontier") for subject in hurt):
+        yield rebuild_sieve(home, journal, last)
 
 
 def _sort_lines(archive: Path, last: Checkpoint) -> str:

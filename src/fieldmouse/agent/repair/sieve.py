@@ -1,0 +1,83 @@
+"""Making the set of seen URLs again: every URL that was seen is settled, or waits.
+
+The keys of both are sifted into new files beside the frontier's, which get their
+names before the journal names them and count only when it does. Whatever no
+checkpoint names is deleted by the next start.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+
+import msgspec
+
+from fieldmouse.agent import outcomes
+from fieldmouse.agent.checkpoint import Checkpoint
+from fieldmouse.crawldir import CrawlDir, Journal, sync_directory
+from fieldmouse.errors import CrawlDirError
+from fieldmouse.frontier.disksieve import DiskSieve, SieveState
+from fieldmouse.frontier.inspection import waiting_keys
+from fieldmouse.url import key_of
+
+_SOME = 4096  # keys sifted at once
+_NUMBER = re.compile(r"(?:run|keys)-(\d+)\.")
+
+
+def rebuild_sieve(home: CrawlDir, journal: Journal, last: Checkpoint) -> str:
+    """Write all keys anew and commit that; says what came of it."""
+    frontier = home / "frontier"
+    beside = frontier / "rebuilt"
+    shutil.rmtree(beside, ignore_errors=True)
+    beside.mkdir()
+    serial = max([last.frontier.sieve.serial, *_numbers(frontier)]) + 1
+    sieve: DiskSieve[int] = DiskSieve(beside, SieveState(log=f"keys-{serial}.log", serial=serial + 1))
+    try:
+        keys = _keys(home, last)
+        while some := list(islice(keys, _SOME)):
+            sieve.offer(some, some)
+            sieve.sift()
+        state, paths = sieve.seal()
+    finally:
+        sieve.close()
+    if state.seen != last.frontier.sieve.seen:
+        shutil.rmtree(beside)
+        raise CrawlDirError(
+            f"the seen URLs cannot be made again: {last.frontier.sieve.seen:,} were seen,"
+            f" {state.seen:,} are settled or waiting",
+            "restore `frontier/` from a copy of the directory",
+        )
+    for path in paths:
+        _sync(path)
+        path.rename(frontier / path.name)
+    sync_directory(frontier)
+    shutil.rmtree(beside)
+    home.begin()
+    mended = msgspec.structs.replace(last.frontier, sieve=state)
+    journal.commit(msgspec.msgpack.encode(msgspec.structs.replace(last, frontier=mended)))
+    return f"the keys of {state.seen:,} seen URLs were written again, as the books have them"
+
+
+def _keys(home: CrawlDir, last: Checkpoint) -> Iterator[int]:
+    seed = home.identity.key_seed
+    for row in outcomes.rows(home, length=last.outcomes):
+        yield key_of(row.url, seed)
+    yield from waiting_keys(home / "frontier", last.frontier, seed)
+
+
+def _numbers(frontier: Path) -> Iterator[int]:
+    for path in frontier.iterdir():
+        if found := _NUMBER.match(path.name):
+            yield int(found[1])
+
+
+def _sync(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
