@@ -56,6 +56,8 @@ class NotACrawl(CrawlDirError):
         super().__init__(f"`{path}` holds no crawl")
         self.path = path
         self.hint = f"start one with `fieldmouse crawl {path} --seed https://...`"
+        if (path / "journal").exists():
+            self.hint = f"there was one: `fieldmouse doctor {path}` says what can be saved"
 
 
 class CrawlExists(CrawlDirError):

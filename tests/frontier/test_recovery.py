@@ -218,3 +218,66 @@ def test_a_log_shorter_than_the_checkpoint_says_is_called_damaged(tmp_path: Path
     paths[0].write_bytes(b"")
     with pytest.raises(Damaged):
         DiskSieve(tmp_path, state)
+
+
+def test_links_that_cannot_be_read_are_not_taken_and_nothing_else_is_lost(tmp_path: Path) -> None:
+    queues = Virtualizer(tmp_path)
+    host = Host("http://a.example")
+    links = [b"%d" % number for number in range(1000)]
+    for link in links:
+        queues.append(host, link)
+    queues.seal()
+    path = tmp_path / "links-0.log"
+    raw = path.read_bytes()
+    path.write_bytes(raw[:-1] + b"?")
+    with pytest.raises(Damaged, match="links-0"):
+        queues.take(host, 1000)
+    assert queues.count(host) == len(queues) == 1000
+    path.write_bytes(raw)
+    assert queues.take(host, 1000) == links
+    queues.close()
+
+
+def test_a_segment_with_a_bad_record_is_never_tidied_away(tmp_path: Path) -> None:
+    """The few links left in it would go with it."""
+    queues = Virtualizer(tmp_path, segment_size=20_000)
+    first, other = Host("http://a.example"), Host("http://b.example")
+    for number in range(40):
+        queues.append(first, b"%d" % number)
+        queues.append(other, bytes(1000))
+    queues.seal()
+    for _ in range(40):
+        queues.append(other, bytes(1000))
+    queues.seal()
+    path = tmp_path / "links-0.log"
+    path.write_bytes(b"?" + path.read_bytes()[1:])
+    queues.take(other, 79)
+    with pytest.raises(Damaged, match="links-0"):
+        queues.seal()
+    assert path.exists()
+
+
+@settings(max_examples=60, deadline=None)
+@given(seeds)
+def test_a_flipped_byte_among_the_keys_is_damage(seed: int) -> None:
+    rng = random.Random(seed)
+    with tempfile.TemporaryDirectory() as home:
+        directory = Path(home)
+        sieve: DiskSieve[int] = DiskSieve(directory, run_size=50)
+        for _ in range(rng.randrange(1, 9)):
+            keys = [rng.getrandbits(64) for _ in range(rng.randrange(1, 40))]
+            sieve.offer(keys, keys)
+            sieve.sift()
+        state, _ = sieve.seal()
+        sieve.committed()
+        sieve.close()
+        names = [*state.runs, state.log] if state.logged else [*state.runs]
+        path = directory / rng.choice(names)
+        raw = bytearray(path.read_bytes())
+        raw[rng.randrange(len(raw))] ^= rng.randrange(1, 256)
+        path.write_bytes(raw)
+        with pytest.raises(Damaged, match=path.name):
+            DiskSieve(directory, state, run_size=50)
+        with pytest.raises(Damaged, match=path.name):
+            any(has_key(directory, state, key) for key in range(1, 3))
+        assert path.read_bytes() == raw
