@@ -101,7 +101,7 @@ def interleaved(parts: list[list[Job]]) -> Iterator[Job]:
 def chosen_kills(small: Scene, board: Scoreboard, rng: random.Random, wanted: int) -> Iterator[Job]:
     """First every kind of moment, in a crawl and in a resume after a kill; then moments at random."""
     all_of_it = killing.count_moments(small)
-    committed = Moment(3, "after rename index/shard-0/*/meta.json")
+    committed = Moment(5, "after rename index/shard-0/*/meta.json")
     fresh, resumed = killing.record(small), killing.record(small, resumed_after=committed)
     often = sorted(killing.kinds(fresh).items())
     cases = [[Moment(rng.randint(1, max(1, count * 2 // 3)), kind)] for kind, count in often]

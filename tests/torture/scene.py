@@ -38,9 +38,9 @@ MEADOW: dict[str, Any] = {
 }
 """Everything that a crawl can meet, and small: a crawl takes two seconds."""
 
-DELAY = 0.01
+DELAY = 0.03
 SETTINGS = {
-    "storage.checkpoint": "150ms",
+    "storage.checkpoint": "100ms",
     "politeness.delay": f"{DELAY * 1000:.0f}ms",
     "politeness.backoff": "50ms",
     "politeness.patience": "0.02",
