@@ -142,7 +142,7 @@ def images(small: Scene, board: Scoreboard, rng: random.Random, wanted: int) -> 
 
 
 def damages(small: Scene, board: Scoreboard, rng: random.Random) -> Iterator[Job]:
-    killed = damage.killed_crawl(small, Moment(4, "after sync journal"))
+    killed = damage.killed_crawl(small, Moment(3, "after sync journal"))
     whole = damage.finished_crawl(small)
 
     def job(home: Path, one: damage.Damage, finished: bool) -> Job:

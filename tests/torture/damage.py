@@ -33,6 +33,10 @@ MATTERS = (
 """Where no byte may change without doctor seeing it when it reads everything."""
 
 
+CALM = ("--set", "storage.checkpoint=400ms")
+"""Fewer checkpoints make fewer files: there is still one of each kind."""
+
+
 class Way(StrEnum):
     FLIP = "flipped"
     CUT = "cut"
@@ -53,7 +57,7 @@ class Damage:
     @property
     def matters(self) -> bool:
         """Whether there is anything in this file, at any byte, that a crawl or its reader needs."""
-        return any(fnmatch(self.name, pattern) for pattern in MATTERS)
+        return any(fnmatch(self.name, pattern) for pattern in MATTERS) and "/kept/" not in self.name
 
     def apply(self, home: Path) -> None:
         path = home / self.name
@@ -70,10 +74,16 @@ class Damage:
 
 
 def damages(home: Path, rng: random.Random) -> Iterator[Damage]:
-    """Every file in three ways; an empty one can only be deleted."""
-    for path in sorted(path for path in home.rglob("*") if path.is_file()):
-        name = str(path.relative_to(home))
-        if path.stat().st_size:
+    """Every file in three ways; an empty one can only be deleted, and a second name of a file too."""
+    met: set[int] = set()
+    # Shortest paths first: the index keeps second names of its files in a directory below.
+    for path in sorted(
+        (path for path in home.rglob("*") if path.is_file()), key=lambda path: len(path.parts)
+    ):
+        name, facts = str(path.relative_to(home)), path.stat()
+        first = facts.st_ino not in met
+        met.add(facts.st_ino)
+        if facts.st_size and first:
             yield Damage(name, Way.FLIP, rng.choice((0.0, 0.5, 1.0, rng.random())))
             yield Damage(name, Way.CUT, rng.choice((0.0, 0.5, 1.0, rng.random())))
         yield Damage(name, Way.DELETE, 0.0)
@@ -82,14 +92,14 @@ def damages(home: Path, rng: random.Random) -> Iterator[Damage]:
 def killed_crawl(scene: Scene, moment: Moment) -> Path:
     """A crawl with work left, to be hurt again and again."""
     home = scene.room("hurt") / "c"
-    stop_at(scene, home, moment)
+    stop_at(scene, home, moment, *CALM)
     assert (home / "journal").exists()
     return home
 
 
 def finished_crawl(scene: Scene) -> Path:
     home = scene.room("hurt") / "c"
-    said = run(scene.crawl_words(home))
+    said = run(scene.crawl_words(home, *CALM))
     assert said.code == 0, said
     return home
 
@@ -99,7 +109,7 @@ def hurt(scene: Scene, whole: Path, damage: Damage, *, finished: bool) -> Verdic
     verdict = Verdict(f"a {'finished' if finished else 'killed'} crawl: {damage}")
     room = scene.room("damage")
     home = room / "c"
-    subprocess.run(["cp", "-r", "--sparse=always", whole, home], check=True)
+    subprocess.run(["cp", "-a", "--sparse=always", whole, home], check=True)
     damage.apply(home)
     before = fingerprint(home)
     word = verdict.heard(run(["doctor", str(home)]))

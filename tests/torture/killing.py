@@ -49,10 +49,10 @@ def record(scene: Scene, *, resumed_after: Moment | None = None) -> list[Operati
     return operations
 
 
-def stop_at(scene: Scene, home: Path, moment: Moment) -> None:
+def stop_at(scene: Scene, home: Path, moment: Moment, *more: str) -> None:
     """Leave behind a crawl that was killed at `moment`."""
     shim = _shim(home, home.parent / "shim", moment)
-    run(scene.crawl_words(home), shim.environment())
+    run(scene.crawl_words(home, *more), shim.environment())
     assert shim.killed_at(), "the crawl was over before"
 
 
