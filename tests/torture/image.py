@@ -133,6 +133,7 @@ def choose(operations: Sequence[Operation], wanted: int, rng: random.Random) -> 
         if rng.random() < 0.2:
             cut = rng.randrange(len(operations))
         images += [Image(cut, kind, rng.getrandbits(32)) for kind in kinds]
+    rng.shuffle(images)
     return images[:wanted]
 
 

@@ -20,3 +20,11 @@ def test_a_kill_at_a_chosen_moment_loses_nothing(meadow_scene: Scene) -> None:
         judged = list(pool.map(lambda moments: kill_at(meadow_scene, moments), cases))
     assert [verdict for verdict, _ in judged if verdict.flaws] == []
     assert sum(kills for _, kills in judged) >= 6
+
+
+def test_a_kill_while_the_index_goes_back_bricks_no_crawl(meadow_scene: Scene) -> None:
+    """The index is a checkpoint ahead of the journal; the resume that takes it back is killed in doing so."""
+    ahead = Moment(5, "after rename index/shard-0/*/meta.json")
+    verdict, kills = kill_at(meadow_scene, [ahead, Moment(1, "after * index/shard-0/*")])
+    assert not verdict.flaws, verdict
+    assert kills == 2
