@@ -140,7 +140,7 @@ def no_names(mood: str) -> Case:
 def wrong_clock(seconds: int) -> Case:
     def case(scene: Scene) -> Verdict:
         verdict, home = _begin(scene, f"clock {seconds:+} s after a kill")
-        stop_at(scene, home, Moment(4, "after sync journal"))
+        stop_at(scene, home, Moment(3, "after sync journal"))
         shim = Shim(home, home.parent / "clock", clock=seconds)
         return _finish(scene, home, verdict, run(scene.resume_words(home), shim.environment()))
 
