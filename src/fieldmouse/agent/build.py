@@ -43,6 +43,7 @@ from fieldmouse.robots.robot import Manners, Robot
 from fieldmouse.settings import Settings
 from fieldmouse.url import Url, host_of, parse
 from fieldmouse.web import connection
+from fieldmouse.web.descriptors import room_for_connections
 from fieldmouse.web.dns import Dns
 from fieldmouse.web.fetcher import Fetcher, HttpFetcher
 from fieldmouse.web.names import NameMap
@@ -288,5 +289,6 @@ def fetcher_of(settings: Settings, clock: Clock, resolver: Resolver) -> HttpFetc
         tls=trust(verify=network.tls_verify, ca_file=Path(network.ca_file) if network.ca_file else None),
         keep_alive=settings.robots.keep_alive,
         idle_connections=2 * settings.robots.count,
+        most_connections=room_for_connections(),
         headers=network.headers,
     )

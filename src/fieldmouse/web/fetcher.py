@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import asyncio
 import ssl
+import sys
 from collections.abc import Callable, Mapping
 from errno import EMFILE, ENFILE
 from typing import Protocol
@@ -60,14 +61,19 @@ class HttpFetcher:
         tls: ssl.SSLContext | None = None,
         keep_alive: float = 5.0,
         idle_connections: int = 256,
+        most_connections: int = sys.maxsize,
         headers: Mapping[str, str] | None = None,
     ):
-        """`contact` with an @ in it is sent as `From`; `port` says which port a name's map entry asks for."""
+        """`contact` with an @ in it is sent as `From`; `port` says which port a name's map entry asks for.
+
+        Beyond `most_connections` a fetch fails as it would without descriptors (`EMFILE`).
+        """
         self._limits = limits or Limits()
         self._clock = clock
         self._port = port
         self._tls = tls
         self._keep_alive, self._idle_connections = keep_alive, idle_connections
+        self._most_connections = most_connections
         self._tail = _standing_headers(user_agent, contact, headers or {})
         self._idle: dict[str, Connection] = {}  # by address, oldest first
         self._busy: set[Connection] = set()
@@ -140,6 +146,10 @@ class HttpFetcher:
         self._idle.clear()
 
     async def _connect(self, host: Host, address: str) -> Connection | Trouble:
+        if len(self._busy) + len(self._connecting) + len(self._idle) >= self._most_connections:
+            self._close_idle()
+            if len(self._busy) + len(self._connecting) >= self._most_connections:
+                return Trouble(Reason.NO_CONNECTION, "too many connections of ours", errno=EMFILE)
         task = asyncio.get_running_loop().create_task(self._open(host, address))
         self._connecting[task] = self._clock.now() + self._limits.connect
         if self._tick is None:

@@ -1,0 +1,77 @@
+"""Whose trouble a failed connection is must be known by its number, and sockets must leave room for files."""
+
+from __future__ import annotations
+
+import errno
+import json
+import socket
+import subprocess
+import sys
+
+from fieldmouse.clock import WallClock
+from fieldmouse.policy.outage import Cause, cause_of
+from fieldmouse.records import Failed, Link, Response
+from fieldmouse.url import Host, Url
+from fieldmouse.web.descriptors import KEPT_BACK
+from fieldmouse.web.fetcher import HttpFetcher
+from web.rawserver import run
+
+
+def test_a_refused_connection_brings_its_number_along() -> None:
+    with socket.socket() as door:  # bound, so that nobody else gets the port, and not listening
+        door.bind(("127.0.0.1", 0))
+        host = Host(f"http://127.0.0.1:{door.getsockname()[1]}")
+
+        async def play() -> Response | Failed:
+            fetcher = HttpFetcher(user_agent="x", clock=WallClock())
+            try:
+                return await fetcher.fetch(Link(Url(host + "/")), host, "127.0.0.1")
+            finally:
+                await fetcher.close()
+
+        answer = run(play())
+    assert isinstance(answer, Failed)
+    assert answer.errno == errno.ECONNREFUSED
+    assert cause_of(answer) is Cause.HOST
+
+
+STARVED = """
+import asyncio, json, os, resource, uvloop
+from fieldmouse.clock import WallClock
+from fieldmouse.records import Link
+from fieldmouse.url import Host, Url
+from fieldmouse.web.descriptors import room_for_connections
+from fieldmouse.web.fetcher import HttpFetcher
+
+async def silence(reader, writer):
+    await reader.read()
+
+async def main():
+    server = await asyncio.start_server(silence, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    limit = len(os.listdir("/proc/self/fd")) + 100
+    resource.setrlimit(resource.RLIMIT_NOFILE, (limit, limit))
+    room = room_for_connections()
+    fetcher = HttpFetcher(user_agent="x", clock=WallClock(), most_connections=room)
+    hosts = [Host(f"http://h{n}.test:{port}") for n in range(120)]
+    asking = {asyncio.ensure_future(fetcher.fetch(Link(Url(h + "/")), h, "127.0.0.1")) for h in hosts}
+    failed = []
+    while len(failed) < len(hosts) - room:
+        done, asking = await asyncio.wait(asking, return_when=asyncio.FIRST_COMPLETED)
+        failed += [task.result() for task in done]
+    files = [open("/dev/null") for _ in range(20)]
+    print(json.dumps({"room": room, "numbers": sorted({one.errno for one in failed})}))
+    await fetcher.close()
+
+uvloop.run(main())
+"""
+
+
+def test_sockets_leave_descriptors_for_our_own_files() -> None:
+    """A hundred are free, and a hundred and twenty hosts keep us waiting."""
+    done = subprocess.run(
+        [sys.executable, "-c", STARVED], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout)
+    assert told == {"room": 100 - KEPT_BACK, "numbers": [errno.EMFILE]}
