@@ -162,7 +162,7 @@ def test_nobody_inside_is_asked_without_leave(tmp_path: Path) -> None:
             f"http://{name}:{port}/" for name in ("localhost", "0x7f000001", "2130706433", "[::1]", "127.1")
         ]
         words = [word for seed in seeds for word in ("--seed", seed)]
-        summary = run("crawl", tmp_path / "c", *words, "--delay", "0s")
+        summary = run("crawl", tmp_path / "c", *words, "--delay", "0s", expect=1)
         assert not web.requests
     rows = exported(tmp_path / "c", "--all")
     assert {(row["kind"], row["reason"]) for row in rows} == {("refused", Reason.PRIVATE.value)}

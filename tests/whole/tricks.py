@@ -309,7 +309,51 @@ def sitemaps() -> list[Trick]:
         for n in range(50)
     }
     left = End("page", "", "sitemap left after 50000 URLs")
+    labels = ("Shift_JIS", "GBK", "Big5", "EUC-JP", "UTF-16", "ANSI", "utf8mb4", "iso-2022-jp")
+    odd = {
+        f"/{label}.xml": http(
+            f'\n<?xml version="1.0" encoding="{label}"?><urlset><url><loc>/?a&b</loc></url>'
+            f"<url><loc>/of-{label}</loc></url></urlset>".encode()
+        )
+        for label in labels
+    }
+    named = b"".join(
+        b"<link rel=alternate type=application/rss+xml href=%b>" % href
+        for href in (b"/feed", b"/forbidden", b"http://elsewhere.example/feed")
+    )
+    feed = b"<rss><channel>%b</channel></rss>" % b"".join(
+        b"<item><link>%b</link></item>" % href
+        for href in (b"/item", b"/forbidden/item", b"http://elsewhere.example/item", b"x" * 5000)
+    )
     return [
+        Trick(
+            "sitemaps in any encoding",
+            {
+                "/robots.txt": http("".join(f"Sitemap: {path}\n" for path in odd).encode()),
+                **odd,
+                **{f"/of-{label}": http(page()) for label in labels},
+                "/?a&b": http(page()),
+            },
+            dict.fromkeys([*odd, *(f"/of-{label}" for label in labels), "/?a&b"], PAGE),
+            linked=(),
+        ),
+        Trick(
+            "feeds, in scope and out of it, forbidden and not",
+            {
+                "/robots.txt": http(b"User-agent: *\nDisallow: /forbidden\n"),
+                "/x": http(named + page()),
+                "/feed": http(feed, Content_Type="application/rss+xml"),
+                "/item": http(page()),
+            },
+            {
+                **dict.fromkeys(("/x", "/feed", "/item"), PAGE),
+                **{
+                    path: refused(Reason.EXCLUDED, "Disallow: /forbidden")
+                    for path in ("/forbidden", "/forbidden/item")
+                },
+            },
+            linked=("/x",),
+        ),
         Trick(
             "sitemaps of a billion entries",
             {
