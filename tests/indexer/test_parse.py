@@ -204,6 +204,13 @@ def test_the_title_of_a_drawing_is_not_the_pages(markup: str, title: str) -> Non
     assert parse(markup, HERE).title == title
 
 
+def test_titles_without_number_in_deep_drawings_cost_little() -> None:
+    page = parse("<svg>" + "<g>" * 1000 + "<title>drawn</title>" * 5000, HERE)
+    assert page.title == ""
+    page = parse("<svg>" + "<title>drawn</title>" * 50 + "</svg><title>written</title>", HERE)
+    assert page.title == "written"
+
+
 def test_what_is_written_for_readers_without_scripts_is_read() -> None:
     page = parse("<body><noscript><p>plain <a href=/x>x</a></noscript> <p>after <a href=/y>y</a>", HERE)
     assert page.hrefs == ["/x", "/y"]

@@ -24,6 +24,7 @@ from fieldmouse.url import Url, resolve
 ROBOT = "fieldmouse"  # the name under which pages address us, unless the user has another
 TITLE = 300  # characters kept of a title
 TEXT = 1 << 20  # characters indexed of a text
+TITLES, DEEP = 100, 64  # titles looked at for the page's, and elements around each that may be a drawing
 
 _WITHOUT_EVENTS = int(LexborDocumentOptions.WO_EVENTS)  # nobody listens for changes of the tree
 FEEDS = frozenset(("application/rss+xml", "application/atom+xml", "application/feed+json"))
@@ -113,7 +114,7 @@ def parse(
     is_based, anchors = False, 0
     hrefs: list[str] = []
     silent: list[LexborNode] = []
-    title: LexborNode | None = None
+    titles: list[LexborNode] = []
     # From the outside in, so that what is taken out is moved once.
     for node in [node for node in root.traverse() if node.tag_id in _HEEDED]:
         kind = node.tag_id
@@ -148,11 +149,12 @@ def parse(
                     hrefs.append(href)
         elif kind == _COMMENT:
             silent.append(node)
-        elif title is None and not _is_drawn(node):
-            title = node
+        elif len(titles) < TITLES:
+            titles.append(node)
     page.hrefs, page.anchors = hrefs, anchors
     if page.canonical:
         page.canonical = resolve(page.canonical, page.base) or ""
+    title = next((title for title in titles if not _is_drawn(title)), None)
     if title is not None:
         page.title = " ".join(title.text().replace("\xad", "").split())[:TITLE]
     # Inner elements before those around them: what is taken out takes its inside along.
@@ -165,16 +167,16 @@ def parse(
 def _is_drawn(title: LexborNode) -> bool:
     """Whether a title is that of a drawing or formula, and not the page's."""
     around = title.parent
-    if around is None or around.tag_id == _HEAD:
-        return False
-    while around is not None:
+    for _ in range(DEEP):
+        if around is None or around.tag_id == _HEAD:
+            return False
         name = (around.tag or "").lower()
         if name in ("svg", "math"):
             return True
         if name in _POINTS:
             return False
         around = around.parent
-    return False
+    return True
 
 
 def _is_nofollow(rel: str | None) -> bool:
