@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 _FULL = tuple(map(os.strerror, (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)))
+_TOO_MANY = tuple(map(os.strerror, (errno.EMFILE, errno.ENFILE)))
 
 
 class FieldmouseError(Exception):
@@ -110,8 +111,11 @@ class StorageError(CrawlDirError):
         named = getattr(trouble, "filename", None)
         super().__init__(f"cannot read or write `{named or path}`: {why}")
         # A store on the disk keeps the number to itself and passes on the words.
-        full = any(words in why for words in _FULL)
-        mend = "make room" if full else "see that the disk is well"
+        mend = "see that the disk is well"
+        if any(words in why for words in _FULL):
+            mend = "make room"
+        elif any(words in why for words in _TOO_MANY):
+            mend = "allow more open files (`ulimit -n`)"
         home = path if (path / "crawl.json").exists() else home_of(path)
         self.hint = f"{mend}; nothing is lost: then continue with `fieldmouse resume {home}`"
 

@@ -97,7 +97,7 @@ def replace_by_full(path: Path) -> None:
     path.symlink_to("/dev/full")
 
 
-@pytest.mark.parametrize("name", ["readings.log", "archive/shard-1.cdxj"])
+@pytest.mark.parametrize("name", ["outcomes.log", "archive/shard-1.cdxj"])
 def test_a_file_that_cannot_be_written_ends_the_crawl_and_blames_no_page(
     meadow: RunningMeadow, tmp_path: Path, name: str
 ) -> None:

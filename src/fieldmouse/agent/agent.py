@@ -240,6 +240,7 @@ class Agent:
         await self.checkpoint()
         self.fleet.nudge()
         await self._watch()
+        self._check()
         if self.governor is not None:
             self.governor.end()
         await self.fleet.stop(GRACE)

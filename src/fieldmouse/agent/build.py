@@ -66,6 +66,7 @@ class Crew:
 
     async def close(self) -> None:
         """Put everything away. A disk that refused before may refuse again: what counts is safe already."""
+        await self.agent.fleet.stop(0.0)  # after an error robots are still out
         await self.prober.close()
         await self.fetcher.close()
         await self.resolver.close()
