@@ -77,8 +77,7 @@ class Agent:
         self._fuse = Fuse(home.path)
         self._stop_reason = ""
         self._stopping = asyncio.Event()
-        self._pages_before = tally.pages
-        self._seconds_before = tally.seconds
+        self._pages_before, self._seconds_before = tally.pages, tally.seconds
         self.indexer: Indexer
         self.intake: Intake
         self.fleet: Fleet
