@@ -12,6 +12,7 @@ import tantivy
 from fieldmouse.agent.examination.snapshot import snapshot
 from fieldmouse.cli import run
 from fieldmouse.crawldir import CrawlDir
+from fieldmouse.errors import Damaged
 from fieldmouse.frontier.inspection import inspect_frontier
 from whole.bottled import outcomes
 
@@ -156,3 +157,17 @@ def test_files_that_a_running_crawl_deletes_are_held_while_we_look(crawl: Path) 
         report = inspect_frontier(shot.frontier, shot.checkpoint.frontier, home.identity.key_seed)
     assert report.injuries == []
     assert report.waiting.count == shot.checkpoint.frontier.waiting
+
+
+@pytest.mark.parametrize("damage", ["first byte", "cut"])
+def test_a_resume_changes_nothing_before_it_has_seen_that_the_index_is_damaged(
+    crawl: Path, damage: str
+) -> None:
+    segment = next(file for file in files_of(crawl) if file.suffix == ".store")
+    DAMAGES[damage](segment)
+    before = {
+        path: path.read_bytes() for path in crawl.rglob("*") if path.is_file() and "lock" not in path.name
+    }
+    with pytest.raises(Damaged, match=segment.name):
+        resume_for_good(crawl)
+    assert {path: path.read_bytes() for path in before} == before

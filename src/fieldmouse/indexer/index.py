@@ -20,6 +20,7 @@ import tantivy
 
 from fieldmouse.crawldir import sync_directory
 from fieldmouse.errors import Damaged, StorageError
+from fieldmouse.indexer.footer import flaw_of
 from fieldmouse.indexer.query import authority_of, names
 from fieldmouse.indexer.snapshot import KEPT, META, Snapshots, read_meta
 from fieldmouse.indexer.wire import IndexerConfig, ShardState
@@ -45,14 +46,18 @@ def verify(directory: Path, shard: int, state: ShardState) -> None:
     # A generation without a page is begun anew, so nothing of it has to be there.
     for number in range(state.generation + bool(state.generation_bytes)):
         path = _generation(directory, shard, number)
-        if number == state.generation and Snapshots(path).has(state.batch):
-            return
-        meta = read_meta(path / META)
+        last = number == state.generation
+        kept = last and Snapshots(path).has(state.batch)
+        meta = read_meta(path / KEPT / f"{state.batch}.json" if kept else path / META)
         if meta is None:
             raise Damaged(path / META, "the list of the index's files cannot be read")
         for name in sorted(meta.names):
-            if not (path / name).is_file():
-                raise Damaged(path / name, "the index names it, and it is gone")
+            file = path / name if (path / name).is_file() or not kept else path / KEPT / name
+            if not file.is_file():
+                raise Damaged(file, "the index names it, and it is gone")
+            # tantivy opens what it can map, and stumbles later: over a page, or over a merge.
+            if flaw := flaw_of(file, through=last):
+                raise Damaged(path, flaw)
 
 
 class TextIndex:

@@ -12,10 +12,8 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import struct
 import subprocess
 import sys
-import zlib
 from base64 import b32decode
 from collections.abc import Sequence
 from pathlib import Path
@@ -23,9 +21,8 @@ from tempfile import TemporaryDirectory
 
 import msgspec
 
-_FOOTER = struct.Struct("<II")
-_MARK = 1337  # ends every file that tantivy manages
-_PIECE = 1 << 20
+from fieldmouse.indexer.footer import flaw_of
+
 _PARTS = ("term", "idx", "pos", "store", "fast", "fieldnorm")
 _TRIES = 5
 
@@ -102,6 +99,8 @@ def read_index(asked: IndexAsked) -> ProbeReport:
         gone = sorted(name for name in _named_files(live) if not (path / name).exists())
         if gone:
             report = msgspec.structs.replace(report, trouble=f"`{gone[0]}` is missing")
+    if counts == kept and not report.trouble:
+        report = msgspec.structs.replace(report, trouble=_second_flaw(path, kept))
     if not report.trouble:
         report = msgspec.structs.replace(report, trouble=_managed_flaw(path / ".managed.json"))
     return report if report.trouble else msgspec.structs.replace(report, strays=_strays(path))
@@ -116,7 +115,7 @@ def _look_at(path: Path, listed: Path, asked: IndexAsked) -> ProbeReport:
                 kept = path / "kept" / name
                 place = path / name if (path / name).exists() or not kept.exists() else kept
                 (view / name).symlink_to(place)
-            trouble = next(filter(None, map(_flaw, sorted(view.iterdir()))), "")
+            trouble = next(filter(None, map(flaw_of, sorted(view.iterdir()))), "")
             if trouble:
                 return ProbeReport(trouble=trouble)
             shutil.copyfile(listed, view / "meta.json")
@@ -134,6 +133,15 @@ def _has_all(listed: Path) -> bool:
     except (OSError, ValueError, KeyError, TypeError):
         return False
     return all(listed.with_name(name).exists() or (listed.parent.parent / name).exists() for name in names)
+
+
+def _second_flaw(path: Path, listed: Path) -> str:
+    """In a copy of a crawl the second names of files have become second files, which may be damaged too."""
+    for name in sorted(_named_files(listed)):
+        first, second = path / name, listed.with_name(name)
+        if first.exists() and second.exists() and not first.samefile(second) and (flaw := flaw_of(second)):
+            return f"in `kept`, {flaw}"
+    return ""
 
 
 def _managed_flaw(path: Path) -> str:
@@ -169,28 +177,6 @@ def _strays(path: Path) -> list[str]:
 
 def _is_ours(name: str) -> bool:
     return name.partition(".")[0].isalnum() and name.rpartition(".")[2] in (*_PARTS, "del", "temp")
-
-
-def _flaw(path: Path) -> str:
-    """What is wrong with one file of an index; "" if its checksum is right."""
-    size = path.stat().st_size
-    with path.open("rb") as file:
-        if size > _FOOTER.size:
-            file.seek(size - _FOOTER.size)
-            told, mark = _FOOTER.unpack(file.read())
-            if mark == _MARK and told < size - _FOOTER.size:
-                file.seek(size - _FOOTER.size - told)
-                try:
-                    wanted = json.loads(file.read(told))["crc"]
-                except (ValueError, KeyError, TypeError):
-                    wanted = None
-                file.seek(0)
-                check, left = 0, size - _FOOTER.size - told
-                while left and (piece := file.read(min(left, _PIECE))):
-                    check, left = zlib.crc32(piece, check), left - len(piece)
-                if check == wanted:
-                    return ""
-    return f"`{path.name}` does not match its checksum"
 
 
 def _count_documents(path: Path, asked: IndexAsked) -> ProbeReport:
