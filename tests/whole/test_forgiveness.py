@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from fieldmouse.agent import Forgiven, read_checkpoint
+from fieldmouse.agent.examination import examine
 from fieldmouse.agent.outcomes import rows_of
 from fieldmouse.clock import Clock
 from fieldmouse.crawldir import CrawlDir, Journal, Log
@@ -114,6 +115,7 @@ def test_hosts_that_were_given_up_are_crawled_after_all_and_nobody_else_is_asked
     assert len(kinds) == 3
     crawl(path, meadow, dead=[], day=2, on_forgiven=told.append)
     assert told[1:] == [Forgiven(0, 0)], "and there is nothing left to forgive"
+    assert all(finding.healthy for finding in examine(CrawlDir.open(path), deep=True))
 
 
 def test_the_dead_die_again_and_can_be_forgiven_again(
