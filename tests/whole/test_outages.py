@@ -166,7 +166,7 @@ def test_dead_hosts_are_given_up_however_many_and_the_others_are_crawled(
 def test_a_list_of_nothing_but_dead_hosts_comes_to_an_end(tmp_path: Path) -> None:
     meadow = Meadow(MANY)
     summary, _ = crawl(tmp_path / "c", meadow, dead=dead_of(meadow, 1.0))
-    assert (summary.exit, summary.waiting, summary.failed) == (0, 0, len(meadow.seeds))
+    assert (summary.exit, summary.waiting, summary.failed) == (1, 0, len(meadow.seeds))
 
 
 def test_names_whose_servers_are_gone_for_good_are_given_up_when_others_are_found_all_the_while(

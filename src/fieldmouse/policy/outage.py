@@ -41,6 +41,7 @@ BENEFIT_OF_OLD = 3600.0
 PUT_OFFS = 8  # with a back-off of 2 s they take eight minutes: longer than a router takes to start
 WITNESSES = 8
 _MOST_SUSPECTS = 10_000
+_RENEW = 32  # answers, of which one is of a new witness
 
 
 class Cause(Enum):
@@ -87,6 +88,7 @@ class Outage:
         self.denied: dict[
             Host, float
         ] = {}  # said to have no such name since the DNS last found any; when first
+        self._reached = 0
         self.since: float | None = None  # an outage lasts since then
         self.resigned = False  # nobody was ever reached, and the suspects had their benefit
         self._again = False  # one of them for the second time
@@ -98,11 +100,13 @@ class Outage:
 
     def reached(self, host: Host, address: str) -> None:
         """Somebody spoke to us."""
-        witnesses = self.witnesses
-        witnesses.pop(address, None)
-        witnesses[address] = host
-        if len(witnesses) > WITNESSES:
-            del witnesses[next(iter(witnesses))]
+        self._reached += 1
+        # Once for each page: so one in many is enough to keep the witnesses young.
+        if len(self.witnesses) < WITNESSES or self._reached % _RENEW == 0:
+            self.witnesses.pop(address, None)
+            self.witnesses[address] = host
+            if len(self.witnesses) > WITNESSES:
+                del self.witnesses[next(iter(self.witnesses))]
         if self.suspects:
             self.suspects.clear()
             self._again = self._known = False
