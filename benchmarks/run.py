@@ -18,6 +18,7 @@ QUICK = {
     "throughput": ["--quick"],
     "politeness": ["--quick"],
     "sieve": ["--offers", "4000000"],
+    "hosts": ["--hosts", "100000"],
     "memory": ["--quick"],
 }
 """The benchmarks in their order, and what makes each of them short."""

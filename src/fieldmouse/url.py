@@ -135,7 +135,7 @@ def port_of(host: Host) -> int:
     return 443 if host.startswith("https") else 80
 
 
-@lru_cache(maxsize=65536)
+@lru_cache(maxsize=1 << 14)
 def site_of(name: str) -> str:
     """The registered domain of a DNS name; an address is its own site.
 

@@ -21,3 +21,15 @@ def test_a_crawl_resumed_with_many_hosts_writes_while_it_tells_of_them(tmp_path:
     log.close()
     (whole,) = read_runs(path)
     assert [second for _, _, second in whole.events()] == list(range(HOSTS))
+
+
+def test_the_record_ends_before_the_names_in_it_fill_the_memory(tmp_path: Path) -> None:
+    log = DecisionLog(tmp_path / "decisions.log", limit=1 << 30, policy="index", options={})
+    log.began(0.0, unlisted=0, batch=2)
+    for start in range(0, 400_000, 2000):
+        log.arrived([Host(f"http://{number}.example") for number in range(start, start + 2000)])
+    assert log.full
+    log.close()
+    (run,) = read_runs(tmp_path / "decisions.log")
+    assert run.ended == "full"
+    assert len(run.names) == len(run) < 400_000

@@ -7,11 +7,13 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from fieldmouse.crawldir import Log
-from fieldmouse.frontier.hosts import HostsState, HostTable
+from fieldmouse.frontier import hosts
+from fieldmouse.frontier.hostrows import HostsState, read_hosts
+from fieldmouse.frontier.hosts import HostTable
 from fieldmouse.records import HostState
 from fieldmouse.url import Host
 
@@ -204,3 +206,65 @@ def test_rows_of_older_crawls_which_tell_no_moment_are_believed_as_they_are(tmp_
     state = msgspec.convert([0, log.flush()], HostsState)
     log.close()
     assert HostTable(tmp_path, state, ordinary, NOW - 100.0).get(A).ready_at == NOW + 600.0
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    st.lists(st.lists(st.tuples(st.integers(0, 40), states, st.booleans()), max_size=40), max_size=6),
+    st.integers(1, 64),
+)
+def test_hosts_are_told_apart_and_kept_whatever_fits_into_memory(
+    tmp_path_factory: pytest.TempPathFactory,
+    monkeypatch: pytest.MonkeyPatch,
+    lives: list[list[tuple[int, HostState, bool]]],
+    hashes: int,
+) -> None:
+    """Names whose hashes are the same, a memory of four rows, and a log that is written anew all the time."""
+    monkeypatch.setattr(hosts, "_IN_MEMORY", 4)
+    monkeypatch.setattr(hosts, "_REWRITE_AT", 300)
+    monkeypatch.setattr(hosts, "xxh3_64_intdigest", lambda tag, seed: sum(tag) % hashes << 58)
+    directory = tmp_path_factory.mktemp("hosts")
+    state, latest = None, dict[Host, HostState]()
+    for changes in lives:
+        table = HostTable(directory, state, ordinary)
+        table.begin()
+        for number, told, sealed in changes:
+            host = Host(f"http://{number}.example")
+            if told.pages % 2:
+                assert table.meet(host) == latest.setdefault(host, table.unknown)
+            else:
+                table.put(host, told, NOW)
+                latest[host] = told
+            assert table.get(host) == latest[host]
+            assert table.name(table.number(host)) == host
+            if sealed:
+                table.seal(NOW)
+                table.committed()
+        assert dict(table) == latest
+        assert len(table) == len(latest)
+        assert [table.number(Host(f"http://{n}.example")) < 0 for n in range(41)] == [
+            f"http://{n}.example" not in latest for n in range(41)
+        ]
+        state, _ = table.seal(NOW)
+        table.committed()
+        table.close()
+        assert read_hosts(directory, state) == latest
+        assert all(read_hosts(directory, state, only=host) == {host: latest[host]} for host in latest)
+
+
+def test_an_opening_without_a_checkpoint_after_it_leaves_nothing_to_believe(tmp_path: Path) -> None:
+    """The log it left holds copies, and copies are no promises."""
+    table = HostTable(tmp_path, None, ordinary, NOW)
+    for number in range(300):
+        table.put(Host(f"http://{number}.example"), HostState("10.0.0.1", NOW + number, NOW), NOW)
+    state, _ = table.seal(NOW)
+    table.committed()
+    table.close()
+    second = HostTable(tmp_path, state, ordinary, NOW + 1)
+    second.begin()
+    second.close()
+    third = HostTable(tmp_path, state, ordinary, NOW + 2)
+    assert len(list(tmp_path.iterdir())) == 2
+    assert dict(third) == {
+        Host(f"http://{n}.example"): HostState("10.0.0.1", NOW + n, NOW) for n in range(300)
+    }

@@ -135,6 +135,21 @@ class Log:
                 return record
         raise Damaged(self.path, f"the record at byte {offset} does not match its checksum")
 
+    def peek(self, offset: int, size: int) -> bytes:
+        """Some bytes of the file, unchecked: for whoever wants to know whether a look is worth while."""
+        if offset + size > self._written:
+            self.flush()
+        return os.pread(self._file, size, offset)
+
+    def extend(self, framed: bytes) -> int:
+        """Add records that another log has framed already, and return the offset of the first."""
+        offset = self.length
+        self._parts.append(framed)
+        self._buffered += len(framed)
+        if self._buffered >= _READ_AHEAD:
+            self.flush()
+        return offset
+
     def close(self) -> None:
         if self._closed:
             return

@@ -7,8 +7,8 @@ the newcomers. Blocks are compressed, the low bytes of all words first, since th
 differ most.
 
 It is no part of the crawl's promise: nobody waits for the disk, a torn tail is cut,
-and what a kill takes is not missed. Nor may it fill the disk: at its limit it ends,
-for good, for a record with a hole in it could not be played.
+and what a kill takes is not missed. Nor may it fill the disk, or the memory with names: at
+its limit it ends, for good, for a record with a hole in it could not be played.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from fieldmouse.crawldir import Diary, records
 from fieldmouse.url import Host
 
 _BLOCK = 1 << 15  # words gathered before they are written
+_NAMES = 1 << 18  # hosts and addresses in one run; some 250 bytes of memory each
 _ROOM = 64  # bytes kept free for the last record
 TICK = 0.1  # seconds between two marks of time
 _BITS = 4
@@ -210,7 +211,7 @@ class DecisionLog:
 
     def _write(self, record: Start | Block) -> None:
         encoded = _encode(record)
-        if self._log.length + len(encoded) + _ROOM <= self._limit:
+        if self._log.length + len(encoded) + _ROOM <= self._limit and len(self._homes) <= _NAMES:
             self._log.append(encoded)
             return
         self.full = True

@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Protocol
 
+from xxhash import xxh3_64_intdigest
+
 from fieldmouse.frontier.hostqueues import HostQueues
 from fieldmouse.frontier.ready import Item
 from fieldmouse.frontier.witness import Nobody, Witness
@@ -55,13 +57,21 @@ class States(Protocol):
 
     def meet(self, host: Host) -> HostState: ...
 
+    def meet_number(self, host: Host) -> int: ...
+
+    def name(self, number: int) -> Host: ...
+
 
 class Distributor:
-    """The hands of a distribution policy, and the only one who tells it what happened."""
+    """The hands of a distribution policy, and the only one who tells it what happened.
+
+    The policy knows hosts by number, and addresses by their hash: it needs to tell them apart, and
+    may have to remember millions.
+    """
 
     def __init__(
         self,
-        policy: Distribution[Host],
+        policy: Distribution[int],
         *,
         draw: Callable[[], Item | None],
         queues: HostQueues,
@@ -91,9 +101,10 @@ class Distributor:
 
     def hold(self, host: Host, urls: int) -> None:
         """Tell the policy of a queue that was there before it."""
-        self._introduce(host, self._hosts.get(host))
+        number = self._hosts.meet_number(host)
+        self._introduce(host, number, self._hosts.get(host))
         self._witness.held(host, urls)
-        self._policy.stored(host, urls)
+        self._policy.stored(number, urls)
 
     def refill(self, width: int) -> int:
         """Bring hosts online until there are `width`; returns how many URLs came online."""
@@ -105,16 +116,16 @@ class Distributor:
         for _ in range(_MOVES):
             if len(workbench) >= width or workbench.urls >= limit:
                 return brought
-            host = policy.recall()
-            if host is None:
+            number = policy.recall()
+            if number is None:
                 item = self._draw()
                 if item is not None:
                     brought += self._place(item)
                     continue
-                host = policy.recall(dry=True)
-                if host is None:
+                number = policy.recall(dry=True)
+                if number is None:
                     return brought
-            brought += self._recall(host)
+            brought += self._recall(number)
         self.unfinished = True
         return brought
 
@@ -122,62 +133,70 @@ class Distributor:
         host, link = item
         self.draws += 1
         state = self._hosts.meet(host)
+        number = self._hosts.meet_number(host)
         if state.address:
-            self._introduce(host, state)
-        online = self._policy.place(host)
+            self._introduce(host, number, state)
+        online = self._policy.place(number)
         self._witness.placed(host, online)
         if online:
-            self._seat(host, state, self._front.add((link,)))
+            self._seat(host, number, state, self._front.add((link,)))
             return 1
         self._queues.append(host, link)
-        self._policy.stored(host)
+        self._policy.stored(number)
         self.appends += 1
         return 0
 
-    def _recall(self, host: Host) -> int:
+    def _recall(self, number: int) -> int:
+        host = self._hosts.name(number)
         links = self._queues.take(host, self._batch)
         assert links, f"the policy recalled {host}, which has no backlog"
         self.recalls += 1
         self._witness.recalled(host, len(links))
-        self._policy.recalled(host, len(links))
-        self._seat(host, self._hosts.get(host), self._front.add(links))
+        self._policy.recalled(number, len(links))
+        self._seat(host, number, self._hosts.get(host), self._front.add(links))
         return len(links)
 
-    def _introduce(self, host: Host, state: HostState) -> None:
+    def _introduce(self, host: Host, number: int, state: HostState) -> None:
         """Tell the policy where a host lives, before it is asked about it."""
         if state.address and not state.verdict:
             self._witness.known(host, state.address)
-            self._policy.settled(host, state.address)
+            self._policy.settled(number, _key(state.address))
 
-    def _seat(self, host: Host, state: HostState, numbers: Sequence[int]) -> None:
-        self._workbench.put(host, state, numbers)
-        self._policy.came_online(host, len(numbers))
+    def _seat(self, host: Host, number: int, state: HostState, tickets: Sequence[int]) -> None:
+        self._workbench.put(host, state, tickets)
+        self._policy.came_online(number, len(tickets))
 
-    def seat(self, host: Host, numbers: Sequence[int]) -> None:
+    def seat(self, host: Host, tickets: Sequence[int]) -> None:
         """Put tickets online whatever the policy would say: they were online before."""
         state = self._hosts.meet(host)
-        self._introduce(host, state)
-        self._witness.seated(host, len(numbers))
-        self._seat(host, state, numbers)
+        number = self._hosts.meet_number(host)
+        self._introduce(host, number, state)
+        self._witness.seated(host, len(tickets))
+        self._seat(host, number, state, tickets)
 
     def left(self, host: Host, state: HostState, urls: int) -> None:
         """A robot has used `urls` of a host and given it back; its address may have changed."""
         address = "" if state.verdict else state.address
         self._witness.settled(host, address)
         self._witness.left(host, urls)
-        stays = not address or self._policy.settled(host, address)
+        number = self._hosts.meet_number(host)
+        stays = not address or self._policy.settled(number, _key(address))
         if urls:
-            self._policy.left_online(host, urls)
+            self._policy.left_online(number, urls)
         if not stays and host in self._workbench:
-            self._send_off(host)
+            self._send_off(host, number)
 
-    def _send_off(self, host: Host) -> None:
+    def _send_off(self, host: Host, number: int) -> None:
         """The host's address is crowded: let its URLs wait offline instead."""
-        numbers = self._workbench.send_off(host)
-        self._witness.sent_off(host, len(numbers))
-        for number in numbers:
-            self._queues.append(host, self._front.live[number])
-        self._front.strike(numbers)
+        tickets = self._workbench.send_off(host)
+        self._witness.sent_off(host, len(tickets))
+        for ticket in tickets:
+            self._queues.append(host, self._front.live[ticket])
+        self._front.strike(tickets)
         # In this order: a host with neither is forgotten, and its address with it.
-        self._policy.stored(host, len(numbers))
-        self._policy.left_online(host, len(numbers))
+        self._policy.stored(number, len(tickets))
+        self._policy.left_online(number, len(tickets))
+
+
+def _key(address: str) -> int:
+    return xxh3_64_intdigest(address.encode())

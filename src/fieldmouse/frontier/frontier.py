@@ -19,7 +19,8 @@ from fieldmouse.crawldir import Syncing, make_directory
 from fieldmouse.frontier.disksieve import DiskSieve
 from fieldmouse.frontier.distributor import Distributor
 from fieldmouse.frontier.frontlog import FrontLog
-from fieldmouse.frontier.hosts import HostTable, lag
+from fieldmouse.frontier.hostrows import lag
+from fieldmouse.frontier.hosts import HostTable
 from fieldmouse.frontier.moment import FrontierState
 from fieldmouse.frontier.ready import ReadyQueue
 from fieldmouse.frontier.resting import Resting
@@ -49,7 +50,7 @@ class Frontier:
         *,
         key_seed: int,
         clock: Clock,
-        policy: Distribution[Host],
+        policy: Distribution[int],
         front: FrontRule | None = None,
         errand_links: int = 16,
         state: FrontierState | None = None,
@@ -66,12 +67,12 @@ class Frontier:
         self._errand_links = errand_links
         self._sieve: DiskSieve[Link] = DiskSieve(directory, state.sieve if state else None, run_size=run_size)
         self._ready = ReadyQueue(directory, state.ready if state else None)
-        self._queues = Virtualizer(directory, state.queues if state else None)
         self._front = FrontLog(directory, state.front if state else None)
         self._online = [(number, _decode(row)) for number, row in self._front.live.items()]
         now = clock.now()
         self._set_back = lag(state.hosts.at, now) if state else 0.0  # seconds, since the checkpoint
-        self._hosts = HostTable(directory, state.hosts if state else None, resumed_delay, now)
+        self._hosts = HostTable(directory, state.hosts if state else None, resumed_delay, now, key_seed)
+        self._queues = Virtualizer(directory, state.queues if state else None, self._hosts)
         self._sites = SiteTable(
             directory, state.sites if state else None, limits or SiteLimits(), self._hosts, key_seed
         )

@@ -1,56 +1,44 @@
-"""What is remembered of every host, and how a promise to wait survives a kill.
+"""What is remembered of every host, on disk, and how a promise to wait survives a kill.
+
+A crawl may know millions of hosts and visits few at a time. So a host has a small
+number here, and memory holds where its newest row stands in the log, the rows of hosts
+met lately, and no more: some 40 bytes a host. To ask about any other reads its row.
 
 Rows of changed hosts are written at each checkpoint, latest wins. But a server
 that said "come back in an hour" must be believed even if we are killed a second
 later; so a row that promises a longer wait than usual is handed to the operating
 system at once. After a kill the rows behind the last checkpoint are believed as
 far as waiting goes, and no further: pages counted there will be fetched again.
-
-Times are epoch seconds by a clock that its keeper may set. So each row is known with
-the moment it was true (its own, or the checkpoint's), and if the clock shows an earlier
-time on reading, the clock was set back and all waits of that row come forward with it: a wait
-never lasts longer than was left of it when it was last seen.
 """
 
 from __future__ import annotations
 
+import mmap
+from array import array
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import msgspec
+import numpy as np
+from xxhash import xxh3_64_intdigest
 
-from fieldmouse.crawldir import Log, records
+from fieldmouse.crawldir import Log, records, understood
+from fieldmouse.frontier import hostrows
+from fieldmouse.frontier.hostrows import NOWHERE, TAG_PLACE, HostRow, HostsState, brought_forward, decode_row
 from fieldmouse.frontier.leftovers import Leftovers
+from fieldmouse.frontier.numbering import Numbering
 from fieldmouse.records import HostState
 from fieldmouse.url import Host
 
 _encode = msgspec.msgpack.Encoder().encode
 _SLACK = 1.0  # seconds beyond the ordinary wait that are not worth a write of their own
 _REWRITE_AT = 1 << 20
+_IN_MEMORY = 1 << 13  # rows
 _BLANK = HostState()
 
 
-class HostRow(msgspec.Struct, frozen=True, array_like=True):
-    """One host as it is written."""
-
-    host: Host
-    state: HostState
-    at: float = 0.0  # when this was true; 0 if it was not noted (older crawls)
-
-
-_decode = msgspec.msgpack.Decoder(HostRow).decode
-
-
-class HostsState(msgspec.Struct, frozen=True, array_like=True):
-    """Which log, and its length at the checkpoint; what follows is read too, but differently."""
-
-    serial: int = 0
-    length: int = 0
-    at: float = 0.0  # when it was sealed; 0 if it was not noted (older crawls)
-
-
 class HostTable:
-    """`HostState` by host."""
+    """`HostState` by host, and a number for each host, from 0 on."""
 
     def __init__(
         self,
@@ -58,58 +46,193 @@ class HostTable:
         state: HostsState | None,
         ordinary: Callable[[HostState], float],
         now: float = 0.0,
+        seed: int = 0,
     ) -> None:
-        """`ordinary` is the delay in seconds that a host gets after any visit; `now` is by the clock."""
-        self._directory = directory
-        self._ordinary = ordinary
-        self._leftovers = Leftovers()
-        self._states = read_hosts(directory, state, now)
-        self._changed: set[Host] = set()
+        """`ordinary` is the delay in seconds that a host gets after any visit; `now` is by the clock.
+
+        `seed` keys the hashes of names; it need not be the same each time.
+        """
+        self._directory, self._ordinary, self._now, self._seed = directory, ordinary, now, seed
+        self._numbering = Numbering()
+        self._places = array("Q")  # of the newest row of each host; `NOWHERE` if it is only in memory
+        self._rows: dict[int, tuple[Host, HostState]] = {}  # by number: the changed ones, and some others
+        self._recent: dict[Host, int] = {}  # the numbers of those hosts
+        self._changed: set[int] = set()
+        self._begun = False
+        self._lag = hostrows.lag(state.at, now) if state else 0.0  # of the rows that an earlier process wrote
+        self._inherited = 0  # rows before this place were written by an earlier process
+        self._quiet_from = (
+            0.0  # when that process is known to have visited nobody any more; 0: there was none
+        )
         self.unknown = HostState()
-        old = sorted(directory.glob("hosts-*.log"), key=_serial_of)
+        self._leftovers = Leftovers()
+        old = hostrows.host_logs(directory)
         self.resumed = bool(old)
-        self._serial = _serial_of(old[-1]) + 1 if old else 0
+        self._serial = hostrows.serial_of(old[-1]) + 1 if old else 0
+        self._log = Log(directory / hostrows.log_name(self._serial))
+        if state is not None:
+            self._log = Log(directory / hostrows.log_name(state.serial), state.length)
+            self._read_log(state)
+        for record in hostrows.rows_since(directory, state):
+            self._believe(record)
         # Always a new log: it is the compaction, and the old one stays whole until a checkpoint names this.
         self._leftovers.add(old)
-        self._log = Log(self._directory / _name(self._serial))
-        self._opened_at = now
-        self._begun = False
+
+    def _read_log(self, state: HostsState) -> None:
+        """Find the newest row of each host."""
+        if not state.length:
+            return
+        key_of, seed, find, places = xxh3_64_intdigest, self._seed, self._numbering.find, self._places
+        with self._log.path.open("rb") as file, mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ) as content:
+            for offset, record in records(self._log.path, length=state.length):
+                tag = hostrows.tag_of(record)
+                key = key_of(tag, seed)
+                number = find(key)
+                if number >= 0 and not _tagged(content, places[number], tag):
+                    number = next(
+                        (n for n in self._numbering.all(key) if _tagged(content, places[n], tag)), -1
+                    )
+                if number < 0:
+                    self._numbering.add(key)
+                    places.append(offset)
+                else:
+                    places[number] = offset
+        self._inherited = state.length
+
+    def _believe(self, record: bytes) -> None:
+        """Take a promise to wait from behind the checkpoint."""
+        row = decode_row(record)
+        number = self.number(row.host)
+        if number >= 0 and number not in self._changed and self._log.read(self._places[number]) == record:
+            return  # a copy of what is known, from a log that no checkpoint came to name
+        known = self._row(number)[1] if number >= 0 else _BLANK
+        state = hostrows.with_promise(known, brought_forward(row.state, hostrows.lag(row.at, self._now)))
+        if number < 0 or state != known:
+            self._set(row.host, number, state)
 
     def begin(self) -> None:
         """Everything else has opened: from here on files change. Called by itself before the first write."""
-        if not self._begun:
-            self._begun = True
-            self._write_snapshot(self._opened_at)
+        if self._begun:
+            return
+        self._begun = True
+        if self._log.path.name == hostrows.log_name(self._serial):
+            self._snapshot = 0  # the first checkpoint is yet to come
+        else:
+            self._compact()
+        self._spill(self._now)
 
-    def _write_snapshot(self, now: float) -> None:
-        for host, state in self._states.items():
-            self._log.append(_encode(HostRow(host, state, now)))
-        self._snapshot = self._log.flush()
+    def _compact(self) -> None:
+        """Go on in a new log that has only the newest rows."""
+        source, target = self._log, Log(self._directory / hostrows.log_name(self._serial))
+        target.begin()
+        places = np.array(self._places, np.uint64)
+        if self._lag:
+            moved = hostrows.rewrite_rows(source, places, target, self._lag, self._now)
+        else:
+            moved = hostrows.copy_rows(source.path, places, target)
+        self._snapshot = target.flush()
+        ours = moved[(places >= self._inherited) & (places != np.uint64(NOWHERE))]
+        self._inherited = int(ours.min()) if ours.size else self._snapshot
+        self._places = array("Q", moved.tobytes())
+        self._lag = 0.0
+        source.close()
+        self._log = target
 
     def __len__(self) -> int:
-        return len(self._states)
+        return len(self._places)
 
     def __contains__(self, host: Host) -> bool:
-        return host in self._states
+        return self.number(host) >= 0
 
     def __iter__(self) -> Iterator[tuple[Host, HostState]]:
-        return iter(self._states.items())
+        return ((self._rows.get(number) or self._read(number)) for number in range(len(self._places)))
+
+    def number(self, host: Host) -> int:
+        """The number of a host, or -1 if it was never met."""
+        number = self._recent.get(host)
+        if number is not None:
+            return number
+        tag = _encode(host)
+        key = xxh3_64_intdigest(tag, self._seed)
+        number = self._numbering.find(key)
+        if number < 0 or self._is(number, host, tag):
+            return number
+        return next((n for n in self._numbering.all(key) if self._is(n, host, tag)), -1)
+
+    def _is(self, number: int, host: Host, tag: bytes) -> bool:
+        row = self._rows.get(number)
+        if row is not None:
+            return row[0] == host
+        return self._log.peek(self._places[number] + TAG_PLACE, len(tag)) == tag
+
+    def name(self, number: int) -> Host:
+        return self._row(number)[0]
+
+    def meet_number(self, host: Host) -> int:
+        """The number of a host, which counts as known from now on."""
+        number = self._recent.get(host)
+        if number is None:
+            number = self.number(host)
+            if number < 0:
+                return self._set(host, number, self.unknown)
+            self._row(number)
+        return number
 
     def get(self, host: Host) -> HostState:
-        return self._states.get(host, self.unknown)
+        number = self._recent.get(host)
+        if number is not None:
+            return self._rows[number][1]
+        number = self.number(host)
+        return self._row(number)[1] if number >= 0 else self.unknown
 
     def meet(self, host: Host) -> HostState:
         """What is known of a host, which counts as known from now on."""
-        state = self._states.get(host)
-        if state is None:
-            state = self._states[host] = self.unknown
-            self._changed.add(host)
-        return state
+        number = self.meet_number(host)
+        return self._rows[number][1]
+
+    def _row(self, number: int) -> tuple[Host, HostState]:
+        row = self._rows.get(number)
+        if row is None:
+            row = self._read(number)
+            self._keep(number, row)
+        return row
+
+    def _read(self, number: int) -> tuple[Host, HostState]:
+        place = self._places[number]
+        row = understood(self._log.path, decode_row, self._log.read(place))
+        if place >= self._inherited:
+            return row.host, row.state
+        return row.host, self._quiet(brought_forward(row.state, self._lag))
+
+    def _keep(self, number: int, row: tuple[Host, HostState]) -> None:
+        if len(self._rows) >= _IN_MEMORY + len(self._changed):
+            self._rows = {changed: self._rows[changed] for changed in self._changed}
+            self._recent = {host: changed for changed, (host, _) in self._rows.items()}
+        self._rows[number] = row
+        self._recent[row[0]] = number
+
+    def _set(self, host: Host, number: int, state: HostState) -> int:
+        """Change what is known of a host; -1 is the number of a new one."""
+        if number < 0:
+            number = self._numbering.add(xxh3_64_intdigest(_encode(host), self._seed))
+            self._places.append(NOWHERE)
+        if self._begun and len(self._changed) >= _IN_MEMORY:
+            self._spill(self._now)
+        self._keep(number, (host, state))
+        self._changed.add(number)
+        return number
 
     def put(self, host: Host, state: HostState, now: float) -> None:
-        before = self._states.get(host, _BLANK)
-        self._states[host] = state
-        self._changed.add(host)
+        self._now = now
+        number = self._recent.get(host, -1)
+        if number >= 0:
+            before = self._rows[number][1]
+            self._rows[number] = host, state
+            self._changed.add(number)
+        else:
+            number = self.number(host)
+            before = self._row(number)[1] if number >= 0 else _BLANK
+            number = self._set(host, number, state)
         wait = max(state.ready_at, state.address_ready_at) - now
         if (
             before.failures != state.failures
@@ -117,38 +240,45 @@ class HostTable:
             or wait > self._ordinary(state) + _SLACK
         ):
             self.begin()
-            self._log.append(_encode(HostRow(host, state, now)))
+            self._places[number] = self._log.append(_encode(HostRow(host, state, now)))
+            self._changed.discard(number)
             self._log.flush()
 
     def quieten(self, now: float) -> float:
         """Give every host its full delay again: visits after the last checkpoint are not known.
 
-        Returns when a host we know nothing of may be asked.
+        Returns when a host we know nothing of may be asked. Rows on disk are not touched: they are
+        read with that delay from now on.
         """
-        for host, state in self._states.items():
-            until = now + self._ordinary(state)
-            if state.ready_at < until or state.address_ready_at < until:
-                self._states[host] = msgspec.structs.replace(
-                    state,
-                    ready_at=max(state.ready_at, until),
-                    address_ready_at=max(state.address_ready_at, until),
-                )
+        self._quiet_from = now
+        self._inherited = self._log.length
+        for number, (host, state) in self._rows.items():
+            self._rows[number] = host, self._quiet(state)
         until = now + self._ordinary(_BLANK)
         self.unknown = HostState(ready_at=until, address_ready_at=until)
         return until
 
+    def _quiet(self, state: HostState) -> HostState:
+        if not self._quiet_from:
+            return state
+        return hostrows.quieted(state, self._quiet_from + self._ordinary(state))
+
+    def _spill(self, now: float) -> None:
+        """Write the rows that changed."""
+        for number in sorted(self._changed):
+            host, state = self._rows[number]
+            self._places[number] = self._log.append(_encode(HostRow(host, state, now)))
+        self._changed.clear()
+
     def seal(self, now: float = 0.0) -> tuple[HostsState, list[Path]]:
+        self._now = now or self._now
         self.begin()
+        self._spill(now)
+        self._log.flush()
         if self._log.length > _REWRITE_AT + 4 * self._snapshot:
             self._leftovers.add([self._log.path])
-            self._log.close()
             self._serial += 1
-            self._log = Log(self._directory / _name(self._serial))
-            self._write_snapshot(now)
-        else:
-            for host in self._changed:
-                self._log.append(_encode(HostRow(host, self._states[host], now)))
-        self._changed.clear()
+            self._compact()
         self._leftovers.seal()
         return HostsState(self._serial, self._log.flush(), now), [self._log.path]
 
@@ -159,59 +289,5 @@ class HostTable:
         self._log.close()
 
 
-def read_hosts(directory: Path, state: HostsState | None, now: float = 0.0) -> dict[Host, HostState]:
-    """Every host as it stood at that state, with the waits promised since; reads only.
-
-    With `now`, waits come forward if the clock was set back; without, they are as they were written.
-    """
-    states: dict[Host, HostState] = {}
-    serial = length = 0
-    if state is not None:
-        serial, length = state.serial, state.length
-        for _, record in records(directory / _name(serial), length=length):
-            row = _decode(record)
-            states[row.host] = brought_forward(row.state, lag(state.at, now))
-    logs = sorted(directory.glob("hosts-*.log"), key=_serial_of)
-    for log in [log for log in logs if _serial_of(log) >= serial]:
-        for _, record in records(log, start=length if _serial_of(log) == serial else 0):
-            row = _decode(record)
-            told = brought_forward(row.state, lag(row.at, now))
-            known = states.get(row.host, _BLANK)
-            states[row.host] = msgspec.structs.replace(
-                known,
-                ready_at=max(known.ready_at, told.ready_at),
-                address_ready_at=max(known.address_ready_at, told.address_ready_at),
-                crawl_delay=told.crawl_delay,
-                failures=told.failures,
-            )
-    return states
-
-
-def lag(at: float, now: float) -> float:
-    """Seconds by which the clock was set back since it showed `at`; 0 if it was not, or nobody knows.
-
-    A wait until `t` that is brought forward by it lasts, from now on, the smaller of what was left of it
-    at that time (`t - at`) and what is left of it by the clock (`t - now`).
-
-    >>> lag(at=1000.0, now=400.0), lag(at=1000.0, now=1001.0), lag(at=0.0, now=400.0)
-    (600.0, 0.0, 0.0)
-    """
-    return max(0.0, at - now) if now else 0.0
-
-
-def brought_forward(state: HostState, seconds: float) -> HostState:
-    if not seconds:
-        return state
-    return msgspec.structs.replace(
-        state,
-        ready_at=max(0.0, state.ready_at - seconds),
-        address_ready_at=max(0.0, state.address_ready_at - seconds),
-    )
-
-
-def _name(serial: int) -> str:
-    return f"hosts-{serial}.log"
-
-
-def _serial_of(path: Path) -> int:
-    return int(path.stem.partition("-")[2])
+def _tagged(content: mmap.mmap, place: int, tag: bytes) -> bool:
+    return content[place + TAG_PLACE : place + TAG_PLACE + len(tag)] == tag

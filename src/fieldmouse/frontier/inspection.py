@@ -19,7 +19,7 @@ from fieldmouse.crawldir import records
 from fieldmouse.errors import Damaged
 from fieldmouse.frontier.disksieve import SieveState, logged_keys
 from fieldmouse.frontier.frontlog import read_front
-from fieldmouse.frontier.hosts import HostsState
+from fieldmouse.frontier.hostrows import HostsState
 from fieldmouse.frontier.keytable import Keys
 from fieldmouse.frontier.moment import FrontierState
 from fieldmouse.frontier.queueindex import read_index
@@ -171,10 +171,8 @@ def _ready(directory: Path, state: ReadyState) -> Iterator[bytes]:
 def _queued(directory: Path, state: VirtualizerState) -> Iterator[bytes]:
     """The links that wait in queues, segment by segment."""
     live: dict[tuple[int, int], tuple[int, int, int]] = {}
-    for queue in read_index(directory, state.index).values():
-        for block in queue.blocks:
-            skip = max(0, queue.head - block.first)
-            live[block.segment, block.offset] = (block.first, block.count, skip)
+    for head, block in read_index(directory, state.index)[0].blocks():
+        live[block.segment, block.offset] = (block.first, block.count, max(0, head - block.first))
     for number in state.segments:
         path = directory / f"links-{number}.log"
         length = state.length if number == state.segments[-1] else path.stat().st_size

@@ -14,9 +14,9 @@ import msgspec
 
 from fieldmouse.frontier.disksieve import has_key
 from fieldmouse.frontier.frontlog import read_front
-from fieldmouse.frontier.hosts import read_hosts
+from fieldmouse.frontier.hostrows import read_hosts
 from fieldmouse.frontier.moment import FrontierState
-from fieldmouse.frontier.queueindex import read_index
+from fieldmouse.frontier.queueindex import queue_lengths
 from fieldmouse.frontier.ready import waiting_items
 from fieldmouse.frontier.sites import site_counts
 from fieldmouse.frontier.virtualizer import queued_links
@@ -52,7 +52,7 @@ class Whereabouts(msgspec.Struct, frozen=True):
 def look(directory: Path, state: FrontierState, key_seed: int, url: Url) -> Whereabouts:
     """Where `url` was when `state` was sealed, and how its host stands."""
     host = host_of(url)
-    standing = read_hosts(directory, state.hosts).get(host)
+    standing = read_hosts(directory, state.hosts, only=host).get(host)
     if not has_key(directory, state.sieve, key_of(url, key_seed)):
         site, hosts, urls = site_counts(directory, state.sites, host, key_seed) if state.sites else ("", 0, 0)
         return Whereabouts(Place.UNKNOWN, host=standing, site=site, site_hosts=hosts, site_urls=urls)
@@ -72,8 +72,7 @@ def look(directory: Path, state: FrontierState, key_seed: int, url: Url) -> Wher
 
 def count_waiting(directory: Path, state: FrontierState) -> int:
     """How many URLs were accepted and not done when `state` was sealed: counted where they wait."""
-    queues = read_index(directory, state.queues.index).values()
-    queued = sum(queue.tail - queue.head for queue in queues)
+    queued = sum(length for _, length in queue_lengths(directory, state.queues.index))
     return (
         len(read_front(directory, state.front))
         + queued

@@ -6,7 +6,7 @@ import msgspec
 
 from fieldmouse.frontier.disksieve import SieveState
 from fieldmouse.frontier.frontlog import FrontLogState
-from fieldmouse.frontier.hosts import HostsState
+from fieldmouse.frontier.hostrows import HostsState
 from fieldmouse.frontier.ready import ReadyState
 from fieldmouse.frontier.sites import SitesState
 from fieldmouse.frontier.virtualizer import VirtualizerState

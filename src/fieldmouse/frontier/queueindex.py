@@ -1,17 +1,18 @@
 """Where the blocks of every host's queue lie, and how far each queue has been read.
 
 A queue numbers its links from 0. A block holds the links from `first` on; what
-lies below `head` has been taken. The index lives in memory, and as rows in a log
-of its own, so that opening a crawl reads this and not the links. Rows: a block
-was written, or a head moved on. When most rows speak of the past, the log is
-written anew.
+lies below `head` has been taken. The index lives in memory, where a queue that nobody
+touches is a few bytes on a shelf, and as rows in a log of its own, so that opening a
+crawl reads this and not the links. Rows: a block was written, or a head moved on. When
+most rows speak of the past, the log is written anew, a slice at each checkpoint.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Protocol
 
 import msgspec
 
@@ -21,6 +22,8 @@ from fieldmouse.url import Host
 
 _encode = msgspec.msgpack.Encoder().encode
 _REWRITE_AT = 1 << 20
+_SLICE = 10_000  # hosts written into a new log at one checkpoint
+_FEW = 8  # blocks of a queue that is packed
 
 
 class Block(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -36,15 +39,29 @@ class Block(msgspec.Struct, frozen=True, array_like=True, gc=False):
 class Queue:
     """One host's blocks, oldest first, and its gathered links that are in no block yet."""
 
-    __slots__ = ("blocks", "dropped_from", "fresh", "gathered", "head", "tail")
+    __slots__ = ("blocks", "dropped_from", "fresh", "gathered", "head", "host", "tail")
 
-    def __init__(self, head: int = 0) -> None:
+    def __init__(self, host: Host, head: int = 0, blocks: Iterable[Block] = ()) -> None:
+        self.host = host
         self.head = head
-        self.tail = head  # the number the next link gets
-        self.blocks: deque[Block] = deque()
+        self.blocks = deque(blocks)
+        # The number the next link gets.
+        self.tail = self.blocks[-1].first + self.blocks[-1].count if self.blocks else head
         self.gathered: deque[bytes] = deque()
         self.fresh: list[Block] = []  # blocks the log does not name yet
         self.dropped_from = -1  # blocks from here on which the log does name were replaced; -1 for none
+
+    def follow(self, row: Row) -> None:
+        """Change as the log says."""
+        blocks = self.blocks
+        if row.dropped_from >= 0:
+            while blocks and blocks[-1].first >= row.dropped_from:
+                blocks.pop()
+        blocks.extend(row.blocks)
+        self.head = row.head
+        while blocks and blocks[0].first + blocks[0].count <= row.head:
+            blocks.popleft()
+        self.tail = blocks[-1].first + blocks[-1].count if blocks else row.head
 
 
 class Row(msgspec.Struct, frozen=True, array_like=True):
@@ -57,6 +74,92 @@ class Row(msgspec.Struct, frozen=True, array_like=True):
 
 
 _decode = msgspec.msgpack.Decoder(list[Row]).decode
+_unpack = msgspec.msgpack.Decoder(tuple[int, list[Block]]).decode
+
+
+class HostNumbers(Protocol):
+    """Who knows hosts by a small number: `HostTable`."""
+
+    def meet_number(self, host: Host) -> int: ...
+
+    def name(self, number: int) -> Host: ...
+
+
+class MemoryNumbers:
+    """Numbers in the order of first mention."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[Host, int] = {}
+        self._names: list[Host] = []
+
+    def meet_number(self, host: Host) -> int:
+        number = self._numbers.setdefault(host, len(self._names))
+        if number == len(self._names):
+            self._names.append(host)
+        return number
+
+    def name(self, number: int) -> Host:
+        return self._names[number]
+
+
+class Shelf:
+    """Queues by the number of their host. Most have a block or two and wait long: these are packed."""
+
+    def __init__(self) -> None:
+        self._entries: list[bytes | Queue | None] = []
+
+    def __len__(self) -> int:
+        """One more than the highest number there was."""
+        return len(self._entries)
+
+    def get(self, number: int, host: Host) -> Queue | None:
+        """The host's queue, to be changed; put it back when that is done."""
+        entry = self._entries[number] if number < len(self._entries) else None
+        if isinstance(entry, bytes):
+            entry = self._entries[number] = Queue(host, *_unpack(entry))
+        return entry
+
+    def put(self, number: int, queue: Queue | None, *, pack: bool = True) -> None:
+        entries = self._entries
+        if number >= len(entries):
+            entries.extend([None] * (number + 1 - len(entries)))
+        if queue is not None and pack and len(queue.blocks) <= _FEW:
+            entries[number] = _encode((queue.head, tuple(queue.blocks))) if queue.blocks else None
+        else:
+            entries[number] = queue
+
+    def follow(self, number: int, row: Row) -> None:
+        queue = self.get(number, row.host) or Queue(row.host, row.head)
+        queue.follow(row)
+        self.put(number, queue)
+
+    def look(self, number: int) -> tuple[int, Iterable[Block]] | None:
+        """Head and blocks of a queue, if there is one."""
+        entry = self._entries[number]
+        if isinstance(entry, Queue):
+            return (entry.head, entry.blocks) if entry.blocks else None
+        return None if entry is None else _unpack(entry)
+
+    def blocks(self) -> Iterator[tuple[int, Block]]:
+        """Every block of every queue, each with the head of its queue."""
+        for number in range(len(self._entries)):
+            if (entry := self.look(number)) is not None:
+                for block in entry[1]:
+                    yield entry[0], block
+
+    def length(self, number: int) -> int:
+        """Links that wait in a host's queue."""
+        entry = self._entries[number] if number < len(self._entries) else None
+        if isinstance(entry, bytes):
+            head, blocks = _unpack(entry)
+            return blocks[-1].first + blocks[-1].count - head
+        return entry.tail - entry.head if entry else 0
+
+    def lengths(self) -> Iterator[tuple[int, int]]:
+        """The number of every host with a queue, and how many links wait in it."""
+        for number in range(len(self._entries)):
+            if length := self.length(number):
+                yield number, length
 
 
 class IndexState(msgspec.Struct, frozen=True, array_like=True):
@@ -70,69 +173,100 @@ class IndexState(msgspec.Struct, frozen=True, array_like=True):
 class QueueIndex:
     """Every host's queue, in memory; its log on disk."""
 
-    def __init__(self, directory: Path, state: IndexState | None = None):
+    def __init__(self, directory: Path, state: IndexState | None, numbers: HostNumbers):
         state = state or IndexState()
-        self._directory = directory
-        self._state = state
+        self._directory, self._numbers = directory, numbers
         self._leftovers = Leftovers()
-        self.queues = read_index(directory, state)
+        self.shelf = Shelf()
+        for row in _rows(directory, state):
+            self.shelf.follow(numbers.meet_number(row.host), row)
         self._log = Log(directory / _name(state.serial), state.length)
         self._snapshot = state.snapshot
         self._serial = state.serial
+        self._next: Log | None = None  # the log being written anew,
+        self._copied = 0  # which has all hosts with numbers below this
 
     def begin(self) -> None:
         """Cut and delete what came after the checkpoint."""
         sweep(self._directory, "queues-*.log", [_name(self._serial)])
         self._log.begin()
 
-    def write(self, rows: Iterable[Row]) -> None:
-        for part in _parts(rows):
-            self._log.append(_encode(part))
+    def write(self, rows: Iterable[tuple[int, Row]]) -> None:
+        """What has changed, by number of host; the shelf has it already."""
+        told = list(rows)
+        _append(self._log, (row for _, row in told))
+        if self._next is not None:
+            _append(self._next, (row for number, row in told if number < self._copied))
 
     def seal(self) -> tuple[IndexState, list[Path]]:
-        """All rows are in: hand them over, in a new log if the old is mostly history."""
-        if self._log.length > _REWRITE_AT + 4 * self._snapshot:
-            self._leftovers.add([self._log.path])
-            self._log.close()
-            self._serial += 1
-            self._log = Log(self._directory / _name(self._serial))
-            self.write(
-                Row(host, queue.head, -1, tuple(queue.blocks))
-                for host, queue in self.queues.items()
-                if queue.blocks
-            )
-            self._snapshot = self._log.length
+        """All rows are in: hand them over."""
+        if self._next is None and self._log.length > _REWRITE_AT + 4 * self._snapshot:
+            self._next, self._copied = Log(self._directory / _name(self._serial + 1)), 0
+        if self._next is not None:
+            self._copy(self._next)
         self._leftovers.seal()
         return IndexState(self._serial, self._log.flush(), self._snapshot), [self._log.path]
+
+    def _copy(self, target: Log) -> None:
+        """Write some more hosts into the new log, and go on in it when it has all."""
+        last = min(self._copied + _SLICE, len(self.shelf))
+        _append(
+            target,
+            (
+                Row(self._numbers.name(number), entry[0], -1, tuple(entry[1]))
+                for number in range(self._copied, last)
+                if (entry := self.shelf.look(number)) is not None
+            ),
+        )
+        self._copied = last
+        if last == len(self.shelf):
+            self._leftovers.add([self._log.path])
+            self._log.close()
+            self._log, self._next = target, None
+            self._serial += 1
+            self._snapshot = target.length
 
     def committed(self) -> None:
         self._leftovers.committed()
 
     def close(self) -> None:
         self._log.close()
+        if self._next is not None:
+            self._next.close()
 
 
-def read_index(directory: Path, state: IndexState) -> dict[Host, Queue]:
-    """The queues as they stood at that state; reads only."""
-    queues: dict[Host, Queue] = {}
+def _rows(directory: Path, state: IndexState) -> Iterator[Row]:
     path = directory / _name(state.serial)
     for _, record in records(path, length=state.length):
-        for row in understood(path, _decode, record):
-            queue = queues.get(row.host)
-            if queue is None:
-                queue = queues[row.host] = Queue(row.head)
-            if row.dropped_from >= 0:
-                while queue.blocks and queue.blocks[-1].first >= row.dropped_from:
-                    queue.blocks.pop()
-            queue.blocks.extend(row.blocks)
-            queue.head = row.head
-            while queue.blocks and queue.blocks[0].first + queue.blocks[0].count <= row.head:
-                queue.blocks.popleft()
-            if queue.blocks:
-                queue.tail = queue.blocks[-1].first + queue.blocks[-1].count
-            else:
-                del queues[row.host]
-    return queues
+        yield from understood(path, _decode, record)
+
+
+def queue_lengths(directory: Path, state: IndexState) -> Iterator[tuple[Host, int]]:
+    """Every host with a queue at that state, and how many links waited in it; reads only."""
+    shelf, numbers = read_index(directory, state)
+    return ((numbers.name(number), length) for number, length in shelf.lengths())
+
+
+def read_index(directory: Path, state: IndexState) -> tuple[Shelf, MemoryNumbers]:
+    """Every queue at that state, by numbers of its own; reads only."""
+    shelf, numbers = Shelf(), MemoryNumbers()
+    for row in _rows(directory, state):
+        shelf.follow(numbers.meet_number(row.host), row)
+    return shelf, numbers
+
+
+def read_queue(directory: Path, state: IndexState, host: Host) -> Queue:
+    """One host's queue as it stood at that state; reads only."""
+    queue = Queue(host)
+    for row in _rows(directory, state):
+        if row.host == host:
+            queue.follow(row)
+    return queue
+
+
+def _append(log: Log, rows: Iterable[Row]) -> None:
+    for part in _parts(rows):
+        log.append(_encode(part))
 
 
 def _parts(rows: Iterable[Row]) -> Iterable[list[Row]]:

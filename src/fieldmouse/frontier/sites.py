@@ -30,7 +30,7 @@ from fieldmouse.url import Host, host_of
 _ROW = np.dtype([("key", "<u8"), ("hosts", "<u4"), ("urls", "<u8")])
 _PART = 1 << 16  # rows in a record
 _REWRITE_AT = 1 << 20
-_CACHED = 1 << 16  # hosts whose site is remembered
+_CACHED = 1 << 14  # hosts whose site is remembered
 _EXEMPT = -1
 
 

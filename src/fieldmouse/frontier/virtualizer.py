@@ -18,7 +18,16 @@ import msgspec
 from fieldmouse.crawldir import Log, records, size_of, understood
 from fieldmouse.errors import Damaged
 from fieldmouse.frontier.leftovers import Leftovers, sweep
-from fieldmouse.frontier.queueindex import Block, IndexState, Queue, QueueIndex, Row, read_index
+from fieldmouse.frontier.queueindex import (
+    Block,
+    HostNumbers,
+    IndexState,
+    MemoryNumbers,
+    Queue,
+    QueueIndex,
+    Row,
+    read_queue,
+)
 from fieldmouse.url import Host
 
 _BLOCK = 256  # links
@@ -42,14 +51,21 @@ class Virtualizer:
     """`HostQueues` on disk."""
 
     def __init__(
-        self, directory: Path, state: VirtualizerState | None = None, *, segment_size: int = 64 << 20
+        self,
+        directory: Path,
+        state: VirtualizerState | None = None,
+        numbers: HostNumbers | None = None,
+        *,
+        segment_size: int = 64 << 20,
     ):
+        """`numbers` are those of the hosts: in memory there is nothing else to tell them apart."""
         state = state or VirtualizerState()
         self._directory = directory
         self._segment_size = segment_size
         self._leftovers = Leftovers()
-        self._index = QueueIndex(directory, state.index)
-        self._queues = self._index.queues
+        self._numbers = MemoryNumbers() if numbers is None else numbers
+        self._index = QueueIndex(directory, state.index, self._numbers)
+        self._shelf = self._index.shelf
         self._last = state.segments[-1]
         self._segments: dict[int, Log] = {}
         for place, number in enumerate(state.segments[:-1]):
@@ -58,15 +74,14 @@ class Virtualizer:
         self._segments[self._last] = Log(directory / _name(self._last), state.length)
         self._live = dict.fromkeys(state.segments, 0)  # bytes of blocks not taken whole, by segment
         self._count = 0
-        for queue in self._queues.values():
-            self._count += queue.tail - queue.head
-            for block in queue.blocks:
-                segment = self._segments.get(block.segment)
-                if segment is None or block.offset + block.size > segment.length:
-                    raise Damaged(directory / _name(block.segment), "it is shorter than a queue says")
-                self._live[block.segment] += block.size
+        for head, block in self._shelf.blocks():
+            segment = self._segments.get(block.segment)
+            if segment is None or block.offset + block.size > segment.length:
+                raise Damaged(directory / _name(block.segment), "it is shorter than a queue says")
+            self._live[block.segment] += block.size
+            self._count += block.count - max(0, head - block.first)
         self._gathered = 0
-        self._changed: dict[Host, Queue] = {}
+        self._changed: dict[int, Queue] = {}
         self._written = [self._segments[self._last].path]
         self.reads = 0
 
@@ -81,22 +96,28 @@ class Virtualizer:
         return self._count
 
     def append(self, host: Host, link: bytes) -> None:
-        queue = self._queues.get(host)
-        if queue is None:
-            queue = self._queues[host] = Queue()
+        number = self._numbers.meet_number(host)
+        queue = self._changed.get(number) or self._open(number, host)
         queue.gathered.append(link)
         queue.tail += 1
-        self._changed[host] = queue
         self._count += 1
         self._gathered += 1
         if self._gathered >= _GATHERED:
-            for queue_host, changed in self._changed.items():
-                self._spill(queue_host, changed)
+            for changed in self._changed.values():
+                self._spill(changed)
+
+    def _open(self, number: int, host: Host) -> Queue:
+        """The host's queue, which is about to change."""
+        queue = self._shelf.get(number, host)
+        if queue is None:
+            queue = Queue(host)
+            self._shelf.put(number, queue, pack=False)
+        self._changed[number] = queue
+        return queue
 
     def take(self, host: Host, most: int) -> list[bytes]:
-        queue = self._queues.get(host)
-        if queue is None:
-            return []
+        number = self._numbers.meet_number(host)
+        queue = self._changed.get(number) or self._open(number, host)
         links: list[bytes] = []
         for block in queue.blocks:  # all are read before anything is taken: a damaged one must cost nothing
             if len(links) >= most:
@@ -114,29 +135,29 @@ class Virtualizer:
             queue.head += len(some)
             self._gathered -= len(some)
         self._count -= len(links)
-        self._changed[host] = queue
         return links
 
     def count(self, host: Host) -> int:
-        queue = self._queues.get(host)
-        return queue.tail - queue.head if queue else 0
+        number = self._numbers.meet_number(host)
+        queue = self._changed.get(number)
+        return queue.tail - queue.head if queue else self._shelf.length(number)
 
     def hosts(self) -> Iterator[tuple[Host, int]]:
-        return ((host, q.tail - q.head) for host, q in self._queues.items() if q.tail > q.head)
+        return ((self._numbers.name(number), length) for number, length in self._shelf.lengths())
 
     def _read(self, block: Block) -> list[bytes]:
         self.reads += 1
         segment = self._segments[block.segment]
         return understood(segment.path, _decode, segment.read(block.offset))[2]
 
-    def _spill(self, host: Host, queue: Queue) -> None:
+    def _spill(self, queue: Queue) -> None:
         """Write the gathered links as blocks."""
         gathered = queue.gathered
         first = queue.tail - len(gathered)
         while gathered:
             some = [gathered.popleft() for _ in range(min(_BLOCK, len(gathered)))]
             self._gathered -= len(some)
-            block = self._write(host, first, some)
+            block = self._write(queue.host, first, some)
             queue.blocks.append(block)
             queue.fresh.append(block)
             first += len(some)
@@ -188,36 +209,34 @@ class Virtualizer:
         self._leftovers.add([segment.path])
 
     def _move_out(self, number: int) -> None:
-        places: dict[Host, dict[int, int]] = {}  # of the blocks still wanted, by offset
+        places: dict[int, dict[int, int]] = {}  # of the blocks still wanted, by offset
         segment = self._segments[number]
         for offset, record in records(segment.path, length=segment.length):
             host, first, links = understood(segment.path, _decode, record)
-            queue = self._queues.get(host)
-            if queue is None:
-                continue
-            if host not in places:
-                blocks = enumerate(queue.blocks)
-                places[host] = {block.offset: place for place, block in blocks if block.segment == number}
-            place = places[host].get(offset)
+            owner = self._numbers.meet_number(host)
+            if owner not in places:
+                entry = self._shelf.look(owner) if owner < len(self._shelf) else None
+                blocks = enumerate(entry[1] if entry else ())
+                places[owner] = {block.offset: place for place, block in blocks if block.segment == number}
+            place = places[owner].get(offset)
             if place is not None:
+                queue = self._changed.get(owner) or self._open(owner, host)
                 queue.blocks[place] = self._write(host, first, links)
-        for host in places:
-            if places[host]:  # blocks in the middle changed place: name them all again
-                queue = self._changed[host] = self._queues[host]
-                queue.dropped_from, queue.fresh = 0, list(queue.blocks)
+        for owner in [owner for owner, moved in places.items() if moved]:
+            queue = self._changed[owner]  # blocks in the middle changed place: name them all again
+            queue.dropped_from, queue.fresh = 0, list(queue.blocks)
         self._drop(number)
 
     def seal(self) -> tuple[VirtualizerState, list[Path]]:
-        for host, queue in self._changed.items():
+        for queue in self._changed.values():
             self._join(queue)
-            self._spill(host, queue)
+            self._spill(queue)
         self._tidy()
         rows = []
-        for host, queue in self._changed.items():
-            rows.append(Row(host, queue.head, queue.dropped_from, tuple(queue.fresh)))
+        for number, queue in self._changed.items():
+            rows.append((number, Row(queue.host, queue.head, queue.dropped_from, tuple(queue.fresh))))
             queue.fresh, queue.dropped_from = [], -1
-            if queue.head == queue.tail:
-                del self._queues[host]
+            self._shelf.put(number, queue if queue.tail > queue.head else None)
         self._changed.clear()
         self._index.write(rows)
         self._segments[self._last].flush()
@@ -245,9 +264,7 @@ def _name(number: int) -> str:
 
 def queued_links(directory: Path, state: VirtualizerState, host: Host) -> Iterator[bytes]:
     """The links that waited in a host's queue at that state, oldest first; reads only, for onlookers."""
-    queue = read_index(directory, state.index).get(host)
-    if queue is None:
-        return
+    queue = read_queue(directory, state.index, host)
     for block in queue.blocks:
         path = directory / _name(block.segment)
         end = block.offset + block.size

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Iterable
 
+from fieldmouse.frontier.queueindex import MemoryNumbers
 from fieldmouse.records import HostState
 from fieldmouse.url import Host
 
@@ -81,10 +82,11 @@ class Seats:
         return host, used
 
 
-class Homes:
+class Homes(MemoryNumbers):
     """Where hosts live; stands for the host table."""
 
     def __init__(self) -> None:
+        super().__init__()
         self._states: dict[Host, HostState] = {}
 
     def settle(self, host: Host, address: str) -> None:

@@ -169,7 +169,7 @@ def recorded(run: Run, witness: Witness) -> None:
                 witness.sent_off(Host(names[value]), second)
 
 
-def play(run: Run, policy: Distribution[Host], witness: Witness) -> int:
+def play(run: Run, policy: Distribution[int], witness: Witness) -> int:
     """Play the record through a policy; returns how many visits went to another host than recorded."""
     names, start = run.names, run.start
     source, homes = _before(run)

@@ -8,8 +8,8 @@ from pathlib import Path
 from fieldmouse.agent import read_checkpoint
 from fieldmouse.crawldir import CrawlDir
 from fieldmouse.errors import FieldmouseError
-from fieldmouse.frontier.hosts import read_hosts
-from fieldmouse.frontier.queueindex import read_index
+from fieldmouse.frontier.hostrows import read_hosts
+from fieldmouse.frontier.queueindex import queue_lengths
 from fieldmouse.frontier.ready import waiting_items
 from fieldmouse.url import Host
 
@@ -29,8 +29,8 @@ def counts(directory: Path) -> dict[Host, int]:
         try:
             for host, told in read_hosts(frontier, state.hosts).items():
                 found[host] += told.pages
-            for host, queue in read_index(frontier, state.queues.index).items():
-                found[host] += queue.tail - queue.head
+            for host, length in queue_lengths(frontier, state.queues.index):
+                found[host] += length
             for host, _ in waiting_items(frontier, state.ready):
                 found[host] += 1
         except FileNotFoundError:

@@ -6,8 +6,8 @@ use one URL of each host at a time, so what counts is the number of *different*
 hosts online. Whatever is not wanted online now waits offline, in a queue per host.
 
 A distribution policy answers two questions and is told of four events. The lab
-plays it with colours as integers, the live distributor with hosts, and replay
-with the hosts of yesterday's crawl; none of them may change the answers.
+plays it with colours as integers, the live distributor with the numbers of hosts, and
+replay with those of yesterday's crawl; none of them may change the answers.
 
 - `neutral`: all that is drawn goes online; the reference without an offline side.
 - `greedy`: only hosts absent online are accepted (Buijsrogge 2014, Algorithm 4).

@@ -12,10 +12,10 @@ is owed to the address too; so an address has few places, and its other hosts wa
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Hashable
 from typing import TypeVar
 
+from fieldmouse.policy.distribution.compact import HostFigures, HostLine
 from fieldmouse.policy.distribution.tally import Tally
 
 H = TypeVar("H", bound=Hashable)
@@ -49,9 +49,9 @@ class Index(Tally[H]):
         self.draws, self.burst, self._tokens = draws, burst, burst
         self.backlog_limit = backlog_limit
         self.index_limit = index_limit
-        self._address: dict[H, Hashable] = {}  # of hosts that are online or have a backlog
+        self._address: HostFigures[H] = HostFigures("Q")  # of hosts that are online or have a backlog
         self._crowd: dict[Hashable, int] = {}  # hosts online at an address
-        self._held: dict[Hashable, OrderedDict[H, None]] = {}  # absent, but their address has no place
+        self._held: dict[Hashable, HostLine[H]] = {}  # absent, but their address has no place
 
     def recall(self, dry: bool = False) -> H | None:
         while self.absent:
@@ -59,8 +59,11 @@ class Index(Tally[H]):
             address = self._address.get(host)
             if address is None or self._crowd.get(address, 0) < self._per_address:
                 return host
-            del self.absent[host]
-            self._held.setdefault(address, OrderedDict())[host] = None
+            self.absent.discard(host)
+            held = self._held.get(address)
+            if held is None:
+                held = self._held[address] = HostLine(self._nodes)
+            held.add(host)
         return None
 
     def place(self, host: H) -> bool:
@@ -87,7 +90,7 @@ class Index(Tally[H]):
         held = self.online.get(host, 0)
         self.online[host] = held + balls
         if not held:
-            self.absent.pop(host, None)
+            self.absent.discard(host)
             address = self._address.get(host)
             if address is not None:
                 self._crowd[address] = self._crowd.get(address, 0) + 1
@@ -102,10 +105,10 @@ class Index(Tally[H]):
 
     def stored(self, host: H, balls: int = 1) -> None:
         address = self._address.get(host)
-        held = address is not None and host in self._held.get(address, ())
-        super().stored(host, balls)
-        if held:
-            self.absent.pop(host, None)
+        if address is not None and host in self._held.get(address, ()):
+            self.backlog[host] = self.backlog.get(host, 0) + balls
+        else:
+            super().stored(host, balls)
 
     def recalled(self, host: H, balls: int = 1) -> None:
         super().recalled(host, balls)
@@ -120,7 +123,7 @@ class Index(Tally[H]):
         present = host in self.online
         if before is not None:
             if self._unhold(host, before) and not present:
-                self.absent[host] = None
+                self.absent.add(host)
             if present:
                 self._leave(before)
         if not present:
@@ -137,16 +140,16 @@ class Index(Tally[H]):
             del self._crowd[address]
         held = self._held.get(address)
         if held and crowd < self._per_address:
-            host, _ = held.popitem(last=False)
-            self.absent[host] = None
+            host = next(iter(held))
+            held.discard(host)
+            self.absent.add(host)
             if not held:
                 del self._held[address]
 
     def _unhold(self, host: H, address: Hashable) -> bool:
         held = self._held.get(address)
-        if held is None or host not in held:
+        if held is None or not held.discard(host):
             return False
-        del held[host]
         if not held:
             del self._held[address]
         return True

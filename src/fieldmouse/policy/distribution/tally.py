@@ -6,9 +6,10 @@ oldest first, so nobody ever has to search for one.
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Hashable
 from typing import Generic, TypeVar
+
+from fieldmouse.policy.distribution.compact import HostFigures, HostLine, LineNodes
 
 H = TypeVar("H", bound=Hashable)
 
@@ -22,9 +23,9 @@ class Tally(Generic[H]):
 
     def __init__(self) -> None:
         self.online: dict[H, int] = {}
-        self.backlog: dict[H, int] = {}
-        # An OrderedDict, not a dict: taking the first of a plain dict again and again is quadratic.
-        self.absent: OrderedDict[H, None] = OrderedDict()
+        self.backlog: HostFigures[H] = HostFigures("I")
+        self._nodes = LineNodes()
+        self.absent: HostLine[H] = HostLine(self._nodes)
 
     @property
     def distinct(self) -> int:
@@ -35,7 +36,7 @@ class Tally(Generic[H]):
         held = self.online.get(host, 0)
         self.online[host] = held + balls
         if not held:
-            self.absent.pop(host, None)
+            self.absent.discard(host)
 
     def left_online(self, host: H, balls: int = 1) -> None:
         held = self.online[host] - balls
@@ -44,12 +45,12 @@ class Tally(Generic[H]):
         else:
             del self.online[host]
             if host in self.backlog:
-                self.absent[host] = None
+                self.absent.add(host)
 
     def stored(self, host: H, balls: int = 1) -> None:
         self.backlog[host] = self.backlog.get(host, 0) + balls
         if host not in self.online:
-            self.absent.setdefault(host)
+            self.absent.add(host)
 
     def recalled(self, host: H, balls: int = 1) -> None:
         left = self.backlog[host] - balls
@@ -57,7 +58,7 @@ class Tally(Generic[H]):
             self.backlog[host] = left
         else:
             del self.backlog[host]
-            self.absent.pop(host, None)
+            self.absent.discard(host)
 
     def settled(self, host: H, address: Hashable) -> bool:
         """Addresses are nothing to a policy that does not say otherwise."""

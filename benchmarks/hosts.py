@@ -1,0 +1,103 @@
+"""What a host costs: memory, time and the opening of a crawl, up to a million hosts with one URL each.
+
+Every host is found once, visited, and turns out to live at an address that has too many
+hosts already; so its URL waits offline, in a queue of its own, with all that is known of the
+host: what one wildcard domain can do to a crawl. A real frontier on disk, sealed as a
+crawl seals it. Memory is what the process holds more than before (RSS), its caches
+included; times are the processor's.
+
+    .venv/bin/python benchmarks/hosts.py [--hosts 1000000]
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+import time
+from pathlib import Path
+
+import msgspec
+
+from fieldmouse.clock import ManualClock
+from fieldmouse.frontier import Frontier, FrontierState
+from fieldmouse.policy.distribution import Index
+from fieldmouse.records import Link
+from fieldmouse.url import Url
+
+BATCH = 10_000  # hosts found between two checkpoints
+NOW = 1_700_000_000.0
+NEVER = NOW + 1e8
+
+
+def resident() -> int:
+    """Bytes of memory this process holds."""
+    return int(Path("/proc/self/statm").read_text().split()[1]) * 4096
+
+
+def url_of(number: int) -> Url:
+    return Url(f"http://{number * 2654435761 % 2**32:08x}.wildcard.example/")
+
+
+def opened(directory: Path, state: FrontierState | None) -> Frontier:
+    frontier = Frontier(
+        directory,
+        key_seed=7,
+        clock=ManualClock(NOW),
+        policy=Index(depth=16),
+        state=state,
+        resumed_delay=lambda _: 1.0,
+    )
+    frontier.begin()
+    return frontier
+
+
+def meet(frontier: Frontier, first: int, last: int) -> None:
+    """Find these hosts and visit each once; its address is crowded, so it must wait."""
+    frontier.discover([Link(url_of(number), 1, "http://wildcard.example/") for number in range(first, last)])
+    while (errand := frontier.take(NOW)) is not None:
+        state = msgspec.structs.replace(errand.state, address="192.0.2.1", address_ready_at=NEVER)
+        frontier.give_back(errand, state, errand.tickets)
+
+
+def play(hosts: int, directory: Path) -> None:
+    stops = [stop for stop in (10**4, 10**5, 10**6, 10**7) if stop < hosts] + [hosts]
+    frontier, state = opened(directory, None), None
+    meet(frontier, 0, 100)
+    before, met, spent = resident(), 100, 0.0
+    print(f"{'hosts':>10} {'bytes/host':>11} {'us/host':>9} {'longest seal':>13} {'disk, bytes/host':>17}")
+    for stop in stops:
+        slowest = spent = 0.0
+        since = met
+        while met < stop:
+            more = min(BATCH, stop - met)
+            begun = time.process_time()
+            meet(frontier, met, met + more)
+            sealing = time.process_time()
+            state = frontier.seal()
+            slowest = max(slowest, time.process_time() - sealing)
+            frontier.sync()
+            frontier.committed()
+            spent += time.process_time() - begun
+            met += more
+        assert frontier.waiting == frontier.hosts == met, "a host was lost"
+        disk = sum(path.stat().st_size for path in directory.iterdir())
+        print(f"{met:>10,} {(resident() - before) / met:>11.0f} {spent / (met - since) * 1e6:>9.1f}"
+              f" {slowest * 1e3:>10.0f} ms {disk / met:>17.0f}", flush=True)  # fmt: skip
+    frontier.close()
+    del frontier
+    begun = time.process_time()
+    again = opened(directory, state)
+    print(f"\nopened in {time.process_time() - begun:.1f} s: {again.waiting:,} URLs, {again.hosts:,} hosts")
+    again.close()
+
+
+def main() -> None:
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    options.add_argument("--hosts", type=int, default=1_000_000)
+    given = options.parse_args()
+    with tempfile.TemporaryDirectory() as directory:
+        play(given.hosts, Path(directory))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,59 @@
+"""The index of host queues is written anew a slice at a time, and never says anything else meanwhile."""
+
+from __future__ import annotations
+
+from collections import deque
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from fieldmouse.frontier import queueindex
+from fieldmouse.frontier.queueindex import queue_lengths, read_queue
+from fieldmouse.frontier.virtualizer import Virtualizer, queued_links
+from fieldmouse.url import Host
+
+acts = st.lists(
+    st.tuples(st.integers(0, 12), st.integers(-40, 40)) | st.none(),  # to a host's queue, from it; or a seal
+    max_size=80,
+)
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(acts, st.integers(1, 5))
+def test_whatever_was_sealed_is_found_again(
+    tmp_path_factory: pytest.TempPathFactory,
+    monkeypatch: pytest.MonkeyPatch,
+    acts: list[tuple[int, int] | None],
+    width: int,
+) -> None:
+    monkeypatch.setattr(queueindex, "_REWRITE_AT", 100)
+    monkeypatch.setattr(queueindex, "_SLICE", width)
+    directory = tmp_path_factory.mktemp("queues")
+    queues = Virtualizer(directory, segment_size=2000)
+    queues.begin()
+    model: dict[Host, deque[bytes]] = {}
+    number = 0
+    for act in [*acts, None]:
+        if act is None:
+            state, _ = queues.seal()
+            queues.committed()
+            waiting = {host: len(line) for host, line in model.items() if line}
+            assert dict(queue_lengths(directory, state.index)) == waiting
+            again = Virtualizer(directory, state, segment_size=2000)
+            assert dict(again.hosts()) == waiting
+            assert len(again) == sum(waiting.values())
+            again.close()
+            for host, line in model.items():
+                assert list(queued_links(directory, state, host)) == list(line)
+                assert read_queue(directory, state.index, host).host == host
+            continue
+        host = Host(f"http://h{act[0]}.example")
+        line = model.setdefault(host, deque())
+        for _ in range(act[1]):
+            number += 1
+            line.append(b"%d " % number * 4)
+            queues.append(host, line[-1])
+        if act[1] < 0:
+            assert queues.take(host, -act[1]) == [line.popleft() for _ in range(min(-act[1], len(line)))]
+    queues.close()
