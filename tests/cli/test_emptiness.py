@@ -74,7 +74,7 @@ def test_a_host_that_is_not_there_is_named(tmp_path: Path) -> None:
         taken.bind(("127.0.0.1", 0))  # nobody listens
         told = crawled(tmp_path / "a", f"http://127.0.0.1:{taken.getsockname()[1]}/", "--allow-private")
     assert "connection refused" in told["error"]
-    assert "reachable" in told["hint"]
+    assert "--forgive` asks again" in told["hint"]
 
 
 def test_an_unknown_authority_is_named_with_the_setting(tmp_path: Path) -> None:

@@ -35,17 +35,18 @@ def why_nothing(home: CrawlDir) -> tuple[str, str]:
 
 def _hint(row: OutcomeRow, directory: str) -> str:
     name = name_of(host_of(row.url))
+    again = f"`fieldmouse resume {directory} --forgive` asks again"
     match row.reason:
         case Reason.PRIVATE.value:
             return (
                 f"`{name}` is on a private network; `--allow-private` visits such hosts, in a new directory"
             )
         case Reason.NO_ADDRESS.value:
-            return f"is `{name}` spelled right, and does this machine have DNS? try `getent hosts {name}`"
+            return f"try `getent hosts {name}`; when it has an address, {again}"
         case Reason.TLS.value if any(word in row.detail.lower() for word in _CERTIFICATE):
             return "if its certificate is from an authority of your own: `--set network.ca_file=FILE`"
         case Reason.NO_CONNECTION.value | Reason.TIMEOUT.value:
-            return f"is `{host_of(row.url)}` up, and reachable from this machine?"
+            return f"when `{host_of(row.url)}` can be reached from this machine, {again}"
         case Reason.EXCLUDED.value:
             return f"{host_of(row.url)}/robots.txt says what may be crawled; its owner can change that"
         case Reason.EXCLUSION_UNREACHABLE.value:
