@@ -7,7 +7,7 @@ import random
 import pytest
 from selectolax.lexbor import LexborHTMLParser
 
-from fieldmouse.indexer.markup import ATTRIBUTES, account, bounded
+from fieldmouse.indexer.markup import ATTRIBUTES, _may_hold_a_long_tag, account, bounded
 from fieldmouse.indexer.parse import parse
 from fieldmouse.url import Url
 
@@ -147,3 +147,9 @@ def test_the_account_foretells_how_deep_and_how_large_the_tree_grows() -> None:
         # Rows and sections that a table is given unasked, and a few for html, head and body.
         assert depth <= 4 * foretold.depth + ROUNDS / 2, html
         assert count <= 2 * (foretold.tags + foretold.copies) + 3 * ROUNDS, html
+
+
+def test_data_that_a_script_carries_is_not_taken_for_a_tag() -> None:
+    """Such pages are common, and reading them tag by tag would cost more than parsing them."""
+    data = b",".join(b'"word%d":{"id":%d}' % (n, n) for n in range(20_000))
+    assert not _may_hold_a_long_tag(b"<p>x</p><script>var data={" + data + b"}</script>" + b"<p>y</p>" * 10)

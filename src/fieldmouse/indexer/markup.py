@@ -36,6 +36,7 @@ _token = re.compile(
 ).search
 _maybe_dressed = re.compile(rb"<[bcefistuBCEFISTU][a-zA-Z]{0,5}+[%b/]" % SPACE).findall
 _STRIDE = 16 << 10
+_APART = b" \t\n\f\r/"
 _LONG = 512  # bytes of a tag whose attributes are worth counting
 _MERGED = frozenset((b"html", b"body"))  # attributes of later ones are added to the first
 
@@ -59,24 +60,40 @@ def _dressed(html: bytes) -> int:
 
 
 def _may_hold_a_long_tag(html: bytes) -> bool:
-    """Whether some stretch of the page could be the inside of one tag.
+    """Whether some stretch of the page could be the inside of one tag with too many attributes.
 
-    A tag as long as two strides covers one of them whole. We cannot know what came before a
-    stride: if it is the inside of a tag, it begins between quotes of either kind, or outside
-    of them. If each of these leads to the tag's end soon, it is none.
+    A tag as long as two strides covers one of them whole. Attributes stand apart by white space
+    or a slash: where these are rare, as in the data that scripts carry, there are few, whatever
+    it is.
     """
+    apart = 0  # such bytes in the strides up to here that may all be inside one tag
     for at in range(0, len(html) - _STRIDE, _STRIDE):
-        end = at + _STRIDE
-        for mark in (b"", b'"', b"'"):
-            begin = html.find(mark, at, end) + len(mark) if mark else at
-            if begin < at + len(mark):
-                continue  # all of it between quotes: one attribute
-            close = html.find(b">", begin, end)
-            if close < 0:
-                return True
-            # Only behind an equals sign can quotes hide that a tag ends.
-            if b"=" in html[begin:close] and (found := _within(html, begin)) and found.end() >= end:
-                return True
+        if not _may_be_within(html, at, at + _STRIDE):
+            apart = 0
+            continue
+        stride = html[at : at + _STRIDE]
+        apart += len(stride) - len(stride.translate(None, _APART))
+        if apart > ATTRIBUTES // 2:
+            return True
+    return False
+
+
+def _may_be_within(html: bytes, at: int, end: int) -> bool:
+    """Whether a stride could be the inside of a tag.
+
+    We cannot know what came before it: if it is inside a tag, it begins between quotes of
+    either kind, or outside of them. If each of these leads to the tag's end soon, it is not.
+    """
+    for mark in (b"", b'"', b"'"):
+        begin = html.find(mark, at, end) + len(mark) if mark else at
+        if begin < at + len(mark):
+            continue  # all of it between quotes: one attribute
+        close = html.find(b">", begin, end)
+        if close < 0:
+            return True
+        # Only behind an equals sign can quotes hide that a tag ends.
+        if b"=" in html[begin:close] and (found := _within(html, begin)) and found.end() >= end:
+            return True
     return False
 
 
