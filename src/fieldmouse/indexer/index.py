@@ -14,6 +14,7 @@ of generations: when one holds enough text it is finished and never written agai
 from __future__ import annotations
 
 import shutil
+from contextlib import suppress
 from pathlib import Path
 
 import tantivy
@@ -109,7 +110,7 @@ class TextIndex:
             self._index = tantivy.Index.open(str(path))
             self._outdated = True
         self._writer = self._index.writer(heap_size=self._config.index_heap, num_threads=1)
-        self._unsaved = False
+        self._unsaved = self._settled = False
         sync_directory(path.parent)
 
     def _searcher_holds_more(self, batch: int) -> bool:
@@ -177,12 +178,20 @@ class TextIndex:
     def settle(self) -> None:
         """Wait until merges are done. Nothing can be added after."""
         self._writer.wait_merging_threads()
+        self._settled = True
         if self._kept is not None and not self._unsaved:
             # The same documents in fewer files: so they are found by the next to open.
             self._snapshots.keep(self._kept)
             self._snapshots.forget_before(self._counted)
         self._snapshots.sweep()
         sync_directory(self._path)
+
+    def close(self) -> None:
+        """Let go of the index: no thread of its writer merges or deletes after this."""
+        if not self._settled:
+            self._settled = True
+            with suppress(ValueError):  # what did not commit does not count
+                self._writer.wait_merging_threads()
 
 
 def _generation(directory: Path, shard: int, number: int) -> Path:

@@ -213,6 +213,7 @@ class Shard:
             self._index.settle()
 
     def close(self) -> None:
+        self._index.close()
         self._archive.close()
         self._doubles.close()
         os.close(self._lock)
