@@ -217,7 +217,7 @@ def test_options_end_up_in_the_settings_file(meadow: RunningMeadow, tmp_path: Pa
 
 
 def test_private_addresses_are_refused_unless_allowed(meadow: RunningMeadow, tmp_path: Path) -> None:
-    told = fieldmouse("crawl", str(tmp_path / "refused"), "--seed", meadow.seeds[0])
+    told = fieldmouse("crawl", str(tmp_path / "refused"), "--seed", meadow.seeds[0], code=1)
     assert (told["pages"], told["refused"]) == (0, 1)
     assert told["reasons"] == {"private address": 1}
 
