@@ -153,6 +153,8 @@ def _host(url: Url, host: HostState | None) -> Iterator[str]:
         yield f"its robots.txt asks for {voice.duration(host.crawl_delay)} between requests"
     if host.failures:
         yield f"the host failed {host.failures} times in a row and is kept quiet for longer each time"
+    if host.put_off:
+        yield f"trouble of our own network or DNS kept us from asking it {host.put_off} times in a row"
     for what, at in (("the host", host.ready_at), ("its address", host.address_ready_at)):
         if at > time.time():
             yield f"{what} rests and may be asked again {_later(at)}"
