@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from fieldmouse.cli import run
 from fieldmouse.crawldir import CrawlDir
 from fieldmouse.errors import Damaged
 from fieldmouse.frontier.inspection import inspect_frontier
+from fieldmouse.indexer.digest import verify
 from whole.bottled import outcomes
 
 from .sickbed import COSTS_NOTHING, DAMAGES, files_of, flip, is_healthy, resume_for_good, troubles
@@ -171,3 +173,11 @@ def test_a_resume_changes_nothing_before_it_has_seen_that_the_index_is_damaged(
     with pytest.raises(Damaged, match=segment.name):
         resume_for_good(crawl)
     assert {path: path.read_bytes() for path in before} == before
+
+
+def test_a_memory_of_payloads_that_a_resume_refuses_is_not_healthy(crawl: Path) -> None:
+    digests = crawl / "archive" / "digests.lmdb"
+    os.truncate(digests, digests.stat().st_size - 1)
+    with pytest.raises(Damaged):
+        verify(crawl / "archive")
+    assert [finding.what for finding in troubles(crawl)] == ["digests"]

@@ -146,10 +146,10 @@ def _refused(verdict: Verdict, home: Path, before: dict[str, str], word: Said, w
 
 def _forgive(verdict: Verdict, home: Path) -> None:
     """What somebody else broke may stay broken, if doctor said so before and says so now."""
-    if verdict.flaws and set(verdict.flaws) <= {Flaw.ARCHIVE, Flaw.UNREADABLE, Flaw.DOCTOR}:
-        if run(["doctor", str(home), "--deep"]).code == 1:
-            verdict.notes.append("doctor said so before, and says so now")
-            verdict.flaws.clear()
+    mendable = set(verdict.flaws) <= {Flaw.ARCHIVE, Flaw.UNREADABLE, Flaw.DOCTOR}
+    if verdict.flaws and mendable and run(["doctor", str(home), "--deep"]).code == 1:
+        verdict.notes.append("doctor said so before, and says so now")
+        verdict.flaws.clear()
 
 
 def fingerprint(home: Path) -> dict[str, str]:

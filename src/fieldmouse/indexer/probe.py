@@ -214,6 +214,10 @@ def read_digests(asked: DigestsAsked) -> ProbeReport:
             lmdb.open(asked.path, subdir=False, readonly=True, lock=asked.busy, map_size=64 << 30) as store,
             store.begin() as reading,
         ):
+            wanted = (store.info()["last_pgno"] + 1) * store.stat()["psize"]
+            size = os.stat(asked.path).st_size
+            if size < wanted:  # a resume refuses it: who reads past the end of a map is killed
+                return ProbeReport(trouble=f"{wanted} bytes were written, {size} are there")
             for digest, value in reading.cursor():
                 count += 1
                 place = int.from_bytes(value, "little")
