@@ -247,7 +247,7 @@ class Summary(msgspec.Struct, frozen=True):
     """How a crawl stands when its process ends; the JSON that `crawl` and `resume` print."""
 
     pages: int
-    hosts: int
+    hosts: int  # met; `giving_hosts` gave at least one page
     seconds: float
     pages_per_second: float
     seen: int
@@ -261,4 +261,5 @@ class Summary(msgspec.Struct, frozen=True):
     exit: int
     stopped_by: str = ""  # "" when the work is done; else pages, time, disk, signal
     reasons: dict[str, int] = {}
+    giving_hosts: int = 0
     dropped_links: dict[str, int] = {}  # by the setting that limits them; never accepted, so never seen

@@ -95,5 +95,6 @@ def test_an_unknown_authority_is_named_with_the_setting(tmp_path: Path) -> None:
 def test_what_robots_txt_forbids_is_named(tmp_path: Path) -> None:
     with served() as port:
         told = crawled(tmp_path / "a", f"http://127.0.0.1:{port}/private", "--allow-private")
+    assert (told["hosts"], told["giving_hosts"]) == (1, 0)
     assert "excluded by robots.txt" in told["error"]
     assert "/robots.txt" in told["hint"]

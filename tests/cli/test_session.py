@@ -75,6 +75,9 @@ def test_a_crawl_tells_what_the_contract_promises(
     assert set(summary) >= PROMISED
     assert summary["pages"] == len(meadow.pages())
     assert summary["hosts"] == 12
+    assert summary["giving_hosts"] == len(
+        {row["url"].split("/")[2] for row in exported(summary_and_atlas[1])}
+    )
     assert (summary["exit"], summary["waiting"], summary["lost"]) == (0, 0, 0)
     assert summary["seen"] == sum(summary[kind] for kind in ("pages", "moved", "refused", "failed"))
 

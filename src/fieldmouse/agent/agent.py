@@ -135,7 +135,7 @@ class Agent:
         return None
 
     def give_back(self, errand: Errand, report: Report) -> None:
-        state, unused = report
+        state, unused = self.desk.heard_from(errand, report)
         with self._fuse:
             self._frontier.give_back(errand, state, unused)
         self.fleet.nudge()

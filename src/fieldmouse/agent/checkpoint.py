@@ -29,6 +29,7 @@ class Tally(msgspec.Struct):
     seconds: float = 0.0
     reasons: dict[str, int] = {}
     left_out: int = 0  # links of pages beyond `limits.links_per_page`
+    giving: int = 0  # hosts that gave at least one page
 
     @property
     def settled(self) -> int:

@@ -14,7 +14,8 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from fieldmouse.agent.checkpoint import Tally
-from fieldmouse.records import Failed, Link, OutcomeRow, Parsed, Refused, Ticket
+from fieldmouse.records import Errand, Failed, Link, OutcomeRow, Parsed, Refused, Ticket
+from fieldmouse.robots.robot import Report
 
 _encode = msgspec.msgpack.Encoder().encode
 
@@ -68,6 +69,11 @@ class Desk:
 
     def returned(self, tickets: Iterable[Ticket]) -> None:
         self._bag.difference_update([ticket.number for ticket in tickets])
+
+    def heard_from(self, errand: Errand, report: Report) -> Report:
+        """A robot is back: was this the first page of its host?"""
+        self.tally.giving += not errand.state.pages and report[0].pages > 0
+        return report
 
     def in_hand(self, tickets: Iterable[Ticket]) -> tuple[list[Ticket], list[Ticket]]:
         """Of tickets leased, those that a robot stumbled over, and those it had yet to come to.

@@ -51,6 +51,7 @@ def sum_up(
     return Summary(
         pages=tally.pages,
         hosts=frontier.hosts,
+        giving_hosts=tally.giving,
         seconds=round(seconds, 3),
         pages_per_second=round((tally.pages - pages_before) / seconds, 2) if seconds else 0.0,
         seen=frontier.seen,

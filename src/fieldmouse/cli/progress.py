@@ -66,7 +66,7 @@ def tell(summary: Summary, settings: Settings, directory: str) -> None:
     """The end of a crawl in a few sentences, and what can be done next."""
     count = voice.number
     voice.say(
-        f"{count(summary.pages)} pages from {count(summary.hosts)} hosts, {voice.size(summary.bytes)},"
+        f"{count(summary.pages)} pages from {_hosts(summary)}, {voice.size(summary.bytes)},"
         f" in {voice.duration(summary.seconds)} ({count(summary.pages_per_second)} pages/s)"
     )
     voice.say(
@@ -104,3 +104,7 @@ def _ending(summary: Summary, settings: Settings) -> str:
             return f"stopped by you; {waiting}"
         case other:
             return f"stopped ({other}); {waiting}"
+
+
+def _hosts(summary: Summary) -> str:
+    return f"{voice.number(summary.giving_hosts)} host{'' if summary.giving_hosts == 1 else 's'}"
