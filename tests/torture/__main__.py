@@ -151,7 +151,7 @@ def damages(small: Scene, board: Scoreboard, rng: random.Random) -> Iterator[Job
         return lambda: board.note("damaged files", damage.hurt(small, home, one, finished=finished))
 
     cases = [(killed, one, False) for one in damage.damages(killed, rng)]
-    cases += [(whole, one, True) for one in damage.damages(whole, rng)]
+    cases += [(whole, one, True) for one in damage.damages(whole, rng, second_names=False)]
     rng.shuffle(cases)
     return (job(*case) for case in cases)
 

@@ -73,8 +73,8 @@ class Damage:
         path.write_bytes(content)
 
 
-def damages(home: Path, rng: random.Random) -> Iterator[Damage]:
-    """Every file in three ways; an empty one can only be deleted, and a second name of a file too."""
+def damages(home: Path, rng: random.Random, *, second_names: bool = True) -> Iterator[Damage]:
+    """Every file in three ways; an empty one can only be deleted, and so can a second name of a file."""
     met: set[int] = set()
     # Shortest paths first: the index keeps second names of its files in a directory below.
     for path in sorted(
@@ -86,7 +86,8 @@ def damages(home: Path, rng: random.Random) -> Iterator[Damage]:
         if facts.st_size and first:
             yield Damage(name, Way.FLIP, rng.choice((0.0, 0.5, 1.0, rng.random())))
             yield Damage(name, Way.CUT, rng.choice((0.0, 0.5, 1.0, rng.random())))
-        yield Damage(name, Way.DELETE, 0.0)
+        if first or second_names:
+            yield Damage(name, Way.DELETE, 0.0)
 
 
 def killed_crawl(scene: Scene, moment: Moment) -> Path:
@@ -112,10 +113,7 @@ def hurt(scene: Scene, whole: Path, damage: Damage, *, finished: bool) -> Verdic
     subprocess.run(["cp", "-a", "--sparse=always", whole, home], check=True)
     damage.apply(home)
     before = fingerprint(home)
-    word = verdict.heard(run(["doctor", str(home)]))
-    if word.code == 0:
-        deep = verdict.heard(run(["doctor", str(home), "--deep"]))
-        word = word if deep.code == 2 else deep
+    word = verdict.heard(run(["doctor", str(home), "--deep"]))
     if fingerprint(home) != before:
         verdict.blame(Flaw.DOCTOR, "it changed something")
     if word.code == 0 and finished and damage.matters:
