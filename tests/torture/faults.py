@@ -170,7 +170,8 @@ def signalled(number: int, when: str, *, twice: bool = False) -> Case:
         left = [pid for pid in workers if not _gone(pid)]
         if left:
             verdict.blame(Flaw.STUCK, f"workers {left} outlived the crawl")
-        return _finish(scene, home, verdict, said, silent=ended)
+        early = when == "at the start" and said.code == 130  # there is no crawl yet to speak of
+        return _finish(scene, home, verdict, said, silent=ended or early)
 
     return case
 
