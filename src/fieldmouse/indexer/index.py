@@ -27,8 +27,11 @@ from fieldmouse.indexer.snapshot import KEPT, META, Snapshots, read_meta
 from fieldmouse.indexer.wire import IndexerConfig, ShardState
 
 
-def schema(store_text: bool = True) -> tantivy.Schema:
-    """What a document holds. Positions are kept for phrases; `key` finds a page that comes again."""
+def schema(store_text: bool = True, hosts: bool = True) -> tantivy.Schema:
+    """What a document holds. Positions are kept for phrases; `key` finds a page that comes again.
+
+    Without `hosts` it is that of the first crawls, whose generations stay as they are.
+    """
     builder = tantivy.SchemaBuilder()
     builder.add_text_field("title", stored=True)
     builder.add_text_field("text", stored=store_text)
@@ -36,10 +39,14 @@ def schema(store_text: bool = True) -> tantivy.Schema:
     builder.add_bytes_field("canonical", stored=True)
     builder.add_unsigned_field("key", indexed=True)
     builder.add_unsigned_field("batch", indexed=True)
-    builder.add_text_field(
-        "host", tokenizer_name="raw", index_option="basic"
-    )  # for `host:`, see `query.names`
+    if hosts:  # for `host:`, see `query.names`
+        builder.add_text_field("host", tokenizer_name="raw", index_option="basic")
     return builder.build()
+
+
+def known_schemas() -> list[tantivy.Schema]:
+    """Every schema that a generation of a crawl may have: today's and older ones, with and without text."""
+    return [schema(store_text, hosts) for hosts in (True, False) for store_text in (True, False)]
 
 
 def verify(directory: Path, shard: int, state: ShardState) -> None:

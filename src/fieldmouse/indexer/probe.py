@@ -32,7 +32,6 @@ class IndexAsked(msgspec.Struct, frozen=True, tag="index"):
 
     path: str
     batch: int
-    store_text: bool
     busy: bool  # a crawl writes to it
     live: bool  # it must be whole as it is, not only as opening would make it
 
@@ -80,7 +79,7 @@ def _last_words(said: bytes) -> str:
 
 def read_index(asked: IndexAsked) -> ProbeReport:
     """Look at the moment that opening would bring back: the one kept for the batch, or what is there."""
-    path = Path(asked.path)
+    path = Path(asked.path).absolute()  # it is looked at through links, from elsewhere
     kept, live = path / "kept" / f"{asked.batch}.json", path / "meta.json"
     report = ProbeReport()
     for _ in range(_TRIES if asked.busy else 1):  # while a crawl runs, files come and go
@@ -182,22 +181,18 @@ def _is_ours(name: str) -> bool:
 def _count_documents(path: Path, asked: IndexAsked) -> ProbeReport:
     import tantivy
 
-    from fieldmouse.indexer.index import schema
+    from fieldmouse.indexer.index import known_schemas
 
-    shape = schema(asked.store_text)
     try:
         index = tantivy.Index.open(str(path))
         index.reload()
     except ValueError as trouble:
         return ProbeReport(trouble=f"it cannot be opened ({trouble})")
-    if index.schema != shape:
-        other = schema(not asked.store_text)
-        if index.schema != other:
-            return ProbeReport(trouble="its fields are not ours")
-        shape = other
+    if index.schema not in known_schemas():
+        return ProbeReport(trouble="its fields are not ours")
     searcher = index.searcher()
     counted = tantivy.Query.range_query(
-        shape, "batch", tantivy.FieldType.Unsigned, None, asked.batch, use_inverted_index=True
+        index.schema, "batch", tantivy.FieldType.Unsigned, None, asked.batch, use_inverted_index=True
     )
     held = int(searcher.search(counted, limit=1, count=True).count or 0)  # type: ignore[attr-defined]
     return ProbeReport(held, searcher.num_docs - held)

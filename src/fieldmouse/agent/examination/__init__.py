@@ -56,7 +56,7 @@ def examine(home: CrawlDir, *, deep: bool = False, here: Presence | None = None)
         return
     yield from look_at_archive(home, last, here, deep=deep)
     wanted = ledger.indexed if ledger else None
-    yield from look_at_index(home, last, wanted, here, store_text=asked.index.store_text)
+    yield from look_at_index(home, last, wanted, here)
 
 
 def _disk(home: CrawlDir, asked: Settings) -> Finding:

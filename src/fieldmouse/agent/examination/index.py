@@ -13,7 +13,7 @@ from fieldmouse.indexer.probe import DigestsAsked, IndexAsked, probe
 
 
 def look_at_index(
-    home: CrawlDir, last: Checkpoint, wanted: Counter[int] | None, here: Presence, *, store_text: bool
+    home: CrawlDir, last: Checkpoint, wanted: Counter[int] | None, here: Presence
 ) -> Iterator[Finding]:
     """`wanted` is how many pages each shard must hold; None if that is not known."""
     busy = here.owner is not None
@@ -25,7 +25,7 @@ def look_at_index(
             path = home / "index" / f"shard-{shard}" / f"{number:05}"
             live = not busy and (number < state.generation or here.ended)
             places.append((shard, path))
-            questions.append(IndexAsked(str(path), state.batch, store_text, busy, live))
+            questions.append(IndexAsked(str(path), state.batch, busy, live))
     reports = probe(questions)
     held: Counter[int] = Counter()
     younger = strays = 0
