@@ -128,10 +128,12 @@ class Doubles:
             return None
         # Sixteen candidates at most: too few for numpy to be worth its calls.
         slots = self._slots
+        young = self._young
         for key in _keys(mark):
-            for other, place in self._young.get(key, ()):
-                if (other ^ mark).bit_count() <= reach:
-                    return place
+            if key in young:
+                for other, place in young[key]:
+                    if (other ^ mark).bit_count() <= reach:
+                        return place
             start = key * SLOTS * 2
             for at in range(start, start + SLOTS * 2, 2):
                 other = slots[at]
@@ -147,10 +149,12 @@ class Doubles:
 
     def _note_young(self, mark: int, place: int) -> None:
         if mark:
+            young, entry = self._young, (mark, place)
             for key in _keys(mark):
-                alike = self._young.setdefault(key, [])
-                if len(alike) < SLOTS:
-                    alike.append((mark, place))
+                if key not in young:
+                    young[key] = [entry]
+                elif len(young[key]) < SLOTS:
+                    young[key].append(entry)
 
     def committed(self, batch: int) -> None:
         ready = [one for one in self._fresh if one[0] <= batch]
@@ -206,6 +210,11 @@ class Doubles:
         self._env.close()
 
 
-def _keys(mark: int) -> tuple[int, ...]:
+def _keys(mark: int) -> tuple[int, int, int, int]:
     """Where the four bands of a mark stand in the table: the band, and its value."""
-    return tuple(band * _TABLE + (mark >> 16 * band & _TABLE - 1) for band in range(_BANDS))
+    return (
+        mark & 0xFFFF,
+        _TABLE | mark >> 16 & 0xFFFF,
+        2 * _TABLE | mark >> 32 & 0xFFFF,
+        3 * _TABLE | mark >> 48,
+    )
