@@ -228,7 +228,7 @@ def test_private_addresses_are_refused_unless_allowed(meadow: RunningMeadow, tmp
 def test_an_interrupted_crawl_says_so_and_can_be_resumed(tmp_path: Path) -> None:
     with running_meadow(hosts=4, pages=60, page_kb=4, links=20, latency=0.01) as slow:
         crawl = tmp_path / "atlas"
-        words = ["crawl", str(crawl), "--seed", slow.seeds[0], "--allow-private", "--delay", "200ms"]
+        words = ["crawl", str(crawl), "--seed", slow.seeds[0], "--allow-private", "--delay", "3s"]
         process = subprocess.Popen(
             [sys.executable, "-m", "fieldmouse", *words, "--progress", "0s", "--set", "index.shards=1"],
             stderr=subprocess.PIPE, text=True,
@@ -298,3 +298,35 @@ def test_the_demo_is_a_session_that_can_be_read(tmp_path: Path) -> None:
     ).stdout  # fmt: skip
     assert "\n\n# is everything in order?\n$ fieldmouse doctor" in shown
     assert not re.search("[\u2400-\u2426]", shown), "our own lines hold nothing that had to be made visible"
+
+
+def test_a_lost_or_damaged_index_is_not_searched_in_silence(atlas: Path) -> None:
+    (store,) = sorted((atlas / "index" / "shard-0" / "00000").glob("*.store"))[:1]
+    whole = store.read_bytes()
+    # A hard link keeps the same bytes for the last checkpoint: write beside it, not into it.
+    store.unlink()
+    store.write_bytes(bytes(len(whole)))
+    told = fieldmouse("search", str(atlas), "the", code=1)
+    assert "cannot be read" in told["error"]
+    assert "--repair" in told["hint"]
+    shutil.rmtree(atlas / "index" / "shard-0")
+    told = fieldmouse("search", str(atlas), "the", code=1)
+    assert "a part of the index is missing" in told["error"]
+
+
+def test_a_url_that_is_too_deep_or_left_out_is_explained_by_its_rule(
+    meadow: RunningMeadow, tmp_path: Path
+) -> None:
+    crawl = tmp_path / "shallow"
+    words = ["--depth", "0", "--set", 'scope.exclude_prefixes=["/private-part"]']
+    fieldmouse("crawl", str(crawl), "--seed", meadow.seeds[0], *MANNERS, *words)
+    (home,) = exported(crawl)
+    assert home["depth"] == 0
+    host = meadow.seeds[0].rstrip("/")
+    others = [url for url in sorted(meadow.pages()) if url.startswith(host + "/") and url != home["url"]]
+    told = [str(fieldmouse("explain", str(crawl), url)["says"]) for url in others[:6]]
+    assert any(
+        "links to it: it would be 1 links away from a seed (`crawl.max_depth` is 0)" in says for says in told
+    )
+    left_out = fieldmouse("explain", str(crawl), host + "/private-part/1")
+    assert "`scope.exclude_prefixes`" in str(left_out["says"])

@@ -166,3 +166,17 @@ def test_a_reader_that_leaves_early_is_no_failure() -> None:
     os.close(write)
     assert done.stderr == b""
     assert done.returncode == 0
+
+
+def test_what_is_no_text_is_a_question_too(empty_crawl: Path, capsys: Said) -> None:
+    assert run(["search", str(empty_crawl), "\udcff\udcfe", "--json"]) == 0
+    assert capsys.readouterr().out == "[]\n"
+    assert run(["explain", str(empty_crawl), "http://a.example/\udcff", "--json"]) == 0
+    assert "a.example" in capsys.readouterr().out
+
+
+def test_an_address_that_is_none_is_told_before_anything_is_made(tmp_path: Path, capsys: Said) -> None:
+    words = ["--seed", "http://a.test/", "--resolve", "a.test=127.0.0.1:99999"]
+    assert run(["crawl", str(tmp_path / "new"), *words]) == 2
+    assert "does not send a name to an address" in capsys.readouterr().err
+    assert not (tmp_path / "new").exists()

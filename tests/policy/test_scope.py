@@ -90,3 +90,26 @@ def test_regular_expressions_are_searched_for_and_checked_at_the_door() -> None:
     assert not scope.admits(Url("https://www.example.co.uk/start/"))
     with pytest.raises(SettingsError, match=r"`\(` is not a regular expression"):
         Scope.around([SEED], include_regex=["("])
+
+
+@given(
+    st.sampled_from(["page", "host", "site", "web"]),
+    st.lists(st.sampled_from(["exclude_hosts", "exclude_domains", "prefixes", "exclude_prefixes",
+                              "include_regex", "exclude_regex", "include_hosts"]), unique=True),
+    st.sampled_from(["http://a.example/x/1", "http://b.example/x/2", "http://a.example/y", "http://c.test/x/1"]),
+)  # fmt: skip
+def test_the_rule_that_keeps_a_url_out_is_named_if_and_only_if_one_does(
+    mode: str, rules: list[str], text: str
+) -> None:
+    values = {
+        "exclude_hosts": ("b.example",), "exclude_domains": ("test",), "prefixes": ("/x",),
+        "exclude_prefixes": ("/y",), "include_regex": ("x",), "exclude_regex": ("2$",),
+        "include_hosts": ("c.test",),
+    }  # fmt: skip
+    chosen = {rule: values[rule] for rule in rules}
+    scope = Scope.around([Url("http://a.example/x/1")], mode, **chosen)  # type: ignore[arg-type]
+    url = Url(text)
+    named = scope.refused_by(url)
+    assert bool(named) == (not scope.admits(url))
+    if named:
+        assert named == "scope.mode" or named.removeprefix("scope.") in rules

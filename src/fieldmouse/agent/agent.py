@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import resource
 from collections.abc import Callable, Sequence
 
 import msgspec
@@ -31,6 +30,7 @@ from fieldmouse.crawldir import CrawlDir, Journal, Log
 from fieldmouse.errors import StorageError
 from fieldmouse.frontier.frontier import Frontier
 from fieldmouse.indexer.indexer import Indexer
+from fieldmouse.indexer.process import peak_rss
 from fieldmouse.policy.scope import Scope
 from fieldmouse.policy.thresholds import Thresholds
 from fieldmouse.records import (
@@ -295,6 +295,6 @@ class Agent:
     def _summary(self) -> Summary:
         return sum_up(
             self.desk, self._frontier, seconds=self._elapsed(), pages_before=self._pages_before,
-            peak_rss=(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10) + self.indexer.peak_rss,
+            peak_rss=peak_rss() + self.indexer.peak_rss,
             stopped_by=self._stop_reason,
         )  # fmt: skip

@@ -20,6 +20,7 @@ from fieldmouse.policy.distribution.lookup import strategy
 from fieldmouse.records import Summary
 from fieldmouse.settings import Settings
 from fieldmouse.url import Url
+from fieldmouse.web.names import NameMap
 
 if TYPE_CHECKING:
     from fieldmouse.agent import Forgiven
@@ -67,7 +68,9 @@ def command(directory: Path, seeds: tuple[str, ...], as_json: bool, **given: Any
     wanted = _seeds(asked, seeds, given["seeds_file"])
     asked = asked.override({"crawl.seeds": wanted})
     _advise(asked, wanted)
-    strategy(asked.frontier.policy)  # somebody else's may not be there: better said before anything is made
+    # Better said before anything is made: somebody else's policy may not be there, an address may be none.
+    strategy(asked.frontier.policy)
+    NameMap(asked.network.resolve)
     shards = asked.index.shards or len(os.sched_getaffinity(0))
     with storing(directory):
         home = CrawlDir.create(directory, shards=shards, settings=settings_file.render(asked).encode())

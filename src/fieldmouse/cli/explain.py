@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,8 +20,8 @@ from fieldmouse.records import HostState, Link, OutcomeRow
 from fieldmouse.url import Url
 
 if TYPE_CHECKING:
+    from fieldmouse.agent import Checkpoint
     from fieldmouse.frontier.lookout import Whereabouts
-    from fieldmouse.indexer.wire import ShardState
 
 
 @click.command(epilog="Example:  fieldmouse explain atlas https://example.org/missing")
@@ -33,7 +33,7 @@ def command(directory: Path, url: str, as_json: bool) -> int:
 
     The answer is as of the last checkpoint; it may be asked while the crawl runs.
     """
-    wanted = urls.parse(url)
+    wanted = urls.parse(voice.as_typed(url))
     if wanted is None:
         raise UsageError(f"`{url}` is no URL", "it begins with http:// or https://")
     home = CrawlDir.open(directory)
@@ -83,7 +83,7 @@ def _look(home: CrawlDir, url: Url) -> Story:
     says = [*_origin(rows[0] if rows else found.link), *(sentence for row in rows for sentence in _fate(row))]
     if found.place is lookout.Place.UNKNOWN:
         reasons = [*_scope(home, url), *_dropped(home, found, last.tally.left_out)]
-        reasons = reasons or list(_mentioned(home, url, last.shards))
+        reasons = reasons or list(_mentioned(home, url, last))
         says += ["it was never seen as a link to be taken", *reasons]
     elif found.link is not None:
         says += _wait(found.link, found.place.value, found.ahead)
@@ -185,16 +185,18 @@ def _dropped(home: CrawlDir, found: Whereabouts, left_out: int) -> Iterator[str]
         )
 
 
-def _mentioned(home: CrawlDir, url: Url, shards: Sequence[ShardState]) -> Iterator[str]:
+def _mentioned(home: CrawlDir, url: Url, last: Checkpoint) -> Iterator[str]:
     """Who links to it and why that was not followed, as the archive tells."""
     from fieldmouse.indexer.mentions import mentions_of
 
-    search = mentions_of(home / "archive", shards, url)
+    search = mentions_of(home / "archive", last.shards, url)
+    deepest = settings_file.load(home / "fieldmouse.toml").crawl.max_depth
     for mention in search.mentions:
-        why = (
-            mention.rule
-            or "and nothing speaks against it: that page may have been read since the last checkpoint"
-        )
+        why = mention.rule
+        rows = outcomes.rows_of(home, mention.page, length=last.outcomes)
+        if not why and rows and deepest is not None and rows[-1].depth >= deepest:
+            why = f"it would be {rows[-1].depth + 1} links away from a seed (`crawl.max_depth` is {deepest})"
+        why = why or "nothing speaks against it; it may have been taken since the last checkpoint"
         yield f"{mention.page} links to it: {why}"
     if not search.mentions:
         read = "the stored pages" if search.complete else "the pages that were looked through (not all)"
@@ -209,7 +211,11 @@ def _scope(home: CrawlDir, url: Url) -> Iterator[str]:
     asked = settings_file.load(home / "fieldmouse.toml")
     seeds: list[Any] = [seed for text in asked.crawl.seeds if (seed := urls.parse(text)) is not None]
     scope = scope_of(asked, seeds)
-    if not scope.admits(url, 0):
+    rule = scope.refused_by(url)
+    if rule and rule != "scope.mode":
+        yield f"it is left out by `{rule}`"
+        return
+    if rule:
         around = ", ".join(seeds[:3]) + ("" if len(seeds) <= 3 else ", ...")
         yield f'it is out of scope, which is "{asked.scope.mode}" around {around}'
         return

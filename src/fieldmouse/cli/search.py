@@ -9,6 +9,7 @@ import click
 
 from fieldmouse.cli import options, voice
 from fieldmouse.crawldir import CrawlDir
+from fieldmouse.errors import CrawlDirError
 
 
 @click.command(
@@ -43,14 +44,16 @@ def command(directory: Path, words: tuple[str, ...], limit: int, as_json: bool) 
 
     from fieldmouse.indexer.search import search
 
-    hits = search(home.path, " ".join(words), limit)
+    _see_that_all_is_there(home)
+    question = voice.as_typed(" ".join(words))
+    hits = search(home.path, question, limit)
     if as_json:
         voice.json(
             [{"url": hit.url, "title": hit.title, "snippet": hit.snippet, "score": hit.score} for hit in hits]
         )
         return 0
     if not hits:
-        voice.say(f"no page in `{directory}` has: {' '.join(words)}")
+        voice.say(f"no page in `{directory}` has: {question}")
         return 0
     for place, hit in enumerate(hits, 1):
         voice.data(f"{place:>2}. {hit.title or hit.url}")
@@ -58,3 +61,18 @@ def command(directory: Path, words: tuple[str, ...], limit: int, as_json: bool) 
         for line in textwrap.wrap(voice.visible(" ".join(hit.snippet.split())), 96):
             voice.data(f"    {line}")
     return 0
+
+
+def _see_that_all_is_there(home: CrawlDir) -> None:
+    """An index of which a part is gone would find less, and nobody would know."""
+    from fieldmouse.agent import read_checkpoint
+
+    last = read_checkpoint(home)
+    for shard, state in enumerate(last.shards if last else ()):
+        for generation in range(state.generation + bool(state.generation_bytes)):
+            part = home.path / "index" / f"shard-{shard}" / f"{generation:05}"
+            if not part.is_dir():
+                raise CrawlDirError(
+                    f"a part of the index is missing: `{part}`",
+                    f"`fieldmouse doctor {home.path} --repair` builds it again",
+                )

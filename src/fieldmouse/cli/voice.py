@@ -67,6 +67,11 @@ def error(message: str, advice: str = "", *, as_json: bool = False) -> None:
         hint(advice)
 
 
+def as_typed(word: str) -> str:
+    """A word of the command line as text, whatever the locale; bytes that are no text become U+FFFD."""
+    return word.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+
+
 def mute(muted: bool) -> None:
     """Whether a program is listening, which wants data and no talk."""
     global _muted

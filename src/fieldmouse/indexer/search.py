@@ -23,6 +23,10 @@ SNIPPET = 240  # characters
 _MARK = re.compile(r"</?b>")
 
 
+Found = tuple[float, str, tantivy.Document, tantivy.SnippetGenerator | None]
+"""Score, URL, document, and who makes its snippet."""
+
+
 class Hit(msgspec.Struct, frozen=True):
     """A page that answers the question; found words stand between `**` in its snippet."""
 
@@ -37,34 +41,41 @@ def search(directory: Path, words: str, limit: int = 10) -> list[Hit]:
     question = understand(words)
     if question.empty or limit <= 0:
         return []
-    found: list[tuple[float, str, tantivy.Document, tantivy.SnippetGenerator | None]] = []
-    for index in _generations(directory):
-        searcher = index.searcher()
-        if not searcher.num_docs:
-            continue
+    found: list[Found] = []
+    for path, index in _generations(directory):
         try:
-            query, hosts = build(question, index.schema), None
-        except ValueError:  # a generation from before hosts were indexed: look at the URLs instead
-            hosts = question
-            query = build(question.anywhere(), index.schema)
-        most = 2 * limit if hosts is None else searcher.num_docs
-        hits = searcher.search(query, limit=most, count=False).hits
-        if hosts is not None:
-            hits = [hit for hit in hits if _lives(_text(searcher.doc(hit[1]), "url"), hosts)][: 2 * limit]
-        if not hits:
-            continue
-        snippets = tantivy.SnippetGenerator.create(searcher, query, index.schema, "text")
-        snippets.set_max_num_chars(SNIPPET)
-        for score, address in hits:
-            document = searcher.doc(address)
-            found.append((float(score), _text(document, "url"), document, snippets))
+            found += _ask(index, question, limit)
+        except (ValueError, OSError) as trouble:
+            raise _damaged(path, directory, trouble) from trouble
     found.sort(key=lambda one: (-one[0], one[1]))
     return _tell(found, limit)
 
 
+def _ask(index: tantivy.Index, question: Question, limit: int) -> list[Found]:
+    """The best answers of one generation."""
+    searcher = index.searcher()
+    if not searcher.num_docs:
+        return []
+    try:
+        query, hosts = build(question, index.schema), None
+    except ValueError:  # a generation from before hosts were indexed: look at the URLs instead
+        hosts = question
+        query = build(question.anywhere(), index.schema)
+    most = 2 * limit if hosts is None else searcher.num_docs
+    hits = searcher.search(query, limit=most, count=False).hits
+    if hosts is not None:
+        hits = [hit for hit in hits if _lives(_text(searcher.doc(hit[1]), "url"), hosts)][: 2 * limit]
+    if not hits:
+        return []
+    snippets = tantivy.SnippetGenerator.create(searcher, query, index.schema, "text")
+    snippets.set_max_num_chars(SNIPPET)
+    documents = ((score, searcher.doc(address)) for score, address in hits)
+    return [(float(score), _text(document, "url"), document, snippets) for score, document in documents]
+
+
 def documents(directory: Path) -> Iterator[str]:
     """The URL of every document in the index: what a doctor counts."""
-    for index in _generations(directory):
+    for _, index in _generations(directory):
         searcher = index.searcher()
         if searcher.num_docs:
             for _, address in searcher.search(tantivy.Query.all_query(), limit=searcher.num_docs).hits:
@@ -73,10 +84,10 @@ def documents(directory: Path) -> Iterator[str]:
 
 def count(directory: Path) -> int:
     """How many documents the index holds."""
-    return sum(index.searcher().num_docs for index in _generations(directory))
+    return sum(index.searcher().num_docs for _, index in _generations(directory))
 
 
-def _generations(directory: Path) -> list[tantivy.Index]:
+def _generations(directory: Path) -> list[tuple[Path, tantivy.Index]]:
     indexes = []
     for path in sorted((directory / "index").glob("shard-*/*")):
         if tantivy.Index.exists(str(path)):
@@ -84,12 +95,16 @@ def _generations(directory: Path) -> list[tantivy.Index]:
                 index = tantivy.Index.open(str(path))
                 index.reload()
             except ValueError as trouble:
-                raise CrawlDirError(
-                    f"the index in `{path}` cannot be opened: {trouble}",
-                    f"`fieldmouse doctor {directory}` says what else is damaged",
-                ) from trouble
-            indexes.append(index)
+                raise _damaged(path, directory, trouble) from trouble
+            indexes.append((path, index))
     return indexes
+
+
+def _damaged(path: Path, directory: Path, trouble: Exception) -> CrawlDirError:
+    return CrawlDirError(
+        f"the index in `{path}` cannot be read: {trouble}",
+        f"`fieldmouse doctor {directory}` says what else is damaged, and `--repair` builds an index again",
+    )
 
 
 def _lives(url: str, question: Question) -> bool:
@@ -100,9 +115,7 @@ def _lives(url: str, question: Question) -> bool:
     )
 
 
-def _tell(
-    found: list[tuple[float, str, tantivy.Document, tantivy.SnippetGenerator | None]], limit: int
-) -> list[Hit]:
+def _tell(found: list[Found], limit: int) -> list[Hit]:
     """The first `limit` pages, each content once: a page that names another as canonical stands behind it."""
     urls = {url for _, url, _, _ in found}
     told: list[Hit] = []

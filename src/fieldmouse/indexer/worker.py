@@ -20,7 +20,7 @@ import sys
 from pathlib import Path
 
 from fieldmouse.errors import FieldmouseError
-from fieldmouse.indexer.process import LEFT_TO_THE_AGENT
+from fieldmouse.indexer.process import LEFT_TO_THE_AGENT, peak_rss
 from fieldmouse.indexer.shard import OpenShard, Shard
 from fieldmouse.indexer.wire import (
     Answers,
@@ -105,10 +105,6 @@ class Worker:
 
     def _say(self, message: Up) -> None:
         self._agent.sendall(frame(message))
-
-
-def peak_rss() -> int:
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10
 
 
 def die_with_parent() -> None:

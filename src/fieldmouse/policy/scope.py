@@ -116,6 +116,25 @@ class Scope(msgspec.Struct, frozen=True, kw_only=True):
             case "host" | "page":
                 return host in self.hosts
 
+    def refused_by(self, url: Url) -> str:
+        """The setting that keeps a URL out at any depth, for people; "" if none does."""
+        name = name_of(host_of(url))
+        if name in self.exclude_hosts:
+            return "scope.exclude_hosts"
+        if _under(name, self.exclude_domains):
+            return "scope.exclude_domains"
+        if not self.admits_host(host_of(url)):
+            return "scope.mode"
+        if self.mode == "page" and url not in self.pages and not self._is_included(url):
+            return "scope.mode"
+        if _starts(url, self.exclude_prefixes):
+            return "scope.exclude_prefixes"
+        if self.prefixes and not _starts(url, self.prefixes):
+            return "scope.prefixes"
+        if self.exclude_regex and _any_of(self.exclude_regex).search(url):
+            return "scope.exclude_regex"
+        return "" if self.admits_path(url) else "scope.include_regex"
+
     @property
     def asks_paths(self) -> bool:
         """Is there any rule that `admits_path` would apply?"""
