@@ -155,8 +155,8 @@ def build(
     gate, exclusions = Gate(clock), Exclusions(clock, product=settings.crawl.product.partition("/")[0])
     prober = Prober(
         fetcher=fetcher, resolver=resolver, gate=gate, clock=clock, exclusions=exclusions,
-        politeness=politeness, seeds=map(host_of, seeds), busy=lambda: agent.fleet.busy,
-        on_change=lambda: agent.fleet.nudge(),
+        politeness=politeness, size=settings.limits.robots_txt, seeds=map(host_of, seeds),
+        busy=lambda: agent.fleet.busy, on_change=lambda: agent.fleet.nudge(),
     )  # fmt: skip
     robot = Robot(
         fetcher=fetcher, resolver=resolver, gate=gate, clock=clock, outlet=agent, exclusions=exclusions,

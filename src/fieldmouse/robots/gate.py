@@ -48,11 +48,15 @@ class Gate:
         """Seconds for which the host is not to be asked, as far as the gate knows."""
         return self._free_at.get(host, 0.0) - self._clock.now()
 
+    def keep_quiet(self, host: Host, until: float) -> None:
+        """What an answer asked for may be known only once it was read; no later word makes it shorter."""
+        self._free_at[host] = max(until, self._free_at.get(host, 0.0))
+
     def leave(self, host: Host, address: str, host_free_at: float, address_free_at: float) -> None:
         """Out again; the next one may come in at the times given."""
         queue = self._inside.pop(host)
         self._inside.pop(address, None)
-        self._free_at[host] = host_free_at
+        self.keep_quiet(host, host_free_at)
         self._free_at[address] = max(address_free_at, self._free_at.get(address, 0.0))
         for turn in queue:
             if not turn.done():

@@ -41,12 +41,12 @@ _PLENTY = 4096  # robots: nobody has more
 class Prober:
     def __init__(
         self, *, fetcher: Fetcher, resolver: Resolver, gate: Gate, clock: Clock, exclusions: Exclusions,
-        politeness: Politeness, seeds: Iterable[Host] = (), busy: Callable[[], int] = lambda: 0,
-        on_change: Callable[[], None] = lambda: None,
+        politeness: Politeness, size: int = 500 << 10, seeds: Iterable[Host] = (),
+        busy: Callable[[], int] = lambda: 0, on_change: Callable[[], None] = lambda: None,
     ):  # fmt: skip
         """`busy` is how many robots are out; `on_change` is told when more of them may go."""
         self._fetcher, self._resolver, self._gate, self._clock = fetcher, resolver, gate, clock
-        self._exclusions, self._politeness = exclusions, politeness
+        self._exclusions, self._politeness, self._size = exclusions, politeness, size
         self._seeds, self._busy, self._on_change = list(islice(seeds, _AT_ONCE)), busy, on_change
         self.outage = Outage()
         self._doubting: asyncio.Task[None] | None = None
@@ -232,7 +232,9 @@ class Prober:
         state = HostState(crawl_delay=sane_delay(rules.crawl_delay if rules else None))
         after = self._politeness.after_visit(state, now, now)
         try:
-            answer = await self._fetcher.fetch(Link(url, kind=Kind.EXCLUSION), host, address)
+            answer = await self._fetcher.fetch(
+                Link(url, kind=Kind.EXCLUSION), host, address, body_limit=self._size
+            )
             if isinstance(answer, Response):
                 read = await self._exclusions.read(answer, url, 0)
                 if isinstance(read, Exclusion) and rules is None:

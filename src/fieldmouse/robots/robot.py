@@ -83,7 +83,7 @@ class Robot:
         self._gate, self._clock, self._manners, self._outlet = gate, clock, manners, outlet
         self._prober = prober or Prober(
             fetcher=fetcher, resolver=resolver, gate=gate, clock=clock, exclusions=exclusions,
-            politeness=manners.politeness,
+            politeness=manners.politeness, size=manners.exclusion_bytes,
         )  # fmt: skip
         self._blame = Blame(self._prober, manners.politeness, clock)
         self._rulebook = Rulebook(

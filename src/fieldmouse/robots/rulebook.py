@@ -41,12 +41,18 @@ class Rulebook:
 
     async def ask(self, errand: Errand, state: HostState) -> tuple[HostState, Exclusion | None]:
         """Fetch the host's robots.txt; None when there is none to be had for now."""
+        after, rules = await self._read(errand, state)
+        # Others come to the host, too: witnesses are asked, and robots.txt files redirect to it.
+        self._gate.keep_quiet(errand.host, after.ready_at)
+        return after, rules
+
+    async def _read(self, errand: Errand, state: HostState) -> tuple[HostState, Exclusion | None]:
         host, address = errand.host, errand.address
         target, hops = Url(errand.host + "/robots.txt"), 0
         while True:
             at_home = host == errand.host
             link = Link(target, kind=Kind.EXCLUSION)
-            after, answer = await self._fetch(link, host, address, state if at_home else HostState())
+            after, answer = await self._fetch(link, host, address, state if at_home else self._stranger(host))
             state = after if at_home else state
             if isinstance(answer, Response):
                 await self._keep(link, answer)
@@ -64,7 +70,16 @@ class Rulebook:
                 found = Exclusion.EVERYTHING
             if isinstance(found, Unreachable):
                 return await self._trouble(errand.host, state, answer, at_home), None
+            if not at_home and isinstance(answer, Response) and target == host + "/robots.txt":
+                # They are its rules, too, though it was not asked for its own sake.
+                theirs = HostState(crawl_delay=sane_delay(found.crawl_delay))
+                self._gate.keep_quiet(host, answer.answered_at + self._politeness.host_delay(theirs))
             return self._learn(errand.host, state, found, answer), found
+
+    def _stranger(self, host: Host) -> HostState:
+        """A host that is not ours to visit, but which a redirect leads to: its pauses are its own."""
+        rules = self._exclusions.get(host)
+        return HostState(crawl_delay=sane_delay(rules.crawl_delay if rules else None))
 
     def _learn(self, host: Host, state: HostState, rules: Exclusion, answer: Response | Failed) -> HostState:
         """Remember the rules, and rest as long as they ask for."""
