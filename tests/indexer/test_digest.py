@@ -9,7 +9,8 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fieldmouse.indexer.digest import Doubles, payload_digest, written
+from fieldmouse.errors import Damaged
+from fieldmouse.indexer.digest import Doubles, payload_digest, verify, written
 
 
 @given(st.binary(max_size=100))
@@ -93,3 +94,27 @@ def test_marks_of_other_features_are_forgotten(tmp_path: Path) -> None:
         assert again.near(0x0123456789ABCDEF, 4) is None
         assert again.same(b"d" * 20) == 5
         again.close()
+
+
+def test_a_list_of_free_pages_that_is_damaged_is_seen_before_anything_is_written(tmp_path: Path) -> None:
+    """Reading does not need it, so only a write would notice: one that is never committed."""
+    doubles = Doubles(tmp_path)
+    for batch in range(1, 30):
+        for number in range(40):
+            doubles.note(batch, hashlib.sha1(b"%d %d" % (batch, number)).digest(), 0, number)
+        doubles.committed(batch)
+    doubles.close()
+    path = tmp_path / "digests.lmdb"
+    verify(tmp_path)
+    whole = path.read_bytes()
+    seen = 0
+    for page in range(2, len(whole) // 4096):
+        spoiled = bytearray(whole)
+        spoiled[page * 4096 + 10] ^= 0xFF  # what kind of page it is
+        path.write_bytes(spoiled)
+        try:
+            verify(tmp_path)
+        except Damaged:
+            seen += 1
+        assert path.read_bytes() == spoiled, "it was only tried"
+    assert seen >= 2, "the free list's page and the root at least"

@@ -47,9 +47,10 @@ def written(digest: bytes) -> str:
 
 
 def verify(directory: Path) -> None:
-    """Raise `Damaged` if what is remembered cannot be read; changes nothing.
+    """Raise `Damaged` if what is remembered cannot be read or added to; changes nothing.
 
-    A map of a file that is shorter than it says would kill whoever reads past its end.
+    A map of a file that is shorter than it says would kill whoever reads past its end. Whether
+    it can be added to shows when it is tried: the transaction is not committed.
     """
     path = directory / DIGESTS
     if not path.exists() or not path.stat().st_size:
@@ -62,6 +63,23 @@ def verify(directory: Path) -> None:
     size = path.stat().st_size
     if size < wanted:
         raise _damaged(path, f"{wanted} bytes were written, {size} are there")
+    if flaw := write_flaw(path):
+        raise _damaged(path, flaw)
+
+
+def write_flaw(path: Path) -> str:
+    """What speaks against adding to the digests in `path`; it is tried, and nothing is committed."""
+    try:
+        with lmdb.open(str(path), subdir=False, map_size=_MAP_SIZE, max_readers=256) as env:
+            trial = env.begin(write=True)
+            try:
+                for first in range(0, 256, 16):
+                    trial.put(bytes([first]) * 20, bytes(8), overwrite=False)
+            finally:
+                trial.abort()
+    except lmdb.Error as trouble:
+        return str(trouble)
+    return ""
 
 
 def _damaged(path: Path, what: str) -> Damaged:

@@ -107,7 +107,8 @@ def read_index(asked: IndexAsked) -> ProbeReport:
 
 def _look_at(path: Path, listed: Path, asked: IndexAsked) -> ProbeReport:
     """Open the files that `listed` names, in a place of their own; each must match its checksum."""
-    with TemporaryDirectory(prefix="fieldmouse-") as room:
+    # Threads of the index may still put a file there while it is cleared away.
+    with TemporaryDirectory(prefix="fieldmouse-", ignore_cleanup_errors=True) as room:
         view = Path(room)
         try:
             for name in _named_files(listed):
@@ -201,6 +202,8 @@ def _count_documents(path: Path, asked: IndexAsked) -> ProbeReport:
 def read_digests(asked: DigestsAsked) -> ProbeReport:
     import lmdb
 
+    from fieldmouse.indexer.digest import write_flaw
+
     names = [Path(asked.path).with_name(f"shard-{shard}.cdxj") for shard in range(asked.shards)]
     logs = [os.open(name, os.O_RDONLY) for name in names if name.exists()]
     count = stale = 0
@@ -223,7 +226,8 @@ def read_digests(asked: DigestsAsked) -> ProbeReport:
         return ProbeReport(trouble=f"it cannot be read ({trouble})")
     if entries != count:
         return ProbeReport(count, trouble=f"it counts {entries} entries, {count} are there")
-    return ProbeReport(count, stale=stale)
+    flaw = "" if asked.busy or not os.access(asked.path, os.W_OK) else write_flaw(Path(asked.path))
+    return ProbeReport(count, stale=stale, trouble=f"it cannot be added to ({flaw})" if flaw else "")
 
 
 def _digest_at(log: int, offset: int) -> bytes:
