@@ -153,3 +153,63 @@ def test_data_that_a_script_carries_is_not_taken_for_a_tag() -> None:
     """Such pages are common, and reading them tag by tag would cost more than parsing them."""
     data = b",".join(b'"word%d":{"id":%d}' % (n, n) for n in range(20_000))
     assert not _may_hold_a_long_tag(b"<p>x</p><script>var data={" + data + b"}</script>" + b"<p>y</p>" * 10)
+
+
+# Tags of many attributes, however these are written and wherever the tag begins.
+
+STYLES = {
+    "spaces": b"@ ",
+    "lines": b"@\n",
+    "slashes": b"@/",
+    "bare values": b"@=1 ",
+    "equals signs in bare values": b'@=b="x @=">" ',
+    "names that begin with an equals sign": b'="x @=">" ',
+    "quoted values": b'@="" ',
+    "quoted values, nothing between": b'@=""',
+    "single quotes, nothing between": b"@=''",
+    "either quotes, nothing between": b"@=\"'\"@='\"'",
+    "ends of tags in values": b'@=">"',
+    "ends of tags in single quotes": b"@='>'",
+    "ends of tags, far from the sign": b'@ =\t ">" ',
+    "tags in values": b"@='<p a=\"b\">' ",
+    "long values": b'@="' + b"> a=b " * 40 + b'"',
+}
+
+
+def many(style: bytes, times: int) -> bytes:
+    pieces = style.split(b"@")
+    names = (b"%x" % n for n in range(0x100, 1 << 30))
+    return b"".join(pieces[0] + b"".join(next(names) + piece for piece in pieces[1:]) for _ in range(times))
+
+
+@pytest.mark.parametrize("style", STYLES)
+def test_a_tag_of_too_many_attributes_is_cut_however_written_and_wherever_it_begins(style: str) -> None:
+    inside = many(STYLES[style], ATTRIBUTES + 1)
+    for shift in range(41):
+        before = b"x" * (4096 - 20 + shift)
+        page = before + b"<p " + inside
+        assert len(bounded(page + b">" + b"<p>y</p>" * 9)[0]) == len(before), shift
+    for shift in range(0, 4096, 311):
+        assert len(bounded(b"x" * shift + b"<p " + inside)[0]) == shift
+
+
+def test_values_longer_than_any_stretch_we_look_at_hide_no_attributes() -> None:
+    dense, quiet = many(b"@ ", 500), b' v="' + b"> a " * 3000 + b'" '
+    for shift in range(0, 4096, 311):
+        page = b"x" * shift + b"<p " + (dense + quiet) * 11 + b">"
+        assert len(bounded(page)[0]) == shift
+
+
+def test_tags_that_each_have_a_few_too_many_attributes_are_cut_together() -> None:
+    tag = b"<p " + many(b"@ ", 3000) + b">"
+    kept, trouble = bounded(tag * 200)
+    assert len(kept) < len(tag) * 20
+    assert "many tags" in trouble
+
+
+def test_attributes_of_several_bodies_add_up_to_too_many() -> None:
+    for name in (b"body", b"HtMl"):
+        tags = b"".join(b"<%b %b>" % (name, many(b"@%d " % n, 600)) for n in range(20))
+        kept, trouble = bounded(tags)
+        assert len(kept) < len(tags) / 2
+        assert "attributes" in trouble

@@ -17,26 +17,39 @@ import re
 from collections.abc import Iterator
 
 from fieldmouse.indexer.openelements import OpenElements
-from fieldmouse.indexer.tagnames import ATTRIBUTE, FORMATTING, RAW, SPACE, attributes
+from fieldmouse.indexer.tagnames import ATTRIBUTE, FORMATTING, RAW, SPACE, VALUE, attributes
 
 FEW = 2500  # tags of a page that no arrangement makes dear
-SMALL = 32 << 10  # bytes that cannot hold a tag with too many attributes
 TAGS = 12_000  # tags that are dear only when formatting is left open
 WORK = 30_000_000  # open elements, added up over all tags of a page; about a quarter of a second
 COPIES = 500_000  # elements that formatting left open may add to a page
 ATTRIBUTES = 5000  # of one tag; those of real pages have two hundred at most
+SMALL = 3 * ATTRIBUTES  # bytes that cannot hold so many: few names are shorter than two letters
 COMPARED = 50_000_000  # attributes with others of the same tag, all tags of a page together
 
 _WITHIN = rb"(?:[%b/]++|%b)*+" % (SPACE, ATTRIBUTE)
-# How far the inside of a tag may go at most, at a glance.
-_within = re.compile(rb"(?:[^>=]++|=[%b]*+(?:\"[^\"]*+(?:\"|\Z)|'[^']*+(?:'|\Z))?+)*+" % SPACE).match
+_within = re.compile(_WITHIN).match  # from anywhere between two attributes
+# From anywhere else but between quotes: a name, an equals sign, a value, the name of the tag itself.
+_beginnings = [
+    re.compile(begun % {b"space": SPACE, b"value": VALUE} + _WITHIN).match
+    for begun in (
+        rb"",
+        rb"[^%(space)b/>=]*+(?:[%(space)b]*+=[%(space)b]*+(?:%(value)b)?+)?+",
+        rb"[%(space)b]*+(?:%(value)b)?+",
+        rb"[^%(space)b>]*+",
+        rb"[^%(space)b/>]*+",
+    )
+]
 _token = re.compile(
     rb"<(?:(/?)([a-zA-Z][^%b/>]*+)%b>?|!--(?:-?>|[\s\S]*?(?:--!?>|\Z))|(!\[CDATA\[)|[!?/][^>]*+>?)"
     % (SPACE, _WITHIN)
 ).search
 _maybe_dressed = re.compile(rb"<[bcefistuBCEFISTU][a-zA-Z]{0,5}+[%b/]" % SPACE).findall
-_STRIDE = 16 << 10
-_APART = b" \t\n\f\r/"
+_may_be_merged = re.compile(rb"<(?:[bB][oO][dD][yY]|[hH][tT][mM][lL])[%b/]" % SPACE).findall
+_STRIDE = 4 << 10
+_MANY = ATTRIBUTES - 2 * _STRIDE // 3  # attributes in whole strides
+_BLANK = b" \t\n\f\r"
+_APART = _BLANK + b"/="
 _LONG = 512  # bytes of a tag whose attributes are worth counting
 _MERGED = frozenset((b"html", b"body"))  # attributes of later ones are added to the first
 
@@ -49,7 +62,7 @@ def bounded(html: bytes) -> tuple[bytes, str]:
     """
     tags = html.count(b"<")
     is_flat = tags <= FEW or (tags <= TAGS and _dressed(html) * tags <= 3 * COPIES)
-    if is_flat and (len(html) <= SMALL or not _may_hold_a_long_tag(html)):
+    if is_flat and (len(html) <= SMALL or not (_merges(html) or _may_hold_a_long_tag(html))):
         return html, ""
     return _cut(html)
 
@@ -59,40 +72,80 @@ def _dressed(html: bytes) -> int:
     return sum(1 for tag in _maybe_dressed(html) if tag[1:-1].lower() in FORMATTING)
 
 
+def _merges(html: bytes) -> bool:
+    """Whether attributes of many tags could add up in one element; a sane page has each of them once."""
+    return len(_may_be_merged(html)) > len(_MERGED)
+
+
 def _may_hold_a_long_tag(html: bytes) -> bool:
     """Whether some stretch of the page could be the inside of one tag with too many attributes.
 
-    A tag as long as two strides covers one of them whole. Attributes stand apart by white space
-    or a slash: where these are rare, as in the data that scripts carry, there are few, whatever
-    it is.
+    A tag of some length covers whole strides. Of each we see whether it may be the inside of a tag,
+    and how many attributes can begin there at most. An attribute follows white space, a slash, or
+    at once the quoted value of the one before, which has an equals sign of its own: so there are no
+    more attributes than white space, slashes and equals signs together. These are rare in the data
+    that scripts carry, unlike quotes.
+
+    Of the strides at a tag's two ends, which it does not cover, each has room for a third as many
+    attributes as bytes, since few names are shorter than two letters; `_MANY` allows for them.
     """
-    apart = 0  # such bytes in the strides up to here that may all be inside one tag
-    for at in range(0, len(html) - _STRIDE, _STRIDE):
-        if not _may_be_within(html, at, at + _STRIDE):
-            apart = 0
-            continue
-        stride = html[at : at + _STRIDE]
-        apart += len(stride) - len(stride.translate(None, _APART))
-        if apart > ATTRIBUTES // 2:
-            return True
+    outside = double = single = 0  # attributes so far, if a tag goes on here, and between which quotes
+    compared = 0
+    for at in range(0, len(html) - _STRIDE + 1, _STRIDE):
+        end = at + _STRIDE
+        behind_double, behind_single = html.find(b'"', at, end) + 1, html.find(b"'", at, end) + 1
+        before = -1
+        if _may_begin_within(html, at, end):
+            before = outside
+        if behind_double and double > before and _may_go_on(html, behind_double, end):
+            before = double
+        if behind_single and single > before and _may_go_on(html, behind_single, end):
+            before = single
+        outside = 0
+        if before >= 0:
+            stride = html[at:end]
+            outside = before + len(stride) - len(stride.translate(None, _APART))
+            compared += outside**2 - before**2
+            if outside > _MANY or compared > COMPARED:
+                return True
+        # A stride without such a quote may be all value of one attribute, and the tag goes on behind it.
+        double = outside if behind_double else max(outside, double)
+        single = outside if behind_single else max(outside, single)
     return False
 
 
-def _may_be_within(html: bytes, at: int, end: int) -> bool:
-    """Whether a stride could be the inside of a tag.
+def _may_begin_within(html: bytes, at: int, end: int) -> bool:
+    """Whether a stride could be the inside of a tag that is not between quotes where it begins.
 
-    We cannot know what came before it: if it is inside a tag, it begins between quotes of
-    either kind, or outside of them. If each of these leads to the tag's end soon, it is not.
+    We cannot know what came before: the tag's name, an attribute's, an equals sign, a value without
+    quotes, or nothing of these. If each of them leads to the tag's end soon, it is not.
     """
-    for mark in (b"", b'"', b"'"):
-        begin = html.find(mark, at, end) + len(mark) if mark else at
-        if begin < at + len(mark):
-            continue  # all of it between quotes: one attribute
-        close = html.find(b">", begin, end)
-        if close < 0:
-            return True
-        # Only behind an equals sign can quotes hide that a tag ends.
-        if b"=" in html[begin:close] and (found := _within(html, begin)) and found.end() >= end:
+    close = html.find(b">", at, end)
+    if close < 0:
+        return True
+    return _is_hidden(html, at, close) and any(
+        (found := begun(html, at, end)) and found.end() == end for begun in _beginnings
+    )
+
+
+def _may_go_on(html: bytes, at: int, end: int) -> bool:
+    """Whether the inside of a tag could reach from the end of a quoted value to the end of a stride."""
+    close = html.find(b">", at, end)
+    if close < 0:
+        return True
+    return (
+        _is_hidden(html, at, close) and (found := _within(html, at, end)) is not None and found.end() == end
+    )
+
+
+def _is_hidden(html: bytes, at: int, close: int) -> bool:
+    """Whether what looks like the end of a tag could be between quotes.
+
+    Then the last quote of that kind before it has an equals sign before itself, be it before `at`.
+    """
+    for quote in (b'"', b"'"):
+        place = html.rfind(quote, at, close)
+        if place >= 0 and html[at:place].rstrip(_BLANK)[-1:] in (b"", b"="):
             return True
     return False
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 
 SPACE = rb"\t\n\f\r "
-ATTRIBUTE = (
-    rb"[^%(space)b/>][^%(space)b/>=]*+(?:[%(space)b]*+=[%(space)b]*+"
-    rb"(?:\"[^\"]*+(?:\"|\Z)|'[^']*+(?:'|\Z)|[^%(space)b>\"'][^%(space)b>]*+)?+)?+" % {b"space": SPACE}
-)
+VALUE = rb"\"[^\"]*+(?:\"|\Z)|'[^']*+(?:'|\Z)|[^%(space)b>\"'][^%(space)b>]*+" % {b"space": SPACE}
+ATTRIBUTE = rb"[^%(space)b/>][^%(space)b/>=]*+(?:[%(space)b]*+=[%(space)b]*+(?:%(value)b)?+)?+" % {
+    b"space": SPACE,
+    b"value": VALUE,
+}
 attributes = re.compile(ATTRIBUTE).findall
 
 
