@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +15,7 @@ from fieldmouse.crawldir import CrawlDir
 from fieldmouse.settings import Settings
 
 if TYPE_CHECKING:
-    from fieldmouse.agent import Forgiven
+    from fieldmouse.agent import Checkpoint, Forgiven
 
 
 @click.command(
@@ -48,7 +49,7 @@ def command(directory: Path, forgive: bool, as_json: bool, **given: Any) -> int:
         seeds = [seed for text in asked.crawl.seeds if (seed := url.parse(text)) is not None]
     else:
         seeds = []
-        asked = _past_limits(asked, pages=last.tally.pages, stopped_by=last.stopped_by)
+        asked = _past_limits(asked, last, given)
     return crawl.run(
         home,
         options.apply(asked, given),
@@ -64,11 +65,15 @@ def _tell(forgiven: Forgiven) -> None:
     voice.say(f"forgave {hosts} hosts and {urls} URLs" if forgiven.hosts else "there was nothing to forgive")
 
 
-def _past_limits(asked: Settings, *, pages: int, stopped_by: str) -> Settings:
-    if 0 < asked.crawl.pages <= pages:
-        voice.say(f"the limit of {voice.number(asked.crawl.pages)} pages was reached; going on without it")
+def _past_limits(asked: Settings, last: Checkpoint, given: Mapping[str, Any]) -> Settings:
+    """The settings without the limits that have done their work, unless there is a new one."""
+    say = voice.say if last.frontier.waiting else lambda sentence: None
+    if 0 < asked.crawl.pages <= last.tally.pages:
+        if given["pages"] is None:
+            say(f"the limit of {voice.number(asked.crawl.pages)} pages was reached; going on without it")
         asked = asked.override({"crawl.pages": 0})
-    if asked.crawl.time and stopped_by == "time":
-        voice.say(f"the limit of {voice.duration(asked.crawl.time)} was reached; going on without it")
+    if asked.crawl.time and last.stopped_by == "time":
+        if given["time"] is None:
+            say(f"the limit of {voice.duration(asked.crawl.time)} was reached; going on without it")
         asked = asked.override({"crawl.time": "0s"})
     return asked

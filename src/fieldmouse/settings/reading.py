@@ -132,7 +132,7 @@ def _lines(settings: msgspec.Struct) -> Iterator[str]:
         for key, about in abouts(section).items():
             value = f"{key} = {about.kind.write(getattr(table, key))}"
             if len(value) + len(about.text) <= 100:
-                yield f"{value:<32}# {about.text}"
+                yield f"{value:<31} # {about.text}"
             else:
                 yield from (f"# {line}" for line in textwrap.wrap(about.text, 100))
                 yield value
