@@ -8,7 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from fieldmouse.agent.repair import repair
 from fieldmouse.cli import run
+from fieldmouse.crawldir import CrawlDir
+from fieldmouse.errors import Damaged
 from fieldmouse.indexer.search import documents
 from fieldmouse.lab.meadow.fetcher import MeadowFetcher
 from fieldmouse.lab.meadow.meadow import Meadow
@@ -16,7 +19,7 @@ from fieldmouse.lab.meadow.options import MeadowOptions
 from fieldmouse.records import Summary
 from whole.bottled import bottled_crawl, outcomes
 
-from .sickbed import troubles
+from .sickbed import flip, troubles
 
 FORMAT_1 = Path(__file__).parent.parent / "data" / "crawl-of-format-1.tar.xz"
 YOUNG = Meadow(MeadowOptions(hosts=4, pages=60, seed=11, page_kb=1.0, links=8))
@@ -67,3 +70,65 @@ def test_a_crawl_of_format_1_is_healthy_before_and_after_a_resume(old: Path) -> 
     resume(old, crawl__pages=10)
     assert troubles(old, deep=True) == []
     assert sorted(documents(old)) == indexed(old)
+
+
+@pytest.mark.parametrize("pages", [4, 10])
+def test_an_index_that_was_built_again_has_every_generation_that_a_resume_asks_for(
+    old: Path, pages: int
+) -> None:
+    """The generation of an older fieldmouse was followed by another, empty or not."""
+    resume(old, crawl__pages=pages)
+    flip(next(old.glob("index/shard-0/00000/*.store")))
+    assert list(repair(CrawlDir.open(old)))
+    assert troubles(old, deep=True) == []
+    assert sorted(documents(old)) == indexed(old)
+    resume(old, crawl__pages=pages + 10)
+    assert len(indexed(old)) > pages
+    assert sorted(documents(old)) == indexed(old)
+    assert troubles(old, deep=True) == []
+
+
+def test_a_generation_that_is_gone_is_damage_even_if_no_page_was_in_it(old: Path) -> None:
+    resume(old, crawl__pages=10)
+    flip(next(old.glob("index/shard-0/00000/*.store")))
+    list(repair(CrawlDir.open(old)))
+    shutil.rmtree(old / "index/shard-0/00001")
+    assert [finding.subject for finding in troubles(old)] == ["index/shard-0"]
+    with pytest.raises(Damaged, match="00001"):
+        resume(old)
+
+
+def test_a_damaged_index_stays_where_the_archive_could_give_less(
+    finished_crawl: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    crawl = Path(shutil.copytree(finished_crawl, tmp_path / "c"))
+    warcs = {path: path.rename(tmp_path / path.name) for path in crawl.glob("archive/*.warc.gz")}
+    for part in crawl.glob("index/shard-0/*/*.pos"):
+        flip(part)
+    before = sorted(documents(crawl))
+    assert before == indexed(crawl)
+    assert run(["doctor", str(crawl), "--repair"]) == 1
+    said = capsys.readouterr().err
+    assert f"still holds {len(before)} pages" in said
+    assert "WARC" in said
+    assert sorted(documents(crawl)) == before
+    assert not (crawl / "index/rebuilt").exists()
+    for place, elsewhere in warcs.items():
+        elsewhere.rename(place)
+    assert run(["doctor", str(crawl), "--repair", "--deep"]) == 0
+    assert sorted(documents(crawl)) == before
+
+
+def test_an_index_that_is_lost_is_built_of_what_can_still_be_read(
+    finished_crawl: Path, tmp_path: Path
+) -> None:
+    crawl = Path(shutil.copytree(finished_crawl, tmp_path / "c"))
+    rows = [row for row in outcomes(crawl) if row.indexed and not row.duplicate_of]
+    victim = max(rows, key=lambda row: row.offset)
+    shutil.rmtree(crawl / "index/shard-0")
+    flip(crawl / "archive" / victim.warc, victim.offset + 200)
+    list(repair(CrawlDir.open(crawl)))
+    held = set(documents(crawl))
+    assert held
+    assert held < set(indexed(crawl))
+    assert victim.url not in held

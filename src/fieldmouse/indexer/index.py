@@ -95,7 +95,7 @@ class TextIndex:
             self._writer.delete_documents_by_query(_younger(self._index.schema, state.batch))
             self._writer.commit()
         if self._outdated:
-            self._begin_generation()
+            self.begin_generation()
         self._counted = state.batch
         self.keep(state.batch)
 
@@ -158,9 +158,10 @@ class TextIndex:
             self._writer.commit()
             self._unsaved = False
         if self.bytes >= self._config.generation:
-            self._begin_generation()
+            self.begin_generation()
 
-    def _begin_generation(self) -> None:
+    def begin_generation(self) -> None:
+        """Finish this generation, whose documents are committed, and open the next, which holds nothing."""
         self._writer.wait_merging_threads()
         # tantivy does not wait until the name of its newest list has reached the disk.
         sync_directory(self._path)

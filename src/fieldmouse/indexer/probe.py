@@ -34,6 +34,7 @@ class IndexAsked(msgspec.Struct, frozen=True, tag="index"):
     batch: int
     busy: bool  # a crawl writes to it
     live: bool  # it must be whole as it is, not only as opening would make it
+    hurt: bool = False  # it is damaged: count what it gives all the same
 
 
 class DigestsAsked(msgspec.Struct, frozen=True, tag="digests"):
@@ -81,6 +82,9 @@ def read_index(asked: IndexAsked) -> ProbeReport:
     """Look at the moment that opening would bring back: the one kept for the batch, or what is there."""
     path = Path(asked.path).absolute()  # it is looked at through links, from elsewhere
     kept, live = path / "kept" / f"{asked.batch}.json", path / "meta.json"
+    if asked.hurt:
+        there = [_look_at(path, listed, asked).count for listed in (kept, live) if listed.exists()]
+        return ProbeReport(max(there, default=0))
     report = ProbeReport()
     for _ in range(_TRIES if asked.busy else 1):  # while a crawl runs, files come and go
         counts = kept if _has_all(kept) else live
@@ -115,7 +119,7 @@ def _look_at(path: Path, listed: Path, asked: IndexAsked) -> ProbeReport:
                 kept = path / "kept" / name
                 place = path / name if (path / name).exists() or not kept.exists() else kept
                 (view / name).symlink_to(place)
-            trouble = next(filter(None, map(flaw_of, sorted(view.iterdir()))), "")
+            trouble = "" if asked.hurt else next(filter(None, map(flaw_of, sorted(view.iterdir()))), "")
             if trouble:
                 return ProbeReport(trouble=trouble)
             shutil.copyfile(listed, view / "meta.json")

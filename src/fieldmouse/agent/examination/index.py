@@ -9,6 +9,8 @@ from pathlib import Path
 from fieldmouse.agent.checkpoint import Checkpoint
 from fieldmouse.agent.examination.finding import Finding, Presence, curable, good
 from fieldmouse.crawldir import CrawlDir
+from fieldmouse.errors import Damaged
+from fieldmouse.indexer.index import verify
 from fieldmouse.indexer.probe import DigestsAsked, IndexAsked, probe
 
 
@@ -46,6 +48,15 @@ def look_at_index(
             hurt.add(shard)
             says = f"`index/shard-{shard}` holds {held[shard]:,} pages of {wanted[shard]:,} that were indexed"
             yield _curable(home, shard, says)
+    if here.owner is None:
+        for shard, state in enumerate(last.shards):
+            if shard in hurt:
+                continue
+            try:
+                verify(home / "index", shard, state)  # as a resume does: it must find what we say
+            except Damaged as trouble:
+                hurt.add(shard)
+                yield _curable(home, shard, str(trouble))
     if not hurt:
         says = f"{held.total():,} pages can be searched, and every file matches its checksum"
         if younger and here.owner is None:

@@ -20,7 +20,7 @@ from fieldmouse.agent.repair.identity import locked, mend_identity
 from fieldmouse.agent.repair.index import rebuild_index, remains
 from fieldmouse.agent.repair.sieve import rebuild_sieve
 from fieldmouse.crawldir import CrawlDir, Journal
-from fieldmouse.errors import Damaged
+from fieldmouse.errors import CrawlDirError, Damaged
 from fieldmouse.indexer import cdxj
 from fieldmouse.indexer.archive import log_path
 from fieldmouse.indexer.restoration import restore_digests, restore_log
@@ -40,16 +40,21 @@ def repair(home: CrawlDir) -> Iterator[str]:
             if not journal.report.clean:
                 journal.mend()
                 yield "`journal` holds its newest whole checkpoint and nothing else"
+            refused: list[CrawlDirError] = []
             if last is not None:
-                yield from _mend(home, journal, last, before)
+                yield from _mend(home, journal, last, before, refused)
         finally:
             journal.close()
         for path in _leftovers(home.path):
             path.unlink()
             yield f"`{path.relative_to(home.path)}` was left behind by a kill and is gone"
+        if refused:
+            raise refused[0]
 
 
-def _mend(home: CrawlDir, journal: Journal, last: Checkpoint, here: Presence) -> Iterator[str]:
+def _mend(
+    home: CrawlDir, journal: Journal, last: Checkpoint, here: Presence, refused: list[CrawlDirError]
+) -> Iterator[str]:
     """In the order in which each needs the one before: lines, digests, documents. Keys need none."""
     archive = home / "archive"
     hurt = {finding.subject for finding in examine(home, here=here) if finding.curable}
@@ -65,7 +70,10 @@ def _mend(home: CrawlDir, journal: Journal, last: Checkpoint, here: Presence) ->
         yield _sort_lines(archive, last)
     for shard in range(len(last.shards)):
         if f"index/shard-{shard}" in hurt:
-            yield rebuild_index(home, last, shard)
+            try:
+                yield rebuild_index(home, last, shard)
+            except CrawlDirError as trouble:  # the rest can be mended all the same
+                refused.append(trouble)
     if any(subject.startswith("frontier") for subject in hurt):
         yield rebuild_sieve(home, journal, last)
 

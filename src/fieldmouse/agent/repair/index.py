@@ -10,16 +10,21 @@ from __future__ import annotations
 import ctypes
 import os
 import shutil
+import sys
 from pathlib import Path
+
+import msgspec
 
 from fieldmouse import settings as settings_file
 from fieldmouse.agent import outcomes
 from fieldmouse.agent.build import indexer_config, scope_of
 from fieldmouse.agent.checkpoint import Checkpoint
 from fieldmouse.crawldir import CrawlDir, sync_directory
+from fieldmouse.errors import CrawlDirError
 from fieldmouse.indexer.contents import read_contents
 from fieldmouse.indexer.index import TextIndex
 from fieldmouse.indexer.links import Links
+from fieldmouse.indexer.probe import IndexAsked, probe
 from fieldmouse.indexer.restoration import Library
 from fieldmouse.indexer.warcs import Torn, shard_of
 from fieldmouse.indexer.wire import ShardState
@@ -32,15 +37,40 @@ _HERE = -100  # AT_FDCWD
 
 
 def rebuild_index(home: CrawlDir, last: Checkpoint, shard: int) -> str:
-    """Make the index of a shard again, as of the checkpoint; says what came of it."""
+    """Make the index of a shard again, as of the checkpoint; says what came of it.
+
+    `CrawlDirError` if the damaged one holds more pages than the archive can give: it stays.
+    """
+    beside, target = home / "index" / _BESIDE, home / "index" / f"shard-{shard}"
+    shutil.rmtree(beside, ignore_errors=True)
+    beside.mkdir(parents=True)
+    try:
+        count, lost = _build(home, last, shard, beside)
+        if lost and count < (held := _still_held(target, last.shards[shard])):
+            raise CrawlDirError(
+                f"`index/shard-{shard}` stays as it is, damaged: it still holds {held:,} pages,"
+                f" and only {count:,} can be read in the WARC files; {lost:,} cannot",
+                "bring the WARC files back and repair again; to have an index of what can be read,"
+                f" move `{target}` away first",
+            )
+        _put_in_place(beside / f"shard-{shard}", target)
+    finally:
+        shutil.rmtree(beside, ignore_errors=True)
+    sync_directory(home / "index")
+    told = f"`index/shard-{shard}` was built again: {count:,} pages"
+    return told + (f"; {lost:,} more cannot be read in the archive" if lost else "")
+
+
+def _build(home: CrawlDir, last: Checkpoint, shard: int, beside: Path) -> tuple[int, int]:
+    """Write the index of a shard into `beside`; how many pages it holds, and how many could not be read."""
     settings = settings_file.load(home / "fieldmouse.toml")
     seeds = [url for url in map(parse, settings.crawl.seeds) if url is not None]
     config = indexer_config(home, settings, scope_of(settings, seeds))
-    state, links = last.shards[shard], Links(config)
-    beside = home / "index" / _BESIDE
-    shutil.rmtree(beside, ignore_errors=True)
-    beside.mkdir(parents=True)
-    index = TextIndex(beside, shard, config, ShardState())
+    full, state = config.generation, last.shards[shard]
+    # The checkpoint says which generations there are: no more may be made, and no fewer.
+    config = msgspec.structs.replace(config, generation=sys.maxsize)
+    generations = _generations(state)
+    index, links = TextIndex(beside, shard, config, ShardState()), Links(config)
     count, lost = 0, 0
     with Library(home / "archive", last.shards, shard) as library:
         for row in outcomes.pages(home, length=last.outcomes):
@@ -52,6 +82,9 @@ def rebuild_index(home: CrawlDir, last: Checkpoint, shard: int) -> str:
             except (Torn, OSError, ValueError, KeyError):
                 lost += 1
                 continue
+            if index.bytes >= full and index.generation < generations - 1:
+                index.commit()
+                index.begin_generation()
             page = read.page
             # Any batch that counts will do: it only tells what came after the checkpoint.
             index.add(
@@ -59,15 +92,23 @@ def rebuild_index(home: CrawlDir, last: Checkpoint, shard: int) -> str:
                 batch=state.batch, canonical=page.canonical if page.canonical != row.url else "", again=False,
             )  # fmt: skip
             count += 1
-            if index.bytes >= config.generation and index.generation < state.generation:
-                index.commit()
     index.commit()
+    while index.generation < generations - 1:
+        index.begin_generation()
     index.settle()
-    _put_in_place(beside / f"shard-{shard}", home / "index" / f"shard-{shard}")
-    shutil.rmtree(beside)
-    sync_directory(home / "index")
-    told = f"`index/shard-{shard}` was built again: {count:,} pages"
-    return told + (f"; {lost:,} more cannot be read in the archive" if lost else "")
+    return count, lost
+
+
+def _generations(state: ShardState) -> int:
+    """How many a shard must have: one that holds nothing yet is begun anew when it is opened."""
+    return state.generation + bool(state.generation_bytes)
+
+
+def _still_held(shard: Path, state: ShardState) -> int:
+    """How many pages a damaged index gives all the same."""
+    paths = [str(shard / f"{number:05}") for number in range(_generations(state))]
+    asked = [IndexAsked(path, state.batch, busy=False, live=False, hurt=True) for path in paths]
+    return sum(report.count for report in probe(asked))
 
 
 def remains(home: Path) -> list[Path]:
