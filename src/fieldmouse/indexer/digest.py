@@ -67,10 +67,13 @@ def verify(directory: Path) -> None:
         raise _damaged(path, flaw)
 
 
-def write_flaw(path: Path) -> str:
-    """What speaks against adding to the digests in `path`; it is tried, and nothing is committed."""
+def write_flaw(path: Path, *, lock: bool = True) -> str:
+    """What speaks against adding to the digests in `path`; it is tried, and nothing is committed.
+
+    Without `lock` not a byte changes on the disk; only for when nobody else is there.
+    """
     try:
-        with lmdb.open(str(path), subdir=False, map_size=_MAP_SIZE, max_readers=256) as env:
+        with lmdb.open(str(path), subdir=False, map_size=_MAP_SIZE, max_readers=256, lock=lock) as env:
             trial = env.begin(write=True)
             try:
                 for first in range(0, 256, 16):

@@ -230,7 +230,8 @@ def read_digests(asked: DigestsAsked) -> ProbeReport:
         return ProbeReport(trouble=f"it cannot be read ({trouble})")
     if entries != count:
         return ProbeReport(count, trouble=f"it counts {entries} entries, {count} are there")
-    flaw = "" if asked.busy or not os.access(asked.path, os.W_OK) else write_flaw(Path(asked.path))
+    tried = not asked.busy and os.access(asked.path, os.W_OK)
+    flaw = write_flaw(Path(asked.path), lock=False) if tried else ""  # the lock is a file that would change
     return ProbeReport(count, stale=stale, trouble=f"it cannot be added to ({flaw})" if flaw else "")
 
 
