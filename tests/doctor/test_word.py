@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import os
 import shutil
 import tarfile
 from pathlib import Path
@@ -9,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from fieldmouse.agent.repair import repair
+from fieldmouse.agent.repair.identity import locked
 from fieldmouse.cli import run
 from fieldmouse.crawldir import CrawlDir
 from fieldmouse.errors import Damaged
@@ -132,3 +135,33 @@ def test_an_index_that_is_lost_is_built_of_what_can_still_be_read(
     assert held
     assert held < set(indexed(crawl))
     assert victim.url not in held
+
+
+def test_who_comes_after_a_repair_is_not_taken_for_who_was_killed_before_it(
+    killed_crawl: Path, tmp_path: Path
+) -> None:
+    crawl = Path(shutil.copytree(killed_crawl, tmp_path / "c"))
+    later = CrawlDir.open(crawl)
+
+    class Crowded(CrawlDir):
+        """Somebody waits at the door."""
+
+        def unlock(self, *, as_found: bool = False) -> None:
+            super().unlock(as_found=as_found)
+            assert (crawl / "lock").read_text() == "1", "the kill before is still told"
+            later.lock()
+
+    with locked(Crowded(crawl, later.identity)):
+        assert later.owner() == os.getpid()
+    assert later.owner() == int((crawl / "lock").read_text()) == os.getpid()
+    later.unlock()
+    assert not later.killed
+
+
+def test_settings_that_are_lost_can_be_written_anew_as_doctor_says(old: Path) -> None:
+    (old / "fieldmouse.toml").unlink()
+    (finding,) = troubles(old)
+    assert finding.subject == "fieldmouse.toml"
+    assert "`seeds`" in finding.advice
+    (old / "fieldmouse.toml").write_text(f"[crawl]\nseeds = {json.dumps(list(YOUNG.seeds))}\n")
+    assert troubles(old) == []

@@ -79,6 +79,7 @@ class CrawlDir:
         self.path = path
         self.identity = identity
         self._lock: int | None = None
+        self._found = b""  # what stood in the lock when we took it
 
     @classmethod
     def create(cls, path: Path, *, shards: int, settings: bytes) -> CrawlDir:
@@ -134,6 +135,7 @@ class CrawlDir:
             owner = os.read(handle, 32).decode(errors="replace").strip()
             os.close(handle)
             raise CrawlLocked(self.path, int(owner) if owner.isdigit() else 0) from None
+        self._found = os.pread(handle, 32, 0)
         os.ftruncate(handle, 0)
         os.pwrite(handle, str(os.getpid()).encode(), 0)
         # It stays there when we are killed, so that a doctor can tell a kill from an orderly end.
@@ -141,10 +143,13 @@ class CrawlDir:
         sync_directory(self.path)
         self._lock = handle
 
-    def unlock(self) -> None:
+    def unlock(self, *, as_found: bool = False) -> None:
+        """Let others in. `as_found` leaves it telling whether the one before us was killed."""
         if self._lock is not None:
             with suppress(OSError):  # a disk in trouble, which others will tell; the kernel frees the lock
                 os.ftruncate(self._lock, 0)
+                if as_found:
+                    os.pwrite(self._lock, self._found, 0)
             os.close(self._lock)
             self._lock = None
 

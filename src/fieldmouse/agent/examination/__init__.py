@@ -23,6 +23,11 @@ from fieldmouse.settings import Settings
 
 __all__ = ["Finding", "Presence", "examine", "presence"]
 
+_ANEW = (
+    f"{COPY}, or write it anew with the settings that differ from the defaults: at least `[crawl]` with its"
+    " `seeds`, from which the scope follows"
+)
+
 
 def examine(home: CrawlDir, *, deep: bool = False, here: Presence | None = None) -> Iterator[Finding]:
     """All findings, good and bad. Who holds the lock himself says how it was before."""
@@ -34,8 +39,11 @@ def examine(home: CrawlDir, *, deep: bool = False, here: Presence | None = None)
         asked = settings_file.load(home / "fieldmouse.toml")
         yield good("settings", "fieldmouse.toml is understood")
     except (FieldmouseError, OSError, UnicodeDecodeError) as trouble:
-        hint = trouble.hint if isinstance(trouble, FieldmouseError) else COPY
-        yield bad("settings", f"`fieldmouse.toml`: {trouble}", hint)
+        if (home / "fieldmouse.toml").exists():
+            hint = trouble.hint if isinstance(trouble, FieldmouseError) else COPY
+            yield bad("settings", f"`fieldmouse.toml`: {trouble}", hint)
+        else:
+            yield bad("settings", "`fieldmouse.toml` is missing", _ANEW, "fieldmouse.toml")
     yield _disk(home, asked)
     try:
         with snapshot(home) as shot:

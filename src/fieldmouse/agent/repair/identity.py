@@ -14,14 +14,11 @@ from fieldmouse.errors import FieldmouseError
 @contextmanager
 def locked(home: CrawlDir) -> Iterator[None]:
     """Hold the lock; afterwards it still tells whether the last crawl was killed."""
-    mark = (home / "lock").read_bytes() if home.killed else b""
     home.lock()
     try:
         yield
     finally:
-        home.unlock()
-        if mark:
-            (home / "lock").write_bytes(mark)
+        home.unlock(as_found=True)
 
 
 def mend_identity(directory: Path) -> list[str]:
