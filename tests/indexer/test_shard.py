@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import gzip
+import random
+from collections.abc import Callable
 from pathlib import Path
 
+import brotli
 import msgspec
 import pytest
+import zstandard
 
+from fieldmouse.cli import explain
 from fieldmouse.indexer.search import search
 from fieldmouse.indexer.shard import Shard
 from fieldmouse.indexer.wire import IndexerConfig, ShardState
@@ -62,6 +67,20 @@ def test_a_broken_encoding_is_worth_what_came_before_the_break(shard: Shard) -> 
     assert Reason.BAD_ENCODING.value in half.detail
     junk = row(shard.take(2, page("http://example.org/j", b"\x1f\x8b junk", content_encoding="gzip")))
     assert (junk.kind, junk.reason) == ("failed", Reason.BAD_ENCODING.value)
+
+
+@pytest.mark.parametrize(
+    ("coding", "pack"),
+    [("", bytes), ("gzip", gzip.compress), ("br", brotli.compress), ("zstd", zstandard.compress)],
+)
+def test_a_body_that_we_cut_says_so_packed_or_not(
+    shard: Shard, coding: str, pack: Callable[[bytes], bytes]
+) -> None:
+    whole = pack(b"<a href=/x>x</a>" + random.Random(1).randbytes(300_000))
+    cut = row(shard.take(1, page(body=whole[:200_000], content_encoding=coding, truncated="length")))
+    assert (cut.kind, cut.detail) == ("page", "cut by the limit on length")
+    told = list(explain._fate(cut))
+    assert any("cut by the limit on length" in sentence for sentence in told)
 
 
 def test_robots_rules_are_obeyed(shard: Shard, tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gzip
+import tracemalloc
 
 from fieldmouse.clock import WallClock
 from fieldmouse.records import Response
@@ -21,12 +22,38 @@ def host(name: object) -> Host:
 
 
 def test_of_too_many_rules_the_longest_file_is_forgotten_first() -> None:
-    exclusions = Exclusions(WallClock(), product=US, rules=100)
+    exclusions = Exclusions(WallClock(), product=US, memory=LARGE.size + 2 * SMALL.size)
     exclusions.keep(host("small"), SMALL, 60.0)
     for n in range(5):
         exclusions.keep(host(n), LARGE, 60.0)
     assert exclusions.get(host("small")) is SMALL
     assert sum(exclusions.get(host(n)) is LARGE for n in range(5)) == 1
+
+
+def test_what_a_file_is_said_to_take_is_what_it_takes_whatever_its_rules_look_like() -> None:
+    for lines in (
+        [b"Disallow: /" + b"\xff" * 20_000],
+        [b"Allow: /%d" % n + b"*" + b"\xff" * 20_000 for n in range(3)],
+        [b"Disallow: /%d" % n + b"a" * 2000 for n in range(50)],
+        [b"Disallow: /%d" % n for n in range(3000)],
+        [b"Disallow: /%d" % n + b"*ab" * 700 for n in range(50)],
+        [b"Sitemap: http://h.test/%d" % n + b"a" * 2000 for n in range(50)],
+        [b"Sitemap: http://h.test/" + b"\xff" * 20_000],
+    ):
+        text = b"User-agent: *\n" + b"\n".join(lines)
+        tracemalloc.start()
+        rules = Exclusion.parse(text, US)
+        taken, _ = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        assert taken / 2 <= rules.size + 4096 <= 3 * taken + 8192, (lines[0][:30], taken, rules.size)
+
+
+def test_hosts_with_files_of_the_longest_kind_take_no_more_than_they_may() -> None:
+    rules = Exclusion.parse(b"User-agent: *\n" + b"Sitemap: http://h.test/" + b"a" * 400_000, US)
+    exclusions = Exclusions(WallClock(), product=US, memory=2_000_000)
+    for n in range(50):
+        exclusions.keep(host(n), rules, 60.0)
+    assert sum(exclusions.get(host(n)) is rules for n in range(50)) == 4
 
 
 def test_of_too_many_hosts_the_one_asked_for_longest_ago_is_forgotten_first() -> None:
@@ -39,7 +66,7 @@ def test_of_too_many_hosts_the_one_asked_for_longest_ago_is_forgotten_first() ->
 
 
 def test_what_is_kept_again_or_too_old_counts_no_more() -> None:
-    exclusions = Exclusions(WallClock(), product=US, rules=150)
+    exclusions = Exclusions(WallClock(), product=US, memory=2 * LARGE.size)
     for _ in range(10):
         exclusions.keep(host("again"), LARGE, 60.0)
     exclusions.keep(host("old"), SMALL, 0.0)

@@ -6,6 +6,7 @@ import gzip
 import random
 import zlib
 from collections.abc import Callable
+from typing import Any, SupportsIndex
 
 import brotli
 import pytest
@@ -14,7 +15,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from fieldmouse.records import Reason
-from fieldmouse.web.encoding import FREE, decode
+from fieldmouse.web.encoding import FREE, MEMBERS, SIP, decode
 
 
 def bare_deflate(body: bytes) -> bytes:
@@ -155,3 +156,33 @@ def test_a_zstd_window_larger_than_the_web_allows_is_refused() -> None:
     stream = packer.compressobj()
     packed = stream.compress(TEXT) + stream.flush()
     assert decode(packed, "zstd").reason is Reason.BAD_ENCODING
+
+
+class Watched(bytes):
+    """Bytes that count how many of them were handed on."""
+
+    handed = 0
+
+    def __getitem__(self, place: SupportsIndex | slice) -> Any:
+        piece = super().__getitem__(place)
+        self.handed += len(piece) if isinstance(piece, bytes) else 1
+        return piece
+
+
+@pytest.mark.parametrize("size", [0, 10, 5000, 20_000])
+def test_members_of_gzip_are_handed_on_about_once_each(size: int) -> None:
+    member = gzip.compress(random.Random(size).randbytes(size))
+    body = Watched(member * 100)
+    assert decode(body, "gzip").body == gzip.decompress(body)
+    assert body.handed <= 4 * len(body) + 100 * 3 * SIP
+    broken = decode(body[: len(member) * 60] + member[: 12 + size // 2], "gzip")
+    assert broken.reason is Reason.BAD_ENCODING
+    assert broken.body.startswith(gzip.decompress(member * 60))
+
+
+def test_more_members_of_gzip_than_anybody_writes_are_read_up_to_there() -> None:
+    body = Watched(gzip.compress(b"x") + gzip.compress(b"") * 3 * MEMBERS)
+    decoded = decode(body, "gzip")
+    assert (decoded.body, decoded.reason) == (b"x", Reason.BAD_ENCODING)
+    assert decoded.detail == f"more than {MEMBERS:,} gzip members"
+    assert body.handed <= len(body) + MEMBERS * 3 * SIP

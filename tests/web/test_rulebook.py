@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fieldmouse.web.exclusion import SIZE, Exclusion
-from fieldmouse.web.rulebook import TOO_MUCH, WORK, PathRule, RuleBook, octets
+from fieldmouse.web.rulebook import LONGEST, TOO_MUCH, WORK, PathRule, RuleBook, octets
 
 RESERVED = "!'()+,;:@&=?[]"
 UNRESERVED = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._~"
@@ -177,3 +177,38 @@ def test_a_path_that_costs_too_much_is_excluded_and_the_reason_named() -> None:
     fewer = Exclusion.parse(b"".join(text.splitlines(keepends=True)[:1000]), "fieldmouse")
     assert fewer.objection("/page") is None
     assert fewer.objection("/page/000007") == "Disallow: /*000007"
+
+
+@given(
+    st.lists(st.tuples(st.booleans(), st.lists(st.integers(0, 6), min_size=1, max_size=4)), max_size=6),
+    st.integers(0, 9),
+)
+def test_rules_longer_than_any_path_are_dropped_and_decide_as_if_they_were_there(
+    drawn: list[tuple[bool, list[int]]], length: int
+) -> None:
+    """Parts of thousands of letters, against paths of thousands; each rule by itself is the oracle."""
+    unit = "a" * (LONGEST // 5)
+    rules = [
+        rule
+        for allow, parts in drawn
+        if (rule := PathRule.read("/" + "*".join(unit * n for n in parts), allow))
+    ]
+    path = "/" + unit * length
+    decided, steps = RuleBook(rules).deciding(path)
+    hits = [rule for rule in rules if rule.shortest <= len(path)]  # all letters are alike
+    best = max(hits, key=lambda rule: (rule.length, rule.allow), default=None)
+    if len(path) > LONGEST and any(rule.shortest > LONGEST for rule in rules):
+        assert steps > WORK  # which forbids it
+    else:
+        assert (decided, steps <= WORK) == (best, True)
+
+
+def test_a_rule_that_no_path_is_long_enough_for_takes_no_memory() -> None:
+    for pattern in ("/" + "\xff" * 20_000, "/*" + "a*" * LONGEST):
+        for allow in (False, True):
+            book = RuleBook([PathRule.read(pattern, allow), PathRule.read("/b", False)])
+            assert book.size == RuleBook([PathRule.read("/b", False)]).size
+            assert str(book.deciding("/b")[0]) == "Disallow: /b"
+    long = Exclusion.parse(b"User-agent: *\nDisallow: /" + b"a" * 9000, "fieldmouse")
+    assert long.allows("/a")
+    assert long.objection("/" + "b" * 9000) == TOO_MUCH

@@ -6,6 +6,7 @@ import gzip
 import random
 import tracemalloc
 from itertools import pairwise
+from typing import Any, SupportsIndex
 from xml.sax.saxutils import escape
 
 import pytest
@@ -14,6 +15,7 @@ from hypothesis import strategies as st
 from webencodings.labels import LABELS
 
 from fieldmouse.web import xmlstream
+from fieldmouse.web.encoding import MEMBERS, SIP
 from fieldmouse.web.labels import codec_of
 from fieldmouse.web.sitemap import Sitemap, read
 from fieldmouse.web.xmlstream import XmlStream, unescape
@@ -167,6 +169,32 @@ def test_a_member_that_is_cut_or_broken_is_named_and_the_ones_before_it_count() 
         listed = read(whole + broken, BASE)
         assert [entry.url for entry in listed.urls][:1] == ["http://example.org/a"]
         assert listed.trouble
+
+
+class Counted(bytes):
+    """Bytes that count how many of them were handed on."""
+
+    handed = 0
+
+    def __getitem__(self, place: SupportsIndex | slice) -> Any:
+        piece = super().__getitem__(place)
+        self.handed += len(piece) if isinstance(piece, bytes) else 1
+        return piece
+
+
+def test_of_a_file_of_tiny_members_each_is_handed_on_about_once_and_not_all_are_read() -> None:
+    first = gzip.compress(urlset("/a").encode())
+    for size in (0, 500, 2000):
+        member = gzip.compress(b"\n".join(b"%d" % n for n in range(size)))
+        few = Counted(member * 100)
+        read(few, BASE)
+        assert few.handed <= 3 * len(few) + 100 * 3 * SIP
+    empty = gzip.compress(b"")
+    many = Counted(first + empty * MEMBERS * 5)
+    listed = read(many, BASE)
+    assert [entry.url for entry in listed.urls] == ["http://example.org/a"]
+    assert listed.trouble == f"more than {MEMBERS:,} gzip members"
+    assert many.handed <= MEMBERS * 3 * SIP
 
 
 # -- lists

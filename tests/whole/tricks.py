@@ -86,7 +86,7 @@ def too_much() -> list[Trick]:
                     Content_Type="text/plain",
                 )
             },
-            {"/x": refused(Reason.EXCLUDED, "too many wildcard rules to look through")},
+            {"/x": refused(Reason.EXCLUDED, "rules too many or too long to look through")},
         ),
         Trick(
             "a million links",

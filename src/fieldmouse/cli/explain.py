@@ -109,6 +109,8 @@ def _fate(row: OutcomeRow) -> Iterator[str]:
         case "page":
             title = f' "{row.title}"' if row.title else ""
             yield f"fetched {at}{status}:{title} {row.mime}, {voice.size(row.size)}"
+            if row.detail:
+                yield f"read with this trouble: {row.detail}"
             if row.warc:
                 yield f"kept in archive/{row.warc} at byte {row.offset}"
             if row.duplicate_of:

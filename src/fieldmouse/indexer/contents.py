@@ -18,7 +18,7 @@ from fieldmouse.indexer.parse import FEEDS, TEXT, Document, parse, read_robots_t
 from fieldmouse.indexer.wire import IndexerConfig
 from fieldmouse.records import Kind, Link, Reason, Response
 from fieldmouse.url import Url
-from fieldmouse.web.encoding import decode
+from fieldmouse.web.encoding import EARLY, decode
 from fieldmouse.web.labels import decoded
 from fieldmouse.web.sitemap import read as read_sitemap
 
@@ -49,14 +49,17 @@ def read_contents(link: Link, response: Response, config: IndexerConfig, links: 
         limit=config.decoded_limit,
         ratio=config.ratio_limit,
     )
-    body, reason, detail = unpacked.body, None, ""
-    if unpacked.reason is not None:
+    body, detail = unpacked.body, ""
+    reason: Reason | None = None
+    if response.truncated and unpacked.reason is not Reason.BOMB and unpacked.detail in ("", EARLY):
+        # That a packed body ends early is our own doing, then.
+        detail = f"cut by the limit on {response.truncated}"
+        reason = None if body else unpacked.reason
+    elif unpacked.reason is not None:
         detail = f"{unpacked.reason.value}: {unpacked.detail}" if unpacked.detail else unpacked.reason.value
         # A broken or cut body is worth what came before the break; a bomb is worth nothing.
         if unpacked.reason is Reason.BOMB or not body:
             reason, detail, body = unpacked.reason, unpacked.detail, b""
-    elif response.truncated:
-        detail = f"cut by the limit on {response.truncated}"
     now, mime = response.ended_at, mime_of(response)
     charset, page, left_out = "", Document(base=link.url), 0
     found: list[Link] = []

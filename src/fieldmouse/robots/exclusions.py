@@ -1,8 +1,8 @@
 """Each host's robots.txt, kept for a while.
 
-Invariant: at most `size` hosts with at most `rules` rules are remembered, and none
-for longer than its answer may be kept (a day, RFC 9309). When there are too many
-rules the longest file is forgotten, so that no host can push out the others.
+Invariant: at most `size` hosts are remembered, in at most about `memory` bytes, and none
+for longer than its answer may be kept (a day, RFC 9309). When there is too much to
+remember the longest file is forgotten, so that no host can push out the others.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from fieldmouse.web.exclusion import Exclusion, Redirect, Unreachable, judge, ta
 class Exclusions:
     """A bounded memory of parsed robots.txt files."""
 
-    def __init__(self, clock: Clock, *, product: str, size: int = 20_000, rules: int = 500_000):
-        self._clock, self._product, self._size, self._rules = clock, product, size, rules
+    def __init__(self, clock: Clock, *, product: str, size: int = 20_000, memory: int = 160 << 20):
+        self._clock, self._product, self._size, self._memory = clock, product, size, memory
         self._held = 0
         self._known: OrderedDict[Host, tuple[Exclusion, float]] = OrderedDict()
 
@@ -42,7 +42,7 @@ class Exclusions:
         self._held += rules.size
         while len(self._known) > self._size:
             self._forget(next(iter(self._known)))
-        while self._held > self._rules and len(self._known) > 1:
+        while self._held > self._memory and len(self._known) > 1:
             self._forget(max(self._known, key=lambda known: self._known[known][0].size))
 
     def _forget(self, host: Host) -> None:

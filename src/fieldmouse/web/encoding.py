@@ -22,6 +22,9 @@ from fieldmouse.records import Reason
 
 FREE = 1024 * 1024
 LAYERS = 4  # codings on top of each other before we stop believing in them
+MEMBERS = 2000  # of one gzip file: enough for 64 MiB in the blocks of bgzip, each of which costs some 0.1 ms
+SIP = 4096  # bytes that are handed to a member first: it may be no longer
+EARLY = "ends early"
 STEP = 256  # bytes at a time when looking for the place where a body breaks
 WINDOW = 8 * 1024 * 1024  # the largest zstd window a web server may ask for (RFC 9659)
 
@@ -69,25 +72,33 @@ def _gunzip(body: bytes, most: int) -> Decoded:
 def _inflate(body: bytes, wbits: int, most: int) -> Decoded:
     """gzip members (wbits 31), a zlib stream (15) or bare deflate (-15)."""
     pieces: list[bytes] = []
-    room = most + 1
-    rest = body
-    while True:
+    room, at = most + 1, 0
+    for _ in range(MEMBERS):
         stream = isal_zlib.decompressobj(wbits)
-        try:
-            piece = stream.decompress(rest, room)
-        except isal_zlib.error as error:  # type: ignore[misc]  # its stub calls it an instance
-            pieces.append(_salvage(isal_zlib.decompressobj(wbits).decompress, rest, room))
-            return Decoded(b"".join(pieces), Reason.BAD_ENCODING, str(error))
-        pieces.append(piece)
-        room -= len(piece)
+        begin, held, had = at, len(pieces), room
+        # What is left over after a member is copied: behind the first, which is mostly all, it is handed on
+        # in sips that grow with the member.
+        sip = SIP if at else len(body)
+        while not stream.eof and at < len(body) and room > 0:
+            packed = body[at : at + sip]
+            at, sip = at + len(packed), 2 * sip
+            try:
+                piece = stream.decompress(packed, room)
+            except isal_zlib.error as error:  # type: ignore[misc]  # its stub calls it an instance
+                saved = _salvage(isal_zlib.decompressobj(wbits).decompress, body[begin:], had)
+                return Decoded(b"".join((*pieces[:held], saved)), Reason.BAD_ENCODING, str(error))
+            pieces.append(piece)
+            room -= len(piece)
         if room <= 0:
             break
         if not stream.eof:
-            return Decoded(b"".join(pieces), Reason.BAD_ENCODING, "ends early")
-        rest = stream.unused_data
+            return Decoded(b"".join(pieces), Reason.BAD_ENCODING, EARLY)
+        at -= len(stream.unused_data)
         # Members may follow each other; anything else after the end is padding.
-        if wbits != 31 or rest[:2] != b"\x1f\x8b":
+        if wbits != 31 or body[at : at + 2] != b"\x1f\x8b":
             break
+    else:
+        return Decoded(b"".join(pieces), Reason.BAD_ENCODING, f"more than {MEMBERS:,} gzip members")
     return Decoded(pieces[0] if len(pieces) == 1 else b"".join(pieces))
 
 
@@ -114,7 +125,7 @@ def _unbrotli(body: bytes, most: int) -> Decoded:
         return Decoded(salvaged, Reason.BAD_ENCODING, str(error))
     unpacked = pieces[0] if len(pieces) == 1 else b"".join(pieces)
     if size <= most and not stream.is_finished():
-        return Decoded(unpacked, Reason.BAD_ENCODING, "ends early")
+        return Decoded(unpacked, Reason.BAD_ENCODING, EARLY)
     return Decoded(unpacked)
 
 
@@ -157,7 +168,7 @@ def _read_zstd(body: bytes, room: int, step: int) -> tuple[bytes, str]:
             room -= len(piece)
     except zstandard.ZstdError as error:
         return b"".join(pieces), str(error)
-    return b"".join(pieces), "ends early"
+    return b"".join(pieces), EARLY
 
 
 def _salvage(unpack: Callable[[bytes, int], bytes], body: bytes, room: int) -> bytes:

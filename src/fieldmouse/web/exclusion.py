@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import math
 import re
+from sys import getsizeof
 from typing import ClassVar
 
 import msgspec
@@ -79,8 +80,8 @@ class Exclusion:
 
     @property
     def size(self) -> int:
-        """Rules and sitemaps held: what the memory it takes is in proportion to."""
-        return self._book.size + len(self.sitemaps)
+        """Bytes of memory that its rules and sitemaps take, more or less."""
+        return self._book.size + sum(map(getsizeof, self.sitemaps))
 
     @classmethod
     def parse(cls, text: bytes, product: str, *, cut: bool = False) -> Exclusion:

@@ -10,6 +10,10 @@ backtracking.
 A file of half a megabyte may still hold tens of thousands of rules behind the head
 `/`. So a path may cost `WORK` steps; a path that would cost more counts as excluded,
 since a rule nobody looked at may have forbidden it.
+
+Nor need a rule be kept that no URL is long enough for: whatever its stars stand for,
+a path that matches is at least as long as its parts together. A path that would be
+long enough for a rule that was dropped counts as excluded, too.
 """
 
 from __future__ import annotations
@@ -20,8 +24,10 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 WORK = 2000  # steps for one path: about a millisecond
+LONGEST = 8192  # octets of a path that rules are kept for
 STRETCH = 256  # characters that one step looks through
-TOO_MUCH = "too many wildcard rules to look through"
+TOO_MUCH = "rules too many or too long to look through"
+_RULE, _PART = 300, 64  # bytes of memory that a rule takes, and each of its parts besides its letters
 
 # Reserved or not, a character and its %xx are the same to us, except for the slash. The star and the
 # dollar are spelled %2A and %24 where they mean themselves, as the RFC advises those who write rules.
@@ -103,16 +109,20 @@ class RuleBook:
     ('Disallow: /a', 'Allow: /a/*.html')
     """
 
-    __slots__ = ("_behind", "_heads", "_within", "size")
+    __slots__ = ("_behind", "_dropped", "_heads", "_within", "size")
 
     def __init__(self, rules: Iterable[PathRule | None]):
+        distinct = {rule for rule in rules if rule is not None}
         known = sorted(
-            {rule for rule in rules if rule is not None}, key=lambda rule: (-rule.length, not rule.allow)
+            (rule for rule in distinct if rule.shortest <= LONGEST),
+            key=lambda rule: (-rule.length, not rule.allow),
         )
+        self._dropped = len(known) < len(distinct)
         behind: dict[str, list[PathRule]] = {}
         for rule in known:
             behind.setdefault(rule.parts[0], []).append(rule)
-        self.size = len(known)
+        # Bytes of memory, more or less.
+        self.size = sum(_RULE + _PART * len(rule.parts) + rule.shortest for rule in known)
         self._heads = sorted(behind)
         self._behind = [tuple(behind[head]) for head in self._heads]
         self._within: list[int] = []  # the longest other head that this one begins with, or -1
@@ -127,6 +137,8 @@ class RuleBook:
 
         More than `work` steps mean that the search was given up.
         """
+        if self._dropped and len(path) > LONGEST:
+            return None, work + 1
         heads, within = self._heads, self._within
         place = bisect_right(heads, path) - 1
         best: PathRule | None = None

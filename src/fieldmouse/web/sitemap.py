@@ -15,6 +15,7 @@ import msgspec
 from isal import isal_zlib
 
 from fieldmouse.url import Url, resolve
+from fieldmouse.web.encoding import MEMBERS, SIP
 from fieldmouse.web.xmlstream import Broken, XmlStream, attributes, texts
 
 URLS = 50_000  # in one sitemap, as sitemaps.org has it
@@ -80,13 +81,17 @@ def _slices(body: bytes) -> Iterator[bytes]:
 
 def _gunzip(body: bytes) -> Iterator[bytes]:
     """All members of a gzip file; what stands behind the last of them is padding."""
-    at, trouble = 0, ""
+    at, trouble, members = 0, "", 0
     while not trouble and body[at : at + 2] == b"\x1f\x8b":
+        members += 1
+        if members > MEMBERS:
+            raise Broken(f"more than {MEMBERS:,} gzip members")
         stream = isal_zlib.decompressobj(31)
+        sip = SIP  # grows with the member: what is left over after it is copied
         try:
             while not stream.eof and at < len(body):
-                packed = body[at : at + PIECE]
-                at += len(packed)
+                packed = body[at : at + sip]
+                at, sip = at + len(packed), min(2 * sip, PIECE)
                 while packed and not stream.eof:
                     yield stream.decompress(packed, PIECE)
                     packed = stream.unconsumed_tail
