@@ -5,13 +5,17 @@ In virtual time, in a village of hosts that say what a test makes them say.
 
 from __future__ import annotations
 
+import errno
 import itertools
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 from fieldmouse.clock import Clock
 from fieldmouse.lab import bottle
 from fieldmouse.records import Failed, Link, Reason, Response
+from fieldmouse.robots import prober
 from fieldmouse.url import Host, path_of
 
 from .bottled import bottled_crawl, outcomes
@@ -63,7 +67,7 @@ def crawl(
 ) -> Village:
     _, village = bottled_crawl(
         path, lambda clock: Village(clock, says), [host + "/" for host in seeds],
-        **{"politeness__delay": "1s", "network__allow_private": True, **changes},
+        **{"scope__mode": "web", "politeness__delay": "1s", "network__allow_private": True, **changes},
     )  # fmt: skip
     return village
 
@@ -86,3 +90,103 @@ def test_a_robots_txt_that_was_moved_to_a_slow_host_keeps_that_hosts_pauses(tmp_
     assert len(times) >= 5 + len(others)
     assert min(b - a for a, b in itertools.pairwise(times)) >= 10.0
     assert sum(row.kind == "page" for row in outcomes(tmp_path / "c")) == 5 * 7
+
+
+def test_hosts_that_we_have_no_route_to_cost_the_others_neither_requests_nor_time(tmp_path: Path) -> None:
+    good = [place(number) for number in range(1, 5)]
+    far = [f"http://[2606:4700::{number:x}]/" for number in range(1, 401)]
+
+    def says(second: float, host: Host, path: str) -> Said:
+        if host not in good:
+            return errno.ENETUNREACH
+        if path == "/robots.txt":
+            return text("User-agent: *\nCrawl-delay: 20\n")
+        return page(*(far if host == good[0] else ()), *(f"/{number}" for number in range(100)))
+
+    village = crawl(tmp_path / "c", says, good)
+    rows = outcomes(tmp_path / "c")
+    assert sum(row.kind == "page" for row in rows) == 4 * 101
+    assert sum(row.reason == Reason.NO_CONNECTION.value for row in rows) == len(far)
+    seconds = max(at for at, *_ in village.asked)
+    for host in good:
+        witnessed = village.times(host, "/robots.txt")
+        assert all(b - a >= 60.0 for a, b in itertools.pairwise(witnessed))
+        assert len(witnessed) < seconds / 100
+        pages = [at for at in village.times(host) if at not in witnessed]
+        assert len(pages) == 101
+        assert pages[-1] < 1.2 * 20.0 * len(pages)
+
+
+def test_nobody_waits_for_a_witness_who_wants_to_be_left_alone_for_an_hour(tmp_path: Path) -> None:
+    busy, others = place(1), [place(number) for number in range(2, 8)]
+
+    def says(second: float, host: Host, path: str) -> Said:
+        if host != busy and second < 10.0:
+            return errno.ECONNREFUSED
+        if path == "/robots.txt":
+            return text()
+        if host == busy and path != "/" and second < 3600.0:
+            return 429, {"retry-after": "3600"}, ""
+        return page("/a", "/b")
+
+    village = crawl(tmp_path / "c", says, [busy, *others])
+    assert sum(row.kind == "page" for row in outcomes(tmp_path / "c")) == 3 * 7
+    assert all(village.times(host)[-1] < 120.0 for host in others)
+    told = village.times(busy, "/a")[0]
+    assert not [at for at in village.times(busy) if told < at < told + 3600.0]
+
+
+NAMES = [Host(f"http://{name}.one.test") for name in "abcdefg"]
+
+
+@pytest.mark.parametrize("back", [600.0, float("inf")], ids=["for ten minutes", "for good"])
+def test_many_names_at_one_address_that_dies_are_no_outage_of_ours(tmp_path: Path, back: float) -> None:
+    def says(second: float, host: Host, path: str) -> Said:
+        if 20.0 < second < back:
+            return errno.ECONNREFUSED
+        return text() if path == "/robots.txt" else page("/a", "/b", "/c")
+
+    village = crawl(tmp_path / "c", says, NAMES, network__resolve=["*.one.test=10.0.0.1"])
+    rows = outcomes(tmp_path / "c")
+    pages = sum(row.kind == "page" for row in rows)
+    assert max(at for at, *_ in village.asked) < 2 * 3600.0
+    if back < 3600.0:
+        assert pages == 4 * len(NAMES)
+    else:
+        assert 0 < pages < 4 * len(NAMES)
+        assert {row.reason for row in rows if row.kind != "page"} <= {
+            Reason.NO_CONNECTION.value, Reason.BURIED.value
+        }  # fmt: skip
+
+
+def test_refusals_alone_are_an_outage_for_hours_but_not_for_ever(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(prober, "LONGEST", 1000.0)  # six hours take the test too long
+    hosts = [place(number) for number in range(1, 8)]
+
+    def says(second: float, host: Host, path: str) -> Said:
+        if second > 3.0:
+            return errno.ECONNREFUSED
+        return text() if path == "/robots.txt" else page("/a", "/b", "/c")
+
+    village = crawl(tmp_path / "c", says, hosts)
+    assert 1000.0 < max(at for at, *_ in village.asked) < 3000.0
+
+
+def test_an_outage_ends_with_a_host_that_nobody_had_asked_before(tmp_path: Path) -> None:
+    dying, late = [place(number) for number in range(1, 8)], place(9)
+
+    def says(second: float, host: Host, path: str) -> Said:
+        if host == late:
+            return text() if path == "/robots.txt" else page()
+        if second > 3.0:
+            return errno.ECONNREFUSED
+        if path == "/robots.txt":
+            return text()
+        return page("/a", "/b", late + "/") if second > 2.0 else page("/a", "/b", "/c")
+
+    village = crawl(tmp_path / "c", says, dying)
+    assert village.times(late)
+    assert village.times(late)[-1] < 300.0
+    assert max(at for at, *_ in village.asked) < 3600.0

@@ -17,8 +17,10 @@ somebody else is asked (`robots/prober.py`): hosts that were reached before, the
 of them answers, the suspects are dead; if none does, it is an outage, and what was counted since
 anybody was last reached is taken back. Until it is settled nobody is given up. Where nobody was
 ever reached there is no witness: then the suspects get the benefit of the doubt for `BENEFIT`
-seconds, while others are tried, and no longer; for `BENEFIT_OF_OLD` if some of them were reached in
-an earlier run.
+seconds, while others are tried, and no longer; for `BENEFIT_OF_OLD` if some of them gave pages before.
+So it is if all who fail and all who were ever reached live at one address: they cannot vouch for each
+other. An outage of which nothing but refusals and silence is seen, with a DNS that answers, is believed
+for `LONGEST` seconds.
 
 Trouble of ours can be the host's all the same: an address of IPv6 where we have none, a zone
 whose servers are gone. A host that we could not ask `PUT_OFFS` times in a row, though a witness
@@ -38,6 +40,7 @@ FEW = 5
 to compare with. If every third host is dead, five in a row are one case in 243, and a witness settles it."""
 BENEFIT = 120.0
 BENEFIT_OF_OLD = 3600.0
+LONGEST = 6 * 3600.0
 PUT_OFFS = 8  # with a back-off of 2 s they take eight minutes: longer than a router takes to start
 WITNESSES = 8
 _MOST_SUSPECTS = 10_000
@@ -92,6 +95,7 @@ class Outage:
         self.since: float | None = None  # an outage lasts since then
         self.resigned = False  # nobody was ever reached, and the suspects had their benefit
         self._again = False  # one of them for the second time
+        self._places: set[str] = set()  # addresses of the suspects
         self._known = False  # one of them was reached before, be it in an earlier run
         self._hosts: dict[Host, int] = {}  # failures counted since anybody was last reached
         self._urls: dict[str, int] = {}
@@ -110,16 +114,18 @@ class Outage:
         if self.suspects:
             self.suspects.clear()
             self._again = self._known = False
+            self._places.clear()
             self._hosts.clear()
             self._urls.clear()
         self.resigned = False
 
-    def failed(self, host: Host, cause: Cause, *, known: bool = False) -> None:
+    def failed(self, host: Host, cause: Cause, *, known: bool = False, address: str = "") -> None:
         """Nobody spoke to us. `known`: the host did, in this run or before."""
         # A machine without descriptors says nothing about the network.
         if cause is not Cause.MACHINE and len(self.suspects) < _MOST_SUSPECTS:
             self._again = self._again or host in self.suspects
             self.suspects[host] = cause
+            self._places.add(address)
             self._known = self._known or known
 
     def unfair(self, host: Host) -> bool:
@@ -154,16 +160,24 @@ class Outage:
         suspects = self.suspects
         if not suspects:
             return False
-        ours = any(cause.ours for cause in suspects.values())
+        ours = self.ours
         if len(suspects) >= self.few:
             return ours or not self.resigned
         # Fewer will do if nobody is left to fail, or if one fails again and nobody was reached meanwhile.
         return ours and (self._again or all(host in suspects for host in self.witnesses.values()))
 
     @property
+    def ours(self) -> bool:
+        """Is there a trouble among them that is ours by its nature?"""
+        return any(cause.ours for cause in self.suspects.values())
+
+    @property
     def provable(self) -> bool:
         """Can anybody be asked who would answer if the network were there?"""
-        return bool(self.witnesses) or any(cause.ours for cause in self.suspects.values())
+        if self.ours:
+            return True
+        elsewhere = len(self._places | self.witnesses.keys()) > 1 or "" in self._places
+        return bool(self.witnesses) and elsewhere
 
     @property
     def benefit(self) -> float:

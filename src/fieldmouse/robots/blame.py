@@ -32,7 +32,7 @@ class Blame:
         self, host: Host, state: HostState, cause: Cause, reason: Reason, detail: str, at_least: float = 0.0
     ) -> HostState:
         """The trouble is ours: nothing is counted. Only if others can be asked all the while it is not."""
-        self._prober.failed(host, cause, known=state.pages > 0)
+        self._prober.failed(host, cause, known=state.pages > 0, address=state.address)
         often = state.put_off + 1 >= PUT_OFFS and cause is not Cause.MACHINE
         if often and await self._prober.others_are_fine(cause):
             return msgspec.structs.replace(state, verdict=reason.value, detail=detail)
@@ -51,7 +51,7 @@ class Blame:
             return after
         gives_up = bool(after.verdict)
         rash = (final or gives_up) and self._prober.is_rash(host, ask=ask or gives_up)
-        self._prober.failed(host, cause, known=before.pages > 0)
+        self._prober.failed(host, cause, known=before.pages > 0, address=before.address)
         if rash or self._prober.lenient:
             return None
         self._prober.outage.counted(host, url, failures=after.failures - before.failures)

@@ -2,9 +2,10 @@
 
 Robots tell the prober whom they reached and whom they did not. When this looks like an
 outage of our own (`policy/outage.py` says when), hosts that were reached before are
-asked for their robots.txt, through the gate like anybody else. If one answers, the others are
+asked for their robots.txt (`enquiry.py`). If one answers, the others are
 in trouble, and that is that. If none does, the fleet rests, the user is told once, and
-the question is asked again after 1, 2, 4, ... 60 seconds until somebody answers.
+the question is asked again after 1, 2, 4, ... 60 seconds until somebody answers. A single robot goes
+out each time as well: there may be hosts that nobody has asked yet.
 
 A machine out of descriptors goes on with fewer robots, and slowly with more again.
 """
@@ -18,22 +19,24 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
 
 from fieldmouse.clock import Clock
-from fieldmouse.policy.outage import BENEFIT, Cause, Outage, cause_of
-from fieldmouse.policy.politeness import Politeness, sane_delay
-from fieldmouse.records import HostState, Kind, Link, Response
+from fieldmouse.policy.outage import BENEFIT, LONGEST, Cause, Outage
+from fieldmouse.policy.politeness import LONGEST_PUT_OFF, Politeness
+from fieldmouse.robots.enquiry import Enquiry, Shared
 from fieldmouse.robots.exclusions import Exclusions
 from fieldmouse.robots.gate import Gate
-from fieldmouse.url import Host, Url, name_of
-from fieldmouse.web.exclusion import Exclusion
+from fieldmouse.url import Host, name_of
 from fieldmouse.web.fetcher import Fetcher
-from fieldmouse.web.resolver import Found, Resolver
+from fieldmouse.web.resolver import Resolver
 
 log = logging.getLogger(__name__)
 
 MOMENT = 1.0  # seconds in which somebody may be reached by itself, before anybody is asked
 _LONGEST = 60.0  # between two questions
 _AT_ONCE = 3  # hosts asked at a time
-_TRUST = 30.0  # seconds for which an answer is proof enough that the network is there
+_TRUST = 30.0  # seconds after an answer in which nobody is doubted; failures count meanwhile
+_SEEDS = 64  # hosts to ask where nobody was ever reached
+_HOLD = 10.0  # seconds for which the fleet waits for an answer
+_LATELY = 10.0  # seconds for which a page, or a name that was found, is as good as an answer
 _EASE = 30.0  # seconds after which twice as many robots may try again
 _PLENTY = 4096  # robots: nobody has more
 
@@ -45,14 +48,20 @@ class Prober:
         busy: Callable[[], int] = lambda: 0, on_change: Callable[[], None] = lambda: None,
     ):  # fmt: skip
         """`busy` is how many robots are out; `on_change` is told when more of them may go."""
-        self._fetcher, self._resolver, self._gate, self._clock = fetcher, resolver, gate, clock
-        self._exclusions, self._politeness, self._size = exclusions, politeness, size
-        self._seeds, self._busy, self._on_change = list(islice(seeds, _AT_ONCE)), busy, on_change
+        self._resolver, self._clock = resolver, clock
+        self._seeds, self._busy, self._on_change = list(islice(seeds, _SEEDS)), busy, on_change
         self.outage = Outage()
+        self._enquiry = Enquiry(
+            fetcher=fetcher, resolver=resolver, gate=gate, clock=clock, exclusions=exclusions,
+            politeness=politeness, size=size, on_answer=self._prove,
+        )  # fmt: skip
+        self._there = Shared(clock, lambda: self._enquiry.any_answers(self._candidates()))
+        self._named = Shared(clock, lambda: self._enquiry.any_is_named(self._named_witnesses()))
         self._doubting: asyncio.Task[None] | None = None
         self._waiting: list[asyncio.Future[None]] = []  # for anybody to be reached
         self._benefit = self._probing = self._told_denied = False
-        self._proved_at = float("-inf")
+        self._scouting = False  # one robot may go out in spite of the outage
+        self._proved_at = self._reached_at = self._back_at = float("-inf")
         self._squeezed = sys.maxsize  # robots that we have descriptors for
         self._squeezed_at = -_EASE
         self._easing: asyncio.TimerHandle | None = None
@@ -71,11 +80,14 @@ class Prober:
     @property
     def most_robots(self) -> int:
         """As many robots may be out, as far as the network and our descriptors go."""
-        return 0 if self._probing or self.outage.since is not None else self._squeezed
+        if self.outage.since is not None:
+            return 1 if self._scouting else 0
+        return 0 if self._probing else self._squeezed
 
     # -- what robots say
 
     def reached(self, host: Host, address: str) -> None:
+        self._reached_at = self._clock.now()
         self.outage.reached(host, address)
         if self._waiting:
             for turn in self._waiting:
@@ -83,11 +95,12 @@ class Prober:
                     turn.set_result(None)
             self._waiting.clear()
 
-    def failed(self, host: Host, cause: Cause, *, known: bool = False) -> None:
+    def failed(self, host: Host, cause: Cause, *, known: bool = False, address: str = "") -> None:
+        self._scouting = False
         if cause is Cause.MACHINE:
             self._squeeze()
             return
-        self.outage.failed(host, cause, known=known)
+        self.outage.failed(host, cause, known=known, address=address)
         if self.outage.suspicious:
             self._begin_to_doubt()
 
@@ -115,10 +128,8 @@ class Prober:
         await self._clock.sleep(MOMENT)
         if resolver.heard_at >= began or (len(denied) < self.outage.few and not self.out):
             return False
-        names = [name_of(known) for known in self.outage.witnesses.values()]
-        names = [name for name in names if not resolver.is_written_down(name)]
-        for name in names[-_AT_ONCE:]:
-            await resolver.lookup(name, fresh=True)
+        names = self._named_witnesses()
+        await self._enquiry.any_is_named(names)
         if resolver.heard_at >= began or not (names or began < min(denied.values()) + BENEFIT):
             return False
         if not self._told_denied:
@@ -132,10 +143,12 @@ class Prober:
 
     async def others_are_fine(self, cause: Cause) -> bool:
         """Could somebody else be asked, just now, in the way that failed?"""
-        if self.out:
-            return False
-        began = self._clock.now()
-        return await self._ask_around() and (cause is not Cause.DNS or self._resolver.heard_at >= began)
+        now = self._clock.now()
+        if self.out or now < self._back_at + LONGEST_PUT_OFF:
+            return False  # it may have failed in the outage
+        if cause is Cause.DNS:
+            return now < self._resolver.heard_at + _LATELY or await self._named.answer()
+        return now < self._reached_at + _LATELY or await self._there.answer()
 
     # -- finding out
 
@@ -151,20 +164,51 @@ class Prober:
         try:
             if await self._somebody_is_reached(MOMENT):
                 return
-            if not self.outage.provable:
+            if not self._provable:
                 await self._give_benefit()
                 return
             self._probing = True  # nobody shall be before us at the gates
-            if not await self._ask_around():
+            holding = asyncio.get_running_loop().call_later(_HOLD, self._go_on)
+            try:
+                answers = await self._there.answer(fresh=True)
+            finally:
+                holding.cancel()
+                self._benefit = False
+            if not answers:
                 await self._sit_it_out()
         finally:
             self._doubting = None
-            self._probing = False
-            self._on_change()
+            self._let_go()
+
+    def _go_on(self) -> None:
+        """The answer takes long. Until it is there nothing is held against anybody."""
+        self._benefit = True
+        self._let_go()
+
+    def _let_go(self) -> None:
+        self._probing = False
+        self._on_change()
+
+    def _prove(self, host: Host, address: str) -> None:
+        """A witness answered."""
+        self.reached(host, address)
+        self._proved_at = self._clock.now()
+
+    @property
+    def _provable(self) -> bool:
+        """Is there anybody to ask now, whose silence would mean something?
+
+        Witnesses who rest for long cannot be asked, and the fleet does not wait for them.
+        """
+        outage = self.outage
+        witnesses = outage.witnesses.values()
+        some = any(host in outage.suspects or self._enquiry.askable(host) for host in witnesses)
+        return outage.provable and (some or not witnesses)
 
     async def _give_benefit(self) -> None:
-        """Nobody was ever reached. Others are tried for a while; if that helps nobody, these are dead."""
-        log.warning("nobody answers yet: %d hosts unreachable", len(self.outage.suspects))
+        """There is nobody to ask. Others are tried for a while; if that helps nobody, these are dead."""
+        if not self.outage.resigned:
+            log.warning("nobody answers yet: %d hosts unreachable", len(self.outage.suspects))
         self._benefit = True
         try:
             if not await self._somebody_is_reached(self.outage.benefit):
@@ -174,13 +218,22 @@ class Prober:
 
     async def _sit_it_out(self) -> None:
         outage, wait = self.outage, 1.0
-        outage.begin(self._clock.now())
+        began = self._clock.now()
+        outage.begin(began)
         hosts = len(outage.suspects)
         log.warning("no network: waiting; %d %s unreachable", hosts, "host" if hosts == 1 else "hosts")
         try:
-            while not (await self._somebody_is_reached(wait) or await self._ask_around()):
+            while not (await self._somebody_is_reached(wait) or await self._there.answer(fresh=True)):
                 wait = min(2 * wait, _LONGEST)
+                if not outage.ours and self._clock.now() > began + LONGEST:
+                    outage.resign()
+                    log.warning("nobody has answered for %.0f h: these hosts are dead", LONGEST / 3600)
+                    return
+                self._scouting = True
+                self._on_change()
+            self._back_at = self._clock.now()
         finally:
+            self._scouting = False
             lasted = outage.end(self._clock.now())
             self._resolver.forget_failures()
         log.warning("the network is back after %.0f s", lasted)
@@ -196,59 +249,23 @@ class Prober:
             self._waiting.remove(turn)
         return False
 
-    async def _ask_around(self) -> bool:
-        """Ask a few hosts that should answer; does one?"""
-        asking = {asyncio.ensure_future(self._ask(host)) for host in self._candidates()}
-        try:
-            while asking:
-                done, asking = await asyncio.wait(asking, return_when=asyncio.FIRST_COMPLETED)
-                if any(task.result() for task in done):
-                    return True
-            return False
-        finally:
-            for task in asking:
-                task.cancel()
-
     def _candidates(self) -> Sequence[Host]:
         """Witnesses in turn, the rested first; where there are none, seeds and suspects."""
-        suspects = self.outage.suspects
-        hosts = list(dict.fromkeys(reversed(self.outage.witnesses.values())))
+        suspects, askable = self.outage.suspects, self._enquiry.askable
+        hosts = [host for host in dict.fromkeys(reversed(self.outage.witnesses.values())) if askable(host)]
         if not hosts:
-            hosts = list(dict.fromkeys([*self._seeds, *islice(suspects, 2 * _AT_ONCE)]))
+            others = dict.fromkeys([*self._seeds, *islice(suspects, 2 * _AT_ONCE)])
+            hosts = [host for host in others if askable(host)]
+        hosts = [host for host in hosts if not self._enquiry.answered_lately(host)] or hosts
         start, self._turn = self._turn % len(hosts) if hosts else 0, self._turn + _AT_ONCE
         in_turn = hosts[start:] + hosts[:start]
-        in_turn.sort(key=lambda host: (host in suspects, max(0.0, self._gate.rests(host))))
+        in_turn.sort(key=lambda host: (host in suspects, self._enquiry.rests(host)))
         return in_turn[: max(_AT_ONCE, self.outage.few - len(suspects))]
 
-    async def _ask(self, host: Host) -> bool:
-        """One polite request for a robots.txt, which is always allowed; is anybody there?"""
-        found = await self._resolver.lookup(name_of(host), fresh=True)
-        if not isinstance(found, Found):
-            return False
-        address, url = found.address, Url(host + "/robots.txt")
-        await self._gate.enter(host, address)
-        now = self._clock.now()
-        rules = self._exclusions.get(host)
-        state = HostState(crawl_delay=sane_delay(rules.crawl_delay if rules else None))
-        after = self._politeness.after_visit(state, now, now)
-        try:
-            answer = await self._fetcher.fetch(
-                Link(url, kind=Kind.EXCLUSION), host, address, body_limit=self._size
-            )
-            if isinstance(answer, Response):
-                read = await self._exclusions.read(answer, url, 0)
-                if isinstance(read, Exclusion) and rules is None:
-                    state = HostState(crawl_delay=sane_delay(read.crawl_delay))
-                after = self._politeness.after_visit(state, answer.answered_at, answer.ended_at)
-            else:
-                after = self._politeness.after_visit(state, answer.at, answer.at)
-        finally:
-            self._gate.leave(host, address, after.ready_at, after.address_ready_at)
-        if isinstance(answer, Response) or cause_of(answer) is None:
-            self.reached(host, address)
-            self._proved_at = self._clock.now()
-            return True
-        return False
+    def _named_witnesses(self) -> Sequence[Host]:
+        """A few whose names the DNS has found before."""
+        witnesses, written = self.outage.witnesses.values(), self._resolver.is_written_down
+        return [host for host in witnesses if not written(name_of(host))][-_AT_ONCE:]
 
     # -- descriptors
 
@@ -276,3 +293,5 @@ class Prober:
         if self._doubting is not None:
             self._doubting.cancel()
             await asyncio.wait({self._doubting})
+        await self._there.close()
+        await self._named.close()
