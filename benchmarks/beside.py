@@ -11,9 +11,11 @@ politeness ideal each reached.
 from __future__ import annotations
 
 import argparse
+import compileall
 import io
 import json
 import math
+import shutil
 import statistics
 import subprocess
 import sys
@@ -124,7 +126,19 @@ def unpack(commit: str, target: Path) -> Path:
     ).stdout
     with tarfile.open(fileobj=io.BytesIO(packed)) as archive:
         archive.extractall(target, filter="data")
-    return target / "src"
+    return compiled(target / "src")
+
+
+def compiled(source: Path) -> Path:
+    """With bytecode beside it, as an installed package has: nobody pays for compiling at each start."""
+    compileall.compile_dir(source, quiet=2)
+    return source
+
+
+def copied(target: Path) -> Path:
+    """The source as it is now, apart from the working tree, which stays as it is."""
+    shutil.copytree(ROOT / "src", target / "src", ignore=shutil.ignore_patterns("__pycache__"))
+    return compiled(target / "src")
 
 
 def main(words: list[str] | None = None) -> int:
@@ -138,10 +152,10 @@ def main(words: list[str] | None = None) -> int:
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
     asked = parser.parse_args(words)
     pairs: list[Pair] = []
-    with tempfile.TemporaryDirectory(prefix="bench-old-") as name:
+    with tempfile.TemporaryDirectory(prefix="bench-sides-") as name:
         sides = {
-            "old": (unpack(asked.commit, Path(name)), asked.old_python),
-            "new": (ROOT / "src", sys.executable),
+            "old": (unpack(asked.commit, Path(name) / "old"), asked.old_python),
+            "new": (copied(Path(name) / "new"), sys.executable),
         }
         for number in range(asked.pairs):
             order = ("old", "new") if number % 2 == 0 else ("new", "old")
