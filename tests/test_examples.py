@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from fieldmouse import settings
-from fieldmouse.queueing.modelfile import read_model
+from fieldmouse.queueing.model.modelfile import read_model
 from meadowland import running_meadow
 
 EXAMPLES = Path(__file__).resolve().parent.parent / "examples"

@@ -14,7 +14,7 @@ from fieldmouse.agent.pagetrace import Fate, PageTrace, TraceFile, old, read_row
 from fieldmouse.agent.tracing import services, settled, trace_of
 from fieldmouse.clock import ManualClock
 from fieldmouse.policy.thresholds import Thresholds
-from fieldmouse.queueing.trace import Trace
+from fieldmouse.queueing.fit.trace import Trace
 
 START = 1_000_000.0
 RULE = Thresholds((4, 1), (2,))

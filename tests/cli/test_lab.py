@@ -17,7 +17,8 @@ import click
 import pytest
 
 import tinypaper
-from fieldmouse.cli import bench, fieldmouse, run
+from fieldmouse.cli import fieldmouse, run
+from fieldmouse.cli.lab import bench
 from fieldmouse.cli.lazy import LazyGroup
 from fieldmouse.errors import FieldmouseError
 

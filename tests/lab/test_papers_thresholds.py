@@ -11,8 +11,8 @@ from fieldmouse.lab.papers import thresholds
 from fieldmouse.lab.papers.thresholds_models import COST, INRIA_COST, inria, system
 from fieldmouse.lab.papers.thresholds_printed import Cell, misprints, numbers, table, verdict
 from fieldmouse.policy.thresholds import Thresholds
-from fieldmouse.queueing.measures import cost
-from fieldmouse.queueing.solve import solve
+from fieldmouse.queueing.model.measures import cost
+from fieldmouse.queueing.solve.solve import solve
 
 BY_ID = {experiment.id: experiment for experiment in thresholds.EXPERIMENTS}
 QUICK = [name for name in BY_ID if name != "thresholds-policy"]

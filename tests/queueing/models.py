@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
-from fieldmouse.queueing.bmap import BatchArrivals
-from fieldmouse.queueing.entries import FloatArray
-from fieldmouse.queueing.ph import PhaseType
+from fieldmouse.queueing.model.bmap import BatchArrivals
+from fieldmouse.queueing.model.entries import FloatArray
+from fieldmouse.queueing.model.ph import PhaseType
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 

@@ -14,10 +14,10 @@ import numpy as np
 import pytest
 from hypothesis import strategies as st
 
-from fieldmouse.queueing.landscape import ByLevel
-from fieldmouse.queueing.measures import Measures
-from fieldmouse.queueing.model import ADMISSIONS, Model, Rule
-from fieldmouse.queueing.ph import PhaseType
+from fieldmouse.queueing.model.measures import Measures
+from fieldmouse.queueing.model.model import ADMISSIONS, Model, Rule
+from fieldmouse.queueing.model.ph import PhaseType
+from fieldmouse.queueing.optimise.landscape import ByLevel
 from queueing.models import phase_types, rates, streams
 
 State = tuple[int, int, int, tuple[int, ...]]

@@ -10,12 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fieldmouse.policy.thresholds import Thresholds
-from fieldmouse.queueing import banded, chain, stationary
-from fieldmouse.queueing.bmap import BatchArrivals
-from fieldmouse.queueing.landscape import ByLevel
-from fieldmouse.queueing.model import Model
-from fieldmouse.queueing.ph import PhaseType
-from fieldmouse.queueing.solve import solve
+from fieldmouse.queueing.model import chain
+from fieldmouse.queueing.model.bmap import BatchArrivals
+from fieldmouse.queueing.model.model import Model
+from fieldmouse.queueing.model.ph import PhaseType
+from fieldmouse.queueing.optimise.landscape import ByLevel
+from fieldmouse.queueing.solve import banded, stationary
+from fieldmouse.queueing.solve.solve import solve
 from queueing.systems import exponentials, systems
 
 tiny_and_large = st.integers(-18, 18).map(lambda e: float(2.0**e))

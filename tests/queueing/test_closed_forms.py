@@ -10,12 +10,12 @@ import pytest
 from scipy import integrate, linalg
 
 from fieldmouse.policy.thresholds import Thresholds
-from fieldmouse.queueing.bmap import BatchArrivals
-from fieldmouse.queueing.entries import FloatArray
-from fieldmouse.queueing.measures import Measures
-from fieldmouse.queueing.model import Model
-from fieldmouse.queueing.ph import PhaseType
-from fieldmouse.queueing.solve import Method, solve
+from fieldmouse.queueing.model.bmap import BatchArrivals
+from fieldmouse.queueing.model.entries import FloatArray
+from fieldmouse.queueing.model.measures import Measures
+from fieldmouse.queueing.model.model import Method, Model
+from fieldmouse.queueing.model.ph import PhaseType
+from fieldmouse.queueing.solve.solve import solve
 
 ONE = Thresholds((1,))
 EXACT: tuple[Method, ...] = ("banded", "ordered")

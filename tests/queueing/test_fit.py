@@ -11,16 +11,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import linalg
 
-from fieldmouse.queueing import mapem
-from fieldmouse.queueing.arrivalfit import growth
-from fieldmouse.queueing.bmap import BatchArrivals
-from fieldmouse.queueing.fit import fit
-from fieldmouse.queueing.mapfit import order_two
-from fieldmouse.queueing.model import Cost
-from fieldmouse.queueing.modelfile import Asked, read_model, write_model
-from fieldmouse.queueing.phfit import FitError
-from fieldmouse.queueing.solve import solve
-from fieldmouse.queueing.trace import Trace
+from fieldmouse.queueing.fit import mapem
+from fieldmouse.queueing.fit.arrivalfit import growth
+from fieldmouse.queueing.fit.fit import fit
+from fieldmouse.queueing.fit.mapfit import order_two
+from fieldmouse.queueing.fit.phfit import FitError
+from fieldmouse.queueing.fit.trace import Trace
+from fieldmouse.queueing.model.bmap import BatchArrivals
+from fieldmouse.queueing.model.model import Cost
+from fieldmouse.queueing.model.modelfile import Asked, read_model, write_model
+from fieldmouse.queueing.solve.solve import solve
 
 Draw = Callable[[], float]
 

@@ -8,11 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import optimize, stats
 
-from fieldmouse.queueing import phem
-from fieldmouse.queueing.goodness import Moments, curve, distance, portmanteau, textbook_chance
-from fieldmouse.queueing.hypererlang import HyperErlang, climb, condensed
-from fieldmouse.queueing.ph import PhaseType
-from fieldmouse.queueing.phfit import FitError, by_moments, law_of
+from fieldmouse.queueing.fit import phem
+from fieldmouse.queueing.fit.goodness import Moments, curve, distance, portmanteau, textbook_chance
+from fieldmouse.queueing.fit.hypererlang import HyperErlang, climb, condensed
+from fieldmouse.queueing.fit.phfit import FitError, by_moments, law_of
+from fieldmouse.queueing.model.ph import PhaseType
 from queueing.models import phase_types
 
 rngs = st.integers(0, 2**32 - 1).map(np.random.default_rng)

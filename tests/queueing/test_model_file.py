@@ -13,11 +13,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fieldmouse.policy.thresholds import Thresholds
-from fieldmouse.queueing.bmap import BatchArrivals
-from fieldmouse.queueing.entries import ModelError
-from fieldmouse.queueing.model import Cost, Model
-from fieldmouse.queueing.modelfile import Asked, read_model, write_model
-from fieldmouse.queueing.ph import PhaseType
+from fieldmouse.queueing.model.bmap import BatchArrivals
+from fieldmouse.queueing.model.entries import ModelError
+from fieldmouse.queueing.model.model import Cost, Model
+from fieldmouse.queueing.model.modelfile import Asked, read_model, write_model
+from fieldmouse.queueing.model.ph import PhaseType
 from queueing.models import phase_types, streams, written
 
 NAMES = ("thresholds", "inria")

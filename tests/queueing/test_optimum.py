@@ -9,19 +9,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fieldmouse.compiled import COMPILED
 from fieldmouse.policy.thresholds import Thresholds
-from fieldmouse.queueing import banded, coordinates, journey, reduction
-from fieldmouse.queueing import landscape as ground_module
-from fieldmouse.queueing.bmap import BatchArrivals
-from fieldmouse.queueing.compiled import COMPILED
-from fieldmouse.queueing.decision import best_policy
-from fieldmouse.queueing.entries import ModelError
-from fieldmouse.queueing.landscape import ByLevel, landscape, rules
-from fieldmouse.queueing.measures import cost
-from fieldmouse.queueing.model import Cost, Model
-from fieldmouse.queueing.optimum import OutOfReach, least, optimise, pareto, unbeaten
-from fieldmouse.queueing.ph import PhaseType
-from fieldmouse.queueing.solve import solve
+from fieldmouse.queueing.model.bmap import BatchArrivals
+from fieldmouse.queueing.model.entries import ModelError
+from fieldmouse.queueing.model.measures import cost
+from fieldmouse.queueing.model.model import Cost, Model
+from fieldmouse.queueing.model.ph import PhaseType
+from fieldmouse.queueing.optimise import landscape as ground_module
+from fieldmouse.queueing.optimise import reduction
+from fieldmouse.queueing.optimise.decision import best_policy
+from fieldmouse.queueing.optimise.landscape import ByLevel, landscape, rules
+from fieldmouse.queueing.optimise.optimum import OutOfReach, least, optimise, pareto, unbeaten
+from fieldmouse.queueing.solve import banded, coordinates, journey
+from fieldmouse.queueing.solve.solve import solve
 from queueing.models import phase_types
 from queueing.systems import MEASURES, exponentials, systems
 

@@ -8,14 +8,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fieldmouse.policy.thresholds import Thresholds
-from fieldmouse.queueing import coordinates, ordered
-from fieldmouse.queueing.bmap import BatchArrivals
-from fieldmouse.queueing.chain import chain, states
-from fieldmouse.queueing.landscape import ByLevel
-from fieldmouse.queueing.model import Model
-from fieldmouse.queueing.ordered import ModelTooLarge, Ordered
-from fieldmouse.queueing.ph import PhaseType
-from fieldmouse.queueing.solve import solve
+from fieldmouse.queueing.model.bmap import BatchArrivals
+from fieldmouse.queueing.model.chain import chain, states
+from fieldmouse.queueing.model.model import Model
+from fieldmouse.queueing.model.ph import PhaseType
+from fieldmouse.queueing.optimise.landscape import ByLevel
+from fieldmouse.queueing.solve import coordinates, ordered
+from fieldmouse.queueing.solve.ordered import ModelTooLarge, Ordered
+from fieldmouse.queueing.solve.solve import solve
 from queueing.models import phase_types
 from queueing.systems import laws_hold, systems
 

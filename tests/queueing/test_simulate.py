@@ -13,14 +13,14 @@ from hypothesis import strategies as st
 from scipy import integrate
 
 from fieldmouse.policy.thresholds import Thresholds
-from fieldmouse.queueing import play
-from fieldmouse.queueing.bmap import BatchArrivals
-from fieldmouse.queueing.entries import FloatArray, ModelError
-from fieldmouse.queueing.measures import cost
-from fieldmouse.queueing.model import Admission, Model
-from fieldmouse.queueing.modelfile import read_model
-from fieldmouse.queueing.ph import PhaseType
-from fieldmouse.queueing.simulate import STRETCHES, Simulated, simulate
+from fieldmouse.queueing.model.bmap import BatchArrivals
+from fieldmouse.queueing.model.entries import FloatArray, ModelError
+from fieldmouse.queueing.model.measures import cost
+from fieldmouse.queueing.model.model import Admission, Model
+from fieldmouse.queueing.model.modelfile import read_model
+from fieldmouse.queueing.model.ph import PhaseType
+from fieldmouse.queueing.simulate import play
+from fieldmouse.queueing.simulate.simulate import STRETCHES, Simulated, simulate
 from queueing.models import phase_types, streams, written
 
 

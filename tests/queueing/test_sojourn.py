@@ -8,16 +8,16 @@ from hypothesis import given, settings
 from scipy import linalg, stats
 
 from fieldmouse.policy.thresholds import Thresholds
-from fieldmouse.queueing import wayfarer
-from fieldmouse.queueing.bmap import BatchArrivals
-from fieldmouse.queueing.chain import chain
-from fieldmouse.queueing.landscape import ByLevel
-from fieldmouse.queueing.model import Model
-from fieldmouse.queueing.ordered import Ordered
-from fieldmouse.queueing.ph import PhaseType
-from fieldmouse.queueing.simulate import simulate
-from fieldmouse.queueing.sojourn import sojourn
-from fieldmouse.queueing.solve import solve
+from fieldmouse.queueing.model.bmap import BatchArrivals
+from fieldmouse.queueing.model.chain import chain
+from fieldmouse.queueing.model.model import Model
+from fieldmouse.queueing.model.ph import PhaseType
+from fieldmouse.queueing.optimise.landscape import ByLevel
+from fieldmouse.queueing.simulate.simulate import simulate
+from fieldmouse.queueing.solve import wayfarer
+from fieldmouse.queueing.solve.ordered import Ordered
+from fieldmouse.queueing.solve.sojourn import sojourn
+from fieldmouse.queueing.solve.solve import solve
 from queueing.models import phase_types
 from queueing.systems import Account, exponentials, systems
 

@@ -13,9 +13,9 @@ from fieldmouse.agent.gauge import Fare
 from fieldmouse.agent.pagetrace import Rows
 from fieldmouse.agent.tracing import trace_of
 from fieldmouse.policy.thresholds import Thresholds
-from fieldmouse.queueing.fit import fit
-from fieldmouse.queueing.model import Cost
-from fieldmouse.queueing.optimum import optimise
+from fieldmouse.queueing.fit.fit import fit
+from fieldmouse.queueing.model.model import Cost
+from fieldmouse.queueing.optimise.optimum import optimise
 
 PHASES = 3
 """Of a service time: more tell it better, take several times as long, and hardly change the rule."""

@@ -15,7 +15,7 @@ from fieldmouse.policy.thresholds import Thresholds
 from fieldmouse.settings import Settings
 
 if TYPE_CHECKING:
-    from fieldmouse.queueing.model import Cost
+    from fieldmouse.queueing.model.model import Cost
 
 
 def rule_of(settings: Settings) -> Thresholds:
@@ -36,7 +36,7 @@ def when_full_of(settings: Settings) -> WhenFull:
 
 def cost_of(settings: Settings) -> Cost:
     # Loaded by those who need it: solvers bring a compiler along.
-    from fieldmouse.queueing.model import Cost
+    from fieldmouse.queueing.model.model import Cost
 
     asked = settings.cost
     return Cost(

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 import msgspec
 
 if TYPE_CHECKING:
-    from fieldmouse.queueing.measures import Measures
-    from fieldmouse.queueing.model import Cost
+    from fieldmouse.queueing.model.measures import Measures
+    from fieldmouse.queueing.model.model import Cost
 
 
 class Totals(msgspec.Struct, frozen=True):

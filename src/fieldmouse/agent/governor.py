@@ -29,7 +29,7 @@ from fieldmouse.policy.thresholds import Thresholds
 
 if TYPE_CHECKING:
     from fieldmouse.agent.choosing import Chosen
-    from fieldmouse.queueing.model import Cost
+    from fieldmouse.queueing.model.model import Cost
 
 log = logging.getLogger(__name__)
 

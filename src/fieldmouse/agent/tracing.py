@@ -20,8 +20,8 @@ from dataclasses import replace
 import numpy as np
 
 from fieldmouse.agent.pagetrace import Fate, Rows
-from fieldmouse.queueing.entries import FloatArray, IntArray
-from fieldmouse.queueing.trace import Trace
+from fieldmouse.queueing.fit.trace import Trace
+from fieldmouse.queueing.model.entries import FloatArray, IntArray
 
 _TOGETHER = 1e-6  # epoch seconds have no more digits than this
 _NOBODY = 0

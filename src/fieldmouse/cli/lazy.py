@@ -2,8 +2,8 @@
 
 `fieldmouse --help` must not wait for numpy, so a group knows its commands by
 name and one line, and the module of a command by a rule: `crawl` is in
-`fieldmouse.cli.crawl`, and with the prefix `lab_`, `lab run` is in
-`fieldmouse.cli.lab_run`. Each such module has a `command`.
+`fieldmouse.cli.crawl`, and with the shelf `lab`, `lab run` is in
+`fieldmouse.cli.lab.run`. Each such module has a `command`.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from fieldmouse.errors import UsageError
 
 
 class LazyGroup(click.Group):
-    """A group of `verbs` (name and one line each), whose modules begin with `prefix`."""
+    """A group of `verbs` (name and one line each), whose modules stand on `shelf`."""
 
-    def __init__(self, *args: Any, verbs: Mapping[str, str], prefix: str = "", **kwargs: Any):
+    def __init__(self, *args: Any, verbs: Mapping[str, str], shelf: str = "", **kwargs: Any):
         super().__init__(*args, **kwargs)
         self._verbs = verbs
-        self._prefix = prefix
+        self._package = f"fieldmouse.cli.{shelf}" if shelf else "fieldmouse.cli"
 
     def module_of(self, verb: str) -> str:
-        return f"fieldmouse.cli.{self._prefix}{verb}"
+        return f"{self._package}.{verb}"
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(self._verbs)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from fieldmouse.lab.catalogue import Figure, Panel, Series
-from fieldmouse.queueing.goodness import Goodness, Part
+from fieldmouse.queueing.fit.goodness import Goodness, Part
 
 
 def fit_figure(report: Goodness, name: str = "fit", title: str = "The crawl and its model") -> Figure:

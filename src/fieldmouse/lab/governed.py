@@ -27,9 +27,9 @@ from fieldmouse.lab.meadow.meadow import Meadow
 from fieldmouse.lab.meadow.options import MeadowOptions
 from fieldmouse.lab.slowlane import slow_lane
 from fieldmouse.policy.obsolescence import Exponential, Obsolescence, SameForAll
-from fieldmouse.queueing.entries import FloatArray
-from fieldmouse.queueing.model import Cost
-from fieldmouse.queueing.ph import PhaseType
+from fieldmouse.queueing.model.entries import FloatArray
+from fieldmouse.queueing.model.model import Cost
+from fieldmouse.queueing.model.ph import PhaseType
 from fieldmouse.records import Reading, Summary
 from fieldmouse.settings import Settings, render
 from fieldmouse.url import Url

@@ -19,7 +19,7 @@ from tempfile import TemporaryDirectory
 from fieldmouse.agent.gauge import Fare
 from fieldmouse.lab.catalogue import Experiment, Figure, Panel, Progress, Result, Row, Series, Verdict
 from fieldmouse.lab.governed import Course, Situation, crawl
-from fieldmouse.queueing.ph import PhaseType
+from fieldmouse.queueing.model.ph import PhaseType
 
 SEEDS = (11, 12, 13)
 """Others than those on which the allowances below were found to be about right."""

@@ -14,9 +14,9 @@ from fieldmouse.lab.catalogue import Experiment, Figure, Panel, Progress, Result
 from fieldmouse.lab.papers.thresholds_models import COST, LIFETIME, MODES, SERVICE, Found, system, two_rates
 from fieldmouse.lab.papers.thresholds_printed import numbers, verdict
 from fieldmouse.policy.thresholds import Thresholds
-from fieldmouse.queueing.measures import cost
-from fieldmouse.queueing.model import Model
-from fieldmouse.queueing.solve import solve
+from fieldmouse.queueing.model.measures import cost
+from fieldmouse.queueing.model.model import Model
+from fieldmouse.queueing.solve.solve import solve
 
 SERVICE_RATES = (1.521, 3.0, 5.0, 7.0, 9.0)
 LIFETIME_RATES = (0.2, 0.5, 1.0, 3.0, 7.0)

@@ -10,11 +10,11 @@ from functools import cache
 
 import numpy as np
 
-from fieldmouse.queueing import arrivals
-from fieldmouse.queueing.bmap import BatchArrivals
-from fieldmouse.queueing.model import Cost, Model
-from fieldmouse.queueing.optimum import Choice, Optimum, optimise
-from fieldmouse.queueing.ph import PhaseType
+from fieldmouse.queueing.model import arrivals
+from fieldmouse.queueing.model.bmap import BatchArrivals
+from fieldmouse.queueing.model.model import Cost, Model
+from fieldmouse.queueing.model.ph import PhaseType
+from fieldmouse.queueing.optimise.optimum import Choice, Optimum, optimise
 
 NOTHING = [[0, 0], [0, 0]]
 

@@ -20,7 +20,7 @@ from fieldmouse.lab.papers.thresholds_models import (
     system,
 )
 from fieldmouse.lab.papers.thresholds_printed import numbers, verdict
-from fieldmouse.queueing.chain import states
+from fieldmouse.queueing.model.chain import states
 
 
 def scalars(progress: Progress) -> Result:

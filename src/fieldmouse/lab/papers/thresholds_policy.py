@@ -12,13 +12,13 @@ from itertools import product
 
 from fieldmouse.lab.catalogue import Experiment, Figure, Panel, Progress, Result, Row, Series, Verdict
 from fieldmouse.lab.papers.thresholds_models import COST, INRIA_COST, MODES, inria, system
-from fieldmouse.queueing.bmap import BatchArrivals
-from fieldmouse.queueing.decision import best_policy
-from fieldmouse.queueing.landscape import ByLevel
-from fieldmouse.queueing.measures import cost
-from fieldmouse.queueing.model import Model
-from fieldmouse.queueing.optimum import optimise
-from fieldmouse.queueing.solve import solve
+from fieldmouse.queueing.model.bmap import BatchArrivals
+from fieldmouse.queueing.model.measures import cost
+from fieldmouse.queueing.model.model import Model
+from fieldmouse.queueing.optimise.decision import best_policy
+from fieldmouse.queueing.optimise.landscape import ByLevel
+from fieldmouse.queueing.optimise.optimum import optimise
+from fieldmouse.queueing.solve.solve import solve
 
 SIZES = (1, 2, 3, 5, 10, 20, 30)
 SMALL = 4

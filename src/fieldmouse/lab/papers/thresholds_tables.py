@@ -8,7 +8,7 @@ from functools import partial
 from fieldmouse.lab.catalogue import Experiment, Progress, Result
 from fieldmouse.lab.papers.thresholds_models import COST, INRIA_COST, LIFETIME, SERVICE, Found, inria, system
 from fieldmouse.lab.papers.thresholds_printed import Cell, table, title, verdict
-from fieldmouse.queueing.model import Cost, Model
+from fieldmouse.queueing.model.model import Cost, Model
 
 CONVENTIONS = (
     "K counts the page in service, and so do limits: robots[0] work while at most j1 pages are in the system",

@@ -13,9 +13,9 @@ from __future__ import annotations
 
 from numpy.random import Generator
 
+from fieldmouse.compiled import compiled_in_place
 from fieldmouse.lab.urn import board as b
 from fieldmouse.lab.urn.board import Board, Ints, Longs, Reals
-from fieldmouse.queueing.compiled import compiled_in_place
 
 _NOBODY = -1
 

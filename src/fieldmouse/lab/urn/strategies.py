@@ -17,6 +17,7 @@ import numpy as np
 from numpy.random import Generator
 
 from fieldmouse.errors import UsageError
+from fieldmouse.lab.urn import thesis
 from fieldmouse.lab.urn.sources import Source
 from fieldmouse.policy.distribution import (
     POLICIES,
@@ -25,7 +26,6 @@ from fieldmouse.policy.distribution import (
     MiceAndElephants,
     Neutral,
     lookup,
-    thesis,
 )
 
 NO_CAP = 1 << 62

@@ -1,0 +1,26 @@
+"""`fieldmouse lab`: the commands of the lab, a module for each."""
+
+from __future__ import annotations
+
+import click
+
+from fieldmouse.cli.lazy import LazyGroup
+
+VERBS = {
+    "list": "List the experiments.",
+    "run": "Run experiments and compare every number with the printed one.",
+    "report": "Write one HTML page with all tables, verdicts and figures.",
+    "urn": "Play the urn game: how many distinct hosts does a policy keep at hand?",
+    "exact": "Compute what the urn game should give, without playing it.",
+    "replay": "Ask what another policy would have decided on a crawl of yours.",
+}
+
+
+@click.group(cls=LazyGroup, verbs=VERBS, shelf="lab")
+def command() -> None:
+    """Run the experiments: the papers number by number, and what goes beyond them.
+
+    The crawler's policies grew out of published works. Here the tables of those are
+    computed again with the policies that crawl, and each printed number gets a
+    verdict: same, misprint, outlier or different.
+    """

@@ -1,0 +1,133 @@
+"""`fieldmouse lab replay`: what would another policy have done on this crawl?"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from fieldmouse.cli import options, voice
+from fieldmouse.errors import UsageError
+
+if TYPE_CHECKING:
+    from fieldmouse.lab.replay import Played, Replay
+
+_ENDS = {
+    "full": "the record is full: it shows how the crawl began",
+    "": "the crawl was killed, or still runs: the record ends early",
+}
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  fieldmouse lab replay atlas --plot atlas.svg
+  fieldmouse lab replay atlas --policy mice-and-elephants --set delta=2 --set own_queues=true"""
+)
+@click.argument("directory", type=click.Path(path_type=Path))
+@click.option(
+    "--policy", "names", metavar="NAME", multiple=True, help="Which policy to play; all of ours if not given."
+)
+@click.option(
+    "--set", "changes", metavar="KEY=VALUE", multiple=True, help="A parameter of the policy, such as delta=3."
+)
+@click.option(
+    "--run", "number", type=int, metavar="N", help="Which run of the crawl; the longest if not given."
+)
+@click.option(
+    "--plot",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="Draw hosts online and backlog over time, as .svg or .png.",
+)
+@options.as_json
+def command(
+    directory: Path,
+    names: tuple[str, ...],
+    changes: tuple[str, ...],
+    number: int | None,
+    plot: Path | None,
+    as_json: bool,
+) -> int:
+    """Play what the crawl in DIRECTORY recorded through another policy, and compare.
+
+    URLs join the source as they did, and robots come when they did. Each visits the
+    host it visited then, if that is online; else the one online that has rested
+    longest. So a replay shows what a policy does with the front and the disk, not
+    how many pages it would fetch.
+    """
+    parameters = _parameters(changes)
+    if parameters and not names:
+        raise UsageError("`--set` needs to know whose parameters are meant", "name a policy with `--policy`")
+
+    if plot is not None and plot.suffix not in (".svg", ".png"):
+        raise UsageError(f"`{plot}` is neither .svg nor .png", "give the file one of these endings")
+
+    from fieldmouse.lab.replay import replay
+
+    found = replay(directory, names, parameters, number=number)
+    if plot is not None:
+        _draw(found, plot)
+    if as_json:
+        voice.json(found)
+        return 0
+    _tell(directory, found)
+    return 0
+
+
+def _draw(found: Replay, path: Path) -> None:
+    from fieldmouse.cli.lab import bench
+    from fieldmouse.lab import plot
+    from fieldmouse.lab.replay import figure
+
+    picture = figure(found)
+    bench.write(path, plot.svg(picture) if path.suffix == ".svg" else plot.png(picture))
+
+
+def _parameters(changes: Iterable[str]) -> dict[str, object]:
+    found: dict[str, object] = {}
+    for change in changes:
+        key, equals, word = change.partition("=")
+        if not equals:
+            raise UsageError(f"`--set {change}` has no value", f"write it as `--set {key}=VALUE`")
+        try:
+            found[key.strip()] = tomllib.loads(f"value = {word}")["value"]
+        except tomllib.TOMLDecodeError:
+            found[key.strip()] = word.strip()  # a bare word is a text
+    return found
+
+
+def _tell(directory: Path, found: Replay) -> None:
+    fare = found.recorded.fare
+    seconds = fare.course[-1].seconds if fare.course else 0.0
+    which = f", run {found.run} of {found.runs}" if found.runs > 1 else ""
+    voice.say(
+        f"`{directory}`{which}: {voice.number(fare.visits)} visits in {voice.duration(seconds)},"
+        f" from {voice.when(found.started_at)}"
+    )
+    if found.ended in _ENDS:
+        voice.say(_ENDS[found.ended])
+    heads = ("policy", "hosts online", "of the front", "draws", "appends", "reads", "backlog", "elsewhere")
+    rows = [heads, _row(found.recorded, "as recorded"), *(_row(one) for one in found.played)]
+    for line in voice.columns(rows, right=range(1, len(heads))):
+        voice.data(line)
+
+
+def _row(one: Played, note: str = "") -> tuple[str, ...]:
+    fare = one.fare
+    said = ", ".join(f"{key} {value}" for key, value in one.parameters.items())
+    note = note or ("the same decisions" if one.same else "")
+    elsewhere = f"{one.elsewhere / max(1, fare.visits):.0%}" if one.elsewhere else "-"
+    return (
+        one.policy + (f" ({said})" if said else "") + (f": {note}" if note else ""),
+        f"{fare.hosts_online:,.1f}",
+        f"{fare.filled:.0%}",
+        voice.number(fare.draws),
+        voice.number(fare.appends),
+        voice.number(fare.reads),
+        voice.number(fare.backlog),
+        elsewhere,
+    )

@@ -1,0 +1,73 @@
+"""`fieldmouse lab report`: everything the lab found, on one HTML page."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import click
+
+from fieldmouse.cli import options, voice
+from fieldmouse.cli.lab import bench
+from fieldmouse.errors import UsageError
+from fieldmouse.lab import catalogue, report
+from fieldmouse.lab import findings as book
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  fieldmouse lab report --to report.html
+  fieldmouse lab report urn --plots figures
+  fieldmouse lab run urn --keep urn.json
+  fieldmouse lab report --from urn.json"""
+)
+@click.argument("names", metavar="[NAME...]", nargs=-1)
+@click.option(
+    "--to",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    default="lab-report.html",
+    show_default=True,
+    help="Where the page goes.",
+)
+@click.option(
+    "--from",
+    "kept",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    multiple=True,
+    help="Run nothing, show the findings kept in FILE; may be given again.",
+)
+@bench.jobs
+@bench.plots
+@options.as_json
+def command(
+    names: tuple[str, ...], to: Path, kept: tuple[Path, ...], jobs: int, plots: Path | None, as_json: bool
+) -> int:
+    """Run experiments by NAME (all, if none is given) and write a page with all of them.
+
+    The page stands alone: it can be mailed, printed and kept. The exit code is 1
+    if a number is different and nobody knows why.
+    """
+    if kept and names:
+        raise UsageError(
+            f"both `{names[0]}` and `--from {kept[0]}` say what to show",
+            "run experiments by name, or show what was kept",
+        )
+    bench.prepare(files=(to, plots and plots / "figure.svg"), draws=True)
+    found = [finding for path in kept for finding in book.read(path)]
+    if not kept:
+        found = bench.findings(catalogue.chosen(*names), jobs=jobs)
+    made = time.strftime("on %-d %B %Y at %H:%M UTC", time.gmtime())
+    bench.write(to, report.page(found, made=made).encode())
+    voice.say(f"wrote {len(found)} experiments to `{to}`")
+    if plots is not None:
+        bench.draw(found, plots)
+    counts = book.tally(found)
+    if as_json:
+        verdicts = {verdict.value: counts[verdict] for verdict in catalogue.Verdict}
+        voice.json({"to": str(to), "experiments": [finding.id for finding in found], "verdicts": verdicts})
+    else:
+        voice.say(book.told(counts))
+    return bench.judged(counts)

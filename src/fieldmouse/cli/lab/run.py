@@ -1,0 +1,120 @@
+"""`fieldmouse lab run`: experiments, with every number beside the one that was printed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from textwrap import wrap
+
+import click
+
+from fieldmouse.cli import options, voice
+from fieldmouse.cli.lab import bench
+from fieldmouse.lab import catalogue, digits, grid
+from fieldmouse.lab import findings as book
+from fieldmouse.lab.catalogue import Row, Verdict
+from fieldmouse.lab.findings import Finding
+
+WIDTH = 100
+"""Columns that sentences are folded to."""
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  fieldmouse lab run urn
+  fieldmouse lab run all --keep findings.json --plots figures"""
+)
+@click.argument("names", metavar="NAME...", nargs=-1, required=True)
+@bench.jobs
+@bench.plots
+@click.option(
+    "--keep",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="Keep all findings for `fieldmouse lab report --from FILE`.",
+)
+@options.as_json
+def command(names: tuple[str, ...], jobs: int, plots: Path | None, keep: Path | None, as_json: bool) -> int:
+    """Run experiments by NAME: an id, a group, or `all`.
+
+    Each number is shown as printed, as computed by us, and with a verdict: same,
+    misprint (the paper contradicts itself), outlier (one run of chance), different,
+    or new (nothing was printed). A spread is the standard deviation over seeds.
+
+    The exit code is 1 if a number is different and nobody knows why.
+    """
+    bench.prepare(files=(keep, plots and plots / "figure.svg"), draws=plots is not None)
+    chosen = catalogue.chosen(*names)
+    found = bench.findings(chosen, jobs=jobs) if as_json else bench.findings(chosen, jobs=jobs, show=_show)
+    if keep is not None:
+        bench.write(keep, book.write(found))
+        voice.say(f"kept the findings in `{keep}`")
+    if plots is not None:
+        bench.draw(found, plots)
+    counts = book.tally(found)
+    if as_json:
+        alone = len(found) == 1 and names == (found[0].id,)
+        voice.json(book.plain(found[0]) if alone else book.plain_together(" ".join(names), found))
+    elif len(found) > 1:
+        voice.data(book.told(counts))
+    return bench.judged(counts)
+
+
+def _show(finding: Finding) -> None:
+    """The tables of one experiment, its notes, and what is to be said about it."""
+    voice.data(f"{finding.id}: {finding.title}")
+    for block in grid.blocks(finding.result.rows):
+        voice.data()
+        for line in _table(block):
+            voice.data(f"  {line}".rstrip())
+    noted = [f"{row.label}: {row.note}" for row in finding.result.rows if row.note]
+    for said in (noted, finding.result.remarks):
+        if said:
+            voice.data()
+        for sentence in said:
+            for line in wrap(sentence, WIDTH, initial_indent="  ", subsequent_indent="    "):
+                voice.data(line)
+    figures = ", ".join(figure.name for figure in finding.result.figures)
+    if figures:
+        voice.data()
+        voice.data(f"  drawn by --plots: {figures}")
+    if finding.result.rows:
+        voice.data()
+        voice.data(f"  {book.told(book.tally([finding]))}")
+    voice.data()
+
+
+def _table(block: grid.Block) -> list[str]:
+    """A grid that the terminal would fold is easier to read as a list."""
+    if isinstance(block, grid.Grid):
+        laid = _grid(block)
+        return laid if max(map(len, laid)) + 2 <= voice.width() else _list(tuple(block.cells.values()))
+    return _list(block)
+
+
+def _list(rows: tuple[Row, ...]) -> list[str]:
+    table = [("", "printed", "ours", "spread", "verdict")]
+    table += [
+        (row.label, digits.printed(row), digits.ours(row), digits.spread(row), row.verdict.value)
+        for row in rows
+    ]
+    return voice.columns(table, right={1, 2, 3})
+
+
+def _grid(laid: grid.Grid) -> list[str]:
+    """Ours, the spread, the printed number in brackets, and the verdict where it is not "same"."""
+    table = [
+        (laid.down, *laid.columns),
+        *((key, *(_cell(laid.cells.get((key, column))) for column in laid.columns)) for key in laid.rows),
+    ]
+    title = [text for text in (laid.common, laid.across and f"across: {laid.across}") if text]
+    return [*title, *voice.columns(table, right=set(range(len(table[0]))))]
+
+
+def _cell(row: Row | None) -> str:
+    if row is None:
+        return ""
+    spread = digits.spread(row)
+    printed = "" if row.printed is None else f" ({digits.printed(row)})"
+    word = "" if row.verdict in (Verdict.SAME, Verdict.NEW) else f"{row.verdict.value} "
+    return word + digits.ours(row) + (f"±{spread}" if spread else "") + printed

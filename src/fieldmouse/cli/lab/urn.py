@@ -1,0 +1,205 @@
+"""`fieldmouse lab urn`: one urn game, and how many different hosts its strategy kept online."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Mapping
+from threading import Timer
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from fieldmouse.cli import options, voice
+from fieldmouse.cli.lab import sources
+from fieldmouse.cli.patience import interruptible
+from fieldmouse.errors import UsageError
+
+if TYPE_CHECKING:
+    from fieldmouse.lab.urn import Game, Outcome, Strategy
+
+MAY_NOT_APPLY = ("delta", "trigger", "stop_search", "queues")
+"""Options that some strategies have no use for; they are told so, and play."""
+
+_PATIENCE = 2.0  # seconds: by then, what was compiled before is usually loaded
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  fieldmouse lab urn --gamma 1.3 --strategy alg12 --delta 2
+  fieldmouse lab urn --gamma 0.9 --strategy index --permute-every 20000 --json
+  fieldmouse lab urn --source empirical --crawl atlas --capacity 50 --set draws=8"""
+)
+@sources.options
+@click.option("--capacity", type=int, default=1000, show_default=True, metavar="K", help="Places online.")
+@click.option("--steps", type=int, default=200_000, show_default=True, metavar="T", help="Steps to play.")
+@click.option(
+    "--strategy", "name", default="index", show_default=True, metavar="NAME",
+    help="none, alg1 to alg12, alg12-adapted, or any policy of the crawler.",
+)  # fmt: skip
+@click.option("--delta", type=int, metavar="N", help="alg11, alg12: more of a host make it an elephant. [5]")
+@click.option(
+    "--trigger", type=click.Choice(["exceeds", "reaches"]),
+    help="alg11, alg12: whether delta must be passed or reached. [exceeds]",
+)  # fmt: skip
+@click.option(
+    "--stop-search",
+    type=click.IntRange(0),
+    metavar="T",
+    help="alg11, alg12: name no elephant after step T.",
+)
+@click.option(
+    "--queues", type=click.Choice(["per-host", "one"]),
+    help="alg11, alg12: queues offline. [alg11: per-host, alg12: one]",
+)  # fmt: skip
+@click.option(
+    "--permute-every", type=int, default=0, metavar="N",
+    help="Deal the probabilities anew to the hosts every N steps.",
+)  # fmt: skip
+@click.option("--balls", type=int, default=0, metavar="N", help="The hosts end: N balls in all.")
+@click.option(
+    "--initial", type=click.Choice(["strategy", "neutral"]),
+    help="How the first K balls are placed. [alg1 to alg10: neutral]",
+)  # fmt: skip
+@click.option(
+    "--set", "changes", multiple=True, metavar="KEY=VALUE", help="Any other parameter of the strategy."
+)
+@click.option("--seed", type=int, default=1, show_default=True, help="The number all chance follows from.")
+@options.as_json
+def command(as_json: bool, **given: Any) -> int:
+    """Play the urn game: K places online, T steps, one strategy.
+
+    URLs are balls and hosts are colours. Each step takes a ball of one of the hosts
+    online, each host with the same chance; the strategy brings another, from the
+    source or from offline. The more different hosts are online, the better.
+
+    Hosts online are a mean over the last half of the game, rates over all of it.
+    """
+    if given["seed"] < 0:
+        raise UsageError(f"`--seed {given['seed']}` is negative", "give 0 or more")
+    if given["balls"] < 0:
+        raise UsageError(
+            f"a source of {given['balls']} balls has nothing to give", "give `--balls` 1 or more"
+        )
+    drawn = sources.source(given, given["permute_every"], given["balls"])
+
+    from fieldmouse.lab import exact, urn
+
+    chosen = _strategy(given)
+    game = urn.Game(drawn, given["capacity"], given["steps"], chosen, initial=given["initial"])
+    _compile(game)
+    started = time.perf_counter()
+    outcome = interruptible(urn.play, game, given["seed"])
+    seconds = time.perf_counter() - started
+    # The bound is about a source that stays as it is.
+    steady = not (drawn.permute_every or drawn.finite)
+    fewest = exact.fewest_draws(drawn.p, game.capacity) if steady else math.inf
+    found = _found(game, outcome)
+    found["fewest_draws_per_step"] = fewest if math.isfinite(fewest) else None
+    found["seconds"] = round(seconds, 4)
+    if as_json:
+        voice.json(found)
+        return 0
+    _show(game, outcome, found)
+    return 0
+
+
+def _strategy(given: Mapping[str, Any]) -> Strategy:
+    from fieldmouse.lab import urn
+    from fieldmouse.lab.urn.strategies import options_of
+
+    name = given["name"]
+    known = options_of(name)
+    wishes: dict[str, Any] = {}
+    for option in MAY_NOT_APPLY:
+        if given[option] is None:
+            continue
+        if option in known:
+            wishes[option] = given[option]
+        else:
+            voice.say(f"strategy `{name}` has no use for `--{option.replace('_', '-')}`")
+    for change in given["changes"]:
+        key, equals, value = change.partition("=")
+        if not equals:
+            raise UsageError(f"`--set {change}` has no value", f"write it as `--set {key}=VALUE`")
+        wishes[key.strip()] = _value(key.strip(), value.strip(), known)
+    return urn.strategy(name, **wishes)
+
+
+def _value(key: str, value: str, known: Mapping[str, Any]) -> Any:
+    """The word as the kind of thing its default is; a parameter without a default is a number."""
+    usual = known.get(key)
+    if isinstance(usual, bool):
+        if value not in ("true", "false"):
+            raise UsageError(f"`--set {key}={value}` is neither true nor false", f"write `--set {key}=true`")
+        return value == "true"
+    if isinstance(usual, str):
+        return value
+    kind = int if isinstance(usual, int) else float
+    try:
+        return kind(value)
+    except ValueError:
+        wanted = "whole number" if kind is int else "number"
+        raise UsageError(f"`--set {key}={value}` is no {wanted}", f"write it as `--set {key}=2`") from None
+
+
+def _compile(game: Game) -> None:
+    """Load the compiled game, or compile it, before the time is taken; say so if that takes long."""
+    from fieldmouse.compiled import COMPILED
+    from fieldmouse.lab.urn import play
+
+    if not COMPILED:
+        voice.say("numba is not installed, so the game is played a hundred times as slowly")
+        voice.hint("`pip install 'fieldmouse[lab]'`")
+        return
+    notice = Timer(_PATIENCE, voice.say, ["loading the game; the first time it is compiled (once)"])
+    notice.daemon = True
+    notice.start()
+    try:
+        play(game.first_step(), 0)
+    finally:
+        notice.cancel()
+
+
+def _found(game: Game, outcome: Outcome) -> dict[str, Any]:
+    return {
+        "source": game.source.name,
+        "hosts": game.source.hosts,
+        "capacity": game.capacity,
+        "strategy": game.strategy.name,
+        "steps": outcome.steps,
+        "end": outcome.end.value,
+        "distinct_mean": outcome.distinct_mean,
+        "distinct_fraction": outcome.distinct_mean / game.capacity,
+        "elephants": int(outcome.elephants[-1]),
+        "draws_per_step": outcome.per_step_in_all(outcome.draws),
+        "appends_per_step": outcome.per_step_in_all(outcome.appends),
+        "reads_per_step": outcome.per_step_in_all(outcome.reads),
+        "head_moves_per_step": outcome.per_step_in_all(outcome.moves),
+        "backlog": int(outcome.backlog[-1]),
+        "hosts_waiting": int(outcome.waiting[-1]),
+    }
+
+
+def _show(game: Game, outcome: Outcome, found: Mapping[str, Any]) -> None:
+    from fieldmouse.lab.urn import End
+
+    fewest = found["fewest_draws_per_step"]
+    bound = f"  (in the long run {game.capacity:,} different hosts need {fewest:.4g})" if fewest else ""
+    for line in voice.columns(
+        [
+            ("different hosts online", f"{outcome.distinct_mean:,.2f} of {game.capacity:,}"),
+            ("draws per step", f"{found['draws_per_step']:.4g}{bound}"),
+            ("written offline per step", f"{found['appends_per_step']:.4g}"),
+            ("read from there per step", f"{found['reads_per_step']:.4g}"),
+            ("waiting offline", f"{found['backlog']:,} of {found['hosts_waiting']:,} hosts"),
+            ("elephants", f"{found['elephants']:,}"),
+        ]
+    ):
+        voice.data(line)
+    voice.say(f"{outcome.steps:,} steps in {voice.duration(found['seconds'])}")
+    if outcome.end is not End.STEPS:
+        voice.say(f"the game ended early: {outcome.end.value}")
+    if game.source.hosts < game.capacity:
+        voice.hint(f"{game.source.hosts:,} hosts cannot take {game.capacity:,} different places")

@@ -1,0 +1,159 @@
+"""`fieldmouse model fit`: a model of what a crawl has seen of its own buffer, and how far it holds."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, get_args
+
+import click
+
+from fieldmouse import settings as settings_file
+from fieldmouse.cli import options, voice
+from fieldmouse.crawldir import CrawlDir
+from fieldmouse.errors import FieldmouseError, UsageError
+from fieldmouse.queueing.fit.phfit import Method
+
+if TYPE_CHECKING:
+    from fieldmouse.queueing.fit.goodness import Goodness
+
+METHODS = click.Choice(get_args(Method))
+
+
+def _modes(ctx: click.Context, param: click.Parameter, value: str | None) -> tuple[int, ...] | None:
+    if value is None:
+        return None
+    words = value.replace(",", " ").split()
+    if not words or not all(word.isdigit() and int(word) > 0 for word in words):
+        raise UsageError(f"`--modes {value}` names no numbers of robots", "write them as 1,4,16")
+    return tuple(int(word) for word in words)
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  fieldmouse model fit atlas
+  fieldmouse model fit atlas --modes 1,4,16 --to atlas.json --plot atlas.svg"""
+)
+@click.argument("directory", type=click.Path(path_type=Path))
+@click.option(
+    "--to", "target", metavar="FILE", help="Write the model for `solve` and `optimise`; - for stdout."
+)
+@click.option("--plot", metavar="FILE", help="Draw the data against the fit, as .svg or .png.")
+@click.option(
+    "--modes", metavar="N,N,...", callback=_modes, help="Numbers of robots; else all that were seen."
+)
+@click.option(
+    "--capacity", metavar="K", type=click.IntRange(1, 10**6), help="Instead of the buffer's `buffer.pages`."
+)
+@click.option("--gap", metavar="SECONDS", type=click.FloatRange(0), help="Pages this close are one batch.")
+@click.option("--pause", metavar="SECONDS", type=click.FloatRange(0), help="Longer intervals are left out.")
+@click.option(
+    "--service", type=METHODS, default="auto", show_default=True, help="How service times are fitted."
+)
+@click.option("--lifetime", type=METHODS, default="auto", show_default=True, help="How lifetimes are fitted.")
+@click.option(
+    "--phases", type=click.IntRange(1, 20), default=6, show_default=True, help="Most phases of a time."
+)
+@click.option(
+    "--draws",
+    type=click.IntRange(0),
+    default=99,
+    show_default=True,
+    help="Samples drawn to judge a distance.",
+)
+@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Of these draws.")
+@options.as_json
+def command(
+    directory: Path, target: str | None, plot: str | None, modes: tuple[int, ...] | None,
+    capacity: int | None, gap: float | None, pause: float | None, service: Method, lifetime: Method,
+    phases: int, draws: int, seed: int, as_json: bool,
+) -> int:  # fmt: skip
+    """Fit a model to the pages that came to the buffer of the crawl in DIRECTORY.
+
+    Arrivals are fitted for each number of robots, then service times and lifetimes.
+    For each part the report tells how far the fit is from the data, and how often
+    chance alone would be as far. It may be run while the crawl runs.
+    """
+    home = CrawlDir.open(directory)
+    asked = settings_file.load(home / "fieldmouse.toml")
+    _check_plot(plot)
+    for name, seconds in (("gap", gap), ("pause", pause)):
+        if seconds is not None and math.isnan(seconds):
+            raise UsageError(f"`--{name} nan` is no time", "give seconds, 0 or more")
+
+    import numpy as np
+
+    from fieldmouse.agent.control import cost_of
+    from fieldmouse.agent.pagetrace import read_rows
+    from fieldmouse.agent.tracing import trace_of
+    from fieldmouse.queueing.fit.fit import fit
+    from fieldmouse.queueing.model.modelfile import Asked, write_model
+
+    rows = read_rows(home / "pages.trace")
+    if not len(rows):
+        raise FieldmouseError(
+            f"`{directory}` has no trace of its pages", "crawl with `control.trace` above 0, then fit"
+        )
+    fitted = fit(
+        trace_of(rows), capacity or asked.buffer.pages, modes=modes, gap=gap, pause=pause, service=service,
+        lifetime=lifetime, phases=phases, draws=draws, rng=np.random.default_rng(seed),
+    )  # fmt: skip
+    model = write_model(Asked(fitted.model, cost_of(asked), None, "auto"))
+    if target and target != "-":
+        _save(Path(target), json.dumps(model, indent=1).encode() + b"\n")
+    if plot:
+        _draw(fitted.report, Path(plot), str(directory))
+    if as_json:
+        voice.json({"model": model, "report": fitted.report.to_row()})
+    elif target == "-":
+        voice.json(model)
+    else:
+        _show(fitted.report)
+    if target and target != "-":
+        voice.say(f"wrote the model to `{target}`")
+        voice.hint(f"find its best limits with `fieldmouse model optimise {target}`")
+    return 0
+
+
+def _show(report: Goodness) -> None:
+    table: list[tuple[str, ...]] = [
+        ("part", "times", "mean, s", "fit, s", "scv", "fit", "apart", "chance", "law"),
+    ]
+    for part in report.parts:
+        mark = "" if part.played else "<= "
+        table.append(
+            (
+                part.name, voice.number(part.sample), f"{part.data.mean:.4g}", f"{part.fit.mean:.4g}",
+                f"{part.data.scv:.3g}", f"{part.fit.scv:.3g}", f"{part.distance:.3f}",
+                "-" if part.chance is None else f"{mark}{part.chance:.2g}", part.law,
+            )
+        )  # fmt: skip
+    for line in voice.columns(table, right=range(1, 8)):
+        voice.data(line)
+    for sentence in report.sentences():
+        voice.say(sentence)
+
+
+def _check_plot(plot: str | None) -> None:
+    if plot and not plot.endswith((".svg", ".png")):
+        raise UsageError(f"`--plot {plot}` is neither .svg nor .png", "name it atlas.svg, for example")
+
+
+def _draw(report: Goodness, path: Path, name: str) -> None:
+    from fieldmouse.lab import plot
+    from fieldmouse.lab.extras import extras
+    from fieldmouse.lab.fitplot import fit_figure
+
+    with extras():
+        figure = fit_figure(report, path.stem, f"`{name}` and its model")
+        _save(path, plot.png(figure) if path.suffix == ".png" else plot.svg(figure))
+    voice.say(f"drew data and fit into `{path}`")
+
+
+def _save(path: Path, content: Any) -> None:
+    try:
+        path.write_bytes(content)
+    except OSError as trouble:
+        raise UsageError(f"cannot write `{path}`: {trouble.strerror}", "check the name") from None

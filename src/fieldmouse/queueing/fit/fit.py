@@ -1,0 +1,221 @@
+"""From a crawl's own trace to a model of its buffer, and how far to trust it.
+
+    fitted = fit(trace, capacity=200)
+    fitted.model                    # to be solved, simulated, optimised
+    fitted.report.sentences()       # what does not hold, what was not seen
+
+All is done with numpy in a fraction of a second, so that a crawl can fit itself
+again every few minutes. Only `draws`, which plays out what chance would do, takes
+longer, and is for people.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from fieldmouse.queueing.fit.arrivalfit import Unseen, fit_modes, robots
+from fieldmouse.queueing.fit.goodness import (
+    NOTICEABLE,
+    Goodness,
+    Moments,
+    Part,
+    curve,
+    distance,
+    played_chance,
+    portmanteau,
+    textbook_chance,
+)  # fmt: skip
+from fieldmouse.queueing.fit.intervals import Seen, Stream, streams
+from fieldmouse.queueing.fit.modefit import CUT_OFTEN, LAGS, ModeFit, fit_mode
+from fieldmouse.queueing.fit.phfit import FitError, Law, Method, law_of
+from fieldmouse.queueing.fit.trace import Trace
+from fieldmouse.queueing.model.bmap import BatchArrivals
+from fieldmouse.queueing.model.entries import FloatArray
+from fieldmouse.queueing.model.model import Admission, Model
+from fieldmouse.queueing.model.ph import PhaseType
+
+LARGEST_ORDERED = 100_000
+"""Ways in which a full buffer can have aged, above which lifetimes are kept exponential, to be solvable."""
+
+_STRONG = 6.0  # by which a lifetime's criterion must fall before exponential is given up
+
+
+@dataclass(frozen=True, eq=False)
+class Fitted:
+    """`rates` are pages in a second with so many robots, for the numbers that were seen at work."""
+
+    model: Model
+    report: Goodness
+    rates: dict[int, float]
+
+
+def fit(
+    trace: Trace,
+    capacity: int,
+    *,
+    modes: Collection[int] | None = None,
+    admission: Admission = "partial",
+    gap: float | None = None,
+    pause: float | None = None,
+    service: Method = "auto",
+    lifetime: Method = "auto",
+    unseen: Unseen = "trend",
+    remembered: Mapping[int, float] | None = None,
+    phases: int = 6,
+    draws: int = 0,
+    rng: np.random.Generator | None = None,
+) -> Fitted:
+    """The model that tells this trace best.
+
+    `modes` are the numbers of robots wanted (None: all that were seen for long
+    enough). `gap` and `pause`, in seconds, say what is one batch and what is a stop;
+    both are found when not given. `remembered` are `rates` of earlier fits, for modes
+    that this trace does not show. A service may have so many `phases`.
+    """
+    if len(trace.service) == 0:
+        raise FitError(
+            "no page was served in this trace", "let the crawl run longer, or look why none is indexed"
+        )
+    served = law_of(trace.service, service, phases, rng=rng)
+    seen = streams(trace, gap, pause, longest_gap=served.times.mean / 2)
+    arrivals, fits, remarks = fit_modes(seen, modes, unseen, remembered or {})
+    dice = rng if draws else None
+    parts = [_arrivals_part(fits[mode], arrivals[mode], draws, dice) for mode in fits]
+    parts.append(_times_part("service", served, trace.service, service, phases, draws, dice))
+    lives, said = _lifetime(trace, lifetime, phases, capacity)
+    remarks = [*_handling(seen), *remarks, *said]
+    if lives is not None:
+        parts.append(_lifetime_part(lives, trace))
+    model = Model(
+        capacity,
+        arrivals,
+        served.times,
+        lives.times if lives is not None else PhaseType.never(),
+        admission,
+    )
+    if len(trace.switched) == 0 and any(mode.stream.cut_share > CUT_OFTEN for mode in fits.values()):
+        remarks.append("the trace does not tell when modes changed: the rates of modes are rough")
+    rates = {mode: arrivals[mode].rate for mode in fits}
+    return Fitted(model, Goodness(tuple(parts), tuple(remarks)), rates)
+
+
+def _handling(seen: Seen) -> list[str]:
+    said = []
+    if seen.gap > 0:
+        said.append(f"pages at most {seen.gap:.3g} seconds apart were taken for one batch")
+    if seen.pauses:
+        said.append(
+            f"{seen.pauses} intervals above {seen.pause:.3g} seconds were taken for pauses and left out"
+        )
+    return said
+
+
+def _lifetime(trace: Trace, method: Method, phases: int, capacity: int) -> tuple[Law | None, list[str]]:
+    """The law of lifetimes; None when no page grew obsolete. Not exponential only on strong evidence."""
+    if len(trace.expired) == 0:
+        return None, ["no page grew obsolete in the buffer: lifetimes are taken to be endless"]
+    plain = law_of(trace.expired, "exponential", outlived=trace.outlived)
+    if method in ("exponential", "moments"):
+        return plain, []
+    if len(trace.expired) < 30:
+        return plain, [f"only {len(trace.expired)} pages grew obsolete: lifetimes are taken for exponential"]
+    if method == "auto" and 2.0 ** (capacity - 1) > LARGEST_ORDERED:
+        apart = distance(curve(trace.expired, plain.times, trace.outlived), len(trace.expired))
+        if apart < 2 * NOTICEABLE:
+            return plain, []
+        return plain, [
+            f"lifetimes are {apart:.2f} away from exponential ones, but with room for {capacity} pages no "
+            "others can be solved: taken for exponential ones with which as many pages grow obsolete"
+        ]
+    likely = law_of(trace.expired, "likelihood" if method == "auto" else method, phases, trace.outlived)
+    solvable = likely.times.order ** float(capacity - 1) <= LARGEST_ORDERED
+    if method == "auto" and (likely.criterion > plain.criterion - _STRONG or not solvable):
+        return plain, []
+    return likely, []
+
+
+def _times_part(
+    name: str, law: Law, times: FloatArray, method: Method, phases: int, draws: int,
+    rng: np.random.Generator | None,
+) -> Part:  # fmt: skip
+    found = curve(times, law.times)
+    apart = distance(found, len(times))
+
+    def again() -> float:
+        assert rng is not None
+        drawn = law.times.sample(rng, len(times))
+        return distance(curve(drawn, law_of(drawn, method, phases, rng=rng).times), len(drawn))
+
+    chance = played_chance(apart, draws, again) if rng else textbook_chance(apart, len(times))
+    fitted = _moments(law.times)
+    remarks = list(law.misses)
+    data = Moments.of(times)
+    if len(times) >= 100 and not 0.6 < (fitted.scv + 0.05) / (data.scv + 0.05) < 1.6:
+        remarks.append(f"the times have scv {data.scv:.3g}, the fit {fitted.scv:.3g}")
+    return Part(
+        name, f"{law.name} (by {law.by})", len(times), 0, data, fitted, apart, chance,
+        rng is not None, found, remarks=tuple(remarks),
+    )  # fmt: skip
+
+
+def _lifetime_part(law: Law, trace: Trace) -> Part:
+    found = curve(trace.expired, law.times, trace.outlived)
+    return Part(
+        "lifetime", f"{law.name} (by likelihood)", len(trace.expired), len(trace.outlived),
+        Moments.of(trace.expired), _moments(law.times), distance(found, len(trace.expired)), None, False,
+        found, remarks=law.misses,
+    )  # fmt: skip
+
+
+def _arrivals_part(
+    mode: ModeFit, arrivals: BatchArrivals, draws: int, rng: np.random.Generator | None
+) -> Part:
+    stream, law = mode.stream, arrivals.intervals
+    if mode.expected is not None:
+        return _rescaled_part(mode, mode.expected, arrivals)
+    found = curve(stream.whole, law, stream.cut)
+    sample, cut = len(stream.whole), len(stream.cut)
+    apart = distance(found, max(sample, 1))
+
+    def again() -> float:
+        assert rng is not None
+        at = arrivals.sample(rng, sample + 1).at
+        drawn = np.diff(at)
+        fresh = Stream(
+            stream.robots, drawn, np.zeros(sample, np.int64), np.empty(0), np.ones(sample, np.int64),
+            float(drawn.sum()), sample,
+        )  # fmt: skip
+        return distance(curve(drawn, fit_mode(fresh).arrivals().intervals), sample)
+
+    chance: float | None = None
+    played = False
+    few = stream.cut_share <= CUT_OFTEN
+    if few and sample and rng is not None:
+        chance, played = played_chance(apart, draws, again), True
+    elif few and portmanteau(mode.correlations, sample) > 0.01:
+        chance = textbook_chance(apart, max(sample, 1))
+    return Part(
+        f"arrivals with {robots(stream.robots)}", mode.law, sample, cut, Moments.of(stream.whole),
+        Moments(law.mean, law.scv, law.moment(3)), apart, chance, played, found,
+        tuple(mode.correlations.tolist()), tuple(arrivals.lag_correlation(k) for k in range(1, LAGS + 1)),
+        mode.remarks,
+    )  # fmt: skip
+
+
+def _rescaled_part(mode: ModeFit, expected: FloatArray, arrivals: BatchArrivals) -> Part:
+    """Intervals by a clock that runs as fast as batches are expected: exponential, if the fit is true."""
+    law, steady = arrivals.intervals, PhaseType.exponential(1.0)
+    found = curve(expected, steady)
+    apart = distance(found, max(len(expected), 1))
+    return Part(
+        f"arrivals with {robots(mode.stream.robots)}", mode.law, len(expected), len(mode.stream.cut),
+        Moments.of(mode.stream.whole), Moments(law.mean, law.scv, law.moment(3)), apart,
+        textbook_chance(apart, max(len(expected), 1)), False, found, (), (), mode.remarks, rescaled=True,
+    )  # fmt: skip
+
+
+def _moments(law: PhaseType) -> Moments:
+    return Moments(law.mean, law.scv, law.moment(3))

@@ -1,0 +1,148 @@
+"""The best that any rule could do, had it eyes for everything and no duty to be simple.
+
+A threshold rule looks at the level only. Here a mode is chosen anew in every state
+(level, arrival phase, service phase), by policy iteration (Howard 1960) on the average
+cost, for exponential lifetimes. No rule does better, so the gap to the best
+thresholds is the price of their simplicity; the paper believed it to be small.
+
+The cost is not linear in the policy: response time is a ratio, time spent by served
+pages over pages served. So each policy is improved with the ratio's slope at the
+policy itself, until no small change lowers J; that is done from every mode as a
+start, and the best end is taken.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from fieldmouse.errors import FieldmouseError
+from fieldmouse.queueing.model.chain import streams
+from fieldmouse.queueing.model.entries import FloatArray, IntArray, ModelError
+from fieldmouse.queueing.model.model import Cost, Model
+from fieldmouse.queueing.optimise.reduction import rates
+from fieldmouse.queueing.solve.journey import journey, welcomed
+
+MOST_STATES = 1500
+ROUNDS = 100
+
+
+class TooManyStates(FieldmouseError):
+    """More states than policy iteration is tried on."""
+
+
+@dataclass(frozen=True, eq=False)
+class Policy:
+    """`robots[level, nu, m]` work in each state (an empty system has no m); J is what that costs."""
+
+    robots: IntArray
+    J: float
+    rounds: int
+
+    @property
+    def is_by_level(self) -> bool:
+        """Whether it could be told by the level alone, the phases being hidden."""
+        return bool((self.robots[0, :, 0] == self.robots[0, 0, 0]).all()) and bool(
+            (self.robots[1:] == self.robots[1:, :1, :1]).all()
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class _Choices:
+    """By mode and state: rates to others; in a unit of time, plain cost, time of served pages, count."""
+
+    rates: FloatArray
+    cost: FloatArray
+    time: FloatArray
+    served: FloatArray
+
+
+def best_policy(model: Model, cost: Cost) -> Policy:
+    if not model.lifetime.is_exponential:
+        raise ModelError(
+            "policies are improved for exponential lifetimes only", "`optimise` takes any lifetime"
+        )
+    states = model.phases * (1 + model.service.order * model.top)
+    if states > MOST_STATES:
+        raise TooManyStates(f"{states:,} states are too many to improve a policy", "take a smaller K")
+    choices = _choices(model, cost)
+    ends = [_improved(choices, cost, np.full(states, mode)) for mode in range(len(model.modes))]
+    best, chosen, rounds = min(ends, key=lambda end: end[0])
+    robots = np.array(list(model.modes))[chosen]
+    shaped = np.zeros((model.top + 1, model.phases, model.service.order), dtype=np.int64)
+    shaped[0] = robots[: model.phases, None]
+    shaped[1:] = robots[model.phases :].reshape(shaped[1:].shape)
+    return Policy(shaped, best, rounds)
+
+
+def _improved(choices: _Choices, cost: Cost, chosen: IntArray) -> tuple[float, IntArray, int]:
+    """The cost, the mode of each state, and after how many rounds."""
+    every = np.arange(len(chosen))
+    best, kept = np.inf, chosen
+    rounds = 0
+    while rounds < ROUNDS:
+        rounds += 1
+        share = _shares(choices.rates[chosen, every])
+        time, served = share @ choices.time[chosen, every], share @ choices.served[chosen, every]
+        J = float(share @ choices.cost[chosen, every] + cost.sojourn * time / served)
+        if best * (1 - 1e-13) <= J:
+            break
+        best, kept = J, chosen
+        # The slope of time/served: what a little more of either adds.
+        slope = choices.cost + cost.sojourn * (choices.time - time / served * choices.served) / served
+        values = _values(choices.rates[chosen, every], slope[chosen, every])
+        gain = slope + choices.rates @ values - choices.rates.sum(axis=2) * values
+        least = gain.min(axis=0)
+        # A mode is given up only for one that is truly better, or ties would go round for ever.
+        better = gain[chosen, every] - least > 1e-10 * (1 + np.abs(least))
+        chosen = np.where(better, gain.argmin(axis=0), chosen)
+    return best, kept, rounds
+
+
+def _choices(model: Model, cost: Cost) -> _Choices:
+    W, M, top = model.phases, model.service.order, model.top
+    fade = model.lifetime.rate
+    worth = journey(model.service, fade, top).served[:, :, :2].copy()
+    found = streams(model, model.modes)
+    up = np.stack([stream.up for stream in found])
+    gains = np.zeros((len(found), top + 1, W, M, 3))
+    waiting = np.maximum(np.arange(top + 1) - 1.0, 0.0)
+    for mode, (robots, stream) in enumerate(zip(model.modes, found, strict=True)):
+        gains[mode, ..., 0] = cost.robots * robots + cost.loss * stream.lost[:, :, None]
+        gains[mode, ..., 0] += (cost.obs * fade * waiting)[:, None, None]
+        gains[mode, 0, ..., 0] += cost.star
+        gains[mode, ..., 1:] = welcomed(stream.up, model.service.alpha, worth)[..., ::-1]
+    parts = rates(up, model.service, fade, gains)
+    n, jumps = W * M, up.shape[2] - 1
+    states = W + top * n
+    whole = np.zeros((len(found), states, states))
+    flat = np.concatenate([parts.gains[:, 0, :W], parts.gains[:, 1:].reshape(len(found), -1, 3)], axis=1)
+    for level in range(top + 1):
+        size, first = (n, W + (level - 1) * n) if level else (W, 0)
+        here = slice(first, first + size)
+        whole[:, here, here] = parts.within[:, level, :size, :size]
+        for jump in range(1, min(jumps, top - level) + 1):
+            to = W + (level + jump - 1) * n
+            whole[:, here, to : to + n] = parts.climb[:, level, jump - 1, :size]
+        if level:
+            below, start = (n, first - n) if level > 1 else (W, 0)
+            whole[:, here, start : start + below] = parts.down[level, :size, :below]
+    whole[:, np.arange(states), np.arange(states)] = 0.0
+    return _Choices(whole, flat[..., 0], flat[..., 1], flat[..., 2])
+
+
+def _shares(off_diagonal: FloatArray) -> FloatArray:
+    generator = off_diagonal - np.diag(off_diagonal.sum(axis=1))
+    generator[:, 0] = 1.0
+    return np.linalg.solve(generator.T, np.eye(len(generator))[0])
+
+
+def _values(off_diagonal: FloatArray, slope: FloatArray) -> FloatArray:
+    """How much more a state costs than the first one, in the long run."""
+    generator = off_diagonal - np.diag(off_diagonal.sum(axis=1))
+    generator[:, 0] = -1.0
+    # The first unknown is the average slope itself; the first state's value is 0.
+    values = np.linalg.solve(generator, -slope)
+    values[0] = 0.0
+    return np.asarray(values)

@@ -1,0 +1,258 @@
+"""The rule that costs least, and what may be had for what.
+
+The cost J adds up unlike things, and its weights are somebody's opinion. So there
+are three questions: which rule costs least under given weights; which has least of
+one measure while others keep within bounds (and what a bound costs: its
+multiplier, which is the weight that would have led there); and which rules are not
+beaten in everything at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
+
+from fieldmouse.errors import FieldmouseError
+from fieldmouse.queueing.model.entries import FloatArray, IntArray, ModelError
+from fieldmouse.queueing.model.measures import Measures
+from fieldmouse.queueing.model.model import Cost, Model
+from fieldmouse.queueing.model.ph import PhaseType
+from fieldmouse.queueing.optimise.landscape import Landscape, chosen_modes, is_small, landscape
+from fieldmouse.queueing.optimise.search import downhill, written_out
+from fieldmouse.queueing.solve.solve import solve
+
+TIE = 1e-12
+"""Costs that differ relatively by less are the same: the rule with fewer modes, then lower limits, wins."""
+
+STARTS = 3
+"""Walks downhill, from so many of the best pairs of modes."""
+
+SCALES = {
+    "loss": "P_loss",
+    "obs": "P_obs",
+    "star": "P_star",
+    "robots": "N_act",
+    "sojourn": "V",
+    "sojourn_served": "V1",
+    "loss_rate": "lambda P_loss",
+    "obs_rate": "lambda P_obs",
+}
+"""Measures of which less is better, and what the paper calls them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """`robots[0]` work while the level is at most `limits[0]`, and so on; J is the cost."""
+
+    robots: tuple[int, ...]
+    limits: tuple[int, ...]
+    J: float
+
+
+@dataclass(frozen=True, eq=False)
+class Optimum:
+    """The best rule, the best of each subset of modes, and how many rules were looked at.
+
+    Where there are too many rules to try all, `exhaustive` is False: the rule was found by
+    walking downhill, and `subsets` has single modes and pairs only.
+    """
+
+    robots: tuple[int, ...]
+    limits: tuple[int, ...]
+    J: float
+    measures: Measures
+    subsets: tuple[Choice, ...]
+    rules: int
+    exhaustive: bool = True
+
+
+@dataclass(frozen=True, eq=False)
+class Bounded:
+    """The rule with least of a measure within bounds.
+
+    `multipliers` say how fast the measure would fall if a bound were loosened, rules
+    taken in turn; `floor` is what taking rules in turn could reach, never more than `value`.
+    """
+
+    robots: tuple[int, ...]
+    limits: tuple[int, ...]
+    value: float
+    measures: Measures
+    multipliers: dict[str, float]
+    floor: float
+
+
+class OutOfReach(FieldmouseError):
+    """No rule keeps within all the bounds."""
+
+
+def optimise(model: Model, cost: Cost, modes: Sequence[int] | None = None) -> Optimum:
+    """The best rule that uses some of the modes, limits of 0 and more, equal ones allowed."""
+    if not is_small(model, modes):
+        return _walked(model, cost, chosen_modes(model, modes))
+    ground = landscape(model, modes)
+    J = ground.cost(cost)
+    best = {
+        used: _first(ground, J, np.flatnonzero(ground.used == used)) for used in set(ground.used.tolist())
+    }
+    subsets = []
+    for size in range(1, len(ground.modes) + 1):
+        for some in combinations(reversed(range(len(ground.modes))), size):
+            # The largest works at least on the empty system; the others as they are worth it.
+            bits = sum(1 << k for k in some)
+            within = [rule for used, rule in best.items() if not used & ~bits and used >> some[0]]
+            rule = _first(ground, J, np.array(within))
+            robots = tuple(ground.modes[k] for k in some)
+            subsets.append(Choice(robots, ground.limits(rule, robots), float(J[rule])))
+    rule = _first(ground, J, np.array(list(best.values())))
+    winner = choice(ground, rule, J)
+    return Optimum(
+        robots=winner.robots,
+        limits=winner.limits,
+        J=winner.J,
+        measures=solve(model, ground.by_level(rule)),
+        subsets=tuple(subsets),
+        rules=len(ground),
+    )
+
+
+def _walked(model: Model, cost: Cost, modes: tuple[int, ...]) -> Optimum:
+    """Downhill from the best pairs; for other lifetimes, from where exponential ones would lead."""
+    robots = tuple(reversed(modes))
+    if model.lifetime.is_exponential:
+        if len(modes) <= 2:
+            landscape(model, modes)  # says that even a pair has too many rules
+        pairs = [optimise(model, cost, pair) for pair in combinations(modes, 2)]
+        found = {one.robots: one for pair in pairs for one in pair.subsets}
+        best = sorted(found.values(), key=lambda one: one.J)[:STARTS]
+    else:
+        found = {}
+        simpler = Model(
+            model.capacity,
+            model.modes,
+            model.service,
+            PhaseType.exponential(model.lifetime.rate),
+            model.admission,
+        )
+        guess = optimise(simpler, cost, modes)
+        best = [Choice(guess.robots, guess.limits, guess.J)]
+    starts = [_spread(one, robots, model.top) for one in best]
+    limits, J, seen = downhill(model, cost, robots, starts)
+    rule = written_out(robots, limits, model.top)
+    used = sorted({rule.robots_at(level) for level in range(model.top + 1)}, reverse=True)
+    winner = tuple(max(k for k, mode in enumerate(rule.robots) if mode == one) for one in used[:-1])
+    subsets = tuple(sorted(found.values(), key=lambda one: (len(one.robots), [-r for r in one.robots])))
+    return Optimum(tuple(used), winner, J, solve(model, rule), subsets, seen, exhaustive=False)
+
+
+def _spread(one: Choice, robots: tuple[int, ...], top: int) -> tuple[int, ...]:
+    """Limits of a choice among all the modes."""
+    seen, limits = -1, []
+    ends = dict(zip(one.robots, (*one.limits, top), strict=True))
+    for mode in robots[:-1]:
+        seen = ends.get(mode, seen)
+        limits.append(seen)
+    return tuple(limits)
+
+
+def choice(ground: Landscape, rule: int, J: FloatArray) -> Choice:
+    """A rule of the landscape, told by the modes it uses."""
+    peaks = zip(reversed(ground.modes), ground.peaks[rule, ::-1], strict=True)
+    robots = tuple(mode for mode, peak in peaks if peak >= 0)
+    return Choice(robots, ground.limits(rule, robots), float(J[rule]))
+
+
+def scale(ground: Landscape, name: str) -> FloatArray:
+    """A measure of every rule, by name; `loss_rate` and `obs_rate` count pages in a unit of time."""
+    if name not in SCALES:
+        raise ModelError(f"there is no measure `{name}` to hold down", f"there are {', '.join(SCALES)}")
+    if name.endswith("_rate"):
+        return np.asarray(ground.rate * scale(ground, name.removesuffix("_rate")))
+    values: FloatArray = getattr(ground, name)
+    return values
+
+
+def least(ground: Landscape, measure: str, at_most: Mapping[str, float]) -> Bounded:
+    """The rule with the least of a measure while others stay within bounds."""
+    values = scale(ground, measure)
+    held = {name: scale(ground, name) for name in at_most}
+    within = np.ones(len(ground), dtype=bool)
+    for name, bound in at_most.items():
+        allowed = held[name] <= bound
+        if not (within & allowed).any():
+            others = " with the other bounds" if within.sum() < len(ground) else ""
+            raise OutOfReach(
+                f"no rule keeps {SCALES[name]} at most {bound:g}{others}",
+                f"the least that can be had is {held[name][within].min():.6g}",
+            )
+        within &= allowed
+    rule = _first(ground, values, np.flatnonzero(within))
+    winner = choice(ground, rule, values)
+    floor, multipliers = _dual(values, held, at_most)
+    return Bounded(
+        winner.robots, winner.limits, winner.J, solve(ground.model, ground.by_level(rule)), multipliers, floor
+    )
+
+
+def _dual(
+    values: FloatArray, held: Mapping[str, FloatArray], at_most: Mapping[str, float]
+) -> tuple[float, dict[str, float]]:
+    """The linear programme that takes rules in turn, and the prices of its bounds."""
+    if not held:
+        return float(values.min()), {}
+    try:
+        from scipy.optimize import linprog
+    except ImportError:
+        raise ModelError("bounds need scipy, which is not installed", "install `fieldmouse[lab]`") from None
+    axes = np.stack([values, *held.values()])
+    front = unbeaten(axes)
+    solved = linprog(
+        axes[0, front],
+        A_ub=axes[1:, front],
+        b_ub=list(at_most.values()),
+        A_eq=np.ones((1, len(front))),
+        b_eq=[1.0],
+        method="highs",
+    )
+    return float(solved.fun), {
+        name: max(0.0, -float(m)) for name, m in zip(held, solved.ineqlin.marginals, strict=True)
+    }
+
+
+def pareto(ground: Landscape, measures: Sequence[str]) -> IntArray:
+    """Rules that no other beats in all of these measures, in order of the first."""
+    return unbeaten(np.stack([scale(ground, name) for name in measures]))
+
+
+def unbeaten(axes: FloatArray) -> IntArray:
+    """Columns to which no other is at least as good in every row and better in one; of equals, the first."""
+    order = np.lexsort(axes[::-1])
+    kept: list[int] = []
+    front = np.empty((len(axes), 0))
+    for column in order:
+        point = axes[:, column]
+        if front.shape[1] and (front <= point[:, None]).all(axis=0).any():
+            continue
+        kept.append(int(column))
+        front = np.column_stack([front, point])
+    return np.array(kept, dtype=np.int64)
+
+
+def _first(ground: Landscape, values: FloatArray, among: IntArray) -> int:
+    """The least; of rules that tie, the one with the fewest modes and then the lowest limits."""
+    if np.isnan(values[among]).all():
+        raise ModelError(
+            "no rule has a measure that can be told: rates differ too much, or no page is ever served",
+            "look at the rates of modes, service and lifetime",
+        )
+    lowest = np.nanmin(values[among])
+    tied = among[values[among] <= lowest + TIE * abs(lowest)]
+
+    def plainness(rule: int) -> tuple[int, tuple[int, ...]]:
+        peaks = ground.peaks[rule]
+        return int((peaks >= 0).sum()), tuple(int(peak) for peak in peaks[::-1])
+
+    return min((int(rule) for rule in tied), key=plainness)

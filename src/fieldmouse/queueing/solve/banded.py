@@ -1,0 +1,78 @@
+"""The chain when a waiting page's past does not matter: level, arrival phase, service phase.
+
+If lifetimes are exponential, waiting pages are alike and only their number counts.
+Levels fall by one at a time and rise by at most one batch, so the chain is a band,
+and taking states out from the top keeps it one: a buffer of a thousand pages is a
+matter of milliseconds.
+
+The same band serves the ordered chain as its coarse view; there the rate at which
+some waiting page fades differs from state to state.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from fieldmouse.compiled import compiled
+from fieldmouse.queueing.model.chain import Chain
+from fieldmouse.queueing.model.entries import FloatArray
+from fieldmouse.queueing.solve.stationary import band_weights
+
+
+def fading(chain: Chain, rate: float) -> FloatArray:
+    """How often some waiting page grows obsolete, by level, arrival phase and service phase."""
+    waiting = np.maximum(np.arange(chain.top + 1) - 1.0, 0.0)
+    shape = (chain.top + 1, chain.model.phases, chain.model.service.order)
+    return np.broadcast_to((waiting * rate)[:, None, None], shape).copy()
+
+
+def distribution(chain: Chain, fades: FloatArray) -> FloatArray:
+    """Share of time by level, arrival phase and service phase; an empty system is in service phase 0."""
+    up, service = chain.arrivals.up, chain.model.service
+    levels, jumps, W, M = len(up), up.shape[1], up.shape[2], service.order
+    states, low = W + (levels - 1) * W * M, 2 * W * M - 1
+    rows, weights = np.zeros((states, low + jumps * W * M)), np.empty(states)
+    _fill(up, service.S, service.exit, service.alpha, fades, rows, low)
+    band_weights(rows, low, weights)
+    weights /= weights.sum()
+    share = np.zeros((levels, W, M))
+    share[0, :, 0] = weights[:W]
+    share[1:] = weights[W:].reshape(levels - 1, W, M)
+    return share
+
+
+@compiled
+def _fill(
+    up: FloatArray, S: FloatArray, leave: FloatArray, beta: FloatArray, fades: FloatArray, rows: FloatArray,
+    low: int,
+) -> None:  # fmt: skip
+    """Write the rate from state s to state t at `rows[s, t - s + low]`."""
+    levels, jumps, W = up.shape[:3]
+    M = len(beta)
+    for level in range(levels):
+        for nu in range(W):
+            for m in range(M if level else 1):
+                s = _state(level, nu, m, W, M)
+                for jump in range(min(jumps, levels - level)):
+                    for to in range(W):
+                        rate = up[level, jump, nu, to]
+                        if level or not jump:
+                            rows[s, _state(level + jump, to, m, W, M) - s + low] += rate
+                        else:
+                            for start in range(M):
+                                rows[s, _state(jump, to, start, W, M) - s + low] += rate * beta[start]
+                if level:
+                    for to in range(M):
+                        rows[s, _state(level, nu, to, W, M) - s + low] += S[m, to]
+                        if level > 1:
+                            rows[s, _state(level - 1, nu, to, W, M) - s + low] += leave[m] * beta[to]
+                if level > 1:
+                    rows[s, _state(level - 1, nu, m, W, M) - s + low] += fades[level, nu, m]
+                elif level:
+                    rows[s, nu - s + low] += leave[m]
+
+
+@compiled
+def _state(level: int, nu: int, m: int, W: int, M: int) -> int:
+    """Where a state stands: the empty system first, then level by level."""
+    return nu if level == 0 else W + (level - 1) * W * M + nu * M + m

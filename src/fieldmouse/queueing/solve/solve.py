@@ -1,0 +1,79 @@
+"""One question, several ways to answer it: how does this model fare under this rule?
+
+`banded` needs an exponential lifetime (or none) and takes any buffer; `ordered`
+takes any lifetime and grows with the number of its phases to the power of the
+buffer; `simulate` takes everything and gives intervals instead of digits. `auto`
+takes the first that fits.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from fieldmouse.queueing.model.chain import Chain, chain
+from fieldmouse.queueing.model.entries import FloatArray, ModelError
+from fieldmouse.queueing.model.measures import Measures, Stay, measures
+from fieldmouse.queueing.model.model import METHODS, Method, Model, Rule
+from fieldmouse.queueing.simulate.simulate import simulate
+from fieldmouse.queueing.solve import banded, wayfarer
+from fieldmouse.queueing.solve.journey import journey, welcomed
+from fieldmouse.queueing.solve.ordered import Ordered
+
+EVENTS = 2_000_000
+"""How long a simulation is unless told otherwise."""
+
+
+def solve(
+    model: Model,
+    rule: Rule,
+    method: Method = "auto",
+    *,
+    events: int = EVENTS,
+    rng: np.random.Generator | None = None,
+) -> Measures:
+    """The measures of a model under a rule.
+
+    `ordered` (and `auto` with it) refuses with `ModelTooLarge`. `events` and `rng` are
+    for simulation, which starts from the same seed each time unless given dice.
+    """
+    match method:
+        case "auto":
+            return solve(model, rule, "banded" if model.lifetime.is_exponential else "ordered")
+        case "banded":
+            return _banded(chain(model, rule))
+        case "ordered":
+            return _ordered(chain(model, rule))
+        case "simulate":
+            return simulate(model, rule, events, rng or np.random.default_rng(0))
+        case _:
+            raise ModelError(f"there is no method `{method}`", f"it is one of {', '.join(METHODS)}")
+
+
+def _ordered(found: Chain) -> Measures:
+    ordered = Ordered(found)
+    share, fades, x = ordered.solve()
+    served, obsolete = wayfarer.stays(ordered, x)
+    return measures(found, share, fades, served, obsolete, "ordered")
+
+
+def _banded(found: Chain) -> Measures:
+    model = found.model
+    if not model.lifetime.is_exponential:
+        raise ModelError(
+            "the lifetime is not exponential, so a waiting page's past matters and the banded chain is wrong",
+            'use the method "ordered", or "simulate" for a large buffer',
+        )
+    fades = banded.fading(found, model.lifetime.rate)
+    share = banded.distribution(found, fades)
+    served, obsolete = stays(found, share)
+    return measures(found, share, fades, served, obsolete, "banded")
+
+
+def stays(found: Chain, share: FloatArray) -> tuple[Stay, Stay]:
+    """Of pages served and of pages grown obsolete, when lifetimes are exponential."""
+    model = found.model
+    ways = journey(model.service, model.lifetime.rate, found.top)
+    worth = np.concatenate([ways.served, ways.obsolete], axis=2)
+    total = welcomed(found.arrivals.up, model.service.alpha, worth)
+    sums = [float(s) for s in np.tensordot(share, total, axes=3)]
+    return Stay(sums[0], sums[1], sums[2]), Stay(sums[3], sums[4], sums[5])
