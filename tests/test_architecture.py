@@ -22,7 +22,7 @@ SOURCE = Path(__file__).resolve().parent.parent / "src" / "fieldmouse"
 FLOORS: dict[int, set[str]] = {
     6: {"cli", "__main__"},
     5: {"lab", "dashboard"},
-    4: {"agent"},
+    4: {"agent", "reading"},
     3: {"frontier", "robots", "buffer", "indexer", "refresh", "balancer", "choices"},
     2: {"settings", "crawldir", "meter", "web"},
     1: {"policy", "queueing"},

@@ -9,9 +9,9 @@ from typing import TypeVar
 
 from fieldmouse.agent import Forgiven, Mercy, read_checkpoint
 from fieldmouse.agent.build import build
-from fieldmouse.agent.outcomes import rows
 from fieldmouse.clock import Clock
 from fieldmouse.crawldir import CrawlDir
+from fieldmouse.crawldir.outcomes import rows
 from fieldmouse.indexer.inline import InlineLane
 from fieldmouse.lab import bottle
 from fieldmouse.records import OutcomeRow, Summary

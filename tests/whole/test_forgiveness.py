@@ -16,9 +16,9 @@ import pytest
 
 from fieldmouse.agent import Forgiven, read_checkpoint
 from fieldmouse.agent.examination import examine
-from fieldmouse.agent.outcomes import rows_of
 from fieldmouse.clock import Clock
 from fieldmouse.crawldir import CrawlDir, Journal, Log
+from fieldmouse.crawldir.outcomes import rows_of
 from fieldmouse.frontier.lookout import count_waiting
 from fieldmouse.lab import bottle
 from fieldmouse.lab.meadow.meadow import Meadow

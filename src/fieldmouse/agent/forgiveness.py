@@ -16,8 +16,8 @@ from collections.abc import Callable
 import msgspec
 
 from fieldmouse.agent.checkpoint import Tally
-from fieldmouse.agent.outcomes import FORGIVEN
 from fieldmouse.crawldir import Log, records
+from fieldmouse.crawldir.outcomes import FORGIVEN
 from fieldmouse.frontier.frontier import Frontier
 from fieldmouse.records import Kind, Link, OutcomeRow, Reason
 from fieldmouse.url import Host, host_of

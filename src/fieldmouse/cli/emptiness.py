@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections import Counter
 from itertools import islice
 
-from fieldmouse.agent import outcomes, read_checkpoint
-from fieldmouse.crawldir import CrawlDir
+from fieldmouse.agent import read_checkpoint
+from fieldmouse.crawldir import CrawlDir, outcomes
 from fieldmouse.records import OutcomeRow, Reason
 from fieldmouse.url import host_of, name_of
 

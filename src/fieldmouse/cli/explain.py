@@ -12,9 +12,8 @@ import msgspec
 
 from fieldmouse import settings as settings_file
 from fieldmouse import url as urls
-from fieldmouse.agent import outcomes
 from fieldmouse.cli import options, voice
-from fieldmouse.crawldir import CrawlDir
+from fieldmouse.crawldir import CrawlDir, outcomes
 from fieldmouse.errors import UsageError
 from fieldmouse.records import HostState, Link, OutcomeRow
 from fieldmouse.url import Url

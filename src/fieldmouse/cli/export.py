@@ -13,9 +13,8 @@ from typing import Any, BinaryIO
 import click
 import msgspec
 
-from fieldmouse.agent import outcomes
 from fieldmouse.cli import options, voice
-from fieldmouse.crawldir import CrawlDir
+from fieldmouse.crawldir import CrawlDir, outcomes
 from fieldmouse.errors import FieldmouseError, UsageError
 from fieldmouse.records import OutcomeRow
 

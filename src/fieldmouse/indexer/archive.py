@@ -141,7 +141,7 @@ class Archive:
             )
         )
         where = self._cdxj.length
-        seen_as = mime or "unk" if kind == "response" else "warc/revisit"
+        seen_as = mime or "unk" if kind == "response" else cdxj.REVISIT
         self._cdxj.append(
             cdxj.line(url, stamp, seen_as, response.status, digest[5:], offset, length, self._name)
         )

@@ -19,6 +19,8 @@ import msgspec
 from fieldmouse.crawldir import sync_directory
 
 CHUNK = 16 << 20  # bytes sorted at a time
+REVISIT = "warc/revisit"
+"""What stands in place of a MIME type where a record only names an earlier one."""
 
 _WWW = re.compile(r"www\d*\.")
 _SESSION = re.compile(

@@ -109,8 +109,7 @@ def _clause(found: re.Match[str]) -> Clause | None:
     if minus and not field and rest.startswith("-"):  # `--amend` is a word of a command line
         minus = ""
     if field == "host":
-        name = rest.strip('"').lower().removeprefix("http://").removeprefix("https://")
-        name = name.partition("/")[0].strip(".")
+        name = bare_host(rest.strip('"'))
         return Clause((name,), "host", bool(minus)) if name else None
     terms = tuple(_analyzer().analyze(rest))
     if not terms and field:  # `title:` by itself
@@ -156,6 +155,16 @@ def _stretch(schema: tantivy.Schema, field: str, terms: tuple[str, ...]) -> tant
 
 def _any(queries: list[tantivy.Query]) -> tantivy.Query:
     return tantivy.Query.boolean_query([(tantivy.Occur.Should, query) for query in queries])
+
+
+def bare_host(written: str) -> str:
+    """A host as somebody writes it, without scheme, path or outer dots.
+
+    >>> bare_host("HTTP://Example.org:80/a")
+    'example.org:80'
+    """
+    name = written.lower().removeprefix("http://").removeprefix("https://")
+    return name.partition("/")[0].strip(".")
 
 
 def authority_of(url: str) -> str:

@@ -1,4 +1,4 @@
-"""Making again what the WARC files already say: CDXJ logs, digests, and the answers themselves."""
+"""Making again what the WARC files already say: CDXJ logs and digests."""
 
 from __future__ import annotations
 
@@ -7,10 +7,8 @@ import re
 from base64 import b32decode
 from collections.abc import Sequence
 from pathlib import Path
-from types import TracebackType
 
 import lmdb
-import msgspec
 
 from fieldmouse.crawldir import sync_directory
 from fieldmouse.errors import CrawlDirError
@@ -18,11 +16,8 @@ from fieldmouse.indexer import cdxj
 from fieldmouse.indexer.archive import log_path
 from fieldmouse.indexer.audit import answers, log_lines
 from fieldmouse.indexer.digest import payload_digest
-from fieldmouse.indexer.warcs import answer_of, members, read_record
 from fieldmouse.indexer.wire import ShardState
-from fieldmouse.records import Response
 
-_REVISIT = "warc/revisit"
 _EXCLUSION = re.compile(r"https?://[^/]+/robots\.txt\Z").match
 _NOTHING = payload_digest(b"")
 _AT_ONCE = 10_000  # digests in a transaction
@@ -65,7 +60,7 @@ def restore_digests(directory: Path, states: Sequence[ShardState]) -> int:
                 digest = b32decode(entry.digest)
                 # Only pages were ever remembered, and only when there was something in them.
                 page = entry.status.startswith("2") and not _EXCLUSION(entry.url)
-                if page and entry.mime != _REVISIT and digest != _NOTHING:
+                if page and entry.mime != cdxj.REVISIT and digest != _NOTHING:
                     entries.append((digest, place.to_bytes(8, "little")))
                 if len(entries) >= _AT_ONCE:
                     _put(store, entries)
@@ -83,46 +78,3 @@ def _put(store: lmdb.Environment, entries: list[tuple[bytes, bytes]]) -> None:
         for digest, place in sorted(entries):
             writing.put(digest, place, overwrite=False)
     entries.clear()
-
-
-class Library:
-    """Answers of one shard by file and offset, those that only name an earlier one included."""
-
-    def __init__(self, directory: Path, states: Sequence[ShardState], shard: int):
-        self._directory = directory
-        self._originals = _originals(directory, states, shard)
-
-    def __enter__(self) -> Library:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, mistake: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._originals.clear()
-
-    def answer(self, warc: str, offset: int) -> Response:
-        """The answer whose record is there; `ValueError`, `KeyError` or `Torn` if it cannot be had."""
-        path = self._directory / warc
-        record = read_record(next(members(path, offset, path.stat().st_size)).content)
-        answer = answer_of(record)
-        if record.kind == "revisit":
-            earlier = self._originals[record.fields["warc-payload-digest"][5:]]
-            body = self.answer(*earlier).body
-            return msgspec.structs.replace(answer, body=body)
-        return answer
-
-
-def _originals(directory: Path, states: Sequence[ShardState], shard: int) -> dict[str, tuple[str, int]]:
-    """Where the payloads lie that the shard's revisits refer to."""
-    wanted = {
-        entry.digest
-        for line in log_lines(log_path(directory, shard), states[shard].cdxj_length)
-        if (entry := cdxj.read_line(line)[1]).mime == _REVISIT
-    }
-    places: dict[str, tuple[str, int]] = {}
-    for number, state in enumerate(states):
-        for line in log_lines(log_path(directory, number), state.cdxj_length) if wanted else ():
-            entry = cdxj.read_line(line)[1]
-            if entry.digest in wanted and entry.mime != _REVISIT:
-                places.setdefault(entry.digest, (entry.filename, int(entry.offset)))
-    return places

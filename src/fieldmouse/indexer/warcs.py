@@ -83,8 +83,11 @@ def shard_of(name: str) -> int:
     return int(found[2]) if found else -1
 
 
-def members(path: Path, start: int, end: int) -> Iterator[Member]:
-    """The members from `start` to `end`, which must fit exactly; `Torn` where they do not."""
+def members(path: Path, start: int, end: int, *, piece: int = _PIECE) -> Iterator[Member]:
+    """The members from `start` to `end`, which must fit exactly; `Torn` where they do not.
+
+    `piece` is how many bytes are read at a time: few if only one member is wanted.
+    """
     with path.open("rb") as file:
         file.seek(start)
         at, left, held = start, end - start, b""
@@ -93,7 +96,7 @@ def members(path: Path, start: int, end: int) -> Iterator[Member]:
             first = True
             while not stream.eof:
                 if not held or (first and len(held) < _HEADER):
-                    more = file.read(min(left, _PIECE))
+                    more = file.read(min(left, piece))
                     left -= len(more)
                     held += more
                     if not more:
@@ -216,7 +219,7 @@ def line_of(record: Record, offset: int, length: int, filename: str) -> bytes:
     """The CDXJ line that was written with a response or revisit record."""
     answer = answer_of(record)
     mime = answer.header("content-type").partition(";")[0].strip().lower()
-    seen_as = mime or "unk" if record.kind == "response" else "warc/revisit"
+    seen_as = mime or "unk" if record.kind == "response" else cdxj.REVISIT
     stamp = re.sub(r"[^0-9]", "", record.fields["warc-date"])
     digest = record.fields["warc-payload-digest"]
     return cdxj.line(record.url, stamp, seen_as, answer.status, digest[5:], offset, length, filename)

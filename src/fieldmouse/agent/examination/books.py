@@ -11,11 +11,10 @@ from pathlib import Path
 import msgspec
 import numpy as np
 
-from fieldmouse.agent import outcomes
 from fieldmouse.agent.checkpoint import Checkpoint, inspect_journal, read_checkpoint
 from fieldmouse.agent.examination.finding import COPY, Finding, Presence, bad, curable, good, size
 from fieldmouse.agent.examination.snapshot import Snapshot
-from fieldmouse.crawldir import CrawlDir
+from fieldmouse.crawldir import CrawlDir, outcomes
 from fieldmouse.errors import FieldmouseError
 from fieldmouse.frontier.inspection import Injury, KeySum, inspect_frontier
 from fieldmouse.indexer.warcs import shard_of

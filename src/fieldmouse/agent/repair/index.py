@@ -16,16 +16,15 @@ from pathlib import Path
 import msgspec
 
 from fieldmouse import settings as settings_file
-from fieldmouse.agent import outcomes
 from fieldmouse.agent.build import indexer_config, scope_of
 from fieldmouse.agent.checkpoint import Checkpoint
-from fieldmouse.crawldir import CrawlDir, sync_directory
+from fieldmouse.crawldir import CrawlDir, outcomes, sync_directory
 from fieldmouse.errors import CrawlDirError
 from fieldmouse.indexer.contents import read_contents
 from fieldmouse.indexer.index import TextIndex
+from fieldmouse.indexer.library import Library
 from fieldmouse.indexer.links import Links
 from fieldmouse.indexer.probe import IndexAsked, probe
-from fieldmouse.indexer.restoration import Library
 from fieldmouse.indexer.warcs import Torn, shard_of
 from fieldmouse.indexer.wire import ShardState
 from fieldmouse.records import Kind, Link
@@ -72,26 +71,26 @@ def _build(home: CrawlDir, last: Checkpoint, shard: int, beside: Path) -> tuple[
     generations = _generations(state)
     index, links = TextIndex(beside, shard, config, ShardState()), Links(config)
     count, lost = 0, 0
-    with Library(home / "archive", last.shards, shard) as library:
-        for row in outcomes.pages(home, length=last.outcomes):
-            if not row.indexed or shard_of(row.warc) != shard:
-                continue
-            link = Link(row.url, row.depth, row.via, Kind(row.found_as), row.seen_at)
-            try:
-                read = read_contents(link, library.answer(row.warc, row.offset), config, links)
-            except (Torn, OSError, ValueError, KeyError):
-                lost += 1
-                continue
-            if index.bytes >= full and index.generation < generations - 1:
-                index.commit()
-                index.begin_generation()
-            page = read.page
-            # Any batch that counts will do: it only tells what came after the checkpoint.
-            index.add(
-                url=row.url, key=key_of(row.url, config.key_seed), title=page.title, text=page.text,
-                batch=state.batch, canonical=page.canonical if page.canonical != row.url else "", again=False,
-            )  # fmt: skip
-            count += 1
+    library = Library(home / "archive", last.shards)
+    for row in outcomes.pages(home, length=last.outcomes):
+        if not row.indexed or shard_of(row.warc) != shard:
+            continue
+        link = Link(row.url, row.depth, row.via, Kind(row.found_as), row.seen_at)
+        try:
+            read = read_contents(link, library.answer(row.warc, row.offset), config, links)
+        except (Torn, OSError, ValueError, KeyError):
+            lost += 1
+            continue
+        if index.bytes >= full and index.generation < generations - 1:
+            index.commit()
+            index.begin_generation()
+        page = read.page
+        # Any batch that counts will do: it only tells what came after the checkpoint.
+        index.add(
+            url=row.url, key=key_of(row.url, config.key_seed), title=page.title, text=page.text,
+            batch=state.batch, canonical=page.canonical if page.canonical != row.url else "", again=False,
+        )  # fmt: skip
+        count += 1
     index.commit()
     while index.generation < generations - 1:
         index.begin_generation()

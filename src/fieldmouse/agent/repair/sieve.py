@@ -16,9 +16,8 @@ from pathlib import Path
 
 import msgspec
 
-from fieldmouse.agent import outcomes
 from fieldmouse.agent.checkpoint import Checkpoint
-from fieldmouse.crawldir import CrawlDir, Journal, sync_directory
+from fieldmouse.crawldir import CrawlDir, Journal, outcomes, sync_directory
 from fieldmouse.errors import CrawlDirError
 from fieldmouse.frontier.disksieve import DiskSieve, SieveState
 from fieldmouse.frontier.inspection import waiting_keys

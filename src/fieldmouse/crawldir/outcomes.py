@@ -2,7 +2,7 @@
 
 What lies past the checkpoint's length may yet be undone by a kill, so it is not
 shown. A URL can have several rows, one for each time it was fetched; of its
-stored pages the newest counts. A row that was taken back (`forgiveness.py`) counts no more
+stored pages the newest counts. A row that was taken back (`resume --forgive`) counts no more
 than the row that says so.
 """
 
@@ -15,7 +15,8 @@ from collections.abc import Iterator
 import msgspec
 import xxhash
 
-from fieldmouse.crawldir import CrawlDir, records
+from fieldmouse.crawldir import CrawlDir
+from fieldmouse.crawldir.log import FRAME, records
 from fieldmouse.records import OutcomeRow
 
 _decode = msgspec.msgpack.Decoder(OutcomeRow).decode
@@ -72,6 +73,19 @@ def pages(home: CrawlDir, *, length: int) -> Iterator[OutcomeRow]:
 
 def _stored(home: CrawlDir, length: int) -> Iterator[OutcomeRow]:
     return (row for row in rows(home, length=length) if row.kind == "page")
+
+
+def pages_from(home: CrawlDir, start: int, *, length: int) -> Iterator[tuple[OutcomeRow, int]]:
+    """Every stored page from byte `start` of the log on, each with the offset behind it.
+
+    A page that was fetched again comes again. Whoever remembers the offset goes on from there.
+    """
+    if start >= length:
+        return
+    for offset, record in records(home / "outcomes.log", start=start, length=length):
+        row = _decode(record)
+        if row.kind == "page":
+            yield row, offset + FRAME.size + len(record)
 
 
 def rows_of(home: CrawlDir, url: str, *, length: int) -> list[OutcomeRow]:

@@ -1,0 +1,69 @@
+"""Answers out of the archive by file and offset, those that only name an earlier one included.
+
+A record that was stored because its payload was known already (a revisit) holds a head
+and no body. Which record has the body, the CDXJ logs say: they are read through once,
+when the first revisit is met. Nothing is locked, and nothing but the logs is kept open.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import msgspec
+
+from fieldmouse.indexer import cdxj
+from fieldmouse.indexer.archive import log_path
+from fieldmouse.indexer.audit import log_lines
+from fieldmouse.indexer.warcs import answer_of, members, read_record
+from fieldmouse.indexer.wire import ShardState
+from fieldmouse.records import Response
+
+_NEAR = 64 << 10  # bytes read at a time: most records are no longer
+_REVISIT = f'"{cdxj.REVISIT}"'.encode()
+_DIGEST = b'"digest":"'
+
+
+class Library:
+    """The archive in `directory` as of a checkpoint, whose shards stood at `states`."""
+
+    def __init__(self, directory: Path, states: Sequence[ShardState]):
+        self.directory, self._states = directory, states
+        self._originals: dict[bytes, tuple[str, int]] | None = None
+
+    def answer(self, warc: str, offset: int) -> Response:
+        """The answer whose record is there, its body still content-encoded.
+
+        `OSError`, `Torn`, `ValueError` or `KeyError` if it cannot be had.
+        """
+        path = self.directory / warc
+        member = next(members(path, offset, path.stat().st_size, piece=_NEAR))
+        record = read_record(member.content)
+        answer = answer_of(record)
+        if record.kind != "revisit":
+            return answer
+        if self._originals is None:
+            self._originals = self._find_originals()
+        earlier = self._originals[record.fields["warc-payload-digest"][5:].encode()]
+        return msgspec.structs.replace(answer, body=self.answer(*earlier).body)
+
+    def _find_originals(self) -> dict[bytes, tuple[str, int]]:
+        """Where the payloads lie that revisits refer to, by digest."""
+        wanted = {_digest(line) for line in self._lines() if _REVISIT in line}
+        places: dict[bytes, tuple[str, int]] = {}
+        for line in self._lines() if wanted else ():
+            if (digest := _digest(line)) in wanted and digest not in places and _REVISIT not in line:
+                entry = cdxj.read_line(line)[1]
+                places[digest] = (entry.filename, int(entry.offset))
+        return places
+
+    def _lines(self) -> Iterator[bytes]:
+        for shard, state in enumerate(self._states):
+            if state.cdxj_length:
+                yield from log_lines(log_path(self.directory, shard), state.cdxj_length)
+
+
+def _digest(line: bytes) -> bytes:
+    """The digest that a line names; much cheaper than reading the line."""
+    at = line.rindex(_DIGEST) + len(_DIGEST)
+    return line[at : line.index(b'"', at)]

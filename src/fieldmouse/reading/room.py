@@ -1,0 +1,126 @@
+"""One crawl, open for reading: what `fieldmouse.open` returns."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from fieldmouse import url as urls
+from fieldmouse.crawldir import CrawlDir, outcomes
+from fieldmouse.errors import FieldmouseError, UsageError
+from fieldmouse.indexer.library import Library
+from fieldmouse.policy.traps import without_session
+from fieldmouse.reading.moment import Checkpoint, read_checkpoint
+from fieldmouse.reading.page import StoredPage
+from fieldmouse.records import OutcomeRow
+from fieldmouse.url import Url
+
+if TYPE_CHECKING:
+    from fieldmouse.indexer.search import Hit
+
+
+class ReadingRoom:
+    """The crawl in a directory, to be read while it is crawled and after. Takes no lock, writes nothing.
+
+    Each question is answered as of the newest checkpoint when it is asked. A room may be
+    kept open for as long as one likes and be asked from several threads.
+    """
+
+    def __init__(self, directory: str | os.PathLike[str]):
+        """`NotACrawl` if there is no crawl in `directory`."""
+        self._home = CrawlDir.open(Path(directory))
+
+    @property
+    def path(self) -> Path:
+        return self._home.path
+
+    # -- pages
+
+    def pages(self, host: str | None = None) -> Iterator[StoredPage]:
+        """Every stored page, the newest version of each, in the order in which they were fetched.
+
+        With `host` only those of that host or one below it, as `host:` in a search: "example.org" finds
+        docs.example.org, too. The log is read twice, and takes eight bytes of memory a page.
+        """
+        is_wanted = None if host is None else _living_at(host)
+        last = read_checkpoint(self._home)
+        if last is not None:
+            library = self._library(last)
+            for row in outcomes.pages(self._home, length=last.outcomes):
+                if is_wanted is None or is_wanted(row.url):
+                    yield StoredPage(row, library)
+
+    def page(self, url: str) -> StoredPage | None:
+        """The newest version of one page; None if it is not stored.
+
+        `url` is normalised as the crawler does it. The log is read through once: for many pages use `pages`.
+        """
+        known = _url_of(url)
+        last = read_checkpoint(self._home)
+        if last is None:
+            return None
+        for name in dict.fromkeys((known, without_session(known))):
+            rows = outcomes.rows_of(self._home, name, length=last.outcomes)
+            for row in reversed(rows):
+                if row.kind == "page":
+                    return StoredPage(row, self._library(last))
+        return None
+
+    def pages_from(self, start: int) -> Iterator[tuple[StoredPage, int]]:
+        """Every stored page from byte `start` of the outcome log on, each with the offset behind it.
+
+        Ends at the newest checkpoint. Whoever keeps the offset goes on from there, now or after a kill: what
+        a checkpoint holds stays. A page that was fetched again comes again.
+        """
+        last = read_checkpoint(self._home)
+        if last is not None:
+            library = self._library(last)
+            for row, end in outcomes.pages_from(self._home, start, length=last.outcomes):
+                yield StoredPage(row, library), end
+
+    def rows(self) -> Iterator[OutcomeRow]:
+        """Every outcome, oldest first: also what moved, failed or was refused."""
+        last = read_checkpoint(self._home)
+        if last is not None:
+            yield from outcomes.rows(self._home, length=last.outcomes)
+
+    def _library(self, last: Checkpoint) -> Library:
+        return Library(self._home / "archive", last.shards)
+
+    # -- words
+
+    def search(self, words: str, limit: int = 10) -> list[Hit]:
+        """The best pages for `words`, best first, each with `url`, `title`, `snippet` and `score`.
+
+        The grammar is that of `fieldmouse search`, and found words stand between `**` in the snippet.
+        """
+        from fieldmouse.indexer.search import search
+
+        return search(self._home.path, words, limit)
+
+    # -- for people
+
+    def __repr__(self) -> str:
+        try:
+            last = read_checkpoint(self._home)
+        except (FieldmouseError, OSError) as trouble:
+            return f"<ReadingRoom {self.path}: {trouble}>"
+        pages = last.tally.pages if last else 0
+        return f"<ReadingRoom {self.path}: {pages:,} {'page' if pages == 1 else 'pages'}>"
+
+
+def _url_of(text: str) -> Url:
+    known = urls.parse(text)
+    if known is None:
+        raise UsageError(f"`{text}` is no URL", "it begins with http:// or https://")
+    return known
+
+
+def _living_at(host: str) -> Callable[[str], bool]:
+    """Whether a URL is one of `host` or of a host below it."""
+    from fieldmouse.indexer.query import authority_of, bare_host, names
+
+    wanted = bare_host(host)
+    return lambda url: wanted in names(authority_of(url))

@@ -1,0 +1,149 @@
+"""Stored pages: the same page whatever way leads to it, and what warcio reads in its record."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import brotli
+import pytest
+from warcio.archiveiterator import ArchiveIterator  # type: ignore[import-untyped]
+
+from fieldmouse import cli
+from fieldmouse.errors import NotACrawl, UsageError
+from fieldmouse.reading import ReadingRoom, StoredPage
+
+from .smallweb import HOME, PAGES, STORED
+
+
+@pytest.fixture
+def room(small_crawl: Path) -> ReadingRoom:
+    return ReadingRoom(small_crawl)
+
+
+def by_path(room: ReadingRoom) -> dict[str, StoredPage]:
+    return {page.url.removeprefix(HOME): page for page in room.pages()}
+
+
+def test_a_page_is_every_2xx_answer_with_a_ticket(room: ReadingRoom) -> None:
+    pages = [page.url for page in room.pages()]
+    assert sorted(pages) == sorted(STORED)
+
+
+def test_the_four_ways_to_a_page_lead_to_the_same_page(room: ReadingRoom, tmp_path: Path) -> None:
+    assert cli.run(["export", str(room.path), "--to", str(tmp_path / "rows.jsonl")]) == 0
+    exported = {row["url"]: row for row in map(json.loads, (tmp_path / "rows.jsonl").open())}
+    pages = {page.url: page for page in room.pages()}
+    assert list(exported) == list(pages), "the same order, too"
+    for url, page in pages.items():
+        alone = room.page(url)
+        assert alone is not None
+        assert (alone.row, alone.body, alone.text, alone.links) == (
+            page.row,
+            page.body,
+            page.text,
+            page.links,
+        )
+        row = exported[url]
+        for name in ("url", "status", "title", "mime", "language", "depth", "via", "found_as", "size"):
+            assert row[name] == getattr(page, name), name
+        assert datetime.fromisoformat(row["fetched_at"]) == page.fetched_at
+    for hit in room.search("mouse OR fern OR voles OR map", limit=50):
+        page = pages[hit.url]
+        assert hit.title == page.title
+        marked = hit.snippet.replace("**", "").split()
+        assert not marked or " ".join(marked) in " ".join(page.text.split())
+
+
+def test_a_body_is_what_warcio_reads_and_a_twins_is_the_originals(room: ReadingRoom) -> None:
+    told: dict[str, tuple[bytes, Any]] = {}
+    revisits: dict[str, str] = {}
+    for file in sorted((room.path / "archive").glob("*.warc.gz")):
+        with file.open("rb") as stream:
+            for record in ArchiveIterator(stream):
+                uri = record.rec_headers.get_header("WARC-Target-URI")
+                if record.rec_type == "response":
+                    # warcio cannot unpack brotli with the library that is installed here.
+                    packed = record.http_headers.get_header("Content-Encoding") == "br"
+                    body = record.raw_stream.read() if packed else record.content_stream().read()
+                    told[uri] = (brotli.decompress(body) if packed else body, record.http_headers)
+                elif record.rec_type == "revisit":
+                    revisits[uri] = record.rec_headers.get_header("WARC-Refers-To-Target-URI")
+    assert revisits, "there is a twin"
+    for page in room.pages():
+        body, heads = told[revisits.get(page.url, page.url)]
+        assert page.body == body, page.url
+        if page.url not in revisits:
+            assert [page.headers[name] for name in page.headers] == [heads[name] for name in page.headers]
+        assert len(page.body) == page.size
+
+
+def test_bodies_are_unpacked_and_headers_are_as_they_came(room: ReadingRoom) -> None:
+    pages = by_path(room)
+    for path, (headers, body) in PAGES.items():
+        if path == "/robots.txt":
+            continue
+        unpack = gzip.decompress if "gzip" in headers else brotli.decompress if " br" in headers else bytes
+        assert pages[path].body == unpack(body), path
+        assert pages[path].headers["content-TYPE"].partition(";")[0] == pages[path].mime
+    assert pages["/brotli.html"].headers.all("Set-Cookie") == ["a=1", "b=2"]
+    assert pages["/brotli.html"].headers["set-cookie"] == "a=1"
+
+
+def test_text_and_links_are_read_again_from_the_archive(room: ReadingRoom) -> None:
+    pages = by_path(room)
+    assert pages["/zipped.html"].text.startswith("Grüße aus dem Garten")
+    assert pages["/plain.txt"].text.startswith("no title")
+    assert pages["/plain.txt"].title == pages["/empty.html"].text == ""
+    assert pages["/latin.html"].title == "Café"
+    links = pages["/"].links
+    assert "http://elsewhere.example/" in links, "out of scope, and still a link"
+    assert links.count(HOME + "/zipped.html") == 1
+    assert HOME + "/no.html" not in links
+    assert pages["/map.xml"].links == [HOME + "/mapped.html"]
+    assert pages["/feed.rss"].links == [HOME + "/fed.html"]
+    assert pages["/twin-1.html"].links == pages["/twin-2.html"].links == [HOME + "/plain.txt"]
+    assert (pages["/map.xml"].found_as, pages["/feed.rss"].found_as) == ("sitemap", "feed")
+
+
+def test_a_url_is_normalised_as_the_crawler_does_it(room: ReadingRoom) -> None:
+    for spelling in (" HTTP://127.0.0.1:8000/a/../plain.txt#x ", HOME + "/plain.txt;jsessionid=12AB"):
+        page = room.page(spelling)
+        assert page is not None
+        assert page.url == HOME + "/plain.txt"
+    assert room.page(HOME + "/gone.html") is None
+    assert room.page(HOME + "/robots.txt") is None
+    with pytest.raises(UsageError, match="is no URL"):
+        room.page("plain.txt")
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "127.0.0.1:8000", "http://127.0.0.1:8000/"])
+def test_pages_of_one_host(room: ReadingRoom, host: str) -> None:
+    assert len(list(room.pages(host=host))) == len(STORED)
+    assert list(room.pages(host="1" + host.removeprefix("http://"))) == []
+
+
+def test_pages_from_an_offset_go_on_where_the_last_one_ended(room: ReadingRoom) -> None:
+    everything = [(page.url, end) for page, end in room.pages_from(0)]
+    assert [url for url, _ in everything] == [page.url for page in room.pages()]
+    for number, (_, end) in enumerate(everything, 1):
+        assert [(page.url, end) for page, end in room.pages_from(end)] == everything[number:]
+
+
+def test_pages_are_shown_to_people_without_reading_the_archive(room: ReadingRoom) -> None:
+    page = room.page(HOME + "/twin-1.html")
+    assert page is not None
+    assert repr(page).startswith(f"<StoredPage {HOME}/twin-1.html 'Twins' 200 text/html")
+    assert "<b>Twins</b>" in page._repr_html_()
+    assert repr(room) == f"<ReadingRoom {room.path}: {len(STORED)} pages>"
+
+
+def test_there_is_no_room_without_a_crawl(tmp_path: Path) -> None:
+    with pytest.raises(NotACrawl):
+        ReadingRoom(tmp_path)
+    with pytest.raises(NotACrawl):
+        ReadingRoom(os.fspath(tmp_path / "nowhere"))
