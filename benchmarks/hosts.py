@@ -19,7 +19,7 @@ from pathlib import Path
 import msgspec
 
 from fieldmouse.clock import ManualClock
-from fieldmouse.frontier import Frontier, FrontierState
+from fieldmouse.frontier import Frontier, FrontierState, open_frontier
 from fieldmouse.policy.distribution import Index
 from fieldmouse.records import Link
 from fieldmouse.url import Url
@@ -39,7 +39,7 @@ def url_of(number: int) -> Url:
 
 
 def opened(directory: Path, state: FrontierState | None) -> Frontier:
-    frontier = Frontier(
+    frontier = open_frontier(
         directory,
         key_seed=7,
         clock=ManualClock(NOW),

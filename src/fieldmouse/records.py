@@ -26,6 +26,14 @@ class Kind(Enum):
     EXCLUSION = "robots.txt"  # kept in the archive, but neither a page nor an outcome: its ticket number is 0
 
 
+class Door(Enum):
+    """By which door a URL came into the frontier, and so in which books its outcome stands."""
+
+    DISCOVERED = 0  # through the sieve: seen for the first time
+    POLLED = 1  # behind it: a URL that has an outcome, to be asked again
+    ADOPTED = 2  # with its host, from another crawl, which had accepted it
+
+
 class Link(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True):
     """A URL with the little that must travel along with it."""
 
@@ -41,6 +49,8 @@ class Link(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True):
     last_modified: str = ""
     trail: tuple[str, ...] = ()  # the URLs whose redirects led here, the first one first
     drops: int = 0  # fetches thrown away because the buffer was full or they waited too long in it
+    door: Door = Door.DISCOVERED
+    was: str = ""  # polled: the kind of the newest outcome that stands for it
 
 
 class Ticket(msgspec.Struct, frozen=True, array_like=True):
@@ -48,6 +58,11 @@ class Ticket(msgspec.Struct, frozen=True, array_like=True):
 
     number: int
     link: Link
+
+    @property
+    def door(self) -> Door:
+        """By which door it came in."""
+        return self.link.door
 
 
 class HostState(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True):

@@ -8,11 +8,11 @@ import msgspec
 import pytest
 
 from fieldmouse.clock import ManualClock
-from fieldmouse.frontier import Frontier
+from fieldmouse.frontier import Frontier, open_frontier
 from fieldmouse.frontier.lookout import Place, look
 from fieldmouse.policy.distribution import POLICIES
 from fieldmouse.policy.front import FrontRule
-from fieldmouse.records import Errand, HostState, Link
+from fieldmouse.records import Door, Errand, HostState, Link
 from fieldmouse.url import Url, key_of
 
 NOW = 1_000_000.0
@@ -20,7 +20,7 @@ NOW = 1_000_000.0
 
 def frontier_at(directory: Path, clock: ManualClock | None = None, **given: object) -> Frontier:
     settings = {"policy": POLICIES["index"](), "resumed_delay": lambda _: 1.0} | given
-    frontier = Frontier(directory, key_seed=7, clock=clock or ManualClock(NOW), **settings)  # type: ignore[arg-type]
+    frontier = open_frontier(directory, key_seed=7, clock=clock or ManualClock(NOW), **settings)  # type: ignore[arg-type]
     frontier.begin()
     return frontier
 
@@ -203,3 +203,59 @@ def test_links_and_their_keys_may_be_given_together_or_apart(tmp_path: Path) -> 
     frontier.discover(found, [key_of(link.url, 7) for link in found])
     frontier.seal()
     assert frontier.seen == 2
+
+
+def visited(frontier: Frontier, clock: ManualClock) -> list[tuple[str, Door]]:
+    """Everything that can be taken, visited and done, with the door it came by."""
+    found = []
+    while (errand := frontier.take(clock.now())) is not None:
+        found += [(str(ticket.link.url), ticket.door) for ticket in errand.tickets]
+        frontier.give_back(errand, resolved(errand))
+        frontier.done([ticket.number for ticket in errand.tickets])
+    return found
+
+
+def test_a_ticket_says_by_which_door_it_came_and_a_poll_changes_no_other_books(tmp_path: Path) -> None:
+    clock = ManualClock(NOW)
+    frontier = frontier_at(tmp_path, clock)
+    one, two, three = (f"http://a.example/{n}" for n in range(3))
+    frontier.discover(links(one, two))
+    assert visited(frontier, clock) == [(one, Door.DISCOVERED), (two, Door.DISCOVERED)]
+    frontier.poll(links(one))
+    frontier.discover(links(one, three))
+    state = frontier.seal()
+    assert (state.seen, state.done, state.waiting, state.polls) == (3, 2, 1, 1)
+    frontier.close()
+    frontier = frontier_at(tmp_path, clock, state=state)
+    clock.advance(1.0)
+    assert frontier.polling == 1
+    assert sorted(visited(frontier, clock)) == [(one, Door.POLLED), (three, Door.DISCOVERED)]
+    assert (frontier.seen, frontier.finished, frontier.waiting, frontier.polling) == (3, 3, 0, 0)
+
+
+def test_a_poll_that_is_tried_again_is_still_a_poll(tmp_path: Path) -> None:
+    clock = ManualClock(NOW)
+    frontier = frontier_at(tmp_path, clock)
+    frontier.discover(links("http://a.example/"))
+    visited(frontier, clock)
+    frontier.poll(links("http://a.example/"))
+    errand = frontier.take(NOW)
+    assert errand is not None
+    frontier.give_back(errand, resolved(errand))
+    (ticket,) = errand.tickets
+    frontier.again(ticket.number, msgspec.structs.replace(ticket.link, tries=1))
+    assert (frontier.finished, frontier.waiting, frontier.polling) == (1, 0, 1)
+    assert visited(frontier, clock) == [("http://a.example/", Door.POLLED)]
+    frontier.done([ticket.number])  # a number that is no longer out is passed over
+    assert (frontier.finished, frontier.waiting, frontier.polling) == (1, 0, 0)
+
+
+def test_what_is_readmitted_waits_as_if_it_had_just_been_discovered(tmp_path: Path) -> None:
+    clock = ManualClock(NOW)
+    frontier = frontier_at(tmp_path, clock)
+    frontier.discover(links("http://a.example/"))
+    visited(frontier, clock)
+    frontier.readmit(links("http://a.example/"))
+    assert (frontier.seen, frontier.finished, frontier.waiting, frontier.polling) == (1, 0, 1, 0)
+    assert visited(frontier, clock) == [("http://a.example/", Door.DISCOVERED)]
+    assert (frontier.seen, frontier.finished, frontier.waiting) == (1, 1, 0)

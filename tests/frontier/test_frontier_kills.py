@@ -19,7 +19,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fieldmouse.clock import ManualClock
-from fieldmouse.frontier import Frontier, FrontierState
+from fieldmouse.frontier import FrontierState, open_frontier
 from fieldmouse.policy.distribution import POLICIES
 from fieldmouse.policy.front import FrontRule
 from fieldmouse.records import Errand, HostState, Link, Ticket
@@ -58,7 +58,7 @@ class FakeAgent:
         self.frontier.discover([Link(web.urls[0])])
 
     def open(self, state: FrontierState | None) -> None:
-        self.frontier = Frontier(
+        self.frontier = open_frontier(
             self.home / str(self.lives),
             key_seed=7,
             clock=self.clock,

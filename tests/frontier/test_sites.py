@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fieldmouse.clock import ManualClock
-from fieldmouse.frontier import Frontier, FrontierState
+from fieldmouse.frontier import Frontier, FrontierState, open_frontier
 from fieldmouse.frontier.lookout import look
 from fieldmouse.frontier.numbering import Numbering
 from fieldmouse.policy.distribution import POLICIES
@@ -23,7 +23,7 @@ SEED = 7
 
 
 def frontier_at(directory: Path, limits: SiteLimits, state: FrontierState | None = None) -> Frontier:
-    frontier = Frontier(
+    frontier = open_frontier(
         directory, key_seed=SEED, clock=ManualClock(1e6), policy=POLICIES["index"](), limits=limits,
         state=state, resumed_delay=lambda _: 1.0,
     )  # fmt: skip

@@ -17,7 +17,7 @@ from fieldmouse.agent.build import witness_of
 from fieldmouse.clock import ManualClock
 from fieldmouse.crawldir import CrawlDir
 from fieldmouse.errors import FieldmouseError, UsageError
-from fieldmouse.frontier import Frontier
+from fieldmouse.frontier import open_frontier
 from fieldmouse.frontier.decisions import Act, DecisionLog, Event, Run, read_runs
 from fieldmouse.lab.counted import Seats
 from fieldmouse.lab.course import Course
@@ -68,7 +68,7 @@ class Life:
         self.log = DecisionLog(
             self.path / "decisions.log", limit=self.limit, policy=self.policy, options=options
         )
-        self.frontier = Frontier(
+        self.frontier = open_frontier(
             self.path / "frontier",
             key_seed=7,
             clock=self.clock,

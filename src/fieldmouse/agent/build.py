@@ -24,6 +24,7 @@ from fieldmouse.clock import Clock, WallClock
 from fieldmouse.crawldir import CrawlDir, Diary, Journal, Log
 from fieldmouse.frontier.decisions import DecisionLog
 from fieldmouse.frontier.frontier import Frontier
+from fieldmouse.frontier.opening import open_frontier
 from fieldmouse.indexer.indexer import Indexer, IndexerConfig
 from fieldmouse.indexer.inline import InlineLane
 from fieldmouse.indexer.lane import Lane
@@ -97,7 +98,7 @@ def build(
     scope = scope_of(settings, seeds)
     politeness = politeness_of(settings)
     with fitting(journal):
-        frontier = Frontier(
+        frontier = open_frontier(
             home / "frontier",
             key_seed=home.identity.key_seed,
             clock=clock,

@@ -67,7 +67,7 @@ class Mercy:
             tally.reasons[row.reason] -= 1
             if not tally.reasons[row.reason]:
                 del tally.reasons[row.reason]
-        frontier.poll([Link(row.url, row.depth, row.via, Kind(row.found_as), row.seen_at) for row in rows])
+        frontier.readmit([Link(row.url, row.depth, row.via, Kind(row.found_as), row.seen_at) for row in rows])
         self._tell(Forgiven(len(self._pardoned | {host_of(row.url) for row in rows}), len(rows)))
 
 

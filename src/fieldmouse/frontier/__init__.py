@@ -33,5 +33,6 @@ one of three places (ready, queued, online), or it is done; `lookout` says which
 
 from fieldmouse.frontier.frontier import Frontier
 from fieldmouse.frontier.moment import FrontierState
+from fieldmouse.frontier.opening import open_frontier
 
-__all__ = ["Frontier", "FrontierState"]
+__all__ = ["Frontier", "FrontierState", "open_frontier"]

@@ -8,7 +8,7 @@ exactly one place: ready, in its host's queue, or online.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from pathlib import Path
 
 import msgspec
@@ -16,22 +16,14 @@ from xxhash import xxh3_64_intdigest
 
 from fieldmouse.clock import Clock
 from fieldmouse.crawldir import Syncing, make_directory
-from fieldmouse.frontier.disksieve import DiskSieve
 from fieldmouse.frontier.distributor import Distributor
-from fieldmouse.frontier.frontlog import FrontLog
-from fieldmouse.frontier.hostrows import lag
-from fieldmouse.frontier.hosts import HostTable
 from fieldmouse.frontier.moment import FrontierState
-from fieldmouse.frontier.ready import ReadyQueue
+from fieldmouse.frontier.parts import Books, FrontierParts
 from fieldmouse.frontier.resting import Resting
-from fieldmouse.frontier.sites import SiteTable
-from fieldmouse.frontier.virtualizer import Virtualizer
-from fieldmouse.frontier.witness import Nobody, Witness
+from fieldmouse.frontier.witness import Witness
 from fieldmouse.frontier.workbench import Workbench
-from fieldmouse.policy.distribution import Distribution
 from fieldmouse.policy.front import FrontRule
-from fieldmouse.policy.sitelimits import SiteLimits
-from fieldmouse.records import Errand, HostState, Link, Ticket
+from fieldmouse.records import Door, Errand, HostState, Link, Ticket
 from fieldmouse.url import Host, host_of
 
 _SIFT_AT = 2048  # offers
@@ -46,54 +38,30 @@ class Frontier:
 
     def __init__(
         self,
-        directory: Path,
+        parts: FrontierParts,
         *,
-        key_seed: int,
+        workbench: Workbench,
+        distributor: Distributor,
+        witness: Witness,
         clock: Clock,
-        policy: Distribution[int],
-        front: FrontRule | None = None,
-        errand_links: int = 16,
-        state: FrontierState | None = None,
-        resumed_delay: Callable[[HostState], float],
-        run_size: int = 1 << 21,
-        witness: Witness | None = None,
-        limits: SiteLimits | None = None,
+        rule: FrontRule,
+        key_seed: int,
+        errand_links: int,
+        state: FrontierState | None,
+        set_back: float = 0.0,
     ):
-        """`resumed_delay` is the ordinary delay of a host; after a restart each gets it in full."""
-        self._directory = directory
-        self._key_seed = key_seed
-        self._clock = clock
-        self._rule = front or FrontRule()
-        self._errand_links = errand_links
-        self._sieve: DiskSieve[Link] = DiskSieve(directory, state.sieve if state else None, run_size=run_size)
-        self._ready = ReadyQueue(directory, state.ready if state else None)
-        self._front = FrontLog(directory, state.front if state else None)
+        """See `open_frontier`. `set_back`: seconds by which the clock was set back since `state`."""
+        self._parts, self._workbench, self._distributor = parts, workbench, distributor
+        self._witness, self._clock, self._rule = witness, clock, rule
+        self._key_seed, self._errand_links, self._set_back = key_seed, errand_links, set_back
+        self._sieve, self._ready, self._queues = parts.sieve, parts.ready, parts.queues
+        self._front, self._hosts, self._sites = parts.front, parts.hosts, parts.sites
         self._online = [(number, _decode(row)) for number, row in self._front.live.items()]
-        now = clock.now()
-        self._set_back = lag(state.hosts.at, now) if state else 0.0  # seconds, since the checkpoint
-        self._hosts = HostTable(directory, state.hosts if state else None, resumed_delay, now, key_seed)
-        self._queues = Virtualizer(directory, state.queues if state else None, self._hosts)
-        self._sites = SiteTable(
-            directory, state.sites if state else None, limits or SiteLimits(), self._hosts, key_seed
-        )
-        if state and state.sites is None:
-            self._sites.count_hosts(host for host, _ in self._hosts)
-        self._workbench = Workbench(self._hosts.quieten(now) if self._hosts.resumed else 0.0)
-        self._witness = witness or Nobody()
-        self._distributor = Distributor(
-            policy,
-            draw=self._ready.pop,
-            queues=self._queues,
-            front=self._front,
-            workbench=self._workbench,
-            hosts=self._hosts,
-            batch=2 * errand_links,
-            witness=self._witness,
-        )
         self._out = 0  # URLs in robots' hands
         self._resting = Resting()
         self._done = state.done if state else 0
-        self._width = max(self._rule.minimum, min(self._rule.maximum, state.width if state else 0))
+        self._polls = state.polls if state else 0
+        self._width = max(rule.minimum, min(rule.maximum, state.width if state else 0))
         self._errands = 0
         self._unsynced: list[Path] = []
         self._syncing = Syncing()
@@ -102,8 +70,8 @@ class Frontier:
     def begin(self) -> None:
         """All of the crawl has opened: cut what came after the checkpoint, and take up work."""
         self._begun = True
-        make_directory(self._directory)
-        for part in (self._sieve, self._ready, self._queues, self._front, self._hosts, self._sites):
+        make_directory(self._parts.directory)
+        for part in self._parts:
             part.begin()
         now = self._clock.now()
         self._witness.began(now, unlisted=len(self._ready), batch=2 * self._errand_links)
@@ -130,7 +98,21 @@ class Frontier:
             self._sift()
 
     def poll(self, links: Sequence[Link]) -> None:
-        """Links that are done, to be visited again: they enter behind the sieve, which would swallow them."""
+        """Known links, to be asked again: they enter behind the sieve, which would swallow them.
+
+        They go online as they are, so whoever polls does not bring more than are due. Their outcomes
+        stand in books of their own: what was discovered and is done stays done.
+        """
+        lines: dict[Host, list[bytes]] = {}
+        for link in links:
+            polled = msgspec.structs.replace(link, door=Door.POLLED)
+            lines.setdefault(host_of(link.url), []).append(_encode(polled))
+        for host, rows in lines.items():
+            self._distributor.seat(host, self._front.add(rows))
+        self._polls += len(links)
+
+    def readmit(self, links: Sequence[Link]) -> None:
+        """Links whose outcome was taken back: they wait again as if they had just been discovered."""
         again = [(host_of(link.url), _encode(link)) for link in links]
         self._ready.push(again)
         self._witness.arrived([host for host, _ in again])
@@ -207,8 +189,17 @@ class Frontier:
         self._distributor.left(host, state, len(errand.tickets) - len(unused))
 
     def done(self, numbers: Iterable[int]) -> None:
-        """The outcomes of these tickets are durable: they are never visited again."""
+        """The outcomes of these tickets are durable: they are never visited again, unless they are polled."""
+        if self._polls:
+            numbers = list(numbers)
+            polls = sum(self._is_poll(number) for number in numbers)
+            self._polls -= polls
+            self._done -= polls
         self._done += self._front.strike(numbers)
+
+    def _is_poll(self, number: int) -> bool:
+        row = self._front.live.get(number)
+        return row is not None and _decode(row).door is Door.POLLED
 
     def again(self, number: int, link: Link) -> None:
         """Visit `link` (again) instead of the ticket, under a new number, not before `link.not_before`."""
@@ -225,30 +216,23 @@ class Frontier:
         """Hand everything to the operating system and note the moment."""
         if self._sieve.pending:
             self._sift()
-        sieve, keys = self._sieve.seal()
-        ready, waiting = self._ready.seal()
-        queues, offline = self._queues.seal()
-        front, online = self._front.seal()
-        hosts, known = self._hosts.seal(self._clock.now())
-        sites, counted = self._sites.seal()
         self._witness.flush()
-        self._unsynced = [*keys, *waiting, *offline, *online, *known, *counted]
-        return FrontierState(
-            sieve, ready, queues, front, hosts, self._done, self._width, self.seen, self.waiting, sites
-        )
+        books = Books(self._done, self._width, self.seen, self.waiting, self._polls)
+        state, self._unsynced = self._parts.seal(self._clock.now(), books)
+        return state
 
     def sync(self) -> None:
         """Wait until all that the last `seal` noted has reached the disk; may run in a thread."""
-        self._syncing.sync(self._unsynced, self._directory)
+        self._syncing.sync(self._unsynced, self._parts.directory)
 
     def committed(self) -> None:
         """The journal holds the state sealed last: files it does not name may go."""
-        for part in (self._sieve, self._ready, self._queues, self._front, self._hosts, self._sites):
+        for part in self._parts:
             part.committed()
 
     def close(self) -> None:
         """Let go of the files. What was not sealed is forgotten, as after a kill."""
-        for part in (self._sieve, self._ready, self._queues, self._front, self._hosts, self._sites):
+        for part in self._parts:
             part.close()
         if self._begun:
             self._witness.close()
@@ -265,8 +249,13 @@ class Frontier:
 
     @property
     def waiting(self) -> int:
-        """URLs accepted and not done: ready, offline, online or in robots' hands."""
-        return len(self._ready) + len(self._queues) + len(self._front)
+        """URLs accepted and not done: ready, offline, online or in robots' hands. Polls do not count."""
+        return self._parts.waiting - self._polls
+
+    @property
+    def polling(self) -> int:
+        """Known URLs that are to be asked again, and have not been."""
+        return self._polls
 
     @property
     def hosts(self) -> int:

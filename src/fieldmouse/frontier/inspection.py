@@ -27,7 +27,7 @@ from fieldmouse.frontier.ready import ReadyState
 from fieldmouse.frontier.runs import Run
 from fieldmouse.frontier.sites import SitesState, read_sites
 from fieldmouse.frontier.virtualizer import VirtualizerState
-from fieldmouse.records import Link
+from fieldmouse.records import Door, Link
 from fieldmouse.url import Host, key_of
 
 _FULL = (1 << 64) - 1
@@ -70,10 +70,11 @@ class FrontierReport(msgspec.Struct, frozen=True):
 
 
 def waiting_keys(directory: Path, state: FrontierState, key_seed: int) -> Iterator[int]:
-    """The key of every URL that waits; raises what reading a damaged file may raise."""
+    """The key of every URL that waits, polls apart; raises what reading a damaged file may raise."""
     rows = (_ready(directory, state.ready), _queued(directory, state.queues))
     for row in chain(read_front(directory, state.front).values(), *rows):
-        yield key_of(_link(row).url, key_seed)
+        if (link := _link(row)).door is not Door.POLLED:
+            yield key_of(link.url, key_seed)
 
 
 def named_files(state: FrontierState) -> dict[str, int]:
@@ -134,7 +135,8 @@ def _injury(trouble: Exception, file: str) -> Injury:
 
 def _add_links(total: KeySum, rows: Iterable[bytes], key_seed: int) -> None:
     for row in rows:
-        total.add(key_of(_link(row).url, key_seed))
+        if (link := _link(row)).door is not Door.POLLED:
+            total.add(key_of(link.url, key_seed))
 
 
 def _read_hosts(directory: Path, state: HostsState) -> None:

@@ -77,4 +77,5 @@ def count_waiting(directory: Path, state: FrontierState) -> int:
         len(read_front(directory, state.front))
         + queued
         + sum(1 for _ in waiting_items(directory, state.ready))
+        - state.polls
     )

@@ -25,3 +25,4 @@ class FrontierState(msgspec.Struct, frozen=True):
     seen: int = 0
     waiting: int = 0
     sites: SitesState | None = None  # None: written before sites were counted
+    polls: int = 0  # known URLs that are to be asked again

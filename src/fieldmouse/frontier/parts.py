@@ -1,0 +1,99 @@
+"""What a frontier keeps on disk: six parts, sealed at one moment.
+
+Each is a log or several, with a state of its own; here they are one thing that begins,
+is sealed, and is put away.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple, Protocol
+
+from fieldmouse.frontier.disksieve import DiskSieve
+from fieldmouse.frontier.frontlog import FrontLog
+from fieldmouse.frontier.hosts import HostTable
+from fieldmouse.frontier.moment import FrontierState
+from fieldmouse.frontier.ready import ReadyQueue
+from fieldmouse.frontier.sites import SiteTable
+from fieldmouse.frontier.virtualizer import Virtualizer
+from fieldmouse.policy.sitelimits import SiteLimits
+from fieldmouse.records import HostState, Link
+
+
+class Begun(Protocol):
+    """What each of them can do beside being sealed."""
+
+    def begin(self) -> None: ...
+
+    def committed(self) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class Books(NamedTuple):
+    """What a frontier counts, at one moment."""
+
+    done: int
+    width: int
+    seen: int
+    waiting: int
+    polls: int
+
+
+@dataclass(frozen=True, slots=True)
+class FrontierParts:
+    """All that a checkpoint holds of a frontier."""
+
+    directory: Path
+    sieve: DiskSieve[Link]
+    ready: ReadyQueue
+    queues: Virtualizer
+    front: FrontLog
+    hosts: HostTable
+    sites: SiteTable
+
+    def __iter__(self) -> Iterator[Begun]:
+        return iter((self.sieve, self.ready, self.queues, self.front, self.hosts, self.sites))
+
+    @property
+    def waiting(self) -> int:
+        """URLs that are owed an outcome, by whichever door they came."""
+        return len(self.ready) + len(self.queues) + len(self.front)
+
+    def seal(self, now: float, books: Books) -> tuple[FrontierState, list[Path]]:
+        """Hand everything to the operating system: the state, and the files to sync before it counts."""
+        sieve, keys = self.sieve.seal()
+        ready, waiting = self.ready.seal()
+        queues, offline = self.queues.seal()
+        front, online = self.front.seal()
+        hosts, known = self.hosts.seal(now)
+        sites, counted = self.sites.seal()
+        state = FrontierState(
+            sieve, ready, queues, front, hosts, books.done, books.width, books.seen, books.waiting, sites,
+            books.polls,
+        )  # fmt: skip
+        return state, [*keys, *waiting, *offline, *online, *known, *counted]
+
+
+def open_parts(
+    directory: Path,
+    state: FrontierState | None,
+    *,
+    key_seed: int,
+    now: float,
+    resumed_delay: Callable[[HostState], float],
+    run_size: int,
+    limits: SiteLimits,
+) -> FrontierParts:
+    """Open them at `state`; nothing on the disk changes."""
+    sieve: DiskSieve[Link] = DiskSieve(directory, state.sieve if state else None, run_size=run_size)
+    ready = ReadyQueue(directory, state.ready if state else None)
+    front = FrontLog(directory, state.front if state else None)
+    hosts = HostTable(directory, state.hosts if state else None, resumed_delay, now, key_seed)
+    queues = Virtualizer(directory, state.queues if state else None, hosts)
+    sites = SiteTable(directory, state.sites if state else None, limits, hosts, key_seed)
+    if state and state.sites is None:
+        sites.count_hosts(host for host, _ in hosts)
+    return FrontierParts(directory, sieve, ready, queues, front, hosts, sites)
