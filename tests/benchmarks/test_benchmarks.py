@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import itertools
 import json
+import random
 import subprocess
 import sys
 import urllib.error
@@ -25,6 +26,7 @@ ground: ModuleType = importlib.import_module("ground")
 manners: ModuleType = importlib.import_module("manners")
 race: ModuleType = importlib.import_module("race")
 beside: ModuleType = importlib.import_module("beside")
+duplicates: ModuleType = importlib.import_module("duplicates")
 
 ticks = st.lists(st.tuples(st.integers(0, 200), st.integers(0, 3), st.integers(0, 2)), max_size=60)
 
@@ -132,3 +134,25 @@ def test_the_interval_holds_the_median_as_often_as_it_says(count):
     assert held / 2**count >= 0.95
     narrower = sum(low + 1 < bits.bit_count() <= high - 1 for bits in range(2**count))
     assert narrower / 2**count < 0.95
+
+
+@given(st.lists(st.lists(st.sampled_from("a b c d e".split()), max_size=12), max_size=6))
+def test_the_truth_about_duplicates_is_the_jaccard_index_of_their_shingles(pages):
+    def shingles(words):
+        return {tuple(words[at : at + 4]) for at in range(len(words) - 3)}
+
+    found = duplicates.alike([" ".join(words) for words in pages])
+    for (i, one), (j, other) in itertools.combinations(enumerate(map(shingles, pages)), 2):
+        share = len(one & other) / len(one | other) if one | other else 0.0
+        assert found.get((i, j), 0.0) == pytest.approx(share if share >= 0.4 else 0.0)
+
+
+def test_marks_are_judged_by_what_they_say_of_pages_that_come_later():
+    rng = random.Random(5)
+    words = [f"word{n}" for n in range(4000)]
+    original = [rng.choice(words) for _ in range(400)]
+    copy = [*original[:200], "changed", *original[200:]]
+    others = [[rng.choice(words) for _ in range(400)] for _ in range(20)]
+    judged = duplicates.score([" ".join(page) for page in (original, copy, *others)], rng)
+    assert (judged.pages, judged.named, judged.rightly) == (22, 1, 1)
+    assert (judged.pairs, judged.followers, judged.followers_named) == (1, 1, 1)
