@@ -220,6 +220,8 @@ class OutcomeRow(msgspec.Struct, frozen=True, array_like=True, omit_defaults=Tru
     offset: int = 0
     tries: int = 0
     found_as: str = "page"
+    items: int = 0  # rows that were extracted from it
+    items_at: int = 0  # the byte in `warc` where their record begins
 
 
 class Parsed(msgspec.Struct, frozen=True, array_like=True):

@@ -28,6 +28,7 @@ from fieldmouse.frontier.opening import open_frontier
 from fieldmouse.indexer.indexer import Indexer, IndexerConfig
 from fieldmouse.indexer.inline import InlineLane
 from fieldmouse.indexer.lane import Lane
+from fieldmouse.plugins.names import PluginNames
 from fieldmouse.policy.distribution import lookup
 from fieldmouse.policy.front import FrontRule
 from fieldmouse.policy.obsolescence import Obsolescence, SameForAll
@@ -268,6 +269,7 @@ def indexer_config(home: CrawlDir, settings: Settings, scope: Scope) -> IndexerC
         warc_prefix=settings.archive.prefix,
         index_heap=settings.index.heap,
         store_text=settings.index.store_text,
+        plugins=PluginNames.of(settings.plugins),
     )
 
 

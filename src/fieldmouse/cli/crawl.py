@@ -16,6 +16,7 @@ from fieldmouse import url
 from fieldmouse.cli import options, progress, voice
 from fieldmouse.crawldir import CrawlDir
 from fieldmouse.errors import CrawlExists, UsageError, storing
+from fieldmouse.plugins.names import PluginNames
 from fieldmouse.policy.distribution.lookup import strategy
 from fieldmouse.records import Summary
 from fieldmouse.settings import Settings
@@ -70,6 +71,7 @@ def command(directory: Path, seeds: tuple[str, ...], as_json: bool, **given: Any
     _advise(asked, wanted)
     # Better said before anything is made: somebody else's policy may not be there, an address may be none.
     strategy(asked.frontier.policy)
+    PluginNames.of(asked.plugins).check()
     NameMap(asked.network.resolve)
     shards = asked.index.shards or len(os.sched_getaffinity(0))
     with storing(directory):

@@ -42,17 +42,18 @@ _LENGTH = re.compile(rb"(?im)^content-length[ \t]*:[^\r\n]*\r?\n")
 _SERIAL = re.compile(r"-(\d{5,})-(\d+)\.warc\.gz\Z")
 SAME_PAYLOAD = "http://netpreserve.org/warc/1.1/revisit/identical-payload-digest"
 NOT_MODIFIED = "http://netpreserve.org/warc/1.1/revisit/server-not-modified"
+ITEMS = "application/x-ndjson"  # one row a line
 
 _bits = SystemRandom().getrandbits
 
 
 class Stored:
-    """Where an answer lies: file, offset of its main record, and the place of its CDXJ line."""
+    """Where an answer lies: file, offset of its main record, the place of its CDXJ line, and its rows."""
 
-    __slots__ = ("offset", "place", "warc")
+    __slots__ = ("items_at", "offset", "place", "warc")
 
-    def __init__(self, warc: str, offset: int, place: int):
-        self.warc, self.offset, self.place = warc, offset, place
+    def __init__(self, warc: str, offset: int, place: int, items_at: int):
+        self.warc, self.offset, self.place, self.items_at = warc, offset, place, items_at
 
 
 def verify(directory: Path, shard: int, state: ShardState) -> None:
@@ -91,9 +92,12 @@ class Archive:
 
     def store(
         self, link: Link, response: Response, *, payload: bytes, digest: str, mime: str,
-        earlier: tuple[str, str] | None = None, fields: bytes = b"",
+        earlier: tuple[str, str] | None = None, fields: bytes = b"", items: bytes = b"",
     ) -> Stored:  # fmt: skip
-        """Write request, response and metadata; with `earlier` (URL and stamp) a revisit of that record."""
+        """Write request, response and metadata; with `earlier` (URL and stamp) a revisit of that record.
+
+        `items` are the rows that were extracted from it, if any: another metadata record beside it.
+        """
         warc = self._open()
         url = link.url
         date, stamp = _dates(int(response.started_at))
@@ -140,12 +144,22 @@ class Archive:
                 _metadata(link, response) + fields,
             )
         )
+        items_at = 0
+        if items:
+            items_at = warc.length
+            warc.append(
+                _record(
+                    f"WARC/1.1\r\nWARC-Type: metadata\r\nWARC-Record-ID: {self._record_id()}\r\n{paired}"
+                    f"Content-Type: {ITEMS}\r\n",
+                    items,
+                )
+            )
         where = self._cdxj.length
         seen_as = mime or "unk" if kind == "response" else cdxj.REVISIT
         self._cdxj.append(
             cdxj.line(url, stamp, seen_as, response.status, digest[5:], offset, length, self._name)
         )
-        return Stored(self._name, offset, self._shard << 48 | where)
+        return Stored(self._name, offset, self._shard << 48 | where, items_at)
 
     def _record_id(self) -> str:
         """A new UUID (version 4 in form): one random start, then a walk through all of its space."""

@@ -76,7 +76,7 @@ def read_contents(link: Link, response: Response, config: IndexerConfig, links: 
         if config.feeds and not (page.rules.nofollow and config.nofollow):
             found, trouble = _listed(link, body, now, config, links)
             detail = "; ".join(filter(None, (detail, trouble)))
-    elif mime in _HTML or (not mime and body.lstrip()[:1] == b"<"):
+    elif is_markup(mime, body):
         charset, page = _markup(link.url, response, body, config.robot)
         detail = "; ".join(filter(None, (detail, page.trouble)))
         if not (page.rules.nofollow and config.nofollow):
@@ -99,15 +99,24 @@ def read_contents(link: Link, response: Response, config: IndexerConfig, links: 
 
 
 def _markup(url: Url, response: Response, body: bytes, robot: str) -> tuple[str, Document]:
-    body = body[:MARKUP]
-    charset = find_charset(body, response.header("content-type"))
-    # lexbor reads UTF-8 itself; everything else is decoded for it.
-    html = body.removeprefix(BOM_UTF8) if charset == "utf-8" else decoded(body, charset)
+    charset = find_charset(body[:MARKUP], response.header("content-type"))
+    html = markup_of(body, charset)
     language = response.header("content-language")
     page = parse(html, url, tags=_robots_tags(response), language=language, robot=robot)
     if not page.language:
         page.language = guess(page.text)
     return charset, page
+
+
+def is_markup(mime: str, body: bytes) -> bool:
+    """Whether a document is HTML, or does not say what it is and looks like it."""
+    return mime in _HTML or (not mime and body.lstrip()[:1] == b"<")
+
+
+def markup_of(body: bytes, charset: str) -> bytes | str:
+    """HTML as lexbor takes it: UTF-8 it reads itself, everything else is decoded for it."""
+    body = body[:MARKUP]
+    return body.removeprefix(BOM_UTF8) if charset == "utf-8" else decoded(body, charset)
 
 
 def _is_feed(link: Link, mime: str, body: bytes) -> bool:

@@ -21,10 +21,13 @@ from fieldmouse.indexer import archive, digest, index
 from fieldmouse.indexer.archive import WORTH_A_REVISIT, Archive
 from fieldmouse.indexer.contents import mime_of, read_contents
 from fieldmouse.indexer.digest import Doubles, payload_digest, written
+from fieldmouse.indexer.harvest import Harvest
 from fieldmouse.indexer.index import TextIndex
 from fieldmouse.indexer.links import Links
 from fieldmouse.indexer.sketch import reach, sketch
 from fieldmouse.indexer.wire import IndexerConfig, ShardState
+from fieldmouse.plugins.call import Complaint, Onlooker
+from fieldmouse.plugins.rows import Rows
 from fieldmouse.records import (
     Failed,
     Kind,
@@ -48,9 +51,14 @@ _encode = msgspec.msgpack.Encoder().encode
 class OpenShard:
     """A shard that is ours and was looked over. Nothing in it has been changed yet."""
 
-    def __init__(self, directory: Path, number: int, config: IndexerConfig, state: ShardState):
-        """Raises `Damaged` if the shard cannot be brought to `state`."""
+    def __init__(
+        self, directory: Path, number: int, config: IndexerConfig, state: ShardState,
+        onlooker: Onlooker | None = None,
+    ):  # fmt: skip
+        """Raises `Damaged` if the shard cannot be brought to `state`, and if a plug-in is not there, that."""
         self._directory, self._number, self._config, self._state = directory, number, config, state
+        plugins = config.plugins
+        self._harvest = Harvest(plugins, onlooker or Onlooker()) if plugins.extract else None
         with storing(directory):
             for room in (directory / "archive", directory / "index"):
                 room.mkdir(parents=True, exist_ok=True)
@@ -69,7 +77,9 @@ class OpenShard:
 
     def begin(self) -> Shard:
         """Cut away whatever came after the state, and go on from there."""
-        return Shard(self._directory, self._number, self._config, self._state, self.lock)
+        return Shard(
+            self._directory, self._number, self._config, self._state, self.lock, self._harvest
+        )  # fmt: skip
 
     def close(self) -> None:
         os.close(self.lock)
@@ -77,8 +87,9 @@ class OpenShard:
 
 class Shard:
     def __init__(
-        self, directory: Path, number: int, config: IndexerConfig, state: ShardState, lock: int | None = None
-    ):
+        self, directory: Path, number: int, config: IndexerConfig, state: ShardState, lock: int | None = None,
+        harvest: Harvest | None = None,
+    ):  # fmt: skip
         """The shard as of `state`; whatever came later is cut away. `lock` is that of an `OpenShard`."""
         self._lock = OpenShard(directory, number, config, state).lock if lock is None else lock
         self._directory, self._number, self._config = directory, number, config
@@ -89,6 +100,7 @@ class Shard:
             self._index = TextIndex(directory / "index", number, config, state)
             self._doubles = Doubles(directory / "archive")
         self._links = Links(config)
+        self._harvest = harvest
 
     # -- one answer
 
@@ -136,8 +148,15 @@ class Shard:
             fields = b"charset-for-link-extraction: %b\r\n" % charset.encode()
         if config.outlinks:
             fields += b"".join(b"outlink: %b\r\n" % href.encode("utf-8", "replace") for href in page.hrefs)
+        rows = Rows()
+        if self._harvest is not None and reason is None:
+            harvested = self._harvest.of(link, response, read)
+            if isinstance(harvested, Complaint):
+                detail = f"{detail}; {harvested}" if detail else str(harvested)
+            else:
+                rows = harvested
         stored = self._archive.store(
-            link, response, payload=response.body, digest=shown, mime=mime, fields=fields,
+            link, response, payload=response.body, digest=shown, mime=mime, fields=fields, items=rows.lines,
             earlier=earlier if len(response.body) >= WORTH_A_REVISIT else None,
         )  # fmt: skip
         if indexed:
@@ -156,7 +175,7 @@ class Shard:
                 simhash=mark, duplicate_of=earlier[0] if earlier and earlier[0] != link.url else "",
                 near_duplicate_of=lookalike if lookalike != link.url else "", canonical=page.canonical,
                 size=len(body), words=words, links=page.anchors, indexed=indexed, warc=stored.warc,
-                offset=stored.offset,
+                offset=stored.offset, items=rows.count, items_at=stored.items_at,
             ),
             read.links,
             read.left_out,

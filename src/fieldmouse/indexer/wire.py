@@ -11,6 +11,7 @@ import struct
 
 import msgspec
 
+from fieldmouse.plugins.names import PluginNames
 from fieldmouse.policy.scope import Scope
 from fieldmouse.policy.traps import TrapRules
 from fieldmouse.records import Failed, Moved, Page, Parsed, Unchanged
@@ -39,6 +40,7 @@ class IndexerConfig(msgspec.Struct, frozen=True, kw_only=True):
     index_heap: int = 48 << 20  # bytes the index writer may gather before it writes a segment
     generation: int = 24 << 20  # bytes of text after which a shard's index begins a new generation
     store_text: bool = True  # keep the text in the index, for snippets
+    plugins: PluginNames = PluginNames()
 
 
 class ShardState(msgspec.Struct, frozen=True, array_like=True):

@@ -121,6 +121,7 @@ def main() -> int:
     for number in LEFT_TO_THE_AGENT:
         signal.signal(number, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, LEFT_TO_THE_AGENT)
+    os.dup2(2, 1)  # what a plug-in prints is talk: stdout is for our user's data
     resource.setrlimit(resource.RLIMIT_DATA, (MEMORY, MEMORY))
     gc.set_threshold(50_000, 20, 100)
     agent = socket.socket(fileno=int(sys.argv[1]))

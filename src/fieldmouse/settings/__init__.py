@@ -29,6 +29,7 @@ from fieldmouse.settings.sections import (
     IndexSection,
     LimitsSection,
     NetworkSection,
+    PluginsSection,
     PolitenessSection,
     RobotsSection,
     ScopeSection,
@@ -53,6 +54,7 @@ class Settings(msgspec.Struct, frozen=True):
     cost: CostSection = CostSection()
     index: IndexSection = IndexSection()
     archive: ArchiveSection = ArchiveSection()
+    plugins: PluginsSection = PluginsSection()
     storage: StorageSection = StorageSection()
 
     def override(self, dotted: Mapping[str, object]) -> Settings:

@@ -200,6 +200,7 @@ DURATION_OR_NEVER = Kind(
     _or_none("never", _some_time),
     _none_as("never", _write_seconds),
 )
+SOME_TIME = Kind('a duration of more than nothing, such as "10s" or "500ms"', _some_time, _write_seconds)
 SIZE = Kind(
     'a size with its unit, such as "64MiB" or "10MB"', _quantity(units.size), _quoted(units.write_size)
 )

@@ -12,8 +12,8 @@ from typing import Annotated
 import msgspec
 
 from fieldmouse import __version__
+from fieldmouse.named import NAME
 from fieldmouse.policy.distribution import POLICIES
-from fieldmouse.policy.distribution.lookup import ELSEWHERE
 from fieldmouse.settings import kinds
 from fieldmouse.settings.kinds import About
 
@@ -21,6 +21,7 @@ _PRODUCT = f"fieldmouse/{'.'.join(__version__.split('.')[:2])}"
 
 _product = kinds.shaped(r"[A-Za-z_-]+(/[!-~]+( [ -~]+)?)?", 'a name and version, such as "fieldmouse/0.1"')
 _contact = kinds.shaped(r"[!-~]*", "a mail address or a web page about your crawl")
+_named = kinds.shaped(f"({NAME.pattern})?", '"package.module:name", or "" for none')
 _prefix = kinds.shaped(r"[A-Za-z0-9][A-Za-z0-9._-]*", "a file name of letters, digits, dots and dashes")
 
 
@@ -183,7 +184,7 @@ class FrontierSection(Section, frozen=True):
     policy: Annotated[
         str,
         About(
-            kinds.named(POLICIES, ELSEWHERE.pattern, "package.module:Class"),
+            kinds.named(POLICIES, NAME.pattern, "package.module:Class"),
             "how hosts are chosen for the front (see docs/tour.md)",
         ),
     ] = "index"
@@ -237,6 +238,18 @@ class ArchiveSection(Section, frozen=True):
 
     warc_size: Annotated[int, About(kinds.SIZE, "begin a new file after so much")] = 1 << 30
     prefix: Annotated[str, About(_prefix, "how the files' names begin")] = "fieldmouse"
+
+
+class PluginsSection(Section, frozen=True):
+    """Code of your own, by its name (see docs/guides)."""
+
+    extract: Annotated[str, About(_named, "makes rows of a page, for `export --items`")] = ""
+    patience: Annotated[
+        float, About(kinds.SOME_TIME, "longest that one call may take; then it costs what was asked for")
+    ] = 5.0
+    items: Annotated[
+        int, About(kinds.SIZE, "most bytes of rows of one page; if there are more, it has none")
+    ] = 1 << 20
 
 
 class StorageSection(Section, frozen=True):

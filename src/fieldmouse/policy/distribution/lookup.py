@@ -7,17 +7,13 @@ only a class with all questions and events of `Distribution` will do.
 
 from __future__ import annotations
 
-import importlib
 import inspect
-import re
 from collections.abc import Callable, Mapping
 from typing import Any, cast
 
 from fieldmouse.errors import UsageError
+from fieldmouse.named import NAME, load
 from fieldmouse.policy.distribution import POLICIES, Distribution
-
-ELSEWHERE = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*")
-"""The shape of a name that says where to import from."""
 
 _KINDS = {bool: "true or false", int: "a whole number", float: "a number"}
 _NEVER_ZERO = ("per_address", "depth", "delta")
@@ -34,19 +30,12 @@ def strategy(name: str) -> Callable[..., Distribution[Any]]:
     found = POLICIES.get(name)
     if found is not None:
         return found
-    if not ELSEWHERE.fullmatch(name):
+    if not NAME.fullmatch(name):
         raise UsageError(
             f"there is no policy `{name}`",
             f"it is one of {', '.join(POLICIES)}, or `package.module:Class` for one of your own",
         )
-    module, _, attribute = name.partition(":")
-    try:
-        made: object = getattr(importlib.import_module(module), attribute, None)
-    except ImportError as trouble:
-        raise UsageError(
-            f"the policy `{name}` cannot be imported: {trouble}",
-            f"install the package that has `{module}` where fieldmouse is installed",
-        ) from trouble
+    made: object = load(name, "policy")
     missing = [question for question in _ASKED if not callable(getattr(made, question, None))]
     if not inspect.isclass(made) or missing:
         lacks = f"has no `{missing[0]}`" if inspect.isclass(made) else "is no class"

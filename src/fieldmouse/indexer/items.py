@@ -1,0 +1,43 @@
+"""Reading back the rows that were extracted from pages.
+
+They lie in the WARC file of their page, in a record of their own whose place the
+page's outcome knows; so a look at one page's rows reads nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from fieldmouse.errors import Damaged
+from fieldmouse.indexer.warcs import Torn, members, read_record
+from fieldmouse.records import OutcomeRow
+
+_decode = msgspec.json.Decoder(dict[str, Any]).decode
+
+
+def items_of(archive: Path, row: OutcomeRow) -> list[dict[str, Any]]:
+    """The rows of one page, as `extract` gave them; `Damaged` if they cannot be read."""
+    if not row.items:
+        return []
+    path = archive / row.warc
+    try:
+        record = read_record(next(members(path, row.items_at, path.stat().st_size)).content)
+        found = [_decode(line) for line in record.block.splitlines()]
+        if record.url != row.url or len(found) != row.items:
+            raise ValueError("other rows are there")
+    except FileNotFoundError:
+        raise Damaged(path, f"it is gone, and with it the rows of {row.url}") from None
+    except (Torn, OSError, ValueError, KeyError, msgspec.MsgspecError) as trouble:
+        raise Damaged(path, f"the rows of {row.url} cannot be read ({trouble})") from trouble
+    return found
+
+
+def read_items(archive: Path, pages: Iterable[OutcomeRow]) -> Iterator[tuple[OutcomeRow, dict[str, Any]]]:
+    """The rows of many pages, each with the page it was found on."""
+    for row in pages:
+        for item in items_of(archive, row):
+            yield row, item
