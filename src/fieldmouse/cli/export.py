@@ -1,4 +1,4 @@
-"""`fieldmouse export`: what is known of every page, as JSON lines, CSV or Parquet."""
+"""`fieldmouse export`: what is known of every page, or extracted from it, as JSON lines, CSV or Parquet."""
 
 from __future__ import annotations
 
@@ -14,11 +14,12 @@ import click
 import msgspec
 
 from fieldmouse.cli import options, voice
+from fieldmouse.cli.table import Kind, Row, Table
 from fieldmouse.crawldir import CrawlDir, outcomes
 from fieldmouse.errors import FieldmouseError, UsageError
+from fieldmouse.indexer.items import read_items
 from fieldmouse.records import OutcomeRow
 
-Row = dict[str, Any]
 CHUNK = 20_000
 
 PAGE_FIELDS = (
@@ -26,6 +27,9 @@ PAGE_FIELDS = (
     "words", "links", "canonical", "duplicate_of", "near_duplicate_of", "simhash", "indexed", "warc",
     "offset", "seen_at", "found_as", "tries",
 )  # fmt: skip
+PAGE_KINDS: dict[str, Kind] = {
+    **dict.fromkeys(("status", "depth", "size", "words", "links", "offset", "tries"), int), "indexed": bool
+}  # fmt: skip
 FATE_FIELDS = ("kind", "reason", "detail", "target")
 """Only with `--all`: a page has none of them."""
 
@@ -35,7 +39,8 @@ FATE_FIELDS = ("kind", "reason", "detail", "target")
 Examples:
   fieldmouse export atlas --to pages.jsonl
   fieldmouse export atlas --to pages.parquet
-  fieldmouse export atlas --to - --all"""
+  fieldmouse export atlas --to - --all
+  fieldmouse export atlas --to items.csv --items"""
 )
 @click.argument("directory", type=click.Path(path_type=Path))
 @click.option(
@@ -44,12 +49,16 @@ Examples:
 @click.option(
     "--all", "everything", is_flag=True, help="Every outcome: also what moved, failed or was refused."
 )
+@click.option("--items", is_flag=True, help="The rows that `plugins.extract` made of the pages.")
 @options.as_json
-def command(directory: Path, target: str, everything: bool, as_json: bool) -> int:
+def command(directory: Path, target: str, everything: bool, items: bool, as_json: bool) -> int:
     """Write one row per stored page of the crawl in DIRECTORY, as of its last checkpoint.
 
     A page fetched more than once has one row, the newest. With --all every outcome
     has a row, in the order they happened, with its kind and reason.
+
+    With --items the rows are those that your own code made of the pages: of each
+    page's newest version, or with --all of every version.
     """
     writer = _writer_for(target)
     home = CrawlDir.open(directory)
@@ -58,30 +67,44 @@ def command(directory: Path, target: str, everything: bool, as_json: bool) -> in
 
     last = read_checkpoint(home)
     length = last.outcomes if last else 0
-    read = outcomes.rows if everything else outcomes.pages
-    fields = (*PAGE_FIELDS, *FATE_FIELDS) if everything else PAGE_FIELDS
-    rows = (_plain(row, fields) for row in read(home, length=length))
+    if items:
+        what, table = "items", _items(home, length, everything)
+    else:
+        read = outcomes.rows if everything else outcomes.pages
+        fields = (*PAGE_FIELDS, *FATE_FIELDS) if everything else PAGE_FIELDS
+        what = "outcomes" if everything else "pages"
+        table = Table(lambda: (_plain(row, fields) for row in read(home, length=length)), PAGE_KINDS, fields)
     if target == "-":
         with voice.data_stream() as stdout:
-            writer(rows, fields, stdout)
+            writer(table, stdout)
         return 0
-    count = _write(Path(target), rows, fields, writer)
-    what = "outcomes" if everything else "pages"
+    count = _write(Path(target), table, writer)
     voice.say(f"wrote {voice.number(count)} {what} to `{target}`")
     if as_json:
         voice.json({"to": target, what: count})
     return 0
 
 
-Writer = Callable[[Iterator[Row], tuple[str, ...], BinaryIO], int]
+def _items(home: CrawlDir, length: int, everything: bool) -> Table:
+    """What was extracted, each row with the page it comes from unless it names one itself."""
+
+    def rows() -> Iterator[Row]:
+        pages = outcomes.rows if everything else outcomes.pages
+        for page, item in read_items(home / "archive", pages(home, length=length)):
+            yield {"url": page.url, "fetched_at": voice.when(page.at)} | item
+
+    return Table(rows)
 
 
-def _write(path: Path, rows: Iterator[Row], fields: tuple[str, ...], writer: Writer) -> int:
+Writer = Callable[[Table, BinaryIO], int]
+
+
+def _write(path: Path, table: Table, writer: Writer) -> int:
     """Whole or not at all: the name appears when the last row is written."""
     part = path.with_name(path.name + ".part")
     try:
         with part.open("wb") as file:
-            count = writer(rows, fields, file)
+            count = writer(table, file)
         part.replace(path)
     except OSError as trouble:
         part.unlink(missing_ok=True)
@@ -109,8 +132,8 @@ def _writer_for(target: str) -> Writer:
         ) from None
 
 
-def _jsonl(rows: Iterator[Row], fields: tuple[str, ...], file: BinaryIO) -> int:
-    count, encoder = 0, msgspec.json.Encoder()
+def _jsonl(table: Table, file: BinaryIO) -> int:
+    count, encoder, rows = 0, msgspec.json.Encoder(), table.rows()
     while chunk := list(islice(rows, CHUNK)):
         file.write(voice.escape_json(encoder.encode_lines(chunk)))
         count += len(chunk)
@@ -130,19 +153,19 @@ def tame(cell: Any) -> Any:
 _formula = re.compile(r"'*(?:\s*[=+\-@\uff1d\uff0b\uff0d\uff20]|[\t\r\n])").match
 
 
-def _csv(rows: Iterator[Row], fields: tuple[str, ...], file: BinaryIO) -> int:
+def _csv(table: Table, file: BinaryIO) -> int:
     text = io.TextIOWrapper(file, encoding="utf-8", newline="", write_through=True)
-    table = csv.DictWriter(text, fields)
-    table.writeheader()
-    count = 0
+    written = csv.DictWriter(text, [tame(field) for field in table.fields])
+    written.writeheader()
+    count, rows = 0, table.cells()
     while chunk := list(islice(rows, CHUNK)):
-        table.writerows({field: tame(value) for field, value in row.items()} for row in chunk)
+        written.writerows({tame(field): tame(value) for field, value in row.items()} for row in chunk)
         count += len(chunk)
     text.detach()
     return count
 
 
-def _parquet(rows: Iterator[Row], fields: tuple[str, ...], file: BinaryIO) -> int:
+def _parquet(table: Table, file: BinaryIO) -> int:
     try:
         import pyarrow as pa
         import pyarrow.parquet as pq
@@ -151,14 +174,11 @@ def _parquet(rows: Iterator[Row], fields: tuple[str, ...], file: BinaryIO) -> in
             "Parquet needs pyarrow, which is not installed",
             "`pip install 'fieldmouse[export]'`, or use .jsonl",
         ) from None
-    numbers = {"status", "depth", "size", "words", "links", "offset", "tries"}
-    kinds = {field: pa.int64() if field in numbers else pa.string() for field in fields} | {
-        "indexed": pa.bool_()
-    }
-    schema = pa.schema([(field, kinds[field]) for field in fields])
-    count = 0
-    with pq.ParquetWriter(file, schema, compression="zstd") as table:
+    kinds = {int: pa.int64(), float: pa.float64(), bool: pa.bool_(), str: pa.string()}
+    schema = pa.schema([(field, kinds[kind]) for field, kind in table.kinds.items()])
+    count, rows = 0, table.cells()
+    with pq.ParquetWriter(file, schema, compression="zstd") as written:
         while chunk := list(islice(rows, CHUNK)):
-            table.write_table(pa.Table.from_pylist(chunk, schema=schema))
+            written.write_table(pa.Table.from_pylist(chunk, schema=schema))
             count += len(chunk)
     return count

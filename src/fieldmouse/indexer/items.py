@@ -16,6 +16,7 @@ from fieldmouse.errors import Damaged
 from fieldmouse.indexer.warcs import Torn, members, read_record
 from fieldmouse.records import OutcomeRow
 
+_NEAR = 16 << 10  # bytes read at a time: most rows are no longer
 _decode = msgspec.json.Decoder(dict[str, Any]).decode
 
 
@@ -25,7 +26,7 @@ def items_of(archive: Path, row: OutcomeRow) -> list[dict[str, Any]]:
         return []
     path = archive / row.warc
     try:
-        record = read_record(next(members(path, row.items_at, path.stat().st_size)).content)
+        record = read_record(next(members(path, row.items_at, path.stat().st_size, piece=_NEAR)).content)
         found = [_decode(line) for line in record.block.splitlines()]
         if record.url != row.url or len(found) != row.items:
             raise ValueError("other rows are there")

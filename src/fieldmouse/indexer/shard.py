@@ -58,7 +58,7 @@ class OpenShard:
         """Raises `Damaged` if the shard cannot be brought to `state`, and if a plug-in is not there, that."""
         self._directory, self._number, self._config, self._state = directory, number, config, state
         plugins = config.plugins
-        self._harvest = Harvest(plugins, onlooker or Onlooker()) if plugins.extract else None
+        self.harvest = Harvest(plugins, onlooker or Onlooker()) if plugins.extract else None
         with storing(directory):
             for room in (directory / "archive", directory / "index"):
                 room.mkdir(parents=True, exist_ok=True)
@@ -78,7 +78,7 @@ class OpenShard:
     def begin(self) -> Shard:
         """Cut away whatever came after the state, and go on from there."""
         return Shard(
-            self._directory, self._number, self._config, self._state, self.lock, self._harvest
+            self._directory, self._number, self._config, self._state, self.lock, self.harvest
         )  # fmt: skip
 
     def close(self) -> None:
@@ -91,7 +91,10 @@ class Shard:
         harvest: Harvest | None = None,
     ):  # fmt: skip
         """The shard as of `state`; whatever came later is cut away. `lock` is that of an `OpenShard`."""
-        self._lock = OpenShard(directory, number, config, state).lock if lock is None else lock
+        if lock is None:
+            opened = OpenShard(directory, number, config, state)
+            lock, harvest = opened.lock, opened.harvest
+        self._lock, self._harvest = lock, harvest
         self._directory, self._number, self._config = directory, number, config
         self._batch = state.batch + 1
         with storing(directory, *STORES):
@@ -100,7 +103,6 @@ class Shard:
             self._index = TextIndex(directory / "index", number, config, state)
             self._doubles = Doubles(directory / "archive")
         self._links = Links(config)
-        self._harvest = harvest
 
     # -- one answer
 

@@ -87,9 +87,9 @@ def _timed(plugin: str, patience: float, onlooker: Onlooker, act: Callable[[], T
             raise TooLong
 
     # Set each time: a plug-in may have taken the signal for itself.
-    before = signal.signal(signal.SIGALRM, wake)
+    before, rung = signal.signal(signal.SIGALRM, wake), (0.0, 0.0)
     try:
-        signal.setitimer(signal.ITIMER_REAL, patience, DEAF)
+        rung = signal.setitimer(signal.ITIMER_REAL, patience, DEAF)
         answer = _tried(plugin, act)
         inside = False
     except TooLong:
@@ -98,6 +98,8 @@ def _timed(plugin: str, patience: float, onlooker: Onlooker, act: Callable[[], T
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0.0)
         signal.signal(signal.SIGALRM, before)
+        if rung[0]:
+            signal.setitimer(signal.ITIMER_REAL, *rung)  # somebody else's
     return answer
 
 

@@ -13,7 +13,14 @@ import msgspec
 
 from fieldmouse.plugins.call import BadAnswer
 
-_encode = msgspec.json.Encoder().encode
+
+def _plain(thing: object) -> dict[object, object]:
+    if isinstance(thing, Mapping):
+        return dict(thing)
+    raise BadAnswer(f"gave {_kind(thing)} inside a row, which cannot be written")
+
+
+_encode = msgspec.json.Encoder(enc_hook=_plain).encode
 
 
 class Rows(msgspec.Struct, frozen=True):

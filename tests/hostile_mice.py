@@ -1,0 +1,104 @@
+"""Plug-ins that do what plug-ins should not, and one that does what it should."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import sys
+import time
+from collections.abc import Iterator
+from typing import Any, NoReturn
+
+from fieldmouse.plugins.page import ParsedPage
+
+not_callable = 42
+
+
+def titles(page: ParsedPage) -> Iterator[dict[str, Any]]:
+    """A good one: a row for the page, and one for each link on it."""
+    yield {"title": page.title, "links": len(page.links)}
+    for link in page.links:
+        yield {"link": link}
+
+
+def raises(page: ParsedPage) -> NoReturn:
+    raise KeyError("price")
+
+
+def leaves(page: ParsedPage) -> NoReturn:
+    sys.exit("enough")
+
+
+class Unspeakable(BaseException):
+    def __str__(self) -> str:
+        raise RuntimeError("no words")
+
+
+def unspeakable(page: ParsedPage) -> NoReturn:
+    raise Unspeakable
+
+
+def raises_later(page: ParsedPage) -> Iterator[dict[str, Any]]:
+    yield {"fine": 1}
+    raise ValueError("half way")
+
+
+def loops(page: ParsedPage) -> None:
+    while True:
+        pass
+
+
+def sleeps(page: ParsedPage) -> None:
+    time.sleep(3600)
+
+
+def never_ends(page: ParsedPage) -> Iterator[dict[str, Any]]:
+    return ({"number": number} for number in itertools.count())
+
+
+def huge(page: ParsedPage) -> dict[str, Any]:
+    return {"words": "x" * (3 << 20)}
+
+
+def unwritable(page: ParsedPage) -> dict[str, Any]:
+    return {"tree": object()}
+
+
+def surrogates(page: ParsedPage) -> dict[str, Any]:
+    return {"half": "\ud800"}
+
+
+def bottomless(page: ParsedPage) -> dict[str, Any]:
+    row: dict[str, Any] = {}
+    row["row"] = row
+    return row
+
+
+def no_rows(page: ParsedPage) -> int:
+    return 7
+
+
+def words(page: ParsedPage) -> list[str]:
+    return ["a", "row", "is", "no", "word"]
+
+
+def recurses(page: ParsedPage) -> None:
+    recurses(page)
+
+
+def meddles(page: ParsedPage) -> dict[str, Any]:
+    """Changes all that it was given, as far as it can."""
+    page.headers.clear()
+    page.links.clear()
+    page.links.append("http://elsewhere.example/")
+    for node in reversed(page.select("body *")):
+        node.decompose()
+    page.title = page.text = page.url = "mine"
+    page.body = b"mine"
+    return {"done": True}
+
+
+def prints(page: ParsedPage) -> dict[str, Any]:
+    print("not data")
+    os.write(1, b"nor this\n")
+    return {"printed": True}

@@ -1,0 +1,136 @@
+"""Rows of pages: stored beside the page, or a word about why there are none."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from fieldmouse.errors import Damaged, UsageError
+from fieldmouse.indexer.items import items_of, read_items
+from fieldmouse.indexer.shard import Shard
+from fieldmouse.indexer.wire import ShardState
+from fieldmouse.plugins.names import PluginNames
+from fieldmouse.records import Kind, OutcomeRow
+from indexer.answers import CONFIG, page
+
+HTML = (
+    b"<title>Voles</title><p>voles <a href=/more>more</a> <a href=//else.example/>else</a> <b class=x>y</b>"
+)
+
+
+def taken(
+    directory: Path, plugin: str, *bodies: bytes, patience: float = 5.0, **more: str
+) -> list[OutcomeRow]:
+    """The outcomes of pages with these bodies, after a checkpoint."""
+    names = PluginNames(extract=f"hostile_mice:{plugin}" if plugin else "", patience=patience)
+    shard = Shard(directory, 0, msgspec.structs.replace(CONFIG, plugins=names), ShardState())
+    try:
+        answers = [
+            shard.take(number, page(f"http://example.org/{number}", body, **more))  # type: ignore[arg-type]
+            for number, body in enumerate(bodies, 1)
+        ]
+        shard.prepare()
+    finally:
+        shard.close()
+    return [msgspec.msgpack.decode(answer.row, type=OutcomeRow) for answer in answers]
+
+
+def as_without(row: OutcomeRow) -> OutcomeRow:
+    """An outcome without what is of its plug-in, and without names made of the time."""
+    return msgspec.structs.replace(row, detail="", items=0, items_at=0, warc="", offset=0)
+
+
+def test_rows_come_back_as_they_were_given(tmp_path: Path) -> None:
+    told = taken(tmp_path, "titles", HTML, b"<title>Shrews</title>", HTML)
+    assert [row.items for row in told] == [3, 1, 3]
+    voles = [
+        {"title": "Voles", "links": 2},
+        {"link": "http://example.org/more"},
+        {"link": "http://else.example/"},
+    ]
+    assert [item for _, item in read_items(tmp_path / "archive", told)] == [
+        *voles,
+        {"title": "Shrews", "links": 0},
+        *voles,
+    ]
+    assert told[2].duplicate_of == "http://example.org/1", "stored as a reference, and its rows all the same"
+
+
+def test_without_a_plug_in_an_outcome_says_nothing_of_rows(tmp_path: Path) -> None:
+    (told,) = taken(tmp_path, "", HTML)
+    assert (told.items, told.items_at, items_of(tmp_path / "archive", told)) == (0, 0, [])
+    assert b"x-ndjson" not in _archived(tmp_path)
+
+
+def _archived(home: Path) -> bytes:
+    import gzip
+
+    (warc,) = (home / "archive").glob("*.warc.gz")
+    return gzip.decompress(warc.read_bytes())
+
+
+HOSTILE = {
+    "raises": "raised KeyError: 'price'",
+    "leaves": "raised SystemExit: enough",
+    "unspeakable": "raised Unspeakable: and cannot say why",
+    "raises_later": "raised ValueError: half way",
+    "loops": "took longer than 0.2 s",
+    "sleeps": "took longer than 0.2 s",
+    "never_ends": "",  # whichever limit it meets first
+    "huge": "gave more than 1048576 bytes of rows for one page",
+    "unwritable": "gave an `object` inside a row, which cannot be written",
+    "surrogates": "raised UnicodeEncodeError",
+    "bottomless": "raised RecursionError",
+    "no_rows": "gave an `int` and not rows",
+    "words": "gave a `str` as a row, and a row is a mapping",
+    "recurses": "raised RecursionError",
+}
+
+
+@pytest.mark.parametrize(("plugin", "says"), HOSTILE.items())
+def test_one_that_goes_wrong_costs_its_rows_and_is_named(tmp_path: Path, plugin: str, says: str) -> None:
+    (told,) = taken(tmp_path / "with", plugin, HTML, patience=0.2)
+    (plain,) = taken(tmp_path / "without", "", HTML)
+    assert told.detail.startswith(f"`hostile_mice:{plugin}` {says}")
+    assert len(told.detail) < 300
+    assert as_without(told) == as_without(plain), "the page itself is what it is without"
+    assert b"x-ndjson" not in _archived(tmp_path / "with")
+
+
+def test_one_that_meddles_with_its_page_meddles_with_nothing_of_ours(tmp_path: Path) -> None:
+    (told,) = taken(tmp_path / "with", "meddles", HTML)
+    (plain,) = taken(tmp_path / "without", "", HTML)
+    assert (told.items, told.detail) == (1, "")
+    assert as_without(told) == as_without(plain)
+
+
+@pytest.mark.parametrize("kind", [Kind.SITEMAP, Kind.FEED])
+def test_sitemaps_and_feeds_are_pages_too(tmp_path: Path, kind: Kind) -> None:
+    names = PluginNames(extract="hostile_mice:titles")
+    shard = Shard(tmp_path, 0, msgspec.structs.replace(CONFIG, plugins=names), ShardState())
+    answer = shard.take(
+        1, page("http://example.org/s", b"<urlset></urlset>", kind=kind, mime="application/xml")
+    )
+    shard.close()
+    assert msgspec.msgpack.decode(answer.row, type=OutcomeRow).items == 1
+
+
+def test_a_name_that_leads_nowhere_is_said_before_anything_is_made(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="hostile_mice"):
+        taken(tmp_path / "c", "nothing_like_it", HTML)
+    assert not (tmp_path / "c").exists()
+
+
+def test_rows_that_are_damaged_or_gone_are_named(tmp_path: Path) -> None:
+    (told,) = taken(tmp_path, "titles", HTML)
+    (warc,) = (tmp_path / "archive").glob("*.warc.gz")
+    whole = bytearray(warc.read_bytes())
+    whole[told.items_at + 60] ^= 0xFF
+    warc.write_bytes(whole)
+    with pytest.raises(Damaged, match="rows of http://example.org/1"):
+        items_of(tmp_path / "archive", told)
+    warc.unlink()
+    with pytest.raises(Damaged, match="it is gone"):
+        items_of(tmp_path / "archive", told)

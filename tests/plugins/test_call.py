@@ -1,0 +1,116 @@
+"""Whatever a plug-in does, it costs its answer and no more."""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import NoReturn
+
+import pytest
+
+from fieldmouse.plugins import call as calling
+from fieldmouse.plugins.call import BadAnswer, Complaint, Onlooker, TooLong, call
+
+
+class Diary(Onlooker):
+    def __init__(self) -> None:
+        self.told: list[str] = []
+
+    def entered(self) -> None:
+        self.told.append("entered")
+
+    def left(self) -> None:
+        self.told.append("left")
+
+    def stuck(self) -> None:
+        self.told.append("stuck")
+
+
+@pytest.fixture(autouse=True)
+def _as_it_was() -> Iterator[None]:
+    before, _ = signal.getsignal(signal.SIGALRM), signal.setitimer(signal.ITIMER_REAL, 250.0)
+    yield
+    assert signal.getsignal(signal.SIGALRM) is before
+    assert 200.0 < signal.getitimer(signal.ITIMER_REAL)[0] <= 250.0, "an alarm of somebody else's still rings"
+
+
+def _raise(what: BaseException) -> Callable[[], NoReturn]:
+    def act() -> NoReturn:
+        raise what
+
+    return act
+
+
+def test_an_answer_is_passed_on() -> None:
+    diary = Diary()
+    assert call("a:b", 5.0, diary, lambda: [1, 2]) == [1, 2]
+    assert diary.told == ["entered", "left"]
+
+
+class Silent(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError
+
+
+@pytest.mark.parametrize(
+    ("trouble", "says"),
+    [
+        (KeyError("price"), "raised KeyError: 'price'"),
+        (SystemExit(3), "raised SystemExit: 3"),
+        (KeyboardInterrupt(), "raised KeyboardInterrupt"),
+        (GeneratorExit(), "raised GeneratorExit"),
+        (MemoryError(), "raised MemoryError"),
+        (Silent(), "raised Silent: and cannot say why"),
+        (ValueError("two\nlines \x1b[31m"), "raised ValueError: two lines ?[31m"),
+        (BadAnswer("gave nothing"), "gave nothing"),
+    ],
+)
+def test_whatever_it_raises_is_told_in_one_line(trouble: BaseException, says: str) -> None:
+    diary = Diary()
+    assert call("a:b", 5.0, diary, _raise(trouble)) == Complaint("a:b", says)
+    assert diary.told == ["entered", "left"]
+    told = call("a:b", 5.0, diary, _raise(ValueError("x" * 10_000)))
+    assert len(str(told)) < 300
+
+
+def test_a_loop_is_left_when_its_time_is_over() -> None:
+    def loop() -> None:
+        while True:
+            pass
+
+    assert call("a:b", 0.05, Diary(), loop) == Complaint("a:b", "took longer than 0.05 s")
+    assert call("a:b", 0.05, Diary(), lambda: time.sleep(3600)) == Complaint("a:b", "took longer than 0.05 s")
+
+
+def test_one_that_will_not_hear_is_reported_stuck(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(calling, "DEAF", 0.02)
+    diary = Diary()
+
+    def deaf() -> str:
+        while "stuck" not in diary.told:
+            try:
+                time.sleep(3600)
+            except TooLong:
+                continue
+        return "in the end"
+
+    call("a:b", 0.05, diary, deaf)
+    assert diary.told == ["entered", "stuck", "left"]
+
+
+def test_one_that_takes_the_signal_for_itself_has_it_for_one_call() -> None:
+    def thief() -> None:
+        signal.signal(signal.SIGALRM, signal.SIG_IGN)
+
+    assert call("a:b", 5.0, Diary(), thief) is None
+    assert call("a:b", 0.05, Diary(), lambda: time.sleep(3600)) == Complaint("a:b", "took longer than 0.05 s")
+
+
+def test_outside_the_main_thread_mistakes_are_caught_all_the_same() -> None:
+    told: list[object] = []
+    thread = threading.Thread(target=lambda: told.append(call("a:b", 5.0, Diary(), _raise(SystemExit()))))
+    thread.start()
+    thread.join()
+    assert told == [Complaint("a:b", "raised SystemExit")]

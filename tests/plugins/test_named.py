@@ -1,0 +1,109 @@
+"""One loader for all names, and the way back from an object to its name."""
+
+from __future__ import annotations
+
+import functools
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import hostile_mice
+from fieldmouse.errors import UsageError
+from fieldmouse.named import NAME, load, load_function, name_of, search_path
+from fieldmouse.settings import Settings, parse, render
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """An empty current directory, whose modules are forgotten afterwards."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    before = set(sys.modules)
+    yield tmp_path
+    for module in set(sys.modules) - before:
+        del sys.modules[module]
+
+
+@pytest.mark.parametrize("thing", [hostile_mice.titles, json.dumps, functools.partial, Path])
+def test_a_name_leads_back_to_the_thing(thing: object) -> None:
+    assert load(name_of(thing, "extract"), "extract") is thing
+
+
+def test_a_name_stays_a_name() -> None:
+    assert name_of("shop:rows", "extract") == "shop:rows"
+
+
+def _local() -> object:
+    def inner() -> None: ...
+
+    return inner
+
+
+@pytest.mark.parametrize(
+    "thing",
+    [lambda page: None, _local(), functools.partial(json.dumps), hostile_mice.titles.__call__, object(), 7],
+    ids=["lambda", "inner function", "partial", "method", "object", "number"],
+)
+def test_what_no_name_leads_to_is_told_in_a_sentence(thing: object) -> None:
+    with pytest.raises(UsageError, match="^`extract` is ") as told:
+        name_of(thing, "extract")
+    assert told.value.hint
+
+
+def test_a_function_that_another_one_hides_is_not_taken_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    hidden = hostile_mice.titles
+    monkeypatch.setattr(hostile_mice, "titles", hostile_mice.raises)
+    with pytest.raises(UsageError):
+        name_of(hidden, "extract")
+
+
+def test_what_lives_in_the_script_that_runs_is_told_to_move(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hostile_mice.titles, "__module__", "__main__")
+    with pytest.raises(UsageError, match="script or notebook") as told:
+        name_of(hostile_mice.titles, "extract")
+    assert "module beside it" in told.value.hint
+
+
+@pytest.mark.parametrize(
+    ("code", "name", "says"),
+    [
+        ("", "nowhere_to_be_found:rows", "No module named 'nowhere_to_be_found'"),
+        ("", "faulty.inner:rows", "is not a package"),
+        ("import not_installed_at_all", "faulty:rows", "No module named 'not_installed_at_all'"),
+        ("", "faulty:rows", "`faulty` has no `rows`"),
+        ("rows = 7", "faulty:rows", "cannot be called: it is of type `int`"),
+        ("1 / 0", "faulty:rows", "ZeroDivisionError: division by zero"),
+        ("import sys; sys.exit()", "faulty:rows", "SystemExit"),
+        ("def rows(:", "faulty:rows", "SyntaxError"),
+        ("", "faulty.rows", "is no name that can be imported"),
+        ("", "faulty:rows:more", "is no name that can be imported"),
+    ],
+)
+def test_what_cannot_be_loaded_is_named_with_a_hint(here: Path, code: str, name: str, says: str) -> None:
+    (here / "faulty.py").write_text(code)
+    with pytest.raises(UsageError) as told:
+        load_function(name, "extract")
+    assert f"the extract `{name}`" in str(told.value)
+    assert says in str(told.value)
+    assert told.value.hint
+
+
+def test_the_current_directory_is_looked_into_last(here: Path) -> None:
+    """A file there may have the name of a module that is installed, and must not hide it."""
+    (here / "json.py").write_text("dumps = None")
+    (here / "own.py").write_text("def rows(page): ...")
+    assert load("json:dumps", "extract") is json.dumps
+    assert load("own:rows", "extract").__module__ == "own"
+    assert search_path()[-1] == str(here)
+
+
+def test_a_name_is_kept_in_the_settings_and_nothing_else_is_taken_for_one() -> None:
+    asked = Settings().override({"plugins.extract": "shop.rows:of"})
+    assert parse(render(asked)).plugins.extract == "shop.rows:of"
+    assert NAME.fullmatch("a.b:c")
+    for wrong in ("shop", "shop.rows", ":of", "shop:", "shop:of()", "../shop:of", "shop:a.b"):
+        with pytest.raises(UsageError, match=r"plugins\.extract"):
+            Settings().override({"plugins.extract": wrong})

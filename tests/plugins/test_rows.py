@@ -1,0 +1,65 @@
+"""Rows as they are written: what goes in comes out, or nothing does."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fieldmouse.plugins.call import BadAnswer
+from fieldmouse.plugins.rows import Rows, encode_rows
+
+values = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**63), 2**63 - 1) | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(st.characters(exclude_categories=["Cs"])),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text("abc\n\r\u2028", max_size=3), inner, max_size=3),
+    max_leaves=8,
+)  # fmt: skip
+rows = st.lists(st.dictionaries(st.text("abcé\n", max_size=4), values, max_size=4), max_size=5)
+
+
+@given(rows)
+def test_rows_come_out_as_they_went_in(given: list[dict[str, Any]]) -> None:
+    made = encode_rows(iter(given), 1 << 20)
+    lines = made.lines.split(b"\n")
+    assert lines.pop() == b""
+    assert [msgspec.json.decode(line) for line in lines] == given
+    assert made.count == len(given)
+
+
+@given(rows, st.integers(0, 400))
+def test_there_are_never_more_bytes_than_allowed(given: list[dict[str, Any]], most: int) -> None:
+    whole = encode_rows(given, 1 << 20)
+    if len(whole.lines) <= most:
+        assert encode_rows(given, most) == whole
+    else:
+        with pytest.raises(BadAnswer, match=f"more than {most} bytes"):
+            encode_rows(given, most)
+
+
+@dataclass
+class Vole:
+    name: str
+
+
+class Shrew(msgspec.Struct):
+    name: str
+
+
+@pytest.mark.parametrize(
+    "row", [{"name": "x"}, OrderedDict(name="x"), MappingProxyType({"name": "x"}), Vole("x"), Shrew("x")]
+)
+def test_a_row_is_a_mapping_or_a_record(row: Mapping[str, str] | Vole | Shrew) -> None:
+    assert encode_rows(row, 100) == encode_rows([row], 100) == Rows(b'{"name":"x"}\n', 1)
+
+
+def test_no_rows_are_no_rows() -> None:
+    assert encode_rows(None, 100) == encode_rows([], 100) == Rows()
+    assert encode_rows({}, 100) == Rows(b"{}\n", 1)
