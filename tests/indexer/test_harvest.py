@@ -129,7 +129,7 @@ def test_rows_that_are_damaged_or_gone_are_named(tmp_path: Path) -> None:
     whole = bytearray(warc.read_bytes())
     whole[told.items_at + 60] ^= 0xFF
     warc.write_bytes(whole)
-    with pytest.raises(Damaged, match="rows of http://example.org/1"):
+    with pytest.raises(Damaged, match=r"rows of http://example.org/1"):
         items_of(tmp_path / "archive", told)
     warc.unlink()
     with pytest.raises(Damaged, match="it is gone"):

@@ -48,7 +48,7 @@ def _local() -> object:
     ids=["lambda", "inner function", "partial", "method", "object", "number"],
 )
 def test_what_no_name_leads_to_is_told_in_a_sentence(thing: object) -> None:
-    with pytest.raises(UsageError, match="^`extract` is ") as told:
+    with pytest.raises(UsageError, match=r"^`extract` is ") as told:
         name_of(thing, "extract")
     assert told.value.hint
 

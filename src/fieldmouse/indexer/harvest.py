@@ -31,7 +31,7 @@ class Harvest:
         page = ParsedPage(
             url=link.url, status=response.status, mime=read.mime, body=read.body, fields=response.headers,
             title=read.page.title, text=read.page.text, language=read.page.language, depth=link.depth,
-            found_as=link.kind.value, fetched_at=response.ended_at, base=read.page.base,
+            found_as=link.kind.value, at=response.ended_at, base=read.page.base,
             hrefs=read.page.hrefs, tree=partial(_tree, read),
         )  # fmt: skip
         names = self._names

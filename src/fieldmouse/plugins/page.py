@@ -7,6 +7,7 @@ so whatever it does to them stays with it.
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import UTC, datetime
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -43,7 +44,7 @@ class ParsedPage(Answer):
 
     def __init__(
         self, *, url: str, status: int, mime: str, body: bytes, fields: tuple[tuple[str, str], ...],
-        title: str, text: str, language: str, depth: int, found_as: str, fetched_at: float, base: str,
+        title: str, text: str, language: str, depth: int, found_as: str, at: float, base: str,
         hrefs: list[str], tree: Callable[[], LexborHTMLParser | None],
     ):  # fmt: skip
         super().__init__(url=url, status=status, mime=mime, body=body, fields=fields)
@@ -52,8 +53,12 @@ class ParsedPage(Answer):
         self.language = language
         self.depth = depth  # links away from a seed
         self.found_as = found_as  # page, seed, redirect, sitemap or feed
-        self.fetched_at = fetched_at  # epoch seconds
-        self._base, self._hrefs, self._make_tree = base, hrefs, tree
+        self._at, self._base, self._hrefs, self._make_tree = at, base, hrefs, tree
+
+    @property
+    def fetched_at(self) -> datetime:
+        """When the answer was complete, in UTC."""
+        return datetime.fromtimestamp(self._at, UTC)
 
     @cached_property
     def links(self) -> list[str]:
