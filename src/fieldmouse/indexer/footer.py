@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import struct
 import zlib
 from pathlib import Path
 from typing import BinaryIO
 
+import msgspec
+
+_FORMATS = range(4, 8)  # of files, that the tantivy we use can read; it looks at nothing else of a version
 _FOOTER = struct.Struct("<II")  # bytes of JSON before it, and a mark
 _MARK = 1337
 _PIECE = 1 << 20
@@ -28,6 +30,23 @@ def flaw_of(path: Path, *, through: bool = True) -> str:
     return "" if check == wanted else f"`{path.name}` does not match its checksum"
 
 
+class Version(msgspec.Struct):
+    major: int
+    minor: int
+    patch: int
+    index_format_version: int
+
+
+class Footer(msgspec.Struct):
+    """What is written there, in the order in which it is written."""
+
+    version: Version
+    crc: int
+
+
+_decode = msgspec.json.Decoder(Footer).decode
+
+
 def _read_footer(file: BinaryIO, size: int) -> tuple[int, int | None]:
     """How many bytes come before the footer, and their checksum; None if there is no footer."""
     if size <= _FOOTER.size:
@@ -39,6 +58,7 @@ def _read_footer(file: BinaryIO, size: int) -> tuple[int, int | None]:
         return 0, None
     file.seek(body)
     try:
-        return body, int(json.loads(file.read(told))["crc"])
-    except (ValueError, KeyError, TypeError):
+        footer = _decode(file.read(told))
+    except msgspec.MsgspecError:
         return 0, None
+    return body, footer.crc if footer.version.index_format_version in _FORMATS else None

@@ -1,0 +1,46 @@
+"""No byte of an index file changes unseen: what tantivy would stumble over later, we see at once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import tantivy
+
+from fieldmouse.indexer.footer import flaw_of
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    """The files of a small index, one of each kind."""
+    home = tmp_path_factory.mktemp("index")
+    schema = tantivy.SchemaBuilder().add_text_field("text", stored=True).build()
+    index = tantivy.Index(schema, path=str(home))
+    writer = index.writer(15_000_000, 1)
+    writer.add_document(tantivy.Document(text="a field mouse"))
+    writer.commit()
+    writer.wait_merging_threads()
+    return sorted(path for path in home.iterdir() if len(path.stem) == 32)
+
+
+def test_files_as_tantivy_wrote_them_have_no_flaw(files):
+    assert len({path.suffix for path in files}) >= 6
+    assert [flaw_of(path) for path in files] == [""] * len(files)
+
+
+def test_any_flipped_bit_of_the_end_is_seen_or_harmless(files, tmp_path):
+    """Harmless is a bit that leaves the footer's meaning: in a part of the version that nobody reads."""
+    path = files[0]
+    whole = path.read_bytes()
+    end = len(whole) - len(whole[whole.rindex(b'{"version"') :])
+    hurt = tmp_path / path.name
+    unseen = []
+    for at in range(end, len(whole)):
+        for bit in range(8):
+            changed = bytearray(whole)
+            changed[at] ^= 1 << bit
+            hurt.write_bytes(changed)
+            if not flaw_of(hurt, through=True):
+                unseen.append(at - end)
+    digits = {place for place, byte in enumerate(whole[end : whole.rindex(b"crc")]) if chr(byte).isdigit()}
+    assert set(unseen) <= digits
