@@ -26,7 +26,7 @@ FLOORS: dict[int, set[str]] = {
     3: {"frontier", "robots", "buffer", "indexer", "refresh", "balancer", "choices"},
     2: {"settings", "crawldir", "meter", "web", "plugins"},
     1: {"policy", "queueing"},
-    0: {"url", "records", "clock", "errors", "compiled", "named", "__init__"},
+    0: {"url", "records", "clock", "errors", "compiled", "figures", "named", "__init__"},
 }
 
 NEIGHBOURS_MAY_MEET = {0, 4, 6}

@@ -8,9 +8,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import cast
-
-from msgspec.structs import replace
 
 from fieldmouse.agent.agent import Agent
 from fieldmouse.agent.checkpoint import Tally, fitting, open_journal
@@ -33,9 +30,7 @@ from fieldmouse.policy.distribution import lookup
 from fieldmouse.policy.front import FrontRule
 from fieldmouse.policy.obsolescence import Obsolescence, SameForAll
 from fieldmouse.policy.politeness import Politeness
-from fieldmouse.policy.scope import Mode, Scope
-from fieldmouse.policy.sitelimits import SiteLimits
-from fieldmouse.policy.traps import OFF, TrapRules
+from fieldmouse.policy.scope import Scope
 from fieldmouse.records import Outcome, Reading
 from fieldmouse.robots.exclusions import Exclusions
 from fieldmouse.robots.fleet import Fleet
@@ -43,7 +38,8 @@ from fieldmouse.robots.gate import Gate
 from fieldmouse.robots.prober import Prober
 from fieldmouse.robots.robot import Manners, Robot
 from fieldmouse.settings import Settings
-from fieldmouse.url import Url, host_of, parse
+from fieldmouse.settings.rules import scope_of, seeds_of, site_limits_of, traps_of
+from fieldmouse.url import host_of
 from fieldmouse.web import connection
 from fieldmouse.web.descriptors import room_for_connections
 from fieldmouse.web.dns import Dns
@@ -95,7 +91,7 @@ def build(
     """
     clock = clock or WallClock()
     journal, last = open_journal(home)
-    seeds = [url for url in map(parse, settings.crawl.seeds) if url is not None]
+    seeds = seeds_of(settings)
     scope = scope_of(settings, seeds)
     politeness = politeness_of(settings)
     with fitting(journal):
@@ -207,27 +203,6 @@ def politeness_of(settings: Settings) -> Politeness:
     )
 
 
-def scope_of(settings: Settings, seeds: list[Url]) -> Scope:
-    asked = settings.scope
-    return Scope.around(
-        seeds,
-        cast(Mode, asked.mode),
-        include_hosts=asked.include_hosts,
-        exclude_hosts=asked.exclude_hosts,
-        include_domains=asked.include_domains,
-        exclude_domains=asked.exclude_domains,
-        prefixes=asked.prefixes,
-        exclude_prefixes=asked.exclude_prefixes,
-        include_regex=asked.include_regex,
-        exclude_regex=asked.exclude_regex,
-        max_depth=settings.crawl.max_depth,
-    )
-
-
-def site_limits_of(settings: Settings) -> SiteLimits:
-    return SiteLimits(hosts=settings.limits.hosts_per_site, urls=settings.limits.urls_per_site)
-
-
 def policy_options(settings: Settings, policy: str | None = None) -> dict[str, object]:
     """What a policy wants to know beyond its defaults; the one chosen, if none is named."""
     wishes: dict[str, dict[str, object]] = {
@@ -251,14 +226,13 @@ def witness_of(home: CrawlDir, settings: Settings) -> DecisionLog | None:
 
 def indexer_config(home: CrawlDir, settings: Settings, scope: Scope) -> IndexerConfig:
     limits = settings.limits
-    traps = TrapRules(url_length=limits.url_length)
     return IndexerConfig(
         user_agent=settings.crawl.user_agent,
         robot=settings.crawl.product.partition("/")[0].lower(),
         contact=settings.crawl.contact,
         key_seed=home.identity.key_seed,
         scope=scope,
-        traps=traps if limits.traps else replace(OFF, url_length=limits.url_length),
+        traps=traps_of(settings),
         links_per_page=limits.links_per_page,
         decoded_limit=limits.decoded,
         ratio_limit=limits.ratio,

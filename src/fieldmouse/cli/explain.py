@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 import msgspec
@@ -167,8 +167,8 @@ def _later(at: float) -> str:
 
 def _dropped(home: CrawlDir, found: Whereabouts, left_out: int) -> Iterator[str]:
     """Whether a link to it would have been dropped, as its site and its crawl stand now."""
-    from fieldmouse.agent.build import site_limits_of
     from fieldmouse.policy.sitelimits import DropRule
+    from fieldmouse.settings.rules import site_limits_of
 
     limits = site_limits_of(settings_file.load(home / "fieldmouse.toml"))
     rule = None
@@ -206,11 +206,11 @@ def _mentioned(home: CrawlDir, url: Url, last: Checkpoint) -> Iterator[str]:
 
 def _scope(home: CrawlDir, url: Url) -> Iterator[str]:
     """Whether it would have been taken, had it been seen."""
-    from fieldmouse.agent.build import indexer_config, scope_of
     from fieldmouse.policy.traps import trap_of
+    from fieldmouse.settings.rules import scope_of, seeds_of, traps_of
 
     asked = settings_file.load(home / "fieldmouse.toml")
-    seeds: list[Any] = [seed for text in asked.crawl.seeds if (seed := urls.parse(text)) is not None]
+    seeds = seeds_of(asked)
     scope = scope_of(asked, seeds)
     rule = scope.refused_by(url)
     if rule and rule != "scope.mode":
@@ -220,6 +220,6 @@ def _scope(home: CrawlDir, url: Url) -> Iterator[str]:
         around = ", ".join(seeds[:3]) + ("" if len(seeds) <= 3 else ", ...")
         yield f'it is out of scope, which is "{asked.scope.mode}" around {around}'
         return
-    trap = trap_of(url, indexer_config(home, asked, scope).traps, time.time())
+    trap = trap_of(url, traps_of(asked), time.time())
     if trap:
         yield f"it is left out as a trap: {trap}"

@@ -13,13 +13,17 @@ import shutil
 import sys
 from collections.abc import Container, Iterable, Iterator
 from contextlib import contextmanager, suppress
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, BinaryIO, NoReturn
 
 import msgspec
 
 from fieldmouse.cli.visible import escape_json as escape_json
 from fieldmouse.cli.visible import visible as visible
+from fieldmouse.figures import counted as counted
+from fieldmouse.figures import duration as duration
+from fieldmouse.figures import number as number
+from fieldmouse.figures import size as size
+from fieldmouse.figures import when as when
 
 if TYPE_CHECKING:
     from rich.progress import TaskID
@@ -223,50 +227,6 @@ class Bars:
 
     def close(self) -> None:
         self._live.stop()
-
-
-def number(value: float) -> str:
-    """
-    >>> number(12480), number(41.26), number(3.0)
-    ('12,480', '41', '3')
-    """
-    return f"{value:,.1f}" if 0 < value < 10 and value % 1 else f"{value:,.0f}"
-
-
-def size(value: float) -> str:
-    """
-    >>> size(120), size(34_200_000)
-    ('120 B', '34 MB')
-    """
-    for unit in ("B", "kB", "MB", "GB"):
-        if value < 1000:
-            return f"{number(value)} {unit}"
-        value /= 1000
-    return f"{number(value)} TB"
-
-
-def duration(seconds: float) -> str:
-    """
-    >>> duration(0.26), duration(9.5), duration(304), duration(7500), duration(200_000)
-    ('0.3 s', '9.5 s', '5 min 4 s', '2 h 5 min', '2 d 7 h')
-    """
-    if seconds < 60:
-        return f"{number(round(seconds, 1))} s"
-    if seconds < 3600:
-        return f"{seconds // 60:.0f} min {seconds % 60:.0f} s"
-    if seconds < 86400:
-        return f"{seconds // 3600:.0f} h {seconds % 3600 // 60:.0f} min"
-    return f"{seconds // 86400:,.0f} d {seconds % 86400 // 3600:.0f} h"
-
-
-def when(at: float) -> str:
-    """A moment as people and files both read it: ISO 8601, UTC.
-
-    >>> when(0.0), when(1763164800.25)
-    ('1970-01-01T00:00:00Z', '2025-11-15T00:00:00.250Z')
-    """
-    moment = datetime.fromtimestamp(at, UTC)
-    return moment.isoformat(timespec="milliseconds").replace(".000", "").replace("+00:00", "Z")
 
 
 def columns(rows: Iterable[tuple[str, ...]], *, right: Container[int] = ()) -> list[str]:

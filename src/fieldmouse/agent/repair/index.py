@@ -16,7 +16,7 @@ from pathlib import Path
 import msgspec
 
 from fieldmouse import settings as settings_file
-from fieldmouse.agent.build import indexer_config, scope_of
+from fieldmouse.agent.build import indexer_config
 from fieldmouse.agent.checkpoint import Checkpoint
 from fieldmouse.crawldir import CrawlDir, outcomes, sync_directory
 from fieldmouse.errors import CrawlDirError
@@ -28,7 +28,8 @@ from fieldmouse.indexer.probe import IndexAsked, probe
 from fieldmouse.indexer.warcs import Torn, shard_of
 from fieldmouse.indexer.wire import ShardState
 from fieldmouse.records import Kind, Link
-from fieldmouse.url import key_of, parse
+from fieldmouse.settings.rules import scope_of, seeds_of
+from fieldmouse.url import key_of
 
 _BESIDE = "rebuilt"
 _EXCHANGE = 2  # RENAME_EXCHANGE
@@ -63,8 +64,7 @@ def rebuild_index(home: CrawlDir, last: Checkpoint, shard: int) -> str:
 def _build(home: CrawlDir, last: Checkpoint, shard: int, beside: Path) -> tuple[int, int]:
     """Write the index of a shard into `beside`; how many pages it holds, and how many could not be read."""
     settings = settings_file.load(home / "fieldmouse.toml")
-    seeds = [url for url in map(parse, settings.crawl.seeds) if url is not None]
-    config = indexer_config(home, settings, scope_of(settings, seeds))
+    config = indexer_config(home, settings, scope_of(settings, seeds_of(settings)))
     full, state = config.generation, last.shards[shard]
     # The checkpoint says which generations there are: no more may be made, and no fewer.
     config = msgspec.structs.replace(config, generation=sys.maxsize)

@@ -1,0 +1,58 @@
+"""Numbers, sizes and times as people read them, wherever a sentence is made."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+
+def number(value: float) -> str:
+    """
+    >>> number(12480), number(41.26), number(3.0)
+    ('12,480', '41', '3')
+    """
+    return f"{value:,.1f}" if 0 < value < 10 and value % 1 else f"{value:,.0f}"
+
+
+def counted(value: float, noun: str) -> str:
+    """So many of something.
+
+    >>> counted(1, "page"), counted(0, "page"), counted(1200, "URL")
+    ('1 page', '0 pages', '1,200 URLs')
+    """
+    return f"{number(value)} {noun}{'' if value == 1 else 's'}"
+
+
+def size(value: float) -> str:
+    """
+    >>> size(120), size(34_200_000)
+    ('120 B', '34 MB')
+    """
+    for unit in ("B", "kB", "MB", "GB"):
+        if value < 1000:
+            return f"{number(value)} {unit}"
+        value /= 1000
+    return f"{number(value)} TB"
+
+
+def duration(seconds: float) -> str:
+    """
+    >>> duration(0.26), duration(9.5), duration(304), duration(7500), duration(200_000)
+    ('0.3 s', '9.5 s', '5 min 4 s', '2 h 5 min', '2 d 7 h')
+    """
+    if seconds < 60:
+        return f"{number(round(seconds, 1))} s"
+    if seconds < 3600:
+        return f"{seconds // 60:.0f} min {seconds % 60:.0f} s"
+    if seconds < 86400:
+        return f"{seconds // 3600:.0f} h {seconds % 3600 // 60:.0f} min"
+    return f"{seconds // 86400:,.0f} d {seconds % 86400 // 3600:.0f} h"
+
+
+def when(at: float) -> str:
+    """A moment as people and files both read it: ISO 8601, UTC.
+
+    >>> when(0.0), when(1763164800.25)
+    ('1970-01-01T00:00:00Z', '2025-11-15T00:00:00.250Z')
+    """
+    moment = datetime.fromtimestamp(at, UTC)
+    return moment.isoformat(timespec="milliseconds").replace(".000", "").replace("+00:00", "Z")
