@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-import os
+import asyncio
+import gc
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 import msgspec
 
-from fieldmouse import settings as settings_file
-from fieldmouse import url
+from fieldmouse import front, url
 from fieldmouse.cli import options, progress, voice
+from fieldmouse.cli.signals import Signals
 from fieldmouse.crawldir import CrawlDir
-from fieldmouse.errors import CrawlExists, UsageError, storing
-from fieldmouse.plugins.names import PluginNames
-from fieldmouse.policy.distribution.lookup import strategy
-from fieldmouse.records import Summary
-from fieldmouse.settings import Settings
-from fieldmouse.url import Url
-from fieldmouse.web.names import NameMap
+from fieldmouse.errors import UsageError
+from fieldmouse.front import Plan
 
 if TYPE_CHECKING:
     from fieldmouse.agent import Forgiven
@@ -63,81 +59,59 @@ def command(directory: Path, seeds: tuple[str, ...], as_json: bool, **given: Any
     or a kill with `fieldmouse resume`.
     """
     every = options.progress_every(given)
-    if (directory / "crawl.json").exists():
-        raise CrawlExists(directory)
-    asked = options.apply(_settings_from(directory, given["config"]), given)
-    wanted = _seeds(asked, seeds, given["seeds_file"])
-    asked = asked.override({"crawl.seeds": wanted})
-    _advise(asked, wanted)
-    # Better said before anything is made: somebody else's policy may not be there, an address may be none.
-    strategy(asked.frontier.policy)
-    PluginNames.of(asked.plugins).check()
-    NameMap(asked.network.resolve)
-    shards = asked.index.shards or len(os.sched_getaffinity(0))
-    with storing(directory):
-        home = CrawlDir.create(directory, shards=shards, settings=settings_file.render(asked).encode())
-    return run(home, asked, wanted, as_json=as_json, every=every)
+    words, changes = options.asked(given)
+    listed = [*seeds, *(_lines(given["seeds_file"]) if given["seeds_file"] else ())]
+    plan = front.plan_anew(directory, words, changes, listed, given["config"])
+    _advise(plan)
+    return run(plan, as_json=as_json, every=every)
 
 
 def run(
-    home: CrawlDir,
-    asked: Settings,
-    seeds: list[Url],
-    *,
-    as_json: bool,
-    every: float | None,
-    on_forgiven: Callable[[Forgiven], None] | None = None,
+    plan: Plan, *, as_json: bool, every: float | None, on_forgiven: Callable[[Forgiven], None] | None = None
 ) -> int:
     """Crawl, with progress for people and a summary for all; returns the exit code."""
+    import uvloop
+
     from fieldmouse import agent  # the whole house: loaded once we know that we crawl
     from fieldmouse.cli.emptiness import why_nothing
 
     voice.show_warnings()
-    voice.say(f"crawling into `{home.path}` as {asked.crawl.user_agent}")
-    with agent.Signals(voice.urge) as signals:
+    voice.say(f"crawling into `{plan.directory}` as {plan.settings.crawl.user_agent}")
+    with Signals(voice.urge) as signals:
+
+        def opened(life: agent.Life) -> None:
+            _save_on_garbage()
+            signals.obey(asyncio.get_running_loop().call_soon_threadsafe, life.interrupt, life.hurry)
+
         with progress.shown(every=every) as line:
-            summary: Summary = agent.crawl(
-                home,
-                asked,
-                seeds,
-                on_reading=line.show,
-                signals=signals,
-                mercy=agent.Mercy(on_forgiven) if on_forgiven else None,
-            )
-        why, hint = why_nothing(home) if summary.exit == 1 else ("", "")
+            try:
+                summary = front.run(
+                    plan,
+                    runner=uvloop.run,
+                    on_reading=line.show,
+                    on_open=opened,
+                    mercy=agent.Mercy(on_forgiven) if on_forgiven else None,
+                )
+            finally:
+                signals.ended()
+        why, hint = why_nothing(CrawlDir.open(plan.directory)) if summary.exit == 1 else ("", "")
         if as_json:
             voice.json(msgspec.to_builtins(summary) | ({"error": why, "hint": hint} if why else {}))
         else:
-            progress.tell(summary, asked, str(home.path))
+            progress.tell(summary, plan.settings, str(plan.directory))
             if why:
                 voice.error(why, hint)
     return summary.exit
 
 
-def _settings_from(directory: Path, config: Path | None) -> Settings:
-    """The settings named, else those laid ready in the directory, else the defaults."""
-    if config is not None:
-        return settings_file.load(config)
-    ready = directory / "fieldmouse.toml"
-    return settings_file.load(ready) if ready.is_file() else Settings()
+def _save_on_garbage() -> None:
+    """Pages leave few cycles behind, and what is loaded by now stays: looking through it all is a waste.
 
-
-def _seeds(asked: Settings, words: Iterable[str], file: str | None) -> list[Url]:
-    given = [*asked.crawl.seeds, *words, *(_lines(file) if file else ())]
-    found: dict[Url, None] = {}
-    for text in given:
-        seed = url.parse(text)
-        if seed is None:
-            near = f"https://{text.strip()}"
-            could = "://" not in text and url.parse(near) is not None
-            raise UsageError(
-                f"`{text}` is no URL we can crawl",
-                f"did you mean `{near}`?" if could else "a seed begins with http:// or https://",
-            )
-        found[seed] = None
-    if not found:
-        raise UsageError("there is nowhere to begin", "name a URL with `--seed https://...`")
-    return list(found)
+    For this process, which does nothing but crawl.
+    """
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 100)
 
 
 def _lines(file: str) -> list[str]:
@@ -151,10 +125,10 @@ def _lines(file: str) -> list[str]:
     return [line for line in lines if line and not line.startswith("#")]
 
 
-def _advise(asked: Settings, seeds: list[Url]) -> None:
+def _advise(plan: Plan) -> None:
     """Say beforehand what would surprise afterwards."""
-    sites = {url.site_of(url.name_of(url.host_of(seed))) for seed in seeds}
-    if sites != {url.LOOPBACK} and not asked.crawl.contact:
+    sites = {url.site_of(url.name_of(url.host_of(seed))) for seed in plan.seeds}
+    if sites != {url.LOOPBACK} and not plan.settings.crawl.contact:
         voice.say("note: servers are not told whom to ask about this crawl; `--contact you@example.org` does")
-    if url.LOOPBACK in sites and not asked.network.allow_private:
+    if url.LOOPBACK in sites and not plan.settings.network.allow_private:
         voice.say("note: loopback and private addresses are refused; `--allow-private` visits them")

@@ -12,24 +12,10 @@ from typing import Any, TypeVar
 import click
 
 from fieldmouse.errors import UsageError
-from fieldmouse.settings import Settings, units
+from fieldmouse.front.asking import SETTING_OF
+from fieldmouse.settings import units
 
 F = TypeVar("F", bound=Callable[..., Any])
-
-SETTING_OF = {
-    "pages": "crawl.pages",
-    "time": "crawl.time",
-    "depth": "crawl.max_depth",
-    "contact": "crawl.contact",
-    "delay": "politeness.delay",
-    "scope": "scope.mode",
-    "policy": "frontier.policy",
-    "robots": "robots.count",
-    "control": "control.mode",
-    "resolve": "network.resolve",
-    "allow_private": "network.allow_private",
-}
-"""Which setting each option stands for."""
 
 as_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON value instead of talk.")
 
@@ -84,16 +70,13 @@ def progress_every(given: Mapping[str, Any]) -> float | None:
         raise UsageError(f"`--progress {given['progress']}` is no duration", "write it as 5s or 1m") from None
 
 
-def apply(settings: Settings, given: Mapping[str, Any]) -> Settings:
-    """`settings` changed by the options that were given."""
-    dotted: dict[str, object] = {}
-    for option, setting in SETTING_OF.items():
-        value = given.get(option)
-        if value:
-            dotted[setting] = value
+def asked(given: Mapping[str, Any]) -> tuple[dict[str, object], dict[str, object]]:
+    """The short words among the options that were given, and what `--set` changes."""
+    words = {word: given.get(word) or None for word in SETTING_OF}
+    changes: dict[str, object] = {}
     for change in given.get("changes", ()):
         name, equals, value = change.partition("=")
         if not equals:
             raise UsageError(f"`--set {change}` has no value", f"write it as `--set {name}=VALUE`")
-        dotted[name.strip()] = value.strip()
-    return settings.override(dotted)
+        changes[name.strip()] = value.strip()
+    return words, changes

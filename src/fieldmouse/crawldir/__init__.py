@@ -84,12 +84,7 @@ class CrawlDir:
     @classmethod
     def create(cls, path: Path, *, shards: int, settings: bytes) -> CrawlDir:
         """Make a new crawl at `path`, which may exist only if it is empty."""
-        if (path / "crawl.json").exists():
-            raise CrawlExists(path)
-        if path.exists() and not path.is_dir():
-            raise CrawlDirError(f"`{path}` is a file", "choose a directory that does not exist yet")
-        if path.exists() and not all(map(_may_be_there, path.iterdir())):
-            raise CrawlDirError(f"`{path}` is not empty", "choose a directory that does not exist yet")
+        cls.check_vacant(path)
         try:
             for directory in (path, *(path / room for room in ROOMS)):
                 make_directory(directory)
@@ -102,6 +97,20 @@ class CrawlDir:
         # Written last: a directory without it is not a crawl, so a kill in the middle leaves nothing odd.
         write_identity(path, identity)
         return cls(path, identity)
+
+    @staticmethod
+    def check_vacant(path: Path) -> None:
+        """Raise if no new crawl can be made at `path`; makes nothing."""
+        if (path / "crawl.json").exists():
+            raise CrawlExists(path)
+        if path.exists() and not path.is_dir():
+            raise CrawlDirError(f"`{path}` is a file", "choose a directory that does not exist yet")
+        if path.exists() and not all(map(_may_be_there, path.iterdir())):
+            raise CrawlDirError(f"`{path}` is not empty", "choose a directory that does not exist yet")
+        above = next(place for place in (path, *path.absolute().parents) if place.exists())
+        why = "Not a directory" if not above.is_dir() else "Permission denied"
+        if not above.is_dir() or not os.access(above, os.W_OK | os.X_OK):
+            raise CrawlDirError(f"cannot make `{path}`: {why}", "choose a place you may write to")
 
     @classmethod
     def open(cls, path: Path) -> CrawlDir:

@@ -1,0 +1,72 @@
+"""One run of a crawl, from its last checkpoint to its end, in whatever event loop awaits it.
+
+Nothing here belongs to the whole process: no signal handler, no choice of a loop, no
+garbage collector. Whoever has a process to himself (the command) sees to those, and
+several lives go on side by side in threads of a process that is not ours.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+
+from fieldmouse.agent.build import Crew, build
+from fieldmouse.agent.forgiveness import Mercy
+from fieldmouse.crawldir import CrawlDir
+from fieldmouse.errors import StoppedAtOnce
+from fieldmouse.records import Reading, Summary
+from fieldmouse.settings import Settings
+from fieldmouse.url import Url
+
+
+class Life:
+    """`on_open` is called in the loop once all stages are open; from then on `interrupt` and `hurry` work.
+
+    The directory is locked by the caller. With `mercy` hosts that were given up get another chance.
+    """
+
+    def __init__(
+        self,
+        home: CrawlDir,
+        settings: Settings,
+        seeds: Sequence[Url],
+        *,
+        on_reading: Callable[[Reading], None] | None = None,
+        on_open: Callable[[Life], None] = lambda life: None,
+        mercy: Mercy | None = None,
+    ):
+        self._home, self._settings, self._seeds = home, settings, seeds
+        self._on_reading, self._on_open = on_reading or (lambda reading: None), on_open
+        self._mercy = mercy
+        self._crew: Crew | None = None
+        self._hurried = asyncio.Event()
+
+    def interrupt(self) -> str:
+        """Stop because somebody asked for it; says what there is left to do."""
+        assert self._crew is not None
+        return self._crew.agent.interrupt()
+
+    def hurry(self) -> None:
+        """End where it stands, which is no worse than a kill: `run` raises `StoppedAtOnce`."""
+        self._hurried.set()
+
+    async def run(self) -> Summary:
+        """Crawl until done, stopped by a limit, or interrupted."""
+        self._crew = build(self._home, self._settings, self._on_reading)
+        life = asyncio.create_task(self._live(self._crew))
+        haste = asyncio.create_task(self._hurried.wait())
+        self._on_open(self)
+        await asyncio.wait({life, haste}, return_when=asyncio.FIRST_COMPLETED)
+        haste.cancel()
+        if life.done():
+            return life.result()
+        self._crew.indexer.abandon()
+        raise StoppedAtOnce
+
+    async def _live(self, crew: Crew) -> Summary:
+        try:
+            return await crew.agent.crawl(self._seeds, mercy=self._mercy)
+        finally:
+            # In haste nothing is put away: a thread may still be writing to what we would close.
+            if not self._hurried.is_set():
+                await crew.close()

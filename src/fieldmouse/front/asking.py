@@ -1,0 +1,73 @@
+"""What is asked of a crawl in short words, and the settings that it means.
+
+A keyword of the library and an option of the command are two spellings of one setting,
+so both are read here, by the reader of `fieldmouse.toml`, and fail with the same
+sentence. `None` means that nothing was said; 0 and False are said.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from fieldmouse import url
+from fieldmouse.errors import UsageError
+from fieldmouse.settings import Settings
+from fieldmouse.url import Url
+
+SETTING_OF = {
+    "pages": "crawl.pages",
+    "time": "crawl.time",
+    "depth": "crawl.max_depth",
+    "contact": "crawl.contact",
+    "delay": "politeness.delay",
+    "scope": "scope.mode",
+    "policy": "frontier.policy",
+    "robots": "robots.count",
+    "control": "control.mode",
+    "resolve": "network.resolve",
+    "allow_private": "network.allow_private",
+}
+"""Which setting each short word stands for."""
+
+_IN_SECONDS = ("delay", "time")
+_LISTS = ("resolve",)
+
+
+def applied(base: Settings, words: Mapping[str, object], changes: Mapping[str, object]) -> Settings:
+    """`base` changed by short words, then by `changes`, which are named as in `fieldmouse.toml`."""
+    dotted: dict[str, object] = {}
+    for word, value in words.items():
+        if value is not None:
+            dotted[SETTING_OF[word]] = _in_toml(word, value)
+    if not isinstance(changes, Mapping) or not all(isinstance(name, str) for name in changes):
+        raise UsageError(
+            f"`settings` is {changes!r}, and no table of settings",
+            'write it as settings={"limits.body": "4MiB"}',
+        )
+    dotted |= changes
+    return base.override(dotted)
+
+
+def _in_toml(word: str, value: object) -> object:
+    """A number that means seconds gets its unit; a list may be any that can be gone through."""
+    if word in _IN_SECONDS and isinstance(value, int | float) and not isinstance(value, bool):
+        return f"{value:f}s" if isinstance(value, float) else f"{value}s"
+    if word in _LISTS and isinstance(value, Iterable) and not isinstance(value, str):
+        return list(value)
+    return value
+
+
+def seeds_of(given: Iterable[str]) -> list[Url]:
+    """The URLs to begin with, each once, in the form that the crawl knows them by."""
+    seeds: dict[Url, None] = {}
+    for text in [given] if isinstance(given, str) else given:
+        seed = url.parse(text) if isinstance(text, str) else None
+        if seed is None:
+            near = f"https://{str(text).strip()}"
+            could = isinstance(text, str) and "://" not in text and url.parse(near) is not None
+            raise UsageError(
+                f"`{text}` is no URL we can crawl",
+                f"did you mean `{near}`?" if could else "a seed begins with http:// or https://",
+            )
+        seeds[seed] = None
+    return list(seeds)

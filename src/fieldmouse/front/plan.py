@@ -1,0 +1,134 @@
+"""What will be done, said before anything is: a new crawl, or one that goes on.
+
+All that can be wrong with what was asked is found while a plan is made, and a plan
+makes nothing on the disk. `open` does, and may be called once for each run.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from fieldmouse import settings as settings_file
+from fieldmouse.crawldir import CrawlDir, write_whole
+from fieldmouse.errors import CrawlExists, UsageError, storing
+from fieldmouse.front import asking
+from fieldmouse.front.seedlist import with_seeds
+from fieldmouse.plugins.names import PluginNames
+from fieldmouse.policy.distribution.lookup import strategy
+from fieldmouse.settings import Settings
+from fieldmouse.url import Url
+from fieldmouse.web.names import NameMap
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A crawl as it will be run: where, with which settings, from which seeds."""
+
+    directory: Path
+    settings: Settings
+    seeds: tuple[Url, ...]  # all that are known; those seen before are not visited again
+    new: bool  # the directory is yet to be made
+    added: tuple[Url, ...] = ()  # seeds that the crawl did not know
+    lifted: tuple[str, ...] = ()  # limits that have done their work and hold no more: pages, time
+
+    def open(self) -> CrawlDir:
+        """The crawl's directory, made if it is new, and locked; whoever opens it unlocks it."""
+        if self.new:
+            shards = self.settings.index.shards or len(os.sched_getaffinity(0))
+            text = settings_file.render(self.settings)
+            with storing(self.directory):
+                home = CrawlDir.create(self.directory, shards=shards, settings=text.encode())
+        else:
+            home = CrawlDir.open(self.directory)
+        with storing(self.directory):
+            home.lock()
+            if self.added:
+                # Before they are visited: their scope must be known to whoever goes on after a kill.
+                file = home / "fieldmouse.toml"
+                write_whole(file, with_seeds(file.read_text(encoding="utf-8"), self.added).encode())
+        return home
+
+
+def plan(
+    directory: Path, words: Mapping[str, object], changes: Mapping[str, object], seeds: Iterable[str] = ()
+) -> Plan:
+    """A crawl that goes on where there is one, and is new where there is none."""
+    make = plan_to_resume if (directory / "crawl.json").exists() else plan_anew
+    return make(directory, words, changes, seeds)
+
+
+def plan_anew(
+    directory: Path,
+    words: Mapping[str, object],
+    changes: Mapping[str, object],
+    seeds: Iterable[str] = (),
+    config: Path | None = None,
+) -> Plan:
+    """A crawl in a directory that has none yet; its settings begin with those of `config`."""
+    if (directory / "crawl.json").exists():
+        raise CrawlExists(directory)
+    ready = directory / "fieldmouse.toml"
+    if config is None and ready.is_file():
+        config = ready
+    base = settings_file.load(config) if config is not None else Settings()
+    settings = asking.applied(base, words, changes)
+    wanted = tuple(asking.seeds_of([*settings.crawl.seeds, *_listed(seeds)]))
+    if not wanted:
+        raise UsageError(
+            "there is nowhere to begin", "name a URL: `--seed https://...`, or `seeds=[...]` in Python"
+        )
+    settings = settings.override({"crawl.seeds": wanted})
+    check(settings)
+    CrawlDir.check_vacant(directory)
+    return Plan(directory, settings, wanted, new=True)
+
+
+def plan_to_resume(
+    directory: Path, words: Mapping[str, object], changes: Mapping[str, object], seeds: Iterable[str] = ()
+) -> Plan:
+    """A crawl that goes on. What is asked for holds for this run; new seeds stay.
+
+    A limit that was reached has done its work: unless there is a new one the crawl goes on to its end.
+    """
+    from fieldmouse.agent import read_checkpoint
+
+    home = CrawlDir.open(directory)
+    kept = settings_file.load(home / "fieldmouse.toml")
+    known = asking.seeds_of(kept.crawl.seeds)
+    last, lifted = read_checkpoint(home), []
+    if last is not None:
+        waiting = bool(last.frontier.waiting)
+        if 0 < kept.crawl.pages <= last.tally.pages:
+            kept = kept.override({"crawl.pages": 0})
+            lifted += ["pages"] if waiting and words.get("pages") is None else []
+        if kept.crawl.time and last.stopped_by == "time":
+            kept = kept.override({"crawl.time": "0s"})
+            lifted += ["time"] if waiting and words.get("time") is None else []
+    settings = asking.applied(kept, words, changes)
+    wanted = tuple(asking.seeds_of([*known, *settings.crawl.seeds, *_listed(seeds)]))
+    settings = settings.override({"crawl.seeds": wanted})
+    check(settings)
+    added = tuple(seed for seed in wanted if seed not in set(known))
+    return Plan(directory, settings, wanted, new=False, added=added, lifted=tuple(lifted))
+
+
+def check(settings: Settings) -> None:
+    """What settings cannot know of themselves: is what they name there, and what we take it for?"""
+    strategy(settings.frontier.policy)
+    PluginNames.of(settings.plugins).check()
+    NameMap(settings.network.resolve)
+    if settings.network.ca_file:
+        from fieldmouse.web.tls import trust
+
+        trust(ca_file=Path(settings.network.ca_file))
+
+
+def _listed(seeds: Iterable[str]) -> list[str]:
+    if isinstance(seeds, str):
+        return [seeds]
+    if not isinstance(seeds, Iterable):
+        raise UsageError(f"`seeds` is {seeds!r}, and no list of URLs", 'write it as seeds=["https://..."]')
+    return list(seeds)

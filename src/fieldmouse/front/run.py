@@ -1,0 +1,53 @@
+"""A plan carried out, in this thread and in an event loop of its own."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import TYPE_CHECKING, Any, Protocol
+
+from fieldmouse.errors import StoppedAtOnce, StorageError
+from fieldmouse.front.plan import Plan
+from fieldmouse.records import Reading, Summary
+
+if TYPE_CHECKING:
+    from fieldmouse.agent import Life, Mercy
+
+
+class LoopRunner(Protocol):
+    """`asyncio.run`, or another that makes a loop, runs one coroutine in it, and puts it away."""
+
+    def __call__(self, main: Coroutine[Any, Any, Summary], /) -> Summary: ...
+
+
+def run(
+    plan: Plan,
+    *,
+    runner: LoopRunner = asyncio.run,
+    on_reading: Callable[[Reading], None] | None = None,
+    on_open: Callable[[Life], None] = lambda life: None,
+    mercy: Mercy | None = None,
+) -> Summary:
+    """Crawl as planned, until done, stopped by a limit, or interrupted.
+
+    `on_open` is called in the loop when all has opened. Signals are not listened to, and
+    nothing of the process is changed: that is the caller's, who may have other plans.
+    """
+    from fieldmouse.agent import Life  # the whole house: loaded once we know that we crawl
+
+    home = plan.open()
+    try:
+        life = Life(
+            home, plan.settings, plan.seeds, on_reading=on_reading, on_open=on_open, mercy=mercy
+        )  # fmt: skip
+        summary = runner(life.run())
+    except StoppedAtOnce:
+        # Threads may still write: the lock is theirs, too, until the process ends.
+        raise
+    except BaseException as mistake:
+        home.unlock()
+        if isinstance(mistake, OSError):
+            raise StorageError(home.path, mistake) from mistake
+        raise
+    home.unlock()
+    return summary

@@ -1,0 +1,166 @@
+"""Everything that is wrong with what was asked is said before anything is made."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fieldmouse import settings as settings_file
+from fieldmouse.crawldir import CrawlDir
+from fieldmouse.errors import CrawlDirError, CrawlExists, FieldmouseError, NotACrawl
+from fieldmouse.front.asking import SETTING_OF
+from fieldmouse.front.plan import plan, plan_anew, plan_to_resume
+from fieldmouse.front.seedlist import with_seeds
+from fieldmouse.settings import Settings
+
+SEED = "http://127.0.1.1:8000/"
+
+
+@pytest.fixture
+def made(tmp_path: Path) -> CrawlDir:
+    asked = Settings().override({"crawl.seeds": [SEED], "politeness.delay": "7s"})
+    text = settings_file.render(asked).replace("[crawl]", "# mine\n[crawl]")
+    return CrawlDir.create(tmp_path / "c", shards=1, settings=text.encode())
+
+
+WRONG: list[tuple[dict[str, Any], str, str]] = [
+    ({"seeds": ["nonsense"]}, "`nonsense` is no URL we can crawl", "did you mean `https://nonsense`?"),
+    ({"seeds": ["ftp://a/"]}, "`ftp://a/` is no URL", "http://"),
+    ({"seeds": [5]}, "`5` is no URL", "http://"),
+    ({"seeds": 5}, "`seeds` is 5", 'seeds=["https://..."]'),
+    ({"seeds": []}, "there is nowhere to begin", "seeds=[...]"),
+    ({"words": {"delay": "soon"}}, '`politeness.delay` is "soon"', "500/h"),
+    ({"words": {"delay": -1.0}}, '`politeness.delay` is "-1.000000s"', "500/h"),
+    ({"words": {"delay": float("nan")}}, "`politeness.delay` is", "500/h"),
+    ({"words": {"pages": "many"}}, '`crawl.pages` is "many"', "a whole number"),
+    ({"words": {"pages": -1}}, "`crawl.pages` is -1", "a whole number"),
+    ({"words": {"pages": True}}, "`crawl.pages` is true", "a whole number"),
+    ({"words": {"scope": "galaxy"}}, '`scope.mode` is "galaxy"', "site"),
+    ({"words": {"policy": "best"}}, '`frontier.policy` is "best"', "index"),
+    ({"words": {"policy": "no.such:Thing"}}, "`no.such:Thing` cannot be imported", "install"),
+    ({"words": {"resolve": ["a"]}}, "`network.resolve` is", "PATTERN=ADDRESS"),
+    ({"words": {"allow_private": "yes"}}, '`network.allow_private` is "yes"', "true or false"),
+    ({"changes": {"limits.bdoy": 1}}, "there is no setting `limits.bdoy`", "`body`"),
+    ({"changes": ["limits.body"]}, "`settings` is ['limits.body']", "settings={"),
+    ({"changes": {5: 1}}, "`settings` is {5: 1}", "settings={"),
+    ({"changes": {"network.ca_file": "/nowhere.pem"}}, "`/nowhere.pem` cannot be read", "PEM"),
+]
+
+
+@pytest.mark.parametrize(("wrong", "sentence", "hint"), WRONG, ids=lambda value: str(value)[:40])
+def test_what_is_wrong_is_named_with_a_way_out_and_nothing_is_made(
+    tmp_path: Path, wrong: dict[str, Any], sentence: str, hint: str
+) -> None:
+    asked = {"words": {}, "changes": {}, "seeds": [SEED]} | wrong
+    with pytest.raises(FieldmouseError) as told:
+        plan(tmp_path / "c", asked["words"], asked["changes"], asked["seeds"])
+    assert sentence in str(told.value)
+    assert hint in told.value.hint
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_place_that_cannot_hold_a_crawl_is_refused_beforehand(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "thesis.tex").write_text("")
+    for name, says in (("file", "is a file"), ("full", "is not empty"), ("file/below", "Not a directory")):
+        with pytest.raises(CrawlDirError, match=says) as told:
+            plan(tmp_path / name, {}, {}, [SEED])
+        assert told.value.hint
+
+
+def test_a_number_of_seconds_and_the_option_of_the_command_mean_the_same() -> None:
+    def delay(value: object) -> float:
+        return plan_anew(Path("nowhere"), {"delay": value}, {}, [SEED]).settings.politeness.delay
+
+    assert delay(0.25) == delay("250ms") == 0.25
+    assert delay(2) == delay("2s") == 2.0
+    assert delay(0.0) == delay(0) == delay("0s") == 0.0
+
+
+def test_what_was_not_said_keeps_its_default_and_zero_is_said() -> None:
+    nothing: dict[str, object] = dict.fromkeys(SETTING_OF)
+    assert (
+        plan_anew(Path("nowhere"), nothing, {}, [SEED]).settings.override({"crawl.seeds": []}) == Settings()
+    )
+    said = plan_anew(Path("nowhere"), nothing | {"pages": 0, "delay": 0}, {"limits.body": "1MiB"}, [SEED])
+    assert (said.settings.crawl.pages, said.settings.politeness.delay) == (0, 0.0)
+    assert said.settings.limits.body == 1 << 20
+
+
+def test_one_seed_may_be_a_text_and_seeds_come_once() -> None:
+    assert plan_anew(Path("nowhere"), {}, {}, SEED).seeds == (SEED,)
+    assert plan_anew(Path("nowhere"), {}, {}, [SEED, SEED[:-1], "http://b/"]).seeds == (SEED, "http://b/")
+
+
+def test_a_plan_makes_nothing_and_opening_it_makes_a_crawl(tmp_path: Path) -> None:
+    new = plan(tmp_path / "c", {"pages": 7}, {}, [SEED])
+    assert new.new
+    assert not list(tmp_path.iterdir())
+    home = new.open()
+    assert home.owner() is not None
+    home.unlock()
+    kept = settings_file.load(home / "fieldmouse.toml")
+    assert (kept.crawl.pages, kept.crawl.seeds) == (7, (SEED,))
+    with pytest.raises(CrawlExists):
+        plan_anew(tmp_path / "c", {}, {}, [SEED])
+    assert not plan(tmp_path / "c", {}, {}).new
+
+
+def test_there_is_nothing_to_resume_where_there_is_no_crawl(tmp_path: Path) -> None:
+    with pytest.raises(NotACrawl):
+        plan_to_resume(tmp_path / "c", {}, {})
+
+
+def test_arguments_hold_for_one_run_and_new_seeds_stay(made: CrawlDir) -> None:
+    before = (made / "fieldmouse.toml").read_bytes()
+    again = plan(made.path, {"delay": 0.0}, {}, [SEED, "http://b/"])
+    assert again.seeds == (SEED, "http://b/")
+    assert again.added == ("http://b/",)
+    assert again.settings.politeness.delay == 0.0
+    assert (made / "fieldmouse.toml").read_bytes() == before, "nothing is written while it is only planned"
+    again.open().unlock()
+    text = (made / "fieldmouse.toml").read_text()
+    kept = settings_file.parse(text)
+    assert kept.politeness.delay == 7.0
+    assert kept.crawl.seeds == (SEED, "http://b/")
+    assert "# mine" in text, "the file is its owner's"
+    assert plan(made.path, {}, {}).added == ()
+
+
+def test_seeds_written_into_the_file_between_two_runs_count(made: CrawlDir) -> None:
+    file = made / "fieldmouse.toml"
+    file.write_text(with_seeds(file.read_text(), ["http://b/"]))
+    assert plan(made.path, {}, {}).seeds == (SEED, "http://b/")
+
+
+def files() -> Iterator[str]:
+    yield ""
+    yield "# nothing\n"
+    yield "[crawl]"
+    yield '[crawl]\nseeds = ["http://a/"]\npages = 3\n'
+    yield '[politeness]\ndelay = "1s"\n\n[crawl] # h\n  seeds   =  [\n  "http://a/]", # one\n]\npages = 3\n'
+    yield '[crawl]\npages = 3\n[scope]\nmode = "web"\n'
+    yield 'crawl = { pages = 3, seeds = ["http://a/"] }\n'
+    yield "crawl.pages = 3\n"
+    yield settings_file.render(Settings())
+
+
+@pytest.mark.parametrize("text", list(files()))
+@settings(max_examples=8)
+@given(added=st.lists(st.text(st.characters(exclude_categories=["C", "Z"]), min_size=1), min_size=1))
+def test_adding_seeds_changes_nothing_else_however_the_file_is_written(text: str, added: list[str]) -> None:
+    before, after = settings_file.parse(text), settings_file.parse(edited := with_seeds(text, added))
+    assert after == before.override({"crawl.seeds": [*before.crawl.seeds, *added]})
+    assert tomllib.loads(edited)
+    if not text.startswith("crawl"):
+        kept = [
+            line for line in text.splitlines() if "#" in line and "seeds" not in line and "http" not in line
+        ]
+        assert all(line in edited for line in kept)
