@@ -17,6 +17,8 @@ import xxhash
 from ada_url import ada_adapter as _ada
 from publicsuffixlist import PublicSuffixList
 
+from fieldmouse.errors import UsageError
+
 Url = NewType("Url", str)
 Host = NewType("Host", str)
 """Scheme and authority, such as `https://example.org` or `http://127.0.0.1:8000`."""
@@ -74,6 +76,23 @@ def _without_dot(written: str, slash: int) -> Url:
     if name.endswith("..") or not name.endswith(".") or name == ".":
         return Url(written)
     return Url(f"{written[: written.index('/')]}//{name[:-1]}{colon}{port}{written[slash:]}")
+
+
+def seed(text: str) -> Url:
+    """The URL that somebody wants to begin with; UsageError, with the likely meaning, if it is none.
+
+    >>> seed(" https://example.org ")
+    'https://example.org/'
+    """
+    found = parse(text)
+    if found is None:
+        near = f"https://{text.strip()}"
+        could = "://" not in text and parse(near) is not None
+        raise UsageError(
+            f"`{text}` is no URL we can crawl",
+            f"did you mean `{near}`?" if could else "a seed begins with http:// or https://",
+        )
+    return found
 
 
 def parse(text: str) -> Url | None:

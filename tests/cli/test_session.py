@@ -219,6 +219,20 @@ def test_options_end_up_in_the_settings_file(meadow: RunningMeadow, tmp_path: Pa
     assert kept.network.allow_private
 
 
+def test_a_seed_that_is_added_to_the_settings_is_visited_by_the_next_resume(
+    meadow: RunningMeadow, tmp_path: Path
+) -> None:
+    crawl = tmp_path / "atlas"
+    first, other = meadow.seeds[0], next(url for url in sorted(meadow.pages()) if meadow.seeds[0] not in url)
+    fieldmouse("crawl", str(crawl), "--seed", first, "--scope", "page", *MANNERS)
+    file = crawl / "fieldmouse.toml"
+    file.write_text(file.read_text().replace(json.dumps([first]), json.dumps([first, other])))
+    told = fieldmouse("resume", str(crawl))
+    assert (told["pages"], told["seen"], told["waiting"]) == (2, 2, 0)
+    assert {row["url"] for row in exported(crawl)} == {first, other}
+    assert fieldmouse("resume", str(crawl))["seen"] == 2
+
+
 def test_private_addresses_are_refused_unless_allowed(meadow: RunningMeadow, tmp_path: Path) -> None:
     told = fieldmouse("crawl", str(tmp_path / "refused"), "--seed", meadow.seeds[0], code=1)
     assert (told["pages"], told["refused"]) == (0, 1)

@@ -168,6 +168,12 @@ def test_a_reader_that_leaves_early_is_no_failure() -> None:
     assert done.returncode == 0
 
 
+def test_a_lost_settings_file_is_no_wrong_name(empty_crawl: Path, capsys: Said) -> None:
+    (empty_crawl / "fieldmouse.toml").unlink()
+    assert run(["resume", str(empty_crawl)]) == 2
+    assert f"hint: `fieldmouse doctor {empty_crawl}` says what it must hold" in capsys.readouterr().err
+
+
 def test_what_is_no_text_is_a_question_too(empty_crawl: Path, capsys: Said) -> None:
     assert run(["search", str(empty_crawl), "\udcff\udcfe", "--json"]) == 0
     assert capsys.readouterr().out == "[]\n"
@@ -175,8 +181,24 @@ def test_what_is_no_text_is_a_question_too(empty_crawl: Path, capsys: Said) -> N
     assert "a.example" in capsys.readouterr().out
 
 
-def test_an_address_that_is_none_is_told_before_anything_is_made(tmp_path: Path, capsys: Said) -> None:
-    words = ["--seed", "http://a.test/", "--resolve", "a.test=127.0.0.1:99999"]
-    assert run(["crawl", str(tmp_path / "new"), *words]) == 2
-    assert "does not send a name to an address" in capsys.readouterr().err
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--resolve", "a.test=127.0.0.1:99999"], "does not send a name to an address"),
+        (["--set", 'network.resolve=["a.test=999.1.1.1"]'], "does not send a name to an address"),
+        (["--set", 'network.headers={"X_From" = "us"}'], "cannot be sent as a header"),
+        (["--set", 'network.nameservers=["ns.example"]'], "not the address of a DNS server"),
+        (["--set", "network.ca_file=/nowhere/ca.pem"], "cannot be read as certificates"),
+        (["--set", 'crawl.seeds=["example.org"]'], "no URL we can crawl"),
+        (["--set", "frontier.policy=no.such:Policy"], "cannot be imported"),
+        (["--set", "index.heap=9GiB"], "`index.heap`"),
+        (["--set", f"archive.prefix={'x' * 300}"], "`archive.prefix`"),
+    ],
+    ids=lambda value: value[1][:24] if isinstance(value, list) else "",
+)
+def test_what_no_crawl_could_use_is_told_before_anything_is_made(
+    words: list[str], message: str, tmp_path: Path, capsys: Said
+) -> None:
+    assert run(["crawl", str(tmp_path / "new"), "--seed", "http://a.test/", *words]) == 2
+    assert message in capsys.readouterr().err
     assert not (tmp_path / "new").exists()

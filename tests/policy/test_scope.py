@@ -92,6 +92,12 @@ def test_regular_expressions_are_searched_for_and_checked_at_the_door() -> None:
         Scope.around([SEED], include_regex=["("])
 
 
+@given(st.lists(st.sampled_from(["(?i)START", "(?P<n>s)(?P=n)", "(?P<n>t)a", r"(.)\1", "(?x) w w w"])))
+def test_each_regular_expression_means_what_it_means_alone(patterns: list[str]) -> None:
+    alone = any(Scope.around([SEED], exclude_regex=[one]).refused_by(SEED) for one in patterns)
+    assert bool(Scope.around([SEED], exclude_regex=patterns).refused_by(SEED)) == alone
+
+
 @given(
     st.sampled_from(["page", "host", "site", "web"]),
     st.lists(st.sampled_from(["exclude_hosts", "exclude_domains", "prefixes", "exclude_prefixes",

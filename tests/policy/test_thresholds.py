@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fieldmouse.errors import SettingsError
 from fieldmouse.policy.obsolescence import Exponential, SameForAll
 from fieldmouse.policy.thresholds import Thresholds
 
@@ -38,7 +39,7 @@ def test_each_number_works_from_above_the_limit_before_it_up_to_its_own(rule: Th
     [((2, 1), ()), ((1,), (3,)), ((1, 2), (3,)), ((3, 2, 1), (5, 4)), ((1, -1), (2,))],
 )
 def test_what_is_no_rule_is_refused(robots: tuple[int, ...], limits: tuple[int, ...]) -> None:
-    with pytest.raises(ValueError, match=r"rule|limits|robots"):
+    with pytest.raises(SettingsError, match=r"limits|robots"):
         Thresholds(robots, limits)
 
 

@@ -11,6 +11,7 @@ import pytest
 
 from fieldmouse.clock import Clock
 from fieldmouse.lab import bottle
+from fieldmouse.policy.names import NameMap
 from fieldmouse.policy.politeness import Politeness
 from fieldmouse.records import (
     Errand,
@@ -30,7 +31,6 @@ from fieldmouse.robots.gate import Gate
 from fieldmouse.robots.robot import Manners, Report, Robot
 from fieldmouse.url import Host, Url, path_of
 from fieldmouse.web.dns import DnsAnswer
-from fieldmouse.web.names import NameMap
 from fieldmouse.web.resolver import Resolver
 
 HOST = Host("http://mouse.test")

@@ -15,7 +15,8 @@ import pytest
 
 from fieldmouse.clock import ManualClock
 from fieldmouse.errors import UsageError
-from fieldmouse.web.names import HostsFile, NameMap, Pin
+from fieldmouse.policy.names import NameMap, Pin
+from fieldmouse.web.hostsfile import HostsFile
 from fieldmouse.web.resolver import Forbidden, Found, NoAddress, Resolver
 from web.rawserver import run, until
 

@@ -28,6 +28,7 @@ from fieldmouse.indexer.lane import Lane
 from fieldmouse.plugins.names import PluginNames
 from fieldmouse.policy.distribution import lookup
 from fieldmouse.policy.front import FrontRule
+from fieldmouse.policy.names import NameMap
 from fieldmouse.policy.obsolescence import Obsolescence, SameForAll
 from fieldmouse.policy.politeness import Politeness
 from fieldmouse.policy.scope import Scope
@@ -44,7 +45,6 @@ from fieldmouse.web import connection
 from fieldmouse.web.descriptors import room_for_connections
 from fieldmouse.web.dns import Dns
 from fieldmouse.web.fetcher import Fetcher, HttpFetcher
-from fieldmouse.web.names import NameMap
 from fieldmouse.web.resolver import Resolver
 from fieldmouse.web.tls import trust
 

@@ -61,13 +61,7 @@ def seeds_of(given: Iterable[str]) -> list[Url]:
     """The URLs to begin with, each once, in the form that the crawl knows them by."""
     seeds: dict[Url, None] = {}
     for text in [given] if isinstance(given, str) else given:
-        seed = url.parse(text) if isinstance(text, str) else None
-        if seed is None:
-            near = f"https://{str(text).strip()}"
-            could = isinstance(text, str) and "://" not in text and url.parse(near) is not None
-            raise UsageError(
-                f"`{text}` is no URL we can crawl",
-                f"did you mean `{near}`?" if could else "a seed begins with http:// or https://",
-            )
-        seeds[seed] = None
+        if not isinstance(text, str):
+            raise UsageError(f"`{text}` is no URL we can crawl", "a seed begins with http:// or https://")
+        seeds[url.seed(text)] = None
     return list(seeds)

@@ -20,7 +20,6 @@ from fieldmouse.plugins.names import PluginNames
 from fieldmouse.policy.distribution.lookup import strategy
 from fieldmouse.settings import Settings
 from fieldmouse.url import Url
-from fieldmouse.web.names import NameMap
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +118,6 @@ def check(settings: Settings) -> None:
     """What settings cannot know of themselves: is what they name there, and what we take it for?"""
     strategy(settings.frontier.policy)
     PluginNames.of(settings.plugins).check()
-    NameMap(settings.network.resolve)
     if settings.network.ca_file:
         from fieldmouse.web.tls import trust
 

@@ -11,7 +11,7 @@ import tomllib
 from collections.abc import Sequence
 
 from fieldmouse import settings as settings_file
-from fieldmouse.settings.kinds import TEXTS
+from fieldmouse.settings.kinds import SEEDS
 
 _SECTION = re.compile(r"^[ \t]*\[crawl\][^\n]*\n?", re.MULTILINE)
 _KEY = re.compile(r"^[ \t]*seeds[ \t]*=[ \t]*", re.MULTILINE)
@@ -27,7 +27,7 @@ def with_seeds(text: str, added: Sequence[str]) -> str:
     """
     before = settings_file.parse(text)
     wanted = before.override({"crawl.seeds": [*before.crawl.seeds, *added]})
-    edited = _edited(text, TEXTS.write(wanted.crawl.seeds))
+    edited = _edited(text, SEEDS.write(wanted.crawl.seeds))
     try:
         if tomllib.loads(edited) and settings_file.parse(edited) == wanted:
             return edited

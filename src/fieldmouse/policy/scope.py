@@ -86,13 +86,7 @@ class Scope(msgspec.Struct, frozen=True, kw_only=True):
             max_depth=max_depth,
         )
         for pattern in scope.include_regex + scope.exclude_regex:
-            try:
-                re.compile(pattern)
-            except re.error as trouble:
-                raise SettingsError(
-                    f"scope: `{pattern}` is not a regular expression: {trouble}",
-                    "escape special characters with a backslash, or use a prefix instead",
-                ) from trouble
+            read_pattern(pattern)
         return scope
 
     def admits(self, url: Url, depth: int = 0) -> bool:
@@ -131,7 +125,7 @@ class Scope(msgspec.Struct, frozen=True, kw_only=True):
             return "scope.exclude_prefixes"
         if self.prefixes and not _starts(url, self.prefixes):
             return "scope.prefixes"
-        if self.exclude_regex and _any_of(self.exclude_regex).search(url):
+        if _matches(url, self.exclude_regex):
             return "scope.exclude_regex"
         return "" if self.admits_path(url) else "scope.include_regex"
 
@@ -150,9 +144,9 @@ class Scope(msgspec.Struct, frozen=True, kw_only=True):
             return False
         if self.prefixes and not _starts(url, self.prefixes):
             return False
-        if self.exclude_regex and _any_of(self.exclude_regex).search(url):
+        if self.exclude_regex and _matches(url, self.exclude_regex):
             return False
-        return not self.include_regex or _any_of(self.include_regex).search(url) is not None
+        return not self.include_regex or _matches(url, self.include_regex)
 
     def _is_included(self, url: Url) -> bool:
         name = name_of(host_of(url))
@@ -168,6 +162,22 @@ def _starts(url: Url, prefixes: tuple[str, ...]) -> bool:
     return any((path if prefix.startswith("/") else url).startswith(prefix) for prefix in prefixes)
 
 
+def _matches(url: Url, patterns: tuple[str, ...]) -> bool:
+    # One by one and not as alternatives of one expression: flags, names and numbers of groups are each's own.
+    return any(pattern.search(url) for pattern in _compiled(patterns))
+
+
 @lru_cache(maxsize=64)
-def _any_of(patterns: tuple[str, ...]) -> re.Pattern[str]:
-    return re.compile("|".join(f"(?:{pattern})" for pattern in patterns))
+def _compiled(patterns: tuple[str, ...]) -> tuple[re.Pattern[str], ...]:
+    return tuple(map(re.compile, patterns))
+
+
+def read_pattern(text: str) -> re.Pattern[str]:
+    """A regular expression as a setting may hold it; SettingsError if it is none."""
+    try:
+        return re.compile(text)
+    except (re.error, OverflowError, RecursionError) as trouble:
+        raise SettingsError(
+            f"`{text}` is not a regular expression: {trouble}",
+            "escape special characters with a backslash, or use a prefix instead",
+        ) from trouble

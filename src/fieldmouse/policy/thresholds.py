@@ -10,6 +10,9 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from dataclasses import dataclass
+from itertools import pairwise
+
+from fieldmouse.errors import SettingsError
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,12 +27,27 @@ class Thresholds:
     limits: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
-        if len(self.robots) != len(self.limits) + 1:
-            raise ValueError("a rule with n limits needs n + 1 numbers of robots")
-        if list(self.limits) != sorted(self.limits):
-            raise ValueError("limits must not fall")
-        if list(self.robots) != sorted(self.robots, reverse=True) or self.robots[-1] < 0:
-            raise ValueError("numbers of robots must not rise, nor be negative")
+        check_rule(self.robots, self.limits)
 
     def robots_at(self, level: int) -> int:
         return self.robots[bisect_left(self.limits, level)]
+
+
+def check_rule(robots: tuple[int, ...], limits: tuple[int, ...], where: str = "") -> None:
+    """SettingsError, if these numbers are no rule; `where` stands before their names in its sentence.
+
+    >>> check_rule((4, 2, 1), (5, 8))
+    """
+    if len(robots) != len(limits) + 1:
+        raise SettingsError(
+            f"`{where}robots` has {len(robots)} numbers and `{where}limits` has {len(limits)}",
+            "a limit stands between two numbers of robots, such as `robots = [8, 2]` and `limits = [100]`",
+        )
+    if any(later < sooner for sooner, later in pairwise(limits)):
+        raise SettingsError(f"`{where}limits` fall: {list(limits)}", "write them in ascending order")
+    if any(later > sooner for sooner, later in pairwise(robots)):
+        raise SettingsError(
+            f"`{where}robots` rise: {list(robots)}", "a fuller buffer must not wake more robots"
+        )
+    if robots[-1] < 0:
+        raise SettingsError(f"`{where}robots` has {robots[-1]}", "numbers of robots are 0 or more")

@@ -80,8 +80,6 @@ class Settings(msgspec.Struct, frozen=True):
                 f" `frontier.front_max` ({self.frontier.front_max})",
                 "raise the one or lower the other",
             )
-        if self.index.heap < 15 << 20:
-            raise SettingsError("`index.heap` is too small for the index writer", "give it at least 15MiB")
         self.control.check(most=self.robots.count)
         return self
 
@@ -109,7 +107,11 @@ def load(path: Path) -> Settings:
     try:
         text = path.read_text(encoding="utf-8")
     except OSError as trouble:
-        raise SettingsError(f"cannot read `{path}`: {trouble.strerror}", "check the name") from trouble
+        lost = isinstance(trouble, FileNotFoundError) and (path.parent / "crawl.json").exists()
+        raise SettingsError(
+            f"cannot read `{path}`: {trouble.strerror}",
+            f"`fieldmouse doctor {path.parent}` says what it must hold" if lost else "check the name",
+        ) from trouble
     except UnicodeDecodeError as trouble:
         raise SettingsError(f"`{path}` is not UTF-8 text", "save it as UTF-8") from trouble
     return parse(text, str(path))

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
 from typing import Annotated
 
 from fieldmouse.errors import SettingsError
+from fieldmouse.policy.thresholds import check_rule
 from fieldmouse.settings import kinds
 from fieldmouse.settings.kinds import About
 from fieldmouse.settings.sections import Section
@@ -67,7 +67,9 @@ class ControlSection(Section, frozen=True):
     def check(self, most: int) -> None:
         """Say what is wrong with the rule, if anything is; `most` is `robots.count`."""
         if self.mode == "thresholds":
-            _check_rule(self.robots, self.limits)
+            check_rule(self.robots, self.limits, "control.")
+            if self.robots[0] == 0:
+                raise SettingsError("`control.robots` lets no robot work", "begin with a number above 0")
         # What another mode would ask for may stay in the file: a crawl is resumed under this one and that.
         for mode, name, wanted in (("thresholds", "robots", self.robots), ("auto", "modes", self.modes)):
             if mode == self.mode and wanted and max(wanted) > most:
@@ -77,22 +79,6 @@ class ControlSection(Section, frozen=True):
                 )
         if self.modes and not all(self.modes):
             raise SettingsError("`control.modes` has a 0", "name numbers of robots from 1 on")
-
-
-def _check_rule(robots: tuple[int, ...], limits: tuple[int, ...]) -> None:
-    if len(robots) != len(limits) + 1:
-        raise SettingsError(
-            f"`control.robots` has {len(robots)} numbers and `control.limits` has {len(limits)}",
-            "a limit stands between two numbers of robots, such as `robots = [8, 2]` and `limits = [100]`",
-        )
-    if any(later < sooner for sooner, later in pairwise(limits)):
-        raise SettingsError(f"`control.limits` fall: {list(limits)}", "write them in ascending order")
-    if any(later > sooner for sooner, later in pairwise(robots)):
-        raise SettingsError(
-            f"`control.robots` rise: {list(robots)}", "a fuller buffer must not wake more robots"
-        )
-    if robots[0] == 0:
-        raise SettingsError("`control.robots` lets no robot work", "begin with a number above 0")
 
 
 class CostSection(Section, frozen=True):

@@ -2,8 +2,9 @@
 
 A kind turns what TOML (or a word on the command line) holds into the typed value
 used inside, and says in a phrase what it accepts, so that an error can name the
-key, the value and the way out. Reading raises ValueError; whoever knows the key
-turns that into a sentence.
+key, the value and the way out. Reading raises ValueError, or what the reader of
+whoever will use the value says (UsageError): nothing is accepted here that is refused
+later. Whoever knows the key turns either into a sentence.
 """
 
 from __future__ import annotations
@@ -14,7 +15,12 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Any
 
+from fieldmouse.errors import UsageError
+from fieldmouse.policy.headers import check_headers
+from fieldmouse.policy.names import read_entry, read_nameserver
+from fieldmouse.policy.scope import read_pattern
 from fieldmouse.settings import units
+from fieldmouse.url import seed
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,13 +41,20 @@ class About:
     text: str
 
 
-def _quantity(read: Callable[[str], float | int]) -> Callable[[Any], object]:
+_LONGEST = 1000 * 365 * 86400.0  # seconds: timers and dates take a thousand years, not a million
+_LARGEST = (1 << 63) - 1  # bytes: what any file, and any number on its way to a worker, can have
+
+
+def _quantity(read: Callable[[str], float | int], most: float) -> Callable[[Any], object]:
     def read_quantity(value: Any) -> object:
         if value == 0 and not isinstance(value, bool) and isinstance(value, int):
             return read("0")
         if not isinstance(value, str):
             raise ValueError(value)
-        return read(value)
+        quantity = read(value)
+        if quantity > most:
+            raise UsageError(f"{value} is more than can be meant", "give less, or what means no limit")
+        return quantity
 
     return read_quantity
 
@@ -88,7 +101,7 @@ def _lines(value: Any) -> tuple[str, ...]:
 
 
 def _some_time(value: Any) -> object:
-    time = _quantity(units.seconds)(value)
+    time = _seconds(value)
     if time == 0:
         raise ValueError(value)
     return time
@@ -100,34 +113,24 @@ def _counts(value: Any) -> tuple[int, ...]:
     return tuple(_count(item) for item in value)
 
 
-def _regexes(value: Any) -> tuple[str, ...]:
-    found = _lines(value)
-    for pattern in found:
-        try:
-            re.compile(pattern)
-        except re.error as trouble:
-            raise ValueError(pattern) from trouble
-    return found
+def _each(check: Callable[[str], object]) -> Callable[[Any], tuple[str, ...]]:
+    """Texts that whoever will use them can read; `check` is the reader of that one."""
 
+    def read(value: Any) -> tuple[str, ...]:
+        found = _lines(value)
+        for text in found:
+            check(text)
+        return found
 
-_RESOLVE = re.compile(r"[^\s=]+=(?:(?:\d+\.\d+\.\d+\.\d+|\[[0-9A-Fa-f:.]+\])(?::\d{1,5})?|[0-9A-Fa-f:.]+)")
-
-
-def _resolve(value: Any) -> tuple[str, ...]:
-    found = _lines(value)
-    for pattern in found:
-        if not _RESOLVE.fullmatch(pattern):
-            raise ValueError(pattern)
-    return found
+    return read
 
 
 def _headers(value: Any) -> dict[str, str]:
     if not isinstance(value, dict):
         raise ValueError(value)
-    for name in value:
-        if not re.fullmatch(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+", name):
-            raise ValueError(name)
-    return {name: _line(content) for name, content in value.items()}
+    found = {name: _line(content) for name, content in value.items()}
+    check_headers(found)
+    return found
 
 
 def _or_none(word: str, read: Callable[[Any], object]) -> Callable[[Any], object]:
@@ -184,8 +187,8 @@ def shaped(pattern: str, accepts: str) -> Kind:
     return Kind(accepts, read, _text)
 
 
-_seconds = _quantity(units.seconds)
-_interval = _quantity(units.interval)
+_seconds = _quantity(units.seconds, _LONGEST)
+_interval = _quantity(units.interval, _LONGEST)
 _write_seconds = _quoted(units.write_seconds)
 
 DURATION = Kind('a duration with its unit, such as "10s", "500ms" or "2h"', _seconds, _write_seconds)
@@ -202,9 +205,29 @@ DURATION_OR_NEVER = Kind(
 )
 SOME_TIME = Kind('a duration of more than nothing, such as "10s" or "500ms"', _some_time, _write_seconds)
 SIZE = Kind(
-    'a size with its unit, such as "64MiB" or "10MB"', _quantity(units.size), _quoted(units.write_size)
+    'a size with its unit, such as "64MiB" or "10MB"',
+    _quantity(units.size, _LARGEST),
+    _quoted(units.write_size),
 )
-SPEED = Kind('a speed, such as "100B/s" or "10KiB/s"', _quantity(units.speed), _quoted(units.write_speed))
+SPEED = Kind(
+    'a speed, such as "100B/s" or "10KiB/s"',
+    _quantity(units.speed, float(_LARGEST)),
+    _quoted(units.write_speed),
+)
+
+
+def size_between(least: int, most: int, accepts: str) -> Kind:
+    """A size that is neither too small nor too large for whom it is given."""
+
+    def read(value: Any) -> object:
+        size = SIZE.read(value)
+        if not isinstance(size, int) or not least <= size <= most:
+            raise ValueError(value)
+        return size
+
+    return Kind(accepts, read, SIZE.write)
+
+
 COUNT = Kind("a whole number, 0 or more", _count, str, from_word=False)
 POSITIVE = Kind("a whole number, 1 or more", _positive, str, from_word=False)
 COUNT_OR_NONE = Kind(
@@ -217,10 +240,14 @@ NUMBER = Kind("a number, 0 or more", _number, repr, from_word=False)
 FLAG = Kind("true or false", _flag, lambda value: "true" if value else "false", from_word=False)
 TEXT = Kind("text on one line", _line, _text)
 TEXTS = Kind('a list of texts, such as ["a", "b"]', _lines, _list, from_word=False)
-REGEXES = Kind("a list of regular expressions that compile", _regexes, _list, from_word=False)
+SEEDS = Kind('a list of URLs, such as ["https://example.org/"]', _each(seed), _list, from_word=False)
+REGEXES = Kind("a list of regular expressions", _each(read_pattern), _list, from_word=False)
+NAMESERVERS = Kind(
+    'a list of addresses, such as ["192.0.2.53"]', _each(read_nameserver), _list, from_word=False
+)
 RESOLVE = Kind(
     'a list of PATTERN=ADDRESS[:PORT], such as ["*.example.org=127.0.0.1:8000"]',
-    _resolve,
+    _each(read_entry),
     _list,
     from_word=False,
 )

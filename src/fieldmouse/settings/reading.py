@@ -15,7 +15,7 @@ from typing import Any, TypeVar, get_type_hints
 
 import msgspec
 
-from fieldmouse.errors import SettingsError
+from fieldmouse.errors import SettingsError, UsageError
 from fieldmouse.settings.kinds import About
 from fieldmouse.settings.sections import Section
 
@@ -89,6 +89,9 @@ def replace(
         except ValueError:
             place = f" in `{where}`" if where else ""
             raise SettingsError(f"`{name}` is {_shown(given)}{place}", f"it must be {kind.accepts}") from None
+        except UsageError as refused:
+            place = f" in `{where}`" if where else ""
+            raise SettingsError(f"`{name}`{place}: {refused}", refused.hint) from None
     return msgspec.structs.replace(table, **changed)
 
 

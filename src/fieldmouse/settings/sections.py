@@ -22,7 +22,8 @@ _PRODUCT = f"fieldmouse/{'.'.join(__version__.split('.')[:2])}"
 _product = kinds.shaped(r"[A-Za-z_-]+(/[!-~]+( [ -~]+)?)?", 'a name and version, such as "fieldmouse/0.1"')
 _contact = kinds.shaped(r"[!-~]*", "a mail address or a web page about your crawl")
 _named = kinds.shaped(f"({NAME.pattern})?", '"package.module:name", or "" for none')
-_prefix = kinds.shaped(r"[A-Za-z0-9][A-Za-z0-9._-]*", "a file name of letters, digits, dots and dashes")
+_prefix = kinds.shaped(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", "a file name of letters, digits, dots and dashes")
+_heap = kinds.size_between(15 << 20, 4000 << 20, 'a size from "15MiB" to "4000MiB"')
 
 
 class Section(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -32,7 +33,9 @@ class Section(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class CrawlSection(Section, frozen=True):
     """What to crawl, how much of it, and in whose name."""
 
-    seeds: Annotated[tuple[str, ...], About(kinds.TEXTS, "URLs to begin with")] = ()
+    seeds: Annotated[
+        tuple[str, ...], About(kinds.SEEDS, "URLs to begin with; those added later are visited too")
+    ] = ()
     contact: Annotated[str, About(_contact, "mail address or page where you can be reached; sent along")] = ""
     product: Annotated[str, About(_product, "how we name ourselves to servers and in robots.txt")] = _PRODUCT
     pages: Annotated[int, About(kinds.COUNT, "stop after so many pages; 0 for no limit")] = 0
@@ -171,7 +174,7 @@ class NetworkSection(Section, frozen=True):
         tuple[str, ...], About(kinds.RESOLVE, "addresses (and ports) of names, instead of asking DNS")
     ] = ()
     nameservers: Annotated[
-        tuple[str, ...], About(kinds.TEXTS, "DNS servers to ask; none for those of the system")
+        tuple[str, ...], About(kinds.NAMESERVERS, "DNS servers to ask; none for those of the system")
     ] = ()
     tls_verify: Annotated[bool, About(kinds.FLAG, "check certificates")] = True
     ca_file: Annotated[str, About(kinds.TEXT, "trust the certificates in this file too")] = ""
@@ -225,7 +228,7 @@ class IndexSection(Section, frozen=True):
     shards: Annotated[
         int, About(kinds.COUNT, "worker processes; 0 for one per core; fixed when the crawl is made")
     ] = 0
-    heap: Annotated[int, About(kinds.SIZE, "memory of each worker's index writer; at least 15MiB")] = 48 << 20
+    heap: Annotated[int, About(_heap, "memory of each worker's index writer; 15MiB to 4000MiB")] = 48 << 20
     sitemaps: Annotated[bool, About(kinds.FLAG, "read the sitemaps that robots.txt files name")] = True
     feeds: Annotated[
         bool, About(kinds.FLAG, "read the feeds (RSS, Atom) that pages name, a few of each host")

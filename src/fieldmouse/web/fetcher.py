@@ -27,6 +27,7 @@ from typing import Protocol
 
 from fieldmouse.clock import Clock
 from fieldmouse.errors import UsageError
+from fieldmouse.policy.headers import check_headers
 from fieldmouse.records import Failed, Link, Reason, Response
 from fieldmouse.url import Host, name_of, path_of, port_of
 from fieldmouse.web.connection import Connection, Limits, Trouble
@@ -253,12 +254,8 @@ def _standing_headers(user_agent: str, contact: str, extra: Mapping[str, str]) -
         "Accept-Encoding": "gzip",
         "Connection": "keep-alive",
     }
+    check_headers(extra)
     for name, value in extra.items():
-        if not (name.isascii() and name.replace("-", "").isalnum() and value.isprintable()):
-            raise UsageError(
-                f"`{name}: {value!r}` cannot be sent as a header",
-                hint="a header has a name of letters, digits and dashes, and one line of text",
-            )
         headers = {known: text for known, text in headers.items() if known.lower() != name.lower()}
         headers[name] = value
     if not user_agent.isprintable():

@@ -20,9 +20,10 @@ from pathlib import Path
 import msgspec
 
 from fieldmouse.clock import Clock
+from fieldmouse.policy.names import NameMap, is_address
 from fieldmouse.web.dns import NOTHING, CaresDns, Dns
 from fieldmouse.web.guard import is_forbidden
-from fieldmouse.web.names import HostsFile, NameMap, is_address
+from fieldmouse.web.hostsfile import HostsFile
 
 FOR_EVER = float("inf")
 

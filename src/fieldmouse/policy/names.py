@@ -1,0 +1,115 @@
+"""Names that are sent to an address by the user's word, and whom to ask about all others.
+
+The user's map is written as curl's `--resolve`: `www.example.org=127.0.0.1:8080`,
+`*.meadow.test=127.0.0.9`; it may also send a name to another port. Settings, options and
+resolver read an entry with the same reader, so what one accepts the others can use.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from fnmatch import fnmatchcase
+from functools import lru_cache
+from ipaddress import ip_address
+
+import msgspec
+
+from fieldmouse.errors import UsageError
+
+
+class Pin(msgspec.Struct, frozen=True):
+    """Where a name leads, by the user's word. No port means the URL's own."""
+
+    address: str
+    port: int | None = None
+
+
+class NameMap:
+    """Patterns of names and the addresses they are sent to.
+
+    An entry without a `*` goes before all patterns; of those the first that
+    matches counts. A pattern is for names only: it leaves addresses in URLs alone.
+
+    >>> pins = NameMap(["*.meadow.test=127.0.0.9:8000", "a.meadow.test=[::1]"])
+    >>> pins.find("b.meadow.test"), pins.find("a.meadow.test"), pins.find("meadow.test")
+    (Pin(address='127.0.0.9', port=8000), Pin(address='::1', port=None), None)
+    """
+
+    def __init__(self, entries: Iterable[str] = ()):
+        self._exact: dict[str, Pin] = {}
+        self._patterns: list[tuple[str, Pin]] = []
+        for entry in entries:
+            pattern, pin = read_entry(entry)
+            if "*" in pattern:
+                self._patterns.append((pattern, pin))
+            else:
+                self._exact.setdefault(pattern, pin)
+
+    def find(self, name: str) -> Pin | None:
+        pin = self._exact.get(name)
+        if pin is None and self._patterns and not is_address(name):
+            return next((pin for pattern, pin in self._patterns if fnmatchcase(name, pattern)), None)
+        return pin
+
+    def port(self, name: str) -> int | None:
+        """The port this name is sent to, or None for the URL's own; what a fetcher asks."""
+        pin = self.find(name)
+        return None if pin is None else pin.port
+
+
+@lru_cache(maxsize=65536)
+def is_address(name: str) -> bool:
+    try:
+        ip_address(name)
+    except ValueError:
+        return False
+    return True
+
+
+def read_entry(entry: str) -> tuple[str, Pin]:
+    """An entry of the map, taken apart; UsageError if it is none.
+
+    >>> read_entry("*.example.org=192.0.2.7:8080")
+    ('*.example.org', Pin(address='192.0.2.7', port=8080))
+    """
+    pattern, equals, target = entry.strip().partition("=")
+    pattern = pattern.strip().lower().rstrip(".")
+    pin = _read_place(target.strip())
+    if not (equals and pattern) or pin is None:
+        raise UsageError(
+            f"`{entry}` does not send a name to an address",
+            hint="write it as `www.example.org=192.0.2.7`, `*.example.org=192.0.2.7:8080` or `name=[::1]:80`",
+        )
+    return pattern, pin
+
+
+def read_nameserver(text: str) -> Pin:
+    """A DNS server as c-ares takes it; UsageError if it is none.
+
+    >>> read_nameserver("192.0.2.53"), read_nameserver("[::1]:5353")
+    (Pin(address='192.0.2.53', port=None), Pin(address='::1', port=5353))
+    """
+    pin = _read_place(text)
+    if pin is None or "%" in pin.address:
+        raise UsageError(
+            f"`{text}` is not the address of a DNS server",
+            hint="write it as `192.0.2.53`, `192.0.2.53:5353` or `[2001:db8::53]:5353`",
+        )
+    return pin
+
+
+def _read_place(target: str) -> Pin | None:
+    """`ADDRESS` or `ADDRESS:PORT`; an IPv6 address with a port stands in brackets."""
+    address, colon, port = target, "", ""
+    if address.startswith("["):
+        address, bracket, rest = address[1:].partition("]")
+        colon, port = rest[:1], rest[1:]
+        if not bracket or colon not in ("", ":"):
+            return None
+    elif address.count(":") == 1:
+        address, colon, port = address.partition(":")
+    if not is_address(address) or (colon and not (port.isascii() and port.isdigit())):
+        return None
+    if colon and not 0 < int(port[:6]) < 65536:
+        return None
+    return Pin(address, int(port) if colon else None)
