@@ -19,6 +19,7 @@ from pathlib import Path
 import msgspec
 
 from fieldmouse.clock import ManualClock
+from fieldmouse.crawldir import Syncing
 from fieldmouse.frontier import Frontier, FrontierState, open_frontier
 from fieldmouse.policy.distribution import Index
 from fieldmouse.records import Link
@@ -67,15 +68,15 @@ def play(hosts: int, directory: Path) -> None:
     print(f"{'hosts':>10} {'bytes/host':>11} {'us/host':>9} {'longest seal':>13} {'disk, bytes/host':>17}")
     for stop in stops:
         slowest = spent = 0.0
-        since = met
+        since, syncing = met, Syncing()
         while met < stop:
             more = min(BATCH, stop - met)
             begun = time.process_time()
             meet(frontier, met, met + more)
             sealing = time.process_time()
-            state = frontier.seal()
+            state, paths = frontier.seal()
             slowest = max(slowest, time.process_time() - sealing)
-            frontier.sync()
+            syncing.sync(paths, directory)
             frontier.committed()
             spent += time.process_time() - begun
             met += more

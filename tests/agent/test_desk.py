@@ -9,8 +9,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from fieldmouse.agent.checkpoint import Tally
 from fieldmouse.agent.desk import Desk
+from fieldmouse.crawldir import Tally
 from fieldmouse.records import Failed, Link, OutcomeRow, Parsed, Reason, Refused, Ticket
 from fieldmouse.url import Url
 

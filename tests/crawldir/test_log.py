@@ -16,6 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fieldmouse.crawldir import CrawlDir, Journal, Log, Syncing, latest_checkpoint, records, whole_length
+from fieldmouse.crawldir.directory import FORMAT
 from fieldmouse.errors import CrawlDirError, CrawlExists, CrawlLocked, Damaged, NotACrawl, WrongFormat
 
 payloads = st.lists(st.binary(min_size=1, max_size=200), max_size=30)
@@ -230,7 +231,7 @@ def test_strangers_and_other_formats_are_refused_by_name(tmp_path: Path) -> None
         CrawlDir.create(tmp_path, shards=1, settings=b"")
     made = CrawlDir.create(tmp_path / "c", shards=1, settings=b"")
     born = made / "crawl.json"
-    born.write_text(born.read_text().replace('"format": 2', '"format": 99'))
+    born.write_text(born.read_text().replace(f'"format": {FORMAT}', '"format": 99'))
     with pytest.raises(WrongFormat, match="format 99"):
         CrawlDir.open(tmp_path / "c")
     born.write_text("{")

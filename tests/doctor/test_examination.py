@@ -15,6 +15,7 @@ from fieldmouse.cli import run
 from fieldmouse.crawldir import CrawlDir
 from fieldmouse.errors import Damaged
 from fieldmouse.frontier.inspection import inspect_frontier
+from fieldmouse.frontier.moment import sealed_frontier
 from fieldmouse.indexer.digest import verify
 from whole.bottled import outcomes
 
@@ -156,9 +157,9 @@ def test_files_that_a_running_crawl_deletes_are_held_while_we_look(crawl: Path) 
     with snapshot(home) as shot:
         assert shot is not None
         shutil.rmtree(crawl / "frontier")
-        report = inspect_frontier(shot.frontier, shot.checkpoint.frontier, home.identity.key_seed)
+        report = inspect_frontier(shot.frontier, sealed_frontier(shot.checkpoint), home.identity.key_seed)
     assert report.injuries == []
-    assert report.waiting.count == shot.checkpoint.frontier.waiting
+    assert report.waiting.count == sealed_frontier(shot.checkpoint).waiting
 
 
 @pytest.mark.parametrize("damage", ["first byte", "cut"])

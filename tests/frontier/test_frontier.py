@@ -152,7 +152,7 @@ def test_the_lookout_says_where_each_url_is(tmp_path: Path) -> None:
     frontier.done([errand.tickets[0].number])
     assert frontier.take(NOW) is None
     frontier.discover(links("http://a.example/3", "http://b.example/1", "http://b.example/2"))
-    state = frontier.seal()
+    state = frontier.seal().state
 
     def at(url: str) -> tuple[Place, int]:
         found = look(tmp_path, state, 7, Url(url))
@@ -172,8 +172,7 @@ def test_after_a_restart_nobody_is_asked_before_the_delay_has_passed(tmp_path: P
     clock = ManualClock(NOW)
     frontier = frontier_at(tmp_path, clock)
     frontier.discover(links("http://a.example/1", "http://b.example/1"))
-    state = frontier.seal()
-    frontier.sync()
+    state = frontier.seal().state
     frontier.committed()
     frontier.close()
     again = frontier_at(tmp_path, clock, state=state, resumed_delay=lambda _: 5.0)
@@ -223,7 +222,7 @@ def test_a_ticket_says_by_which_door_it_came_and_a_poll_changes_no_other_books(t
     assert visited(frontier, clock) == [(one, Door.DISCOVERED), (two, Door.DISCOVERED)]
     frontier.poll(links(one))
     frontier.discover(links(one, three))
-    state = frontier.seal()
+    state = frontier.seal().state
     assert (state.seen, state.done, state.waiting, state.polls) == (3, 2, 1, 1)
     frontier.close()
     frontier = frontier_at(tmp_path, clock, state=state)

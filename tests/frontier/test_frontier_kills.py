@@ -95,13 +95,12 @@ class FakeAgent:
         self.frontier.done(self.fetched)
         self.done |= set(self.fetched.values())
         self.fetched.clear()
-        self.sealed = self.frontier.seal()
+        self.sealed = self.frontier.seal().state
         assert self.sealed.seen == self.frontier.finished + self.sealed.waiting
         self.sealed_done = set(self.done)
 
     def commit(self) -> None:
         if self.sealed is not None:
-            self.frontier.sync()
             self.committed, self.sealed = self.sealed, None
             self.done_for_good |= self.sealed_done
             self.frontier.committed()

@@ -87,7 +87,7 @@ def test_as_much_of_a_site_is_taken_as_its_limits_say_whenever_the_crawl_is_kill
         frontier = frontier_at(home, limits)
         for life, batch in enumerate(batches):
             frontier.discover([Link(url) for url in batch])
-            state = frontier.seal()
+            state = frontier.seal().state
             frontier.committed()
             frontier.discover([Link(url) for url in batches[life - 1][::-1]])
             frontier.take(0.0)  # sifts what was offered
@@ -106,13 +106,13 @@ def test_what_was_dropped_is_taken_once_the_limit_is_raised(tmp_path: Path) -> N
     links = [Link(Url(f"http://{n}.bad.example/")) for n in range(5)]
     frontier = frontier_at(tmp_path, SiteLimits(hosts=2))
     frontier.discover(links)
-    state = frontier.seal()
+    state = frontier.seal().state
     frontier.committed()
     frontier.close()
     assert (state.seen, frontier.dropped) == (2, {DropRule.HOSTS.value: 3})
     raised = frontier_at(tmp_path, SiteLimits(hosts=4), state)
     raised.discover(links)
-    assert raised.seal().seen == 4
+    assert raised.seal().state.seen == 4
     assert raised.dropped == {DropRule.HOSTS.value: 4}
 
 
@@ -128,7 +128,7 @@ def test_a_seed_is_taken_however_full_its_site_is(tmp_path: Path) -> None:
 def test_a_crawl_made_before_sites_were_counted_has_its_hosts_counted(tmp_path: Path) -> None:
     frontier = frontier_at(tmp_path, SiteLimits())
     frontier.discover([Link(Url(f"http://{n}.bad.example/")) for n in range(3)])
-    state = frontier.seal()
+    state = frontier.seal().state
     frontier.committed()
     frontier.close()
     old = FrontierState(state.sieve, state.ready, state.queues, state.front, state.hosts)
@@ -141,7 +141,7 @@ def test_a_crawl_made_before_sites_were_counted_has_its_hosts_counted(tmp_path: 
 def test_an_onlooker_is_told_how_full_the_site_of_a_url_is(tmp_path: Path) -> None:
     frontier = frontier_at(tmp_path, SiteLimits(hosts=2))
     frontier.discover([Link(Url(f"http://{n % 3}.bad.example/{n}")) for n in range(9)])
-    state = frontier.seal()
+    state = frontier.seal().state
     found = look(tmp_path, state, SEED, Url("http://2.bad.example/2"))
     assert (found.site, found.site_hosts, found.site_urls, found.host) == ("bad.example", 2, 6, None)
 

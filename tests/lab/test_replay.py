@@ -120,8 +120,7 @@ class Life:
             self.frontier.again(ticket.number, msgspec.structs.replace(ticket.link, not_before=later))
 
     def seal(self, killed: bool) -> None:
-        state = self.frontier.seal()
-        self.frontier.sync()
+        state = self.frontier.seal().state
         self.frontier.committed()
         if killed:
             self.out.clear()

@@ -10,7 +10,7 @@ from typing import TypeVar
 from fieldmouse.agent import Forgiven, Mercy, read_checkpoint
 from fieldmouse.agent.build import build
 from fieldmouse.clock import Clock
-from fieldmouse.crawldir import CrawlDir
+from fieldmouse.crawldir import CrawlDir, sealed_outcomes
 from fieldmouse.crawldir.outcomes import rows
 from fieldmouse.indexer.inline import InlineLane
 from fieldmouse.lab import bottle
@@ -100,4 +100,4 @@ def outcomes(path: Path) -> list[OutcomeRow]:
     home = CrawlDir.open(path)
     last = read_checkpoint(home)
     assert last is not None
-    return list(rows(home, length=last.outcomes))
+    return list(rows(home, length=sealed_outcomes(last)))

@@ -14,11 +14,12 @@ from pathlib import Path
 
 import pytest
 
-from fieldmouse.agent import Forgiven, read_checkpoint
+from fieldmouse.agent import Forgiven
 from fieldmouse.agent.examination import examine
 from fieldmouse.clock import Clock
-from fieldmouse.crawldir import CrawlDir, Journal, Log
+from fieldmouse.crawldir import CrawlDir, Journal, Log, read_checkpoint, sealed_outcomes, sealed_tally
 from fieldmouse.crawldir.outcomes import rows_of
+from fieldmouse.frontier import sealed_frontier
 from fieldmouse.frontier.lookout import count_waiting
 from fieldmouse.lab import bottle
 from fieldmouse.lab.meadow.meadow import Meadow
@@ -63,13 +64,13 @@ def check_books(path: Path) -> None:
     last = read_checkpoint(home)
     assert last is not None
     kinds = Counter(row.kind for row in outcomes(path))
-    tally = last.tally
+    tally = sealed_tally(last)
     told = {"page": tally.pages, "moved": tally.moved, "failed": tally.failed, "refused": tally.refused}
     assert kinds == Counter({kind: count for kind, count in told.items() if count})
     assert Counter(row.reason for row in outcomes(path) if row.reason) == Counter(tally.reasons)
-    waiting = count_waiting(home / "frontier", last.frontier)
-    assert last.frontier.sieve.seen == tally.settled + waiting
-    assert last.frontier.done == tally.settled
+    waiting = count_waiting(home / "frontier", sealed_frontier(last))
+    assert sealed_frontier(last).sieve.seen == tally.settled + waiting
+    assert sealed_frontier(last).done == tally.settled
     assert len({row.url for row in outcomes(path)}) == kinds.total()
 
 
@@ -110,7 +111,7 @@ def test_hosts_that_were_given_up_are_crawled_after_all_and_nobody_else_is_asked
     home = CrawlDir.open(path)
     last = read_checkpoint(home)
     assert last is not None
-    kinds = [row.kind for row in rows_of(home, wrong[0], length=last.outcomes)]
+    kinds = [row.kind for row in rows_of(home, wrong[0], length=sealed_outcomes(last))]
     assert kinds[:2] == ["failed", "forgiven"]
     assert len(kinds) == 3
     crawl(path, meadow, dead=[], day=2, on_forgiven=told.append)

@@ -16,12 +16,20 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from fieldmouse.agent import read_checkpoint
 from fieldmouse.agent.build import build
-from fieldmouse.agent.checkpoint import identity_in_journal, inspect_journal
+from fieldmouse.agent.examination import examine
 from fieldmouse.clock import Clock
-from fieldmouse.crawldir import CrawlDir, write_identity
+from fieldmouse.crawldir import (
+    CrawlDir,
+    identity_in_journal,
+    inspect_journal,
+    read_checkpoint,
+    sealed_tally,
+    write_identity,
+)
+from fieldmouse.crawldir.journal import framed
 from fieldmouse.errors import CrawlDirError, Damaged
+from fieldmouse.frontier import sealed_frontier
 from fieldmouse.frontier.lookout import Place, count_waiting, look
 from fieldmouse.indexer.inline import InlineLane
 from fieldmouse.lab import bottle
@@ -37,6 +45,7 @@ from .bottled import bottled_crawl, bottled_kill, outcomes
 MEADOW = Meadow(MeadowOptions(hosts=4, pages=60, seed=11, page_kb=1.0, links=8))
 """What the crawl of format 1 in `tests/data` crawled, too: it has the first four pages."""
 FORMAT_1 = Path(__file__).parent.parent / "data" / "crawl-of-format-1.tar.xz"
+FORMAT_2 = Path(__file__).parent.parent / "data" / "crawl-of-format-2.tar.xz"
 MANNERS = {
     "politeness__delay": "1s", "network__allow_private": True, "frontier__sieve_run": 12,
     "frontier__record_decisions": "1MiB",
@@ -333,15 +342,14 @@ def check_old(path: Path) -> None:
     home = CrawlDir.open(path)
     last = read_checkpoint(home)
     assert last is not None
-    assert last.frontier.sieve.raw
-    assert last.frontier.sieve.runs
-    assert count_waiting(home / "frontier", last.frontier) == last.frontier.waiting == 50
+    state = sealed_frontier(last)
+    assert state.sieve.raw
+    assert state.sieve.runs
+    assert count_waiting(home / "frontier", state) == state.waiting == 50
     for row in outcomes(path):
-        assert (
-            look(home / "frontier", last.frontier, home.identity.key_seed, Url(row.url)).place is Place.DONE
-        )
+        assert look(home / "frontier", state, home.identity.key_seed, Url(row.url)).place is Place.DONE
     stranger = Url("http://127.0.1.1/nobody/ever/linked/here")
-    assert look(home / "frontier", last.frontier, home.identity.key_seed, stranger).place is Place.UNKNOWN
+    assert look(home / "frontier", state, home.identity.key_seed, stranger).place is Place.UNKNOWN
 
 
 def test_a_crawl_of_format_1_is_read_as_it_is(old: Path) -> None:
@@ -355,11 +363,11 @@ def test_a_crawl_of_format_1_is_carried_over_by_a_resume_and_loses_nothing(
     old: Path, truth: set[str]
 ) -> None:
     assert finished(old) == truth
-    assert CrawlDir.open(old).identity.format == 2
+    assert CrawlDir.open(old).identity.format == 3
     last = read_checkpoint(CrawlDir.open(old))
     assert last is not None
-    assert not last.frontier.sieve.raw
-    assert {path.name for path in (old / "frontier").glob("run-*")} == set(last.frontier.sieve.runs)
+    assert not sealed_frontier(last).sieve.raw
+    assert {path.name for path in (old / "frontier").glob("run-*")} == set(sealed_frontier(last).sieve.runs)
 
 
 def test_a_kill_while_it_is_carried_over_leaves_a_crawl_of_format_1(
@@ -384,7 +392,7 @@ def test_a_kill_while_it_is_carried_over_leaves_a_crawl_of_format_1(
         after = Path(shutil.copytree(path, tmp_path / f"{syncs}-after"))
         last = read_checkpoint(CrawlDir.open(after))
         assert last is not None
-        if not last.frontier.sieve.raw:
+        if not sealed_frontier(last).sieve.raw:
             break
         check_old(after)
         assert finished(after) == truth
@@ -400,3 +408,71 @@ def test_damage_in_a_run_of_format_1_is_seen_by_its_order_or_its_number(old: Pat
         refused = opened(old)
         assert refused is not None
         assert "keys" in str(refused)
+
+
+# -- format 2
+
+
+@pytest.fixture
+def middle_aged(tmp_path: Path) -> Path:
+    """A crawl of format 2, killed with fifteen pages in its last checkpoint and more behind it."""
+    path = tmp_path / "middle-aged"
+    with tarfile.open(FORMAT_2) as packed:
+        packed.extractall(path, filter="data")
+    return path
+
+
+def test_a_crawl_of_format_2_is_read_as_it_is(middle_aged: Path) -> None:
+    before = tree(middle_aged)
+    home = CrawlDir.open(middle_aged)
+    last = read_checkpoint(home)
+    assert last is not None
+    state = sealed_frontier(last)
+    assert count_waiting(home / "frontier", state) == state.waiting == 48
+    assert sealed_tally(last).settled == len(outcomes(middle_aged)) == 15
+    assert [found.says for found in examine(home) if not found.healthy] == []
+    assert opened(middle_aged) is None
+    assert tree(middle_aged) == before
+
+
+def test_a_crawl_of_format_2_is_carried_over_whatever_is_killed(
+    middle_aged: Path, truth: set[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Until the first table is in the journal the old checkpoint counts."""
+    real, formats = os.fdatasync, set[int]()
+    for syncs in itertools.count(0, 2):
+        path, left = Path(shutil.copytree(middle_aged, tmp_path / str(syncs))), syncs
+
+        def cut(handle: int) -> None:
+            nonlocal left
+            if not left:
+                raise PowerCut
+            left -= 1
+            real(handle)
+
+        monkeypatch.setattr(os, "fdatasync", cut)
+        with suppress(PowerCut):
+            crawl(path, crawl__pages=16)
+        monkeypatch.undo()
+        newest = inspect_journal(CrawlDir.open(path)).newest
+        assert newest is not None
+        is_table = "parts" in msgspec.msgpack.decode(newest)
+        formats.add(CrawlDir.open(path).identity.format)
+        assert not is_table or formats == {3}, "a table stood in the journal, and the number did not say so"
+        assert all(found.healthy for found in examine(CrawlDir.open(path)))
+        if is_table:
+            break
+    assert syncs > 3
+    assert finished(path) == truth
+
+
+def test_half_a_table_behind_an_old_checkpoint_is_torn_and_no_damage(middle_aged: Path) -> None:
+    """What a kill leaves in the middle of the first record of the new kind."""
+    table = msgspec.msgpack.encode({"at": 1.0, "parts": {}, "clean": False, "stopped_by": "", "born": None})
+    journal = middle_aged / "journal"
+    whole = journal.read_bytes()
+    for length in range(1, len(framed(table))):
+        journal.write_bytes(whole + framed(table)[:length])
+        report = inspect_journal(CrawlDir.open(middle_aged))
+        assert not report.bad
+        assert report.torn == length

@@ -7,8 +7,8 @@ and returns a `Summary`. The front door and the command are its users.
 from __future__ import annotations
 
 from fieldmouse.agent.agent import Agent
-from fieldmouse.agent.checkpoint import Checkpoint, read_checkpoint
 from fieldmouse.agent.forgiveness import Forgiven, Mercy
 from fieldmouse.agent.life import Life
+from fieldmouse.crawldir import Checkpoint, read_checkpoint
 
 __all__ = ["Agent", "Checkpoint", "Forgiven", "Life", "Mercy", "read_checkpoint"]

@@ -16,17 +16,17 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
-from fieldmouse.agent.checkpoint import Tally
+from fieldmouse.agent.aside import Aside
 from fieldmouse.agent.desk import Desk
 from fieldmouse.agent.forgiveness import Mercy
 from fieldmouse.agent.fuse import Fuse
 from fieldmouse.agent.governor import Governor
 from fieldmouse.agent.intake import Intake
 from fieldmouse.agent.limits import Limits
-from fieldmouse.agent.seal import Seal
 from fieldmouse.agent.vitals import sum_up, take_reading
 from fieldmouse.clock import Clock
-from fieldmouse.crawldir import CrawlDir, Journal, Log
+from fieldmouse.crawldir import CrawlDir, Diary, DurableLog
+from fieldmouse.crawldir.parts import Moment, Parts
 from fieldmouse.errors import StorageError
 from fieldmouse.frontier.frontier import Frontier
 from fieldmouse.indexer.indexer import Indexer
@@ -62,22 +62,18 @@ class Agent:
     """One crawl on one machine, from open directory to summary."""
 
     def __init__(
-        self, *, home: CrawlDir, journal: Journal, frontier: Frontier, outcomes: Log, readings: Log,
-        tally: Tally, clock: Clock, scope: Scope, limits: Limits, sitemaps: bool,
-        on_reading: Callable[[Reading], None],
+        self, *, home: CrawlDir, frontier: Frontier, desk: Desk, outcomes: DurableLog, readings: Diary,
+        clock: Clock, scope: Scope, limits: Limits, sitemaps: bool, on_reading: Callable[[Reading], None],
     ):  # fmt: skip
         self._home, self._frontier, self._readings, self._outcomes = home, frontier, readings, outcomes
-        self._parts = (frontier, outcomes, readings, home, journal)
         self._clock, self._scope = clock, scope
         self._limits, self._sitemaps, self._on_reading = limits, sitemaps, on_reading
-        self.desk = Desk(tally, page_limit=limits.pages)
-        self._seal = Seal(
-            home=home, clock=clock, desk=self.desk, frontier=frontier, outcomes=outcomes, journal=journal
-        )  # fmt: skip
+        self.desk = desk
         self._fuse = Fuse(home.path)
         self._stop_reason = ""
         self._stopping = asyncio.Event()
-        self._pages_before, self._seconds_before = tally.pages, tally.seconds
+        self._pages_before, self._seconds_before = desk.tally.pages, desk.tally.seconds
+        self.parts: Parts
         self.indexer: Indexer
         self.intake: Intake
         self.fleet: Fleet
@@ -194,12 +190,21 @@ class Agent:
         self._fuse.check()
         self._readings.flush()
         self.intake.trace.flush()
-        await self._seal.press(
-            shards, seconds=self._seconds_before + self._elapsed(), clean=clean,
-            stopped_by=self._stop_reason, governor=self.governor,
-        )  # fmt: skip
-        self.indexer.committed()
-        self._frontier.committed()
+        # From here to the end of `seal` nothing else runs: this is the moment.
+        numbers, rows = self.desk.settle([state.batch for state in shards])
+        for row in rows:
+            self._outcomes.append(row)
+        self._frontier.done(numbers)
+        self.desk.tally.seconds = self._seconds_before + self._elapsed()
+        moment = self.parts.seal(self._clock.now(), clean=clean, stopped_by=self._stop_reason)
+        # Nobody who has to leave at once waits for such a thread.
+        await asyncio.get_running_loop().run_in_executor(Aside(), self._make_durable, moment)
+        self.parts.committed()
+
+    def _make_durable(self, moment: Moment) -> None:
+        if self.governor is not None:
+            self.governor.sync()
+        self.parts.commit(moment)
 
     # -- a life
 
@@ -226,9 +231,8 @@ class Agent:
         await self.indexer.start()
         if mercy is not None:
             mercy.pardon(self._frontier)
-        # All has opened: only now may anything be cut, deleted or made. The journal makes the names durable.
-        for part in self._parts:
-            part.begin()
+        self._readings.begin()
+        self.parts.begin()
         await self.indexer.begin()
         self.intake.trace.begin()
         if self.governor is not None:

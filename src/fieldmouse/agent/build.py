@@ -3,28 +3,40 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
 from fieldmouse.agent.agent import Agent
-from fieldmouse.agent.checkpoint import Tally, fitting, open_journal
 from fieldmouse.agent.control import governor_of, rule_of, when_full_of
+from fieldmouse.agent.desk import Desk
 from fieldmouse.agent.governor import Governor
 from fieldmouse.agent.intake import Intake
 from fieldmouse.agent.limits import Limits
 from fieldmouse.agent.pagetrace import PageTrace, TraceFile
 from fieldmouse.buffer import Buffer, WhenFull
 from fieldmouse.clock import Clock, WallClock
-from fieldmouse.crawldir import CrawlDir, Diary, Journal, Log
+from fieldmouse.crawldir import (
+    Checkpoint,
+    CrawlDir,
+    Diary,
+    DurableLog,
+    Part,
+    Parts,
+    fitting,
+    open_journal,
+    sealed_tally,
+)
 from fieldmouse.frontier.decisions import DecisionLog
-from fieldmouse.frontier.frontier import Frontier
+from fieldmouse.frontier.moment import sealed_frontier
 from fieldmouse.frontier.opening import open_frontier
 from fieldmouse.indexer.indexer import Indexer, IndexerConfig
 from fieldmouse.indexer.inline import InlineLane
 from fieldmouse.indexer.lane import Lane
+from fieldmouse.indexer.shards import Shards
+from fieldmouse.indexer.wire import sealed_shards
 from fieldmouse.plugins.names import PluginNames
 from fieldmouse.policy.distribution import lookup
 from fieldmouse.policy.front import FrontRule
@@ -58,9 +70,8 @@ class Crew:
     fetcher: Fetcher
     resolver: Resolver
     indexer: Indexer
-    frontier: Frontier
-    journal: Journal
-    logs: tuple[Log | PageTrace | Governor, ...]
+    parts: Parts
+    diaries: tuple[Diary | PageTrace | Governor, ...]
 
     async def close(self) -> None:
         """Put everything away. A disk that refused before may refuse again: what counts is safe already."""
@@ -69,9 +80,14 @@ class Crew:
         await self.fetcher.close()
         await self.resolver.close()
         await self.indexer.close()
-        for part in (self.frontier, *self.logs, self.journal):
+        self.parts.close()
+        for diary in self.diaries:
             with suppress(OSError):
-                part.close()
+                diary.close()
+
+
+OpenPart = Callable[[CrawlDir, Checkpoint | None], Part]
+"""Opens a part at the last checkpoint, or anew where that does not know it; changes nothing on the disk."""
 
 
 def build(
@@ -84,10 +100,12 @@ def build(
     dns: Dns | None = None,
     lane: type[Lane] | type[InlineLane] = Lane,
     obsolescence: Obsolescence | None = None,
+    parts: Sequence[OpenPart] = (),
 ) -> Crew:
     """Open every stage at the last checkpoint and connect them.
 
-    The wall's clock, the network and worker processes are the defaults; the lab has others.
+    The wall's clock, the network and worker processes are the defaults; the lab has others. `parts` are
+    durable with the crawl, too: see `crawldir/parts.py`.
     """
     clock = clock or WallClock()
     journal, last = open_journal(home)
@@ -102,13 +120,15 @@ def build(
             policy=lookup.policy(settings.frontier.policy, policy_options(settings)),
             front=FrontRule(settings.frontier.front_min, settings.frontier.front_max),
             errand_links=settings.robots.errand_links,
-            state=last.frontier if last else None,
+            state=sealed_frontier(last) if last else None,
             resumed_delay=politeness.host_delay,
             run_size=settings.frontier.sieve_run,
             witness=witness_of(home, settings),
             limits=site_limits_of(settings),
         )
-        outcomes = Log(home / "outcomes.log", last.outcomes if last else 0)
+        outcomes = DurableLog("outcomes", home / "outcomes.log", last)
+        desk = Desk(sealed_tally(last), page_limit=settings.crawl.pages)
+        more = [open_part(home, last) for open_part in parts]
         readings = Diary(home / "readings.log")
     shards, when_full = home.identity.shards, when_full_of(settings)
     buffer: Buffer[tuple[int, Outcome]] = Buffer(
@@ -119,9 +139,8 @@ def build(
         beyond=(lambda: agent.indexer.outstanding) if when_full is WhenFull.LOSE else (lambda: 0),
     )
     agent = Agent(
-        home=home, journal=journal, frontier=frontier, outcomes=outcomes, readings=readings,
-        tally=last.tally if last else Tally(), clock=clock, scope=scope, sitemaps=settings.index.sitemaps,
-        on_reading=on_reading,
+        home=home, frontier=frontier, desk=desk, outcomes=outcomes, readings=readings, clock=clock,
+        scope=scope, sitemaps=settings.index.sitemaps, on_reading=on_reading,
         limits=Limits(
             settings.crawl.pages, settings.crawl.time, settings.storage.min_free, settings.storage.checkpoint
         ),
@@ -129,12 +148,13 @@ def build(
     agent.indexer = Indexer(
         home.path,
         shards=shards,
-        states=last.shards if last else None,
+        states=sealed_shards(last) or None,
         config=indexer_config(home, settings, scope),
         on_parsed=agent.on_parsed,
         on_lost=agent.on_lost,
         lane=lane,
     )
+    agent.parts = Parts(home, journal, (Shards(agent.indexer), outcomes, desk, frontier, *more), last)
     agent.intake = Intake(
         buffer=buffer,
         indexer=agent.indexer,
@@ -187,8 +207,8 @@ def build(
         allowed=lambda: agent.fleet.allowed,
     )
     agent.governor = governor_of(home, settings, clock, trace, agent.obey)
-    logs = (outcomes, readings, trace, *((agent.governor,) if agent.governor else ()))
-    return Crew(agent, prober, fetcher, resolver, agent.indexer, frontier, journal, logs)
+    diaries = (readings, trace, *((agent.governor,) if agent.governor else ()))
+    return Crew(agent, prober, fetcher, resolver, agent.indexer, agent.parts, diaries)
 
 
 def politeness_of(settings: Settings) -> Politeness:

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from fieldmouse.agent.checkpoint import Tally
+from fieldmouse.crawldir import Sealed, Tally
 from fieldmouse.records import Errand, Failed, Link, OutcomeRow, Parsed, Refused, Ticket
 from fieldmouse.robots.robot import Report
 
@@ -31,6 +31,10 @@ class Verdict(msgspec.Struct, frozen=True):
 
 
 class Desk:
+    """The part of a checkpoint that counts; its rows are in the outcome log, which is another."""
+
+    name = "tally"
+
     def __init__(self, tally: Tally, *, page_limit: int):
         self.tally = tally
         self.page_limit = page_limit  # 0: no limit
@@ -159,6 +163,20 @@ class Desk:
             self._count(verdict.kind, verdict.reason, verdict.size)
         self._verdicts.clear()
         return numbers, rows
+
+    # -- a part of the checkpoint
+
+    def begin(self) -> None:
+        """Nothing to cut: the tally is in the journal."""
+
+    def seal(self) -> Sealed[Tally]:
+        return Sealed(self.tally)
+
+    def committed(self) -> None:
+        """The tally keeps nothing back."""
+
+    def close(self) -> None:
+        """It holds no file."""
 
     def _count(self, kind: str, reason: str, size: int) -> None:
         tally = self.tally

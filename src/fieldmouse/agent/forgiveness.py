@@ -15,8 +15,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from fieldmouse.agent.checkpoint import Tally
-from fieldmouse.crawldir import Log, records
+from fieldmouse.crawldir import Log, Tally, records
 from fieldmouse.crawldir.outcomes import FORGIVEN
 from fieldmouse.frontier.frontier import Frontier
 from fieldmouse.records import Kind, Link, OutcomeRow, Reason

@@ -7,9 +7,9 @@ summary only what the last checkpoint holds.
 
 from __future__ import annotations
 
-from fieldmouse.agent.checkpoint import Tally
 from fieldmouse.agent.desk import Desk
 from fieldmouse.agent.intake import Intake
+from fieldmouse.crawldir import Tally
 from fieldmouse.frontier.frontier import Frontier
 from fieldmouse.policy.sitelimits import DropRule
 from fieldmouse.records import Reading, Summary

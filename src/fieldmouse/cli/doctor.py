@@ -105,7 +105,7 @@ def _open(directory: Path) -> CrawlDir:
 
 def _papers_hint(directory: Path) -> str:
     """What to do about a `crawl.json` that is lost or damaged."""
-    from fieldmouse.agent.checkpoint import identity_in_journal
+    from fieldmouse.crawldir import identity_in_journal
 
     if (directory / "journal").is_file() and identity_in_journal(directory) is not None:
         return f"`fieldmouse doctor {directory} --repair` writes it again, as the journal knows it"

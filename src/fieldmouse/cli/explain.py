@@ -19,7 +19,7 @@ from fieldmouse.records import HostState, Link, OutcomeRow
 from fieldmouse.url import Url
 
 if TYPE_CHECKING:
-    from fieldmouse.agent import Checkpoint
+    from fieldmouse.crawldir import Checkpoint
     from fieldmouse.frontier.lookout import Whereabouts
 
 
@@ -64,24 +64,24 @@ class Story(msgspec.Struct, frozen=True):
 
 
 def _look(home: CrawlDir, url: Url) -> Story:
-    from fieldmouse.agent import read_checkpoint
-    from fieldmouse.frontier import lookout
+    from fieldmouse.crawldir import read_checkpoint, sealed_outcomes, sealed_tally
+    from fieldmouse.frontier import lookout, sealed_frontier
 
     for _ in range(3):
         last = read_checkpoint(home)
         if last is None:
             return Story(url, "unknown", ["the crawl has no checkpoint yet, so nothing is known"])
         try:
-            found = lookout.look(home / "frontier", last.frontier, home.identity.key_seed, url)
+            found = lookout.look(home / "frontier", sealed_frontier(last), home.identity.key_seed, url)
             break
         except FileNotFoundError:
             continue  # a running crawl went on to its next checkpoint while we looked
     else:
         return Story(url, "unknown", ["the crawl moves too fast to be looked at; ask again"])
-    rows = outcomes.rows_of(home, url, length=last.outcomes)
+    rows = outcomes.rows_of(home, url, length=sealed_outcomes(last))
     says = [*_origin(rows[0] if rows else found.link), *(sentence for row in rows for sentence in _fate(row))]
     if found.place is lookout.Place.UNKNOWN:
-        reasons = [*_scope(home, url), *_dropped(home, found, last.tally.left_out)]
+        reasons = [*_scope(home, url), *_dropped(home, found, sealed_tally(last).left_out)]
         reasons = reasons or list(_mentioned(home, url, last))
         says += ["it was never seen as a link to be taken", *reasons]
     elif found.link is not None:
@@ -188,13 +188,15 @@ def _dropped(home: CrawlDir, found: Whereabouts, left_out: int) -> Iterator[str]
 
 def _mentioned(home: CrawlDir, url: Url, last: Checkpoint) -> Iterator[str]:
     """Who links to it and why that was not followed, as the archive tells."""
+    from fieldmouse.crawldir import sealed_outcomes
     from fieldmouse.indexer.mentions import mentions_of
+    from fieldmouse.indexer.wire import sealed_shards
 
-    search = mentions_of(home / "archive", last.shards, url)
+    search = mentions_of(home / "archive", sealed_shards(last), url)
     deepest = settings_file.load(home / "fieldmouse.toml").crawl.max_depth
     for mention in search.mentions:
         why = mention.rule
-        rows = outcomes.rows_of(home, mention.page, length=last.outcomes)
+        rows = outcomes.rows_of(home, mention.page, length=sealed_outcomes(last))
         if not why and rows and deepest is not None and rows[-1].depth >= deepest:
             why = f"it would be {rows[-1].depth + 1} links away from a seed (`crawl.max_depth` is {deepest})"
         why = why or "nothing speaks against it; it may have been taken since the last checkpoint"

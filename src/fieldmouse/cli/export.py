@@ -63,10 +63,10 @@ def command(directory: Path, target: str, everything: bool, items: bool, as_json
     writer = _writer_for(target)
     home = CrawlDir.open(directory)
 
-    from fieldmouse.agent import read_checkpoint
+    from fieldmouse.crawldir import read_checkpoint, sealed_outcomes
 
     last = read_checkpoint(home)
-    length = last.outcomes if last else 0
+    length = sealed_outcomes(last)
     if items:
         what, table = "items", _items(home, length, everything)
     else:

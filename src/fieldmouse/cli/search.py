@@ -65,10 +65,11 @@ def command(directory: Path, words: tuple[str, ...], limit: int, as_json: bool) 
 
 def _see_that_all_is_there(home: CrawlDir) -> None:
     """An index of which a part is gone would find less, and nobody would know."""
-    from fieldmouse.agent import read_checkpoint
+    from fieldmouse.crawldir import read_checkpoint
+    from fieldmouse.indexer.wire import sealed_shards
 
     last = read_checkpoint(home)
-    for shard, state in enumerate(last.shards if last else ()):
+    for shard, state in enumerate(sealed_shards(last)):
         for generation in range(state.generation + bool(state.generation_bytes)):
             part = home.path / "index" / f"shard-{shard}" / f"{generation:05}"
             if not part.is_dir():

@@ -11,42 +11,61 @@ DIR/
   frontier/         sieve, host queues, the front, host states
   archive/          WARC files and their CDXJ
   index/            full text, one shard per worker
+
+`directory.py` opens it; `parts.py` says how something becomes durable in it, and `checkpoint.py` what was.
 """
 
 from __future__ import annotations
 
-import fcntl
-import os
-import secrets
-import shutil
-import time
-from contextlib import suppress
-from pathlib import Path
-
-import msgspec
-
-from fieldmouse import __version__
+from fieldmouse.crawldir.checkpoint import (
+    Checkpoint,
+    PartNote,
+    fitting,
+    identity_in_journal,
+    inspect_journal,
+    is_changed,
+    open_journal,
+    read_checkpoint,
+    sealed_outcomes,
+)
 from fieldmouse.crawldir.diary import Diary
+from fieldmouse.crawldir.directory import CrawlDir, Identity, write_identity
 from fieldmouse.crawldir.durable import Syncing, make_directory, sync_directory, write_whole
 from fieldmouse.crawldir.evidence import evidence
 from fieldmouse.crawldir.journal import BadSpan, Journal, JournalReport, inspect, latest_checkpoint
 from fieldmouse.crawldir.log import Log, records, size_of, understood, whole_length
-from fieldmouse.errors import CrawlDirError, CrawlExists, CrawlLocked, Damaged, NotACrawl, WrongFormat
+from fieldmouse.crawldir.parts import DurableLog, Part, Parts, Sealed
+from fieldmouse.crawldir.tally import Tally, sealed_tally
 
 __all__ = [
     "BadSpan",
+    "Checkpoint",
     "CrawlDir",
     "Diary",
+    "DurableLog",
     "Identity",
     "Journal",
     "JournalReport",
     "Log",
+    "Part",
+    "PartNote",
+    "Parts",
+    "Sealed",
     "Syncing",
+    "Tally",
     "evidence",
+    "fitting",
+    "identity_in_journal",
     "inspect",
+    "inspect_journal",
+    "is_changed",
     "latest_checkpoint",
     "make_directory",
+    "open_journal",
+    "read_checkpoint",
     "records",
+    "sealed_outcomes",
+    "sealed_tally",
     "size_of",
     "sync_directory",
     "understood",
@@ -54,149 +73,3 @@ __all__ = [
     "write_identity",
     "write_whole",
 ]
-
-FORMAT = 2
-ROOMS = ("frontier", "archive", "index")
-READABLE = (1, 2)
-"""Format 1 had no checksums in its runs and logs of keys. What a file is, the journal says; the number
-in `crawl.json` says who may look, and is raised before the first file of a newer kind counts."""
-
-
-class Identity(msgspec.Struct, frozen=True):
-    """What a crawl is born with. It never changes, but for the format, which is raised by a resume."""
-
-    format: int
-    key_seed: int
-    created_at: float
-    made_by: str
-    shards: int
-
-
-class CrawlDir:
-    """A crawl's directory, for reading; `lock` it before writing."""
-
-    def __init__(self, path: Path, identity: Identity):
-        self.path = path
-        self.identity = identity
-        self._lock: int | None = None
-        self._found = b""  # what stood in the lock when we took it
-
-    @classmethod
-    def create(cls, path: Path, *, shards: int, settings: bytes) -> CrawlDir:
-        """Make a new crawl at `path`, which may exist only if it is empty."""
-        cls.check_vacant(path)
-        try:
-            for directory in (path, *(path / room for room in ROOMS)):
-                make_directory(directory)
-        except OSError as trouble:
-            raise CrawlDirError(
-                f"cannot make `{path}`: {trouble.strerror}", "choose a place you may write to"
-            ) from trouble
-        write_whole(path / "fieldmouse.toml", settings)
-        identity = Identity(FORMAT, secrets.randbits(63), time.time(), f"fieldmouse/{__version__}", shards)
-        # Written last: a directory without it is not a crawl, so a kill in the middle leaves nothing odd.
-        write_identity(path, identity)
-        return cls(path, identity)
-
-    @staticmethod
-    def check_vacant(path: Path) -> None:
-        """Raise if no new crawl can be made at `path`; makes nothing."""
-        if (path / "crawl.json").exists():
-            raise CrawlExists(path)
-        if path.exists() and not path.is_dir():
-            raise CrawlDirError(f"`{path}` is a file", "choose a directory that does not exist yet")
-        if path.exists() and not all(map(_may_be_there, path.iterdir())):
-            raise CrawlDirError(f"`{path}` is not empty", "choose a directory that does not exist yet")
-        above = next(place for place in (path, *path.absolute().parents) if place.exists())
-        why = "Not a directory" if not above.is_dir() else "Permission denied"
-        if not above.is_dir() or not os.access(above, os.W_OK | os.X_OK):
-            raise CrawlDirError(f"cannot make `{path}`: {why}", "choose a place you may write to")
-
-    @classmethod
-    def open(cls, path: Path) -> CrawlDir:
-        born = path / "crawl.json"
-        if not born.is_file():
-            raise NotACrawl(path)
-        try:
-            found = msgspec.json.decode(born.read_bytes(), type=dict[str, object])
-            if found.get("format") not in READABLE:
-                raise WrongFormat(path, int(str(found.get("format", 0))), FORMAT)
-            identity = msgspec.convert(found, Identity)
-        except (msgspec.DecodeError, msgspec.ValidationError, ValueError) as trouble:
-            raise Damaged(born, str(trouble)) from trouble
-        return cls(path, identity)
-
-    def __truediv__(self, name: str) -> Path:
-        return self.path / name
-
-    def begin(self) -> None:
-        """All has opened, and a checkpoint of today's format comes next: no older fieldmouse may look."""
-        if self.identity.format != FORMAT:
-            self.identity = msgspec.structs.replace(self.identity, format=FORMAT)
-            write_identity(self.path, self.identity)
-
-    def lock(self) -> None:
-        """Claim the directory for this process; it is freed when the process ends, however it ends."""
-        handle = os.open(self / "lock", os.O_RDWR | os.O_CREAT, 0o644)
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            owner = os.read(handle, 32).decode(errors="replace").strip()
-            os.close(handle)
-            raise CrawlLocked(self.path, int(owner) if owner.isdigit() else 0) from None
-        self._found = os.pread(handle, 32, 0)
-        os.ftruncate(handle, 0)
-        os.pwrite(handle, str(os.getpid()).encode(), 0)
-        # It stays there when we are killed, so that a doctor can tell a kill from an orderly end.
-        os.fsync(handle)
-        sync_directory(self.path)
-        self._lock = handle
-
-    def unlock(self, *, as_found: bool = False) -> None:
-        """Let others in. `as_found` leaves it telling whether the one before us was killed."""
-        if self._lock is not None:
-            with suppress(OSError):  # a disk in trouble, which others will tell; the kernel frees the lock
-                os.ftruncate(self._lock, 0)
-                if as_found:
-                    os.pwrite(self._lock, self._found, 0)
-            os.close(self._lock)
-            self._lock = None
-
-    def owner(self) -> int | None:
-        """The process that crawls here now, or None."""
-        try:
-            handle = os.open(self / "lock", os.O_RDWR)
-        except FileNotFoundError:
-            return None
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            owner = os.read(handle, 32).decode(errors="replace").strip()
-            return int(owner) if owner.isdigit() else 0
-        finally:
-            os.close(handle)
-        return None
-
-    @property
-    def killed(self) -> bool:
-        """Whether the last process to crawl here left its number in the lock: it had no time to wipe it."""
-        try:
-            return bool((self / "lock").read_bytes()) and self.owner() is None
-        except FileNotFoundError:
-            return False
-
-    def free_bytes(self) -> int:
-        """Room left on the disk that holds the crawl."""
-        return shutil.disk_usage(self.path).free
-
-
-def _may_be_there(path: Path) -> bool:
-    """Settings laid ready, or what a kill left that came before the crawl was one."""
-    if path.name in ROOMS and path.is_dir():
-        return not any(path.iterdir())
-    return path.name in ("fieldmouse.toml", "lock", "fieldmouse.toml.new", "crawl.json.new")
-
-
-def write_identity(path: Path, identity: Identity) -> None:
-    """Make `identity` that of the crawl at `path`."""
-    write_whole(path / "crawl.json", msgspec.json.format(msgspec.json.encode(identity)))

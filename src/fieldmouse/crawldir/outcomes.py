@@ -15,7 +15,7 @@ from collections.abc import Iterator
 import msgspec
 import xxhash
 
-from fieldmouse.crawldir import CrawlDir
+from fieldmouse.crawldir.directory import CrawlDir
 from fieldmouse.crawldir.log import FRAME, records
 from fieldmouse.records import OutcomeRow
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fieldmouse import settings as settings_file
-from fieldmouse.crawldir import CrawlDir, write_whole
+from fieldmouse.crawldir import CrawlDir, read_checkpoint, sealed_tally, write_whole
 from fieldmouse.errors import CrawlExists, UsageError, storing
 from fieldmouse.front import asking
 from fieldmouse.front.seedlist import with_seeds
@@ -92,15 +92,15 @@ def plan_to_resume(
 
     A limit that was reached has done its work: unless there is a new one the crawl goes on to its end.
     """
-    from fieldmouse.agent import read_checkpoint
+    from fieldmouse.frontier import sealed_frontier
 
     home = CrawlDir.open(directory)
     kept = settings_file.load(home / "fieldmouse.toml")
     known = asking.seeds_of(kept.crawl.seeds)
     last, lifted = read_checkpoint(home), []
     if last is not None:
-        waiting = bool(last.frontier.waiting)
-        if 0 < kept.crawl.pages <= last.tally.pages:
+        waiting = bool(sealed_frontier(last).waiting)
+        if 0 < kept.crawl.pages <= sealed_tally(last).pages:
             kept = kept.override({"crawl.pages": 0})
             lifted += ["pages"] if waiting and words.get("pages") is None else []
         if kept.crawl.time and last.stopped_by == "time":

@@ -25,14 +25,14 @@ The page is fetched, stored and indexed; its outcome is durable; `done` strikes 
 ticket out. Had the fetch failed for a passing reason, `again` would have given the
 link a new ticket, and a time before which it must rest.
 
-All of this is append-only logs. `seal` notes their lengths at one moment, `sync`
+All of this is append-only logs. `seal` notes their lengths at one moment, the agent
 waits for the disk, and when the journal holds the note, `committed` lets superseded
 files go. After a kill, each log is cut back to the note. Then our URL is in exactly
 one of three places (ready, queued, online), or it is done; `lookout` says which.
 """
 
 from fieldmouse.frontier.frontier import Frontier
-from fieldmouse.frontier.moment import FrontierState
+from fieldmouse.frontier.moment import FrontierState, sealed_frontier
 from fieldmouse.frontier.opening import open_frontier
 
-__all__ = ["Frontier", "FrontierState", "open_frontier"]
+__all__ = ["Frontier", "FrontierState", "open_frontier", "sealed_frontier"]

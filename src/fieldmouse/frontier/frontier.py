@@ -1,21 +1,20 @@
 """The frontier as the agent sees it: links go in, errands come out, nothing is lost.
 
-Single-threaded and synchronous; only `sync` may run beside the rest. All that it
-holds is on disk as append-only logs, and `seal` notes their lengths at one moment.
-After a kill everything is cut back to the last committed note, so a URL is in
-exactly one place: ready, in its host's queue, or online.
+Single-threaded and synchronous. All that it holds is on disk as append-only logs, and
+`seal` notes their lengths at one moment (it is a part: `crawldir/parts.py`). After a kill
+everything is cut back to the last committed note, so a URL is in exactly one place:
+ready, in its host's queue, or online.
 """
 
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Sequence
-from pathlib import Path
 
 import msgspec
 from xxhash import xxh3_64_intdigest
 
 from fieldmouse.clock import Clock
-from fieldmouse.crawldir import Syncing, make_directory
+from fieldmouse.crawldir import Sealed, make_directory
 from fieldmouse.frontier.distributor import Distributor
 from fieldmouse.frontier.moment import FrontierState
 from fieldmouse.frontier.parts import Books, FrontierParts
@@ -35,6 +34,8 @@ _decode = msgspec.msgpack.Decoder(Link).decode
 
 class Frontier:
     """Which URL next, politely, for ever. Opening it changes nothing on the disk; `begin` does."""
+
+    name = "frontier"
 
     def __init__(
         self,
@@ -63,8 +64,6 @@ class Frontier:
         self._polls = state.polls if state else 0
         self._width = max(rule.minimum, min(rule.maximum, state.width if state else 0))
         self._errands = 0
-        self._unsynced: list[Path] = []
-        self._syncing = Syncing()
         self._begun = False
 
     def begin(self) -> None:
@@ -212,18 +211,14 @@ class Frontier:
         else:
             self._distributor.seat(host, (fresh,))
 
-    def seal(self) -> FrontierState:
+    def seal(self) -> Sealed[FrontierState]:
         """Hand everything to the operating system and note the moment."""
         if self._sieve.pending:
             self._sift()
         self._witness.flush()
         books = Books(self._done, self._width, self.seen, self.waiting, self._polls)
-        state, self._unsynced = self._parts.seal(self._clock.now(), books)
-        return state
-
-    def sync(self) -> None:
-        """Wait until all that the last `seal` noted has reached the disk; may run in a thread."""
-        self._syncing.sync(self._unsynced, self._parts.directory)
+        state, paths = self._parts.seal(self._clock.now(), books)
+        return Sealed(state, paths)
 
     def committed(self) -> None:
         """The journal holds the state sealed last: files it does not name may go."""

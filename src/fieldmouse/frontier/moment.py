@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from fieldmouse.crawldir import Checkpoint
 from fieldmouse.frontier.disksieve import SieveState
 from fieldmouse.frontier.frontlog import FrontLogState
 from fieldmouse.frontier.hostrows import HostsState
@@ -26,3 +27,8 @@ class FrontierState(msgspec.Struct, frozen=True):
     waiting: int = 0
     sites: SitesState | None = None  # None: written before sites were counted
     polls: int = 0  # known URLs that are to be asked again
+
+
+def sealed_frontier(last: Checkpoint) -> FrontierState:
+    """The frontier of a checkpoint."""
+    return last.state("frontier", FrontierState)

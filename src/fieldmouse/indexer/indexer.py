@@ -57,7 +57,8 @@ class Indexer:
         self._directory = directory
         self.shards = shards
         self._new = states is None
-        states = states or [ShardState()] * shards
+        states = list(states or [ShardState()] * shards)
+        self.prepared = states  # what `prepare` said last
         self._lanes: list[Lane | InlineLane] = [
             lane(directory, shard, config, state, on_parsed, on_lost) for shard, state in enumerate(states)
         ]
@@ -103,7 +104,8 @@ class Indexer:
 
     async def prepare(self) -> list[ShardState]:
         """Make everything sent so far durable. A shard that died answers with the last state that counts."""
-        return await _all([lane.prepare() for lane in self._lanes])
+        self.prepared = await _all([lane.prepare() for lane in self._lanes])
+        return self.prepared
 
     def committed(self) -> None:
         """The journal holds the states that `prepare` returned."""

@@ -11,6 +11,7 @@ import struct
 
 import msgspec
 
+from fieldmouse.crawldir import Checkpoint
 from fieldmouse.plugins.names import PluginNames
 from fieldmouse.policy.scope import Scope
 from fieldmouse.policy.traps import TrapRules
@@ -53,6 +54,11 @@ class ShardState(msgspec.Struct, frozen=True, array_like=True):
     cdxj_length: int = 0
     generation: int = 0  # of the full-text index
     generation_bytes: int = 0  # text in that generation
+
+
+def sealed_shards(last: Checkpoint | None) -> list[ShardState]:
+    """The shards of a checkpoint; none before the first one."""
+    return last.state("shards", list[ShardState]) if last is not None else []
 
 
 class Start(msgspec.Struct, frozen=True, tag="start", array_like=True):

@@ -10,8 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
-from fieldmouse.agent.checkpoint import Checkpoint, read_checkpoint
-from fieldmouse.crawldir import CrawlDir
+from fieldmouse.crawldir import Checkpoint, CrawlDir, read_checkpoint
 from fieldmouse.errors import CrawlDirError, Missing
 
 T = TypeVar("T")

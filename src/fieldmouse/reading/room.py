@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fieldmouse import url as urls
-from fieldmouse.crawldir import CrawlDir, outcomes
+from fieldmouse.crawldir import CrawlDir, outcomes, sealed_outcomes, sealed_tally
 from fieldmouse.errors import FieldmouseError, UsageError
 from fieldmouse.indexer.library import Library
+from fieldmouse.indexer.wire import sealed_shards
 from fieldmouse.policy.traps import without_session
 from fieldmouse.reading.moment import Checkpoint, read_checkpoint
 from fieldmouse.reading.page import StoredPage
@@ -48,7 +49,7 @@ class ReadingRoom:
         last = read_checkpoint(self._home)
         if last is not None:
             library = self._library(last)
-            for row in outcomes.pages(self._home, length=last.outcomes):
+            for row in outcomes.pages(self._home, length=sealed_outcomes(last)):
                 if is_wanted is None or is_wanted(row.url):
                     yield StoredPage(row, library)
 
@@ -62,7 +63,7 @@ class ReadingRoom:
         if last is None:
             return None
         for name in dict.fromkeys((known, without_session(known))):
-            rows = outcomes.rows_of(self._home, name, length=last.outcomes)
+            rows = outcomes.rows_of(self._home, name, length=sealed_outcomes(last))
             for row in reversed(rows):
                 if row.kind == "page":
                     return StoredPage(row, self._library(last))
@@ -77,17 +78,17 @@ class ReadingRoom:
         last = read_checkpoint(self._home)
         if last is not None:
             library = self._library(last)
-            for row, end in outcomes.pages_from(self._home, start, length=last.outcomes):
+            for row, end in outcomes.pages_from(self._home, start, length=sealed_outcomes(last)):
                 yield StoredPage(row, library), end
 
     def rows(self) -> Iterator[OutcomeRow]:
         """Every outcome, oldest first: also what moved, failed or was refused."""
         last = read_checkpoint(self._home)
         if last is not None:
-            yield from outcomes.rows(self._home, length=last.outcomes)
+            yield from outcomes.rows(self._home, length=sealed_outcomes(last))
 
     def _library(self, last: Checkpoint) -> Library:
-        return Library(self._home / "archive", last.shards)
+        return Library(self._home / "archive", sealed_shards(last))
 
     # -- words
 
@@ -107,7 +108,7 @@ class ReadingRoom:
             last = read_checkpoint(self._home)
         except (FieldmouseError, OSError) as trouble:
             return f"<ReadingRoom {self.path}: {trouble}>"
-        pages = last.tally.pages if last else 0
+        pages = sealed_tally(last).pages
         return f"<ReadingRoom {self.path}: {pages:,} {'page' if pages == 1 else 'pages'}>"
 
 

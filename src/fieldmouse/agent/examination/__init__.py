@@ -11,13 +11,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from fieldmouse import settings as settings_file
-from fieldmouse.agent.checkpoint import identity_in_journal, is_changed
 from fieldmouse.agent.examination.archive import look_at_archive
 from fieldmouse.agent.examination.books import look_at_frontier, look_at_journal, look_at_outcomes
 from fieldmouse.agent.examination.finding import COPY, Finding, Presence, bad, curable, good, presence, size
 from fieldmouse.agent.examination.index import look_at_index
+from fieldmouse.agent.examination.parts import look_at_parts
 from fieldmouse.agent.examination.snapshot import snapshot
-from fieldmouse.crawldir import CrawlDir
+from fieldmouse.crawldir import CrawlDir, identity_in_journal, is_changed
 from fieldmouse.errors import Damaged, FieldmouseError
 from fieldmouse.settings import Settings
 
@@ -56,6 +56,7 @@ def examine(home: CrawlDir, *, deep: bool = False, here: Presence | None = None)
             finding, ledger = look_at_outcomes(home, last, owner)
             yield finding
             yield from look_at_frontier(home, shot, ledger, owner)
+            yield from look_at_parts(home, last, owner)
     except Damaged as trouble:
         if trouble.path.name == "crawl.json":
             yield _papers(home, str(trouble))

@@ -10,12 +10,12 @@ import numpy as np
 import xxhash
 from numpy.typing import NDArray
 
-from fieldmouse.agent.checkpoint import Checkpoint
 from fieldmouse.agent.examination.finding import Finding, Presence, bad, curable, good, size
-from fieldmouse.crawldir import CrawlDir
+from fieldmouse.crawldir import Checkpoint, CrawlDir
 from fieldmouse.indexer.archive import log_path
 from fieldmouse.indexer.audit import ShardAudit, audit, log_lines, skim
 from fieldmouse.indexer.probe import DigestsAsked, probe
+from fieldmouse.indexer.wire import sealed_shards
 
 _SHOWN = 5  # URLs, or places in files
 
@@ -23,13 +23,13 @@ _SHOWN = 5  # URLs, or places in files
 def look_at_archive(home: CrawlDir, last: Checkpoint, here: Presence, *, deep: bool) -> Iterator[Finding]:
     directory, repair = home / "archive", f"`fieldmouse doctor {home.path} --repair` writes it again"
     read = audit if deep else skim
-    reports = [read(directory, shard, state) for shard, state in enumerate(last.shards)]
+    reports = [read(directory, shard, state) for shard, state in enumerate(sealed_shards(last))]
     wounded = [report for report in reports if report.wounds]
     for report in wounded:
         yield _wounds(report)
     if not wounded:
         total, records = sum(report.size for report in reports), sum(report.records for report in reports)
-        files = sum(state.serial for state in last.shards)
+        files = sum(state.serial for state in sealed_shards(last))
         how = "every byte read" if deep else "`--deep` reads all of them"
         says = f"{files:,} WARC files, {size(total)}, {records:,} answers; {how}"
         extra = _extra(directory, last) if here.owner is None else 0
@@ -71,7 +71,7 @@ def _wounds(report: ShardAudit) -> Finding:
 def _extra(directory: Path, last: Checkpoint) -> int:
     """Bytes written after the last checkpoint."""
     extra = 0
-    for state in last.shards:
+    for state in sealed_shards(last):
         path = directory / state.warc
         if state.warc and path.is_file():
             extra += path.stat().st_size - state.warc_length
@@ -82,14 +82,14 @@ def look_at_merged(home: CrawlDir, last: Checkpoint, here: Presence) -> Finding:
     """`index.cdxj` holds nothing but lines of the logs, in order; all of them after an orderly end."""
     path = home / "archive" / "index.cdxj"
     ended = here.ended and last.clean
-    lines = sum(state.cdxj_length for state in last.shards)
+    lines = sum(state.cdxj_length for state in sealed_shards(last))
     advice = f"`fieldmouse resume {home.path}` or `fieldmouse doctor {home.path} --repair` writes it"
     if not path.is_file():
         if ended and lines:
             return curable("cdxj", "`archive/index.cdxj` is missing", advice, "archive/index.cdxj")
         return good("cdxj", "all lines agree with their records; `index.cdxj` is written when the crawl ends")
     known, found, counted = array("Q"), array("Q"), 0
-    for shard, state in enumerate(last.shards):
+    for shard, state in enumerate(sealed_shards(last)):
         # Lines past the checkpoint too: a journal that lost its newest record knows less than was sorted.
         log = log_path(home / "archive", shard)
         at = 0
@@ -126,11 +126,11 @@ def look_at_digests(home: CrawlDir, last: Checkpoint, here: Presence) -> Finding
     path = home / "archive" / "digests.lmdb"
     advice = f"`fieldmouse doctor {home.path} --repair` makes it again; no page is lost by it"
     if not path.is_file():
-        if not any(state.cdxj_length for state in last.shards):
+        if not any(state.cdxj_length for state in sealed_shards(last)):
             return good("digests", "nothing stored yet")
         says = "`archive/digests.lmdb` is missing: pages stored before would be stored once more"
         return curable("digests", says, advice, "archive/digests.lmdb")
-    (report,) = probe([DigestsAsked(str(path), len(last.shards), here.owner is not None)])
+    (report,) = probe([DigestsAsked(str(path), len(sealed_shards(last)), here.owner is not None)])
     if report.trouble:
         says = f"`archive/digests.lmdb` is damaged: {report.trouble}"
         return curable("digests", says, advice, "archive/digests.lmdb")

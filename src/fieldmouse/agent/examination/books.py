@@ -11,12 +11,20 @@ from pathlib import Path
 import msgspec
 import numpy as np
 
-from fieldmouse.agent.checkpoint import Checkpoint, inspect_journal, read_checkpoint
 from fieldmouse.agent.examination.finding import COPY, Finding, Presence, bad, curable, good, size
 from fieldmouse.agent.examination.snapshot import Snapshot
-from fieldmouse.crawldir import CrawlDir, outcomes
+from fieldmouse.crawldir import (
+    Checkpoint,
+    CrawlDir,
+    inspect_journal,
+    outcomes,
+    read_checkpoint,
+    sealed_outcomes,
+    sealed_tally,
+)
 from fieldmouse.errors import FieldmouseError
 from fieldmouse.frontier.inspection import Injury, KeySum, inspect_frontier
+from fieldmouse.frontier.moment import sealed_frontier
 from fieldmouse.indexer.warcs import shard_of
 from fieldmouse.url import key_of
 
@@ -35,7 +43,7 @@ def read_ledger(home: CrawlDir, last: Checkpoint) -> Ledger:
     """One pass over the outcome log; memory is eight bytes a page."""
     ledger = Ledger(Counter(), KeySum(), Counter())
     seed, pages = home.identity.key_seed, array("Q")
-    for row in outcomes.rows(home, length=last.outcomes):
+    for row in outcomes.rows(home, length=sealed_outcomes(last)):
         key = key_of(row.url, seed)
         ledger.kinds[row.kind] += 1
         ledger.keys.add(key)
@@ -45,7 +53,7 @@ def read_ledger(home: CrawlDir, last: Checkpoint) -> Ledger:
     ordered = np.sort(np.array(pages, np.uint64))
     if bool((ordered[1:] == ordered[:-1]).any()):
         # Pages that were fetched again: only the newest of each is in the index.
-        newest = outcomes.pages(home, length=last.outcomes)
+        newest = outcomes.pages(home, length=sealed_outcomes(last))
         ledger.indexed = Counter(shard_of(row.warc) for row in newest if row.indexed)
     return ledger
 
@@ -72,7 +80,8 @@ def look_at_journal(home: CrawlDir, last: Checkpoint | None, here: Presence) -> 
         return good("journal", "no checkpoint yet", "" if here.owner else resume)
     says = f"last checkpoint {max(0.0, time.time() - last.at):,.0f} s ago"
     if last.clean:
-        if last.frontier.sieve.seen == last.frontier.done:
+        frontier = sealed_frontier(last)
+        if frontier.sieve.seen == frontier.done:
             return good("journal", f"{says}; the crawl is done")
         why = f" ({last.stopped_by})" if last.stopped_by else ""
         return good("journal", f"{says}; stopped{why} with work left", resume)
@@ -87,7 +96,7 @@ def look_at_outcomes(home: CrawlDir, last: Checkpoint, owner: int | None) -> tup
     except (FieldmouseError, OSError, ValueError, msgspec.MsgspecError) as trouble:
         says = str(trouble) if isinstance(trouble, FieldmouseError) else f"`outcomes.log`: {trouble}"
         return bad("outcomes", says, COPY, "outcomes.log"), None
-    tally = last.tally
+    tally = sealed_tally(last)
     told = {
         "page": tally.pages, "unchanged": tally.unchanged, "moved": tally.moved,
         "failed": tally.failed, "refused": tally.refused,
@@ -97,7 +106,8 @@ def look_at_outcomes(home: CrawlDir, last: Checkpoint, owner: int | None) -> tup
             says = f"{ledger.kinds[kind]:,} rows say {kind}, the journal counts {count:,}"
             return bad("outcomes", says, BUG), ledger
     says = f"{ledger.kinds.total():,} rows, whole and as many as the journal counts"
-    extra = (home / "outcomes.log").stat().st_size - last.outcomes if last.outcomes else 0
+    length = sealed_outcomes(last)
+    extra = (home / "outcomes.log").stat().st_size - length if length else 0
     if extra and owner is None:
         says += f"; {size(extra)} past the checkpoint will be cut and fetched again"
     return good("outcomes", says), ledger
@@ -107,7 +117,7 @@ def look_at_frontier(
     home: CrawlDir, shot: Snapshot, ledger: Ledger | None, owner: int | None
 ) -> Iterator[Finding]:
     """Every file the checkpoint names, and then the books: counted, not subtracted."""
-    state = shot.checkpoint.frontier
+    state = sealed_frontier(shot.checkpoint)
     injuries = [Injury(name, "it is missing") for name in shot.missing]
     if injuries and owner is not None and shot.checkpoint != read_checkpoint(home):
         yield good("frontier", "not read: the crawl goes on faster than we can look")
@@ -132,8 +142,9 @@ def _accounts(
     home: CrawlDir, last: Checkpoint, ledger: Ledger, waiting: KeySum, held: KeySum
 ) -> Finding:  # fmt: skip
     """Every URL the sieve let through is settled, or waits; and the sieve knows just those."""
-    seen, settled = last.frontier.sieve.seen, last.tally.settled
-    if seen != settled + waiting.count or last.frontier.done != settled:
+    frontier, settled = sealed_frontier(last), sealed_tally(last).settled
+    seen = frontier.sieve.seen
+    if seen != settled + waiting.count or frontier.done != settled:
         says = f"{seen:,} URLs were seen, but {settled:,} are settled and {waiting.count:,} waiting"
         return bad("accounts", says, BUG)
     accounted = KeySum(ledger.keys.count, ledger.keys.total)
@@ -142,9 +153,7 @@ def _accounts(
         says = "the URLs that count as seen are not those that are settled or waiting"
         if held.count != seen:
             says = f"{seen:,} URLs were seen, but the sieve holds {held.count:,} keys"
-        files = ", ".join(
-            f"`frontier/{name}`" for name in (*last.frontier.sieve.runs, last.frontier.sieve.log)
-        )
+        files = ", ".join(f"`frontier/{name}`" for name in (*frontier.sieve.runs, frontier.sieve.log))
         return curable("accounts", f"{says}: {files} is damaged", _keys_again(home.path), "frontier")
     return good("accounts", f"{seen:,} URLs seen = {settled:,} settled + {waiting.count:,} waiting")
 

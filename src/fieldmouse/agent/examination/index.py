@@ -6,22 +6,22 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
-from fieldmouse.agent.checkpoint import Checkpoint
 from fieldmouse.agent.examination.finding import Finding, Presence, curable, good
-from fieldmouse.crawldir import CrawlDir
+from fieldmouse.crawldir import Checkpoint, CrawlDir
 from fieldmouse.errors import Damaged
 from fieldmouse.indexer.index import verify
 from fieldmouse.indexer.probe import DigestsAsked, IndexAsked, probe
+from fieldmouse.indexer.wire import sealed_shards
 
 
 def look_at_index(
     home: CrawlDir, last: Checkpoint, wanted: Counter[int] | None, here: Presence
 ) -> Iterator[Finding]:
     """`wanted` is how many pages each shard must hold; None if that is not known."""
-    busy = here.owner is not None
+    busy, shards = here.owner is not None, sealed_shards(last)
     places: list[tuple[int, Path]] = []
     questions: list[IndexAsked | DigestsAsked] = []
-    for shard, state in enumerate(last.shards):
+    for shard, state in enumerate(shards):
         # A generation without a page is begun anew when the shard is opened.
         for number in range(state.generation + bool(state.generation_bytes)):
             path = home / "index" / f"shard-{shard}" / f"{number:05}"
@@ -40,7 +40,7 @@ def look_at_index(
             hurt.add(shard)
             says = f"`{path.relative_to(home.path)}` is damaged: {report.trouble}"
             yield _curable(home, shard, says)
-    for shard in range(len(last.shards)):
+    for shard in range(len(shards)):
         if wanted is None or shard in hurt or held[shard] == wanted[shard]:
             continue
         # A running crawl may have gone on to its next batch, and merged a page out of this one.
@@ -49,7 +49,7 @@ def look_at_index(
             says = f"`index/shard-{shard}` holds {held[shard]:,} pages of {wanted[shard]:,} that were indexed"
             yield _curable(home, shard, says)
     if here.owner is None:
-        for shard, state in enumerate(last.shards):
+        for shard, state in enumerate(shards):
             if shard in hurt:
                 continue
             try:

@@ -16,9 +16,9 @@ from tempfile import TemporaryDirectory
 
 import msgspec
 
-from fieldmouse.agent.checkpoint import Checkpoint, read_checkpoint
-from fieldmouse.crawldir import CrawlDir
+from fieldmouse.crawldir import Checkpoint, CrawlDir, read_checkpoint
 from fieldmouse.frontier.inspection import named_files
+from fieldmouse.frontier.moment import sealed_frontier
 
 _TRIES = 20
 
@@ -55,7 +55,7 @@ def snapshot(home: CrawlDir) -> Iterator[Snapshot | None]:
 def _hold(directory: Path, place: Path, last: Checkpoint, held: ExitStack) -> list[str]:
     """Open every file, and put links to the open files into `place`; returns those that are missing."""
     missing = []
-    named = named_files(last.frontier)
+    named = named_files(sealed_frontier(last))
     promises = {path.name: 0 for path in directory.glob("hosts-*.log")}
     for name, length in (promises | named).items():
         try:

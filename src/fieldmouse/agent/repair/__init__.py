@@ -13,17 +13,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from fieldmouse.agent.checkpoint import Checkpoint, open_journal
 from fieldmouse.agent.examination import Presence, examine, presence
 from fieldmouse.agent.examination.archive import look_at_digests, look_at_merged
 from fieldmouse.agent.repair.identity import locked, mend_identity
 from fieldmouse.agent.repair.index import rebuild_index, remains
 from fieldmouse.agent.repair.sieve import rebuild_sieve
-from fieldmouse.crawldir import CrawlDir, Journal
+from fieldmouse.crawldir import Checkpoint, CrawlDir, Journal, open_journal
 from fieldmouse.errors import CrawlDirError, Damaged
 from fieldmouse.indexer import cdxj
 from fieldmouse.indexer.archive import log_path
 from fieldmouse.indexer.restoration import restore_digests, restore_log
+from fieldmouse.indexer.wire import sealed_shards
 
 __all__ = ["mend_identity", "repair"]
 
@@ -58,17 +58,17 @@ def _mend(
     """In the order in which each needs the one before: lines, digests, documents. Keys need none."""
     archive = home / "archive"
     hurt = {finding.subject for finding in examine(home, here=here) if finding.curable}
-    for shard, state in enumerate(last.shards):
+    for shard, state in enumerate(sealed_shards(last)):
         if f"archive/shard-{shard}.cdxj" in hurt:
             lines = restore_log(archive, shard, state)
             yield f"`archive/shard-{shard}.cdxj` was written again: {lines:,} lines"
     agree = all(finding.healthy for finding in examine(home, here=here) if finding.what == "cdxj")
     if agree and not look_at_digests(home, last, here).healthy:
-        count = restore_digests(archive, last.shards)
+        count = restore_digests(archive, sealed_shards(last))
         yield f"`archive/digests.lmdb` was made again: {count:,} payloads"
     if not look_at_merged(home, last, here).healthy:
         yield _sort_lines(archive, last)
-    for shard in range(len(last.shards)):
+    for shard in range(len(sealed_shards(last))):
         if f"index/shard-{shard}" in hurt:
             try:
                 yield rebuild_index(home, last, shard)
@@ -80,8 +80,9 @@ def _mend(
 
 def _sort_lines(archive: Path, last: Checkpoint) -> str:
     merged = archive / "index.cdxj"
-    logs = [log_path(archive, shard) for shard in range(len(last.shards))]
-    if any(log.stat().st_size != state.cdxj_length for log, state in zip(logs, last.shards, strict=True)):
+    shards = sealed_shards(last)
+    logs = [log_path(archive, shard) for shard in range(len(shards))]
+    if any(log.stat().st_size != state.cdxj_length for log, state in zip(logs, shards, strict=True)):
         merged.unlink(missing_ok=True)
         return "`archive/index.cdxj` is gone; it is written anew when the crawl ends"
     return f"`archive/index.cdxj` was sorted again: {cdxj.merge(logs, merged):,} lines"

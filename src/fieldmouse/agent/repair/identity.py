@@ -6,8 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from fieldmouse.agent.checkpoint import identity_in_journal, is_changed
-from fieldmouse.crawldir import CrawlDir, write_identity
+from fieldmouse.crawldir import CrawlDir, identity_in_journal, is_changed, write_identity
 from fieldmouse.errors import FieldmouseError
 
 

@@ -17,8 +17,7 @@ import msgspec
 
 from fieldmouse import settings as settings_file
 from fieldmouse.agent.build import indexer_config
-from fieldmouse.agent.checkpoint import Checkpoint
-from fieldmouse.crawldir import CrawlDir, outcomes, sync_directory
+from fieldmouse.crawldir import Checkpoint, CrawlDir, outcomes, sealed_outcomes, sync_directory
 from fieldmouse.errors import CrawlDirError
 from fieldmouse.indexer.contents import read_contents
 from fieldmouse.indexer.index import TextIndex
@@ -26,7 +25,7 @@ from fieldmouse.indexer.library import Library
 from fieldmouse.indexer.links import Links
 from fieldmouse.indexer.probe import IndexAsked, probe
 from fieldmouse.indexer.warcs import Torn, shard_of
-from fieldmouse.indexer.wire import ShardState
+from fieldmouse.indexer.wire import ShardState, sealed_shards
 from fieldmouse.records import Kind, Link
 from fieldmouse.settings.rules import scope_of, seeds_of
 from fieldmouse.url import key_of
@@ -46,7 +45,7 @@ def rebuild_index(home: CrawlDir, last: Checkpoint, shard: int) -> str:
     beside.mkdir(parents=True)
     try:
         count, lost = _build(home, last, shard, beside)
-        if lost and count < (held := _still_held(target, last.shards[shard])):
+        if lost and count < (held := _still_held(target, sealed_shards(last)[shard])):
             raise CrawlDirError(
                 f"`index/shard-{shard}` stays as it is, damaged: it still holds {held:,} pages,"
                 f" and only {count:,} can be read in the WARC files; {lost:,} cannot",
@@ -65,14 +64,14 @@ def _build(home: CrawlDir, last: Checkpoint, shard: int, beside: Path) -> tuple[
     """Write the index of a shard into `beside`; how many pages it holds, and how many could not be read."""
     settings = settings_file.load(home / "fieldmouse.toml")
     config = indexer_config(home, settings, scope_of(settings, seeds_of(settings)))
-    full, state = config.generation, last.shards[shard]
+    full, state = config.generation, sealed_shards(last)[shard]
     # The checkpoint says which generations there are: no more may be made, and no fewer.
     config = msgspec.structs.replace(config, generation=sys.maxsize)
     generations = _generations(state)
     index, links = TextIndex(beside, shard, config, ShardState()), Links(config)
     count, lost = 0, 0
-    library = Library(home / "archive", last.shards)
-    for row in outcomes.pages(home, length=last.outcomes):
+    library = Library(home / "archive", sealed_shards(last))
+    for row in outcomes.pages(home, length=sealed_outcomes(last)):
         if not row.indexed or shard_of(row.warc) != shard:
             continue
         link = Link(row.url, row.depth, row.via, Kind(row.found_as), row.seen_at)

@@ -16,11 +16,12 @@ from pathlib import Path
 
 import msgspec
 
-from fieldmouse.agent.checkpoint import Checkpoint
-from fieldmouse.crawldir import CrawlDir, Journal, outcomes, sync_directory
+from fieldmouse.crawldir import Checkpoint, CrawlDir, Journal, outcomes, sealed_outcomes, sync_directory
+from fieldmouse.crawldir.checkpoint import encode
 from fieldmouse.errors import CrawlDirError
 from fieldmouse.frontier.disksieve import DiskSieve, SieveState
 from fieldmouse.frontier.inspection import waiting_keys
+from fieldmouse.frontier.moment import sealed_frontier
 from fieldmouse.url import key_of
 
 _SOME = 4096  # keys sifted at once
@@ -29,11 +30,11 @@ _NUMBER = re.compile(r"(?:run|keys)-(\d+)\.")
 
 def rebuild_sieve(home: CrawlDir, journal: Journal, last: Checkpoint) -> str:
     """Write all keys anew and commit that; says what came of it."""
-    frontier = home / "frontier"
+    frontier, known = home / "frontier", sealed_frontier(last)
     beside = frontier / "rebuilt"
     shutil.rmtree(beside, ignore_errors=True)
     beside.mkdir()
-    serial = max([last.frontier.sieve.serial, *_numbers(frontier)]) + 1
+    serial = max([known.sieve.serial, *_numbers(frontier)]) + 1
     sieve: DiskSieve[int] = DiskSieve(beside, SieveState(log=f"keys-{serial}.log", serial=serial + 1))
     try:
         keys = _keys(home, last)
@@ -43,10 +44,10 @@ def rebuild_sieve(home: CrawlDir, journal: Journal, last: Checkpoint) -> str:
         state, paths = sieve.seal()
     finally:
         sieve.close()
-    if state.seen != last.frontier.sieve.seen:
+    if state.seen != known.sieve.seen:
         shutil.rmtree(beside)
         raise CrawlDirError(
-            f"the seen URLs cannot be made again: {last.frontier.sieve.seen:,} were seen,"
+            f"the seen URLs cannot be made again: {known.sieve.seen:,} were seen,"
             f" {state.seen:,} are settled or waiting",
             "restore `frontier/` from a copy of the directory",
         )
@@ -56,16 +57,18 @@ def rebuild_sieve(home: CrawlDir, journal: Journal, last: Checkpoint) -> str:
     sync_directory(frontier)
     shutil.rmtree(beside)
     home.begin()
-    mended = msgspec.structs.replace(last.frontier, sieve=state)
-    journal.commit(msgspec.msgpack.encode(msgspec.structs.replace(last, frontier=mended)))
+    mended = msgspec.structs.replace(known, sieve=state)
+    files = {f"frontier/{path.name}": (frontier / path.name).stat().st_size for path in paths}
+    last = last.replaced("frontier", mended, files)
+    journal.commit(encode(msgspec.structs.replace(last, born=home.identity)))
     return f"the keys of {state.seen:,} seen URLs were written again, as the books have them"
 
 
 def _keys(home: CrawlDir, last: Checkpoint) -> Iterator[int]:
     seed = home.identity.key_seed
-    for row in outcomes.rows(home, length=last.outcomes):
+    for row in outcomes.rows(home, length=sealed_outcomes(last)):
         yield key_of(row.url, seed)
-    yield from waiting_keys(home / "frontier", last.frontier, seed)
+    yield from waiting_keys(home / "frontier", sealed_frontier(last), seed)
 
 
 def _numbers(frontier: Path) -> Iterator[int]:

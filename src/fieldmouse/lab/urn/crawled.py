@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from pathlib import Path
 
-from fieldmouse.agent import read_checkpoint
-from fieldmouse.crawldir import CrawlDir
+from fieldmouse.crawldir import CrawlDir, read_checkpoint
 from fieldmouse.errors import FieldmouseError
 from fieldmouse.frontier.hostrows import read_hosts
+from fieldmouse.frontier.moment import sealed_frontier
 from fieldmouse.frontier.queueindex import queue_lengths
 from fieldmouse.frontier.ready import waiting_items
 from fieldmouse.url import Host
@@ -25,7 +25,7 @@ def counts(directory: Path) -> dict[Host, int]:
         if last is None:
             break
         found: Counter[Host] = Counter()
-        frontier, state = home / "frontier", last.frontier
+        frontier, state = home / "frontier", sealed_frontier(last)
         try:
             for host, told in read_hosts(frontier, state.hosts).items():
                 found[host] += told.pages

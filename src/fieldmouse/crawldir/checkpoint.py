@@ -1,63 +1,115 @@
-"""One moment of the whole crawl, as the journal keeps it."""
+"""One moment of the whole crawl, as the journal keeps it: a table of named parts.
+
+What a part needs to open again is its own affair: the table holds it as raw bytes, and
+only its owner decodes it (`Checkpoint.state`). Beside it stand the files that the part
+had synced and how long they were, so that anybody can see whether they still are.
+"""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TypeVar
 
 import msgspec
 
-from fieldmouse.crawldir import CrawlDir, Identity, Journal, JournalReport, evidence, inspect
+from fieldmouse.crawldir.directory import CrawlDir, Identity
+from fieldmouse.crawldir.evidence import evidence
+from fieldmouse.crawldir.journal import Journal, JournalReport, inspect
 from fieldmouse.errors import Damaged
-from fieldmouse.frontier.moment import FrontierState
-from fieldmouse.indexer.wire import ShardState
 
 log = logging.getLogger(__name__)
 
+T = TypeVar("T")
 
-class Tally(msgspec.Struct):
-    """Counts over the whole crawl, resumes included. An accepted URL is in exactly one, or waiting."""
 
-    pages: int = 0
-    unchanged: int = 0
-    moved: int = 0
-    failed: int = 0
-    refused: int = 0
-    bytes: int = 0
-    seconds: float = 0.0
-    reasons: dict[str, int] = {}
-    left_out: int = 0  # links of pages beyond `limits.links_per_page`
-    giving: int = 0  # hosts that gave at least one page
+class PartNote(msgspec.Struct, frozen=True):
+    """One part at the moment of a checkpoint."""
 
-    @property
-    def settled(self) -> int:
-        return self.pages + self.unchanged + self.moved + self.failed + self.refused
+    state: msgspec.Raw  # what its owner opens it with
+    files: dict[str, int] = {}  # seen from the crawl's directory, and how long each was
 
 
 class Checkpoint(msgspec.Struct, frozen=True):
     """Everything recovery needs; what is not named here does not count."""
 
     at: float
-    frontier: FrontierState
-    shards: list[ShardState]
-    outcomes: int  # bytes of outcomes.log
-    tally: Tally
+    parts: dict[str, PartNote]
     clean: bool = False  # written at an orderly end
     stopped_by: str = ""
     born: Identity | None = None  # what `crawl.json` says, so that a change of it shows; None in format 1
 
+    def state(self, name: str, kind: type[T]) -> T:
+        """What the part `name` was sealed with."""
+        try:
+            return msgspec.msgpack.decode(self.parts[name].state, type=kind)
+        except KeyError:
+            raise Damaged(Path("journal"), f"its checkpoint knows no `{name}`") from None
+        except msgspec.MsgspecError as trouble:
+            says = f"what its checkpoint says of `{name}` cannot be understood ({trouble})"
+            raise Damaged(Path("journal"), says) from trouble
+
+    def replaced(self, name: str, state: object, files: Mapping[str, int]) -> Checkpoint:
+        """The same moment, but for one part."""
+        return msgspec.structs.replace(self, parts=self.parts | {name: noted(state, files)})
+
+
+class _Before3(msgspec.Struct, frozen=True):
+    """A checkpoint of formats 1 and 2, which knew the parts of that time by heart."""
+
+    at: float
+    frontier: msgspec.Raw
+    shards: msgspec.Raw
+    outcomes: int
+    tally: msgspec.Raw
+    clean: bool = False
+    stopped_by: str = ""
+    born: Identity | None = None
+
+    def as_table(self) -> Checkpoint:
+        parts = {
+            "shards": PartNote(self.shards),
+            "outcomes": noted(self.outcomes, {"outcomes.log": self.outcomes}),
+            "tally": PartNote(self.tally),
+            "frontier": PartNote(self.frontier),
+        }
+        return Checkpoint(self.at, parts, self.clean, self.stopped_by, self.born)
+
 
 _decoder = msgspec.msgpack.Decoder(Checkpoint)
+_old_decoder = msgspec.msgpack.Decoder(_Before3)
+
+
+def noted(state: object, files: Mapping[str, int]) -> PartNote:
+    return PartNote(msgspec.Raw(msgspec.msgpack.encode(state)), dict(files))
+
+
+def encode(checkpoint: Checkpoint) -> bytes:
+    """As the journal holds it."""
+    return msgspec.msgpack.encode(checkpoint)
+
+
+def decode(raw: bytes) -> Checkpoint:
+    """A record of the journal, of any format that we know; raises `MsgspecError`."""
+    try:
+        return _decoder.decode(raw)
+    except msgspec.ValidationError:
+        return _old_decoder.decode(raw).as_table()
 
 
 def is_checkpoint(raw: bytes) -> bool:
     try:
-        _decoder.decode(raw)
+        decode(raw)
     except msgspec.MsgspecError:
         return False
     return True
+
+
+def sealed_outcomes(last: Checkpoint | None) -> int:
+    """Bytes of `outcomes.log` that count."""
+    return last.state("outcomes", int) if last is not None else 0
 
 
 def inspect_journal(home: CrawlDir) -> JournalReport:
@@ -105,7 +157,7 @@ def _newest(home: CrawlDir, report: JournalReport) -> Checkpoint | None:
             raise Damaged(home / "journal", says)
     if report.newest is None:
         return None
-    last = _decoder.decode(report.newest)
+    last = decode(report.newest)
     check_identity(home, last)
     return last
 
@@ -113,9 +165,9 @@ def _newest(home: CrawlDir, report: JournalReport) -> Checkpoint | None:
 def check_identity(home: CrawlDir, last: Checkpoint) -> None:
     """`crawl.json` must say what it always said: another secret would make every URL a new one."""
     told = home.identity
-    if told.shards != len(last.shards):
-        says = f"it speaks of {told.shards} shards, the journal of {len(last.shards)}"
-        raise Damaged(home / "crawl.json", says)
+    known = last.born.shards if last.born is not None else len(last.state("shards", list[msgspec.Raw]))
+    if told.shards != known:
+        raise Damaged(home / "crawl.json", f"it speaks of {told.shards} shards, the journal of {known}")
     if last.born is not None and told.key_seed != last.born.key_seed:
         raise Damaged(home / "crawl.json", "its `key_seed` is not the one that the journal knows")
 
@@ -128,4 +180,4 @@ def is_changed(told: Identity, known: Identity) -> bool:
 def identity_in_journal(directory: Path) -> Identity | None:
     """What `crawl.json` said at the last checkpoint; None if the journal does not know."""
     newest = inspect(directory / "journal", is_checkpoint).newest
-    return None if newest is None else _decoder.decode(newest).born
+    return None if newest is None else decode(newest).born

@@ -1,0 +1,215 @@
+"""A durable part that only this file knows: it lives and dies with its crawl, whatever is killed when."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import os
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from fieldmouse.agent.build import OpenPart, build
+from fieldmouse.agent.examination import Finding, examine
+from fieldmouse.clock import Clock
+from fieldmouse.crawldir import Checkpoint, CrawlDir, Log, Sealed, read_checkpoint, records, sealed_tally
+from fieldmouse.errors import Damaged
+from fieldmouse.indexer.inline import InlineLane
+from fieldmouse.lab import bottle
+from fieldmouse.lab.meadow.fetcher import MeadowFetcher
+from fieldmouse.lab.meadow.meadow import Meadow
+from fieldmouse.lab.meadow.options import MeadowOptions
+from fieldmouse.records import Summary
+from fieldmouse.settings import Settings, render
+from fieldmouse.url import Url
+
+from .bottled import outcomes
+
+MEADOW = Meadow(MeadowOptions(hosts=3, pages=18, seed=5, page_kb=1.0, links=6))
+SETTINGS = Settings().override(
+    {
+        "crawl.seeds": list(MEADOW.seeds), "storage.checkpoint": "2s", "storage.min_free": "0B",
+        "politeness.delay": "1s", "network.allow_private": True,
+    }
+)  # fmt: skip
+
+
+class PowerCut(BaseException):
+    """Nobody may handle it."""
+
+
+class Entry(msgspec.Struct):
+    """How often the ledger was sealed, and how long it was then."""
+
+    seals: int = 0
+    length: int = 0
+
+
+class Ledger:
+    """A toy: one line for each time it was sealed."""
+
+    name = "toy ledger"
+
+    def __init__(self, home: CrawlDir, last: Checkpoint | None):
+        known = last is not None and self.name in last.parts
+        self.entry = last.state(self.name, Entry) if last is not None and known else Entry()
+        self.opened_at = self.entry.seals
+        self._log = Log(home / "toy.log", self.entry.length)
+        self.told = ["open"]
+
+    def begin(self) -> None:
+        self._log.begin()
+        self.told.append("begin")
+
+    def seal(self) -> Sealed[Entry]:
+        self.entry.seals += 1
+        self._log.append(b"%d" % self.entry.seals)
+        self.entry.length = self._log.flush()
+        self.told.append("seal")
+        return Sealed(self.entry, (self._log.path,))
+
+    def committed(self) -> None:
+        self.told.append("committed")
+
+    def close(self) -> None:
+        self._log.close()
+        self.told.append("close")
+
+
+def crawl(path: Path, parts: Sequence[OpenPart], **changes: object) -> Summary:
+    settings = SETTINGS.override({name.replace("__", "."): value for name, value in changes.items()})
+    resumed = (path / "crawl.json").exists()
+    home = CrawlDir.open(path) if resumed else None
+    home = home or CrawlDir.create(path, shards=1, settings=render(settings).encode())
+    seeds = [] if read_checkpoint(home) is not None else [Url(seed) for seed in MEADOW.seeds]
+
+    async def life(clock: Clock) -> Summary:
+        fetcher = MeadowFetcher(MEADOW, clock)
+        crew = build(
+            home, settings, lambda _: None, clock=clock, fetcher=fetcher, lane=InlineLane, parts=parts
+        )
+        try:
+            return await asyncio.ensure_future(crew.agent.crawl(seeds))
+        finally:
+            await crew.close()
+
+    return bottle.run(life)
+
+
+def crawl_with_ledger(path: Path, **changes: object) -> Ledger:
+    kept: list[Ledger] = []
+
+    def open_ledger(home: CrawlDir, last: Checkpoint | None) -> Ledger:
+        kept.append(Ledger(home, last))
+        return kept[0]
+
+    crawl(path, [open_ledger], **changes)
+    return kept[0]
+
+
+def entry_of(path: Path) -> Entry:
+    """What the newest checkpoint says; what it counts must be in the file, in order and without a gap."""
+    last = read_checkpoint(CrawlDir.open(path))
+    if last is None:
+        return Entry()
+    entry = last.state(Ledger.name, Entry)
+    lines = [int(line) for _, line in records(path / "toy.log", length=entry.length)]
+    assert lines == list(range(1, entry.seals + 1))
+    return entry
+
+
+def findings(path: Path) -> dict[str, Finding]:
+    return {finding.what: finding for finding in examine(CrawlDir.open(path))}
+
+
+def test_a_part_is_sealed_with_the_crawl_and_opened_where_it_was(tmp_path: Path) -> None:
+    ledger = crawl_with_ledger(tmp_path / "c", crawl__pages=6)
+    *life, end = ledger.told
+    assert life[:2] == ["open", "begin"]
+    assert life[2:] == ["seal", "committed"] * (len(life[2:]) // 2), "each seal was committed before the next"
+    assert end == "close"
+    assert entry_of(tmp_path / "c").seals == ledger.entry.seals > 2
+    again = crawl_with_ledger(tmp_path / "c")
+    assert again.opened_at == ledger.entry.seals
+    assert {row.url for row in outcomes(tmp_path / "c")} == truth(tmp_path)
+
+
+def truth(tmp_path: Path) -> set[str]:
+    """What a crawl finds that nobody disturbs, and that has no such part."""
+    path = tmp_path / "undisturbed"
+    crawl(path, [])
+    return {row.url for row in outcomes(path)}
+
+
+def test_a_kill_between_seal_and_commit_takes_ledger_and_crawl_back_to_one_moment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The power goes at the n-th sync, for every n of the first checkpoints, and once more at the resume."""
+    wanted, real, moments = truth(tmp_path), os.fdatasync, set[int]()
+    for syncs in itertools.count(0, 3):
+        path, left = tmp_path / str(syncs), syncs
+
+        def cut(handle: int) -> None:
+            nonlocal left
+            if not left:
+                raise PowerCut
+            left -= 1
+            real(handle)
+
+        for allowed in (syncs, 2):
+            left = allowed
+            monkeypatch.setattr(os, "fdatasync", cut)
+            with suppress(PowerCut):
+                crawl_with_ledger(path)
+            monkeypatch.undo()
+            before = entry_of(path).seals
+            moments.add(before)
+        resumed = crawl_with_ledger(path)
+        assert resumed.opened_at == before, "it began where the journal stood, not where its file ended"
+        assert entry_of(path).seals == resumed.entry.seals
+        assert {row.url for row in outcomes(path)} == wanted
+        if before >= 3:
+            break
+    assert moments >= {0, 1, 2, 3}, "kills before the first checkpoint and between later ones"
+
+
+def test_doctor_sees_a_cut_and_a_lost_file_of_a_part_it_does_not_know(tmp_path: Path) -> None:
+    path = tmp_path / "c"
+    crawl_with_ledger(path, crawl__pages=4)
+    assert findings(path)[Ledger.name].healthy
+    file = path / "toy.log"
+    whole = file.read_bytes()
+    for hurt in (whole[:-1], b"", None):
+        if hurt is None:
+            file.unlink()
+        else:
+            file.write_bytes(hurt)
+        found = findings(path)
+        assert not found[Ledger.name].healthy
+        assert found[Ledger.name].subject == "toy.log"
+        assert all(finding.healthy for what, finding in found.items() if what != Ledger.name)
+        with pytest.raises(Damaged, match=r"toy\.log"):
+            crawl_with_ledger(path)
+    file.write_bytes(whole + b"written after the last checkpoint")
+    assert findings(path)[Ledger.name].healthy, "longer than noted is no damage"
+    assert crawl_with_ledger(path).opened_at
+
+
+def test_a_run_without_its_owner_leaves_a_part_as_it_was(tmp_path: Path) -> None:
+    path = tmp_path / "c"
+    there = crawl_with_ledger(path, crawl__pages=4)
+    written = (path / "toy.log").read_bytes()
+    crawl(path, [], crawl__pages=8)
+    assert (path / "toy.log").read_bytes() == written
+    last = read_checkpoint(CrawlDir.open(path))
+    assert sealed_tally(last).pages == 8
+    assert entry_of(path).seals == there.entry.seals
+    assert crawl_with_ledger(path).opened_at == there.entry.seals
+
+
+def test_two_parts_of_one_name_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(AssertionError, match="one name"):
+        crawl(tmp_path / "c", [Ledger, Ledger])
