@@ -25,8 +25,7 @@ from fieldmouse.agent.intake import Intake
 from fieldmouse.agent.limits import Limits
 from fieldmouse.agent.vitals import sum_up, take_reading
 from fieldmouse.clock import Clock
-from fieldmouse.crawldir import CrawlDir, Diary, DurableLog
-from fieldmouse.crawldir.parts import Moment, Parts
+from fieldmouse.crawldir import CrawlDir, Diary, DurableLog, Parts
 from fieldmouse.errors import StorageError
 from fieldmouse.frontier.frontier import Frontier
 from fieldmouse.indexer.indexer import Indexer
@@ -198,13 +197,8 @@ class Agent:
         self.desk.tally.seconds = self._seconds_before + self._elapsed()
         moment = self.parts.seal(self._clock.now(), clean=clean, stopped_by=self._stop_reason)
         # Nobody who has to leave at once waits for such a thread.
-        await asyncio.get_running_loop().run_in_executor(Aside(), self._make_durable, moment)
+        await asyncio.get_running_loop().run_in_executor(Aside(), self.parts.commit, moment)
         self.parts.committed()
-
-    def _make_durable(self, moment: Moment) -> None:
-        if self.governor is not None:
-            self.governor.sync()
-        self.parts.commit(moment)
 
     # -- a life
 

@@ -7,11 +7,11 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 
 from fieldmouse.agent.agent import Agent
 from fieldmouse.agent.control import governor_of, rule_of, when_full_of
 from fieldmouse.agent.desk import Desk
+from fieldmouse.agent.fetching import fetcher_of
 from fieldmouse.agent.governor import Governor
 from fieldmouse.agent.intake import Intake
 from fieldmouse.agent.limits import Limits
@@ -53,12 +53,9 @@ from fieldmouse.robots.robot import Manners, Robot
 from fieldmouse.settings import Settings
 from fieldmouse.settings.rules import scope_of, seeds_of, site_limits_of, traps_of
 from fieldmouse.url import host_of
-from fieldmouse.web import connection
-from fieldmouse.web.descriptors import room_for_connections
 from fieldmouse.web.dns import Dns
-from fieldmouse.web.fetcher import Fetcher, HttpFetcher
+from fieldmouse.web.fetcher import Fetcher
 from fieldmouse.web.resolver import Resolver
-from fieldmouse.web.tls import trust
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,29 +261,4 @@ def indexer_config(home: CrawlDir, settings: Settings, scope: Scope) -> IndexerC
         index_heap=settings.index.heap,
         store_text=settings.index.store_text,
         plugins=PluginNames.of(settings.plugins),
-    )
-
-
-def fetcher_of(settings: Settings, clock: Clock, resolver: Resolver) -> HttpFetcher:
-    limits, network = settings.limits, settings.network
-    return HttpFetcher(
-        user_agent=settings.crawl.user_agent,
-        clock=clock,
-        contact=settings.crawl.contact,
-        limits=connection.Limits(
-            body=limits.body,
-            header=limits.headers,
-            connect=limits.connect,
-            first_byte=limits.first_byte,
-            idle=limits.idle,
-            total=limits.total,
-            min_speed=limits.min_speed,
-            grace=limits.grace,
-        ),
-        port=resolver.port,
-        tls=trust(verify=network.tls_verify, ca_file=Path(network.ca_file) if network.ca_file else None),
-        keep_alive=settings.robots.keep_alive,
-        idle_connections=2 * settings.robots.count,
-        most_connections=room_for_connections(),
-        headers=network.headers,
     )

@@ -56,9 +56,6 @@ class ControlLog:
         self._log.append(_encode(entry))
         self._log.flush()
 
-    def sync(self) -> None:
-        self._log.sync()
-
     def close(self) -> None:
         self._log.close()
 

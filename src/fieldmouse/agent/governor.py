@@ -186,10 +186,6 @@ class Governor:
             self._thinking.cancel()
         self._close_period()
 
-    def sync(self) -> None:
-        """Wait until what was written down has reached the disk; may run in a thread."""
-        self._book.sync()
-
     def close(self) -> None:
         self._book.close()
 

@@ -1,0 +1,38 @@
+"""The fetcher that the settings ask for."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from fieldmouse.clock import Clock
+from fieldmouse.settings import Settings
+from fieldmouse.web import connection
+from fieldmouse.web.descriptors import room_for_connections
+from fieldmouse.web.fetcher import HttpFetcher
+from fieldmouse.web.resolver import Resolver
+from fieldmouse.web.tls import trust
+
+
+def fetcher_of(settings: Settings, clock: Clock, resolver: Resolver) -> HttpFetcher:
+    limits, network = settings.limits, settings.network
+    return HttpFetcher(
+        user_agent=settings.crawl.user_agent,
+        clock=clock,
+        contact=settings.crawl.contact,
+        limits=connection.Limits(
+            body=limits.body,
+            header=limits.headers,
+            connect=limits.connect,
+            first_byte=limits.first_byte,
+            idle=limits.idle,
+            total=limits.total,
+            min_speed=limits.min_speed,
+            grace=limits.grace,
+        ),
+        port=resolver.port,
+        tls=trust(verify=network.tls_verify, ca_file=Path(network.ca_file) if network.ca_file else None),
+        keep_alive=settings.robots.keep_alive,
+        idle_connections=2 * settings.robots.count,
+        most_connections=room_for_connections(),
+        headers=network.headers,
+    )
