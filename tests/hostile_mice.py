@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import itertools
 import os
 import sys
@@ -96,6 +97,35 @@ def meddles(page: ParsedPage) -> dict[str, Any]:
     page.title = page.text = page.url = "mine"
     page.body = b"mine"
     return {"done": True}
+
+
+def _is_hit(page: ParsedPage) -> bool:
+    return "deadly" in page.url
+
+
+def deaf(page: ParsedPage) -> dict[str, Any]:
+    """Will not be stopped by anything it can catch."""
+    while _is_hit(page):
+        try:
+            time.sleep(3600)
+        except BaseException:
+            continue
+    return {"title": page.title}
+
+
+def compiled_loop(page: ParsedPage) -> dict[str, Any]:
+    """Hears nothing at all: no step of Python is taken in there."""
+    return {"title": page.title, "sum": sum(itertools.count()) if _is_hit(page) else 0}
+
+
+def dies(page: ParsedPage) -> dict[str, Any]:
+    if _is_hit(page):
+        os._exit(9)
+    return {"title": page.title}
+
+
+def crashes(page: ParsedPage) -> dict[str, Any]:
+    return {"title": ctypes.string_at(0).decode() if _is_hit(page) else page.title}
 
 
 def prints(page: ParsedPage) -> dict[str, Any]:

@@ -236,6 +236,7 @@ class Parsed(msgspec.Struct, frozen=True, array_like=True):
     size: int = 0
     reason: str = ""  # the OutcomeRow's
     left_out: int = 0  # links of the page beyond `limits.links_per_page`
+    complaint: str = ""  # what a plug-in did wrong
 
 
 class Reading(msgspec.Struct, frozen=True, array_like=True):

@@ -26,8 +26,10 @@ class Harvest:
         self._extract = load_function(names.extract, "extract", names.path)
         self._names, self._onlooker = names, onlooker
 
-    def of(self, link: Link, response: Response, read: Contents) -> Rows | Complaint:
-        """What the page gives, or why it gives nothing."""
+    def of(self, link: Link, response: Response, read: Contents, bare: bool = False) -> Rows | Complaint:
+        """What the page gives, or why it gives nothing; not even asked if it is to be `bare`."""
+        if bare:
+            return Complaint(self._names.extract, "was left out: plug-ins brought workers down")
         page = ParsedPage(
             url=link.url, status=response.status, mime=read.mime, body=read.body, fields=response.headers,
             title=read.page.title, text=read.page.text, language=read.page.language, depth=link.depth,

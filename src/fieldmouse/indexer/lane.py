@@ -18,6 +18,7 @@ from typing import cast
 
 from fieldmouse.errors import CrawlDirError, FieldmouseError
 from fieldmouse.indexer.deaths import Deaths
+from fieldmouse.indexer.gossip import Gossip
 from fieldmouse.indexer.holdings import Answer, Holdings
 from fieldmouse.indexer.process import WorkerProcess
 from fieldmouse.indexer.wire import (
@@ -62,6 +63,7 @@ class Lane(asyncio.Protocol):
         self.counted = state  # the journal holds it
         self._prepared: ShardState | None = None  # durable, and the journal may hold it by now
         self._holdings, self._deaths = Holdings(), Deaths(directory, shard)
+        self._gossip = Gossip()
         self._owed: list[Answer] = []  # pages without a ticket, for the next worker
         self._frames = Frames()
         self._out: list[bytes] = []
@@ -132,7 +134,7 @@ class Lane(asyncio.Protocol):
     def connection_lost(self, _: Exception | None) -> None:
         self._transport = None
         assert self._worker is not None
-        in_hand, code = self._worker.in_hand, self._worker.end()
+        in_hand, in_plugin, code = self._worker.in_hand, self._worker.in_plugin, self._worker.end()
         self._worker = None
         self._peak_before = max(self._peak_before, self._peak)
         begun, self._begun = self._begun, False
@@ -142,7 +144,7 @@ class Lane(asyncio.Protocol):
             self._heard()
         else:
             if self.trouble is None:  # the worker has not told us itself
-                self.trouble = self._deaths.at_work(self._holdings.url_of(in_hand), code)
+                self.trouble = self._deaths.at_work(self._holdings.url_of(in_hand), code, in_plugin)
             # Whatever was prepared is safe on the disk; only the journal says whether it counts.
             reach = self._prepared.batch if self._prepared else self.counted.batch
             lost, owed = self._holdings.lose(reach, in_hand)
@@ -179,7 +181,7 @@ class Lane(asyncio.Protocol):
             outcome = Failed(outcome.link, Reason.CRASHED, at, "the page killed its reader, twice")
         if self._begun:
             self._holdings.hand_over(number, outcome)
-            self._write(Job(number, outcome))
+            self._write(Job(number, outcome, self._deaths.bare(outcome.link.url)))
         elif number:
             # The worker died between `room` and now.
             asyncio.get_running_loop().call_soon(self._on_lost, [number])
@@ -204,6 +206,7 @@ class Lane(asyncio.Protocol):
             match message:
                 case Answers(parsed):
                     self._holdings.book(parsed)
+                    self._gossip.hear(parsed)
                     self._on_parsed(parsed)
                 case Prepared(state, peak):
                     self._peak = peak

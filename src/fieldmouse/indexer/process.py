@@ -29,6 +29,15 @@ _MALLOC = {
 }
 
 
+def with_plugin(number: int) -> int:
+    """How a page in a plug-in's hands is told from one in our own, and the way back.
+
+    >>> with_plugin(0), with_plugin(5), with_plugin(with_plugin(5))
+    (-2, -7, 5)
+    """
+    return -2 - number
+
+
 class WorkerProcess:
     """One running worker; make it with `start`."""
 
@@ -67,7 +76,12 @@ class WorkerProcess:
     def in_hand(self) -> int:
         """The ticket of the page it works on, or `NOTHING`."""
         number: int = _NUMBER.unpack_from(self._scrap)[0]
-        return number
+        return with_plugin(number) if number < NOTHING else number
+
+    @property
+    def in_plugin(self) -> bool:
+        """Whether somebody else's code has the page."""
+        return bool(_NUMBER.unpack_from(self._scrap)[0] < NOTHING)
 
     def end(self) -> int:
         """End it, though it may finish dying by itself; its exit code, negative for a signal."""

@@ -106,14 +106,15 @@ class Shard:
 
     # -- one answer
 
-    def take(self, number: int, outcome: Page | Unchanged | Moved | Failed) -> Parsed:
+    def take(self, number: int, outcome: Page | Unchanged | Moved | Failed, *, bare: bool = False) -> Parsed:
+        """`bare` leaves out what plug-ins have to say: they brought down whoever asked them."""
         link, response = outcome.link, outcome.response
         if response is None:
             assert isinstance(outcome, Failed)
             return self._answer(number, _row(link, "failed", outcome.at, outcome.reason, outcome.detail))
         if isinstance(outcome, Page):
             if link.kind is not Kind.EXCLUSION:
-                return self._page(number, link, response)
+                return self._page(number, link, response, bare)
             kind, reason, detail, target = "page", None, "", ""
         elif isinstance(outcome, Moved):
             kind, reason, detail, target = "moved", None, "", outcome.target
@@ -135,7 +136,7 @@ class Shard:
             links,
         )  # fmt: skip
 
-    def _page(self, number: int, link: Link, response: Response) -> Parsed:
+    def _page(self, number: int, link: Link, response: Response, bare: bool) -> Parsed:
         config, now = self._config, response.ended_at
         read = read_contents(link, response, config, self._links)
         body, reason, detail, charset, page = read.body, read.reason, read.detail, read.charset, read.page
@@ -150,11 +151,12 @@ class Shard:
             fields = b"charset-for-link-extraction: %b\r\n" % charset.encode()
         if config.outlinks:
             fields += b"".join(b"outlink: %b\r\n" % href.encode("utf-8", "replace") for href in page.hrefs)
-        rows = Rows()
+        rows, complaint = Rows(), ""
         if self._harvest is not None and reason is None:
-            harvested = self._harvest.of(link, response, read)
+            harvested = self._harvest.of(link, response, read, bare)
             if isinstance(harvested, Complaint):
-                detail = f"{detail}; {harvested}" if detail else str(harvested)
+                complaint = str(harvested)
+                detail = f"{detail}; {complaint}" if detail else complaint
             else:
                 rows = harvested
         stored = self._archive.store(
@@ -181,6 +183,7 @@ class Shard:
             ),
             read.links,
             read.left_out,
+            f"{complaint}, on {link.url[:200]}" if complaint else "",
         )  # fmt: skip
 
     def _earlier(self, payload: bytes, shown: str) -> tuple[str, str] | None:
@@ -196,11 +199,12 @@ class Shard:
         return found[1].url if found is not None else ""
 
     def _answer(
-        self, number: int, row: OutcomeRow, links: list[Link] | None = None, left_out: int = 0
-    ) -> Parsed:
+        self, number: int, row: OutcomeRow, links: list[Link] | None = None, left_out: int = 0,
+        complaint: str = "",
+    ) -> Parsed:  # fmt: skip
         return Parsed(
             number, self._number, self._batch, row.kind, _encode(row),
-            tuple(links or ()), row.size, row.reason, left_out,
+            tuple(links or ()), row.size, row.reason, left_out, complaint,
         )  # fmt: skip
 
     # -- moments

@@ -77,6 +77,7 @@ class Begin(msgspec.Struct, frozen=True, tag="begin", array_like=True):
 class Job(msgspec.Struct, frozen=True, tag="job", array_like=True):
     number: int
     outcome: Page | Unchanged | Moved | Failed
+    bare: bool = False  # without plug-ins: they brought a worker down with it
 
 
 class Prepare(msgspec.Struct, frozen=True, tag="prepare", array_like=True):

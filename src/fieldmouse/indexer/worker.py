@@ -20,7 +20,7 @@ import sys
 from pathlib import Path
 
 from fieldmouse.errors import FieldmouseError
-from fieldmouse.indexer.process import LEFT_TO_THE_AGENT, peak_rss
+from fieldmouse.indexer.process import LEFT_TO_THE_AGENT, NOTHING, peak_rss, with_plugin
 from fieldmouse.indexer.shard import OpenShard, Shard
 from fieldmouse.indexer.wire import (
     Answers,
@@ -40,6 +40,7 @@ from fieldmouse.indexer.wire import (
     decode_down,
     frame,
 )
+from fieldmouse.plugins.call import DEAF, WARNINGS, Onlooker
 from fieldmouse.records import Parsed
 
 PATIENCE = 20.0  # seconds of CPU one page may take; then the kernel ends us, and the page is to blame
@@ -49,13 +50,15 @@ _PIECE = 1 << 18
 _IN_HAND = struct.Struct("<q")
 
 
-class Worker:
+class Worker(Onlooker):
     def __init__(self, agent: socket.socket, in_hand: mmap.mmap):
         self._agent, self._in_hand = agent, in_hand
         self._frames = Frames()
         self._answers: list[Parsed] = []
         self._opened: OpenShard | None = None
         self._shard: Shard | None = None
+        self._number = NOTHING  # the ticket of the page in hand
+        self._allowed = self._remaining = PATIENCE  # seconds of CPU: to a plug-in, and then to ourselves
 
     def run(self) -> None:
         """Serve until the agent hangs up."""
@@ -67,12 +70,13 @@ class Worker:
     def _take(self, payload: memoryview) -> None:
         message = decode_down(payload)
         match message:
-            case Job(number, outcome):
+            case Job(number, outcome, bare):
                 assert self._shard is not None
+                self._number = number
                 _IN_HAND.pack_into(self._in_hand, 0, number)
                 signal.setitimer(signal.ITIMER_PROF, PATIENCE)
-                self._answers.append(self._shard.take(number, outcome))
-                _IN_HAND.pack_into(self._in_hand, 0, -1)
+                self._answers.append(self._shard.take(number, outcome, bare=bare))
+                _IN_HAND.pack_into(self._in_hand, 0, NOTHING)
                 if len(self._answers) >= BATCH:
                     self._flush()
             case Prepare():
@@ -84,7 +88,8 @@ class Worker:
                 assert self._shard is not None
                 self._shard.committed(batch)
             case Start(directory, shard, config, state):
-                self._opened = OpenShard(Path(directory), shard, config, state)
+                self._allowed = config.plugins.patience + DEAF * (WARNINGS + 1)
+                self._opened = OpenShard(Path(directory), shard, config, state, self)
                 self._say(Opened())
             case Begin():
                 assert self._opened is not None
@@ -97,6 +102,21 @@ class Worker:
                 self._flush()
                 self._shard.finish()
                 self._say(Finished(peak_rss()))
+
+    # -- looking on while somebody else's code runs
+
+    def entered(self) -> None:
+        _IN_HAND.pack_into(self._in_hand, 0, with_plugin(self._number))
+        self._remaining = signal.setitimer(signal.ITIMER_PROF, self._allowed)[0]
+
+    def left(self) -> None:
+        signal.setitimer(signal.ITIMER_PROF, self._remaining)
+        _IN_HAND.pack_into(self._in_hand, 0, self._number)
+
+    def stuck(self) -> None:
+        """It cannot be stopped but together with us; the agent knows whose fault it is."""
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)
+        os.kill(os.getpid(), signal.SIGALRM)
 
     def _flush(self) -> None:
         if self._answers:

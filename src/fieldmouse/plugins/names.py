@@ -28,11 +28,15 @@ class PluginNames(msgspec.Struct, frozen=True):
     most_bytes: int = 1 << 20  # of the rows of one page
     path: tuple[str, ...] = ()  # where modules are looked for
 
+    @property
+    def any(self) -> bool:
+        return bool(self.extract)
+
     @classmethod
     def of(cls, asked: Asked) -> PluginNames:
         """Those in the settings, to be looked for where we look."""
         names = cls(extract=asked.extract, patience=asked.patience, most_bytes=asked.items)
-        return msgspec.structs.replace(names, path=search_path()) if names.extract else names
+        return msgspec.structs.replace(names, path=search_path()) if names.any else names
 
     def check(self) -> PluginNames:
         """Itself, if all of them can be loaded; else an error that names the one that cannot."""
