@@ -117,7 +117,7 @@ def hurt(scene: Scene, whole: Path, damage: Damage, *, finished: bool) -> Verdic
     word = verdict.heard(run(["doctor", str(home), "--deep"]))
     if fingerprint(home) != before:
         verdict.blame(Flaw.DOCTOR, "it changed something")
-    if word.code == 0 and finished and damage.matters and not _is_swept(scene, whole, damage.name):
+    if word.code == 0 and finished and damage.matters and _is_needed(scene, whole, damage.name):
         verdict.blame(Flaw.DOCTOR, "healthy, it said, and it is not")
     last = run(scene.resume_words(home))
     if last.code != 0 and not last.traceback:
@@ -130,15 +130,20 @@ def hurt(scene: Scene, whole: Path, damage: Damage, *, finished: bool) -> Verdic
     return verdict
 
 
-def _is_swept(scene: Scene, whole: Path, name: str) -> bool:
-    """Whether no checkpoint needs this file: then the next run of the unhurt crawl takes it away."""
+def _is_needed(scene: Scene, whole: Path, name: str) -> bool:
+    """Whether there is anything in a file, and a checkpoint needs it.
+
+    One that none needs is taken away by the next run of the unhurt crawl.
+    """
+    if not (whole / name).stat().st_size:
+        return False
     home = scene.room("swept") / "c"
     subprocess.run(["cp", "-a", "--sparse=always", whole, home], check=True)
     said = run(scene.resume_words(home))
     assert said.code == 0, said
-    swept = not (home / name).exists()
+    needed = (home / name).exists()
     shutil.rmtree(home.parent)
-    return swept
+    return needed
 
 
 def _refused(verdict: Verdict, home: Path, before: dict[str, str], word: Said, why: str) -> None:
