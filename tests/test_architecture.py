@@ -30,6 +30,10 @@ FLOORS: dict[int, set[str]] = {
     0: {"url", "records", "clock", "errors", "compiled", "figures", "named", "__init__"},
 }
 
+UPSTAIRS_FOR_TYPES = {"__init__"}
+"""The package itself is on the ground floor, for its version, and has the front door: what it names of the
+rooms above it names for type checkers only, and loads when it is asked for (tests/front/test_door.py)."""
+
 NEIGHBOURS_MAY_MEET = {0, 4, 7}
 """Floors whose rooms may import each other; on all others a room knows only itself and downstairs."""
 
@@ -100,10 +104,23 @@ def rooms_imported_by(path: Path) -> Iterator[tuple[int, str]]:
             yield line, parts[1] if len(parts) > 1 else "__init__"
 
 
+def for_types_only(path: Path) -> set[int]:
+    """The lines that only a type checker reads."""
+    return {
+        line
+        for node in tree_of(path).body
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
+        for line in range(node.lineno, (node.end_lineno or node.lineno) + 1)
+    }
+
+
 @pytest.mark.parametrize("path", modules(), ids=name_of)
 def test_imports_go_downstairs_only(path: Path) -> None:
     room = room_of(path)
     floor = floor_of(room)
+    if room in UPSTAIRS_FOR_TYPES:
+        assert all(line in for_types_only(path) for line, _ in rooms_imported_by(path))
+        return
     for line, other in rooms_imported_by(path):
         if other == room:
             continue

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -54,6 +55,16 @@ def test_the_ten_largest_titles_are_listed(crawl: tuple[Path, set[str]]) -> None
     assert sizes == sorted(sizes, reverse=True)
 
 
+def test_a_script_collects_every_page_once(crawl: tuple[Path, set[str]], tmp_path: Path) -> None:
+    atlas, pages = crawl
+    shutil.copytree(atlas, tmp_path / "copy")  # crawled by the command: nothing was delivered yet
+    lines = [line.split("\t") for line in output_of("collect.py", tmp_path / "copy")]
+    assert sorted(url for *_, url in lines) == sorted(pages)
+    assert all(status == "200" for status, *_ in lines)
+    assert any(int(words) > 10 and int(links) for _, words, links, _ in lines)
+    assert output_of("collect.py", tmp_path / "copy") == []
+
+
 def test_every_page_can_be_read_back_from_the_archive(crawl: tuple[Path, set[str]]) -> None:
     atlas, pages = crawl
     listed = {line.split()[1] for line in output_of("payloads.py", atlas)}
@@ -68,4 +79,4 @@ def test_every_page_can_be_read_back_from_the_archive(crawl: tuple[Path, set[str
 
 
 def test_every_example_is_tested() -> None:
-    assert {path.name for path in EXAMPLES.glob("*.py")} == {"titles.py", "payloads.py"}
+    assert {path.name for path in EXAMPLES.glob("*.py")} == {"collect.py", "titles.py", "payloads.py"}

@@ -45,9 +45,12 @@ class CrawlLocked(CrawlDirError):
     """Another process is crawling in this directory."""
 
     def __init__(self, path: Path, owner_pid: int):
-        super().__init__(f"`{path}` is in use by process {owner_pid}")
+        ours = owner_pid == os.getpid()
+        super().__init__(f"`{path}` is in use by {'this process' if ours else f'process {owner_pid}'}")
         self.path, self.owner_pid = path, owner_pid
         self.hint = f"stop it first, or look at it with `fieldmouse doctor {path}`"
+        if ours:
+            self.hint = "leave the loop that goes through it, or `close` that crawl, first"
 
 
 class NotACrawl(CrawlDirError):

@@ -281,3 +281,8 @@ class Summary(msgspec.Struct, frozen=True):
     reasons: dict[str, int] = {}
     giving_hosts: int = 0
     dropped_links: dict[str, int] = {}  # by the setting that limits them; never accepted, so never seen
+
+    def __str__(self) -> str:
+        hosts = f"{self.giving_hosts:,} host{'' if self.giving_hosts == 1 else 's'}"
+        end = f"; stopped by {self.stopped_by}, {self.waiting:,} URLs are waiting" if self.waiting else ""
+        return f"{self.pages:,} pages from {hosts} in {self.seconds:,.1f} s{end}"

@@ -17,6 +17,7 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from fieldmouse.agent.aside import Aside
+from fieldmouse.agent.audience import Audience, see_off
 from fieldmouse.agent.desk import Desk
 from fieldmouse.agent.forgiveness import Mercy
 from fieldmouse.agent.fuse import Fuse
@@ -63,13 +64,19 @@ class Agent:
     def __init__(
         self, *, home: CrawlDir, frontier: Frontier, desk: Desk, outcomes: DurableLog, readings: Diary,
         clock: Clock, scope: Scope, limits: Limits, sitemaps: bool, on_reading: Callable[[Reading], None],
+        audience: Audience | None = None,
     ):  # fmt: skip
         self._home, self._frontier, self._readings, self._outcomes = home, frontier, readings, outcomes
-        self._clock, self._scope = clock, scope
-        self._limits, self._sitemaps, self._on_reading = limits, sitemaps, on_reading
+        self._clock, self._scope, self._audience = clock, scope, audience
+        self._limits, self._sitemaps, self._on_reading, self._audience = (
+            limits,
+            sitemaps,
+            on_reading,
+            audience,
+        )
         self.desk = desk
         self._fuse = Fuse(home.path)
-        self._stop_reason = ""
+        self._stop_reason, self._crawled = "", False  # why it ends, and that nothing is left to fetch
         self._stopping = asyncio.Event()
         self._pages_before, self._seconds_before = desk.tally.pages, desk.tally.seconds
         self.parts: Parts
@@ -107,14 +114,9 @@ class Agent:
             return
         base, now = Url(host + "/robots.txt"), self._clock.now()
         urls = (resolve(text.strip(), base) for text in found)
+        wanted = (url for url in urls if url is not None and self._scope.admits(url, 1))
         with self._fuse:
-            self._frontier.discover(
-                [
-                    Link(url, via=base, kind=Kind.SITEMAP, seen_at=now)
-                    for url in urls
-                    if url is not None and self._scope.admits(url, 1)
-                ]
-            )
+            self._frontier.discover([Link(url, via=base, kind=Kind.SITEMAP, seen_at=now) for url in wanted])
 
     def may_ask(self, ticket: Ticket) -> bool:
         return not self._stopping.is_set() and self.fleet.may_go_on() and self.desk.may_ask(ticket.number)
@@ -216,7 +218,8 @@ class Agent:
 
     def interrupt(self) -> str:
         """Stop because somebody asked for it; says what there is left to do."""
-        self.stop("signal")
+        if not self._crawled:
+            self.stop("signal")
         pages = self.fleet.busy + self.intake.level
         return f"finishing {pages} pages and writing a checkpoint" if pages else "writing a checkpoint"
 
@@ -242,10 +245,16 @@ class Agent:
             self.governor.end()
         await self.fleet.stop(GRACE)
         await self._drain()
+        self._crawled = True
+        if self._audience is not None:
+            await see_off(self._audience, self.checkpoint, self._clock, every=self._limits.checkpoint)
         await self.checkpoint(clean=True)
         await self.indexer.finish()
         self._read()
-        return self._summary()
+        return sum_up(
+            self.desk, self._frontier, seconds=self._elapsed(), pages_before=self._pages_before,
+            peak_rss=peak_rss() + self.indexer.peak_rss, stopped_by=self._stop_reason,
+        )  # fmt: skip
 
     async def _watch(self) -> None:
         """Look after the crawl until it is done or told to stop."""
@@ -289,10 +298,3 @@ class Agent:
         )  # fmt: skip
         self._readings.append(msgspec.msgpack.encode(reading))
         self._on_reading(reading)
-
-    def _summary(self) -> Summary:
-        return sum_up(
-            self.desk, self._frontier, seconds=self._elapsed(), pages_before=self._pages_before,
-            peak_rss=peak_rss() + self.indexer.peak_rss,
-            stopped_by=self._stop_reason,
-        )  # fmt: skip

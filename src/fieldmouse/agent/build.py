@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from fieldmouse.agent.agent import Agent
+from fieldmouse.agent.audience import Audience
 from fieldmouse.agent.control import governor_of, rule_of, when_full_of
 from fieldmouse.agent.desk import Desk
 from fieldmouse.agent.fetching import fetcher_of
@@ -98,11 +99,12 @@ def build(
     lane: type[Lane] | type[InlineLane] = Lane,
     obsolescence: Obsolescence | None = None,
     parts: Sequence[OpenPart] = (),
+    audience: Audience | None = None,
 ) -> Crew:
     """Open every stage at the last checkpoint and connect them.
 
     The wall's clock, the network and worker processes are the defaults; the lab has others. `parts` are
-    durable with the crawl, too: see `crawldir/parts.py`.
+    durable with the crawl, too: see `crawldir/parts.py`. `audience` takes pages as they become durable.
     """
     clock = clock or WallClock()
     journal, last = open_journal(home)
@@ -137,7 +139,7 @@ def build(
     )
     agent = Agent(
         home=home, frontier=frontier, desk=desk, outcomes=outcomes, readings=readings, clock=clock,
-        scope=scope, sitemaps=settings.index.sitemaps, on_reading=on_reading,
+        scope=scope, sitemaps=settings.index.sitemaps, on_reading=on_reading, audience=audience,
         limits=Limits(
             settings.crawl.pages, settings.crawl.time, settings.storage.min_free, settings.storage.checkpoint
         ),
@@ -194,7 +196,7 @@ def build(
         run=partial(agent.run_errand, robot),
         give_back=agent.give_back,
         on_home=lambda: agent.intake.trace.look(),
-        most=lambda: prober.most_robots,
+        most=lambda: 0 if audience is not None and audience.is_behind() else prober.most_robots,
     )
     trace = agent.intake.trace = PageTrace(
         clock=clock,

@@ -4,12 +4,30 @@ A crawl begins as words: keywords in Python, options in a terminal. `asking` tur
 into settings, and `plan` finds everything that is wrong with them before anything is
 made. `run` carries a plan out in the thread that calls it: the command does so in its
 main thread, with signals, a loop and a garbage collector of its choice; the library in
-a thread of its own.
+a thread of its own (`background`), so that nothing of the program it is part of changes.
+
+A page on its way out: a checkpoint makes it durable, the `hatch` tells the loop so, and
+the loop (`pages`) reads it back from the outcome log. When the loop asks for the next
+one it counts as delivered, and the next checkpoint knows.
 """
 
 from __future__ import annotations
 
+import os
+from typing import TYPE_CHECKING
+
+from fieldmouse.front.crawling import Crawl, crawl
 from fieldmouse.front.plan import Plan, plan, plan_anew, plan_to_resume
 from fieldmouse.front.run import run
 
-__all__ = ["Plan", "plan", "plan_anew", "plan_to_resume", "run"]
+if TYPE_CHECKING:
+    from fieldmouse.reading import ReadingRoom
+
+__all__ = ["Crawl", "Plan", "crawl", "open", "plan", "plan_anew", "plan_to_resume", "run"]
+
+
+def open(directory: str | os.PathLike[str]) -> ReadingRoom:
+    """The crawl in `directory`, to be read, also while it is crawled. Takes no lock and writes nothing."""
+    from fieldmouse.reading import ReadingRoom
+
+    return ReadingRoom(directory)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from fieldmouse.errors import StoppedAtOnce, StorageError
@@ -12,6 +12,8 @@ from fieldmouse.records import Reading, Summary
 
 if TYPE_CHECKING:
     from fieldmouse.agent import Life, Mercy
+    from fieldmouse.agent.audience import Audience
+    from fieldmouse.agent.build import OpenPart
 
 
 class LoopRunner(Protocol):
@@ -27,6 +29,8 @@ def run(
     on_reading: Callable[[Reading], None] | None = None,
     on_open: Callable[[Life], None] = lambda life: None,
     mercy: Mercy | None = None,
+    parts: Sequence[OpenPart] = (),
+    audience: Audience | None = None,
 ) -> Summary:
     """Crawl as planned, until done, stopped by a limit, or interrupted.
 
@@ -38,7 +42,8 @@ def run(
     home = plan.open()
     try:
         life = Life(
-            home, plan.settings, plan.seeds, on_reading=on_reading, on_open=on_open, mercy=mercy
+            home, plan.settings, plan.seeds, on_reading=on_reading, on_open=on_open, mercy=mercy,
+            parts=parts, audience=audience,
         )  # fmt: skip
         summary = runner(life.run())
     except StoppedAtOnce:

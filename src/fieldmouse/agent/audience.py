@@ -1,0 +1,35 @@
+"""Whoever takes the pages of a crawl while it runs, as the crawl sees it.
+
+The crawl asks two things: should I wait, and may I go? Both are answered at once, from
+another thread if need be; nobody is called back.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Awaitable, Callable
+from typing import Protocol
+
+from fieldmouse.clock import Clock
+
+TICK = 0.1
+
+
+class Audience(Protocol):
+    def is_behind(self) -> bool:
+        """Whether it has so many pages before it that no more should be fetched now."""
+
+    def is_content(self) -> bool:
+        """Whether it has taken all that is durable, or wants no more."""
+
+
+async def see_off(
+    audience: Audience, checkpoint: Callable[[], Awaitable[None]], clock: Clock, *, every: float
+) -> None:
+    """Stay until it has all pages, the last ones included: only a checkpoint remembers how far it got."""
+    sealed_at = -math.inf
+    while sealed_at < 0 or not audience.is_content():
+        if clock.now() - sealed_at >= every:
+            await checkpoint()
+            sealed_at = clock.now()
+        await clock.sleep(TICK)

@@ -1,0 +1,214 @@
+"""`Crawl`: a crawl as an object to go through, and `crawl` for who wants no pages."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
+from html import escape
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, TypedDict, Unpack
+
+from fieldmouse.errors import FieldmouseError, UsageError
+from fieldmouse.front.background import Background
+from fieldmouse.front.hatch import Hatch
+from fieldmouse.front.plan import Plan, plan
+from fieldmouse.records import Summary
+
+if TYPE_CHECKING:
+    from fieldmouse.reading import StoredPage
+
+
+class Asked(TypedDict, total=False):
+    """The keywords of `Crawl`."""
+
+    seeds: Iterable[str]
+    delay: float | str | None
+    pages: int | None
+    scope: str | None
+    allow_private: bool | None
+    policy: str | None
+    contact: str | None
+    resolve: Iterable[str] | None
+    time: float | str | None
+    depth: int | str | None
+    robots: int | None
+    control: str | None
+    settings: Mapping[str, object] | None
+
+
+class Crawl:
+    """A crawl that runs while its pages are gone through, in a thread of its own.
+
+        for page in fieldmouse.Crawl("atlas", seeds=["https://example.org/"]):
+            print(page.title, page.url)
+
+    Each page comes once, when it is durable. It counts as delivered when the loop asks for the
+    next one; what was not delivered comes first in the next run, and after a kill a few may come
+    twice. Leaving the loop, by `break`, an error or Ctrl-C, stops the crawl in good order, and the
+    same file run again goes on. A slow loop slows the crawl. In a running event loop:
+
+        async with fieldmouse.Crawl("atlas", seeds=["https://example.org/"]) as crawl:
+            async for page in crawl: ...
+
+    The crawl begins when the first page is asked for; until then nothing is made on the disk.
+    """
+
+    def __init__(
+        self,
+        directory: str | os.PathLike[str],
+        *,
+        seeds: Iterable[str] = (),
+        delay: float | str | None = None,
+        pages: int | None = None,
+        scope: str | None = None,
+        allow_private: bool | None = None,
+        policy: str | None = None,
+        contact: str | None = None,
+        resolve: Iterable[str] | None = None,
+        time: float | str | None = None,
+        depth: int | str | None = None,
+        robots: int | None = None,
+        control: str | None = None,
+        settings: Mapping[str, object] | None = None,
+    ):
+        """A new crawl in `directory`, or the one that is there.
+
+        The keywords are the options of `fieldmouse crawl`; None is what `fieldmouse.toml` says.
+        Where there is a crawl already they hold for this run, and new seeds are added.
+
+        seeds: URLs to begin with.
+        delay: seconds between two requests to one host, or text such as "500ms" or "500/h".
+        pages: stop after so many pages in all; 0 for no limit.
+        scope: "page", "host", "site" or "web": how far to go from the seeds.
+        allow_private: also visit loopback and private addresses.
+        policy: which hosts come first.
+        contact: where you can be reached; servers are told.
+        resolve: addresses of names instead of DNS, such as "*.example.org=127.0.0.1:8000".
+        time: stop after so many seconds, or text such as "10m"; 0 for no limit.
+        depth: links to follow away from a seed.
+        robots: how many fetches may go on at the same time.
+        control: "fixed", "thresholds" or "auto": who decides how many of them work.
+        settings: any other setting, named as in `fieldmouse.toml`: {"limits.body": "4MiB"}.
+
+        What cannot be meant raises `FieldmouseError` here, before anything is made on the disk.
+        """
+        given = Path(directory)
+        self._words: dict[str, object] = {
+            "pages": pages, "time": time, "depth": depth, "contact": contact, "delay": delay, "scope": scope,
+            "policy": policy, "robots": robots, "control": control, "allow_private": allow_private,
+            "resolve": resolve if resolve is None or isinstance(resolve, str) else tuple(resolve),
+        }  # fmt: skip
+        self._changes = {} if settings is None else settings
+        self._seeds = seeds if isinstance(seeds, str) or not isinstance(seeds, Iterable) else tuple(seeds)
+        plan(given, self._words, self._changes, self._seeds)
+        # The program may go elsewhere while it crawls; the crawl stays where it is.
+        self._path = given.absolute()
+        self._run: Background | None = None
+
+    @property
+    def path(self) -> Path:
+        """Where the crawl lives."""
+        return self._path
+
+    @property
+    def summary(self) -> Summary:
+        """How the last run ended; raises what ended it, if it did not end well."""
+        if self._run is None:
+            raise FieldmouseError(
+                f"the crawl in `{self._path}` has not run", "go through its pages, or use `fieldmouse.crawl`"
+            )
+        return self._run.summary
+
+    # -- pages
+
+    def __iter__(self) -> Iterator[StoredPage]:
+        from fieldmouse.front.pages import Pages
+
+        pages = Pages(self._planned())
+        self._run = pages.run
+        return pages
+
+    def __aiter__(self) -> AsyncIterator[StoredPage]:
+        from fieldmouse.front.pages import AsyncPages
+
+        pages = AsyncPages(self._planned())
+        self._run = pages.run
+        return pages
+
+    def _planned(self) -> Plan:
+        if self._run is not None and self._run.running:
+            raise UsageError(
+                f"the pages of `{self._path}` are being gone through already",
+                "leave that loop or `close` the crawl first; `fieldmouse.open` reads beside it",
+            )
+        return plan(self._path, self._words, self._changes, self._seeds)
+
+    def run(self) -> Summary:
+        """Crawl to the end, or to a limit, without going through the pages; they stay undelivered."""
+        hatch = Hatch()
+        hatch.leave()
+        run = self._run = Background(self._planned(), hatch)
+        try:
+            run.wait()
+        except BaseException:
+            run.stop()
+            run.wait()
+            raise
+        return run.summary
+
+    # -- its end
+
+    def close(self) -> None:
+        """Stop in good order, if it runs, and wait until all is safe: some seconds at most."""
+        if self._run is not None:
+            self._run.stop()
+            self._run.wait()
+
+    async def aclose(self) -> None:
+        """`close`, while other things in the event loop go on."""
+        if self._run is not None:
+            self._run.stop()
+            await self._run.wait_in_loop()
+
+    def __enter__(self) -> Crawl:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, mistake: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    async def __aenter__(self) -> Crawl:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, mistake: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+    # -- for people
+
+    def _state(self) -> str:
+        if self._run is None:
+            return "not begun" if not (self._path / "crawl.json").exists() else "not resumed"
+        if self._run.running:
+            return "crawling"
+        mistake = self._run.mistake
+        return str(self._run.summary) if mistake is None else f"ended badly: {mistake}"
+
+    def __repr__(self) -> str:
+        return f"<Crawl {self._path}: {self._state()}>"
+
+    def _repr_html_(self) -> str:
+        """For notebooks."""
+        return f"<b>Crawl</b> <code>{escape(str(self._path))}</code><br>{escape(self._state())}"
+
+
+def crawl(directory: str | os.PathLike[str], **asked: Unpack[Asked]) -> Summary:
+    """Crawl to the end, or to a limit, and say how it went; for who wants no pages.
+
+    Takes what `Crawl` takes. Ctrl-C stops the crawl in good order. What was crawled can be read
+    with `fieldmouse.open`, also while the crawl runs.
+    """
+    return Crawl(directory, **asked).run()

@@ -1,0 +1,315 @@
+"""`fieldmouse.Crawl` within a process: in a loop, a running event loop, in threads, and what may go wrong."""
+
+from __future__ import annotations
+
+import ast
+import asyncio
+import gc
+import logging
+import signal
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from types import CodeType, FunctionType
+from typing import Any
+
+import pytest
+
+import fieldmouse
+from fieldmouse.crawldir import CrawlDir
+from fieldmouse.crawldir.checkpoint import read_checkpoint
+from fieldmouse.errors import CrawlLocked, UsageError
+from fieldmouse.front import hatch
+from fieldmouse.frontier import sealed_frontier
+from meadowland import RunningMeadow, running_meadow
+
+SETTINGS = {"storage.checkpoint": "100ms", "index.shards": 1}
+
+
+@pytest.fixture(scope="module")
+def meadow() -> Iterator[RunningMeadow]:
+    with running_meadow(hosts=5, pages=60, seed=3, page_kb=4, latency=0.005) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def wide() -> Iterator[RunningMeadow]:
+    with running_meadow(hosts=12, pages=600, seed=4, page_kb=2, links=30, latency=0.03) as running:
+        yield running
+
+
+def crawl_of(meadow: RunningMeadow, home: Path, **more: Any) -> fieldmouse.Crawl:
+    asked: dict[str, Any] = {"seeds": meadow.seeds, "delay": 0.0, "allow_private": True, "settings": SETTINGS}
+    return fieldmouse.Crawl(home, **asked | more)
+
+
+# -- what it is for
+
+
+def test_each_page_comes_once_with_all_that_is_known_of_it(meadow: RunningMeadow, tmp_path: Path) -> None:
+    crawl = crawl_of(meadow, tmp_path / "c")
+    pages = list(crawl)
+    assert Counter(page.url for page in pages) == Counter(meadow.pages())
+    summary = crawl.summary
+    assert (summary.pages, summary.waiting, summary.lost, summary.exit) == (len(pages), 0, 0, 0)
+    atlas = fieldmouse.open(tmp_path / "c")
+    stored = {page.url: page for page in atlas.pages()}
+    assert set(stored) == meadow.pages()
+    for page in pages:
+        twin = stored[page.url]
+        assert (page.status, page.title, page.body) == (twin.status, twin.title, twin.body)
+        assert page.status == 200
+    html = [page for page in pages if page.mime == "text/html"]
+    assert any(page.title and page.text and page.links and page.headers["content-type"] for page in html)
+    assert list(crawl) == [], "a second time there is nothing left"
+    assert isinstance(atlas.search("the meadow"), list)
+
+
+def test_what_was_not_delivered_comes_first_in_the_next_run(meadow: RunningMeadow, tmp_path: Path) -> None:
+    """However a loop is left, only the page that was in hand comes again."""
+    home, given, in_hand = tmp_path / "c", Counter[str](), Counter[str]()
+
+    def goes_wrong() -> None:
+        for number, page in enumerate(crawl_of(meadow, home), 1):
+            given[page.url] += 1
+            if number == 4:
+                in_hand[page.url] += 1
+                raise ZeroDivisionError
+
+    def breaks_off() -> None:
+        crawl = crawl_of(meadow, home)
+        for number, page in enumerate(crawl, 1):
+            given[page.url] += 1
+            if number == 6:
+                in_hand[page.url] += 1
+                break
+        assert crawl.summary.stopped_by == "signal", "it has ended when the loop is left"
+
+    def closes() -> None:
+        with crawl_of(meadow, home) as crawl:
+            pages = iter(crawl)
+            for _ in range(5):
+                page = next(pages)
+                given[page.url] += 1
+            in_hand[page.url] += 1
+        assert crawl.summary.lost == 0
+        assert next(pages, None) is None, "what was closed gives no more"
+
+    breaks_off()
+    with pytest.raises(ZeroDivisionError):
+        goes_wrong()
+    assert CrawlDir.open(home).owner() is None, "an error in the loop stops the crawl, too"
+    closes()
+    given.update(page.url for page in crawl_of(meadow, home))
+    assert given == Counter(meadow.pages()) + in_hand
+
+
+def test_pages_crawled_without_a_loop_come_to_the_first_loop(meadow: RunningMeadow, tmp_path: Path) -> None:
+    asked: dict[str, Any] = {"delay": 0.0, "allow_private": True, "settings": SETTINGS}
+    summary = fieldmouse.crawl(tmp_path / "c", seeds=meadow.seeds, pages=20, **asked)
+    assert (summary.pages, summary.stopped_by, summary.exit) == (20, "pages", 3)
+    resumed = fieldmouse.Crawl(tmp_path / "c", pages=30)
+    assert len(list(resumed)) == 30, "pages are counted in all"
+    assert resumed.summary.pages == 30
+    rest = [page.url for page in fieldmouse.Crawl(tmp_path / "c", pages=0)]
+    assert len(rest) == len(meadow.pages()) - 30
+
+
+# -- where it runs
+
+
+def test_inside_a_running_loop_other_things_go_on(meadow: RunningMeadow, tmp_path: Path) -> None:
+    async def main() -> tuple[list[str], int]:
+        turns, done = 0, False
+
+        async def somebody_else() -> None:
+            nonlocal turns
+            while not done:
+                turns += 1
+                await asyncio.sleep(0)
+
+        other = asyncio.create_task(somebody_else())
+        urls = []
+        async with crawl_of(meadow, tmp_path / "c") as crawl:
+            async for page in crawl:
+                urls.append(page.url)
+                if len(urls) == 5:
+                    break
+        assert crawl.summary.stopped_by == "signal"
+        before = turns
+        urls += [page.url async for page in crawl]
+        done = True
+        await other
+        return urls, turns - before
+
+    urls, turns = asyncio.run(main())
+    assert Counter(urls) == Counter([*meadow.pages(), urls[4]])
+    assert turns > 10
+
+
+def test_a_cancelled_task_leaves_a_crawl_that_goes_on(meadow: RunningMeadow, tmp_path: Path) -> None:
+    home = tmp_path / "c"
+
+    async def main() -> list[str]:
+        urls: list[str] = []
+        third = asyncio.Event()
+
+        async def collect() -> None:
+            async with crawl_of(meadow, home) as crawl:
+                async for page in crawl:
+                    urls.append(page.url)
+                    if len(urls) == 3:
+                        third.set()
+                        await asyncio.sleep(1000)
+
+        task = asyncio.create_task(collect())
+        await third.wait()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert CrawlDir.open(home).owner() is None
+        return urls
+
+    urls = asyncio.run(main())
+    urls += [page.url for page in crawl_of(meadow, home)]
+    assert Counter(urls) == Counter([*meadow.pages(), urls[2]])
+
+
+CELLS = """
+crawl = fieldmouse.Crawl(home / "a", seeds=seeds, delay=0.0, allow_private=True, settings=settings, pages=8)
+first = [page.url for page in crawl]
+---
+second = []
+crawl = fieldmouse.Crawl(home / "b", seeds=seeds, delay=0.0, allow_private=True, settings=settings)
+async with crawl:
+    async for page in crawl:
+        second.append(page.url)
+---
+summary = fieldmouse.crawl(home / "c", seeds=seeds, delay=0.0, allow_private=True, settings=settings, pages=8)
+"""
+
+
+def test_in_the_cells_of_a_notebook(meadow: RunningMeadow, tmp_path: Path) -> None:
+    """As a kernel does it: code with `await` at its top, run in a loop that runs already."""
+    room: dict[str, Any] = {
+        "fieldmouse": fieldmouse, "home": tmp_path, "seeds": meadow.seeds, "settings": SETTINGS
+    }  # fmt: skip
+
+    async def kernel() -> None:
+        for cell in CELLS.split("---\n"):
+            code: CodeType = compile(cell, "<cell>", "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+            waiting = FunctionType(code, room)()
+            if waiting is not None:
+                await waiting
+
+    asyncio.run(kernel())
+    assert len(room["first"]) == 8
+    assert Counter(room["second"]) == Counter(meadow.pages())
+    assert room["summary"].pages == 8
+    assert "crawling" not in repr(room["crawl"])
+    assert "<b>Crawl</b>" in room["crawl"]._repr_html_()
+
+
+def test_two_crawls_in_threads_of_one_process(meadow: RunningMeadow, tmp_path: Path) -> None:
+    found: dict[str, list[str]] = {}
+
+    def collect(name: str) -> None:
+        found[name] = [page.url for page in crawl_of(meadow, tmp_path / name)]
+
+    threads = [threading.Thread(target=collect, args=(name,)) for name in ("a", "b")]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert Counter(found["a"]) == Counter(found["b"]) == Counter(meadow.pages())
+
+
+def test_two_crawls_at_once_gone_through_in_turn(meadow: RunningMeadow, tmp_path: Path) -> None:
+    one, other = (crawl_of(meadow, tmp_path / name) for name in "ab")
+    pairs = list(zip(one, other, strict=True))
+    assert {a.url for a, _ in pairs} == {b.url for _, b in pairs} == meadow.pages()
+
+
+def test_nothing_of_the_process_is_changed(meadow: RunningMeadow, tmp_path: Path) -> None:
+    def process() -> list[object]:
+        handlers = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)]
+        policy = asyncio.get_event_loop_policy()
+        return [
+            *handlers,
+            gc.get_threshold(),
+            gc.get_freeze_count(),
+            policy,
+            logging.root.handlers[:],
+            Path.cwd(),
+        ]
+
+    before = process()
+    threads = set(threading.enumerate())
+    assert len(list(crawl_of(meadow, tmp_path / "c", pages=5))) == 5
+    assert process() == before
+    assert set(threading.enumerate()) <= threads
+
+
+def test_the_program_may_go_elsewhere_meanwhile(
+    meadow: RunningMeadow, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path)
+    urls = []
+    for page in crawl_of(meadow, Path("c")):
+        monkeypatch.chdir(tmp_path / "elsewhere")
+        urls.append((page.url, len(page.body)))
+    assert len(urls) == len(meadow.pages())
+    assert not list((tmp_path / "elsewhere").iterdir())
+
+
+# -- how fast
+
+
+def test_a_slow_loop_slows_the_crawl_and_loses_nothing(
+    wide: RunningMeadow, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(hatch, "SLACK", 4000)
+    home, urls, still = tmp_path / "c", [], 0
+    for page in crawl_of(wide, home):
+        if not urls:
+            # The loop stands still. Two checkpoints after another hold the same: the crawl stands, too.
+            seen: list[tuple[float, int]] = []
+            while still < 5:
+                last = read_checkpoint(CrawlDir.open(home))
+                assert last is not None
+                now = (last.at, last.state("outcomes", int))
+                if not seen or seen[-1] != now:
+                    still = still + 1 if seen and seen[-1][1] == now[1] else 0
+                    seen.append(now)
+                assert CrawlDir.open(home).owner() is not None, "it waits, and does not end"
+            left = sealed_frontier(last).waiting
+        urls.append(page.url)
+    assert Counter(urls) == Counter(wide.pages())
+    assert left > 50, "much was left to do when it stood"
+
+
+# -- what may go wrong
+
+
+def test_a_crawl_that_somebody_else_is_at_is_left_alone(meadow: RunningMeadow, tmp_path: Path) -> None:
+    home = tmp_path / "c"
+    with crawl_of(meadow, home) as crawl:
+        next(iter_ := iter(crawl))
+        with pytest.raises(CrawlLocked, match="is in use by") as told:
+            next(iter(fieldmouse.Crawl(home)))
+        assert "`close` that crawl" in told.value.hint
+        with pytest.raises(UsageError, match="are being gone through already") as twice:
+            iter(crawl)
+        assert "close" in twice.value.hint
+        assert next(iter_).url, "the first one does not notice"
+
+
+def test_a_crawl_that_nobody_goes_through_makes_nothing(tmp_path: Path) -> None:
+    with fieldmouse.Crawl(tmp_path / "c", seeds=["http://127.0.0.1:9/"]) as crawl:
+        assert repr(crawl) == f"<Crawl {tmp_path / 'c'}: not begun>"
+    with pytest.raises(fieldmouse.FieldmouseError, match="has not run") as told:
+        _ = crawl.summary
+    assert "fieldmouse.crawl" in told.value.hint
+    assert not list(tmp_path.iterdir())

@@ -1,0 +1,134 @@
+"""What `import fieldmouse` is: small until it is used, typed, and said once."""
+
+from __future__ import annotations
+
+import inspect
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import fieldmouse
+from fieldmouse import cli
+from fieldmouse.front.asking import SETTING_OF
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+
+EXPORTS = {"Crawl", "FieldmouseError", "ReadingRoom", "StoredPage", "Summary", "__version__", "crawl", "open"}
+
+
+def loaded_by(code: str) -> set[str]:
+    """The modules that a process has after running this."""
+    done = subprocess.run(
+        [sys.executable, "-c", f"{code}\nimport sys; print(*sys.modules)"],
+        capture_output=True, check=True, text=True,
+    )  # fmt: skip
+    return set(done.stdout.split())
+
+
+def test_importing_the_library_loads_no_crawler() -> None:
+    ours = {name for name in loaded_by("import fieldmouse") if name.startswith("fieldmouse")}
+    assert ours == {"fieldmouse"}
+    assert "asyncio" not in loaded_by("import fieldmouse; fieldmouse.__version__, dir(fieldmouse)")
+
+
+def test_reading_loads_no_crawler_and_planning_no_stage() -> None:
+    reading = loaded_by("import fieldmouse; fieldmouse.ReadingRoom")
+    assert not {"fieldmouse.agent", "fieldmouse.robots", "uvloop"} & reading
+    planning = loaded_by("import fieldmouse; fieldmouse.Crawl('nowhere', seeds=['https://example.org/'])")
+    assert not {"fieldmouse.robots", "fieldmouse.frontier.frontier", "uvloop", "tantivy"} & planning
+
+
+def test_the_exports_are_these_and_each_says_what_it_is() -> None:
+    assert set(fieldmouse.__all__) == set(dir(fieldmouse)) == EXPORTS
+    for name in EXPORTS - {"__version__"}:
+        assert inspect.getdoc(getattr(fieldmouse, name)), name
+    with pytest.raises(AttributeError, match="no attribute 'crwal'"):
+        fieldmouse.crwal  # type: ignore[attr-defined]  # noqa: B018
+
+
+def test_every_short_option_of_the_command_is_a_keyword() -> None:
+    keywords = set(inspect.signature(fieldmouse.Crawl).parameters)
+    assert keywords == {"directory", "seeds", "settings", *SETTING_OF}
+    from fieldmouse.cli.crawl import command
+
+    options = {option.name for option in command.params}
+    assert set(SETTING_OF) <= options
+
+
+@pytest.mark.parametrize(
+    ("words", "keywords"),
+    [
+        (["--seed", "nonsense"], {"seeds": ["nonsense"]}),
+        (["--seed", "http://a/", "--delay", "soon"], {"seeds": ["http://a/"], "delay": "soon"}),
+        (["--seed", "http://a/", "--pages", "many"], {"seeds": ["http://a/"], "pages": "many"}),
+        (["--seed", "http://a/", "--pages", "-1"], {"seeds": ["http://a/"], "pages": "-1"}),
+        (["--seed", "http://a/", "--scope", "all"], {"seeds": ["http://a/"], "scope": "all"}),
+        (["--seed", "http://a/", "--policy", "x.y:Z"], {"seeds": ["http://a/"], "policy": "x.y:Z"}),
+        (["--seed", "http://a/", "--resolve", "a"], {"seeds": ["http://a/"], "resolve": ["a"]}),
+        (["--seed", "http://a/", "--set", "a.b=1"], {"seeds": ["http://a/"], "settings": {"a.b": 1}}),
+        ([], {}),
+    ],
+)
+def test_what_is_wrong_gets_the_sentence_that_the_command_prints(
+    words: list[str], keywords: dict[str, object], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    home = tmp_path / "c"
+    assert cli.run(["crawl", str(home), *words]) == 2
+    printed = capsys.readouterr().err
+    with pytest.raises(fieldmouse.FieldmouseError) as raised:
+        fieldmouse.Crawl(home, **keywords)  # type: ignore[arg-type]
+    assert f"error: {raised.value}\nhint: {raised.value.hint}\n" in printed
+    assert not list(tmp_path.iterdir())
+
+
+SCRIPT = """
+import fieldmouse
+from fieldmouse import Crawl, FieldmouseError, ReadingRoom, StoredPage, Summary
+
+async def main() -> list[str]:
+    async with fieldmouse.Crawl("other", seeds=["https://example.org/"]) as crawl:
+        return [page.title async for page in crawl]
+
+try:
+    crawl = Crawl("atlas", seeds=["https://example.org/"], delay=1.0, pages=1000, scope="web",
+                  allow_private=True, policy="index", contact="me@example.org", resolve=["a=127.0.0.1"],
+                  settings={"storage.checkpoint": "300ms"})
+    for page in crawl:
+        stored: StoredPage = page
+        title: str = page.title
+        body: bytes = page.body
+        links: list[str] = page.links
+    summary: Summary = crawl.summary
+    last: Summary = fieldmouse.crawl("third", seeds=["https://example.org/"], pages=5)
+except FieldmouseError as trouble:
+    hint: str = trouble.hint
+atlas: ReadingRoom = fieldmouse.open("atlas")
+urls: list[str] = [page.url for page in atlas.pages(host="example.org")]
+"""
+
+WRONG = """
+fieldmouse.Crawl("atlas", pages="many")
+fieldmouse.Crawl("atlas", sedes=["https://example.org/"])
+fieldmouse.crawl("atlas", delay=[])
+"""
+
+
+def test_a_users_script_is_checked_against_our_types(tmp_path: Path) -> None:
+    """The package says that it is typed, so a type checker sees what a user does with it."""
+    assert (ROOT / "src" / "fieldmouse" / "py.typed").exists()
+    script = tmp_path / "script.py"
+    script.write_text(SCRIPT + WRONG)
+    done = subprocess.run(
+        [sys.executable, "-m", "mypy", "--strict", "--config-file", "", str(script)],
+        cwd=tmp_path, capture_output=True, text=True,
+        env={"PATH": "", "MYPYPATH": str(ROOT / "src"), "MYPY_CACHE_DIR": str(ROOT / ".mypy_cache")},
+    )  # fmt: skip
+    first = SCRIPT.count("\n") + 1
+    complaints = [line for line in done.stdout.splitlines() if line.startswith("script.py")]
+    assert [int(line.split(":")[1]) for line in complaints if " error:" in line] == [
+        first + 1,
+        first + 2,
+        first + 3,
+    ]

@@ -1,0 +1,50 @@
+"""The guide keeps its word: its code is taken out and run against a meadow, as it stands there."""
+
+from __future__ import annotations
+
+import ast
+import asyncio
+import re
+from pathlib import Path
+from types import FunctionType
+from typing import Any
+
+import pytest
+
+from fieldmouse.url import Url, host_of, name_of
+from meadowland import running_meadow
+
+DOCS = Path(__file__).resolve().parent.parent.parent / "docs"
+
+
+def blocks(document: str, seed: str) -> list[str]:
+    """The code of a document, with the meadow for a site."""
+    text = (DOCS / document).read_text()
+    here = text.replace('seeds=["https://example.org/"]', f'seeds=["{seed}"], allow_private=True, delay=0.02')
+    here = here.replace('host="example.org"', f'host="{name_of(host_of(Url(seed)))}"')
+    return re.findall(r"^```python\n(.*?)^```", here, re.MULTILINE | re.DOTALL)
+
+
+@pytest.mark.parametrize("document", ["guides/python.md", "quickstart.md"])
+def test_the_code_of_the_documents_runs(
+    document: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    room: dict[str, Any] = {}
+
+    async def run(code: str) -> None:
+        waiting = FunctionType(compile(code, document, "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT), room)()
+        if waiting is not None:
+            await waiting
+
+    with running_meadow(hosts=3, pages=20, seed=9, page_kb=2) as meadow:
+        found = blocks(document, meadow.seeds[0])
+        for code in found:
+            asyncio.run(run(code))
+        pages = meadow.pages()
+    told = capsys.readouterr().out
+    assert len(found) >= 2
+    assert sum(url in told for url in pages) == len(pages), "each page was printed"
+    assert f"{len(pages)} pages from " in told
+    if "guides" in document:
+        assert "`example.org` is no URL we can crawl\ndid you mean `https://example.org`?\n" in told

@@ -1,0 +1,130 @@
+"""A script that goes through a crawl may be stopped or killed in any way; run again, it goes on."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from fieldmouse.crawldir import CrawlDir
+from fieldmouse.crawldir.checkpoint import read_checkpoint
+from meadowland import RunningMeadow, running_meadow
+
+from .scripting import COLLECT, heard, run, start, stop, until
+
+KILLS = int(os.environ.get("FIELDMOUSE_KILLS", "5"))
+
+
+@pytest.fixture(scope="module")
+def meadow() -> Iterator[RunningMeadow]:
+    # The largest host has most of the pages and takes 20 ms for each: nobody is done before the signal.
+    with running_meadow(hosts=6, pages=240, seed=21, latency=0.03, latency_spread=0.0, page_kb=4) as running:
+        yield running
+
+
+def ended_in_good_order(home: Path) -> bool:
+    last = read_checkpoint(CrawlDir.open(home))
+    return last is not None and last.clean and not CrawlDir.open(home).killed
+
+
+def test_killed_at_any_moment_and_run_again_a_script_is_given_every_page(
+    meadow: RunningMeadow, tmp_path: Path
+) -> None:
+    rng, home = random.Random(7), tmp_path / "c"
+    kills = 0
+    while kills < KILLS:
+        process = start(meadow, home)
+        try:
+            process.wait(rng.uniform(0.2, 3.0))
+        except subprocess.TimeoutExpired:
+            kills += 1
+            os.kill(process.pid, signal.SIGKILL)
+            process.communicate()
+        else:
+            assert process.returncode == 0, process.communicate()
+            process.communicate()
+            break
+    code, out, err = run(meadow, home)
+    assert (code, err) == (0, "")
+    assert out.split() == [str(len(meadow.pages())), "0", "0"]
+    assert set(heard(home)) == meadow.pages(), f"after {kills} kills"
+    before = heard(home)
+    assert run(meadow, home)[0] == 0
+    assert heard(home) == before, "what was delivered and is durable does not come again"
+
+
+@pytest.mark.parametrize("moment", ["while it waits", "in the loop's body"])
+def test_ctrl_c_stops_the_crawl_in_good_order_and_the_script_goes_on_when_run_again(
+    meadow: RunningMeadow, tmp_path: Path, moment: str
+) -> None:
+    home = tmp_path / "c"
+    in_body = moment == "in the loop's body"
+    pause = "if len(open(heard).readlines()) == 30: import signal; signal.pause()"
+    process = start(meadow, home, pause if in_body else "")
+    until(process, lambda: len(heard(home)) >= 30)
+    code, err = stop(process, signal.SIGINT)
+    assert code in (1, 130, -signal.SIGINT)
+    assert err.rstrip().endswith("KeyboardInterrupt")
+    assert "Exception ignored" not in err
+    assert ended_in_good_order(home)
+    first = heard(home)
+    assert set(first.values()) == {1}
+    assert run(meadow, home)[0] == 0
+    assert set(heard(home)) == meadow.pages()
+    twice = [url for url, times in heard(home).items() if times > 1]
+    assert len(twice) <= 1, "only what was in hand may come again"
+
+
+def test_a_second_ctrl_c_does_not_wait(meadow: RunningMeadow, tmp_path: Path) -> None:
+    home = tmp_path / "c"
+    process = start(meadow, home)
+    until(process, lambda: len(heard(home)) >= 5)
+    os.kill(process.pid, signal.SIGINT)
+    os.kill(process.pid, signal.SIGINT)
+    process.communicate(timeout=100)
+    assert process.returncode != 0
+    assert run(meadow, home)[0] == 0
+    assert set(heard(home)) == meadow.pages()
+
+
+def test_a_program_that_ends_with_its_crawl_still_open_ends(meadow: RunningMeadow, tmp_path: Path) -> None:
+    """That is a kill to the crawl: nothing is lost, and the next run goes on."""
+    home = tmp_path / "c"
+    open_ended = (
+        COLLECT.partition("with open")[0]
+        + "\npages = iter(crawl)\nprint(next(pages).url, file=open(heard, 'a'))\n"
+    )
+    code, _, err = run(meadow, home, script=open_ended)
+    assert (code, err) == (0, "")
+    assert len(heard(home)) == 1
+    assert run(meadow, home)[0] == 0
+    assert set(heard(home)) == meadow.pages()
+
+
+def test_a_disk_that_is_full_reaches_the_loop_as_a_sentence(meadow: RunningMeadow, tmp_path: Path) -> None:
+    home = tmp_path / "c"
+    confine = "import resource\nresource.setrlimit(resource.RLIMIT_FSIZE, (60_000, resource.RLIM_INFINITY))\n"
+    told = f"""
+import fieldmouse
+try:
+    exec({confine + COLLECT!r})
+except fieldmouse.FieldmouseError as trouble:
+    print("said:", trouble, "-", trouble.hint)
+try:
+    crawl.summary
+except fieldmouse.FieldmouseError as trouble:
+    print("again:", trouble)
+"""
+    code, out, _ = run(meadow, home, script=told)
+    assert code == 0
+    assert "said: " in out
+    assert "File too large" in out
+    assert "make room; nothing is lost" in out
+    assert "again: " in out
+    assert run(meadow, home)[0] == 0
+    assert set(heard(home)) == meadow.pages()
