@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 _FULL = tuple(map(os.strerror, (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)))
+_FORBIDDEN = tuple(map(os.strerror, (errno.EACCES, errno.EPERM, errno.EROFS)))
 _TOO_MANY = tuple(map(os.strerror, (errno.EMFILE, errno.ENFILE)))
 
 
@@ -117,6 +118,8 @@ class StorageError(CrawlDirError):
         mend = "see that the disk is well"
         if any(words in why for words in _FULL):
             mend = "make room"
+        elif any(words in why for words in _FORBIDDEN):
+            mend = "see that you may read and write there"
         elif any(words in why for words in _TOO_MANY):
             mend = "allow more open files (`ulimit -n`)"
         home = path if (path / "crawl.json").exists() else home_of(path)

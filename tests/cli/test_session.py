@@ -340,7 +340,7 @@ def test_a_url_that_is_too_deep_or_left_out_is_explained_by_its_rule(
     others = [url for url in sorted(meadow.pages()) if url.startswith(host + "/") and url != home["url"]]
     told = [str(fieldmouse("explain", str(crawl), url)["says"]) for url in others[:6]]
     assert any(
-        "links to it: it would be 1 links away from a seed (`crawl.max_depth` is 0)" in says for says in told
+        "links to it: it would be 1 link away from a seed (`crawl.max_depth` is 0)" in says for says in told
     )
     left_out = fieldmouse("explain", str(crawl), host + "/private-part/1")
     assert "`scope.exclude_prefixes`" in str(left_out["says"])

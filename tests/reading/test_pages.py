@@ -139,7 +139,7 @@ def test_pages_are_shown_to_people_without_reading_the_archive(room: ReadingRoom
     assert page is not None
     assert repr(page).startswith(f"<StoredPage {HOME}/twin-1.html 'Twins' 200 text/html")
     assert "<b>Twins</b>" in page._repr_html_()
-    assert repr(room) == f"<ReadingRoom {room.path}: {len(STORED)} pages>"
+    assert repr(room).startswith(f"<ReadingRoom `{room.path}` is done: {len(STORED)} pages from 1 host")
 
 
 def test_there_is_no_room_without_a_crawl(tmp_path: Path) -> None:
@@ -147,3 +147,13 @@ def test_there_is_no_room_without_a_crawl(tmp_path: Path) -> None:
         ReadingRoom(tmp_path)
     with pytest.raises(NotACrawl):
         ReadingRoom(os.fspath(tmp_path / "nowhere"))
+
+
+def test_export_does_not_mix_rows_and_its_own_words(
+    small_crawl: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.run(["export", str(small_crawl), "--to", "-", "--json"]) == 2
+    told = json.loads(capsys.readouterr().out)
+    assert "both write to standard output" in told["error"]
+    assert cli.run(["export", str(small_crawl), "--to", "-"]) == 0
+    assert len(capsys.readouterr().out.splitlines()) == len(STORED)

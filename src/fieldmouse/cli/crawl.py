@@ -73,7 +73,7 @@ def run(
     import uvloop
 
     from fieldmouse import agent  # the whole house: loaded once we know that we crawl
-    from fieldmouse.cli.emptiness import why_nothing
+    from fieldmouse.reading.emptiness import why_nothing
 
     voice.show_warnings()
     voice.say(f"crawling into `{plan.directory}` as {plan.settings.crawl.user_agent}")

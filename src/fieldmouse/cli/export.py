@@ -15,9 +15,7 @@ import msgspec
 
 from fieldmouse.cli import options, voice
 from fieldmouse.cli.table import Kind, Row, Table
-from fieldmouse.crawldir import CrawlDir, outcomes
 from fieldmouse.errors import FieldmouseError, UsageError
-from fieldmouse.indexer.items import read_items
 from fieldmouse.records import OutcomeRow
 
 CHUNK = 20_000
@@ -61,39 +59,34 @@ def command(directory: Path, target: str, everything: bool, items: bool, as_json
     page's newest version, or with --all of every version.
     """
     writer = _writer_for(target)
-    home = CrawlDir.open(directory)
+    if as_json and target == "-":
+        raise UsageError(
+            "`--to -` and `--json` both write to standard output",
+            "leave out `--json`: the rows are JSON lines already",
+        )
 
-    from fieldmouse.crawldir import read_checkpoint, sealed_outcomes
+    from fieldmouse.reading import ReadingRoom
 
-    last = read_checkpoint(home)
-    length = sealed_outcomes(last)
+    room = ReadingRoom(directory).still()  # a table may be read twice
     if items:
-        what, table = "items", _items(home, length, everything)
+        what, table = "item", Table(lambda: room.items(all=everything))
+    elif everything:
+        what, table = "outcome", _table(room.rows, (*PAGE_FIELDS, *FATE_FIELDS))
     else:
-        read = outcomes.rows if everything else outcomes.pages
-        fields = (*PAGE_FIELDS, *FATE_FIELDS) if everything else PAGE_FIELDS
-        what = "outcomes" if everything else "pages"
-        table = Table(lambda: (_plain(row, fields) for row in read(home, length=length)), PAGE_KINDS, fields)
+        what, table = "page", _table(lambda: (page.row for page in room.pages()), PAGE_FIELDS)
     if target == "-":
         with voice.data_stream() as stdout:
             writer(table, stdout)
         return 0
     count = _write(Path(target), table, writer)
-    voice.say(f"wrote {voice.number(count)} {what} to `{target}`")
+    voice.say(f"wrote {voice.counted(count, what)} to `{target}`")
     if as_json:
-        voice.json({"to": target, what: count})
+        voice.json({"to": target, f"{what}s": count})
     return 0
 
 
-def _items(home: CrawlDir, length: int, everything: bool) -> Table:
-    """What was extracted, each row with the page it comes from unless it names one itself."""
-
-    def rows() -> Iterator[Row]:
-        pages = outcomes.rows if everything else outcomes.pages
-        for page, item in read_items(home / "archive", pages(home, length=length)):
-            yield {"url": page.url, "fetched_at": voice.when(page.at)} | item
-
-    return Table(rows)
+def _table(rows: Callable[[], Iterator[OutcomeRow]], fields: tuple[str, ...]) -> Table:
+    return Table(lambda: (_plain(row, fields) for row in rows()), PAGE_KINDS, fields)
 
 
 Writer = Callable[[Table, BinaryIO], int]

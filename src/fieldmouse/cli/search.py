@@ -8,8 +8,6 @@ from pathlib import Path
 import click
 
 from fieldmouse.cli import options, voice
-from fieldmouse.crawldir import CrawlDir
-from fieldmouse.errors import CrawlDirError
 
 
 @click.command(
@@ -40,13 +38,10 @@ def command(directory: Path, words: tuple[str, ...], limit: int, as_json: bool) 
     is understood, and a word that begins with two dashes is a word. When nothing is
     found the exit code is 0, and --json prints an empty list.
     """
-    home = CrawlDir.open(directory)
+    from fieldmouse.reading import ReadingRoom
 
-    from fieldmouse.indexer.search import search
-
-    _see_that_all_is_there(home)
     question = voice.as_typed(" ".join(words))
-    hits = search(home.path, question, limit)
+    hits = ReadingRoom(directory).search(question, limit)
     if as_json:
         voice.json(
             [{"url": hit.url, "title": hit.title, "snippet": hit.snippet, "score": hit.score} for hit in hits]
@@ -61,19 +56,3 @@ def command(directory: Path, words: tuple[str, ...], limit: int, as_json: bool) 
         for line in textwrap.wrap(voice.visible(" ".join(hit.snippet.split())), 96):
             voice.data(f"    {line}")
     return 0
-
-
-def _see_that_all_is_there(home: CrawlDir) -> None:
-    """An index of which a part is gone would find less, and nobody would know."""
-    from fieldmouse.crawldir import read_checkpoint
-    from fieldmouse.indexer.wire import sealed_shards
-
-    last = read_checkpoint(home)
-    for shard, state in enumerate(sealed_shards(last)):
-        for generation in range(state.generation + bool(state.generation_bytes)):
-            part = home.path / "index" / f"shard-{shard}" / f"{generation:05}"
-            if not part.is_dir():
-                raise CrawlDirError(
-                    f"a part of the index is missing: `{part}`",
-                    f"`fieldmouse doctor {home.path} --repair` builds it again",
-                )

@@ -18,6 +18,7 @@ from fieldmouse.indexer.audit import log_lines
 from fieldmouse.indexer.warcs import answer_of, members, read_record
 from fieldmouse.indexer.wire import ShardState
 from fieldmouse.records import Response
+from fieldmouse.url import Url
 
 _NEAR = 64 << 10  # bytes read at a time: most records are no longer
 _REVISIT = f'"{cdxj.REVISIT}"'.encode()
@@ -46,6 +47,15 @@ class Library:
             self._originals = self._find_originals()
         earlier = self._originals[record.fields["warc-payload-digest"][5:].encode()]
         return msgspec.structs.replace(answer, body=self.answer(*earlier).body)
+
+    def lines_of(self, url: Url) -> Iterator[tuple[str, cdxj.Entry]]:
+        """The stamp and the entry of every record of `url`, oldest first within a shard."""
+        begins = cdxj.surt(url).encode() + b" "
+        for line in self._lines():
+            if line.startswith(begins):
+                stamp, entry = cdxj.read_line(line)
+                if entry.url == url:  # what sorts together need not be the same
+                    yield stamp, entry
 
     def _find_originals(self) -> dict[bytes, tuple[str, int]]:
         """Where the payloads lie that revisits refer to, by digest."""

@@ -10,25 +10,44 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
-from fieldmouse.crawldir import Checkpoint, CrawlDir, read_checkpoint
+from fieldmouse.crawldir import Checkpoint, CrawlDir, read_checkpoint, sealed_outcomes, sealed_tally
 from fieldmouse.errors import CrawlDirError, Missing
+from fieldmouse.frontier.moment import sealed_frontier
+from fieldmouse.indexer.wire import sealed_shards
 
 T = TypeVar("T")
 
 _LOOKS = 20
 
-__all__ = ["Checkpoint", "look", "read_checkpoint"]
+__all__ = [
+    "Checkpoint",
+    "TooFast",
+    "look",
+    "read_checkpoint",
+    "sealed_frontier",
+    "sealed_outcomes",
+    "sealed_shards",
+    "sealed_tally",
+]
 
 
-def look(home: CrawlDir, at: Callable[[Checkpoint], T]) -> T | None:
-    """What `at` makes of the newest checkpoint whose files are all there; None before the first one.
+class TooFast(CrawlDirError):
+    """Every time we looked, the crawl had gone on."""
 
-    `at` raises `FileNotFoundError` or `Missing` for a file that is gone.
+    def __init__(self, home: CrawlDir):
+        super().__init__(f"`{home.path}` is crawled faster than it can be read", "ask again")
+
+
+def look(home: CrawlDir, at: Callable[[Checkpoint], T], *, before: T) -> T:
+    """What `at` makes of the newest checkpoint whose files are all there; `before` if there is none yet.
+
+    `at` raises `FileNotFoundError` or `Missing` for a file that is gone. If that happens at the newest
+    checkpoint, it is not the crawl that took it, and the error goes up.
     """
     last = read_checkpoint(home)
     for _ in range(_LOOKS):
         if last is None:
-            return None
+            return before
         try:
             return at(last)
         except (FileNotFoundError, Missing):
@@ -36,4 +55,4 @@ def look(home: CrawlDir, at: Callable[[Checkpoint], T]) -> T | None:
             if newer is None or newer.at == last.at:
                 raise
             last = newer
-    raise CrawlDirError(f"`{home.path}` is crawled faster than it can be read", "ask again")
+    raise TooFast(home)

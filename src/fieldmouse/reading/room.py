@@ -5,21 +5,23 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from fieldmouse import url as urls
-from fieldmouse.crawldir import CrawlDir, outcomes, sealed_outcomes, sealed_tally
-from fieldmouse.errors import FieldmouseError, UsageError
+from fieldmouse.crawldir import CrawlDir, outcomes
+from fieldmouse.errors import CrawlDirError, FieldmouseError, UsageError
+from fieldmouse.figures import when
 from fieldmouse.indexer.library import Library
-from fieldmouse.indexer.wire import sealed_shards
 from fieldmouse.policy.traps import without_session
-from fieldmouse.reading.moment import Checkpoint, read_checkpoint
+from fieldmouse.reading.moment import Checkpoint, read_checkpoint, sealed_outcomes, sealed_shards
 from fieldmouse.reading.page import StoredPage
-from fieldmouse.records import OutcomeRow
+from fieldmouse.records import OutcomeRow, Reading
 from fieldmouse.url import Url
 
 if TYPE_CHECKING:
     from fieldmouse.indexer.search import Hit
+    from fieldmouse.reading.explanation import Explanation
+    from fieldmouse.reading.status import Status
 
 
 class ReadingRoom:
@@ -32,10 +34,20 @@ class ReadingRoom:
     def __init__(self, directory: str | os.PathLike[str]):
         """`NotACrawl` if there is no crawl in `directory`."""
         self._home = CrawlDir.open(Path(directory))
+        self._still: Checkpoint | None = None
 
     @property
     def path(self) -> Path:
         return self._home.path
+
+    def still(self) -> ReadingRoom:
+        """The same crawl as of now: pages and rows stay the same there, however the crawl goes on."""
+        room = ReadingRoom(self.path)
+        room._still = self._newest()
+        return room
+
+    def _newest(self) -> Checkpoint | None:
+        return self._still or read_checkpoint(self._home)
 
     # -- pages
 
@@ -46,7 +58,7 @@ class ReadingRoom:
         docs.example.org, too. The log is read twice, and takes eight bytes of memory a page.
         """
         is_wanted = None if host is None else _living_at(host)
-        last = read_checkpoint(self._home)
+        last = self._newest()
         if last is not None:
             library = self._library(last)
             for row in outcomes.pages(self._home, length=sealed_outcomes(last)):
@@ -59,7 +71,7 @@ class ReadingRoom:
         `url` is normalised as the crawler does it. The log is read through once: for many pages use `pages`.
         """
         known = _url_of(url)
-        last = read_checkpoint(self._home)
+        last = self._newest()
         if last is None:
             return None
         for name in dict.fromkeys((known, without_session(known))):
@@ -75,7 +87,7 @@ class ReadingRoom:
         Ends at the newest checkpoint. Whoever keeps the offset goes on from there, now or after a kill: what
         a checkpoint holds stays. A page that was fetched again comes again.
         """
-        last = read_checkpoint(self._home)
+        last = self._newest()
         if last is not None:
             library = self._library(last)
             for row, end in outcomes.pages_from(self._home, start, length=sealed_outcomes(last)):
@@ -83,12 +95,44 @@ class ReadingRoom:
 
     def rows(self) -> Iterator[OutcomeRow]:
         """Every outcome, oldest first: also what moved, failed or was refused."""
-        last = read_checkpoint(self._home)
+        last = self._newest()
         if last is not None:
             yield from outcomes.rows(self._home, length=sealed_outcomes(last))
 
+    def items(self, *, all: bool = False) -> Iterator[dict[str, Any]]:
+        """The rows that `plugins.extract` made of the pages, as `export --items` writes them.
+
+        Of each page's newest version, or with `all` of every version. A row has the `url` of its page and
+        when that was fetched, unless it says so itself.
+        """
+        from fieldmouse.indexer.items import read_items
+
+        rows = self.rows() if all else (page.row for page in self.pages())
+        for row, item in read_items(self._home / "archive", rows):
+            yield {"url": row.url, "fetched_at": when(row.at)} | item
+
     def _library(self, last: Checkpoint) -> Library:
         return Library(self._home / "archive", sealed_shards(last))
+
+    # -- what happened
+
+    def explain(self, url: str) -> Explanation:
+        """When `url` was seen, from where, what came of it, and how its host stands."""
+        from fieldmouse.reading.explanation import explain
+
+        return explain(self._home, _url_of(url))
+
+    def status(self) -> Status:
+        """How the crawl stands: who crawls, how many pages, what waits. `print` it for a sentence."""
+        from fieldmouse.reading.status import read_status
+
+        return read_status(self._home)
+
+    def readings(self) -> Iterator[Reading]:
+        """The crawl's vital signs, about one for each second that it ran, oldest first."""
+        from fieldmouse.reading.status import read_readings
+
+        return read_readings(self._home)
 
     # -- words
 
@@ -99,17 +143,27 @@ class ReadingRoom:
         """
         from fieldmouse.indexer.search import search
 
+        self._see_that_all_is_there()
         return search(self._home.path, words, limit)
+
+    def _see_that_all_is_there(self) -> None:
+        """An index of which a part is gone would find less, and nobody would know."""
+        for shard, state in enumerate(sealed_shards(read_checkpoint(self._home))):
+            for generation in range(state.generation + bool(state.generation_bytes)):
+                part = self.path / "index" / f"shard-{shard}" / f"{generation:05}"
+                if not part.is_dir():
+                    raise CrawlDirError(
+                        f"a part of the index is missing: `{part}`",
+                        f"`fieldmouse doctor {self.path} --repair` builds it again",
+                    )
 
     # -- for people
 
     def __repr__(self) -> str:
         try:
-            last = read_checkpoint(self._home)
+            return f"<ReadingRoom {self.status()}>"
         except (FieldmouseError, OSError) as trouble:
-            return f"<ReadingRoom {self.path}: {trouble}>"
-        pages = sealed_tally(last).pages
-        return f"<ReadingRoom {self.path}: {pages:,} {'page' if pages == 1 else 'pages'}>"
+            return f"<ReadingRoom `{self.path}`: {trouble}>"
 
 
 def _url_of(text: str) -> Url:

@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections import Counter
 from itertools import islice
 
-from fieldmouse.crawldir import CrawlDir, outcomes, read_checkpoint, sealed_outcomes
+from fieldmouse.crawldir import CrawlDir, outcomes
+from fieldmouse.reading.moment import read_checkpoint, sealed_outcomes
 from fieldmouse.records import OutcomeRow, Reason
 from fieldmouse.url import host_of, name_of
 
@@ -20,8 +21,8 @@ _CERTIFICATE = ("certificate", "issuer", "self-signed", "self signed", "verify f
 
 def why_nothing(home: CrawlDir) -> tuple[str, str]:
     """The sentence and the hint for a crawl without a page."""
-    last = read_checkpoint(home)
-    rows = [row for row in islice(outcomes.rows(home, length=sealed_outcomes(last)), _LOOK) if row.reason]
+    length = sealed_outcomes(read_checkpoint(home))
+    rows = [row for row in islice(outcomes.rows(home, length=length), _LOOK) if row.reason]
     if not rows:
         return "not one page was stored", f"`fieldmouse doctor {home.path}` looks the crawl over"
     (reason, _), *_ = Counter(row.reason for row in rows).most_common(1)

@@ -1,0 +1,146 @@
+"""What happened to one URL, and why its host waits: in sentences, and in the records they are made from."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+import msgspec
+
+from fieldmouse import url as urls
+from fieldmouse.crawldir import CrawlDir, outcomes
+from fieldmouse.figures import counted, duration, size, when
+from fieldmouse.frontier import lookout
+from fieldmouse.frontier.lookout import Place, Whereabouts
+from fieldmouse.reading import absence
+from fieldmouse.reading.moment import Checkpoint, look, sealed_frontier, sealed_outcomes
+from fieldmouse.records import HostState, Link, OutcomeRow
+from fieldmouse.url import Url
+
+
+class Explanation(msgspec.Struct, frozen=True):
+    """All that is known of one URL. `print` it, or take its parts."""
+
+    url: Url
+    place: str  # where it is now, in a phrase
+    says: list[str]  # sentences
+    outcomes: list[OutcomeRow] = []  # all of them, oldest first
+    waiting: Link | None = None
+    host: HostState | None = None
+
+    def __str__(self) -> str:
+        return "\n  ".join([self.url, *self.says])
+
+
+def explain(home: CrawlDir, url: Url, now: float | None = None) -> Explanation:
+    """As of the newest checkpoint; may be asked while the crawl runs. `now` is epoch seconds."""
+    moment = time.time() if now is None else now
+    nothing = Explanation(url, "unknown", ["the crawl has no checkpoint yet, so nothing is known"])
+    return look(home, lambda last: _explain(home, url, last, moment), before=nothing)
+
+
+def _explain(home: CrawlDir, url: Url, last: Checkpoint, now: float) -> Explanation:
+    found = lookout.look(home / "frontier", sealed_frontier(last), home.identity.key_seed, url)
+    rows = outcomes.rows_of(home, url, length=sealed_outcomes(last))
+    place = found.place.value
+    says = [*_origin(rows[0] if rows else found.link), *(sentence for row in rows for sentence in _fate(row))]
+    if found.place is Place.UNKNOWN:
+        if absence.is_exclusion(url):
+            place = absence.EXCLUSION
+            says += absence.of_exclusion(home, url, last)
+        else:
+            says += ["it was never seen as a link to be taken", *absence.reasons(home, url, found, last, now)]
+    elif found.link is not None:
+        says += _wait(found, found.link, now)
+    elif not rows:
+        says.append("it is done, and left no outcome, which is a bug in fieldmouse: please report it")
+    says += _host(url, found.host, now)
+    return Explanation(url, place, says, rows, found.link, found.host)
+
+
+def _origin(first: OutcomeRow | Link | None) -> Iterator[str]:
+    if first is None:
+        return
+    seen = f"seen {when(first.seen_at)}" if first.seen_at else "seen"
+    came = f"on {first.via}, {counted(first.depth, 'link')} away from a seed" if first.via else "as a seed"
+    yield f"{seen} {came}"
+
+
+def _fate(row: OutcomeRow) -> Iterator[str]:
+    at = when(row.at)
+    status = f" with status {row.status}" if row.status else ""
+    detail = f" ({row.detail})" if row.detail else ""
+    match row.kind:
+        case "page":
+            title = f' "{row.title}"' if row.title else ""
+            yield f"fetched {at}{status}:{title} {row.mime or 'of no type'}, {size(row.size)}"
+            if row.detail:
+                yield f"read with this trouble: {row.detail}"
+            if row.warc:
+                yield f"kept in archive/{row.warc} at byte {row.offset}"
+            if row.duplicate_of:
+                yield f"the same bytes as {row.duplicate_of}"
+            elif row.near_duplicate_of:
+                yield f"almost the same words as {row.near_duplicate_of}"
+            if not row.indexed:
+                yield "not in the full-text index, because the page asked for that or holds no text"
+        case "unchanged":
+            yield f"asked again {at}: unchanged"
+        case "moved":
+            yield f"moved{status} at {at}, to {row.target}"
+        case outcomes.FORGIVEN:
+            yield f"forgiven {at}, and to be asked for again: {row.reason} was taken back"
+        case "refused":
+            yield f"not asked for, {at}: {row.reason}{detail}"
+        case _:
+            tries = f", after {row.tries + 1} tries" if row.tries else ""
+            yield f"failed {at}{status}{tries}: {row.reason}{detail}"
+
+
+def _wait(found: Whereabouts, link: Link, now: float) -> Iterator[str]:
+    """Why it waits. How long its host rests is said once, with the host."""
+    where, ahead = found.place.value, found.ahead
+    if found.place is Place.ONLINE and found.host is not None and _rests_until(found.host) > now:
+        where = "next in line when its host has rested"
+    yield f"waiting: {where}" + (f", behind {counted(ahead, 'other')}" if ahead else "")
+    if link.tries:
+        yield f"failed {counted(link.tries, 'time')} so far"
+    rest = 0.0 if found.host is None or found.host.verdict else _rests_until(found.host)
+    if link.not_before > max(now, rest):
+        yield f"will be tried again {_later(link.not_before, now)}"
+
+
+def _host(url: Url, host: HostState | None, now: float) -> Iterator[str]:
+    name = urls.host_of(url)
+    if host is None:
+        yield f"its host {name} was never met"
+        return
+    where = f" at {host.address}" if host.address else ", whose address is not known yet,"
+    yield f"its host {name}{where} has given {counted(host.pages, 'page')}"
+    if host.crawl_delay:
+        yield f"its robots.txt asks for {duration(host.crawl_delay)} between requests"
+    if host.put_off:
+        times = counted(host.put_off, "time")
+        yield f"trouble of our own network or DNS kept us from asking it {times} in a row"
+    failed = f"the host failed {counted(host.failures, 'time')} in a row" if host.failures else ""
+    if host.verdict:
+        # It is not asked any more, so there is nothing that it could rest from.
+        why = f" ({host.detail})" if host.detail else ""
+        yield from [failed] if failed else []
+        yield f"the host's other URLs are answered without asking: {host.verdict}{why}"
+        return
+    if failed:
+        yield f"{failed} and is kept quiet for longer each time"
+    until = _rests_until(host)
+    if until > now:
+        who = "the host" if host.ready_at >= host.address_ready_at else "its address"
+        yield f"{who} rests and may be asked again {_later(until, now)}"
+
+
+def _rests_until(host: HostState) -> float:
+    """Both must have rested: an address is shared by hosts."""
+    return max(host.ready_at, host.address_ready_at)
+
+
+def _later(at: float, now: float) -> str:
+    return f"in {duration(at - now)}, at {when(at)}"

@@ -1,0 +1,92 @@
+"""How a crawl stands, for whoever looks in from outside."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from enum import Enum
+
+import msgspec
+
+from fieldmouse.crawldir import CrawlDir, records
+from fieldmouse.figures import counted, number, size
+from fieldmouse.reading.moment import read_checkpoint, sealed_frontier, sealed_tally
+from fieldmouse.records import Reading
+
+_decode = msgspec.msgpack.Decoder(Reading).decode
+
+
+class Standing(Enum):
+    """What can be said of a crawl's process. The values are what people read."""
+
+    CRAWLING = "crawling"
+    DONE = "done"
+    STOPPED = "stopped"  # with work left
+    KILLED = "killed"  # with work left, and nothing lost
+
+
+class Status(msgspec.Struct, frozen=True):
+    """Counts as of the newest checkpoint; all 0 before the first one."""
+
+    directory: str
+    standing: Standing
+    process: int | None  # that crawls now
+    at: float | None  # of the checkpoint
+    stopped_by: str = ""  # what ended the last run: pages, time, disk, signal; "" if the work was done
+    pages: int = 0
+    seen: int = 0
+    waiting: int = 0
+    moved: int = 0
+    refused: int = 0
+    failed: int = 0
+    unchanged: int = 0
+    giving_hosts: int = 0  # that gave at least one page
+    bytes: int = 0
+    seconds: float = 0.0  # of crawling, all runs together
+    reasons: dict[str, int] = {}  # why there is no page, and how often
+
+    def __str__(self) -> str:
+        pages, hosts = counted(self.pages, "page"), counted(self.giving_hosts, "host")
+        return (
+            f"`{self.directory}` is {self.standing.value}: {pages} from {hosts}, {size(self.bytes)};"
+            f" {counted(self.seen, 'URL')} seen, {number(self.waiting)} waiting"
+        )
+
+
+def read_status(home: CrawlDir) -> Status:
+    owner = home.owner()
+    last = read_checkpoint(home)
+    if last is None:
+        standing = Standing.STOPPED if owner is None else Standing.CRAWLING
+        return Status(str(home.path), Standing.KILLED if home.killed else standing, owner, None)
+    tally, frontier = sealed_tally(last), sealed_frontier(last)
+    standing = Standing.CRAWLING
+    if owner is None:
+        standing = (
+            Standing.KILLED if not last.clean else Standing.STOPPED if frontier.waiting else Standing.DONE
+        )
+    return Status(
+        str(home.path),
+        standing,
+        owner,
+        last.at,
+        last.stopped_by,
+        pages=tally.pages,
+        seen=frontier.sieve.seen,
+        waiting=frontier.waiting,
+        moved=tally.moved,
+        refused=tally.refused,
+        failed=tally.failed,
+        unchanged=tally.unchanged,
+        giving_hosts=tally.giving,
+        bytes=tally.bytes,
+        seconds=tally.seconds,
+        reasons=dict(tally.reasons),
+    )
+
+
+def read_readings(home: CrawlDir) -> Iterator[Reading]:
+    """The crawl's vital signs, about one for each second that it ran, oldest first; of all runs together."""
+    path = home / "readings.log"
+    if path.exists():
+        for _, record in records(path):
+            yield _decode(record)

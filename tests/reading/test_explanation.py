@@ -1,0 +1,87 @@
+"""What is said of a URL does not contradict itself, and a robots.txt is no riddle."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from fieldmouse.crawldir import CrawlDir
+from fieldmouse.lab import bottle
+from fieldmouse.lab.meadow.fetcher import MeadowFetcher
+from fieldmouse.lab.meadow.meadow import Meadow
+from fieldmouse.lab.meadow.options import MeadowOptions
+from fieldmouse.reading import ReadingRoom
+from fieldmouse.reading.explanation import Explanation, explain
+from fieldmouse.url import Url
+from whole.bottled import bottled_kill
+
+from .smallweb import HOME
+
+MEADOW = Meadow(MeadowOptions(hosts=4, pages=60, seed=5, page_kb=1.0, links=10, busy=0.5, busy_seconds=300))
+KILLED_AFTER = 70.0
+
+
+@pytest.fixture(scope="module")
+def resting(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A crawl killed while hosts rest, some because they asked for it."""
+    path = tmp_path_factory.mktemp("resting") / "c"
+    summary, _ = bottled_kill(
+        path, lambda clock: MeadowFetcher(MEADOW, clock), MEADOW.seeds, after=KILLED_AFTER,
+        politeness__delay="10s", network__allow_private=True, storage__checkpoint="5s",
+    )  # fmt: skip
+    assert summary is None
+    return path
+
+
+def said(told: Explanation, *words: str) -> list[str]:
+    return [sentence for sentence in told.says if any(word in sentence for word in words)]
+
+
+def test_a_url_is_told_at_most_one_time_at_which_it_is_asked_for(resting: Path) -> None:
+    home = CrawlDir.open(resting)
+    urls = [Url(fact.url) for fact in MEADOW.truth()]
+    places, rests = set(), 0
+    for after in (KILLED_AFTER - 5.0, KILLED_AFTER + 1000.0):
+        for url in urls:
+            told = explain(home, url, bottle.EPOCH + after)
+            places.add(told.place)
+            times = said(told, "asked again in", "tried again in")
+            assert len(times) <= 1, told.says
+            if times:
+                rests += 1
+                assert not said(told, "may be visited", "answered without asking"), told.says
+            if told.waiting is not None:
+                assert len(said(told, "waiting:")) == 1
+    assert rests
+    assert len(places) > 2, places
+
+
+def test_nothing_rests_once_the_time_has_come(resting: Path) -> None:
+    home = CrawlDir.open(resting)
+    for fact in MEADOW.truth():
+        told = explain(home, Url(fact.url), bottle.EPOCH + 1e7)
+        assert not said(told, "rests", "tried again in"), told.says
+
+
+def test_a_robots_txt_is_in_the_archive_though_nobody_links_to_it(small_crawl: Path) -> None:
+    told = ReadingRoom(small_crawl).explain(HOME + "/robots.txt")
+    assert told.place == "robots.txt"
+    (fetched,) = said(told, "fetched ")
+    assert "with status 200, kept in archive/" in fetched
+    assert not said(told, "never seen", "has a link to it")
+    assert not said(ReadingRoom(small_crawl).explain("http://elsewhere.example/robots.txt"), "fetched")
+
+
+def test_one_is_not_many(small_crawl: Path) -> None:
+    room = ReadingRoom(small_crawl)
+    assert said(room.explain(HOME + "/plain.txt"), "1 link away from a seed")
+    assert str(room.explain(HOME + "/")).splitlines()[0] == HOME + "/"
+
+
+def test_before_the_first_checkpoint_nothing_is_known(tmp_path: Path) -> None:
+    CrawlDir.create(tmp_path / "c", shards=1, settings=b"")
+    room = ReadingRoom(tmp_path / "c")
+    assert room.explain(HOME + "/").place == "unknown"
+    assert list(room.pages()) == list(room.rows()) == list(room.readings()) == room.search("mouse") == []
+    assert room.status().pages == 0
