@@ -230,6 +230,19 @@ def size_between(least: int, most: int, accepts: str) -> Kind:
 
 COUNT = Kind("a whole number, 0 or more", _count, str, from_word=False)
 POSITIVE = Kind("a whole number, 1 or more", _positive, str, from_word=False)
+
+
+def count_up_to(most: int) -> Kind:
+    """A count of things that cost too much to have very many of."""
+
+    def read(value: Any) -> int:
+        if _count(value) > most:
+            raise ValueError(value)
+        return int(value)
+
+    return Kind(f"a whole number, 0 to {most}", read, str, from_word=False)
+
+
 COUNT_OR_NONE = Kind(
     'a whole number, 0 or more, or "none"', _or_none("none", _count), _none_as("none", str), from_word=False
 )

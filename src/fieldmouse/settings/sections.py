@@ -23,6 +23,7 @@ _product = kinds.shaped(r"[A-Za-z_-]+(/[!-~]+( [ -~]+)?)?", 'a name and version,
 _contact = kinds.shaped(r"[!-~]*", "a mail address or a web page about your crawl")
 _named = kinds.shaped(f"({NAME.pattern})?", '"package.module:name", or "" for none')
 _prefix = kinds.shaped(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", "a file name of letters, digits, dots and dashes")
+_shards = kinds.count_up_to(256)
 _heap = kinds.size_between(15 << 20, 4000 << 20, 'a size from "15MiB" to "4000MiB"')
 
 
@@ -226,7 +227,7 @@ class IndexSection(Section, frozen=True):
     """Parsing and full text."""
 
     shards: Annotated[
-        int, About(kinds.COUNT, "worker processes; 0 for one per core; fixed when the crawl is made")
+        int, About(_shards, "worker processes; 0 for one per core; fixed when the crawl is made")
     ] = 0
     heap: Annotated[int, About(_heap, "memory of each worker's index writer; 15MiB to 4000MiB")] = 48 << 20
     sitemaps: Annotated[bool, About(kinds.FLAG, "read the sitemaps that robots.txt files name")] = True

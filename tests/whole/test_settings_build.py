@@ -1,0 +1,94 @@
+"""Whatever settings accept can be crawled with: no value passes the reader and breaks a stage."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fieldmouse.agent.build import build
+from fieldmouse.crawldir import CrawlDir
+from fieldmouse.errors import SettingsError, UsageError
+from fieldmouse.front.plan import check
+from fieldmouse.indexer.inline import InlineLane
+from fieldmouse.lab.meadow.fetcher import MeadowFetcher
+from fieldmouse.lab.meadow.meadow import Meadow
+from fieldmouse.lab.meadow.options import MeadowOptions
+from fieldmouse.settings import Settings, parse, reading, render
+from fieldmouse.settings.reading import abouts
+
+from .bottled import bottled_kill
+
+HUGE = (1 << 63) - 1
+TRIED: list[Any] = [
+    0, 1, 2, HUGE, HUGE + 1, 10**30, -1, 0.0, 5e-324, 1e308, float("inf"), True, False,
+    "0s", "1e-300s", "900y", "52000w", "1e90w", "1e-30/w", "52000/ms", "none", "same", "never",
+    "0B", "1B", "15MiB", "4000MiB", "4GiB", "8000TiB", "1e20TiB", "0B/s", "1e-300B/s", "1e90TiB/s",
+    "", "a", "a/1", "x" * 100, "x" * 300, "/nowhere", "json:loads", "no.such:Name",
+    "fixed", "thresholds", "auto", "page", "host", "site", "web", "wait", "lose",
+    "index", "mice-and-elephants", "greedy", "neutral",
+    [], [""], ["a"], ["*"], [HUGE], [0], [3, 1], [1], ["("], ["(?i)a", "(?P<x>b)", "(?P<x>c)"],
+    ["a{99999999999}"], ["(" * 5000], ["a=1.1.1.1"], ["a=999.1.1.1"], ["*=[::1]:1"], ["=1.1.1.1"],
+    ["a=1.1.1.1:"], ["1.1.1.1:53"], ["999.1.1.1"], ["[::1]:53"], ["example.org"], ["http://"],
+    ["http://a.test/"], ["http://[::1]:99999/"],
+    {}, {"X_From": "a"}, {"X-From": "a"}, {"": "a"}, {"X": "\N{SNOWMAN}"}, {"X": "a\r\nHost: b"}, {"X": 1},
+]  # fmt: skip
+"""What somebody might write, for a value of some kind: the least, the largest, the odd."""
+
+ABOUT_THE_WIRE = ("crawl.", "robots.", "limits.", "network.")
+SMALL = Meadow(MeadowOptions(hosts=1, pages=2, seed=1, page_kb=1, links=2))
+GIVEN: dict[str, object] = {
+    "crawl.seeds": SMALL.seeds, "network.allow_private": True, "storage.min_free": "0B", "index.shards": 1,
+    "storage.checkpoint": "10m", "control.robots": [8, 2], "control.limits": [5],
+}  # fmt: skip
+
+
+def accepted(name: str) -> Iterator[tuple[object, Settings]]:
+    """The least and the largest that the reader takes for a setting, and what comes of them.
+
+    `FIELDMOUSE_EXPLORE=1` tries all that it takes.
+    """
+    section, _, key = name.partition(".")
+    met: dict[str, tuple[object, Settings]] = {}
+    for value in TRIED:
+        try:
+            asked = Settings().override({**GIVEN, name: value})
+        except SettingsError:
+            continue
+        meaning = repr(getattr(getattr(asked, section), key))
+        met.setdefault(meaning, (value, asked))
+    ordered = sorted(met, key=lambda meaning: (len(meaning), meaning))
+    for meaning in ordered if os.environ.get("FIELDMOUSE_EXPLORE") else {*ordered[:1], *ordered[-1:]}:
+        yield met[meaning]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [f"{section}.{key}" for section, table in reading.sections(Settings).items() for key in abouts(table)],
+)
+def test_what_settings_accept_can_be_crawled_with(name: str, tmp_path: Path) -> None:
+    for number, (value, asked) in enumerate(accepted(name)):
+        assert parse(render(asked)) == asked, value
+        try:
+            check(asked)
+        except UsageError:
+            continue  # said before anything is made
+        home = tmp_path / str(number)
+        changes = {one.replace(".", "__"): it for one, it in {**GIVEN, name: value}.items()}
+        if name.startswith(ABOUT_THE_WIRE):
+            open_with_wire(CrawlDir.create(home, shards=1, settings=render(asked).encode()), asked)
+        bottled_kill(home, lambda clock: MeadowFetcher(SMALL, clock), SMALL.seeds, after=1.0, **changes)
+
+
+def open_with_wire(home: CrawlDir, asked: Settings) -> None:
+    """Open every stage for a real network, and put all of it away."""
+
+    async def opened() -> None:
+        crew = build(home, asked, lambda reading: None, lane=InlineLane)
+        await crew.close()
+
+    asyncio.run(opened())
