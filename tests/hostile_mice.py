@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterator
 from typing import Any, NoReturn
 
-from fieldmouse.plugins.page import ParsedPage
+from fieldmouse.plugins.page import Answer, FoundLink, PageText, ParsedPage
 
 not_callable = 42
 
@@ -132,3 +132,53 @@ def prints(page: ParsedPage) -> dict[str, Any]:
     print("not data")
     os.write(1, b"nor this\n")
     return {"printed": True}
+
+
+# -- readers
+
+
+def read_notes(answer: Answer) -> PageText:
+    """A good one, of a format of three lines: title, links, text."""
+    title, links, text = answer.body.decode().split("\n", 2)
+    return PageText(text, title=title, links=links.split())
+
+
+def read_words(answer: Answer) -> str:
+    return answer.body.decode("utf-16")
+
+
+def read_nothing(answer: Answer) -> None: ...
+
+
+def read_rubbish(answer: Answer) -> PageText:
+    return PageText(text=b"bytes", links=[7])  # type: ignore[arg-type, list-item]
+
+
+def read_half_characters(answer: Answer) -> PageText:
+    return PageText(text="vole \ud800", title="a\n\ud800 b", links=["/\ud800"])
+
+
+def read_hugely(answer: Answer) -> PageText:
+    return PageText(text="vole " * 1_000_000, title="x" * 10_000, language="y" * 1000)
+
+
+def read_for_ever(answer: Answer) -> PageText:
+    while True:
+        pass
+
+
+# -- admission
+
+
+def only_even(link: FoundLink) -> bool:
+    return int(link.url.rpartition("/")[2]) % 2 == 0
+
+
+def late_for_odd(link: FoundLink) -> bool:
+    while int(link.url.rpartition("/")[2]) % 2:
+        pass
+    return True
+
+
+def wants_what_it_knows(link: FoundLink) -> bool:
+    return {"page": True, "sitemap": True, "redirect": False}[link.found_as]

@@ -80,8 +80,10 @@ def test_a_loop_is_left_when_its_time_is_over() -> None:
         while True:
             pass
 
-    assert call("a:b", 0.05, Diary(), loop) == Complaint("a:b", "took longer than 0.05 s")
-    assert call("a:b", 0.05, Diary(), lambda: time.sleep(3600)) == Complaint("a:b", "took longer than 0.05 s")
+    assert call("a:b", 0.05, Diary(), loop) == Complaint("a:b", "took longer than 0.05 s", late=True)
+    assert call("a:b", 0.05, Diary(), lambda: time.sleep(3600)) == Complaint(
+        "a:b", "took longer than 0.05 s", late=True
+    )
 
 
 def test_one_that_will_not_hear_is_reported_stuck(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -105,7 +107,9 @@ def test_one_that_takes_the_signal_for_itself_has_it_for_one_call() -> None:
         signal.signal(signal.SIGALRM, signal.SIG_IGN)
 
     assert call("a:b", 5.0, Diary(), thief) is None
-    assert call("a:b", 0.05, Diary(), lambda: time.sleep(3600)) == Complaint("a:b", "took longer than 0.05 s")
+    assert call("a:b", 0.05, Diary(), lambda: time.sleep(3600)) == Complaint(
+        "a:b", "took longer than 0.05 s", late=True
+    )
 
 
 def test_outside_the_main_thread_mistakes_are_caught_all_the_same() -> None:

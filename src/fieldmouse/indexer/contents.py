@@ -7,24 +7,20 @@ here writes or remembers anything but the links' own books.
 
 from __future__ import annotations
 
-from codecs import BOM_UTF8
+from collections.abc import Mapping
 
 import msgspec
 
-from fieldmouse.indexer.charset import find_charset
-from fieldmouse.indexer.language import guess
 from fieldmouse.indexer.links import Links
-from fieldmouse.indexer.parse import FEEDS, TEXT, Document, parse, read_robots_tag
+from fieldmouse.indexer.parse import FEEDS, Document, read_robots_tag
+from fieldmouse.indexer.readers import HTML, LISTING, READERS, OwnReader, Reader, is_markup
 from fieldmouse.indexer.wire import IndexerConfig
+from fieldmouse.plugins.page import Answer
 from fieldmouse.records import Kind, Link, Reason, Response
 from fieldmouse.url import Url
 from fieldmouse.web.encoding import EARLY, decode
-from fieldmouse.web.labels import decoded
-from fieldmouse.web.sitemap import read as read_sitemap
 
-MARKUP = 4 << 20  # bytes of HTML parsed: a tree is some ten times as large as its page
 _FEED_MARKS = (b"<rss", b"<feed", b"<rdf:RDF")
-_HTML = frozenset(("text/html", "application/xhtml+xml"))
 
 
 class Contents(msgspec.Struct, frozen=True):
@@ -39,17 +35,21 @@ class Contents(msgspec.Struct, frozen=True):
     reason: Reason | None = None
     detail: str = ""
     left_out: int = 0  # links beyond `links_per_page`
+    complaint: str = ""  # what plug-ins did wrong
 
 
-def read_contents(link: Link, response: Response, config: IndexerConfig, links: Links) -> Contents:
-    """Read a document that was answered with 2xx."""
+def read_contents(
+    link: Link, response: Response, config: IndexerConfig, links: Links,
+    readers: Mapping[str, Reader] = READERS, *, bare: bool = False,
+) -> Contents:  # fmt: skip
+    """Read a document that was answered with 2xx; `bare` leaves plug-ins out."""
     unpacked = decode(
         response.body,
         response.header("content-encoding"),
         limit=config.decoded_limit,
         ratio=config.ratio_limit,
     )
-    body, detail = unpacked.body, ""
+    body, detail, complaint = unpacked.body, "", ""
     reason: Reason | None = None
     if response.truncated and unpacked.reason is not Reason.BOMB and unpacked.detail in ("", EARLY):
         # That a packed body ends early is our own doing, then.
@@ -60,88 +60,72 @@ def read_contents(link: Link, response: Response, config: IndexerConfig, links: 
         # A broken or cut body is worth what came before the break; a bomb is worth nothing.
         if unpacked.reason is Reason.BOMB or not body:
             reason, detail, body = unpacked.reason, unpacked.detail, b""
-    now, mime = response.ended_at, mime_of(response)
-    charset, page, left_out = "", Document(base=link.url), 0
-    found: list[Link] = []
-    links.note(link.url)
-    if reason is not None:
-        pass
-    elif link.kind is Kind.SITEMAP:
-        if config.sitemaps:
-            found, trouble = _listed(link, body, now, config, links)
-            detail = "; ".join(filter(None, (detail, trouble)))
-    elif _is_feed(link, mime, body):
-        for tag in _robots_tags(response):
-            read_robots_tag(tag, page.rules, config.robot)
-        if config.feeds and not (page.rules.nofollow and config.nofollow):
-            found, trouble = _listed(link, body, now, config, links)
-            detail = "; ".join(filter(None, (detail, trouble)))
-    elif is_markup(mime, body):
-        charset, page = _markup(link.url, response, body, config.robot)
-        detail = "; ".join(filter(None, (detail, page.trouble)))
+    mime = mime_of(response)
+    page, found, left_out = Document(base=link.url), list[Link](), 0
+    links.begin(link.url, bare=bare)
+    if reason is None:
+        page = _read(link, response, mime, body, config, readers, bare)
         if not (page.rules.nofollow and config.nofollow):
-            # Feeds first: as a page, a feed would be fetched and not be read.
-            if page.feeds and config.feeds:
-                found = links.feeds(link, Url(page.base), page.feeds, now)
-            found += links.find(link, Url(page.base), page.hrefs, now)
-            left_out = links.left_out
-            if left_out:
-                trouble = f"links left after {config.links_per_page}, {left_out} more were there"
-                detail = "; ".join(filter(None, (detail, trouble)))
-    elif mime == "text/plain":
-        charset = find_charset(body, response.header("content-type"), markup=False)
-        page.text = decoded(body[: 4 * TEXT], charset)[:TEXT]
-    else:
-        for tag in _robots_tags(response):
-            read_robots_tag(tag, page.rules, config.robot)
+            found, left_out = _links(link, page, response.ended_at, config, links)
+        more = f"links left after {config.links_per_page}, {left_out} more were there" if left_out else ""
+        complaint = "; ".join(filter(None, (page.complaint, links.complaint)))
+        detail = "; ".join(filter(None, (detail, page.trouble, more, complaint)))
     indexed = reason is None and not (page.rules.noindex and config.nofollow)
-    return Contents(body, mime, page, found, indexed, charset, reason, detail, left_out)
+    return Contents(body, mime, page, found, indexed, page.charset, reason, detail, left_out, complaint)
 
 
-def _markup(url: Url, response: Response, body: bytes, robot: str) -> tuple[str, Document]:
-    charset = find_charset(body[:MARKUP], response.header("content-type"))
-    html = markup_of(body, charset)
-    language = response.header("content-language")
-    page = parse(html, url, tags=_robots_tags(response), language=language, robot=robot)
-    if not page.language:
-        page.language = guess(page.text)
-    return charset, page
+def _read(
+    link: Link, response: Response, mime: str, body: bytes, config: IndexerConfig,
+    readers: Mapping[str, Reader], bare: bool,
+) -> Document:  # fmt: skip
+    """The document, as the reader of its kind reads it, and what its headers ask of robots."""
+    reader = _reader_for(link, mime, body, config, readers)
+    answer = Answer(url=link.url, status=response.status, mime=mime, body=body, fields=response.headers)
+    if reader is None:
+        page = Document(base=link.url)
+    elif bare and isinstance(reader, OwnReader):
+        page = reader.without(link.url)
+    else:
+        page = reader(answer, config)
+        if page.trouble and reader is readers[LISTING]:
+            page.trouble = f"{'sitemap' if link.kind is Kind.SITEMAP else 'feed'} {page.trouble}"
+    if link.kind is not Kind.SITEMAP:
+        for tag in answer.all("x-robots-tag"):
+            read_robots_tag(tag, page.rules, config.robot)
+    return page
 
 
-def is_markup(mime: str, body: bytes) -> bool:
-    """Whether a document is HTML, or does not say what it is and looks like it."""
-    return mime in _HTML or (not mime and body.lstrip()[:1] == b"<")
+def _reader_for(
+    link: Link, mime: str, body: bytes, config: IndexerConfig, readers: Mapping[str, Reader]
+) -> Reader | None:
+    """What reads this document; None if nobody does."""
+    if link.kind is Kind.SITEMAP:
+        return readers[LISTING] if config.sitemaps else None
+    if (mime in FEEDS and mime not in readers) or _is_feed(link, mime, body):
+        return readers[LISTING] if config.feeds else None
+    return readers.get(mime) if mime or not is_markup(mime, body) else readers["text/html"]
 
 
-def markup_of(body: bytes, charset: str) -> bytes | str:
-    """HTML as lexbor takes it: UTF-8 it reads itself, everything else is decoded for it."""
-    body = body[:MARKUP]
-    return body.removeprefix(BOM_UTF8) if charset == "utf-8" else decoded(body, charset)
+def _links(
+    link: Link, page: Document, now: float, config: IndexerConfig, links: Links
+) -> tuple[list[Link], int]:
+    """The links that a document has to give, and how many were left because it had too many."""
+    found = links.listed(link, page.pages, Kind.PAGE, now) if page.pages else []
+    if page.sitemaps and link.kind is Kind.SITEMAP:
+        found += links.listed(link, page.sitemaps, Kind.SITEMAP, now)
+    # Feeds first: as a page, a feed would be fetched and not be read.
+    if page.feeds and config.feeds:
+        found += links.feeds(link, Url(page.base), page.feeds, now)
+    if not page.hrefs:
+        return found, 0
+    found += links.find(link, Url(page.base), page.hrefs, now)
+    return found, links.left_out
 
 
 def _is_feed(link: Link, mime: str, body: bytes) -> bool:
-    """Whether a document says that it is a feed, or a page says so and it looks like one."""
-    if mime in FEEDS:
-        return True
-    return link.kind is Kind.FEED and (mime not in _HTML or any(mark in body[:1024] for mark in _FEED_MARKS))
-
-
-def _listed(
-    link: Link, body: bytes, now: float, config: IndexerConfig, links: Links
-) -> tuple[list[Link], str]:
-    """The links a sitemap or feed has to give, and why there are no more of them."""
-    listed = read_sitemap(body, link.url, limit_bytes=config.decoded_limit)
-    found = links.listed(link, (entry.url for entry in listed.urls), Kind.PAGE, now)
-    if link.kind is Kind.SITEMAP:
-        found += links.listed(link, (entry.url for entry in listed.sitemaps), Kind.SITEMAP, now)
-    read = len(listed.urls) + len(listed.sitemaps)
-    what = "sitemap" if link.kind is Kind.SITEMAP else "feed"
-    return found, f"{what} left after {read} URLs: {listed.trouble}" if listed.trouble else ""
+    """Whether a page says that this is a feed, and it looks like one."""
+    return link.kind is Kind.FEED and (mime not in HTML or any(mark in body[:1024] for mark in _FEED_MARKS))
 
 
 def mime_of(response: Response) -> str:
     return response.header("content-type").partition(";")[0].strip().lower()
-
-
-def _robots_tags(response: Response) -> list[str]:
-    return [value for name, value in response.headers if name == "x-robots-tag"]

@@ -10,8 +10,9 @@ from functools import partial
 
 from selectolax.lexbor import LexborHTMLParser
 
-from fieldmouse.indexer.contents import Contents, is_markup, markup_of
+from fieldmouse.indexer.contents import Contents
 from fieldmouse.indexer.markup import bounded
+from fieldmouse.indexer.readers import is_markup, markup_of
 from fieldmouse.named import load_function
 from fieldmouse.plugins.call import Complaint, Onlooker, call
 from fieldmouse.plugins.names import PluginNames

@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterable
 import xxhash
 from msgspec.structs import replace
 
+from fieldmouse.indexer.admission import Admission
 from fieldmouse.indexer.wire import IndexerConfig
 from fieldmouse.policy.traps import is_plain, trap_of, without_session
 from fieldmouse.records import Kind, Link
@@ -94,10 +95,11 @@ def join(href: str, ground: Ground, admits: Callable[[str], str | None]) -> str 
 class Links:
     """The links a worker has yet to tell of."""
 
-    def __init__(self, config: IndexerConfig):
+    def __init__(self, config: IndexerConfig, admission: Admission | None = None):
         self._scope, self._rules, self._seed = config.scope, config.traps, config.key_seed
         self._asks_paths = config.scope.asks_paths
         self._most = config.links_per_page
+        self._admission = admission
         self.left_out = 0  # hrefs of the page read last that nobody looked at, since it had enough links
         self._sent = array("Q", bytes(8 * SENT))
         self._everywhere: set[str] = set()  # hrefs dealt with: absolute ones,
@@ -200,8 +202,10 @@ class Links:
                     found.append(link)
         return found
 
-    def note(self, url: str) -> None:
-        """The agent knows this URL: it sent us the page."""
+    def begin(self, url: str, *, bare: bool = False) -> None:
+        """The links of this page come next. The agent knows its URL: it sent us the page."""
+        if self._admission is not None:
+            self._admission.begin(bare)
         key = _key(url.encode(), self._seed)
         self._sent[key & (SENT - 1)] = key
 
@@ -218,7 +222,13 @@ class Links:
                 url = without_session(url)
             if trap_of(url, self._rules, now):
                 return None
-        return Link(url, depth, via, kind, now, redirects)
+        link = Link(url, depth, via, kind, now, redirects)
+        return link if self._admission is None or self._admission.wants(link) else None
+
+    @property
+    def complaint(self) -> str:
+        """What `admit` did wrong with the links of this page."""
+        return "" if self._admission is None else self._admission.complaint
 
     def _admits(self, origin: str) -> str | None:
         """The origin in normal form, "" if it is out of scope, None if it is no origin."""

@@ -15,9 +15,10 @@ import msgspec
 from selectolax.lexbor import LexborHTMLParser
 
 from fieldmouse.indexer.charset import find_charset
-from fieldmouse.indexer.contents import MARKUP, mime_of
+from fieldmouse.indexer.contents import mime_of
 from fieldmouse.indexer.markup import bounded
 from fieldmouse.indexer.parse import parse
+from fieldmouse.indexer.readers import MARKUP
 from fieldmouse.indexer.warcs import Torn, answer_of, members, read_record
 from fieldmouse.indexer.wire import ShardState
 from fieldmouse.records import Response

@@ -67,6 +67,10 @@ class Document(msgspec.Struct):
     anchors: int = 0  # links on the page, whether followed or not
     rules: Rules = msgspec.field(default_factory=Rules)
     trouble: str = ""  # why not all of it was read
+    charset: str = ""  # its text was written in
+    pages: list[Url] = msgspec.field(default_factory=list)  # of a sitemap or feed: what it lists
+    sitemaps: list[Url] = msgspec.field(default_factory=list)
+    complaint: str = ""  # what a plug-in did instead of reading it
 
 
 def _ids(names: str) -> frozenset[int]:

@@ -21,7 +21,7 @@ from fieldmouse.indexer import archive, digest, index
 from fieldmouse.indexer.archive import WORTH_A_REVISIT, Archive
 from fieldmouse.indexer.contents import mime_of, read_contents
 from fieldmouse.indexer.digest import Doubles, payload_digest, written
-from fieldmouse.indexer.harvest import Harvest
+from fieldmouse.indexer.guests import Guests
 from fieldmouse.indexer.index import TextIndex
 from fieldmouse.indexer.links import Links
 from fieldmouse.indexer.sketch import reach, sketch
@@ -57,8 +57,7 @@ class OpenShard:
     ):  # fmt: skip
         """Raises `Damaged` if the shard cannot be brought to `state`, and if a plug-in is not there, that."""
         self._directory, self._number, self._config, self._state = directory, number, config, state
-        plugins = config.plugins
-        self.harvest = Harvest(plugins, onlooker or Onlooker()) if plugins.extract else None
+        self.guests = Guests(config.plugins, onlooker)
         with storing(directory):
             for room in (directory / "archive", directory / "index"):
                 room.mkdir(parents=True, exist_ok=True)
@@ -78,7 +77,7 @@ class OpenShard:
     def begin(self) -> Shard:
         """Cut away whatever came after the state, and go on from there."""
         return Shard(
-            self._directory, self._number, self._config, self._state, self.lock, self.harvest
+            self._directory, self._number, self._config, self._state, self.lock, self.guests
         )  # fmt: skip
 
     def close(self) -> None:
@@ -88,13 +87,13 @@ class OpenShard:
 class Shard:
     def __init__(
         self, directory: Path, number: int, config: IndexerConfig, state: ShardState, lock: int | None = None,
-        harvest: Harvest | None = None,
+        guests: Guests | None = None,
     ):  # fmt: skip
         """The shard as of `state`; whatever came later is cut away. `lock` is that of an `OpenShard`."""
         if lock is None:
             opened = OpenShard(directory, number, config, state)
-            lock, harvest = opened.lock, opened.harvest
-        self._lock, self._harvest = lock, harvest
+            lock, guests = opened.lock, opened.guests
+        self._lock, self._guests = lock, guests or Guests(config.plugins)
         self._directory, self._number, self._config = directory, number, config
         self._batch = state.batch + 1
         with storing(directory, *STORES):
@@ -102,7 +101,7 @@ class Shard:
             self._archive = Archive(directory / "archive", number, config, state)
             self._index = TextIndex(directory / "index", number, config, state)
             self._doubles = Doubles(directory / "archive")
-        self._links = Links(config)
+        self._links = Links(config, self._guests.admission)
 
     # -- one answer
 
@@ -125,7 +124,11 @@ class Shard:
         mime = mime_of(response)
         shown = written(payload_digest(response.body))
         stored = self._archive.store(link, response, payload=response.body, digest=shown, mime=mime)
-        links = self._links.follow(link, Url(target), response.ended_at) if target else []
+        links: list[Link] = []
+        if target:
+            self._links.begin(link.url, bare=bare)
+            links = self._links.follow(link, Url(target), response.ended_at)
+            detail = self._links.complaint
         return self._answer(
             number,
             _row(
@@ -138,7 +141,7 @@ class Shard:
 
     def _page(self, number: int, link: Link, response: Response, bare: bool) -> Parsed:
         config, now = self._config, response.ended_at
-        read = read_contents(link, response, config, self._links)
+        read = read_contents(link, response, config, self._links, self._guests.readers, bare=bare)
         body, reason, detail, charset, page = read.body, read.reason, read.detail, read.charset, read.page
         mime, indexed = read.mime, read.indexed
         payload = payload_digest(response.body)
@@ -151,12 +154,12 @@ class Shard:
             fields = b"charset-for-link-extraction: %b\r\n" % charset.encode()
         if config.outlinks:
             fields += b"".join(b"outlink: %b\r\n" % href.encode("utf-8", "replace") for href in page.hrefs)
-        rows, complaint = Rows(), ""
-        if self._harvest is not None and reason is None:
-            harvested = self._harvest.of(link, response, read, bare)
+        rows, complaint = Rows(), read.complaint
+        if self._guests.harvest is not None and reason is None:
+            harvested = self._guests.harvest.of(link, response, read, bare)
             if isinstance(harvested, Complaint):
-                complaint = str(harvested)
-                detail = f"{detail}; {complaint}" if detail else complaint
+                complaint = complaint or str(harvested)
+                detail = f"{detail}; {harvested}" if detail else str(harvested)
             else:
                 rows = harvested
         stored = self._archive.store(

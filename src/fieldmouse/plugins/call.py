@@ -38,6 +38,7 @@ class Complaint(msgspec.Struct, frozen=True):
 
     plugin: str
     what: str
+    late: bool = False  # it took too long
 
     def __str__(self) -> str:
         return f"`{self.plugin}` {self.what}"
@@ -94,7 +95,7 @@ def _timed(plugin: str, patience: float, onlooker: Onlooker, act: Callable[[], T
         inside = False
     except TooLong:
         inside = False
-        answer = Complaint(plugin, f"took longer than {patience:g} s")
+        answer = Complaint(plugin, f"took longer than {patience:g} s", late=True)
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0.0)
         signal.signal(signal.SIGALRM, before)

@@ -6,10 +6,12 @@ so whatever it does to them stays with it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from functools import cached_property
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from fieldmouse.url import Url, resolve
 
@@ -27,6 +29,14 @@ class Answer:
         self.body = body  # without its Content-Encoding
         self._fields = fields
 
+    def header(self, name: str) -> str:
+        """The first header of that name, in lower case; "" if there is none."""
+        return next((value for known, value in self._fields if known == name), "")
+
+    def all(self, name: str) -> list[str]:
+        """Every header of that name, in lower case."""
+        return [value for known, value in self._fields if known == name]
+
     @cached_property
     def headers(self) -> dict[str, str]:
         """The headers by their names in lower case; one sent several times is joined by commas."""
@@ -37,6 +47,24 @@ class Answer:
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.url}>"
+
+
+class PageText(msgspec.Struct, frozen=True):
+    """What a `reader` makes of an answer."""
+
+    text: str = ""
+    title: str = ""
+    links: Sequence[str] = ()  # as written: they may be relative to the page
+    language: str = ""  # such as "en" or "de-ch"; guessed if it is not said
+
+
+class FoundLink(msgspec.Struct, frozen=True):
+    """A link on its way to the frontier: what `admit` is asked about."""
+
+    url: str
+    via: str  # the page it was found on
+    depth: int  # links away from a seed
+    found_as: str  # page, redirect, sitemap or feed
 
 
 class ParsedPage(Answer):

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from fieldmouse.errors import UsageError
+from fieldmouse.named import NAME
 from fieldmouse.policy.headers import check_headers
 from fieldmouse.policy.names import read_entry, read_nameserver
 from fieldmouse.policy.scope import read_pattern
@@ -131,6 +132,17 @@ def _headers(value: Any) -> dict[str, str]:
     found = {name: _line(content) for name, content in value.items()}
     check_headers(found)
     return found
+
+
+def _readers(value: Any) -> dict[str, str]:
+    if not isinstance(value, dict):
+        raise ValueError(value)
+    for mime, name in value.items():
+        if not re.fullmatch(r"[a-z0-9!#$&^_.+-]+/[a-z0-9!#$&^_.+-]+", mime):
+            raise ValueError(mime)
+        if not isinstance(name, str) or not NAME.fullmatch(name):
+            raise ValueError(name)
+    return dict(value)
 
 
 def _or_none(word: str, read: Callable[[Any], object]) -> Callable[[Any], object]:
@@ -262,6 +274,12 @@ RESOLVE = Kind(
     'a list of PATTERN=ADDRESS[:PORT], such as ["*.example.org=127.0.0.1:8000"]',
     _each(read_entry),
     _list,
+    from_word=False,
+)
+READERS = Kind(
+    'a table of MIME types in lower case, such as {"application/pdf" = "package.module:name"}',
+    _readers,
+    _table,
     from_word=False,
 )
 HEADERS = Kind('a table of header lines, such as {"X-From" = "us"}', _headers, _table, from_word=False)

@@ -248,6 +248,8 @@ class PluginsSection(Section, frozen=True):
     """Code of your own, by its name (see docs/guides)."""
 
     extract: Annotated[str, About(_named, "makes rows of a page, for `export --items`")] = ""
+    admit: Annotated[str, About(_named, "says whether a link is wanted")] = ""
+    readers: Annotated[dict[str, str], About(kinds.READERS, "read documents of other MIME types")] = {}
     patience: Annotated[
         float, About(kinds.SOME_TIME, "longest that one call may take; then it costs what was asked for")
     ] = 5.0

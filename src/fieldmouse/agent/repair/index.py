@@ -24,8 +24,10 @@ from fieldmouse.indexer.index import TextIndex
 from fieldmouse.indexer.library import Library
 from fieldmouse.indexer.links import Links
 from fieldmouse.indexer.probe import IndexAsked, probe
+from fieldmouse.indexer.readers import own_readers
 from fieldmouse.indexer.warcs import Torn, shard_of
 from fieldmouse.indexer.wire import ShardState, sealed_shards
+from fieldmouse.plugins.call import Onlooker
 from fieldmouse.records import Kind, Link
 from fieldmouse.settings.rules import scope_of, seeds_of
 from fieldmouse.url import key_of
@@ -69,6 +71,7 @@ def _build(home: CrawlDir, last: Checkpoint, shard: int, beside: Path) -> tuple[
     config = msgspec.structs.replace(config, generation=sys.maxsize)
     generations = _generations(state)
     index, links = TextIndex(beside, shard, config, ShardState()), Links(config)
+    readers = own_readers(config.plugins, Onlooker())
     count, lost = 0, 0
     library = Library(home / "archive", sealed_shards(last))
     for row in outcomes.pages(home, length=sealed_outcomes(last)):
@@ -76,7 +79,7 @@ def _build(home: CrawlDir, last: Checkpoint, shard: int, beside: Path) -> tuple[
             continue
         link = Link(row.url, row.depth, row.via, Kind(row.found_as), row.seen_at)
         try:
-            read = read_contents(link, library.answer(row.warc, row.offset), config, links)
+            read = read_contents(link, library.answer(row.warc, row.offset), config, links, readers)
         except (Torn, OSError, ValueError, KeyError):
             lost += 1
             continue

@@ -1,0 +1,20 @@
+"""The plug-ins of one worker, loaded: whose code reads its pages besides our own."""
+
+from __future__ import annotations
+
+from fieldmouse.indexer.admission import Admission
+from fieldmouse.indexer.harvest import Harvest
+from fieldmouse.indexer.readers import READERS, own_readers
+from fieldmouse.plugins.call import Onlooker
+from fieldmouse.plugins.names import PluginNames
+
+
+class Guests:
+    """Those that are named; where none is, nothing is loaded and nobody is asked."""
+
+    def __init__(self, names: PluginNames, onlooker: Onlooker | None = None):
+        """`onlooker` is told when one has the word. An error if one cannot be loaded."""
+        onlooker = onlooker or Onlooker()
+        self.harvest = Harvest(names, onlooker) if names.extract else None
+        self.admission = Admission(names, onlooker) if names.admit else None
+        self.readers = own_readers(names, onlooker) if names.readers else READERS

@@ -1,0 +1,134 @@
+"""How a document is read, by its MIME type: one table, whose first three are HTML, plain text and sitemaps.
+
+A reader is given an answer and makes a `Document` of it: title, text, and what it
+links to. The user's own (`plugins.readers`) stand in the same table, behind a call
+that bounds what they may cost.
+"""
+
+from __future__ import annotations
+
+from codecs import BOM_UTF8
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Protocol
+
+from fieldmouse.indexer.charset import find_charset
+from fieldmouse.indexer.language import guess
+from fieldmouse.indexer.parse import TEXT, TITLE, Document, parse
+from fieldmouse.indexer.wire import IndexerConfig
+from fieldmouse.named import load_function
+from fieldmouse.plugins.call import BadAnswer, Complaint, Onlooker, call
+from fieldmouse.plugins.names import PluginNames
+from fieldmouse.plugins.page import Answer, PageText
+from fieldmouse.url import Url
+from fieldmouse.web.labels import decoded
+from fieldmouse.web.sitemap import read as read_sitemap
+
+MARKUP = 4 << 20  # bytes of HTML parsed: a tree is some ten times as large as its page
+HTML = frozenset(("text/html", "application/xhtml+xml"))
+LISTING = "sitemap"
+"""The entry for sitemaps and feeds: those are known by how they were found, whatever their type."""
+
+
+class Reader(Protocol):
+    def __call__(self, answer: Answer, config: IndexerConfig) -> Document: ...
+
+
+def read_html(answer: Answer, config: IndexerConfig) -> Document:
+    charset = find_charset(answer.body[:MARKUP], answer.header("content-type"))
+    page = parse(
+        markup_of(answer.body, charset), Url(answer.url),
+        language=answer.header("content-language"), robot=config.robot,
+    )  # fmt: skip
+    page.charset = charset
+    if not page.language:
+        page.language = guess(page.text)
+    return page
+
+
+def read_plain(answer: Answer, config: IndexerConfig) -> Document:
+    charset = find_charset(answer.body, answer.header("content-type"), markup=False)
+    text = decoded(answer.body[: 4 * TEXT], charset)[:TEXT]
+    return Document(base=answer.url, charset=charset, text=text)
+
+
+def read_listing(answer: Answer, config: IndexerConfig) -> Document:
+    """Sitemaps and feeds: no words, but URLs."""
+    listed = read_sitemap(answer.body, answer.url, limit_bytes=config.decoded_limit)
+    page = Document(base=answer.url)
+    page.pages = [entry.url for entry in listed.urls]
+    page.sitemaps = [entry.url for entry in listed.sitemaps]
+    if listed.trouble:
+        page.trouble = f"left after {len(page.pages) + len(page.sitemaps)} URLs: {listed.trouble}"
+    return page
+
+
+READERS: Mapping[str, Reader] = MappingProxyType(
+    {
+        "text/html": read_html,
+        "application/xhtml+xml": read_html,
+        "text/plain": read_plain,
+        LISTING: read_listing,
+    }
+)
+
+
+class OwnReader:
+    """A reader of the user's own."""
+
+    def __init__(self, name: str, names: PluginNames, onlooker: Onlooker):
+        """Loads it; a sentence if that cannot be."""
+        self.name, self._patience, self._onlooker = name, names.patience, onlooker
+        self._read = load_function(name, "reader", names.path)
+
+    def __call__(self, answer: Answer, config: IndexerConfig) -> Document:
+        made = call(
+            self.name, self._patience, self._onlooker, lambda: _document(self._read(answer), answer.url)
+        )
+        return self.without(answer.url, made) if isinstance(made, Complaint) else made
+
+    def without(self, url: str, complaint: Complaint | None = None) -> Document:
+        """What is left of a page that it did not read."""
+        complaint = complaint or Complaint(self.name, "was left out: plug-ins brought workers down")
+        return Document(base=url, complaint=str(complaint))
+
+
+def own_readers(names: PluginNames, onlooker: Onlooker) -> Mapping[str, Reader]:
+    """The whole table of a crawl."""
+    return {**READERS, **{mime: OwnReader(name, names, onlooker) for mime, name in names.readers.items()}}
+
+
+def _document(answer: object, url: str) -> Document:
+    """What a reader of the user's gave, held to what we can store."""
+    if answer is None:
+        return Document(base=url)
+    if isinstance(answer, str):
+        answer = PageText(answer)
+    if not isinstance(answer, PageText):
+        raise BadAnswer(f"gave a `{type(answer).__name__}` and not a `PageText` or text")
+    words = (answer.text, answer.title, answer.language, *answer.links)
+    if not all(isinstance(text, str) for text in words):
+        raise BadAnswer("gave a `PageText` that holds something else than text")
+    text, title, language = (_encodable(text) for text in words[:3])
+    page = Document(base=url, title=" ".join(title.split())[:TITLE], text=text[:TEXT], language=language[:35])
+    page.hrefs = [_encodable(href) for href in answer.links]
+    page.anchors = len(page.hrefs)
+    if not page.language:
+        page.language = guess(page.text)
+    return page
+
+
+def _encodable(text: str) -> str:
+    """Text without halves of characters, which no file can hold."""
+    return text if text.isascii() else text.encode("utf-8", "replace").decode()
+
+
+def is_markup(mime: str, body: bytes) -> bool:
+    """Whether a document is HTML, or does not say what it is and looks like it."""
+    return mime in HTML or (not mime and body.lstrip()[:1] == b"<")
+
+
+def markup_of(body: bytes, charset: str) -> bytes | str:
+    """HTML as lexbor takes it: UTF-8 it reads itself, everything else is decoded for it."""
+    body = body[:MARKUP]
+    return body.removeprefix(BOM_UTF8) if charset == "utf-8" else decoded(body, charset)
