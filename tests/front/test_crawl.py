@@ -23,6 +23,7 @@ from fieldmouse.errors import CrawlLocked, UsageError
 from fieldmouse.front import hatch
 from fieldmouse.frontier import sealed_frontier
 from meadowland import RunningMeadow, running_meadow
+from whole.crawling import run
 
 SETTINGS = {"storage.checkpoint": "100ms", "index.shards": 1}
 
@@ -84,7 +85,7 @@ def test_what_was_not_delivered_comes_first_in_the_next_run(meadow: RunningMeado
             if number == 6:
                 in_hand[page.url] += 1
                 break
-        assert crawl.summary.stopped_by == "signal", "it has ended when the loop is left"
+        assert crawl.summary.lost == 0, "it has ended when the loop is left"
 
     def closes() -> None:
         with crawl_of(meadow, home) as crawl:
@@ -116,6 +117,19 @@ def test_pages_crawled_without_a_loop_come_to_the_first_loop(meadow: RunningMead
     assert len(rest) == len(meadow.pages()) - 30
 
 
+def test_the_command_leaves_what_was_delivered_as_it_is(meadow: RunningMeadow, tmp_path: Path) -> None:
+    home, given = tmp_path / "c", []
+    for page in crawl_of(meadow, home):
+        given.append(page.url)
+        if len(given) == 6:
+            break
+    done = run("resume", home)
+    assert done["pages"] == len(meadow.pages())
+    assert run("doctor", home)["healthy"]
+    given += [page.url for page in fieldmouse.Crawl(home)]
+    assert Counter(given) == Counter([*meadow.pages(), given[5]])
+
+
 # -- where it runs
 
 
@@ -136,15 +150,21 @@ def test_inside_a_running_loop_other_things_go_on(meadow: RunningMeadow, tmp_pat
                 urls.append(page.url)
                 if len(urls) == 5:
                     break
-        assert crawl.summary.stopped_by == "signal"
+        assert crawl.summary.lost == 0
         before = turns
+        async for page in crawl:
+            urls.append(page.url)
+            if len(urls) == 10:
+                break
+        await crawl.aclose()  # without `async with` nobody waits for the end
+        assert CrawlDir.open(crawl.path).owner() is None
         urls += [page.url async for page in crawl]
         done = True
         await other
         return urls, turns - before
 
     urls, turns = asyncio.run(main())
-    assert Counter(urls) == Counter([*meadow.pages(), urls[4]])
+    assert Counter(urls) == Counter([*meadow.pages(), urls[4], urls[9]])
     assert turns > 10
 
 

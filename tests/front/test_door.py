@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import subprocess
 import sys
+import textwrap
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,8 @@ import pytest
 import fieldmouse
 from fieldmouse import cli
 from fieldmouse.front.asking import SETTING_OF
+from fieldmouse.front.plan import plan
+from fieldmouse.policy.distribution import POLICIES
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 
@@ -54,7 +57,7 @@ def test_every_short_option_of_the_command_is_a_keyword() -> None:
     from fieldmouse.cli.crawl import command
 
     options = {option.name for option in command.params}
-    assert set(SETTING_OF) <= options
+    assert set(SETTING_OF) - {"extract"} <= options
 
 
 @pytest.mark.parametrize(
@@ -81,6 +84,25 @@ def test_what_is_wrong_gets_the_sentence_that_the_command_prints(
         fieldmouse.Crawl(home, **keywords)  # type: ignore[arg-type]
     assert f"error: {raised.value}\nhint: {raised.value.hint}\n" in printed
     assert not list(tmp_path.iterdir())
+
+
+def test_code_is_given_as_itself_if_workers_and_a_resume_can_find_it(tmp_path: Path) -> None:
+    class Local:
+        pass
+
+    seeds = ["http://a/"]
+    for wrong, says in ((lambda page: None, "no name to"), (Local, "no name to"), (5, "cannot be called")):
+        with pytest.raises(fieldmouse.FieldmouseError, match=says) as told:
+            fieldmouse.Crawl(tmp_path / "c", seeds=seeds, extract=wrong)  # type: ignore[arg-type]
+        assert told.value.hint
+    with pytest.raises(fieldmouse.FieldmouseError, match="is no policy"):
+        fieldmouse.Crawl(tmp_path / "c", seeds=seeds, policy=textwrap.dedent)
+    index = POLICIES["index"]
+    words = {"policy": index, "extract": textwrap.dedent}
+    planned = plan(tmp_path / "c", words, {}, seeds).settings
+    assert planned.frontier.policy == f"{index.__module__}:{index.__qualname__}"
+    assert planned.plugins.extract == "textwrap:dedent"
+    assert not (tmp_path / "c").exists()
 
 
 SCRIPT = """

@@ -25,7 +25,7 @@ def blocks(document: str, seed: str) -> list[str]:
     return re.findall(r"^```python\n(.*?)^```", here, re.MULTILINE | re.DOTALL)
 
 
-@pytest.mark.parametrize("document", ["guides/python.md", "quickstart.md"])
+@pytest.mark.parametrize("document", ["guides/python.md", "quickstart.md", "../README.md"])
 def test_the_code_of_the_documents_runs(
     document: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -43,7 +43,7 @@ def test_the_code_of_the_documents_runs(
             asyncio.run(run(code))
         pages = meadow.pages()
     told = capsys.readouterr().out
-    assert len(found) >= 2
+    assert found
     assert sum(url in told for url in pages) == len(pages), "each page was printed"
     assert f"{len(pages)} pages from " in told
     if "guides" in document:

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 
 from fieldmouse import url
 from fieldmouse.errors import UsageError
+from fieldmouse.named import name_of
 from fieldmouse.settings import Settings
 from fieldmouse.url import Url
 
@@ -26,8 +27,12 @@ SETTING_OF = {
     "control": "control.mode",
     "resolve": "network.resolve",
     "allow_private": "network.allow_private",
+    "extract": "plugins.extract",
 }
 """Which setting each short word stands for."""
+
+CODE = ("policy", "extract")
+"""Words for code of the user's own: its name, or the thing itself where it can be named."""
 
 _IN_SECONDS = ("delay", "time")
 _LISTS = ("resolve",)
@@ -49,7 +54,9 @@ def applied(base: Settings, words: Mapping[str, object], changes: Mapping[str, o
 
 
 def _in_toml(word: str, value: object) -> object:
-    """A number that means seconds gets its unit; a list may be any that can be gone through."""
+    """A number of seconds gets its unit, code its name; a list may be any that can be gone through."""
+    if word in CODE:
+        return name_of(value, word)
     if word in _IN_SECONDS and isinstance(value, int | float) and not isinstance(value, bool):
         return f"{value:f}s" if isinstance(value, float) else f"{value}s"
     if word in _LISTS and isinstance(value, Iterable) and not isinstance(value, str):

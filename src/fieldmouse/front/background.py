@@ -29,7 +29,7 @@ class Background:
 
     def __init__(self, plan: Plan, hatch: Hatch):
         self._plan, self._hatch = plan, hatch
-        self._stopping = threading.Lock()
+        self._stopping = threading.RLock()  # garbage may be collected, and a loop be dropped, anywhere
         self._asked = False
         self._interrupt: Callable[[], None] = _nothing
         self._summary: Summary | None = None
@@ -62,14 +62,15 @@ class Background:
 
     def wait(self) -> None:
         """Wait for its end, which may be asked for by `stop`."""
-        if self.running:
+        # A loop in a cycle of garbage may be dropped by the crawl's own thread, which cannot wait for itself.
+        if self.running and threading.current_thread() is not self._thread:
             self._hatch.wait_for_end()
             self._thread.join()
 
     async def wait_in_loop(self) -> None:
         """The same, while other things in the loop go on."""
         over = asyncio.Event()
-        self._hatch.listen(waking(asyncio.get_running_loop(), over))
+        self._hatch.listen(calling(asyncio.get_running_loop(), over.set))
         while self.running:
             over.clear()
             if self.running:
@@ -85,14 +86,8 @@ class Background:
             self._interrupt()
 
     def _opened(self, life: Life) -> None:
-        loop = asyncio.get_running_loop()
-
-        def interrupt() -> None:
-            if not self._hatch.over:
-                loop.call_soon_threadsafe(life.interrupt)
-
         with self._stopping:
-            self._interrupt = interrupt
+            self._interrupt = calling(asyncio.get_running_loop(), life.interrupt)
             if self._asked:
                 life.interrupt()
 
@@ -114,14 +109,14 @@ def _nothing() -> None:
     pass
 
 
-def waking(loop: asyncio.AbstractEventLoop, event: asyncio.Event) -> Callable[[], None]:
-    """What sets an event of a loop from another thread, as long as there is that loop."""
+def calling(loop: asyncio.AbstractEventLoop, what: Callable[[], object]) -> Callable[[], None]:
+    """What calls something in a loop from another thread, as long as there is that loop."""
 
-    def wake() -> None:
+    def call() -> None:
         with suppress(RuntimeError):  # it was closed
-            loop.call_soon_threadsafe(event.set)
+            loop.call_soon_threadsafe(what)
 
-    return wake
+    return call
 
 
 def _in_a_loop(main: Coroutine[Any, Any, Summary]) -> Summary:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from html import escape
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 from fieldmouse.errors import FieldmouseError, UsageError
 from fieldmouse.front.background import Background
@@ -18,6 +18,9 @@ from fieldmouse.records import Summary
 if TYPE_CHECKING:
     from fieldmouse.reading import StoredPage
 
+Code = str | Callable[..., object]
+"""Code of the user's own: `package.module:name`, or the function or class itself."""
+
 
 class Asked(TypedDict, total=False):
     """The keywords of `Crawl`."""
@@ -27,13 +30,14 @@ class Asked(TypedDict, total=False):
     pages: int | None
     scope: str | None
     allow_private: bool | None
-    policy: str | None
+    policy: Code | None
     contact: str | None
     resolve: Iterable[str] | None
     time: float | str | None
     depth: int | str | None
     robots: int | None
     control: str | None
+    extract: Code | None
     settings: Mapping[str, object] | None
 
 
@@ -63,13 +67,14 @@ class Crawl:
         pages: int | None = None,
         scope: str | None = None,
         allow_private: bool | None = None,
-        policy: str | None = None,
+        policy: Code | None = None,
         contact: str | None = None,
         resolve: Iterable[str] | None = None,
         time: float | str | None = None,
         depth: int | str | None = None,
         robots: int | None = None,
         control: str | None = None,
+        extract: Code | None = None,
         settings: Mapping[str, object] | None = None,
     ):
         """A new crawl in `directory`, or the one that is there.
@@ -82,14 +87,18 @@ class Crawl:
         pages: stop after so many pages in all; 0 for no limit.
         scope: "page", "host", "site" or "web": how far to go from the seeds.
         allow_private: also visit loopback and private addresses.
-        policy: which hosts come first.
+        policy: which hosts come first: a name, or a class of your own.
         contact: where you can be reached; servers are told.
         resolve: addresses of names instead of DNS, such as "*.example.org=127.0.0.1:8000".
         time: stop after so many seconds, or text such as "10m"; 0 for no limit.
         depth: links to follow away from a seed.
         robots: how many fetches may go on at the same time.
         control: "fixed", "thresholds" or "auto": who decides how many of them work.
+        extract: a function that makes rows of a page, for `export --items`.
         settings: any other setting, named as in `fieldmouse.toml`: {"limits.body": "4MiB"}.
+
+        Code of your own is given as "package.module:name", or as the thing itself if it can be imported
+        by name: workers are other processes, and a later resume must find it.
 
         What cannot be meant raises `FieldmouseError` here, before anything is made on the disk.
         """
@@ -97,10 +106,10 @@ class Crawl:
         self._words: dict[str, object] = {
             "pages": pages, "time": time, "depth": depth, "contact": contact, "delay": delay, "scope": scope,
             "policy": policy, "robots": robots, "control": control, "allow_private": allow_private,
-            "resolve": resolve if resolve is None or isinstance(resolve, str) else tuple(resolve),
+            "resolve": _kept(resolve), "extract": extract,
         }  # fmt: skip
         self._changes = {} if settings is None else settings
-        self._seeds = seeds if isinstance(seeds, str) or not isinstance(seeds, Iterable) else tuple(seeds)
+        self._seeds = _kept(seeds)
         plan(given, self._words, self._changes, self._seeds)
         # The program may go elsewhere while it crawls; the crawl stays where it is.
         self._path = given.absolute()
@@ -203,6 +212,11 @@ class Crawl:
     def _repr_html_(self) -> str:
         """For notebooks."""
         return f"<b>Crawl</b> <code>{escape(str(self._path))}</code><br>{escape(self._state())}"
+
+
+def _kept(values: Any) -> Any:
+    """A list that may be gone through more than once; what is none is left for others to say so."""
+    return tuple(values) if isinstance(values, Iterable) and not isinstance(values, str) else values
 
 
 def crawl(directory: str | os.PathLike[str], **asked: Unpack[Asked]) -> Summary:

@@ -11,7 +11,7 @@ import logging
 import sys
 from collections.abc import Iterator
 
-from fieldmouse.front.background import Background, waking
+from fieldmouse.front.background import Background, calling
 from fieldmouse.front.hatch import Hatch
 from fieldmouse.front.plan import Plan
 from fieldmouse.reading import ReadingRoom, StoredPage
@@ -100,7 +100,7 @@ class AsyncPages(Delivering):
     def __init__(self, plan: Plan):
         super().__init__(plan)
         self._news = asyncio.Event()
-        self._hatch.listen(waking(asyncio.get_running_loop(), self._news))
+        self._hatch.listen(calling(asyncio.get_running_loop(), self._news.set))
 
     def __aiter__(self) -> AsyncPages:
         return self
