@@ -22,7 +22,7 @@ SOURCE = Path(__file__).resolve().parent.parent / "src" / "fieldmouse"
 FLOORS: dict[int, set[str]] = {
     7: {"cli", "__main__"},
     6: {"lab", "dashboard"},
-    5: {"front"},
+    5: {"front", "repair"},
     4: {"agent", "reading"},
     3: {"frontier", "robots", "buffer", "indexer", "refresh", "balancer", "choices"},
     2: {"settings", "crawldir", "meter", "web", "plugins"},
@@ -34,7 +34,7 @@ UPSTAIRS_FOR_TYPES = {"__init__"}
 """The package itself is on the ground floor, for its version, and has the front door: what it names of the
 rooms above it names for type checkers only, and loads when it is asked for (tests/front/test_door.py)."""
 
-NEIGHBOURS_MAY_MEET = {0, 4, 7}
+NEIGHBOURS_MAY_MEET = {0, 7}
 """Floors whose rooms may import each other; on all others a room knows only itself and downstairs."""
 
 OUT_OF_BOUNDS_FOR_POLICIES = {
@@ -192,3 +192,18 @@ def test_importing_the_command_line_loads_no_heavy_library() -> None:
     ).stdout.split()
     heavy = {"numpy", "tantivy", "pyarrow", "uvloop", "lmdb", "selectolax", "publicsuffixlist", "rich"}
     assert not heavy & set(loaded)
+
+
+def test_reading_a_crawl_loads_no_crawler() -> None:
+    """Whoever only reads pays for no loop, no robot and no agent."""
+    probe = (
+        "import sys, fieldmouse.reading.room, fieldmouse.reading.explanation, fieldmouse.reading.status,"
+        " fieldmouse.reading.examination, fieldmouse.indexer.search, fieldmouse.indexer.contents;"
+        "print(*sys.modules)"
+    )
+    loaded = subprocess.run(
+        [sys.executable, "-c", probe], capture_output=True, check=True, text=True
+    ).stdout.split()
+    crawling = ("fieldmouse.agent", "fieldmouse.robots", "fieldmouse.front", "uvloop")
+    for module in loaded:
+        assert not any(module == name or module.startswith(f"{name}.") for name in crawling), module

@@ -8,13 +8,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from fieldmouse.agent.examination import Finding, examine
 from fieldmouse.crawldir import CrawlDir
 from fieldmouse.indexer.search import documents
 from fieldmouse.lab import bottle
 from fieldmouse.lab.meadow.fetcher import MeadowFetcher
 from fieldmouse.lab.meadow.meadow import Meadow
 from fieldmouse.lab.meadow.options import MeadowOptions
+from fieldmouse.reading.examination import Finding, examine
 from whole.bottled import bottled_crawl, outcomes
 
 MEADOW = Meadow(MeadowOptions(hosts=8, pages=120, seed=3, page_kb=3.0, links=20, latency=0.2, robots=1.0))

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from fieldmouse.agent.repair import repair
 from fieldmouse.cli import run
 from fieldmouse.crawldir import CrawlDir
 from fieldmouse.indexer.search import documents, search
+from fieldmouse.repair import repair
 from whole.bottled import outcomes
 
 from .sickbed import flip, is_healthy, resume_for_good, troubles

@@ -10,8 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from fieldmouse.agent.repair import repair
-from fieldmouse.agent.repair.identity import locked
 from fieldmouse.cli import run
 from fieldmouse.crawldir import CrawlDir
 from fieldmouse.errors import Damaged
@@ -20,6 +18,8 @@ from fieldmouse.lab.meadow.fetcher import MeadowFetcher
 from fieldmouse.lab.meadow.meadow import Meadow
 from fieldmouse.lab.meadow.options import MeadowOptions
 from fieldmouse.records import Summary
+from fieldmouse.repair import repair
+from fieldmouse.repair.identity import locked
 from whole.bottled import bottled_crawl, outcomes
 
 from .sickbed import flip, troubles

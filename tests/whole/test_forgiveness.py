@@ -15,7 +15,6 @@ from pathlib import Path
 import pytest
 
 from fieldmouse.agent import Forgiven
-from fieldmouse.agent.examination import examine
 from fieldmouse.clock import Clock
 from fieldmouse.crawldir import CrawlDir, Journal, Log, read_checkpoint, sealed_outcomes, sealed_tally
 from fieldmouse.crawldir.outcomes import rows_of
@@ -25,6 +24,7 @@ from fieldmouse.lab import bottle
 from fieldmouse.lab.meadow.meadow import Meadow
 from fieldmouse.lab.meadow.options import MeadowOptions
 from fieldmouse.lab.meadow.spells import SpellDns, SpellFetcher
+from fieldmouse.reading.examination import examine
 from fieldmouse.records import Reason, Summary
 from fieldmouse.url import Host, host_of, name_of
 from meadowland import running_meadow

@@ -17,7 +17,6 @@ import msgspec
 import pytest
 
 from fieldmouse.agent.build import build
-from fieldmouse.agent.examination import examine
 from fieldmouse.clock import Clock
 from fieldmouse.crawldir import (
     CrawlDir,
@@ -36,6 +35,7 @@ from fieldmouse.lab import bottle
 from fieldmouse.lab.meadow.fetcher import MeadowFetcher
 from fieldmouse.lab.meadow.meadow import Meadow
 from fieldmouse.lab.meadow.options import MeadowOptions
+from fieldmouse.reading.examination import examine
 from fieldmouse.records import Summary
 from fieldmouse.settings import Settings
 from fieldmouse.url import Url

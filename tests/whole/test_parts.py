@@ -13,7 +13,6 @@ import msgspec
 import pytest
 
 from fieldmouse.agent.build import OpenPart, build
-from fieldmouse.agent.examination import Finding, examine
 from fieldmouse.clock import Clock
 from fieldmouse.crawldir import Checkpoint, CrawlDir, Log, Sealed, read_checkpoint, records, sealed_tally
 from fieldmouse.errors import Damaged
@@ -22,6 +21,7 @@ from fieldmouse.lab import bottle
 from fieldmouse.lab.meadow.fetcher import MeadowFetcher
 from fieldmouse.lab.meadow.meadow import Meadow
 from fieldmouse.lab.meadow.options import MeadowOptions
+from fieldmouse.reading.examination import Finding, examine
 from fieldmouse.records import Summary
 from fieldmouse.settings import Settings, render
 from fieldmouse.url import Url

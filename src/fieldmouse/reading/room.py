@@ -20,6 +20,7 @@ from fieldmouse.url import Url
 
 if TYPE_CHECKING:
     from fieldmouse.indexer.search import Hit
+    from fieldmouse.reading.examination import Finding
     from fieldmouse.reading.explanation import Explanation
     from fieldmouse.reading.status import Status
 
@@ -127,6 +128,16 @@ class ReadingRoom:
         from fieldmouse.reading.status import read_status
 
         return read_status(self._home)
+
+    def doctor(self, *, deep: bool = False) -> list[Finding]:
+        """Is everything in order, and do the books balance? One finding per thing that could be wrong.
+
+        Each says so in `healthy`, and what to do in `advice`. All files are read but for the insides of WARC
+        files, which `deep` reads, too. Nothing is mended: `fieldmouse doctor --repair` does that.
+        """
+        from fieldmouse.reading.examination import examine
+
+        return list(examine(self._home, deep=deep))
 
     def readings(self) -> Iterator[Reading]:
         """The crawl's vital signs, about one for each second that it ran, oldest first."""

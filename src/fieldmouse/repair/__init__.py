@@ -13,19 +13,27 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from fieldmouse.agent.examination import Presence, examine, presence
-from fieldmouse.agent.examination.archive import look_at_digests, look_at_merged
-from fieldmouse.agent.repair.identity import locked, mend_identity
-from fieldmouse.agent.repair.index import rebuild_index, remains
-from fieldmouse.agent.repair.sieve import rebuild_sieve
 from fieldmouse.crawldir import Checkpoint, CrawlDir, Journal, open_journal
 from fieldmouse.errors import CrawlDirError, Damaged
 from fieldmouse.indexer import cdxj
 from fieldmouse.indexer.archive import log_path
 from fieldmouse.indexer.restoration import restore_digests, restore_log
 from fieldmouse.indexer.wire import sealed_shards
+from fieldmouse.reading.examination import Presence, examine, presence
+from fieldmouse.reading.examination.archive import look_at_digests, look_at_merged
+from fieldmouse.reading.examination.opening import open_for_examination
+from fieldmouse.repair.identity import locked, mend_identity
+from fieldmouse.repair.index import rebuild_index, remains
+from fieldmouse.repair.sieve import rebuild_sieve
 
-__all__ = ["mend_identity", "repair"]
+__all__ = ["mend", "repair"]
+
+
+def mend(directory: Path) -> Iterator[str]:
+    """As `repair`, of a directory whose `crawl.json` may be lost or damaged, too."""
+    if (directory / "journal").is_file():
+        yield from mend_identity(directory)
+    yield from repair(open_for_examination(directory))
 
 
 def repair(home: CrawlDir) -> Iterator[str]:

@@ -1,8 +1,8 @@
 """The frontier's files as one checkpoint names them, held open so that none can go while we look.
 
 A running crawl deletes a file soon after a checkpoint that no longer names it. So
-all files are opened at once, and if a newer checkpoint came in the meantime that
-is done again with that one. What is missing then is missing.
+all files are opened at once, and again if a newer checkpoint came in the meantime
+(`moment.py`). What is missing then is missing.
 """
 
 from __future__ import annotations
@@ -11,16 +11,16 @@ import os
 import resource
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from itertools import count
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import msgspec
 
-from fieldmouse.crawldir import Checkpoint, CrawlDir, read_checkpoint
+from fieldmouse.crawldir import Checkpoint, CrawlDir
 from fieldmouse.frontier.inspection import named_files
 from fieldmouse.frontier.moment import sealed_frontier
-
-_TRIES = 20
+from fieldmouse.reading.moment import look_until
 
 
 class Snapshot(msgspec.Struct, frozen=True):
@@ -37,19 +37,14 @@ def snapshot(home: CrawlDir) -> Iterator[Snapshot | None]:
     _allow_many_files()
     with ExitStack() as held:
         room = Path(held.enter_context(TemporaryDirectory(prefix="fieldmouse-")))
-        for number in range(_TRIES):
-            last = read_checkpoint(home)
-            if last is None:
-                yield None
-                return
-            place = room / str(number)
+        serial = count()
+
+        def hold(last: Checkpoint) -> Snapshot:
+            place = room / str(next(serial))
             place.mkdir()
-            missing = _hold(home / "frontier", place, last, held)
-            again = read_checkpoint(home)
-            if not missing or (again is not None and again.at == last.at):
-                break
-        assert last is not None
-        yield Snapshot(last, place, missing)
+            return Snapshot(last, place, _hold(home / "frontier", place, last, held))
+
+        yield look_until(home, hold, lambda shot: not shot.missing)
 
 
 def _hold(directory: Path, place: Path, last: Checkpoint, held: ExitStack) -> list[str]:

@@ -4,30 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from fieldmouse.agent.examination.finding import COPY, Finding, bad, good
-from fieldmouse.crawldir import Checkpoint, CrawlDir, read_checkpoint
+from fieldmouse.crawldir import Checkpoint, CrawlDir
+from fieldmouse.figures import counted
+from fieldmouse.reading.examination.finding import COPY, Finding, bad, good
+from fieldmouse.reading.moment import look_until
 
 _READ_BY_OTHERS = {"frontier", "outcomes", "shards", "tally"}
 """Each of their records is read elsewhere, by its checksum."""
-_TRIES = 20
 
 
-def look_at_parts(home: CrawlDir, last: Checkpoint, owner: int | None) -> Iterator[Finding]:
-    """A running crawl may delete a file soon after a checkpoint that no longer names it: then look again."""
-    for _ in range(_TRIES):
-        wounds = dict(_wounds(home, last))
-        if not wounds or owner is None:
-            break
-        again = read_checkpoint(home)
-        if again is None or again.at == last.at:
-            break
-        last = again
+def look_at_parts(home: CrawlDir) -> Iterator[Finding]:
+    """As of the newest checkpoint; none is told of before the first one."""
+    seen = look_until(home, lambda last: (last, dict(_wounds(home, last))), lambda seen: not seen[1])
+    if seen is None:
+        return
+    last, wounds = seen
     for name in sorted(last.parts.keys() - _READ_BY_OTHERS):
         hurt = [(file, says) for (part, file), says in wounds.items() if part == name]
         for file, says in hurt:
             yield bad(name, f"`{file}` is damaged: {says}", COPY, file)
         if not hurt:
-            yield good(name, f"{len(last.parts[name].files):,} files, as long as the journal knows them")
+            files = counted(len(last.parts[name].files), "file")
+            yield good(name, f"{files}, as long as the journal knows them")
 
 
 def _wounds(home: CrawlDir, last: Checkpoint) -> Iterator[tuple[tuple[str, str], str]]:

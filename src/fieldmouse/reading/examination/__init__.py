@@ -11,14 +11,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from fieldmouse import settings as settings_file
-from fieldmouse.agent.examination.archive import look_at_archive
-from fieldmouse.agent.examination.books import look_at_frontier, look_at_journal, look_at_outcomes
-from fieldmouse.agent.examination.finding import COPY, Finding, Presence, bad, curable, good, presence, size
-from fieldmouse.agent.examination.index import look_at_index
-from fieldmouse.agent.examination.parts import look_at_parts
-from fieldmouse.agent.examination.snapshot import snapshot
 from fieldmouse.crawldir import CrawlDir, identity_in_journal, is_changed
 from fieldmouse.errors import Damaged, FieldmouseError
+from fieldmouse.figures import size
+from fieldmouse.reading.examination.archive import look_at_archive
+from fieldmouse.reading.examination.books import look_at_frontier, look_at_journal, look_at_outcomes
+from fieldmouse.reading.examination.finding import COPY, Finding, Presence, bad, curable, good, presence
+from fieldmouse.reading.examination.index import look_at_index
+from fieldmouse.reading.examination.parts import look_at_parts
+from fieldmouse.reading.examination.snapshot import snapshot
 from fieldmouse.settings import Settings
 
 __all__ = ["Finding", "Presence", "examine", "presence"]
@@ -56,7 +57,7 @@ def examine(home: CrawlDir, *, deep: bool = False, here: Presence | None = None)
             finding, ledger = look_at_outcomes(home, last, owner)
             yield finding
             yield from look_at_frontier(home, shot, ledger, owner)
-            yield from look_at_parts(home, last, owner)
+            yield from look_at_parts(home)
     except Damaged as trouble:
         if trouble.path.name == "crawl.json":
             yield _papers(home, str(trouble))

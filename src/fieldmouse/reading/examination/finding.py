@@ -32,18 +32,6 @@ def curable(what: str, says: str, advice: str, subject: str) -> Finding:
     return Finding(what, False, says, advice, subject, True)
 
 
-def size(value: float) -> str:
-    """
-    >>> size(120), size(34_200_000)
-    ('120 B', '34 MB')
-    """
-    for unit in ("B", "kB", "MB", "GB"):
-        if value < 1000:
-            return f"{value:,.0f} {unit}"
-        value /= 1000
-    return f"{value:,.0f} TB"
-
-
 class Presence(msgspec.Struct, frozen=True):
     """Who is in the directory, or how the last one left it."""
 

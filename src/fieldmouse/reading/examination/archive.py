@@ -10,12 +10,13 @@ import numpy as np
 import xxhash
 from numpy.typing import NDArray
 
-from fieldmouse.agent.examination.finding import Finding, Presence, bad, curable, good, size
 from fieldmouse.crawldir import Checkpoint, CrawlDir
+from fieldmouse.figures import size
 from fieldmouse.indexer.archive import log_path
 from fieldmouse.indexer.audit import ShardAudit, audit, log_lines, skim
 from fieldmouse.indexer.probe import DigestsAsked, probe
 from fieldmouse.indexer.wire import sealed_shards
+from fieldmouse.reading.examination.finding import Finding, Presence, bad, curable, good
 
 _SHOWN = 5  # URLs, or places in files
 

@@ -11,8 +11,6 @@ from pathlib import Path
 import msgspec
 import numpy as np
 
-from fieldmouse.agent.examination.finding import COPY, Finding, Presence, bad, curable, good, size
-from fieldmouse.agent.examination.snapshot import Snapshot
 from fieldmouse.crawldir import (
     Checkpoint,
     CrawlDir,
@@ -23,9 +21,12 @@ from fieldmouse.crawldir import (
     sealed_tally,
 )
 from fieldmouse.errors import FieldmouseError
+from fieldmouse.figures import size
 from fieldmouse.frontier.inspection import Injury, KeySum, inspect_frontier
 from fieldmouse.frontier.moment import sealed_frontier
 from fieldmouse.indexer.warcs import shard_of
+from fieldmouse.reading.examination.finding import COPY, Finding, Presence, bad, curable, good
+from fieldmouse.reading.examination.snapshot import Snapshot
 from fieldmouse.url import key_of
 
 BUG = "this is a bug in fieldmouse: please report it"

@@ -6,12 +6,12 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
-from fieldmouse.agent.examination.finding import Finding, Presence, curable, good
 from fieldmouse.crawldir import Checkpoint, CrawlDir
 from fieldmouse.errors import Damaged
 from fieldmouse.indexer.index import verify
 from fieldmouse.indexer.probe import DigestsAsked, IndexAsked, probe
 from fieldmouse.indexer.wire import sealed_shards
+from fieldmouse.reading.examination.finding import Finding, Presence, curable, good
 
 
 def look_at_index(
