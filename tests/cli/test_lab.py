@@ -17,8 +17,7 @@ import click
 import pytest
 
 import tinypaper
-from fieldmouse.cli import fieldmouse, run
-from fieldmouse.cli.lab import bench
+from fieldmouse.cli import fieldmouse, files, run
 from fieldmouse.cli.lazy import LazyGroup
 from fieldmouse.errors import FieldmouseError
 
@@ -194,7 +193,7 @@ def test_a_disk_that_fills_up_leaves_the_old_file_as_it_was(tmp_path: Path) -> N
     resource.setrlimit(resource.RLIMIT_FSIZE, (1000, usual[1]))
     try:
         with pytest.raises(FieldmouseError, match="cannot write"):
-            bench.write(report, b"x" * 5000)
+            files.write(report, b"x" * 5000)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, usual)
     assert report.read_bytes() == b"the old report"

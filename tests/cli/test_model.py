@@ -179,7 +179,11 @@ def test_a_model_that_cannot_be_solved_is_told_why(
     [
         (["solve", "nowhere.json"], "cannot read `nowhere.json`", "check the name"),
         (["solve", str(ROOT / "README.md")], "is no JSON", "docs/model.md"),
-        (["optimise", THRESHOLDS, "--modes", "one"], "`--modes one` is no list of numbers", "--modes 1,3"),
+        (
+            ["optimise", THRESHOLDS, "--modes", "one"],
+            "`--modes one` names no numbers of robots",
+            "--modes 1,4,16",
+        ),
         (["optimise", THRESHOLDS, "--modes", "7"], "there is no mode 7", "1, 2, 3, 4"),
         (["optimise", THRESHOLDS, "--at-most", "P_loss=1"], "bound for `--least`", "--least P_star"),
         (["optimise", THRESHOLDS, "--least", "V1", "--at-most", "P_loss"], "has no bound", "P_loss=0.2"),

@@ -84,7 +84,7 @@ def test_the_model_alone_can_go_down_a_pipe(crawl: Path, capsys: Said) -> None:
     [
         (["--modes", "four"], "names no numbers of robots", 2),
         (["--plot", "fit.pdf"], "neither .svg nor .png", 2),
-        (["--to", "no/such/place.json", "--draws", "0"], "cannot write", 2),
+        (["--to", "no/such/place.json", "--draws", "0"], "cannot write", 1),
         (["--gap", "1e9"], "no number of robots brought", 1),
     ],
 )

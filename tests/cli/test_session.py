@@ -206,7 +206,7 @@ def test_a_limit_ends_with_3_and_resume_goes_on_to_the_end(meadow: RunningMeadow
 
 def test_options_end_up_in_the_settings_file(meadow: RunningMeadow, tmp_path: Path) -> None:
     (tmp_path / "my.toml").write_text('[politeness]\ndelay = "5s"\nbackoff = "7s"\n')
-    (tmp_path / "seeds.txt").write_text(f"# seeds\n\n{meadow.seeds[0]}\n")
+    (tmp_path / "seeds.txt").write_text(f"# seeds\n\n  # more\n{meadow.seeds[0]}#top \t# the first\n")
     fieldmouse(
         "crawl", str(tmp_path / "tiny"), "--seeds-file", str(tmp_path / "seeds.txt"), "--config",
         str(tmp_path / "my.toml"), "--pages", "1", "--depth", "0", *MANNERS,

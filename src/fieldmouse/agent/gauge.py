@@ -69,12 +69,12 @@ class Fare(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def cost(self, weights: Cost) -> float:
-        """J of Avrachenkov et al. (2011), equation 2."""
-        return (
-            self.rate * (weights.loss * self.loss + weights.obs * self.obsolete)
-            + weights.sojourn * self.response
-            + weights.robots * self.robots
-            + weights.star * self.starvation
+        return weights.of(
+            lost=self.rate * self.loss,
+            obsolete=self.rate * self.obsolete,
+            sojourn=self.response,
+            robots=self.robots,
+            star=self.starvation,
         )
 
 

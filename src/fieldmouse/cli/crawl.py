@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -34,7 +35,9 @@ Examples:
 @click.option(
     "--seed", "seeds", metavar="URL", multiple=True, help="Where to begin; may be given many times."
 )
-@click.option("--seeds-file", metavar="FILE", help="A file with one URL a line; - for standard input.")
+@click.option(
+    "--seeds-file", metavar="FILE", help="A file with one URL a line, # for comments; - for standard input."
+)
 @click.option(
     "--scope", metavar="MODE", help="page, host, site or web: how far to go from the seeds.  [default: site]"
 )
@@ -121,8 +124,9 @@ def _lines(file: str) -> list[str]:
         raise UsageError(
             f"cannot read the seeds in `{file}`: {trouble}", "check the name of the file"
         ) from trouble
-    lines = (line.strip() for line in text.splitlines())
-    return [line for line in lines if line and not line.startswith("#")]
+    # A comment begins the line or stands behind white space: a `#` inside a URL is the URL's own.
+    lines = (re.split(r"(?:^|\s)#", line, maxsplit=1)[0].strip() for line in text.splitlines())
+    return [line for line in lines if line]
 
 
 def _advise(plan: Plan) -> None:

@@ -13,7 +13,7 @@ from typing import Any, BinaryIO
 import click
 import msgspec
 
-from fieldmouse.cli import options, voice
+from fieldmouse.cli import files, options, voice
 from fieldmouse.cli.table import Kind, Row, Table
 from fieldmouse.errors import FieldmouseError, UsageError
 from fieldmouse.records import OutcomeRow
@@ -93,18 +93,8 @@ Writer = Callable[[Table, BinaryIO], int]
 
 
 def _write(path: Path, table: Table, writer: Writer) -> int:
-    """Whole or not at all: the name appears when the last row is written."""
-    part = path.with_name(path.name + ".part")
-    try:
-        with part.open("wb") as file:
-            count = writer(table, file)
-        part.replace(path)
-    except OSError as trouble:
-        part.unlink(missing_ok=True)
-        raise FieldmouseError(
-            f"cannot write `{path}`: {trouble.strerror}", "choose another place"
-        ) from trouble
-    return count
+    with files.written(path) as file:
+        return writer(table, file)
 
 
 def _plain(row: OutcomeRow, fields: Iterable[str]) -> Row:

@@ -6,7 +6,7 @@ and fails with the same sentence. `--set` reaches every setting without an optio
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
 import click
@@ -73,10 +73,33 @@ def progress_every(given: Mapping[str, Any]) -> float | None:
 def asked(given: Mapping[str, Any]) -> tuple[dict[str, object], dict[str, object]]:
     """The short words among the options that were given, and what `--set` changes."""
     words = {word: given.get(word) or None for word in SETTING_OF}
-    changes: dict[str, object] = {}
-    for change in given.get("changes", ()):
-        name, equals, value = change.partition("=")
+    return words, dict(changes(given.get("changes", ())))
+
+
+def changes(words: Iterable[str]) -> dict[str, str]:
+    """What `--set KEY=VALUE` says, the last word of each key.
+
+    >>> changes(["delta = 3", "delta=4"])
+    {'delta': '4'}
+    """
+    said = {}
+    for word in words:
+        key, equals, value = word.partition("=")
         if not equals:
-            raise UsageError(f"`--set {change}` has no value", f"write it as `--set {name}=VALUE`")
-        changes[name.strip()] = value.strip()
-    return words, changes
+            raise UsageError(f"`--set {word}` has no value", f"write it as `--set {key}=VALUE`")
+        said[key.strip()] = value.strip()
+    return said
+
+
+def modes(about: str) -> Callable[[F], F]:
+    """The option `--modes`: numbers of robots, written as 1,4,16; a tuple, or None if it is not given."""
+    return click.option("--modes", metavar="N,N,...", callback=_read_modes, help=about)
+
+
+def _read_modes(ctx: click.Context, param: click.Parameter, value: str | None) -> tuple[int, ...] | None:
+    if value is None:
+        return None
+    words = value.replace(",", " ").split()
+    if not words or not all(word.isascii() and word.isdigit() and int(word) > 0 for word in words):
+        raise UsageError(f"`--modes {value}` names no numbers of robots", "write them as --modes 1,4,16")
+    return tuple(int(word) for word in words)

@@ -7,9 +7,10 @@ directory, and reaches the disk when that is synced, not before.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
-from contextlib import suppress
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import BinaryIO
 
 
 def sync_directory(path: Path) -> None:
@@ -61,12 +62,27 @@ def make_directory(path: Path) -> None:
             sync_directory(directory.parent)
 
 
-def write_whole(path: Path, content: bytes) -> None:
-    """Replace a file so that a reader or a crash sees the old or the new one, never half."""
-    fresh = path.with_name(path.name + ".new")
-    with fresh.open("wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-    fresh.rename(path)
+@contextmanager
+def whole(path: Path, suffix: str = ".new") -> Iterator[BinaryIO]:
+    """Write a file so that a reader or a crash sees the old or the new one, never half.
+
+    Until the block is left it has `suffix` at the end of its name; if the block fails, it is gone.
+    """
+    fresh = path.with_name(path.name + suffix)
+    try:
+        with fresh.open("wb", buffering=1 << 20) as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        fresh.replace(path)
+    except BaseException:
+        with suppress(OSError):  # what went wrong is told; this would only hide it
+            fresh.unlink(missing_ok=True)
+        raise
     sync_directory(path.parent)
+
+
+def write_whole(path: Path, content: bytes) -> None:
+    """Replace a file as `whole` does, with content that is at hand."""
+    with whole(path) as file:
+        file.write(content)

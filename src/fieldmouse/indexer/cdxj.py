@@ -9,14 +9,13 @@ what replay tools read.
 from __future__ import annotations
 
 import heapq
-import os
 import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import msgspec
 
-from fieldmouse.crawldir import sync_directory
+from fieldmouse.crawldir.durable import whole
 
 CHUNK = 16 << 20  # bytes sorted at a time
 REVISIT = "warc/revisit"
@@ -108,16 +107,11 @@ def merge(logs: Iterable[Path], target: Path, chunk: int = CHUNK) -> int:
                     with runs[-1].open("wb") as out:
                         out.writelines(lines)
                     del lines
-        fresh = target.with_name(target.name + ".fresh")
         count = 0
-        with fresh.open("wb", buffering=1 << 20) as out:
+        with whole(target, ".fresh") as out:
             for one in heapq.merge(*(_lines(run) for run in runs)):
                 out.write(one)
                 count += 1
-            out.flush()
-            os.fsync(out.fileno())
-        os.replace(fresh, target)
-        sync_directory(target.parent)
     finally:
         remove_leftovers(target)
     return count

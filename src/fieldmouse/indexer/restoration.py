@@ -11,6 +11,7 @@ from pathlib import Path
 import lmdb
 
 from fieldmouse.crawldir import sync_directory
+from fieldmouse.crawldir.durable import whole
 from fieldmouse.errors import CrawlDirError
 from fieldmouse.indexer import cdxj
 from fieldmouse.indexer.archive import log_path
@@ -26,22 +27,16 @@ _AT_ONCE = 10_000  # digests in a transaction
 def restore_log(directory: Path, shard: int, state: ShardState) -> int:
     """Write the CDXJ log of a shard again, byte for byte as it was at the checkpoint; returns its lines."""
     path = log_path(directory, shard)
-    fresh = path.with_name(path.name + ".fresh")
     count = length = 0
-    with fresh.open("wb", buffering=1 << 20) as file:
+    with whole(path, ".fresh") as file:
         for _, line, _ in answers(directory, shard, state):
             count, length = count + 1, length + file.write(line)
-        file.flush()
-        os.fsync(file.fileno())
-    if length != state.cdxj_length:
-        fresh.unlink()
-        raise CrawlDirError(
-            f"`{path}` cannot be written again: {state.cdxj_length} bytes were there,"
-            f" the WARC files make {length}",
-            "restore it from a copy of the directory",
-        )
-    os.replace(fresh, path)
-    sync_directory(directory)
+        if length != state.cdxj_length:
+            raise CrawlDirError(
+                f"`{path}` cannot be written again: {state.cdxj_length} bytes were there,"
+                f" the WARC files make {length}",
+                "restore it from a copy of the directory",
+            )
     return count
 
 

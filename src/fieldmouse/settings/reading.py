@@ -83,7 +83,7 @@ def replace(
             advice = ELSEWHERE.get(name) or _likely(key, known, f"[{section}] knows " + ", ".join(known))
             raise SettingsError(f"there is no setting `{name}`{place}", advice)
         kind = known[key].kind
-        value = _from_word(given) if words and isinstance(given, str) and not kind.from_word else given
+        value = from_word(given) if words and isinstance(given, str) and not kind.from_word else given
         try:
             changed[key] = kind.read(value)
         except ValueError:
@@ -95,7 +95,7 @@ def replace(
     return msgspec.structs.replace(table, **changed)
 
 
-def _from_word(word: str) -> object:
+def from_word(word: str) -> object:
     """A number, flag or list written on the command line; a bare text stays what it is."""
     try:
         return tomllib.loads(f"value = {word}")["value"]

@@ -10,12 +10,12 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import closing, suppress
+from contextlib import closing
 from pathlib import Path
 
 import click
 
-from fieldmouse.cli import voice
+from fieldmouse.cli import files, voice
 from fieldmouse.errors import FieldmouseError
 from fieldmouse.lab import engine, plot
 from fieldmouse.lab.catalogue import Experiment, Verdict
@@ -84,28 +84,12 @@ def prepare(*, files: Iterable[Path | None] = (), draws: bool = False) -> None:
         plot.prepare()
 
 
-def write(path: Path, content: bytes) -> None:
-    """Whole or not at all."""
-    part = path.with_name(path.name + ".part")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        part.write_bytes(content)
-        part.replace(path)
-    except OSError as trouble:
-        raise FieldmouseError(
-            f"cannot write `{path}`: {trouble.strerror}", "choose another place"
-        ) from trouble
-    finally:
-        with suppress(OSError):
-            part.unlink(missing_ok=True)
-
-
 def draw(found: Sequence[Finding], directory: Path) -> None:
     """Each figure of the findings as a file for papers and one for slides."""
     figures = [figure for finding in found for figure in finding.result.figures]
     for figure in figures:
-        write(directory / f"{figure.name}.svg", plot.svg(figure))
-        write(directory / f"{figure.name}.png", plot.png(figure))
+        files.write(directory / f"{figure.name}.svg", plot.svg(figure), parents=True)
+        files.write(directory / f"{figure.name}.png", plot.png(figure))
     voice.say(f"drew {len(figures)} figure{'s' if len(figures) != 1 else ''} in `{directory}`")
 
 

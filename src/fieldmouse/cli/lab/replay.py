@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import tomllib
-from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from fieldmouse.cli import options, voice
+from fieldmouse.cli import files, options, voice
 from fieldmouse.errors import UsageError
+from fieldmouse.settings.reading import from_word
 
 if TYPE_CHECKING:
     from fieldmouse.lab.replay import Played, Replay
@@ -59,7 +58,7 @@ def command(
     longest. So a replay shows what a policy does with the front and the disk, not
     how many pages it would fetch.
     """
-    parameters = _parameters(changes)
+    parameters = {key: from_word(word) for key, word in options.changes(changes).items()}
     if parameters and not names:
         raise UsageError("`--set` needs to know whose parameters are meant", "name a policy with `--policy`")
 
@@ -79,25 +78,11 @@ def command(
 
 
 def _draw(found: Replay, path: Path) -> None:
-    from fieldmouse.cli.lab import bench
     from fieldmouse.lab import plot
     from fieldmouse.lab.replay import figure
 
     picture = figure(found)
-    bench.write(path, plot.svg(picture) if path.suffix == ".svg" else plot.png(picture))
-
-
-def _parameters(changes: Iterable[str]) -> dict[str, object]:
-    found: dict[str, object] = {}
-    for change in changes:
-        key, equals, word = change.partition("=")
-        if not equals:
-            raise UsageError(f"`--set {change}` has no value", f"write it as `--set {key}=VALUE`")
-        try:
-            found[key.strip()] = tomllib.loads(f"value = {word}")["value"]
-        except tomllib.TOMLDecodeError:
-            found[key.strip()] = word.strip()  # a bare word is a text
-    return found
+    files.write(path, plot.svg(picture) if path.suffix == ".svg" else plot.png(picture), parents=True)
 
 
 def _tell(directory: Path, found: Replay) -> None:

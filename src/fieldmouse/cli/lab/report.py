@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from fieldmouse.cli import options, voice
+from fieldmouse.cli import files, options, voice
 from fieldmouse.cli.lab import bench
 from fieldmouse.errors import UsageError
 from fieldmouse.lab import catalogue, report
@@ -60,7 +60,7 @@ def command(
     if not kept:
         found = bench.findings(catalogue.chosen(*names), jobs=jobs)
     made = time.strftime("on %-d %B %Y at %H:%M UTC", time.gmtime())
-    bench.write(to, report.page(found, made=made).encode())
+    files.write(to, report.page(found, made=made).encode(), parents=True)
     voice.say(f"wrote {len(found)} experiments to `{to}`")
     if plots is not None:
         bench.draw(found, plots)

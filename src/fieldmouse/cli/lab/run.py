@@ -7,7 +7,7 @@ from textwrap import wrap
 
 import click
 
-from fieldmouse.cli import options, voice
+from fieldmouse.cli import files, options, voice
 from fieldmouse.cli.lab import bench
 from fieldmouse.lab import catalogue, digits, grid
 from fieldmouse.lab import findings as book
@@ -47,7 +47,7 @@ def command(names: tuple[str, ...], jobs: int, plots: Path | None, keep: Path | 
     chosen = catalogue.chosen(*names)
     found = bench.findings(chosen, jobs=jobs) if as_json else bench.findings(chosen, jobs=jobs, show=_show)
     if keep is not None:
-        bench.write(keep, book.write(found))
+        files.write(keep, book.write(found), parents=True)
         voice.say(f"kept the findings in `{keep}`")
     if plots is not None:
         bench.draw(found, plots)

@@ -119,11 +119,8 @@ def _strategy(given: Mapping[str, Any]) -> Strategy:
             wishes[option] = given[option]
         else:
             voice.say(f"strategy `{name}` has no use for `--{option.replace('_', '-')}`")
-    for change in given["changes"]:
-        key, equals, value = change.partition("=")
-        if not equals:
-            raise UsageError(f"`--set {change}` has no value", f"write it as `--set {key}=VALUE`")
-        wishes[key.strip()] = _value(key.strip(), value.strip(), known)
+    for key, word in options.changes(given["changes"]).items():
+        wishes[key] = _value(key, word, known)
     return urn.strategy(name, **wishes)
 
 

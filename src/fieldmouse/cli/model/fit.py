@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import math
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, get_args
 
 import click
 
 from fieldmouse import settings as settings_file
-from fieldmouse.cli import options, voice
+from fieldmouse.cli import files, options, voice
 from fieldmouse.crawldir import CrawlDir
 from fieldmouse.errors import FieldmouseError, UsageError
 from fieldmouse.queueing.fit.phfit import Method
@@ -19,15 +19,6 @@ if TYPE_CHECKING:
     from fieldmouse.queueing.fit.goodness import Goodness
 
 METHODS = click.Choice(get_args(Method))
-
-
-def _modes(ctx: click.Context, param: click.Parameter, value: str | None) -> tuple[int, ...] | None:
-    if value is None:
-        return None
-    words = value.replace(",", " ").split()
-    if not words or not all(word.isdigit() and int(word) > 0 for word in words):
-        raise UsageError(f"`--modes {value}` names no numbers of robots", "write them as 1,4,16")
-    return tuple(int(word) for word in words)
 
 
 @click.command(
@@ -41,9 +32,7 @@ Examples:
     "--to", "target", metavar="FILE", help="Write the model for `solve` and `optimise`; - for stdout."
 )
 @click.option("--plot", metavar="FILE", help="Draw the data against the fit, as .svg or .png.")
-@click.option(
-    "--modes", metavar="N,N,...", callback=_modes, help="Numbers of robots; else all that were seen."
-)
+@options.modes("Numbers of robots; else all that were seen.")
 @click.option(
     "--capacity", metavar="K", type=click.IntRange(1, 10**6), help="Instead of the buffer's `buffer.pages`."
 )
@@ -102,7 +91,7 @@ def command(
     )  # fmt: skip
     model = write_model(Asked(fitted.model, cost_of(asked), None, "auto"))
     if target and target != "-":
-        _save(Path(target), json.dumps(model, indent=1).encode() + b"\n")
+        files.write(Path(target), json.dumps(model, indent=1).encode() + b"\n")
     if plot:
         _draw(fitted.report, Path(plot), str(directory))
     if as_json:
@@ -148,12 +137,5 @@ def _draw(report: Goodness, path: Path, name: str) -> None:
 
     with extras():
         figure = fit_figure(report, path.stem, f"`{name}` and its model")
-        _save(path, plot.png(figure) if path.suffix == ".png" else plot.svg(figure))
+        files.write(path, plot.png(figure) if path.suffix == ".png" else plot.svg(figure))
     voice.say(f"drew data and fit into `{path}`")
-
-
-def _save(path: Path, content: Any) -> None:
-    try:
-        path.write_bytes(content)
-    except OSError as trouble:
-        raise UsageError(f"cannot write `{path}`: {trouble.strerror}", "check the name") from None

@@ -40,7 +40,7 @@ Examples:
   fieldmouse model optimise examples/thresholds.json --least P_star --at-most P_loss=0.2"""
 )
 @click.argument("file", type=click.Path(path_type=Path, allow_dash=True))
-@click.option("--modes", metavar="N,N", help="Consider only these numbers of robots.")
+@options.modes("Consider only these numbers of robots.")
 @click.option("--least", type=click.Choice(list(SYMBOLS)), help="Make this least, instead of the cost.")
 @click.option(
     "--at-most", metavar="MEASURE=X", multiple=True, help="With --least: keep this measure within a bound."
@@ -56,7 +56,7 @@ Examples:
 @options.as_json
 def command(
     file: Path,
-    modes: str | None,
+    modes: tuple[int, ...] | None,
     least: str | None,
     at_most: tuple[str, ...],
     events: int,
@@ -74,7 +74,7 @@ def command(
     from fieldmouse.policy.thresholds import Thresholds
 
     asked = measured.read(file)
-    chosen = _numbers(modes) if modes is not None else None
+    chosen = list(modes) if modes is not None else None
     if at_most and least is None:
         raise UsageError(
             "`--at-most` is a bound for `--least`, which is not given", "add `--least P_star`, say"
@@ -148,13 +148,6 @@ def _within_bounds(
     for name, price in multipliers.items():
         voice.say(f"{least} falls by {price:.4g} for each 1 that the bound on {name} is loosened")
     return 0
-
-
-def _numbers(words: str) -> list[int]:
-    try:
-        return [int(word) for word in words.split(",")]
-    except ValueError:
-        raise UsageError(f"`--modes {words}` is no list of numbers", "write it as --modes 1,3") from None
 
 
 def _bounds(words: tuple[str, ...]) -> dict[str, float]:

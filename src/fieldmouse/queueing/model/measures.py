@@ -91,10 +91,11 @@ def measures(
 
 
 def cost(found: Measures, weights: Cost) -> float:
-    """J of the paper's (2)."""
-    return (
-        found.rate * (weights.loss * found.loss + weights.obs * found.obs)
-        + weights.sojourn * found.sojourn_served
-        + weights.robots * found.robots
-        + weights.star * found.star
+    """The cost J of what was measured."""
+    return weights.of(
+        lost=found.rate * found.loss,
+        obsolete=found.rate * found.obs,
+        sojourn=found.sojourn_served,
+        robots=found.robots,
+        star=found.star,
     )

@@ -11,13 +11,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal, Protocol, TypeAlias, get_args
+from typing import Literal, Protocol, TypeAlias, TypeVar, get_args
 
 import numpy as np
 
 from fieldmouse.queueing.model.bmap import BatchArrivals
-from fieldmouse.queueing.model.entries import IntArray, ModelError, show
+from fieldmouse.queueing.model.entries import FloatArray, IntArray, ModelError, show
 from fieldmouse.queueing.model.ph import PhaseType
+
+N = TypeVar("N", float, FloatArray)
 
 Admission: TypeAlias = Literal["partial", "rejection", "complete"]
 ADMISSIONS: tuple[Admission, ...] = get_args(Admission)
@@ -97,3 +99,14 @@ class Cost:
     sojourn: float = 0.0
     robots: float = 0.0
     star: float = 0.0
+
+    def of(self, *, lost: N, obsolete: N, sojourn: N, robots: N, star: N) -> N:
+        """J of the paper's (2); `lost` and `obsolete` are pages in a unit of time. Arrays give an array.
+
+        >>> Cost(loss=2.0, star=10.0).of(lost=0.5, obsolete=0.0, sojourn=3.0, robots=4.0, star=0.1)
+        2.0
+        """
+        return (
+            self.loss * lost + self.obs * obsolete + self.sojourn * sojourn + self.robots * robots
+            + self.star * star
+        )  # fmt: skip

@@ -66,11 +66,12 @@ class Landscape:
 
     def cost(self, weights: Cost) -> FloatArray:
         """J of each rule."""
-        return np.asarray(
-            self.rate * (weights.loss * self.loss + weights.obs * self.obs)
-            + weights.sojourn * self.sojourn_served
-            + weights.robots * self.robots
-            + weights.star * self.star
+        return weights.of(
+            lost=self.rate * self.loss,
+            obsolete=self.rate * self.obs,
+            sojourn=self.sojourn_served,
+            robots=self.robots,
+            star=self.star,
         )
 
     @cached_property

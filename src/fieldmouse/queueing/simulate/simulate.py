@@ -52,11 +52,13 @@ class Simulated(Measures):
         obsolete = self.rate * deviation["obs"] + self.obs * deviation["rate"]
         served = deviation.get("sojourn_served", np.zeros(STRETCHES))
         return _half_width(
-            cost.loss * lost
-            + cost.obs * obsolete
-            + cost.sojourn * served
-            + cost.robots * deviation["robots"]
-            + cost.star * deviation["star"]
+            cost.of(
+                lost=lost,
+                obsolete=obsolete,
+                sojourn=served,
+                robots=deviation["robots"],
+                star=deviation["star"],
+            )
         )
 
 
