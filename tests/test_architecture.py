@@ -27,7 +27,8 @@ FLOORS: dict[int, set[str]] = {
     3: {"frontier", "robots", "buffer", "indexer", "refresh", "balancer", "choices"},
     2: {"settings", "crawldir", "meter", "web", "plugins"},
     1: {"policy", "queueing"},
-    0: {"url", "records", "clock", "errors", "compiled", "figures", "named", "__init__"},
+    0: {"url", "records", "sighting", "summary", "clock", "errors", "compiled", "figures"}
+    | {"named", "__init__"},
 }
 
 UPSTAIRS_FOR_TYPES = {"__init__"}

@@ -12,6 +12,9 @@ from enum import Enum
 
 import msgspec
 
+from fieldmouse.sighting import Sighting
+from fieldmouse.summary import Reading as Reading
+from fieldmouse.summary import Summary as Summary
 from fieldmouse.url import Host, Url
 
 
@@ -51,6 +54,13 @@ class Link(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True):
     drops: int = 0  # fetches thrown away because the buffer was full or they waited too long in it
     door: Door = Door.DISCOVERED
     was: str = ""  # polled: the kind of the newest outcome that stands for it
+    digest: str = ""  # of the copy we hold, so that its reader can say what changed
+    simhash: int = 0
+
+    @property
+    def again(self) -> bool:
+        """Whether it may have been stored before: what comes now replaces the older copy."""
+        return self.door is not Door.DISCOVERED
 
 
 class Ticket(msgspec.Struct, frozen=True, array_like=True):
@@ -189,6 +199,8 @@ class Failed(msgspec.Struct, frozen=True, tag="failed", array_like=True):
 
 Outcome = Page | Unchanged | Moved | Refused | Failed
 
+GONE = frozenset((404, 410))  # after these there is no such page; other failures say nothing of our copy
+
 
 class OutcomeRow(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True):
     """What is kept for ever of one URL's fate: a line of the outcome log, read by export and explain."""
@@ -222,6 +234,13 @@ class OutcomeRow(msgspec.Struct, frozen=True, array_like=True, omit_defaults=Tru
     found_as: str = "page"
     items: int = 0  # rows that were extracted from it
     items_at: int = 0  # the byte in `warc` where their record begins
+    etag: str = ""  # validators that came with the page, to ask for something newer by
+    last_modified: str = ""
+
+    @property
+    def gone(self) -> bool:
+        """Whether the server says that there is no such page, or no longer."""
+        return self.kind == "failed" and self.status in GONE
 
 
 class Parsed(msgspec.Struct, frozen=True, array_like=True):
@@ -237,52 +256,4 @@ class Parsed(msgspec.Struct, frozen=True, array_like=True):
     reason: str = ""  # the OutcomeRow's
     left_out: int = 0  # links of the page beyond `limits.links_per_page`
     complaint: str = ""  # what a plug-in did wrong
-
-
-class Reading(msgspec.Struct, frozen=True, array_like=True):
-    """The crawl's vital signs, about one a second: for the live line, the dashboard and `queueing.fit`."""
-
-    at: float
-    pages: int
-    hosts: int
-    ready: int  # hosts ready to be visited now
-    front: int  # hosts online
-    level: int  # pages in the buffer
-    robots: int
-    waiting: int
-    failed: int
-    seen: int
-    bytes: int
-    refused: int = 0
-    lost: int = 0  # fetches thrown away in this run because the buffer was full
-    obsolete: int = 0  # the same because they waited too long in it
-    allowed: int = 0  # robots that may work
-    inside: int = 0  # pages in the buffer and with the indexer: the level that robots are governed by
-    dropped_links: int = 0  # found and not taken, by the limits on pages and sites
-
-
-class Summary(msgspec.Struct, frozen=True):
-    """How a crawl stands when its process ends; the JSON that `crawl` and `resume` print."""
-
-    pages: int
-    hosts: int  # met; `giving_hosts` gave at least one page
-    seconds: float
-    pages_per_second: float
-    seen: int
-    waiting: int
-    failed: int
-    refused: int
-    moved: int
-    lost: int  # URLs we accepted and cannot account for; always 0, or there is a bug
-    bytes: int
-    peak_rss_mb: float
-    exit: int
-    stopped_by: str = ""  # "" when the work is done; else pages, time, disk, signal
-    reasons: dict[str, int] = {}
-    giving_hosts: int = 0
-    dropped_links: dict[str, int] = {}  # by the setting that limits them; never accepted, so never seen
-
-    def __str__(self) -> str:
-        hosts = f"{self.giving_hosts:,} host{'' if self.giving_hosts == 1 else 's'}"
-        end = f"; stopped by {self.stopped_by}, {self.waiting:,} URLs are waiting" if self.waiting else ""
-        return f"{self.pages:,} pages from {hosts} in {self.seconds:,.1f} s{end}"
+    sighting: Sighting | None = None  # of a page, of an unchanged one, and of one that is gone

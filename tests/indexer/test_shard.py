@@ -12,11 +12,11 @@ import msgspec
 import pytest
 import zstandard
 
-from fieldmouse.cli import explain
 from fieldmouse.indexer.search import search
 from fieldmouse.indexer.shard import Shard
 from fieldmouse.indexer.wire import IndexerConfig, ShardState
-from fieldmouse.records import Failed, Kind, Link, Moved, OutcomeRow, Parsed, Reason, Unchanged
+from fieldmouse.reading import explanation
+from fieldmouse.records import Door, Failed, Kind, Link, Moved, OutcomeRow, Parsed, Reason, Unchanged
 from fieldmouse.url import Url
 from indexer.answers import CONFIG, NOW, page, response, story
 
@@ -79,7 +79,7 @@ def test_a_body_that_we_cut_says_so_packed_or_not(
     whole = pack(b"<a href=/x>x</a>" + random.Random(1).randbytes(300_000))
     cut = row(shard.take(1, page(body=whole[:200_000], content_encoding=coding, truncated="length")))
     assert (cut.kind, cut.detail) == ("page", "cut by the limit on length")
-    told = list(explain._fate(cut))
+    told = list(explanation._fate(cut))
     assert any("cut by the limit on length" in sentence for sentence in told)
 
 
@@ -202,7 +202,7 @@ def test_a_page_fetched_again_takes_the_place_of_its_older_copy(shard: Shard, tm
     shard.take(1, page("http://example.org/", b"older words"))
     shard.prepare()
     fresh = page("http://example.org/", b"newer words")
-    shard.take(2, msgspec.structs.replace(fresh, link=msgspec.structs.replace(fresh.link, etag='"1"')))
+    shard.take(2, msgspec.structs.replace(fresh, link=msgspec.structs.replace(fresh.link, door=Door.POLLED)))
     shard.prepare()
     assert search(tmp_path, "older") == []
     assert len(search(tmp_path, "words")) == 1

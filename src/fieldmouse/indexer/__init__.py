@@ -8,8 +8,9 @@ the hrefs into URLs in scope and drops those it has sent before. `digest.py` say
 whether the same bytes, or nearly the same words, were seen elsewhere.
 `archive.py` writes request, response (or a revisit of an earlier one) and
 metadata as WARC records and `cdxj.py` the line that finds them again; `index.py`
-adds the words to the full-text index, which `search.py` reads. What the worker
-learned goes back to the agent as a `Parsed`.
+adds the words to the full-text index, which `search.py` reads; if the page was
+fetched before, `copies.py` says which copy counts. What the worker learned goes back
+to the agent as a `Parsed`.
 
 Nothing of this counts until a checkpoint: `prepare` makes all shards durable and
 names the lengths of their files, the agent's journal keeps those, and

@@ -4,7 +4,8 @@ Words go to tantivy with their positions; the text itself is stored beside them
 so that snippets need nothing else. A checkpoint keeps the index as it is
 (`snapshot.py`), and a batch that never counted is undone by going back to the one
 that does. Every document carries the number of its batch all the same: where no
-moment was kept, younger ones can be taken out by it.
+moment was kept, younger ones can be taken out by it. With the key of its page it also
+tells which of two copies is the newer one (`copies.py`).
 
 tantivy merges its segments into ever larger ones and maps them into memory while
 it does. To keep memory from growing with the crawl a shard's index is a series
@@ -27,18 +28,18 @@ from fieldmouse.indexer.snapshot import KEPT, META, Snapshots, read_meta
 from fieldmouse.indexer.wire import IndexerConfig, ShardState
 
 
-def schema(store_text: bool = True, hosts: bool = True) -> tantivy.Schema:
+def schema(store_text: bool = True, hosts: bool = True, columns: bool = True) -> tantivy.Schema:
     """What a document holds. Positions are kept for phrases; `key` finds a page that comes again.
 
-    Without `hosts` it is that of the first crawls, whose generations stay as they are.
+    Without `columns`, and then without `hosts`, it is that of older crawls, whose generations stay so.
     """
     builder = tantivy.SchemaBuilder()
     builder.add_text_field("title", stored=True)
     builder.add_text_field("text", stored=store_text)
     builder.add_bytes_field("url", stored=True)
     builder.add_bytes_field("canonical", stored=True)
-    builder.add_unsigned_field("key", indexed=True)
-    builder.add_unsigned_field("batch", indexed=True)
+    builder.add_unsigned_field("key", indexed=True, fast=columns)
+    builder.add_unsigned_field("batch", indexed=True, fast=columns)
     if hosts:  # for `host:`, see `query.names`
         builder.add_text_field("host", tokenizer_name="raw", index_option="basic")
     return builder.build()
@@ -46,7 +47,13 @@ def schema(store_text: bool = True, hosts: bool = True) -> tantivy.Schema:
 
 def known_schemas() -> list[tantivy.Schema]:
     """Every schema that a generation of a crawl may have: today's and older ones, with and without text."""
-    return [schema(store_text, hosts) for hosts in (True, False) for store_text in (True, False)]
+    ages = ((True, True), (True, False), (False, False))
+    return [schema(store_text, *age) for age in ages for store_text in (True, False)]
+
+
+def has_columns(shape: tantivy.Schema) -> bool:
+    """Whether key and batch of many documents can be had at once: not in a generation of an older crawl."""
+    return shape in (schema(), schema(store_text=False))
 
 
 def verify(directory: Path, shard: int, state: ShardState) -> None:
@@ -55,8 +62,9 @@ def verify(directory: Path, shard: int, state: ShardState) -> None:
     for number in range(state.generation + bool(state.generation_bytes)):
         path = _generation(directory, shard, number)
         last = number == state.generation
-        kept = last and Snapshots(path).has(state.batch)
-        meta = read_meta(path / KEPT / f"{state.batch}.json" if kept else path / META)
+        listed = Snapshots(path).counting(state.batch if last else None)
+        kept = listed.parent.name == KEPT
+        meta = read_meta(listed)
         if meta is None:
             raise Damaged(path / META, "the list of the index's files cannot be read")
         for name in sorted(meta.names):
@@ -83,7 +91,7 @@ class TextIndex:
         for path in list(home.iterdir()):
             if path.is_dir() and path.name.isdigit():
                 if int(path.name) < state.generation:
-                    shutil.rmtree(path / KEPT, ignore_errors=True)
+                    Snapshots(path).recover()
                 elif int(path.name) > state.generation or not state.generation_bytes:
                     shutil.rmtree(path)
         snapshots = Snapshots(self._path)
@@ -125,10 +133,8 @@ class TextIndex:
         query = _younger(self._index.schema, batch)
         return bool(self._index.searcher().search(query, limit=1, count=False).hits)
 
-    def add(
-        self, *, url: str, key: int, title: str, text: str, batch: int, canonical: str, again: bool
-    ) -> None:
-        """Add a page; `again` says that an older copy may be there, which is taken out."""
+    def add(self, *, url: str, key: int, title: str, text: str, batch: int, canonical: str) -> None:
+        """Add a page."""
         document = tantivy.Document()
         document.add_bytes("url", url.encode())
         if title:
@@ -142,15 +148,20 @@ class TextIndex:
         for name in names(authority_of(url)):
             document.add_text("host", name)
         try:
-            if again:
-                # Deleting "by term" would look for a signed number, and find none.
-                self._writer.delete_documents_by_query(tantivy.Query.term_query(self._schema, "key", key))
             self._writer.add_document(document)
         except ValueError as trouble:
             # A document is taken as it is; what can fail is the writer's disk.
             raise StorageError(self._path, trouble) from trouble
         self._unsaved = True
         self.bytes += len(text) + len(url) + len(title)
+
+    def take_back(self, key: int, batch: int) -> None:
+        """Take out what this batch holds of a page. Older copies stay: the batch may yet be undone."""
+        try:
+            self._writer.delete_documents_by_query(copy_of(self._schema, key, batch))
+        except ValueError as trouble:
+            raise StorageError(self._path, trouble) from trouble
+        self._unsaved = True
 
     def commit(self) -> None:
         """Make everything added durable; begin a new generation if this one is full."""
@@ -200,6 +211,15 @@ class TextIndex:
             self._settled = True
             with suppress(ValueError):  # what did not commit does not count
                 self._writer.wait_merging_threads()
+
+
+def copy_of(shape: tantivy.Schema, key: int, batch: int) -> tantivy.Query:
+    """What a batch holds of a page."""
+    # Deleting "by term" would look for a signed number, and find none.
+    named = (("key", key), ("batch", batch))
+    return tantivy.Query.boolean_query(
+        [(tantivy.Occur.Must, tantivy.Query.term_query(shape, field, value)) for field, value in named]
+    )
 
 
 def _generation(directory: Path, shard: int, number: int) -> Path:

@@ -18,6 +18,7 @@ import xxhash
 from fieldmouse.errors import FieldmouseError
 from fieldmouse.indexer import cdxj
 from fieldmouse.indexer.archive import log_path
+from fieldmouse.indexer.copies import Copies
 from fieldmouse.indexer.digest import Doubles
 from fieldmouse.indexer.inline import InlineLane
 from fieldmouse.indexer.lane import Lane
@@ -59,8 +60,10 @@ class Indexer:
         self._new = states is None
         states = list(states or [ShardState()] * shards)
         self.prepared = states  # what `prepare` said last
+        batch = max(state.batch for state in states) + 1
         self._lanes: list[Lane | InlineLane] = [
-            lane(directory, shard, config, state, on_parsed, on_lost) for shard, state in enumerate(states)
+            lane(directory, shard, config, state, on_parsed, on_lost, batch)
+            for shard, state in enumerate(states)
         ]
 
     async def start(self) -> None:
@@ -74,6 +77,7 @@ class Indexer:
         if self._new:
             Doubles.forget_all(archive)
         Doubles.forget_outdated(archive)
+        Copies.forget_unfit(self._directory / "index", [state.copies for state in self.prepared])
         await _all([lane.begin() for lane in self._lanes])
 
     @property

@@ -33,6 +33,7 @@ class InlineLane:
         state: ShardState,
         on_parsed: Callable[[Sequence[Parsed]], None],
         on_lost: Callable[[Sequence[int]], None],
+        batch: int = 0,
     ):
         self._directory, self._number, self._config = directory, shard, config
         self._on_parsed = on_parsed
@@ -40,10 +41,13 @@ class InlineLane:
         self._shard: Shard | None = None
         self._prepared: ShardState | None = None
         self._counted = state
+        self._batch = batch
         self._answers: list[Parsed] = []
 
     async def start(self) -> None:
-        self._opened = OpenShard(self._directory, self._number, self._config, self._counted)
+        self._opened = OpenShard(
+            self._directory, self._number, self._config, self._counted, batch=self._batch
+        )
 
     async def begin(self) -> None:
         assert self._opened is not None, "started first"

@@ -57,10 +57,13 @@ class Lane(asyncio.Protocol):
         state: ShardState,
         on_parsed: Callable[[Sequence[Parsed]], None],
         on_lost: Callable[[Sequence[int]], None],
+        batch: int = 0,
     ):
+        """`batch` is the one to begin with; 0 for the one that follows the state's."""
         self._directory, self._shard, self._config = directory, shard, config
         self._on_parsed, self._on_lost = on_parsed, on_lost
         self.counted = state  # the journal holds it
+        self._batch = batch or state.batch + 1  # what is sent now belongs to it
         self._prepared: ShardState | None = None  # durable, and the journal may hold it by now
         self._holdings, self._deaths = Holdings(), Deaths(directory, shard)
         self._gossip = Gossip()
@@ -110,7 +113,7 @@ class Lane(asyncio.Protocol):
             self._frames = Frames()
             self._out.clear()
             await asyncio.get_running_loop().create_connection(lambda: self, sock=ours)
-            start = Start(str(self._directory), self._shard, self._config, self.counted)
+            start = Start(str(self._directory), self._shard, self._config, self.counted, self._batch)
             if await self._say_and_hear(start):
                 return
             self.trouble = self.trouble or self._deaths.before_birth()
@@ -234,7 +237,10 @@ class Lane(asyncio.Protocol):
         if self.trouble is None and self._begun:
             self._waiter = asyncio.get_running_loop().create_future()
             self._write(Prepare())
+            self._batch += 1
             await self._waiter
+        else:
+            self._batch += 1
         if self.trouble is not None:
             raise self.trouble
         return self._prepared or self.counted

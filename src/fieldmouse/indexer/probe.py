@@ -16,12 +16,19 @@ import subprocess
 import sys
 from base64 import b32decode
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from fieldmouse.indexer.footer import flaw_of
+
+if TYPE_CHECKING:
+    import tantivy
+
+    from fieldmouse.indexer.copies import Numbers
 
 _PARTS = ("term", "idx", "pos", "store", "fast", "fieldnorm")
 _TRIES = 5
@@ -35,6 +42,8 @@ class IndexAsked(msgspec.Struct, frozen=True, tag="index"):
     busy: bool  # a crawl writes to it
     live: bool  # it must be whole as it is, not only as opening would make it
     hurt: bool = False  # it is damaged: count what it gives all the same
+    copies: tuple[int, ...] = ()  # how much counts of each shard's log of pages fetched again
+    key_seed: int = 0
 
 
 class DigestsAsked(msgspec.Struct, frozen=True, tag="digests"):
@@ -82,6 +91,8 @@ def read_index(asked: IndexAsked) -> ProbeReport:
     """Look at the moment that opening would bring back: the one kept for the batch, or what is there."""
     path = Path(asked.path).absolute()  # it is looked at through links, from elsewhere
     kept, live = path / "kept" / f"{asked.batch}.json", path / "meta.json"
+    if _has_all(path / "kept" / "clearing.json"):
+        kept = path / "kept" / "clearing.json"
     if asked.hurt:
         there = [_look_at(path, listed, asked).count for listed in (kept, live) if listed.exists()]
         return ProbeReport(max(there, default=0))
@@ -200,7 +211,32 @@ def _count_documents(path: Path, asked: IndexAsked) -> ProbeReport:
         index.schema, "batch", tantivy.FieldType.Unsigned, None, asked.batch, use_inverted_index=True
     )
     held = int(searcher.search(counted, limit=1, count=True).count or 0)  # type: ignore[attr-defined]
-    return ProbeReport(held, searcher.num_docs - held)
+    old = _old_copies(index, searcher, counted, asked) if held and any(asked.copies) else 0
+    return ProbeReport(held - old, searcher.num_docs - held)
+
+
+def _old_copies(
+    index: tantivy.Index, searcher: tantivy.Searcher, counted: tantivy.Query, asked: IndexAsked
+) -> int:
+    """How many of the documents that count are older than the newest of their pages."""
+    from fieldmouse.indexer.copies import among, stands
+    from fieldmouse.indexer.generations import places
+    from fieldmouse.indexer.index import has_columns
+
+    hits = searcher.search(counted, limit=searcher.num_docs, count=False).hits
+    shard = int(Path(asked.path).parent.name.partition("-")[2])
+    columns = has_columns(index.schema)
+    addresses = [address for _, address in hits]
+    keys, batches = places(searcher, addresses, columns=columns, key_seed=lambda: asked.key_seed)
+    known = _newest(Path(asked.path).parent.parent, asked.copies)
+    return int((among(keys, known) > stands(batches, shard)).sum())
+
+
+@cache
+def _newest(directory: Path, lengths: tuple[int, ...]) -> tuple[Numbers, Numbers]:
+    from fieldmouse.indexer.copies import read_logs
+
+    return read_logs(directory, lengths)
 
 
 def read_digests(asked: DigestsAsked) -> ProbeReport:

@@ -17,13 +17,13 @@ and a word of which nothing is left asks for nothing.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
 
 import tantivy
 
-_TITLE_WEIGHT = 3.0
+TITLE_WEIGHT = 3.0
 # A closing quote may have punctuation behind it, as in a sentence, but no word.
 _PIECE = re.compile(r'(-?)(?:(title|host):)?("[^"]*"(?=[^\w\s"-]*(?:\s|\Z))|\S+)', re.IGNORECASE)
 
@@ -111,10 +111,15 @@ def _clause(found: re.Match[str]) -> Clause | None:
     if field == "host":
         name = bare_host(rest.strip('"'))
         return Clause((name,), "host", bool(minus)) if name else None
-    terms = tuple(_analyzer().analyze(rest))
+    terms = tuple(cut(rest))
     if not terms and field:  # `title:` by itself
-        terms, field = tuple(_analyzer().analyze(field)), ""
+        terms, field = tuple(cut(field)), ""
     return Clause(terms, field, bool(minus)) if terms else None
+
+
+def cut(text: str) -> list[str]:
+    """The words of a text, as the index has them."""
+    return _analyzer().analyze(text)
 
 
 @cache
@@ -124,30 +129,40 @@ def _analyzer() -> tantivy.TextAnalyzer:
     return builder.filter(tantivy.Filter.remove_long(40)).filter(tantivy.Filter.lowercase()).build()
 
 
-def build(question: Question, schema: tantivy.Schema) -> tantivy.Query:
+Weight = Callable[[str, tuple[str, ...]], float]
+"""How much words in a field count."""
+
+
+def build(
+    question: Question, schema: tantivy.Schema, weight: Weight = lambda field, terms: 1.0
+) -> tantivy.Query:
     """The question as the index understands it."""
     parts: list[tuple[tantivy.Occur, tantivy.Query]] = []
     for group in question.groups:
-        asked = [_query(clause, schema) for clause in group]
+        asked = [_query(clause, schema, weight) for clause in group]
         one = asked[0] if len(asked) == 1 else _any(asked)
         parts.append((tantivy.Occur.Must, one))
     if not question.groups:
         parts.append((tantivy.Occur.Must, tantivy.Query.all_query()))
-    parts += [(tantivy.Occur.MustNot, _query(clause, schema)) for clause in question.without]
+    parts += [(tantivy.Occur.MustNot, _query(clause, schema, weight)) for clause in question.without]
     return tantivy.Query.boolean_query(parts)
 
 
-def _query(clause: Clause, schema: tantivy.Schema) -> tantivy.Query:
+def _query(clause: Clause, schema: tantivy.Schema, weight: Weight) -> tantivy.Query:
     if clause.field == "host":
         # Where a page lives says nothing of how well it answers.
         return tantivy.Query.const_score_query(tantivy.Query.term_query(schema, "host", clause.terms[0]), 0.0)
-    in_title = tantivy.Query.boost_query(_stretch(schema, "title", clause.terms), _TITLE_WEIGHT)
+    in_title = tantivy.Query.boost_query(
+        stretch(schema, "title", clause.terms), TITLE_WEIGHT * weight("title", clause.terms)
+    )
     if clause.field == "title":
         return in_title
-    return _any([in_title, _stretch(schema, "text", clause.terms)])
+    in_text = stretch(schema, "text", clause.terms)
+    return _any([in_title, tantivy.Query.boost_query(in_text, weight("text", clause.terms))])
 
 
-def _stretch(schema: tantivy.Schema, field: str, terms: tuple[str, ...]) -> tantivy.Query:
+def stretch(schema: tantivy.Schema, field: str, terms: tuple[str, ...]) -> tantivy.Query:
+    """Words that stand next to each other in a field."""
     if len(terms) == 1:
         return tantivy.Query.term_query(schema, field, terms[0])
     return tantivy.Query.phrase_query(schema, field, list(terms))

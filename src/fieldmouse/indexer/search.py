@@ -1,14 +1,16 @@
 """Looking for words in what was crawled, while the crawl runs and after.
 
-Every generation of every shard is asked for its best pages, and the lists are
-merged by score. Scores come from each generation's own word counts, which is fair
-as long as pages fall into shards and generations without regard to their words.
-Reading takes no lock and sees the last checkpoint of each shard.
+Every generation of every shard is asked for its best pages, and the lists are merged
+by scores that mean the same everywhere (`ranking.py`). Of a page that was fetched more
+than once only the newest copy is shown (`copies.py`). Reading takes no lock and sees the
+last checkpoint of each shard.
 """
 
 from __future__ import annotations
 
+import heapq
 import html
+import math
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,15 +18,29 @@ from pathlib import Path
 import msgspec
 import tantivy
 
-from fieldmouse.errors import CrawlDirError
-from fieldmouse.indexer.query import Question, authority_of, build, names, understand
+from fieldmouse.indexer.copies import CopyView
+from fieldmouse.indexer.generations import Generation, opened, text_of
+from fieldmouse.indexer.query import Question, authority_of, names, understand
+from fieldmouse.indexer.ranking import Ranking
 
 SNIPPET = 240  # characters
 _MARK = re.compile(r"</?b>")
 
 
-Found = tuple[float, str, tantivy.Document, tantivy.SnippetGenerator | None]
-"""Score, URL, document, and who makes its snippet."""
+class Candidate(msgspec.Struct, frozen=True):
+    """A page that a generation found."""
+
+    most: float  # its score is not greater
+    generation: Generation
+    address: tantivy.DocAddress
+
+
+class Found(msgspec.Struct, frozen=True):
+    score: float
+    url: str
+    stand: int  # of two copies the one with the greater number is the newer
+    document: tantivy.Document
+    generation: Generation
 
 
 class Hit(msgspec.Struct, frozen=True):
@@ -41,70 +57,118 @@ def search(directory: Path, words: str, limit: int = 10) -> list[Hit]:
     question = understand(words)
     if question.empty or limit <= 0:
         return []
+    with opened(directory) as (generations, copies):
+        generations = [generation for generation in generations if generation.searcher.num_docs]
+        ranking = Ranking(generations, question)
+        streams = [Stream(generation, ranking, question, copies) for generation in generations]
+        return _tell(_best(streams, ranking, 2 * limit), ranking, limit)
+
+
+class Stream:
+    """The answers of one generation, as many as are asked for, best first by its own scores."""
+
+    def __init__(self, generation: Generation, ranking: Ranking, question: Question, copies: CopyView):
+        self._generation, self._copies = generation, copies
+        self._reach = ranking.reach(generation)
+        self._hosts: Question | None = None
+        self._asked = 0
+        self.rest = math.inf  # no page that was not told of yet has a greater score
+        with generation.reading():
+            try:
+                self._query = ranking.query(generation)
+            except ValueError:  # from before hosts were indexed: look at the URLs instead
+                self._hosts = question
+                self._query = ranking.query(generation, question.anywhere())
+
+    def more(self, count: int) -> list[Candidate]:
+        """The next ones; `count` at first, and then as many again as there were."""
+        generation, before = self._generation, self._asked
+        asked = max(count, 2 * before) if self._hosts is None else generation.searcher.num_docs
+        with generation.reading():
+            hits = generation.searcher.search(self._query, limit=asked, count=False).hits
+            self.rest = float(hits[-1][0]) * self._reach if len(hits) == asked else 0.0
+            self._asked = len(hits)
+            if self._hosts is not None:
+                self.rest = 0.0
+                hits = [hit for hit in hits if _lives(generation.url(hit[1]), self._hosts)]
+            fresh = hits[before:]
+            shown = generation.visible([address for _, address in fresh], self._copies)
+            return [
+                Candidate(float(score) * self._reach, generation, address)
+                for (score, address), visible in zip(fresh, shown, strict=True)
+                if visible
+            ]
+
+
+def _best(streams: list[Stream], ranking: Ranking, count: int) -> list[Found]:
+    """The `count` best pages of all; each is scored only if it may be one of them."""
+    waiting: list[tuple[float, int, Candidate]] = []
     found: list[Found] = []
-    for path, index in _generations(directory):
-        try:
-            found += _ask(index, question, limit)
-        except (ValueError, OSError) as trouble:
-            raise _damaged(path, directory, trouble) from trouble
-    found.sort(key=lambda one: (-one[0], one[1]))
-    return _tell(found, limit)
+    best: list[float] = []  # the greatest scores, a heap of `count` at most
+    serial = 0
+    asked = streams
+    while asked:
+        for stream in asked:
+            for candidate in stream.more(count):
+                heapq.heappush(waiting, (-candidate.most, serial := serial + 1, candidate))
+        while waiting and (len(best) < count or -waiting[0][0] >= best[0]):
+            candidate = heapq.heappop(waiting)[2]
+            one = _look_at(candidate, ranking)
+            found.append(one)
+            heapq.heappush(best, one.score)
+            if len(best) > count:
+                heapq.heappop(best)
+        least = best[0] if len(best) == count else 0.0
+        asked = [stream for stream in streams if stream.rest > least]
+    newest: dict[str, Found] = {}
+    for one in found:
+        if one.url not in newest or newest[one.url].stand < one.stand:
+            newest[one.url] = one
+    return sorted(newest.values(), key=lambda one: (-one.score, one.url))
 
 
-def _ask(index: tantivy.Index, question: Question, limit: int) -> list[Found]:
-    """The best answers of one generation."""
-    searcher = index.searcher()
-    if not searcher.num_docs:
-        return []
-    try:
-        query, hosts = build(question, index.schema), None
-    except ValueError:  # a generation from before hosts were indexed: look at the URLs instead
-        hosts = question
-        query = build(question.anywhere(), index.schema)
-    most = 2 * limit if hosts is None else searcher.num_docs
-    hits = searcher.search(query, limit=most, count=False).hits
-    if hosts is not None:
-        hits = [hit for hit in hits if _lives(_text(searcher.doc(hit[1]), "url"), hosts)][: 2 * limit]
-    if not hits:
-        return []
-    snippets = tantivy.SnippetGenerator.create(searcher, query, index.schema, "text")
-    snippets.set_max_num_chars(SNIPPET)
-    documents = ((score, searcher.doc(address)) for score, address in hits)
-    return [(float(score), _text(document, "url"), document, snippets) for score, document in documents]
+def _look_at(candidate: Candidate, ranking: Ranking) -> Found:
+    generation, address = candidate.generation, candidate.address
+    with generation.reading():
+        document = generation.searcher.doc(address)
+        stand = int(generation.stands([address])[0])
+        score = ranking.score(generation, address)
+        return Found(score, text_of(document, "url"), stand, document, generation)
 
 
 def documents(directory: Path) -> Iterator[str]:
-    """The URL of every document in the index: what a doctor counts."""
-    for _, index in _generations(directory):
-        searcher = index.searcher()
-        if searcher.num_docs:
-            for _, address in searcher.search(tantivy.Query.all_query(), limit=searcher.num_docs).hits:
-                yield _text(searcher.doc(address), "url")
+    """The URL of every page that can be found: what a doctor counts."""
+    told: set[str] = set()  # a copy whose shard is at its checkpoint just now is not masked yet
+    with opened(directory) as (generations, copies):
+        for generation in generations:
+            with generation.reading():
+                addresses = generation.all_addresses()
+                shown = generation.visible(addresses, copies)
+                urls = [
+                    generation.url(address)
+                    for address, visible in zip(addresses, shown, strict=True)
+                    if visible
+                ]
+            yield from (url for url in urls if url not in told)
+            told.update(urls)
 
 
 def count(directory: Path) -> int:
-    """How many documents the index holds."""
-    return sum(index.searcher().num_docs for _, index in _generations(directory))
-
-
-def _generations(directory: Path) -> list[tuple[Path, tantivy.Index]]:
-    indexes = []
-    for path in sorted((directory / "index").glob("shard-*/*")):
-        if tantivy.Index.exists(str(path)):
-            try:
-                index = tantivy.Index.open(str(path))
-                index.reload()
-            except ValueError as trouble:
-                raise _damaged(path, directory, trouble) from trouble
-            indexes.append((path, index))
-    return indexes
-
-
-def _damaged(path: Path, directory: Path, trouble: Exception) -> CrawlDirError:
-    return CrawlDirError(
-        f"the index in `{path}` cannot be read: {trouble}",
-        f"`fieldmouse doctor {directory}` says what else is damaged, and `--repair` builds an index again",
-    )
+    """How many pages can be found."""
+    with opened(directory) as (generations, copies):
+        if not copies.any:
+            return sum(generation.searcher.num_docs for generation in generations)
+        keys: set[int] = set()
+        for generation in generations:
+            with generation.reading():
+                addresses = generation.all_addresses()
+                shown = generation.visible(addresses, copies)
+                keys.update(
+                    key
+                    for key, visible in zip(generation.keys(addresses).tolist(), shown, strict=True)
+                    if visible
+                )
+        return len(keys)
 
 
 def _lives(url: str, question: Question) -> bool:
@@ -115,33 +179,31 @@ def _lives(url: str, question: Question) -> bool:
     )
 
 
-def _tell(found: list[Found], limit: int) -> list[Hit]:
+def _tell(found: list[Found], ranking: Ranking, limit: int) -> list[Hit]:
     """The first `limit` pages, each content once: a page that names another as canonical stands behind it."""
-    urls = {url for _, url, _, _ in found}
+    urls = {one.url for one in found}
     told: list[Hit] = []
-    seen: set[str] = set()
-    for score, url, document, snippets in found:
-        canonical = _text(document, "canonical")
-        if url in seen or (canonical and canonical in urls):
+    makers: dict[Generation, tantivy.SnippetGenerator] = {}
+    for one in found:
+        canonical = text_of(one.document, "canonical")
+        if canonical and canonical in urls:
             continue
-        seen.add(url)
-        snippet = _snippet(document, snippets)
-        told.append(Hit(url, _text(document, "title"), snippet, round(score, 4)))
+        generation = one.generation
+        if generation not in makers:
+            query = ranking.query(generation, ranking.question.anywhere())
+            makers[generation] = tantivy.SnippetGenerator.create(
+                generation.searcher, query, generation.index.schema, "text"
+            )
+            makers[generation].set_max_num_chars(SNIPPET)
+        snippet = _snippet(one.document, makers[generation])
+        told.append(Hit(one.url, text_of(one.document, "title"), snippet, round(one.score, 4)))
         if len(told) == limit:
             break
     return told
 
 
-def _text(document: tantivy.Document, field: str) -> str:
-    value = document.get_first(field)
-    if value is None:
-        return ""
-    return value if isinstance(value, str) else bytes(value).decode()
-
-
-def _snippet(document: tantivy.Document, snippets: tantivy.SnippetGenerator | None) -> str:
-    made = snippets.snippet_from_doc(document).to_html() if snippets is not None else ""
-    marked = html.unescape(_MARK.sub("**", made))
+def _snippet(document: tantivy.Document, snippets: tantivy.SnippetGenerator) -> str:
+    marked = html.unescape(_MARK.sub("**", snippets.snippet_from_doc(document).to_html()))
     if not marked:
-        marked = _text(document, "text")[:SNIPPET]
+        marked = text_of(document, "text")[:SNIPPET]
     return " ".join(marked.split())

@@ -20,15 +20,19 @@ from fieldmouse.errors import FieldmouseError, storing
 from fieldmouse.indexer import archive, digest, index
 from fieldmouse.indexer.archive import WORTH_A_REVISIT, Archive
 from fieldmouse.indexer.contents import mime_of, read_contents
+from fieldmouse.indexer.copies import verify_log
 from fieldmouse.indexer.digest import Doubles, payload_digest, written
 from fieldmouse.indexer.guests import Guests
 from fieldmouse.indexer.index import TextIndex
 from fieldmouse.indexer.links import Links
+from fieldmouse.indexer.sighting import sight, sight_again
 from fieldmouse.indexer.sketch import reach, sketch
+from fieldmouse.indexer.turnover import Turnover
 from fieldmouse.indexer.wire import IndexerConfig, ShardState
 from fieldmouse.plugins.call import Complaint, Onlooker
 from fieldmouse.plugins.rows import Rows
 from fieldmouse.records import (
+    GONE,
     Failed,
     Kind,
     Link,
@@ -40,6 +44,7 @@ from fieldmouse.records import (
     Response,
     Unchanged,
 )
+from fieldmouse.sighting import Sighting
 from fieldmouse.url import Url, key_of
 
 STORES = (lmdb.Error, ValueError)
@@ -53,10 +58,11 @@ class OpenShard:
 
     def __init__(
         self, directory: Path, number: int, config: IndexerConfig, state: ShardState,
-        onlooker: Onlooker | None = None,
+        onlooker: Onlooker | None = None, batch: int = 0,
     ):  # fmt: skip
         """Raises `Damaged` if the shard cannot be brought to `state`, and if a plug-in is not there, that."""
         self._directory, self._number, self._config, self._state = directory, number, config, state
+        self._batch = batch
         self.guests = Guests(config.plugins, onlooker)
         with storing(directory):
             for room in (directory / "archive", directory / "index"):
@@ -68,6 +74,7 @@ class OpenShard:
                 fcntl.flock(self.lock, fcntl.LOCK_EX)
                 archive.verify(directory / "archive", number, state)
                 index.verify(directory / "index", number, state)
+                verify_log(directory / "index", number, state.copies)
                 if state.batch:
                     digest.verify(directory / "archive")
         except FieldmouseError:
@@ -77,7 +84,8 @@ class OpenShard:
     def begin(self) -> Shard:
         """Cut away whatever came after the state, and go on from there."""
         return Shard(
-            self._directory, self._number, self._config, self._state, self.lock, self.guests
+            self._directory, self._number, self._config, self._state, self.lock, self.guests,
+            self._batch,
         )  # fmt: skip
 
     def close(self) -> None:
@@ -87,7 +95,7 @@ class OpenShard:
 class Shard:
     def __init__(
         self, directory: Path, number: int, config: IndexerConfig, state: ShardState, lock: int | None = None,
-        guests: Guests | None = None,
+        guests: Guests | None = None, batch: int = 0,
     ):  # fmt: skip
         """The shard as of `state`; whatever came later is cut away. `lock` is that of an `OpenShard`."""
         if lock is None:
@@ -95,12 +103,13 @@ class Shard:
             lock, guests = opened.lock, opened.guests
         self._lock, self._guests = lock, guests or Guests(config.plugins)
         self._directory, self._number, self._config = directory, number, config
-        self._batch = state.batch + 1
+        self._batch = batch or state.batch + 1
         with storing(directory, *STORES):
             sync_directory(directory)
             self._archive = Archive(directory / "archive", number, config, state)
             self._index = TextIndex(directory / "index", number, config, state)
             self._doubles = Doubles(directory / "archive")
+            self._turnover = Turnover(directory / "index", number, state)
         self._links = Links(config, self._guests.admission)
 
     # -- one answer
@@ -129,6 +138,9 @@ class Shard:
             self._links.begin(link.url, bare=bare)
             links = self._links.follow(link, Url(target), response.ended_at)
             detail = self._links.complaint
+        gone = isinstance(outcome, Failed) and response.status in GONE
+        if gone and link.again:
+            self._forget(link)
         return self._answer(
             number,
             _row(
@@ -137,6 +149,7 @@ class Shard:
                 warc=stored.warc, offset=stored.offset,
             ),
             links,
+            sighting=sight_again(link, response, gone=gone) if gone or kind == "unchanged" else None,
         )  # fmt: skip
 
     def _page(self, number: int, link: Link, response: Response, bare: bool) -> Parsed:
@@ -166,12 +179,16 @@ class Shard:
             link, response, payload=response.body, digest=shown, mime=mime, fields=fields, items=rows.lines,
             earlier=earlier if len(response.body) >= WORTH_A_REVISIT else None,
         )  # fmt: skip
+        key = key_of(link.url, config.key_seed)
+        if link.again and reason is None and self._turnover.note(key, self._batch, present=indexed):
+            self._index.take_back(key, self._batch)
         if indexed:
+            self._turnover.added(key)
             self._index.add(
-                url=link.url, key=key_of(link.url, config.key_seed), title=page.title, text=page.text,
+                url=link.url, key=key, title=page.title, text=page.text,
                 batch=self._batch, canonical=page.canonical if page.canonical != link.url else "",
-                again=bool(link.tries or link.etag or link.last_modified),
             )  # fmt: skip
+        sighting = sight(link, response, shown, mark) if reason is None else None
         if earlier is None and reason is None and response.body:
             self._doubles.note(self._batch, payload, mark, stored.place)
         return self._answer(
@@ -183,11 +200,20 @@ class Shard:
                 near_duplicate_of=lookalike if lookalike != link.url else "", canonical=page.canonical,
                 size=len(body), words=words, links=page.anchors, indexed=indexed, warc=stored.warc,
                 offset=stored.offset, items=rows.count, items_at=stored.items_at,
+                etag=sighting.etag if sighting else "",
+                last_modified=sighting.last_modified if sighting else "",
             ),
             read.links,
             read.left_out,
             f"{complaint}, on {link.url[:200]}" if complaint else "",
+            sighting,
         )  # fmt: skip
+
+    def _forget(self, link: Link) -> None:
+        """There is no such page any more: it leaves the index, when that counts."""
+        key = key_of(link.url, self._config.key_seed)
+        if self._turnover.note(key, self._batch, present=False):
+            self._index.take_back(key, self._batch)
 
     def _earlier(self, payload: bytes, shown: str) -> tuple[str, str] | None:
         """URL and stamp of an earlier record of the same payload."""
@@ -203,11 +229,11 @@ class Shard:
 
     def _answer(
         self, number: int, row: OutcomeRow, links: list[Link] | None = None, left_out: int = 0,
-        complaint: str = "",
+        complaint: str = "", sighting: Sighting | None = None,
     ) -> Parsed:  # fmt: skip
         return Parsed(
             number, self._number, self._batch, row.kind, _encode(row),
-            tuple(links or ()), row.size, row.reason, left_out, complaint,
+            tuple(links or ()), row.size, row.reason, left_out, complaint, sighting,
         )  # fmt: skip
 
     # -- moments
@@ -218,6 +244,8 @@ class Shard:
             self._archive.sync()
             self._index.commit()
             self._index.keep(self._batch)
+            # After the documents: who looks in between sees both copies, and takes the newer one.
+            copies = self._turnover.seal(self._batch)
         serial, warc, warc_length, cdxj_length = self._archive.position
         state = ShardState(
             batch=self._batch,
@@ -227,6 +255,7 @@ class Shard:
             cdxj_length=cdxj_length,
             generation=self._index.generation,
             generation_bytes=self._index.bytes,
+            copies=copies,
         )
         self._batch += 1
         return state
@@ -235,6 +264,7 @@ class Shard:
         with storing(self._directory, *STORES):
             self._doubles.committed(batch)
             self._index.forget_before(batch)
+            self._turnover.committed(batch, self._index.generation)
 
     def finish(self) -> None:
         with storing(self._directory, *STORES):
@@ -244,6 +274,7 @@ class Shard:
         self._index.close()
         self._archive.close()
         self._doubles.close()
+        self._turnover.close()
         os.close(self._lock)
 
 

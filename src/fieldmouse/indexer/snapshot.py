@@ -13,6 +13,9 @@ Going back is then exact, whatever tantivy was doing when it was killed: the fil
 of the list get their names back, the list becomes `meta.json`, and everything
 else in the directory goes. Nothing has to be searched, deleted and merged again,
 and no order in which names reach the disk can hurt.
+
+A finished generation is held in the same way, as `clearing.json`, while old copies are
+cleared out of it.
 """
 
 from __future__ import annotations
@@ -20,6 +23,7 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
+import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -29,6 +33,7 @@ import msgspec
 from fieldmouse.crawldir import sync_directory
 
 KEPT = "kept"
+_CLEARING = "clearing.json"
 META, MANAGED = "meta.json", ".managed.json"
 _LOCKS = (".tantivy-meta.lock", ".tantivy-writer.lock")
 _PARTS = ("fast", "fieldnorm", "idx", "pos", "store", "term")
@@ -37,10 +42,12 @@ _NO_LINKS = frozenset({errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EXDEV,
 
 class Deletes(msgspec.Struct):
     opstamp: int
+    num_deleted_docs: int = 0
 
 
 class Segment(msgspec.Struct):
     segment_id: str
+    max_doc: int = 0
     deletes: Deletes | None = None
 
 
@@ -59,6 +66,12 @@ class Meta(msgspec.Struct):
             if segment.deletes is not None:
                 names.add(f"{name}.{segment.deletes.opstamp}.del")
         return names
+
+    @property
+    def documents(self) -> int:
+        """How many there are."""
+        deleted = sum(segment.deletes.num_deleted_docs for segment in self.segments if segment.deletes)
+        return sum(segment.max_doc for segment in self.segments) - deleted
 
 
 _decode = msgspec.json.Decoder(Meta).decode
@@ -80,7 +93,15 @@ class Snapshots:
 
     def has(self, batch: int) -> bool:
         """Whether the generation can be brought back to the moment of `batch`."""
-        meta = read_meta(self._list(batch))
+        return self._whole(self._list(batch))
+
+    def counting(self, batch: int | None) -> Path:
+        """The list by which the generation is opened: as of `batch`; None for one that is finished."""
+        listed = self._kept / _CLEARING if batch is None else self._list(batch)
+        return listed if self._whole(listed) else self._path / META
+
+    def _whole(self, listed: Path) -> bool:
+        meta = read_meta(listed)
         return meta is not None and all(self._somewhere(name) for name in meta.names)
 
     def keep(self, batch: int) -> bool:
@@ -88,6 +109,25 @@ class Snapshots:
 
         False if the file system has no hard links; then there is no such moment to go back to.
         """
+        return self._keep(self._list(batch))
+
+    def hold(self) -> bool:
+        """Keep a finished generation as it is, while it is cleared; False if that is not possible."""
+        return self._keep(self._kept / _CLEARING)
+
+    def release(self) -> None:
+        """It is cleared, and no writer is open: nobody goes back."""
+        self.sweep()
+        sync_directory(self._path)
+        shutil.rmtree(self._kept, ignore_errors=True)
+
+    def recover(self) -> None:
+        """Bring back a finished generation that was being cleared, and forget all its moments."""
+        if self._whole(self._kept / _CLEARING):
+            self._bring_back(self._kept / _CLEARING)
+        shutil.rmtree(self._kept, ignore_errors=True)
+
+    def _keep(self, listed: Path) -> bool:
         self._kept.mkdir(exist_ok=True)
         fresh = self._kept / "fresh.json"
         try:
@@ -98,7 +138,7 @@ class Snapshots:
                 return False
             raise
         sync_directory(self._kept)
-        os.replace(fresh, self._list(batch))
+        os.replace(fresh, listed)
         sync_directory(self._kept)
         sync_directory(self._path)
         return True
@@ -120,7 +160,11 @@ class Snapshots:
         """Bring the generation back to the moment of `batch`; False, and nothing done, if there is none."""
         if not self.has(batch):
             return False
-        kept = self._list(batch)
+        self._bring_back(self._list(batch))
+        self._forget(lambda number: number != batch)
+        return True
+
+    def _bring_back(self, kept: Path) -> None:
         with self._no_reader():
             for name in _decode(kept.read_bytes()).names:
                 if not (self._path / name).exists():
@@ -135,8 +179,6 @@ class Snapshots:
                 os.replace(fresh, self._path / META)
                 sync_directory(self._path)
         self.sweep()
-        self._forget(lambda number: number != batch)
-        return True
 
     def sweep(self) -> None:
         """Delete what `meta.json` does not name: the leavings of a writer that was killed.

@@ -54,6 +54,7 @@ class ShardState(msgspec.Struct, frozen=True, array_like=True):
     cdxj_length: int = 0
     generation: int = 0  # of the full-text index
     generation_bytes: int = 0  # text in that generation
+    copies: int = 0  # bytes of its log of pages fetched again
 
 
 def sealed_shards(last: Checkpoint | None) -> list[ShardState]:
@@ -68,6 +69,7 @@ class Start(msgspec.Struct, frozen=True, tag="start", array_like=True):
     shard: int
     config: IndexerConfig
     state: ShardState
+    batch: int  # the one to begin with: all shards count together, also those that missed a checkpoint
 
 
 class Begin(msgspec.Struct, frozen=True, tag="begin", array_like=True):

@@ -86,10 +86,11 @@ class Worker(Onlooker):
                 self._say(Prepared(self._shard.prepare(), peak_rss()))
             case Committed(batch):
                 assert self._shard is not None
+                signal.setitimer(signal.ITIMER_PROF, 0)
                 self._shard.committed(batch)
-            case Start(directory, shard, config, state):
+            case Start(directory, shard, config, state, batch):
                 self._allowed = config.plugins.patience + DEAF * (WARNINGS + 1)
-                self._opened = OpenShard(Path(directory), shard, config, state, self)
+                self._opened = OpenShard(Path(directory), shard, config, state, self, batch)
                 self._say(Opened())
             case Begin():
                 assert self._opened is not None

@@ -90,7 +90,7 @@ def _build(home: CrawlDir, last: Checkpoint, shard: int, beside: Path) -> tuple[
         # Any batch that counts will do: it only tells what came after the checkpoint.
         index.add(
             url=row.url, key=key_of(row.url, config.key_seed), title=page.title, text=page.text,
-            batch=state.batch, canonical=page.canonical if page.canonical != row.url else "", again=False,
+            batch=state.batch, canonical=page.canonical if page.canonical != row.url else "",
         )  # fmt: skip
         count += 1
     index.commit()

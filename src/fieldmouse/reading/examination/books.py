@@ -48,12 +48,12 @@ def read_ledger(home: CrawlDir, last: Checkpoint) -> Ledger:
         key = key_of(row.url, seed)
         ledger.kinds[row.kind] += 1
         ledger.keys.add(key)
-        if row.kind == "page":
+        if row.kind == "page" or row.gone:
             pages.append(key)
             ledger.indexed[shard_of(row.warc)] += row.indexed
     ordered = np.sort(np.array(pages, np.uint64))
     if bool((ordered[1:] == ordered[:-1]).any()):
-        # Pages that were fetched again: only the newest of each is in the index.
+        # Pages that were fetched again: only the newest of each is in the index, and none that is gone.
         newest = outcomes.pages(home, length=sealed_outcomes(last))
         ledger.indexed = Counter(shard_of(row.warc) for row in newest if row.indexed)
     return ledger

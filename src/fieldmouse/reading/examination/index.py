@@ -8,10 +8,11 @@ from pathlib import Path
 
 from fieldmouse.crawldir import Checkpoint, CrawlDir
 from fieldmouse.errors import Damaged
+from fieldmouse.indexer.copies import verify_log
 from fieldmouse.indexer.index import verify
 from fieldmouse.indexer.probe import DigestsAsked, IndexAsked, probe
 from fieldmouse.indexer.wire import sealed_shards
-from fieldmouse.reading.examination.finding import Finding, Presence, curable, good
+from fieldmouse.reading.examination.finding import COPY, Finding, Presence, bad, curable, good
 
 
 def look_at_index(
@@ -19,6 +20,13 @@ def look_at_index(
 ) -> Iterator[Finding]:
     """`wanted` is how many pages each shard must hold; None if that is not known."""
     busy, shards = here.owner is not None, sealed_shards(last)
+    copies, seed = tuple(state.copies for state in shards), home.identity.key_seed
+    for shard, length in enumerate(copies):
+        try:
+            verify_log(home / "index", shard, length)
+        except Damaged as trouble:
+            yield bad("index", str(trouble), COPY, f"index/shard-{shard}.copies")
+            return
     places: list[tuple[int, Path]] = []
     questions: list[IndexAsked | DigestsAsked] = []
     for shard, state in enumerate(shards):
@@ -27,7 +35,7 @@ def look_at_index(
             path = home / "index" / f"shard-{shard}" / f"{number:05}"
             live = not busy and (number < state.generation or here.ended)
             places.append((shard, path))
-            questions.append(IndexAsked(str(path), state.batch, busy, live))
+            questions.append(IndexAsked(str(path), state.batch, busy, live, False, copies, seed))
     reports = probe(questions)
     held: Counter[int] = Counter()
     younger = strays = 0

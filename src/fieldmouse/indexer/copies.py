@@ -1,0 +1,272 @@
+"""Which copy of a page counts, once it was fetched again.
+
+Documents are never changed in place, and a finished generation is not written when a
+page of it comes again. So each shard keeps a log of the pages that it fetched again:
+the key, and where the newest copy stands, or that there is none any more. A document
+older than its key's entry is *masked*: search passes it over, and it is cleared away
+later, with many others at once (`clearing.py`). Pages fetched once have no entry and
+cost nothing here.
+
+The logs are the truth. They move with the checkpoint like all files of a shard, so an
+entry that never counted is cut, and the older copy is the one that counts again: nothing
+of it was deleted before the journal held the new one. What counts is then put into a
+table by key (LMDB) that all shards share and search asks; it is made of nothing but the
+logs, and is made again from them when it is lost.
+
+A *stand* is one number: batch, shard, and whether there is a copy. All shards count their
+batches together, so of two stands the greater is the newer. Two shards that store one page
+between the same two checkpoints are told apart by their numbers, which is arbitrary.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import lmdb
+import numpy as np
+from numpy.typing import NDArray
+
+from fieldmouse.crawldir import Log, records, sync_directory
+from fieldmouse.errors import Damaged
+
+TABLE = "copies.lmdb"
+_MAP_SIZE = 64 << 30  # address space, not memory
+_SHARDS = 16  # bits
+_ENTRY = np.dtype([("key", "<u8"), ("stand", "<u8")])
+
+Numbers = NDArray[np.uint64]
+
+
+def stand(batch: int, shard: int, *, present: bool = True) -> int:
+    """
+    >>> stand(7, 0) < stand(7, 1, present=False) < stand(7, 1) < stand(8, 0, present=False)
+    True
+    """
+    return (batch << _SHARDS | shard) << 1 | present
+
+
+def log_path(directory: Path, shard: int) -> Path:
+    return directory / f"shard-{shard}.copies"
+
+
+class CopyLog:
+    """What one shard fetched again. Nothing is made before there is something to say."""
+
+    def __init__(self, directory: Path, shard: int, length: int):
+        """Go on behind `length`; what lies there is cut."""
+        self._directory = directory
+        self._log = Log(log_path(directory, shard), length)
+        self._named = self._log.path.exists()
+        if self._named:
+            self._log.begin()
+        self._fresh: dict[int, int] = {}
+
+    def note(self, key: int, place: int) -> None:
+        """From the next checkpoint on, this is the newest of that page."""
+        self._fresh[key] = place
+
+    def seal(self) -> int:
+        """Make durable what was noted; returns the length that counts then."""
+        if self._fresh:
+            self._log.append(np.array(list(self._fresh.items()), "<u8").tobytes())
+            self._fresh.clear()
+            self._log.flush()
+            self._log.sync()
+            if not self._named:
+                self._named = True
+                sync_directory(self._directory)
+        return self._log.length
+
+    def close(self) -> None:
+        self._fresh.clear()
+        self._log.close()
+
+
+class Copies:
+    """The table of all shards, as a shard uses it: entries are put once they count."""
+
+    def __init__(self, directory: Path, shard: int):
+        self._directory, self._shard = directory, shard
+        self._env: lmdb.Environment | None = None
+
+    @property
+    def empty(self) -> bool:
+        """Whether no page was ever fetched again, as far as the journal knows."""
+        return self._env is None and not (self._directory / TABLE).exists()
+
+    def _open(self) -> lmdb.Environment:
+        if self._env is None:
+            path = str(self._directory / TABLE)
+            self._env = lmdb.open(path, map_size=_MAP_SIZE, subdir=False, readahead=False, max_readers=256)
+            self._env.reader_check()  # readers that were killed hold on to old pages
+            self._env.sync(True)  # half of a new one cannot be opened after a power cut
+            sync_directory(self._directory)
+        return self._env
+
+    def catch_up(self, length: int) -> int:
+        """Our log counts up to `length`: put what is new in it; returns how many entries that was."""
+        if not length and self.empty:
+            return 0
+        with self._open().begin(write=True) as txn:
+            applied = _applied(txn, self._shard)
+            if applied > length:
+                # The journal lost its newest record, and we went back: begin anew from what counts.
+                self._replay_others(txn)
+                applied = 0
+            return self._replay(txn, self._shard, applied, length)
+
+    def _replay(self, txn: lmdb.Transaction, shard: int, start: int, length: int) -> int:
+        count = 0
+        if start < length:
+            for entries in _entries(log_path(self._directory, shard), start, length):
+                for key, place in entries.tolist():
+                    name = _name(key)
+                    if _number(txn.get(name)) < place:
+                        txn.put(name, place.to_bytes(8, "big"))
+                    count += 1
+            txn.put(_mark(shard), length.to_bytes(8, "big"))
+        return count
+
+    def _replay_others(self, txn: lmdb.Transaction) -> None:
+        marks = [(mark, _number(value)) for mark, value in txn.cursor() if len(mark) == len(_mark(0))]
+        txn.drop(self._open().open_db(txn=txn), delete=False)
+        for mark, length in marks:
+            shard = int.from_bytes(mark, "big")
+            if shard != self._shard:
+                self._replay(txn, shard, 0, length)
+
+    def newest(self, keys: Iterable[int]) -> Numbers:
+        """The newest stand of each page, 0 for those that were fetched once."""
+        with self._open().begin() as txn:
+            return _look_up(txn, keys)
+
+    def close(self) -> None:
+        if self._env is not None:
+            self._env.close()
+            self._env = None
+
+    @staticmethod
+    def forget_unfit(directory: Path, lengths: Iterable[int]) -> None:
+        """Away with a table that cannot be read, or knows more than counts. Before anybody opens it."""
+        env = _open_to_read(directory)
+        fits = env is not None
+        if env is not None:
+            with env, env.begin() as txn:
+                fits = all(_applied(txn, shard) <= length for shard, length in enumerate(lengths))
+        if not fits:
+            for name in (TABLE, TABLE + "-lock"):
+                (directory / name).unlink(missing_ok=True)
+
+
+class CopyView:
+    """The table and what the logs have beyond it, for whoever only looks; before he opens an index."""
+
+    def __init__(self, directory: Path):
+        logs = sorted(directory.glob("shard-*.copies"))
+        self._env = _open_to_read(directory) if logs else None
+        starts = dict.fromkeys(logs, 0)
+        if self._env is not None:
+            with self._env.begin() as txn:
+                starts = {log: _applied(txn, int(log.stem.partition("-")[2])) for log in logs}
+        self._tail = newest_of(entries for log in logs for entries in _entries(log, starts[log], None))
+        self.any = self._env is not None or bool(len(self._tail[0]))
+
+    def newest(self, keys: Iterable[int]) -> Numbers:
+        """The newest stand of each page, 0 for those that were fetched once."""
+        keys = np.array(list(keys), np.uint64)
+        found = np.zeros(len(keys), np.uint64)
+        if self._env is not None:
+            with self._env.begin() as txn:
+                found = _look_up(txn, keys.tolist())
+        return np.maximum(found, among(keys, self._tail))
+
+    def close(self) -> None:
+        if self._env is not None:
+            self._env.close()
+            self._env = None
+
+
+def verify_log(directory: Path, shard: int, length: int) -> None:
+    """Raise `Damaged` unless a shard's log holds what counts; changes nothing."""
+    for _ in _entries(log_path(directory, shard), 0, length):
+        pass
+
+
+def read_logs(directory: Path, lengths: Iterable[int]) -> tuple[Numbers, Numbers]:
+    """All keys that have an entry in the logs up to `lengths`, in order, and the newest stand of each.
+
+    Raises `Damaged` if a log does not hold what counts.
+    """
+    return newest_of(
+        entries
+        for shard, length in enumerate(lengths)
+        for entries in _entries(log_path(directory, shard), 0, length)
+    )
+
+
+def newest_of(read: Iterable[NDArray[np.void]]) -> tuple[Numbers, Numbers]:
+    """The keys in order, each once, and the greatest stand of each."""
+    parts = list(read)
+    entries = np.concatenate(parts) if parts else np.zeros(0, _ENTRY)
+    entries = entries[np.lexsort((entries["stand"], entries["key"]))]
+    last = np.append(entries["key"][1:] != entries["key"][:-1], True)[: len(entries)]
+    return entries["key"][last].astype(np.uint64), entries["stand"][last].astype(np.uint64)
+
+
+def among(keys: Numbers, known: tuple[Numbers, Numbers]) -> Numbers:
+    """The stand of each of these keys, 0 where it is not known."""
+    if not len(known[0]):
+        return np.zeros(len(keys), np.uint64)
+    at = np.minimum(np.searchsorted(known[0], keys), len(known[0]) - 1)
+    return np.where(known[0][at] == keys, known[1][at], np.uint64(0))
+
+
+def stands(batches: Iterable[int], shard: int) -> Numbers:
+    """The stands of a shard's documents, by their batches."""
+    return np.array([stand(batch, shard) for batch in batches], np.uint64)
+
+
+def _entries(path: Path, start: int, length: int | None) -> Iterator[NDArray[np.void]]:
+    """The entries between two places of a log; without `length`, up to the last that are whole."""
+    for offset, record in records(path, start=start, length=length):
+        if len(record) % _ENTRY.itemsize:
+            raise Damaged(path, f"the record at byte {offset} cannot be understood")
+        yield np.frombuffer(record, _ENTRY)
+
+
+def _open_to_read(directory: Path) -> lmdb.Environment | None:
+    """The table, if there is one that can be read; a map longer than its file would kill its reader."""
+    path = directory / TABLE
+    with suppress(lmdb.Error, OSError):
+        if path.stat().st_size:
+            env = lmdb.open(
+                str(path), subdir=False, readonly=True, max_readers=256, lock=os.access(directory, os.W_OK)
+            )
+            if (env.info()["last_pgno"] + 1) * env.stat()["psize"] <= path.stat().st_size:
+                return env
+            env.close()
+    return None
+
+
+def _look_up(txn: lmdb.Transaction, keys: Iterable[int]) -> Numbers:
+    return np.array([_number(txn.get(_name(key))) for key in keys], np.uint64)
+
+
+def _name(key: int) -> bytes:
+    return key.to_bytes(8, "big")
+
+
+def _mark(shard: int) -> bytes:
+    """Under what name the table notes how much of a shard's log is in it."""
+    return shard.to_bytes(2, "big")
+
+
+def _applied(txn: lmdb.Transaction, shard: int) -> int:
+    return _number(txn.get(_mark(shard)))
+
+
+def _number(raw: bytes | memoryview | None) -> int:
+    return int.from_bytes(raw, "big") if raw is not None else 0

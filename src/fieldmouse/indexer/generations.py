@@ -1,0 +1,113 @@
+"""The generations of all shards, open for whoever looks: no lock, and each page's newest copy only."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+import tantivy
+
+from fieldmouse.crawldir import CrawlDir
+from fieldmouse.errors import CrawlDirError
+from fieldmouse.indexer.copies import CopyView, Numbers, stands
+from fieldmouse.indexer.index import has_columns
+from fieldmouse.url import key_of
+
+
+class Generation:
+    """One generation of one shard, as it was when it was opened."""
+
+    def __init__(self, directory: Path, path: Path):
+        """`CrawlDirError` if it cannot be read; `directory` is the crawl's."""
+        self.path, self._directory = path, directory
+        self.shard = int(path.parent.name.partition("-")[2])
+        with self.reading():
+            self.index = tantivy.Index.open(str(path))
+            self.index.reload()
+            self.searcher = self.index.searcher()
+            self._columns = has_columns(self.index.schema)
+
+    @contextmanager
+    def reading(self) -> Iterator[None]:
+        """Says which index it was if it cannot be read."""
+        try:
+            yield
+        except (ValueError, OSError) as trouble:
+            raise CrawlDirError(
+                f"the index in `{self.path}` cannot be read: {trouble}",
+                f"`fieldmouse doctor {self._directory}` says what else is damaged,"
+                " and `--repair` builds an index again",
+            ) from trouble
+
+    def all_addresses(self) -> list[tantivy.DocAddress]:
+        searcher = self.searcher
+        if not searcher.num_docs:
+            return []
+        hits = searcher.search(tantivy.Query.all_query(), limit=searcher.num_docs, count=False).hits
+        return [address for _, address in hits]
+
+    def keys(self, addresses: Sequence[tantivy.DocAddress]) -> Numbers:
+        """The keys of these documents' pages."""
+        return places(self.searcher, addresses, columns=self._columns, key_seed=self._key_seed)[0]
+
+    def stands(self, addresses: Sequence[tantivy.DocAddress]) -> Numbers:
+        """Which is the newer of two copies: the one with the greater number."""
+        return stands(batches_of(self.searcher, addresses, columns=self._columns), self.shard)
+
+    def _key_seed(self) -> int:
+        return CrawlDir.open(self._directory).identity.key_seed
+
+    def visible(self, addresses: Sequence[tantivy.DocAddress], copies: CopyView) -> list[bool]:
+        """Which of these are the newest of their pages, as far as the shards know."""
+        if not copies.any or not addresses:
+            return [True] * len(addresses)
+        shown: list[bool] = (copies.newest(self.keys(addresses).tolist()) <= self.stands(addresses)).tolist()
+        return shown
+
+    def url(self, address: tantivy.DocAddress) -> str:
+        return text_of(self.searcher.doc(address), "url")
+
+
+def places(
+    searcher: tantivy.Searcher,
+    addresses: Sequence[tantivy.DocAddress],
+    *,
+    columns: bool,
+    key_seed: Callable[[], int],
+) -> tuple[Numbers, list[int]]:
+    """The keys and the batches of documents."""
+    if columns:
+        keys = [int(key or 0) for key in searcher.fast_field_values("key", list(addresses))]
+    else:
+        seed = key_seed()
+        keys = [key_of(text_of(searcher.doc(address), "url"), seed) for address in addresses]
+    return np.array(keys, np.uint64), batches_of(searcher, addresses, columns=columns)
+
+
+def batches_of(
+    searcher: tantivy.Searcher, addresses: Sequence[tantivy.DocAddress], *, columns: bool
+) -> list[int]:
+    if not columns:  # by an older fieldmouse, which fetched no page twice: what came again came later
+        return [0] * len(addresses)
+    return [int(batch or 0) for batch in searcher.fast_field_values("batch", list(addresses))]
+
+
+@contextmanager
+def opened(directory: Path) -> Iterator[tuple[list[Generation], CopyView]]:
+    """All generations of the crawl in `directory`, and which copies count."""
+    # In this order: a copy seen here that became old in between is still there, and the newer one too.
+    copies = CopyView(directory / "index")
+    try:
+        paths = sorted((directory / "index").glob("shard-*/*"))
+        yield [Generation(directory, path) for path in paths if tantivy.Index.exists(str(path))], copies
+    finally:
+        copies.close()
+
+
+def text_of(document: tantivy.Document, field: str) -> str:
+    value = document.get_first(field)
+    if value is None:
+        return ""
+    return value if isinstance(value, str) else bytes(value).decode()

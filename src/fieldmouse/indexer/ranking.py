@@ -1,0 +1,163 @@
+"""BM25 over the whole crawl, though tantivy only knows it over one generation.
+
+How rare a word is, and how long pages are on average, tantivy counts in each generation
+by itself, and a host's pages live in few of them: scores of two generations could not be
+compared. So words are counted over all generations first. How rare they are goes into
+each question as a weight, exactly. How long pages are on average cannot: what a generation
+finds is therefore scored once more here, best candidates first, until nothing that is left,
+found or not, could still come in among the best. The result is what one index that held all
+documents would say. Old copies that are not cleared away yet still count among the words.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator
+from itertools import islice
+
+import tantivy
+
+from fieldmouse.indexer.generations import Generation, text_of
+from fieldmouse.indexer.query import TITLE_WEIGHT, Question, build, cut, stretch
+
+_K1, _B = 1.2, 0.75  # tantivy's
+_FIELDS = ("title", "text")
+_SAMPLES = 8
+
+Leaf = tuple[str, tuple[str, ...]]
+"""A field, and the words that stand next to each other in it."""
+
+
+class FieldSize:
+    """How many documents a generation has and how long a field is in them, as its own scores have it."""
+
+    def __init__(self, documents: float = 0.0, average: float = 0.0):
+        self.documents, self.average = documents, average
+
+
+class Ranking:
+    """The scores of a question's answers in all these generations."""
+
+    def __init__(self, generations: list[Generation], question: Question):
+        self.question = question
+        self._leaves = list(dict.fromkeys(_leaves(question)))
+        terms = {(field, term) for field, words in self._leaves for term in words}
+        self._sizes: dict[Generation, dict[str, FieldSize]] = {}
+        self._counts: dict[Generation, dict[tuple[str, str], int]] = {}
+        for generation in generations:
+            with generation.reading():
+                self._sizes[generation] = {field: _size(generation, field) for field in _FIELDS}
+                self._counts[generation] = {
+                    (field, term): generation.searcher.doc_freq(field, term) for field, term in terms
+                }
+        self._documents = sum(self._documents_in(generation) for generation in generations)
+        self._average = {field: self._average_of(field) for field in _FIELDS}
+        total = {term: sum(counts[term] for counts in self._counts.values()) for term in terms}
+        self._rarity = {leaf: _rarity(leaf, total, self._documents) for leaf in self._leaves}
+
+    def _documents_in(self, generation: Generation) -> float:
+        sizes = self._sizes[generation].values()
+        return max([generation.searcher.num_docs, *(size.documents for size in sizes)])
+
+    def _average_of(self, field: str) -> float:
+        words = sum(sizes[field].documents * sizes[field].average for sizes in self._sizes.values())
+        return words / self._documents if self._documents else 0.0
+
+    def query(self, generation: Generation, question: Question | None = None) -> tantivy.Query:
+        """The question to a generation, in which words weigh as they do in the whole crawl."""
+        counts, documents = self._counts[generation], self._documents_in(generation)
+
+        def weight(field: str, terms: tuple[str, ...]) -> float:
+            if (field, terms) not in self._rarity:
+                return 1.0
+            own = _rarity((field, terms), counts, documents)
+            return self._rarity[field, terms] / own if own else 1.0
+
+        return build(question or self.question, generation.index.schema, weight)
+
+    def reach(self, generation: Generation) -> float:
+        """How much better a page may be than the score that its generation gives it."""
+        sizes = self._sizes[generation]
+        ratios = (self._average[field] / sizes[field].average for field in _FIELDS if sizes[field].average)
+        return 1.0001 * max([1.0, *ratios])  # the scores are in single precision
+
+    def score(self, generation: Generation, address: tantivy.DocAddress) -> float:
+        """What one index that held all documents would say."""
+        if not self.question.groups:
+            return 1.0
+        found = {leaf: self._score(leaf, generation, address) for leaf in self._leaves}
+        return sum(
+            found[leaf] * (TITLE_WEIGHT if leaf[0] == "title" else 1.0) for leaf in _leaves(self.question)
+        )
+
+    def _score(self, leaf: Leaf, generation: Generation, address: tantivy.DocAddress) -> float:
+        field, terms = leaf
+        if not all(self._counts[generation][field, term] for term in terms):
+            return 0.0
+        told = _explained(generation, stretch(generation.index.schema, field, terms), address)
+        if told is None:
+            return 0.0
+        often, length = told["freq"], told["dl"]
+        return (
+            self._rarity[leaf] * (1 + _K1) * often
+            / (often + _K1 * (1 - _B + _B * length / self._average[field]))
+        )  # fmt: skip
+
+
+def _leaves(question: Question) -> Iterator[Leaf]:
+    """What makes the score: each as often as it counts."""
+    for group in question.groups:
+        for clause in group:
+            if clause.field != "host":
+                yield "title", clause.terms
+                if clause.field != "title":
+                    yield "text", clause.terms
+
+
+def _rarity(leaf: Leaf, counts: dict[tuple[str, str], int], documents: float) -> float:
+    field, terms = leaf
+    known = (counts[field, term] for term in terms)
+    return sum(math.log(1 + (documents - count + 0.5) / (count + 0.5)) for count in known)
+
+
+def _size(generation: Generation, field: str) -> FieldSize:
+    """tantivy does not tell, but explains: any document will do, with any word that it has in the field."""
+    schema, searcher = generation.index.schema, generation.searcher
+    for address, word in _samples(generation, field):
+        told = _explained(generation, tantivy.Query.term_query(schema, field, word), address)
+        if told is not None:
+            return FieldSize(told["N"], told["avgdl"])
+    for word, _ in searcher.terms_with_prefix(field, "", limit=1):  # slow: it looks at all of them
+        query = tantivy.Query.term_query(schema, field, word)
+        for _, address in searcher.search(query, limit=1, count=False).hits:
+            told = _explained(generation, query, address)
+            if told is not None:
+                return FieldSize(told["N"], told["avgdl"])
+    return FieldSize()
+
+
+def _samples(generation: Generation, field: str) -> Iterator[tuple[tantivy.DocAddress, str]]:
+    searcher = generation.searcher
+    if not searcher.num_docs:
+        return
+    for _, address in searcher.search(tantivy.Query.all_query(), limit=_SAMPLES, count=False).hits:
+        for word in islice(cut(text_of(searcher.doc(address), field)[:1000]), 1):
+            yield address, word
+
+
+def _explained(
+    generation: Generation, query: tantivy.Query, address: tantivy.DocAddress
+) -> dict[str, float] | None:
+    """The numbers behind a score, by the first words of their names; None if the page is no answer."""
+    try:
+        told = json.loads(query.explain(generation.searcher, address).to_json())
+    except ValueError:
+        return None
+    numbers: dict[str, float] = {}
+    parts = [told]
+    while parts:
+        part = parts.pop()
+        numbers[part["description"].partition(",")[0]] = part["value"]
+        parts += part.get("details", ())
+    return numbers if "freq" in numbers else None

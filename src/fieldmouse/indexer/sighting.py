@@ -1,0 +1,38 @@
+"""What one look at a page showed, beside the copy that was there before."""
+
+from __future__ import annotations
+
+from fieldmouse.records import Link, Response
+from fieldmouse.sighting import Sighting
+
+_BITS = 64
+
+
+def sight(link: Link, response: Response, digest: str, simhash: int) -> Sighting:
+    """Of a page that was read."""
+    changed = digest != link.digest if link.digest else None
+    return Sighting(
+        response.ended_at, digest, simhash, response.header("etag"), response.header("last-modified"),
+        changed, difference(link.simhash, simhash) if changed else 0.0,
+    )  # fmt: skip
+
+
+def sight_again(link: Link, response: Response, *, gone: bool) -> Sighting:
+    """Of a page that is as it was (304), or no more."""
+    if gone:
+        return Sighting(response.ended_at, changed=bool(link.digest) or None, difference=1.0, gone=True)
+    return Sighting(
+        response.ended_at, link.digest, link.simhash, response.header("etag") or link.etag,
+        response.header("last-modified") or link.last_modified, False,
+    )  # fmt: skip
+
+
+def difference(one: int, other: int) -> float:
+    """The share of the words in which two texts differ, by their marks; all of them where one has none.
+
+    A bit differs with probability (1 - J) / 2 where the texts share J of their shingles.
+
+    >>> difference(0b1011, 0b1000), difference(0, 5)
+    (0.0625, 1.0)
+    """
+    return min(1.0, 2 * (one ^ other).bit_count() / _BITS) if one and other else 1.0

@@ -1,0 +1,54 @@
+"""How a crawl stands: from second to second, and when its process ends."""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class Reading(msgspec.Struct, frozen=True, array_like=True):
+    """The crawl's vital signs, about one a second: for the live line, the dashboard and `queueing.fit`."""
+
+    at: float
+    pages: int
+    hosts: int
+    ready: int  # hosts ready to be visited now
+    front: int  # hosts online
+    level: int  # pages in the buffer
+    robots: int
+    waiting: int
+    failed: int
+    seen: int
+    bytes: int
+    refused: int = 0
+    lost: int = 0  # fetches thrown away in this run because the buffer was full
+    obsolete: int = 0  # the same because they waited too long in it
+    allowed: int = 0  # robots that may work
+    inside: int = 0  # pages in the buffer and with the indexer: the level that robots are governed by
+    dropped_links: int = 0  # found and not taken, by the limits on pages and sites
+
+
+class Summary(msgspec.Struct, frozen=True):
+    """How a crawl stands when its process ends; the JSON that `crawl` and `resume` print."""
+
+    pages: int
+    hosts: int  # met; `giving_hosts` gave at least one page
+    seconds: float
+    pages_per_second: float
+    seen: int
+    waiting: int
+    failed: int
+    refused: int
+    moved: int
+    lost: int  # URLs we accepted and cannot account for; always 0, or there is a bug
+    bytes: int
+    peak_rss_mb: float
+    exit: int
+    stopped_by: str = ""  # "" when the work is done; else pages, time, disk, signal
+    reasons: dict[str, int] = {}
+    giving_hosts: int = 0
+    dropped_links: dict[str, int] = {}  # by the setting that limits them; never accepted, so never seen
+
+    def __str__(self) -> str:
+        hosts = f"{self.giving_hosts:,} host{'' if self.giving_hosts == 1 else 's'}"
+        end = f"; stopped by {self.stopped_by}, {self.waiting:,} URLs are waiting" if self.waiting else ""
+        return f"{self.pages:,} pages from {hosts} in {self.seconds:,.1f} s{end}"

@@ -1,0 +1,342 @@
+"""A page fetched again is found once, new, or not at all: across shards, generations and kills."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import shutil
+from collections.abc import Sequence
+from itertools import count as numbers
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from fieldmouse.errors import Damaged
+from fieldmouse.indexer import clearing
+from fieldmouse.indexer.copies import TABLE, Copies, CopyView, stand
+from fieldmouse.indexer.indexer import Indexer, ShardState
+from fieldmouse.indexer.search import count, documents, search
+from fieldmouse.indexer.shard import Shard
+from fieldmouse.indexer.snapshot import META, Snapshots, read_meta
+from fieldmouse.records import Door, Failed, Link, Page, Parsed, Reason, Unchanged
+from fieldmouse.url import Url
+from indexer.answers import CONFIG, page, response
+
+TINY = msgspec.structs.replace(CONFIG, generation=300)
+"""A generation every few pages: what is replaced is nearly always in another one."""
+
+Truth = dict[str, str]
+"""What search must find: each page by a word that only its newest version has."""
+
+
+def url(number: int) -> str:
+    return f"http://example.org/{number}"
+
+
+def version(number: int, word: str, *, again: bool, noindex: bool = False) -> Page:
+    rules = "<meta name=robots content=noindex>" if noindex else ""
+    text = f"<title>{word}</title>{rules}<p>{word} " + "mouse " * 12
+    made = page(url(number), text.encode())
+    return msgspec.structs.replace(made, link=link(number, again=again))
+
+
+def gone(number: int, status: int = 404) -> Failed:
+    reason = Reason.CLIENT_ERROR if status < 500 else Reason.SERVER_ERROR
+    return Failed(link(number), reason, 1.0, "", response(b"no", status=status))
+
+
+def link(number: int, *, again: bool = True, **known: str) -> Link:
+    return Link(Url(url(number)), door=Door.POLLED if again else Door.DISCOVERED, **known)  # type: ignore[arg-type]
+
+
+def check(folder: Path, truth: Truth, words: set[str]) -> None:
+    """Search, `documents` and `count` agree: each page once, by its newest words and by no others."""
+    assert sorted(documents(folder)) == sorted(truth)
+    assert count(folder) == len(truth)
+    found = search(folder, "mouse", 1000)
+    assert len(found) == len(truth)
+    assert {hit.url: hit.title for hit in found} == truth
+    for word in sorted(words - set(truth.values()))[-5:]:
+        assert search(folder, word) == []
+
+
+class Crawl:
+    """An indexer whose workers are killed, the journal that survives, and what must be found."""
+
+    def __init__(self, folder: Path, seed: int, shards: int = 2):
+        self.folder, self.shards, self.chance = folder, shards, random.Random(seed)
+        self.journal: list[ShardState] | None = None
+        self.truth: Truth = {}  # as the journal has it
+        self.words: set[str] = set()
+        self.ever: set[str] = set()  # pages that were visited, as the journal has it
+        self._names = numbers()
+
+    async def open(self) -> None:
+        self.indexer = Indexer(
+            self.folder, shards=self.shards, states=self.journal, config=TINY,
+            on_parsed=self.heard, on_lost=lambda lost: None,
+        )  # fmt: skip
+        await self.indexer.start()
+        await self.indexer.begin()
+        self.fresh = dict(self.truth)
+
+    def heard(self, parsed: Sequence[Parsed]) -> None:
+        assert all(one.kind in ("page", "failed") for one in parsed)
+
+    def visit(self, number: int, what: str = "page") -> None:
+        """A page comes, for the first time or again, and any shard may take it."""
+        again = url(number) in self.seen
+        self.seen.add(url(number))
+        word = f"w{next(self._names)}"
+        self.words.add(word)
+        lane = self.chance.choice(self.indexer._lanes)
+        if what == "page" or not again:
+            lane.send(number + 1, version(number, word, again=again))
+            self.fresh[url(number)] = word
+        elif what == "broken":
+            lane.send(number + 1, gone(number, 503))
+        else:
+            answer = gone(number, 410) if what == "gone" else version(number, word, again=True, noindex=True)
+            lane.send(number + 1, answer)
+            self.fresh.pop(url(number), None)
+
+    def visit_some(self, pages: int) -> None:
+        self.seen = set(self.truth) | self.ever
+        for number in self.chance.sample(range(24), pages):
+            self.visit(number, self.chance.choice(["page", "page", "page", "gone", "noindex", "broken"]))
+
+    async def prepare(self) -> list[ShardState]:
+        return await self.indexer.prepare()
+
+    def write(self, states: list[ShardState]) -> None:
+        self.journal, self.truth, self.ever = states, dict(self.fresh), set(self.seen)
+
+    async def kill(self) -> None:
+        self.indexer.abandon()
+        await self.indexer.close()
+
+
+KILLS = ["before prepare", "between prepare and journal", "after the journal", "while clearing", "never"]
+
+
+def test_whatever_is_killed_when_each_page_is_found_once_and_new_or_not_at_all(tmp_path: Path) -> None:
+    async def life() -> int:
+        crawl = Crawl(tmp_path, seed=5)
+        for turn in range(10):
+            await crawl.open()
+            check(tmp_path, crawl.truth, crawl.words)
+            kill = KILLS[turn % len(KILLS)]
+            for _ in range(2):  # one checkpoint that counts, and one that may not
+                crawl.visit_some(9)
+                if kill == "before prepare" and crawl.journal is not None:
+                    break
+                states = await crawl.prepare()
+                if kill == "between prepare and journal" and crawl.journal is not None:
+                    break
+                crawl.write(states)
+                if kill == "after the journal":
+                    break
+                crawl.indexer.committed()
+                if kill == "while clearing":
+                    await asyncio.sleep(crawl.chance.random() * 0.05)  # any moment is as good as any other
+                    break
+            if kill == "never":
+                await crawl.indexer.finish()
+                await crawl.indexer.close()
+                check(tmp_path, crawl.truth, crawl.words)
+            else:
+                await crawl.kill()
+                if kill in ("after the journal", "while clearing"):  # nobody has opened it yet
+                    check(tmp_path, crawl.truth, crawl.words)
+        await crawl.open()
+        await crawl.kill()
+        check(tmp_path, crawl.truth, crawl.words)
+        assert crawl.journal is not None
+        return min(state.generation for state in crawl.journal)
+
+    assert asyncio.run(life()) > 2  # or this is not about generations
+
+
+def replaced(folder: Path, rounds: int = 6, pages: int = 10) -> tuple[list[ShardState], Truth, set[str]]:
+    """One shard in which every page came again and again, each time in a generation of its own."""
+    shard = Shard(folder, 0, TINY, ShardState())
+    states, truth, words = [ShardState()], {}, set()
+    for turn in range(rounds):
+        for number in range(pages):
+            word = f"t{turn}p{number}"
+            shard.take(number + 1, version(number, word, again=turn > 0))
+            truth[url(number)] = word
+            words.add(word)
+        states.append(shard.prepare())
+        shard.committed(states[-1].batch)
+    shard.finish()
+    shard.close()
+    return states, truth, words
+
+
+def physical(folder: Path) -> int:
+    metas = [read_meta(path) for path in folder.glob(f"index/shard-*/*/{META}")]
+    return sum(meta.documents for meta in metas if meta is not None)
+
+
+def test_old_copies_are_cleared_away_in_time_and_the_rest_is_masked(tmp_path: Path) -> None:
+    states, truth, words = replaced(tmp_path, rounds=12)
+    assert len(truth) <= physical(tmp_path) < 4 * len(truth)  # of twelve times as many
+    check(tmp_path, truth, words)
+    assert not list(tmp_path.glob("index/shard-0/0000[0-4]/kept"))
+    Shard(tmp_path, 0, TINY, states[-1]).close()
+    check(tmp_path, truth, words)
+
+
+@pytest.mark.parametrize("moment", ["hold", "sweep", "release"])
+def test_a_kill_while_a_generation_is_cleared_costs_nothing(
+    tmp_path: Path, moment: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(clearing, "LOOK", 0)  # nothing is cleared yet
+    states, truth, words = replaced(tmp_path, rounds=3)
+    before = physical(tmp_path)
+
+    def die(self: Snapshots) -> None:
+        raise KeyboardInterrupt
+
+    copies = Copies(tmp_path / "index", 0)
+    with monkeypatch.context() as patch:
+        patch.setattr(Snapshots, moment, die)
+        with pytest.raises(KeyboardInterrupt):
+            clearing.clear(tmp_path / "index/shard-0/00000", 0, copies)
+    check(tmp_path, truth, words)
+    copies.close()
+    shard = Shard(tmp_path, 0, TINY, states[-1])
+    check(tmp_path, truth, words)
+    assert physical(tmp_path) == before  # it is as it was
+    shard.close()
+    assert clearing.clear(tmp_path / "index/shard-0/00000", 0, copies)
+    copies.close()
+    assert physical(tmp_path) < before
+    check(tmp_path, truth, words)
+
+
+def test_a_batch_that_never_counted_takes_no_copy_with_it(tmp_path: Path) -> None:
+    """Going back to any state shows the pages of that state, without hard links, too."""
+    states, _, words = replaced(tmp_path / "c", rounds=5, pages=4)
+    for links in (True, False):
+        home = tmp_path / f"links-{links}"
+        shutil.copytree(tmp_path / "c", home)
+        shard = Shard(home, 0, TINY, states[-1])
+        shard.take(1, version(0, "late", again=True))
+        shard.take(2, gone(1))
+        shard.prepare()  # and the journal never hears of it
+        shard.close()
+        if not links:
+            for kept in home.glob("index/shard-0/*/kept"):
+                shutil.rmtree(kept)
+        Shard(home, 0, TINY, states[-1]).close()
+        check(home, {url(number): f"t4p{number}" for number in range(4)}, words | {"late"})
+
+
+def test_the_same_page_twice_in_one_batch_leaves_the_second_or_none(tmp_path: Path) -> None:
+    shard = Shard(tmp_path, 0, CONFIG, ShardState())
+    shard.take(1, version(1, "first", again=False))
+    shard.take(2, version(1, "second", again=True))
+    shard.take(3, version(2, "third", again=False))
+    shard.take(4, gone(2))
+    shard.take(5, version(3, "fourth", again=False))
+    shard.take(6, gone(3))
+    shard.take(7, version(3, "fifth", again=True))
+    shard.prepare()
+    shard.close()
+    check(tmp_path, {url(1): "second", url(3): "fifth"}, {"first", "second", "third", "fourth", "fifth"})
+
+
+def test_the_table_is_made_of_the_logs_and_made_again_from_them(tmp_path: Path) -> None:
+    states, truth, words = replaced(tmp_path, rounds=3)
+    table = tmp_path / "index" / TABLE
+    for harm in (b"", b"junk" * 1024, None):
+        table.write_bytes(harm) if harm is not None else table.unlink()
+        check(tmp_path, truth, words)  # the logs tell
+        Copies.forget_unfit(tmp_path / "index", [states[-1].copies])
+        assert not table.exists()
+        Shard(tmp_path, 0, TINY, states[-1]).close()
+        assert table.exists()
+        check(tmp_path, truth, words)
+
+
+def test_a_table_that_knows_more_than_counts_is_not_believed(tmp_path: Path) -> None:
+    """The journal lost its newest record, and the crawl goes on from the one before."""
+    folder = tmp_path / "index"
+    folder.mkdir()
+    shard = Shard(tmp_path, 0, CONFIG, ShardState())
+    shard.take(1, version(1, "old", again=False))
+    states = [shard.prepare()]
+    shard.committed(states[0].batch)
+    shard.take(2, gone(1))
+    states.append(shard.prepare())
+    shard.close()
+    copies = Copies(folder, 0)
+    copies.catch_up(states[1].copies)
+    copies.close()
+    check(tmp_path, {}, {"old"})
+    Shard(tmp_path, 0, CONFIG, states[0]).close()
+    check(tmp_path, {url(1): "old"}, {"old"})
+
+
+def test_a_log_that_lost_what_counts_is_damage(tmp_path: Path) -> None:
+    states, _, _ = replaced(tmp_path, rounds=2)
+    log = tmp_path / "index/shard-0.copies"
+    log.write_bytes(log.read_bytes()[:-1] + b"?")
+    with pytest.raises(Damaged, match=r"shard-0\.copies"):
+        Shard(tmp_path, 0, TINY, states[-1])
+
+
+def test_a_crawl_that_fetches_nothing_again_has_no_such_files(tmp_path: Path) -> None:
+    replaced(tmp_path, rounds=1)
+    assert not list((tmp_path / "index").glob("*copies*"))
+    assert not CopyView(tmp_path / "index").any
+
+
+def test_of_two_stands_the_newer_is_the_greater() -> None:
+    order = [
+        stand(batch, shard, present=p) for batch in (1, 2, 900) for shard in (0, 3) for p in (False, True)
+    ]
+    assert order == sorted(set(order))
+
+
+def test_a_sighting_says_what_changed_and_how_much(tmp_path: Path) -> None:
+    shard = Shard(tmp_path, 0, CONFIG, ShardState())
+    words = [f"word{number}" for number in range(300)]
+
+    def look(text: list[str], **known: object) -> Parsed:
+        seen = page(url(1), ("<p>" + " ".join(text)).encode(), etag='"5"', last_modified="yesterday")
+        door = Door.POLLED if known else Door.DISCOVERED
+        asked = msgspec.structs.replace(seen.link, door=door, **known)
+        return shard.take(1, msgspec.structs.replace(seen, link=asked))
+
+    first = look(words).sighting
+    assert first is not None
+    assert (first.etag, first.last_modified, first.changed, first.difference) == (
+        '"5"',
+        "yesterday",
+        None,
+        0.0,
+    )
+    held = {"digest": first.digest, "simhash": first.simhash}
+    same, other = look(words, **held).sighting, look(["x" + word for word in words], **held).sighting
+    little = look([*words[:290], *["new"] * 10], **held).sighting
+    assert same is not None
+    assert other is not None
+    assert little is not None
+    assert (same.changed, same.difference) == (False, 0.0)
+    assert little.changed
+    assert other.changed
+    assert 0.0 <= little.difference < 0.3 < 0.7 < other.difference
+    known = link(1, digest=first.digest, etag='"5"')
+    still = shard.take(2, Unchanged(known, response(b"", status=304))).sighting
+    assert still is not None
+    assert (still.changed, still.gone, still.digest, still.etag) == (False, False, first.digest, '"5"')
+    lost = shard.take(3, msgspec.structs.replace(gone(1), link=known)).sighting
+    assert lost is not None
+    assert lost.gone
+    assert lost.changed
+    assert shard.take(4, gone(1, 503)).sighting is None
+    shard.close()
