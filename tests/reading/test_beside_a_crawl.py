@@ -1,0 +1,121 @@
+"""Reading beside a crawl that runs, is killed and goes on: what a reader saw once stays."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from fieldmouse.crawldir import CrawlDir
+from fieldmouse.errors import NotACrawl
+from fieldmouse.reading import ReadingRoom
+from fieldmouse.reading.status import Standing
+from meadowland import RunningMeadow, running_meadow
+from whole.crawling import end, run, start
+
+ENOUGH = 120.0  # seconds after which something must have happened, on the slowest machine
+
+
+@pytest.fixture(scope="module")
+def meadow() -> Iterator[RunningMeadow]:
+    with running_meadow(hosts=20, pages=300, seed=11, page_kb=2.0, links=12) as running:
+        yield running
+
+
+def until(happened: Callable[[], bool], process: subprocess.Popen[bytes]) -> None:
+    """Look until it is so; the crawl must not have ended before."""
+    deadline = time.monotonic() + ENOUGH
+    while not happened():
+        assert process.poll() is None, "the crawl ended too soon"
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def has_pages(home: Path, count: int) -> Callable[[], bool]:
+    def looked() -> bool:
+        try:
+            return ReadingRoom(home).status().pages >= count
+        except NotACrawl:
+            return False
+
+    return looked
+
+
+def test_what_a_reader_saw_is_there_after_a_kill_and_at_the_end(
+    meadow: RunningMeadow, tmp_path: Path
+) -> None:
+    home = tmp_path / "c"
+    seeds = [word for seed in meadow.seeds for word in ("--seed", seed)]
+    names = [word for name in meadow.resolve for word in ("--set", f"network.resolve={name}")]
+    crawl = start(
+        "crawl",
+        home,
+        *seeds,
+        "--allow-private",
+        "--delay",
+        "300ms",
+        "--set",
+        "storage.checkpoint=200ms",
+        *names,
+    )
+    try:
+        until(has_pages(home, 20), crawl)
+        room = ReadingRoom(home)
+        looks = []
+        for count in (40, 80):
+            until(has_pages(home, count), crawl)
+            looks.append([(page.url, end) for page, end in room.pages_from(0)])
+            newest = room.page(looks[-1][-1][0])
+            assert newest is not None
+            assert len(newest.body) == newest.size
+            assert room.explain(newest.url).place == "done"
+            assert room.explain(newest.url + "-nowhere").place == "never seen"
+            assert len({page.url for page in room.pages()}) >= count
+            assert all(finding.healthy for finding in room.doctor())
+            assert room.search(newest.title)
+            status = room.status()
+            assert (status.standing, status.process) == (Standing.CRAWLING, crawl.pid)
+        first, second = looks
+        assert second[: len(first)] == first
+        assert len(second) > len(first)
+        held = room.still()
+        before = [page.url for page in held.pages()]
+        os.killpg(crawl.pid, signal.SIGKILL)
+        crawl.wait()
+    finally:
+        end(crawl)
+    assert room.status().standing is Standing.KILLED
+    run("resume", home, "--delay", "0s")
+    after = [(page.url, end) for page, end in room.pages_from(0)]
+    assert after[: len(second)] == second
+    assert [page.url for page in held.pages()] == before, "time stands still there"
+    assert {url for url, _ in after} == meadow.pages()
+    assert room.status().standing is Standing.DONE
+    assert len(list(room.readings())) >= 2
+
+
+def test_reading_takes_no_lock_and_changes_nothing(small_crawl: Path) -> None:
+    def everything() -> dict[str, tuple[int, int]]:
+        files = (path for path in small_crawl.rglob("*") if path.is_file())
+        return {str(path): (path.stat().st_mtime_ns, path.stat().st_size) for path in files}
+
+    before = everything()
+    home = CrawlDir.open(small_crawl)
+    home.lock()
+    try:
+        room = ReadingRoom(small_crawl)
+        for page in room.pages():
+            assert len(page.body) == page.size
+            assert page.text is not None
+        assert room.search("mouse")
+        assert room.status().process == os.getpid()
+        assert room.explain(next(room.pages()).url).outcomes
+    finally:
+        home.unlock(as_found=True)
+    changed = {name for name, told in everything().items() if before.get(name) != told}
+    assert {Path(name).name for name in changed} <= {"lock", ".tantivy-meta.lock"}
