@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterator
 from typing import Any, NoReturn
 
-from fieldmouse.plugins.page import Answer, FoundLink, PageText, ParsedPage
+from fieldmouse.plugins.page import Answer, FoundLink, PageText, ParsedPage, Request
 
 not_callable = 42
 
@@ -182,3 +182,17 @@ def late_for_odd(link: FoundLink) -> bool:
 
 def wants_what_it_knows(link: FoundLink) -> bool:
     return {"page": True, "sitemap": True, "redirect": False}[link.found_as]
+
+
+# -- signatures
+
+
+def sign_all(request: Request) -> dict[str, str]:
+    """One that does not look whom it signs for."""
+    return {"Authorization": "Bearer s3cret", "X-Path": request.url.rpartition("/")[2] or "-"}
+
+
+def sign_or_fail(request: Request) -> dict[str, str]:
+    if "broken" in request.url or request.url.endswith("/robots.txt"):
+        raise KeyError("s3cret")
+    return {"Authorization": "Bearer s3cret"}

@@ -108,6 +108,7 @@ class Reason(Enum):
     OUT_OF_SCOPE = "out of scope"
     HOST_FULL = "pages per host reached"
     TOO_MANY_REDIRECTS = "too many redirects"
+    UNSIGNED = "cannot be signed"  # by the plug-in that has the headers for it
     # the network
     NO_ADDRESS = "name does not resolve"
     NO_CONNECTION = "cannot connect"

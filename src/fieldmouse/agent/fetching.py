@@ -5,7 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from fieldmouse.clock import Clock
+from fieldmouse.named import load_function
+from fieldmouse.robots.signer import Signer
 from fieldmouse.settings import Settings
+from fieldmouse.url import host_of, parse
 from fieldmouse.web import connection
 from fieldmouse.web.descriptors import room_for_connections
 from fieldmouse.web.fetcher import HttpFetcher
@@ -35,4 +38,20 @@ def fetcher_of(settings: Settings, clock: Clock, resolver: Resolver) -> HttpFetc
         idle_connections=2 * settings.robots.count,
         most_connections=room_for_connections(),
         headers=network.headers,
+        sign=signer_of(settings),
+    )
+
+
+def signer_of(settings: Settings) -> Signer | None:
+    """Who has headers for requests to the user's own sites, if anybody does."""
+    asked = settings.plugins
+    if not asked.sign:
+        return None
+    return Signer(
+        load_function(asked.sign, "sign"),
+        asked.sign,
+        hosts=[host_of(url) for url in map(parse, asked.sign_hosts or settings.crawl.seeds) if url],
+        patience=asked.patience,
+        keep=asked.keep_signatures,
+        taken=settings.network.headers,
     )

@@ -18,7 +18,6 @@ from typing import cast
 
 from fieldmouse.errors import CrawlDirError, FieldmouseError
 from fieldmouse.indexer.deaths import Deaths
-from fieldmouse.indexer.gossip import Gossip
 from fieldmouse.indexer.holdings import Answer, Holdings
 from fieldmouse.indexer.process import WorkerProcess
 from fieldmouse.indexer.wire import (
@@ -42,6 +41,7 @@ from fieldmouse.indexer.wire import (
     decode_up,
     encode,
 )
+from fieldmouse.plugins.gossip import Gossip
 from fieldmouse.records import Failed, Parsed, Reason
 
 WINDOW_PAGES = 48
@@ -209,7 +209,9 @@ class Lane(asyncio.Protocol):
             match message:
                 case Answers(parsed):
                     self._holdings.book(parsed)
-                    self._gossip.hear(parsed)
+                    for page in parsed:
+                        if page.complaint:
+                            self._gossip.hear(page.complaint)
                     self._on_parsed(parsed)
                 case Prepared(state, peak):
                     self._peak = peak

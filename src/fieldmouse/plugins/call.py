@@ -60,12 +60,13 @@ def call(plugin: str, patience: float, onlooker: Onlooker, act: Callable[[], T])
     try:
         if threading.current_thread() is threading.main_thread():
             return _timed(plugin, patience, onlooker, act)
-        return _tried(plugin, act)  # only the main thread hears signals
+        return tried(plugin, act)  # only the main thread hears signals
     finally:
         onlooker.left()
 
 
-def _tried(plugin: str, act: Callable[[], T]) -> T | Complaint:
+def tried(plugin: str, act: Callable[[], T]) -> T | Complaint:
+    """The same without keeping time; `TooLong` goes through to whoever does."""
     try:
         return act()
     except TooLong:
@@ -91,7 +92,7 @@ def _timed(plugin: str, patience: float, onlooker: Onlooker, act: Callable[[], T
     before, rung = signal.signal(signal.SIGALRM, wake), (0.0, 0.0)
     try:
         rung = signal.setitimer(signal.ITIMER_REAL, patience, DEAF)
-        answer = _tried(plugin, act)
+        answer = tried(plugin, act)
         inside = False
     except TooLong:
         inside = False

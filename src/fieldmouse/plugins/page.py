@@ -67,6 +67,13 @@ class FoundLink(msgspec.Struct, frozen=True):
     found_as: str  # page, redirect, sitemap or feed
 
 
+class Request(msgspec.Struct, frozen=True):
+    """A request that is about to be made: what `sign` gives headers for."""
+
+    url: str
+    host: str  # scheme, name and port: the only one that will see them
+
+
 class ParsedPage(Answer):
     """A page that was read: what `extract` makes rows of."""
 

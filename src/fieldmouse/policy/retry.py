@@ -42,6 +42,7 @@ RETRIES: dict[Reason, Retry] = {
     Reason.BOMB: NEVER,
     Reason.BAD_ENCODING: NEVER,
     Reason.BURIED: NEVER,
+    Reason.UNSIGNED: NEVER,
 }
 
 

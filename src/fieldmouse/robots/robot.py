@@ -169,7 +169,7 @@ class Robot:
             answer = await self._fetcher.fetch(link, host, address)
             if isinstance(answer, Failed):
                 outcome: Outcome = answer
-                spoke = cause_of(answer) is None
+                spoke = cause_of(answer) is None and answer.reason is not Reason.UNSIGNED
             else:
                 outcome, spoke = outcome_of(link, answer, most_redirects=manners.most_redirects), True
             if spoke:

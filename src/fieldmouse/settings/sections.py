@@ -250,6 +250,14 @@ class PluginsSection(Section, frozen=True):
     extract: Annotated[str, About(_named, "makes rows of a page, for `export --items`")] = ""
     admit: Annotated[str, About(_named, "says whether a link is wanted")] = ""
     readers: Annotated[dict[str, str], About(kinds.READERS, "read documents of other MIME types")] = {}
+    sign: Annotated[str, About(_named, "gives the headers of a request, for logins and tokens")] = ""
+    sign_hosts: Annotated[
+        tuple[str, ...],
+        About(kinds.SEEDS, "which hosts it signs for, with their scheme; none for the seeds'"),
+    ] = ()
+    keep_signatures: Annotated[
+        bool, About(kinds.FLAG, "write its headers into WARC request records as they are, not blanked")
+    ] = False
     patience: Annotated[
         float, About(kinds.SOME_TIME, "longest that one call may take; then it costs what was asked for")
     ] = 5.0

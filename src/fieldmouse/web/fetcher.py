@@ -31,6 +31,7 @@ from fieldmouse.policy.headers import check_headers
 from fieldmouse.records import Failed, Link, Reason, Response
 from fieldmouse.url import Host, name_of, path_of, port_of
 from fieldmouse.web.connection import Connection, Limits, Trouble
+from fieldmouse.web.signature import Sign, shown
 from fieldmouse.web.tls import trust
 
 ACCEPT = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"
@@ -64,6 +65,7 @@ class HttpFetcher:
         idle_connections: int = 256,
         most_connections: int = sys.maxsize,
         headers: Mapping[str, str] | None = None,
+        sign: Sign | None = None,
     ):
         """`contact` with an @ in it is sent as `From`; `port` says which port a name's map entry asks for.
 
@@ -76,6 +78,7 @@ class HttpFetcher:
         self._keep_alive, self._idle_connections = keep_alive, idle_connections
         self._most_connections = most_connections
         self._tail = _standing_headers(user_agent, contact, headers or {})
+        self._sign = sign
         self._idle: dict[str, Connection] = {}  # by address, oldest first
         self._busy: set[Connection] = set()
         self._connecting: dict[asyncio.Task[Connection], float] = {}  # when each must be there
@@ -84,8 +87,18 @@ class HttpFetcher:
     async def fetch(
         self, link: Link, host: Host, address: str, *, body_limit: int | None = None
     ) -> Response | Failed:
-        request = self._request(link, host)
         limit = self._limits.body if body_limit is None else min(body_limit, self._limits.body)
+        signature = await self._sign(link, host) if self._sign is not None else None
+        if signature is None:
+            return await self._fetch(link, host, address, self._request(link, host), limit)
+        if isinstance(signature, str):
+            return Failed(link, Reason.UNSIGNED, self._clock.now(), signature)
+        answer = await self._fetch(link, host, address, self._request(link, host, signature.sent), limit)
+        return shown(answer, self._request(link, host, signature.kept))
+
+    async def _fetch(
+        self, link: Link, host: Host, address: str, request: bytes, limit: int
+    ) -> Response | Failed:
         connection = self._idle.pop(address, None)
         if connection is not None:
             if connection.host == host and connection.reusable:
@@ -216,12 +229,12 @@ class HttpFetcher:
         if self._busy or self._connecting or self._idle:
             self._start_ticking()
 
-    def _request(self, link: Link, host: Host) -> bytes:
+    def _request(self, link: Link, host: Host, signed: bytes = b"") -> bytes:
         url = link.url
         ask = f"GET {path_of(url)} HTTP/1.1\r\nHost: {host[host.index('/') + 2 :]}\r\n"
         if link.etag or link.last_modified:
             ask += _line("If-None-Match", link.etag) + _line("If-Modified-Since", link.last_modified)
-        return ask.encode("latin-1", "replace") + self._tail
+        return ask.encode("latin-1", "replace") + signed + self._tail
 
     def _failed(self, link: Link, trouble: Trouble) -> Failed:
         return Failed(

@@ -9,9 +9,6 @@ from __future__ import annotations
 import logging
 import re
 from collections import Counter
-from collections.abc import Iterable
-
-from fieldmouse.records import Parsed
 
 log = logging.getLogger(__name__)
 
@@ -24,12 +21,7 @@ class Gossip:
     def __init__(self) -> None:
         self._heard: Counter[str] = Counter()
 
-    def hear(self, parsed: Iterable[Parsed]) -> None:
-        for one in parsed:
-            if one.complaint:
-                self.pass_on(one.complaint)
-
-    def pass_on(self, complaint: str) -> None:
+    def hear(self, complaint: str) -> None:
         kind = _KIND.split(complaint, 1)[0]
         if kind not in self._heard and len(self._heard) >= KINDS:
             return

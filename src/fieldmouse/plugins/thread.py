@@ -1,0 +1,61 @@
+"""Calling somebody's function beside an event loop, which must not stand still for it.
+
+Each call has a thread of its own and so much time. One that does not come back is told
+to stop, as far as Python can tell a thread anything, and is not waited for; it dies with
+the process. When too many have not come back, nobody is asked any more until they do.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ctypes
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from typing import TypeVar
+
+from fieldmouse.plugins.call import Complaint, TooLong, tried
+
+T = TypeVar("T")
+
+LOST = 8  # calls that have not come back
+
+
+class Threads:
+    """The calls of one plug-in."""
+
+    def __init__(self, plugin: str, patience: float):
+        self.plugin, self._patience = plugin, patience
+        self._lost: set[threading.Thread] = set()
+
+    async def call(self, act: Callable[[], T]) -> T | Complaint:
+        """What `act` returns, or what the plug-in did wrong."""
+        self._lost = {thread for thread in self._lost if thread.is_alive()}
+        if len(self._lost) >= LOST:
+            return Complaint(self.plugin, f"was left out: {LOST} calls have not come back", late=True)
+        loop = asyncio.get_running_loop()
+        answer: asyncio.Future[T | Complaint] = loop.create_future()
+
+        def settle(made: T | Complaint) -> None:
+            if not answer.done():
+                answer.set_result(made)
+
+        def run() -> None:
+            with suppress(TooLong, RuntimeError):  # nobody waits any more, or the loop is closed
+                loop.call_soon_threadsafe(settle, tried(self.plugin, act))
+
+        thread = threading.Thread(target=run, name=f"plug-in {self.plugin}", daemon=True)
+        thread.start()
+        try:
+            async with asyncio.timeout(self._patience):
+                return await answer
+        except TimeoutError:
+            self._lost.add(thread)
+            _stop(thread)
+            return Complaint(self.plugin, f"took longer than {self._patience:g} s", late=True)
+
+
+def _stop(thread: threading.Thread) -> None:
+    """Raise `TooLong` in a thread, when it takes its next step of Python."""
+    if thread.ident is not None and thread.is_alive():
+        ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread.ident), ctypes.py_object(TooLong))

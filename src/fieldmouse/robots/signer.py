@@ -1,0 +1,84 @@
+"""Headers for the user's own sites: logins and tokens, made for each request by `sign`.
+
+They go to the host they were made for and to nobody else. A redirect is no way around that:
+where it leads is another request, about which `sign` is asked again, and only if its host
+(scheme, name and port) is one of those that are signed for. In the archive they are
+blanked. What `sign` raises may hold a secret, so that only its kind is told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from typing import Any
+
+from fieldmouse.errors import UsageError
+from fieldmouse.plugins.call import BadAnswer, Complaint
+from fieldmouse.plugins.gossip import Gossip
+from fieldmouse.plugins.page import Request
+from fieldmouse.plugins.thread import Threads
+from fieldmouse.policy.headers import check_header
+from fieldmouse.records import Kind, Link
+from fieldmouse.url import Host
+from fieldmouse.web.signature import Signature
+
+BLANK = "(blanked)"
+LONGEST = 16 << 10  # characters of all headers together
+OURS = frozenset(
+    "host user-agent from accept accept-encoding connection content-length transfer-encoding te upgrade "
+    "trailer expect range if-none-match if-modified-since".split()
+)
+"""What a request says of itself, whoever it is for."""
+
+
+class Signer:
+    """Asks `sign` about requests to `hosts`; `keep` leaves its headers readable in the archive."""
+
+    def __init__(
+        self, sign: Callable[[Request], Any], name: str, *, hosts: Collection[Host], patience: float,
+        keep: bool = False, taken: Collection[str] = (),
+    ):  # fmt: skip
+        """`taken` are names of headers that every request has already."""
+        self._sign, self._hosts, self._keep = sign, frozenset(hosts), keep
+        self._taken = OURS | {name.lower() for name in taken}
+        self._threads, self._gossip = Threads(name, patience), Gossip()
+
+    async def __call__(self, link: Link, host: Host) -> Signature | str | None:
+        """Header lines for this request, None if it has none, or a word about why it cannot be made."""
+        if host not in self._hosts:
+            return None
+        request = Request(link.url, host)
+        made = await self._threads.call(lambda: self._lines(self._sign(request)))
+        if not isinstance(made, Complaint):
+            return made
+        if link.kind is Kind.EXCLUSION:
+            return None  # a robots.txt is asked for without, rather than not at all
+        what, _, _ = made.what.partition(":") if made.what.startswith("raised ") else (made.what, "", "")
+        told = str(Complaint(made.plugin, what))
+        self._gossip.hear(f"{told}, on {link.url[:200]}")
+        return told
+
+    def _lines(self, answer: object) -> Signature | None:
+        if answer is None:
+            return None
+        if not isinstance(answer, Mapping):
+            raise BadAnswer(f"gave a `{type(answer).__name__}` and not a mapping of headers")
+        sent = kept = ""
+        for name, value in answer.items():
+            if not isinstance(name, str) or not isinstance(value, str):
+                raise BadAnswer("gave a header that is no text")
+            self._check(name, value)
+            sent += f"{name}: {value}\r\n"
+            kept += f"{name}: {value if self._keep else BLANK}\r\n"
+        if len(sent) > LONGEST:
+            raise BadAnswer(f"gave headers of more than {LONGEST} characters")
+        return Signature(sent.encode("latin-1"), kept.encode("latin-1")) if sent else None
+
+    def _check(self, name: str, value: str) -> None:
+        shown = name[:50] if name.isprintable() else "?"
+        if name.lower() in self._taken:
+            raise BadAnswer(f"gave the header `{shown}`, which requests have already")
+        try:
+            check_header(name, value)
+            value.encode("latin-1")
+        except (UsageError, UnicodeEncodeError):
+            raise BadAnswer(f"gave the header `{shown}`, which cannot be sent") from None

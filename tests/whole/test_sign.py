@@ -1,0 +1,120 @@
+"""A token of the user's own reaches its host, and neither another host nor the archive."""
+
+from __future__ import annotations
+
+import gzip
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+from .crawling import exported, run, warcs
+
+
+class Site(ThreadingHTTPServer):
+    """Pages by path, some for those with a token only; remembers every request with its headers."""
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), _Pages)
+        self.pages: dict[str, str | int] = {}
+        self.asked: dict[str, str] = {}  # path to the Authorization it came with
+        self.origin = f"http://127.0.0.1:{self.server_address[1]}"
+
+
+class _Pages(BaseHTTPRequestHandler):
+    server: Site
+    protocol_version = "HTTP/1.1"
+
+    def do_GET(self) -> None:
+        token = self.headers.get("Authorization", "")
+        self.server.asked[self.path] = token
+        page = self.server.pages.get(self.path, 404)
+        body = page.encode() if isinstance(page, str) else b""
+        status = page if isinstance(page, int) else 200
+        target = ""
+        if isinstance(page, str) and page.startswith("to "):
+            status, target, body = 302, page[3:], b""
+        elif "private" in self.path and token != "Bearer s3cret":
+            status, body = 401, b""
+        self.send_response(status)
+        self.send_header("Content-Type", "text/html")
+        self.send_header("Content-Length", str(len(body)))
+        if target:
+            self.send_header("Location", target)
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *words: object) -> None: ...
+
+
+@contextmanager
+def sites() -> Iterator[tuple[Site, Site]]:
+    own, other = Site(), Site()
+    for site in (own, other):
+        threading.Thread(target=site.serve_forever, daemon=True).start()
+    links = "/private", "/away", "/broken", f"{other.origin}/linked"
+    own.pages["/"] = "".join(f"<a href={link}>x</a>" for link in links)
+    own.pages["/private"] = "<title>For members</title>"
+    own.pages["/away"] = f"to {other.origin}/redirected"
+    own.pages["/broken"] = "<title>Never seen</title>"
+    other.pages |= {"/linked": "<p>a", "/redirected": "to " + own.origin + "/back"}
+    own.pages["/back"] = "<title>Back home</title>"
+    try:
+        yield own, other
+    finally:
+        for site in (own, other):
+            site.shutdown()
+            site.server_close()
+
+
+@pytest.fixture(autouse=True)
+def _mice(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent.parent))
+
+
+def crawl(home: Path, own: Site, plugin: str, *words: str) -> None:
+    options = ("--delay", "0s", "--allow-private", "--set", f"plugins.sign=hostile_mice:{plugin}")
+    run("crawl", home, "--seed", own.origin + "/", *options, *words)
+
+
+def archived(home: Path) -> bytes:
+    return b"".join(gzip.decompress(path.read_bytes()) for path in warcs(home))
+
+
+def test_a_token_reaches_its_host_and_no_other_and_not_the_archive(tmp_path: Path) -> None:
+    with sites() as (own, other):
+        crawl(tmp_path / "c", own, "sign_all")
+    titles = {page["url"]: page["title"] for page in exported(tmp_path / "c")}
+    assert titles[own.origin + "/private"] == "For members"
+    assert titles[own.origin + "/back"] == "Back home"
+    assert set(own.asked.values()) == {"Bearer s3cret"}, "robots.txt included"
+    assert {"/linked", "/redirected", "/robots.txt"} <= other.asked.keys()
+    assert set(other.asked.values()) == {""}, "by a link or by a redirect, it has nothing"
+    kept = archived(tmp_path / "c")
+    assert b"Authorization: (blanked)\r\n" in kept
+    assert b"s3cret" not in kept
+    files = [path for path in (tmp_path / "c").rglob("*") if path.is_file()]
+    assert not [path for path in files if b"s3cret" in path.read_bytes()]
+
+
+def test_who_asks_for_it_has_the_token_in_the_archive_and_signs_for_more_hosts(tmp_path: Path) -> None:
+    with sites() as (own, other):
+        hosts = f'plugins.sign_hosts=["{own.origin}", "{other.origin}"]'
+        crawl(tmp_path / "c", own, "sign_all", "--set", "plugins.keep_signatures=true", "--set", hosts)
+    assert set(other.asked.values()) == {"Bearer s3cret"}
+    assert b"Authorization: Bearer s3cret\r\n" in archived(tmp_path / "c")
+
+
+def test_a_sign_that_fails_costs_that_url_and_is_named(tmp_path: Path) -> None:
+    with sites() as (own, _):
+        crawl(tmp_path / "c", own, "sign_or_fail")
+    assert own.asked["/robots.txt"] == "", "asked for without"
+    assert "/broken" not in own.asked
+    rows = {row["url"]: row for row in exported(tmp_path / "c", "--all")}
+    broken = rows[own.origin + "/broken"]
+    assert (broken["kind"], broken["reason"]) == ("failed", "cannot be signed")
+    assert broken["detail"] == "`hostile_mice:sign_or_fail` raised KeyError"
+    assert rows[own.origin + "/private"]["title"] == "For members"
