@@ -24,10 +24,10 @@ FLOORS: dict[int, set[str]] = {
     6: {"lab", "dashboard"},
     5: {"front", "repair"},
     4: {"agent", "reading"},
-    3: {"frontier", "robots", "buffer", "indexer", "refresh", "balancer", "choices"},
+    3: {"frontier", "robots", "buffer", "indexer", "control", "refresh", "balancer", "choices"},
     2: {"settings", "crawldir", "meter", "web", "plugins"},
     1: {"policy", "queueing"},
-    0: {"url", "records", "sighting", "summary", "clock", "errors", "compiled", "figures"}
+    0: {"url", "records", "sighting", "summary", "clock", "errors", "aside", "compiled", "figures"}
     | {"named", "__init__"},
 }
 

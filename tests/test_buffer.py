@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from fieldmouse.buffer import Buffer, WhenFull
+from fieldmouse.meter import Meter
 
 
 @given(st.lists(st.tuples(st.integers(0, 2), st.integers(1, 100)), max_size=60), st.integers(1, 5))
@@ -89,12 +90,13 @@ def test_who_has_patience_waits_even_where_pages_are_lost() -> None:
 
 def test_pages_beyond_the_lanes_take_room_until_they_are_gone() -> None:
     async def life() -> None:
-        served = 2
-        buffer: Buffer[int] = Buffer(lanes=1, pages=2, size=100, beyond=lambda: served)
+        meter = Meter()
+        meter.note_indexing(2)
+        buffer: Buffer[int] = Buffer(lanes=1, pages=2, size=100, meter=meter, serving_counts=True)
         assert buffer.full
         waiting = asyncio.ensure_future(buffer.put(0, 1, 1))
         await asyncio.sleep(0)
-        served = 1
+        meter.note_indexing(1)
         buffer.ease()
         assert await waiting
         assert buffer.full

@@ -12,10 +12,11 @@ from __future__ import annotations
 import asyncio
 import math
 from collections import deque
-from collections.abc import Callable
 from enum import Enum
 from heapq import heapify, heappop, heappush
 from typing import Generic, TypeVar
+
+from fieldmouse.meter import Meter
 
 T = TypeVar("T")
 
@@ -45,13 +46,13 @@ class _Place(Generic[T]):
 class Buffer(Generic[T]):
     """A bounded FIFO per lane; bounded in pages and in bytes over all lanes together.
 
-    `beyond` are pages that have left the lanes and count against the bound all the
-    same: the model's buffer holds the page in service, too.
+    Its level stands on the `meter`. With `serving_counts` pages that have left the lanes for the
+    indexer count against the bound all the same: the model's buffer holds the page in service, too.
     """
 
     def __init__(
         self, *, lanes: int, pages: int, size: int, when_full: WhenFull = WhenFull.WAIT,
-        beyond: Callable[[], int] = lambda: 0,
+        meter: Meter | None = None, serving_counts: bool = False,
     ):  # fmt: skip
         self.level = 0
         self.bytes = 0
@@ -62,12 +63,12 @@ class Buffer(Generic[T]):
         self._deadlines: list[tuple[float, int, _Place[T]]] = []
         self._put = 0
         self._gaps = 0  # places in the lanes whose pages expired
-        self._beyond = beyond
+        self._meter, self._serving_counts = meter or Meter(), serving_counts
 
     @property
     def full(self) -> bool:
         # One page is always let in: a page larger than the whole buffer must get through too.
-        level = self.level + self._beyond()
+        level = self._meter.level if self._serving_counts else self.level
         return level > 0 and (level >= self.pages or (self.level > 0 and self.bytes >= self._size))
 
     async def put(
@@ -94,6 +95,7 @@ class Buffer(Generic[T]):
             heappush(self._deadlines, (expires_at, self._put, place))
         self.level += 1
         self.bytes += size
+        self._meter.note_waiting(self.level)
         return True
 
     def take(self, lane: int) -> T | None:
@@ -124,6 +126,7 @@ class Buffer(Generic[T]):
         item = place.leave()
         self.level -= 1
         self.bytes -= place.size
+        self._meter.note_waiting(self.level)
         if len(self._deadlines) > max(_SWEEP_AT, 2 * self.level):
             # Most were served in time; their deadlines must not pile up until they are over.
             self._deadlines = [due for due in self._deadlines if not due[2].gone]

@@ -9,10 +9,11 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fieldmouse.agent.gauge import Fare
-from fieldmouse.agent.pagetrace import Fate, PageTrace, TraceFile, old, read_rows
-from fieldmouse.agent.tracing import services, settled, trace_of
 from fieldmouse.clock import ManualClock
+from fieldmouse.control.gauge import Fare
+from fieldmouse.control.pagetrace import Fate, PageTrace, TraceFile, old, read_rows
+from fieldmouse.control.tracing import services, settled, trace_of
+from fieldmouse.meter import Meter
 from fieldmouse.policy.thresholds import Thresholds
 from fieldmouse.queueing.fit.trace import Trace
 
@@ -45,11 +46,17 @@ def play(file: TraceFile, seed: int, count: int, room: int = 6, life: float = 3.
     clock = ManualClock(START)
     waiting: list[Page] = []
     serving: list[Page] = []
-    inside = lambda: len(waiting) + len(serving)  # noqa: E731
-    trace = PageTrace(
-        clock=clock, file=file, level=inside, robots=lambda: RULE.robots_at(inside()),
-        allowed=lambda: RULE.robots_at(inside()),
-    )  # fmt: skip
+    meter = Meter()
+
+    def inside() -> int:
+        """As many as there are now; the meter knows, too."""
+        meter.note_waiting(len(waiting))
+        meter.note_indexing(len(serving))
+        meter.note_allowed(RULE.robots_at(meter.level))
+        return meter.level
+
+    inside()
+    trace = PageTrace(clock=clock, file=file, meter=meter)
     trace.begin()
     pages: list[Page] = []
     spent: list[float] = []
@@ -65,6 +72,7 @@ def play(file: TraceFile, seed: int, count: int, room: int = 6, life: float = 3.
         if now == ready:
             page = serving.pop()
             page.left, ready = now, np.inf
+            inside()
             trace.answered([page.number])
         elif now == coming:
             page = Page(nearest + 1, now)
@@ -75,11 +83,13 @@ def play(file: TraceFile, seed: int, count: int, room: int = 6, life: float = 3.
                 page.fate, page.left = Fate.LOST, now
             else:
                 waiting.append(page)
+            inside()
             trace.came(page.number, now, lost=lost)
         else:
             page = min(waiting, key=lambda one: one.arrived)
             waiting.remove(page)
             page.fate, page.left = Fate.OBSOLETE, now
+            inside()
             trace.expired(page.number, now)
         if waiting and not serving:
             page = waiting.pop(0)
@@ -217,16 +227,14 @@ def test_a_torn_tail_is_cut_and_the_trace_goes_on(tmp_path: Path) -> None:
 
 def test_pages_that_vanish_with_their_worker_are_no_longer_inside() -> None:
     clock = ManualClock(START)
-    inside = [0]
-    trace = PageTrace(
-        clock=clock, file=TraceFile(Path("/nonexistent"), 0), level=lambda: inside[0], robots=lambda: 1,
-        allowed=lambda: 1,
-    )  # fmt: skip
+    meter = Meter()
+    meter.note_allowed(1)
+    trace = PageTrace(clock=clock, file=TraceFile(Path("/nonexistent"), 0), meter=meter)
     trace.begin()
     for number in (1, 0, 2):
-        inside[0] += 1
+        meter.note_indexing(meter.indexing + 1)
         trace.came(number, clock.now())
-    inside[0] = 0
+    meter.note_indexing(0)
     trace.vanished([1, 2, 77])
     trace.answered([0])  # an answer for a robots.txt nobody remembers
     assert trace.rows()["fate"].tolist() == [Fate.BEGAN, Fate.VANISHED, Fate.VANISHED]
@@ -235,10 +243,7 @@ def test_pages_that_vanish_with_their_worker_are_no_longer_inside() -> None:
 
 def test_checkpoints_do_not_shorten_what_is_remembered() -> None:
     clock = ManualClock(START)
-    trace = PageTrace(
-        clock=clock, file=TraceFile(Path("/nonexistent"), 0), level=lambda: 0, robots=lambda: 1,
-        allowed=lambda: 1, newest=300,
-    )  # fmt: skip
+    trace = PageTrace(clock=clock, file=TraceFile(Path("/nonexistent"), 0), meter=Meter(), newest=300)
     for number in range(1, 1001):
         clock.advance(1.0)
         trace.came(number, clock.now())

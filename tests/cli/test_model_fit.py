@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from fieldmouse import settings
-from fieldmouse.agent.pagetrace import ROW, Fate, TraceFile
 from fieldmouse.cli import run
+from fieldmouse.control.pagetrace import ROW, Fate, TraceFile
 from fieldmouse.crawldir import CrawlDir
 from fieldmouse.settings import Settings
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from fieldmouse.agent.build import indexer_config
+from fieldmouse.agent.asked import indexer_config
 from fieldmouse.crawldir import CrawlDir
 from fieldmouse.indexer.language import guess
 from fieldmouse.indexer.parse import Rules, parse, read_robots_tag, refresh_target

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fieldmouse import cli
-from fieldmouse.agent.build import witness_of
+from fieldmouse.agent.asked import witness_of
 from fieldmouse.clock import ManualClock
 from fieldmouse.crawldir import CrawlDir
 from fieldmouse.errors import FieldmouseError, UsageError

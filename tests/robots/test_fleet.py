@@ -10,9 +10,12 @@ from hypothesis import strategies as st
 
 from fieldmouse.clock import Clock
 from fieldmouse.lab import bottle
+from fieldmouse.meter import Meter
 from fieldmouse.policy.thresholds import Thresholds
 from fieldmouse.records import Errand, HostState
+from fieldmouse.robots.bell import Bell
 from fieldmouse.robots.fleet import Fleet
+from fieldmouse.robots.roster import Roster
 from fieldmouse.url import Host
 
 
@@ -22,14 +25,15 @@ class Yard:
     def __init__(self, clock: Clock, rule: Thresholds, requests: int, chance: random.Random):
         self.homes = 0
         self.clock, self.requests, self.chance = clock, requests, chance
-        self.level = 0
         self.asking = 0  # requests under way
         self.begun: list[tuple[float, int]] = []  # when each was made, and how many were under way then
         self.given_back = 0
         self.taken = 0
+        self.meter, self.bell = Meter(), Bell()
+        self.roster = Roster(self.meter)
         self.fleet = Fleet(
-            rule=rule, level=lambda: self.level, clock=clock, take=self.take, ready_at=lambda: None,
-            run=self.run, give_back=self.give_back, on_home=self.welcome,
+            rule=rule, meter=self.meter, roster=self.roster, bell=self.bell, clock=clock, take=self.take,
+            ready_at=lambda: None, run=self.run, give_back=self.give_back, on_change=self.welcome,
         )  # fmt: skip
 
     def take(self) -> Errand:
@@ -38,7 +42,7 @@ class Yard:
 
     async def run(self, errand: Errand) -> Any:
         for _ in range(self.requests):
-            if not self.fleet.may_go_on():
+            if not self.roster.may_go_on():
                 break
             self.asking += 1
             self.begun.append((self.clock.now(), self.asking))
@@ -53,8 +57,8 @@ class Yard:
         self.homes += 1
 
     async def at(self, level: int, seconds: float) -> None:
-        self.level = level
-        self.fleet.nudge()
+        self.meter.note_waiting(level)
+        self.bell.ring()
         await self.clock.sleep(seconds)
 
 
@@ -78,10 +82,10 @@ def test_no_request_is_made_beyond_what_the_level_allows(
                 assert under_way <= allowed, f"at {moment - started:.2f} s of level {level}"
             if seconds >= 2.0:
                 # Whoever was out too many has finished its one request and is home; the others work on.
-                assert yard.asking == yard.fleet.busy == allowed
+                assert yard.asking == yard.meter.out == allowed
         await yard.fleet.stop(10.0)
         assert yard.taken == yard.given_back, "every errand comes home"
-        assert yard.asking == yard.fleet.busy == 0
+        assert yard.asking == yard.meter.out == 0
 
     bottle.run(life)
 
@@ -90,12 +94,12 @@ def test_robots_count_as_active_until_they_are_home() -> None:
     async def life(clock: Clock) -> None:
         yard = Yard(clock, Thresholds((4, 1), (5,)), 3, random.Random(1))
         await yard.at(0, 0.1)
-        assert yard.fleet.active == yard.fleet.allowed == 4
-        yard.level = 9
-        assert yard.fleet.allowed == 1
-        assert yard.fleet.active == 4
+        assert yard.meter.active == yard.meter.allowed == 4
+        yard.meter.note_indexing(9)
+        assert yard.meter.allowed == 1
+        assert yard.meter.active == 4
         await clock.sleep(1.6)
-        assert yard.fleet.active == yard.fleet.busy == 1
+        assert yard.meter.active == yard.meter.out == 1
         assert yard.homes == 3
         await yard.fleet.stop(10.0)
 
@@ -106,10 +110,28 @@ def test_a_new_rule_holds_at_once() -> None:
     async def life(clock: Clock) -> None:
         yard = Yard(clock, Thresholds((1,)), 2, random.Random(2))
         await yard.at(0, 3.0)
-        assert yard.fleet.busy == 1
-        yard.fleet.rule = Thresholds((5,))
+        assert yard.meter.out == 1
+        yard.fleet.obey(Thresholds((5,)))
+        assert yard.meter.allowed == 5
+        await clock.sleep(0.1)
+        assert yard.meter.out == 5
+        await yard.fleet.stop(10.0)
+
+    bottle.run(life)
+
+
+def test_fewer_robots_than_the_rule_allows_go_out_when_the_network_has_no_room_for_more() -> None:
+    async def life(clock: Clock) -> None:
+        yard = Yard(clock, Thresholds((4,)), 2, random.Random(3))
         await yard.at(0, 0.1)
-        assert yard.fleet.busy == 5
+        yard.meter.note_most(1)
+        assert yard.meter.allowed == 1, "known at once, before anybody asks for the next page"
+        await clock.sleep(1.6)
+        assert yard.meter.out == 1
+        yard.meter.note_most(3)
+        yard.bell.ring()
+        await clock.sleep(0.1)
+        assert yard.meter.out == 3
         await yard.fleet.stop(10.0)
 
     bottle.run(life)

@@ -78,7 +78,7 @@ def _live(
     async def life(clock: Clock) -> tuple[Summary | None, F]:
         fetcher = web(clock)
         crew = build(
-            home, settings, lambda reading: None, clock=clock, fetcher=fetcher, lane=lane,
+            home, settings, clock=clock, fetcher=fetcher, lane=lane,
             dns=dns(clock) if dns else None,
         )  # fmt: skip
         began = resumed and read_checkpoint(home) is not None

@@ -10,10 +10,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fieldmouse.agent.controllog import chapters
 from fieldmouse.agent.intake import DROPS
-from fieldmouse.agent.pagetrace import Fate, read_rows
 from fieldmouse.cli import run as fieldmouse
+from fieldmouse.control.controllog import chapters
+from fieldmouse.control.pagetrace import Fate, read_rows
 from fieldmouse.lab import bottle
 from fieldmouse.lab.meadow.arrivals import Arrival
 from fieldmouse.lab.meadow.fetcher import MeadowFetcher

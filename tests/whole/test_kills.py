@@ -14,7 +14,7 @@ import subprocess
 from collections import Counter
 from pathlib import Path
 
-from fieldmouse.agent.pagetrace import Fate, read_rows
+from fieldmouse.control.pagetrace import Fate, read_rows
 from fieldmouse.indexer.search import documents
 from meadowland import RunningMeadow, running_meadow
 

@@ -248,7 +248,6 @@ def opened(path: Path) -> CrawlDirError | None:
             crew = build(
                 home,
                 settings,
-                lambda _: None,
                 clock=clock,
                 fetcher=MeadowFetcher(MEADOW, clock),
                 lane=InlineLane,

@@ -88,9 +88,7 @@ def crawl(path: Path, parts: Sequence[OpenPart], **changes: object) -> Summary:
 
     async def life(clock: Clock) -> Summary:
         fetcher = MeadowFetcher(MEADOW, clock)
-        crew = build(
-            home, settings, lambda _: None, clock=clock, fetcher=fetcher, lane=InlineLane, parts=parts
-        )
+        crew = build(home, settings, clock=clock, fetcher=fetcher, lane=InlineLane, parts=parts)
         try:
             return await asyncio.ensure_future(crew.agent.crawl(seeds))
         finally:

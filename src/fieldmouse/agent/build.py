@@ -1,24 +1,41 @@
-"""From settings to stages: every part receives what it uses."""
+"""From settings to stages: every part receives what it uses, and nothing is set afterwards.
+
+The order is that of dependence. Numbers that go back stand on the `meter`, and whoever has changed
+something rings the `bell`; so nobody needs to know anybody who is made later.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from functools import partial
+from typing import Protocol, TypeVar
 
-from fieldmouse.agent.agent import Agent
+from fieldmouse.agent.agent import Agent, Listener, Stages
+from fieldmouse.agent.asked import (
+    indexer_config,
+    manners_of,
+    policy_options,
+    politeness_of,
+    when_full_of,
+    witness_of,
+)
 from fieldmouse.agent.audience import Audience
-from fieldmouse.agent.control import governor_of, rule_of, when_full_of
+from fieldmouse.agent.booking import Booking
 from fieldmouse.agent.desk import Desk
+from fieldmouse.agent.errands import Errands
 from fieldmouse.agent.fetching import fetcher_of
-from fieldmouse.agent.governor import Governor
+from fieldmouse.agent.fuse import Fuse
 from fieldmouse.agent.intake import Intake
 from fieldmouse.agent.limits import Limits
-from fieldmouse.agent.pagetrace import PageTrace, TraceFile
+from fieldmouse.agent.outlet import BookedOutlet
+from fieldmouse.agent.stopping import Stopping
 from fieldmouse.buffer import Buffer, WhenFull
 from fieldmouse.clock import Clock, WallClock
+from fieldmouse.control.asked import governor_of, rule_of
+from fieldmouse.control.pagetrace import PageTrace, TraceFile
 from fieldmouse.crawldir import (
     Checkpoint,
     CrawlDir,
@@ -30,68 +47,85 @@ from fieldmouse.crawldir import (
     open_journal,
     sealed_tally,
 )
-from fieldmouse.frontier.decisions import DecisionLog
+from fieldmouse.frontier.frontier import Frontier
 from fieldmouse.frontier.moment import sealed_frontier
 from fieldmouse.frontier.opening import open_frontier
-from fieldmouse.indexer.indexer import Indexer, IndexerConfig
+from fieldmouse.indexer.indexer import Indexer
 from fieldmouse.indexer.inline import InlineLane
 from fieldmouse.indexer.lane import Lane
 from fieldmouse.indexer.shards import Shards
 from fieldmouse.indexer.wire import sealed_shards
-from fieldmouse.plugins.names import PluginNames
+from fieldmouse.meter import Meter
 from fieldmouse.policy.distribution import lookup
 from fieldmouse.policy.front import FrontRule
 from fieldmouse.policy.names import NameMap
 from fieldmouse.policy.obsolescence import Obsolescence, SameForAll
 from fieldmouse.policy.politeness import Politeness
-from fieldmouse.policy.scope import Scope
-from fieldmouse.records import Outcome, Reading
+from fieldmouse.robots.bell import Bell
 from fieldmouse.robots.exclusions import Exclusions
 from fieldmouse.robots.fleet import Fleet
 from fieldmouse.robots.gate import Gate
 from fieldmouse.robots.prober import Prober
-from fieldmouse.robots.robot import Manners, Robot
+from fieldmouse.robots.robot import Robot
+from fieldmouse.robots.roster import Roster
 from fieldmouse.settings import Settings
-from fieldmouse.settings.rules import scope_of, seeds_of, site_limits_of, traps_of
+from fieldmouse.settings.rules import scope_of, seeds_of, site_limits_of
 from fieldmouse.url import host_of
 from fieldmouse.web.dns import Dns
 from fieldmouse.web.fetcher import Fetcher
 from fieldmouse.web.resolver import Resolver
 
 
-@dataclass(frozen=True, slots=True)
-class Crew:
-    """The stages of a running crawl, and how they are put away."""
+class Closeable(Protocol):
+    def close(self) -> None: ...
 
-    agent: Agent
-    prober: Prober
-    fetcher: Fetcher
-    resolver: Resolver
-    indexer: Indexer
-    parts: Parts
-    diaries: tuple[Diary | PageTrace | Governor, ...]
 
-    async def close(self) -> None:
-        """Put everything away. A disk that refused before may refuse again: what counts is safe already."""
-        await self.agent.fleet.stop(0.0)  # after an error robots are still out
-        await self.prober.close()
-        await self.fetcher.close()
-        await self.resolver.close()
-        await self.indexer.close()
-        self.parts.close()
-        for diary in self.diaries:
-            with suppress(OSError):
-                diary.close()
-
+C = TypeVar("C", bound=Closeable)
 
 OpenPart = Callable[[CrawlDir, Checkpoint | None], Part]
 """Opens a part at the last checkpoint, or anew where that does not know it; changes nothing on the disk."""
 
 
+class Opened:
+    """What is open and must be closed, whoever fails in between."""
+
+    def __init__(self) -> None:
+        self._stack = ExitStack()
+
+    def keep(self, thing: C) -> C:
+        self._stack.callback(thing.close)
+        return thing
+
+    def close(self) -> None:
+        """A disk that refused before may refuse again: what counts is safe already."""
+        with suppress(OSError):
+            self._stack.close()
+
+
+@dataclass(frozen=True, slots=True)
+class Crew:
+    """A crawl put together, and how it is put away."""
+
+    agent: Agent
+    stages: Stages
+    prober: Prober
+    fetcher: Fetcher
+    resolver: Resolver
+    opened: Opened
+
+    async def close(self) -> None:
+        await self.stages.fleet.stop(0.0)  # after an error robots are still out
+        await self.prober.close()
+        await self.fetcher.close()
+        await self.resolver.close()
+        await self.stages.intake.indexer.close()
+        self.opened.close()
+
+
 def build(
     home: CrawlDir,
     settings: Settings,
-    on_reading: Callable[[Reading], None],
+    listeners: Sequence[Listener] = (),
     *,
     clock: Clock | None = None,
     fetcher: Fetcher | None = None,
@@ -101,166 +135,113 @@ def build(
     parts: Sequence[OpenPart] = (),
     audience: Audience | None = None,
 ) -> Crew:
-    """Open every stage at the last checkpoint and connect them.
+    """Open every stage at the last checkpoint and connect them; if one fails, those before it are closed.
 
     The wall's clock, the network and worker processes are the defaults; the lab has others. `parts` are
-    durable with the crawl, too: see `crawldir/parts.py`. `audience` takes pages as they become durable.
+    durable with the crawl, too: see `crawldir/parts.py`. `listeners` are told of every reading, and
+    `audience` takes pages as they become durable.
     """
-    clock = clock or WallClock()
+    opened = Opened()
+    try:
+        return _connect(
+            opened, home, settings, listeners, clock or WallClock(), fetcher, dns, lane,
+            obsolescence or SameForAll(settings.buffer.obsolete_after or math.inf), parts, audience,
+        )  # fmt: skip
+    except BaseException:
+        opened.close()
+        raise
+
+
+def _connect(
+    opened: Opened, home: CrawlDir, settings: Settings, listeners: Sequence[Listener], clock: Clock,
+    fetcher: Fetcher | None, dns: Dns | None, lane: type[Lane] | type[InlineLane],
+    obsolescence: Obsolescence, parts: Sequence[OpenPart], audience: Audience | None,
+) -> Crew:  # fmt: skip
     journal, last = open_journal(home)
+    opened.keep(journal)
     seeds = seeds_of(settings)
-    scope = scope_of(settings, seeds)
-    politeness = politeness_of(settings)
+    scope, politeness = scope_of(settings, seeds), politeness_of(settings)
     with fitting(journal):
-        frontier = open_frontier(
-            home / "frontier",
-            key_seed=home.identity.key_seed,
-            clock=clock,
-            policy=lookup.policy(settings.frontier.policy, policy_options(settings)),
-            front=FrontRule(settings.frontier.front_min, settings.frontier.front_max),
-            errand_links=settings.robots.errand_links,
-            state=sealed_frontier(last) if last else None,
-            resumed_delay=politeness.host_delay,
-            run_size=settings.frontier.sieve_run,
-            witness=witness_of(home, settings),
-            limits=site_limits_of(settings),
-        )
-        outcomes = DurableLog("outcomes", home / "outcomes.log", last)
-        desk = Desk(sealed_tally(last), page_limit=settings.crawl.pages)
-        more = [open_part(home, last) for open_part in parts]
-        readings = Diary(home / "readings.log")
-    shards, when_full = home.identity.shards, when_full_of(settings)
-    buffer: Buffer[tuple[int, Outcome]] = Buffer(
-        lanes=shards,
-        pages=settings.buffer.pages,
-        size=settings.buffer.bytes,
-        when_full=when_full,
-        beyond=(lambda: agent.indexer.outstanding) if when_full is WhenFull.LOSE else (lambda: 0),
-    )
-    agent = Agent(
-        home=home, frontier=frontier, desk=desk, outcomes=outcomes, readings=readings, clock=clock,
-        scope=scope, sitemaps=settings.index.sitemaps, on_reading=on_reading, audience=audience,
-        limits=Limits(
-            settings.crawl.pages, settings.crawl.time, settings.storage.min_free, settings.storage.checkpoint
-        ),
+        frontier = opened.keep(_frontier_of(home, settings, last, clock, politeness))
+        outcomes = opened.keep(DurableLog("outcomes", home / "outcomes.log", last))
+        more = [opened.keep(open_part(home, last)) for open_part in parts]
+    readings = opened.keep(Diary(home / "readings.log"))
+
+    meter, bell, fuse = Meter(), Bell(), Fuse(home.path)
+    stopping, roster = Stopping(bell), Roster(meter)
+    trace_file = TraceFile(home / "pages.trace", settings.control.trace)
+    trace = opened.keep(PageTrace(clock=clock, file=trace_file, meter=meter))
+    desk = Desk(sealed_tally(last), page_limit=settings.crawl.pages)
+    booking = Booking(
+        desk=desk, frontier=frontier, outcomes=outcomes, fuse=fuse, clock=clock, scope=scope,
+        sitemaps=settings.index.sitemaps,
     )  # fmt: skip
-    agent.indexer = Indexer(
-        home.path,
-        shards=shards,
-        states=sealed_shards(last) or None,
-        config=indexer_config(home, settings, scope),
-        on_parsed=agent.on_parsed,
-        on_lost=agent.on_lost,
-        lane=lane,
-    )
-    agent.parts = Parts(home, journal, (Shards(agent.indexer), outcomes, desk, frontier, *more), last)
-    agent.intake = Intake(
-        buffer=buffer,
-        indexer=agent.indexer,
-        clock=clock,
-        obsolescence=obsolescence or SameForAll(settings.buffer.obsolete_after or math.inf),
-        on_obsolete=agent.fetch_again,
-    )
+    shards, when_full = home.identity.shards, when_full_of(settings)
+    intake = Intake(
+        buffer=Buffer(
+            lanes=shards, pages=settings.buffer.pages, size=settings.buffer.bytes, when_full=when_full,
+            meter=meter, serving_counts=when_full is WhenFull.LOSE,
+        ),
+        open_indexer=partial(
+            Indexer, home.path, shards=shards, states=sealed_shards(last) or None,
+            config=indexer_config(home, settings, scope), lane=lane, meter=meter,
+        ),
+        meter=meter, clock=clock, trace=trace, obsolescence=obsolescence, booking=booking, fuse=fuse,
+        bell=bell,
+    )  # fmt: skip
+    durable = Parts(home, journal, (Shards(intake.indexer), outcomes, desk, frontier, *more), last)
+
     resolver = Resolver(
-        clock=clock,
-        allow_private=settings.network.allow_private,
-        names=NameMap(settings.network.resolve),
-        nameservers=settings.network.nameservers,
-        dns=dns,
-    )
+        clock=clock, allow_private=settings.network.allow_private, names=NameMap(settings.network.resolve),
+        nameservers=settings.network.nameservers, dns=dns,
+    )  # fmt: skip
     fetcher = fetcher or fetcher_of(settings, clock, resolver)
     gate, exclusions = Gate(clock), Exclusions(clock, product=settings.crawl.product.partition("/")[0])
     prober = Prober(
         fetcher=fetcher, resolver=resolver, gate=gate, clock=clock, exclusions=exclusions,
-        politeness=politeness, size=settings.limits.robots_txt, seeds=map(host_of, seeds),
-        busy=lambda: agent.fleet.busy, on_change=lambda: agent.fleet.nudge(),
+        politeness=politeness, size=settings.limits.robots_txt, seeds=map(host_of, seeds), meter=meter,
+        bell=bell,
     )  # fmt: skip
     robot = Robot(
-        fetcher=fetcher, resolver=resolver, gate=gate, clock=clock, outlet=agent, exclusions=exclusions,
-        prober=prober,
-        manners=Manners(
-            politeness,
-            obey_exclusion=settings.politeness.obey_robots_txt,
-            most_redirects=settings.limits.redirects,
-            pages_per_host=settings.limits.pages_per_host,
-            patience=settings.politeness.patience,
-            exclusion_bytes=settings.limits.robots_txt,
-        ),
+        fetcher=fetcher, resolver=resolver, gate=gate, clock=clock, exclusions=exclusions, prober=prober,
+        outlet=BookedOutlet(booking=booking, intake=intake, roster=roster, stopping=stopping),
+        manners=manners_of(settings, politeness),
     )  # fmt: skip
-    agent.fleet = Fleet(
-        rule=rule_of(settings),
-        level=lambda: agent.intake.level,
-        clock=clock,
-        take=agent.take,
-        ready_at=frontier.ready_at,
-        run=partial(agent.run_errand, robot),
-        give_back=agent.give_back,
-        on_home=lambda: agent.intake.trace.look(),
-        most=lambda: 0 if audience is not None and audience.is_behind() else prober.most_robots,
+    errands = Errands(
+        robot=robot, desk=desk, frontier=frontier, fuse=fuse, stopping=stopping, bell=bell, clock=clock
+    )  # fmt: skip
+    fleet = Fleet(
+        rule=rule_of(settings), meter=meter, roster=roster, bell=bell, clock=clock, take=errands.take,
+        ready_at=frontier.ready_at, run=errands.run, give_back=errands.give_back, on_change=trace.look,
+    )  # fmt: skip
+    governor = governor_of(home, settings, clock, trace, fleet.obey)
+    if governor is not None:
+        opened.keep(governor)
+    stages = Stages(
+        home=home, parts=durable, frontier=frontier, outcomes=outcomes, booking=booking, intake=intake,
+        fleet=fleet, meter=meter, trace=trace, readings=readings, governor=governor, fuse=fuse,
+        stopping=stopping,
+    )  # fmt: skip
+    limits = Limits(
+        settings.crawl.pages, settings.crawl.time, settings.storage.min_free, settings.storage.checkpoint
     )
-    trace = agent.intake.trace = PageTrace(
-        clock=clock,
-        file=TraceFile(home / "pages.trace", settings.control.trace),
-        level=lambda: agent.intake.level,
-        robots=lambda: agent.fleet.active,
-        allowed=lambda: agent.fleet.allowed,
-    )
-    agent.governor = governor_of(home, settings, clock, trace, agent.obey)
-    diaries = (readings, trace, *((agent.governor,) if agent.governor else ()))
-    return Crew(agent, prober, fetcher, resolver, agent.indexer, agent.parts, diaries)
+    agent = Agent(stages, clock=clock, limits=limits, listeners=listeners, audience=audience)
+    return Crew(agent, stages, prober, fetcher, resolver, opened)
 
 
-def politeness_of(settings: Settings) -> Politeness:
-    asked = settings.politeness
-    return Politeness(
-        delay=asked.delay,
-        address_delay=asked.per_address,
-        crawl_delay_cap=asked.crawl_delay_cap,
-        backoff=asked.backoff,
-        backoff_cap=asked.backoff_cap,
-        retry_after_cap=asked.retry_after_cap,
-    )
-
-
-def policy_options(settings: Settings, policy: str | None = None) -> dict[str, object]:
-    """What a policy wants to know beyond its defaults; the one chosen, if none is named."""
-    wishes: dict[str, dict[str, object]] = {
-        "mice-and-elephants": {"delta": settings.frontier.delta},
-        "index": {"depth": settings.robots.errand_links},
-    }
-    return wishes.get(policy or settings.frontier.policy, {})
-
-
-def witness_of(home: CrawlDir, settings: Settings) -> DecisionLog | None:
-    """Who writes down what the policy decides, if anybody does."""
-    if not settings.frontier.record_decisions:
-        return None
-    return DecisionLog(
-        home / "decisions.log",
-        limit=settings.frontier.record_decisions,
-        policy=settings.frontier.policy,
-        options=policy_options(settings),
-    )
-
-
-def indexer_config(home: CrawlDir, settings: Settings, scope: Scope) -> IndexerConfig:
-    limits = settings.limits
-    return IndexerConfig(
-        user_agent=settings.crawl.user_agent,
-        robot=settings.crawl.product.partition("/")[0].lower(),
-        contact=settings.crawl.contact,
+def _frontier_of(
+    home: CrawlDir, settings: Settings, last: Checkpoint | None, clock: Clock, politeness: Politeness
+) -> Frontier:
+    return open_frontier(
+        home / "frontier",
         key_seed=home.identity.key_seed,
-        scope=scope,
-        traps=traps_of(settings),
-        links_per_page=limits.links_per_page,
-        decoded_limit=limits.decoded,
-        ratio_limit=limits.ratio,
-        nofollow=settings.politeness.obey_robots_txt,
-        sitemaps=settings.index.sitemaps,
-        feeds=settings.index.feeds,
-        warc_size=settings.archive.warc_size,
-        warc_prefix=settings.archive.prefix,
-        index_heap=settings.index.heap,
-        store_text=settings.index.store_text,
-        plugins=PluginNames.of(settings.plugins),
+        clock=clock,
+        policy=lookup.policy(settings.frontier.policy, policy_options(settings)),
+        front=FrontRule(settings.frontier.front_min, settings.frontier.front_max),
+        errand_links=settings.robots.errand_links,
+        state=sealed_frontier(last) if last else None,
+        resumed_delay=politeness.host_delay,
+        run_size=settings.frontier.sieve_run,
+        witness=witness_of(home, settings),
+        limits=site_limits_of(settings),
     )

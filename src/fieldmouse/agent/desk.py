@@ -76,7 +76,8 @@ class Desk:
 
     def heard_from(self, errand: Errand, report: Report) -> Report:
         """A robot is back: was this the first page of its host?"""
-        self.tally.giving += not errand.state.pages and report[0].pages > 0
+        if not errand.state.pages and report[0].pages > 0:
+            self.tally.note_giving()
         return report
 
     def in_hand(self, tickets: Iterable[Ticket]) -> tuple[list[Ticket], list[Ticket]]:
@@ -155,8 +156,7 @@ class Desk:
                     numbers.append(one.number)
                     rows.append(one.row)
                     self.links.pop(one.number, None)
-                    self._count(one.kind, one.reason, one.size)
-                    self.tally.left_out += one.left_out
+                    self._count(one.kind, one.reason, one.size, one.left_out)
         for verdict in self._verdicts:
             numbers.append(verdict.number)
             rows.append(verdict.row)
@@ -178,13 +178,8 @@ class Desk:
     def close(self) -> None:
         """It holds no file."""
 
-    def _count(self, kind: str, reason: str, size: int) -> None:
-        tally = self.tally
-        field = "pages" if kind == "page" else kind
-        setattr(tally, field, getattr(tally, field) + 1)
-        tally.bytes += size
-        if reason:
-            tally.reasons[reason] = tally.reasons.get(reason, 0) + 1
+    def _count(self, kind: str, reason: str, size: int, left_out: int = 0) -> None:
+        self.tally.count(kind, reason, size, left_out)
         self.fresh[kind] -= 1
         self.fresh_bytes -= size
 

@@ -62,10 +62,7 @@ class Mercy:
         ]
         for row in rows:
             outcomes.append(_encode(OutcomeRow(row.url, FORGIVEN, now, reason=row.reason, detail=row.kind)))
-            setattr(tally, row.kind, getattr(tally, row.kind) - 1)
-            tally.reasons[row.reason] -= 1
-            if not tally.reasons[row.reason]:
-                del tally.reasons[row.reason]
+            tally.take_back(row.kind, row.reason)
         frontier.readmit([Link(row.url, row.depth, row.via, Kind(row.found_as), row.seen_at) for row in rows])
         self._tell(Forgiven(len(self._pardoned | {host_of(row.url) for row in rows}), len(rows)))
 

@@ -2,7 +2,7 @@
 
 Everything that changes the level goes through here, so that the trace sees it and
 the fleet's rule looks at the same number as the model does: pages in the buffer and
-pages in service together.
+pages in service together (`meter.level`).
 """
 
 from __future__ import annotations
@@ -10,13 +10,18 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Callable, Sequence
+from typing import Protocol
 
-from fieldmouse.agent.pagetrace import PageTrace
+from fieldmouse.agent.booking import Booking
+from fieldmouse.agent.fuse import Fuse
 from fieldmouse.buffer import Buffer
 from fieldmouse.clock import Clock
+from fieldmouse.control.pagetrace import PageTrace
 from fieldmouse.indexer.indexer import Indexer
+from fieldmouse.meter import Meter
 from fieldmouse.policy.obsolescence import Obsolescence
 from fieldmouse.records import Link, Outcome, Parsed, Refused
+from fieldmouse.robots.bell import Bell
 from fieldmouse.url import host_of
 
 log = logging.getLogger(__name__)
@@ -25,31 +30,25 @@ DROPS = 16
 """So often a page is dropped; then it has cost its server enough, and waits for room and for its turn."""
 
 
+class OpenIndexer(Protocol):
+    """An `Indexer`, but for whom it tells."""
+
+    def __call__(
+        self, *, on_parsed: Callable[[Sequence[Parsed]], None], on_lost: Callable[[Sequence[int]], None]
+    ) -> Indexer: ...
+
+
 class Intake:
-    """`on_obsolete` gets the tickets of pages that waited too long: they are to be fetched again."""
+    """The buffer and the indexer behind it. What the indexer says is booked, and the fleet called."""
 
     def __init__(
-        self, *, buffer: Buffer[tuple[int, Outcome]], indexer: Indexer, clock: Clock,
-        obsolescence: Obsolescence, on_obsolete: Callable[[int], None],
+        self, *, buffer: Buffer[tuple[int, Outcome]], open_indexer: OpenIndexer, meter: Meter, clock: Clock,
+        trace: PageTrace, obsolescence: Obsolescence, booking: Booking, fuse: Fuse, bell: Bell,
     ):  # fmt: skip
-        self._buffer, self._clock, self.indexer = buffer, clock, indexer
-        self._obsolescence, self._on_obsolete = obsolescence, on_obsolete
-        self.trace: PageTrace
+        self._buffer, self._meter, self._clock, self._trace = buffer, meter, clock, trace
+        self._obsolescence, self._booking, self._fuse, self._bell = obsolescence, booking, fuse, bell
+        self.indexer = open_indexer(on_parsed=self._answered, on_lost=self._vanished)
         self._warned = False
-
-    @property
-    def waiting(self) -> int:
-        """Pages in the buffer."""
-        return self._buffer.level
-
-    @property
-    def level(self) -> int:
-        """Pages in the buffer and with the indexer."""
-        return self._buffer.level + self.indexer.outstanding
-
-    @property
-    def empty(self) -> bool:
-        return not self._buffer.level and not self.indexer.outstanding
 
     async def put(self, number: int, outcome: Outcome) -> bool:
         """Let an answer in; False if there was no room for it.
@@ -69,7 +68,7 @@ class Intake:
             expires_at=math.inf if patient else self._obsolescence.expires_at(self._clock.now()),
             patient=patient,
         )
-        self.trace.came(number, self._clock.now(), lost=not stored)
+        self._trace.came(number, self._clock.now(), lost=not stored)
         # Nobody expires before this: a page that finds a shard idle is served, however short its life.
         self._hand_on()
         return stored
@@ -89,6 +88,7 @@ class Intake:
 
     def pump(self) -> None:
         """Send off the pages that waited too long, and move others to the shards that have room."""
+        self.indexer.recount()
         if self._buffer.level:
             self.expire()
         self._hand_on()
@@ -104,18 +104,28 @@ class Intake:
                 waiting = buffer.take(shard)
                 if waiting is None:
                     break
-                self.trace.taken(waiting[0], now)
+                self._trace.taken(waiting[0], now)
                 indexer.send(*waiting)
 
     def expire(self) -> None:
         """Send off the pages that waited too long."""
         now = self._clock.now()
         for number, _ in self._buffer.expire(now):
-            self.trace.expired(number, now)
-            self._on_obsolete(number)
+            self._trace.expired(number, now)
+            self._booking.fetch_again(number)
 
-    def answered(self, parsed: Sequence[Parsed]) -> None:
-        self.trace.answered([one.number for one in parsed])
+    def _answered(self, parsed: Sequence[Parsed]) -> None:
+        with self._fuse:
+            self._trace.answered([one.number for one in parsed])
+            self._booking.parsed(parsed)
+            self.pump()
+        self._bell.ring()
 
-    def vanished(self, numbers: Sequence[int]) -> None:
-        self.trace.vanished(numbers)
+    def _vanished(self, numbers: Sequence[int]) -> None:
+        with self._fuse:
+            self._trace.vanished(numbers)
+            lost = self._booking.vanished(numbers)
+            if lost and self.indexer.trouble is None:
+                log.warning("an indexer worker died; %d pages are fetched again", lost)
+            self.pump()
+        self._bell.ring()

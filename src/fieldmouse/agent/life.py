@@ -10,12 +10,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 
+from fieldmouse.agent.agent import Listener
 from fieldmouse.agent.audience import Audience
 from fieldmouse.agent.build import Crew, OpenPart, build
 from fieldmouse.agent.forgiveness import Mercy
 from fieldmouse.crawldir import CrawlDir
 from fieldmouse.errors import StoppedAtOnce
-from fieldmouse.records import Reading, Summary
+from fieldmouse.records import Summary
 from fieldmouse.settings import Settings
 from fieldmouse.url import Url
 
@@ -23,8 +24,8 @@ from fieldmouse.url import Url
 class Life:
     """`on_open` is called in the loop once all stages are open; from then on `interrupt` and `hurry` work.
 
-    The directory is locked by the caller. With `mercy` hosts that were given up get another chance;
-    `parts` are durable with the crawl, and `audience` takes its pages.
+    `listeners` are told of every reading. The directory is locked by the caller. With `mercy` hosts that
+    were given up get another chance; `parts` are durable with the crawl, and `audience` takes its pages.
     """
 
     def __init__(
@@ -33,15 +34,15 @@ class Life:
         settings: Settings,
         seeds: Sequence[Url],
         *,
-        on_reading: Callable[[Reading], None] | None = None,
+        listeners: Sequence[Listener] = (),
         on_open: Callable[[Life], None] = lambda life: None,
         mercy: Mercy | None = None,
         parts: Sequence[OpenPart] = (),
         audience: Audience | None = None,
     ):
         self._home, self._settings, self._seeds = home, settings, seeds
-        self._on_reading, self._on_open = on_reading or (lambda reading: None), on_open
-        self._mercy, self._parts, self._audience = mercy, parts, audience
+        self._listeners, self._on_open, self._mercy = listeners, on_open, mercy
+        self._parts, self._audience = parts, audience
         self._crew: Crew | None = None
         self._hurried = asyncio.Event()
 
@@ -57,7 +58,7 @@ class Life:
     async def run(self) -> Summary:
         """Crawl until done, stopped by a limit, or interrupted."""
         self._crew = build(
-            self._home, self._settings, self._on_reading, parts=self._parts, audience=self._audience
+            self._home, self._settings, self._listeners, parts=self._parts, audience=self._audience
         )
         life = asyncio.create_task(self._live(self._crew))
         haste = asyncio.create_task(self._hurried.wait())
@@ -66,7 +67,7 @@ class Life:
         haste.cancel()
         if life.done():
             return life.result()
-        self._crew.indexer.abandon()
+        self._crew.stages.intake.indexer.abandon()
         raise StoppedAtOnce
 
     async def _live(self, crew: Crew) -> Summary:

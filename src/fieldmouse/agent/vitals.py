@@ -8,26 +8,25 @@ summary only what the last checkpoint holds.
 from __future__ import annotations
 
 from fieldmouse.agent.desk import Desk
-from fieldmouse.agent.intake import Intake
+from fieldmouse.control.gauge import Gauge
 from fieldmouse.crawldir import Tally
 from fieldmouse.frontier.frontier import Frontier
+from fieldmouse.meter import Meter
 from fieldmouse.policy.sitelimits import DropRule
 from fieldmouse.records import Reading, Summary
 
 
-def take_reading(
-    now: float, desk: Desk, frontier: Frontier, intake: Intake, *, robots: int, allowed: int
-) -> Reading:
+def take_reading(now: float, desk: Desk, frontier: Frontier, meter: Meter, gauge: Gauge) -> Reading:
     """How the crawl stands now."""
-    tally, fresh, gauge = desk.tally, desk.fresh, intake.trace.gauge
+    tally, fresh = desk.tally, desk.fresh
     return Reading(
         at=now,
         pages=desk.pages,
         hosts=frontier.hosts,
         ready=frontier.ready_hosts(now),
         front=frontier.front,
-        level=intake.waiting,
-        robots=robots,
+        level=meter.waiting,
+        robots=meter.out,
         waiting=frontier.waiting - sum(fresh.values()),
         failed=tally.failed + fresh["failed"],
         seen=frontier.seen,
@@ -35,7 +34,7 @@ def take_reading(
         refused=tally.refused + fresh["refused"],
         lost=gauge.lost,
         obsolete=gauge.obsolete,
-        allowed=allowed,
+        allowed=meter.allowed,
         inside=gauge.level,
         dropped_links=sum(dropped_links(tally, frontier).values()),
     )

@@ -12,8 +12,8 @@ from fieldmouse.crawldir import CrawlDir
 from fieldmouse.errors import FieldmouseError
 
 if TYPE_CHECKING:
-    from fieldmouse.agent.controllog import Chapter
-    from fieldmouse.agent.gauge import Fare
+    from fieldmouse.control.controllog import Chapter
+    from fieldmouse.control.gauge import Fare
 
 HEADS = ("", "robots", "until level", "", "lost", "obsolete", "starved", "response", "cost")
 
@@ -36,7 +36,7 @@ def command(directory: Path, last: int, as_json: bool) -> int:
     expected under it, and below that, what was measured while it held. It may be
     asked while the crawl runs.
     """
-    from fieldmouse.agent.controllog import chapters
+    from fieldmouse.control.controllog import chapters
 
     home = CrawlDir.open(directory)
     told = chapters(home / "control.log")[-last:]

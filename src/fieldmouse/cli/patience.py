@@ -1,7 +1,7 @@
 """Long computing that Ctrl-C can end.
 
 A compiled kernel hears nothing until it is done. So it works in a thread that dies
-with us, and we, who can be interrupted, wait for it. (`agent.aside` does the same for
+with us, and we, who can be interrupted, wait for it. (`aside` does the same for
 an event loop; importing the agent would take as long as most of what is computed here.)
 """
 

@@ -16,7 +16,6 @@ nor doctor has to know more. A part whose owner is not there in some run is kept
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Generic, NamedTuple, Protocol, TypeVar
 
@@ -123,9 +122,3 @@ class Parts:
         """Tell all parts that the moment sealed last counts."""
         for part in self._parts:
             part.committed()
-
-    def close(self) -> None:
-        """Put all parts away. A disk that refused before may refuse again: what counts is safe already."""
-        for close in (*(part.close for part in self._parts), self._journal.close):
-            with suppress(OSError):
-                close()

@@ -25,6 +25,33 @@ class Tally(msgspec.Struct):
     def settled(self) -> int:
         return self.pages + self.unchanged + self.moved + self.failed + self.refused
 
+    def count(self, kind: str, reason: str, size: int, left_out: int = 0) -> None:
+        """An outcome is durable."""
+        self._add(kind, 1)
+        self.bytes += size
+        self.left_out += left_out
+        if reason:
+            self.reasons[reason] = self.reasons.get(reason, 0) + 1
+
+    def take_back(self, kind: str, reason: str) -> None:
+        """What was counted so does not count any more."""
+        self._add(kind, -1)
+        self.reasons[reason] -= 1
+        if not self.reasons[reason]:
+            del self.reasons[reason]
+
+    def _add(self, kind: str, number: int) -> None:
+        field = "pages" if kind == "page" else kind
+        setattr(self, field, getattr(self, field) + number)
+
+    def note_giving(self) -> None:
+        """A host gave its first page."""
+        self.giving += 1
+
+    def note_seconds(self, seconds: float) -> None:
+        """The crawl has taken so long, resumes included."""
+        self.seconds = seconds
+
 
 def sealed_tally(last: Checkpoint | None) -> Tally:
     """The tally of a checkpoint; nothing yet, before the first one."""

@@ -41,9 +41,10 @@ def run(
 
     home = plan.open()
     try:
+        listeners = [on_reading] if on_reading else []
         life = Life(
-            home, plan.settings, plan.seeds, on_reading=on_reading, on_open=on_open, mercy=mercy,
-            parts=parts, audience=audience,
+            home, plan.settings, plan.seeds, listeners=listeners, on_open=on_open, mercy=mercy, parts=parts,
+            audience=audience,
         )  # fmt: skip
         summary = runner(life.run())
     except StoppedAtOnce:

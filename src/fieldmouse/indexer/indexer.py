@@ -23,6 +23,7 @@ from fieldmouse.indexer.digest import Doubles
 from fieldmouse.indexer.inline import InlineLane
 from fieldmouse.indexer.lane import Lane
 from fieldmouse.indexer.wire import IndexerConfig, ShardState
+from fieldmouse.meter import Meter
 from fieldmouse.records import Outcome, Parsed, Refused
 from fieldmouse.url import Host, host_of
 
@@ -49,10 +50,12 @@ class Indexer:
         on_parsed: Callable[[Sequence[Parsed]], None],
         on_lost: Callable[[Sequence[int]], None],
         lane: type[Lane] | type[InlineLane] = Lane,
+        meter: Meter | None = None,
     ):
         """`states` are those of the last checkpoint; None begins a new crawl.
 
-        A `lane` is where a shard lives: in a worker process, or in ours (`InlineLane`).
+        A `lane` is where a shard lives: in a worker process, or in ours (`InlineLane`). How many pages
+        are `outstanding` stands on the `meter`.
         """
         assert states is None or len(states) == shards, "the number of shards is fixed when a crawl is made"
         self._directory = directory
@@ -62,9 +65,10 @@ class Indexer:
         self.prepared = states  # what `prepare` said last
         batch = max(state.batch for state in states) + 1
         self._lanes: list[Lane | InlineLane] = [
-            lane(directory, shard, config, state, on_parsed, on_lost, batch)
+            lane(directory, shard, config, state, self._answered, self._vanished, batch)
             for shard, state in enumerate(states)
         ]
+        self._meter, self._on_parsed, self._on_lost = meter or Meter(), on_parsed, on_lost
 
     async def start(self) -> None:
         """Start all workers; each sees whether its shard can be brought to its state, and changes nothing."""
@@ -100,6 +104,19 @@ class Indexer:
             # The freest of those that have room, if any has.
             lane = max(self._lanes, key=lambda other: (other.room, -other.outstanding))
         lane.send(number, outcome)
+        self.recount()
+
+    def _answered(self, parsed: Sequence[Parsed]) -> None:
+        self.recount()
+        self._on_parsed(parsed)
+
+    def _vanished(self, numbers: Sequence[int]) -> None:
+        self.recount()
+        self._on_lost(numbers)
+
+    def recount(self) -> None:
+        """Put on the meter what is outstanding. A worker that comes back to life tells nobody of it."""
+        self._meter.note_indexing(self.outstanding)
 
     @property
     def outstanding(self) -> int:

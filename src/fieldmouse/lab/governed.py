@@ -17,9 +17,9 @@ import numpy as np
 from msgspec.structs import replace
 
 from fieldmouse.agent.build import build
-from fieldmouse.agent.controllog import Chapter, chapters
-from fieldmouse.agent.gauge import Fare, Totals
 from fieldmouse.clock import Clock
+from fieldmouse.control.controllog import Chapter, chapters
+from fieldmouse.control.gauge import Fare, Totals
 from fieldmouse.crawldir import CrawlDir
 from fieldmouse.lab import bottle
 from fieldmouse.lab.meadow.fetcher import MeadowFetcher
@@ -109,10 +109,10 @@ def crawl(situation: Situation, path: Path, seed: int, changes: dict[str, object
     async def life(clock: Clock) -> Summary:
         def note(reading: Reading) -> None:
             readings.append(reading)
-            totals.append(crew.agent.intake.trace.totals())
+            totals.append(crew.stages.trace.totals())
 
         crew = build(
-            home, settings, note, clock=clock, fetcher=MeadowFetcher(meadow, clock),
+            home, settings, [note], clock=clock, fetcher=MeadowFetcher(meadow, clock),
             lane=slow_lane(lambda: float(next(times))), obsolescence=fading,
         )  # fmt: skip
         try:

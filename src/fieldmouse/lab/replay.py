@@ -20,7 +20,7 @@ from pathlib import Path
 
 import msgspec
 
-from fieldmouse.agent.build import policy_options
+from fieldmouse.agent.asked import policy_options
 from fieldmouse.crawldir import CrawlDir
 from fieldmouse.errors import FieldmouseError, UsageError
 from fieldmouse.frontier.decisions import TICK, Act, Run, read_runs

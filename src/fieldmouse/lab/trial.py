@@ -115,7 +115,7 @@ def crawl(trial: Trial, policy: str, directory: Path, meadow: Meadow | None = No
 
     async def life(clock: Clock) -> Ending:
         fetcher = MeadowFetcher(meadow, clock)
-        crew = build(home, settings, readings.append, clock=clock, fetcher=fetcher, lane=InlineLane)
+        crew = build(home, settings, [readings.append], clock=clock, fetcher=fetcher, lane=InlineLane)
         began = clock.now()
         try:
             summary = await crew.agent.crawl(starts)

@@ -16,7 +16,7 @@ from pathlib import Path
 import msgspec
 
 from fieldmouse import settings as settings_file
-from fieldmouse.agent.build import indexer_config
+from fieldmouse.agent.asked import indexer_config
 from fieldmouse.crawldir import Checkpoint, CrawlDir, outcomes, sealed_outcomes, sync_directory
 from fieldmouse.errors import CrawlDirError
 from fieldmouse.indexer.contents import read_contents

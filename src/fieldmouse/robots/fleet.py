@@ -11,13 +11,15 @@ instead of making another.
 from __future__ import annotations
 
 import asyncio
-import sys
 from collections.abc import Awaitable, Callable
 from typing import Protocol
 
 from fieldmouse.clock import Clock
+from fieldmouse.meter import Meter
 from fieldmouse.records import Errand
+from fieldmouse.robots.bell import Bell
 from fieldmouse.robots.robot import Report
+from fieldmouse.robots.roster import Roster
 
 
 class Rule(Protocol):
@@ -26,50 +28,32 @@ class Rule(Protocol):
 
 class Fleet:
     def __init__(
-        self, *, rule: Rule, level: Callable[[], int], clock: Clock,
+        self, *, rule: Rule, meter: Meter, roster: Roster, bell: Bell, clock: Clock,
         take: Callable[[], Errand | None], ready_at: Callable[[], float | None],
         run: Callable[[Errand], Awaitable[Report]], give_back: Callable[[Errand, Report], None],
-        on_home: Callable[[], None] = lambda: None, most: Callable[[], int] = lambda: sys.maxsize,
+        on_change: Callable[[], None] = lambda: None,
     ):  # fmt: skip
-        """`most` robots may be out for other reasons than the level; 0 while there is no network."""
-        self.rule = rule
-        self._level, self._clock = level, clock
+        """`on_change` is told when the rule has changed, or a robot has come home."""
+        self._rule, self._meter, self._roster, self._clock = rule, meter, roster, clock
         self._take, self._ready_at, self._run, self._give_back = take, ready_at, run, give_back
-        self._on_home, self._most = on_home, most
-        self._out: set[asyncio.Task[None]] = set()
-        self._recalled: set[asyncio.Task[None]] = set()  # on their way home
+        self._on_change = on_change
         self._nudged = False
         self._stopped = False
         self._alarm: asyncio.TimerHandle | None = None
+        meter.follow(self._weigh)
+        bell.hear(self.nudge)
 
-    @property
-    def busy(self) -> int:
-        """Robots on an errand."""
-        return len(self._out)
+    def _weigh(self) -> None:
+        """How many may work now? The level has changed, or the network, or the rule."""
+        meter = self._meter
+        meter.note_allowed(0 if meter.paused else min(self._rule.robots_at(meter.level), meter.most))
 
-    @property
-    def allowed(self) -> int:
-        """Robots that may work at this moment."""
-        return min(self.rule.robots_at(self._level()), self._most())
-
-    @property
-    def active(self) -> int:
-        """Robots at work: as many as allowed, or more while some have yet to come home.
-
-        Fewer may be out when too few hosts are ready; that is then what so many robots can do.
-        """
-        return max(self.allowed, len(self._out))
-
-    def may_go_on(self) -> bool:
-        """Asked by a robot between two requests: are there no more out than allowed?"""
-        robot = asyncio.current_task()
-        if robot in self._recalled:
-            return False
-        if len(self._out) - len(self._recalled) <= self.allowed:
-            return True
-        if robot in self._out:
-            self._recalled.add(robot)
-        return False
+    def obey(self, rule: Rule) -> None:
+        """From now on follow this rule."""
+        self._rule = rule
+        self._weigh()
+        self._on_change()
+        self.nudge()
 
     def nudge(self) -> None:
         """Something changed: see soon whether more robots can be sent."""
@@ -81,13 +65,13 @@ class Fleet:
         self._nudged = False
         if self._stopped:
             return
-        while len(self._out) < self.allowed:
+        while len(self._roster) < self._meter.allowed:
             errand = self._take()
             if errand is None:
                 self._sleep_until_ready()
                 return
             robot = asyncio.get_running_loop().create_task(self._work(errand))
-            self._out.add(robot)
+            self._roster.sent(robot)
             robot.add_done_callback(self._home)
 
     async def _work(self, errand: Errand | None) -> None:
@@ -95,16 +79,15 @@ class Fleet:
             self._give_back(errand, await self._run(errand))
             # An errand may have run without waiting for anything; others must get their turn.
             await asyncio.sleep(0)
-            if self._stopped or not self.may_go_on():
+            if self._stopped or not self._roster.may_go_on():
                 return
             errand = self._take()
 
     def _home(self, robot: asyncio.Task[None]) -> None:
-        self._out.discard(robot)
-        self._recalled.discard(robot)
+        self._roster.is_home(robot)
         if not robot.cancelled() and (mistake := robot.exception()) is not None:
             raise mistake
-        self._on_home()
+        self._on_change()
         self.nudge()
 
     def _sleep_until_ready(self) -> None:
@@ -122,9 +105,10 @@ class Fleet:
         self._stopped = True
         if self._alarm is not None:
             self._alarm.cancel()
-        if self._out:
-            await asyncio.wait(self._out, timeout=grace)
-        for robot in self._out:
+        out = self._roster.out
+        if out:
+            await asyncio.wait(out, timeout=grace)
+        for robot in out:
             robot.cancel()
-        if self._out:
-            await asyncio.wait(self._out)
+        if out:
+            await asyncio.wait(out)

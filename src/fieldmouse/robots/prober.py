@@ -14,16 +14,18 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import islice
 
 from fieldmouse.clock import Clock
+from fieldmouse.meter import Meter
 from fieldmouse.policy.outage import BENEFIT, LONGEST, Cause, Outage
 from fieldmouse.policy.politeness import LONGEST_PUT_OFF, Politeness
+from fieldmouse.robots.bell import Bell
 from fieldmouse.robots.enquiry import Enquiry, Shared
 from fieldmouse.robots.exclusions import Exclusions
 from fieldmouse.robots.gate import Gate
+from fieldmouse.robots.headroom import Headroom
 from fieldmouse.url import Host, name_of
 from fieldmouse.web.fetcher import Fetcher
 from fieldmouse.web.resolver import Resolver
@@ -37,19 +39,17 @@ _TRUST = 30.0  # seconds after an answer in which nobody is doubted; failures co
 _SEEDS = 64  # hosts to ask where nobody was ever reached
 _HOLD = 10.0  # seconds for which the fleet waits for an answer
 _LATELY = 10.0  # seconds for which a page, or a name that was found, is as good as an answer
-_EASE = 30.0  # seconds after which twice as many robots may try again
-_PLENTY = 4096  # robots: nobody has more
 
 
 class Prober:
     def __init__(
         self, *, fetcher: Fetcher, resolver: Resolver, gate: Gate, clock: Clock, exclusions: Exclusions,
         politeness: Politeness, size: int = 500 << 10, seeds: Iterable[Host] = (),
-        busy: Callable[[], int] = lambda: 0, on_change: Callable[[], None] = lambda: None,
+        meter: Meter | None = None, bell: Bell | None = None,
     ):  # fmt: skip
-        """`busy` is how many robots are out; `on_change` is told when more of them may go."""
+        """How many robots may be out for the network's sake stands on the `meter`."""
         self._resolver, self._clock = resolver, clock
-        self._seeds, self._busy, self._on_change = list(islice(seeds, _SEEDS)), busy, on_change
+        self._seeds, self._meter, self._bell = list(islice(seeds, _SEEDS)), meter or Meter(), bell or Bell()
         self.outage = Outage()
         self._enquiry = Enquiry(
             fetcher=fetcher, resolver=resolver, gate=gate, clock=clock, exclusions=exclusions,
@@ -62,9 +62,7 @@ class Prober:
         self._benefit = self._probing = self._told_denied = False
         self._scouting = False  # one robot may go out in spite of the outage
         self._proved_at = self._reached_at = self._back_at = float("-inf")
-        self._squeezed = sys.maxsize  # robots that we have descriptors for
-        self._squeezed_at = -_EASE
-        self._easing: asyncio.TimerHandle | None = None
+        self._headroom = Headroom(clock, self._meter, self._tell)
         self._turn = 0
 
     @property
@@ -77,12 +75,11 @@ class Prober:
         """Is nothing to be held against anybody now?"""
         return self._benefit or self.outage.since is not None
 
-    @property
-    def most_robots(self) -> int:
+    def _tell(self) -> None:
         """As many robots may be out, as far as the network and our descriptors go."""
-        if self.outage.since is not None:
-            return 1 if self._scouting else 0
-        return 0 if self._probing else self._squeezed
+        most = 0 if self._probing else self._headroom.robots
+        self._meter.note_most(int(self._scouting) if self.out else most)
+        self._bell.ring()
 
     # -- what robots say
 
@@ -96,9 +93,11 @@ class Prober:
             self._waiting.clear()
 
     def failed(self, host: Host, cause: Cause, *, known: bool = False, address: str = "") -> None:
-        self._scouting = False
+        if self._scouting:
+            self._scouting = False
+            self._tell()
         if cause is Cause.MACHINE:
-            self._squeeze()
+            self._headroom.squeeze(MOMENT)
             return
         self.outage.failed(host, cause, known=known, address=address)
         if self.outage.suspicious:
@@ -168,6 +167,7 @@ class Prober:
                 await self._give_benefit()
                 return
             self._probing = True  # nobody shall be before us at the gates
+            self._tell()
             holding = asyncio.get_running_loop().call_later(_HOLD, self._go_on)
             try:
                 answers = await self._there.answer(fresh=True)
@@ -187,7 +187,7 @@ class Prober:
 
     def _let_go(self) -> None:
         self._probing = False
-        self._on_change()
+        self._tell()
 
     def _prove(self, host: Host, address: str) -> None:
         """A witness answered."""
@@ -220,6 +220,7 @@ class Prober:
         outage, wait = self.outage, 1.0
         began = self._clock.now()
         outage.begin(began)
+        self._tell()
         hosts = len(outage.suspects)
         log.warning("no network: waiting; %d %s unreachable", hosts, "host" if hosts == 1 else "hosts")
         try:
@@ -230,11 +231,12 @@ class Prober:
                     log.warning("nobody has answered for %.0f h: these hosts are dead", LONGEST / 3600)
                     return
                 self._scouting = True
-                self._on_change()
+                self._tell()
             self._back_at = self._clock.now()
         finally:
             self._scouting = False
             lasted = outage.end(self._clock.now())
+            self._tell()
             self._resolver.forget_failures()
         log.warning("the network is back after %.0f s", lasted)
 
@@ -267,29 +269,8 @@ class Prober:
         witnesses, written = self.outage.witnesses.values(), self._resolver.is_written_down
         return [host for host in witnesses if not written(name_of(host))][-_AT_ONCE:]
 
-    # -- descriptors
-
-    def _squeeze(self) -> None:
-        """Out of descriptors: half the robots that are out are enough for now."""
-        now = self._clock.now()
-        if now - self._squeezed_at >= MOMENT:
-            self._squeezed_at = now
-            self._squeezed = max(1, min(self._squeezed, self._busy()) // 2)
-            log.warning("out of file descriptors: going on with %d robots", self._squeezed)
-            if self._easing is None:
-                self._easing = asyncio.get_running_loop().call_later(_EASE, self._ease)
-
-    def _ease(self) -> None:
-        self._easing = None
-        if self._clock.now() - self._squeezed_at >= _EASE / 2:
-            self._squeezed = 2 * self._squeezed if self._squeezed < _PLENTY else sys.maxsize
-            self._on_change()
-        if self._squeezed < sys.maxsize:
-            self._easing = asyncio.get_running_loop().call_later(_EASE, self._ease)
-
     async def close(self) -> None:
-        if self._easing is not None:
-            self._easing.cancel()
+        self._headroom.close()
         if self._doubting is not None:
             self._doubting.cancel()
             await asyncio.wait({self._doubting})

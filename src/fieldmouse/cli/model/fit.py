@@ -74,9 +74,9 @@ def command(
 
     import numpy as np
 
-    from fieldmouse.agent.control import cost_of
-    from fieldmouse.agent.pagetrace import read_rows
-    from fieldmouse.agent.tracing import trace_of
+    from fieldmouse.control.asked import cost_of
+    from fieldmouse.control.pagetrace import read_rows
+    from fieldmouse.control.tracing import trace_of
     from fieldmouse.queueing.fit.fit import fit
     from fieldmouse.queueing.model.modelfile import Asked, write_model
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from statistics import mean, stdev
 from tempfile import TemporaryDirectory
 
-from fieldmouse.agent.gauge import Fare
+from fieldmouse.control.gauge import Fare
 from fieldmouse.lab.catalogue import Experiment, Figure, Panel, Progress, Result, Row, Series, Verdict
 from fieldmouse.lab.governed import Course, Situation, crawl
 from fieldmouse.queueing.model.ph import PhaseType

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from enum import IntEnum
 from pathlib import Path
 from struct import Struct
@@ -19,9 +19,10 @@ from struct import Struct
 import numpy as np
 from numpy.typing import NDArray
 
-from fieldmouse.agent.gauge import Gauge, Totals
 from fieldmouse.clock import Clock
+from fieldmouse.control.gauge import Gauge, Totals
 from fieldmouse.crawldir import Diary, records
+from fieldmouse.meter import Meter
 
 _ROW = Struct("<ddfIHHB")
 ROW = np.dtype(
@@ -78,14 +79,12 @@ class TraceFile:
 
 
 class PageTrace:
-    """Watches pages come, go into service and leave; `level` and the robots are asked after each change."""
+    """Watches pages come, go into service and leave, and looks at the meter after each change."""
 
     def __init__(
-        self, *, clock: Clock, file: TraceFile, level: Callable[[], int], robots: Callable[[], int],
-        allowed: Callable[[], int], newest: int = 20_000,
+        self, *, clock: Clock, file: TraceFile, meter: Meter, newest: int = 20_000
     ):  # fmt: skip
-        self._clock, self._file = clock, file
-        self._level, self._robots, self._allowed = level, robots, allowed
+        self._clock, self._file, self._meter = clock, file, meter
         self._inside: dict[int, list[float]] = {}  # ticket to arrival, level, robots, allowed, taken
         self._ticketless: deque[list[float]] = deque()  # robots.txt files, answered in order
         self._block = bytearray()
@@ -97,16 +96,15 @@ class PageTrace:
         """The crawl starts, with an empty buffer."""
         now = self._clock.now()
         self.gauge = Gauge(now)
-        self.gauge.changed(now, self._level(), self._robots())
-        self._write(now, 0.0, 0.0, 0, self.gauge.robots, self._allowed(), Fate.BEGAN)
+        self.gauge.changed(now, self._meter.level, self._meter.active)
+        self._write(now, 0.0, 0.0, 0, self.gauge.robots, self._meter.allowed, Fate.BEGAN)
 
     def came(self, number: int, now: float, *, lost: bool = False) -> None:
         """A page arrived, and is in the buffer unless there was no room for it."""
         gauge = self.gauge
-        gauge.arrived += 1
-        level, robots, allowed = gauge.level, gauge.robots, self._allowed()
+        gauge.note_arrived(lost=lost)
+        level, robots, allowed = gauge.level, gauge.robots, self._meter.allowed
         if lost:
-            gauge.lost += 1
             self._write(now, 0.0, 0.0, level, robots, allowed, Fate.LOST)
             return
         page = [now, level, robots, allowed, now]
@@ -134,7 +132,7 @@ class PageTrace:
     def expired(self, number: int, now: float) -> None:
         page = self._left(number)
         if page is not None:
-            self.gauge.obsolete += 1
+            self.gauge.note_obsolete()
             self._leave(page, now - page[0], now - page[0], Fate.OBSOLETE)
         self.look(now)
 
@@ -152,9 +150,10 @@ class PageTrace:
         """The level, the rule or the number of robots out may have changed."""
         if now is None:
             now = self._clock.now()
-        gauge, robots, level = self.gauge, self._robots(), self._level()
+        gauge, meter = self.gauge, self._meter
+        robots, level = meter.active, meter.level
         if robots != gauge.robots:
-            self._write(now, 0.0, 0.0, level, robots, self._allowed(), Fate.SWITCHED)
+            self._write(now, 0.0, 0.0, level, robots, meter.allowed, Fate.SWITCHED)
         gauge.changed(now, level, robots)
 
     def totals(self) -> Totals:

@@ -1,15 +1,14 @@
-"""From settings to whoever governs the robots: a rule, what a full buffer does, and perhaps a governor."""
+"""From settings to whoever governs the robots: a rule to begin with, and perhaps a governor."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from fieldmouse.agent.controllog import ControlLog
-from fieldmouse.agent.governor import Governor, Habits
-from fieldmouse.agent.pagetrace import PageTrace
-from fieldmouse.buffer import WhenFull
 from fieldmouse.clock import Clock
+from fieldmouse.control.controllog import ControlLog
+from fieldmouse.control.governor import Governor, Habits
+from fieldmouse.control.pagetrace import PageTrace
 from fieldmouse.crawldir import CrawlDir
 from fieldmouse.policy.thresholds import Thresholds
 from fieldmouse.settings import Settings
@@ -24,14 +23,6 @@ def rule_of(settings: Settings) -> Thresholds:
     if control.mode == "thresholds":
         return Thresholds(control.robots, control.limits)
     return Thresholds((settings.robots.count,))
-
-
-def when_full_of(settings: Settings) -> WhenFull:
-    """Under a rule on the level a page without room is dropped, as in the model; else its robot waits."""
-    asked = settings.buffer.when_full
-    if asked == "auto":
-        return WhenFull.LOSE if settings.control.losing else WhenFull.WAIT
-    return WhenFull(asked)
 
 
 def cost_of(settings: Settings) -> Cost:

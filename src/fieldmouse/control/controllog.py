@@ -7,7 +7,7 @@ from pathlib import Path
 
 import msgspec
 
-from fieldmouse.agent.gauge import Fare
+from fieldmouse.control.gauge import Fare
 from fieldmouse.crawldir import Diary, records
 
 

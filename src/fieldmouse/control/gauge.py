@@ -93,6 +93,13 @@ class Gauge:
         self._pass(now)
         self.level, self.robots = level, robots
 
+    def note_arrived(self, *, lost: bool) -> None:
+        self.arrived += 1
+        self.lost += lost
+
+    def note_obsolete(self) -> None:
+        self.obsolete += 1
+
     def note_served(self, stay: float) -> None:
         self.served += 1
         self._stays += stay

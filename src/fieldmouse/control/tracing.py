@@ -19,7 +19,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from fieldmouse.agent.pagetrace import Fate, Rows
+from fieldmouse.control.pagetrace import Fate, Rows
 from fieldmouse.queueing.fit.trace import Trace
 from fieldmouse.queueing.model.entries import FloatArray, IntArray
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from fieldmouse.agent.gauge import Fare
-from fieldmouse.agent.pagetrace import Rows
-from fieldmouse.agent.tracing import trace_of
+from fieldmouse.control.gauge import Fare
+from fieldmouse.control.pagetrace import Rows
+from fieldmouse.control.tracing import trace_of
 from fieldmouse.policy.thresholds import Thresholds
 from fieldmouse.queueing.fit.fit import fit
 from fieldmouse.queueing.model.model import Cost

@@ -19,16 +19,16 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from fieldmouse.agent.aside import Aside
-from fieldmouse.agent.controllog import ControlLog, Decision, Period
-from fieldmouse.agent.gauge import Fare
-from fieldmouse.agent.pagetrace import PageTrace, Rows
+from fieldmouse.aside import Aside
 from fieldmouse.clock import Clock
+from fieldmouse.control.controllog import ControlLog, Decision, Period
+from fieldmouse.control.gauge import Fare
+from fieldmouse.control.pagetrace import PageTrace, Rows
 from fieldmouse.errors import FieldmouseError
 from fieldmouse.policy.thresholds import Thresholds
 
 if TYPE_CHECKING:
-    from fieldmouse.agent.choosing import Chosen
+    from fieldmouse.control.choosing import Chosen
     from fieldmouse.queueing.model.model import Cost
 
 log = logging.getLogger(__name__)
@@ -192,7 +192,7 @@ class Governor:
 
 def _choose(habits: Habits, rows: Rows, since: float, rates: dict[int, float]) -> Chosen:
     # Loaded by those who need it, and in the thread: solvers bring a compiler along.
-    from fieldmouse.agent.choosing import choose
+    from fieldmouse.control.choosing import choose
 
     return choose(
         rows, since, capacity=habits.capacity, modes=habits.modes, weights=habits.cost, remembered=rates

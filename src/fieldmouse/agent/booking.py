@@ -1,0 +1,79 @@
+"""What is said of a ticket, booked: at the desk, and in the frontier that waits for it.
+
+Robots, the buffer and the indexer say what became of a page; here is where that changes the
+books. A ticket leaves the frontier when its outcome is durable (`settle`), or goes out again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from fieldmouse.agent.desk import Desk
+from fieldmouse.agent.fuse import Fuse
+from fieldmouse.clock import Clock
+from fieldmouse.crawldir import DurableLog
+from fieldmouse.frontier.frontier import Frontier
+from fieldmouse.policy.scope import Scope
+from fieldmouse.records import Failed, Kind, Link, Parsed, Refused, Ticket
+from fieldmouse.url import Host, Url, resolve
+
+
+class Booking:
+    def __init__(
+        self, *, desk: Desk, frontier: Frontier, outcomes: DurableLog, fuse: Fuse, clock: Clock, scope: Scope,
+        sitemaps: bool,
+    ):  # fmt: skip
+        self.desk, self._frontier, self._outcomes, self._fuse = desk, frontier, outcomes, fuse
+        self._clock, self._scope, self._sitemaps = clock, scope, sitemaps
+
+    def judged(self, ticket: Ticket, outcome: Refused | Failed) -> None:
+        """There is no answer to store, and there will be none."""
+        self.desk.note_verdict(ticket.number, outcome)
+
+    def fetch_again(self, number: int) -> None:
+        """The page found no room, or waited too long: the fetch was wasted, the URL is not lost."""
+        link = self.desk.taken_back(number)
+        with self._fuse:
+            self._frontier.again(number, link)
+
+    def retry(self, ticket: Ticket, link: Link) -> None:
+        """The request led nowhere: visit `link` instead."""
+        self.desk.landed(ticket.number)
+        with self._fuse:
+            self._frontier.again(ticket.number, link)
+
+    def sitemaps(self, host: Host, found: Sequence[str]) -> None:
+        """A robots.txt names these."""
+        if not self._sitemaps:
+            return
+        base, now = Url(host + "/robots.txt"), self._clock.now()
+        urls = (resolve(text.strip(), base) for text in found)
+        with self._fuse:
+            self._frontier.discover(
+                [
+                    Link(url, via=base, kind=Kind.SITEMAP, seen_at=now)
+                    for url in urls
+                    if url is not None and self._scope.admits(url, 1)
+                ]
+            )
+
+    def parsed(self, parsed: Sequence[Parsed]) -> None:
+        """The indexer has read these pages, and found links in them."""
+        found = self.desk.note_parsed(parsed)
+        if found:
+            self._frontier.discover(found)
+
+    def vanished(self, numbers: Sequence[int]) -> int:
+        """A worker died with these; returns how many are fetched again."""
+        lost = self.desk.note_lost(numbers)
+        for number, link in lost:
+            self._frontier.again(number, link)
+        return len(lost)
+
+    def settle(self, batches: Sequence[int], seconds: float) -> None:
+        """Take all that is durable: shard i up to its batch `batches[i]`, and all verdicts."""
+        numbers, rows = self.desk.settle(batches)
+        for row in rows:
+            self._outcomes.append(row)
+        self._frontier.done(numbers)
+        self.desk.tally.note_seconds(seconds)

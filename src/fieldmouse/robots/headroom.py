@@ -1,0 +1,49 @@
+"""How many robots our file descriptors have room for: half as many when they run out, then slowly more."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import sys
+from collections.abc import Callable
+
+from fieldmouse.clock import Clock
+from fieldmouse.meter import Meter
+
+log = logging.getLogger(__name__)
+
+_EASE = 30.0  # seconds after which twice as many robots may try again
+_PLENTY = 4096  # robots: nobody has more
+
+
+class Headroom:
+    """`on_change` is told when `robots` has changed."""
+
+    def __init__(self, clock: Clock, meter: Meter, on_change: Callable[[], None]):
+        self._clock, self._meter, self._on_change = clock, meter, on_change
+        self.robots = sys.maxsize
+        self._squeezed_at = -_EASE
+        self._easing: asyncio.TimerHandle | None = None
+
+    def squeeze(self, moment: float) -> None:
+        """Out of descriptors: half the robots that are out are enough. Once in a `moment` will do."""
+        now = self._clock.now()
+        if now - self._squeezed_at >= moment:
+            self._squeezed_at = now
+            self.robots = max(1, min(self.robots, self._meter.out) // 2)
+            log.warning("out of file descriptors: going on with %d robots", self.robots)
+            self._on_change()
+            if self._easing is None:
+                self._easing = asyncio.get_running_loop().call_later(_EASE, self._ease)
+
+    def _ease(self) -> None:
+        self._easing = None
+        if self._clock.now() - self._squeezed_at >= _EASE / 2:
+            self.robots = 2 * self.robots if self.robots < _PLENTY else sys.maxsize
+            self._on_change()
+        if self.robots < sys.maxsize:
+            self._easing = asyncio.get_running_loop().call_later(_EASE, self._ease)
+
+    def close(self) -> None:
+        if self._easing is not None:
+            self._easing.cancel()
