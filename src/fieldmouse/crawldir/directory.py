@@ -24,6 +24,9 @@ parts. What a file is, the journal says; the number in `crawl.json` says who may
 before the first file of a newer kind counts."""
 
 
+_GLANCES = 25  # times we try to lock what nobody seems to have
+
+
 class Identity(msgspec.Struct, frozen=True):
     """What a crawl is born with. It never changes, but for the format, which is raised by a resume."""
 
@@ -100,12 +103,17 @@ class CrawlDir:
     def lock(self) -> None:
         """Claim the directory for this process; it is freed when the process ends, however it ends."""
         handle = os.open(self / "lock", os.O_RDWR | os.O_CREAT, 0o644)
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            owner = os.read(handle, 32).decode(errors="replace").strip()
-            os.close(handle)
-            raise CrawlLocked(self.path, int(owner) if owner.isdigit() else 0) from None
+        for glance in reversed(range(_GLANCES)):
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except OSError:
+                owner = _named_in(handle)
+                # Somebody may only be looking (`owner`), which takes no time.
+                if not glance or _is_alive(owner):
+                    os.close(handle)
+                    raise CrawlLocked(self.path, owner) from None
+                time.sleep(0.02)
         self._found = os.pread(handle, 32, 0)
         os.ftruncate(handle, 0)
         os.pwrite(handle, str(os.getpid()).encode(), 0)
@@ -127,14 +135,14 @@ class CrawlDir:
     def owner(self) -> int | None:
         """The process that crawls here now, or None."""
         try:
-            handle = os.open(self / "lock", os.O_RDWR)
+            handle = os.open(self / "lock", os.O_RDONLY)
         except FileNotFoundError:
             return None
         try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            # Shared: others may look at the same time, and whoever may only read the crawl can look, too.
+            fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except OSError:
-            owner = os.read(handle, 32).decode(errors="replace").strip()
-            return int(owner) if owner.isdigit() else 0
+            return _named_in(handle)
         finally:
             os.close(handle)
         return None
@@ -150,6 +158,24 @@ class CrawlDir:
     def free_bytes(self) -> int:
         """Room left on the disk that holds the crawl."""
         return shutil.disk_usage(self.path).free
+
+
+def _named_in(lock: int) -> int:
+    """The process whose number stands in the lock; 0 if there is none."""
+    written = os.pread(lock, 32, 0).decode(errors="replace").strip()
+    return int(written) if written.isdigit() else 0
+
+
+def _is_alive(process: int) -> bool:
+    """Whether it is one of this machine's; that of another user is, too."""
+    try:
+        if process:
+            os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except (PermissionError, OverflowError):
+        pass
+    return process > 0
 
 
 def _may_be_there(path: Path) -> bool:

@@ -1,0 +1,77 @@
+"""One writer, any number of onlookers, and none of them in another's way."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import threading
+from pathlib import Path
+
+import pytest
+
+from fieldmouse.crawldir import CrawlDir
+from fieldmouse.errors import CrawlLocked
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> CrawlDir:
+    home = CrawlDir.create(tmp_path / "c", shards=1, settings=b"")
+    home.lock()
+    home.unlock()
+    return home
+
+
+def onlooker(home: CrawlDir) -> int:
+    """Somebody who has just begun to look who crawls, and is not done."""
+    handle = os.open(home / "lock", os.O_RDONLY)
+    fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    return handle
+
+
+def test_onlookers_do_not_take_each_other_for_the_owner(home: CrawlDir) -> None:
+    handle = onlooker(home)
+    assert home.owner() is None
+    assert not home.killed
+    os.close(handle)
+
+
+@pytest.mark.parametrize("left_behind", [b"", b"4194303"], ids=["nothing", "a process that was killed"])
+def test_a_crawl_begins_though_somebody_looks_at_that_moment(home: CrawlDir, left_behind: bytes) -> None:
+    (home / "lock").write_bytes(left_behind)
+    handle = onlooker(home)
+    threading.Timer(0.1, os.close, [handle]).start()
+    home.lock()
+    assert CrawlDir.open(home.path).owner() == os.getpid()
+    home.unlock()
+
+
+def test_who_never_stops_looking_is_not_waited_for(home: CrawlDir) -> None:
+    handle = onlooker(home)
+    with pytest.raises(CrawlLocked):
+        home.lock()
+    os.close(handle)
+
+
+def test_an_owner_that_lives_is_named_at_once(home: CrawlDir) -> None:
+    other = CrawlDir.open(home.path)
+    other.lock()
+    with pytest.raises(CrawlLocked, match="is in use by"):
+        home.lock()
+    assert home.owner() == os.getpid()
+    other.unlock()
+
+
+def test_who_may_only_read_can_see_who_crawls(home: CrawlDir, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As root we may open anything, so here the system is asked to refuse."""
+    home.lock()
+    there = os.open
+
+    def only_for_reading(path: str | Path, flags: int, mode: int = 0o777) -> int:
+        if flags & (os.O_WRONLY | os.O_RDWR):
+            raise PermissionError(13, "Permission denied", str(path))
+        return there(path, flags, mode)
+
+    monkeypatch.setattr(os, "open", only_for_reading)
+    assert CrawlDir.open(home.path).owner() == os.getpid()
+    monkeypatch.undo()
+    home.unlock()
