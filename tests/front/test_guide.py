@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import asyncio
 import re
+import sys
 from pathlib import Path
 from types import FunctionType
 from typing import Any
@@ -30,6 +31,9 @@ def test_the_code_of_the_documents_runs(
     document: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.delitem(sys.modules, "shop", raising=False)
+    (tmp_path / "shop.py").write_text(blocks("guides/extract.md", "http://127.0.0.1/")[0])
     room: dict[str, Any] = {}
 
     async def run(code: str) -> None:
@@ -47,4 +51,5 @@ def test_the_code_of_the_documents_runs(
     assert sum(url in told for url in pages) == len(pages), "each page was printed"
     assert f"{len(pages)} pages from " in told
     if "guides" in document:
+        assert "'heading': " in told, "rows were made of pages"
         assert "`example.org` is no URL we can crawl\ndid you mean `https://example.org`?\n" in told

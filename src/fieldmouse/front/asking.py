@@ -28,10 +28,12 @@ SETTING_OF = {
     "resolve": "network.resolve",
     "allow_private": "network.allow_private",
     "extract": "plugins.extract",
+    "admit": "plugins.admit",
+    "readers": "plugins.readers",
 }
 """Which setting each short word stands for."""
 
-CODE = ("policy", "extract")
+CODE = ("policy", "extract", "admit")
 """Words for code of the user's own: its name, or the thing itself where it can be named."""
 
 _IN_SECONDS = ("delay", "time")
@@ -57,6 +59,8 @@ def _in_toml(word: str, value: object) -> object:
     """A number of seconds gets its unit, code its name; a list may be any that can be gone through."""
     if word in CODE:
         return name_of(value, word)
+    if word == "readers" and isinstance(value, Mapping):
+        return {mime: name_of(code, "reader") for mime, code in value.items()}
     if word in _IN_SECONDS and isinstance(value, int | float) and not isinstance(value, bool):
         return f"{value:f}s" if isinstance(value, float) else f"{value}s"
     if word in _LISTS and isinstance(value, Iterable) and not isinstance(value, str):

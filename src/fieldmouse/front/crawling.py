@@ -38,6 +38,8 @@ class Asked(TypedDict, total=False):
     robots: int | None
     control: str | None
     extract: Code | None
+    admit: Code | None
+    readers: Mapping[str, Code] | None
     settings: Mapping[str, object] | None
 
 
@@ -75,6 +77,8 @@ class Crawl:
         robots: int | None = None,
         control: str | None = None,
         extract: Code | None = None,
+        admit: Code | None = None,
+        readers: Mapping[str, Code] | None = None,
         settings: Mapping[str, object] | None = None,
     ):
         """A new crawl in `directory`, or the one that is there.
@@ -95,6 +99,8 @@ class Crawl:
         robots: how many fetches may go on at the same time.
         control: "fixed", "thresholds" or "auto": who decides how many of them work.
         extract: a function that makes rows of a page, for `export --items`.
+        admit: a function that says whether a link is wanted.
+        readers: functions that read documents of other MIME types, by the type.
         settings: any other setting, named as in `fieldmouse.toml`: {"limits.body": "4MiB"}.
 
         Code of your own is given as "package.module:name", or as the thing itself if it can be imported
@@ -106,7 +112,7 @@ class Crawl:
         self._words: dict[str, object] = {
             "pages": pages, "time": time, "depth": depth, "contact": contact, "delay": delay, "scope": scope,
             "policy": policy, "robots": robots, "control": control, "allow_private": allow_private,
-            "resolve": _kept(resolve), "extract": extract,
+            "resolve": _kept(resolve), "extract": extract, "admit": admit, "readers": readers,
         }  # fmt: skip
         self._changes = {} if settings is None else settings
         self._seeds = _kept(seeds)
