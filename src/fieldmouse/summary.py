@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
+from fieldmouse.figures import counted, duration
+
 
 class Reading(msgspec.Struct, frozen=True, array_like=True):
     """The crawl's vital signs, about one a second: for the live line, the dashboard and `queueing.fit`."""
@@ -49,6 +51,7 @@ class Summary(msgspec.Struct, frozen=True):
     dropped_links: dict[str, int] = {}  # by the setting that limits them; never accepted, so never seen
 
     def __str__(self) -> str:
-        hosts = f"{self.giving_hosts:,} host{'' if self.giving_hosts == 1 else 's'}"
-        end = f"; stopped by {self.stopped_by}, {self.waiting:,} URLs are waiting" if self.waiting else ""
-        return f"{self.pages:,} pages from {hosts} in {self.seconds:,.1f} s{end}"
+        pages, hosts = counted(self.pages, "page"), counted(self.giving_hosts, "host")
+        done = f"{pages} from {hosts} in {duration(self.seconds)}"
+        left = f"stopped by {self.stopped_by}, {counted(self.waiting, 'URL')} waiting"
+        return f"{done}; {left}" if self.waiting else done

@@ -64,7 +64,15 @@ def test_each_page_comes_once_with_all_that_is_known_of_it(meadow: RunningMeadow
     html = [page for page in pages if page.mime == "text/html"]
     assert any(page.title and page.text and page.links and page.headers["content-type"] for page in html)
     assert list(crawl) == [], "a second time there is nothing left"
-    assert isinstance(atlas.search("the meadow"), list)
+    url = html[0].url
+    found = atlas.page(url)
+    assert found is not None
+    assert found.body == stored[url].body
+    assert isinstance(atlas.search(html[0].title), list)
+    assert url in {hit.url for hit in atlas.search(html[0].title, limit=100)}
+    assert atlas.explain(url)
+    assert all(finding.healthy for finding in atlas.doctor())
+    assert atlas.status().pages == [*atlas.readings()][-1].pages == len(pages)
 
 
 def test_what_was_not_delivered_comes_first_in_the_next_run(meadow: RunningMeadow, tmp_path: Path) -> None:
