@@ -24,7 +24,7 @@ import msgspec
 from fieldmouse.lab.meadow import MeadowOptions
 from fieldmouse.lab.meadow.arrivals import Arrival, read_arrivals
 from fieldmouse.lab.meadow.paths import find, path_of
-from fieldmouse.lab.meadow.plan import Plan
+from fieldmouse.lab.meadow.plan import MeadowPlan
 
 _TICKS = os.sysconf("SC_CLK_TCK")
 
@@ -38,7 +38,7 @@ class Ground:
     """One meadow that runs."""
 
     seeds: list[str]
-    plan: Plan
+    plan: MeadowPlan
     arrivals_file: Path
     process: subprocess.Popen[bytes]
 
@@ -81,7 +81,7 @@ class Verdict(msgspec.Struct, frozen=True):
     per_host: dict[int, int]  # host number -> distinct pages
 
 
-def judge(plan: Plan, arrivals: list[Arrival]) -> Verdict:
+def judge(plan: MeadowPlan, arrivals: list[Arrival]) -> Verdict:
     fetched: dict[int, set[int]] = {}
     for arrival in arrivals:
         site = plan.by_address.get(arrival.address)
@@ -111,7 +111,7 @@ def fresh_meadow(**options: Any) -> Iterator[Ground]:
         with process.stdout:
             ready = json.loads(process.stdout.readline() or "null")
             assert ready, f"the meadow did not start: {command}"
-            ground = Ground(ready["seeds"], Plan(MeadowOptions(**asked), ready["port"]), log, process)
+            ground = Ground(ready["seeds"], MeadowPlan(MeadowOptions(**asked), ready["port"]), log, process)
             try:
                 yield ground
             finally:

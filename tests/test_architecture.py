@@ -174,6 +174,28 @@ def test_a_module_opens_with_a_sentence_and_has_one_noun(path: Path) -> None:
     assert not FORBIDDEN_NAMES & set(path.relative_to(SOURCE).with_suffix("").parts), name_of(path)
 
 
+def test_a_class_name_means_one_class() -> None:
+    places: dict[str, list[str]] = {}
+    for path in modules():
+        for node in ast.walk(tree_of(path)):
+            if isinstance(node, ast.ClassDef):
+                places.setdefault(node.name, []).append(f"{name_of(path)}:{node.lineno}")
+    assert not {name: where for name, where in places.items() if len(where) > 1}
+
+
+SHELVES = ("model", "simulate", "solve", "optimise")
+"""Of `queueing`: each imports only those before it, and `fit` the first alone."""
+
+
+@pytest.mark.parametrize("path", sorted((SOURCE / "queueing").rglob("*.py")), ids=name_of)
+def test_a_shelf_of_the_model_imports_only_those_before_it(path: Path) -> None:
+    shelf = path.parent.name
+    below = SHELVES[: SHELVES.index(shelf)] if shelf in SHELVES else SHELVES[:1]
+    for line, module in imports_of(path):
+        if module.startswith("fieldmouse.queueing."):
+            assert module.split(".")[2] in (shelf, *below), f"{name_of(path)}:{line} imports {module}"
+
+
 def test_no_file_speaks_of_the_machine_it_was_written_on() -> None:
     listed = subprocess.run(
         ["git", "ls-files", "-z"], cwd=SOURCE.parent.parent, capture_output=True, check=True, text=True

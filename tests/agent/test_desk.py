@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from fieldmouse.agent.desk import Desk
-from fieldmouse.crawldir import Tally
+from fieldmouse.crawldir import CrawlTally
 from fieldmouse.records import Failed, Link, OutcomeRow, Parsed, Reason, Refused, Ticket
 from fieldmouse.url import Url
 
@@ -37,7 +37,7 @@ class AtTheDesk(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.desk = Desk(Tally(), page_limit=LIMIT)
+        self.desk = Desk(CrawlTally(), page_limit=LIMIT)
         self.next = 1
         self.asked: set[int] = set()
         self.sent: dict[int, int] = {}  # ticket to shard
@@ -162,14 +162,14 @@ TestAtTheDesk = AtTheDesk.TestCase
 
 
 def test_without_a_limit_there_is_always_one_more() -> None:
-    desk = Desk(Tally(), page_limit=0)
+    desk = Desk(CrawlTally(), page_limit=0)
     assert all(desk.may_ask(number) for number in range(1, 1000))
     assert not desk.full
 
 
 def test_a_robot_that_stumbles_is_blamed_for_what_it_held_and_for_nothing_it_had_answered() -> None:
     tickets = [Ticket(number, link(number)) for number in range(1, 6)]
-    desk = Desk(Tally(), page_limit=0)
+    desk = Desk(CrawlTally(), page_limit=0)
     desk.leased(tickets)
     desk.note_verdict(1, Refused(tickets[0].link, Reason.EXCLUDED, 1.0))
     desk.may_ask(2)

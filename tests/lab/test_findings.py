@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from fieldmouse.errors import FieldmouseError, UsageError
 from fieldmouse.lab import findings
 from fieldmouse.lab.catalogue import Figure, Panel, Result, Row, Series, Verdict
-from fieldmouse.lab.findings import Finding
+from fieldmouse.lab.findings import LabFinding
 
 texts = st.text(max_size=20)
 finite = st.floats(allow_nan=False, allow_infinity=False)
@@ -31,7 +31,7 @@ results = st.builds(
     Result, st.lists(rows, max_size=4).map(tuple), st.lists(figures, max_size=2).map(tuple),
     st.lists(texts, max_size=2).map(tuple),
 )  # fmt: skip
-found = st.builds(Finding, texts, texts, texts, texts, results, st.floats(0, 1e6))
+found = st.builds(LabFinding, texts, texts, texts, texts, results, st.floats(0, 1e6))
 
 
 def refuse(word: str) -> None:
@@ -39,7 +39,9 @@ def refuse(word: str) -> None:
 
 
 @given(st.lists(found, max_size=3))
-def test_what_was_kept_is_read_again(tmp_path_factory: pytest.TempPathFactory, kept: list[Finding]) -> None:
+def test_what_was_kept_is_read_again(
+    tmp_path_factory: pytest.TempPathFactory, kept: list[LabFinding]
+) -> None:
     path = tmp_path_factory.mktemp("kept") / "findings.json"
     path.write_bytes(findings.write(kept))
     # NaN is not equal to itself, so both are compared as they are written.
@@ -47,7 +49,7 @@ def test_what_was_kept_is_read_again(tmp_path_factory: pytest.TempPathFactory, k
 
 
 @given(found)
-def test_what_programs_read_has_every_row_and_only_numbers_that_json_knows(finding: Finding) -> None:
+def test_what_programs_read_has_every_row_and_only_numbers_that_json_knows(finding: LabFinding) -> None:
     told = json.loads(json.dumps(findings.plain(finding)), parse_constant=refuse)
     assert [row["label"] for row in told["rows"]] == [row.label for row in finding.result.rows]
     together = json.loads(
@@ -62,7 +64,7 @@ def test_a_number_that_is_not_finite_is_null(odd: float, tmp_path: Path) -> None
     row = Row("odd", odd, odd, odd, Verdict.NEW)
     curve = Series("odd", np.array([1.0, 2.0]), np.array([odd, 3.0]))
     result = Result((row,), (Figure("f", "", (Panel("", "", (curve,)),)),))
-    finding = Finding("odd", "", "", "", result, 0.0)
+    finding = LabFinding("odd", "", "", "", result, 0.0)
     assert findings.plain(finding)["rows"][0] | {"label": "", "note": ""} == {
         "label": "", "printed": None, "ours": None, "spread": None, "verdict": "new", "note": "",
     }  # fmt: skip
@@ -76,7 +78,7 @@ def test_a_number_that_is_not_finite_is_null(odd: float, tmp_path: Path) -> None
 
 def test_numbers_of_numpy_are_numbers() -> None:
     row = Row("ours", np.int64(3), np.float64(2.5), np.float32(0.5), Verdict.SAME)
-    finding = Finding("numpy", "", "", "", Result((row,)), 0.0)
+    finding = LabFinding("numpy", "", "", "", Result((row,)), 0.0)
     told = json.loads(json.dumps(findings.plain(finding)))["rows"][0]
     assert (told["printed"], told["ours"], told["spread"]) == (3.0, 2.5, 0.5)
 

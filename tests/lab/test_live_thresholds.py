@@ -14,24 +14,24 @@ SMALL = Situation(live.UNEVEN, time=160.0, pages=6000)
 
 
 @pytest.fixture(scope="module")
-def one() -> live.Trial:
+def one() -> live.LiveTrial:
     return live.trial(SMALL, 21, lambda done, what: None, control__every="30s", control__explore="5s")
 
 
-def test_a_governed_crawl_costs_less_than_any_fixed_number_of_robots(one: live.Trial) -> None:
+def test_a_governed_crawl_costs_less_than_any_fixed_number_of_robots(one: live.LiveTrial) -> None:
     assert sorted(one.fixed) == [1, 2, 3, 4]
     assert one.cost < min(one.fixed.values())
     assert one.gain > 0.1
 
 
-def test_starvation_loss_and_response_are_about_as_predicted(one: live.Trial) -> None:
+def test_starvation_loss_and_response_are_about_as_predicted(one: live.LiveTrial) -> None:
     found = {agreement.measure: agreement for agreement in live.agreements(one.governed)}
     assert {"starvation", "loss", "response"} <= set(found)
     for agreement in found.values():
         assert agreement.holds, agreement
 
 
-def test_a_prediction_that_is_twice_as_high_or_not_half_as_high_is_noticed(one: live.Trial) -> None:
+def test_a_prediction_that_is_twice_as_high_or_not_half_as_high_is_noticed(one: live.LiveTrial) -> None:
     """The allowance must not be so wide that everything agrees."""
     starvation = next(one for one in live.agreements(one.governed) if one.measure == "starvation")
     certain = replace(starvation, chance=0.0, measured=starvation.predicted)

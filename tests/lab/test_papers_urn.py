@@ -19,7 +19,7 @@ from fieldmouse.lab.papers import (
     urn_tables,
 )  # fmt: skip
 from fieldmouse.lab.papers.urn_agreement import Throws, by_chance
-from fieldmouse.lab.papers.urn_printed import PLACES, Cell, tables
+from fieldmouse.lab.papers.urn_printed import PLACES, UrnCell, tables
 from fieldmouse.lab.urn import Game, many, normal, power, strategy
 
 
@@ -80,7 +80,7 @@ CHEAP = (("8.5", 5, 0.9), ("8.5", 10, 1.1), ("8.1", 5, 0.9), ("8.1", 10, 0.7))
 GAMES = 10
 
 
-def games_of(number: str, delta: int, gamma: float, trigger: str) -> tuple[Cell, Throws]:
+def games_of(number: str, delta: int, gamma: float, trigger: str) -> tuple[UrnCell, Throws]:
     name = "alg12" if number == "8.5" else "alg11"
     game = Game(power(100_000, gamma), PLACES, 200_000, strategy(name, delta=delta, trigger=trigger))
     outcomes = many([game], range(100, 100 + GAMES))[0]

@@ -18,7 +18,7 @@ from fieldmouse.clock import ManualClock
 from fieldmouse.crawldir import CrawlDir
 from fieldmouse.errors import FieldmouseError, UsageError
 from fieldmouse.frontier import open_frontier
-from fieldmouse.frontier.decisions import Act, DecisionLog, Event, Run, read_runs
+from fieldmouse.frontier.decisions import Act, DecisionLog, Event, RecordedRun, read_runs
 from fieldmouse.lab.counted import Seats
 from fieldmouse.lab.course import Course
 from fieldmouse.lab.replay import NothingRecorded, figure, play, recorded, replay
@@ -144,7 +144,7 @@ class Life:
                     self.seal(how)  # type: ignore[arg-type]
 
 
-def told(run: Run) -> list[tuple[int, str | int, int]]:
+def told(run: RecordedRun) -> list[tuple[int, str | int, int]]:
     """Events with names for numbers, since two records may number names differently."""
     unnamed = {Act.WIDTH, Act.FED, Act.TAKEN, Act.TICK, Act.ONLINE, Act.STORED}
     places = {Act.KNOWN, Act.SETTLED}
@@ -157,7 +157,7 @@ def told(run: Run) -> list[tuple[int, str | int, int]]:
     return [by_name(event) for event in run.events()]
 
 
-def played_again(run: Run, policy: str, path: Path) -> Run:
+def played_again(run: RecordedRun, policy: str, path: Path) -> RecordedRun:
     witness = DecisionLog(path, limit=1 << 30, policy=policy, options={})
     assert play(run, POLICIES[policy](**OPTIONS.get(policy, {})), witness) == 0
     witness.close()

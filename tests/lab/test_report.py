@@ -14,13 +14,13 @@ from selectolax.lexbor import LexborHTMLParser
 import tinypaper
 from fieldmouse.lab import digits, plot, report
 from fieldmouse.lab.catalogue import Experiment, Result, Row, Verdict
-from fieldmouse.lab.findings import Finding
+from fieldmouse.lab.findings import LabFinding
 
 VOID = {"br", "meta", "path", "use", "rect", "circle", "hr"}
 
 
-def finding_of(experiment: Experiment) -> Finding:
-    return Finding.of(experiment, experiment.run(lambda *_: None), 1.5)
+def finding_of(experiment: Experiment) -> LabFinding:
+    return LabFinding.of(experiment, experiment.run(lambda *_: None), 1.5)
 
 
 TINY = [finding_of(one) for one in tinypaper.EXPERIMENTS[:3]]
@@ -129,7 +129,7 @@ def test_a_cell_that_differs_says_so_in_a_word() -> None:
         for d in (1, 2)
         for g in (3, 4)
     )
-    page = report.page([Finding("g", "g", "G", "", Result(rows), 0.0)], made="")
+    page = report.page([LabFinding("g", "g", "G", "", Result(rows), 0.0)], made="")
     cells = [cell.text(separator=" ").split() for cell in LexborHTMLParser(page).css("table.grid td")]
     assert [cell[2:] for cell in cells] == [[], ["misprint"], ["outlier"], ["different"]]
 
@@ -154,7 +154,7 @@ def test_a_page_where_all_is_as_printed_says_so() -> None:
 def test_what_people_wrote_is_text_and_never_markup(words: str) -> None:
     nasty = f"<mouse>{words}</mouse>&\"'"
     row = Row(nasty, 1.0, 2.0, None, Verdict.DIFFERENT, nasty)
-    page = report.page([Finding("x", "g", nasty, nasty, Result((row,), (), (nasty,)), 0.0)], made="now")
+    page = report.page([LabFinding("x", "g", nasty, nasty, Result((row,), (), (nasty,)), 0.0)], made="now")
     balance = Balance()
     balance.feed(page)
     assert not balance.open

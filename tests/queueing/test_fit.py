@@ -19,7 +19,7 @@ from fieldmouse.queueing.fit.phfit import FitError
 from fieldmouse.queueing.fit.trace import Trace
 from fieldmouse.queueing.model.bmap import BatchArrivals
 from fieldmouse.queueing.model.model import Cost
-from fieldmouse.queueing.model.modelfile import Asked, read_model, write_model
+from fieldmouse.queueing.model.modelfile import AskedModel, read_model, write_model
 from fieldmouse.queueing.solve.solve import solve
 
 Draw = Callable[[], float]
@@ -326,7 +326,9 @@ def test_a_true_model_is_seldom_doubted() -> None:
 
 def test_a_fitted_model_is_written_and_read_and_solved(calm: Trace) -> None:
     fitted = fit(calm, capacity=30)
-    written = json.loads(json.dumps(write_model(Asked(fitted.model, Cost(star=1.0), ((4, 1), (3,)), "auto"))))
+    written = json.loads(
+        json.dumps(write_model(AskedModel(fitted.model, Cost(star=1.0), ((4, 1), (3,)), "auto")))
+    )
     again = read_model(written).model
     rule = Limit(3)
     assert solve(again, rule).star == pytest.approx(solve(fitted.model, rule).star)

@@ -16,7 +16,7 @@ from fieldmouse.policy.thresholds import Thresholds
 from fieldmouse.queueing.model.bmap import BatchArrivals
 from fieldmouse.queueing.model.entries import ModelError
 from fieldmouse.queueing.model.model import Cost, Model
-from fieldmouse.queueing.model.modelfile import Asked, read_model, write_model
+from fieldmouse.queueing.model.modelfile import AskedModel, read_model, write_model
 from fieldmouse.queueing.model.ph import PhaseType
 from queueing.models import phase_types, streams, written
 
@@ -109,7 +109,7 @@ def test_a_wrong_size_is_named_by_its_row_or_its_sum(where: tuple[str, Path], fa
 
 
 @st.composite
-def models(draw: st.DrawFn) -> Asked:
+def models(draw: st.DrawFn) -> AskedModel:
     phases = draw(st.integers(1, 3))
     names = sorted(draw(st.sets(st.integers(1, 9), min_size=1, max_size=3)), reverse=True)
     capacity = draw(st.integers(1, 40))
@@ -124,12 +124,12 @@ def models(draw: st.DrawFn) -> Asked:
         draw(st.lists(st.integers(0, capacity), min_size=len(names) - 1, max_size=len(names) - 1))
     )
     rule = draw(st.none() | st.just((tuple(names), tuple(limits))))
-    return Asked(model, Cost(star=draw(st.floats(0, 9))), rule, "auto")
+    return AskedModel(model, Cost(star=draw(st.floats(0, 9))), rule, "auto")
 
 
 @given(models())
 @settings(max_examples=40, deadline=None)
-def test_what_is_written_is_read_back(asked: Asked) -> None:
+def test_what_is_written_is_read_back(asked: AskedModel) -> None:
     again = read_model(write_model(asked))
     assert (again.cost, again.rule, again.method) == (asked.cost, asked.rule, asked.method)
     one, two = again.model, asked.model

@@ -21,7 +21,7 @@ from fieldmouse.settings.sections import Section
 durations = st.floats(0, 1e9, allow_nan=False)
 words = st.text(st.characters(exclude_categories=["C", "Zl", "Zp", "Zs"]), max_size=12)
 lists = st.lists(words, max_size=3).map(tuple)
-VALUES: dict[kinds.Kind, st.SearchStrategy[Any]] = {
+VALUES: dict[kinds.ValueKind, st.SearchStrategy[Any]] = {
     kinds.DURATION: durations,
     kinds.INTERVAL: durations,
     kinds.INTERVAL_OR_SAME: st.none() | durations,

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from fieldmouse.lab.meadow.options import MeadowOptions
-from fieldmouse.lab.meadow.plan import Plan
+from fieldmouse.lab.meadow.plan import MeadowPlan
 from meadowland import running_meadow
 
 from .scene import MEADOW, SETTINGS, Scene
@@ -42,7 +42,7 @@ class PatientScene(Scene):
         options = MeadowOptions(**PATIENT)
         asks = {
             site.origin.removeprefix("http://"): site.habits.crawl_delay
-            for site in Plan(options, self.meadow.port).sites
+            for site in MeadowPlan(options, self.meadow.port).sites
         }
         times: dict[tuple[str, str], list[float]] = defaultdict(list)
         for arrival in self.meadow.arrivals():

@@ -17,7 +17,7 @@ from fieldmouse.clock import ManualClock
 from fieldmouse.errors import UsageError
 from fieldmouse.policy.names import NameMap, Pin
 from fieldmouse.web.hostsfile import HostsFile
-from fieldmouse.web.resolver import Forbidden, Found, NoAddress, Resolver
+from fieldmouse.web.resolver import Forbidden, FoundAddress, NoAddress, Resolver
 from web.rawserver import run, until
 
 A, AAAA, CNAME = 1, 28, 5
@@ -86,7 +86,7 @@ V6 = bytes.fromhex("26062800022000010000000000000001")
 def test_a_name_is_asked_for_once_and_remembered_for_its_time() -> None:
     clock = ManualClock(1000.0)
 
-    async def play() -> list[Found | Forbidden | NoAddress]:
+    async def play() -> list[FoundAddress | Forbidden | NoAddress]:
         answers = []
         zone = {"a.example": [(A, 100, v4("93.184.216.34"))]}
         async with resolving(zone, clock) as (resolver, server):
@@ -103,18 +103,18 @@ def test_a_name_is_asked_for_once_and_remembered_for_its_time() -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("fieldmouse.web.dns.RENEW", 1)
         answers = run(play())
-    assert answers == [Found("93.184.216.34", 1100.0)] * 3 + [Found("93.184.216.35", 1200.5)]
+    assert answers == [FoundAddress("93.184.216.34", 1100.0)] * 3 + [FoundAddress("93.184.216.35", 1200.5)]
 
 
 def test_starting_the_dns_library_afresh_loses_no_question(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("fieldmouse.web.dns.RENEW", 3)
 
-    async def play() -> list[Found | Forbidden | NoAddress]:
+    async def play() -> list[FoundAddress | Forbidden | NoAddress]:
         zone = {f"h{n}.example": [(A, 900, v4("93.184.216.34"))] for n in range(40)}
         async with resolving(zone, ManualClock()) as (resolver, _):
             return await asyncio.gather(*(resolver.lookup(name) for name in zone))
 
-    assert run(play()) == [Found("93.184.216.34", 900.0)] * 40
+    assert run(play()) == [FoundAddress("93.184.216.34", 900.0)] * 40
 
 
 @pytest.mark.parametrize(("ttl", "kept"), [(0, 60), (59, 60), (61, 61), (10**9, 3600)])
@@ -140,7 +140,7 @@ def test_many_who_ask_at_once_share_one_question_and_one_who_leaves_harms_nobody
 
     answers, asked = run(play())
     assert isinstance(answers[0], asyncio.CancelledError)
-    assert set(answers[1:]) == {Found("93.184.216.34", 100.0)}
+    assert set(answers[1:]) == {FoundAddress("93.184.216.34", 100.0)}
     assert asked == 1
 
 
@@ -154,8 +154,8 @@ def test_ipv6_is_asked_for_only_where_there_is_nothing_else() -> None:
             return await resolver.lookup("six.example"), await resolver.lookup("both.example"), server.asked
 
     six, both, asked = run(play())
-    assert six == Found("2606:2800:220:1::1", 100.0)
-    assert both == Found("93.184.216.34", 100.0)
+    assert six == FoundAddress("2606:2800:220:1::1", 100.0)
+    assert both == FoundAddress("93.184.216.34", 100.0)
     assert asked == [("six.example", A), ("six.example", AAAA), ("both.example", A)]
 
 
@@ -168,7 +168,7 @@ def test_an_alias_counts_with_its_own_time_to_live() -> None:
         ):
             return await resolver.lookup("a.example")
 
-    assert run(play()) == Found("93.184.216.34", 70.0)
+    assert run(play()) == FoundAddress("93.184.216.34", 70.0)
 
 
 @pytest.mark.parametrize(
@@ -232,7 +232,7 @@ def test_a_name_that_leads_inside_is_forbidden_and_the_first_good_address_is_tak
 
     answers = run(play())
     assert answers[0] == Forbidden("169.254.169.254", "cloud metadata", 100.0)
-    assert answers[1] == Found("93.184.216.34", 100.0)
+    assert answers[1] == FoundAddress("93.184.216.34", 100.0)
     assert all(isinstance(answer, Forbidden) and answer.why == "loopback" for answer in answers[2:])
 
 
@@ -250,7 +250,7 @@ def test_names_that_are_written_down_need_no_dns(tmp_path: Path) -> None:
             answers = [(await resolver.lookup(name)) for name in asked]
             assert not server.asked
             assert (resolver.port("h1.meadow.test"), resolver.port("printer")) == (8000, None)
-            return [answer.address for answer in answers if isinstance(answer, Found)]
+            return [answer.address for answer in answers if isinstance(answer, FoundAddress)]
 
     assert run(play()) == ["127.0.0.9", "127.0.0.2", "10.0.0.7", "127.0.0.1", "10.2.3.4", "::1"]
 

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fieldmouse.url import resolve
-from fieldmouse.web.sitemap import Entry, Sitemap, read
+from fieldmouse.web.sitemap import Sitemap, SitemapEntry, read
 
 BASE = "http://example.org/sitemap.xml"
 SPACE = 'xmlns="http://www.sitemaps.org/schemas/sitemap/0.9"'
@@ -39,7 +39,7 @@ entries = st.lists(
 def test_every_url_is_found_in_order(locs: list[tuple[str, str]], packed: bool, prefix: str) -> None:
     body = urlset(locs, prefix)
     found = read(gzip.compress(body) if packed else body, BASE)
-    wanted = [Entry(url, lastmod) for loc, lastmod in locs if (url := resolve(loc.strip(), BASE))]
+    wanted = [SitemapEntry(url, lastmod) for loc, lastmod in locs if (url := resolve(loc.strip(), BASE))]
     assert found == Sitemap(wanted, [])
 
 
@@ -72,7 +72,9 @@ def test_there_is_a_most_number_of_urls(there: int, limit: int) -> None:
 
 def test_an_index_names_sitemaps() -> None:
     body = f"<sitemapindex {SPACE}><sitemap><loc>/1.xml</loc><lastmod>2026</lastmod></sitemap></sitemapindex>"
-    assert read(body.encode(), BASE) == Sitemap([], [Entry(resolve("http://example.org/1.xml"), "2026")])  # type: ignore[arg-type]
+    assert read(body.encode(), BASE) == Sitemap(
+        [], [SitemapEntry(resolve("http://example.org/1.xml"), "2026")]
+    )  # type: ignore[arg-type]
 
 
 def test_lists_and_feeds_are_read_as_well() -> None:

@@ -13,7 +13,7 @@ import msgspec
 
 from fieldmouse.lab.meadow.arrivals import Arrival
 from fieldmouse.lab.meadow.options import MeadowOptions
-from fieldmouse.lab.meadow.plan import Plan
+from fieldmouse.lab.meadow.plan import MeadowPlan
 from meadowland import RunningMeadow, running_meadow
 
 from .crawling import end, run, start
@@ -89,7 +89,8 @@ def test_crawl_delay_and_retry_after_are_obeyed(tmp_path: Path) -> None:
         _check(meadow, 0.05)
         arrivals = meadow.arrivals()
         habits = {
-            site.origin.removeprefix("http://"): site.habits for site in Plan(options, meadow.port).sites
+            site.origin.removeprefix("http://"): site.habits
+            for site in MeadowPlan(options, meadow.port).sites
         }
     gaps = _gaps(arrivals, "host")
     slow = [host for host, habit in habits.items() if habit.crawl_delay and gaps[host]]

@@ -21,7 +21,7 @@ from fieldmouse.agent.booking import Booking
 from fieldmouse.agent.forgiveness import Mercy
 from fieldmouse.agent.fuse import Fuse
 from fieldmouse.agent.intake import Intake
-from fieldmouse.agent.limits import Limits
+from fieldmouse.agent.limits import CrawlLimits
 from fieldmouse.agent.stopping import Stopping
 from fieldmouse.agent.vitals import sum_up, take_reading
 from fieldmouse.aside import Aside
@@ -66,7 +66,7 @@ class Agent:
     """One crawl on one machine, from open directory to summary."""
 
     def __init__(
-        self, stages: Stages, *, clock: Clock, limits: Limits, listeners: Sequence[Listener] = (),
+        self, stages: Stages, *, clock: Clock, limits: CrawlLimits, listeners: Sequence[Listener] = (),
         audience: Audience | None = None,
     ):  # fmt: skip
         self._stages, self._clock, self._limits = stages, clock, limits

@@ -29,7 +29,7 @@ from fieldmouse.agent.errands import Errands
 from fieldmouse.agent.fetching import fetcher_of
 from fieldmouse.agent.fuse import Fuse
 from fieldmouse.agent.intake import Intake
-from fieldmouse.agent.limits import Limits
+from fieldmouse.agent.limits import CrawlLimits
 from fieldmouse.agent.outlet import BookedOutlet
 from fieldmouse.agent.stopping import Stopping
 from fieldmouse.buffer import Buffer, WhenFull
@@ -86,7 +86,7 @@ OpenPart = Callable[[CrawlDir, Checkpoint | None], Part]
 """Opens a part at the last checkpoint, or anew where that does not know it; changes nothing on the disk."""
 
 
-class Opened:
+class OpenedParts:
     """What is open and must be closed, whoever fails in between."""
 
     def __init__(self) -> None:
@@ -111,7 +111,7 @@ class Crew:
     prober: Prober
     fetcher: Fetcher
     resolver: Resolver
-    opened: Opened
+    opened: OpenedParts
 
     async def close(self) -> None:
         await self.stages.fleet.stop(0.0)  # after an error robots are still out
@@ -141,7 +141,7 @@ def build(
     durable with the crawl, too: see `crawldir/parts.py`. `listeners` are told of every reading, and
     `audience` takes pages as they become durable.
     """
-    opened = Opened()
+    opened = OpenedParts()
     try:
         return _connect(
             opened, home, settings, listeners, clock or WallClock(), fetcher, dns, lane,
@@ -153,7 +153,7 @@ def build(
 
 
 def _connect(
-    opened: Opened, home: CrawlDir, settings: Settings, listeners: Sequence[Listener], clock: Clock,
+    opened: OpenedParts, home: CrawlDir, settings: Settings, listeners: Sequence[Listener], clock: Clock,
     fetcher: Fetcher | None, dns: Dns | None, lane: type[Lane] | type[InlineLane],
     obsolescence: Obsolescence, parts: Sequence[OpenPart], audience: Audience | None,
 ) -> Crew:  # fmt: skip
@@ -222,7 +222,7 @@ def _connect(
         fleet=fleet, meter=meter, trace=trace, readings=readings, governor=governor, fuse=fuse,
         stopping=stopping,
     )  # fmt: skip
-    limits = Limits(
+    limits = CrawlLimits(
         settings.crawl.pages, settings.crawl.time, settings.storage.min_free, settings.storage.checkpoint
     )
     agent = Agent(stages, clock=clock, limits=limits, listeners=listeners, audience=audience)

@@ -13,14 +13,14 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from fieldmouse.crawldir import Sealed, Tally
+from fieldmouse.crawldir import CrawlTally, Sealed
 from fieldmouse.records import Errand, Failed, Link, OutcomeRow, Parsed, Refused, Ticket
 from fieldmouse.robots.robot import Report
 
 _encode = msgspec.msgpack.Encoder().encode
 
 
-class Verdict(msgspec.Struct, frozen=True):
+class Judged(msgspec.Struct, frozen=True):
     """An outcome that needs no archive: known at once, settled by the next checkpoint."""
 
     number: int
@@ -35,14 +35,14 @@ class Desk:
 
     name = "tally"
 
-    def __init__(self, tally: Tally, *, page_limit: int):
+    def __init__(self, tally: CrawlTally, *, page_limit: int):
         self.tally = tally
         self.page_limit = page_limit  # 0: no limit
         self.links: dict[int, Link] = {}  # tickets whose answer is in the buffer or with the indexer
         self._bag: set[int] = set()  # tickets in robots' hands that nothing is known of
         self._flying: set[int] = set()  # pages asked for whose fate is not known
         self._known: dict[int, dict[int, list[Parsed]]] = {}  # by shard and batch
-        self._verdicts: list[Verdict] = []
+        self._verdicts: list[Judged] = []
         self.fresh: Counter[str] = Counter()  # known and not settled, by kind
         self.fresh_bytes = 0
 
@@ -107,7 +107,7 @@ class Desk:
     def note_verdict(self, number: int, outcome: Refused | Failed) -> None:
         self.landed(number)
         row = row_of(outcome)
-        self._verdicts.append(Verdict(number, row.kind, _encode(row), row.reason))
+        self._verdicts.append(Judged(number, row.kind, _encode(row), row.reason))
         self.fresh[row.kind] += 1
 
     def note_parsed(self, parsed: Iterable[Parsed]) -> list[Link]:
@@ -169,7 +169,7 @@ class Desk:
     def begin(self) -> None:
         """Nothing to cut: the tally is in the journal."""
 
-    def seal(self) -> Sealed[Tally]:
+    def seal(self) -> Sealed[CrawlTally]:
         return Sealed(self.tally)
 
     def committed(self) -> None:

@@ -15,7 +15,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from fieldmouse.crawldir import Log, Tally, records
+from fieldmouse.crawldir import CrawlTally, Log, records
 from fieldmouse.crawldir.outcomes import FORGIVEN
 from fieldmouse.frontier.frontier import Frontier
 from fieldmouse.records import Kind, Link, OutcomeRow, Reason
@@ -53,7 +53,7 @@ class Mercy:
         """Take the verdicts back: before the frontier begins, which seats hosts by their verdict."""
         self._pardoned.update(frontier.pardon(OF_HOSTS))
 
-    def readmit(self, frontier: Frontier, outcomes: Log, tally: Tally, now: float) -> None:
+    def readmit(self, frontier: Frontier, outcomes: Log, tally: CrawlTally, now: float) -> None:
         """Let the URLs enter again: after all has begun, and before the first checkpoint."""
         rows = [
             row

@@ -10,7 +10,7 @@ import msgspec
 log = logging.getLogger(__name__)
 
 
-class Limits(msgspec.Struct, frozen=True):
+class CrawlLimits(msgspec.Struct, frozen=True):
     """0 means never; `checkpoint` is the time between two of them."""
 
     pages: int = 0

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from fieldmouse.agent.desk import Desk
 from fieldmouse.control.gauge import Gauge
-from fieldmouse.crawldir import Tally
+from fieldmouse.crawldir import CrawlTally
 from fieldmouse.frontier.frontier import Frontier
 from fieldmouse.meter import Meter
 from fieldmouse.policy.sitelimits import DropRule
@@ -68,7 +68,7 @@ def sum_up(
     )
 
 
-def dropped_links(tally: Tally, frontier: Frontier) -> dict[str, int]:
+def dropped_links(tally: CrawlTally, frontier: Frontier) -> dict[str, int]:
     """Links found and not taken, by the setting that says so; each as often as it was found."""
     left_out = {DropRule.LINKS.value: tally.left_out} if tally.left_out else {}
     return left_out | dict(sorted(frontier.dropped.items()))

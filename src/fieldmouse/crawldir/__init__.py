@@ -35,12 +35,13 @@ from fieldmouse.crawldir.evidence import evidence
 from fieldmouse.crawldir.journal import BadSpan, Journal, JournalReport, inspect, latest_checkpoint
 from fieldmouse.crawldir.log import Log, records, size_of, understood, whole_length
 from fieldmouse.crawldir.parts import DurableLog, Part, Parts, Sealed
-from fieldmouse.crawldir.tally import Tally, sealed_tally
+from fieldmouse.crawldir.tally import CrawlTally, sealed_tally
 
 __all__ = [
     "BadSpan",
     "Checkpoint",
     "CrawlDir",
+    "CrawlTally",
     "Diary",
     "DurableLog",
     "Identity",
@@ -52,7 +53,6 @@ __all__ = [
     "Parts",
     "Sealed",
     "Syncing",
-    "Tally",
     "evidence",
     "fitting",
     "identity_in_journal",

@@ -7,7 +7,7 @@ import msgspec
 from fieldmouse.crawldir.checkpoint import Checkpoint
 
 
-class Tally(msgspec.Struct):
+class CrawlTally(msgspec.Struct):
     """Counts over the whole crawl, resumes included. An accepted URL is in exactly one, or waiting."""
 
     pages: int = 0
@@ -53,6 +53,6 @@ class Tally(msgspec.Struct):
         self.seconds = seconds
 
 
-def sealed_tally(last: Checkpoint | None) -> Tally:
+def sealed_tally(last: Checkpoint | None) -> CrawlTally:
     """The tally of a checkpoint; nothing yet, before the first one."""
-    return last.state("tally", Tally) if last is not None else Tally()
+    return last.state("tally", CrawlTally) if last is not None else CrawlTally()

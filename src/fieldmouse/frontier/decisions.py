@@ -1,6 +1,6 @@
 """What the distribution policy was shown and what it answered, written down for the lab.
 
-One file for the life of a crawl, a run after the other. A run opens with a `Start`
+One file for the life of a crawl, a run after the other. A run opens with a `RunStart`
 and goes on in blocks of 32-bit words: four bits say what happened, the others to
 whom, as a number in the order in which names were first mentioned. A block names
 the newcomers. Blocks are compressed, the low bytes of all words first, since they
@@ -58,7 +58,7 @@ Event = tuple[int, int, int]
 """An `Act`, whom or how much, and the second word, or 0."""
 
 
-class Start(msgspec.Struct, frozen=True, tag="start", array_like=True):
+class RunStart(msgspec.Struct, frozen=True, tag="start", array_like=True):
     """A process began to crawl: under which policy, and how things stood."""
 
     at: float
@@ -68,17 +68,17 @@ class Start(msgspec.Struct, frozen=True, tag="start", array_like=True):
     unlisted: int
 
 
-class Block(msgspec.Struct, frozen=True, tag="block", array_like=True):
+class DecisionBlock(msgspec.Struct, frozen=True, tag="block", array_like=True):
     names: list[str]
     count: int
     words: bytes
 
 
-class End(msgspec.Struct, frozen=True, tag="end", array_like=True):
+class RunEnd(msgspec.Struct, frozen=True, tag="end", array_like=True):
     why: str  # "closed" or "full"
 
 
-_decode = msgspec.msgpack.Decoder(Start | Block | End).decode
+_decode = msgspec.msgpack.Decoder(RunStart | DecisionBlock | RunEnd).decode
 
 
 class DecisionLog:
@@ -101,7 +101,7 @@ class DecisionLog:
         self._started = self._next_tick = now
         self._unlisted = unlisted
         options = msgspec.convert(self._options, dict[str, int | float | str | bool | None])
-        self._write(Start(now, self._policy, options, batch, unlisted))
+        self._write(RunStart(now, self._policy, options, batch, unlisted))
 
     def arrived(self, hosts: Iterable[Host]) -> None:
         if self.full:
@@ -199,7 +199,7 @@ class DecisionLog:
     def close(self) -> None:
         self.flush()
         if not self.full:
-            self._log.append(_encode(End("closed")))
+            self._log.append(_encode(RunEnd("closed")))
         self._log.close()
 
     def _write_block(self) -> None:
@@ -207,24 +207,24 @@ class DecisionLog:
         names, self._names = self._names, []
         if words:
             planes = np.array(words, "<u4").view(np.uint8).reshape(-1, 4).T
-            self._write(Block(names, len(words), zlib.compress(planes.tobytes(), 1)))
+            self._write(DecisionBlock(names, len(words), zlib.compress(planes.tobytes(), 1)))
 
-    def _write(self, record: Start | Block) -> None:
+    def _write(self, record: RunStart | DecisionBlock) -> None:
         encoded = _encode(record)
         if self._log.length + len(encoded) + _ROOM <= self._limit and len(self._homes) <= _NAMES:
             self._log.append(encoded)
             return
         self.full = True
         self._numbers, self._homes, self._words = {}, [], []
-        if self._log.length and isinstance(record, Block):
-            self._log.append(_encode(End("full")))
+        if self._log.length and isinstance(record, DecisionBlock):
+            self._log.append(_encode(RunEnd("full")))
         self._log.flush()
 
 
-class Run:
+class RecordedRun:
     """What one process wrote down. Names are those of hosts and addresses, by number."""
 
-    def __init__(self, path: Path, start: Start) -> None:
+    def __init__(self, path: Path, start: RunStart) -> None:
         self.start = start
         self.names: list[str] = []
         self.ended = ""  # "closed", "full", or "" for a kill
@@ -236,7 +236,7 @@ class Run:
         """Words written; about as many as things that happened."""
         return self._words
 
-    def follow(self, offset: int, block: Block) -> None:
+    def follow(self, offset: int, block: DecisionBlock) -> None:
         """One more block of it was found."""
         self._first, self._last = self._first or offset, offset
         self._words += block.count
@@ -246,7 +246,7 @@ class Run:
         """Everything that happened, in order; read a block at a time."""
         for offset, record in records(self._path, start=self._first):
             block = _decode(record)
-            if offset > self._last or not isinstance(block, Block):
+            if offset > self._last or not isinstance(block, DecisionBlock):
                 return
             planes = np.frombuffer(zlib.decompress(block.words), np.uint8).reshape(4, -1)
             words = iter(np.ascontiguousarray(planes.T).view("<u4").ravel().tolist())
@@ -255,16 +255,16 @@ class Run:
                 yield act, word >> _BITS, next(words) if act in TWO_WORDS else 0
 
 
-def read_runs(path: Path) -> list[Run]:
+def read_runs(path: Path) -> list[RecordedRun]:
     """Every run in the file, oldest first; nothing is read that is not whole."""
-    runs: list[Run] = []
+    runs: list[RecordedRun] = []
     if path.exists():
         for offset, record in records(path):
             match _decode(record):
-                case Start() as start:
-                    runs.append(Run(path, start))
-                case Block() as block:
+                case RunStart() as start:
+                    runs.append(RecordedRun(path, start))
+                case DecisionBlock() as block:
                     runs[-1].follow(offset, block)
-                case End(why):
+                case RunEnd(why):
                     runs[-1].ended = why
     return runs

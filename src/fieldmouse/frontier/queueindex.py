@@ -51,7 +51,7 @@ class Queue:
         self.fresh: list[Block] = []  # blocks the log does not name yet
         self.dropped_from = -1  # blocks from here on which the log does name were replaced; -1 for none
 
-    def follow(self, row: Row) -> None:
+    def follow(self, row: QueueRow) -> None:
         """Change as the log says."""
         blocks = self.blocks
         if row.dropped_from >= 0:
@@ -64,7 +64,7 @@ class Queue:
         self.tail = blocks[-1].first + blocks[-1].count if blocks else row.head
 
 
-class Row(msgspec.Struct, frozen=True, array_like=True):
+class QueueRow(msgspec.Struct, frozen=True, array_like=True):
     """What changed for a host: its head, the blocks dropped from its end, the blocks added."""
 
     host: Host
@@ -73,7 +73,7 @@ class Row(msgspec.Struct, frozen=True, array_like=True):
     blocks: tuple[Block, ...] = ()
 
 
-_decode = msgspec.msgpack.Decoder(list[Row]).decode
+_decode = msgspec.msgpack.Decoder(list[QueueRow]).decode
 _unpack = msgspec.msgpack.Decoder(tuple[int, list[Block]]).decode
 
 
@@ -128,7 +128,7 @@ class Shelf:
         else:
             entries[number] = queue
 
-    def follow(self, number: int, row: Row) -> None:
+    def follow(self, number: int, row: QueueRow) -> None:
         queue = self.get(number, row.host) or Queue(row.host, row.head)
         queue.follow(row)
         self.put(number, queue)
@@ -191,7 +191,7 @@ class QueueIndex:
         sweep(self._directory, "queues-*.log", [_name(self._serial)])
         self._log.begin()
 
-    def write(self, rows: Iterable[tuple[int, Row]]) -> None:
+    def write(self, rows: Iterable[tuple[int, QueueRow]]) -> None:
         """What has changed, by number of host; the shelf has it already."""
         told = list(rows)
         _append(self._log, (row for _, row in told))
@@ -213,7 +213,7 @@ class QueueIndex:
         _append(
             target,
             (
-                Row(self._numbers.name(number), entry[0], -1, tuple(entry[1]))
+                QueueRow(self._numbers.name(number), entry[0], -1, tuple(entry[1]))
                 for number in range(self._copied, last)
                 if (entry := self.shelf.look(number)) is not None
             ),
@@ -235,7 +235,7 @@ class QueueIndex:
             self._next.close()
 
 
-def _rows(directory: Path, state: IndexState) -> Iterator[Row]:
+def _rows(directory: Path, state: IndexState) -> Iterator[QueueRow]:
     path = directory / _name(state.serial)
     for _, record in records(path, length=state.length):
         yield from understood(path, _decode, record)
@@ -264,13 +264,13 @@ def read_queue(directory: Path, state: IndexState, host: Host) -> Queue:
     return queue
 
 
-def _append(log: Log, rows: Iterable[Row]) -> None:
+def _append(log: Log, rows: Iterable[QueueRow]) -> None:
     for part in _parts(rows):
         log.append(_encode(part))
 
 
-def _parts(rows: Iterable[Row]) -> Iterable[list[Row]]:
-    part: list[Row] = []
+def _parts(rows: Iterable[QueueRow]) -> Iterable[list[QueueRow]]:
+    part: list[QueueRow] = []
     for row in rows:
         part.append(row)
         if len(part) == 512:

@@ -25,7 +25,7 @@ from fieldmouse.frontier.queueindex import (
     MemoryNumbers,
     Queue,
     QueueIndex,
-    Row,
+    QueueRow,
     read_queue,
 )
 from fieldmouse.url import Host
@@ -234,7 +234,7 @@ class Virtualizer:
         self._tidy()
         rows = []
         for number, queue in self._changed.items():
-            rows.append((number, Row(queue.host, queue.head, queue.dropped_from, tuple(queue.fresh))))
+            rows.append((number, QueueRow(queue.host, queue.head, queue.dropped_from, tuple(queue.fresh))))
             queue.fresh, queue.dropped_from = [], -1
             self._shelf.put(number, queue if queue.tail > queue.head else None)
         self._changed.clear()

@@ -25,7 +25,7 @@ class Point(msgspec.Struct, frozen=True, array_like=True):
     backlog: int
 
 
-class Fare(msgspec.Struct, frozen=True):
+class FrontMeasures(msgspec.Struct, frozen=True):
     """What a policy did with a crawl's URLs and visits. Means are over time."""
 
     visits: int  # robots that used at least one URL
@@ -122,10 +122,10 @@ class Course(Nobody):
         for place, seconds in enumerate(self._seconds):
             yield Point(seconds, *self._points[3 * place : 3 * place + 3])
 
-    def fare(self, most_points: int = 200) -> Fare:
+    def fare(self, most_points: int = 200) -> FrontMeasures:
         """All in all; the course is thinned to so many points."""
         online, width, filled = self._means()
-        return Fare(
+        return FrontMeasures(
             self.visits, self.urls, online, width, filled, self.draws, self.appends, self.reads,
             self._backlog, self._peak, self.decisions,
             tuple(list(self.points())[:: max(1, -(-len(self._seconds) // most_points))]),

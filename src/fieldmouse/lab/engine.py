@@ -26,7 +26,7 @@ from typing import assert_never
 from fieldmouse.errors import FieldmouseError
 from fieldmouse.lab.catalogue import Experiment, Result
 from fieldmouse.lab.extras import extras
-from fieldmouse.lab.findings import Finding
+from fieldmouse.lab.findings import LabFinding
 
 TICK = 0.2
 """Seconds after which a watcher hears from each experiment again, even if there is nothing new."""
@@ -76,13 +76,13 @@ class _Running:
 
 def findings(
     experiments: Sequence[Experiment], *, jobs: int = 1, watch: Watch = lambda *_: None
-) -> Generator[Finding, None, None]:
+) -> Generator[LabFinding, None, None]:
     """Run the experiments, at most `jobs` at a time; their findings come in the order asked for.
 
     Close the generator (or leave it to the end) and no process is left behind.
     """
     waiting, running = deque(lots(experiments)), list[_Running]()
-    done: dict[str, Finding] = {}
+    done: dict[str, LabFinding] = {}
     asked_for = deque(one.id for one in experiments)
     try:
         with _terminated_like_interrupted():
@@ -168,7 +168,7 @@ def _heard_from(running: list[_Running]) -> list[_Running]:
     return [one for one in running if one.inlet in ready]
 
 
-def _listen(one: _Running) -> Finding | None:
+def _listen(one: _Running) -> LabFinding | None:
     """Take one message; a finding if it was the last."""
     try:
         message: _Note | _Done | _Trouble = one.inlet.recv()
@@ -189,7 +189,7 @@ def _listen(one: _Running) -> Finding | None:
             return None
         case _Done():
             one.note = _Note(0.0, "")
-            return Finding.of(one.ahead.popleft(), message.result, message.seconds)
+            return LabFinding.of(one.ahead.popleft(), message.result, message.seconds)
         case _Trouble():
             raise FieldmouseError(message.message, message.hint)
         case _:

@@ -26,7 +26,7 @@ PLURALS = {Verdict.MISPRINT: "misprints", Verdict.OUTLIER: "outliers"}
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class LabFinding:
     """An experiment with what it brought home and how long that took."""
 
     id: str
@@ -37,11 +37,11 @@ class Finding:
     seconds: float
 
     @classmethod
-    def of(cls, experiment: Experiment, result: Result, seconds: float) -> Finding:
+    def of(cls, experiment: Experiment, result: Result, seconds: float) -> LabFinding:
         return cls(experiment.id, experiment.group, experiment.title, experiment.about, result, seconds)
 
 
-def tally(findings: Iterable[Finding]) -> Counter[Verdict]:
+def tally(findings: Iterable[LabFinding]) -> Counter[Verdict]:
     """How many numbers got which verdict."""
     return Counter(row.verdict for finding in findings for row in finding.result.rows)
 
@@ -63,7 +63,7 @@ def told(counts: Counter[Verdict]) -> str:
     return f"{counts.total():,} number{'s' if counts.total() > 1 else ''}: {', '.join(parts)}"
 
 
-def plain(finding: Finding) -> dict[str, Any]:
+def plain(finding: LabFinding) -> dict[str, Any]:
     """What `lab run --json` prints of one experiment."""
     return {
         "id": finding.id,
@@ -76,7 +76,7 @@ def plain(finding: Finding) -> dict[str, Any]:
     }
 
 
-def plain_together(name: str, findings: Sequence[Finding]) -> dict[str, Any]:
+def plain_together(name: str, findings: Sequence[LabFinding]) -> dict[str, Any]:
     """The same of several experiments, with all their rows once more in one list."""
     rows = [_row(row, f"{finding.id}: {row.label}") for finding in findings for row in finding.result.rows]
     return {
@@ -108,7 +108,7 @@ class _Kept(msgspec.Struct):
     format: int
 
 
-def write(findings: Iterable[Finding]) -> bytes:
+def write(findings: Iterable[LabFinding]) -> bytes:
     """Findings as a file to keep."""
     return msgspec.json.encode(_Kept(list(findings), FORMAT), enc_hook=_from_numpy)
 
@@ -117,7 +117,7 @@ def _from_numpy(value: Any) -> Any:
     return value.tolist()
 
 
-def read(path: Path) -> list[Finding]:
+def read(path: Path) -> list[LabFinding]:
     """The findings kept in a file."""
     try:
         kept = msgspec.json.decode(path.read_bytes(), type=_Kept)
@@ -131,7 +131,7 @@ def read(path: Path) -> list[Finding]:
             "run the experiments again with `--keep`",
         )
     try:
-        return [msgspec.convert(_with_gaps(one), Finding) for one in kept.findings]
+        return [msgspec.convert(_with_gaps(one), LabFinding) for one in kept.findings]
     except (msgspec.MsgspecError, TypeError, KeyError) as trouble:
         raise _not_ours(path, trouble) from None
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from fieldmouse.lab.catalogue import Figure, Panel, Series
-from fieldmouse.queueing.fit.goodness import Goodness, Part
+from fieldmouse.queueing.fit.goodness import FittedPart, Goodness
 
 
 def fit_figure(report: Goodness, name: str = "fit", title: str = "The crawl and its model") -> Figure:
@@ -19,7 +19,7 @@ def fit_figure(report: Goodness, name: str = "fit", title: str = "The crawl and 
     return Figure(name, title, tuple(panels), " ".join(f"{said}." for said in report.sentences()))
 
 
-def _distribution(part: Part) -> Panel:
+def _distribution(part: FittedPart) -> Panel:
     curve = part.curve
     seen = curve.times > 0
     chance = "" if part.chance is None else f", chance {'' if part.played else '≤ '}{part.chance:.2g}"
@@ -35,7 +35,7 @@ def _distribution(part: Part) -> Panel:
     )
 
 
-def _correlations(part: Part) -> Panel:
+def _correlations(part: FittedPart) -> Panel:
     lags = list(range(1, len(part.correlations) + 1))
     return Panel(
         x_label="intervals apart",

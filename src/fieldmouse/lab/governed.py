@@ -73,7 +73,7 @@ class Situation:
 
 
 @dataclass(frozen=True, slots=True)
-class Course:
+class GovernedCourse:
     """How a crawl went: readings and the gauge's totals, second by second, and the rules it followed."""
 
     summary: Summary
@@ -92,7 +92,7 @@ class Course:
         return [Fare.measured(self.between(a, b)) for a, b in pairwise(edges)]
 
 
-def crawl(situation: Situation, path: Path, seed: int, changes: dict[str, object]) -> Course:
+def crawl(situation: Situation, path: Path, seed: int, changes: dict[str, object]) -> GovernedCourse:
     """Crawl with these settings changed; the same seed goes the same way."""
     meadow = situation.meadow(seed)
     settings = situation.settings({"crawl.seeds": list(meadow.seeds), **changes})
@@ -121,7 +121,7 @@ def crawl(situation: Situation, path: Path, seed: int, changes: dict[str, object
             await crew.close()
 
     summary = bottle.run(life)
-    return Course(summary, readings[:-1], totals[:-1], chapters(home / "control.log"))
+    return GovernedCourse(summary, readings[:-1], totals[:-1], chapters(home / "control.log"))
 
 
 class _Drawn:

@@ -23,14 +23,14 @@ import msgspec
 from fieldmouse.agent.asked import policy_options
 from fieldmouse.crawldir import CrawlDir
 from fieldmouse.errors import FieldmouseError, UsageError
-from fieldmouse.frontier.decisions import TICK, Act, Run, read_runs
+from fieldmouse.frontier.decisions import TICK, Act, RecordedRun, read_runs
 from fieldmouse.frontier.distributor import Distributor
 from fieldmouse.frontier.hostqueues import MemoryHostQueues
 from fieldmouse.frontier.ready import Item
 from fieldmouse.frontier.witness import Witness
 from fieldmouse.lab.catalogue import Figure, Panel, Series
 from fieldmouse.lab.counted import Homes, Numbers, Seats
-from fieldmouse.lab.course import Course, Fare, Point
+from fieldmouse.lab.course import Course, FrontMeasures, Point
 from fieldmouse.policy.distribution import POLICIES, Distribution, lookup
 from fieldmouse.settings import Settings, load
 from fieldmouse.url import Host
@@ -45,7 +45,7 @@ class Played(msgspec.Struct, frozen=True):
 
     policy: str
     parameters: dict[str, object]
-    fare: Fare
+    fare: FrontMeasures
     elsewhere: int = 0  # visits that went to another host than recorded
     same: bool = False  # its decisions are those recorded, one for one
 
@@ -129,7 +129,7 @@ def _settings(home: CrawlDir) -> Settings:
     return load(path) if path.is_file() else Settings()
 
 
-def recorded(run: Run, witness: Witness) -> None:
+def recorded(run: RecordedRun, witness: Witness) -> None:
     """Tell the witness what was recorded, decisions included."""
     names, start = run.names, run.start
     source: deque[Host] = deque()
@@ -169,7 +169,7 @@ def recorded(run: Run, witness: Witness) -> None:
                 witness.sent_off(Host(names[value]), second)
 
 
-def play(run: Run, policy: Distribution[int], witness: Witness) -> int:
+def play(run: RecordedRun, policy: Distribution[int], witness: Witness) -> int:
     """Play the record through a policy; returns how many visits went to another host than recorded."""
     names, start = run.names, run.start
     source, homes = _before(run)
@@ -228,7 +228,7 @@ def play(run: Run, policy: Distribution[int], witness: Witness) -> int:
     return elsewhere
 
 
-def _before(run: Run) -> tuple[deque[Host], Homes]:
+def _before(run: RecordedRun) -> tuple[deque[Host], Homes]:
     """What the run found when it began, as far as it came to light: the source, and where hosts live."""
     source: deque[Host] = deque()
     homes = Homes()

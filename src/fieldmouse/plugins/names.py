@@ -9,7 +9,7 @@ import msgspec
 from fieldmouse.named import load_function, search_path
 
 
-class Asked(Protocol):
+class PluginSettings(Protocol):
     """The section `[plugins]` of the settings."""
 
     @property
@@ -43,7 +43,7 @@ class PluginNames(msgspec.Struct, frozen=True):
         return bool(self.extract or self.admit or self.readers)
 
     @classmethod
-    def of(cls, asked: Asked) -> PluginNames:
+    def of(cls, asked: PluginSettings) -> PluginNames:
         """Those in the settings, to be looked for where we look."""
         names = cls(
             extract=asked.extract, admit=asked.admit, readers=asked.readers, sign=asked.sign,

@@ -19,7 +19,7 @@ from fieldmouse.robots.gate import Gate
 from fieldmouse.url import Host, Url, name_of
 from fieldmouse.web.exclusion import Exclusion
 from fieldmouse.web.fetcher import Fetcher
-from fieldmouse.web.resolver import Found, Resolver
+from fieldmouse.web.resolver import FoundAddress, Resolver
 
 TRUST = 60.0  # seconds for which an answer is believed; nobody is a witness more often if there are others
 _SHORT_REST, _LONG_REST = 5.0, 60.0  # seconds that a witness may have to rest, at most
@@ -108,7 +108,7 @@ class Enquiry:
     async def _ask(self, host: Host) -> bool:
         """One polite request for a robots.txt, which is always allowed; is anybody there?"""
         found = await self._resolver.lookup(name_of(host), fresh=True)
-        if not isinstance(found, Found):
+        if not isinstance(found, FoundAddress):
             return False
         address, url = found.address, Url(host + "/robots.txt")
         await self._gate.enter(host, address)

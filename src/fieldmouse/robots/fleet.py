@@ -22,13 +22,13 @@ from fieldmouse.robots.robot import Report
 from fieldmouse.robots.roster import Roster
 
 
-class Rule(Protocol):
+class FleetRule(Protocol):
     def robots_at(self, level: int) -> int: ...
 
 
 class Fleet:
     def __init__(
-        self, *, rule: Rule, meter: Meter, roster: Roster, bell: Bell, clock: Clock,
+        self, *, rule: FleetRule, meter: Meter, roster: Roster, bell: Bell, clock: Clock,
         take: Callable[[], Errand | None], ready_at: Callable[[], float | None],
         run: Callable[[Errand], Awaitable[Report]], give_back: Callable[[Errand, Report], None],
         on_change: Callable[[], None] = lambda: None,
@@ -48,7 +48,7 @@ class Fleet:
         meter = self._meter
         meter.note_allowed(0 if meter.paused else min(self._rule.robots_at(meter.level), meter.most))
 
-    def obey(self, rule: Rule) -> None:
+    def obey(self, rule: FleetRule) -> None:
         """From now on follow this rule."""
         self._rule = rule
         self._weigh()

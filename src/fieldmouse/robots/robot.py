@@ -33,7 +33,7 @@ from fieldmouse.robots.rulebook import Rulebook
 from fieldmouse.url import Host, name_of, path_of
 from fieldmouse.web.exclusion import Exclusion
 from fieldmouse.web.fetcher import Fetcher
-from fieldmouse.web.resolver import Forbidden, Found, NoAddress, Resolver
+from fieldmouse.web.resolver import Forbidden, FoundAddress, NoAddress, Resolver
 
 _ANSWERED_BY_US = frozenset(
     {Reason.PRIVATE, Reason.HOST_FULL, Reason.EXCLUSION_UNREACHABLE, Reason.EXCLUDED}
@@ -99,7 +99,7 @@ class Robot:
             return state, ()
         state = self._blame.excuse(errand.host, state)
         found = await self._resolver.lookup(name_of(errand.host))
-        if not isinstance(found, Found):
+        if not isinstance(found, FoundAddress):
             return await self._unresolved(errand.host, state, found), tickets
         if found.address != errand.address:
             # The lease is for another address; this one may be in somebody's hands.

@@ -18,7 +18,7 @@ from fieldmouse.robots.prober import Prober
 from fieldmouse.url import Host, Url, host_of, name_of
 from fieldmouse.web.exclusion import Exclusion, Redirect, Unreachable, lifetime
 from fieldmouse.web.fetcher import Fetcher
-from fieldmouse.web.resolver import Found, NoAddress, Resolver
+from fieldmouse.web.resolver import FoundAddress, NoAddress, Resolver
 
 _HOST_WIDE = frozenset({Reason.NO_CONNECTION, Reason.TLS})  # would have met any other URL of the host, too
 
@@ -60,7 +60,7 @@ class Rulebook:
             if isinstance(found, Redirect):
                 target, host = found.target, host_of(found.target)
                 where = await self._resolver.lookup(name_of(host))
-                if isinstance(where, Found):
+                if isinstance(where, FoundAddress):
                     address, hops = where.address, hops + 1
                     continue
                 if isinstance(where, NoAddress) and where.temporary:

@@ -25,7 +25,7 @@ from fieldmouse.url import seed
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class ValueKind:
     """One kind of value."""
 
     accepts: str  # completes "it must be ..."
@@ -38,7 +38,7 @@ class Kind:
 class About:
     """What a setting is for, kept beside its type, and shown in the file and the reference."""
 
-    kind: Kind
+    kind: ValueKind
     text: str
 
 
@@ -166,7 +166,7 @@ def _table(value: Any) -> str:
     return f"{{{', '.join(f'{_text(key)} = {_text(item)}' for key, item in value.items())}}}"
 
 
-def one_of(*words: str) -> Kind:
+def one_of(*words: str) -> ValueKind:
     """A choice between words."""
 
     def read(value: Any) -> str:
@@ -174,10 +174,10 @@ def one_of(*words: str) -> Kind:
             raise ValueError(value)
         return str(value)
 
-    return Kind("one of " + ", ".join(f'"{word}"' for word in words), read, _text)
+    return ValueKind("one of " + ", ".join(f'"{word}"' for word in words), read, _text)
 
 
-def named(names: Collection[str], pattern: str, such_as: str) -> Kind:
+def named(names: Collection[str], pattern: str, such_as: str) -> ValueKind:
     """One of the names known when it is read, or text of a given shape that says where to find another."""
 
     def read(value: Any) -> str:
@@ -185,10 +185,10 @@ def named(names: Collection[str], pattern: str, such_as: str) -> Kind:
             raise ValueError(value)
         return value
 
-    return Kind(f'{one_of(*names).accepts}, or "{such_as}" for one of your own', read, _text)
+    return ValueKind(f'{one_of(*names).accepts}, or "{such_as}" for one of your own', read, _text)
 
 
-def shaped(pattern: str, accepts: str) -> Kind:
+def shaped(pattern: str, accepts: str) -> ValueKind:
     """Text of a given shape."""
 
     def read(value: Any) -> str:
@@ -196,39 +196,39 @@ def shaped(pattern: str, accepts: str) -> Kind:
             raise ValueError(value)
         return value
 
-    return Kind(accepts, read, _text)
+    return ValueKind(accepts, read, _text)
 
 
 _seconds = _quantity(units.seconds, _LONGEST)
 _interval = _quantity(units.interval, _LONGEST)
 _write_seconds = _quoted(units.write_seconds)
 
-DURATION = Kind('a duration with its unit, such as "10s", "500ms" or "2h"', _seconds, _write_seconds)
-INTERVAL = Kind('a duration such as "10s", or a rate such as "500/h"', _interval, _write_seconds)
-INTERVAL_OR_SAME = Kind(
+DURATION = ValueKind('a duration with its unit, such as "10s", "500ms" or "2h"', _seconds, _write_seconds)
+INTERVAL = ValueKind('a duration such as "10s", or a rate such as "500/h"', _interval, _write_seconds)
+INTERVAL_OR_SAME = ValueKind(
     'a duration such as "10s", a rate such as "500/h", or "same"',
     _or_none("same", _interval),
     _none_as("same", _write_seconds),
 )
-DURATION_OR_NEVER = Kind(
+DURATION_OR_NEVER = ValueKind(
     'a duration of more than nothing, such as "10s" or "2h", or "never"',
     _or_none("never", _some_time),
     _none_as("never", _write_seconds),
 )
-SOME_TIME = Kind('a duration of more than nothing, such as "10s" or "500ms"', _some_time, _write_seconds)
-SIZE = Kind(
+SOME_TIME = ValueKind('a duration of more than nothing, such as "10s" or "500ms"', _some_time, _write_seconds)
+SIZE = ValueKind(
     'a size with its unit, such as "64MiB" or "10MB"',
     _quantity(units.size, _LARGEST),
     _quoted(units.write_size),
 )
-SPEED = Kind(
+SPEED = ValueKind(
     'a speed, such as "100B/s" or "10KiB/s"',
     _quantity(units.speed, float(_LARGEST)),
     _quoted(units.write_speed),
 )
 
 
-def size_between(least: int, most: int, accepts: str) -> Kind:
+def size_between(least: int, most: int, accepts: str) -> ValueKind:
     """A size that is neither too small nor too large for whom it is given."""
 
     def read(value: Any) -> object:
@@ -237,14 +237,14 @@ def size_between(least: int, most: int, accepts: str) -> Kind:
             raise ValueError(value)
         return size
 
-    return Kind(accepts, read, SIZE.write)
+    return ValueKind(accepts, read, SIZE.write)
 
 
-COUNT = Kind("a whole number, 0 or more", _count, str, from_word=False)
-POSITIVE = Kind("a whole number, 1 or more", _positive, str, from_word=False)
+COUNT = ValueKind("a whole number, 0 or more", _count, str, from_word=False)
+POSITIVE = ValueKind("a whole number, 1 or more", _positive, str, from_word=False)
 
 
-def count_up_to(most: int) -> Kind:
+def count_up_to(most: int) -> ValueKind:
     """A count of things that cost too much to have very many of."""
 
     def read(value: Any) -> int:
@@ -252,34 +252,34 @@ def count_up_to(most: int) -> Kind:
             raise ValueError(value)
         return int(value)
 
-    return Kind(f"a whole number, 0 to {most}", read, str, from_word=False)
+    return ValueKind(f"a whole number, 0 to {most}", read, str, from_word=False)
 
 
-COUNT_OR_NONE = Kind(
+COUNT_OR_NONE = ValueKind(
     'a whole number, 0 or more, or "none"', _or_none("none", _count), _none_as("none", str), from_word=False
 )
-COUNTS = Kind(
+COUNTS = ValueKind(
     "a list of whole numbers, such as [8, 2]", _counts, lambda value: str(list(value)), from_word=False
 )
-NUMBER = Kind("a number, 0 or more", _number, repr, from_word=False)
-FLAG = Kind("true or false", _flag, lambda value: "true" if value else "false", from_word=False)
-TEXT = Kind("text on one line", _line, _text)
-TEXTS = Kind('a list of texts, such as ["a", "b"]', _lines, _list, from_word=False)
-SEEDS = Kind('a list of URLs, such as ["https://example.org/"]', _each(seed), _list, from_word=False)
-REGEXES = Kind("a list of regular expressions", _each(read_pattern), _list, from_word=False)
-NAMESERVERS = Kind(
+NUMBER = ValueKind("a number, 0 or more", _number, repr, from_word=False)
+FLAG = ValueKind("true or false", _flag, lambda value: "true" if value else "false", from_word=False)
+TEXT = ValueKind("text on one line", _line, _text)
+TEXTS = ValueKind('a list of texts, such as ["a", "b"]', _lines, _list, from_word=False)
+SEEDS = ValueKind('a list of URLs, such as ["https://example.org/"]', _each(seed), _list, from_word=False)
+REGEXES = ValueKind("a list of regular expressions", _each(read_pattern), _list, from_word=False)
+NAMESERVERS = ValueKind(
     'a list of addresses, such as ["192.0.2.53"]', _each(read_nameserver), _list, from_word=False
 )
-RESOLVE = Kind(
+RESOLVE = ValueKind(
     'a list of PATTERN=ADDRESS[:PORT], such as ["*.example.org=127.0.0.1:8000"]',
     _each(read_entry),
     _list,
     from_word=False,
 )
-READERS = Kind(
+READERS = ValueKind(
     'a table of MIME types in lower case, such as {"application/pdf" = "package.module:name"}',
     _readers,
     _table,
     from_word=False,
 )
-HEADERS = Kind('a table of header lines, such as {"X-From" = "us"}', _headers, _table, from_word=False)
+HEADERS = ValueKind('a table of header lines, such as {"X-From" = "us"}', _headers, _table, from_word=False)

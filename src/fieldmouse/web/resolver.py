@@ -37,7 +37,7 @@ class Resolved(msgspec.Struct, frozen=True):
     temporary: bool = False  # the DNS was in trouble, and not only the name
 
 
-class Found(msgspec.Struct, frozen=True):
+class FoundAddress(msgspec.Struct, frozen=True):
     """Connect here."""
 
     address: str
@@ -96,7 +96,7 @@ class Resolver:
         self._asking: dict[str, asyncio.Task[Resolved]] = {}
         self.heard_at = float("-inf")  # when the DNS last named an address
 
-    async def lookup(self, name: str, *, fresh: bool = False) -> Found | Forbidden | NoAddress:
+    async def lookup(self, name: str, *, fresh: bool = False) -> FoundAddress | Forbidden | NoAddress:
         """The one address to visit `name` at; if `fresh`, no earlier answer will do."""
         resolved = await self.addresses(name, fresh=fresh)
         expires_at = resolved.expires_at
@@ -106,7 +106,7 @@ class Resolver:
         for address in resolved.addresses:
             why = is_forbidden(address, self._allow_private)
             if why is None:
-                return Found(address, expires_at)
+                return FoundAddress(address, expires_at)
             refused = refused or why
         return Forbidden(resolved.addresses[0], refused, expires_at)
 

@@ -16,7 +16,7 @@ from isal import isal_zlib
 
 from fieldmouse.url import Url, resolve
 from fieldmouse.web.encoding import MEMBERS, SIP
-from fieldmouse.web.xmlstream import Broken, XmlStream, attributes, texts
+from fieldmouse.web.xmlstream import BrokenXml, XmlStream, attributes, texts
 
 URLS = 50_000  # in one sitemap, as sitemaps.org has it
 BYTES = 50 * 1024 * 1024
@@ -28,7 +28,7 @@ _XML_ROOT = re.compile(r"<(?:\w+:)?(?:urlset|sitemapindex|rss|feed|RDF)\b").sear
 _BLANK = " \t\r\n\f\v\0\u00a0\ufeff"
 
 
-class Entry(msgspec.Struct, frozen=True, array_like=True):
+class SitemapEntry(msgspec.Struct, frozen=True, array_like=True):
     """One URL, and when it last changed in the host's own words (W3C date or RFC 822), or ""."""
 
     url: Url
@@ -38,8 +38,8 @@ class Entry(msgspec.Struct, frozen=True, array_like=True):
 class Sitemap(msgspec.Struct, frozen=True):
     """What a file named: pages, and further sitemaps if it is an index."""
 
-    urls: list[Entry]
-    sitemaps: list[Entry]
+    urls: list[SitemapEntry]
+    sitemaps: list[SitemapEntry]
     truncated: bool = False  # there was more than we read
     trouble: str = ""  # why reading ended early
 
@@ -56,12 +56,12 @@ def read(body: bytes, base: Url | str, *, limit_urls: int = URLS, limit_bytes: i
         _read(texts(_pieces(body, limit_bytes)), entries)
     except _Enough:
         return Sitemap(entries.urls, entries.sitemaps, truncated=True, trouble="more than the limit")
-    except Broken as error:
+    except BrokenXml as error:
         return Sitemap(entries.urls, entries.sitemaps, trouble=str(error))
     return Sitemap(entries.urls, entries.sitemaps)
 
 
-class _Enough(Broken):
+class _Enough(BrokenXml):
     """A limit is reached."""
 
 
@@ -85,7 +85,7 @@ def _gunzip(body: bytes) -> Iterator[bytes]:
     while not trouble and body[at : at + 2] == b"\x1f\x8b":
         members += 1
         if members > MEMBERS:
-            raise Broken(f"more than {MEMBERS:,} gzip members")
+            raise BrokenXml(f"more than {MEMBERS:,} gzip members")
         stream = isal_zlib.decompressobj(31)
         sip = SIP  # grows with the member: what is left over after it is copied
         try:
@@ -103,7 +103,7 @@ def _gunzip(body: bytes) -> Iterator[bytes]:
             trouble = "" if stream.eof else "the gzip file ends early"
         at -= len(stream.unused_data)
     if trouble:
-        raise Broken(trouble)
+        raise BrokenXml(trouble)
 
 
 def _read(text: Iterator[str], entries: _Entries) -> None:
@@ -155,13 +155,13 @@ def _read_json(first: str, text: Iterator[str], entries: _Entries) -> None:
         pieces.append(piece)
         size += len(piece)
         if size > JSON:
-            raise Broken("JSON without end")
+            raise BrokenXml("JSON without end")
     try:
         feed = msgspec.json.decode("".join(pieces).encode("utf-8", "replace"), type=_JsonFeed)
     except (msgspec.MsgspecError, RecursionError) as error:
-        raise Broken(f"no JSON Feed: {error}") from None
+        raise BrokenXml(f"no JSON Feed: {error}") from None
     if "jsonfeed.org" not in feed.version:
-        raise Broken("JSON, but no JSON Feed")
+        raise BrokenXml("JSON, but no JSON Feed")
     for raw in feed.items:
         try:
             item = msgspec.json.decode(raw, type=_Item)
@@ -174,17 +174,17 @@ class _Entries:
     """The URLs found, up to a limit."""
 
     def __init__(self, base: Url | str, limit: int):
-        self.urls: list[Entry] = []
-        self.sitemaps: list[Entry] = []
+        self.urls: list[SitemapEntry] = []
+        self.sitemaps: list[SitemapEntry] = []
         self.base, self._limit = base, limit
 
-    def add(self, entries: list[Entry], loc: str, lastmod: str, base: Url | str | None = None) -> None:
+    def add(self, entries: list[SitemapEntry], loc: str, lastmod: str, base: Url | str | None = None) -> None:
         url = resolve(loc, base or self.base) if loc and len(loc) <= TEXT else None
         if url is None:
             return
         if len(self.urls) + len(self.sitemaps) >= self._limit:
             raise _Enough
-        entries.append(Entry(url, lastmod[:64]))
+        entries.append(SitemapEntry(url, lastmod[:64]))
 
     def add_line(self, line: str) -> None:
         line = line.strip(_BLANK)

@@ -35,7 +35,7 @@ _ZEROS = ([True, False, True, False], [False, True, False, True])  # of ASCII in
 _SECTIONS = (("<!--", "-->"), ("<![CDATA[", "]]>"), ("<?", "?>"))
 
 
-class Broken(Exception):
+class BrokenXml(Exception):
     """No sense in reading on."""
 
 
@@ -55,7 +55,7 @@ def texts(pieces: Iterator[bytes]) -> Iterator[str]:
     try:
         while len(first) < _ENOUGH and (piece := next(pieces, None)) is not None:
             first += piece
-    except Broken as error:
+    except BrokenXml as error:
         ended = error
     decoder = codecs.getincrementaldecoder(encoding_of(first))("replace")
     try:
@@ -66,7 +66,7 @@ def texts(pieces: Iterator[bytes]) -> Iterator[str]:
             yield decoder.decode(piece)
         yield decoder.decode(b"", True)
     except UnicodeError as error:  # of charsets with escapes, which have faults that nothing replaces
-        raise Broken(f"cannot be decoded: {error}") from None
+        raise BrokenXml(f"cannot be decoded: {error}") from None
 
 
 def encoding_of(first: bytes) -> str:
@@ -146,7 +146,7 @@ class XmlStream:
                 self._listener.text(unescape(held[at:place]))
             self._tags += 1
             if self._tags > TAGS:
-                raise Broken("too many tags")
+                raise BrokenXml("too many tags")
             tag = _tag(held, place)
             if tag is not None:
                 self._element(tag)
@@ -160,12 +160,12 @@ class XmlStream:
     def close(self) -> None:
         """The file ends here."""
         if self._open or self._until or self._rest.startswith("<") or not self._begun:
-            raise Broken("the file ends early")
+            raise BrokenXml("the file ends early")
 
     def _keep(self, rest: str) -> None:
         if len(rest) > TAG:
             if rest.startswith("<"):
-                raise Broken("a tag without end")
+                raise BrokenXml("a tag without end")
             self._listener.text(unescape(rest))
             rest = ""
         self._rest = rest
@@ -194,7 +194,7 @@ class XmlStream:
         declaration = _declaration(held, place)
         if declaration is not None:
             if declaration[0].startswith("<!ENTITY"):
-                raise Broken("declares entities")
+                raise BrokenXml("declares entities")
             return declaration.end()
         if held.find("<", place + 1) < 0 and held.find(">", place) < 0:
             return -1
@@ -205,9 +205,9 @@ class XmlStream:
         name = tag[2].rpartition(":")[2].lower()
         if not tag[1]:
             if len(self._open) >= DEPTH:
-                raise Broken("elements too deep")
+                raise BrokenXml("elements too deep")
             if not self._open and name == "html":
-                raise Broken("a page of HTML")
+                raise BrokenXml("a page of HTML")
             self._begun = True
             self._open.append(name)
             self._listener.start(name, tag[3])

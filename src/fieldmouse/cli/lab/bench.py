@@ -19,7 +19,7 @@ from fieldmouse.cli import files, voice
 from fieldmouse.errors import FieldmouseError
 from fieldmouse.lab import engine, plot
 from fieldmouse.lab.catalogue import Experiment, Verdict
-from fieldmouse.lab.findings import Finding, tally, told
+from fieldmouse.lab.findings import LabFinding, tally, told
 
 jobs = click.option(
     "--jobs",
@@ -38,11 +38,11 @@ plots = click.option(
 
 
 def findings(
-    experiments: Sequence[Experiment], *, jobs: int, show: Callable[[Finding], None] = lambda _: None
-) -> list[Finding]:
+    experiments: Sequence[Experiment], *, jobs: int, show: Callable[[LabFinding], None] = lambda _: None
+) -> list[LabFinding]:
     """Run experiments where people can watch, and show each finding as it comes."""
     bars = voice.Bars(len(experiments)) if voice.on_terminal() else None
-    done: list[Finding] = []
+    done: list[LabFinding] = []
     try:
         with closing(engine.findings(experiments, jobs=jobs, watch=bars.show if bars else _nobody)) as found:
             for finding in found:
@@ -70,7 +70,7 @@ def _nobody(name: str, share: float, doing: str) -> None:
     pass
 
 
-def _line(finding: Finding) -> str:
+def _line(finding: LabFinding) -> str:
     return f"{finding.id}: {told(tally([finding]))}, in {voice.duration(finding.seconds)}"
 
 
@@ -84,7 +84,7 @@ def prepare(*, files: Iterable[Path | None] = (), draws: bool = False) -> None:
         plot.prepare()
 
 
-def draw(found: Sequence[Finding], directory: Path) -> None:
+def draw(found: Sequence[LabFinding], directory: Path) -> None:
     """Each figure of the findings as a file for papers and one for slides."""
     figures = [figure for finding in found for figure in finding.result.figures]
     for figure in figures:

@@ -12,7 +12,7 @@ from fieldmouse.cli.lab import bench
 from fieldmouse.lab import catalogue, digits, grid
 from fieldmouse.lab import findings as book
 from fieldmouse.lab.catalogue import Row, Verdict
-from fieldmouse.lab.findings import Finding
+from fieldmouse.lab.findings import LabFinding
 
 WIDTH = 100
 """Columns that sentences are folded to."""
@@ -60,7 +60,7 @@ def command(names: tuple[str, ...], jobs: int, plots: Path | None, keep: Path | 
     return bench.judged(counts)
 
 
-def _show(finding: Finding) -> None:
+def _show(finding: LabFinding) -> None:
     """The tables of one experiment, its notes, and what is to be said about it."""
     voice.data(f"{finding.id}: {finding.title}")
     for block in grid.blocks(finding.result.rows):

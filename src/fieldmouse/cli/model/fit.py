@@ -78,7 +78,7 @@ def command(
     from fieldmouse.control.pagetrace import read_rows
     from fieldmouse.control.tracing import trace_of
     from fieldmouse.queueing.fit.fit import fit
-    from fieldmouse.queueing.model.modelfile import Asked, write_model
+    from fieldmouse.queueing.model.modelfile import AskedModel, write_model
 
     rows = read_rows(home / "pages.trace")
     if not len(rows):
@@ -89,7 +89,7 @@ def command(
         trace_of(rows), capacity or asked.buffer.pages, modes=modes, gap=gap, pause=pause, service=service,
         lifetime=lifetime, phases=phases, draws=draws, rng=np.random.default_rng(seed),
     )  # fmt: skip
-    model = write_model(Asked(fitted.model, cost_of(asked), None, "auto"))
+    model = write_model(AskedModel(fitted.model, cost_of(asked), None, "auto"))
     if target and target != "-":
         files.write(Path(target), json.dumps(model, indent=1).encode() + b"\n")
     if plot:

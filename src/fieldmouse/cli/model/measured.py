@@ -15,7 +15,7 @@ from fieldmouse.errors import UsageError
 from fieldmouse.policy.thresholds import Thresholds
 from fieldmouse.queueing.model.measures import Measures, cost
 from fieldmouse.queueing.model.model import Cost, Model
-from fieldmouse.queueing.model.modelfile import Asked, read_model
+from fieldmouse.queueing.model.modelfile import AskedModel, read_model
 from fieldmouse.queueing.simulate.simulate import Simulated
 
 SHOWN = {
@@ -31,7 +31,7 @@ SHOWN = {
 """The paper's symbol, our name, and what it means."""
 
 
-def read(source: Path) -> Asked:
+def read(source: Path) -> AskedModel:
     """The model in a file, or on stdin for `-`."""
     try:
         written = sys.stdin.buffer.read() if str(source) == "-" else source.read_bytes()
@@ -48,7 +48,7 @@ def read(source: Path) -> Asked:
     return read_model(decoded)
 
 
-def rule_of(asked: Asked) -> Thresholds:
+def rule_of(asked: AskedModel) -> Thresholds:
     """The file's rule; where there is but one mode, that is the rule."""
     if asked.rule is not None:
         return Thresholds(*asked.rule)

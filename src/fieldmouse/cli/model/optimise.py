@@ -15,7 +15,7 @@ from fieldmouse.errors import UsageError
 
 if TYPE_CHECKING:
     from fieldmouse.queueing.model.model import Cost, Model
-    from fieldmouse.queueing.model.modelfile import Asked
+    from fieldmouse.queueing.model.modelfile import AskedModel
     from fieldmouse.queueing.optimise.optimum import Optimum
 
 EVENTS = 300_000
@@ -124,7 +124,7 @@ def command(
 
 
 def _within_bounds(
-    asked: Asked, least: str, at_most: dict[str, float], modes: list[int] | None, as_json: bool
+    asked: AskedModel, least: str, at_most: dict[str, float], modes: list[int] | None, as_json: bool
 ) -> int:
     from fieldmouse.cli.model import measured
     from fieldmouse.policy.thresholds import Thresholds

@@ -19,14 +19,14 @@ _WINDOW = 8.0
 _PER_WINDOW = 1 << 16
 
 
-class Version(NamedTuple):
+class PageVersion(NamedTuple):
     """What a page's content is at some time. A later version has a larger `number`; 0 never changed."""
 
     number: int
     since: float
 
 
-_UNCHANGED = Version(0, 0.0)
+_UNCHANGED = PageVersion(0, 0.0)
 
 
 class Changes:
@@ -47,11 +47,11 @@ class Changes:
             return 0.0
         return self._rate * self._spread[dice[12] % len(self._spread)]
 
-    def version(self, site: Site, page: int, at: float) -> Version:
+    def version(self, site: Site, page: int, at: float) -> PageVersion:
         page = original_of(site, page)
         return self.version_by(site, page, self.rate(site, page), at)
 
-    def version_by(self, site: Site, page: int, rate: float, at: float) -> Version:
+    def version_by(self, site: Site, page: int, rate: float, at: float) -> PageVersion:
         if rate == 0.0:
             return _UNCHANGED
         width = _WINDOW / rate
@@ -61,7 +61,7 @@ class Changes:
             for k, moment in enumerate(self._moments(site, page, rate, window), 1):
                 if moment > at:
                     break
-                version = Version(window * _PER_WINDOW + k, moment)
+                version = PageVersion(window * _PER_WINDOW + k, moment)
             if version.number:
                 return version
             window -= 1

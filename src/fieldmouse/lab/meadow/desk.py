@@ -16,11 +16,11 @@ from typing import NamedTuple
 import brotli
 import zstandard
 
-from fieldmouse.lab.meadow.change import Changes, Version
+from fieldmouse.lab.meadow.change import Changes, PageVersion
 from fieldmouse.lab.meadow.page import Press
 from fieldmouse.lab.meadow.paths import Nook, chain, dice_of, find, nook_path, original_of, path_of
 from fieldmouse.lab.meadow.piece import Piece, gzipped, plain_of
-from fieldmouse.lab.meadow.plan import Plan, Site
+from fieldmouse.lab.meadow.plan import MeadowPlan, Site
 from fieldmouse.lab.meadow.signposts import exclusion, sitemap
 
 _HTML = b"Content-Type: text/html; charset=utf-8\r\n"
@@ -38,7 +38,7 @@ class Ask(NamedTuple):
     if_modified_since: str = ""
 
 
-class Answer(NamedTuple):
+class MeadowAnswer(NamedTuple):
     status: int
     headers: bytes  # lines ending in CRLF; framing is the server's affair
     body: bytes
@@ -47,10 +47,10 @@ class Answer(NamedTuple):
     stall: bool = False  # no answer, ever
 
 
-class Desk:
+class MeadowDesk:
     """Answers requests for all hosts of a meadow."""
 
-    def __init__(self, plan: Plan):
+    def __init__(self, plan: MeadowPlan):
         self.plan = plan
         self.press = Press(plan)
         self.changes = Changes(plan.options)
@@ -59,9 +59,9 @@ class Desk:
         self._happened = mmap.mmap(
             -1, plan.options.pages + plan.options.hosts
         )  # a byte a page, a byte a host
-        self._recent: dict[tuple[int, int, int, str], Answer] = {}
+        self._recent: dict[tuple[int, int, int, str], MeadowAnswer] = {}
 
-    def answer(self, site: Site, ask: Ask, now: float) -> Answer:
+    def answer(self, site: Site, ask: Ask, now: float) -> MeadowAnswer:
         answer = self._answer(site, ask, now)
         habits = site.habits
         if habits.latency:
@@ -70,14 +70,16 @@ class Desk:
             answer = answer._replace(drip=self.plan.options.slow_seconds)
         return answer
 
-    def _answer(self, site: Site, ask: Ask, now: float) -> Answer:
+    def _answer(self, site: Site, ask: Ask, now: float) -> MeadowAnswer:
         path = ask.path
         if path == "/robots.txt":
             text = exclusion(site, self.plan.options)
-            return _nothing(404) if text is None else Answer(200, _TEXT, text.encode())
+            return _nothing(404) if text is None else MeadowAnswer(200, _TEXT, text.encode())
         if site.habits.busy and self._first_time(self.plan.options.pages + site.number):
             wait = b"Retry-After: %d\r\n" % self.plan.options.busy_seconds
-            return Answer(429, _HTML + wait, b"<!DOCTYPE html><title>busy</title><p>Come back later.</p>\n")
+            return MeadowAnswer(
+                429, _HTML + wait, b"<!DOCTYPE html><title>busy</title><p>Come back later.</p>\n"
+            )
         place = find(site, path)
         if place is not None and place.nook is None:
             return self._page(site, place.number, ask, now)
@@ -87,13 +89,13 @@ class Desk:
             document = sitemap(site, path, self.changes, now)
             if document is not None:
                 kind = b"application/gzip" if path.endswith(".gz") else b"application/xml"
-                return Answer(200, b"Content-Type: %s\r\n" % kind, document)
+                return MeadowAnswer(200, b"Content-Type: %s\r\n" % kind, document)
         return _nothing(404)
 
-    def _page(self, site: Site, page: int, ask: Ask, now: float) -> Answer:
+    def _page(self, site: Site, page: int, ask: Ask, now: float) -> MeadowAnswer:
         signs, dice = self.press.signs, dice_of(site, page)
         if signs.stalls(site, page, dice):
-            return Answer(0, b"", b"", stall=True)
+            return MeadowAnswer(0, b"", b"", stall=True)
         if signs.fails_first(dice) and self._first_time(site.first + page):
             return _nothing(500)
         shown = original_of(site, page)
@@ -102,7 +104,7 @@ class Desk:
         version = self.changes.version_by(site, shown, self.changes.rate_by(dice), now)
         validators = _validators(site, page, version)
         if validators and _is_known(validators, ask, version):
-            return Answer(304, validators, b"")
+            return MeadowAnswer(304, validators, b"")
         encoding = site.habits.encoding
         if encoding and encoding not in ask.accept_encoding:
             encoding = "gzip" if "gzip" in ask.accept_encoding else ""
@@ -124,7 +126,7 @@ class Desk:
         self._happened[place] = 1
         return True
 
-    def _encoded(self, headers: bytes, pieces: list[Piece], encoding: str) -> Answer:
+    def _encoded(self, headers: bytes, pieces: list[Piece], encoding: str) -> MeadowAnswer:
         if encoding == "gzip":
             body = gzipped(pieces)
         elif encoding == "br":
@@ -132,10 +134,10 @@ class Desk:
         elif encoding == "zstd":
             body = self._zstd.compress(plain_of(pieces))
         else:
-            return Answer(200, headers + b"Vary: Accept-Encoding\r\n", plain_of(pieces))
-        return Answer(200, headers + _ENCODED[encoding], body)
+            return MeadowAnswer(200, headers + b"Vary: Accept-Encoding\r\n", plain_of(pieces))
+        return MeadowAnswer(200, headers + _ENCODED[encoding], body)
 
-    def _nook(self, site: Site, nook: Nook, number: int, ask: Ask) -> Answer:
+    def _nook(self, site: Site, nook: Nook, number: int, ask: Ask) -> MeadowAnswer:
         dice = dice_of(site, number) if number < site.size else []
         if nook is Nook.CALENDAR:
             if not site.habits.has_trap:
@@ -161,11 +163,11 @@ class Desk:
             case Nook.GO:
                 return self._go(site, number, dice)
             case Nook.FILE:
-                return Answer(200, b"Content-Type: application/pdf\r\n", b"%PDF-1.4\n%%EOF\n")
+                return MeadowAnswer(200, b"Content-Type: application/pdf\r\n", b"%PDF-1.4\n%%EOF\n")
             case _:
                 return _leaf(f"{nook.name.lower()} {number}", ["/"])
 
-    def _go(self, site: Site, number: int, dice: list[int]) -> Answer:
+    def _go(self, site: Site, number: int, dice: list[int]) -> MeadowAnswer:
         status = redirect_status(dice)
         if chain(dice):
             return _moved(status, nook_path(Nook.ONWARD, number))
@@ -185,23 +187,23 @@ def redirect_status(dice: list[int]) -> int:
     return _REDIRECTS[dice[8] % 4]
 
 
-def _nothing(status: int) -> Answer:
-    return Answer(status, _HTML, b"<!DOCTYPE html><title>%d</title><p>Nothing here.</p>\n" % status)
+def _nothing(status: int) -> MeadowAnswer:
+    return MeadowAnswer(status, _HTML, b"<!DOCTYPE html><title>%d</title><p>Nothing here.</p>\n" % status)
 
 
-def _moved(status: int, target: str) -> Answer:
-    return Answer(
+def _moved(status: int, target: str) -> MeadowAnswer:
+    return MeadowAnswer(
         status, _HTML + b"Location: %s\r\n" % target.encode(), b"<!DOCTYPE html><title>Moved</title>\n"
     )
 
 
-def _leaf(title: str, links: list[str]) -> Answer:
+def _leaf(title: str, links: list[str]) -> MeadowAnswer:
     items = "".join(f'<li><a href="{link.replace("&", "&amp;")}">{link[1:5]}</a></li>' for link in links)
     text = f'<!DOCTYPE html><html lang="en"><title>{title}</title><h1>{title}</h1><ul>{items}</ul>\n'
-    return Answer(200, _HTML, text.encode())
+    return MeadowAnswer(200, _HTML, text.encode())
 
 
-def _validators(site: Site, page: int, version: Version) -> bytes:
+def _validators(site: Site, page: int, version: PageVersion) -> bytes:
     kind = site.habits.validators
     if kind == 0:
         return b""
@@ -216,7 +218,7 @@ def _modified(since: float) -> bytes:
 _EVER = _modified(1e9)
 
 
-def _is_known(validators: bytes, ask: Ask, version: Version) -> bool:
+def _is_known(validators: bytes, ask: Ask, version: PageVersion) -> bool:
     if ask.if_none_match:
         _, _, etag = validators.partition(b"ETag: ")
         return bool(etag) and etag.strip().decode() in ask.if_none_match

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from fieldmouse.clock import Clock
 from fieldmouse.lab.meadow.arrivals import Arrival
-from fieldmouse.lab.meadow.desk import Answer, Ask
+from fieldmouse.lab.meadow.desk import Ask, MeadowAnswer
 from fieldmouse.lab.meadow.meadow import Meadow
 from fieldmouse.records import Failed, Link, Reason, Response
 from fieldmouse.url import Host, path_of
@@ -77,7 +77,7 @@ class MeadowFetcher:
         return "\r\n".join([*lines, "", ""]).encode()
 
 
-def _head(answer: Answer) -> bytes:
+def _head(answer: MeadowAnswer) -> bytes:
     return b"HTTP/1.1 %d Meadow\r\n%sContent-Length: %d\r\n\r\n" % (
         answer.status,
         answer.headers,

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from fieldmouse.lab.meadow.change import Version
-from fieldmouse.lab.meadow.desk import Answer, Ask, Desk
+from fieldmouse.lab.meadow.change import PageVersion
+from fieldmouse.lab.meadow.desk import Ask, MeadowAnswer, MeadowDesk
 from fieldmouse.lab.meadow.options import MeadowOptions
 from fieldmouse.lab.meadow.paths import find
-from fieldmouse.lab.meadow.plan import Plan, Site
+from fieldmouse.lab.meadow.plan import MeadowPlan, Site
 from fieldmouse.lab.meadow.truth import Fact, truth
 from fieldmouse.url import Host, Url, host_of, path_of
 
@@ -16,8 +16,8 @@ class Meadow:
 
     def __init__(self, options: MeadowOptions, port: int | None = None):
         self.options = options
-        self.plan = Plan(options, options.port if port is None else port)
-        self.desk = Desk(self.plan)
+        self.plan = MeadowPlan(options, options.port if port is None else port)
+        self.desk = MeadowDesk(self.plan)
 
     @property
     def seeds(self) -> list[Url]:
@@ -35,14 +35,14 @@ class Meadow:
         site = self.site(host)
         return site.address if site else None
 
-    def render(self, host: Host, path: str, at: float, accept_encoding: str = "") -> Answer:
+    def render(self, host: Host, path: str, at: float, accept_encoding: str = "") -> MeadowAnswer:
         """What the host answers to a request for `path` at that time."""
         site = self.site(host)
         if site is None:
-            return Answer(404, b"", b"")
+            return MeadowAnswer(404, b"", b"")
         return self.desk.answer(site, Ask(path, accept_encoding), at)
 
-    def version(self, url: Url, at: float) -> Version | None:
+    def version(self, url: Url, at: float) -> PageVersion | None:
         """Which content the page has at that time; None if it is no page of the meadow."""
         found = self._page(url)
         return self.desk.changes.version(*found, at) if found else None

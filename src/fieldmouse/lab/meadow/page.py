@@ -9,7 +9,7 @@ always the page's own.
 
 from __future__ import annotations
 
-from fieldmouse.lab.meadow.change import Version
+from fieldmouse.lab.meadow.change import PageVersion
 from fieldmouse.lab.meadow.dice import MASK, MULTIPLIER, lognormal, throw, throw_at
 from fieldmouse.lab.meadow.filler import Fillers
 from fieldmouse.lab.meadow.paths import (
@@ -20,7 +20,7 @@ from fieldmouse.lab.meadow.paths import (
     path_of,
 )
 from fieldmouse.lab.meadow.piece import Piece, fresh, ready, stored
-from fieldmouse.lab.meadow.plan import Plan, Site
+from fieldmouse.lab.meadow.plan import MeadowPlan, Site
 from fieldmouse.lab.meadow.shell import Shell
 from fieldmouse.lab.meadow.words import NAMES, TOPIC_WORDS, paragraphs
 
@@ -34,7 +34,7 @@ _BUNDLES = 64  # of paragraphs, for each topic
 class Press:
     """Renders pages. One per process; its caches grow with the hosts visited, within bounds."""
 
-    def __init__(self, plan: Plan):
+    def __init__(self, plan: MeadowPlan):
         options = plan.options
         self.plan = plan
         self.signs = Signs(options)
@@ -52,7 +52,7 @@ class Press:
         self._popular = plan.popular
         self._anchors = _anchors(options.seed)
 
-    def pieces(self, site: Site, page: int, dice: list[int], version: Version) -> list[Piece]:
+    def pieces(self, site: Site, page: int, dice: list[int], version: PageVersion) -> list[Piece]:
         """An original page as pieces; `dice` are its own."""
         shell = self._shells.get(site.number)
         if shell is None:

@@ -36,7 +36,7 @@ class Nook(Enum):
     SESSION = auto()  # a trap: every visit has a new session id
 
 
-class Place(NamedTuple):
+class PathMeaning(NamedTuple):
     """What a path means: a page (`nook` is None) or a nook, and the number it carries."""
 
     nook: Nook | None
@@ -92,24 +92,24 @@ def original_of(site: Site, page: int) -> int:
     return page
 
 
-def find(site: Site, path: str) -> Place | None:
+def find(site: Site, path: str) -> PathMeaning | None:
     """What is at `path`, or None if nothing is."""
     if path == "/":
-        return Place(None, 0)
+        return PathMeaning(None, 0)
     if "?sid=" in path:
         place = find(site, path.partition("?sid=")[0])
-        return Place(Nook.SESSION, place.number) if place and place.nook is None else None
+        return PathMeaning(Nook.SESSION, place.number) if place and place.nook is None else None
     _, dash, tail = path.rpartition("-")
     number = tail.partition(".")[0]
     if not dash or not number.isdecimal() or len(number) > 12:
         return None
     page = int(number)
     if page < site.size and path == path_of(site, page):
-        return Place(None, page)
+        return PathMeaning(None, page)
     nook = _BY_START.get(path[: -len(tail)])
     if nook is None or path != nook_path(nook, page):
         return None
-    return Place(nook, page) if nook is Nook.CALENDAR or page < site.size else None
+    return PathMeaning(nook, page) if nook is Nook.CALENDAR or page < site.size else None
 
 
 _BY_START = {start: nook for nook, (start, _) in _FORMS.items()}

@@ -29,7 +29,7 @@ SECTIONS = "news blog guide notes field atlas letters archive garden weather jou
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Habits:
+class SiteHabits:
     """How a host behaves: what it says in robots.txt and how it speaks HTTP."""
 
     has_robots: bool
@@ -63,7 +63,7 @@ class Site:
     salt: bytes
     twist: int  # odd, to scatter words and copies over page numbers
     sections: list[str]
-    habits: Habits
+    habits: SiteHabits
     cut: int  # where the path begins in the host's URLs
     first: int  # pages of the hosts before it
     links_to_sites: range  # the hosts that its root page introduces
@@ -108,7 +108,7 @@ def address_of(index: int) -> str:
     return f"127.{row // 256}.{row % 256}.{index % 254 + 1}"
 
 
-class Plan:
+class MeadowPlan:
     """All hosts, and how to find one by its name or its address."""
 
     def __init__(self, options: MeadowOptions, port: int):
@@ -170,13 +170,13 @@ class Plan:
         return [f"*.a{k}.meadow.test={address_of(k)}:{self.port}" for k in range(count)]
 
 
-def _habits(options: MeadowOptions, number: int, size: int, spread: list[float]) -> Habits:
+def _habits(options: MeadowOptions, number: int, size: int, spread: list[float]) -> SiteHabits:
     r = throw(options.seed, "habits", number)
     has_robots = r[0] < below(options.robots)
     trap = has_robots and r[1] < below(options.traps)
     # The largest hosts speak gzip, the cheapest to serve: else one throw would decide how fast the meadow is.
     tongue = 0 if not options.compression else 19 if number < 8 and options.hosts > 8 else r[2] % 20
-    return Habits(
+    return SiteHabits(
         has_robots=has_robots,
         keeps_private=has_robots and r[3] % 2 == 0,
         names_mice=has_robots and r[4] % 4 == 0,

@@ -16,7 +16,7 @@ from http import HTTPStatus
 from typing import cast
 
 from fieldmouse.lab.meadow.arrivals import Arrival, ArrivalLog
-from fieldmouse.lab.meadow.desk import Answer, Ask, Desk
+from fieldmouse.lab.meadow.desk import Ask, MeadowAnswer, MeadowDesk
 from fieldmouse.lab.meadow.plan import Site
 
 _REASONS = {status.value: status.phrase.encode() for status in HTTPStatus}
@@ -27,7 +27,7 @@ _DRIPS = 20
 class Grounds:
     """What all connections of one process share."""
 
-    def __init__(self, desk: Desk, log: ArrivalLog | None, loop: asyncio.AbstractEventLoop):
+    def __init__(self, desk: MeadowDesk, log: ArrivalLog | None, loop: asyncio.AbstractEventLoop):
         self.desk = desk
         self.log = log
         self.loop = loop
@@ -135,7 +135,7 @@ class Conversation(asyncio.Protocol):
         else:
             self._answer(site, answer, method, keep, chunked)
 
-    def _answer(self, site: Site, answer: Answer, method: str, keep: bool, chunked: bool) -> None:
+    def _answer(self, site: Site, answer: MeadowAnswer, method: str, keep: bool, chunked: bool) -> None:
         status, headers, body = answer[:3]
         chunked = chunked and status == 200
         if chunked:

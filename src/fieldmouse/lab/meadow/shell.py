@@ -5,7 +5,7 @@ from __future__ import annotations
 from fieldmouse.lab.meadow.dice import throw
 from fieldmouse.lab.meadow.paths import path_of
 from fieldmouse.lab.meadow.piece import fresh
-from fieldmouse.lab.meadow.plan import Plan, Site
+from fieldmouse.lab.meadow.plan import MeadowPlan, Site
 from fieldmouse.lab.meadow.words import FLAT
 
 _PIXEL = "data:image/gif;base64,R0lGODlhAQABAAAAACH5BAEKAAEALAAAAAABAAEAAAICTAEAOw=="
@@ -14,7 +14,7 @@ _PIXEL = "data:image/gif;base64,R0lGODlhAQABAAAAACH5BAEKAAEALAAAAAABAAEAAAICTAEA
 class Shell:
     """The pieces around a page, compressed once for a host."""
 
-    def __init__(self, plan: Plan, site: Site):
+    def __init__(self, plan: MeadowPlan, site: Site):
         options = plan.options
         dice = throw(options.seed, "shell", site.number)
         language = ("en", "en-GB", "en-US")[dice[0] % 3]

@@ -16,7 +16,7 @@ import msgspec
 
 from fieldmouse.lab.meadow.desk import redirect_status
 from fieldmouse.lab.meadow.paths import Nook, Signs, chain, dice_of, nook_path, original_of, path_of
-from fieldmouse.lab.meadow.plan import Plan, Site
+from fieldmouse.lab.meadow.plan import MeadowPlan, Site
 from fieldmouse.lab.meadow.signposts import sitemap_paths
 from fieldmouse.url import Url
 
@@ -41,7 +41,7 @@ _FORBIDDEN = {
 }
 
 
-def truth(plan: Plan) -> Iterator[Fact]:
+def truth(plan: MeadowPlan) -> Iterator[Fact]:
     signs = Signs(plan.options)
     for site in plan.sites:
         yield from _site(site, signs, plan.options.open_traps)
@@ -73,7 +73,7 @@ def _site(site: Site, signs: Signs, open_traps: bool) -> Iterator[Fact]:
                 yield Fact(url, _STATUS.get(nook, 200), nook not in _FORBIDDEN)
 
 
-def write_truth(plan: Plan, path: Path) -> None:
+def write_truth(plan: MeadowPlan, path: Path) -> None:
     encoder = msgspec.json.Encoder()
     with path.open("wb") as file:
         file.writelines(encoder.encode(fact) + b"\n" for fact in truth(plan))

@@ -18,7 +18,7 @@ from tempfile import TemporaryDirectory
 
 from fieldmouse.control.gauge import Fare
 from fieldmouse.lab.catalogue import Experiment, Figure, Panel, Progress, Result, Row, Series, Verdict
-from fieldmouse.lab.governed import Course, Situation, crawl
+from fieldmouse.lab.governed import GovernedCourse, Situation, crawl
 from fieldmouse.queueing.model.ph import PhaseType
 
 SEEDS = (11, 12, 13)
@@ -62,11 +62,11 @@ class Agreement:
 
 
 @dataclass(frozen=True, slots=True)
-class Trial:
+class LiveTrial:
     """One seed: the governed crawl, and the cost of each fixed number of robots."""
 
     seed: int
-    governed: Course
+    governed: GovernedCourse
     cost: float
     fixed: dict[int, float]
 
@@ -76,13 +76,13 @@ class Trial:
         return 1 - self.cost / min(self.fixed.values())
 
 
-def trial(situation: Situation, seed: int, tell: Progress, **changes: object) -> Trial:
+def trial(situation: Situation, seed: int, tell: Progress, **changes: object) -> LiveTrial:
     """Crawl under `auto` and with each number of robots; settings as `section__key=value`."""
     numbers = range(1, situation.robots + 1)
     auto = {name.replace("__", "."): value for name, value in changes.items()}
     auto |= {"control.mode": "auto", "control.modes": list(numbers)}
     ways: dict[int, dict[str, object]] = {0: auto, **{count: {"robots.count": count} for count in numbers}}
-    courses: dict[int, Course] = {}
+    courses: dict[int, GovernedCourse] = {}
     for done, (count, way) in enumerate(ways.items()):
         tell(done / len(ways), f"{count} robots, seed {seed}" if count else f"auto, seed {seed}")
         with TemporaryDirectory(prefix="fieldmouse-") as room:
@@ -90,10 +90,10 @@ def trial(situation: Situation, seed: int, tell: Progress, **changes: object) ->
     costs = {
         count: Fare.measured(course.between(KNOWN)).cost(situation.cost) for count, course in courses.items()
     }
-    return Trial(seed, courses[0], costs.pop(0), costs)
+    return LiveTrial(seed, courses[0], costs.pop(0), costs)
 
 
-def agreements(course: Course) -> list[Agreement]:
+def agreements(course: GovernedCourse) -> list[Agreement]:
     """Predictions against what followed, from the first rule that was chosen to the end."""
     told = [part for part in course.chapters if part.decision.predicted and part.period]
     start = told[0].decision.at - course.readings[0].at + 1.0
@@ -134,7 +134,7 @@ def run(situation: Situation, name: str, progress: Progress) -> Result:
     return Result(tuple(rows), figures, tuple(_remarks(situation, trials)))
 
 
-def _rows(one: Trial) -> list[Row]:
+def _rows(one: LiveTrial) -> list[Row]:
     rows = [Row(f"seed {one.seed}: cost under auto", None, one.cost, None, Verdict.NEW)]
     for count, cost in one.fixed.items():
         note = "" if cost > one.cost else "cheaper than auto"
@@ -147,7 +147,7 @@ def _rows(one: Trial) -> list[Row]:
     return rows
 
 
-def _remarks(situation: Situation, trials: Sequence[Trial]) -> list[str]:
+def _remarks(situation: Situation, trials: Sequence[LiveTrial]) -> list[str]:
     cost, service = situation.cost, situation.service
     beaten = sum(one.cost < min(one.fixed.values()) for one in trials)
     told = [(one, found) for one in trials for found in agreements(one.governed)]
@@ -165,7 +165,7 @@ def _remarks(situation: Situation, trials: Sequence[Trial]) -> list[str]:
     ]
 
 
-def _course_figure(situation: Situation, name: str, one: Trial) -> Figure:
+def _course_figure(situation: Situation, name: str, one: LiveTrial) -> Figure:
     shown = one.governed.readings[:SHOWN]
     seconds = [reading.at - shown[0].at for reading in shown]
     return Figure(
@@ -184,7 +184,7 @@ def _course_figure(situation: Situation, name: str, one: Trial) -> Figure:
     )  # fmt: skip
 
 
-def _cost_figure(name: str, trials: Sequence[Trial]) -> Figure:
+def _cost_figure(name: str, trials: Sequence[LiveTrial]) -> Figure:
     series = []
     for one in trials:
         counts = list(one.fixed)
@@ -198,7 +198,7 @@ def _cost_figure(name: str, trials: Sequence[Trial]) -> Figure:
     )
 
 
-def _fare_figure(name: str, one: Trial) -> Figure:
+def _fare_figure(name: str, one: LiveTrial) -> Figure:
     told = [part for part in one.governed.chapters if part.decision.predicted and part.period]
     start = one.governed.readings[0].at
     at = [part.decision.at - start for part in told]

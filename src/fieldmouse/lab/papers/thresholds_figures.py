@@ -11,7 +11,15 @@ from collections.abc import Callable, Mapping
 from itertools import combinations
 
 from fieldmouse.lab.catalogue import Experiment, Figure, Panel, Progress, Result, Row, Series, Verdict
-from fieldmouse.lab.papers.thresholds_models import COST, LIFETIME, MODES, SERVICE, Found, system, two_rates
+from fieldmouse.lab.papers.thresholds_models import (
+    COST,
+    LIFETIME,
+    MODES,
+    SERVICE,
+    OptimalRules,
+    system,
+    two_rates,
+)
 from fieldmouse.lab.papers.thresholds_printed import numbers, verdict
 from fieldmouse.policy.thresholds import Thresholds
 from fieldmouse.queueing.model.measures import cost
@@ -77,11 +85,11 @@ def _takeovers() -> tuple[float, float]:
     """From which alpha1 on 4 and 1 robots beat 3 and 1, and from which on 4, 3 and 1 beat both."""
 
     def pair_wins(alpha1: float) -> bool:
-        found = Found(_service(alpha1), COST)
+        found = OptimalRules(_service(alpha1), COST)
         return found.of("41").J < found.of("31").J
 
     def three_win(alpha1: float) -> bool:
-        return Found(_service(alpha1), COST).modes == "431"
+        return OptimalRules(_service(alpha1), COST).modes == "431"
 
     def first(holds: Callable[[float], bool]) -> float:
         low, high = 3.0, 5.0

@@ -73,7 +73,7 @@ def two_rates(mean: float, alpha1: float) -> PhaseType:
     return PhaseType.hyperexponential([0.9, 0.1], [alpha1, 0.1 * alpha1 / (mean * alpha1 - 0.9)])
 
 
-class Found:
+class OptimalRules:
     """The optimum of a model, asked for as the tables ask."""
 
     def __init__(self, model: Model, cost: Cost):

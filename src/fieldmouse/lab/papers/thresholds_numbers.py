@@ -14,7 +14,7 @@ from fieldmouse.lab.papers.thresholds_models import (
     MODES,
     SERVICE,
     A,
-    Found,
+    OptimalRules,
     crawler,
     inria,
     system,
@@ -25,7 +25,7 @@ from fieldmouse.queueing.model.chain import states
 
 def scalars(progress: Progress) -> Result:
     progress(0.0, "solving")
-    found = Found(system(), COST)
+    found = OptimalRules(system(), COST)
     ours = {
         **{f"lambda, mode {r}": stream.rate for r, stream in MODES.items()},
         **{f"c_cor, mode {r}": stream.correlation for r, stream in MODES.items()},
@@ -51,7 +51,7 @@ def scalars(progress: Progress) -> Result:
 def inria_numbers(progress: Progress) -> Result:
     progress(0.0, "solving")
     stream, model = crawler(), inria()
-    found = Found(model, INRIA_COST)
+    found = OptimalRules(model, INRIA_COST)
     four = (1 - found.optimum.J / found.of("4").J) * 100
     ours = {
         "mean batch": sum(size * share for size, share in enumerate(BATCHES, 1)) / sum(BATCHES),

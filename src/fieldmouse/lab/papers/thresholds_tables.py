@@ -6,7 +6,15 @@ from collections.abc import Callable
 from functools import partial
 
 from fieldmouse.lab.catalogue import Experiment, Progress, Result
-from fieldmouse.lab.papers.thresholds_models import COST, INRIA_COST, LIFETIME, SERVICE, Found, inria, system
+from fieldmouse.lab.papers.thresholds_models import (
+    COST,
+    INRIA_COST,
+    LIFETIME,
+    SERVICE,
+    OptimalRules,
+    inria,
+    system,
+)
 from fieldmouse.lab.papers.thresholds_printed import Cell, table, title, verdict
 from fieldmouse.queueing.model.model import Cost, Model
 
@@ -19,7 +27,7 @@ CONVENTIONS = (
 def _subsets(number: str, model: Callable[[], Model], cost: Cost, progress: Progress) -> Result:
     """Tables 1 and 5: the best limits and the cost of each subset of modes."""
     progress(0.0, "solving")
-    found = Found(model(), cost)
+    found = OptimalRules(model(), cost)
 
     def ours(cell: Cell) -> float:
         choice = found.of(cell.key)
@@ -35,17 +43,17 @@ def _subsets(number: str, model: Callable[[], Model], cost: Cost, progress: Prog
 
 def _varied(number: str, model: Callable[[str], Model], progress: Progress) -> Result:
     """Tables 2 to 4: the optimum as one thing varies."""
-    solved: dict[str, tuple[Model, Found]] = {}
+    solved: dict[str, tuple[Model, OptimalRules]] = {}
     rows = []
     for cell in table(number):
         if cell.key not in solved:
             progress(len(solved) / len({one.key for one in table(number)}), f"{cell.label.partition(',')[0]}")
-            solved[cell.key] = model(cell.key), Found(model(cell.key), COST)
+            solved[cell.key] = model(cell.key), OptimalRules(model(cell.key), COST)
         rows.append(verdict(number, cell, _asked(cell, *solved[cell.key])))
     return Result(tuple(rows), remarks=CONVENTIONS)
 
 
-def _asked(cell: Cell, model: Model, found: Found) -> float:
+def _asked(cell: Cell, model: Model, found: OptimalRules) -> float:
     match cell.column:
         case "b1":
             return model.service.mean

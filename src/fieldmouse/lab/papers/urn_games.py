@@ -33,7 +33,7 @@ POINTS = 200
 
 
 @dataclass(frozen=True, slots=True)
-class Course:
+class GameCourse:
     """One game over time; `cost` is the thesis' m(t)/t, moves of the disk's head per step so far."""
 
     t: Reals
@@ -43,7 +43,7 @@ class Course:
     cost: Reals
 
     @classmethod
-    def of(cls, outcome: Outcome) -> Course:
+    def of(cls, outcome: Outcome) -> GameCourse:
         t = outcome.times.astype(np.float64)
         cost = outcome.moves / np.maximum(t, 1.0)
         cost[t <= 0] = np.nan
@@ -55,7 +55,7 @@ def curve(label: str, t: Reals, y: Reals, style: Literal["line", "dashes"] = "li
 
 
 @dataclass(frozen=True, slots=True)
-class Played:
+class PlayedGame:
     """A game with all seeds, cut down to what the thesis prints or draws of it."""
 
     elephants: Mapping[int, Throws]  # by step
@@ -63,7 +63,7 @@ class Played:
     distinct: Throws  # colours online, over the last half
     cost: Throws  # moves of the disk's head per step
     draws: Throws  # per step, over the last half
-    course: Course
+    course: GameCourse
 
 
 @cache
@@ -83,7 +83,7 @@ def elephants(
     initial: Literal["strategy", "neutral"] = "strategy",
     adapted: bool = False,
     seeds: int = SEEDS,
-) -> Played:
+) -> PlayedGame:
     """Mice and elephants: hosts with more than `delta` balls online, or known beforehand by `beta`."""
     played = strategy(
         "alg12-adapted" if adapted else "alg12",
@@ -97,17 +97,17 @@ def elephants(
     return _played(game, marks, seeds)
 
 
-def _played(game: Game, marks: Sequence[int], seeds: int) -> Played:
+def _played(game: Game, marks: Sequence[int], seeds: int) -> PlayedGame:
     # Only the first course is drawn; measuring every other as often would take longer than playing.
     drawn = many([replace(game, every=max(1, game.steps // POINTS))], [1])[0]
     outcomes = drawn + many([game], range(2, seeds + 1))[0]
-    return Played(
+    return PlayedGame(
         {mark: _throws(one.elephants[one.at(mark)] for one in outcomes) for mark in marks},
         _throws(one.elephant_share for one in outcomes),
         _throws(one.distinct_mean for one in outcomes),
         _throws(one.moves[-1] / one.steps for one in outcomes),
         _throws(one.per_step(one.draws) for one in outcomes),
-        Course.of(outcomes[0]),
+        GameCourse.of(outcomes[0]),
     )
 
 
@@ -123,7 +123,7 @@ class Unaided:
     distinct: Throws
     new: Throws
     lengths: tuple[Throws, ...]  # how many colours have 0 to 5 balls online
-    course: Course
+    course: GameCourse
     lengths_course: Reals  # a row per moment of the course
 
 
@@ -140,7 +140,7 @@ def unaided(source: Source, places: int, steps: int, seeds: int = SEEDS) -> Unai
             _throws(one.lengths[one.half :, length].mean() for one in outcomes)
             for length in range(first.lengths.shape[1])
         ),
-        Course.of(first),
+        GameCourse.of(first),
         first.lengths.astype(np.float64),
     )
 
@@ -156,7 +156,7 @@ def course(
     ceiling: float = 1.0,
     draw_cap: int = 1_000_000,
     initial: Literal["strategy", "neutral"] | None = None,
-) -> Course:
+) -> GameCourse:
     """One game over time, from the first ball on, so that its clock starts at -K."""
     game = Game(
         source,
@@ -169,7 +169,7 @@ def course(
         ceiling=ceiling,
         draw_cap=draw_cap,
     )
-    return Course.of(many([game], [1])[0][0])
+    return GameCourse.of(many([game], [1])[0][0])
 
 
 def filling(source: Source, places: int) -> tuple[Reals, Reals, Reals]:

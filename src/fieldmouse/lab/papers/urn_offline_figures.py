@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from functools import partial
 
 from fieldmouse.lab.catalogue import Experiment, Figure, Panel, Progress, Result
-from fieldmouse.lab.papers.urn_games import Course, Queues, course, curve, elephants, law
+from fieldmouse.lab.papers.urn_games import GameCourse, Queues, course, curve, elephants, law
 from fieldmouse.lab.papers.urn_printed import GAMMAS, PLACES, tables
 from fieldmouse.lab.urn import Strategy, strategy
 
@@ -27,7 +27,7 @@ FULL = 0.99
 STOPPED = "a curve ends where P_offline exceeds 0.99, as there, or where no draw can go online"
 
 
-def _two_panels(number: str, title: str, curves: Iterable[tuple[str, Course]], caption: str) -> Result:
+def _two_panels(number: str, title: str, curves: Iterable[tuple[str, GameCourse]], caption: str) -> Result:
     named = list(curves)
     distinct = tuple(curve(label, game.t + PLACES, game.distinct) for label, game in named)
     offline = tuple(curve(label, game.t + PLACES, game.offline) for label, game in named)

@@ -18,7 +18,7 @@ GAMMAS = (0.3, 0.5, 0.7, 0.9, 1.1, 1.3, 1.5, 1.7)
 
 
 @dataclass(frozen=True, slots=True)
-class Cell:
+class UrnCell:
     """One printed number, where it stands, and which of the simulations side by side it came from."""
 
     row: int
@@ -29,21 +29,21 @@ class Cell:
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class UrnTable:
     number: str
     title: str
     down: str
     across: str
     columns: tuple[float, ...]
-    cells: tuple[Cell, ...]
+    cells: tuple[UrnCell, ...]
     simulations: int = 1
 
-    def cell(self, row: int, column: float, simulation: int = 1) -> Cell:
+    def cell(self, row: int, column: float, simulation: int = 1) -> UrnCell:
         place = (row, column, simulation)
         return next(cell for cell in self.cells if (cell.row, cell.column, cell.simulation) == place)
 
 
-def _read(row: str, columns: list[float], simulations: int, down: str, across: str) -> Iterator[Cell]:
+def _read(row: str, columns: list[float], simulations: int, down: str, across: str) -> Iterator[UrnCell]:
     key, _, *printed = row.split()
     places = [(column, side) for column in columns for side in range(1, simulations + 1)]
     for (column, side), number in zip(places, printed, strict=True):
@@ -51,14 +51,14 @@ def _read(row: str, columns: list[float], simulations: int, down: str, across: s
         if simulations > 1:
             label += f", simulation {side}"
         if number != "-":
-            yield Cell(int(key), column, side, number, label)
+            yield UrnCell(int(key), column, side, number, label)
 
 
 @cache
-def tables() -> dict[str, Table]:
+def tables() -> dict[str, UrnTable]:
     """All tables by number, such as "8.10"."""
     text = files("fieldmouse.lab.papers").joinpath("printed/thesis.toml").read_text()
-    found: dict[str, Table] = {}
+    found: dict[str, UrnTable] = {}
     for entry in tomllib.loads(text)["table"]:
         simulations = entry.get("simulations", 1)
         cells = tuple(
@@ -66,7 +66,7 @@ def tables() -> dict[str, Table]:
             for row in entry["cells"].strip().splitlines()
             for cell in _read(row, entry["columns"], simulations, entry["down"], entry["across"])
         )
-        found[entry["number"]] = Table(
+        found[entry["number"]] = UrnTable(
             entry["number"],
             entry["title"],
             entry["down"],

@@ -21,13 +21,13 @@ from fieldmouse.lab.papers.urn_agreement import (
     to_the_digit,
 )
 from fieldmouse.lab.papers.urn_games import Queues, elephants, law
-from fieldmouse.lab.papers.urn_printed import PLACES, Cell, Table, tables
+from fieldmouse.lab.papers.urn_printed import PLACES, UrnCell, UrnTable, tables
 
 LONGEST = {"per-host": 300_000, "one": 600_000}
 """Steps of the games that tables 8.4 and 8.6 to 8.10 look at, each at its own moments."""
 
 
-def _known(cell: Cell) -> int:
+def _known(cell: UrnCell) -> int:
     """Elephants known beforehand: those with a probability of 1/(beta K) or more."""
     return int((law(cell.column).p >= (1 - 1e-12) / (cell.row * PLACES)).sum())
 
@@ -62,23 +62,23 @@ def table_8_3(progress: Progress) -> Result:
     return Result(tuple(rows), remarks=("computed from the number of elephants printed in Table 8.1",))
 
 
-def _count(queues: Queues, cell: Cell) -> Throws:
+def _count(queues: Queues, cell: UrnCell) -> Throws:
     return elephants(cell.column, cell.row, queues).elephants[200_000]
 
 
-def _share(cell: Cell) -> Throws:
+def _share(cell: UrnCell) -> Throws:
     return elephants(cell.column, cell.row, "per-host").share
 
 
-def _at(queues: Queues, cell: Cell) -> Throws:
+def _at(queues: Queues, cell: UrnCell) -> Throws:
     return elephants(0.9, cell.row, queues, LONGEST[queues]).elephants[int(cell.column)]
 
 
 def simulated(
-    number: str, ours: Callable[[Cell], Throws], remarks: Sequence[str], progress: Progress
+    number: str, ours: Callable[[UrnCell], Throws], remarks: Sequence[str], progress: Progress
 ) -> Result:
     """A table of throws: every cell beside the mean of our own."""
-    table: Table = tables()[number]
+    table: UrnTable = tables()[number]
     rows: list[Row] = []
     for done, cell in enumerate(table.cells):
         progress(done / len(table.cells), cell.label)

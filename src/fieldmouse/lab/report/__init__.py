@@ -18,7 +18,7 @@ from importlib.resources import files
 from fieldmouse import __version__
 from fieldmouse.lab import plot
 from fieldmouse.lab.catalogue import Figure, Verdict
-from fieldmouse.lab.findings import PLURALS, Finding, tally, told
+from fieldmouse.lab.findings import PLURALS, LabFinding, tally, told
 from fieldmouse.lab.report import tables
 
 MEANINGS = {
@@ -31,7 +31,7 @@ MEANINGS = {
 
 
 def page(
-    findings: Sequence[Finding],
+    findings: Sequence[LabFinding],
     *,
     made: str,
     draw: Callable[[Figure], str] = plot.inline,
@@ -60,7 +60,7 @@ def page(
     )
 
 
-def _head(findings: Sequence[Finding], made: str) -> str:
+def _head(findings: Sequence[LabFinding], made: str) -> str:
     counts = tally(findings)
     shown = [
         verdict for verdict in Verdict if counts[verdict] or verdict in (Verdict.SAME, Verdict.DIFFERENT)
@@ -85,7 +85,7 @@ def _head(findings: Sequence[Finding], made: str) -> str:
     )
 
 
-def _contents(findings: Sequence[Finding], groups: Sequence[str]) -> str:
+def _contents(findings: Sequence[LabFinding], groups: Sequence[str]) -> str:
     lines = ['<nav aria-label="Contents"><h2>Contents</h2>']
     for group in groups:
         lines.append(f'<h3><a href="#group-{escape(group)}">{escape(group)}</a></h3><ul>')
@@ -108,7 +108,7 @@ def _chips(counts: Counter[Verdict]) -> str:
     )
 
 
-def _unlike(findings: Sequence[Finding]) -> str:
+def _unlike(findings: Sequence[LabFinding]) -> str:
     """All numbers that are not as printed, in one place."""
     rows = [
         (finding, row)
@@ -122,7 +122,7 @@ def _unlike(findings: Sequence[Finding]) -> str:
     return f'<h2 id="unlike">Not as printed</h2>{tables.unlike(rows)}'
 
 
-def _experiment(finding: Finding, draw: Callable[[Figure], str]) -> str:
+def _experiment(finding: LabFinding, draw: Callable[[Figure], str]) -> str:
     result = finding.result
     lines = [
         f'<section id="{escape(finding.id)}"><h3>{escape(finding.title)}</h3>',
@@ -143,7 +143,7 @@ def _experiment(finding: Finding, draw: Callable[[Figure], str]) -> str:
     return "\n".join([*lines, "</section>"])
 
 
-def _facts(finding: Finding) -> Iterator[str]:
+def _facts(finding: LabFinding) -> Iterator[str]:
     if finding.result.rows:
         yield escape(told(tally([finding])))
     figures = len(finding.result.figures)

@@ -12,7 +12,7 @@ from html import escape
 
 from fieldmouse.lab import digits, grid
 from fieldmouse.lab.catalogue import Row, Verdict
-from fieldmouse.lab.findings import Finding
+from fieldmouse.lab.findings import LabFinding
 
 QUIET = (Verdict.SAME, Verdict.NEW)
 
@@ -28,12 +28,12 @@ def listed(rows: Iterable[Row]) -> str:
     return _list((escape(row.label), row) for row in rows)
 
 
-def unlike(rows: Iterable[tuple[Finding, Row]]) -> str:
+def unlike(rows: Iterable[tuple[LabFinding, Row]]) -> str:
     """Numbers from everywhere, each with a way to where it belongs."""
     return _list((f"{_way(finding)}<br><small>{escape(row.label)}</small>", row) for finding, row in rows)
 
 
-def _way(finding: Finding) -> str:
+def _way(finding: LabFinding) -> str:
     return f'<a href="#{escape(finding.id)}">{escape(finding.title)}</a>'
 
 

@@ -68,7 +68,7 @@ class Board(NamedTuple):
     sequence: Ints
 
 
-class Rules(NamedTuple):
+class BoardRules(NamedTuple):
     """A policy's parameters, as the kernel reads them."""
 
     kind: int
@@ -86,18 +86,18 @@ class Rules(NamedTuple):
     elephants: frozenset[int] = frozenset()
 
 
-def rules_of(policy: Distribution[int]) -> Rules | None:
+def rules_of(policy: Distribution[int]) -> BoardRules | None:
     """What the kernel must know to play this policy, or None if only the policy itself can.
 
     A subclass may have changed anything, so only the very classes the kernel was written after count.
     """
     kind: type = type(policy)
     if kind is Neutral:
-        return Rules(NEUTRAL)
+        return BoardRules(NEUTRAL)
     if isinstance(policy, Greedy) and kind is Greedy:
-        return Rules(GREEDY, ordered=True, draw_cap=policy.draw_cap)
+        return BoardRules(GREEDY, ordered=True, draw_cap=policy.draw_cap)
     if isinstance(policy, MiceAndElephants) and kind is MiceAndElephants:
-        return Rules(
+        return BoardRules(
             ELEPHANTS,
             ordered=policy.ordered,
             limit=policy.limit,
@@ -108,7 +108,7 @@ def rules_of(policy: Distribution[int]) -> Rules | None:
             elephants=frozenset(policy.elephants),
         )
     if isinstance(policy, Index) and kind is Index:
-        return Rules(
+        return BoardRules(
             INDEX,
             depth=policy.depth,
             backlog_limit=policy.backlog_limit,

@@ -17,7 +17,7 @@ _FIRST_RING = 1 << 12
 class CompiledTable:
     """The board, and the few things that cannot be done inside a loop over arrays."""
 
-    def __init__(self, game: Game, rules: b.Rules, rng: Generator) -> None:
+    def __init__(self, game: Game, rules: b.BoardRules, rng: Generator) -> None:
         self._game, self._rng = game, rng
         self._board = _board(game, rules, rng)
         self._numbers = self._board.numbers
@@ -136,7 +136,7 @@ class CompiledTable:
         return self._board.events[: self._numbers[b.EVENTS]]
 
 
-def _board(game: Game, rules: b.Rules, rng: Generator) -> b.Board:
+def _board(game: Game, rules: b.BoardRules, rng: Generator) -> b.Board:
     """An empty board; its one queue has next to no room for strategies that keep several."""
     source = game.source
     end = source.hosts

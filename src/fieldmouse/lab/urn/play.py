@@ -22,7 +22,7 @@ from fieldmouse.lab.urn.strategies import Seat, build, recipe
 from fieldmouse.policy.distribution import Distribution
 
 
-class Table(Protocol):
+class GameTable(Protocol):
     """Where a game is played. Counts are totals from the first ball on."""
 
     @property
@@ -77,7 +77,9 @@ def play_pure(game: Game, seed: int) -> Outcome:
     return play_at(PureTable, game, seed)
 
 
-def play_at(table: Callable[[Game, Distribution[int], Generator], Table], game: Game, seed: int) -> Outcome:
+def play_at(
+    table: Callable[[Game, Distribution[int], Generator], GameTable], game: Game, seed: int
+) -> Outcome:
     """Play at a table of this kind, which may have rules of its own."""
     rng = default_rng(seed)
     return _play(game, table(game, _policy(game, rng), rng), rng)
@@ -117,10 +119,10 @@ def many(
     return [[found[number, place] for place in range(len(seeds))] for number in range(len(games))]
 
 
-def _play(game: Game, table: Table, rng: Generator) -> Outcome:
+def _play(game: Game, table: GameTable, rng: Generator) -> Outcome:
     every = game.source.permute_every
     neutral = (game.initial or recipe(game.strategy.name).initial) == "neutral"
-    measured = Measures()
+    measured = GameMeasures()
     now = -game.capacity
     table.store(game.stored)
     for time in game.times:
@@ -142,7 +144,7 @@ def _play(game: Game, table: Table, rng: Generator) -> Outcome:
     return measured.outcome(table)
 
 
-class Measures:
+class GameMeasures:
     """Rows of numbers, one per time, that become the columns of an outcome."""
 
     def __init__(self) -> None:
@@ -150,7 +152,7 @@ class Measures:
         self._chances: list[tuple[float, float]] = []
         self._lengths: list[list[int]] = []
 
-    def take(self, time: int, table: Table) -> None:
+    def take(self, time: int, table: GameTable) -> None:
         row = (
             time, table.distinct, table.sum, table.named, table.draws, table.appends, table.reads,
             table.moves, table.backlog, table.waiting,
@@ -161,7 +163,7 @@ class Measures:
         self._chances.append(table.chances())
         self._lengths.append(table.lengths())
 
-    def outcome(self, table: Table) -> Outcome:
+    def outcome(self, table: GameTable) -> Outcome:
         columns = np.array(self._rows, np.int64).T
         times, distinct, total, elephants, draws, appends, reads, moves, backlog, waiting = columns
         new, offline = np.array(self._chances).T

@@ -19,16 +19,16 @@ import numpy as np
 from fieldmouse.queueing.fit.arrivalfit import Unseen, fit_modes, robots
 from fieldmouse.queueing.fit.goodness import (
     NOTICEABLE,
+    FittedPart,
     Goodness,
     Moments,
-    Part,
     curve,
     distance,
     played_chance,
     portmanteau,
     textbook_chance,
 )  # fmt: skip
-from fieldmouse.queueing.fit.intervals import Seen, Stream, streams
+from fieldmouse.queueing.fit.intervals import ArrivalStream, Seen, streams
 from fieldmouse.queueing.fit.modefit import CUT_OFTEN, LAGS, ModeFit, fit_mode
 from fieldmouse.queueing.fit.phfit import FitError, Law, Method, law_of
 from fieldmouse.queueing.fit.trace import Trace
@@ -140,7 +140,7 @@ def _lifetime(trace: Trace, method: Method, phases: int, capacity: int) -> tuple
 def _times_part(
     name: str, law: Law, times: FloatArray, method: Method, phases: int, draws: int,
     rng: np.random.Generator | None,
-) -> Part:  # fmt: skip
+) -> FittedPart:  # fmt: skip
     found = curve(times, law.times)
     apart = distance(found, len(times))
 
@@ -155,15 +155,15 @@ def _times_part(
     data = Moments.of(times)
     if len(times) >= 100 and not 0.6 < (fitted.scv + 0.05) / (data.scv + 0.05) < 1.6:
         remarks.append(f"the times have scv {data.scv:.3g}, the fit {fitted.scv:.3g}")
-    return Part(
+    return FittedPart(
         name, f"{law.name} (by {law.by})", len(times), 0, data, fitted, apart, chance,
         rng is not None, found, remarks=tuple(remarks),
     )  # fmt: skip
 
 
-def _lifetime_part(law: Law, trace: Trace) -> Part:
+def _lifetime_part(law: Law, trace: Trace) -> FittedPart:
     found = curve(trace.expired, law.times, trace.outlived)
-    return Part(
+    return FittedPart(
         "lifetime", f"{law.name} (by likelihood)", len(trace.expired), len(trace.outlived),
         Moments.of(trace.expired), _moments(law.times), distance(found, len(trace.expired)), None, False,
         found, remarks=law.misses,
@@ -172,7 +172,7 @@ def _lifetime_part(law: Law, trace: Trace) -> Part:
 
 def _arrivals_part(
     mode: ModeFit, arrivals: BatchArrivals, draws: int, rng: np.random.Generator | None
-) -> Part:
+) -> FittedPart:
     stream, law = mode.stream, arrivals.intervals
     if mode.expected is not None:
         return _rescaled_part(mode, mode.expected, arrivals)
@@ -184,7 +184,7 @@ def _arrivals_part(
         assert rng is not None
         at = arrivals.sample(rng, sample + 1).at
         drawn = np.diff(at)
-        fresh = Stream(
+        fresh = ArrivalStream(
             stream.robots, drawn, np.zeros(sample, np.int64), np.empty(0), np.ones(sample, np.int64),
             float(drawn.sum()), sample,
         )  # fmt: skip
@@ -197,7 +197,7 @@ def _arrivals_part(
         chance, played = played_chance(apart, draws, again), True
     elif few and portmanteau(mode.correlations, sample) > 0.01:
         chance = textbook_chance(apart, max(sample, 1))
-    return Part(
+    return FittedPart(
         f"arrivals with {robots(stream.robots)}", mode.law, sample, cut, Moments.of(stream.whole),
         Moments(law.mean, law.scv, law.moment(3)), apart, chance, played, found,
         tuple(mode.correlations.tolist()), tuple(arrivals.lag_correlation(k) for k in range(1, LAGS + 1)),
@@ -205,12 +205,12 @@ def _arrivals_part(
     )  # fmt: skip
 
 
-def _rescaled_part(mode: ModeFit, expected: FloatArray, arrivals: BatchArrivals) -> Part:
+def _rescaled_part(mode: ModeFit, expected: FloatArray, arrivals: BatchArrivals) -> FittedPart:
     """Intervals by a clock that runs as fast as batches are expected: exponential, if the fit is true."""
     law, steady = arrivals.intervals, PhaseType.exponential(1.0)
     found = curve(expected, steady)
     apart = distance(found, max(len(expected), 1))
-    return Part(
+    return FittedPart(
         f"arrivals with {robots(mode.stream.robots)}", mode.law, len(expected), len(mode.stream.cut),
         Moments.of(mode.stream.whole), Moments(law.mean, law.scv, law.moment(3)), apart,
         textbook_chance(apart, max(len(expected), 1)), False, found, (), (), mode.remarks, rescaled=True,

@@ -29,7 +29,7 @@ _POINTS = 1000  # of the sample at which a distribution is compared; misses less
 _NONE: FloatArray = np.empty(0)
 
 
-class Distribution(Protocol):
+class HasCdf(Protocol):
     def cdf(self, t: ArrayLike) -> FloatArray: ...
 
 
@@ -57,7 +57,7 @@ class Curve:
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Part:
+class FittedPart:
     """One fitted part beside its data.
 
     `chance` is how often a true model would be this far off; `played` says whether
@@ -101,7 +101,7 @@ class Part:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Goodness:
-    parts: tuple[Part, ...]
+    parts: tuple[FittedPart, ...]
     remarks: tuple[str, ...] = ()  # what was done to the trace, and what was not in it
 
     @property
@@ -128,7 +128,7 @@ class Goodness:
         }
 
 
-def curve(times: FloatArray, law: Distribution, cut: FloatArray = _NONE) -> Curve:
+def curve(times: FloatArray, law: HasCdf, cut: FloatArray = _NONE) -> Curve:
     """Data and fit at the times of the sample (at most 1000 of them); cut ones after Kaplan and Meier."""
     ordered = np.sort(times)
     if len(cut):

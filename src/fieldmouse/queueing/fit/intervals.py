@@ -27,7 +27,7 @@ BATCHED_AT_LEAST = 0.02
 
 
 @dataclass(frozen=True, eq=False)
-class Stream:
+class ArrivalStream:
     """What was seen of the batches that came in one mode."""
 
     robots: int
@@ -61,7 +61,7 @@ class Pieces:
 class Seen:
     """The streams by mode, how modes took turns, and what lengths were taken for batches and pauses."""
 
-    streams: dict[int, Stream]
+    streams: dict[int, ArrivalStream]
     pieces: Pieces
     gap: float
     pause: float
@@ -108,10 +108,10 @@ def streams(
     counts = np.concatenate(([at[0] > switched[0]], ~idle))
     came = modes[before]
 
-    found: dict[int, Stream] = {}
+    found: dict[int, ArrivalStream] = {}
     for mode in np.unique(modes):
         mine = whole & (of == mode)
-        found[int(mode)] = Stream(
+        found[int(mode)] = ArrivalStream(
             int(mode),
             intervals[mine],
             runs[mine],
@@ -191,7 +191,7 @@ def batch_gap(steps: FloatArray, longest: float = np.inf) -> float:
     return float(edges[best[len(best) // 2]])
 
 
-def lag_correlations(stream: Stream, lags: int) -> FloatArray:
+def lag_correlations(stream: ArrivalStream, lags: int) -> FloatArray:
     """Correlations between whole intervals 1, 2, ... lags apart, over pairs within one run."""
     x, runs = stream.whole, stream.runs
     found = np.zeros(lags)

@@ -13,7 +13,7 @@ import numpy as np
 
 from fieldmouse.queueing.fit.goodness import Moments, portmanteau
 from fieldmouse.queueing.fit.hypererlang import HyperErlang, climb, condensed
-from fieldmouse.queueing.fit.intervals import Stream, lag_correlations
+from fieldmouse.queueing.fit.intervals import ArrivalStream, lag_correlations
 from fieldmouse.queueing.fit.mapfit import LEAST_SCV, decay_of, means_of_phases, order_two, third_moment_range
 from fieldmouse.queueing.model.bmap import BatchArrivals
 from fieldmouse.queueing.model.entries import FloatArray, IntArray
@@ -34,7 +34,7 @@ CUT_OFTEN = 0.05
 class ModeFit:
     """One mode: batches as a process, how many pages each brings, and what to say about it."""
 
-    stream: Stream
+    stream: ArrivalStream
     D0: FloatArray
     D1: FloatArray
     shares: FloatArray  # shares[k - 1] of the batches bring k pages
@@ -55,7 +55,7 @@ class ModeFit:
         return BatchArrivals((D0, *(share * D1 for share in self.shares)))
 
 
-def fit_mode(stream: Stream) -> ModeFit:
+def fit_mode(stream: ArrivalStream) -> ModeFit:
     """The process of one mode that was seen."""
     remarks: list[str] = []
     shares, lumped = batch_shares(stream.sizes)
@@ -90,7 +90,7 @@ def fit_mode(stream: Stream) -> ModeFit:
     return ModeFit(stream, found.D0, found.D1, shares, law, correlations, tuple(remarks))
 
 
-def _likeliest_third(stream: Stream, moments: Moments) -> float:
+def _likeliest_third(stream: ArrivalStream, moments: Moments) -> float:
     """The third moment, of intervals of mean 1, with which two phases tell the intervals best.
 
     That of the sample hangs on a few longest intervals; it is only one of those tried.
@@ -117,7 +117,7 @@ def _likeliest_third(stream: Stream, moments: Moments) -> float:
     return float(max(tried.tolist(), key=worth))
 
 
-def _uncut(stream: Stream) -> Moments:
+def _uncut(stream: ArrivalStream) -> Moments:
     """Moments of the intervals as they would be if no mode ended: one or two branches, as the data earn."""
     whole, counts = condensed(np.maximum(stream.whole, 1e-9 * stream.whole.mean()))
     cut, cut_counts = condensed(stream.cut)

@@ -29,7 +29,7 @@ OPTIONAL = ("cost", "rule", "method", "admission")
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class AskedModel:
     """What a file asks for; `rule` is numbers of robots and limits, as `Thresholds` takes them."""
 
     model: Model
@@ -38,7 +38,7 @@ class Asked:
     method: Method
 
 
-def read_model(written: object) -> Asked:
+def read_model(written: object) -> AskedModel:
     """Understand a decoded JSON value, or raise a `ModelError` that names the entry and what it breaks."""
     found = _section(written, "the model", REQUIRED, OPTIONAL)
     capacity = _whole(found["K"], "K", least=1)
@@ -50,12 +50,12 @@ def read_model(written: object) -> Asked:
     admission = _choice(found.get("admission", "partial"), "admission", ADMISSIONS)
     model = Model(capacity, modes, service, lifetime, admission)
     rule = _rule(found["rule"], model) if found.get("rule") is not None else None
-    return Asked(
+    return AskedModel(
         model, _cost(found.get("cost", {})), rule, _choice(found.get("method", "auto"), "method", METHODS)
     )
 
 
-def write_model(asked: Asked) -> dict[str, Any]:
+def write_model(asked: AskedModel) -> dict[str, Any]:
     """The JSON value that `read_model` understands as this.
 
     >>> model = Model(2, {1: BatchArrivals.poisson(1.0)}, PhaseType.exponential(2.0), PhaseType.never())

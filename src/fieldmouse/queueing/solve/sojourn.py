@@ -34,7 +34,7 @@ TERMS, SMOOTHED = 30, 14
 
 
 @dataclass(frozen=True, eq=False)
-class Law:
+class SojournLaw:
     """Of the time that some kind of pages stay.
 
     `share` is that of the kind among all pages, `at_once` the probability of no stay at all.
@@ -59,9 +59,9 @@ class Law:
 class Sojourn:
     """`obsolete` is None when no page grows obsolete; `every` counts lost pages too, as staying no time."""
 
-    served: Law
-    obsolete: Law | None
-    every: Law
+    served: SojournLaw
+    obsolete: SojournLaw | None
+    every: SojournLaw
 
 
 def sojourn(model: Model, rule: Rule) -> Sojourn:
@@ -100,11 +100,11 @@ def sojourn(model: Model, rule: Rule) -> Sojourn:
     )
 
 
-def _law(stay: Stay, brought: float, transform: Transform, at_once: float = 0.0) -> Law:
+def _law(stay: Stay, brought: float, transform: Transform, at_once: float = 0.0) -> SojournLaw:
     mean, variance = stay.mean, stay.variance
     assert mean is not None
     assert variance is not None
-    return Law(stay.rate / brought, at_once, mean, variance, transform)
+    return SojournLaw(stay.rate / brought, at_once, mean, variance, transform)
 
 
 def _newcomers(found: Chain, share: FloatArray) -> FloatArray:
