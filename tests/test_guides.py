@@ -18,7 +18,7 @@ from fieldmouse.lab.urn import Game, play_pure, power, strategy
 from fieldmouse.policy.distribution import POLICIES
 from fieldmouse.policy.distribution.lookup import policy
 
-GUIDE = Path(__file__).resolve().parent.parent / "docs" / "guides" / "adding-a-strategy.md"
+GUIDE = Path(__file__).resolve().parent.parent / "docs" / "guides" / "policy.md"
 TINY = Trial(hosts=12, pages=120, gamma=1.2, front=5, time=120.0)
 
 

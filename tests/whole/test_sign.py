@@ -40,7 +40,7 @@ class _Pages(BaseHTTPRequestHandler):
         elif "private" in self.path and token != "Bearer s3cret":
             status, body = 401, b""
         self.send_response(status)
-        self.send_header("Content-Type", "text/html")
+        self.send_header("Content-Type", "text/csv" if self.path.endswith(".csv") else "text/html")
         self.send_header("Content-Length", str(len(body)))
         if target:
             self.send_header("Location", target)

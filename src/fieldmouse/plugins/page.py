@@ -110,18 +110,20 @@ class ParsedPage(Answer):
         """
         return self._make_tree()
 
-    def select(self, css: str) -> list[LexborNode]:
-        """All elements that a CSS selector finds."""
-        return [] if self.tree is None else self.tree.css(css)
+    def select(self, css: str, within: LexborNode | None = None) -> list[LexborNode]:
+        """All elements that a CSS selector finds, on the page or `within` one of its elements."""
+        root = self.tree if within is None else within
+        return [] if root is None else root.css(css)
 
-    def get(self, css: str, attribute: str = "") -> str:
+    def get(self, css: str, attribute: str = "", *, within: LexborNode | None = None) -> str:
         """The text of the first element found, or one of its attributes; "" if there is none."""
-        node = None if self.tree is None else self.tree.css_first(css)
+        root = self.tree if within is None else within
+        node = None if root is None else root.css_first(css)
         return "" if node is None else _said(node, attribute)
 
-    def get_all(self, css: str, attribute: str = "") -> list[str]:
+    def get_all(self, css: str, attribute: str = "", *, within: LexborNode | None = None) -> list[str]:
         """The same for all elements found; those without the attribute are left out."""
-        nodes = self.select(css)
+        nodes = self.select(css, within)
         if attribute:
             nodes = [node for node in nodes if attribute in node.attributes]
         return [_said(node, attribute) for node in nodes]

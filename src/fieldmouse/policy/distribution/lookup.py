@@ -39,9 +39,7 @@ def strategy(name: str) -> Callable[..., Distribution[Any]]:
     missing = [question for question in _ASKED if not callable(getattr(made, question, None))]
     if not inspect.isclass(made) or missing:
         lacks = f"has no `{missing[0]}`" if inspect.isclass(made) else "is no class"
-        raise UsageError(
-            f"`{name}` is no policy: it {lacks}", "docs/guides/adding-a-strategy.md shows what one needs"
-        )
+        raise UsageError(f"`{name}` is no policy: it {lacks}", "docs/guides/policy.md shows what one needs")
     return cast(Callable[..., Distribution[Any]], made)
 
 
