@@ -107,6 +107,14 @@ def home_of(path: Path) -> Path:
     return path.parent
 
 
+class ForeignParcel(CrawlDirError):
+    """A host's parcel was brought to a crawl that cannot take it in."""
+
+    def __init__(self, path: Path, what: str):
+        super().__init__(f"the parcel `{path}` cannot be adopted: {what}")
+        self.hint = "bring it to the crawl it is for; crawls that exchange hosts are made with one key secret"
+
+
 class StorageError(CrawlDirError):
     """Our own disk, or a store on it, refused to read or write: no page's fault, and what counts is safe."""
 

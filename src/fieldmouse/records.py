@@ -237,6 +237,16 @@ class OutcomeRow(msgspec.Struct, frozen=True, array_like=True, omit_defaults=Tru
     items_at: int = 0  # the byte in `warc` where their record begins
     etag: str = ""  # validators that came with the page, to ask for something newer by
     last_modified: str = ""
+    polled: str = ""  # the outcome of a poll: the kind that stood for the URL before it; "" for its first one
+
+    @property
+    def stands(self) -> bool:
+        """Whether the URL is what this row says from now on.
+
+        Of a poll that is so if the server told: a page, a redirect, or that there is none. Trouble on the way
+        and a 304 leave what was there before.
+        """
+        return not self.polled or self.kind in ("page", "moved") or self.gone
 
     @property
     def gone(self) -> bool:

@@ -27,6 +27,7 @@ class Reading(msgspec.Struct, frozen=True, array_like=True):
     allowed: int = 0  # robots that may work
     inside: int = 0  # pages in the buffer and with the indexer: the level that robots are governed by
     dropped_links: int = 0  # found and not taken, by the limits on pages and sites
+    polls: int = 0  # known URLs that were asked again
 
 
 class Summary(msgspec.Struct, frozen=True):
@@ -48,6 +49,10 @@ class Summary(msgspec.Struct, frozen=True):
     stopped_by: str = ""  # "" when the work is done; else pages, time, disk, signal
     reasons: dict[str, int] = {}
     giving_hosts: int = 0
+    polls: int = 0  # known URLs that were asked again; the next three are of them
+    changed: int = 0
+    unchanged: int = 0
+    gone: int = 0
     dropped_links: dict[str, int] = {}  # by the setting that limits them; never accepted, so never seen
 
     def __str__(self) -> str:

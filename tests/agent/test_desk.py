@@ -11,7 +11,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from fieldmouse.agent.desk import Desk
 from fieldmouse.crawldir import CrawlTally
-from fieldmouse.records import Failed, Link, OutcomeRow, Parsed, Reason, Refused, Ticket
+from fieldmouse.records import Door, Failed, Link, OutcomeRow, Parsed, Reason, Refused, Ticket
 from fieldmouse.url import Url
 
 SHARDS = 2
@@ -26,9 +26,15 @@ def link(number: int) -> Link:
     return Link(Url(f"http://mouse.test/{number}"))
 
 
-def parsed(number: int, shard: int, batch: int, kind: str, size: int = 10) -> Parsed:
+def parsed(
+    number: int, shard: int, batch: int, kind: str, size: int = 10, of: Link | None = None, status: int = 0
+) -> Parsed:
     reason = Reason.BOMB.value if kind == "failed" else ""
-    row = OutcomeRow(link(number).url, kind, 1.0, reason=reason, size=size)
+    asked = of or link(number)
+    row = OutcomeRow(
+        asked.url, kind, 1.0, reason=reason, size=size, polled=asked.was, status=status,
+        digest=f"sha1:{number % 2}",
+    )  # fmt: skip
     return Parsed(number, shard, batch, kind, _encode(row), (link(1000 + number),), size, reason)
 
 
@@ -43,7 +49,11 @@ class AtTheDesk(RuleBasedStateMachine):
         self.sent: dict[int, int] = {}  # ticket to shard
         self.answered: dict[int, tuple[int, int, str]] = {}  # ticket to shard, batch and kind
         self.verdicts: dict[int, str] = {}
-        self.settled: dict[int, str] = {}
+        self.settled: dict[int, str] = {}  # what stands for each that was discovered
+        self.pages = 0  # that were discovered
+        self.polls: dict[int, Link] = {}  # not settled
+        self.status: dict[int, int] = {}
+        self.polled: Counter[str] = Counter()
         self.batch = [1] * SHARDS  # the one each shard is at
         self.durable = [0] * SHARDS  # the last one each has prepared
         self.preparing: set[int] = set()
@@ -51,13 +61,29 @@ class AtTheDesk(RuleBasedStateMachine):
     @rule()
     def a_robot_asks(self) -> None:
         number = self.next
-        air = len(self.asked) + len(self.sent)
-        known = Counter(self.settled.values())["page"]
-        known += sum(kind == "page" for _, _, kind in self.answered.values())
-        allowed = self.desk.may_ask(number)
+        air = len((self.asked | self.sent.keys()) - self.polls.keys())
+        known = self.pages
+        known += sum(kind == "page" for n, (_, _, kind) in self.answered.items() if n not in self.polls)
+        allowed = self.desk.may_ask(Ticket(number, link(number)))
         assert allowed == (known + air < LIMIT)
         if allowed:
             self.asked.add(number)
+        self.next += 1
+
+    def link(self, number: int) -> Link:
+        return self.polls.get(number) or link(number)
+
+    @precondition(lambda self: self.settled)
+    @rule(data=st.data())
+    def a_known_url_is_polled(self, data: st.DataObject) -> None:
+        """One at a time, and whatever limit there is: it was settled long ago."""
+        known = data.draw(st.sampled_from(sorted(self.settled)))
+        if link(known).url in {poll.url for poll in self.polls.values()}:
+            return
+        poll = Link(link(known).url, door=Door.POLLED, was=self.settled[known], digest="sha1:0")
+        self.polls[self.next] = poll
+        self.asked.add(self.next)
+        assert self.desk.may_ask(Ticket(self.next, poll))
         self.next += 1
 
     @precondition(lambda self: self.asked)
@@ -66,7 +92,7 @@ class AtTheDesk(RuleBasedStateMachine):
         number = data.draw(st.sampled_from(sorted(self.asked)))
         self.asked.remove(number)
         self.sent[number] = shard
-        self.desk.handed_over(number, link(number))
+        self.desk.handed_over(number, self.link(number))
 
     @precondition(lambda self: self.asked)
     @rule(data=st.data(), again=st.booleans())
@@ -74,10 +100,11 @@ class AtTheDesk(RuleBasedStateMachine):
         number = data.draw(st.sampled_from(sorted(self.asked)))
         self.asked.remove(number)
         if again:  # under another number
+            self.polls.pop(number, None)
             self.desk.landed(number)
         else:
             self.verdicts[number] = "failed"
-            self.desk.note_verdict(number, Failed(link(number), Reason.CLOSED, 1.0, "why"))
+            self.desk.note_verdict(number, Failed(self.link(number), Reason.CLOSED, 1.0, "why"))
 
     @rule()
     def a_url_is_refused(self) -> None:
@@ -86,13 +113,15 @@ class AtTheDesk(RuleBasedStateMachine):
         self.next += 1
 
     @precondition(lambda self: self.sent)
-    @rule(data=st.data(), kind=KINDS)
-    def a_worker_answers(self, data: st.DataObject, kind: str) -> None:
+    @rule(data=st.data(), kind=KINDS, status=st.sampled_from([404, 410, 500]))
+    def a_worker_answers(self, data: st.DataObject, kind: str, status: int) -> None:
         number = data.draw(st.sampled_from(sorted(self.sent)))
         shard = self.sent.pop(number)
         batch = self.batch[shard]
         self.answered[number] = (shard, batch, kind)
-        found = self.desk.note_parsed([parsed(number, shard, batch, kind), parsed(0, shard, batch, "page")])
+        self.status[number] = status
+        told = parsed(number, shard, batch, kind, of=self.link(number), status=status)
+        found = self.desk.note_parsed([told, parsed(0, shard, batch, "page")])
         assert [one.url for one in found] == [link(1000 + number).url, link(1000).url]
 
     @rule(shard=st.integers(0, SHARDS - 1))
@@ -105,8 +134,9 @@ class AtTheDesk(RuleBasedStateMachine):
             if where == shard and batch > self.durable[shard]
         ]
         lost = self.desk.note_lost(gone)
-        assert lost == [(number, link(number)) for number in gone]
+        assert lost == [(number, self.link(number)) for number in gone]
         for number in gone:
+            self.polls.pop(number, None)
             self.sent.pop(number, None)
             self.answered.pop(number, None)
 
@@ -127,12 +157,38 @@ class AtTheDesk(RuleBasedStateMachine):
             if batch <= self.durable[shard]
         }
         assert Counter(numbers) == Counter(list(due))
-        assert Counter(_decode(row).url for row in rows) == Counter(link(number).url for number in due)
+        assert Counter(_decode(row).url for row in rows) == Counter(self.link(number).url for number in due)
         assert not due.keys() & self.settled.keys(), "settled twice"
-        self.settled |= due
+        for number, kind in due.items():
+            poll = self.polls.pop(number, None)
+            if poll is None:
+                self.settled[number] = kind
+                self.pages += kind == "page"
+            else:
+                self.polled["polls"] += 1
+                self.the_poll_showed(int(poll.url.rpartition("/")[2]), number, kind)
         self.answered = {number: known for number, known in self.answered.items() if number not in due}
         self.verdicts.clear()
         self.preparing.clear()
+
+    def the_poll_showed(self, known: int, number: int, kind: str) -> None:
+        if kind == "failed" and number not in self.verdicts and self.status[number] in (404, 410):
+            self.polled["gone"] += 1
+            self.settled[known] = "failed"
+        elif kind == "unchanged" or (kind == "page" and number % 2 == 0):
+            self.polled["unchanged"] += 1
+            self.settled[known] = "page" if kind == "page" else self.settled[known]
+        elif kind in ("page", "moved"):
+            self.polled["changed"] += 1
+            self.settled[known] = kind
+
+    @invariant()
+    def polls_are_counted_apart(self) -> None:
+        polled = self.desk.tally.polled
+        nothing = {"polls": 0, "changed": 0, "unchanged": 0, "gone": 0}
+        won = self.desk.tally.pages - self.pages
+        assert msgspec.structs.asdict(polled) == nothing | {"pages": won} | self.polled
+        assert self.desk.fresh_polls == len(self.polls.keys() & (self.answered.keys() | self.verdicts.keys()))
 
     @invariant()
     def the_tally_counts_what_is_settled_and_nothing_else(self) -> None:
@@ -142,19 +198,23 @@ class AtTheDesk(RuleBasedStateMachine):
             kinds["page"], kinds["moved"], kinds["unchanged"],
         )  # fmt: skip
         assert (tally.failed, tally.refused) == (kinds["failed"], kinds["refused"])
-        assert sum(tally.reasons.values()) == tally.failed + tally.refused
+        if not self.polled:
+            assert sum(tally.reasons.values()) == tally.failed + tally.refused
 
     @invariant()
     def what_is_known_and_not_settled_is_counted_apart(self) -> None:
-        fresh = Counter(kind for _, _, kind in self.answered.values()) + Counter(self.verdicts.values())
+        known = {number: kind for number, (_, _, kind) in self.answered.items()} | self.verdicts
+        fresh = Counter(kind for number, kind in known.items() if number not in self.polls)
         assert +self.desk.fresh == fresh
         assert self.desk.fresh_bytes == 10 * len(self.answered)
         assert self.desk.links.keys() == self.sent.keys() | self.answered.keys()
 
     @invariant()
     def never_more_pages_than_asked_for_even_if_all_in_the_air_arrive(self) -> None:
-        assert self.desk.pages + len(self.asked) + len(self.sent) <= LIMIT
-        assert self.desk.full == (self.desk.pages >= LIMIT)
+        air = (self.asked | self.sent.keys()) - self.polls.keys()
+        known = self.pages + self.desk.fresh["page"]
+        assert known + len(air) <= LIMIT
+        assert self.desk.full == (known >= LIMIT)
 
 
 AtTheDesk.TestCase.settings = settings(max_examples=300, stateful_step_count=50, deadline=None)
@@ -163,7 +223,7 @@ TestAtTheDesk = AtTheDesk.TestCase
 
 def test_without_a_limit_there_is_always_one_more() -> None:
     desk = Desk(CrawlTally(), page_limit=0)
-    assert all(desk.may_ask(number) for number in range(1, 1000))
+    assert all(desk.may_ask(Ticket(number, link(number))) for number in range(1, 1000))
     assert not desk.full
 
 
@@ -172,9 +232,9 @@ def test_a_robot_that_stumbles_is_blamed_for_what_it_held_and_for_nothing_it_had
     desk = Desk(CrawlTally(), page_limit=0)
     desk.leased(tickets)
     desk.note_verdict(1, Refused(tickets[0].link, Reason.EXCLUDED, 1.0))
-    desk.may_ask(2)
+    desk.may_ask(tickets[1])
     desk.handed_over(2, tickets[1].link)
-    desk.may_ask(3)
+    desk.may_ask(tickets[2])
     assert desk.in_hand(tickets) == ([tickets[2]], tickets[3:])
     desk.landed(3)  # tried again later
     assert desk.in_hand(tickets) == (tickets[3:], [])

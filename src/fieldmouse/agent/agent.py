@@ -151,8 +151,9 @@ class Agent:
             await self._clock.sleep(TICK)
             self._check()
             now = self._clock.now()
+            full = self._desk.full and not self._frontier.polling
             limit = self._limits.reached(
-                pages=self._desk.full, seconds=now - self._started, free_bytes=self._stages.home.free_bytes
+                pages=full, seconds=now - self._started, free_bytes=self._stages.home.free_bytes
             )
             if limit:
                 self._stopping.ask(limit)
@@ -166,7 +167,7 @@ class Agent:
             if idle or now - sealed_at >= self._limits.checkpoint:
                 await self.checkpoint()
                 sealed_at = self._clock.now()
-                if idle and not self._frontier.waiting:
+                if idle and not self._frontier.waiting + self._frontier.polling:
                     return
             self._intake.pump()  # a worker that came back to life tells nobody, nor does a page's age
             self._fleet.nudge()

@@ -14,10 +14,11 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from fieldmouse.crawldir import CrawlTally, Sealed
-from fieldmouse.records import Errand, Failed, Link, OutcomeRow, Parsed, Refused, Ticket
+from fieldmouse.records import Door, Errand, Failed, Link, OutcomeRow, Parsed, Refused, Ticket
 from fieldmouse.robots.robot import Report
 
 _encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(OutcomeRow).decode
 
 
 class Judged(msgspec.Struct, frozen=True):
@@ -27,7 +28,6 @@ class Judged(msgspec.Struct, frozen=True):
     kind: str
     row: bytes
     reason: str
-    size: int = 0
 
 
 class Desk:
@@ -41,8 +41,11 @@ class Desk:
         self.links: dict[int, Link] = {}  # tickets whose answer is in the buffer or with the indexer
         self._bag: set[int] = set()  # tickets in robots' hands that nothing is known of
         self._flying: set[int] = set()  # pages asked for whose fate is not known
+        self._polling: set[int] = set()  # the same of polls, which no limit counts
+        self._polls: set[int] = set()  # polls whose answer or verdict is known, or in the buffer
         self._known: dict[int, dict[int, list[Parsed]]] = {}  # by shard and batch
         self._verdicts: list[Judged] = []
+        self.fresh_polls = 0  # known and not settled
         self.fresh: Counter[str] = Counter()  # known and not settled, by kind
         self.fresh_bytes = 0
 
@@ -52,19 +55,29 @@ class Desk:
         return self.tally.pages + self.fresh["page"]
 
     @property
+    def _discovered(self) -> int:
+        return self.tally.discovered_pages + self.fresh["page"]
+
+    @property
     def sated(self) -> bool:
         """Whether the pages in the air, if all of them arrive, are as many as were asked for."""
-        return bool(self.page_limit) and self.pages + len(self._flying) >= self.page_limit
+        return bool(self.page_limit) and self._discovered + len(self._flying) >= self.page_limit
 
     @property
     def full(self) -> bool:
-        return bool(self.page_limit) and self.pages >= self.page_limit
+        return bool(self.page_limit) and self._discovered >= self.page_limit
 
-    def may_ask(self, number: int) -> bool:
-        """Exactly as many pages as asked for: what is in the air counts until we know better."""
+    def may_ask(self, ticket: Ticket) -> bool:
+        """Exactly as many pages as asked for: what is in the air counts until we know better.
+
+        A poll is always welcome: whoever polls keeps a measure of their own.
+        """
+        if ticket.door is Door.POLLED:
+            self._polling.add(ticket.number)
+            return True
         if self.sated:
             return False
-        self._flying.add(number)
+        self._flying.add(ticket.number)
         return True
 
     def leased(self, tickets: Iterable[Ticket]) -> None:
@@ -86,16 +99,21 @@ class Desk:
         If it had asked for none yet, something they have in common is to blame: then it is all of them.
         """
         left = [ticket for ticket in tickets if ticket.number in self._bag]
-        asked = [ticket for ticket in left if ticket.number in self._flying]
+        asked = [ticket for ticket in left if ticket.number in self._flying | self._polling]
         return asked or left, [ticket for ticket in left if ticket not in asked] if asked else []
 
     def handed_over(self, number: int, link: Link) -> None:
         self.links[number] = link
         self._bag.discard(number)
+        if link.door is Door.POLLED:
+            self._polling.discard(number)
+            self._polls.add(number)
 
     def landed(self, number: int) -> None:
         """The request led to no page, or will be made again."""
         self._flying.discard(number)
+        self._polling.discard(number)
+        self._polls.discard(number)
         self._bag.discard(number)
 
     def taken_back(self, number: int) -> Link:
@@ -108,7 +126,9 @@ class Desk:
         self.landed(number)
         row = row_of(outcome)
         self._verdicts.append(Judged(number, row.kind, _encode(row), row.reason))
-        self.fresh[row.kind] += 1
+        if outcome.link.door is Door.POLLED:
+            self._polls.add(number)
+        self._note(number, row.kind)
 
     def note_parsed(self, parsed: Iterable[Parsed]) -> list[Link]:
         """Book what the indexer says; returns the links it found."""
@@ -119,9 +139,16 @@ class Desk:
                 continue
             self._flying.discard(one.number)
             self._known.setdefault(one.shard, {}).setdefault(one.batch, []).append(one)
-            self.fresh[one.kind] += 1
+            self._note(one.number, one.kind)
             self.fresh_bytes += one.size
         return found
+
+    def _note(self, number: int, kind: str, by: int = 1) -> None:
+        """An outcome is known, or no longer."""
+        if number in self._polls:
+            self.fresh_polls += by
+        else:
+            self.fresh[kind] += by
 
     def note_lost(self, numbers: Sequence[int]) -> list[tuple[int, Link]]:
         """A worker died: forget what it said of these; returns the tickets to send out again."""
@@ -131,12 +158,13 @@ class Desk:
                 kept = [one for one in parsed if one.number not in gone]
                 for one in parsed:
                     if one.number in gone:
-                        self.fresh[one.kind] -= 1
+                        self._note(one.number, one.kind, -1)
                         self.fresh_bytes -= one.size
                 batches[batch] = kept
         lost = []
         for number in numbers:
             self._flying.discard(number)
+            self._polls.discard(number)
             link = self.links.pop(number, None)
             if link is not None:
                 lost.append((number, link))
@@ -155,12 +183,11 @@ class Desk:
                 for one in known.pop(batch):
                     numbers.append(one.number)
                     rows.append(one.row)
-                    self.links.pop(one.number, None)
-                    self._count(one.kind, one.reason, one.size, one.left_out)
+                    self._count(one, self.links.pop(one.number, None))
         for verdict in self._verdicts:
             numbers.append(verdict.number)
             rows.append(verdict.row)
-            self._count(verdict.kind, verdict.reason, verdict.size)
+            self._count(verdict, None)
         self._verdicts.clear()
         return numbers, rows
 
@@ -178,10 +205,18 @@ class Desk:
     def close(self) -> None:
         """It holds no file."""
 
-    def _count(self, kind: str, reason: str, size: int, left_out: int = 0) -> None:
-        self.tally.count(kind, reason, size, left_out)
-        self.fresh[kind] -= 1
+    def _count(self, known: Parsed | Judged, link: Link | None) -> None:
+        size, left_out = (known.size, known.left_out) if isinstance(known, Parsed) else (0, 0)
+        self._note(known.number, known.kind, -1)
         self.fresh_bytes -= size
+        if known.number not in self._polls:
+            self.tally.count(known.kind, known.reason, size, left_out)
+            return
+        self._polls.discard(known.number)
+        row = _decode(known.row)
+        # Who asks and does not say what it holds is told that it changed.
+        changed = link is None or not link.digest or link.digest != row.digest
+        self.tally.count_poll(row, size, left_out, changed=changed)
 
 
 def row_of(outcome: Refused | Failed) -> OutcomeRow:
@@ -190,5 +225,5 @@ def row_of(outcome: Refused | Failed) -> OutcomeRow:
     return OutcomeRow(
         link.url, "refused" if isinstance(outcome, Refused) else "failed", outcome.at,
         depth=link.depth, via=link.via, seen_at=link.seen_at, tries=link.tries, found_as=link.kind.value,
-        reason=outcome.reason.value, detail=outcome.detail,
+        reason=outcome.reason.value, detail=outcome.detail, polled=link.was,
     )  # fmt: skip

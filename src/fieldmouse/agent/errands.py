@@ -30,10 +30,11 @@ class Errands:
         self._stopping, self._bell, self._clock = stopping, bell, clock
 
     def take(self) -> Errand | None:
-        if self._stopping.asked or self._desk.sated:
+        sated = self._desk.sated
+        if self._stopping.asked or (sated and not self._frontier.polling):
             return None
         with self._fuse:
-            return self._frontier.take(self._clock.now())
+            return self._frontier.take(self._clock.now(), only_polls=sated)
         self._stopping.ask()
         return None
 

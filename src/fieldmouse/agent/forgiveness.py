@@ -57,7 +57,7 @@ class Mercy:
         """Let the URLs enter again: after all has begun, and before the first checkpoint."""
         rows = [
             row
-            for row in _given_up(outcomes).values()
+            for row in _given_up(outcomes, polled=tally.polled.polls > 0).values()
             if row.reason not in _OF_ONE_PAGE or host_of(row.url) in self._pardoned
         ]
         for row in rows:
@@ -67,17 +67,22 @@ class Mercy:
         self._tell(Forgiven(len(self._pardoned | {host_of(row.url) for row in rows}), len(rows)))
 
 
-def _given_up(outcomes: Log) -> dict[str, OutcomeRow]:
-    """The last row of each URL that was answered for the network's sake, and is not taken back yet."""
+def _given_up(outcomes: Log, *, polled: bool) -> dict[str, OutcomeRow]:
+    """The last row of each URL that was answered for the network's sake, and is not taken back yet.
+
+    If anything was `polled`, every row is looked at: a poll may have given such a URL another outcome since.
+    """
     found: dict[str, OutcomeRow] = {}
     reasons = OF_HOSTS | _OF_ONE_PAGE
     marks = [reason.encode() for reason in reasons]
     for _, record in records(outcomes.path, length=outcomes.length):
         # Most rows are pages: looking for the words is much cheaper than decoding.
-        if any(mark in record for mark in marks):
+        if polled or any(mark in record for mark in marks):
             row = _decode(record)
-            if row.kind == FORGIVEN:
+            if row.kind == FORGIVEN or (row.polled and row.stands):
                 found.pop(row.url, None)
+            elif row.polled:
+                continue
             elif row.kind in ("failed", "refused") and row.reason in reasons and not row.status:
                 found[row.url] = row
     return found

@@ -37,4 +37,4 @@ class BookedOutlet:
         self._booking.sitemaps(host, found)
 
     def may_ask(self, ticket: Ticket) -> bool:
-        return not self._stopping.asked and self._roster.may_go_on() and self._desk.may_ask(ticket.number)
+        return not self._stopping.asked and self._roster.may_go_on() and self._desk.may_ask(ticket)

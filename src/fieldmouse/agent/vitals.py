@@ -37,6 +37,7 @@ def take_reading(now: float, desk: Desk, frontier: Frontier, meter: Meter, gauge
         allowed=meter.allowed,
         inside=gauge.level,
         dropped_links=sum(dropped_links(tally, frontier).values()),
+        polls=tally.polled.polls + desk.fresh_polls,
     )
 
 
@@ -45,8 +46,10 @@ def sum_up(
 ) -> Summary:
     """How the crawl ended; `pages_before` are those of earlier runs, `peak_rss` is bytes."""
     tally = desk.tally
-    nothing = not tally.pages and not tally.unchanged
-    code = 130 if stopped_by == "signal" else 3 if frontier.waiting else 1 if nothing else 0
+    nothing = not tally.pages and not tally.unchanged and not tally.polled.polls
+    code = (
+        130 if stopped_by == "signal" else 3 if frontier.waiting + frontier.polling else 1 if nothing else 0
+    )
     return Summary(
         pages=tally.pages,
         hosts=frontier.hosts,
@@ -64,6 +67,10 @@ def sum_up(
         exit=code,
         stopped_by=stopped_by if code else "",
         reasons=dict(sorted(tally.reasons.items())),
+        polls=tally.polled.polls,
+        changed=tally.polled.changed,
+        unchanged=tally.polled.unchanged,
+        gone=tally.polled.gone,
         dropped_links=dropped_links(tally, frontier),
     )
 

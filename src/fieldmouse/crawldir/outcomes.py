@@ -51,7 +51,7 @@ def _taken_back(home: CrawlDir, length: int) -> Counter[str]:
 
 
 def pages(home: CrawlDir, *, length: int) -> Iterator[OutcomeRow]:
-    """The newest row of each stored page, unless it is gone by now.
+    """The newest row of each stored page; one that a poll found gone, or moved, is no page any more.
 
     Two passes: the first keeps eight bytes a page, not its text, so that a crawl
     of many millions of pages can be read on a small machine.
@@ -68,13 +68,17 @@ def pages(home: CrawlDir, *, length: int) -> Iterator[OutcomeRow]:
             left[found] -= 1
             if left[found]:
                 continue
-        if not row.gone:
+        if row.kind == "page":
             yield row
 
 
 def _stored(home: CrawlDir, length: int) -> Iterator[OutcomeRow]:
     """Pages, and what takes them away again."""
-    return (row for row in rows(home, length=length) if row.kind == "page" or row.gone)
+    return (
+        row
+        for row in rows(home, length=length)
+        if row.kind == "page" or row.gone or (row.polled and row.stands)
+    )
 
 
 def pages_from(home: CrawlDir, start: int, *, length: int) -> Iterator[tuple[OutcomeRow, int]]:

@@ -5,13 +5,27 @@ from __future__ import annotations
 import msgspec
 
 from fieldmouse.crawldir.checkpoint import Checkpoint
+from fieldmouse.records import OutcomeRow
+
+
+class PollTally(msgspec.Struct):
+    """Known URLs that were asked again, and what that showed, if anything."""
+
+    polls: int = 0
+    changed: int = 0
+    unchanged: int = 0
+    gone: int = 0
+    pages: int = 0  # that they made out of other URLs, less those that are pages no more
 
 
 class CrawlTally(msgspec.Struct):
-    """Counts over the whole crawl, resumes included. An accepted URL is in exactly one, or waiting."""
+    """Counts over the whole crawl, resumes included. An accepted URL is in exactly one, or waiting.
+
+    It is in that of its newest outcome that stands: a poll may move it from one to another.
+    """
 
     pages: int = 0
-    unchanged: int = 0
+    unchanged: int = 0  # 304 to a URL that was discovered
     moved: int = 0
     failed: int = 0
     refused: int = 0
@@ -20,6 +34,29 @@ class CrawlTally(msgspec.Struct):
     reasons: dict[str, int] = {}
     left_out: int = 0  # links of pages beyond `limits.links_per_page`
     giving: int = 0  # hosts that gave at least one page
+    polled: PollTally = msgspec.field(default_factory=PollTally)
+
+    def count_poll(self, row: OutcomeRow, size: int, left_out: int, *, changed: bool) -> None:
+        """What a poll showed; `changed` is whether the page is another than the one we held."""
+        polled = self.polled
+        self.bytes += size
+        self.left_out += left_out
+        polled.polls += 1
+        if row.gone:
+            polled.gone += 1
+        elif row.kind == "unchanged" or (row.kind == "page" and not changed):
+            polled.unchanged += 1
+        elif row.kind in ("page", "moved"):
+            polled.changed += 1
+        if row.stands and row.kind != row.polled:
+            self._add(row.polled, -1)
+            self._add(row.kind, 1)
+            polled.pages += (row.kind == "page") - (row.polled == "page")
+
+    @property
+    def discovered_pages(self) -> int:
+        """Pages at first sight, whatever became of them: what a limit on pages counts."""
+        return self.pages - self.polled.pages
 
     @property
     def settled(self) -> int:

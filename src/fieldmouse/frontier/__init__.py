@@ -25,6 +25,11 @@ The page is fetched, stored and indexed; its outcome is durable; `done` strikes 
 ticket out. Had the fetch failed for a passing reason, `again` would have given the
 link a new ticket, and a time before which it must rest.
 
+A URL that is done may be asked again: `Frontier.poll` puts it online behind the sieve
+(`tickets`), and its outcome stands in other books. And a host may leave for another
+crawl, or come from one, with all its URLs and what is known of it (`exchange`): what
+belongs to a host that is not here waits in the **outbox** until a **parcel** takes it.
+
 All of this is append-only logs. `seal` notes their lengths at one moment, the agent
 waits for the disk, and when the journal holds the note, `committed` lets superseded
 files go. After a kill, each log is cut back to the note. Then our URL is in exactly

@@ -21,6 +21,7 @@ from typing import Generic, TypeVar
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
 from fieldmouse.crawldir import Log, records
 from fieldmouse.errors import Damaged, Missing
@@ -128,6 +129,32 @@ class DiskSieve(Generic[T]):
             return []
         keys = np.array(self._keys, np.uint64)
         items, self._keys, self._items = self._items, [], []
+        keys, first = self._unknown(keys)
+        if not keys.size:
+            return []
+        new = [items[place] for place in np.sort(first).tolist()]
+        passed = admit(new) if admit is not None else None
+        if passed is not None and not all(passed):
+            kept = np.empty(keys.size, np.bool_)
+            kept[np.argsort(first)] = passed
+            slots = (keys[~kept] & np.uint64(_CACHE - 1)).astype(np.intp)
+            self._cache[slots] = 0
+            keys = keys[kept]
+            new = [item for item, may in zip(new, passed, strict=True) if may]
+        if keys.size:
+            self._remember(keys)
+        return new
+
+    def learn(self, keys: Keys) -> Keys:
+        """Remember keys that were let through elsewhere; returns those that were not known here."""
+        assert not self._keys, "sift before learning"
+        new, _ = self._unknown(keys.copy())
+        if new.size:
+            self._remember(new)
+        return new
+
+    def _unknown(self, keys: Keys) -> tuple[Keys, NDArray[np.intp]]:
+        """The keys that were never let through, each once and in order, and where each stood first."""
         keys[keys == 0] = 1  # zero means empty in the table
         first = np.argsort(keys, kind="stable")
         keys = keys[first]
@@ -145,23 +172,10 @@ class DiskSieve(Generic[T]):
             keys, first = keys[unknown], first[unknown]
         for run in self._runs:
             if not keys.size:
-                return []
+                break
             unknown = ~run.has(keys)
             keys, first = keys[unknown], first[unknown]
-        if not keys.size:
-            return []
-        new = [items[place] for place in np.sort(first).tolist()]
-        passed = admit(new) if admit is not None else None
-        if passed is not None and not all(passed):
-            kept = np.empty(keys.size, np.bool_)
-            kept[np.argsort(first)] = passed
-            slots = (keys[~kept] & np.uint64(_CACHE - 1)).astype(np.intp)
-            self._cache[slots] = 0
-            keys = keys[kept]
-            new = [item for item, may in zip(new, passed, strict=True) if may]
-        if keys.size:
-            self._remember(keys)
-        return new
+        return keys, first
 
     def _remember(self, keys: Keys) -> None:
         self.begin()

@@ -9,6 +9,7 @@ ready, in its host's queue, or online.
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Sequence
+from pathlib import Path
 
 import msgspec
 from xxhash import xxh3_64_intdigest
@@ -16,13 +17,16 @@ from xxhash import xxh3_64_intdigest
 from fieldmouse.clock import Clock
 from fieldmouse.crawldir import Sealed, make_directory
 from fieldmouse.frontier.distributor import Distributor
+from fieldmouse.frontier.exchange import Exchange
 from fieldmouse.frontier.moment import FrontierState
+from fieldmouse.frontier.parcel import ParcelLabel
 from fieldmouse.frontier.parts import Books, FrontierParts
 from fieldmouse.frontier.resting import Resting
+from fieldmouse.frontier.tickets import Tickets
 from fieldmouse.frontier.witness import Witness
 from fieldmouse.frontier.workbench import Workbench
 from fieldmouse.policy.front import FrontRule
-from fieldmouse.records import Door, Errand, HostState, Link, Ticket
+from fieldmouse.records import Errand, HostState, Link, Ticket
 from fieldmouse.url import Host, host_of
 
 _SIFT_AT = 2048  # offers
@@ -43,28 +47,28 @@ class Frontier:
         *,
         workbench: Workbench,
         distributor: Distributor,
+        tickets: Tickets,
+        resting: Resting,
+        exchange: Exchange | None,
         witness: Witness,
         clock: Clock,
         rule: FrontRule,
         key_seed: int,
         errand_links: int,
         state: FrontierState | None,
-        set_back: float = 0.0,
     ):
-        """See `open_frontier`. `set_back`: seconds by which the clock was set back since `state`."""
+        """Everything is handed in: see `open_frontier`."""
         self._parts, self._workbench, self._distributor = parts, workbench, distributor
+        self._tickets, self._resting, self._exchange = tickets, resting, exchange
         self._witness, self._clock, self._rule = witness, clock, rule
-        self._key_seed, self._errand_links, self._set_back = key_seed, errand_links, set_back
+        self._key_seed, self._errand_links = key_seed, errand_links
         self._sieve, self._ready, self._queues = parts.sieve, parts.ready, parts.queues
         self._front, self._hosts, self._sites = parts.front, parts.hosts, parts.sites
-        self._online = [(number, _decode(row)) for number, row in self._front.live.items()]
         self._out = 0  # URLs in robots' hands
-        self._resting = Resting()
         self._done = state.done if state else 0
-        self._polls = state.polls if state else 0
         self._width = max(rule.minimum, min(rule.maximum, state.width if state else 0))
         self._errands = 0
-        self._begun = False
+        self._begun = self._only_polls = False
 
     def begin(self) -> None:
         """All of the crawl has opened: cut what came after the checkpoint, and take up work."""
@@ -74,18 +78,7 @@ class Frontier:
             part.begin()
         now = self._clock.now()
         self._witness.began(now, unlisted=len(self._ready), batch=2 * self._errand_links)
-        online: dict[Host, list[int]] = {}
-        for number, link in self._online:
-            if self._set_back and link.not_before > now:
-                link = msgspec.structs.replace(link, not_before=link.not_before - self._set_back)
-                self._front.strike((number,))
-                (number,) = self._front.add((_encode(link),))
-            if link.not_before > now:
-                self._resting.put(link.not_before, number, host_of(link.url))
-            else:
-                online.setdefault(host_of(link.url), []).append(number)
-        self._online.clear()
-        self._distributor.restore(online)
+        self._tickets.restore(now)
 
     def discover(self, links: Sequence[Link], keys: Sequence[int] | None = None) -> None:
         """Links found on the web; those never seen before will be visited. Keys are `key_of` their URLs."""
@@ -102,13 +95,7 @@ class Frontier:
         They go online as they are, so whoever polls does not bring more than are due. Their outcomes
         stand in books of their own: what was discovered and is done stays done.
         """
-        lines: dict[Host, list[bytes]] = {}
-        for link in links:
-            polled = msgspec.structs.replace(link, door=Door.POLLED)
-            lines.setdefault(host_of(link.url), []).append(_encode(polled))
-        for host, rows in lines.items():
-            self._distributor.seat(host, self._front.add(rows))
-        self._polls += len(links)
+        self._tickets.poll(links)
 
     def readmit(self, links: Sequence[Link]) -> None:
         """Links whose outcome was taken back: they wait again as if they had just been discovered."""
@@ -126,15 +113,27 @@ class Frontier:
         return [host for host, _ in judged]
 
     def _sift(self) -> None:
-        fresh = [(host_of(link.url), _encode(link)) for link in self._sieve.sift(self._sites.admit)]
+        exchange = self._exchange
+        new = self._sieve.sift(self._sites.admit if exchange is None else exchange.admit)
+        fresh = [(host_of(link.url), _encode(link)) for link in new]
+        if exchange is not None:
+            exchange.accepted(new)
         self._ready.push(fresh)
         self._witness.arrived([host for host, _ in fresh])
 
-    def take(self, now: float) -> Errand | None:
-        """A host that may be visited now, leased to the caller; None if there is none."""
+    def take(self, now: float, *, only_polls: bool = False) -> Errand | None:
+        """A host that may be visited now, leased to the caller; None if there is none.
+
+        With `only_polls` what was discovered stays where it is, until somebody asks for it again.
+        """
         self._witness.tick(now)
-        for host, number in self._resting.rested(now):
-            self._distributor.seat(host, (number,))
+        self._tickets.seat_rested(now)
+        if only_polls or self._only_polls:
+            if self._only_polls and not only_polls:
+                self._tickets.bring_back()
+            self._only_polls = only_polls
+            if only_polls:
+                return self._take_polls(now)
         most = self._errand_links
         lease = self._workbench.take(now, most, _WITHOUT_ASKING)
         while lease is None:
@@ -148,9 +147,20 @@ class Frontier:
         self._errands += 1
         if self._errands % _LOOK_EVERY == 0:
             self._width = self._rule.after_plenty(self._width, self._workbench.ready_hosts(now))
-        live = self._front.live
-        tickets = tuple([Ticket(number, _decode(live[number])) for number in lease.numbers])
-        return Errand(lease.host, lease.address, tickets, now, self._hosts.get(lease.host))
+        return Errand(
+            lease.host, lease.address, self._tickets.get(lease.numbers), now, self._hosts.get(lease.host)
+        )
+
+    def _take_polls(self, now: float) -> Errand | None:
+        """As `take`; a host that has nothing but what was discovered leaves the workbench meanwhile."""
+        while (lease := self._workbench.take(now, self._errand_links, _WITHOUT_ASKING)) is not None:
+            state = self._hosts.get(lease.host)
+            tickets = self._tickets.polls_among(lease)
+            if tickets:
+                self._out += len(tickets)
+                return Errand(lease.host, lease.address, tickets, now, state)
+            self._workbench.give_back(lease.host, state, ())
+        return None
 
     def _feed(self) -> bool:
         """No host is ready: bring some online, on a wider front if need be. False if there are none."""
@@ -169,7 +179,7 @@ class Frontier:
 
     def ready_at(self) -> float | None:
         """When `take` could succeed next: 0 means at once, None that nothing online waits for its time."""
-        if self._sieve.pending or self._distributor.unfinished:
+        if not self._only_polls and (self._sieve.pending or self._distributor.unfinished):
             return 0.0
         due = self._workbench.ready_at()
         rested_at = self._resting.ready_at()
@@ -186,37 +196,41 @@ class Frontier:
         self._workbench.give_back(host, state, [ticket.number for ticket in unused])
         self._out -= len(errand.tickets)
         self._distributor.left(host, state, len(errand.tickets) - len(unused))
+        if self._exchange is not None:
+            self._exchange.freeze(host)
 
     def done(self, numbers: Iterable[int]) -> None:
         """The outcomes of these tickets are durable: they are never visited again, unless they are polled."""
-        if self._polls:
-            numbers = list(numbers)
-            polls = sum(self._is_poll(number) for number in numbers)
-            self._polls -= polls
-            self._done -= polls
-        self._done += self._front.strike(numbers)
-
-    def _is_poll(self, number: int) -> bool:
-        row = self._front.live.get(number)
-        return row is not None and _decode(row).door is Door.POLLED
+        self._done += self._tickets.strike(numbers)
 
     def again(self, number: int, link: Link) -> None:
         """Visit `link` (again) instead of the ticket, under a new number, not before `link.not_before`."""
-        if not self._front.strike((number,)):
-            return
-        (fresh,) = self._front.add((_encode(link),))
-        host = host_of(link.url)
-        if link.not_before > self._clock.now():
-            self._resting.put(link.not_before, fresh, host)
-        else:
-            self._distributor.seat(host, (fresh,))
+        self._tickets.again(number, link, self._clock.now())
+
+    # -- hosts that come and go: see `exchange.py`
+
+    def adopt(self, parcel: Path) -> ParcelLabel:
+        """Take in a host, or links of one, that another crawl sent; durable with the next checkpoint."""
+        if self._sieve.pending:
+            self._sift()
+        label, polls = self.exchange.adopt(parcel, self.discover)
+        self._tickets.note_polls(polls)
+        return label
+
+    @property
+    def exchange(self) -> Exchange:
+        """By which hosts leave; only in a crawl that was opened with `exchanging`."""
+        assert self._exchange is not None, "this frontier exchanges no hosts"
+        return self._exchange
 
     def seal(self) -> Sealed[FrontierState]:
         """Hand everything to the operating system and note the moment."""
         if self._sieve.pending:
             self._sift()
+        if self._exchange is not None:
+            self._tickets.note_polls(-self._exchange.pack())
         self._witness.flush()
-        books = Books(self._done, self._width, self.seen, self.waiting, self._polls)
+        books = Books(self._done, self._width, self.seen, self.waiting, self._tickets.polls)
         state, paths = self._parts.seal(self._clock.now(), books)
         return Sealed(state, paths)
 
@@ -234,8 +248,8 @@ class Frontier:
 
     @property
     def seen(self) -> int:
-        """URLs accepted so far. Always `done + waiting`, once all offers are sifted."""
-        return self._sieve.seen
+        """URLs accepted so far that did not leave. Always `done + waiting`, once all offers are sifted."""
+        return self._parts.seen
 
     @property
     def finished(self) -> int:
@@ -245,12 +259,12 @@ class Frontier:
     @property
     def waiting(self) -> int:
         """URLs accepted and not done: ready, offline, online or in robots' hands. Polls do not count."""
-        return self._parts.waiting - self._polls
+        return self._parts.waiting - self._tickets.polls
 
     @property
     def polling(self) -> int:
         """Known URLs that are to be asked again, and have not been."""
-        return self._polls
+        return self._tickets.polls
 
     @property
     def hosts(self) -> int:

@@ -9,49 +9,38 @@ URLs that are settled or waiting. Keys are added up for that, so it takes no mem
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from itertools import chain
 from pathlib import Path
 
 import msgspec
-import numpy as np
 
 from fieldmouse.crawldir import records
 from fieldmouse.errors import Damaged
 from fieldmouse.frontier.disksieve import SieveState, logged_keys
+from fieldmouse.frontier.doors import doors_file, read_doors
 from fieldmouse.frontier.frontlog import read_front
 from fieldmouse.frontier.hostrows import HostsState
-from fieldmouse.frontier.keytable import Keys
+from fieldmouse.frontier.keyring import KEYRING
+from fieldmouse.frontier.keysum import KeySum
 from fieldmouse.frontier.moment import FrontierState
+from fieldmouse.frontier.outbox import OUTBOX, owed_links
+from fieldmouse.frontier.parcel import Parcel
 from fieldmouse.frontier.queueindex import read_index
 from fieldmouse.frontier.ready import ReadyState
 from fieldmouse.frontier.runs import Run
+from fieldmouse.frontier.shipments import ParcelNote, ShipmentsState, parcel_file
 from fieldmouse.frontier.sites import SitesState, read_sites
-from fieldmouse.frontier.virtualizer import VirtualizerState
+from fieldmouse.frontier.virtualizer import LINKS, QueueFiles, VirtualizerState
 from fieldmouse.records import Door, Link
 from fieldmouse.url import Host, key_of
 
-_FULL = (1 << 64) - 1
 _link = msgspec.msgpack.Decoder(Link).decode
 _items = msgspec.msgpack.Decoder(list[tuple[Host, bytes]]).decode
 _block = msgspec.msgpack.Decoder(tuple[Host, int, list[bytes]]).decode
 
 Trouble = (Damaged, OSError, ValueError, msgspec.MsgspecError)
 """What reading a damaged file may raise."""
-
-
-class KeySum(msgspec.Struct):
-    """How many keys, and their sum: the same whatever the order."""
-
-    count: int = 0
-    total: int = 0
-
-    def add(self, key: int) -> None:
-        self.count += 1
-        self.total = (self.total + (key or 1)) & _FULL  # the sieve knows no key 0
-
-    def merge(self, other: KeySum) -> None:
-        self.count += other.count
-        self.total = (self.total + other.total) & _FULL
 
 
 class Injury(msgspec.Struct, frozen=True):
@@ -71,7 +60,9 @@ class FrontierReport(msgspec.Struct, frozen=True):
 
 def waiting_keys(directory: Path, state: FrontierState, key_seed: int) -> Iterator[int]:
     """The key of every URL that waits, polls apart; raises what reading a damaged file may raise."""
-    rows = (_ready(directory, state.ready), _queued(directory, state.queues))
+    rows = [_ready(directory, state.ready), _queued(directory, state.queues)]
+    if state.shipments is not None:
+        rows.append(owed_links(_queued(directory, state.shipments.outbox.queues, OUTBOX)))
     for row in chain(read_front(directory, state.front).values(), *rows):
         if (link := _link(row)).door is not Door.POLLED:
             yield key_of(link.url, key_seed)
@@ -83,13 +74,22 @@ def named_files(state: FrontierState) -> dict[str, int]:
     files[state.sieve.log] = state.sieve.log_bytes
     files |= {f"ready-{number}.log": -1 for number in range(state.ready.first, state.ready.last)}
     files[f"ready-{state.ready.last}.log"] = state.ready.length
-    files |= {f"links-{number}.log": -1 for number in state.queues.segments[:-1]}
-    files[f"links-{state.queues.segments[-1]}.log"] = state.queues.length
-    files[f"queues-{state.queues.index.serial}.log"] = state.queues.index.length
+    files |= _queue_files(state.queues, LINKS)
     files[f"front-{state.front.serial}.log"] = state.front.length
     files[f"hosts-{state.hosts.serial}.log"] = state.hosts.length
     if state.sites is not None:
         files[f"sites-{state.sites.serial}.log"] = state.sites.length
+    if (moves := state.shipments) is not None:
+        files |= _queue_files(moves.outbox.queues, OUTBOX) | _queue_files(moves.keyring, KEYRING)
+        files |= {parcel_file(note.serial): note.length for note in moves.parcels}
+        files[doors_file(moves.doors.serial)] = moves.doors.length
+    return files
+
+
+def _queue_files(state: VirtualizerState, names: QueueFiles) -> dict[str, int]:
+    files = {names.segment(number): -1 for number in state.segments[:-1]}
+    files[names.segment(state.segments[-1])] = state.length
+    files[f"{names.index}-{state.index.serial}.log"] = state.index.length
     return files
 
 
@@ -120,8 +120,36 @@ def inspect_frontier(directory: Path, state: FrontierState, key_seed: int) -> Fr
     sites = state.sites
     if sites is not None:
         attempt(lambda: _read_sites(directory, sites), f"sites-{sites.serial}.log")
+    if (moves := state.shipments) is not None:
+        for file, look in _shipments(directory, moves, waiting, key_seed):
+            attempt(look, file)
     injuries += _sieve(directory, state.sieve, seen)
     return FrontierReport(injuries, waiting, seen)
+
+
+def _shipments(
+    directory: Path, state: ShipmentsState, waiting: KeySum, key_seed: int
+) -> Iterator[tuple[str, Callable[[], None]]]:
+    """What hosts that come and go have left here; URLs in parcels do not wait here any more."""
+
+    def outbox() -> None:
+        _add_links(waiting, owed_links(_queued(directory, state.outbox.queues, OUTBOX)), key_seed)
+
+    def keyring() -> None:
+        for _ in _queued(directory, state.keyring, KEYRING):
+            pass
+
+    def doors() -> None:
+        read_doors(directory, state.doors)
+
+    def parcel(note: ParcelNote) -> None:
+        Parcel(directory / parcel_file(note.serial), note.length)
+
+    yield f"{OUTBOX.index}-{state.outbox.queues.index.serial}.log", outbox
+    yield f"{KEYRING.index}-{state.keyring.index.serial}.log", keyring
+    yield doors_file(state.doors.serial), doors
+    for note in state.parcels:
+        yield parcel_file(note.serial), partial(parcel, note)
 
 
 def _injury(trouble: Exception, file: str) -> Injury:
@@ -170,13 +198,13 @@ def _ready(directory: Path, state: ReadyState) -> Iterator[bytes]:
         raise Damaged(directory / f"ready-{state.first}.log", f"{state.count} URLs should wait, {counted} do")
 
 
-def _queued(directory: Path, state: VirtualizerState) -> Iterator[bytes]:
+def _queued(directory: Path, state: VirtualizerState, names: QueueFiles = LINKS) -> Iterator[bytes]:
     """The links that wait in queues, segment by segment."""
     live: dict[tuple[int, int], tuple[int, int, int]] = {}
-    for head, block in read_index(directory, state.index)[0].blocks():
+    for head, block in read_index(directory, state.index, names.index)[0].blocks():
         live[block.segment, block.offset] = (block.first, block.count, max(0, head - block.first))
     for number in state.segments:
-        path = directory / f"links-{number}.log"
+        path = directory / names.segment(number)
         length = state.length if number == state.segments[-1] else path.stat().st_size
         if not length:
             continue
@@ -189,23 +217,19 @@ def _queued(directory: Path, state: VirtualizerState) -> Iterator[bytes]:
                 yield from links[told[2] :]
     if live:
         number, offset = min(live)
-        raise Damaged(directory / f"links-{number}.log", f"there is no block at byte {offset}")
+        raise Damaged(directory / names.segment(number), f"there is no block at byte {offset}")
 
 
 def _sieve(directory: Path, state: SieveState, seen: KeySum) -> Iterator[Injury]:
     """Runs and log must match their checksums; in a crawl of format 1 runs must at least be in order."""
     try:
         for keys in logged_keys(directory, state):
-            _add_keys(seen, keys)
+            seen.add_all(keys)
     except Trouble as trouble:
         yield _injury(trouble, state.log)
     for name in state.runs:
         try:
             for keys in Run(directory / name, raw=state.raw):
-                _add_keys(seen, keys)
+                seen.add_all(keys)
         except Trouble as trouble:
             yield _injury(trouble, name)
-
-
-def _add_keys(total: KeySum, keys: Keys) -> None:
-    total.merge(KeySum(keys.size, int(keys.sum(dtype=np.uint64))))

@@ -77,5 +77,6 @@ def count_waiting(directory: Path, state: FrontierState) -> int:
         len(read_front(directory, state.front))
         + queued
         + sum(1 for _ in waiting_items(directory, state.ready))
+        + (state.shipments.outbox.owed if state.shipments is not None else 0)
         - state.polls
     )

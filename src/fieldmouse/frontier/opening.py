@@ -7,10 +7,13 @@ from pathlib import Path
 
 from fieldmouse.clock import Clock
 from fieldmouse.frontier.distributor import Distributor
+from fieldmouse.frontier.exchange import Exchange, Exchanging
 from fieldmouse.frontier.frontier import Frontier
 from fieldmouse.frontier.hostrows import lag
 from fieldmouse.frontier.moment import FrontierState
 from fieldmouse.frontier.parts import open_parts
+from fieldmouse.frontier.resting import Resting
+from fieldmouse.frontier.tickets import Tickets
 from fieldmouse.frontier.witness import Nobody, Witness
 from fieldmouse.frontier.workbench import Workbench
 from fieldmouse.policy.distribution import Distribution
@@ -32,20 +35,24 @@ def open_frontier(
     run_size: int = 1 << 21,
     witness: Witness | None = None,
     limits: SiteLimits | None = None,
+    exchanging: Exchanging | None = None,
 ) -> Frontier:
     """The frontier in a directory, at `state`. Opening changes nothing on the disk; `begin` does.
 
     `resumed_delay` is the ordinary delay of a host; after a restart each gets it in full.
+    With `exchanging`, hosts may come and go; then what the policy decides is not written down, for a
+    record in which they do cannot be played again.
     """
-    now, watcher = clock.now(), witness or Nobody()
+    now, watcher = clock.now(), Nobody() if witness is None or exchanging is not None else witness
     parts = open_parts(
         directory, state, key_seed=key_seed, now=now, resumed_delay=resumed_delay, run_size=run_size,
-        limits=limits or SiteLimits(),
+        limits=limits or SiteLimits(), ours=exchanging.ours if exchanging is not None else None,
     )  # fmt: skip
+    shipments, resting = parts.shipments, Resting()
     workbench = Workbench(parts.hosts.quieten(now) if parts.hosts.resumed else 0.0)
     distributor = Distributor(
         policy,
-        draw=parts.ready.pop,
+        draw=shipments.doors.drawing(parts.ready.pop) if shipments is not None else parts.ready.pop,
         queues=parts.queues,
         front=parts.front,
         workbench=workbench,
@@ -53,15 +60,26 @@ def open_frontier(
         batch=2 * errand_links,
         witness=watcher,
     )
+    exchange = None
+    if exchanging is not None and shipments is not None:
+        exchange = Exchange(
+            exchanging, parts, shipments, distributor=distributor, workbench=workbench, resting=resting,
+            clock=clock, key_seed=key_seed,
+        )  # fmt: skip
     return Frontier(
         parts,
         workbench=workbench,
         distributor=distributor,
+        tickets=Tickets(
+            parts, resting, distributor, workbench, exchange, state.polls if state else 0,
+            lag(state.hosts.at, now) if state else 0.0,
+        ),
+        resting=resting,
+        exchange=exchange,
         witness=watcher,
         clock=clock,
         rule=front or FrontRule(),
         key_seed=key_seed,
         errand_links=errand_links,
         state=state,
-        set_back=lag(state.hosts.at, now) if state else 0.0,
-    )
+    )  # fmt: skip

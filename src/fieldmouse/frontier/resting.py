@@ -6,7 +6,7 @@ They are online all the same (`frontlog.py` holds them); only their host does no
 from __future__ import annotations
 
 from collections.abc import Iterator
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 
 from fieldmouse.url import Host
 
@@ -29,3 +29,11 @@ class Resting:
         while self._heap and self._heap[0][0] <= now:
             _, number, host = heappop(self._heap)
             yield host, number
+
+    def withdraw(self, host: Host) -> list[int]:
+        """The tickets of a host that leaves; they are no longer here."""
+        left = [number for _, number, name in self._heap if name == host]
+        if left:
+            self._heap = [entry for entry in self._heap if entry[2] != host]
+            heapify(self._heap)
+        return left

@@ -283,5 +283,6 @@ def _row(
 ) -> OutcomeRow:  # fmt: skip
     return OutcomeRow(
         link.url, kind, at, depth=link.depth, via=link.via, seen_at=link.seen_at, tries=link.tries,
-        found_as=link.kind.value, reason=reason.value if reason else "", detail=detail, **known,  # type: ignore[arg-type]
+        found_as=link.kind.value, reason=reason.value if reason else "", detail=detail, polled=link.was,
+        **known,  # type: ignore[arg-type]
     )  # fmt: skip

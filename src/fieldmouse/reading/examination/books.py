@@ -22,7 +22,8 @@ from fieldmouse.crawldir import (
 )
 from fieldmouse.errors import FieldmouseError
 from fieldmouse.figures import size
-from fieldmouse.frontier.inspection import Injury, KeySum, inspect_frontier
+from fieldmouse.frontier.inspection import Injury, inspect_frontier
+from fieldmouse.frontier.keysum import KeySum
 from fieldmouse.frontier.moment import sealed_frontier
 from fieldmouse.indexer.warcs import shard_of
 from fieldmouse.reading.examination.finding import COPY, Finding, Presence, bad, curable, good
@@ -35,24 +36,33 @@ BUG = "this is a bug in fieldmouse: please report it"
 class Ledger(msgspec.Struct):
     """What the outcome log adds up to."""
 
-    kinds: Counter[str]
+    kinds: Counter[str]  # of URLs, by the newest outcome that stands
+    rows: int
+    polls: int
     keys: KeySum
     indexed: Counter[int]  # pages that belong into the full-text index, by shard
 
 
 def read_ledger(home: CrawlDir, last: Checkpoint) -> Ledger:
     """One pass over the outcome log; memory is eight bytes a page."""
-    ledger = Ledger(Counter(), KeySum(), Counter())
+    ledger = Ledger(Counter(), 0, 0, KeySum(), Counter())
     seed, pages = home.identity.key_seed, array("Q")
     for row in outcomes.rows(home, length=sealed_outcomes(last)):
         key = key_of(row.url, seed)
-        ledger.kinds[row.kind] += 1
-        ledger.keys.add(key)
+        ledger.rows += 1
+        if not row.polled:
+            ledger.kinds[row.kind] += 1
+            ledger.keys.add(key)
+        else:
+            ledger.polls += 1
+            if row.stands:
+                ledger.kinds[row.polled] -= 1
+                ledger.kinds[row.kind] += 1
         if row.kind == "page" or row.gone:
             pages.append(key)
             ledger.indexed[shard_of(row.warc)] += row.indexed
     ordered = np.sort(np.array(pages, np.uint64))
-    if bool((ordered[1:] == ordered[:-1]).any()):
+    if ledger.polls or bool((ordered[1:] == ordered[:-1]).any()):
         # Pages that were fetched again: only the newest of each is in the index, and none that is gone.
         newest = outcomes.pages(home, length=sealed_outcomes(last))
         ledger.indexed = Counter(shard_of(row.warc) for row in newest if row.indexed)
@@ -106,7 +116,10 @@ def look_at_outcomes(home: CrawlDir, last: Checkpoint, owner: int | None) -> tup
         if ledger.kinds[kind] != count:
             says = f"{ledger.kinds[kind]:,} rows say {kind}, the journal counts {count:,}"
             return bad("outcomes", says, BUG), ledger
-    says = f"{ledger.kinds.total():,} rows, whole and as many as the journal counts"
+    if ledger.polls != tally.polled.polls:
+        says = f"{ledger.polls:,} rows are of polls, the journal counts {tally.polled.polls:,}"
+        return bad("outcomes", says, BUG), ledger
+    says = f"{ledger.rows:,} rows, whole and as many as the journal counts"
     length = sealed_outcomes(last)
     extra = (home / "outcomes.log").stat().st_size - length if length else 0
     if extra and owner is None:
@@ -144,16 +157,20 @@ def _accounts(
 ) -> Finding:  # fmt: skip
     """Every URL the sieve let through is settled, or waits; and the sieve knows just those."""
     frontier, settled = sealed_frontier(last), sealed_tally(last).settled
-    seen = frontier.sieve.seen
+    seen, foreign = frontier.sieve.seen, KeySum()
+    if frontier.shipments is not None:  # keys of URLs that are settled or waiting in other crawls
+        foreign = KeySum(*frontier.shipments.foreign)
+        seen -= foreign.count
     if seen != settled + waiting.count or frontier.done != settled:
         says = f"{seen:,} URLs were seen, but {settled:,} are settled and {waiting.count:,} waiting"
         return bad("accounts", says, BUG)
     accounted = KeySum(ledger.keys.count, ledger.keys.total)
     accounted.merge(waiting)
+    accounted.merge(foreign)
     if held != accounted:
         says = "the URLs that count as seen are not those that are settled or waiting"
-        if held.count != seen:
-            says = f"{seen:,} URLs were seen, but the sieve holds {held.count:,} keys"
+        if held.count != seen + foreign.count:
+            says = f"{seen + foreign.count:,} URLs were seen, but the sieve holds {held.count:,} keys"
         files = ", ".join(f"`frontier/{name}`" for name in (*frontier.sieve.runs, frontier.sieve.log))
         return curable("accounts", f"{says}: {files} is damaged", _keys_again(home.path), "frontier")
     return good("accounts", f"{seen:,} URLs seen = {settled:,} settled + {waiting.count:,} waiting")

@@ -1,0 +1,33 @@
+"""Keys added up: two sets of keys are compared by count and sum, in no memory and any order."""
+
+from __future__ import annotations
+
+import msgspec
+import numpy as np
+
+from fieldmouse.frontier.keytable import Keys
+
+_FULL = (1 << 64) - 1
+
+
+class KeySum(msgspec.Struct):
+    """How many keys, and their sum: the same whatever the order."""
+
+    count: int = 0
+    total: int = 0
+
+    def add(self, key: int) -> None:
+        self.count += 1
+        self.total = (self.total + (key or 1)) & _FULL  # the sieve knows no key 0
+
+    def remove(self, key: int) -> None:
+        self.count -= 1
+        self.total = (self.total - (key or 1)) & _FULL
+
+    def add_all(self, keys: Keys) -> None:
+        """Keys that the sieve knows, which has no key 0."""
+        self.merge(KeySum(keys.size, int(keys.sum(dtype=np.uint64))))
+
+    def merge(self, other: KeySum) -> None:
+        self.count += other.count
+        self.total = (self.total + other.total) & _FULL

@@ -1,0 +1,130 @@
+"""URLs that are owed an outcome soon: online, resting, or in robots' hands; each under a number.
+
+The front log holds them, so that a kill loses none. Here is decided where one goes that gets a
+number: to its host on the workbench, among those that rest, or, if its host left, to the outbox.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+from fieldmouse.frontier.distributor import Distributor
+from fieldmouse.frontier.exchange import Exchange
+from fieldmouse.frontier.parts import FrontierParts
+from fieldmouse.frontier.resting import Resting
+from fieldmouse.frontier.workbench import Lease, Workbench
+from fieldmouse.records import Door, Link, Ticket
+from fieldmouse.url import Host, host_of
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(Link).decode
+
+
+class Tickets:
+    """The front log, and the way from it to the workbench."""
+
+    def __init__(
+        self, parts: FrontierParts, resting: Resting, distributor: Distributor, workbench: Workbench,
+        exchange: Exchange | None, polls: int, set_back: float,
+    ) -> None:  # fmt: skip
+        """`set_back`: seconds by which the clock was set back since the checkpoint."""
+        front = self._front = parts.front
+        self._hosts, self._resting = parts.hosts, resting
+        self._distributor, self._workbench = distributor, workbench
+        self._exchange, self._set_back = exchange, set_back
+        self._before = [(number, _decode(row)) for number, row in front.live.items()]
+        self.polls = polls  # wherever they wait
+        self._aside: dict[
+            Host, list[int]
+        ] = {}  # online, but not on the workbench while only polls are wanted
+
+    def note_polls(self, number: int) -> None:
+        """So many polls came with their host; less than none: they left."""
+        self.polls += number
+
+    def restore(self, now: float) -> None:
+        """Put those that were out before a restart where they belong."""
+        online: dict[Host, list[int]] = {}
+        for number, link in self._before:
+            if self._set_back and link.not_before > now:
+                link = msgspec.structs.replace(link, not_before=link.not_before - self._set_back)
+                self._front.strike((number,))
+                (number,) = self._front.add((_encode(link),))
+            host = host_of(link.url)
+            if self._exchange is not None and not self._exchange.here(host):
+                self._front.strike((number,))
+                self._exchange.owe(host, _encode(link))
+            elif link.not_before > now:
+                self._resting.put(link.not_before, number, host)
+            else:
+                online.setdefault(host, []).append(number)
+        self._before.clear()
+        self._distributor.restore(online)
+
+    def get(self, numbers: Iterable[int]) -> tuple[Ticket, ...]:
+        live = self._front.live
+        return tuple([Ticket(number, _decode(live[number])) for number in numbers])
+
+    def polls_among(self, lease: Lease) -> tuple[Ticket, ...]:
+        """The polls of a lease; its other tickets are put aside."""
+        tickets = self.get(lease.numbers)
+        rest = [ticket.number for ticket in tickets if ticket.door is not Door.POLLED]
+        if rest:
+            self._aside.setdefault(lease.host, []).extend(rest)
+        return tuple([ticket for ticket in tickets if ticket.door is Door.POLLED])
+
+    def bring_back(self) -> None:
+        """What was put aside goes back to its host."""
+        for host, numbers in self._aside.items():
+            if self._exchange is None or self._exchange.here(host):
+                self._workbench.put(host, self._hosts.get(host), numbers)
+                continue
+            for number in numbers:
+                self._exchange.owe(host, self._front.live[number])
+            self._front.strike(numbers)
+        self._aside.clear()
+
+    def seat_rested(self, now: float) -> None:
+        """Those whose time has come go back to their host."""
+        for host, number in self._resting.rested(now):
+            self._distributor.seat(host, (number,))
+
+    def poll(self, links: Sequence[Link]) -> None:
+        """Known links come online, whatever a policy would say: whoever polls brings what is due."""
+        lines: dict[Host, list[bytes]] = {}
+        for link in links:
+            polled = msgspec.structs.replace(link, door=Door.POLLED, was=link.was or "page")
+            lines.setdefault(host_of(link.url), []).append(_encode(polled))
+        for host, rows in lines.items():
+            if self._exchange is not None and not self._exchange.here(host):
+                for row in rows:
+                    self._exchange.owe(host, row)
+            else:
+                self._distributor.seat(host, self._front.add(rows))
+        self.polls += len(links)
+
+    def again(self, number: int, link: Link, now: float) -> None:
+        """Visit `link` instead of the ticket, under a new number; one that is not out is passed over."""
+        if not self._front.strike((number,)):
+            return
+        host, row = host_of(link.url), _encode(link)
+        if self._exchange is not None and not self._exchange.here(host):
+            self._exchange.owe(host, row)
+            return
+        (fresh,) = self._front.add((row,))
+        if link.not_before > now:
+            self._resting.put(link.not_before, fresh, host)
+        else:
+            self._distributor.seat(host, (fresh,))
+
+    def strike(self, numbers: Iterable[int]) -> int:
+        """These have their outcome; returns how many of them were out, polls not counted."""
+        polls = 0
+        if self.polls:
+            numbers = list(numbers)
+            rows = map(self._front.live.get, numbers)
+            polls = sum(_decode(row).door is Door.POLLED for row in rows if row is not None)
+            self.polls -= polls
+        return self._front.strike(numbers) - polls

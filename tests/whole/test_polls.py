@@ -1,0 +1,139 @@
+"""Known pages are asked again while a limit on pages is reached: the books of both stay right.
+
+A meadow is crawled in virtual time up to a limit of pages, with URLs left. Then every page is polled:
+some are as they were, some have changed, some are gone, some cannot be had.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from fieldmouse.agent.build import build
+from fieldmouse.clock import Clock
+from fieldmouse.crawldir import CrawlDir, outcomes, read_checkpoint, sealed_outcomes, sealed_tally
+from fieldmouse.frontier import sealed_frontier
+from fieldmouse.indexer.inline import InlineLane
+from fieldmouse.lab import bottle
+from fieldmouse.lab.meadow.fetcher import MeadowFetcher
+from fieldmouse.lab.meadow.meadow import Meadow
+from fieldmouse.lab.meadow.options import MeadowOptions
+from fieldmouse.reading.examination import examine
+from fieldmouse.records import Failed, Kind, Link, OutcomeRow, Reason, Response
+from fieldmouse.settings import Settings
+from fieldmouse.summary import Summary
+from fieldmouse.url import Host, Url
+
+from .bottled import CALM, bottled_crawl
+from .bottled import outcomes as rows_of_crawl
+
+LIMIT = 60
+SAME, CHANGED, GONE, SILENT = range(4)
+
+
+class Aged(MeadowFetcher):
+    """The same meadow a day later."""
+
+    fate: dict[str, int]
+
+    async def fetch(
+        self, link: Link, host: Host, address: str, *, body_limit: int | None = None
+    ) -> Response | Failed:
+        answer = await super().fetch(link, host, address, body_limit=body_limit)
+        fate = self.fate.get(link.url, SAME)
+        if isinstance(answer, Failed) or fate == SAME:
+            return answer
+        if fate == SILENT:
+            return Failed(link, Reason.CLIENT_ERROR, answer.ended_at, "nobody there")
+        if fate == GONE:
+            head = b"HTTP/1.1 404 Not Found\r\nContent-Type: text/plain\r\n\r\n"
+            return msgspec.structs.replace(answer, status=404, head=head, body=b"gone", headers=())
+        headers = (("content-type", "text/html"),)
+        body = b"<title>new</title><p>changed " + link.url.encode()
+        head = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n"
+        return msgspec.structs.replace(answer, status=200, head=head, body=body, headers=headers)
+
+
+def polled(path: Path, meadow: Meadow, fate: dict[str, int], links: list[Link], limit: int) -> Summary:
+    settings = Settings().override(
+        {
+            "crawl.seeds": list(meadow.seeds), "crawl.pages": limit, "politeness.delay": "1s",
+            "network.allow_private": True, **CALM,
+        }
+    )  # fmt: skip
+
+    async def life(clock: Clock) -> Summary:
+        web = Aged(meadow, clock)
+        web.fate = fate
+        home = CrawlDir.open(path)
+        crew = build(home, settings, clock=clock, fetcher=web, lane=InlineLane)
+        try:
+            crew.agent._frontier.poll(links)
+            return await asyncio.wait_for(crew.agent.crawl([]), 1e6)
+        finally:
+            await crew.close()
+
+    return bottle.run(life, epoch=bottle.EPOCH + 86_400.0)
+
+
+def known(row: OutcomeRow) -> Link:
+    return Link(row.url, row.depth, row.via, Kind(row.found_as), row.seen_at, was=row.kind, digest=row.digest)
+
+
+@pytest.fixture(scope="module")
+def first(tmp_path_factory: pytest.TempPathFactory) -> tuple[Meadow, Path, Summary]:
+    meadow = Meadow(
+        MeadowOptions(hosts=6, pages=200, seed=4, page_kb=1.0, links=12, not_found=0.1, changing=0.0)
+    )
+    path = tmp_path_factory.mktemp("polls") / "c"
+    summary, _ = bottled_crawl(
+        path, lambda clock: MeadowFetcher(meadow, clock), meadow.seeds, crawl__pages=LIMIT,
+        politeness__delay="1s", network__allow_private=True,
+    )  # fmt: skip
+    assert summary.pages == LIMIT
+    assert summary.waiting > 20
+    return meadow, path, summary
+
+
+def test_polls_have_books_of_their_own_and_no_limit_on_pages_holds_them_up(
+    first: tuple[Meadow, Path, Summary],
+) -> None:
+    meadow, path, before = first
+    pages = [row for row in rows_of_crawl(path) if row.kind == "page"]
+    fate = {str(row.url): number % 4 for number, row in enumerate(pages)}
+    after = polled(path, meadow, fate, [known(row) for row in pages], LIMIT)
+    quarter = LIMIT // 4
+    assert (after.polls, after.changed, after.gone) == (LIMIT, quarter, quarter)
+    assert after.unchanged == quarter
+    assert (after.pages, after.failed) == (before.pages - quarter, before.failed + quarter)
+    assert (after.seen, after.waiting, after.lost) == (before.seen, before.waiting, 0), (
+        "nothing was discovered"
+    )
+    home = CrawlDir.open(path)
+    last = read_checkpoint(home)
+    assert last is not None
+    listed = {str(row.url) for row in outcomes.pages(home, length=sealed_outcomes(last))}
+    assert listed == {url for url, what in fate.items() if what != GONE}
+    assert sealed_tally(last).pages == len(listed)
+    assert sealed_frontier(last).polls == 0
+    findings = {finding.what: finding for finding in examine(home)}
+    for what in ("outcomes", "frontier", "accounts"):
+        assert findings[what].healthy, findings[what].says
+    check_rest_is_fetched(path, meadow, fate, after)
+
+
+def check_rest_is_fetched(path: Path, meadow: Meadow, fate: dict[str, int], before: Summary) -> None:
+    """Without the limit both go on together: what came back is a page again, the rest is discovered."""
+    back = [Link(Url(url), was="failed") for url, what in fate.items() if what == GONE]
+    after = polled(path, meadow, {}, back, 0)
+    assert after.waiting == after.lost == 0
+    assert after.polls == before.polls + len(back)
+    assert after.changed == before.changed + len(back)
+    assert after.pages > before.pages + len(back)
+    home = CrawlDir.open(path)
+    findings = {finding.what: finding for finding in examine(home)}
+    assert findings["accounts"].healthy, findings["accounts"].says
+    assert findings["outcomes"].healthy, findings["outcomes"].says
