@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +13,7 @@ from fieldmouse.crawldir import CrawlDir
 from fieldmouse.errors import CrawlDirError
 from fieldmouse.indexer.copies import CopyView, Numbers, stands
 from fieldmouse.indexer.index import has_columns
+from fieldmouse.indexer.snapshot import view_of
 from fieldmouse.url import key_of
 
 
@@ -23,8 +24,9 @@ class Generation:
         """`CrawlDirError` if it cannot be read; `directory` is the crawl's."""
         self.path, self._directory = path, directory
         self.shard = int(path.parent.name.partition("-")[2])
+        self._held = ExitStack()
         with self.reading():
-            self.index = tantivy.Index.open(str(path))
+            self.index = tantivy.Index.open(str(self._held.enter_context(view_of(path))))
             self.index.reload()
             self.searcher = self.index.searcher()
             self._columns = has_columns(self.index.schema)
@@ -34,12 +36,20 @@ class Generation:
         """Says which index it was if it cannot be read."""
         try:
             yield
+        except PermissionError as trouble:
+            raise CrawlDirError(
+                f"the index in `{self.path}` cannot be read: {trouble}",
+                f"its owner can let you with `chmod -R a+rX {self._directory}`",
+            ) from trouble
         except (ValueError, OSError) as trouble:
             raise CrawlDirError(
                 f"the index in `{self.path}` cannot be read: {trouble}",
                 f"`fieldmouse doctor {self._directory}` says what else is damaged,"
                 " and `--repair` builds an index again",
             ) from trouble
+
+    def close(self) -> None:
+        self._held.close()
 
     def all_addresses(self) -> list[tantivy.DocAddress]:
         searcher = self.searcher
@@ -99,10 +109,14 @@ def opened(directory: Path) -> Iterator[tuple[list[Generation], CopyView]]:
     """All generations of the crawl in `directory`, and which copies count."""
     # In this order: a copy seen here that became old in between is still there, and the newer one too.
     copies = CopyView(directory / "index")
+    generations: list[Generation] = []
     try:
         paths = sorted((directory / "index").glob("shard-*/*"))
-        yield [Generation(directory, path) for path in paths if tantivy.Index.exists(str(path))], copies
+        generations.extend(Generation(directory, path) for path in paths if tantivy.Index.exists(str(path)))
+        yield generations, copies
     finally:
+        for generation in generations:
+            generation.close()
         copies.close()
 
 

@@ -25,8 +25,9 @@ import fcntl
 import os
 import shutil
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import msgspec
 
@@ -137,11 +138,19 @@ class Snapshots:
             if trouble.errno in _NO_LINKS:
                 return False
             raise
+        self.share()
         sync_directory(self._kept)
         os.replace(fresh, listed)
         sync_directory(self._kept)
         sync_directory(self._path)
         return True
+
+    def share(self) -> None:
+        """Let whoever may read the index read its lists: tantivy writes them for their owner alone."""
+        with suppress(FileNotFoundError):
+            mode = (self._path / _LOCKS[0]).stat().st_mode & 0o666
+            for name in (META, MANAGED):
+                os.chmod(self._path / name, mode)
 
     def _link_all(self, fresh: Path) -> bool:
         fresh.unlink(missing_ok=True)
@@ -196,6 +205,7 @@ class Snapshots:
                 if entry.name not in wanted and not entry.is_dir(follow_symlinks=False):
                     os.unlink(entry.path)
             self._list_managed(meta.names)
+        self.share()
 
     def forget_before(self, batch: int) -> None:
         """The moment of `batch` counts: nobody will go back behind it."""
@@ -244,3 +254,25 @@ class Snapshots:
             yield
         finally:
             os.close(handle)
+
+
+@contextmanager
+def view_of(path: Path) -> Iterator[Path]:
+    """A directory in which tantivy can open a generation that we may read.
+
+    It makes a lock there even to read. Where we may not write, a directory of our own stands for it, with
+    links to the files; then the lists that were kept at checkpoints do as well as the newest.
+    """
+    if os.access(path, os.W_OK, effective_ids=True):
+        yield path
+        return
+    with TemporaryDirectory(prefix="fieldmouse-", ignore_cleanup_errors=True) as room:
+        view, kept = Path(room), path / KEPT
+        listed = path / META
+        if not os.access(listed, os.R_OK, effective_ids=True):
+            moments = (moment for moment in kept.glob("*.json") if moment.stem.isdigit())
+            listed = max(moments, key=lambda moment: int(moment.stem), default=listed)
+        for name in _decode(listed.read_bytes()).names:
+            (view / name).symlink_to((path if (path / name).exists() else kept) / name)
+        shutil.copyfile(listed, view / META)
+        yield view
