@@ -23,9 +23,9 @@ import xxhash
 from table import aligned, say
 
 from fieldmouse.indexer.charset import find_charset
-from fieldmouse.indexer.contents import MARKUP
 from fieldmouse.indexer.digest import Doubles
 from fieldmouse.indexer.parse import parse
+from fieldmouse.indexer.readers import MARKUP
 from fieldmouse.indexer.sketch import reach, sketch
 from fieldmouse.url import Url
 from fieldmouse.web.labels import decoded
