@@ -57,7 +57,7 @@ def test_every_short_option_of_the_command_is_a_keyword() -> None:
     from fieldmouse.cli.crawl import command
 
     options = {option.name for option in command.params}
-    assert set(SETTING_OF) - {"extract", "admit", "readers"} <= options
+    assert set(SETTING_OF) - {"extract", "admit", "readers", "sign"} <= options
 
 
 @pytest.mark.parametrize(
@@ -98,10 +98,12 @@ def test_code_is_given_as_itself_if_workers_and_a_resume_can_find_it(tmp_path: P
     with pytest.raises(fieldmouse.FieldmouseError, match="is no policy"):
         fieldmouse.Crawl(tmp_path / "c", seeds=seeds, policy=textwrap.dedent)
     index = POLICIES["index"]
-    words = {"policy": index, "extract": textwrap.dedent, "readers": {"text/csv": textwrap.indent}}
+    readers = {"text/csv": textwrap.indent}
+    words = {"policy": index, "extract": textwrap.dedent, "readers": readers, "sign": textwrap.fill}
     planned = plan(tmp_path / "c", words, {}, seeds).settings
     assert planned.frontier.policy == f"{index.__module__}:{index.__qualname__}"
     assert planned.plugins.extract == "textwrap:dedent"
+    assert planned.plugins.sign == "textwrap:fill"
     assert planned.plugins.readers == {"text/csv": "textwrap:indent"}
     assert not (tmp_path / "c").exists()
 

@@ -30,10 +30,11 @@ SETTING_OF = {
     "extract": "plugins.extract",
     "admit": "plugins.admit",
     "readers": "plugins.readers",
+    "sign": "plugins.sign",
 }
 """Which setting each short word stands for."""
 
-CODE = ("policy", "extract", "admit")
+CODE = ("policy", "extract", "admit", "sign")
 """Words for code of the user's own: its name, or the thing itself where it can be named."""
 
 _IN_SECONDS = ("delay", "time")

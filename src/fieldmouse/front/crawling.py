@@ -40,6 +40,7 @@ class Asked(TypedDict, total=False):
     extract: Code | None
     admit: Code | None
     readers: Mapping[str, Code] | None
+    sign: Code | None
     settings: Mapping[str, object] | None
 
 
@@ -79,6 +80,7 @@ class Crawl:
         extract: Code | None = None,
         admit: Code | None = None,
         readers: Mapping[str, Code] | None = None,
+        sign: Code | None = None,
         settings: Mapping[str, object] | None = None,
     ):
         """A new crawl in `directory`, or the one that is there.
@@ -101,6 +103,7 @@ class Crawl:
         extract: a function that makes rows of a page, for `export --items`.
         admit: a function that says whether a link is wanted.
         readers: functions that read documents of other MIME types, by the type.
+        sign: a function that gives the headers of a request, for logins and tokens of your own sites.
         settings: any other setting, named as in `fieldmouse.toml`: {"limits.body": "4MiB"}.
 
         Code of your own is given as "package.module:name", or as the thing itself if it can be imported
@@ -112,7 +115,7 @@ class Crawl:
         self._words: dict[str, object] = {
             "pages": pages, "time": time, "depth": depth, "contact": contact, "delay": delay, "scope": scope,
             "policy": policy, "robots": robots, "control": control, "allow_private": allow_private,
-            "resolve": _kept(resolve), "extract": extract, "admit": admit, "readers": readers,
+            "resolve": _kept(resolve), "extract": extract, "admit": admit, "readers": readers, "sign": sign,
         }  # fmt: skip
         self._changes = {} if settings is None else settings
         self._seeds = _kept(seeds)
