@@ -27,7 +27,7 @@ FLOORS: dict[int, set[str]] = {
     3: {"frontier", "robots", "buffer", "indexer", "control", "refresh", "balancer", "choices"},
     2: {"settings", "crawldir", "meter", "web", "plugins"},
     1: {"policy", "queueing"},
-    0: {"url", "records", "sighting", "summary", "clock", "errors", "aside", "compiled", "figures"}
+    0: {"url", "records", "sighting", "summary", "outcome", "clock", "errors", "aside", "compiled", "figures"}
     | {"named", "__init__"},
 }
 

@@ -8,10 +8,11 @@ log or sent to a worker process as it is.
 
 from __future__ import annotations
 
-from enum import Enum
+from enum import Enum, StrEnum
 
 import msgspec
 
+from fieldmouse.outcome import OutcomeKind as OutcomeKind
 from fieldmouse.sighting import Sighting
 from fieldmouse.summary import Reading as Reading
 from fieldmouse.summary import Summary as Summary
@@ -35,6 +36,41 @@ class Door(Enum):
     DISCOVERED = 0  # through the sieve: seen for the first time
     POLLED = 1  # behind it: a URL that has an outcome, to be asked again
     ADOPTED = 2  # with its host, from another crawl, which had accepted it
+
+
+class Reason(StrEnum):
+    """Why there is no page. The values are what people read and what files keep."""
+
+    NONE = ""  # there is one
+    # refused by us, before asking
+    EXCLUDED = "excluded by robots.txt"
+    PRIVATE = "private address"
+    OUT_OF_SCOPE = "out of scope"
+    HOST_FULL = "pages per host reached"
+    TOO_MANY_REDIRECTS = "too many redirects"
+    UNSIGNED = "cannot be signed"  # by the plug-in that has the headers for it
+    # the network
+    NO_ADDRESS = "name does not resolve"
+    NO_CONNECTION = "cannot connect"
+    TLS = "TLS error"
+    CLOSED = "connection closed early"
+    TIMEOUT = "took too long"
+    TOO_SLOW = "slower than the minimum speed"
+    # the server's words
+    BAD_HTTP = "not HTTP"
+    HEADERS_TOO_LARGE = "headers too large"
+    BODY_TOO_LARGE = "body too large"
+    BOMB = "decompresses to too much"
+    BAD_ENCODING = "content encoding is broken"
+    CLIENT_ERROR = "client error status"
+    SERVER_ERROR = "server error status"
+    BUSY = "told to come back later"
+    BAD_REDIRECT = "redirect leads nowhere"
+    EXCLUSION_UNREACHABLE = "robots.txt unreachable"
+    # the host as a whole
+    BURIED = "host given up"
+    # our own mistake: logged with its traceback
+    CRASHED = "fieldmouse stumbled over it"
 
 
 class Link(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True):
@@ -84,7 +120,7 @@ class HostState(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True
     crawl_delay: float = 0.0  # asked for by robots.txt; 0 means it did not ask
     failures: int = 0  # in a row, of the host as a whole (connect, DNS, 429, 503)
     pages: int = 0  # pages stored from it
-    verdict: str = ""  # a `Reason` value when all its URLs are answered without asking (buried, full)
+    verdict: Reason = Reason.NONE  # the reason when all its URLs are answered without asking (buried, full)
     detail: str = ""  # of the verdict, for people
     put_off: int = 0  # times in a row that trouble of our own kept us from asking; not held against it
 
@@ -97,40 +133,6 @@ class Errand(msgspec.Struct, frozen=True):
     tickets: tuple[Ticket, ...]
     taken_at: float
     state: HostState = HostState()
-
-
-class Reason(Enum):
-    """Why there is no page. The values are what people read and what files keep."""
-
-    # refused by us, before asking
-    EXCLUDED = "excluded by robots.txt"
-    PRIVATE = "private address"
-    OUT_OF_SCOPE = "out of scope"
-    HOST_FULL = "pages per host reached"
-    TOO_MANY_REDIRECTS = "too many redirects"
-    UNSIGNED = "cannot be signed"  # by the plug-in that has the headers for it
-    # the network
-    NO_ADDRESS = "name does not resolve"
-    NO_CONNECTION = "cannot connect"
-    TLS = "TLS error"
-    CLOSED = "connection closed early"
-    TIMEOUT = "took too long"
-    TOO_SLOW = "slower than the minimum speed"
-    # the server's words
-    BAD_HTTP = "not HTTP"
-    HEADERS_TOO_LARGE = "headers too large"
-    BODY_TOO_LARGE = "body too large"
-    BOMB = "decompresses to too much"
-    BAD_ENCODING = "content encoding is broken"
-    CLIENT_ERROR = "client error status"
-    SERVER_ERROR = "server error status"
-    BUSY = "told to come back later"
-    BAD_REDIRECT = "redirect leads nowhere"
-    EXCLUSION_UNREACHABLE = "robots.txt unreachable"
-    # the host as a whole
-    BURIED = "host given up"
-    # our own mistake: logged with its traceback
-    CRASHED = "fieldmouse stumbled over it"
 
 
 class Response(msgspec.Struct, frozen=True, array_like=True):
@@ -207,13 +209,13 @@ class OutcomeRow(msgspec.Struct, frozen=True, array_like=True, omit_defaults=Tru
     """What is kept for ever of one URL's fate: a line of the outcome log, read by export and explain."""
 
     url: Url
-    kind: str  # page, unchanged, moved, refused, failed; forgiven takes back the URL's last one
+    kind: OutcomeKind
     at: float  # when the answer was complete, or we gave up
     depth: int = 0
     via: str = ""
     seen_at: float = 0.0
     status: int = 0
-    reason: str = ""
+    reason: Reason = Reason.NONE
     detail: str = ""
     target: str = ""  # where a redirect led
     mime: str = ""
@@ -246,12 +248,12 @@ class OutcomeRow(msgspec.Struct, frozen=True, array_like=True, omit_defaults=Tru
         Of a poll that is so if the server told: a page, a redirect, or that there is none. Trouble on the way
         and a 304 leave what was there before.
         """
-        return not self.polled or self.kind in ("page", "moved") or self.gone
+        return not self.polled or self.kind in (OutcomeKind.PAGE, OutcomeKind.MOVED) or self.gone
 
     @property
     def gone(self) -> bool:
         """Whether the server says that there is no such page, or no longer."""
-        return self.kind == "failed" and self.status in GONE
+        return self.kind == OutcomeKind.FAILED and self.status in GONE
 
 
 class Parsed(msgspec.Struct, frozen=True, array_like=True):
@@ -260,11 +262,13 @@ class Parsed(msgspec.Struct, frozen=True, array_like=True):
     number: int  # the ticket's
     shard: int
     batch: int
-    kind: str  # the OutcomeRow's; may differ from what the robot thought (a bomb is found on unpacking)
+    kind: (
+        OutcomeKind  # the OutcomeRow's; may differ from what the robot thought (a bomb is found on unpacking)
+    )
     row: bytes  # the OutcomeRow, encoded
     links: tuple[Link, ...] = ()
     size: int = 0
-    reason: str = ""  # the OutcomeRow's
+    reason: Reason = Reason.NONE  # the OutcomeRow's
     left_out: int = 0  # links of the page beyond `limits.links_per_page`
     complaint: str = ""  # what a plug-in did wrong
     sighting: Sighting | None = None  # of a page, of an unchanged one, and of one that is gone

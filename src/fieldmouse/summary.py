@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from fieldmouse.figures import counted, duration
+from fieldmouse.outcome import StoppedBy
 
 
 class Reading(msgspec.Struct, frozen=True, array_like=True):
@@ -46,7 +47,7 @@ class Summary(msgspec.Struct, frozen=True):
     bytes: int
     peak_rss_mb: float
     exit: int
-    stopped_by: str = ""  # "" when the work is done; else pages, time, disk, signal
+    stopped_by: StoppedBy = StoppedBy.NOTHING
     reasons: dict[str, int] = {}
     giving_hosts: int = 0
     polls: int = 0  # known URLs that were asked again; the next three are of them

@@ -32,6 +32,7 @@ from fieldmouse.crawldir import CrawlDir, Diary, DurableLog, Parts
 from fieldmouse.frontier.frontier import Frontier
 from fieldmouse.indexer.process import peak_rss
 from fieldmouse.meter import Meter
+from fieldmouse.outcome import StoppedBy
 from fieldmouse.records import Kind, Link, Reading, Summary
 from fieldmouse.robots.fleet import Fleet
 from fieldmouse.url import Url
@@ -108,7 +109,7 @@ class Agent:
     def interrupt(self) -> str:
         """Stop because somebody asked for it; says what there is left to do."""
         if not self._crawled:
-            self._stopping.ask("signal")
+            self._stopping.ask(StoppedBy.SIGNAL)
         pages = self._stages.meter.out + self._stages.meter.level
         return f"finishing {pages} pages and writing a checkpoint" if pages else "writing a checkpoint"
 

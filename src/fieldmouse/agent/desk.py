@@ -14,7 +14,18 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from fieldmouse.crawldir import CrawlTally, Sealed
-from fieldmouse.records import Door, Errand, Failed, Link, OutcomeRow, Parsed, Refused, Ticket
+from fieldmouse.records import (
+    Door,
+    Errand,
+    Failed,
+    Link,
+    OutcomeKind,
+    OutcomeRow,
+    Parsed,
+    Reason,
+    Refused,
+    Ticket,
+)
 from fieldmouse.robots.robot import Report
 
 _encode = msgspec.msgpack.Encoder().encode
@@ -25,9 +36,9 @@ class Judged(msgspec.Struct, frozen=True):
     """An outcome that needs no archive: known at once, settled by the next checkpoint."""
 
     number: int
-    kind: str
+    kind: OutcomeKind
     row: bytes
-    reason: str
+    reason: Reason
 
 
 class Desk:
@@ -46,17 +57,17 @@ class Desk:
         self._known: dict[int, dict[int, list[Parsed]]] = {}  # by shard and batch
         self._verdicts: list[Judged] = []
         self.fresh_polls = 0  # known and not settled
-        self.fresh: Counter[str] = Counter()  # known and not settled, by kind
+        self.fresh: Counter[OutcomeKind] = Counter()  # known and not settled, by kind
         self.fresh_bytes = 0
 
     @property
     def pages(self) -> int:
         """Pages stored, those of the next checkpoint included."""
-        return self.tally.pages + self.fresh["page"]
+        return self.tally.pages + self.fresh[OutcomeKind.PAGE]
 
     @property
     def _discovered(self) -> int:
-        return self.tally.discovered_pages + self.fresh["page"]
+        return self.tally.discovered_pages + self.fresh[OutcomeKind.PAGE]
 
     @property
     def sated(self) -> bool:
@@ -143,7 +154,7 @@ class Desk:
             self.fresh_bytes += one.size
         return found
 
-    def _note(self, number: int, kind: str, by: int = 1) -> None:
+    def _note(self, number: int, kind: OutcomeKind, by: int = 1) -> None:
         """An outcome is known, or no longer."""
         if number in self._polls:
             self.fresh_polls += by
@@ -223,7 +234,7 @@ def row_of(outcome: Refused | Failed) -> OutcomeRow:
     """The row of an outcome that the indexer has nothing to add to."""
     link = outcome.link
     return OutcomeRow(
-        link.url, "refused" if isinstance(outcome, Refused) else "failed", outcome.at,
+        link.url, OutcomeKind.REFUSED if isinstance(outcome, Refused) else OutcomeKind.FAILED, outcome.at,
         depth=link.depth, via=link.via, seen_at=link.seen_at, tries=link.tries, found_as=link.kind.value,
-        reason=outcome.reason.value, detail=outcome.detail, polled=link.was,
+        reason=outcome.reason, detail=outcome.detail, polled=link.was,
     )  # fmt: skip

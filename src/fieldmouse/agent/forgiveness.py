@@ -16,9 +16,8 @@ from collections.abc import Callable
 import msgspec
 
 from fieldmouse.crawldir import CrawlTally, Log, records
-from fieldmouse.crawldir.outcomes import FORGIVEN
 from fieldmouse.frontier.frontier import Frontier
-from fieldmouse.records import Kind, Link, OutcomeRow, Reason
+from fieldmouse.records import Kind, Link, OutcomeKind, OutcomeRow, Reason
 from fieldmouse.url import Host, host_of
 
 _encode = msgspec.msgpack.Encoder().encode
@@ -61,10 +60,14 @@ class Mercy:
             if row.reason not in _OF_ONE_PAGE or host_of(row.url) in self._pardoned
         ]
         for row in rows:
-            outcomes.append(_encode(OutcomeRow(row.url, FORGIVEN, now, reason=row.reason, detail=row.kind)))
+            said = OutcomeRow(row.url, OutcomeKind.FORGIVEN, now, reason=row.reason, detail=row.kind)
+            outcomes.append(_encode(said))
             tally.take_back(row.kind, row.reason)
         frontier.readmit([Link(row.url, row.depth, row.via, Kind(row.found_as), row.seen_at) for row in rows])
         self._tell(Forgiven(len(self._pardoned | {host_of(row.url) for row in rows}), len(rows)))
+
+
+_GIVEN_UP = (OutcomeKind.FAILED, OutcomeKind.REFUSED)
 
 
 def _given_up(outcomes: Log, *, polled: bool) -> dict[str, OutcomeRow]:
@@ -79,10 +82,10 @@ def _given_up(outcomes: Log, *, polled: bool) -> dict[str, OutcomeRow]:
         # Most rows are pages: looking for the words is much cheaper than decoding.
         if polled or any(mark in record for mark in marks):
             row = _decode(record)
-            if row.kind == FORGIVEN or (row.polled and row.stands):
+            if row.kind is OutcomeKind.FORGIVEN or (row.polled and row.stands):
                 found.pop(row.url, None)
             elif row.polled:
                 continue
-            elif row.kind in ("failed", "refused") and row.reason in reasons and not row.status:
+            elif row.kind in _GIVEN_UP and row.reason in reasons and not row.status:
                 found[row.url] = row
     return found

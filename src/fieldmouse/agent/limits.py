@@ -7,6 +7,8 @@ from collections.abc import Callable
 
 import msgspec
 
+from fieldmouse.outcome import StoppedBy
+
 log = logging.getLogger(__name__)
 
 
@@ -18,13 +20,13 @@ class CrawlLimits(msgspec.Struct, frozen=True):
     min_free: int = 0
     checkpoint: float = 5.0
 
-    def reached(self, *, pages: bool, seconds: float, free_bytes: Callable[[], int]) -> str:
-        """The name of the limit that is reached, if one is; `pages` says whether there are enough."""
+    def reached(self, *, pages: bool, seconds: float, free_bytes: Callable[[], int]) -> StoppedBy:
+        """The limit that is reached, if one is; `pages` says whether there are enough."""
         if pages:
-            return "pages"
+            return StoppedBy.PAGES
         if self.seconds and seconds >= self.seconds:
-            return "time"
+            return StoppedBy.TIME
         if self.min_free and free_bytes() < self.min_free:
             log.error("less than %d MiB are free on the disk; stopping", self.min_free >> 20)
-            return "disk"
-        return ""
+            return StoppedBy.DISK
+        return StoppedBy.NOTHING

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+from fieldmouse.outcome import StoppedBy
 from fieldmouse.robots.bell import Bell
 
 
 class Stopping:
-    """The first reason given is the reason; an empty one means that there is no use in going on."""
+    """The first reason given is the reason; none means that there is no use in going on."""
 
     def __init__(self, bell: Bell) -> None:
         self._bell = bell
-        self.reason = ""
+        self.reason = StoppedBy.NOTHING
         self.asked = False
 
-    def ask(self, reason: str = "") -> None:
+    def ask(self, reason: StoppedBy = StoppedBy.NOTHING) -> None:
         self.reason = self.reason or reason
         self.asked = True
         self._bell.ring()

@@ -12,6 +12,7 @@ from fieldmouse.control.gauge import Gauge
 from fieldmouse.crawldir import CrawlTally
 from fieldmouse.frontier.frontier import Frontier
 from fieldmouse.meter import Meter
+from fieldmouse.outcome import OutcomeKind, StoppedBy
 from fieldmouse.policy.sitelimits import DropRule
 from fieldmouse.records import Reading, Summary
 
@@ -28,10 +29,10 @@ def take_reading(now: float, desk: Desk, frontier: Frontier, meter: Meter, gauge
         level=meter.waiting,
         robots=meter.out,
         waiting=frontier.waiting - sum(fresh.values()),
-        failed=tally.failed + fresh["failed"],
+        failed=tally.failed + fresh[OutcomeKind.FAILED],
         seen=frontier.seen,
         bytes=tally.bytes + desk.fresh_bytes,
-        refused=tally.refused + fresh["refused"],
+        refused=tally.refused + fresh[OutcomeKind.REFUSED],
         lost=gauge.lost,
         obsolete=gauge.obsolete,
         allowed=meter.allowed,
@@ -42,13 +43,19 @@ def take_reading(now: float, desk: Desk, frontier: Frontier, meter: Meter, gauge
 
 
 def sum_up(
-    desk: Desk, frontier: Frontier, *, seconds: float, pages_before: int, peak_rss: int, stopped_by: str
+    desk: Desk, frontier: Frontier, *, seconds: float, pages_before: int, peak_rss: int, stopped_by: StoppedBy
 ) -> Summary:
     """How the crawl ended; `pages_before` are those of earlier runs, `peak_rss` is bytes."""
     tally = desk.tally
     nothing = not tally.pages and not tally.unchanged and not tally.polled.polls
     code = (
-        130 if stopped_by == "signal" else 3 if frontier.waiting + frontier.polling else 1 if nothing else 0
+        130
+        if stopped_by is StoppedBy.SIGNAL
+        else 3
+        if frontier.waiting + frontier.polling
+        else 1
+        if nothing
+        else 0
     )
     return Summary(
         pages=tally.pages,
@@ -65,7 +72,7 @@ def sum_up(
         bytes=tally.bytes,
         peak_rss_mb=round(peak_rss / (1 << 20), 1),
         exit=code,
-        stopped_by=stopped_by if code else "",
+        stopped_by=stopped_by if code else StoppedBy.NOTHING,
         reasons=dict(sorted(tally.reasons.items())),
         polls=tally.polled.polls,
         changed=tally.polled.changed,

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from fieldmouse.cli import voice
+from fieldmouse.outcome import StoppedBy
 from fieldmouse.records import Reading, Summary
 from fieldmouse.settings import Settings
 
@@ -90,20 +91,18 @@ def tell(summary: Summary, settings: Settings, directory: str) -> None:
 def _ending(summary: Summary, settings: Settings) -> str:
     waiting = f"{voice.number(summary.waiting)} URLs are waiting"
     match summary.stopped_by:
-        case "":
+        case StoppedBy.NOTHING:
             return "done: nothing is waiting" if not summary.waiting else f"done for now; {waiting}"
-        case "pages":
+        case StoppedBy.PAGES:
             return f"stopped by the limit of {voice.number(settings.crawl.pages)} pages; {waiting}"
-        case "time":
+        case StoppedBy.TIME:
             return f"stopped by the limit of {voice.duration(settings.crawl.time)}; {waiting}"
-        case "disk":
+        case StoppedBy.DISK:
             return (
                 f"stopped: less than {voice.size(settings.storage.min_free)} are free on the disk; {waiting}"
             )
-        case "signal":
+        case StoppedBy.SIGNAL:
             return f"stopped by you; {waiting}"
-        case other:
-            return f"stopped ({other}); {waiting}"
 
 
 def _hosts(summary: Summary) -> str:

@@ -19,6 +19,7 @@ from fieldmouse.crawldir.directory import CrawlDir, Identity
 from fieldmouse.crawldir.evidence import evidence
 from fieldmouse.crawldir.journal import Journal, JournalReport, inspect
 from fieldmouse.errors import Damaged
+from fieldmouse.outcome import StoppedBy
 
 log = logging.getLogger(__name__)
 
@@ -38,7 +39,7 @@ class Checkpoint(msgspec.Struct, frozen=True):
     at: float
     parts: dict[str, PartNote]
     clean: bool = False  # written at an orderly end
-    stopped_by: str = ""
+    stopped_by: StoppedBy = StoppedBy.NOTHING
     born: Identity | None = None  # what `crawl.json` says, so that a change of it shows; None in format 1
 
     def state(self, name: str, kind: type[T]) -> T:
@@ -65,7 +66,7 @@ class _Before3(msgspec.Struct, frozen=True):
     outcomes: int
     tally: msgspec.Raw
     clean: bool = False
-    stopped_by: str = ""
+    stopped_by: StoppedBy = StoppedBy.NOTHING
     born: Identity | None = None
 
     def as_table(self) -> Checkpoint:

@@ -17,12 +17,10 @@ import xxhash
 
 from fieldmouse.crawldir.directory import CrawlDir
 from fieldmouse.crawldir.log import FRAME, records
-from fieldmouse.records import OutcomeRow
+from fieldmouse.records import OutcomeKind, OutcomeRow
 
 _decode = msgspec.msgpack.Decoder(OutcomeRow).decode
-
-FORGIVEN = "forgiven"
-"""The kind of a row that takes back what was said of its URL before."""
+_MAY_BE_FORGIVEN = (OutcomeKind.FAILED, OutcomeKind.REFUSED, OutcomeKind.FORGIVEN)
 
 
 def rows(home: CrawlDir, *, length: int) -> Iterator[OutcomeRow]:
@@ -32,8 +30,8 @@ def rows(home: CrawlDir, *, length: int) -> Iterator[OutcomeRow]:
     taken_back = _taken_back(home, length)
     for _, record in records(home / "outcomes.log", length=length):
         row = _decode(record)
-        if taken_back and row.kind in ("failed", "refused", FORGIVEN):
-            if row.kind == FORGIVEN:
+        if taken_back and row.kind in _MAY_BE_FORGIVEN:
+            if row.kind is OutcomeKind.FORGIVEN:
                 continue
             if taken_back[row.url]:
                 taken_back[row.url] -= 1
@@ -43,9 +41,9 @@ def rows(home: CrawlDir, *, length: int) -> Iterator[OutcomeRow]:
 
 def _taken_back(home: CrawlDir, length: int) -> Counter[str]:
     """How many of the first failures of each URL were taken back."""
-    mark, found = FORGIVEN.encode(), Counter[str]()
+    mark, found = OutcomeKind.FORGIVEN.encode(), Counter[str]()
     for _, record in records(home / "outcomes.log", length=length):
-        if mark in record and (row := _decode(record)).kind == FORGIVEN:
+        if mark in record and (row := _decode(record)).kind is OutcomeKind.FORGIVEN:
             found[row.url] += 1
     return found
 
@@ -68,7 +66,7 @@ def pages(home: CrawlDir, *, length: int) -> Iterator[OutcomeRow]:
             left[found] -= 1
             if left[found]:
                 continue
-        if row.kind == "page":
+        if row.kind is OutcomeKind.PAGE:
             yield row
 
 
@@ -77,7 +75,7 @@ def _stored(home: CrawlDir, length: int) -> Iterator[OutcomeRow]:
     return (
         row
         for row in rows(home, length=length)
-        if row.kind == "page" or row.gone or (row.polled and row.stands)
+        if row.kind is OutcomeKind.PAGE or row.gone or (row.polled and row.stands)
     )
 
 
@@ -90,7 +88,7 @@ def pages_from(home: CrawlDir, start: int, *, length: int) -> Iterator[tuple[Out
         return
     for offset, record in records(home / "outcomes.log", start=start, length=length):
         row = _decode(record)
-        if row.kind == "page":
+        if row.kind is OutcomeKind.PAGE:
             yield row, offset + FRAME.size + len(record)
 
 

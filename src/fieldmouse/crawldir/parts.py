@@ -24,6 +24,7 @@ from fieldmouse.crawldir.directory import CrawlDir
 from fieldmouse.crawldir.durable import Syncing
 from fieldmouse.crawldir.journal import Journal
 from fieldmouse.crawldir.log import Log
+from fieldmouse.outcome import StoppedBy
 
 S_co = TypeVar("S_co", covariant=True)
 
@@ -97,7 +98,7 @@ class Parts:
         self._home.begin()
         self._journal.begin()
 
-    def seal(self, at: float, *, clean: bool = False, stopped_by: str = "") -> Moment:
+    def seal(self, at: float, *, clean: bool = False, stopped_by: StoppedBy = StoppedBy.NOTHING) -> Moment:
         """Take one moment of all parts, in the order in which they were given."""
         table, unsynced = dict(self._others), list[Path]()
         for part in self._parts:

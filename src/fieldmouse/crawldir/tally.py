@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from fieldmouse.crawldir.checkpoint import Checkpoint
-from fieldmouse.records import OutcomeRow
+from fieldmouse.records import OutcomeKind, OutcomeRow, Reason
 
 
 class PollTally(msgspec.Struct):
@@ -44,14 +44,14 @@ class CrawlTally(msgspec.Struct):
         polled.polls += 1
         if row.gone:
             polled.gone += 1
-        elif row.kind == "unchanged" or (row.kind == "page" and not changed):
+        elif row.kind == OutcomeKind.UNCHANGED or (row.kind == OutcomeKind.PAGE and not changed):
             polled.unchanged += 1
-        elif row.kind in ("page", "moved"):
+        elif row.kind in (OutcomeKind.PAGE, OutcomeKind.MOVED):
             polled.changed += 1
         if row.stands and row.kind != row.polled:
-            self._add(row.polled, -1)
+            self._add(OutcomeKind(row.polled), -1)
             self._add(row.kind, 1)
-            polled.pages += (row.kind == "page") - (row.polled == "page")
+            polled.pages += (row.kind == OutcomeKind.PAGE) - (row.polled == OutcomeKind.PAGE)
 
     @property
     def discovered_pages(self) -> int:
@@ -62,7 +62,7 @@ class CrawlTally(msgspec.Struct):
     def settled(self) -> int:
         return self.pages + self.unchanged + self.moved + self.failed + self.refused
 
-    def count(self, kind: str, reason: str, size: int, left_out: int = 0) -> None:
+    def count(self, kind: OutcomeKind, reason: Reason, size: int, left_out: int = 0) -> None:
         """An outcome is durable."""
         self._add(kind, 1)
         self.bytes += size
@@ -70,16 +70,27 @@ class CrawlTally(msgspec.Struct):
         if reason:
             self.reasons[reason] = self.reasons.get(reason, 0) + 1
 
-    def take_back(self, kind: str, reason: str) -> None:
+    def take_back(self, kind: OutcomeKind, reason: Reason) -> None:
         """What was counted so does not count any more."""
         self._add(kind, -1)
         self.reasons[reason] -= 1
         if not self.reasons[reason]:
             del self.reasons[reason]
 
-    def _add(self, kind: str, number: int) -> None:
-        field = "pages" if kind == "page" else kind
-        setattr(self, field, getattr(self, field) + number)
+    def _add(self, kind: OutcomeKind, number: int) -> None:
+        match kind:
+            case OutcomeKind.PAGE:
+                self.pages += number
+            case OutcomeKind.UNCHANGED:
+                self.unchanged += number
+            case OutcomeKind.MOVED:
+                self.moved += number
+            case OutcomeKind.FAILED:
+                self.failed += number
+            case OutcomeKind.REFUSED:
+                self.refused += number
+            case OutcomeKind.FORGIVEN:
+                raise AssertionError("what is forgiven is taken back, not counted")
 
     def note_giving(self) -> None:
         """A host gave its first page."""

@@ -16,6 +16,7 @@ from fieldmouse.crawldir import CrawlDir, read_checkpoint, sealed_tally, write_w
 from fieldmouse.errors import CrawlExists, UsageError, storing
 from fieldmouse.front import asking
 from fieldmouse.front.seedlist import with_seeds
+from fieldmouse.outcome import StoppedBy
 from fieldmouse.plugins.names import PluginNames
 from fieldmouse.policy.distribution.lookup import strategy
 from fieldmouse.settings import Settings
@@ -103,7 +104,7 @@ def plan_to_resume(
         if 0 < kept.crawl.pages <= sealed_tally(last).pages:
             kept = kept.override({"crawl.pages": 0})
             lifted += ["pages"] if waiting and words.get("pages") is None else []
-        if kept.crawl.time and last.stopped_by == "time":
+        if kept.crawl.time and last.stopped_by is StoppedBy.TIME:
             kept = kept.override({"crawl.time": "0s"})
             lifted += ["time"] if waiting and words.get("time") is None else []
     settings = asking.applied(kept, words, changes)

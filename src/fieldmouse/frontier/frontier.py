@@ -26,7 +26,7 @@ from fieldmouse.frontier.tickets import Tickets
 from fieldmouse.frontier.witness import Witness
 from fieldmouse.frontier.workbench import Workbench
 from fieldmouse.policy.front import FrontRule
-from fieldmouse.records import Errand, HostState, Link, Ticket
+from fieldmouse.records import Errand, HostState, Link, Reason, Ticket
 from fieldmouse.url import Host, host_of
 
 _SIFT_AT = 2048  # offers
@@ -108,7 +108,7 @@ class Frontier:
         """Take these verdicts back, before `begin` seats anybody; returns the hosts they were on."""
         judged = [(host, state) for host, state in self._hosts if state.verdict in verdicts]
         for host, state in judged:
-            well = msgspec.structs.replace(state, failures=0, put_off=0, verdict="", detail="")
+            well = msgspec.structs.replace(state, failures=0, put_off=0, verdict=Reason.NONE, detail="")
             self._hosts.put(host, well, self._clock.now())
         return [host for host, _ in judged]
 

@@ -15,6 +15,7 @@ from fieldmouse.frontier.exchange import Exchange
 from fieldmouse.frontier.parts import FrontierParts
 from fieldmouse.frontier.resting import Resting
 from fieldmouse.frontier.workbench import Lease, Workbench
+from fieldmouse.outcome import OutcomeKind
 from fieldmouse.records import Door, Link, Ticket
 from fieldmouse.url import Host, host_of
 
@@ -95,7 +96,7 @@ class Tickets:
         """Known links come online, whatever a policy would say: whoever polls brings what is due."""
         lines: dict[Host, list[bytes]] = {}
         for link in links:
-            polled = msgspec.structs.replace(link, door=Door.POLLED, was=link.was or "page")
+            polled = msgspec.structs.replace(link, door=Door.POLLED, was=link.was or OutcomeKind.PAGE)
             lines.setdefault(host_of(link.url), []).append(_encode(polled))
         for host, rows in lines.items():
             if self._exchange is not None and not self._exchange.here(host):

@@ -29,6 +29,7 @@ from fieldmouse.indexer.sighting import sight, sight_again
 from fieldmouse.indexer.sketch import reach, sketch
 from fieldmouse.indexer.turnover import Turnover
 from fieldmouse.indexer.wire import IndexerConfig, ShardState
+from fieldmouse.outcome import OutcomeKind
 from fieldmouse.plugins.call import Complaint, Onlooker
 from fieldmouse.plugins.rows import Rows
 from fieldmouse.records import (
@@ -119,17 +120,19 @@ class Shard:
         link, response = outcome.link, outcome.response
         if response is None:
             assert isinstance(outcome, Failed)
-            return self._answer(number, _row(link, "failed", outcome.at, outcome.reason, outcome.detail))
+            return self._answer(
+                number, _row(link, OutcomeKind.FAILED, outcome.at, outcome.reason, outcome.detail)
+            )
         if isinstance(outcome, Page):
             if link.kind is not Kind.EXCLUSION:
                 return self._page(number, link, response, bare)
-            kind, reason, detail, target = "page", None, "", ""
+            kind, reason, detail, target = OutcomeKind.PAGE, None, "", ""
         elif isinstance(outcome, Moved):
-            kind, reason, detail, target = "moved", None, "", outcome.target
+            kind, reason, detail, target = OutcomeKind.MOVED, None, "", outcome.target
         elif isinstance(outcome, Unchanged):
-            kind, reason, detail, target = "unchanged", None, "", ""
+            kind, reason, detail, target = OutcomeKind.UNCHANGED, None, "", ""
         else:
-            kind, reason, detail, target = "failed", outcome.reason, outcome.detail, ""
+            kind, reason, detail, target = OutcomeKind.FAILED, outcome.reason, outcome.detail, ""
         mime = mime_of(response)
         shown = written(payload_digest(response.body))
         stored = self._archive.store(link, response, payload=response.body, digest=shown, mime=mime)
@@ -141,6 +144,7 @@ class Shard:
         gone = isinstance(outcome, Failed) and response.status in GONE
         if gone and link.again:
             self._forget(link)
+        again = gone or kind is OutcomeKind.UNCHANGED
         return self._answer(
             number,
             _row(
@@ -149,7 +153,7 @@ class Shard:
                 warc=stored.warc, offset=stored.offset,
             ),
             links,
-            sighting=sight_again(link, response, gone=gone) if gone or kind == "unchanged" else None,
+            sighting=sight_again(link, response, gone=gone) if again else None,
         )  # fmt: skip
 
     def _page(self, number: int, link: Link, response: Response, bare: bool) -> Parsed:
@@ -194,7 +198,8 @@ class Shard:
         return self._answer(
             number,
             _row(
-                link, "page" if reason is None else "failed", now, reason, detail, status=response.status,
+                link, OutcomeKind.PAGE if reason is None else OutcomeKind.FAILED, now, reason, detail,
+                status=response.status,
                 mime=mime, title=page.title, language=page.language, charset=charset, digest=shown,
                 simhash=mark, duplicate_of=earlier[0] if earlier and earlier[0] != link.url else "",
                 near_duplicate_of=lookalike if lookalike != link.url else "", canonical=page.canonical,
@@ -279,10 +284,10 @@ class Shard:
 
 
 def _row(
-    link: Link, kind: str, at: float, reason: Reason | None = None, detail: str = "", **known: object
+    link: Link, kind: OutcomeKind, at: float, reason: Reason | None = None, detail: str = "", **known: object
 ) -> OutcomeRow:  # fmt: skip
     return OutcomeRow(
         link.url, kind, at, depth=link.depth, via=link.via, seen_at=link.seen_at, tries=link.tries,
-        found_as=link.kind.value, reason=reason.value if reason else "", detail=detail, polled=link.was,
+        found_as=link.kind.value, reason=reason or Reason.NONE, detail=detail, polled=link.was,
         **known,  # type: ignore[arg-type]
     )  # fmt: skip

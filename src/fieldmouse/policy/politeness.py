@@ -87,7 +87,7 @@ class Politeness:
             ready_at=now + max(wait, self.host_delay(state)),
             address_ready_at=now + self.address_delay,
             failures=failures,
-            verdict=Reason.BURIED.value if buried else state.verdict,
+            verdict=Reason.BURIED if buried else state.verdict,
         )
 
     def put_off(self, state: HostState, now: float, *, at_least: float = 0.0) -> HostState:

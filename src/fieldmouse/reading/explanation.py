@@ -14,7 +14,7 @@ from fieldmouse.frontier import lookout
 from fieldmouse.frontier.lookout import Place, Whereabouts
 from fieldmouse.reading import absence
 from fieldmouse.reading.moment import Checkpoint, look, sealed_frontier, sealed_outcomes
-from fieldmouse.records import HostState, Link, OutcomeRow
+from fieldmouse.records import HostState, Link, OutcomeKind, OutcomeRow
 from fieldmouse.url import Url
 
 
@@ -71,7 +71,7 @@ def _fate(row: OutcomeRow) -> Iterator[str]:
     status = f" with status {row.status}" if row.status else ""
     detail = f" ({row.detail})" if row.detail else ""
     match row.kind:
-        case "page":
+        case OutcomeKind.PAGE:
             title = f' "{row.title}"' if row.title else ""
             yield f"fetched {at}{status}:{title} {row.mime or 'of no type'}, {size(row.size)}"
             if row.detail:
@@ -84,13 +84,13 @@ def _fate(row: OutcomeRow) -> Iterator[str]:
                 yield f"almost the same words as {row.near_duplicate_of}"
             if not row.indexed:
                 yield "not in the full-text index, because the page asked for that or holds no text"
-        case "unchanged":
+        case OutcomeKind.UNCHANGED:
             yield f"asked again {at}: unchanged"
-        case "moved":
+        case OutcomeKind.MOVED:
             yield f"moved{status} at {at}, to {row.target}"
-        case outcomes.FORGIVEN:
+        case OutcomeKind.FORGIVEN:
             yield f"forgiven {at}, and to be asked for again: {row.reason} was taken back"
-        case "refused":
+        case OutcomeKind.REFUSED:
             yield f"not asked for, {at}: {row.reason}{detail}"
         case _:
             tries = f", after {row.tries + 1} tries" if row.tries else ""

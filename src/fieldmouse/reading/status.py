@@ -9,6 +9,7 @@ import msgspec
 
 from fieldmouse.crawldir import CrawlDir, records
 from fieldmouse.figures import counted, number, size
+from fieldmouse.outcome import StoppedBy
 from fieldmouse.reading.moment import read_checkpoint, sealed_frontier, sealed_tally
 from fieldmouse.records import Reading
 
@@ -31,7 +32,7 @@ class Status(msgspec.Struct, frozen=True):
     standing: Standing
     process: int | None  # that crawls now
     at: float | None  # of the checkpoint
-    stopped_by: str = ""  # what ended the last run: pages, time, disk, signal; "" if the work was done
+    stopped_by: StoppedBy = StoppedBy.NOTHING  # what ended the last run
     pages: int = 0
     seen: int = 0
     waiting: int = 0

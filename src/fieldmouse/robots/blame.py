@@ -35,7 +35,7 @@ class Blame:
         self._prober.failed(host, cause, known=state.pages > 0, address=state.address)
         often = state.put_off + 1 >= PUT_OFFS and cause is not Cause.MACHINE
         if often and await self._prober.others_are_fine(cause):
-            return msgspec.structs.replace(state, verdict=reason.value, detail=detail)
+            return msgspec.structs.replace(state, verdict=reason, detail=detail)
         return self._politeness.put_off(state, self._clock.now(), at_least=at_least)
 
     def weigh(
@@ -68,7 +68,7 @@ class Blame:
         now = self._clock.now()
         after = self._politeness.after_trouble(state, now, retry_after=asked, bury_after=bury_after)
         if after.verdict:
-            after = msgspec.structs.replace(after, verdict=reason.value, detail=detail)
+            after = msgspec.structs.replace(after, verdict=reason, detail=detail)
         fair = self.weigh(host, state, after, cause)
         return fair or self._politeness.put_off(state, self._clock.now(), at_least=asked)
 
@@ -78,4 +78,4 @@ class Blame:
         if vanished or await self._prober.denies_all(host):
             self._prober.doubt_name(host)
             return self._politeness.put_off(state, self._clock.now())
-        return msgspec.structs.replace(state, verdict=Reason.NO_ADDRESS.value, detail=detail)
+        return msgspec.structs.replace(state, verdict=Reason.NO_ADDRESS, detail=detail)

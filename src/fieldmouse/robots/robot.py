@@ -95,7 +95,7 @@ class Robot:
     async def run(self, errand: Errand) -> Report:
         state, tickets = errand.state, errand.tickets
         if state.verdict:
-            await self._answer_all(tickets, Reason(state.verdict), state.detail)
+            await self._answer_all(tickets, state.verdict, state.detail)
             return state, ()
         state = self._blame.excuse(errand.host, state)
         found = await self._resolver.lookup(name_of(errand.host))
@@ -119,7 +119,7 @@ class Robot:
                 await outlet.deliver(ticket, Refused(link, Reason.EXCLUDED, self._clock.now(), rule))
                 continue
             if manners.pages_per_host and state.pages >= manners.pages_per_host:
-                full = msgspec.structs.replace(state, verdict=Reason.HOST_FULL.value)
+                full = msgspec.structs.replace(state, verdict=Reason.HOST_FULL)
                 return full, errand.tickets[position:]
             if not outlet.may_ask(ticket):
                 return state, errand.tickets[position:]
@@ -202,7 +202,7 @@ class Robot:
     async def _unresolved(self, host: Host, state: HostState, found: Forbidden | NoAddress) -> HostState:
         if isinstance(found, Forbidden):
             detail = f"{found.address} is {found.why}"
-            return msgspec.structs.replace(state, verdict=Reason.PRIVATE.value, detail=detail)
+            return msgspec.structs.replace(state, verdict=Reason.PRIVATE, detail=detail)
         if not found.temporary:
             return await self._blame.no_such_name(host, state, found.why)
         asked = max(0.0, found.expires_at - self._clock.now())

@@ -26,6 +26,7 @@ from fieldmouse.frontier.inspection import Injury, inspect_frontier
 from fieldmouse.frontier.keysum import KeySum
 from fieldmouse.frontier.moment import sealed_frontier
 from fieldmouse.indexer.warcs import shard_of
+from fieldmouse.outcome import OutcomeKind
 from fieldmouse.reading.examination.finding import COPY, Finding, Presence, bad, curable, good
 from fieldmouse.reading.examination.snapshot import Snapshot
 from fieldmouse.url import key_of
@@ -58,7 +59,7 @@ def read_ledger(home: CrawlDir, last: Checkpoint) -> Ledger:
             if row.stands:
                 ledger.kinds[row.polled] -= 1
                 ledger.kinds[row.kind] += 1
-        if row.kind == "page" or row.gone:
+        if row.kind is OutcomeKind.PAGE or row.gone:
             pages.append(key)
             ledger.indexed[shard_of(row.warc)] += row.indexed
     ordered = np.sort(np.array(pages, np.uint64))
@@ -109,8 +110,8 @@ def look_at_outcomes(home: CrawlDir, last: Checkpoint, owner: int | None) -> tup
         return bad("outcomes", says, COPY, "outcomes.log"), None
     tally = sealed_tally(last)
     told = {
-        "page": tally.pages, "unchanged": tally.unchanged, "moved": tally.moved,
-        "failed": tally.failed, "refused": tally.refused,
+        OutcomeKind.PAGE: tally.pages, OutcomeKind.UNCHANGED: tally.unchanged,
+        OutcomeKind.MOVED: tally.moved, OutcomeKind.FAILED: tally.failed, OutcomeKind.REFUSED: tally.refused,
     }  # fmt: skip
     for kind, count in told.items():
         if ledger.kinds[kind] != count:
