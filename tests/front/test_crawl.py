@@ -125,6 +125,24 @@ def test_pages_crawled_without_a_loop_come_to_the_first_loop(meadow: RunningMead
     assert len(rest) == len(meadow.pages()) - 30
 
 
+def test_a_crawl_that_is_done_stays_until_its_pages_are_delivered(
+    meadow: RunningMeadow, tmp_path: Path
+) -> None:
+    crawl, given = crawl_of(meadow, tmp_path / "c"), []
+    for page in crawl:
+        if not given:
+            atlas, done = fieldmouse.open(tmp_path / "c"), set()
+            while len(done) < 5:  # checkpoints at which nothing was left to do
+                status = atlas.status()
+                assert status.process, "it is still there"
+                if not status.waiting and status.pages == len(meadow.pages()):
+                    done.add(status.at)
+        given.append(page.url)
+    assert Counter(given) == Counter(meadow.pages())
+    assert crawl.summary.stopped_by == ""
+    assert list(crawl) == [], "it knows of the last one, too"
+
+
 def test_the_command_leaves_what_was_delivered_as_it_is(meadow: RunningMeadow, tmp_path: Path) -> None:
     home, given = tmp_path / "c", []
     for page in crawl_of(meadow, home):
