@@ -124,6 +124,6 @@ def test_a_crawl_that_runs_is_not_repaired(crawl: Path, capsys: pytest.CaptureFi
     home.lock()
     try:
         assert run(["doctor", str(crawl), "--repair"]) == 1
-        assert "in use by process" in capsys.readouterr().err
+        assert "is in use by" in capsys.readouterr().err
     finally:
         home.unlock()

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 import click
 
 from fieldmouse.cli import options, voice
-from fieldmouse.crawldir import CrawlDir
 from fieldmouse.errors import FieldmouseError
 
 if TYPE_CHECKING:
@@ -36,10 +35,9 @@ def command(directory: Path, last: int, as_json: bool) -> int:
     expected under it, and below that, what was measured while it held. It may be
     asked while the crawl runs.
     """
-    from fieldmouse.control.controllog import chapters
+    from fieldmouse.reading import ReadingRoom
 
-    home = CrawlDir.open(directory)
-    told = chapters(home / "control.log")[-last:]
+    told = ReadingRoom(directory).chapters()[-last:]
     if as_json:
         voice.json(told)
         return 0

@@ -16,7 +16,6 @@ import msgspec
 from fieldmouse import front, url
 from fieldmouse.cli import options, progress, voice
 from fieldmouse.cli.signals import Signals
-from fieldmouse.crawldir import CrawlDir
 from fieldmouse.errors import UsageError
 from fieldmouse.front import Plan
 
@@ -76,7 +75,7 @@ def run(
     import uvloop
 
     from fieldmouse import agent  # the whole house: loaded once we know that we crawl
-    from fieldmouse.reading.emptiness import why_nothing
+    from fieldmouse.reading import ReadingRoom
 
     voice.show_warnings()
     voice.say(f"crawling into `{plan.directory}` as {plan.settings.crawl.user_agent}")
@@ -97,7 +96,7 @@ def run(
                 )
             finally:
                 signals.ended()
-        why, hint = why_nothing(CrawlDir.open(plan.directory)) if summary.exit == 1 else ("", "")
+        why, hint = ReadingRoom(plan.directory).why_nothing() if summary.exit == 1 else ("", "")
         if as_json:
             voice.json(msgspec.to_builtins(summary) | ({"error": why, "hint": hint} if why else {}))
         else:

@@ -20,10 +20,13 @@ from fieldmouse.records import OutcomeRow, Reading
 from fieldmouse.url import Url
 
 if TYPE_CHECKING:
+    from fieldmouse.control.controllog import Chapter
+    from fieldmouse.control.pagetrace import Rows
     from fieldmouse.indexer.search import Hit
     from fieldmouse.reading.examination import Finding
     from fieldmouse.reading.explanation import Explanation
     from fieldmouse.reading.status import Status
+    from fieldmouse.settings import Settings
 
 
 class ReadingRoom:
@@ -145,6 +148,30 @@ class ReadingRoom:
         from fieldmouse.reading.status import read_readings
 
         return read_readings(self._home)
+
+    def why_nothing(self) -> tuple[str, str]:
+        """Why a crawl without a page has none: a sentence about one URL, and the hint that fits."""
+        from fieldmouse.reading.emptiness import why_nothing
+
+        return why_nothing(self._home)
+
+    def settings(self) -> Settings:
+        """What was asked of the crawl, as its `fieldmouse.toml` has it now."""
+        from fieldmouse import settings
+
+        return settings.load(self._home / "fieldmouse.toml")
+
+    def chapters(self) -> list[Chapter]:
+        """The rules that governed the robots, oldest first: what was expected of each, and how it went."""
+        from fieldmouse.control.controllog import chapters
+
+        return chapters(self._home / "control.log")
+
+    def trace(self) -> Rows:
+        """The pages that came to the buffer, as far as they were traced: what a model is fitted to."""
+        from fieldmouse.control.pagetrace import read_rows
+
+        return read_rows(self._home / "pages.trace")
 
     # -- words
 

@@ -9,9 +9,7 @@ from typing import TYPE_CHECKING, get_args
 
 import click
 
-from fieldmouse import settings as settings_file
 from fieldmouse.cli import files, options, voice
-from fieldmouse.crawldir import CrawlDir
 from fieldmouse.errors import FieldmouseError, UsageError
 from fieldmouse.queueing.fit.phfit import Method
 
@@ -65,8 +63,10 @@ def command(
     For each part the report tells how far the fit is from the data, and how often
     chance alone would be as far. It may be run while the crawl runs.
     """
-    home = CrawlDir.open(directory)
-    asked = settings_file.load(home / "fieldmouse.toml")
+    from fieldmouse.reading import ReadingRoom
+
+    room = ReadingRoom(directory)
+    asked = room.settings()
     _check_plot(plot)
     for name, seconds in (("gap", gap), ("pause", pause)):
         if seconds is not None and math.isnan(seconds):
@@ -75,12 +75,11 @@ def command(
     import numpy as np
 
     from fieldmouse.control.asked import cost_of
-    from fieldmouse.control.pagetrace import read_rows
     from fieldmouse.control.tracing import trace_of
     from fieldmouse.queueing.fit.fit import fit
     from fieldmouse.queueing.model.modelfile import AskedModel, write_model
 
-    rows = read_rows(home / "pages.trace")
+    rows = room.trace()
     if not len(rows):
         raise FieldmouseError(
             f"`{directory}` has no trace of its pages", "crawl with `control.trace` above 0, then fit"
