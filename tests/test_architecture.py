@@ -11,7 +11,7 @@ import ast
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Container, Iterable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 
@@ -230,3 +230,138 @@ def test_reading_a_crawl_loads_no_crawler() -> None:
     crawling = ("fieldmouse.agent", "fieldmouse.robots", "fieldmouse.front", "uvloop")
     for module in loaded:
         assert not any(module == name or module.startswith(f"{name}.") for name in crawling), module
+
+
+# -- nothing is wired late
+
+
+@cache
+def attributes_of(path: Path, *, changeable: bool = False) -> frozenset[str]:
+    """What the classes of a module keep in their objects; `changeable` leaves out those that are frozen."""
+    found: set[str] = set()
+    for node in ast.walk(tree_of(path)):
+        if not isinstance(node, ast.ClassDef):
+            continue
+        heads = [*node.decorator_list, *node.keywords]
+        if changeable and any("frozen=True" in ast.unparse(head) for head in heads):
+            continue
+        for inner in node.body:
+            if isinstance(inner, ast.AnnAssign) and isinstance(inner.target, ast.Name):
+                found.add(inner.target.id)
+            elif isinstance(inner, ast.Assign):
+                found |= {target.id for target in inner.targets if isinstance(target, ast.Name)}
+        for inner in ast.walk(node):
+            if isinstance(inner, ast.Attribute) and is_changed(inner) and is_own(inner.value):
+                found.add(inner.attr)
+    return frozenset(found)
+
+
+def is_changed(node: ast.Attribute) -> bool:
+    return isinstance(node.ctx, ast.Store | ast.Del)
+
+
+def is_own(value: ast.expr) -> bool:
+    return isinstance(value, ast.Name) and value.id in ("self", "cls")
+
+
+def late_wires(path: Path, ours: frozenset[str]) -> Iterator[str]:
+    """Attributes of objects of other modules that are set here; `ours` are those that we define anywhere."""
+    here = attributes_of(path, changeable=True)
+    for node in ast.walk(tree_of(path)):
+        match node:
+            case ast.Attribute(value=value, attr=attr) if is_changed(node) and not is_own(value):
+                if attr in ours and attr not in here:
+                    yield f"{path.name}:{node.lineno} sets `{ast.unparse(node)}`"
+            case ast.Call(func=ast.Name(id="setattr" | "delattr"), args=[value, *_]) if not is_own(value):
+                yield f"{path.name}:{node.lineno} calls `{ast.unparse(node)}`"
+
+
+def test_no_attribute_of_another_modules_object_is_assigned_outside_its_class() -> None:
+    """An object is ready when its constructor returns; what changes it is its own module."""
+    ours = frozenset().union(*(attributes_of(path) for path in modules()))
+    assert [wire for path in modules() for wire in late_wires(path, ours)] == []
+
+
+LATE = {
+    "agent.intake = Intake()": True,
+    "agent.intake.trace = PageTrace()": True,
+    "fleet.rule += 1": True,
+    "del home.identity": True,
+    "setattr(tally, field, 1)": True,
+    "thread.daemon = True": False,  # not one of our classes has it
+    "class Mine:\n    rule: int = 0\n\nmine = Mine()\nmine.rule = 1": False,
+    "class Mine(Struct, frozen=True):\n    rule: int = 0\n\nfleet.rule = 1": True,
+    "class Fleet:\n    def obey(self, rule):\n        self.rule = rule": False,
+}
+
+
+@pytest.mark.parametrize(("source", "late"), LATE.items())
+def test_a_late_wire_is_seen(source: str, late: bool, tmp_path: Path) -> None:
+    path = tmp_path / "sample.py"
+    path.write_text(source)
+    ours = frozenset({"intake", "trace", "rule", "identity"})
+    assert any(late_wires(path, ours)) == late
+
+
+# -- nobody imports whoever imports him
+
+
+def modules_by_name() -> dict[str, Path]:
+    named = {}
+    for path in modules():
+        parts = ("fieldmouse", *path.relative_to(SOURCE).with_suffix("").parts)
+        named[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
+    return named
+
+
+def loaded_by(path: Path, known: Container[str]) -> Iterator[str]:
+    """Modules that it loads, at once or in a function; not those that only a type checker sees."""
+    for_checkers = {
+        id(inner)
+        for node in ast.walk(tree_of(path))
+        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
+        for inner in ast.walk(node)
+    }
+    for node in ast.walk(tree_of(path)):
+        if id(node) in for_checkers:
+            continue
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            inner = (f"{node.module}.{alias.name}" for alias in node.names)
+            yield from (name if name in known else str(node.module) for name in inner)
+
+
+def cycle_in(graph: Mapping[str, Iterable[str]]) -> list[str]:
+    """Some of the names in a circle, each of which leads to the next; empty if there is no circle.
+
+    >>> cycle_in({"a": ["b"], "b": ["c"], "c": []})
+    []
+    >>> cycle_in({"a": ["b"], "b": ["c"], "c": ["b"]})
+    ['b', 'c']
+    """
+    done: set[str] = set()
+
+    def follow(name: str, trail: list[str]) -> list[str]:
+        if name in trail:
+            return trail[trail.index(name) :]
+        if name in done:
+            return []
+        for other in graph.get(name, ()):
+            if circle := follow(other, [*trail, name]):
+                return circle
+        done.add(name)
+        return []
+
+    return next((circle for name in graph if (circle := follow(name, []))), [])
+
+
+def test_no_module_is_loaded_by_what_it_loads() -> None:
+    known = modules_by_name()
+    graph = {
+        name: [other for other in loaded_by(path, known) if other in known and other != name]
+        for name, path in known.items()
+    }
+    assert cycle_in(graph) == []
+    assert cycle_in({"a": ["b"], "b": ["c"], "c": ["b"]}) == ["b", "c"], "a circle is found"
+    assert cycle_in({"a": ["b", "c"], "b": ["c"], "c": []}) == []

@@ -86,10 +86,12 @@ class WrongFormat(CrawlDirError):
 class Damaged(CrawlDirError):
     """A file of the crawl is not what the journal says it is."""
 
-    def __init__(self, path: Path, what: str):
+    def __init__(self, path: Path, what: str, besides: str = ""):
+        """`besides` is what the hint says after naming doctor."""
         super().__init__(f"`{path}` is damaged: {what}")
         self.path = path
-        self.hint = f"`fieldmouse doctor {home_of(path)}` says what can be saved"
+        doctor = f"`fieldmouse doctor {home_of(path)}` says what can be saved"
+        self.hint = f"{doctor}; {besides}" if besides else doctor
 
 
 class Missing(Damaged):

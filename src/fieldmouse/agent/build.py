@@ -47,6 +47,7 @@ from fieldmouse.crawldir import (
     open_journal,
     sealed_tally,
 )
+from fieldmouse.frontier.decisions import DecisionLog
 from fieldmouse.frontier.frontier import Frontier
 from fieldmouse.frontier.moment import sealed_frontier
 from fieldmouse.frontier.opening import open_frontier
@@ -162,7 +163,10 @@ def _connect(
     seeds = seeds_of(settings)
     scope, politeness = scope_of(settings, seeds), politeness_of(settings)
     with fitting(journal):
-        frontier = opened.keep(_frontier_of(home, settings, last, clock, politeness))
+        witness = witness_of(home, settings)
+        if witness is not None:
+            opened.keep(witness)
+        frontier = opened.keep(_frontier_of(home, settings, last, clock, politeness, witness))
         outcomes = opened.keep(DurableLog("outcomes", home / "outcomes.log", last))
         more = [opened.keep(open_part(home, last)) for open_part in parts]
     readings = opened.keep(Diary(home / "readings.log"))
@@ -230,8 +234,9 @@ def _connect(
 
 
 def _frontier_of(
-    home: CrawlDir, settings: Settings, last: Checkpoint | None, clock: Clock, politeness: Politeness
-) -> Frontier:
+    home: CrawlDir, settings: Settings, last: Checkpoint | None, clock: Clock, politeness: Politeness,
+    witness: DecisionLog | None,
+) -> Frontier:  # fmt: skip
     return open_frontier(
         home / "frontier",
         key_seed=home.identity.key_seed,
@@ -242,6 +247,6 @@ def _frontier_of(
         state=sealed_frontier(last) if last else None,
         resumed_delay=politeness.host_delay,
         run_size=settings.frontier.sieve_run,
-        witness=witness_of(home, settings),
+        witness=witness,
         limits=site_limits_of(settings),
     )

@@ -47,8 +47,11 @@ class CrawlDir:
         self._found = b""  # what stood in the lock when we took it
 
     @classmethod
-    def create(cls, path: Path, *, shards: int, settings: bytes) -> CrawlDir:
-        """Make a new crawl at `path`, which may exist only if it is empty."""
+    def create(cls, path: Path, *, shards: int, settings: bytes, key_seed: int | None = None) -> CrawlDir:
+        """Make a new crawl at `path`, which may exist only if it is empty.
+
+        `key_seed` is the secret of its URL hashes; an experiment that is to repeat itself names it.
+        """
         cls.check_vacant(path)
         try:
             for directory in (path, *(path / room for room in ROOMS)):
@@ -58,7 +61,8 @@ class CrawlDir:
                 f"cannot make `{path}`: {trouble.strerror}", "choose a place you may write to"
             ) from trouble
         write_whole(path / "fieldmouse.toml", settings)
-        identity = Identity(FORMAT, secrets.randbits(63), time.time(), f"fieldmouse/{__version__}", shards)
+        seed = secrets.randbits(63) if key_seed is None else key_seed
+        identity = Identity(FORMAT, seed, time.time(), f"fieldmouse/{__version__}", shards)
         # Written last: a directory without it is not a crawl, so a kill in the middle leaves nothing odd.
         write_identity(path, identity)
         return cls(path, identity)

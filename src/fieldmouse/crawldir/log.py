@@ -52,7 +52,7 @@ class Log:
             return
         size = os.fstat(self._file).st_size
         if size < length:
-            os.close(self._file)
+            self.close()
             raise Damaged(path, f"{length} bytes were written and synced, {size} are there")
 
     def begin(self) -> None:
@@ -160,6 +160,11 @@ class Log:
         finally:
             if self._file >= 0:
                 os.close(self._file)
+
+    def __del__(self) -> None:
+        """Whoever could not open all of its files has forgotten this one: let go of it, and write nothing."""
+        if not getattr(self, "_closed", True) and self._file >= 0:
+            os.close(self._file)
 
 
 def records(path: Path, *, start: int = 0, length: int | None = None) -> Iterator[tuple[int, bytes]]:

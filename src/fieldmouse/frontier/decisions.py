@@ -95,9 +95,10 @@ class DecisionLog:
         self._homes: list[str] = []  # where each host is known to live; "" for addresses
         self._names: list[str] = []  # newcomers, not written yet
         self._words: list[int] = []
-        self.full = False
+        self.full = self._begun = False
 
     def began(self, now: float, *, unlisted: int, batch: int) -> None:
+        self._begun = True
         self._started = self._next_tick = now
         self._unlisted = unlisted
         options = msgspec.convert(self._options, dict[str, int | float | str | bool | None])
@@ -197,9 +198,12 @@ class DecisionLog:
             self._log.flush()
 
     def close(self) -> None:
-        self.flush()
-        if not self.full:
-            self._log.append(_encode(RunEnd("closed")))
+        """Let go of the file; what never began leaves no word in it."""
+        if self._begun:
+            self._begun = False
+            self.flush()
+            if not self.full:
+                self._log.append(_encode(RunEnd("closed")))
         self._log.close()
 
     def _write_block(self) -> None:

@@ -68,11 +68,10 @@ class Frontier:
         self._done = state.done if state else 0
         self._width = max(rule.minimum, min(rule.maximum, state.width if state else 0))
         self._errands = 0
-        self._begun = self._only_polls = False
+        self._only_polls = False
 
     def begin(self) -> None:
         """All of the crawl has opened: cut what came after the checkpoint, and take up work."""
-        self._begun = True
         make_directory(self._parts.directory)
         for part in self._parts:
             part.begin()
@@ -243,8 +242,7 @@ class Frontier:
         """Let go of the files. What was not sealed is forgotten, as after a kill."""
         for part in self._parts:
             part.close()
-        if self._begun:
-            self._witness.close()
+        self._witness.close()
 
     @property
     def seen(self) -> int:

@@ -7,9 +7,10 @@ is sealed, and is put away.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, TypeVar
 
 from fieldmouse.errors import UsageError
 from fieldmouse.frontier.disksieve import DiskSieve
@@ -33,6 +34,9 @@ class Begun(Protocol):
     def committed(self) -> None: ...
 
     def close(self) -> None: ...
+
+
+B = TypeVar("B", bound=Begun)
 
 
 class Books(NamedTuple):
@@ -102,24 +106,31 @@ def open_parts(
     ours: Callable[[Host], bool] | None = None,
 ) -> FrontierParts:
     """Open them at `state`; nothing on the disk changes. `ours`: see `Exchanging`; None: no host moves."""
-    sieve: DiskSieve[Link] = DiskSieve(directory, state.sieve if state else None, run_size=run_size)
-    ready = ReadyQueue(directory, state.ready if state else None)
-    front = FrontLog(directory, state.front if state else None)
-    hosts = HostTable(directory, state.hosts if state else None, resumed_delay, now, key_seed)
-    queues = Virtualizer(directory, state.queues if state else None, hosts)
-    sites = SiteTable(directory, state.sites if state else None, limits, hosts, key_seed)
-    if state and state.sites is None:
-        sites.count_hosts(host for host, _ in hosts)
-    moves = state.shipments if state else None
-    if ours is None and moves is not None:
-        raise UsageError(
-            f"hosts were exchanged by the crawl in `{directory.parent}`, so it cannot go on alone",
-            "run it with the others it exchanges hosts with",
-        )
-    if ours is not None and state is not None and moves is None:
-        raise UsageError(
-            f"the crawl in `{directory.parent}` has not kept its keys by host, so no host can leave it",
-            "hosts are exchanged between crawls that were made for it",
-        )
-    shipments = Shipments(directory, moves, hosts, ours) if ours is not None else None
+    with ExitStack() as opened:  # if one cannot be opened, those before it are closed
+
+        def keep(part: B) -> B:
+            opened.callback(part.close)
+            return part
+
+        sieve: DiskSieve[Link] = keep(DiskSieve(directory, state.sieve if state else None, run_size=run_size))
+        ready = keep(ReadyQueue(directory, state.ready if state else None))
+        front = keep(FrontLog(directory, state.front if state else None))
+        hosts = keep(HostTable(directory, state.hosts if state else None, resumed_delay, now, key_seed))
+        queues = keep(Virtualizer(directory, state.queues if state else None, hosts))
+        sites = keep(SiteTable(directory, state.sites if state else None, limits, hosts, key_seed))
+        if state and state.sites is None:
+            sites.count_hosts(host for host, _ in hosts)
+        moves = state.shipments if state else None
+        if ours is None and moves is not None:
+            raise UsageError(
+                f"hosts were exchanged by the crawl in `{directory.parent}`, so it cannot go on alone",
+                "run it with the others it exchanges hosts with",
+            )
+        if ours is not None and state is not None and moves is None:
+            raise UsageError(
+                f"the crawl in `{directory.parent}` has not kept its keys by host, so no host can leave it",
+                "hosts are exchanged between crawls that were made for it",
+            )
+        shipments = keep(Shipments(directory, moves, hosts, ours)) if ours is not None else None
+        opened.pop_all()
     return FrontierParts(directory, sieve, ready, queues, front, hosts, sites, shipments)

@@ -9,7 +9,6 @@ most rows speak of the past, the log is written anew, a slice at each checkpoint
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Protocol
@@ -17,6 +16,7 @@ from typing import Protocol
 import msgspec
 
 from fieldmouse.crawldir import Log, records, understood
+from fieldmouse.frontier.blocks import Block, Queue, QueueRow
 from fieldmouse.frontier.leftovers import Leftovers, sweep
 from fieldmouse.url import Host
 
@@ -24,53 +24,6 @@ _encode = msgspec.msgpack.Encoder().encode
 _REWRITE_AT = 1 << 20
 _SLICE = 10_000  # hosts written into a new log at one checkpoint
 _FEW = 8  # blocks of a queue that is packed
-
-
-class Block(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """Some links of one host, in one record of a segment."""
-
-    first: int
-    count: int
-    segment: int
-    offset: int
-    size: int  # bytes of the record
-
-
-class Queue:
-    """One host's blocks, oldest first, and its gathered links that are in no block yet."""
-
-    __slots__ = ("blocks", "dropped_from", "fresh", "gathered", "head", "host", "tail")
-
-    def __init__(self, host: Host, head: int = 0, blocks: Iterable[Block] = ()) -> None:
-        self.host = host
-        self.head = head
-        self.blocks = deque(blocks)
-        # The number the next link gets.
-        self.tail = self.blocks[-1].first + self.blocks[-1].count if self.blocks else head
-        self.gathered: deque[bytes] = deque()
-        self.fresh: list[Block] = []  # blocks the log does not name yet
-        self.dropped_from = -1  # blocks from here on which the log does name were replaced; -1 for none
-
-    def follow(self, row: QueueRow) -> None:
-        """Change as the log says."""
-        blocks = self.blocks
-        if row.dropped_from >= 0:
-            while blocks and blocks[-1].first >= row.dropped_from:
-                blocks.pop()
-        blocks.extend(row.blocks)
-        self.head = row.head
-        while blocks and blocks[0].first + blocks[0].count <= row.head:
-            blocks.popleft()
-        self.tail = blocks[-1].first + blocks[-1].count if blocks else row.head
-
-
-class QueueRow(msgspec.Struct, frozen=True, array_like=True):
-    """What changed for a host: its head, the blocks dropped from its end, the blocks added."""
-
-    host: Host
-    head: int
-    dropped_from: int  # blocks that start here or later were replaced; -1 for none
-    blocks: tuple[Block, ...] = ()
 
 
 _decode = msgspec.msgpack.Decoder(list[QueueRow]).decode

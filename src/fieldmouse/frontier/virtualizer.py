@@ -18,17 +18,9 @@ import msgspec
 
 from fieldmouse.crawldir import Log, records, size_of, understood
 from fieldmouse.errors import Damaged
+from fieldmouse.frontier.blocks import Block, Queue
 from fieldmouse.frontier.leftovers import Leftovers, sweep
-from fieldmouse.frontier.queueindex import (
-    Block,
-    HostNumbers,
-    IndexState,
-    MemoryNumbers,
-    Queue,
-    QueueIndex,
-    QueueRow,
-    read_queue,
-)
+from fieldmouse.frontier.queueindex import HostNumbers, IndexState, MemoryNumbers, QueueIndex, read_queue
 from fieldmouse.url import Host
 
 _BLOCK = 256  # links
@@ -119,8 +111,7 @@ class Virtualizer:
     def append(self, host: Host, link: bytes) -> None:
         number = self._numbers.meet_number(host)
         queue = self._changed.get(number) or self._open(number, host)
-        queue.gathered.append(link)
-        queue.tail += 1
+        queue.append(link)
         self._count += 1
         self._gathered += 1
         if self._gathered >= _GATHERED:
@@ -145,15 +136,13 @@ class Virtualizer:
                 break
             start = max(0, queue.head - block.first)
             links += self._read(block)[start : start + most - len(links)]
-        queue.head += len(links)
-        while queue.blocks and queue.blocks[0].first + queue.blocks[0].count <= queue.head:
-            block = queue.blocks.popleft()
+        for block in queue.advance(len(links)):
             self._live[block.segment] -= block.size
         gathered = queue.gathered
         if gathered and len(links) < most:
             some = [gathered.popleft() for _ in range(min(most - len(links), len(gathered)))]
             links += some
-            queue.head += len(some)
+            queue.advance(len(some))
             self._gathered -= len(some)
         self._count -= len(links)
         return links
@@ -207,10 +196,7 @@ class Virtualizer:
         links = [link for block in small for link in self._read(block)]
         for block in small:
             self._live[block.segment] -= block.size
-            queue.blocks.pop()
-        queue.fresh = [block for block in queue.fresh if block.first < small[0].first]
-        dropped = queue.dropped_from
-        queue.dropped_from = small[0].first if dropped < 0 else min(dropped, small[0].first)
+        queue.drop_from(small[0].first)
         queue.gathered.extendleft(reversed(links))
         self._gathered += len(links)
 
@@ -244,8 +230,7 @@ class Virtualizer:
                 queue = self._changed.get(owner) or self._open(owner, host)
                 queue.blocks[place] = self._write(host, first, links)
         for owner in [owner for owner, moved in places.items() if moved]:
-            queue = self._changed[owner]  # blocks in the middle changed place: name them all again
-            queue.dropped_from, queue.fresh = 0, list(queue.blocks)
+            self._changed[owner].name_all_again()
         self._drop(number)
 
     def seal(self) -> tuple[VirtualizerState, list[Path]]:
@@ -255,8 +240,7 @@ class Virtualizer:
         self._tidy()
         rows = []
         for number, queue in self._changed.items():
-            rows.append((number, QueueRow(queue.host, queue.head, queue.dropped_from, tuple(queue.fresh))))
-            queue.fresh, queue.dropped_from = [], -1
+            rows.append((number, queue.take_row()))
             self._shelf.put(number, queue if queue.tail > queue.head else None)
         self._changed.clear()
         self._index.write(rows)

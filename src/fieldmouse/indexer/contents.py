@@ -88,7 +88,8 @@ def _read(
     else:
         page = reader(answer, config)
         if page.trouble and reader is readers[LISTING]:
-            page.trouble = f"{'sitemap' if link.kind is Kind.SITEMAP else 'feed'} {page.trouble}"
+            what = "sitemap" if link.kind is Kind.SITEMAP else "feed"
+            page = msgspec.structs.replace(page, trouble=f"{what} {page.trouble}")
     if link.kind is not Kind.SITEMAP:
         for tag in answer.all("x-robots-tag"):
             read_robots_tag(tag, page.rules, config.robot)

@@ -86,12 +86,10 @@ def write_flaw(path: Path, *, lock: bool = True) -> str:
 
 
 def _damaged(path: Path, what: str) -> Damaged:
-    trouble = Damaged(path, what)
-    trouble.hint = (
-        f"{trouble.hint}; it only remembers which payloads are stored: without it the crawl"
-        " goes on, and may store some twice"
+    besides = (
+        "it only remembers which payloads are stored: without it the crawl goes on, and may store some twice"
     )
-    return trouble
+    return Damaged(path, what, besides)
 
 
 class Doubles:

@@ -12,6 +12,8 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Protocol
 
+from msgspec.structs import replace
+
 from fieldmouse.indexer.charset import find_charset
 from fieldmouse.indexer.language import guess
 from fieldmouse.indexer.parse import TEXT, TITLE, Document, parse
@@ -40,10 +42,7 @@ def read_html(answer: Answer, config: IndexerConfig) -> Document:
         markup_of(answer.body, charset), Url(answer.url),
         language=answer.header("content-language"), robot=config.robot,
     )  # fmt: skip
-    page.charset = charset
-    if not page.language:
-        page.language = guess(page.text)
-    return page
+    return replace(page, charset=charset, language=page.language or guess(page.text))
 
 
 def read_plain(answer: Answer, config: IndexerConfig) -> Document:
@@ -55,12 +54,9 @@ def read_plain(answer: Answer, config: IndexerConfig) -> Document:
 def read_listing(answer: Answer, config: IndexerConfig) -> Document:
     """Sitemaps and feeds: no words, but URLs."""
     listed = read_sitemap(answer.body, answer.url, limit_bytes=config.decoded_limit)
-    page = Document(base=answer.url)
-    page.pages = [entry.url for entry in listed.urls]
-    page.sitemaps = [entry.url for entry in listed.sitemaps]
-    if listed.trouble:
-        page.trouble = f"left after {len(page.pages) + len(page.sitemaps)} URLs: {listed.trouble}"
-    return page
+    pages, sitemaps = [entry.url for entry in listed.urls], [entry.url for entry in listed.sitemaps]
+    trouble = f"left after {len(pages) + len(sitemaps)} URLs: {listed.trouble}" if listed.trouble else ""
+    return Document(base=answer.url, pages=pages, sitemaps=sitemaps, trouble=trouble)
 
 
 READERS: Mapping[str, Reader] = MappingProxyType(
@@ -110,12 +106,11 @@ def _document(answer: object, url: str) -> Document:
     if not all(isinstance(text, str) for text in words):
         raise BadAnswer("gave a `PageText` that holds something else than text")
     text, title, language = (_encodable(text) for text in words[:3])
-    page = Document(base=url, title=" ".join(title.split())[:TITLE], text=text[:TEXT], language=language[:35])
-    page.hrefs = [_encodable(href) for href in answer.links]
-    page.anchors = len(page.hrefs)
-    if not page.language:
-        page.language = guess(page.text)
-    return page
+    hrefs = [_encodable(href) for href in answer.links]
+    return Document(
+        base=url, title=" ".join(title.split())[:TITLE], text=text[:TEXT],
+        language=language[:35] or guess(text[:TEXT]), hrefs=hrefs, anchors=len(hrefs),
+    )  # fmt: skip
 
 
 def _encodable(text: str) -> str:

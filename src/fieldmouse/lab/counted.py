@@ -44,11 +44,15 @@ class Seats:
     def __init__(self) -> None:
         self._online: OrderedDict[Host, int] = OrderedDict()
         self._urls = 0
-        self.out = 0  # in robots' hands
+        self._out = 0  # in robots' hands
 
     @property
     def urls(self) -> int:
-        return self._urls - self.out
+        return self._urls - self._out
+
+    def note_out(self, urls: int) -> None:
+        """So many URLs are in robots' hands."""
+        self._out = urls
 
     def __len__(self) -> int:
         return len(self._online)

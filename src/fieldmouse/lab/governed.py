@@ -14,7 +14,6 @@ from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
-from msgspec.structs import replace
 
 from fieldmouse.agent.build import build
 from fieldmouse.clock import Clock
@@ -96,9 +95,8 @@ def crawl(situation: Situation, path: Path, seed: int, changes: dict[str, object
     """Crawl with these settings changed; the same seed goes the same way."""
     meadow = situation.meadow(seed)
     settings = situation.settings({"crawl.seeds": list(meadow.seeds), **changes})
-    home = CrawlDir.create(path, shards=1, settings=render(settings).encode())
     # A crawl's secret decides in which order URLs leave the sieve; here that must follow from the seed.
-    home.identity = replace(home.identity, key_seed=seed)
+    home = CrawlDir.create(path, shards=1, settings=render(settings).encode(), key_seed=seed)
     times = _Drawn(situation.service, np.random.default_rng([seed, 1]))
     fading: Obsolescence = SameForAll()
     if situation.lifetime < math.inf:

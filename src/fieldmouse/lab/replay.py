@@ -209,11 +209,11 @@ def play(run: RecordedRun, policy: Distribution[int], witness: Witness) -> int:
             case Act.WIDTH:
                 width = value
             case Act.FED:
-                seats.out = value
+                seats.note_out(value)
                 witness.fed(width, value)
                 distributor.refill(width)
             case Act.TAKEN:
-                seats.out = value
+                seats.note_out(value)
                 witness.taken(width, value)
                 if len(seats) < width and len(source) + len(queues):
                     distributor.refill(width)

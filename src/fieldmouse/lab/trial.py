@@ -17,7 +17,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from msgspec import structs
 from numpy.random import default_rng
 
 from fieldmouse.agent.build import build
@@ -108,9 +107,9 @@ def crawl(trial: Trial, policy: str, directory: Path, meadow: Meadow | None = No
             "storage.min_free": "0B",
         }
     )
-    home = CrawlDir.create(directory, shards=1, settings=render(settings).encode())
     # The secret of its hashes decides the order in which some URLs come: chance must follow from the seed.
-    home.identity = structs.replace(home.identity, key_seed=trial.seed)
+    told = render(settings).encode()
+    home = CrawlDir.create(directory, shards=1, settings=told, key_seed=trial.seed)
     readings: list[Reading] = []
 
     async def life(clock: Clock) -> Ending:

@@ -1,0 +1,133 @@
+"""A crawl that cannot be put together leaves nothing open behind it."""
+
+from __future__ import annotations
+
+import errno
+import itertools
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from fieldmouse.agent.build import Crew, build
+from fieldmouse.clock import Clock
+from fieldmouse.crawldir import Checkpoint, CrawlDir, DurableLog
+from fieldmouse.errors import FieldmouseError
+from fieldmouse.indexer.inline import InlineLane
+from fieldmouse.lab import bottle
+from fieldmouse.lab.meadow.fetcher import MeadowFetcher
+from fieldmouse.lab.meadow.meadow import Meadow
+from fieldmouse.lab.meadow.options import MeadowOptions
+from fieldmouse.records import Reading, Summary
+from fieldmouse.settings import Settings, render
+from fieldmouse.url import Url
+
+MEADOW = Meadow(MeadowOptions(hosts=2, pages=10, seed=3, page_kb=1.0, links=4))
+SETTINGS = Settings().override(
+    {
+        "crawl.seeds": list(MEADOW.seeds), "storage.min_free": "0B", "politeness.delay": "1s",
+        "network.allow_private": True, "control.mode": "auto", "frontier.record_decisions": "1MiB",
+    }
+)  # fmt: skip
+
+
+def open_ledger(home: CrawlDir, last: Checkpoint | None) -> DurableLog:
+    return DurableLog("ledger", home / "ledger.log", last)
+
+
+def put_together(home: CrawlDir, clock: Clock, listeners: list[Callable[[Reading], None]]) -> Crew:
+    fetcher = MeadowFetcher(MEADOW, clock)
+    return build(
+        home, SETTINGS, listeners, clock=clock, fetcher=fetcher, lane=InlineLane, parts=[open_ledger]
+    )
+
+
+def crawl(home: CrawlDir, listeners: list[Callable[[Reading], None]]) -> Summary:
+    async def life(clock: Clock) -> Summary:
+        crew = put_together(home, clock, listeners)
+        try:
+            return await crew.agent.crawl([Url(seed) for seed in MEADOW.seeds])
+        finally:
+            await crew.close()
+
+    return bottle.run(life)
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> CrawlDir:
+    """A crawl that has come to its end."""
+    home = CrawlDir.create(tmp_path / "c", shards=1, settings=render(SETTINGS).encode())
+    crawl(home, [])
+    return CrawlDir.open(home.path)
+
+
+def open_files() -> set[tuple[str, str]]:
+    """Every descriptor of this process, with what it leads to."""
+    found = set()
+    for name in os.listdir("/proc/self/fd"):
+        try:
+            found.add((name, os.readlink(f"/proc/self/fd/{name}")))
+        except FileNotFoundError:
+            continue  # the one we listed with
+    return found
+
+
+def test_whatever_cannot_be_opened_all_that_was_is_closed_again(
+    home: CrawlDir, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The system refuses the n-th file, for each n until all can be opened."""
+    real = os.open
+
+    async def life(clock: Clock) -> list[int]:
+        refusals = []
+        for allowed in itertools.count():
+            before, left = open_files(), allowed
+
+            def refuse(*args: object, **given: object) -> int:
+                nonlocal left
+                left -= 1
+                if left < 0:
+                    raise OSError(errno.EMFILE, "no more files")
+                return real(*args, **given)  # type: ignore[arg-type]
+
+            monkeypatch.setattr(os, "open", refuse)
+            try:
+                crew = put_together(home, clock, [])
+            except (OSError, FieldmouseError):
+                refusals.append(allowed)
+                crew = None
+            finally:
+                monkeypatch.undo()
+            if crew is not None:
+                await crew.close()
+            assert open_files() == before, f"left open when file {allowed} was refused"
+            if left >= 0:
+                return refusals
+        raise AssertionError
+
+    refusals = bottle.run(life)
+    assert len(refusals) >= 5, "frontier, outcomes and ledger were each refused in turn"
+
+
+def test_the_last_stage_fails_and_nothing_is_left_open_or_locked(home: CrawlDir) -> None:
+    def fail(home: CrawlDir, last: Checkpoint | None) -> DurableLog:
+        raise OSError(errno.EIO, "the last of them")
+
+    async def life(clock: Clock) -> None:
+        before = open_files()
+        with pytest.raises(OSError, match="the last of them"):
+            build(home, SETTINGS, clock=clock, lane=InlineLane, parts=[open_ledger, fail])
+        assert open_files() == before
+
+    bottle.run(life)
+    home.lock()
+    home.unlock()
+
+
+def test_every_listener_hears_every_reading(tmp_path: Path) -> None:
+    home = CrawlDir.create(tmp_path / "c", shards=1, settings=render(SETTINGS).encode())
+    heard: list[list[Reading]] = [[], [], []]
+    crawl(home, [ear.append for ear in heard])
+    assert len(heard[0]) > 1
+    assert heard[0] == heard[1] == heard[2]
