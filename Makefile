@@ -2,6 +2,7 @@
 #
 #   make demo    install, then crawl a synthetic web on loopback (no internet needed after the install)
 #   make test    checks, tests and the examples in the documentation
+#   make quick   the checks and the quick tests, in under a minute: before each commit
 #   make check   only the checks: lint, format, types, architecture
 #   make torture kills, power cuts, damaged files and broken disks: what was tried, and what was lost
 #   make bench   the benchmarks, printed as tables (see benchmarks/)
@@ -10,7 +11,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 INSTALLED := .venv/.installed
 
-.PHONY: all demo test check bench torture replay lock clean
+.PHONY: all demo test quick check bench torture replay lock clean
 .DEFAULT_GOAL := all
 
 all: $(INSTALLED)
@@ -25,6 +26,9 @@ demo: $(INSTALLED)
 
 check: $(INSTALLED)
 	sh scripts/check
+
+quick: $(INSTALLED)
+	sh scripts/quick
 
 test: check
 	@sh scripts/compiler

@@ -1,0 +1,78 @@
+"""The tour tells the truth: a new host takes three errands, and every place it names is there."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from fieldmouse.clock import Clock
+from fieldmouse.lab.meadow.fetcher import MeadowFetcher
+from fieldmouse.lab.meadow.meadow import Meadow
+from fieldmouse.lab.meadow.options import MeadowOptions
+from fieldmouse.records import Errand, Failed, Link, Response
+from fieldmouse.robots.robot import Report, Robot
+from fieldmouse.url import Host
+
+from .bottled import bottled_crawl
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+SOURCE = ROOT / "src" / "fieldmouse"
+TOUR = (ROOT / "docs" / "tour.md").read_text()
+
+
+def test_a_new_host_takes_three_errands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[tuple[str, ...]] = []
+
+    class Watched(MeadowFetcher):
+        async def fetch(
+            self, link: Link, host: Host, address: str, *, body_limit: int | None = None
+        ) -> Response | Failed:
+            told.append(("asked for", link.url))
+            return await super().fetch(link, host, address, body_limit=body_limit)
+
+    run = Robot.run
+
+    async def watched(robot: Robot, errand: Errand) -> Report:
+        told.append(("errand to", errand.address))
+        report = await run(robot, errand)
+        told.append(("unused", str(len(report[1]))))
+        return report
+
+    monkeypatch.setattr(Robot, "run", watched)
+    meadow = Meadow(MeadowOptions(hosts=1, pages=2, seed=1, page_kb=1, links=1))
+    (seed, *_), address = meadow.seeds, meadow.plan.sites[0].address
+
+    def web(clock: Clock) -> Watched:
+        return Watched(meadow, clock)
+
+    bottled_crawl(tmp_path / "c", web, [seed], crawl__max_depth=0, network__allow_private=True)
+    assert told[:8] == [
+        ("errand to", ""), ("unused", "1"),
+        ("errand to", address), ("asked for", f"{seed}robots.txt"), ("unused", "1"),
+        ("errand to", address), ("asked for", seed), ("unused", "0"),
+    ]  # fmt: skip
+
+
+def named() -> Iterator[str]:
+    for name in re.findall(r"`([\w/.]+)`", TOUR):
+        if "/" in name or name.endswith(".py"):
+            yield name
+
+
+@pytest.mark.parametrize("name", sorted(set(named())))
+def test_every_place_that_the_tour_names_is_there(name: str) -> None:
+    if name.startswith("/"):
+        return  # a path of the web
+    shelves = [ROOT, SOURCE, *(path for path in SOURCE.iterdir() if path.is_dir())]
+    assert any((shelf / name).exists() for shelf in shelves), name
+
+
+def test_every_room_has_its_line_in_the_tour() -> None:
+    rooms = {path.name.removesuffix(".py") for path in SOURCE.iterdir() if path.suffix in (".py", "")}
+    lines = [line for line in TOUR.splitlines() if line.startswith("| ")]
+    missing = {room for room in rooms - {"__pycache__", "__init__", "__main__", "py.typed"}
+               if not any(f"`{room}`" in line for line in lines)}  # fmt: skip
+    assert not missing
