@@ -12,6 +12,8 @@ from typing import Any, NoReturn
 
 from fieldmouse.plugins.page import Answer, FoundLink, PageText, ParsedPage, Request
 
+print("loaded, and not silently")
+
 not_callable = 42
 
 
@@ -190,6 +192,11 @@ def wants_what_it_knows(link: FoundLink) -> bool:
 def sign_all(request: Request) -> dict[str, str]:
     """One that does not look whom it signs for."""
     return {"Authorization": "Bearer s3cret", "X-Path": request.url.rpartition("/")[2] or "-"}
+
+
+def sign_aloud(request: Request) -> dict[str, str]:
+    print("not data either")
+    return {}
 
 
 def sign_or_fail(request: Request) -> dict[str, str]:

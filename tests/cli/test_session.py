@@ -168,7 +168,7 @@ def test_a_healthy_crawl_is_called_healthy(atlas: Path) -> None:
 def test_damage_is_found_and_named(atlas: Path, victim: str) -> None:
     path = max(atlas.glob(victim), key=lambda path: path.stat().st_size)
     whole = path.read_bytes()
-    for broken in (whole[:-7], whole[:-20] + b"\0" + whole[-19:]):
+    for broken in (whole[:-7], whole[:-20] + bytes([whole[-20] ^ 1]) + whole[-19:]):
         path.write_bytes(broken)
         told = fieldmouse("doctor", str(atlas), code=1)
         bad = [finding for finding in told["findings"] if not finding["healthy"]]

@@ -118,3 +118,15 @@ def test_a_sign_that_fails_costs_that_url_and_is_named(tmp_path: Path) -> None:
     assert (broken["kind"], broken["reason"]) == ("failed", "cannot be signed")
     assert broken["detail"] == "`hostile_mice:sign_or_fail` raised KeyError"
     assert rows[own.origin + "/private"]["title"] == "For members"
+
+
+def test_a_file_of_the_current_directory_hides_no_module_and_what_is_printed_is_no_data(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`run` reads what the command writes to stdout as one JSON value."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("json", "random", "msgspec"):
+        (tmp_path / f"{name}.py").write_text("raise SystemExit('this is no module of yours')")
+    with sites() as (own, _):
+        crawl(tmp_path / "c", own, "sign_aloud", "--set", "plugins.extract=hostile_mice:prints")
+    assert all(item["printed"] for item in exported(tmp_path / "c", "--items"))

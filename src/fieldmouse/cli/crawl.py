@@ -63,7 +63,8 @@ def command(directory: Path, seeds: tuple[str, ...], as_json: bool, **given: Any
     every = options.progress_every(given)
     words, changes = options.asked(given)
     listed = [*seeds, *(_lines(given["seeds_file"]) if given["seeds_file"] else ())]
-    plan = front.plan_anew(directory, words, changes, listed, given["config"])
+    with voice.talk_only():
+        plan = front.plan_anew(directory, words, changes, listed, given["config"])
     _advise(plan)
     return run(plan, as_json=as_json, every=every)
 
@@ -85,7 +86,7 @@ def run(
             _save_on_garbage()
             signals.obey(asyncio.get_running_loop().call_soon_threadsafe, life.interrupt, life.hurry)
 
-        with progress.shown(every=every) as line:
+        with progress.shown(every=every) as line, voice.talk_only():
             try:
                 summary = front.run(
                     plan,

@@ -42,7 +42,8 @@ def command(directory: Path, seeds: tuple[str, ...], forgive: bool, as_json: boo
     and their URLs are visited again.
     """
     every = options.progress_every(given)
-    plan = front.plan_to_resume(directory, *options.asked(given), seeds)
+    with voice.talk_only():
+        plan = front.plan_to_resume(directory, *options.asked(given), seeds)
     _tell_lifted(plan)
     if plan.added:
         _tell_added(plan)

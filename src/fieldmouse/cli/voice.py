@@ -12,7 +12,7 @@ import os
 import shutil
 import sys
 from collections.abc import Container, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, redirect_stdout, suppress
 from typing import TYPE_CHECKING, BinaryIO, NoReturn
 
 import msgspec
@@ -80,6 +80,13 @@ def mute(muted: bool) -> None:
     """Whether a program is listening, which wants data and no talk."""
     global _muted
     _muted = muted
+
+
+@contextmanager
+def talk_only() -> Iterator[None]:
+    """What others print in here is talk: code of the user's own runs, and stdout is for data."""
+    with redirect_stdout(sys.stderr):
+        yield
 
 
 @contextmanager

@@ -59,8 +59,9 @@ class WorkerProcess:
         # A child begins with our mask: so no signal gets at it before it can say that it ignores them.
         mask = signal.pthread_sigmask(signal.SIG_BLOCK, LEFT_TO_THE_AGENT)
         try:
+            # -P: a file in the current directory must not take the place of a module that is installed.
             child = subprocess.Popen(
-                [sys.executable, "-m", "fieldmouse.indexer.worker", *map(str, (*handles, os.getpid()))],
+                [sys.executable, "-P", "-m", "fieldmouse.indexer.worker", *map(str, (*handles, os.getpid()))],
                 pass_fds=handles,
                 stdin=subprocess.DEVNULL,
                 env=os.environ | _MALLOC,
