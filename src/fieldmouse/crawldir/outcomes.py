@@ -72,11 +72,17 @@ def pages(home: CrawlDir, *, length: int) -> Iterator[OutcomeRow]:
 
 def _stored(home: CrawlDir, length: int) -> Iterator[OutcomeRow]:
     """Pages, and what takes them away again."""
-    return (
-        row
-        for row in rows(home, length=length)
-        if row.kind is OutcomeKind.PAGE or row.gone or (row.polled and row.stands)
-    )
+    return filter(_is_of_a_page, rows(home, length=length))
+
+
+def _is_of_a_page(row: OutcomeRow) -> bool:
+    return row.kind is OutcomeKind.PAGE or row.gone or (bool(row.polled) and row.stands)
+
+
+def page_of(home: CrawlDir, url: str, *, length: int) -> OutcomeRow | None:
+    """The row of one page as `pages` has it; None if it is not stored, or is a page no more."""
+    told = [row for row in rows_of(home, url, length=length) if _is_of_a_page(row)]
+    return told[-1] if told and told[-1].kind is OutcomeKind.PAGE else None
 
 
 def pages_from(home: CrawlDir, start: int, *, length: int) -> Iterator[tuple[OutcomeRow, int]]:

@@ -12,7 +12,6 @@ from fieldmouse.crawldir import CrawlDir, outcomes
 from fieldmouse.errors import CrawlDirError, FieldmouseError, UsageError
 from fieldmouse.figures import when
 from fieldmouse.indexer.library import Library
-from fieldmouse.outcome import OutcomeKind
 from fieldmouse.policy.traps import without_session
 from fieldmouse.reading.moment import Checkpoint, read_checkpoint, sealed_outcomes, sealed_shards
 from fieldmouse.reading.page import StoredPage
@@ -80,10 +79,9 @@ class ReadingRoom:
         if last is None:
             return None
         for name in dict.fromkeys((known, without_session(known))):
-            rows = outcomes.rows_of(self._home, name, length=sealed_outcomes(last))
-            for row in reversed(rows):
-                if row.kind is OutcomeKind.PAGE:
-                    return StoredPage(row, self._library(last))
+            row = outcomes.page_of(self._home, name, length=sealed_outcomes(last))
+            if row is not None:
+                return StoredPage(row, self._library(last))
         return None
 
     def pages_from(self, start: int) -> Iterator[tuple[StoredPage, int]]:

@@ -11,7 +11,7 @@ import xxhash
 from numpy.typing import NDArray
 
 from fieldmouse.crawldir import Checkpoint, CrawlDir
-from fieldmouse.figures import size
+from fieldmouse.figures import counted, size
 from fieldmouse.indexer.archive import log_path
 from fieldmouse.indexer.audit import ShardAudit, audit, log_lines, skim
 from fieldmouse.indexer.probe import DigestsAsked, probe
@@ -32,7 +32,7 @@ def look_at_archive(home: CrawlDir, last: Checkpoint, here: Presence, *, deep: b
         total, records = sum(report.size for report in reports), sum(report.records for report in reports)
         files = sum(state.serial for state in sealed_shards(last))
         how = "every byte read" if deep else "`--deep` reads all of them"
-        says = f"{files:,} WARC files, {size(total)}, {records:,} answers; {how}"
+        says = f"{counted(files, 'WARC file')}, {size(total)}, {counted(records, 'answer')}; {how}"
         extra = _extra(directory, last) if here.owner is None else 0
         if extra:
             says += f"; {size(extra)} past the checkpoint will be cut and fetched again"

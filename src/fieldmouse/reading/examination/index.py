@@ -8,6 +8,7 @@ from pathlib import Path
 
 from fieldmouse.crawldir import Checkpoint, CrawlDir
 from fieldmouse.errors import Damaged
+from fieldmouse.figures import counted
 from fieldmouse.indexer.copies import verify_log
 from fieldmouse.indexer.index import verify
 from fieldmouse.indexer.probe import DigestsAsked, IndexAsked, probe
@@ -66,7 +67,7 @@ def look_at_index(
                 hurt.add(shard)
                 yield _curable(home, shard, str(trouble))
     if not hurt:
-        says = f"{held.total():,} pages can be searched, and every file matches its checksum"
+        says = f"{counted(held.total(), 'page')} can be searched, and every file matches its checksum"
         if younger and here.owner is None:
             says += f"; {younger:,} pages past the checkpoint will be taken out and fetched again"
         if strays and here.owner is None:
