@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import random
 import shutil
+import signal
 from collections.abc import Sequence
 from itertools import count as numbers
 from pathlib import Path
@@ -156,6 +158,49 @@ def test_whatever_is_killed_when_each_page_is_found_once_and_new_or_not_at_all(t
         return min(state.generation for state in crawl.journal)
 
     assert asyncio.run(life()) > 2  # or this is not about generations
+
+
+def test_a_shard_that_missed_checkpoints_still_has_the_newer_copy(tmp_path: Path) -> None:
+    """All shards count their batches together, also one whose worker died while the others went on."""
+
+    async def life() -> None:
+        crawl = Crawl(tmp_path, seed=1)
+        await crawl.open()
+        lame, well = crawl.indexer._lanes
+
+        async def checkpoint() -> list[ShardState]:
+            states = await crawl.indexer.prepare()
+            crawl.indexer.committed()
+            return states
+
+        well.send(1, version(1, "first", again=False))
+        lame.send(2, version(2, "other", again=False))
+        await checkpoint()
+        for _ in range(3):
+            if lame._starting is not None:
+                await lame._starting
+            assert lame.pid
+            os.kill(lame.pid, signal.SIGSTOP)
+            preparing = asyncio.ensure_future(crawl.indexer.prepare())
+            await asyncio.sleep(0)  # it is asked now, and will not answer
+            os.kill(lame.pid, signal.SIGKILL)
+            behind, ahead = await preparing
+            assert behind.batch < ahead.batch
+            crawl.indexer.committed()
+        well.send(3, version(1, "second", again=True))
+        await checkpoint()
+        assert {hit.title for hit in search(tmp_path, "mouse")} == {"other", "second"}
+        assert lame.room
+        lame.send(4, version(1, "third", again=True))
+        states = await checkpoint()
+        await crawl.kill()
+        check(tmp_path, {url(1): "third", url(2): "other"}, {"first", "second"})
+        crawl.journal = states
+        await crawl.open()
+        await crawl.kill()
+        check(tmp_path, {url(1): "third", url(2): "other"}, {"first", "second"})
+
+    asyncio.run(life())
 
 
 def replaced(folder: Path, rounds: int = 6, pages: int = 10) -> tuple[list[ShardState], Truth, set[str]]:

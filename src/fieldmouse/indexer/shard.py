@@ -142,7 +142,7 @@ class Shard:
             links = self._links.follow(link, Url(target), response.ended_at)
             detail = self._links.complaint
         gone = isinstance(outcome, Failed) and response.status in GONE
-        if gone and link.again:
+        if link.again and (gone or (link.was and isinstance(outcome, Moved))):
             self._forget(link)
         again = gone or kind is OutcomeKind.UNCHANGED
         return self._answer(

@@ -1,0 +1,179 @@
+"""Pages that change, vanish or turn `noindex` between two visits: search, export, doctor and repair agree."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from fieldmouse.agent import Mercy, read_checkpoint
+from fieldmouse.agent.build import build
+from fieldmouse.clock import Clock
+from fieldmouse.crawldir import CrawlDir, CrawlTally, Log, sealed_outcomes
+from fieldmouse.crawldir.outcomes import pages
+from fieldmouse.frontier.frontier import Frontier
+from fieldmouse.indexer.inline import InlineLane
+from fieldmouse.indexer.search import count, documents, search
+from fieldmouse.indexer.wire import sealed_shards
+from fieldmouse.lab import bottle
+from fieldmouse.reading.examination import examine
+from fieldmouse.records import Failed, Link, Response
+from fieldmouse.repair import repair
+from fieldmouse.settings import Settings, render
+from fieldmouse.url import Host, Url, path_of
+
+HOST = "http://example.org"
+PAGES = 30
+
+
+class Site:
+    """A site in versions, without a wire. `now` says what each page has come to."""
+
+    def __init__(self, clock: Clock, now: dict[str, str]):
+        self._clock, self._now = clock, now
+
+    async def fetch(
+        self, link: Link, host: Host, address: str, *, body_limit: int | None = None
+    ) -> Response | Failed:
+        await self._clock.sleep(0.01)
+        path = path_of(link.url)
+        status, rules = 200, ""
+        what = self._now.get(path, "robots" if path == "/robots.txt" else "gone")
+        if what in ("gone", "robots"):
+            status = 404
+        elif what == "moved":
+            status = 301
+        elif what == "noindex":
+            rules = "<meta name=robots content=noindex>"
+        links = "".join(f"<a href=/{number}>n</a>" for number in range(PAGES)) if path == "/0" else ""
+        body = f"<title>{what}</title>{rules}<p>{what} {path[1:]} {'mouse ' * 30}{links}".encode()
+        at = self._clock.now()
+        headers = [("content-type", "text/html"), ("content-length", str(len(body)))]
+        if status == 301:
+            headers.append(("location", "/0"))
+        lines = "".join(f"{name}: {value}\r\n" for name, value in headers)
+        head = f"HTTP/1.1 {status} X\r\n{lines}\r\n"
+        return Response(
+            status, head.encode(), body, b"GET / HTTP/1.1\r\n\r\n", address, at, at, at, tuple(headers)
+        )
+
+    async def close(self) -> None:
+        pass
+
+
+class PolledAgain(Mercy):
+    """Brings known links to the frontier's own door for them, at the moment when such things are done."""
+
+    def __init__(self, paths: list[str]):
+        super().__init__(lambda forgiven: None)
+        self._paths = paths
+
+    def pardon(self, frontier: Frontier) -> None:
+        pass
+
+    def readmit(self, frontier: Frontier, outcomes: Log, tally: CrawlTally, now: float) -> None:
+        frontier.poll([Link(Url(HOST + path), was="page") for path in self._paths])
+
+
+def live(path: Path, now: dict[str, str], again: list[str] | None = None) -> None:
+    wanted = {
+        "crawl.seeds": [f"{HOST}/0"], "storage.checkpoint": "1s", "storage.min_free": "0B",
+        "politeness.delay": "0s",
+        "network.resolve": ["example.org=127.0.0.1"], "network.allow_private": True,
+    }  # fmt: skip
+    settings = Settings().override(wanted)
+    home = (
+        CrawlDir.create(path, shards=1, settings=render(settings).encode())
+        if again is None
+        else CrawlDir.open(path)
+    )
+
+    async def life(clock: Clock) -> None:
+        crew = build(
+            home, settings, clock=clock, fetcher=Site(clock, now), lane=SmallLane
+        )  # fmt: skip
+        try:
+            seeds = [Url(f"{HOST}/0")] if again is None else []
+            await crew.agent.crawl(seeds, mercy=None if again is None else PolledAgain(again))
+        finally:
+            await crew.close()
+
+    bottle.run(life)
+
+
+class SmallLane(InlineLane):
+    """Generations of a few pages."""
+
+    def __init__(self, directory, shard, config, *rest):  # type: ignore[no-untyped-def]
+        super().__init__(directory, shard, msgspec.structs.replace(config, generation=900), *rest)
+
+
+def indexed(path: Path) -> list[str]:
+    """What the outcome log says is to be found, as `export` lists it."""
+    home = CrawlDir.open(path)
+    last = read_checkpoint(home)
+    assert last is not None
+    return sorted(row.url for row in pages(home, length=sealed_outcomes(last)) if row.indexed)
+
+
+def of_the_index(path: Path) -> Iterator[str]:
+    return (
+        found.says for found in examine(CrawlDir.open(path)) if found.what == "index" and not found.healthy
+    )
+
+
+def agree(path: Path, now: dict[str, str]) -> None:
+    truth = {HOST + at: what for at, what in now.items() if what not in ("gone", "noindex", "moved")}
+    assert sorted(documents(path)) == sorted(truth) == indexed(path)
+    assert count(path) == len(truth)
+    assert {hit.url: hit.title for hit in search(path, "mouse", 1000)} == truth
+    assert list(of_the_index(path)) == []
+
+
+@pytest.fixture(scope="module")
+def visited(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, str]]:
+    """A crawl whose pages were asked again twice: some changed, some vanished, some came back."""
+    path = tmp_path_factory.mktemp("again") / "c"
+    now = {f"/{number}": "old" for number in range(PAGES)}
+    live(path, now)
+    agree(path, now)
+    for turn in range(2):
+        for number in range(PAGES):
+            now[f"/{number}"] = [f"changed{turn}", "gone", "noindex", "old", "moved"][(number + turn) % 5]
+        live(path, now, sorted(now))
+        agree(path, now)
+    return path, now
+
+
+def test_search_export_and_doctor_agree_after_pages_came_again(visited: tuple[Path, dict[str, str]]) -> None:
+    path, now = visited
+    agree(path, now)
+    last = read_checkpoint(CrawlDir.open(path))
+    assert last is not None
+    (state,) = sealed_shards(last)
+    assert state.generation >= 3  # or nothing was replaced across generations
+    assert state.copies
+
+
+def test_an_index_built_again_holds_the_newest_copies_and_nothing_else(
+    visited: tuple[Path, dict[str, str]], tmp_path: Path
+) -> None:
+    path = tmp_path / "c"
+    shutil.copytree(visited[0], path)
+    shutil.rmtree(path / "index/shard-0/00001")
+    assert list(of_the_index(path))
+    assert any("built again" in told for told in repair(CrawlDir.open(path)))
+    agree(path, visited[1])
+
+
+def test_a_log_of_copies_that_is_damaged_is_named(
+    visited: tuple[Path, dict[str, str]], tmp_path: Path
+) -> None:
+    path = tmp_path / "c"
+    shutil.copytree(visited[0], path)
+    log = path / "index/shard-0.copies"
+    log.write_bytes(log.read_bytes()[:-3])
+    assert any("shard-0.copies" in says for says in of_the_index(path))
