@@ -120,14 +120,31 @@ def test_a_host_in_a_robots_hands_leaves_when_it_is_given_back(peers: tuple[Peer
     errand = a.frontier.take(NOW)
     assert errand is not None
     a.exchange.release(HOST, "b")
+    a.frontier.done([errand.tickets[0].number])
     a.checkpoint()
     assert a.exchange.parcels == {}
     state = HostState("10.0.0.1", NOW + 9.0, NOW + 9.0)
-    a.frontier.give_back(errand, state, errand.tickets)
+    a.frontier.give_back(errand, state, errand.tickets[1:])
     a.checkpoint()
     (path,) = a.exchange.parcels.values()
     assert Parcel(path).label.state == state
-    assert Parcel(path).total.owed == 2
+    assert Parcel(path).total.owed == 1
+
+
+def test_when_a_host_may_be_asked_again_is_known_before_it_leaves(peers: tuple[Peer, Peer]) -> None:
+    a, _ = peers
+    a.discover("1")
+    errand = a.frontier.take(NOW)
+    assert errand is not None
+    a.frontier.done([errand.tickets[0].number])  # its page is stored before the robot is home
+    a.exchange.release(HOST, "b")
+    a.checkpoint()
+    assert a.exchange.parcels == {}
+    state = HostState("10.0.0.1", NOW + 9.0, NOW + 9.0)
+    a.frontier.give_back(errand, state)
+    a.checkpoint()
+    (path,) = a.exchange.parcels.values()
+    assert Parcel(path).label.state == state
 
 
 def test_neither_parcel_nor_receipt_is_shown_before_its_checkpoint_counts(peers: tuple[Peer, Peer]) -> None:
@@ -153,9 +170,13 @@ def test_neither_parcel_nor_receipt_is_shown_before_its_checkpoint_counts(peers:
 def test_a_parcel_is_taken_in_once_however_often_it_comes(peers: tuple[Peer, Peer], tmp_path: Path) -> None:
     a, b = peers
     a.discover("1", "2")
+    errand = a.frontier.take(NOW)
+    assert errand is not None
+    a.frontier.give_back(errand, errand.state, errand.tickets)
     a.exchange.release(HOST, "b")
     a.checkpoint()
     (path,) = a.exchange.parcels.values()
+    assert Parcel(path).total.owed == 2
     copy = tmp_path / "copy"
     copy.write_bytes(path.read_bytes())
     for _ in range(3):
@@ -227,6 +248,21 @@ def test_links_found_later_follow_the_host_and_pass_its_sieve_once(peers: tuple[
     assert a.frontier.seen == a.frontier.waiting == 6
     assert list(a.exchange.undelivered()) == []
     assert b.frontier.seen == b.frontier.waiting == 0
+
+
+def test_what_was_done_in_one_crawl_is_known_in_the_third(tmp_path: Path, clock: ManualClock) -> None:
+    a, b, c = (Peer(tmp_path, name, clock) for name in "abc")
+    a.discover("1")
+    a.frontier.done([ticket.number for ticket in a.visit().tickets])
+    a.send(b)
+    b.discover("1", "2")
+    clock.advance(10.0)
+    b.frontier.done([ticket.number for ticket in b.visit().tickets])
+    b.send(c)
+    c.discover("1", "2", "3")
+    c.checkpoint()
+    assert [peer.frontier.finished for peer in (a, b, c)] == [1, 1, 0]
+    assert [peer.frontier.waiting for peer in (a, b, c)] == [0, 0, 1]
 
 
 def test_a_poll_moves_as_a_poll(peers: tuple[Peer, Peer], clock: ManualClock) -> None:

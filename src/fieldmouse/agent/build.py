@@ -48,6 +48,7 @@ from fieldmouse.crawldir import (
     sealed_tally,
 )
 from fieldmouse.frontier.decisions import DecisionLog
+from fieldmouse.frontier.exchange import Exchanging
 from fieldmouse.frontier.frontier import Frontier
 from fieldmouse.frontier.moment import sealed_frontier
 from fieldmouse.frontier.opening import open_frontier
@@ -135,18 +136,20 @@ def build(
     obsolescence: Obsolescence | None = None,
     parts: Sequence[OpenPart] = (),
     audience: Audience | None = None,
+    exchanging: Exchanging | None = None,
 ) -> Crew:
     """Open every stage at the last checkpoint and connect them; if one fails, those before it are closed.
 
     The wall's clock, the network and worker processes are the defaults; the lab has others. `parts` are
     durable with the crawl, too: see `crawldir/parts.py`. `listeners` are told of every reading, and
-    `audience` takes pages as they become durable.
+    `audience` takes pages as they become durable. With `exchanging`, hosts may leave and come.
     """
     opened = OpenedParts()
     try:
         return _connect(
             opened, home, settings, listeners, clock or WallClock(), fetcher, dns, lane,
             obsolescence or SameForAll(settings.buffer.obsolete_after or math.inf), parts, audience,
+            exchanging,
         )  # fmt: skip
     except BaseException:
         opened.close()
@@ -157,16 +160,17 @@ def _connect(
     opened: OpenedParts, home: CrawlDir, settings: Settings, listeners: Sequence[Listener], clock: Clock,
     fetcher: Fetcher | None, dns: Dns | None, lane: type[Lane] | type[InlineLane],
     obsolescence: Obsolescence, parts: Sequence[OpenPart], audience: Audience | None,
+    exchanging: Exchanging | None,
 ) -> Crew:  # fmt: skip
     journal, last = open_journal(home)
     opened.keep(journal)
     seeds = seeds_of(settings)
     scope, politeness = scope_of(settings, seeds), politeness_of(settings)
     with fitting(journal):
-        witness = witness_of(home, settings)
+        witness = witness_of(home, settings) if exchanging is None else None
         if witness is not None:
             opened.keep(witness)
-        frontier = opened.keep(_frontier_of(home, settings, last, clock, politeness, witness))
+        frontier = opened.keep(_frontier_of(home, settings, last, clock, politeness, witness, exchanging))
         outcomes = opened.keep(DurableLog("outcomes", home / "outcomes.log", last))
         more = [opened.keep(open_part(home, last)) for open_part in parts]
     readings = opened.keep(Diary(home / "readings.log"))
@@ -235,7 +239,7 @@ def _connect(
 
 def _frontier_of(
     home: CrawlDir, settings: Settings, last: Checkpoint | None, clock: Clock, politeness: Politeness,
-    witness: DecisionLog | None,
+    witness: DecisionLog | None, exchanging: Exchanging | None,
 ) -> Frontier:  # fmt: skip
     return open_frontier(
         home / "frontier",
@@ -249,4 +253,5 @@ def _frontier_of(
         run_size=settings.frontier.sieve_run,
         witness=witness,
         limits=site_limits_of(settings),
+        exchanging=exchanging,
     )

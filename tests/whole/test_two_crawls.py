@@ -1,0 +1,140 @@
+"""Two whole crawls of one meadow hand hosts to each other while they run, and together have every page once.
+
+Both live in one bottle, with the real stages. A courier looks in now and then: it lets hosts go, carries
+parcels and brings receipts. When a crawl has nothing to do it ends, and the next round resumes it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import random
+import shutil
+from collections import Counter, defaultdict
+from pathlib import Path
+
+from fieldmouse.agent.build import Crew, build
+from fieldmouse.clock import Clock
+from fieldmouse.crawldir import CrawlDir, outcomes, read_checkpoint, sealed_outcomes
+from fieldmouse.frontier.exchange import Exchange, Exchanging
+from fieldmouse.indexer.inline import InlineLane
+from fieldmouse.lab import bottle
+from fieldmouse.lab.meadow.arrivals import Arrival
+from fieldmouse.lab.meadow.fetcher import MeadowFetcher
+from fieldmouse.lab.meadow.meadow import Meadow
+from fieldmouse.lab.meadow.options import MeadowOptions
+from fieldmouse.reading.examination import examine
+from fieldmouse.settings import Settings, render
+from fieldmouse.url import Host, Url
+
+from .bottled import CALM, bottled_crawl
+
+DELAY = 1.0
+NAMES = ("a", "b")
+
+
+class Courier:
+    """Carries hosts to and fro; knows both crawls."""
+
+    def __init__(self, hosts: list[Host], rng: random.Random) -> None:
+        self.hosts, self.rng, self.moves = hosts, rng, 0
+        self.busy = False  # whether there was anything to carry in this round
+
+    def go_round(self, exchanges: dict[str, Exchange], crews: dict[str, Crew], *, moving: bool) -> None:
+        for name, other in (NAMES, NAMES[::-1]):
+            mine, theirs = exchanges[name], exchanges[other]
+            for serial, path in list(mine.parcels.items()):
+                self.busy = True
+                if theirs.has_adopted(name, serial):
+                    mine.released(serial)
+                else:
+                    crews[other].stages.frontier.adopt(path)
+                    self.moves += 1
+            for host, _ in list(mine.undelivered()):
+                self.busy = True
+                mine.release(host, other)
+            if moving:
+                mine.release(self.rng.choice(self.hosts), other)
+
+
+def live(path: Path, meadow: Meadow, courier: Courier, epoch: float, *, seeded: bool, moving: bool) -> float:
+    """One round: both crawls until they have nothing to do; returns when that was."""
+    settings = Settings().override(
+        {
+            "crawl.seeds": list(meadow.seeds), "politeness.delay": f"{DELAY:g}s",
+            "network.allow_private": True, "scope.mode": "web", **CALM, "storage.checkpoint": "20s",
+        }
+    )  # fmt: skip
+
+    async def life(clock: Clock) -> float:
+        crews, tasks, webs = {}, [], []
+        for number, name in enumerate(NAMES):
+            home = CrawlDir.open(path / name)
+            ours = frozenset(courier.hosts[number::2])
+            webs.append(MeadowFetcher(meadow, clock))
+            crews[name] = build(
+                home, settings, clock=clock, fetcher=webs[-1], lane=InlineLane,
+                exchanging=Exchanging(name, ours=ours.__contains__),
+            )  # fmt: skip
+        exchanges = {name: crew.stages.frontier.exchange for name, crew in crews.items()}
+        try:
+            for crew in crews.values():
+                begin_at = [Url(seed) for seed in meadow.seeds] if seeded else []
+                tasks.append(asyncio.ensure_future(crew.agent.crawl(begin_at)))
+            await clock.sleep(0.05)
+            while not any(task.done() for task in tasks):
+                courier.go_round(exchanges, crews, moving=moving)
+                await asyncio.wait(tasks, timeout=7.0, return_when=asyncio.FIRST_COMPLETED)
+            for summary in await asyncio.gather(*tasks):
+                assert summary.lost == 0
+        finally:
+            for crew in crews.values():
+                await crew.close()
+        ARRIVALS.extend(arrival for web in webs for arrival in web.arrivals)
+        return clock.now()
+
+    return bottle.run(life, epoch=epoch)
+
+
+ARRIVALS: list[Arrival] = []
+
+
+def pages(path: Path) -> set[str]:
+    home = CrawlDir.open(path)
+    last = read_checkpoint(home)
+    assert last is not None
+    return {str(row.url) for row in outcomes.pages(home, length=sealed_outcomes(last))}
+
+
+def test_two_crawls_that_exchange_hosts_have_together_what_one_would_have(tmp_path: Path) -> None:
+    meadow = Meadow(MeadowOptions(hosts=8, pages=160, seed=3, page_kb=1.0, links=10, robots=0.5))
+    bottled_crawl(
+        tmp_path / "alone", lambda clock: MeadowFetcher(meadow, clock), meadow.seeds, scope__mode="web",
+        politeness__delay=f"{DELAY:g}s", network__allow_private=True,
+    )  # fmt: skip
+    CrawlDir.create(tmp_path / "a", shards=1, settings=render(Settings()).encode())
+    shutil.copytree(tmp_path / "a", tmp_path / "b")  # so that both have one key secret
+    courier = Courier([Host(f"http://{site.authority}") for site in meadow.plan.sites], random.Random(5))
+    ARRIVALS.clear()
+    epoch, rounds = bottle.EPOCH, 0
+    while rounds == 0 or courier.busy:
+        courier.busy = False
+        epoch = 10.0 + live(tmp_path, meadow, courier, epoch, seeded=not rounds, moving=rounds < 6)
+        rounds += 1
+        assert rounds < 60, "they do not come to an end"
+    have = [pages(tmp_path / name) for name in NAMES]
+    assert have[0] | have[1] == pages(tmp_path / "alone")
+    assert not have[0] & have[1]
+    assert min(map(len, have)) > 10
+    assert courier.moves > 20
+    for name in NAMES:
+        findings = [finding for finding in examine(CrawlDir.open(tmp_path / name)) if not finding.healthy]
+        assert findings == []
+    visits: dict[str, list[float]] = defaultdict(list)
+    for arrival in ARRIVALS:
+        visits[arrival.host].append(arrival.t)
+    for host, times in visits.items():
+        times.sort()
+        assert all(b - a >= DELAY - 1e-6 for a, b in itertools.pairwise(times)), host
+    asked = Counter((arrival.host, arrival.path) for arrival in ARRIVALS if arrival.path != "/robots.txt")
+    assert max(asked.values()) <= 2, "500 at first, then the page"
