@@ -59,7 +59,7 @@ def write_model(asked: AskedModel) -> dict[str, Any]:
     """The JSON value that `read_model` understands as this.
 
     >>> model = Model(2, {1: BatchArrivals.poisson(1.0)}, PhaseType.exponential(2.0), PhaseType.never())
-    >>> write_model(Asked(model, Cost(star=1.0), None, "auto"))["service"]
+    >>> write_model(AskedModel(model, Cost(star=1.0), None, "auto"))["service"]
     {'beta': [1.0], 'S': [[-2.0]]}
     """
     model = asked.model
