@@ -16,17 +16,17 @@ class Reading(msgspec.Struct, frozen=True, array_like=True):
     hosts: int
     ready: int  # hosts ready to be visited now
     front: int  # hosts online
-    level: int  # pages in the buffer
+    buffered: int  # pages in the buffer
     robots: int
     waiting: int
     failed: int
     seen: int
     bytes: int
     refused: int = 0
-    lost: int = 0  # fetches thrown away in this run because the buffer was full
+    dropped: int = 0  # fetches thrown away in this run because the buffer was full
     obsolete: int = 0  # the same because they waited too long in it
     allowed: int = 0  # robots that may work
-    inside: int = 0  # pages in the buffer and with the indexer: the level that robots are governed by
+    level: int = 0  # pages in the buffer and with the indexer: what robots are governed by
     dropped_links: int = 0  # found and not taken, by the limits on pages and sites
     polls: int = 0  # known URLs that were asked again
 

@@ -36,10 +36,10 @@ class Progress:
             voice.say(self.line(reading))
 
     def line(self, reading: Reading) -> str:
-        count, dropped = voice.number, reading.lost + reading.obsolete
+        count, dropped = voice.number, reading.dropped + reading.obsolete
         return (
             f"{count(reading.pages)} pages  {count(self._speed())}/s  {count(reading.hosts)} hosts"
-            f" ({count(reading.ready)} ready)  buffer {reading.level}  robots {reading.robots}"
+            f" ({count(reading.ready)} ready)  buffer {reading.buffered}  robots {reading.robots}"
             f"  waiting {count(reading.waiting)}  failed {count(reading.failed)}"
             + (f"  dropped {count(dropped)}" if dropped else "")
         )

@@ -173,7 +173,7 @@ def _course_figure(situation: Situation, name: str, one: LiveTrial) -> Figure:
         "A crawl that governs itself",
         (
             Panel("seconds", "pages in buffer and service", (
-                Series("level", seconds, [reading.inside for reading in shown], "steps"),
+                Series("level", seconds, [reading.level for reading in shown], "steps"),
                 Series("room", [0.0, seconds[-1]], [situation.capacity] * 2, "dashes"),
             )),
             Panel("seconds", "robots allowed", (
