@@ -93,6 +93,6 @@ def test_without_the_code_a_crawl_neither_begins_nor_goes_on(here: Path) -> None
         run("crawl", home, "--seed", meadow.seeds[0], *options, expect=3)
         (here / "own_rows.py").unlink()
         before = {path: path.stat().st_mtime_ns for path in home.rglob("*") if path.is_file()}
-        assert "No module named 'own_rows'" in run("resume", home, expect=1)["error"]
+        assert "No module named 'own_rows'" in run("resume", home, expect=2)["error"]
         after = {path: path.stat().st_mtime_ns for path in home.rglob("*") if path.is_file()}
         assert {path.name for path in after if before.get(path) != after[path]} <= {"lock"}
