@@ -78,6 +78,8 @@ class Ranking:
 
     def reach(self, generation: Generation) -> float:
         """How much better a page may be than the score that its generation gives it."""
+        if not self._leaves:
+            return 1.0
         sizes = self._sizes[generation]
         ratios = (self._average[field] / sizes[field].average for field in _FIELDS if sizes[field].average)
         return 1.0001 * max([1.0, *ratios])  # the scores are in single precision

@@ -24,6 +24,7 @@ from fieldmouse.indexer.query import Question, authority_of, names, understand
 from fieldmouse.indexer.ranking import Ranking
 
 SNIPPET = 240  # characters
+ENOUGH = 500  # pages scored for one question, though of a common word thousands might be among the best
 _MARK = re.compile(r"</?b>")
 
 
@@ -101,7 +102,8 @@ class Stream:
 
 
 def _best(streams: list[Stream], ranking: Ranking, count: int) -> list[Found]:
-    """The `count` best pages of all; each is scored only if it may be one of them."""
+    """The `count` best pages of all; each is scored only if it may be one of them, and not too many are."""
+    most = max(ENOUGH, 10 * count)
     waiting: list[tuple[float, int, Candidate]] = []
     found: list[Found] = []
     best: list[float] = []  # the greatest scores, a heap of `count` at most
@@ -111,7 +113,7 @@ def _best(streams: list[Stream], ranking: Ranking, count: int) -> list[Found]:
         for stream in asked:
             for candidate in stream.more(count):
                 heapq.heappush(waiting, (-candidate.most, serial := serial + 1, candidate))
-        while waiting and (len(best) < count or -waiting[0][0] >= best[0]):
+        while waiting and len(found) < most and (len(best) < count or -waiting[0][0] >= best[0]):
             candidate = heapq.heappop(waiting)[2]
             one = _look_at(candidate, ranking)
             found.append(one)
@@ -119,7 +121,7 @@ def _best(streams: list[Stream], ranking: Ranking, count: int) -> list[Found]:
             if len(best) > count:
                 heapq.heappop(best)
         least = best[0] if len(best) == count else 0.0
-        asked = [stream for stream in streams if stream.rest > least]
+        asked = [stream for stream in streams if stream.rest > least] if len(found) < most else []
     newest: dict[str, Found] = {}
     for one in found:
         if one.url not in newest or newest[one.url].stand < one.stand:
