@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import threading
@@ -74,4 +75,19 @@ def test_who_may_only_read_can_see_who_crawls(home: CrawlDir, monkeypatch: pytes
     monkeypatch.setattr(os, "open", only_for_reading)
     assert CrawlDir.open(home.path).owner() == os.getpid()
     monkeypatch.undo()
+    home.unlock()
+
+
+def test_a_disk_that_refuses_leaves_no_lock_behind(home: CrawlDir, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(_: int) -> None:
+        raise OSError(errno.EIO, "Input/output error")
+
+    (home / "lock").write_bytes(b"4194303")
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "fsync", refuse)
+        with pytest.raises(OSError, match="Input/output"):
+            home.lock()
+    assert home.owner() is None
+    assert home.killed, "it is told of whoever was killed before us, and of nobody else"
+    home.lock()
     home.unlock()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import sys
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,7 +15,7 @@ from hypothesis import strategies as st
 
 from fieldmouse import settings as settings_file
 from fieldmouse.crawldir import CrawlDir
-from fieldmouse.errors import CrawlDirError, CrawlExists, FieldmouseError, NotACrawl
+from fieldmouse.errors import CrawlDirError, CrawlExists, FieldmouseError, NotACrawl, StorageError
 from fieldmouse.front.asking import SETTING_OF
 from fieldmouse.front.plan import plan, plan_anew, plan_to_resume
 from fieldmouse.front.seedlist import with_seeds
@@ -164,3 +166,20 @@ def test_adding_seeds_changes_nothing_else_however_the_file_is_written(text: str
             line for line in text.splitlines() if "#" in line and "seeds" not in line and "http" not in line
         ]
         assert all(line in edited for line in kept)
+
+
+def test_seeds_that_cannot_be_written_down_leave_no_lock_behind(
+    made: CrawlDir, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = plan_to_resume(made.path, {}, {}, ["http://127.0.1.2:8000/"])
+    with monkeypatch.context() as patched:
+        patched.setattr(sys.modules[plan_to_resume.__module__], "write_whole", _refuse)
+        with pytest.raises(StorageError, match="No space left"):
+            asked.open()
+    home = asked.open()
+    assert "http://127.0.1.2:8000/" in (home / "fieldmouse.toml").read_text()
+    home.unlock()
+
+
+def _refuse(path: Path, content: bytes) -> None:
+    raise OSError(errno.ENOSPC, "No space left on device", str(path))

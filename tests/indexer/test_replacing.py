@@ -7,6 +7,8 @@ import os
 import random
 import shutil
 import signal
+import subprocess
+import sys
 from collections.abc import Sequence
 from itertools import count as numbers
 from pathlib import Path
@@ -16,7 +18,7 @@ import pytest
 
 from fieldmouse.errors import Damaged
 from fieldmouse.indexer import clearing
-from fieldmouse.indexer.copies import TABLE, Copies, CopyView, stand
+from fieldmouse.indexer.copies import TABLE, Copies, CopyLog, CopyView, stand
 from fieldmouse.indexer.indexer import Indexer, ShardState
 from fieldmouse.indexer.search import count, documents, search
 from fieldmouse.indexer.shard import Shard
@@ -385,3 +387,21 @@ def test_a_sighting_says_what_changed_and_how_much(tmp_path: Path) -> None:
     assert lost.changed
     assert shard.take(4, gone(1, 503)).sighting is None
     shard.close()
+
+
+def test_a_table_that_grows_while_somebody_looks_is_read_all_the_same(tmp_path: Path) -> None:
+    log = CopyLog(tmp_path, 0, 0)
+    log.note(7, stand(1, 0))
+    copies = Copies(tmp_path, 0)
+    copies.catch_up(log.seal())
+    copies.close()
+    log.close()
+    view = CopyView(tmp_path)
+    # By another process, as a worker would: more than a map of the usual size has room for.
+    grow = (
+        "import lmdb, sys; env = lmdb.open(sys.argv[1], subdir=False, map_size=1 << 30)\n"
+        "with env.begin(write=True) as txn: txn.put(b'much', bytes(12 << 20))"
+    )
+    subprocess.run([sys.executable, "-c", grow, str(tmp_path / TABLE)], check=True)
+    assert view.newest([7, 8]).tolist() == [stand(1, 0), 0]
+    view.close()

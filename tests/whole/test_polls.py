@@ -15,6 +15,7 @@ import pytest
 from fieldmouse.agent.build import build
 from fieldmouse.clock import Clock
 from fieldmouse.crawldir import CrawlDir, outcomes, read_checkpoint, sealed_outcomes, sealed_tally
+from fieldmouse.front import plan_to_resume
 from fieldmouse.frontier import sealed_frontier
 from fieldmouse.indexer.inline import InlineLane
 from fieldmouse.lab import bottle
@@ -122,6 +123,7 @@ def test_polls_have_books_of_their_own_and_no_limit_on_pages_holds_them_up(
     findings = {finding.what: finding for finding in examine(home)}
     for what in ("outcomes", "frontier", "accounts"):
         assert findings[what].healthy, findings[what].says
+    assert plan_to_resume(path, {}, {}).lifted == ("pages",), "what is gone leaves no room"
     check_rest_is_fetched(path, meadow, fate, after)
 
 

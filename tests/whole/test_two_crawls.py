@@ -23,7 +23,9 @@ from fieldmouse.lab.meadow.arrivals import Arrival
 from fieldmouse.lab.meadow.fetcher import MeadowFetcher
 from fieldmouse.lab.meadow.meadow import Meadow
 from fieldmouse.lab.meadow.options import MeadowOptions
+from fieldmouse.reading import ReadingRoom
 from fieldmouse.reading.examination import examine
+from fieldmouse.reading.status import Standing
 from fieldmouse.settings import Settings, render
 from fieldmouse.url import Host, Url
 
@@ -128,8 +130,12 @@ def test_two_crawls_that_exchange_hosts_have_together_what_one_would_have(tmp_pa
     assert min(map(len, have)) > 10
     assert courier.moves > 20
     for name in NAMES:
-        findings = [finding for finding in examine(CrawlDir.open(tmp_path / name)) if not finding.healthy]
-        assert findings == []
+        findings = {finding.what: finding for finding in examine(CrawlDir.open(tmp_path / name))}
+        assert [finding for finding in findings.values() if not finding.healthy] == []
+        assert "the crawl is done" in findings["journal"].says
+        status = ReadingRoom(tmp_path / name).status()
+        assert status.standing is Standing.DONE
+        assert status.seen == sum((status.pages, status.moved, status.failed, status.refused))
     visits: dict[str, list[float]] = defaultdict(list)
     for arrival in ARRIVALS:
         visits[arrival.host].append(arrival.t)

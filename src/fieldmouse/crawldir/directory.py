@@ -118,13 +118,16 @@ class CrawlDir:
                     os.close(handle)
                     raise CrawlLocked(self.path, owner) from None
                 time.sleep(0.02)
-        self._found = os.pread(handle, 32, 0)
-        os.ftruncate(handle, 0)
-        os.pwrite(handle, str(os.getpid()).encode(), 0)
-        # It stays there when we are killed, so that a doctor can tell a kill from an orderly end.
-        os.fsync(handle)
-        sync_directory(self.path)
-        self._lock = handle
+        self._lock, self._found = handle, os.pread(handle, 32, 0)
+        try:
+            os.ftruncate(handle, 0)
+            os.pwrite(handle, str(os.getpid()).encode(), 0)
+            # It stays there when we are killed, so that a doctor can tell a kill from an orderly end.
+            os.fsync(handle)
+            sync_directory(self.path)
+        except OSError:
+            self.unlock(as_found=True)
+            raise
 
     def unlock(self, *, as_found: bool = False) -> None:
         """Let others in. `as_found` leaves it telling whether the one before us was killed."""

@@ -45,11 +45,18 @@ class Plan:
             home = CrawlDir.open(self.directory)
         with storing(self.directory):
             home.lock()
-            if self.added:
-                # Before they are visited: their scope must be known to whoever goes on after a kill.
-                file = home / "fieldmouse.toml"
-                write_whole(file, with_seeds(file.read_text(encoding="utf-8"), self.added).encode())
+            try:
+                self._add_seeds(home)
+            except BaseException:
+                home.unlock(as_found=True)
+                raise
         return home
+
+    def _add_seeds(self, home: CrawlDir) -> None:
+        """Before they are visited: their scope must be known to whoever goes on after a kill."""
+        if self.added:
+            file = home / "fieldmouse.toml"
+            write_whole(file, with_seeds(file.read_text(encoding="utf-8"), self.added).encode())
 
 
 def plan(
@@ -101,7 +108,7 @@ def plan_to_resume(
     last, lifted = read_checkpoint(home), []
     if last is not None:
         waiting = bool(sealed_frontier(last).waiting)
-        if 0 < kept.crawl.pages <= sealed_tally(last).pages:
+        if 0 < kept.crawl.pages <= sealed_tally(last).discovered_pages:
             kept = kept.override({"crawl.pages": 0})
             lifted += ["pages"] if waiting and words.get("pages") is None else []
         if kept.crawl.time and last.stopped_by is StoppedBy.TIME:

@@ -242,9 +242,11 @@ def _open_to_read(directory: Path) -> lmdb.Environment | None:
     path = directory / TABLE
     with suppress(lmdb.Error, OSError):
         if path.stat().st_size:
+            # As much room as its writers have: it grows while we look, and we would not follow.
             env = lmdb.open(
-                str(path), subdir=False, readonly=True, max_readers=256, lock=os.access(directory, os.W_OK)
-            )
+                str(path), map_size=_MAP_SIZE, subdir=False, readonly=True, max_readers=256,
+                lock=os.access(directory, os.W_OK),
+            )  # fmt: skip
             if (env.info()["last_pgno"] + 1) * env.stat()["psize"] <= path.stat().st_size:
                 return env
             env.close()

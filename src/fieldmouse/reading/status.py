@@ -72,7 +72,7 @@ def read_status(home: CrawlDir) -> Status:
         last.at,
         last.stopped_by,
         pages=tally.pages,
-        seen=frontier.sieve.seen,
+        seen=frontier.seen,
         waiting=frontier.waiting,
         moved=tally.moved,
         refused=tally.refused,

@@ -93,7 +93,7 @@ def look_at_journal(home: CrawlDir, last: Checkpoint | None, here: Presence) -> 
     says = f"last checkpoint {max(0.0, time.time() - last.at):,.0f} s ago"
     if last.clean:
         frontier = sealed_frontier(last)
-        if frontier.sieve.seen == frontier.done:
+        if not frontier.waiting + frontier.polls:
             return good("journal", f"{says}; the crawl is done")
         why = f" ({last.stopped_by})" if last.stopped_by else ""
         return good("journal", f"{says}; stopped{why} with work left", resume)
