@@ -15,6 +15,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from fieldmouse.errors import CrawlLocked as CrawlLocked
     from fieldmouse.errors import FieldmouseError as FieldmouseError
     from fieldmouse.front import Crawl as Crawl
     from fieldmouse.front import crawl as crawl
@@ -27,6 +28,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "Crawl",
+    "CrawlLocked",
     "FieldmouseError",
     "ReadingRoom",
     "StoredPage",
@@ -38,6 +40,7 @@ __all__ = [
 
 _ROOM_OF = {
     "Crawl": "front",
+    "CrawlLocked": "errors",
     "FieldmouseError": "errors",
     "ReadingRoom": "reading",
     "StoredPage": "reading",

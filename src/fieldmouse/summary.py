@@ -31,6 +31,15 @@ class Reading(msgspec.Struct, frozen=True, array_like=True):
     polls: int = 0  # known URLs that were asked again
 
 
+_ENDINGS = {
+    StoppedBy.NOTHING: "done for now",
+    StoppedBy.PAGES: "stopped by the limit of pages",
+    StoppedBy.TIME: "stopped by the limit of time",
+    StoppedBy.DISK: "stopped: the disk is nearly full",
+    StoppedBy.SIGNAL: "stopped by you",
+}
+
+
 class Summary(msgspec.Struct, frozen=True):
     """How a crawl stands when its process ends; the JSON that `crawl` and `resume` print."""
 
@@ -59,5 +68,7 @@ class Summary(msgspec.Struct, frozen=True):
     def __str__(self) -> str:
         pages, hosts = counted(self.pages, "page"), counted(self.giving_hosts, "host")
         done = f"{pages} from {hosts} in {duration(self.seconds)}"
-        left = f"stopped by {self.stopped_by}, {counted(self.waiting, 'URL')} waiting"
+        if self.failed:
+            done += f"; {counted(self.failed, 'URL')} failed"
+        left = f"{_ENDINGS[self.stopped_by]}, {counted(self.waiting, 'URL')} waiting"
         return f"{done}; {left}" if self.waiting else done

@@ -10,13 +10,16 @@ import sys
 from pathlib import Path
 
 import click
+import msgspec
 import pytest
 
 from fieldmouse import __version__, settings
 from fieldmouse.cli import VERBS, fieldmouse, options, run
 from fieldmouse.cli.meadow import KNOBS, NOT_A_FLAG
+from fieldmouse.cli.progress import tell
 from fieldmouse.crawldir import CrawlDir
 from fieldmouse.lab.meadow.options import MeadowOptions
+from fieldmouse.records import Summary
 from fieldmouse.settings import Settings, reading
 
 Said = pytest.CaptureFixture[str]
@@ -202,3 +205,15 @@ def test_what_no_crawl_could_use_is_told_before_anything_is_made(
     assert run(["crawl", str(tmp_path / "new"), "--seed", "http://a.test/", *words]) == 2
     assert message in capsys.readouterr().err
     assert not (tmp_path / "new").exists()
+
+
+def test_one_page_is_one_page(capsys: Said) -> None:
+    plain = dict.fromkeys(Summary.__struct_fields__[:13], 0) | {"giving_hosts": 1, "stopped_by": "pages"}
+    alone = plain | {"pages": 1, "seen": 1, "waiting": 1, "dropped_links": {"limits.links_per_page": 1}}
+    limited = Settings().override({"crawl.pages": 1})
+    tell(msgspec.convert(alone, Summary), limited, "c")
+    said = capsys.readouterr().err
+    assert "1 page from 1 host, 0 B" in said
+    assert "1 URL seen: " in said
+    assert "1 link was dropped by `limits.links_per_page`" in said
+    assert "stopped by the limit of 1 page; 1 URL is waiting" in said

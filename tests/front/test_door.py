@@ -8,6 +8,7 @@ import sys
 import textwrap
 from pathlib import Path
 
+import msgspec
 import pytest
 
 import fieldmouse
@@ -18,7 +19,10 @@ from fieldmouse.policy.distribution import POLICIES
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 
-EXPORTS = {"Crawl", "FieldmouseError", "ReadingRoom", "StoredPage", "Summary", "__version__", "crawl", "open"}
+EXPORTS = {
+    "Crawl", "CrawlLocked", "FieldmouseError", "ReadingRoom", "StoredPage", "Summary",
+    "__version__", "crawl", "open",
+}  # fmt: skip
 
 
 def loaded_by(code: str) -> set[str]:
@@ -49,6 +53,26 @@ def test_the_exports_are_these_and_each_says_what_it_is() -> None:
         assert inspect.getdoc(getattr(fieldmouse, name)), name
     with pytest.raises(AttributeError, match="no attribute 'crwal'"):
         fieldmouse.crwal  # type: ignore[attr-defined]  # noqa: B018
+
+
+@pytest.mark.parametrize(
+    ("ended", "sentence"),
+    [
+        ({}, "9 pages from 1 host in 2 s"),
+        ({"failed": 3}, "9 pages from 1 host in 2 s; 3 URLs failed"),
+        ({"waiting": 1}, "9 pages from 1 host in 2 s; done for now, 1 URL waiting"),
+        ({"waiting": 2, "stopped_by": "pages"}, "; stopped by the limit of pages, 2 URLs waiting"),
+        ({"waiting": 2, "stopped_by": "time"}, "; stopped by the limit of time, 2 URLs waiting"),
+        ({"waiting": 2, "stopped_by": "disk"}, "; stopped: the disk is nearly full, 2 URLs waiting"),
+        ({"waiting": 2, "stopped_by": "signal"}, "; stopped by you, 2 URLs waiting"),
+    ],
+)
+def test_a_printed_summary_says_what_failed_and_what_ended_it(
+    ended: dict[str, object], sentence: str
+) -> None:
+    plain = dict.fromkeys(fieldmouse.Summary.__struct_fields__[:13], 0)
+    known = plain | {"pages": 9, "giving_hosts": 1, "seconds": 2.0}
+    assert str(msgspec.convert(known | ended, fieldmouse.Summary)).endswith(sentence)
 
 
 def test_every_short_option_of_the_command_is_a_keyword() -> None:

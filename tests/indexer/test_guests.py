@@ -82,7 +82,7 @@ def test_text_alone_is_an_answer_and_so_is_none(tmp_path: Path) -> None:
         ("read_for_ever", "took longer than 0.2 s"),
         ("raises", "raised KeyError: 'price'"),
         ("leaves", "raised SystemExit: enough"),
-        ("no_rows", "gave a `int` and not a `PageText` or text"),
+        ("no_rows", "gave an `int` and not a `PageText` or text"),
     ],
 )
 def test_a_reader_that_goes_wrong_costs_the_pages_words_and_is_named(

@@ -103,6 +103,7 @@ def test_a_spiders_callback_is_a_function_of_a_page() -> None:
     assert page.get_all("a", "href") == ["/t/mice", "/t/voles", "../up"]
     assert page.links == ["http://q.example/t/mice", "http://q.example/t/voles", "http://q.example/up"]
     assert page.absolute("../up") == "http://q.example/up"
+    assert page.absolute(page.get("img", "src")) == "", "what is not there leads nowhere"
     assert (page.get("h1"), page.get("a", "title"), page.headers) == ("", "", {"vary": "a, b"})
 
 

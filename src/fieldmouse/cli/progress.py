@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from fieldmouse.cli import voice
+from fieldmouse.figures import counted
 from fieldmouse.outcome import StoppedBy
 from fieldmouse.records import Reading, Summary
 from fieldmouse.settings import Settings
@@ -67,17 +68,18 @@ def tell(summary: Summary, settings: Settings, directory: str) -> None:
     """The end of a crawl in a few sentences, and what can be done next."""
     count = voice.number
     voice.say(
-        f"{count(summary.pages)} pages from {_hosts(summary)}, {voice.size(summary.bytes)},"
-        f" in {voice.duration(summary.seconds)} ({count(summary.pages_per_second)} pages/s)"
+        f"{counted(summary.pages, 'page')} from {counted(summary.giving_hosts, 'host')},"
+        f" {voice.size(summary.bytes)}, in {voice.duration(summary.seconds)}"
+        f" ({count(summary.pages_per_second)} pages/s)"
     )
     voice.say(
-        f"{count(summary.seen)} URLs seen: {count(summary.moved)} moved, {count(summary.refused)} refused,"
-        f" {count(summary.failed)} failed, {count(summary.waiting)} waiting"
+        f"{counted(summary.seen, 'URL')} seen: {count(summary.moved)} moved,"
+        f" {count(summary.refused)} refused, {count(summary.failed)} failed, {count(summary.waiting)} waiting"
     )
     for reason, times in sorted(summary.reasons.items(), key=lambda item: -item[1])[:6]:
         voice.say(f"  {count(times):>7}  {reason}")
     for rule, links in summary.dropped_links.items():
-        voice.say(f"{count(links)} links were dropped by `{rule}`")
+        voice.say(f"{counted(links, 'link')} {'was' if links == 1 else 'were'} dropped by `{rule}`")
     if summary.lost:
         voice.say(f"error: {count(summary.lost)} URLs cannot be accounted for, which is a bug in fieldmouse")
         voice.hint(f"`fieldmouse doctor {directory}` says more; please report it")
@@ -89,12 +91,12 @@ def tell(summary: Summary, settings: Settings, directory: str) -> None:
 
 
 def _ending(summary: Summary, settings: Settings) -> str:
-    waiting = f"{voice.number(summary.waiting)} URLs are waiting"
+    waiting = f"{counted(summary.waiting, 'URL')} {'is' if summary.waiting == 1 else 'are'} waiting"
     match summary.stopped_by:
         case StoppedBy.NOTHING:
             return "done: nothing is waiting" if not summary.waiting else f"done for now; {waiting}"
         case StoppedBy.PAGES:
-            return f"stopped by the limit of {voice.number(settings.crawl.pages)} pages; {waiting}"
+            return f"stopped by the limit of {counted(settings.crawl.pages, 'page')}; {waiting}"
         case StoppedBy.TIME:
             return f"stopped by the limit of {voice.duration(settings.crawl.time)}; {waiting}"
         case StoppedBy.DISK:
@@ -103,7 +105,3 @@ def _ending(summary: Summary, settings: Settings) -> str:
             )
         case StoppedBy.SIGNAL:
             return f"stopped by you; {waiting}"
-
-
-def _hosts(summary: Summary) -> str:
-    return f"{voice.number(summary.giving_hosts)} host{'' if summary.giving_hosts == 1 else 's'}"

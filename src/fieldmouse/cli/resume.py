@@ -10,6 +10,7 @@ import click
 from fieldmouse import front
 from fieldmouse import settings as settings_file
 from fieldmouse.cli import crawl, options, voice
+from fieldmouse.figures import counted
 from fieldmouse.front import Plan
 
 if TYPE_CHECKING:
@@ -51,8 +52,8 @@ def command(directory: Path, seeds: tuple[str, ...], forgive: bool, as_json: boo
 
 
 def _tell(forgiven: Forgiven) -> None:
-    hosts, urls = voice.number(forgiven.hosts), voice.number(forgiven.urls)
-    voice.say(f"forgave {hosts} hosts and {urls} URLs" if forgiven.hosts else "there was nothing to forgive")
+    hosts, urls = counted(forgiven.hosts, "host"), counted(forgiven.urls, "URL")
+    voice.say(f"forgave {hosts} and {urls}" if forgiven.hosts else "there was nothing to forgive")
 
 
 def _tell_lifted(plan: Plan) -> None:
@@ -60,15 +61,15 @@ def _tell_lifted(plan: Plan) -> None:
         return
     kept = settings_file.load(plan.directory / "fieldmouse.toml").crawl
     if "pages" in plan.lifted:
-        voice.say(f"the limit of {voice.number(kept.pages)} pages was reached; going on without it")
+        voice.say(f"the limit of {counted(kept.pages, 'page')} was reached; going on without it")
     if "time" in plan.lifted:
         voice.say(f"the limit of {voice.duration(kept.time)} was reached; going on without it")
 
 
 def _tell_added(plan: Plan) -> None:
     """A widened scope looks forward only: say so before somebody waits for what will not come."""
-    more = f"{voice.number(len(plan.added))} seed{'' if len(plan.added) == 1 else 's'}"
+    widen = "it widens" if len(plan.added) == 1 else "they widen"
     voice.say(
-        f"{more} added; they widen the scope for links found from now on,"
+        f"{counted(len(plan.added), 'seed')} added; {widen} the scope for links found from now on,"
         " while pages read before are not read again for links that were outside it"
     )

@@ -19,7 +19,7 @@ from fieldmouse.indexer.language import guess
 from fieldmouse.indexer.parse import TEXT, TITLE, Document, parse
 from fieldmouse.indexer.wire import IndexerConfig
 from fieldmouse.named import load_function
-from fieldmouse.plugins.call import BadAnswer, Complaint, Onlooker, call
+from fieldmouse.plugins.call import BadAnswer, Complaint, Onlooker, call, kind_of
 from fieldmouse.plugins.names import PluginNames
 from fieldmouse.plugins.page import Answer, PageText
 from fieldmouse.url import Url
@@ -101,7 +101,7 @@ def _document(answer: object, url: str) -> Document:
     if isinstance(answer, str):
         answer = PageText(answer)
     if not isinstance(answer, PageText):
-        raise BadAnswer(f"gave a `{type(answer).__name__}` and not a `PageText` or text")
+        raise BadAnswer(f"gave {kind_of(answer)} and not a `PageText` or text")
     words = (answer.text, answer.title, answer.language, *answer.links)
     if not all(isinstance(text, str) for text in words):
         raise BadAnswer("gave a `PageText` that holds something else than text")

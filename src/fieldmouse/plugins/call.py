@@ -33,6 +33,16 @@ class BadAnswer(Exception):
     """It gave something else than it should; the message completes "it ..."."""
 
 
+def kind_of(thing: object) -> str:
+    """What it gave, for that message.
+
+    >>> kind_of(7), kind_of("vole")
+    ('an `int`', 'a `str`')
+    """
+    name = type(thing).__name__
+    return f"{'an' if name[:1].lower() in 'aeiou' else 'a'} `{name}`"
+
+
 class Complaint(msgspec.Struct, frozen=True):
     """What a plug-in did instead of answering."""
 

@@ -129,8 +129,8 @@ class ParsedPage(Answer):
         return [_said(node, attribute) for node in nodes]
 
     def absolute(self, href: str) -> str:
-        """The URL that an `href` of this page leads to; "" if it leads nowhere."""
-        return resolve(href, Url(self._base)) or ""
+        """The URL that an `href` of this page leads to; "" if it leads nowhere, and for ""."""
+        return (resolve(href, Url(self._base)) or "") if href else ""
 
 
 def _said(node: LexborNode, attribute: str) -> str:

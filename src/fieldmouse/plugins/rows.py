@@ -11,13 +11,13 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
-from fieldmouse.plugins.call import BadAnswer
+from fieldmouse.plugins.call import BadAnswer, kind_of
 
 
 def _plain(thing: object) -> dict[object, object]:
     if isinstance(thing, Mapping):
         return dict(thing)
-    raise BadAnswer(f"gave {_kind(thing)} inside a row, which cannot be written")
+    raise BadAnswer(f"gave {kind_of(thing)} inside a row, which cannot be written")
 
 
 _encode = msgspec.json.Encoder(enc_hook=_plain).encode
@@ -41,15 +41,15 @@ def encode_rows(answer: object, most_bytes: int) -> Rows:
     if _is_row(answer):
         answer = (answer,)
     if isinstance(answer, str | bytes) or not isinstance(answer, Iterable):
-        raise BadAnswer(f"gave {_kind(answer)} and not rows")
+        raise BadAnswer(f"gave {kind_of(answer)} and not rows")
     parts: list[bytes] = []
     size = 0
     for row in answer:
         if not _is_row(row):
-            raise BadAnswer(f"gave {_kind(row)} as a row, and a row is a mapping")
+            raise BadAnswer(f"gave {kind_of(row)} as a row, and a row is a mapping")
         line = _encode(row)
         if not line.startswith(b"{"):
-            raise BadAnswer(f"gave {_kind(row)} as a row, and a row is a mapping")
+            raise BadAnswer(f"gave {kind_of(row)} as a row, and a row is a mapping")
         size += len(line) + 1
         if size > most_bytes:
             raise BadAnswer(f"gave more than {most_bytes} bytes of rows for one page")
@@ -60,8 +60,3 @@ def encode_rows(answer: object, most_bytes: int) -> Rows:
 def _is_row(thing: object) -> bool:
     """A mapping, or a typed record (a dataclass, a msgspec struct), which is written as one."""
     return isinstance(thing, Mapping | msgspec.Struct) or hasattr(type(thing), "__dataclass_fields__")
-
-
-def _kind(thing: object) -> str:
-    name = type(thing).__name__
-    return f"{'an' if name[:1].lower() in 'aeiou' else 'a'} `{name}`"

@@ -134,7 +134,7 @@ class StoredPage:
 
     @cached_property
     def headers(self) -> AnswerHeaders:
-        """The headers of the answer, as the server sent them."""
+        """The headers of the answer as the archive has them: `X-Crawler-` marks what did not hold there."""
         return AnswerHeaders(self._answer.headers)
 
     @cached_property

@@ -56,7 +56,7 @@ class ReadingRoom:
     # -- pages
 
     def pages(self, host: str | None = None) -> Iterator[StoredPage]:
-        """Every stored page, the newest version of each, in the order in which they were fetched.
+        """Every stored page, the newest version of each, in the order in which they were stored.
 
         With `host` only those of that host or one below it, as `host:` in a search: "example.org" finds
         docs.example.org, too. The log is read twice, and takes eight bytes of memory a page.

@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from fieldmouse.errors import UsageError
-from fieldmouse.plugins.call import BadAnswer, Complaint
+from fieldmouse.plugins.call import BadAnswer, Complaint, kind_of
 from fieldmouse.plugins.gossip import Gossip
 from fieldmouse.plugins.page import Request
 from fieldmouse.plugins.thread import Threads
@@ -61,7 +61,7 @@ class Signer:
         if answer is None:
             return None
         if not isinstance(answer, Mapping):
-            raise BadAnswer(f"gave a `{type(answer).__name__}` and not a mapping of headers")
+            raise BadAnswer(f"gave {kind_of(answer)} and not a mapping of headers")
         sent = kept = ""
         for name, value in answer.items():
             if not isinstance(name, str) or not isinstance(value, str):

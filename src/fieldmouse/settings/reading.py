@@ -49,6 +49,9 @@ def split(settings: type[msgspec.Struct], dotted: str) -> tuple[str, str]:
     """Section and key of a name such as `politeness.delay`; an unknown one is an error."""
     section, dot, key = dotted.partition(".")
     known = sections(settings)
+    if dotted in known:
+        within = ", ".join(f"`{dotted}.{name}`" for name in abouts(known[dotted]))
+        raise SettingsError(f"there is no setting `{dotted}`", f"it is a section: name one of {within}")
     if section not in known or not dot:
         names = [f"{room}.{name}" for room, table in known.items() for name in abouts(table)]
         raise SettingsError(
@@ -80,7 +83,10 @@ def replace(
         name = f"{section}.{key}"
         if key not in known:
             place = f" in `{where}`" if where else ""
-            advice = ELSEWHERE.get(name) or _likely(key, known, f"[{section}] knows " + ", ".join(known))
+            prefix = "" if where else f"{section}."  # in a file the section stands above the key
+            advice = ELSEWHERE.get(name) or _likely(
+                prefix + key, [prefix + one for one in known], f"[{section}] knows " + ", ".join(known)
+            )
             raise SettingsError(f"there is no setting `{name}`{place}", advice)
         kind = known[key].kind
         value = from_word(given) if words and isinstance(given, str) and not kind.from_word else given
