@@ -51,7 +51,10 @@ class CrawlLocked(CrawlDirError):
         self.path, self.owner_pid = path, owner_pid
         self.hint = f"stop it first, or look at it with `fieldmouse doctor {path}`"
         if ours:
-            self.hint = "leave the loop that goes through it, or `close` that crawl, first"
+            self.hint = (
+                "leave the loop that goes through it, or `close` that crawl, first;"
+                " after `async for`, `await crawl.aclose()` waits for its end"
+            )
 
 
 class NotACrawl(CrawlDirError):

@@ -182,6 +182,14 @@ def test_inside_a_running_loop_other_things_go_on(meadow: RunningMeadow, tmp_pat
             urls.append(page.url)
             if len(urls) == 10:
                 break
+        del page
+        if "stopping" in repr(crawl):  # as good as always: nothing was waited for
+            with pytest.raises(UsageError, match="was left and is still stopping") as busy:
+                aiter(crawl)
+            assert "`await crawl.aclose()` waits" in busy.value.hint
+            with pytest.raises(CrawlLocked) as locked:
+                await anext(aiter(crawl_of(meadow, tmp_path / "c")))
+            assert "`await crawl.aclose()` waits" in locked.value.hint
         await crawl.aclose()  # without `async with` nobody waits for the end
         assert CrawlDir.open(crawl.path).owner() is None
         urls += [page.url async for page in crawl]

@@ -23,7 +23,7 @@ PAGES: dict[str, tuple[str, bytes]] = {
         b"<a href=/brotli.html>d</a><a href=/empty.html>e</a><a href=/plain.txt>f</a><a href=/gone.html>g</a>"
         b"<a href=/moved.html>h</a><a href=/latin.html>i</a><a href=http://elsewhere.example/>j</a>"
         b"<a href=/secret/x.html>k</a><a href='/zipped.html#again'>l</a><a rel=nofollow href=/no.html>m</a>"
-        b"<a href=/chunked.html>n</a>"
+        b"<a href=/chunked.html>n</a><a href=/>o</a><a href='/#p'>p</a>"
         b"<link rel=alternate type='application/rss+xml' href=/feed.rss><p>the door of the burrow",
     ),
     "/zipped.html": (

@@ -101,6 +101,7 @@ def test_text_and_links_are_read_again_from_the_archive(room: ReadingRoom) -> No
     assert pages["/plain.txt"].title == pages["/empty.html"].text == ""
     assert pages["/latin.html"].title == "Café"
     links = pages["/"].links
+    assert HOME + "/" not in links, "a page does not tell of itself"
     assert "http://elsewhere.example/" in links, "out of scope, and still a link"
     assert links.count(HOME + "/zipped.html") == 1
     assert HOME + "/no.html" not in links

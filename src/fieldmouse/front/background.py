@@ -44,6 +44,11 @@ class Background:
         return not self._hatch.over and self._process == os.getpid()
 
     @property
+    def stopping(self) -> bool:
+        """Whether it was asked to stop and has not yet."""
+        return self._asked and self.running
+
+    @property
     def mistake(self) -> BaseException | None:
         """What ended it, if it did not end well."""
         return self._mistake

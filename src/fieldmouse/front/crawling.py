@@ -155,6 +155,11 @@ class Crawl:
         return pages
 
     def _planned(self) -> Plan:
+        if self._run is not None and self._run.stopping:
+            raise UsageError(
+                f"the crawl in `{self._path}` was left and is still stopping",
+                "`await crawl.aclose()` waits for that, and so does `async with`",
+            )
         if self._run is not None and self._run.running:
             raise UsageError(
                 f"the pages of `{self._path}` are being gone through already",
@@ -211,7 +216,7 @@ class Crawl:
         if self._run is None:
             return "not begun" if not (self._path / "crawl.json").exists() else "not resumed"
         if self._run.running:
-            return "crawling"
+            return "stopping" if self._run.stopping else "crawling"
         mistake = self._run.mistake
         return str(self._run.summary) if mistake is None else f"ended badly: {mistake}"
 

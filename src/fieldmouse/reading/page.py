@@ -153,7 +153,7 @@ class StoredPage:
 
     @cached_property
     def links(self) -> list[str]:
-        """The URLs it links to and lets robots follow, each once, whether in scope or not.
+        """The URLs it links to and lets robots follow, each once, in scope or not, itself left out.
 
         Of a sitemap or feed these are the URLs it lists. The body is parsed again.
         """
