@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from fieldmouse.figures import counted, duration
+from fieldmouse.figures import counted, duration, number
 from fieldmouse.outcome import StoppedBy
 
 
@@ -68,7 +68,9 @@ class Summary(msgspec.Struct, frozen=True):
     def __str__(self) -> str:
         pages, hosts = counted(self.pages, "page"), counted(self.giving_hosts, "host")
         done = f"{pages} from {hosts} in {duration(self.seconds)}"
-        if self.failed:
+        if self.reasons and not self.pages:
+            done += "; " + ", ".join(f"{why} ({number(times)})" for why, times in self.reasons.items())
+        elif self.failed:
             done += f"; {counted(self.failed, 'URL')} failed"
         left = f"{_ENDINGS[self.stopped_by]}, {counted(self.waiting, 'URL')} waiting"
         return f"{done}; {left}" if self.waiting else done

@@ -60,6 +60,7 @@ def test_the_exports_are_these_and_each_says_what_it_is() -> None:
     [
         ({}, "9 pages from 1 host in 2 s"),
         ({"failed": 3}, "9 pages from 1 host in 2 s; 3 URLs failed"),
+        ({"pages": 0, "reasons": {"private address": 1}}, "0 pages from 1 host in 2 s; private address (1)"),
         ({"waiting": 1}, "9 pages from 1 host in 2 s; done for now, 1 URL waiting"),
         ({"waiting": 2, "stopped_by": "pages"}, "; stopped by the limit of pages, 2 URLs waiting"),
         ({"waiting": 2, "stopped_by": "time"}, "; stopped by the limit of time, 2 URLs waiting"),

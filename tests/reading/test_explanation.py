@@ -14,9 +14,10 @@ from fieldmouse.lab.meadow.options import MeadowOptions
 from fieldmouse.reading import ReadingRoom
 from fieldmouse.reading.explanation import Explanation, explain
 from fieldmouse.url import Url
-from whole.bottled import bottled_kill
+from whole.bottled import bottled_crawl, bottled_kill
 
-from .smallweb import HOME
+from .conftest import QUICK
+from .smallweb import HOME, SmallWeb
 
 MEADOW = Meadow(MeadowOptions(hosts=4, pages=60, seed=5, page_kb=1.0, links=10, busy=0.5, busy_seconds=300))
 KILLED_AFTER = 70.0
@@ -77,6 +78,19 @@ def test_one_is_not_many(small_crawl: Path) -> None:
     room = ReadingRoom(small_crawl)
     assert said(room.explain(HOME + "/plain.txt"), "1 link away from a seed")
     assert str(room.explain(HOME + "/")).splitlines()[0] == HOME + "/"
+
+
+def test_what_plug_ins_did_is_not_known_to_a_reader_and_not_denied(tmp_path: Path) -> None:
+    summary, _ = bottled_crawl(
+        tmp_path / "c", SmallWeb, [HOME + "/"], **QUICK, plugins__admit="operator:not_",
+        plugins__readers={"application/x-vole": "builtins:str"},
+    )  # fmt: skip
+    assert summary.pages == 2, "the seed, and the sitemap that robots.txt names"
+    room = ReadingRoom(tmp_path / "c")
+    (why,) = said(room.explain(HOME + "/plain.txt"), "links to it")
+    assert why == f"{HOME}/ links to it: `operator:not_` (`plugins.admit`) may not have wanted it"
+    (none,) = said(room.explain(HOME + "/nowhere.html"), "has a link to it")
+    assert none.endswith("; documents that only your `plugins.readers` understand were not looked into")
 
 
 def test_before_the_first_checkpoint_nothing_is_known(tmp_path: Path) -> None:

@@ -96,8 +96,11 @@ def _mentioned(home: CrawlDir, asked: Settings, url: Url, last: Checkpoint) -> I
         if not why and rows and deepest is not None and rows[-1].depth >= deepest:
             away = counted(rows[-1].depth + 1, "link")
             why = f"it would be {away} away from a seed (`crawl.max_depth` is {deepest})"
+        if not why and asked.plugins.admit:
+            why = f"`{asked.plugins.admit}` (`plugins.admit`) may not have wanted it"
         why = why or "nothing speaks against it; it may have been taken since the last checkpoint"
         yield f"{mention.page} links to it: {why}"
     if not search.mentions:
         read = "the stored pages" if search.complete else "the pages that were looked through (not all)"
-        yield f"none of {read} has a link to it"
+        unread = "; documents that only your `plugins.readers` understand were not looked into"
+        yield f"none of {read} has a link to it{unread if asked.plugins.readers else ''}"
