@@ -333,3 +333,22 @@ def test_a_crawl_that_kept_no_keys_by_host_says_so(tmp_path: Path, clock: Manual
         frontier.close()
         with pytest.raises(FieldmouseError, match=r"keys by host|cannot go on alone"):
             opened(tmp_path / str(number), state, then)
+
+
+def test_what_a_host_brings_along_is_unpacked_where_it_comes_to_and_once(tmp_path: Path) -> None:
+    """Its robots.txt holds for as long as it still held when it left, whatever our clock says."""
+    brought: list[tuple[Host, Belongings, float]] = []
+    late = ManualClock(NOW + 5000.0)
+    a, b = (
+        Peer(tmp_path, "a", ManualClock(NOW)),
+        Peer(tmp_path, "b", late, unpack=lambda *what: brought.append(what)),
+    )
+    a.discover("1")
+    a.checkpoint()
+    a.exchange.release(HOST, "b")
+    a.checkpoint()
+    (path,) = a.exchange.parcels.values()
+    for _ in range(2):
+        b.frontier.adopt(path)
+        b.checkpoint()
+    assert brought == [(HOST, ROBOTS, 86_400.0)]

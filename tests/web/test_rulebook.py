@@ -212,3 +212,28 @@ def test_a_rule_that_no_path_is_long_enough_for_takes_no_memory() -> None:
     long = Exclusion.parse(b"User-agent: *\nDisallow: /" + b"a" * 9000, "fieldmouse")
     assert long.allows("/a")
     assert long.objection("/" + "b" * 9000) == TOO_MUCH
+
+
+@given(
+    st.lists(st.tuples(st.booleans(), st.text("/ab*$%#\u00e4 ", max_size=10).map("/".__add__)), max_size=6)
+)
+def test_rules_written_down_again_are_read_as_the_same(lines: list[tuple[bool, str]]) -> None:
+    """All of a rule, its length included: what is most specific wins there, too."""
+    rules = {rule for allow, pattern in lines if (rule := PathRule.read(pattern, allow)) is not None}
+    again = set()
+    for rule in rules:
+        field, _, pattern = rule.as_written().partition(": ")
+        again.add(PathRule.read(pattern, field == "Allow"))
+    assert again == rules
+    written = RuleBook(rules).lines()
+    assert written is not None
+    assert sorted(written) == sorted(rule.as_written() for rule in rules)
+
+
+def test_a_file_that_would_have_to_leave_out_a_rule_is_not_written_again() -> None:
+    rules = Exclusion.parse(b"User-agent: *\nDisallow: /" + b"a" * (LONGEST + 1), "fieldmouse")
+    assert rules.as_written() == b""
+    plain = b"User-agent: *\nDisallow: /a*b$\nCrawl-delay: 2.5\nSitemap: http://a.org/s.xml\n"
+    again = Exclusion.parse(Exclusion.parse(plain, "fieldmouse").as_written(), "fieldmouse")
+    assert (again.allows("/acb"), again.allows("/acbd")) == (False, True)
+    assert (again.crawl_delay, again.sitemaps) == (2.5, ("http://a.org/s.xml",))

@@ -9,9 +9,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Protocol, TypeVar
+
+import msgspec
 
 from fieldmouse.agent.agent import Agent, Listener, Stages
 from fieldmouse.agent.asked import (
@@ -52,6 +54,7 @@ from fieldmouse.frontier.exchange import Exchanging
 from fieldmouse.frontier.frontier import Frontier
 from fieldmouse.frontier.moment import sealed_frontier
 from fieldmouse.frontier.opening import open_frontier
+from fieldmouse.frontier.parcel import Belongings
 from fieldmouse.indexer.indexer import Indexer
 from fieldmouse.indexer.inline import InlineLane
 from fieldmouse.indexer.lane import Lane
@@ -72,7 +75,7 @@ from fieldmouse.robots.robot import Robot
 from fieldmouse.robots.roster import Roster
 from fieldmouse.settings import Settings
 from fieldmouse.settings.rules import scope_of, seeds_of, site_limits_of
-from fieldmouse.url import host_of
+from fieldmouse.url import Host, host_of
 from fieldmouse.web.dns import Dns
 from fieldmouse.web.fetcher import Fetcher
 from fieldmouse.web.resolver import Resolver
@@ -170,6 +173,8 @@ def _connect(
         witness = witness_of(home, settings) if exchanging is None else None
         if witness is not None:
             opened.keep(witness)
+        exclusions = Exclusions(clock, product=settings.crawl.product.partition("/")[0])
+        exchanging = exchanging and with_robots_txt(exchanging, exclusions)
         frontier = opened.keep(_frontier_of(home, settings, last, clock, politeness, witness, exchanging))
         outcomes = opened.keep(DurableLog("outcomes", home / "outcomes.log", last))
         more = [opened.keep(open_part(home, last)) for open_part in parts]
@@ -204,7 +209,7 @@ def _connect(
         nameservers=settings.network.nameservers, dns=dns,
     )  # fmt: skip
     fetcher = fetcher or fetcher_of(settings, clock, resolver)
-    gate, exclusions = Gate(clock), Exclusions(clock, product=settings.crawl.product.partition("/")[0])
+    gate = Gate(clock)
     prober = Prober(
         fetcher=fetcher, resolver=resolver, gate=gate, clock=clock, exclusions=exclusions,
         politeness=politeness, size=settings.limits.robots_txt, seeds=map(host_of, seeds), meter=meter,
@@ -255,3 +260,17 @@ def _frontier_of(
         limits=site_limits_of(settings),
         exchanging=exchanging,
     )
+
+
+def with_robots_txt(exchanging: Exchanging, exclusions: Exclusions) -> Exchanging:
+    """Hosts that leave take their robots.txt along, so that nobody asks for it again before its time."""
+
+    def belongings(host: Host) -> Belongings:
+        text, until = exclusions.pack(host)
+        return msgspec.structs.replace(exchanging.belongings(host), robots_txt=text, robots_txt_until=until)
+
+    def unpack(host: Host, brought: Belongings, seconds: float) -> None:
+        exclusions.unpack(host, brought.robots_txt, seconds)
+        exchanging.unpack(host, brought, seconds)
+
+    return replace(exchanging, belongings=belongings, unpack=unpack)

@@ -41,12 +41,14 @@ class Exchanging:
     """That a crawl exchanges hosts with others, and what it is called among them.
 
     All of them must have one key secret. `ours` says of a host that never moved whether it is here;
-    `belongings` gives a host what others know of it when it leaves.
+    `belongings` gives a host what others know of it when it leaves. Where it comes to, `unpack` gets
+    them, and how many seconds its robots.txt still holds.
     """
 
     name: str
     ours: Callable[[Host], bool] = lambda host: True
     belongings: Callable[[Host], Belongings] = lambda host: Belongings()
+    unpack: Callable[[Host, Belongings, float], None] = lambda host, belongings, seconds: None
 
 
 class Exchange:
@@ -190,6 +192,7 @@ class Exchange:
             self._doors.move(host, Where.HERE)
             self._parts.sites.count_urls(host, 0)
             self._parts.hosts.put(host, _waiting_on(label.state, label.at, now), now)
+            self._how.unpack(host, label.belongings, label.belongings.robots_txt_until - label.at)
         found: list[Link] = []
         for content in parcel.contents():
             if isinstance(content, ParcelKeys):

@@ -35,6 +35,16 @@ class Exclusions:
         self._known.move_to_end(host)
         return rules
 
+    def pack(self, host: Host) -> tuple[bytes, float]:
+        """What a host takes along that leaves for another crawl: its robots.txt, and until when it holds."""
+        rules = self.get(host)
+        return (b"", 0.0) if rules is None else (rules.as_written(), self._known[host][1])
+
+    def unpack(self, host: Host, text: bytes, seconds: float) -> None:
+        """A host came with what `pack` gave it, which holds for so long."""
+        if text and seconds > 0:
+            self.keep(host, Exclusion.parse(text, self._product), seconds)
+
     def keep(self, host: Host, rules: Exclusion, seconds: float) -> None:
         if host in self._known:
             self._forget(host)

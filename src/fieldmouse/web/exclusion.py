@@ -97,6 +97,19 @@ class Exclusion:
             text = text[: max(text.rfind(b"\n"), text.rfind(b"\r")) + 1]
         return _Reader(product.partition("/")[0].strip().lower()).read(text)
 
+    def as_written(self) -> bytes:
+        """A robots.txt that says the same to anybody; b"" if it would have to leave something out.
+
+        >>> Exclusion.parse(b"User-agent: *\\nDisallow: /private", "fieldmouse").as_written()
+        b'User-agent: *\\nDisallow: /private\\n'
+        """
+        rules = self._book.lines()
+        if rules is None:
+            return b""
+        delay = [] if self.crawl_delay is None else [f"Crawl-delay: {self.crawl_delay}"]
+        sitemaps = [f"Sitemap: {url}" for url in self.sitemaps]
+        return "".join(f"{line}\n" for line in ("User-agent: *", *rules, *delay, *sitemaps)).encode()
+
     def allows(self, path: str) -> bool:
         """May we fetch this path and query? `/robots.txt` itself always."""
         return self.objection(path) is None

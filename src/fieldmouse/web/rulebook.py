@@ -81,6 +81,18 @@ class PathRule(NamedTuple):
         pattern = "*".join(self.parts) + "$" * self.anchored
         return f"{'Allow' if self.allow else 'Disallow'}: {pattern}"
 
+    def as_written(self) -> str:
+        """A line that is read as this rule: with stars beside each other, which count among its octets.
+
+        >>> PathRule.read("/a***b$", False).as_written()
+        'Disallow: /a***b$'
+        """
+        if len(self.parts) == 1:
+            return str(self)
+        more = self.length - self.shortest - self.anchored - (len(self.parts) - 1)
+        pattern = self.parts[0] + "*" * more + "".join("*" + part for part in self.parts[1:])
+        return f"{'Allow' if self.allow else 'Disallow'}: {pattern}{'$' * self.anchored}"
+
 
 def fits(parts: tuple[str, ...], anchored: bool, path: str, room: int) -> tuple[bool, int]:
     """Whether a path that begins with the first of `parts` has room for all, and how many were tried.
@@ -131,6 +143,10 @@ class RuleBook:
             while outer >= 0 and not head.startswith(self._heads[outer]):
                 outer = self._within[outer]
             self._within.append(outer)
+
+    def lines(self) -> list[str] | None:
+        """The rules as lines of a robots.txt; None if some were too long to be kept."""
+        return None if self._dropped else [rule.as_written() for rules in self._behind for rule in rules]
 
     def deciding(self, path: str, work: int = WORK) -> tuple[PathRule | None, int]:
         """The rule that decides over a path, if any does, and the steps it took to find it.
