@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 import fieldmouse
-from fieldmouse.crawldir import CrawlDir
+from fieldmouse.crawldir import CrawlDir, sealed_outcomes, sealed_tally
 from fieldmouse.crawldir.checkpoint import read_checkpoint
 from fieldmouse.errors import CrawlLocked, UsageError
 from fieldmouse.front import hatch
@@ -342,6 +342,17 @@ def test_a_slow_loop_slows_the_crawl_and_loses_nothing(
         urls.append(page.url)
     assert Counter(urls) == Counter(wide.pages())
     assert left > 50, "much was left to do when it stood"
+
+
+def test_what_is_no_page_is_looked_at_once(meadow: RunningMeadow, tmp_path: Path) -> None:
+    home = tmp_path / "c"
+    pages = len(list(crawl_of(meadow, home)))
+    seeds = [meadow.seeds[0] + f"no-such-page-{number}" for number in range(3)]
+    assert list(crawl_of(meadow, home, seeds=seeds)) == []
+    last = read_checkpoint(CrawlDir.open(home))
+    assert last is not None
+    assert sealed_tally(last).pages == pages
+    assert last.state(hatch.PART, hatch.Delivered).reach == sealed_outcomes(last)
 
 
 # -- what may go wrong

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import resource
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -158,3 +159,14 @@ def test_export_does_not_mix_rows_and_its_own_words(
     assert "both write to standard output" in told["error"]
     assert cli.run(["export", str(small_crawl), "--to", "-"]) == 0
     assert len(capsys.readouterr().out.splitlines()) == len(STORED)
+
+
+def test_doctor_leaves_the_limits_of_the_process_as_they_are(small_crawl: Path) -> None:
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    few = (min(before[0], before[1] - 1), before[1])
+    resource.setrlimit(resource.RLIMIT_NOFILE, few)
+    try:
+        assert all(finding.healthy for finding in ReadingRoom(small_crawl).doctor())
+        assert resource.getrlimit(resource.RLIMIT_NOFILE) == few
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)

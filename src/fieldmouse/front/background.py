@@ -107,7 +107,7 @@ class Background:
         finally:
             with self._stopping:
                 self._interrupt = _nothing
-            self._hatch.end()
+            self._hatch.close()
 
 
 def _nothing() -> None:

@@ -52,6 +52,11 @@ class Hatch:
         return self._checkpoints
 
     @property
+    def end(self) -> int:
+        """How long the outcome log was at the last checkpoint."""
+        return self._ends[1]
+
+    @property
     def over(self) -> bool:
         """The crawl has ended: nothing more will come."""
         return self._over
@@ -62,8 +67,8 @@ class Hatch:
         return self._left
 
     def delivered(self, reach: int) -> None:
-        """The loop asked for the page after the one that ends at `reach`."""
-        self._reach = reach
+        """The loop asked for the page after the one that ends at `reach`, or there is none up to there."""
+        self._reach = max(self._reach, reach)
 
     def listen(self, listener: Callable[[], None]) -> None:
         """Call this, from the crawl's thread, whenever there may be something new."""
@@ -112,7 +117,7 @@ class Hatch:
             self._hungry = False
             self._tell()
 
-    def end(self) -> None:
+    def close(self) -> None:
         with self._moved:
             self._over = True
             self._tell()
@@ -132,15 +137,17 @@ class Delivery:
         known = last is not None and PART in last.parts
         self._state = last.state(PART, Delivered) if last is not None and known else Delivered()
         self._hatch, self._outcomes = hatch, home / "outcomes.log"
+        self._end = 0
 
     def begin(self) -> None:
         self._hatch.opened(self._state.reach)
 
     def seal(self) -> Sealed[Delivered]:
+        self._end = self._outcomes.stat().st_size  # that log was sealed before us
         return Sealed(Delivered(self._hatch.reach))
 
     def committed(self) -> None:
-        self._hatch.sealed(self._outcomes.stat().st_size)
+        self._hatch.sealed(self._end)
 
     def close(self) -> None:
         """It has no files."""

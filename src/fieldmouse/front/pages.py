@@ -10,6 +10,7 @@ import asyncio
 import logging
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 from fieldmouse.front.background import Background, calling
 from fieldmouse.front.hatch import Hatch
@@ -26,7 +27,7 @@ class Delivering:
         self._directory = plan.directory
         self._hatch = Hatch()
         self._seen = 0  # checkpoints
-        self._batch: Iterator[tuple[StoredPage, int]] = iter(())
+        self._batch: Iterator[tuple[StoredPage | None, int]] = iter(())
         self._in_hand = -1  # where the page ends that the loop has now
         self.run = Background(plan, self._hatch)
 
@@ -38,13 +39,17 @@ class Delivering:
         while self.run.mistake is None and not self._hatch.left:
             found = next(self._batch, None)
             if found is not None:
-                page, self._in_hand = found
-                return page
+                page, reach = found
+                if page is not None:
+                    self._in_hand = reach
+                    return page
+                self._hatch.delivered(reach)
+                continue
             self._hatch.starve(self._seen)
             if self._hatch.checkpoints == self._seen:
                 return None
             self._seen = self._hatch.checkpoints
-            self._batch = ReadingRoom(self._directory).pages_from(self._hatch.reach)
+            self._batch = _pages_now(self._directory, self._hatch)
         return None
 
     def _is_over(self) -> bool:
@@ -60,6 +65,16 @@ class Delivering:
         # The usual way out: a loop that was left drops what it went through.
         if not sys.is_finalizing():
             self.run.stop()
+
+
+def _pages_now(directory: Path, hatch: Hatch) -> Iterator[tuple[StoredPage | None, int]]:
+    """The pages that are there now, and at last how far that goes: what is no page is looked at once.
+
+    No method: a loop that is left must not be kept alive by what it goes through.
+    """
+    end = hatch.end
+    yield from ReadingRoom(directory).pages_from(hatch.reach)
+    yield None, end
 
 
 class Pages(Delivering):

@@ -18,7 +18,7 @@ from fieldmouse.indexer.charset import find_charset
 from fieldmouse.indexer.contents import mime_of
 from fieldmouse.indexer.markup import bounded
 from fieldmouse.indexer.parse import parse
-from fieldmouse.indexer.readers import MARKUP
+from fieldmouse.indexer.readers import HTML, MARKUP
 from fieldmouse.indexer.warcs import Torn, answer_of, members, read_record
 from fieldmouse.indexer.wire import ShardState
 from fieldmouse.records import Response
@@ -27,7 +27,6 @@ from fieldmouse.web.encoding import decode
 from fieldmouse.web.labels import decoded
 
 BUDGET = 256 << 20  # bytes of archive that are read for one question
-_HTML = ("text/html", "application/xhtml+xml")
 
 
 class Mention(msgspec.Struct, frozen=True):
@@ -72,7 +71,7 @@ def _pages(path: Path, end: int) -> Iterator[tuple[Url, Response]]:
             record = read_record(member.content)
             if record.kind == "response":
                 response = answer_of(record)
-                if 200 <= response.status < 300 and mime_of(response) in _HTML:
+                if 200 <= response.status < 300 and mime_of(response) in HTML:
                     yield Url(record.url), response
     except (Torn, ValueError):
         return  # damage, or the budget ended within a record

@@ -34,8 +34,8 @@ class Snapshot(msgspec.Struct, frozen=True):
 @contextmanager
 def snapshot(home: CrawlDir) -> Iterator[Snapshot | None]:
     """The newest checkpoint with its files; None if there is none yet."""
-    _allow_many_files()
     with ExitStack() as held:
+        held.enter_context(_many_files())
         room = Path(held.enter_context(TemporaryDirectory(prefix="fieldmouse-")))
         serial = count()
 
@@ -64,7 +64,12 @@ def _hold(directory: Path, place: Path, last: Checkpoint, held: ExitStack) -> li
     return missing
 
 
-def _allow_many_files() -> None:
+@contextmanager
+def _many_files() -> Iterator[None]:
+    """As many as we may have, for as long as we look: the process may be somebody's who only asked us."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft != hard:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
