@@ -24,7 +24,7 @@ def test_the_code_of_the_guide_runs(
     for code in blocks:
         exec(compile(code, GUIDE.name, "exec"), room)
     told = capsys.readouterr().out
-    assert f"`atlas` is done: {len(STORED)} pages" in told
+    assert f"atlas` is done: {len(STORED)} pages" in told
     assert "200 text/html Door" in told
     assert f"text/html {len(PAGES['/'][1])} " in told, "the header and the length of the first page"
     assert f"{HOME}/twin-1.html Twins" in told, "found by its words"

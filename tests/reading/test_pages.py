@@ -14,6 +14,7 @@ import brotli
 import pytest
 from warcio.archiveiterator import ArchiveIterator  # type: ignore[import-untyped]
 
+import fieldmouse
 from fieldmouse import cli
 from fieldmouse.errors import NotACrawl, UsageError
 from fieldmouse.reading import ReadingRoom, StoredPage
@@ -24,6 +25,19 @@ from .smallweb import HOME, PAGES, STORED
 @pytest.fixture
 def room(small_crawl: Path) -> ReadingRoom:
     return ReadingRoom(small_crawl)
+
+
+def test_a_program_may_go_elsewhere(
+    small_crawl: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(small_crawl.parent)
+    room = fieldmouse.open(small_crawl.name)
+    page = next(room.pages())
+    monkeypatch.chdir(tmp_path)
+    assert page.body
+    assert room.page(page.url)
+    assert room.status().pages == len(list(room.pages())) == len(STORED)
+    assert room.search("voles")
 
 
 def by_path(room: ReadingRoom) -> dict[str, StoredPage]:

@@ -14,6 +14,7 @@ one it counts as delivered, and the next checkpoint knows.
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fieldmouse.front.crawling import Crawl, crawl
@@ -30,4 +31,5 @@ def open(directory: str | os.PathLike[str]) -> ReadingRoom:
     """The crawl in `directory`, to be read, also while it is crawled. Takes no lock and writes nothing."""
     from fieldmouse.reading import ReadingRoom
 
-    return ReadingRoom(directory)
+    # As for `Crawl`: a program that goes elsewhere with `os.chdir` must not be told of an empty crawl.
+    return ReadingRoom(Path(directory).absolute())
