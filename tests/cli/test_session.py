@@ -233,6 +233,20 @@ def test_a_seed_that_is_added_to_the_settings_is_visited_by_the_next_resume(
     assert fieldmouse("resume", str(crawl))["seen"] == 2
 
 
+def test_a_scope_that_was_changed_says_what_it_does_to_pages_already_read(
+    meadow: RunningMeadow, tmp_path: Path
+) -> None:
+    crawl = tmp_path / "atlas"
+    fieldmouse("crawl", str(crawl), "--seed", meadow.seeds[0], "--scope", "page", *MANNERS)
+    resume = [sys.executable, "-m", "fieldmouse", "resume", str(crawl)]
+    warning = "pages read before are not read again for links that were outside it"
+    assert warning not in subprocess.run(resume, capture_output=True, text=True, check=True).stderr
+    file = crawl / "fieldmouse.toml"
+    file.write_text(file.read_text().replace('mode = "page"', 'mode = "host"'))
+    assert warning in subprocess.run(resume, capture_output=True, text=True, check=True).stderr
+    assert warning not in subprocess.run(resume, capture_output=True, text=True, check=True).stderr
+
+
 def test_private_addresses_are_refused_unless_allowed(meadow: RunningMeadow, tmp_path: Path) -> None:
     told = fieldmouse("crawl", str(tmp_path / "refused"), "--seed", meadow.seeds[0], code=1)
     assert (told["pages"], told["refused"]) == (0, 1)

@@ -33,6 +33,7 @@ from fieldmouse.agent.fuse import Fuse
 from fieldmouse.agent.intake import Intake
 from fieldmouse.agent.limits import CrawlLimits
 from fieldmouse.agent.outlet import BookedOutlet
+from fieldmouse.agent.scopenote import ScopeNote
 from fieldmouse.agent.stopping import Stopping
 from fieldmouse.buffer import Buffer, WhenFull
 from fieldmouse.clock import Clock, WallClock
@@ -177,7 +178,7 @@ def _connect(
         exchanging = exchanging and with_robots_txt(exchanging, exclusions)
         frontier = opened.keep(_frontier_of(home, settings, last, clock, politeness, witness, exchanging))
         outcomes = opened.keep(DurableLog("outcomes", home / "outcomes.log", last))
-        more = [opened.keep(open_part(home, last)) for open_part in parts]
+        more = [ScopeNote(scope, last), *(opened.keep(open_part(home, last)) for open_part in parts)]
     readings = opened.keep(Diary(home / "readings.log"))
 
     meter, bell, fuse = Meter(), Bell(), Fuse(home.path)

@@ -67,9 +67,5 @@ def _tell_lifted(plan: Plan) -> None:
 
 
 def _tell_added(plan: Plan) -> None:
-    """A widened scope looks forward only: say so before somebody waits for what will not come."""
-    widen = "it widens" if len(plan.added) == 1 else "they widen"
-    voice.say(
-        f"{counted(len(plan.added), 'seed')} added; {widen} the scope for links found from now on,"
-        " while pages read before are not read again for links that were outside it"
-    )
+    """That a scope which they change looks forward only, the crawl says itself."""
+    voice.say(f"{counted(len(plan.added), 'seed')} added")
