@@ -6,6 +6,7 @@ import gzip
 import json
 import os
 import resource
+import shutil
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -18,8 +19,10 @@ import fieldmouse
 from fieldmouse import cli
 from fieldmouse.errors import NotACrawl, UsageError
 from fieldmouse.reading import ReadingRoom, StoredPage
+from whole.bottled import bottled_crawl
 
-from .smallweb import HOME, PAGES, STORED
+from .conftest import QUICK
+from .smallweb import HOME, PAGES, STORED, SmallWeb
 
 
 @pytest.fixture
@@ -38,6 +41,18 @@ def test_a_program_may_go_elsewhere(
     assert room.page(page.url)
     assert room.status().pages == len(list(room.pages())) == len(STORED)
     assert room.search("voles")
+
+
+def test_a_room_whose_crawl_is_gone_says_so_and_reads_the_next_one(small_crawl: Path, tmp_path: Path) -> None:
+    shutil.copytree(small_crawl, tmp_path / "c")
+    room = fieldmouse.open(tmp_path / "c")
+    shutil.rmtree(tmp_path / "c")
+    for question in (room.status, lambda: list(room.pages()), lambda: room.search("voles"), room.doctor):
+        with pytest.raises(NotACrawl):
+            question()
+    bottled_crawl(tmp_path / "c", SmallWeb, [HOME + "/plain.txt"], **QUICK)
+    assert all(finding.healthy for finding in room.doctor())
+    assert room.page(HOME + "/plain.txt")
 
 
 def by_path(room: ReadingRoom) -> dict[str, StoredPage]:

@@ -37,12 +37,17 @@ class ReadingRoom:
 
     def __init__(self, directory: str | os.PathLike[str]):
         """`NotACrawl` if there is no crawl in `directory`."""
-        self._home = CrawlDir.open(Path(directory))
+        self._path = CrawlDir.open(Path(directory)).path
         self._still: Checkpoint | None = None
 
     @property
     def path(self) -> Path:
-        return self._home.path
+        return self._path
+
+    @property
+    def _home(self) -> CrawlDir:
+        """Looked at for each question: the crawl may be gone since the last one, or be another."""
+        return CrawlDir.open(self._path)
 
     def still(self) -> ReadingRoom:
         """The same crawl as of now: pages and rows stay the same there, however the crawl goes on."""
