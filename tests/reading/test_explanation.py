@@ -93,6 +93,15 @@ def test_what_plug_ins_did_is_not_known_to_a_reader_and_not_denied(tmp_path: Pat
     assert none.endswith("; documents that only your `plugins.readers` understand were not looked into")
 
 
+def test_a_room_that_is_still_before_the_first_checkpoint_stays_empty(tmp_path: Path) -> None:
+    CrawlDir.create(tmp_path / "c", shards=1, settings=b"")
+    room = ReadingRoom(tmp_path / "c")
+    still = room.still()
+    bottled_crawl(tmp_path / "c", SmallWeb, [HOME + "/"], **QUICK)
+    assert list(room.pages())
+    assert list(still.pages()) == list(still.rows()) == [], "a table is read twice, and must be the same"
+
+
 def test_before_the_first_checkpoint_nothing_is_known(tmp_path: Path) -> None:
     CrawlDir.create(tmp_path / "c", shards=1, settings=b"")
     room = ReadingRoom(tmp_path / "c")

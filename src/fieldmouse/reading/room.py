@@ -38,7 +38,7 @@ class ReadingRoom:
     def __init__(self, directory: str | os.PathLike[str]):
         """`NotACrawl` if there is no crawl in `directory`."""
         self._path = CrawlDir.open(Path(directory)).path
-        self._still: Checkpoint | None = None
+        self._still: tuple[Checkpoint | None] | None = None  # None: as of the newest
 
     @property
     def path(self) -> Path:
@@ -52,11 +52,11 @@ class ReadingRoom:
     def still(self) -> ReadingRoom:
         """The same crawl as of now: pages and rows stay the same there, however the crawl goes on."""
         room = ReadingRoom(self.path)
-        room._still = self._newest()
+        room._still = (self._newest(),)
         return room
 
     def _newest(self) -> Checkpoint | None:
-        return self._still or read_checkpoint(self._home)
+        return self._still[0] if self._still else read_checkpoint(self._home)
 
     # -- pages
 
