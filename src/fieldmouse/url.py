@@ -126,10 +126,6 @@ def path_of(url: Url) -> str:
     return url[url.index("/", 8) :]
 
 
-def scheme_of(host: Host) -> str:
-    return host[: host.index(":")]
-
-
 def name_of(host: Host) -> str:
     """The DNS name or address literal of a host, without scheme, port or brackets.
 

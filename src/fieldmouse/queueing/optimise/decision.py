@@ -40,13 +40,6 @@ class Policy:
     J: float
     rounds: int
 
-    @property
-    def is_by_level(self) -> bool:
-        """Whether it could be told by the level alone, the phases being hidden."""
-        return bool((self.robots[0, :, 0] == self.robots[0, 0, 0]).all()) and bool(
-            (self.robots[1:] == self.robots[1:, :1, :1]).all()
-        )
-
 
 @dataclass(frozen=True, eq=False)
 class _Choices:
