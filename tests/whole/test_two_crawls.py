@@ -26,8 +26,9 @@ from fieldmouse.lab.meadow.options import MeadowOptions
 from fieldmouse.reading import ReadingRoom
 from fieldmouse.reading.examination import examine
 from fieldmouse.reading.status import Standing
+from fieldmouse.records import Link
 from fieldmouse.settings import Settings, render
-from fieldmouse.url import Host, Url
+from fieldmouse.url import Host, Url, host_of
 
 from .bottled import CALM, bottled_crawl
 
@@ -144,3 +145,37 @@ def test_two_crawls_that_exchange_hosts_have_together_what_one_would_have(tmp_pa
         assert all(b - a >= DELAY - 1e-6 for a, b in itertools.pairwise(times)), host
     asked = Counter((arrival.host, arrival.path) for arrival in ARRIVALS if arrival.path != "/robots.txt")
     assert max(asked.values()) <= 2, "500 at first, then the page"
+
+
+def test_a_crawl_that_waits_for_others_makes_no_checkpoint_after_the_other(tmp_path: Path) -> None:
+    meadow = Meadow(MeadowOptions(hosts=1, pages=3, seed=3, page_kb=1.0))
+    settings = Settings().override(
+        {
+            "crawl.seeds": list(meadow.seeds),
+            "network.allow_private": True,
+            **CALM,
+            "storage.checkpoint": "20s",
+        }
+    )
+    home = CrawlDir.create(tmp_path / "c", shards=1, settings=render(settings).encode())
+    elsewhere = Url("http://127.9.9.9:8000/")
+    moments: set[float] = set()
+
+    async def life(clock: Clock) -> None:
+        crew = build(
+            home, settings, clock=clock, fetcher=MeadowFetcher(meadow, clock), lane=InlineLane,
+            exchanging=Exchanging("a", ours=lambda host: host != host_of(elsewhere)),
+        )  # fmt: skip
+        crew.stages.frontier.poll([Link(elsewhere)])
+        crawling = asyncio.ensure_future(crew.agent.crawl([Url(seed) for seed in meadow.seeds]))
+        await clock.sleep(30.0)
+        for _ in range(50):
+            await clock.sleep(0.1)
+            last = read_checkpoint(home)
+            assert last is not None
+            moments.add(last.at)
+        assert not crawling.done(), "what it owes has not left"
+        await crew.close()
+
+    bottle.run(life)
+    assert 4 <= len(moments) <= 7

@@ -39,6 +39,7 @@ from fieldmouse.url import Url
 
 TICK = 0.1
 GRACE = 5.0
+IDLE = 1.0
 
 Listener = Callable[[Reading], None]
 """Told of every reading, in the event loop."""
@@ -147,6 +148,7 @@ class Agent:
     async def _watch(self) -> None:
         """Look after the crawl until it is done or told to stop."""
         read_at = sealed_at = self._clock.now()
+        was_idle = False
         meter = self._stages.meter
         while not self._stopping.asked:
             await self._clock.sleep(TICK)
@@ -165,7 +167,10 @@ class Agent:
                 read_at = now
                 self._read()
             idle = not meter.out and not meter.level and self._frontier.ready_at() is None
-            if idle or now - sealed_at >= self._limits.checkpoint:
+            # Who is idle still waits for somebody else, a crawl that has yet to take a host: no hurry.
+            due = IDLE if was_idle else 0.0
+            was_idle = idle
+            if now - sealed_at >= (min(due, self._limits.checkpoint) if idle else self._limits.checkpoint):
                 await self.checkpoint()
                 sealed_at = self._clock.now()
                 if idle and not self._frontier.waiting + self._frontier.polling:
