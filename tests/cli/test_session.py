@@ -247,6 +247,17 @@ def test_a_scope_that_was_changed_says_what_it_does_to_pages_already_read(
     assert warning not in subprocess.run(resume, capture_output=True, text=True, check=True).stderr
 
 
+def test_an_emptied_settings_file_is_damage_and_no_crawl_by_default_manners(
+    meadow: RunningMeadow, tmp_path: Path
+) -> None:
+    crawl = tmp_path / "atlas"
+    fieldmouse("crawl", str(crawl), "--seed", meadow.seeds[0], "--scope", "page", *MANNERS)
+    (crawl / "fieldmouse.toml").write_text("")
+    assert "names no seeds" in fieldmouse("resume", str(crawl), code=1)["error"]
+    findings = fieldmouse("doctor", str(crawl), code=1)["findings"]
+    assert [found["what"] for found in findings if not found["healthy"]] == ["settings"]
+
+
 def test_private_addresses_are_refused_unless_allowed(meadow: RunningMeadow, tmp_path: Path) -> None:
     told = fieldmouse("crawl", str(tmp_path / "refused"), "--seed", meadow.seeds[0], code=1)
     assert (told["pages"], told["refused"]) == (0, 1)

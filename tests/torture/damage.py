@@ -60,6 +60,21 @@ class Damage:
         """Whether there is anything in this file, at any byte, that a crawl or its reader needs."""
         return any(fnmatch(self.name, pattern) for pattern in MATTERS) and "/kept/" not in self.name
 
+    @property
+    def is_met_late(self) -> bool:
+        """Whether it is met only when a crawl comes to it: URLs in their queues are read a few at a time."""
+        return self.way is Way.FLIP and fnmatch(self.name, "frontier/links-*.log")
+
+    def undo(self, home: Path, whole: Path) -> None:
+        """Turn the bit back, in a file that may have grown since."""
+        size = (whole / self.name).stat().st_size
+        at = min(size - 1, int(self.where * size))
+        with (home / self.name).open("r+b") as file:
+            file.seek(at)
+            (byte,) = file.read(1)
+            file.seek(at)
+            file.write(bytes([byte ^ 1 << (at % 8)]))
+
     def apply(self, home: Path) -> None:
         path = home / self.name
         if self.way is Way.DELETE:
@@ -122,6 +137,8 @@ def hurt(scene: Scene, whole: Path, damage: Damage, *, finished: bool) -> Verdic
     last = run(scene.resume_words(home))
     if last.code != 0 and not last.traceback:
         _refused(verdict, home, before, word, str(last.told))
+        if Flaw.LOST in verdict.flaws and damage.is_met_late:
+            _go_on(scene, verdict, home, damage, whole)
     else:
         judge(scene, home, verdict, last)
         if word.code != 0:
@@ -157,6 +174,14 @@ def _refused(verdict: Verdict, home: Path, before: dict[str, str], word: Said, w
     changed = {name for name, mark in before.items() if after.get(name) != mark}
     if changed:
         verdict.blame(Flaw.LOST, f"a refused resume changed {sorted(changed)[:5]}", len(changed))
+
+
+def _go_on(scene: Scene, verdict: Verdict, home: Path, damage: Damage, whole: Path) -> None:
+    """The crawl had begun, and ended where it met the damage: with that mended, nothing may be missing."""
+    del verdict.flaws[Flaw.LOST]
+    verdict.notes.append("met on the way; mended, and resumed again")
+    damage.undo(home, whole)
+    judge(scene, home, verdict, run(scene.resume_words(home)))
 
 
 def _forgive(verdict: Verdict, home: Path) -> None:

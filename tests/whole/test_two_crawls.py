@@ -115,7 +115,11 @@ def test_two_crawls_that_exchange_hosts_have_together_what_one_would_have(tmp_pa
         tmp_path / "alone", lambda clock: MeadowFetcher(meadow, clock), meadow.seeds, scope__mode="web",
         politeness__delay=f"{DELAY:g}s", network__allow_private=True,
     )  # fmt: skip
-    CrawlDir.create(tmp_path / "a", shards=1, settings=render(Settings()).encode())
+    CrawlDir.create(
+        tmp_path / "a",
+        shards=1,
+        settings=render(Settings().override({"crawl.seeds": list(meadow.seeds)})).encode(),
+    )
     shutil.copytree(tmp_path / "a", tmp_path / "b")  # so that both have one key secret
     courier = Courier([Host(f"http://{site.authority}") for site in meadow.plan.sites], random.Random(5))
     ARRIVALS.clear()

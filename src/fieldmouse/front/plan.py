@@ -13,7 +13,7 @@ from pathlib import Path
 
 from fieldmouse import settings as settings_file
 from fieldmouse.crawldir import CrawlDir, read_checkpoint, sealed_tally, write_whole
-from fieldmouse.errors import CrawlExists, UsageError, storing
+from fieldmouse.errors import CrawlExists, Damaged, UsageError, storing
 from fieldmouse.front import asking
 from fieldmouse.front.seedlist import with_seeds
 from fieldmouse.outcome import StoppedBy
@@ -105,6 +105,8 @@ def plan_to_resume(
     home = CrawlDir.open(directory)
     kept = settings_file.load(home / "fieldmouse.toml")
     known = asking.seeds_of(kept.crawl.seeds)
+    if not known:
+        raise Damaged(home / "fieldmouse.toml", "it names no seeds, and every crawl has some")
     last, lifted = read_checkpoint(home), []
     if last is not None:
         waiting = bool(sealed_frontier(last).waiting)

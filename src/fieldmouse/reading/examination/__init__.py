@@ -38,7 +38,10 @@ def examine(home: CrawlDir, *, deep: bool = False, here: Presence | None = None)
     asked = Settings()
     try:
         asked = settings_file.load(home / "fieldmouse.toml")
-        yield good("settings", "fieldmouse.toml is understood")
+        if asked.crawl.seeds:
+            yield good("settings", "fieldmouse.toml is understood")
+        else:  # cut short or emptied, it is still valid, and means a crawl of nothing by default manners
+            yield bad("settings", "`fieldmouse.toml` names no seeds, and every crawl has some", _ANEW)
     except (FieldmouseError, OSError, UnicodeDecodeError) as trouble:
         if (home / "fieldmouse.toml").exists():
             hint = trouble.hint if isinstance(trouble, FieldmouseError) else COPY
