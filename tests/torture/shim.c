@@ -260,8 +260,11 @@ static long change_data(long number, int fd, long a, long b, long c, long d, lon
     }
     if (resize || syncs) moment("before", what, path);
     if (torn && !resize && !syncs && kill_at && (long)page->moments + 1 == kill_at) {
-        if (pieces == &one && c > 1) sys(number, a, b, c / 2, d, e);
+        int half = pieces == &one && c > 1;
+        long done = half ? sys(number, a, b, c / 2, d, e) : 0;
         moment("within", what, path);
+        /* Still here: another process came first. What is written is written, and the rest is the caller's. */
+        if (half && done > 0 && !record[0]) return done;
     } else if (torn && !resize && !syncs) {
         moment("within", what, path);
     }
