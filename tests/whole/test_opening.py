@@ -41,6 +41,7 @@ from fieldmouse.settings import Settings
 from fieldmouse.url import Url
 
 from .bottled import bottled_crawl, bottled_kill, outcomes
+from .powercut import PowerCut, power_cut
 
 MEADOW = Meadow(MeadowOptions(hosts=4, pages=60, seed=11, page_kb=1.0, links=8))
 """What the crawl of format 1 in `tests/data` crawled, too: it has the first four pages."""
@@ -175,10 +176,6 @@ def test_any_one_file_that_shows_work_is_enough_to_refuse(home: Path, kept: str)
     (home / "journal").write_bytes(b"")
     with pytest.raises(Damaged, match=re.escape(next(iter(spared)).name)):
         read_checkpoint(CrawlDir.open(home))
-
-
-class PowerCut(Exception):
-    pass
 
 
 @pytest.mark.parametrize("reached", [0, 1, 7, 8, 100, 300])
@@ -370,24 +367,13 @@ def test_a_crawl_of_format_1_is_carried_over_by_a_resume_and_loses_nothing(
 
 
 def test_a_kill_while_it_is_carried_over_leaves_a_crawl_of_format_1(
-    old: Path, truth: set[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    old: Path, truth: set[str], tmp_path: Path
 ) -> None:
     """The disk is asked to sync many files before the journal names any: each time, the power goes."""
-    real = os.fdatasync
     for syncs in itertools.count():
-        path, left = Path(shutil.copytree(old, tmp_path / str(syncs))), syncs
-
-        def cut(handle: int) -> None:
-            nonlocal left
-            if not left:
-                raise PowerCut
-            left -= 1
-            real(handle)
-
-        monkeypatch.setattr(os, "fdatasync", cut)
-        with suppress(PowerCut):
+        path = Path(shutil.copytree(old, tmp_path / str(syncs)))
+        with power_cut(after=syncs):
             crawl(path, crawl__pages=5)
-        monkeypatch.undo()
         after = Path(shutil.copytree(path, tmp_path / f"{syncs}-after"))
         last = read_checkpoint(CrawlDir.open(after))
         assert last is not None
@@ -435,24 +421,14 @@ def test_a_crawl_of_format_2_is_read_as_it_is(middle_aged: Path) -> None:
 
 
 def test_a_crawl_of_format_2_is_carried_over_whatever_is_killed(
-    middle_aged: Path, truth: set[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    middle_aged: Path, truth: set[str], tmp_path: Path
 ) -> None:
     """Until the first table is in the journal the old checkpoint counts."""
-    real, formats = os.fdatasync, set[int]()
+    formats = set[int]()
     for syncs in itertools.count(0, 2):
-        path, left = Path(shutil.copytree(middle_aged, tmp_path / str(syncs))), syncs
-
-        def cut(handle: int) -> None:
-            nonlocal left
-            if not left:
-                raise PowerCut
-            left -= 1
-            real(handle)
-
-        monkeypatch.setattr(os, "fdatasync", cut)
-        with suppress(PowerCut):
+        path = Path(shutil.copytree(middle_aged, tmp_path / str(syncs)))
+        with power_cut(after=syncs):
             crawl(path, crawl__pages=16)
-        monkeypatch.undo()
         newest = inspect_journal(CrawlDir.open(path)).newest
         assert newest is not None
         is_table = "parts" in msgspec.msgpack.decode(newest)

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-import os
 from collections.abc import Sequence
-from contextlib import suppress
 from pathlib import Path
 
 import msgspec
@@ -27,6 +25,7 @@ from fieldmouse.settings import Settings, render
 from fieldmouse.url import Url
 
 from .bottled import outcomes
+from .powercut import power_cut
 
 MEADOW = Meadow(MeadowOptions(hosts=3, pages=18, seed=5, page_kb=1.0, links=6))
 SETTINGS = Settings().override(
@@ -35,10 +34,6 @@ SETTINGS = Settings().override(
         "politeness.delay": "1s", "network.allow_private": True,
     }
 )  # fmt: skip
-
-
-class PowerCut(BaseException):
-    """Nobody may handle it."""
 
 
 class Entry(msgspec.Struct):
@@ -143,26 +138,15 @@ def truth(tmp_path: Path) -> set[str]:
 
 
 def test_a_kill_between_seal_and_commit_takes_ledger_and_crawl_back_to_one_moment(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
 ) -> None:
     """The power goes at the n-th sync, for every n of the first checkpoints, and once more at the resume."""
-    wanted, real, moments = truth(tmp_path), os.fdatasync, set[int]()
+    wanted, moments = truth(tmp_path), set[int]()
     for syncs in itertools.count(0, 3):
-        path, left = tmp_path / str(syncs), syncs
-
-        def cut(handle: int) -> None:
-            nonlocal left
-            if not left:
-                raise PowerCut
-            left -= 1
-            real(handle)
-
+        path = tmp_path / str(syncs)
         for allowed in (syncs, 2):
-            left = allowed
-            monkeypatch.setattr(os, "fdatasync", cut)
-            with suppress(PowerCut):
+            with power_cut(after=allowed):
                 crawl_with_ledger(path)
-            monkeypatch.undo()
             before = entry_of(path).seals
             moments.add(before)
         resumed = crawl_with_ledger(path)
