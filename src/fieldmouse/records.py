@@ -13,6 +13,7 @@ from enum import Enum, StrEnum
 import msgspec
 
 from fieldmouse.outcome import OutcomeKind as OutcomeKind
+from fieldmouse.sighting import News as News
 from fieldmouse.sighting import Sighting
 from fieldmouse.summary import Reading as Reading
 from fieldmouse.summary import Summary as Summary
@@ -92,6 +93,9 @@ class Link(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True):
     was: str = ""  # polled: the kind of the newest outcome that stands for it
     digest: str = ""  # of the copy we hold, so that its reader can say what changed
     simhash: int = 0
+    warc: str = ""  # where that copy lies
+    offset: int = 0
+    memory: bytes = b""  # what earlier looks taught of the page's noise
 
     @property
     def again(self) -> bool:
@@ -240,6 +244,10 @@ class OutcomeRow(msgspec.Struct, frozen=True, array_like=True, omit_defaults=Tru
     etag: str = ""  # validators that came with the page, to ask for something newer by
     last_modified: str = ""
     polled: str = ""  # the outcome of a poll: the kind that stood for the URL before it; "" for its first one
+    news: News = News.NONE  # of a poll: what a reader of the page would say
+    difference: float = 0.0  # share of the words in which it differs from the copy before
+    withdrawn: int = 0  # so many of the changes told before it were noise after all
+    memory: bytes = b""  # what its looks taught of its noise
 
     @property
     def stands(self) -> bool:

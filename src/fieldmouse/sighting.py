@@ -2,7 +2,20 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
+
 import msgspec
+
+
+class News(StrEnum):
+    """What a reader of a page would say of one more look at it."""
+
+    NONE = ""  # nothing was learned: a first look, or trouble on the way
+    SAME = "same"  # the same bytes, or the server says so
+    NOISE = "noise"  # other bytes, but only where the page differs at every look, or where nobody reads
+    CHANGED = "changed"
+    GONE = "gone"
+    MOVED = "moved"
 
 
 class Sighting(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True):
