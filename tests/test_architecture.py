@@ -22,7 +22,7 @@ SOURCE = Path(__file__).resolve().parent.parent / "src" / "fieldmouse"
 FLOORS: dict[int, set[str]] = {
     7: {"cli", "__main__"},
     6: {"lab", "dashboard"},
-    5: {"front", "repair"},
+    5: {"api", "repair"},
     4: {"agent", "reading"},
     3: {"frontier", "robots", "buffer", "indexer", "control", "refresh", "balancer", "choices"},
     2: {"settings", "crawldir", "meter", "web", "plugins"},
@@ -32,8 +32,8 @@ FLOORS: dict[int, set[str]] = {
 }
 
 UPSTAIRS_FOR_TYPES = {"__init__"}
-"""The package itself is on the ground floor, for its version, and has the front door: what it names of the
-rooms above it names for type checkers only, and loads when it is asked for (tests/front/test_door.py)."""
+"""The package itself is on the ground floor, for its version, and offers what `api` has: what it names of the
+rooms above it names for type checkers only, and loads when it is asked for (tests/api/test_door.py)."""
 
 NEIGHBOURS_MAY_MEET = {0, 7}
 """Floors whose rooms may import each other; on all others a room knows only itself and downstairs."""
@@ -227,7 +227,7 @@ def test_reading_a_crawl_loads_no_crawler() -> None:
     loaded = subprocess.run(
         [sys.executable, "-c", probe], capture_output=True, check=True, text=True
     ).stdout.split()
-    crawling = ("fieldmouse.agent", "fieldmouse.robots", "fieldmouse.front", "uvloop")
+    crawling = ("fieldmouse.agent", "fieldmouse.robots", "fieldmouse.api", "uvloop")
     for module in loaded:
         assert not any(module == name or module.startswith(f"{name}.") for name in crawling), module
 

@@ -15,11 +15,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from fieldmouse.api import Crawl as Crawl
+    from fieldmouse.api import crawl as crawl
+    from fieldmouse.api import open as open
     from fieldmouse.errors import CrawlLocked as CrawlLocked
     from fieldmouse.errors import FieldmouseError as FieldmouseError
-    from fieldmouse.front import Crawl as Crawl
-    from fieldmouse.front import crawl as crawl
-    from fieldmouse.front import open as open
     from fieldmouse.reading import ReadingRoom as ReadingRoom
     from fieldmouse.reading import StoredPage as StoredPage
     from fieldmouse.records import Summary as Summary
@@ -39,14 +39,14 @@ __all__ = [
 ]
 
 _ROOM_OF = {
-    "Crawl": "front",
+    "Crawl": "api",
     "CrawlLocked": "errors",
     "FieldmouseError": "errors",
     "ReadingRoom": "reading",
     "StoredPage": "reading",
     "Summary": "records",
-    "crawl": "front",
-    "open": "front",
+    "crawl": "api",
+    "open": "api",
 }
 """Where each name lives; its room is loaded when it is asked for."""
 

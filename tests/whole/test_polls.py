@@ -13,9 +13,9 @@ import msgspec
 import pytest
 
 from fieldmouse.agent.build import build
+from fieldmouse.api import plan_to_resume
 from fieldmouse.clock import Clock
 from fieldmouse.crawldir import CrawlDir, outcomes, read_checkpoint, sealed_outcomes, sealed_tally
-from fieldmouse.front import plan_to_resume
 from fieldmouse.frontier import sealed_frontier
 from fieldmouse.indexer.inline import InlineLane
 from fieldmouse.lab import bottle

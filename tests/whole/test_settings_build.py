@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from fieldmouse.agent.build import build
+from fieldmouse.api.plan import check
 from fieldmouse.crawldir import CrawlDir
 from fieldmouse.errors import SettingsError, UsageError
-from fieldmouse.front.plan import check
 from fieldmouse.indexer.inline import InlineLane
 from fieldmouse.lab.meadow.fetcher import MeadowFetcher
 from fieldmouse.lab.meadow.meadow import Meadow

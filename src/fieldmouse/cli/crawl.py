@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any
 import click
 import msgspec
 
-from fieldmouse import front, url
+from fieldmouse import api, url
+from fieldmouse.api import Plan
 from fieldmouse.cli import options, progress, voice
 from fieldmouse.cli.signals import Signals
 from fieldmouse.errors import UsageError
-from fieldmouse.front import Plan
 
 if TYPE_CHECKING:
     from fieldmouse.agent import Forgiven
@@ -64,7 +64,7 @@ def command(directory: Path, seeds: tuple[str, ...], as_json: bool, **given: Any
     words, changes = options.asked(given)
     listed = [*seeds, *(_lines(given["seeds_file"]) if given["seeds_file"] else ())]
     with voice.talk_only():
-        plan = front.plan_anew(directory, words, changes, listed, given["config"])
+        plan = api.plan_anew(directory, words, changes, listed, given["config"])
     _advise(plan)
     return run(plan, as_json=as_json, every=every)
 
@@ -88,7 +88,7 @@ def run(
 
         with progress.shown(every=every) as line, voice.talk_only():
             try:
-                summary = front.run(
+                summary = api.run(
                     plan,
                     runner=uvloop.run,
                     on_reading=line.show,

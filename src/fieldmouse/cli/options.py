@@ -11,8 +11,8 @@ from typing import Any, TypeVar
 
 import click
 
+from fieldmouse.api.asking import SETTING_OF
 from fieldmouse.errors import UsageError
-from fieldmouse.front.asking import SETTING_OF
 from fieldmouse.settings import units
 
 F = TypeVar("F", bound=Callable[..., Any])

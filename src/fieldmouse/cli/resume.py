@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from fieldmouse import front
+from fieldmouse import api
 from fieldmouse import settings as settings_file
+from fieldmouse.api import Plan
 from fieldmouse.cli import crawl, options, voice
 from fieldmouse.figures import counted
-from fieldmouse.front import Plan
 
 if TYPE_CHECKING:
     from fieldmouse.agent import Forgiven
@@ -44,7 +44,7 @@ def command(directory: Path, seeds: tuple[str, ...], forgive: bool, as_json: boo
     """
     every = options.progress_every(given)
     with voice.talk_only():
-        plan = front.plan_to_resume(directory, *options.asked(given), seeds)
+        plan = api.plan_to_resume(directory, *options.asked(given), seeds)
     _tell_lifted(plan)
     if plan.added:
         _tell_added(plan)

@@ -6,8 +6,8 @@ import asyncio
 from collections.abc import Callable, Coroutine, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
+from fieldmouse.api.plan import Plan
 from fieldmouse.errors import StoppedAtOnce, StorageError
-from fieldmouse.front.plan import Plan
 from fieldmouse.records import Reading, Summary
 
 if TYPE_CHECKING:

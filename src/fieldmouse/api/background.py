@@ -14,10 +14,10 @@ from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+from fieldmouse.api.hatch import Delivery, Hatch
+from fieldmouse.api.plan import Plan
+from fieldmouse.api.run import run
 from fieldmouse.errors import FieldmouseError
-from fieldmouse.front.hatch import Delivery, Hatch
-from fieldmouse.front.plan import Plan
-from fieldmouse.front.run import run
 from fieldmouse.records import Summary
 
 if TYPE_CHECKING:

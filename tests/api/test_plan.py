@@ -14,11 +14,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fieldmouse import settings as settings_file
+from fieldmouse.api.asking import SETTING_OF
+from fieldmouse.api.plan import plan, plan_anew, plan_to_resume
+from fieldmouse.api.seedlist import with_seeds
 from fieldmouse.crawldir import CrawlDir
 from fieldmouse.errors import CrawlDirError, CrawlExists, FieldmouseError, NotACrawl, StorageError
-from fieldmouse.front.asking import SETTING_OF
-from fieldmouse.front.plan import plan, plan_anew, plan_to_resume
-from fieldmouse.front.seedlist import with_seeds
 from fieldmouse.settings import Settings
 
 SEED = "http://127.0.1.1:8000/"

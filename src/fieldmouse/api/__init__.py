@@ -1,4 +1,4 @@
-"""The front door: what `import fieldmouse` offers, and what the command is made of.
+"""What `import fieldmouse` offers and the command is made of: a crawl planned, run, and read page by page.
 
 A crawl begins as words: keywords in Python, options in a terminal. `asking` turns them
 into settings, and `plan` finds everything that is wrong with them before anything is
@@ -17,9 +17,9 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fieldmouse.front.crawling import Crawl, crawl
-from fieldmouse.front.plan import Plan, plan, plan_anew, plan_to_resume
-from fieldmouse.front.run import run
+from fieldmouse.api.crawling import Crawl, crawl
+from fieldmouse.api.plan import Plan, plan, plan_anew, plan_to_resume
+from fieldmouse.api.run import run
 
 if TYPE_CHECKING:
     from fieldmouse.reading import ReadingRoom

@@ -9,10 +9,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
+from fieldmouse.api.background import Background
+from fieldmouse.api.hatch import Hatch
+from fieldmouse.api.plan import Plan, plan
 from fieldmouse.errors import FieldmouseError, UsageError
-from fieldmouse.front.background import Background
-from fieldmouse.front.hatch import Hatch
-from fieldmouse.front.plan import Plan, plan
 from fieldmouse.records import Summary
 
 if TYPE_CHECKING:
@@ -141,14 +141,14 @@ class Crawl:
     # -- pages
 
     def __iter__(self) -> Iterator[StoredPage]:
-        from fieldmouse.front.pages import Pages
+        from fieldmouse.api.pages import Pages
 
         pages = Pages(self._planned())
         self._run = pages.run
         return pages
 
     def __aiter__(self) -> AsyncIterator[StoredPage]:
-        from fieldmouse.front.pages import AsyncPages
+        from fieldmouse.api.pages import AsyncPages
 
         pages = AsyncPages(self._planned())
         self._run = pages.run

@@ -12,9 +12,9 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from fieldmouse.front.background import Background, calling
-from fieldmouse.front.hatch import Hatch
-from fieldmouse.front.plan import Plan
+from fieldmouse.api.background import Background, calling
+from fieldmouse.api.hatch import Hatch
+from fieldmouse.api.plan import Plan
 from fieldmouse.reading import ReadingRoom, StoredPage
 
 log = logging.getLogger(__name__)

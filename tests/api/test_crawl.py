@@ -17,10 +17,10 @@ from typing import Any
 import pytest
 
 import fieldmouse
+from fieldmouse.api import hatch
 from fieldmouse.crawldir import CrawlDir, sealed_outcomes, sealed_tally
 from fieldmouse.crawldir.checkpoint import read_checkpoint
 from fieldmouse.errors import CrawlLocked, UsageError
-from fieldmouse.front import hatch
 from fieldmouse.frontier import sealed_frontier
 from meadowland import RunningMeadow, running_meadow
 from whole.crawling import run

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fieldmouse import settings as settings_file
+from fieldmouse.api import asking
+from fieldmouse.api.seedlist import with_seeds
 from fieldmouse.crawldir import CrawlDir, read_checkpoint, sealed_tally, write_whole
 from fieldmouse.errors import CrawlExists, Damaged, UsageError, storing
-from fieldmouse.front import asking
-from fieldmouse.front.seedlist import with_seeds
 from fieldmouse.outcome import StoppedBy
 from fieldmouse.plugins.names import PluginNames
 from fieldmouse.policy.distribution.lookup import strategy

@@ -13,8 +13,8 @@ import pytest
 
 import fieldmouse
 from fieldmouse import cli
-from fieldmouse.front.asking import SETTING_OF
-from fieldmouse.front.plan import plan
+from fieldmouse.api.asking import SETTING_OF
+from fieldmouse.api.plan import plan
 from fieldmouse.policy.distribution import POLICIES
 
 ROOT = Path(__file__).resolve().parent.parent.parent
