@@ -21,19 +21,16 @@ import msgspec
 from fieldmouse.errors import SettingsError
 from fieldmouse.settings import reading
 from fieldmouse.settings.control import ControlSection, CostSection
+from fieldmouse.settings.keeping import ArchiveSection, IndexSection, PluginsSection, StorageSection
 from fieldmouse.settings.sections import (
-    ArchiveSection,
     BufferSection,
     CrawlSection,
     FrontierSection,
-    IndexSection,
     LimitsSection,
     NetworkSection,
-    PluginsSection,
     PolitenessSection,
     RobotsSection,
     ScopeSection,
-    StorageSection,
 )
 
 __all__ = ["Settings", "load", "parse", "render"]

@@ -1,0 +1,69 @@
+"""Settings about what is made of pages and where it is kept: index, archive, plug-ins, storage."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fieldmouse.named import NAME
+from fieldmouse.settings import kinds
+from fieldmouse.settings.kinds import About
+from fieldmouse.settings.sections import Section
+
+_named = kinds.shaped(f"({NAME.pattern})?", '"package.module:name", or "" for none')
+_prefix = kinds.shaped(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", "a file name of letters, digits, dots and dashes")
+_shards = kinds.count_up_to(256)
+_heap = kinds.size_between(15 << 20, 4000 << 20, 'a size from "15MiB" to "4000MiB"')
+
+
+class IndexSection(Section, frozen=True):
+    """Parsing and full text."""
+
+    shards: Annotated[
+        int, About(_shards, "worker processes; 0 for one per core; fixed when the crawl is made")
+    ] = 0
+    heap: Annotated[int, About(_heap, "memory of each worker's index writer; 15MiB to 4000MiB")] = 48 << 20
+    sitemaps: Annotated[bool, About(kinds.FLAG, "read the sitemaps that robots.txt files name")] = True
+    feeds: Annotated[
+        bool, About(kinds.FLAG, "read the feeds (RSS, Atom) that pages name, a few of each host")
+    ] = True
+    store_text: Annotated[bool, About(kinds.FLAG, "keep the text of pages in the index, for snippets")] = True
+
+
+class ArchiveSection(Section, frozen=True):
+    """The WARC files."""
+
+    warc_size: Annotated[int, About(kinds.SIZE, "begin a new file after so much")] = 1 << 30
+    prefix: Annotated[str, About(_prefix, "how the files' names begin")] = "fieldmouse"
+
+
+class PluginsSection(Section, frozen=True):
+    """Code of your own, by its name (see docs/guides)."""
+
+    extract: Annotated[str, About(_named, "makes rows of a page, for `export --items`")] = ""
+    admit: Annotated[str, About(_named, "says whether a link is wanted")] = ""
+    readers: Annotated[dict[str, str], About(kinds.READERS, "read documents of other MIME types")] = {}  # noqa: RUF012 (msgspec copies it)
+    sign: Annotated[str, About(_named, "gives the headers of a request, for logins and tokens")] = ""
+    sign_hosts: Annotated[
+        tuple[str, ...],
+        About(kinds.SEEDS, "which hosts it signs for, with their scheme; none for the seeds'"),
+    ] = ()
+    keep_signatures: Annotated[
+        bool, About(kinds.FLAG, "write its headers into WARC request records as they are, not blanked")
+    ] = False
+    patience: Annotated[
+        float, About(kinds.SOME_TIME, "longest that one call may take; then it costs what was asked for")
+    ] = 5.0
+    items: Annotated[
+        int, About(kinds.SIZE, "most bytes of rows of one page; if there are more, it has none")
+    ] = 1 << 20
+
+
+class StorageSection(Section, frozen=True):
+    """Durability."""
+
+    checkpoint: Annotated[
+        float, About(kinds.DURATION, "time between checkpoints: what a kill can cost in repeated fetches")
+    ] = 5.0
+    min_free: Annotated[
+        int, About(kinds.SIZE, "stop, safe to resume, when the disk has less room than this")
+    ] = 1 << 30
