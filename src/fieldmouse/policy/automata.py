@@ -1,0 +1,110 @@
+"""Automata that learn from yes and no: how often to poll a page, and when a full node must let sites go.
+
+The scheme of Yazidi (2006). A page's automaton has N states; in state s the page is
+polled in a slot with probability (s/N)^linearity. A poll that finds a change moves it
+one state up, one that finds none moves it one state down, and at either end it stays. It
+comes to rest where a poll is as likely to find a change as not; for a page that changes
+with probability p in a slot this is the frequency p/(1-p), not p.
+
+A node (a bin) has an automaton too: it goes up by two when the node is overloaded and down
+by one when it is not, never below a threshold, and says how likely the node is to let
+sites go rather than to poll less.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from fieldmouse.errors import SettingsError
+
+Whole = TypeVar("Whole", bound="np.integer[Any] | np.floating[Any]")
+"""States are whole numbers; a ledger may keep them in columns of floats."""
+
+REGISTER = 64
+"""Rewards and penalties that a history can hold at most."""
+
+
+def feedback(
+    states: npt.NDArray[Whole], changed: npt.NDArray[np.bool_], resolution: int
+) -> npt.NDArray[Whole]:
+    """The states of automata after a poll of each of their pages; states are 1 to `resolution`.
+
+    `changed` says whether the copy held was out of date, however long ago it became so.
+
+    >>> feedback(np.array([1, 1, 3, 8, 8]), np.array([True, False, False, True, False]), 8)
+    array([2, 1, 2, 8, 7])
+    """
+    up = np.minimum(states, resolution - 1) + 1
+    down = np.maximum(states, 2) - 1
+    moved: npt.NDArray[Whole] = np.where(changed, up, down).astype(states.dtype)
+    return moved
+
+
+def frequency(states: npt.NDArray[Whole], resolution: int, linearity: float = 1.0) -> npt.NDArray[np.float64]:
+    """Polls a slot.
+
+    >>> frequency(np.array([1, 4, 8]), 8)
+    array([0.125, 0.5  , 1.   ])
+    """
+    even = states.astype(np.float64) / resolution
+    return even if linearity == 1.0 else even**linearity
+
+
+def remember(
+    history: npt.NDArray[np.uint64], changed: npt.NDArray[np.bool_], length: int
+) -> npt.NDArray[np.uint64]:
+    """Registers of the last `length` polls after one more: a bit for each that found no change.
+
+    >>> remember(np.array([0b101, 0b101], dtype=np.uint64), np.array([True, False]), 3)
+    array([2, 3], dtype=uint64)
+    """
+    kept = np.uint64((1 << length) - 1)
+    return ((history << np.uint64(1)) | ~changed) & kept
+
+
+def penalties(history: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint8]:
+    """How many of the polls remembered found no change.
+
+    >>> penalties(np.array([0, 0b101], dtype=np.uint64))
+    array([0, 2], dtype=uint8)
+    """
+    return np.bitwise_count(history)
+
+
+@dataclass(frozen=True, slots=True)
+class NodeAutomaton:
+    """Whether an overloaded node lets sites go (else it polls its most penalised pages less).
+
+    The chance is (state/states)^2. A new node starts at the threshold, which is low: polling less
+    comes first, and sites move only where the overload stays.
+
+    >>> rule = NodeAutomaton(states=16, threshold=2)
+    >>> state = rule.threshold
+    >>> for _ in range(3):
+    ...     state = rule.feedback(state, overloaded=True)
+    >>> state, rule.exclusion(state)
+    (8, 0.25)
+    """
+
+    states: int = 16
+    threshold: int = 2
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.threshold <= self.states:
+            raise SettingsError(
+                f"a threshold of {self.threshold} is no state of an automaton with {self.states}",
+                f"take one from 1 to {self.states}",
+            )
+
+    def exclusion(self, state: int) -> float:
+        return (state / self.states) ** 2
+
+    def feedback(self, state: int, *, overloaded: bool) -> int:
+        """The next state. As printed, a rise of two stops below N - 1 and never leaves the states."""
+        if overloaded:
+            return state + 2 if state < self.states - 1 else state
+        return max(state - 1, self.threshold)
