@@ -246,8 +246,13 @@ class OutcomeRow(msgspec.Struct, frozen=True, array_like=True, omit_defaults=Tru
     polled: str = ""  # the outcome of a poll: the kind that stood for the URL before it; "" for its first one
     news: News = News.NONE  # of a poll: what a reader of the page would say
     difference: float = 0.0  # share of the words in which it differs from the copy before
-    withdrawn: int = 0  # so many of the changes told before it were noise after all
+    withdrawn_at: tuple[float, ...] = ()  # `at` of rows whose change was noise after all
     memory: bytes = b""  # what its looks taught of its noise
+
+    @property
+    def withdrawn(self) -> int:
+        """So many of the changes told before it were noise after all."""
+        return len(self.withdrawn_at)
 
     @property
     def stands(self) -> bool:

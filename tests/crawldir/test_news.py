@@ -1,0 +1,121 @@
+"""What rows of the outcome log tell people: a fold that anybody can leave and take up again."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fieldmouse.crawldir import CrawlDir, Log
+from fieldmouse.crawldir.checkpoint import Checkpoint, noted
+from fieldmouse.crawldir.news import (
+    Baseline,
+    ChangeKind,
+    change_id,
+    changes_from,
+    changes_in,
+    sealed_baseline,
+)
+from fieldmouse.records import News, OutcomeKind, OutcomeRow
+from fieldmouse.url import Url
+
+HERE = Url("http://example.org/")
+BASELINE = 100.0
+
+rows = st.builds(
+    OutcomeRow,
+    st.sampled_from([HERE, Url("http://example.org/other")]),
+    st.sampled_from([OutcomeKind.PAGE, OutcomeKind.FAILED, OutcomeKind.MOVED, OutcomeKind.UNCHANGED]),
+    st.floats(0.0, 200.0),
+    seen_at=st.sampled_from([50.0, BASELINE, 150.0]),
+    polled=st.sampled_from(["", "page", "failed", "moved"]),
+    news=st.sampled_from(News),
+    found_as=st.sampled_from(["page", "seed", "sitemap", "feed"]),
+    withdrawn_at=st.lists(st.floats(0.0, 200.0), max_size=2, unique=True).map(tuple),
+)
+
+
+def kinds(row: OutcomeRow, baseline: float | None = BASELINE) -> list[str]:
+    return [change.kind.value for change in changes_in(row, baseline)]
+
+
+@given(rows)
+def test_what_is_the_same_or_noise_is_never_listed(row: OutcomeRow) -> None:
+    told = kinds(row)
+    if row.polled and row.news in (News.NONE, News.SAME, News.NOISE):
+        assert set(told) <= {"withdrawn"}
+    assert all(row.found_as in ("page", "seed") for _ in told), "sitemaps and feeds are no pages"
+
+
+@given(rows)
+def test_nothing_is_new_before_there_is_a_baseline(row: OutcomeRow) -> None:
+    assert "new" not in kinds(row, None)
+    assert [kind for kind in kinds(row) if kind != "new"] == kinds(row, None)
+
+
+@pytest.mark.parametrize(
+    ("polled", "news", "seen_at", "at", "kind"),
+    [
+        ("", News.NONE, 150.0, 160.0, ["new"]),
+        ("", News.NONE, 100.0, 160.0, []),  # seen in the first crawl, fetched after it
+        ("page", News.CHANGED, 50.0, 160.0, ["changed"]),
+        ("page", News.CHANGED, 50.0, 60.0, ["changed"]),  # polls may begin before the baseline
+        ("failed", News.CHANGED, 50.0, 160.0, ["new"]),  # it was gone, and is back
+        ("failed", News.CHANGED, 50.0, 60.0, []),
+        ("moved", News.CHANGED, 50.0, 160.0, ["new"]),
+    ],
+)
+def test_the_kind_follows_from_what_stood_before(
+    polled: str, news: News, seen_at: float, at: float, kind: list[str]
+) -> None:
+    row = OutcomeRow(HERE, OutcomeKind.PAGE, at, seen_at=seen_at, polled=polled, news=news)
+    assert kinds(row) == kind
+
+
+@given(st.lists(rows, max_size=8))
+def test_whoever_goes_on_from_any_change_hears_all_that_follow(told: list[OutcomeRow]) -> None:
+    with tempfile.TemporaryDirectory() as name:
+        home = CrawlDir.create(Path(name) / "c", shards=1, settings=b"")
+        log = Log(home / "outcomes.log")
+        for row in told:
+            log.append(msgspec.msgpack.encode(row))
+        length = log.flush()
+        log.close()
+        every = list(changes_from(home, 0, length=length, baseline=BASELINE))
+        assert [change for change, _ in every] == [c for row in told for c in changes_in(row, BASELINE)]
+        for number, (_, end) in enumerate(every, 1):
+            rest = [change for change, _ in changes_from(home, end, length=length, baseline=BASELINE)]
+            missed = [change for change, _ in every[number:]]
+            assert rest[len(rest) - len(missed) :] == missed, "nothing is lost"
+            assert len(rest) - len(missed) < 3, "at most what the same row told is told again"
+
+
+def test_a_withdrawal_names_the_change_it_takes_back() -> None:
+    first = OutcomeRow(HERE, OutcomeKind.PAGE, 120.0, polled="page", news=News.CHANGED)
+    later = OutcomeRow(HERE, OutcomeKind.PAGE, 140.0, polled="page", news=News.CHANGED, withdrawn_at=(120.0,))
+    assert later.withdrawn == 1
+    (told,) = changes_in(first, BASELINE)
+    withdrawal, change = changes_in(later, BASELINE)
+    assert (withdrawal.kind, withdrawal.withdraws) == (ChangeKind.WITHDRAWN, told.id)
+    assert change.kind is ChangeKind.CHANGED
+    assert len({told.id, withdrawal.id, change.id}) == 3
+
+
+def test_ids_are_of_url_kind_and_time_and_of_nothing_else() -> None:
+    row = OutcomeRow(HERE, OutcomeKind.PAGE, 120.0, polled="page", news=News.CHANGED, title="one")
+    (told,) = changes_in(row, BASELINE)
+    (again,) = changes_in(msgspec.structs.replace(row, title="two"), None)
+    assert told.id == again.id == change_id(HERE, ChangeKind.CHANGED, 120.0)
+
+
+def test_the_baseline_is_read_from_the_part_refresh_whatever_else_it_holds() -> None:
+    def checkpoint(**parts: object) -> Checkpoint:
+        return Checkpoint(1.0, {name: noted(state, {}) for name, state in parts.items()})
+
+    assert sealed_baseline(None) is sealed_baseline(checkpoint()) is None
+    assert sealed_baseline(checkpoint(refresh=Baseline())) is None
+    assert sealed_baseline(checkpoint(refresh={"baseline": 7.5, "more": [1]})) == 7.5
