@@ -1,0 +1,163 @@
+"""What pages of this crawl are like, and what a page is like that is one of them.
+
+Empirical Bayes. The rates of a crawl's pages are taken for draws from one law on a grid
+of rates, spaced by equal factors. The law is the log-normal one that explains all beliefs best,
+as rates of web pages mostly are, bent towards what explains them better still
+(expectation and maximisation, a few rounds, so that it stays smooth). A page's own looks turn
+that law into its own. The grid is laid out from the looks
+themselves: from rates too low to have shown by now to rates that no gap was short
+enough to tell apart. So nothing here knows whether a gap of 1 is a slot or a second.
+
+Everything is done in blocks of pages: memory is a few megabytes however many there are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from fieldmouse.policy.change.belief import BLIND, DATED, STILL, UNDATED, Beliefs
+
+Reals = npt.NDArray[np.float64]
+
+POINTS = 48
+SAMPLE = 5_000
+ROUNDS = 30
+BLOCK = 16_384
+SPREADS = np.array([0.4, 0.7, 1.0, 1.4, 2.0, 2.8])
+"""Standard deviations of the logarithm of the rate that are tried."""
+SHY = 10.0
+"""How many pages that are as usual are imagined beside those seen."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Population:
+    """A law of rates: how likely each of some rates is, for a page of which nothing is known."""
+
+    rates: Reals
+    weights: Reals
+
+    @staticmethod
+    def flat(low: float, high: float, points: int = POINTS) -> Population:
+        """All orders of magnitude between two rates alike."""
+        return Population(np.geomspace(low, high, points), np.full(points, 1 / points))
+
+
+UNKNOWN = Population.flat(1e-3, 1e3)
+
+
+def population(belief: Beliefs, *, sample: int = SAMPLE, rounds: int = ROUNDS) -> Population:
+    """The law that explains these beliefs best, told from at most `sample` of the pages seen."""
+    seen = np.flatnonzero((belief[:, STILL] > 0) | (belief[:, UNDATED] > 0) | (belief[:, DATED] > 0))
+    if not seen.size:
+        return UNKNOWN
+    chosen = belief[seen[:: max(1, -(-seen.size // sample))]].astype(np.float64)
+    rates = _grid(chosen)
+    likely = _likelihood(chosen, rates)
+    usual = weights = _log_normal(likely, rates)
+    for _ in range(rounds):
+        share = likely * weights
+        share /= share.sum(axis=1, keepdims=True)
+        weights = (share.sum(axis=0) + SHY * usual) / (len(chosen) + SHY)
+    return Population(rates, weights)
+
+
+def _log_normal(likely: Reals, rates: Reals) -> Reals:
+    """The log-normal law under which the looks are most likely, out of some."""
+    place = np.log(rates)
+    spread, middle = (grid.ravel()[:, None] for grid in np.meshgrid(SPREADS, place[2:-2]))
+    laws = np.exp(-(((place - middle) / spread) ** 2) / 2)
+    laws /= laws.sum(axis=1, keepdims=True)
+    # As if one page of middling spread had been seen before: for crawls of a handful of pages.
+    before = -(((np.log(spread) - np.log(1.5)) / 0.7) ** 2)[:, 0] / 2
+    fits = np.log(likely @ laws.T).sum(axis=0) + before
+    return np.asarray(laws[fits.argmax()])
+
+
+def _grid(belief: Reals) -> Reals:
+    time = belief[:, STILL] + belief[:, BLIND]
+    undated = belief[belief[:, UNDATED] > 0]
+    gaps = undated[:, BLIND] / undated[:, UNDATED]
+    dated = belief[belief[:, DATED] > 0]
+    ages = np.maximum(dated[:, STILL], 1e-9 * time.max()) / dated[:, DATED]
+    fastest = 30.0 / np.concatenate([gaps, ages, time[time > 0]]).min()
+    slowest = 0.01 / time.max()
+    return np.geomspace(slowest, max(fastest, 100 * slowest), POINTS)
+
+
+def _likelihood(belief: Reals, rates: Reals) -> Reals:
+    """Of each page's looks (rows) at each rate (columns), relative to the best rate of the page."""
+    still, dated, undated, blind = belief.T[:, :, None]
+    gap = np.where(undated > 0, blind / np.maximum(undated, 1e-30), 1.0)
+    log = undated * np.log(-np.expm1(-np.maximum(gap * rates, 1e-12)))
+    log -= still * rates
+    log += dated * np.log(rates)
+    log -= log.max(axis=1, keepdims=True)
+    return np.asarray(np.exp(log, out=log))
+
+
+def posterior(belief: Beliefs, law: Population) -> Reals:
+    """How likely each of the law's rates (columns) is for each page (rows). Not for all pages at once."""
+    share = _likelihood(belief.astype(np.float64), law.rates) * law.weights
+    share /= share.sum(axis=1, keepdims=True)
+    return share
+
+
+def blocks(pages: int, size: int = BLOCK) -> Iterator[slice]:
+    for start in range(0, pages, size):
+        yield slice(start, min(start + size, pages))
+
+
+def _mean(belief: Beliefs, law: Population | None, of: Callable[[Reals, slice], Reals]) -> Reals:
+    """Each page's mean of a function of the rate (a row of the rates, or a row a page)."""
+    law = law or population(belief)
+    means = np.empty(len(belief))
+    for block in blocks(len(belief)):
+        means[block] = (posterior(belief[block], law) * of(law.rates, block)).sum(axis=1)
+    return means
+
+
+def rate(belief: Beliefs, law: Population | None = None) -> Reals:
+    """Changes per time unit: the geometric mean of what is likely.
+
+    Where every look found a change, hardly any rate is too high to be possible. The plain mean would be
+    ruled by those; this one is as far from the possible ones above as from those below.
+    """
+    return np.exp(_mean(belief, law, lambda rates, _: np.log(rates)))
+
+
+def current(belief: Beliefs, since: npt.ArrayLike, law: Population | None = None) -> Reals:
+    """How likely it is that the copy still is what the server has, so long after the last look."""
+    times = np.broadcast_to(np.asarray(since, np.float64), len(belief))
+    return _mean(belief, law, lambda rates, block: np.exp(-rates * times[block, None]))
+
+
+def freshness(belief: Beliefs, interval: npt.ArrayLike, law: Population | None = None) -> Reals:
+    """The share of time in which a copy is up to date if its page is polled at this even interval."""
+    times = np.broadcast_to(np.asarray(interval, np.float64), len(belief))
+    return _mean(belief, law, lambda rates, block: fresh_share(rates * times[block, None]))
+
+
+def lasted(belief: Beliefs, gap: npt.ArrayLike, law: Population | None = None) -> Reals:
+    """How long the old copy was good in a gap at whose end a change was found: expected, not known."""
+    times = np.broadcast_to(np.asarray(gap, np.float64), len(belief))
+    return _mean(belief, law, lambda rates, block: times[block, None] * _first(rates * times[block, None]))
+
+
+def fresh_share(changes: Reals) -> Reals:
+    """Freshness of a page that changes so often between two polls (Cho and Garcia-Molina 2000).
+
+    >>> [round(float(share), 4) for share in fresh_share(np.array([0.0, 1e-9, 1.0, 1e9]))]
+    [1.0, 1.0, 0.6321, 0.0]
+    """
+    x = np.maximum(changes, 1e-9)
+    return np.asarray(-np.expm1(-x) / x)
+
+
+def _first(x: Reals) -> Reals:
+    """Where in the unit gap the first change lies, given that there is one and x are expected."""
+    x = np.maximum(x, 1e-4)
+    return np.asarray(1 / x - 1 / np.expm1(np.minimum(x, 700.0)))

@@ -1,0 +1,114 @@
+"""What a page's looks tell of its rate: laws, limits, and the truth of made-up populations."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fieldmouse.policy import change
+from fieldmouse.policy.change import Trust
+from fieldmouse.policy.change.belief import Beliefs
+
+
+def looked_at(rates: np.ndarray, gap: float, looks: int, seed: int = 1, fade: float = 1.0) -> Beliefs:
+    rng = np.random.default_rng(seed)
+    belief = change.begin(len(rates))
+    for _ in range(looks):
+        belief = change.observe(belief, gap, rng.random(len(rates)) < -np.expm1(-rates * gap), fade=fade)
+    return belief
+
+
+def test_nothing_known_is_no_error_and_all_pages_are_alike() -> None:
+    for belief in (change.begin(0), change.begin(1), change.begin(5)):
+        assert len(set(change.rate(belief).tolist())) <= 1
+        assert np.isfinite(change.freshness(belief, 1.0)).all()
+
+
+@pytest.mark.parametrize("unit", [1.0, 86_400.0, 1e-3])
+def test_a_population_is_learned_in_any_unit_of_time(unit: float) -> None:
+    true = np.exp(np.random.default_rng(3).normal(0.0, 2.0, 4000))
+    belief = looked_at(true / unit, 0.5 * unit, 60)
+    error = np.log(change.rate(belief) * unit) - np.log(true)
+    visible = (true > 0.1) & (true < 4)
+    assert abs(error[visible].mean()) < 0.1
+    assert error[visible].std() < 0.5
+    assert np.corrcoef(np.log(change.rate(belief)), np.log(true))[0, 1] > 0.9
+
+
+def test_expected_freshness_is_what_the_population_has_however_little_is_known_of_a_page() -> None:
+    true = np.exp(np.random.default_rng(4).normal(0.0, 2.0, 20_000))
+    for looks in (2, 5, 20):
+        belief = looked_at(true, 1.0, looks)
+        law = change.population(belief)
+        for interval in (0.5, 1.0, 4.0):
+            exact = change.fresh_share(true * interval).mean()
+            assert change.freshness(belief, interval, law).mean() == pytest.approx(exact, abs=0.015)
+        assert change.current(belief, 1.0, law).mean() == pytest.approx(np.exp(-true).mean(), abs=0.015)
+
+
+def test_the_first_change_in_a_gap_lies_where_a_simulation_finds_it() -> None:
+    rng = np.random.default_rng(5)
+    true = np.exp(rng.normal(0.0, 2.0, 40_000))
+    belief = looked_at(true, 1.0, 15)
+    first = rng.exponential(1 / true)
+    changed = first < 1.0
+    after = change.observe(belief, 1.0, changed, fade=1.0)
+    law = change.population(after)
+    assert change.lasted(after[changed], 1.0, law).mean() == pytest.approx(first[changed].mean(), abs=0.015)
+
+
+@given(
+    st.lists(st.tuples(st.floats(1e-3, 1e6), st.booleans()), min_size=1, max_size=30),
+    st.floats(1e-3, 1e6),
+)
+def test_a_look_that_finds_a_change_never_lowers_the_rate_and_one_that_finds_none_never_raises_it(
+    looks: list[tuple[float, bool]], gap: float
+) -> None:
+    belief = change.begin(1)
+    for span, changed in looks:
+        belief = change.observe(belief, span, changed)
+    law = change.Population.flat(1e-9, 1e5)
+    faded = change.observe(belief, 0.0, False)
+    before = change.rate(faded, law)
+    assert change.rate(change.observe(belief, gap, False), law) <= before * (1 + 1e-5)
+    same = belief[0, 3] / max(belief[0, 2], 1e-30) if belief[0, 2] else gap
+    assert change.rate(change.observe(belief, same, True), law) >= before * (1 - 1e-5)
+
+
+def test_observing_leaves_what_it_was_given_alone() -> None:
+    belief = change.begin(3)
+    change.observe(belief, [1.0, 2.0, 3.0], [True, False, True])
+    assert not belief.any()
+
+
+def test_a_page_that_changes_its_habits_is_understood_anew() -> None:
+    belief = change.begin(2)
+    for changed, looks in ((True, 200), (False, 100)):
+        for _ in range(looks):
+            belief = change.observe(belief, 1.0, [changed, not changed])
+    law = change.Population.flat(1e-4, 1e2)
+    assert change.rate(belief, law)[0] < 0.1 < 1 < change.rate(belief, law)[1]
+
+
+def test_a_dated_change_tells_more_than_an_undated_one() -> None:
+    true = np.exp(np.random.default_rng(6).normal(0.0, 1.0, 4000))
+    rng = np.random.default_rng(7)
+    blind, dated = change.begin(4000), change.begin(4000)
+    for _ in range(20):
+        age = rng.exponential(1 / true)  # back from the look to the last change
+        changed = age < 2.0
+        blind = change.observe(blind, 2.0, changed)
+        dated = change.observe(dated, 2.0, changed, age)
+    errors = [np.abs(np.log(change.rate(belief) / true)).mean() for belief in (blind, dated)]
+    assert errors[1] < 0.8 * errors[0]
+
+
+@given(st.lists(st.booleans(), max_size=60))
+def test_trust_stays_between_nothing_and_all_and_follows_what_was_right(claims: list[bool]) -> None:
+    trust = Trust()
+    for right in claims:
+        trust = trust.observe(right)
+    assert 0 <= trust.weight() < 1
+    assert trust.observe(False).weight() <= trust.observe(True).weight()

@@ -1,0 +1,88 @@
+"""What every plan keeps: its budget, the hosts' limits, and its word."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fieldmouse.errors import UsageError
+from fieldmouse.policy import change
+from fieldmouse.policy.change.belief import Beliefs
+from fieldmouse.policy.polling import POLICIES, lookup
+
+
+def beliefs(pages: int, looks: int, seed: int, unit: float = 1.0) -> Beliefs:
+    rng = np.random.default_rng(seed)
+    rates = np.exp(rng.normal(0.0, 2.0, pages)) / unit
+    belief = change.begin(pages)
+    for _ in range(looks):
+        gap = rng.exponential(unit, pages)
+        belief = change.observe(belief, gap, rng.random(pages) < -np.expm1(-rates * gap))
+    return belief
+
+
+crawls = st.builds(
+    beliefs,
+    pages=st.sampled_from([1, 2, 7, 50]),
+    looks=st.integers(0, 12),
+    seed=st.integers(0, 99),
+    unit=st.sampled_from([1.0, 1e6]),
+)
+names = st.sampled_from(sorted(POLICIES))
+
+
+@given(names, crawls, st.floats(1e-9, 1e6))
+def test_a_plan_spends_its_budget_and_never_more(name: str, belief: Beliefs, budget: float) -> None:
+    policy = lookup.policy(name)
+    plan = policy.plan(policy.begin(len(belief)), belief, budget)
+    assert (plan >= 0).all()
+    assert plan.sum() == pytest.approx(budget, rel=1e-6)
+    assert plan.sum() <= budget * (1 + 1e-9)
+
+
+@given(names, crawls, st.floats(1e-6, 1e3), st.floats(1e-6, 1e3))
+def test_no_host_is_asked_for_more_than_it_bears_and_the_rest_goes_elsewhere(
+    name: str, belief: Beliefs, budget: float, limit: float
+) -> None:
+    policy = lookup.policy(name)
+    host = np.arange(len(belief)) % 3
+    plan = policy.plan(policy.begin(len(belief)), belief, budget, host=host, host_limit=limit)
+    asked = np.bincount(host, plan, 3)
+    assert (asked <= limit * (1 + 1e-9)).all()
+    assert plan.sum() == pytest.approx(min(budget, limit * min(3, len(belief))), rel=1e-5)
+
+
+@given(names, crawls)
+def test_a_page_of_no_weight_gets_no_polls(name: str, belief: Beliefs) -> None:
+    policy = lookup.policy(name)
+    weight = np.arange(len(belief)) % 2
+    plan = policy.plan(policy.begin(len(belief)), belief, 5.0, weight=weight)
+    assert not plan[weight == 0].any()
+
+
+@pytest.mark.parametrize("name", sorted(POLICIES))
+def test_no_pages_and_no_budget_are_no_error(name: str) -> None:
+    policy = lookup.policy(name)
+    assert policy.plan(policy.begin(0), change.begin(0), 1.0).tolist() == []
+    assert policy.plan(policy.begin(2), change.begin(2), 0.0).tolist() == [0.0, 0.0]
+
+
+@pytest.mark.parametrize("name", sorted(POLICIES))
+def test_a_policy_keeps_the_columns_it_said_and_changes_nothing_it_was_given(name: str) -> None:
+    policy = lookup.policy(name)
+    state, belief = policy.begin(3), change.begin(3)
+    assert state.shape == (3, policy.width)
+    assert state.dtype == np.float32
+    before = state.copy()
+    after = policy.observe(state, belief, np.array([1.0, 2.0, 3.0]), np.array([True, False, True]))
+    assert after.shape == state.shape
+    assert after.dtype == np.float32
+    assert (state == before).all()
+
+
+@pytest.mark.parametrize(("name", "says"), [("fresh", "there is no polling"), ("posixpath:join", "no class")])
+def test_what_is_no_policy_is_told(name: str, says: str) -> None:
+    with pytest.raises(UsageError, match=says):
+        lookup.policy(name)
