@@ -1,0 +1,98 @@
+"""Packing anew with few moves: every item stays where it is unless its going helps.
+
+A site that changes its node takes its queue, its politeness and its learned rates along, so a packing that
+is better by nothing is not worth having. An overloaded bin sends away as few items as will do,
+a bin is emptied if the others can take in what it holds, and only where a packing from scratch has fewer
+bins than that is it taken, its bins numbered so that most of the weight stays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from fieldmouse.policy.packing.fit import Bins, fitted
+from fieldmouse.policy.packing.search import NODES, packed
+
+
+@dataclass(frozen=True, slots=True)
+class Repacking:
+    """Bins in their old places, which may be empty now, with new ones behind; `moved` were elsewhere."""
+
+    bins: Bins
+    moved: tuple[int, ...]
+    bound: int
+
+
+def repacked(
+    weights: Sequence[int], capacity: int, bins: Sequence[Sequence[int]], nodes: int = NODES
+) -> Repacking:
+    """The bins after weights changed; items in none of them are new, and no weight is above the capacity.
+
+    >>> repacked([5, 4, 3, 2], 10, [[0, 1], [2]])
+    Repacking(bins=[[0, 1], [2, 3]], moved=(), bound=2)
+    >>> repacked([8, 4, 3, 2], 10, [[0, 1], [2]]).bins
+    [[0, 3], [2, 1]]
+    """
+    before = {item: place for place, held in enumerate(bins) for item in held}
+    away = [_fewest_to_go(weights, capacity, held) for held in bins]
+    staying = [[item for item in held if item not in gone] for held, gone in zip(bins, away, strict=True)]
+    homeless = [item for item in range(len(weights)) if item not in before or item in away[before[item]]]
+    settled = _with_bins_emptied(weights, capacity, fitted(weights, capacity, staying, homeless))
+    fresh = packed(weights, capacity, nodes)
+    if len(fresh.bins) < sum(1 for held in settled if held):
+        settled = _renumbered(weights, fresh.bins, bins)
+    moved = tuple(
+        item for place, held in enumerate(settled) for item in held if before.get(item, place) != place
+    )
+    return Repacking(settled, moved, fresh.bound)
+
+
+def _fewest_to_go(weights: Sequence[int], capacity: int, held: Sequence[int]) -> set[int]:
+    """The heaviest items, until one is enough: then the lightest that is."""
+    surplus = sum(weights[item] for item in held) - capacity
+    gone: set[int] = set()
+    falling = sorted(held, key=lambda item: -weights[item])
+    while surplus > 0:
+        enough = [item for item in falling if item not in gone and weights[item] >= surplus]
+        chosen = enough[-1] if enough else next(item for item in falling if item not in gone)
+        gone.add(chosen)
+        surplus -= weights[chosen]
+    return gone
+
+
+def _with_bins_emptied(weights: Sequence[int], capacity: int, bins: Bins) -> Bins:
+    """As many bins emptied as can be, the lightest first, by fitting what they hold into the others."""
+    while True:
+        used = [place for place, held in enumerate(bins) if held]
+        if not used:
+            return bins
+        lightest = min(used, key=lambda place: sum(weights[item] for item in bins[place]))
+        others = [bins[place] for place in used if place != lightest]
+        tried = fitted(weights, capacity, others, bins[lightest])
+        if len(tried) > len(others):
+            return bins
+        back = dict(zip((place for place in used if place != lightest), tried, strict=True))
+        bins = [back.get(place, []) for place in range(len(bins))]
+
+
+def _renumbered(weights: Sequence[int], fresh: Bins, bins: Sequence[Sequence[int]]) -> Bins:
+    """The fresh bins in the places of the old ones that they share most weight with, heaviest share first."""
+    before = {item: place for place, held in enumerate(bins) for item in held}
+    shared: dict[tuple[int, int], int] = {}
+    for number, held in enumerate(fresh):
+        for item in held:
+            if item in before:
+                shared[number, before[item]] = shared.get((number, before[item]), 0) + weights[item]
+    place_of: dict[int, int] = {}
+    for number, place in sorted(shared, key=lambda pair: -shared[pair]):
+        if number not in place_of and place not in place_of.values():
+            place_of[number] = place
+    free = iter(place for place in range(len(bins) + len(fresh)) if place not in place_of.values())
+    for number in range(len(fresh)):
+        if number not in place_of:
+            place_of[number] = next(free)
+    settled: Bins = [[] for _ in range(max(len(bins), *(place + 1 for place in place_of.values())))]
+    for number, held in enumerate(fresh):
+        settled[place_of[number]] = held
+    return settled

@@ -1,0 +1,79 @@
+"""The two-phase scheme: pack once, then mend what overflows as the weights are learned.
+
+Each node has an automaton that says how likely it is, when overloaded, to let sites go rather than to poll
+less. What stays of an overloaded node is the fullest part that fits; what goes is fitted in
+elsewhere when all nodes were looked at, or opens a node. Nodes that were emptied stay as bins
+and are used again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from fieldmouse.policy.automata import NodeAutomaton
+from fieldmouse.policy.packing.fit import Bins, best_fit_decreasing, fitted
+from fieldmouse.policy.packing.reduction import reduced
+from fieldmouse.policy.packing.subset import fullest
+
+
+@dataclass(slots=True)
+class TwoPhase:
+    """The nodes as they stand. Weights and the capacity are whole units, 1/N of a poll."""
+
+    capacity: int
+    rule: NodeAutomaton
+    bins: Bins
+    nodes: list[int]  # the automaton's state of each bin
+    moves: int = 0  # sites sent away so far
+    lowered: int = 0  # units that pages were lowered by so far
+
+    @classmethod
+    def first(cls, weights: Sequence[int], capacity: int, rule: NodeAutomaton) -> TwoPhase:
+        """The first phase."""
+        bins = best_fit_decreasing(weights, capacity)
+        return cls(capacity, rule, bins, [rule.threshold] * len(bins))
+
+    @property
+    def used(self) -> int:
+        return sum(1 for held in self.bins if held)
+
+    def settle(
+        self,
+        states: npt.NDArray[Any],
+        penalties: npt.NDArray[Any],
+        sites: npt.NDArray[np.intp],
+        rng: np.random.Generator,
+    ) -> npt.NDArray[Any]:
+        """The second phase of one slot: states of the pages after every overloaded node did its part.
+
+        `sites` says of each page which site it is of; the pages of a site stand together, in order.
+        """
+        weights = np.bincount(sites, weights=states).astype(np.int64).tolist()
+        going: list[int] = []
+        for place, held in enumerate(self.bins):
+            load = sum(weights[item] for item in held)
+            state = self.nodes[place]
+            self.nodes[place] = self.rule.feedback(state, overloaded=load > self.capacity)
+            if load <= self.capacity:
+                continue
+            if self.rule.exclusion(state) > rng.random():
+                kept = {held[at] for at in fullest([weights[item] for item in held], self.capacity)}
+                going += [item for item in held if item not in kept]
+                self.bins[place] = [item for item in held if item in kept]
+            else:
+                inside = np.flatnonzero(np.isin(sites, held))
+                surplus = load - self.capacity + 1
+                states = states.copy()
+                states[inside], left = reduced(states[inside], penalties[inside], surplus)
+                self.lowered += surplus - left
+        if going:
+            weights = np.bincount(sites, weights=states).astype(np.int64).tolist()
+            self.bins = fitted(weights, self.capacity, self.bins, going)
+            self.nodes += [self.rule.threshold] * (len(self.bins) - len(self.nodes))
+            self.moves += len(going)
+        return states
