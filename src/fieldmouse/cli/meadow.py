@@ -23,6 +23,7 @@ KNOBS = {
     "seeds": "Seed URLs to print; each reaches everything.",
     "truth": "Write every reachable URL, its status and whether it is allowed.",
     "arrivals": "Log every request as it arrives.",
+    "changes": "Log every change of a page as it happens.",
     "processes": "Server processes that share the port.",
     "named": "Hosts have DNS names (use --resolve) instead of addresses.",
     "hosts_per_address": "Hosts behind one address; more than 1 implies --named.",
@@ -33,11 +34,19 @@ KNOBS = {
     "compression": "Hosts differ in what they offer: gzip, br, zstd or nothing.",
     "changing": "Share of pages that ever change.",
     "change_every": "Typical time between two changes of such a page.",
+    "change_sigma": "Spread (sigma) of log-normal rates about that as median; without: 1, about the mean.",
+    "rewriting": "A change rewrites a paragraph, not only the number of the revision.",
+    "noise": "Share of pages with a counter, a date or a token that differs at every fetch.",
+    "appearing": "Share of changing pages that link to a new page when they have changed.",
+    "vanishing": "Share of leaf pages that vanish, half of them for a while.",
+    "moving": "Share of leaf pages that move to another path (301).",
+    "staying": "Mean time until pages vanish, come back or move.",
     "robots": "Share of hosts with a robots.txt.",
     "crawl_delay_share": "Share of those with a Crawl-delay.",
     "crawl_delay": "What their Crawl-delay is.",
     "sitemaps": "Share of hosts with robots.txt that name a sitemap.",
     "sitemap_only": "Share of such a host's pages that only the sitemap names.",
+    "sitemap_lies": "Share of those hosts whose lastmod is always today, or never moves.",
     "private": "Share of pages with a link that robots.txt excludes.",
     "nofollow": "Share of pages with a link not to be followed.",
     "redirects": "Share of pages with a link that redirects.",
@@ -56,10 +65,10 @@ KNOBS = {
 }
 """Every knob that can be turned from the command line, and what it does."""
 
-NOT_A_FLAG = {"follow_parent"}
+NOT_A_FLAG = {"follow_parent", "began"}
 """For programs that start a meadow themselves."""
 
-DURATIONS = {"change_every", "crawl_delay", "latency", "slow_seconds"}
+DURATIONS = {"change_every", "staying", "crawl_delay", "latency", "slow_seconds"}
 
 
 def _seconds(ctx: click.Context, param: click.Parameter, value: str) -> float:
@@ -84,9 +93,10 @@ def knobs(command: Callable[..., int]) -> Callable[..., int]:
             option = click.option(
                 f"--{flag}", callback=_seconds, default=usual, show_default=True, help=text, metavar="T"
             )
-        elif field.type in (int, float):
+        elif field.type in (int, float, float | None):
+            kind = int if field.type is int else float
             option = click.option(
-                f"--{flag}", type=field.type, default=field.default, show_default=True, help=text, metavar="N"
+                f"--{flag}", type=kind, default=field.default, show_default=True, help=text, metavar="N"
             )
         else:
             option = click.option(f"--{flag}", type=click.Path(path_type=Path), metavar="FILE", help=text)
@@ -108,7 +118,8 @@ def command() -> None:
     epilog="""\b
 Examples:
   fieldmouse meadow serve --hosts 100 --pages 2000 --port 8000
-  fieldmouse meadow serve --truth truth.jsonl --arrivals arrivals.jsonl --latency 20ms"""
+  fieldmouse meadow serve --truth truth.jsonl --arrivals arrivals.jsonl --latency 20ms
+  fieldmouse meadow serve --changing 1 --change-every 1h --change-sigma 2 --changes changes.jsonl"""
 )
 @knobs
 @options.as_json
@@ -119,7 +130,7 @@ def serve(as_json: bool, **given: Any) -> int:
     {"seeds": ["http://127.0.0.1:8000/", ...], ...}. Crawl it with
     `fieldmouse crawl DIR --seed URL --allow-private --delay 0s`.
     """
-    for name in ("truth", "arrivals"):
+    for name in ("truth", "arrivals", "changes"):
         if given[name] is not None and not given[name].absolute().parent.is_dir():
             raise UsageError(
                 f"there is no directory for `{given[name]}`", f"make it first, or change `--{name}`"

@@ -8,9 +8,10 @@ even years after the epoch.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
-from fieldmouse.lab.meadow.dice import exponential, lognormal, throw
+from fieldmouse.lab.meadow.dice import exponential, lognormal, lognormal_by_median, throw
 from fieldmouse.lab.meadow.options import MeadowOptions
 from fieldmouse.lab.meadow.paths import dice_of, original_of
 from fieldmouse.lab.meadow.plan import Site
@@ -36,7 +37,8 @@ class Changes:
         self._seed = options.seed
         self._changing = int(options.changing * 2**32)
         self._rate = 1.0 / options.change_every
-        self._spread = lognormal(1.0)
+        sigma = options.change_sigma
+        self._spread = lognormal(1.0) if sigma is None else lognormal_by_median(sigma)
 
     def rate(self, site: Site, page: int) -> float:
         """Changes per second of a page; copies change with their original."""
@@ -77,6 +79,21 @@ class Changes:
         windows = range(max(0, int(start // width)), int(end // width) + 1)
         every = (moment for w in windows for moment in self._moments(site, page, rate, w))
         return [moment for moment in every if start < moment <= end]
+
+    def after(self, site: Site, page: int, start: float) -> Iterator[PageVersion]:
+        """The versions that the page will have after `start`, without end unless it never changes."""
+        page = original_of(site, page)
+        rate = self.rate(site, page)
+        window = int(start // (_WINDOW / rate)) if rate else 0
+        while rate:
+            for k, moment in enumerate(self._moments(site, page, rate, window), 1):
+                if moment > start:
+                    yield PageVersion(window * _PER_WINDOW + k, moment)
+            window += 1
+
+    def tells_of_seconds(self, site: Site, page: int, version: PageVersion) -> bool:
+        """Whether a date in whole seconds tells this version from the one before."""
+        return len(self.between(site, page, int(version.since) - 1e-6, version.since)) < 2
 
     def _moments(self, site: Site, page: int, rate: float, window: int) -> list[float]:
         width = _WINDOW / rate

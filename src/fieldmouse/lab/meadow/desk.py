@@ -17,6 +17,8 @@ import brotli
 import zstandard
 
 from fieldmouse.lab.meadow.change import Changes, PageVersion
+from fieldmouse.lab.meadow.fates import Fates, Whereabout
+from fieldmouse.lab.meadow.noise import noise
 from fieldmouse.lab.meadow.page import Press
 from fieldmouse.lab.meadow.paths import Nook, chain, dice_of, find, nook_path, original_of, path_of
 from fieldmouse.lab.meadow.piece import Piece, gzipped, plain_of
@@ -54,12 +56,13 @@ class MeadowDesk:
         self.plan = plan
         self.press = Press(plan)
         self.changes = Changes(plan.options)
+        self.fates = Fates(plan.options, self.changes)
         self._zstd = zstandard.ZstdCompressor(level=1)
         self._chance = random.Random(plan.options.seed)
         self._happened = mmap.mmap(
             -1, plan.options.pages + plan.options.hosts
         )  # a byte a page, a byte a host
-        self._recent: dict[tuple[int, int, int, str], MeadowAnswer] = {}
+        self._recent: dict[tuple[int, int, int, str, bool], MeadowAnswer] = {}
 
     def answer(self, site: Site, ask: Ask, now: float) -> MeadowAnswer:
         answer = self._answer(site, ask, now)
@@ -84,16 +87,24 @@ class MeadowDesk:
         if place is not None and place.nook is None:
             return self._page(site, place.number, ask, now)
         if place is not None and place.nook is not None:
-            return self._nook(site, place.nook, place.number, ask)
+            return self._nook(site, place.nook, place.number, ask, now)
         if path.startswith("/sitemap"):
-            document = sitemap(site, path, self.changes, now)
+            document = sitemap(site, path, self.plan.options, self.changes, self.fates, now)
             if document is not None:
                 kind = b"application/gzip" if path.endswith(".gz") else b"application/xml"
                 return MeadowAnswer(200, b"Content-Type: %s\r\n" % kind, document)
         return _nothing(404)
 
-    def _page(self, site: Site, page: int, ask: Ask, now: float) -> MeadowAnswer:
+    def _page(self, site: Site, page: int, ask: Ask, now: float, moved: bool = False) -> MeadowAnswer:
         signs, dice = self.press.signs, dice_of(site, page)
+        if self.fates.any and not moved:
+            match self.fates.where(site, page, now):
+                case Whereabout.AWAY:
+                    return _nothing(404)
+                case Whereabout.GONE:
+                    return _nothing(410)
+                case Whereabout.MOVED:
+                    return _moved(301, nook_path(Nook.HOME, page))
         if signs.stalls(site, page, dice):
             return MeadowAnswer(0, b"", b"", stall=True)
         if signs.fails_first(dice) and self._first_time(site.first + page):
@@ -102,19 +113,26 @@ class MeadowDesk:
         if shown != page:
             dice = dice_of(site, shown)
         version = self.changes.version_by(site, shown, self.changes.rate_by(dice), now)
-        validators = _validators(site, page, version)
-        if validators and _is_known(validators, ask, version):
+        restless = noise(self.plan.options, site, shown, now)
+        validators = b"" if restless else _validators(site, page, version)
+        if validators and self._is_known(site, shown, validators, ask, version):
             return MeadowAnswer(304, validators, b"")
         encoding = site.habits.encoding
         if encoding and encoding not in ask.accept_encoding:
             encoding = "gzip" if "gzip" in ask.accept_encoding else ""
-        key = (site.number, page, version.number, encoding)
-        answer = self._recent.get(key)
+        key = (site.number, page, version.number, encoding, moved)
+        answer = None if restless else self._recent.get(key)
         if answer is None:
             headers = _HTML + validators
             if signs.is_nofollow(site, shown, dice) and not dice[6] & 1:
                 headers += b"X-Robots-Tag: nofollow\r\n"
-            answer = self._encoded(headers, self.press.pieces(site, shown, dice, version), encoding)
+            story = self.fates.any and self.fates.has_story(site, shown, now)
+            pieces = self.press.pieces(
+                site, shown, dice, version, noise=restless, has_story=story, moved=moved
+            )
+            answer = self._encoded(headers, pieces, encoding)
+            if restless:
+                return answer
             if len(self._recent) >= _RECENT:
                 self._recent.clear()
             self._recent[key] = answer
@@ -137,8 +155,29 @@ class MeadowDesk:
             return MeadowAnswer(200, headers + b"Vary: Accept-Encoding\r\n", plain_of(pieces))
         return MeadowAnswer(200, headers + _ENCODED[encoding], body)
 
-    def _nook(self, site: Site, nook: Nook, number: int, ask: Ask) -> MeadowAnswer:
+    def _is_known(self, site: Site, page: int, validators: bytes, ask: Ask, version: PageVersion) -> bool:
+        if ask.if_none_match:
+            _, _, etag = validators.partition(b"ETag: ")
+            return bool(etag) and etag.strip().decode() in ask.if_none_match
+        if ask.if_modified_since:
+            try:
+                held = parsedate_to_datetime(ask.if_modified_since).timestamp()
+            except ValueError:
+                return False
+            known = int(version.since or 1e9) <= held
+            # Of two changes within a second the date tells only one: who asks by it gets the page.
+            return known and (not version.since or self.changes.tells_of_seconds(site, page, version))
+        return False
+
+    def _nook(self, site: Site, nook: Nook, number: int, ask: Ask, now: float) -> MeadowAnswer:
         dice = dice_of(site, number) if number < site.size else []
+        if nook is Nook.HOME:
+            here = self.fates.where(site, number, now) is Whereabout.MOVED
+            return self._page(site, number, ask, now, moved=True) if here else _nothing(404)
+        if nook is Nook.STORY:
+            if not self.fates.has_story(site, number, now):
+                return _nothing(404)
+            return _leaf(f"A story, part {site.number}-{number}", [path_of(site, number), "/"])
         if nook is Nook.CALENDAR:
             if not site.habits.has_trap:
                 return _nothing(404)
@@ -216,16 +255,3 @@ def _modified(since: float) -> bytes:
 
 
 _EVER = _modified(1e9)
-
-
-def _is_known(validators: bytes, ask: Ask, version: PageVersion) -> bool:
-    if ask.if_none_match:
-        _, _, etag = validators.partition(b"ETag: ")
-        return bool(etag) and etag.strip().decode() in ask.if_none_match
-    if ask.if_modified_since:
-        try:
-            held = parsedate_to_datetime(ask.if_modified_since).timestamp()
-        except ValueError:
-            return False
-        return int(version.since or 1e9) <= held
-    return False

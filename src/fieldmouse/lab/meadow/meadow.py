@@ -5,7 +5,7 @@ from __future__ import annotations
 from fieldmouse.lab.meadow.change import PageVersion
 from fieldmouse.lab.meadow.desk import Ask, MeadowAnswer, MeadowDesk
 from fieldmouse.lab.meadow.options import MeadowOptions
-from fieldmouse.lab.meadow.paths import find
+from fieldmouse.lab.meadow.paths import Nook, find
 from fieldmouse.lab.meadow.plan import MeadowPlan, Site
 from fieldmouse.lab.meadow.truth import Fact, truth
 from fieldmouse.url import Host, Url, host_of, path_of
@@ -53,11 +53,13 @@ class Meadow:
         return self.desk.changes.rate(*found) if found else 0.0
 
     def changes(self, url: Url, start: float, end: float) -> list[float]:
-        """When the page changed in (start, end]."""
+        """When the page changed in (start, end]; how it came or went is not among it."""
         found = self._page(url)
         return self.desk.changes.between(*found, start, end) if found else []
 
     def _page(self, url: Url) -> tuple[Site, int] | None:
         site = self.site(host_of(url))
         place = find(site, path_of(url)) if site else None
-        return (site, place.number) if site and place and place.nook is None else None
+        if site is None or place is None or place.nook not in (None, Nook.HOME):
+            return None
+        return site, place.number

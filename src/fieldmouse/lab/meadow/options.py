@@ -25,6 +25,7 @@ class MeadowOptions(msgspec.Struct, frozen=True, kw_only=True):
     seeds: int = 3  # how many seed URLs are printed; each of them reaches everything
     truth: Path | None = None
     arrivals: Path | None = None
+    changes: Path | None = None
     processes: int = 1
     follow_parent: bool = False  # end when the process that started us ends
 
@@ -40,6 +41,16 @@ class MeadowOptions(msgspec.Struct, frozen=True, kw_only=True):
     compression: bool = True  # hosts differ in what they offer: gzip, br, zstd or nothing
     changing: float = 0.3  # share of pages that ever change
     change_every: float = 86_400.0  # the typical time between two changes of a changing page
+    change_sigma: float | None = None  # spread of the rates about that as median; None: 1, about it as mean
+    rewriting: bool = False  # a change rewrites a paragraph, not only the number of the revision
+    noise: float = 0.0  # share of pages with a counter, a date or a token that differs at every fetch
+
+    # what comes and goes, counted from `began`
+    appearing: float = 0.0  # share of changing pages that link to a new page when they have changed
+    vanishing: float = 0.0  # share of leaf pages that vanish; half of them come back
+    moving: float = 0.0  # share of leaf pages that move to another path of their host
+    staying: float = 86_400.0  # mean time before they do, and before they come back
+    began: float = 0.0  # epoch seconds; a server takes the time at which it starts
 
     # what hosts allow and announce
     robots: float = 0.7  # share of hosts with a robots.txt; the others answer 404
@@ -47,6 +58,7 @@ class MeadowOptions(msgspec.Struct, frozen=True, kw_only=True):
     crawl_delay: float = 1.0
     sitemaps: float = 0.3  # share of those with a sitemap
     sitemap_only: float = 0.02  # share of such a host's pages that no page links to
+    sitemap_lies: float = 0.0  # share of those hosts whose lastmod is always today, or never moves
     private: float = 0.02  # share of pages with a link that robots.txt excludes
     nofollow: float = 0.01  # share of pages with a link not to be followed
 
@@ -77,6 +89,12 @@ class MeadowOptions(msgspec.Struct, frozen=True, kw_only=True):
             )
         if self.hosts_per_address < 1 or self.processes < 1:
             raise UsageError("hosts per address and processes are at least 1")
+        if self.change_every <= 0.0 or self.staying <= 0.0:
+            raise UsageError("pages change and go after some time", "say `--change-every 10s` or more")
+        if self.change_sigma is not None and not 0.0 <= self.change_sigma <= 4.0:
+            raise UsageError(
+                f"rates cannot be spread by {self.change_sigma:g}", "say `--change-sigma 2`; it is 4 at most"
+            )
         for name in _SHARES:
             if not 0.0 <= getattr(self, name) <= 1.0:
                 raise UsageError(f"`{name}` is {getattr(self, name)}; a share lies between 0 and 1")
@@ -88,5 +106,5 @@ class MeadowOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 _SHARES = (
     "duplicates noindex changing robots crawl_delay_share sitemaps sitemap_only private nofollow redirects "
-    "not_found server_error broken busy traps slow stalling"
+    "not_found server_error broken busy traps slow stalling noise appearing vanishing moving sitemap_lies"
 ).split()

@@ -40,7 +40,9 @@ class Press:
         self.signs = Signs(options)
         self._links = options.links
         self._bytes = options.page_kb * 1024
-        self._text = [_bundles(topic, k) for k, topic in enumerate(paragraphs(options.seed))]
+        self._paragraphs = paragraphs(options.seed)
+        self._text = [_bundles(topic, k) for k, topic in enumerate(self._paragraphs)]
+        self._rewriting = options.rewriting
         self._fillers = Fillers(options.seed)
         self._shells: dict[int, Shell] = {}
         self._blocks: dict[tuple[int, int], Piece] = {}
@@ -52,8 +54,11 @@ class Press:
         self._popular = plan.popular
         self._anchors = _anchors(options.seed)
 
-    def pieces(self, site: Site, page: int, dice: list[int], version: PageVersion) -> list[Piece]:
-        """An original page as pieces; `dice` are its own."""
+    def pieces(
+        self, site: Site, page: int, dice: list[int], version: PageVersion, *,
+        noise: str = "", has_story: bool = False, moved: bool = False,
+    ) -> list[Piece]:  # fmt: skip
+        """An original page as pieces; `dice` are its own. `moved`: as it is in its new place."""
         shell = self._shells.get(site.number)
         if shell is None:
             shell = self._shells[site.number] = Shell(self.plan, site)
@@ -63,17 +68,21 @@ class Press:
         title = f"{first.capitalize()} and {second}: {NAMES[topic]} {site.number}-{page}"
         wanted = int(self._links * self._counts[dice[10] & 1023]) - shell.links
         own = self._own_links(site, page, dice, wanted)
+        if has_story:
+            own.append(self._item(nook_path(Nook.STORY, page), page))
+        home = site.origin + nook_path(Nook.HOME, page) if moved else self._href(site, page)
         pieces = [
             shell.top,
             stored(
                 f'<title>{title}</title>\n<meta name="description" content="{first}, {second} and other '
                 f'{NAMES[topic]}: page {page} of {site.authority}">\n<link rel="canonical" '
-                f'href="{self._href(site, page)}">\n{self._meta(site, page, dice)}</head>\n'
+                f'href="{home}">\n{self._meta(site, page, dice)}</head>\n'
             ),
             shell.nav,
             fresh(
                 f"<main><article><h1>{title}</h1>\n<p class=lead>All that is known of {first}, {second} and "
-                f"{words[(dice[14] >> 16) % len(words)]}. Revision {version.number}.</p>\n"
+                f"{words[(dice[14] >> 16) % len(words)]}. Revision {version.number}.</p>\n{noise}"
+                f"{self._latest(site, page, topic, version)}"
                 f'<ul class="related">\n{"".join(own)}</ul>\n'
             ),
             self._text[topic][dice[15] % _BUNDLES],
@@ -88,6 +97,14 @@ class Press:
         pieces += self._fillers.take(missing - len(shell.footer[0]), x >> 24)
         pieces.append(shell.footer)
         return pieces
+
+    def _latest(self, site: Site, page: int, topic: int, version: PageVersion) -> str:
+        """The paragraph that a change rewrites; none where changes are no more than a number."""
+        if not self._rewriting:
+            return ""
+        texts = self._paragraphs[topic]
+        chosen = throw(self.plan.options.seed, "latest", site.number, page, version.number)[0] % len(texts)
+        return f"<p>{texts[chosen]}</p>\n"
 
     def _own_links(self, site: Site, page: int, dice: list[int], wanted: int) -> list[str]:
         """The links that only this page has, as list items."""

@@ -34,6 +34,8 @@ class Nook(Enum):
     MEMBERS = auto()  # reached from a page that says nofollow only
     CALENDAR = auto()  # a trap: there is always a next month
     SESSION = auto()  # a trap: every visit has a new session id
+    STORY = auto()  # a page that appears when the page that links to it changes
+    HOME = auto()  # where a page that moved is now
 
 
 class PathMeaning(NamedTuple):
@@ -54,6 +56,8 @@ _FORMS = {
     Nook.PARTNER: ("/partners/deal-", ".html"),
     Nook.MEMBERS: ("/members/diary-", ".html"),
     Nook.CALENDAR: ("/calendar/month-", ".html"),
+    Nook.STORY: ("/stories/part-", ".html"),
+    Nook.HOME: ("/homes/new-", ".html"),
 }
 
 

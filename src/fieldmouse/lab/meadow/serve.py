@@ -9,12 +9,14 @@ import os
 import signal
 import socket
 import sys
+import time
 
 import msgspec
 import uvloop
 
 from fieldmouse.errors import FieldmouseError
 from fieldmouse.lab.meadow.arrivals import ArrivalLog
+from fieldmouse.lab.meadow.changelog import ChangeLog
 from fieldmouse.lab.meadow.meadow import Meadow
 from fieldmouse.lab.meadow.options import MeadowOptions
 from fieldmouse.lab.meadow.server import Conversation, Grounds
@@ -28,6 +30,7 @@ def serve(options: MeadowOptions) -> int:
     first = _listen(options.port)
     port = first.getsockname()[1]
     listeners = [first, *(_listen(port) for _ in range(options.processes - 1))]
+    options = msgspec.structs.replace(options, began=options.began or time.time())
     meadow = Meadow(options, port)
     if options.truth:
         write_truth(meadow.plan, options.truth)
@@ -41,6 +44,7 @@ def serve(options: MeadowOptions) -> int:
         "seed": options.seed,
         "resolve": meadow.plan.resolve_map(),
     }
+    changes = ChangeLog(meadow, options.changes, options.began) if options.changes else None
     # The plan stays for ever: the collector need not look through it again, nor unshare it in children.
     gc.collect()
     gc.freeze()
@@ -56,7 +60,8 @@ def serve(options: MeadowOptions) -> int:
         listener.close()
         children.append(child)
     try:
-        _run(meadow, first, os.getppid() if options.follow_parent else 0, msgspec.json.encode(ready) + b"\n")
+        line = msgspec.json.encode(ready) + b"\n"
+        _run(meadow, first, os.getppid() if options.follow_parent else 0, line, changes)
     finally:
         for child in children:
             with contextlib.suppress(ProcessLookupError):
@@ -84,13 +89,17 @@ def _listen(port: int) -> socket.socket:
     return listener
 
 
-def _run(meadow: Meadow, listener: socket.socket, parent: int, ready: bytes = b"") -> None:
+def _run(
+    meadow: Meadow, listener: socket.socket, parent: int, ready: bytes = b"", changes: ChangeLog | None = None
+) -> None:
     """Serve on one listener until told to stop, or until `parent` (if not 0) is no longer our parent."""
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        runner.run(_serve(meadow, listener, parent, ready))
+        runner.run(_serve(meadow, listener, parent, ready, changes))
 
 
-async def _serve(meadow: Meadow, listener: socket.socket, parent: int, ready: bytes) -> None:
+async def _serve(
+    meadow: Meadow, listener: socket.socket, parent: int, ready: bytes, changes: ChangeLog | None
+) -> None:
     loop = asyncio.get_running_loop()
     arrivals = meadow.options.arrivals
     log = ArrivalLog(arrivals) if arrivals else None
@@ -106,6 +115,10 @@ async def _serve(meadow: Meadow, listener: socket.socket, parent: int, ready: by
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(stop.wait(), 1.0)
         grounds.tick()
+        if changes:
+            changes.advance(time.time())
     server.close()
     if log:
         log.close()
+    if changes:
+        changes.close()

@@ -11,8 +11,10 @@ import gzip
 import time
 
 from fieldmouse.lab.meadow.change import Changes
+from fieldmouse.lab.meadow.dice import below, throw
+from fieldmouse.lab.meadow.fates import Fates, Whereabout
 from fieldmouse.lab.meadow.options import MeadowOptions
-from fieldmouse.lab.meadow.paths import path_of
+from fieldmouse.lab.meadow.paths import Nook, nook_path, path_of
 from fieldmouse.lab.meadow.plan import Site
 
 PER_SITEMAP = 1000
@@ -51,7 +53,9 @@ def sitemap_paths(site: Site) -> list[str]:
     return ["/sitemap.xml", *(f"/sitemap-{k}{end}" for k in range(-(-site.size // PER_SITEMAP)))]
 
 
-def sitemap(site: Site, path: str, changes: Changes, at: float) -> bytes | None:
+def sitemap(
+    site: Site, path: str, options: MeadowOptions, changes: Changes, fates: Fates, at: float
+) -> bytes | None:
     """The sitemap document at `path`, or None if there is none."""
     paths = sitemap_paths(site)
     if path not in paths:
@@ -61,16 +65,48 @@ def sitemap(site: Site, path: str, changes: Changes, at: float) -> bytes | None:
         rows = "".join(f"<sitemap><loc>{site.origin}{part}</loc></sitemap>\n" for part in paths[1:])
         return _document("sitemapindex", rows).encode()
     first = max(0, place - 1) * PER_SITEMAP
+    lastmod = _Lastmod(site, options, changes)
     rows = "".join(
-        _row(site, page, changes, at) for page in range(first, min(first + PER_SITEMAP, site.size))
+        _row(site, place, lastmod.of(page, at))
+        for page in range(first, min(first + PER_SITEMAP, site.size))
+        for place in _places(site, page, fates, at)
     )
     text = _document("urlset", rows).encode()
     return gzip.compress(text, 6, mtime=0) if path.endswith(".gz") else text
 
 
-def _row(site: Site, page: int, changes: Changes, at: float) -> str:
-    path = path_of(site, page).replace("&", "&amp;")
-    since = changes.version(site, page, at).since
+def _places(site: Site, page: int, fates: Fates, at: float) -> list[str]:
+    """Where the page is now, and the story that came with it."""
+    if not fates.any:
+        return [path_of(site, page)]
+    story = [nook_path(Nook.STORY, page)] if fates.has_story(site, page, at) else []
+    where = fates.where(site, page, at)
+    if where is Whereabout.MOVED:
+        return [nook_path(Nook.HOME, page)]
+    return [path_of(site, page), *story] if where is Whereabout.HERE else []
+
+
+class _Lastmod:
+    """When a host says that its pages changed: the truth, or one of the two common lies."""
+
+    def __init__(self, site: Site, options: MeadowOptions, changes: Changes):
+        self._lies = lies(site, options)
+        self._always_today = bool(throw(options.seed, "lastmod", site.number)[1] & 1)
+        self._site, self._changes, self._began = site, changes, options.began
+
+    def of(self, page: int, at: float) -> float:
+        if self._lies:
+            return at // 86_400.0 * 86_400.0 if self._always_today else self._began or 1e9
+        return self._changes.version(self._site, page, at).since
+
+
+def lies(site: Site, options: MeadowOptions) -> bool:
+    """Whether the host's lastmod is not to be believed."""
+    return throw(options.seed, "lastmod", site.number)[0] < below(options.sitemap_lies)
+
+
+def _row(site: Site, place: str, since: float) -> str:
+    path = place.replace("&", "&amp;")
     lastmod = time.strftime("<lastmod>%Y-%m-%dT%H:%M:%SZ</lastmod>", time.gmtime(since)) if since else ""
     return f"<url><loc>{site.origin}{path}</loc>{lastmod}</url>\n"
 

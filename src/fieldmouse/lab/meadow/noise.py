@@ -1,0 +1,34 @@
+"""What differs on a page at every fetch and is no change: counters, times of day, tokens.
+
+It is a function of the time of the request, so that several processes and the twin without
+sockets say the same. Pages with noise are made for whoever asks, so they have no validators.
+"""
+
+from __future__ import annotations
+
+import time
+
+from fieldmouse.lab.meadow.dice import below, throw
+from fieldmouse.lab.meadow.options import MeadowOptions
+from fieldmouse.lab.meadow.plan import Site
+
+
+def noise(options: MeadowOptions, site: Site, page: int, at: float) -> str:
+    """The page's noise as markup; "" on a page without."""
+    if not options.noise:
+        return ""
+    dice = throw(options.seed, "noise", site.number, page)
+    if dice[0] >= below(options.noise):
+        return ""
+    token = throw(options.seed, "token", site.number, page, repr(at))
+    match dice[1] % 4:
+        case 0:
+            return f'<p class="counter">You are visitor number {int(at * 100) - 10**11:,} of this page.</p>\n'
+        case 1:
+            now = time.strftime("%A, %d %B %Y, %H:%M:%S", time.gmtime(at))
+            return f'<p class="clock">It is {now} and {token[0] % 1000} milliseconds.</p>\n'
+        case 2:
+            return f'<p class="served">Made in {token[0] % 900 + 100} us by node {token[1]:08x}.</p>\n'
+        case _:
+            value = "".join(f"{face:08x}" for face in token[:4])
+            return f'<form method="post"><input type="hidden" name="token" value="{value}"></form>\n'
