@@ -78,7 +78,7 @@ def measure(pages: int, replaced: int, generation: int) -> list[str]:
         last = shelf.take(list(range(pages, pages + replaced)), again=False)
         chance = random.Random(2)
         again = shelf.take([chance.randrange(pages) for _ in range(replaced)], again=True)
-        shelf.index.settle()
+        shelf.index.finish()
         shelf.index.close()
         shelf.turnover.close()
         begun = time.perf_counter()

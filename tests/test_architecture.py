@@ -183,6 +183,40 @@ def test_a_class_name_means_one_class() -> None:
     assert not {name: where for name, where in places.items() if len(where) > 1}
 
 
+WORDS = {
+    "lost": {"summary.py", "agent/vitals.py"},
+    "settled": {"crawldir/tally.py", "reading/examination/books.py"},
+    "level": {"meter.py", "summary.py", "buffer.py", "control/", "policy/thresholds.py", "robots/fleet.py"}
+    | {"queueing/", "agent/vitals.py", "cli/model/", "cli/voice.py", "lab/meadow/", "lab/papers/"},
+    "front": {"summary.py", "frontier/", "policy/", "agent/build.py", "agent/vitals.py", "lab/"},
+}
+"""Words that once meant several things each, and where what the tour calls so may be defined."""
+
+
+def names_given_in(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    """What others see the name of: classes, functions, arguments and fields, not variables; with the line."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.ClassDef(name=name) | ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
+                yield node.lineno, name
+            case ast.arg(arg=name) | ast.keyword(arg=str(name)) | ast.Attribute(attr=name, ctx=ast.Store()):
+                yield node.lineno, name
+        if isinstance(node, ast.ClassDef):
+            fields = (inner.target for inner in node.body if isinstance(inner, ast.AnnAssign))
+            yield from ((field.lineno, field.id) for field in fields if isinstance(field, ast.Name))
+
+
+@pytest.mark.parametrize("word", WORDS)
+def test_a_word_means_one_thing(word: str) -> None:
+    strays = [
+        f"{name_of(path)}:{line} calls something else `{name}`"
+        for path in modules()
+        for line, name in names_given_in(tree_of(path))
+        if name.strip("_").lower() == word and not name_of(path).startswith(tuple(WORDS[word]))
+    ]
+    assert not strays, "the tour has the words, and others for other things"
+
+
 SHELVES = ("model", "simulate", "solve", "optimise")
 """Of `queueing`: each imports only those before it, and `fit` the first alone."""
 

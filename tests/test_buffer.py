@@ -26,9 +26,9 @@ def test_every_page_comes_out_once_and_the_level_stays_within_bounds(
             await asyncio.gather(*(buffer.put(lane, n, size) for n, (lane, size) in enumerate(pages)))
 
         filling = asyncio.ensure_future(fill())
-        while not filling.done() or buffer.level:
+        while not filling.done() or buffer.waiting:
             await asyncio.sleep(0)
-            assert buffer.level <= room
+            assert buffer.waiting <= room
             for lane in range(3):
                 item = buffer.take(lane)
                 if item is not None:
@@ -122,7 +122,7 @@ def test_a_page_that_left_is_held_by_nobody(served: list[bool]) -> None:
             assert (buffer.take(1) is not None) is take
             assert len(buffer.expire(now + 1)) == (not take)
             assert not left
-            assert buffer.level == 1
+            assert buffer.waiting == 1
 
     asyncio.run(life())
 
@@ -171,7 +171,7 @@ class Ageing(RuleBasedStateMachine):
 
     @invariant()
     def the_level_and_the_bytes_are_those_of_the_pages_inside(self) -> None:
-        assert self.buffer.level == self.inside
+        assert self.buffer.waiting == self.inside
         assert self.buffer.bytes == 10 * self.inside
 
 

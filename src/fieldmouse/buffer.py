@@ -4,7 +4,7 @@ Pages wait in lanes, one per indexer shard, so that one slow shard does not hold
 up the others while there is room. A full buffer makes robots wait, or hands the
 page back as the queueing model does; and a page that waits past its time can be
 taken out before anybody serves it. What becomes of such pages is for the owner to
-say: the buffer only never forgets one. `level` is the number of pages in it.
+say: the buffer only never forgets one. `waiting` is the number of pages in it.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class _Place(Generic[T]):
 class Buffer(Generic[T]):
     """A bounded FIFO per lane; bounded in pages and in bytes over all lanes together.
 
-    Its level stands on the `meter`. With `serving_counts` pages that have left the lanes for the
+    Its pages are counted on the `meter`. With `serving_counts` pages that have left the lanes for the
     indexer count against the bound all the same: the model's buffer holds the page in service, too.
     """
 
@@ -54,12 +54,12 @@ class Buffer(Generic[T]):
         self, *, lanes: int, pages: int, size: int, when_full: WhenFull = WhenFull.WAIT,
         meter: Meter | None = None, serving_counts: bool = False,
     ):  # fmt: skip
-        self.level = 0
+        self.waiting = 0
         self.bytes = 0
         self.pages, self._size = pages, size
         self.when_full = when_full
         self._lanes: list[deque[_Place[T]]] = [deque() for _ in range(lanes)]
-        self._waiting: deque[asyncio.Future[None]] = deque()
+        self._turns: deque[asyncio.Future[None]] = deque()
         self._deadlines: list[tuple[float, int, _Place[T]]] = []
         self._put = 0
         self._gaps = 0  # places in the lanes whose pages expired
@@ -68,8 +68,8 @@ class Buffer(Generic[T]):
     @property
     def full(self) -> bool:
         # One page is always let in: a page larger than the whole buffer must get through too.
-        level = self._meter.level if self._serving_counts else self.level
-        return level > 0 and (level >= self.pages or (self.level > 0 and self.bytes >= self._size))
+        level = self._meter.level if self._serving_counts else self.waiting
+        return level > 0 and (level >= self.pages or (self.waiting > 0 and self.bytes >= self._size))
 
     async def put(
         self, lane: int, item: T, size: int, *, expires_at: float = math.inf, patient: bool = False
@@ -82,7 +82,7 @@ class Buffer(Generic[T]):
             if self.when_full is WhenFull.LOSE and not patient:
                 return False
             turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            self._waiting.append(turn)
+            self._turns.append(turn)
             try:
                 await turn
             except asyncio.CancelledError:
@@ -93,9 +93,9 @@ class Buffer(Generic[T]):
         if expires_at < math.inf:
             self._put += 1
             heappush(self._deadlines, (expires_at, self._put, place))
-        self.level += 1
+        self.waiting += 1
         self.bytes += size
-        self._meter.note_waiting(self.level)
+        self._meter.note_waiting(self.waiting)
         return True
 
     def take(self, lane: int) -> T | None:
@@ -116,7 +116,7 @@ class Buffer(Generic[T]):
             if not place.gone:
                 expired.append(self._leave(place))
         self._gaps += len(expired)
-        if self._gaps > max(_SWEEP_AT, self.level):
+        if self._gaps > max(_SWEEP_AT, self.waiting):
             # Behind a page that does not grow old and is not taken, others come and go.
             self._lanes = [deque(place for place in queue if not place.gone) for queue in self._lanes]
             self._gaps = 0
@@ -124,10 +124,10 @@ class Buffer(Generic[T]):
 
     def _leave(self, place: _Place[T]) -> T:
         item = place.leave()
-        self.level -= 1
+        self.waiting -= 1
         self.bytes -= place.size
-        self._meter.note_waiting(self.level)
-        if len(self._deadlines) > max(_SWEEP_AT, 2 * self.level):
+        self._meter.note_waiting(self.waiting)
+        if len(self._deadlines) > max(_SWEEP_AT, 2 * self.waiting):
             # Most were served in time; their deadlines must not pile up until they are over.
             self._deadlines = [due for due in self._deadlines if not due[2].gone]
             heapify(self._deadlines)
@@ -136,8 +136,8 @@ class Buffer(Generic[T]):
 
     def ease(self) -> None:
         """There may be room: let the next one in line see."""
-        while self._waiting and not self.full:
-            turn = self._waiting.popleft()
+        while self._turns and not self.full:
+            turn = self._turns.popleft()
             if not turn.done():
                 turn.set_result(None)
                 return

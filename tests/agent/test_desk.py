@@ -133,7 +133,7 @@ class AtTheDesk(RuleBasedStateMachine):
             for number, (where, batch, _) in self.answered.items()
             if where == shard and batch > self.durable[shard]
         ]
-        lost = self.desk.note_lost(gone)
+        lost = self.desk.note_undone(gone)
         assert lost == [(number, self.link(number)) for number in gone]
         for number in gone:
             self.polls.pop(number, None)

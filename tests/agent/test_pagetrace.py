@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from fieldmouse.clock import ManualClock
 from fieldmouse.control.gauge import Fare
 from fieldmouse.control.pagetrace import Fate, PageTrace, TraceFile, old, read_rows
-from fieldmouse.control.tracing import services, settled, trace_of
+from fieldmouse.control.tracing import services, trace_of, without_settling
 from fieldmouse.meter import Meter
 from fieldmouse.policy.thresholds import Thresholds
 from fieldmouse.queueing.fit.trace import Trace
@@ -80,11 +80,11 @@ def play(file: TraceFile, seed: int, count: int, room: int = 6, life: float = 3.
             nearest += 1
             lost = inside() >= room
             if lost:
-                page.fate, page.left = Fate.LOST, now
+                page.fate, page.left = Fate.DROPPED, now
             else:
                 waiting.append(page)
             inside()
-            trace.came(page.number, now, lost=lost)
+            trace.came(page.number, now, dropped=lost)
         else:
             page = min(waiting, key=lambda one: one.arrived)
             waiting.remove(page)
@@ -141,7 +141,7 @@ def test_the_gauge_measures_what_the_story_tells(seed: int, count: int) -> None:
     whole = story.end - START
     by_fate = {fate: [page for page in story.pages if page.fate is fate] for fate in Fate}
     np.testing.assert_allclose(fare.rate, count / whole)
-    np.testing.assert_allclose(fare.loss, len(by_fate[Fate.LOST]) / count)
+    np.testing.assert_allclose(fare.loss, len(by_fate[Fate.DROPPED]) / count)
     np.testing.assert_allclose(fare.obsolete, len(by_fate[Fate.OBSOLETE]) / count)
     np.testing.assert_allclose(fare.starvation, spans[levels[:-1] == 0].sum() / whole, atol=1e-9)
     np.testing.assert_allclose(fare.level, (spans @ levels[:-1]) / whole, atol=1e-9)
@@ -190,7 +190,7 @@ def test_settling_takes_its_time_from_each_new_mode_and_from_nobody_else(
     starts = np.concatenate(([0.0], np.cumsum(spans)[:-1]))
     middle = starts + spans / 2
     trace = Trace(arrived=middle, robots=modes, span=float(spans.sum()), switched=starts, mode=modes)
-    told = settled(trace, settling)
+    told = without_settling(trace, settling)
     lengths = np.diff(told.switched, append=told.span)
     np.testing.assert_allclose(lengths.sum(), trace.span)
     new = np.concatenate(([False], modes[1:] != modes[:-1]))
@@ -235,9 +235,9 @@ def test_pages_that_vanish_with_their_worker_are_no_longer_inside() -> None:
         meter.note_indexing(meter.indexing + 1)
         trace.came(number, clock.now())
     meter.note_indexing(0)
-    trace.vanished([1, 2, 77])
+    trace.undone([1, 2, 77])
     trace.answered([0])  # an answer for a robots.txt nobody remembers
-    assert trace.rows()["fate"].tolist() == [Fate.BEGAN, Fate.VANISHED, Fate.VANISHED]
+    assert trace.rows()["fate"].tolist() == [Fate.BEGAN, Fate.UNDONE, Fate.UNDONE]
     assert trace.totals().served == 0
 
 

@@ -52,7 +52,7 @@ async def tell(
             states=states,
             config=CONFIG,
             on_parsed=on_parsed,
-            on_lost=lost.extend,
+            on_undone=lost.extend,
             lane=lane,
         )
         await indexer.start()

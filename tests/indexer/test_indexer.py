@@ -44,7 +44,7 @@ class Desk:
             states=self.states,
             config=self.config,
             on_parsed=self.on_parsed,
-            on_lost=self.on_lost,
+            on_undone=self.on_undone,
         )
         return self.indexer
 
@@ -55,7 +55,7 @@ class Desk:
                 assert one.number not in self.settled
                 self.known[one.number] = one
 
-    def on_lost(self, numbers: Sequence[int]) -> None:
+    def on_undone(self, numbers: Sequence[int]) -> None:
         for number in numbers:
             self.known.pop(number, None)
             self.out.discard(number)

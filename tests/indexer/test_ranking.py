@@ -48,7 +48,7 @@ def build(folder: Path, made: list[tuple[str, str, str]], *, shards: int, tiny: 
             index.commit()
     for index in indexes:
         index.commit()
-        index.settle()
+        index.finish()
         index.close()
     return folder
 
@@ -127,7 +127,7 @@ def test_without_stored_text_ranks_are_the_same(tmp_path: Path) -> None:
         if number % 12 == 11:
             index.commit()
     index.commit()
-    index.settle()
+    index.finish()
     index.close()
     for words in QUESTIONS[:4]:
         assert told(search.search(tmp_path / "bare", words)) == told(search.search(one, words))

@@ -79,7 +79,7 @@ class Crawl:
     async def open(self) -> None:
         self.indexer = Indexer(
             self.folder, shards=self.shards, states=self.journal, config=TINY,
-            on_parsed=self.heard, on_lost=lambda lost: None,
+            on_parsed=self.heard, on_undone=lambda lost: None,
         )  # fmt: skip
         await self.indexer.start()
         await self.indexer.begin()

@@ -177,10 +177,10 @@ def test_what_a_dead_worker_held_is_told_once() -> None:
     for number in range(1, 7):
         holdings.hand_over(number, answer(number))
     holdings.book([Parsed(n, 0, batch, "page", b"") for n, batch in ((1, 1), (2, 2), (3, 2))])
-    lost, owed = holdings.lose(reach=1, in_hand=4)
+    lost, owed = holdings.undo(reach=1, in_hand=4)
     assert sorted(lost) == [2, 3, 4, 5, 6]
     assert owed == []
-    assert holdings.lose(reach=1, in_hand=4) == ([], [])
+    assert holdings.undo(reach=1, in_hand=4) == ([], [])
     assert holdings.count(1)
     assert not holdings.count(1)
     assert (holdings.outstanding, holdings.bytes) == (0, 0)

@@ -147,7 +147,7 @@ class Life:
 def told(run: RecordedRun) -> list[tuple[int, str | int, int]]:
     """Events with names for numbers, since two records may number names differently."""
     unnamed = {Act.WIDTH, Act.FED, Act.TAKEN, Act.TICK, Act.ONLINE, Act.STORED}
-    places = {Act.KNOWN, Act.SETTLED}
+    places = {Act.KNOWN, Act.LOCATED}
 
     def by_name(event: Event) -> tuple[int, str | int, int]:
         act, value, second = event

@@ -157,7 +157,7 @@ def test_hosts_behind_one_address_never_have_more_places_than_it_has(
                 policy.came_online(host, batch)
             elif source:
                 host = source.popleft()
-                policy.settled(host, host % addresses)
+                policy.located(host, host % addresses)
                 if policy.place(host):
                     online[host] += 1
                     policy.came_online(host)
@@ -182,8 +182,8 @@ def test_a_host_that_moves_to_a_crowded_address_is_asked_to_leave() -> None:
     for host in ("a", "b"):
         assert policy.place(host)
         policy.came_online(host)
-    assert policy.settled("a", "10.0.0.1")
-    assert not policy.settled("b", "10.0.0.1")
+    assert policy.located("a", "10.0.0.1")
+    assert not policy.located("b", "10.0.0.1")
     policy.stored("b")
     policy.left_online("b")
     assert policy.recall() is None

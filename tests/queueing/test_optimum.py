@@ -1,4 +1,4 @@
-"""The best rule: every rule solved alone as the judge, bounds, fronts, walks and policies."""
+"""The best rule: every rule solved alone as the judge, bounds, walks and policies."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from fieldmouse.queueing.optimise import landscape as ground_module
 from fieldmouse.queueing.optimise import reduction
 from fieldmouse.queueing.optimise.decision import best_policy
 from fieldmouse.queueing.optimise.landscape import ByLevel, landscape, rules
-from fieldmouse.queueing.optimise.optimum import OutOfReach, least, optimise, pareto, unbeaten
+from fieldmouse.queueing.optimise.optimum import OutOfReach, least, optimise, unbeaten
 from fieldmouse.queueing.solve import banded, coordinates, journey
 from fieldmouse.queueing.solve.solve import solve
 from queueing.models import phase_types
@@ -176,22 +176,15 @@ def test_bounds_out_of_reach_are_told_with_what_is() -> None:
 
 
 @given(st.lists(st.tuples(*[st.integers(0, 6)] * 3), min_size=1, max_size=40))
-def test_the_front_holds_those_that_nothing_beats(points: list[tuple[int, ...]]) -> None:
+def test_those_are_kept_that_nothing_beats(points: list[tuple[int, ...]]) -> None:
     kept = unbeaten(np.array(points, dtype=float).T)
-    front = {points[i] for i in kept}
+    best = {points[i] for i in kept}
 
     def beats(a: tuple[int, ...], b: tuple[int, ...]) -> bool:
         return a != b and all(x <= y for x, y in zip(a, b, strict=True))
 
-    assert front == {p for p in points if not any(beats(q, p) for q in points)}
-    assert len(front) == len(kept)
-
-
-def test_on_the_front_less_of_one_is_more_of_the_other() -> None:
-    ground = landscape(paper(6))
-    front = pareto(ground, ("loss", "star"))
-    assert (np.diff(ground.loss[front]) > 0).all()
-    assert (np.diff(ground.star[front]) < 0).all()
+    assert best == {p for p in points if not any(beats(q, p) for q in points)}
+    assert len(best) == len(kept)
 
 
 @settings(max_examples=15, deadline=None)

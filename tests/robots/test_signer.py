@@ -10,7 +10,7 @@ from collections.abc import Callable
 import pytest
 
 from fieldmouse.plugins.page import Request
-from fieldmouse.plugins.thread import LOST
+from fieldmouse.plugins.thread import STUCK
 from fieldmouse.records import Failed, Kind, Link, Reason, Response
 from fieldmouse.robots.signer import BLANK, Signer
 from fieldmouse.url import Host, Url
@@ -114,9 +114,9 @@ def test_when_many_do_not_come_back_nobody_is_asked_until_they_do() -> None:
 
     async def play() -> None:
         link = Link(Url(HERE + "/a"))
-        for _ in range(LOST):
+        for _ in range(STUCK):
             assert await made(link, HERE) == "`own:sign` took longer than 0.02 s"
-        assert await made(link, HERE) == f"`own:sign` was left out: {LOST} calls have not come back"
+        assert await made(link, HERE) == f"`own:sign` was left out: {STUCK} calls have not come back"
         gate.set()
         ends = time.monotonic() + 60
         while await made(link, HERE) is not None:

@@ -68,12 +68,12 @@ def test_pages_dropped_for_want_of_room_or_for_their_age_are_fetched_again(tmp_p
         tmp_path / "c", lambda clock: MeadowFetcher(meadow, clock), meadow.seeds, lane=lane(), **TIGHT
     )
     fates = Counter(read_rows(tmp_path / "c" / "pages.trace")["fate"].tolist())
-    assert min(fates[Fate.LOST], fates[Fate.OBSOLETE]) > 10, "the test is about these"
+    assert min(fates[Fate.DROPPED], fates[Fate.OBSOLETE]) > 10, "the test is about these"
     assert summary.exit == summary.lost == summary.waiting == 0
     assert stored(tmp_path / "c") == wanted(meadow)
     check_quiet(web.arrivals, 0.3)
     # Every request that was answered came to the buffer, and each of its pages has one fate.
-    arrived = fates[Fate.SERVED] + fates[Fate.LOST] + fates[Fate.OBSOLETE]
+    arrived = fates[Fate.SERVED] + fates[Fate.DROPPED] + fates[Fate.OBSOLETE]
     assert arrived == len(web.arrivals)
 
 
@@ -93,7 +93,7 @@ def test_killed_at_any_moment_no_dropped_page_loses_its_url(tmp_path: Path, seed
         now += after + chance.choice([0.0, 5.0])
         arrivals += web.arrivals
     rows = read_rows(tmp_path / "c" / "pages.trace")
-    dropped = int(np.isin(rows["fate"], (Fate.LOST, Fate.OBSOLETE)).sum())
+    dropped = int(np.isin(rows["fate"], (Fate.DROPPED, Fate.OBSOLETE)).sum())
     assert kills == 8
     assert dropped > 10
     assert ended.exit == ended.lost == ended.waiting == 0
@@ -137,7 +137,7 @@ def test_with_a_fixed_number_of_robots_a_full_buffer_makes_them_wait(tmp_path: P
     assert stored(tmp_path / "c") == wanted(meadow)
     asked = Counter((arrival.host, arrival.path) for arrival in web.arrivals)
     fates = Counter(read_rows(tmp_path / "c" / "pages.trace")["fate"].tolist())
-    assert fates[Fate.LOST] == fates[Fate.OBSOLETE] == 0
+    assert fates[Fate.DROPPED] == fates[Fate.OBSOLETE] == 0
     assert set(asked.values()) == {1}
 
 

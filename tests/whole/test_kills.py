@@ -91,5 +91,5 @@ def test_pages_dropped_by_a_full_buffer_are_not_lost_to_a_kill_either(tmp_path: 
         assert sorted(stored) == sorted(meadow.pages())
         assert last["lost"] == last["waiting"] == 0
     rows = read_rows(home / "pages.trace")
-    assert (rows["fate"] == Fate.LOST).sum() > 10, "the test is about these"
+    assert (rows["fate"] == Fate.DROPPED).sum() > 10, "the test is about these"
     assert run("doctor", home)["healthy"]

@@ -18,7 +18,7 @@ def when_full_of(settings: Settings) -> WhenFull:
     """Under a rule on the level a page without room is dropped, as in the model; else its robot waits."""
     asked = settings.buffer.when_full
     if asked == "auto":
-        return WhenFull.LOSE if settings.control.losing else WhenFull.WAIT
+        return WhenFull.LOSE if settings.control.dropping else WhenFull.WAIT
     return WhenFull(asked)
 
 

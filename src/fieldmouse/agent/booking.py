@@ -63,12 +63,12 @@ class Booking:
         if found:
             self._frontier.discover(found)
 
-    def vanished(self, numbers: Sequence[int]) -> int:
+    def undone(self, numbers: Sequence[int]) -> int:
         """A worker died with these; returns how many are fetched again."""
-        lost = self.desk.note_lost(numbers)
-        for number, link in lost:
+        again = self.desk.note_undone(numbers)
+        for number, link in again:
             self._frontier.again(number, link)
-        return len(lost)
+        return len(again)
 
     def settle(self, batches: Sequence[int], seconds: float) -> None:
         """Take all that is durable: shard i up to its batch `batches[i]`, and all verdicts."""

@@ -161,7 +161,7 @@ class Desk:
         else:
             self.fresh[kind] += by
 
-    def note_lost(self, numbers: Sequence[int]) -> list[tuple[int, Link]]:
+    def note_undone(self, numbers: Sequence[int]) -> list[tuple[int, Link]]:
         """A worker died: forget what it said of these; returns the tickets to send out again."""
         gone = set(numbers)
         for batches in self._known.values():
@@ -172,14 +172,14 @@ class Desk:
                         self._note(one.number, one.kind, -1)
                         self.fresh_bytes -= one.size
                 batches[batch] = kept
-        lost = []
+        again = []
         for number in numbers:
             self._flying.discard(number)
             self._polls.discard(number)
             link = self.links.pop(number, None)
             if link is not None:
-                lost.append((number, link))
-        return lost
+                again.append((number, link))
+        return again
 
     def settle(self, batches: Sequence[int]) -> tuple[list[int], list[bytes]]:
         """Take everything that is durable now: shard i up to its batch `batches[i]`, and all verdicts.

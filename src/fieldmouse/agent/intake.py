@@ -34,7 +34,7 @@ class OpenIndexer(Protocol):
     """An `Indexer`, but for whom it tells."""
 
     def __call__(
-        self, *, on_parsed: Callable[[Sequence[Parsed]], None], on_lost: Callable[[Sequence[int]], None]
+        self, *, on_parsed: Callable[[Sequence[Parsed]], None], on_undone: Callable[[Sequence[int]], None]
     ) -> Indexer: ...
 
 
@@ -47,7 +47,7 @@ class Intake:
     ):  # fmt: skip
         self._buffer, self._meter, self._clock, self._trace = buffer, meter, clock, trace
         self._obsolescence, self._booking, self._fuse, self._bell = obsolescence, booking, fuse, bell
-        self.indexer = open_indexer(on_parsed=self._answered, on_lost=self._vanished)
+        self.indexer = open_indexer(on_parsed=self._answered, on_undone=self._undone)
         self._warned = False
 
     async def put(self, number: int, outcome: Outcome) -> bool:
@@ -68,7 +68,7 @@ class Intake:
             expires_at=math.inf if patient else self._obsolescence.expires_at(self._clock.now()),
             patient=patient,
         )
-        self._trace.came(number, self._clock.now(), lost=not stored)
+        self._trace.came(number, self._clock.now(), dropped=not stored)
         # Nobody expires before this: a page that finds a shard idle is served, however short its life.
         self._hand_on()
         return stored
@@ -89,13 +89,13 @@ class Intake:
     def pump(self) -> None:
         """Send off the pages that waited too long, and move others to the shards that have room."""
         self.indexer.recount()
-        if self._buffer.level:
+        if self._buffer.waiting:
             self.expire()
         self._hand_on()
 
     def _hand_on(self) -> None:
         indexer, buffer = self.indexer, self._buffer
-        if not buffer.level:
+        if not buffer.waiting:
             buffer.ease()
             return
         now = self._clock.now()
@@ -121,11 +121,11 @@ class Intake:
             self.pump()
         self._bell.ring()
 
-    def _vanished(self, numbers: Sequence[int]) -> None:
+    def _undone(self, numbers: Sequence[int]) -> None:
         with self._fuse:
-            self._trace.vanished(numbers)
-            lost = self._booking.vanished(numbers)
-            if lost and self.indexer.trouble is None:
-                log.warning("an indexer worker died; %d pages are fetched again", lost)
+            self._trace.undone(numbers)
+            again = self._booking.undone(numbers)
+            if again and self.indexer.trouble is None:
+                log.warning("an indexer worker died; %d pages are fetched again", again)
             self.pump()
         self._bell.ring()

@@ -33,7 +33,7 @@ def take_reading(now: float, desk: Desk, frontier: Frontier, meter: Meter, gauge
         seen=frontier.seen,
         bytes=tally.bytes + desk.fresh_bytes,
         refused=tally.refused + fresh[OutcomeKind.REFUSED],
-        dropped=gauge.lost,
+        dropped=gauge.dropped,
         obsolete=gauge.obsolete,
         allowed=meter.allowed,
         level=gauge.level,

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from fieldmouse.control.controllog import Chapter
     from fieldmouse.control.gauge import Fare
 
-HEADS = ("", "robots", "until level", "", "lost", "obsolete", "starved", "response", "cost")
+HEADS = ("", "robots", "until level", "", "dropped", "obsolete", "starved", "response", "cost")
 
 
 @click.command(

@@ -23,7 +23,7 @@ class Totals(msgspec.Struct, frozen=True):
     robot_seconds: float = 0.0  # of robots at work: those allowed, or more while some have yet to come home
     page_seconds: float = 0.0  # of pages in the buffer and in service
     arrived: int = 0
-    lost: int = 0
+    dropped: int = 0
     obsolete: int = 0
     served: int = 0
     served_seconds: float = 0.0  # from arrival to answer, of pages served
@@ -60,7 +60,7 @@ class Fare(msgspec.Struct, frozen=True, kw_only=True):
         time, pages = totals.seconds or 1.0, totals.arrived or 1
         return cls(
             rate=totals.arrived / time,
-            loss=totals.lost / pages,
+            loss=totals.dropped / pages,
             obsolete=totals.obsolete / pages,
             starvation=totals.idle / time,
             robots=totals.robot_seconds / time,
@@ -70,7 +70,7 @@ class Fare(msgspec.Struct, frozen=True, kw_only=True):
 
     def cost(self, weights: Cost) -> float:
         return weights.of(
-            lost=self.rate * self.loss,
+            dropped=self.rate * self.loss,
             obsolete=self.rate * self.obsolete,
             sojourn=self.response,
             robots=self.robots,
@@ -86,16 +86,16 @@ class Gauge:
         self.level = 0
         self.robots = 0
         self._seconds = self._idle = self._worked = self._pages = self._stays = 0.0
-        self.arrived = self.lost = self.obsolete = self.served = 0
+        self.arrived = self.dropped = self.obsolete = self.served = 0
 
     def changed(self, now: float, level: int, robots: int) -> None:
         """From now on the level is this, and so many robots work."""
         self._pass(now)
         self.level, self.robots = level, robots
 
-    def note_arrived(self, *, lost: bool) -> None:
+    def note_arrived(self, *, dropped: bool) -> None:
         self.arrived += 1
-        self.lost += lost
+        self.dropped += dropped
 
     def note_obsolete(self) -> None:
         self.obsolete += 1
@@ -117,6 +117,6 @@ class Gauge:
     def totals(self, now: float) -> Totals:
         self._pass(now)
         return Totals(
-            self._seconds, self._idle, self._worked, self._pages, self.arrived, self.lost, self.obsolete,
+            self._seconds, self._idle, self._worked, self._pages, self.arrived, self.dropped, self.obsolete,
             self.served, self._stays,
         )  # fmt: skip

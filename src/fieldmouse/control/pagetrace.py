@@ -46,11 +46,11 @@ _MOST = 0xFFFF
 
 class Fate(IntEnum):
     SERVED = 0
-    LOST = 1  # there was no room
+    DROPPED = 1  # there was no room
     OBSOLETE = 2
     SWITCHED = 3  # no page: the number of robots at work changed
     BEGAN = 4  # no page: the crawl was started or resumed
-    VANISHED = 5  # its worker died; it is fetched again and counts then
+    UNDONE = 5  # its worker died; it is fetched again and counts then
 
 
 class TraceFile:
@@ -99,13 +99,13 @@ class PageTrace:
         self.gauge.changed(now, self._meter.level, self._meter.active)
         self._write(now, 0.0, 0.0, 0, self.gauge.robots, self._meter.allowed, Fate.BEGAN)
 
-    def came(self, number: int, now: float, *, lost: bool = False) -> None:
+    def came(self, number: int, now: float, *, dropped: bool = False) -> None:
         """A page arrived, and is in the buffer unless there was no room for it."""
         gauge = self.gauge
-        gauge.note_arrived(lost=lost)
+        gauge.note_arrived(dropped=dropped)
         level, robots, allowed = gauge.level, gauge.robots, self._meter.allowed
-        if lost:
-            self._write(now, 0.0, 0.0, level, robots, allowed, Fate.LOST)
+        if dropped:
+            self._write(now, 0.0, 0.0, level, robots, allowed, Fate.DROPPED)
             return
         page = [now, level, robots, allowed, now]
         if number:
@@ -136,13 +136,13 @@ class PageTrace:
             self._leave(page, now - page[0], now - page[0], Fate.OBSOLETE)
         self.look(now)
 
-    def vanished(self, numbers: Iterable[int]) -> None:
+    def undone(self, numbers: Iterable[int]) -> None:
         """A worker died with these; which of the ticketless it had is not known."""
         now = self._clock.now()
         for number in numbers:
             page = self._left(number)
             if page is not None:
-                self._leave(page, page[4] - page[0], now - page[0], Fate.VANISHED)
+                self._leave(page, page[4] - page[0], now - page[0], Fate.UNDONE)
         self._ticketless.clear()
         self.look(now)
 

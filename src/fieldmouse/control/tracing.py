@@ -10,7 +10,7 @@ In the model a robot that is sent out brings pages at its usual rate at once, an
 that is called home brings none. Real ones have their first fetch before them, or their
 last one on the way. So the time of one fetch after each change of their number is set
 aside, as time in which nobody in particular was at work: rates are those of robots
-that have settled.
+that are at work.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def trace_of(rows: Rows, since: float = 0.0, settling: float | None = None) -> T
     if not runs:
         return Trace(arrived=np.empty(0), robots=np.empty(0, np.int64))
     shifts = np.concatenate(([0.0], np.cumsum([run.span for run in runs])))
-    return settled(
+    return without_settling(
         Trace(
             arrived=np.concatenate([run.arrived + at for run, at in zip(runs, shifts, strict=False)]),
             robots=np.concatenate([run.robots for run in runs]),
@@ -55,7 +55,7 @@ def trace_of(rows: Rows, since: float = 0.0, settling: float | None = None) -> T
     )
 
 
-def settled(trace: Trace, settling: float | None = None) -> Trace:
+def without_settling(trace: Trace, settling: float | None = None) -> Trace:
     """The trace with the time after each change of mode given to mode 0, which nobody fits."""
     spent = np.diff(trace.switched, append=trace.span)
     if settling is None:

@@ -39,7 +39,7 @@ class Act(IntEnum):
     SEATED = 1  # host, urls
     HELD = 2  # host, urls
     KNOWN = 3  # host, address
-    SETTLED = 4  # host, address
+    LOCATED = 4  # host, address
     WIDTH = 5  # of the front, from now on
     FED = 6  # urls out
     TAKEN = 7  # urls out
@@ -52,7 +52,7 @@ class Act(IntEnum):
     SENT_OFF = 14  # host, urls
 
 
-TWO_WORDS = frozenset({Act.SEATED, Act.HELD, Act.KNOWN, Act.SETTLED, Act.LEFT, Act.RECALLED, Act.SENT_OFF})
+TWO_WORDS = frozenset({Act.SEATED, Act.HELD, Act.KNOWN, Act.LOCATED, Act.LEFT, Act.RECALLED, Act.SENT_OFF})
 
 Event = tuple[int, int, int]
 """An `Act`, whom or how much, and the second word, or 0."""
@@ -140,8 +140,8 @@ class DecisionLog:
     def known(self, host: Host, address: str) -> None:
         self._lives(Act.KNOWN, host, address)
 
-    def settled(self, host: Host, address: str) -> None:
-        self._lives(Act.SETTLED, host, address)
+    def located(self, host: Host, address: str) -> None:
+        self._lives(Act.LOCATED, host, address)
 
     def _lives(self, act: Act, host: Host, address: str) -> None:
         if self.full:

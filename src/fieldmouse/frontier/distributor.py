@@ -161,7 +161,7 @@ class Distributor:
         """Tell the policy where a host lives, before it is asked about it."""
         if state.address and not state.verdict:
             self._witness.known(host, state.address)
-            self._policy.settled(number, _key(state.address))
+            self._policy.located(number, _key(state.address))
 
     def _seat(self, host: Host, number: int, state: HostState, tickets: Sequence[int]) -> None:
         self._workbench.put(host, state, tickets)
@@ -178,10 +178,10 @@ class Distributor:
     def left(self, host: Host, state: HostState, urls: int) -> None:
         """A robot has used `urls` of a host and given it back; its address may have changed."""
         address = "" if state.verdict else state.address
-        self._witness.settled(host, address)
+        self._witness.located(host, address)
         self._witness.left(host, urls)
         number = self._hosts.meet_number(host)
-        stays = not address or self._policy.settled(number, _key(address))
+        stays = not address or self._policy.located(number, _key(address))
         if urls:
             self._policy.left_online(number, urls)
         if not stays and host in self._workbench:

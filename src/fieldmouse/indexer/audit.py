@@ -47,7 +47,7 @@ class ShardAudit(msgspec.Struct):
     size: int = 0  # bytes of WARC that count
     wounds: list[Wound] = []
     cdxj: str = ""  # what is wrong with the CDXJ log
-    lost: list[str] = []  # the URLs whose records are damaged, as far as the log names them
+    unreadable: list[str] = []  # the URLs whose records are damaged, as far as the log names them
 
     @property
     def whole(self) -> bool:
@@ -123,7 +123,7 @@ def skim(directory: Path, shard: int, state: ShardState) -> ShardAudit:
 
 def audit(directory: Path, shard: int, state: ShardState) -> ShardAudit:
     """Read every member of every file, its checksum and its digest, and hold the log's lines against them."""
-    report = ShardAudit(wounds=[], lost=[])
+    report = ShardAudit(wounds=[], unreadable=[])
     log = log_path(directory, shard)
     there = log.stat().st_size if log.is_file() else 0
     lines: Iterator[bytes] = iter(())
@@ -142,12 +142,12 @@ def audit(directory: Path, shard: int, state: ShardState) -> ShardAudit:
             if place is None or place == (name, offset) or not report.wounds:
                 report.cdxj = f"the line of the record at byte {offset} of `{name}` is not what it was"
                 break
-            report.lost.append(_url_of(line))
+            report.unreadable.append(_url_of(line))
             line = next(lines, b"")
     if not report.cdxj:
         for line in lines:
             if report.wounds and _place_of(line) is not None:
-                report.lost.append(_url_of(line))
+                report.unreadable.append(_url_of(line))
             else:
                 report.cdxj = "it has lines that no record belongs to"
                 break

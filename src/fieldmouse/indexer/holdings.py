@@ -55,13 +55,13 @@ class Holdings:
         done = [books.pop(b) for books in (self._answered, self._kept) for b in list(books) if b <= batch]
         return bool(done)
 
-    def lose(self, reach: int, in_hand: int) -> tuple[list[int], list[Answer]]:
+    def undo(self, reach: int, in_hand: int) -> tuple[list[int], list[Answer]]:
         """The worker died, and what is not in a batch up to `reach` with it.
 
         Returns the tickets to send out again, and the pages without one for the next worker.
         """
-        lost = [n for batch, numbers in self._answered.items() if batch > reach for n in numbers]
-        lost += self._sent
+        again = [n for batch, numbers in self._answered.items() if batch > reach for n in numbers]
+        again += self._sent
         owed = [page for batch, pages in self._kept.items() if batch > reach for page in pages]
         if self._keeping and not in_hand:
             self._keeping.popleft()  # it died of this one; once is enough
@@ -71,4 +71,4 @@ class Holdings:
         self._sent.clear()
         self._keeping.clear()
         self.bytes = 0
-        return lost, owed
+        return again, owed

@@ -125,7 +125,7 @@ class TextIndex:
             self._index = tantivy.Index.open(str(path))
             self._outdated = True
         self._writer = self._index.writer(heap_size=self._config.index_heap, num_threads=1)
-        self._unsaved = self._settled = False
+        self._unsaved = self._finished = False
         sync_directory(path.parent)
 
     def _searcher_holds_more(self, batch: int) -> bool:
@@ -194,10 +194,10 @@ class TextIndex:
         if self.generation:
             shutil.rmtree(_generation(self._directory, self._shard, self.generation - 1) / KEPT, True)
 
-    def settle(self) -> None:
+    def finish(self) -> None:
         """Wait until merges are done. Nothing can be added after."""
         self._writer.wait_merging_threads()
-        self._settled = True
+        self._finished = True
         if self._kept is not None and not self._unsaved:
             # The same documents in fewer files: so they are found by the next to open.
             self._snapshots.keep(self._kept)
@@ -207,8 +207,8 @@ class TextIndex:
 
     def close(self) -> None:
         """Let go of the index: no thread of its writer merges or deletes after this."""
-        if not self._settled:
-            self._settled = True
+        if not self._finished:
+            self._finished = True
             with suppress(ValueError):  # what did not commit does not count
                 self._writer.wait_merging_threads()
 

@@ -35,7 +35,7 @@ T = TypeVar("T")
 class Indexer:
     """Parsing, archiving and indexing of a whole crawl.
 
-    `on_parsed` and `on_lost` are called in the event loop; `on_lost` names the
+    `on_parsed` and `on_undone` are called in the event loop; `on_undone` names the
     tickets that a dead worker held or had answered without a checkpoint: forget
     what was said of them, and fetch them again.
     """
@@ -48,7 +48,7 @@ class Indexer:
         states: Sequence[ShardState] | None = None,
         config: IndexerConfig,
         on_parsed: Callable[[Sequence[Parsed]], None],
-        on_lost: Callable[[Sequence[int]], None],
+        on_undone: Callable[[Sequence[int]], None],
         lane: type[Lane] | type[InlineLane] = Lane,
         meter: Meter | None = None,
     ):
@@ -68,7 +68,7 @@ class Indexer:
             lane(directory, shard, config, state, self._answered, self._vanished, batch)
             for shard, state in enumerate(states)
         ]
-        self._meter, self._on_parsed, self._on_lost = meter or Meter(), on_parsed, on_lost
+        self._meter, self._on_parsed, self._on_undone = meter or Meter(), on_parsed, on_undone
 
     async def start(self) -> None:
         """Start all workers; each sees whether its shard can be brought to its state, and changes nothing."""
@@ -112,7 +112,7 @@ class Indexer:
 
     def _vanished(self, numbers: Sequence[int]) -> None:
         self.recount()
-        self._on_lost(numbers)
+        self._on_undone(numbers)
 
     def recount(self) -> None:
         """Put on the meter what is outstanding. A worker that comes back to life tells nobody of it."""
@@ -134,7 +134,7 @@ class Indexer:
             lane.committed()
 
     async def finish(self) -> None:
-        """The crawl ends: let the indexes settle, and sort all CDXJ lines into one file."""
+        """The crawl ends: let the indexes finish their merges, and sort all CDXJ lines into one file."""
         await asyncio.gather(*(lane.finish() for lane in self._lanes))
         archive = self._directory / "archive"
         logs = [log_path(archive, shard) for shard in range(self.shards)]

@@ -32,7 +32,7 @@ class InlineLane:
         config: IndexerConfig,
         state: ShardState,
         on_parsed: Callable[[Sequence[Parsed]], None],
-        on_lost: Callable[[Sequence[int]], None],
+        on_undone: Callable[[Sequence[int]], None],
         batch: int = 0,
     ):
         self._directory, self._number, self._config = directory, shard, config

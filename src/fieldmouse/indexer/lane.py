@@ -56,12 +56,12 @@ class Lane(asyncio.Protocol):
         config: IndexerConfig,
         state: ShardState,
         on_parsed: Callable[[Sequence[Parsed]], None],
-        on_lost: Callable[[Sequence[int]], None],
+        on_undone: Callable[[Sequence[int]], None],
         batch: int = 0,
     ):
         """`batch` is the one to begin with; 0 for the one that follows the state's."""
         self._directory, self._shard, self._config = directory, shard, config
-        self._on_parsed, self._on_lost = on_parsed, on_lost
+        self._on_parsed, self._on_undone = on_parsed, on_undone
         self.counted = state  # the journal holds it
         self._batch = batch or state.batch + 1  # what is sent now belongs to it
         self._prepared: ShardState | None = None  # durable, and the journal may hold it by now
@@ -150,9 +150,9 @@ class Lane(asyncio.Protocol):
                 self.trouble = self._deaths.at_work(self._holdings.url_of(in_hand), code, in_plugin)
             # Whatever was prepared is safe on the disk; only the journal says whether it counts.
             reach = self._prepared.batch if self._prepared else self.counted.batch
-            lost, owed = self._holdings.lose(reach, in_hand)
+            again, owed = self._holdings.undo(reach, in_hand)
             self._owed += owed
-            self._on_lost(lost)
+            self._on_undone(again)
             if self._waiter is not None:
                 self._waiter.set_result(None)
                 self._waiter = None
@@ -187,7 +187,7 @@ class Lane(asyncio.Protocol):
             self._write(Job(number, outcome, self._deaths.bare(outcome.link.url)))
         elif number:
             # The worker died between `room` and now.
-            asyncio.get_running_loop().call_soon(self._on_lost, [number])
+            asyncio.get_running_loop().call_soon(self._on_undone, [number])
         else:
             self._owed.append(outcome)
 

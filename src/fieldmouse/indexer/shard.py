@@ -273,7 +273,7 @@ class Shard:
 
     def finish(self) -> None:
         with storing(self._directory, *STORES):
-            self._index.settle()
+            self._index.finish()
 
     def close(self) -> None:
         self._index.close()

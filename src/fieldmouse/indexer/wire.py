@@ -93,7 +93,7 @@ class Committed(msgspec.Struct, frozen=True, tag="committed", array_like=True):
 
 
 class Finish(msgspec.Struct, frozen=True, tag="finish", array_like=True):
-    """The crawl ends: let the index settle."""
+    """The crawl ends: let the index finish its merges."""
 
 
 class Opened(msgspec.Struct, frozen=True, tag="opened", array_like=True):

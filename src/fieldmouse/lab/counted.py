@@ -93,7 +93,7 @@ class Homes(MemoryNumbers):
         super().__init__()
         self._states: dict[Host, HostState] = {}
 
-    def settle(self, host: Host, address: str) -> None:
+    def locate(self, host: Host, address: str) -> None:
         self._states[host] = HostState(address=address)
 
     def get(self, host: Host) -> HostState:

@@ -146,8 +146,8 @@ def recorded(run: RecordedRun, witness: Witness) -> None:
                 witness.held(Host(names[value]), second)
             case Act.KNOWN:
                 witness.known(Host(names[value]), names[second])
-            case Act.SETTLED:
-                witness.settled(Host(names[value]), names[second])
+            case Act.LOCATED:
+                witness.located(Host(names[value]), names[second])
             case Act.WIDTH:
                 width = value
             case Act.FED:
@@ -204,8 +204,8 @@ def play(run: RecordedRun, policy: Distribution[int], witness: Witness) -> int:
                 for _ in range(second):
                     queues.append(Host(names[value]), b"")
                 distributor.hold(Host(names[value]), second)
-            case Act.SETTLED:
-                homes.settle(Host(names[value]), names[second])
+            case Act.LOCATED:
+                homes.locate(Host(names[value]), names[second])
             case Act.WIDTH:
                 width = value
             case Act.FED:
@@ -236,5 +236,5 @@ def _before(run: RecordedRun) -> tuple[deque[Host], Homes]:
         if act == Act.NAMED:
             source.append(Host(run.names[value]))
         elif act == Act.KNOWN:
-            homes.settle(Host(run.names[value]), run.names[second])
+            homes.locate(Host(run.names[value]), run.names[second])
     return source, homes

@@ -18,7 +18,7 @@ from fieldmouse.plugins.call import Complaint, TooLong, tried
 
 T = TypeVar("T")
 
-LOST = 8  # calls that have not come back
+STUCK = 8  # calls that have not come back
 
 
 class Threads:
@@ -26,23 +26,23 @@ class Threads:
 
     def __init__(self, plugin: str, patience: float):
         self.plugin, self._patience = plugin, patience
-        self._lost: set[threading.Thread] = set()
+        self._stuck: set[threading.Thread] = set()
 
     async def call(self, act: Callable[[], T]) -> T | Complaint:
         """What `act` returns, or what the plug-in did wrong."""
-        self._lost = {thread for thread in self._lost if thread.is_alive()}
-        if len(self._lost) >= LOST:
-            return Complaint(self.plugin, f"was left out: {LOST} calls have not come back", late=True)
+        self._stuck = {thread for thread in self._stuck if thread.is_alive()}
+        if len(self._stuck) >= STUCK:
+            return Complaint(self.plugin, f"was left out: {STUCK} calls have not come back", late=True)
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[T | Complaint] = loop.create_future()
 
-        def settle(made: T | Complaint) -> None:
+        def answered(made: T | Complaint) -> None:
             if not answer.done():
                 answer.set_result(made)
 
         def run() -> None:
             with suppress(TooLong, RuntimeError):  # nobody waits any more, or the loop is closed
-                loop.call_soon_threadsafe(settle, tried(self.plugin, act))
+                loop.call_soon_threadsafe(answered, tried(self.plugin, act))
 
         thread = threading.Thread(target=run, name=f"plug-in {self.plugin}", daemon=True)
         thread.start()
@@ -50,7 +50,7 @@ class Threads:
             async with asyncio.timeout(self._patience):
                 return await answer
         except TimeoutError:
-            self._lost.add(thread)
+            self._stuck.add(thread)
             _stop(thread)
             return Complaint(self.plugin, f"took longer than {self._patience:g} s", late=True)
 

@@ -15,7 +15,7 @@ believe it. Three kinds of trouble are told apart:
 A suspicion is no proof. In a list of hosts of which most are dead, five in a row are ordinary. So
 somebody else is asked (`robots/prober.py`): hosts that were reached before, the witnesses. If one
 of them answers, the suspects are dead; if none does, it is an outage, and what was counted since
-anybody was last reached is taken back. Until it is settled nobody is given up. Where nobody was
+anybody was last reached is taken back. Until that is decided nobody is given up. Where nobody was
 ever reached there is no witness: then the suspects get the benefit of the doubt for `BENEFIT`
 seconds, while others are tried, and no longer; for `BENEFIT_OF_OLD` if some of them gave pages before.
 So it is if all who fail and all who were ever reached live at one address: they cannot vouch for each

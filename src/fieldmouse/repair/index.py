@@ -46,11 +46,11 @@ def rebuild_index(home: CrawlDir, last: Checkpoint, shard: int) -> str:
     shutil.rmtree(beside, ignore_errors=True)
     beside.mkdir(parents=True)
     try:
-        count, lost = _build(home, last, shard, beside)
-        if lost and count < (held := _still_held(target, sealed_shards(last)[shard])):
+        count, unreadable = _build(home, last, shard, beside)
+        if unreadable and count < (held := _still_held(target, sealed_shards(last)[shard])):
             raise CrawlDirError(
                 f"`index/shard-{shard}` stays as it is, damaged: it still holds {held:,} pages,"
-                f" and only {count:,} can be read in the WARC files; {lost:,} cannot",
+                f" and only {count:,} can be read in the WARC files; {unreadable:,} cannot",
                 "bring the WARC files back and repair again; to have an index of what can be read,"
                 f" move `{target}` away first",
             )
@@ -59,7 +59,7 @@ def rebuild_index(home: CrawlDir, last: Checkpoint, shard: int) -> str:
         shutil.rmtree(beside, ignore_errors=True)
     sync_directory(home / "index")
     told = f"`index/shard-{shard}` was built again: {count:,} pages"
-    return told + (f"; {lost:,} more cannot be read in the archive" if lost else "")
+    return told + (f"; {unreadable:,} more cannot be read in the archive" if unreadable else "")
 
 
 def _build(home: CrawlDir, last: Checkpoint, shard: int, beside: Path) -> tuple[int, int]:
@@ -72,7 +72,7 @@ def _build(home: CrawlDir, last: Checkpoint, shard: int, beside: Path) -> tuple[
     generations = _generations(state)
     index, links = TextIndex(beside, shard, config, ShardState()), Links(config)
     readers = own_readers(config.plugins, Onlooker())
-    count, lost = 0, 0
+    count, unreadable = 0, 0
     library = Library(home / "archive", sealed_shards(last))
     for row in outcomes.pages(home, length=sealed_outcomes(last)):
         if not row.indexed or shard_of(row.warc) != shard:
@@ -81,7 +81,7 @@ def _build(home: CrawlDir, last: Checkpoint, shard: int, beside: Path) -> tuple[
         try:
             read = read_contents(link, library.answer(row.warc, row.offset), config, links, readers)
         except (Torn, OSError, ValueError, KeyError):
-            lost += 1
+            unreadable += 1
             continue
         if index.bytes >= full and index.generation < generations - 1:
             index.commit()
@@ -96,8 +96,8 @@ def _build(home: CrawlDir, last: Checkpoint, shard: int, beside: Path) -> tuple[
     index.commit()
     while index.generation < generations - 1:
         index.begin_generation()
-    index.settle()
-    return count, lost
+    index.finish()
+    return count, unreadable
 
 
 def _generations(state: ShardState) -> int:

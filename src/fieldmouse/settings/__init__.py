@@ -104,10 +104,10 @@ def load(path: Path) -> Settings:
     try:
         text = path.read_text(encoding="utf-8")
     except OSError as trouble:
-        lost = isinstance(trouble, FileNotFoundError) and (path.parent / "crawl.json").exists()
+        missing = isinstance(trouble, FileNotFoundError) and (path.parent / "crawl.json").exists()
         raise SettingsError(
             f"cannot read `{path}`: {trouble.strerror}",
-            f"`fieldmouse doctor {path.parent}` says what it must hold" if lost else "check the name",
+            f"`fieldmouse doctor {path.parent}` says what it must hold" if missing else "check the name",
         ) from trouble
     except UnicodeDecodeError as trouble:
         raise SettingsError(f"`{path}` is not UTF-8 text", "save it as UTF-8") from trouble

@@ -47,7 +47,7 @@ class ControlSection(Section, frozen=True):
     ] = 16 << 20
 
     @property
-    def losing(self) -> bool:
+    def dropping(self) -> bool:
         """Whether a page that finds the buffer full is dropped, as in the model, unless told otherwise."""
         return self.mode != "fixed"
 

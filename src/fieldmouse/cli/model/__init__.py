@@ -18,5 +18,5 @@ def command() -> None:
     """Solve, optimise and fit models of robots that fill a buffer before an indexer.
 
     How many robots should fetch, given how full the buffer is? Too few, and the
-    indexer starves; too many, and pages are lost or grow old while they wait.
+    indexer starves; too many, and pages are dropped or grow old while they wait.
     """

@@ -39,7 +39,7 @@ Examples:
 def command(file: Path, method: str | None, events: int, seed: int, levels: bool, as_json: bool) -> int:
     """Say how the model in FILE fares under its rule; `-` reads the model from stdin.
 
-    The measures are those of the paper: pages brought, lost, obsolete and served,
+    The measures are those of the paper: pages brought, dropped, obsolete and served,
     starvation, robots at work, time in the system, and the cost J. An exact method is
     taken where there is one, and a simulation with intervals of 95 % where it is asked for.
     """

@@ -156,7 +156,7 @@ def _remarks(situation: Situation, trials: Sequence[LiveTrial]) -> list[str]:
     return [
         f"room for {situation.capacity} pages; a fetch takes {situation.latency:g} s, indexing a page"
         f" {service.mean:g} s (squared variation {service.scv:.3g}); waiting pages grow obsolete {life}",
-        f"J = {cost.loss:g} lost/s + {cost.obs:g} obsolete/s + {cost.sojourn:g} response"
+        f"J = {cost.loss:g} dropped/s + {cost.obs:g} obsolete/s + {cost.sojourn:g} response"
         f" + {cost.robots:g} robots + {cost.star:g} starvation, over {situation.time:g} s but the first"
         f" {KNOWN:g}, trials included",
         f"auto cost less than every fixed number of robots in {beaten} of {len(trials)} seeds",

@@ -58,7 +58,7 @@ class Distribution(Protocol[H]):
 
     def recalled(self, host: H, balls: int = 1) -> None: ...
 
-    def settled(self, host: H, address: Hashable) -> bool:
+    def located(self, host: H, address: Hashable) -> bool:
         """The host was found to live at `address`; False asks for it to be sent offline."""
         ...
 

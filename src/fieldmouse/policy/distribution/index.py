@@ -115,7 +115,7 @@ class Index(Tally[H]):
         if host not in self.backlog and (address := self._address.get(host)) is not None:
             self._unhold(host, address)
 
-    def settled(self, host: H, address: Hashable) -> bool:
+    def located(self, host: H, address: Hashable) -> bool:
         before = self._address.get(host)
         if before == address:
             return True

@@ -18,7 +18,7 @@ from fieldmouse.policy.distribution import POLICIES, Distribution
 _KINDS = {bool: "true or false", int: "a whole number", float: "a number"}
 _NEVER_ZERO = ("per_address", "depth", "delta")
 
-_ASKED = ("recall", "place", "came_online", "left_online", "stored", "recalled", "settled")
+_ASKED = ("recall", "place", "came_online", "left_online", "stored", "recalled", "located")
 
 
 def strategy(name: str) -> Callable[..., Distribution[Any]]:
@@ -40,6 +40,9 @@ def strategy(name: str) -> Callable[..., Distribution[Any]]:
     if not inspect.isclass(made) or missing:
         lacks = f"has no `{missing[0]}`" if inspect.isclass(made) else "is no class"
         raise UsageError(f"`{name}` is no policy: it {lacks}", "docs/guides/policy.md shows what one needs")
+    if hasattr(made, "settled"):
+        # Once the name of that event; a policy that still overrides it would wait for it in vain.
+        raise UsageError(f"`{name}` has `settled`, which nobody calls", "call it `located`")
     return cast(Callable[..., Distribution[Any]], made)
 
 

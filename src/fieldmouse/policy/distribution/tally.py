@@ -60,6 +60,6 @@ class Tally(Generic[H]):
             del self.backlog[host]
             self.absent.discard(host)
 
-    def settled(self, host: H, address: Hashable) -> bool:
+    def located(self, host: H, address: Hashable) -> bool:
         """Addresses are nothing to a policy that does not say otherwise."""
         return True

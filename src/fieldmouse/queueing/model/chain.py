@@ -24,13 +24,13 @@ class Arrivals:
     """Arrivals level by level, for one mode or for the mode that a rule chooses at each.
 
     `up[i, l]` has the rates of changing phase at level i while l pages are let in
-    (the diagonal of `up[i, 0]` is that of a generator); `brought` and `lost` are
+    (the diagonal of `up[i, 0]` is that of a generator); `brought` and `dropped` are
     pages in a unit of time, by level and phase.
     """
 
     up: FloatArray
     brought: FloatArray
-    lost: FloatArray
+    dropped: FloatArray
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,13 +56,13 @@ def chain(model: Model, rule: Rule) -> Chain:
     robots = model.robots_by_level(rule)
     by_mode = {int(r): arrivals(model, int(r)) for r in np.unique(robots)}
     first = next(iter(by_mode.values()))
-    chosen = Arrivals(np.empty_like(first.up), np.empty_like(first.brought), np.empty_like(first.lost))
+    chosen = Arrivals(np.empty_like(first.up), np.empty_like(first.brought), np.empty_like(first.dropped))
     for r, seen in by_mode.items():
         here = robots == r
-        chosen.up[here], chosen.brought[here], chosen.lost[here] = (
+        chosen.up[here], chosen.brought[here], chosen.dropped[here] = (
             seen.up[here],
             seen.brought[here],
-            seen.lost[here],
+            seen.dropped[here],
         )
     return Chain(model, robots, chosen)
 
@@ -79,7 +79,7 @@ def arrivals(model: Model, robots: int) -> Arrivals:
     levels, W = model.top + 1, model.phases
     up = np.zeros((levels, reach(model) + 1, W, W))
     brought = np.broadcast_to(sum(k * D.sum(axis=1) for k, D in enumerate(stream.D)), (levels, W))
-    lost = np.zeros((levels, W))
+    dropped = np.zeros((levels, W))
     roomy = max(0, model.capacity - stream.largest + 1)
     for k, D in enumerate(stream.D[: stream.largest + 1]):
         if roomy:
@@ -87,8 +87,8 @@ def arrivals(model: Model, robots: int) -> Arrivals:
         for level in range(roomy, levels):
             let_in = admitted(model, level, k)
             up[level, let_in] += D
-            lost[level] += (k - let_in) * D.sum(axis=1) if k else 0.0
-    return Arrivals(up, brought, lost)
+            dropped[level] += (k - let_in) * D.sum(axis=1) if k else 0.0
+    return Arrivals(up, brought, dropped)
 
 
 def streams(model: Model, modes: Iterable[int]) -> list[Arrivals]:

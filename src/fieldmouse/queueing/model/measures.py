@@ -2,7 +2,7 @@
 
 All rates are sums of what happens, never one minus what does not: a loss of 1e-30
 is as exact as one of a half. `lambda` is the controlled rate of the paper's (9),
-so that a page is lost, obsolete or served with the three probabilities of (8),
+so that a page is dropped, obsolete or served with the three probabilities of (8),
 (14) and (15), which add up to one.
 """
 
@@ -22,7 +22,7 @@ class Measures:
     """`loss`, `obs` and `success` are probabilities of a page; `star` is the share of time the server idles.
 
     `sojourn_served` (V1) and `sojourn_obsolete` (V2, None when no page grows obsolete)
-    are mean times of pages that end so; `sojourn` (V) is that of any page, a lost one
+    are mean times of pages that end so; `sojourn` (V) is that of any page, a dropped one
     staying no time at all (the paper's (22)).
     """
 
@@ -76,7 +76,7 @@ def measures(
     distribution = {r: float(levels[chain.robots == r].sum()) for r in map(int, np.unique(chain.robots))}
     return Measures(
         rate=brought,
-        loss=float((by_phase * chain.arrivals.lost).sum()) / brought,
+        loss=float((by_phase * chain.arrivals.dropped).sum()) / brought,
         obs=obs,
         success=success,
         star=float(levels[0]),
@@ -93,7 +93,7 @@ def measures(
 def cost(found: Measures, weights: Cost) -> float:
     """The cost J of what was measured."""
     return weights.of(
-        lost=found.rate * found.loss,
+        dropped=found.rate * found.loss,
         obsolete=found.rate * found.obs,
         sojourn=found.sojourn_served,
         robots=found.robots,

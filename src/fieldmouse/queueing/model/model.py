@@ -4,7 +4,7 @@ The system of Avrachenkov et al. (2011), section 2. Robots bring pages in batche
 how they come depends on how many robots work, and that on the level, which counts
 the pages in the buffer and the one in service. One server takes pages in the order
 of arrival. A page that waits longer than its lifetime is obsolete and leaves; a
-page in service no longer ages. Where there is no room for a page it is lost.
+page in service no longer ages. Where there is no room for a page it is dropped.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ N = TypeVar("N", float, FloatArray)
 
 Admission: TypeAlias = Literal["partial", "rejection", "complete"]
 ADMISSIONS: tuple[Admission, ...] = get_args(Admission)
-"""What happens to a batch with too little room: part of it is lost, all of it, or (with any room) nothing."""
+"""What happens to a batch with too little room: part of it is dropped, all, or (with any room) nothing."""
 
 Method: TypeAlias = Literal["auto", "ordered", "banded", "simulate"]
 METHODS: tuple[Method, ...] = get_args(Method)
@@ -92,7 +92,7 @@ class Model:
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """Weights of the cost J: lost and obsolete pages in a unit of time, response time, robots, starvation."""
+    """Weights of the cost J: dropped and obsolete pages per unit of time, response, robots, starvation."""
 
     loss: float = 0.0
     obs: float = 0.0
@@ -100,13 +100,13 @@ class Cost:
     robots: float = 0.0
     star: float = 0.0
 
-    def of(self, *, lost: N, obsolete: N, sojourn: N, robots: N, star: N) -> N:
-        """J of the paper's (2); `lost` and `obsolete` are pages in a unit of time. Arrays give an array.
+    def of(self, *, dropped: N, obsolete: N, sojourn: N, robots: N, star: N) -> N:
+        """J of the paper's (2); `dropped` and `obsolete` are pages in a unit of time. Arrays give an array.
 
-        >>> Cost(loss=2.0, star=10.0).of(lost=0.5, obsolete=0.0, sojourn=3.0, robots=4.0, star=0.1)
+        >>> Cost(loss=2.0, star=10.0).of(dropped=0.5, obsolete=0.0, sojourn=3.0, robots=4.0, star=0.1)
         2.0
         """
         return (
-            self.loss * lost + self.obs * obsolete + self.sojourn * sojourn + self.robots * robots
+            self.loss * dropped + self.obs * obsolete + self.sojourn * sojourn + self.robots * robots
             + self.star * star
         )  # fmt: skip

@@ -102,7 +102,7 @@ def _choices(model: Model, cost: Cost) -> _Choices:
     gains = np.zeros((len(found), top + 1, W, M, 3))
     waiting = np.maximum(np.arange(top + 1) - 1.0, 0.0)
     for mode, (robots, stream) in enumerate(zip(model.modes, found, strict=True)):
-        gains[mode, ..., 0] = cost.robots * robots + cost.loss * stream.lost[:, :, None]
+        gains[mode, ..., 0] = cost.robots * robots + cost.loss * stream.dropped[:, :, None]
         gains[mode, ..., 0] += (cost.obs * fade * waiting)[:, None, None]
         gains[mode, 0, ..., 0] += cost.star
         gains[mode, ..., 1:] = welcomed(stream.up, model.service.alpha, worth)[..., ::-1]

@@ -67,7 +67,7 @@ class Landscape:
     def cost(self, weights: Cost) -> FloatArray:
         """J of each rule."""
         return weights.of(
-            lost=self.rate * self.loss,
+            dropped=self.rate * self.loss,
             obsolete=self.rate * self.obs,
             sojourn=self.sojourn_served,
             robots=self.robots,
@@ -140,13 +140,13 @@ def _together(model: Model, modes: tuple[int, ...], count: int) -> Landscape:
     fade = model.lifetime.rate
     ways = journey(model.service, fade, model.top)
     worth = np.concatenate([ways.served[:, :, :2], ways.obsolete[:, :, :2]], axis=2)
-    # Gathered in a unit of time: time, pages brought, lost, served and their time, obsolete and theirs,
+    # Gathered in a unit of time: time, pages brought, dropped, served and their time, obsolete and theirs,
     # idleness, robots.
     gains = np.zeros((len(modes), levels, W, M, 9))
     for mode, (robots, stream) in enumerate(zip(modes, found, strict=True)):
         gains[mode, ..., 0] = 1.0
         gains[mode, ..., 1] = stream.brought[:, :, None]
-        gains[mode, ..., 2] = stream.lost[:, :, None]
+        gains[mode, ..., 2] = stream.dropped[:, :, None]
         gains[mode, ..., 3:7] = welcomed(stream.up, model.service.alpha, worth)
         gains[mode, 0, ..., 7] = 1.0
         gains[mode, ..., 8] = robots
@@ -154,11 +154,11 @@ def _together(model: Model, modes: tuple[int, ...], count: int) -> Landscape:
     peaks, totals = np.empty((count, len(modes)), dtype=np.int64), np.empty((count, 9))
     reached = all_rules(rates(up, model.service, fade, gains), W, peaks, totals)
     assert reached == count
-    time, brought, lost, served, served_time, faded, faded_time, idle, robots_time = totals.T
+    time, brought, dropped, served, served_time, faded, faded_time, idle, robots_time = totals.T
     with np.errstate(invalid="ignore", divide="ignore"):
         return Landscape(
             model=model, modes=modes, peaks=peaks,
-            rate=brought / time, loss=lost / brought, obs=faded / brought, success=served / brought,
+            rate=brought / time, loss=dropped / brought, obs=faded / brought, success=served / brought,
             star=idle / time, robots=robots_time / time,
             sojourn=(served_time + faded_time) / brought, sojourn_served=served_time / served,
             sojourn_obsolete=faded_time / faded, method="banded",

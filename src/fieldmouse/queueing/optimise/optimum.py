@@ -208,12 +208,12 @@ def _dual(
     except ImportError:
         raise ModelError("bounds need scipy, which is not installed", "install `fieldmouse[lab]`") from None
     axes = np.stack([values, *held.values()])
-    front = unbeaten(axes)
+    worthy = unbeaten(axes)
     solved = linprog(
-        axes[0, front],
-        A_ub=axes[1:, front],
+        axes[0, worthy],
+        A_ub=axes[1:, worthy],
         b_ub=list(at_most.values()),
-        A_eq=np.ones((1, len(front))),
+        A_eq=np.ones((1, len(worthy))),
         b_eq=[1.0],
         method="highs",
     )
@@ -222,22 +222,17 @@ def _dual(
     }
 
 
-def pareto(ground: Landscape, measures: Sequence[str]) -> IntArray:
-    """Rules that no other beats in all of these measures, in order of the first."""
-    return unbeaten(np.stack([scale(ground, name) for name in measures]))
-
-
 def unbeaten(axes: FloatArray) -> IntArray:
     """Columns to which no other is at least as good in every row and better in one; of equals, the first."""
     order = np.lexsort(axes[::-1])
     kept: list[int] = []
-    front = np.empty((len(axes), 0))
+    best = np.empty((len(axes), 0))
     for column in order:
         point = axes[:, column]
-        if front.shape[1] and (front <= point[:, None]).all(axis=0).any():
+        if best.shape[1] and (best <= point[:, None]).all(axis=0).any():
             continue
         kept.append(int(column))
-        front = np.column_stack([front, point])
+        best = np.column_stack([best, point])
     return np.array(kept, dtype=np.int64)
 
 

@@ -14,7 +14,7 @@ from fieldmouse.compiled import compiled
 from fieldmouse.queueing.model.bmap import climb
 from fieldmouse.queueing.model.entries import FloatArray, IntArray
 
-TIME, DELIVERED, LOST, OBSOLETE, SERVED = 0, 1, 2, 3, 4
+TIME, DELIVERED, DROPPED, OBSOLETE, SERVED = 0, 1, 2, 3, 4
 SERVED_TIME, SERVED_SQUARE, OBSOLETE_TIME, OBSOLETE_SQUARE = 5, 6, 7, 8
 TALLIES = 9
 """Columns of the tally of a stretch; times of pages are sojourns, from arrival until they leave."""
@@ -86,7 +86,7 @@ def play(
                 change_at = np.inf
                 taken = admitted(batch, level, capacity, admission)
                 tally[stretch, DELIVERED] += batch
-                tally[stretch, LOST] += batch - taken
+                tally[stretch, DROPPED] += batch - taken
                 if tail + taken > size:
                     for i in range(head, tail):
                         arrived[i - head], expires[i - head] = arrived[i], expires[i]

@@ -1,7 +1,7 @@
 """What a long run of the system shows, and how far that may be from the truth.
 
 The run is cut into stretches. Each measure is a ratio of two sums over them (pages
-lost over pages, time empty over time), and the scatter of the stretches around the
+dropped over pages, time empty over time), and the scatter of the stretches around the
 ratio gives its interval of confidence. This needs no assumption but that stretches
 are long against the memory of the system, and works for models of any size.
 """
@@ -31,7 +31,7 @@ WARM_UP = 3
 class Simulated(Measures):
     """Measures as of `solve`, and how each stretch deviates from them.
 
-    `success`, `loss` and `obs` are shares of the pages whose fate was settled in the
+    `success`, `loss` and `obs` are shares of the pages that ended in the
     run; `sojourn_served` is not a number when none was served.
     """
 
@@ -48,12 +48,12 @@ class Simulated(Measures):
     def cost_half_width(self, cost: Cost) -> float:
         """Of the cost J; its parts rise and fall together, so that their own intervals do not add up."""
         deviation = self.deviations
-        lost = self.rate * deviation["loss"] + self.loss * deviation["rate"]
+        dropped = self.rate * deviation["loss"] + self.loss * deviation["rate"]
         obsolete = self.rate * deviation["obs"] + self.obs * deviation["rate"]
         served = deviation.get("sojourn_served", np.zeros(STRETCHES))
         return _half_width(
             cost.of(
-                lost=lost,
+                dropped=dropped,
                 obsolete=obsolete,
                 sojourn=served,
                 robots=deviation["robots"],
@@ -91,15 +91,15 @@ def _read(tally: FloatArray, level_time: FloatArray, by_level: IntArray, events:
     """The measures of a run, stretch by stretch."""
     column = tally.T
     time = column[play.TIME]
-    settled = column[play.LOST] + column[play.OBSOLETE] + column[play.SERVED]
+    ended = column[play.DROPPED] + column[play.OBSOLETE] + column[play.SERVED]
     ratios = {
         "rate": (column[play.DELIVERED], time),
-        "loss": (column[play.LOST], settled),
-        "obs": (column[play.OBSOLETE], settled),
-        "success": (column[play.SERVED], settled),
+        "loss": (column[play.DROPPED], ended),
+        "obs": (column[play.OBSOLETE], ended),
+        "success": (column[play.SERVED], ended),
         "star": (level_time[:, 0], time),
         "robots": (level_time @ by_level, time),
-        "sojourn": (column[play.SERVED_TIME] + column[play.OBSOLETE_TIME], settled),
+        "sojourn": (column[play.SERVED_TIME] + column[play.OBSOLETE_TIME], ended),
         "sojourn_served": (column[play.SERVED_TIME], column[play.SERVED]),
         "sojourn_obsolete": (column[play.OBSOLETE_TIME], column[play.OBSOLETE]),
     }

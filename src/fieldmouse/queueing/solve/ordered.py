@@ -95,7 +95,7 @@ class Ordered:
     def solve(self) -> tuple[FloatArray, FloatArray, list[Array]]:
         """Shares and rates of fading by level, arrival and service phase; and the solution in full."""
         if states(self.chain.model, self.chain.model.lifetime.order) > DENSE:
-            return self.settled()
+            return self.converged()
         x: list[Array] = [
             turned(level, max(0, i - 1), self.at.turn) if i else level.astype(self.at.rates.dtype)
             for i, level in enumerate(dense.distribution(self.chain))
@@ -103,7 +103,7 @@ class Ordered:
         x, share, fades = self._weighed(x)
         return share, fades, x
 
-    def settled(self) -> tuple[FloatArray, FloatArray, list[Array]]:
+    def converged(self) -> tuple[FloatArray, FloatArray, list[Array]]:
         """By rounds, whatever the size."""
         share = banded.distribution(self.chain, banded.fading(self.chain, self.chain.model.lifetime.rate))
         x: list[Array] = [share[0, :, 0].astype(self.at.rates.dtype)]

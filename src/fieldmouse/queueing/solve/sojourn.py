@@ -57,7 +57,7 @@ class SojournLaw:
 
 @dataclass(frozen=True, eq=False)
 class Sojourn:
-    """`obsolete` is None when no page grows obsolete; `every` counts lost pages too, as staying no time."""
+    """`obsolete` is None when no page grows obsolete; `every` counts dropped pages, which stay no time."""
 
     served: SojournLaw
     obsolete: SojournLaw | None
@@ -85,18 +85,18 @@ def sojourn(model: Model, rule: Rule) -> Sojourn:
             )
 
     brought = float((share.sum(axis=2) * found.arrivals.brought).sum())
-    lost = float((share.sum(axis=2) * found.arrivals.lost).sum())
+    dropped = float((share.sum(axis=2) * found.arrivals.dropped).sum())
     everyone = Stay(brought, served.time + obsolete.time, served.square + obsolete.square)
 
     def of_all(u: ComplexArray) -> ComplexArray:
         served_then, obsolete_then = both(u)
-        return (lost + served_then + obsolete_then) / brought
+        return (dropped + served_then + obsolete_then) / brought
 
     faded = _law(obsolete, brought, lambda u: both(u)[1] / obsolete.rate) if obsolete.rate > 0 else None
     return Sojourn(
         _law(served, brought, lambda u: both(u)[0] / served.rate),
         faded,
-        _law(everyone, brought, of_all, lost / brought),
+        _law(everyone, brought, of_all, dropped / brought),
     )
 
 

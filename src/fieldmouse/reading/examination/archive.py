@@ -61,9 +61,9 @@ def _wounds(report: ShardAudit) -> Finding:
     says = "; ".join(told[:_SHOWN]) + (
         f"; and at {len(told) - _SHOWN} places more" if len(told) > _SHOWN else ""
     )
-    if report.lost:
-        urls = ", ".join(report.lost[:_SHOWN]) + (", ..." if len(report.lost) > _SHOWN else "")
-        says += f"; {len(report.lost):,} answers cannot be read: {urls}"
+    if report.unreadable:
+        urls = ", ".join(report.unreadable[:_SHOWN]) + (", ..." if len(report.unreadable) > _SHOWN else "")
+        says += f"; {len(report.unreadable):,} answers cannot be read: {urls}"
     return bad(
         "archive", says, "restore the file from a copy of the directory: there is no other copy of a page"
     )
