@@ -1,4 +1,4 @@
-"""Work in a thread that nobody waits for.
+"""A function run in a thread of its own, for which neither the loop nor the process waits when it ends.
 
 The threads that `asyncio.to_thread` uses are waited for when the loop ends, and again
 when the process does. A crawl that was told to stop must not stand still until a rule

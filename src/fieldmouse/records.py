@@ -46,7 +46,6 @@ class Reason(StrEnum):
     # refused by us, before asking
     EXCLUDED = "excluded by robots.txt"
     PRIVATE = "private address"
-    OUT_OF_SCOPE = "out of scope"
     HOST_FULL = "pages per host reached"
     TOO_MANY_REDIRECTS = "too many redirects"
     UNSIGNED = "cannot be signed"  # by the plug-in that has the headers for it
@@ -135,7 +134,6 @@ class Errand(msgspec.Struct, frozen=True):
     host: Host
     address: str  # "" when the name has yet to be looked up
     tickets: tuple[Ticket, ...]
-    taken_at: float
     state: HostState = HostState()
 
 

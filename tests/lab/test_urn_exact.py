@@ -95,26 +95,6 @@ def test_for_hosts_of_one_size_the_mean_over_time_is_the_mean_field_of_the_thesi
 @given(st.integers(2, 10**6), st.integers(1, 10**6))
 def test_the_mean_field_is_the_sum_of_its_parts(hosts: int, k: int) -> None:
     assert exact.mean_field_new(hosts, k) == pytest.approx(1 - exact.mean_field(hosts, k) / hosts)
-    ratio = (k - 1) / (k + hosts - 1)  # the lengths are a geometric series, and so are their balls
-    first = exact.mean_field_lengths(hosts, k, 1)
-    assert first / (1 - ratio) == pytest.approx(exact.mean_field(hosts, k))
-    assert first / (1 - ratio) ** 2 == pytest.approx(k)
-    assert exact.mean_field_lengths(hosts, k, 3) == pytest.approx(first * ratio**2)
-
-
-def test_the_corollaries_are_the_limits_of_the_theorem() -> None:
-    huge = 10**9
-    assert exact.mean_field(huge, 50) == pytest.approx(exact.many_hosts(50).colours, rel=1e-6)
-    assert exact.mean_field_new(huge, 50) == pytest.approx(exact.many_hosts(50).new, rel=1e-6)
-    limit = exact.scaled(700, 300, 1e6)
-    assert exact.mean_field(700 * 10**6, 300 * 10**6) == pytest.approx(limit.colours, rel=1e-6)
-    assert exact.mean_field_new(700 * 10**6, 300 * 10**6) == pytest.approx(limit.new, rel=1e-6)
-    equal = exact.as_many_hosts_as_places(10**5)
-    assert exact.mean_field(10**5, 10**5) == pytest.approx(equal.colours, abs=1e-4)
-    assert exact.mean_field_new(10**5, 10**5) == pytest.approx(equal.new, abs=1e-4)
-    for length in (1, 2, 5):
-        exactly = exact.mean_field_lengths(10**5, 10**5, length)
-        assert exactly == pytest.approx(exact.lengths_as_many_hosts_as_places(10**5, length), rel=1e-4)
 
 
 def test_a_question_that_would_take_hours_is_turned_down() -> None:

@@ -38,7 +38,7 @@ class Yard:
 
     def take(self) -> Errand:
         self.taken += 1
-        return Errand(Host("http://mouse.test"), "10.0.0.1", (), self.clock.now(), HostState())
+        return Errand(Host("http://mouse.test"), "10.0.0.1", (), HostState())
 
     async def run(self, errand: Errand) -> Any:
         for _ in range(self.requests):

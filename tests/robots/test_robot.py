@@ -114,7 +114,7 @@ class Visit:
 
 def errand(*paths: str, address: str = "127.0.0.9", state: HostState | None = None) -> Errand:
     tickets = tuple(Ticket(n + 1, Link(Url(HOST + path))) for n, path in enumerate(paths))
-    return Errand(HOST, address, tickets, 0.0, state or HostState(address=address))
+    return Errand(HOST, address, tickets, state or HostState(address=address))
 
 
 def run(
@@ -270,7 +270,7 @@ def test_robots_txt_that_moved_to_where_it_can_never_be_read_counts_as_none(
         zone = {**zone, "mouse.example": [DnsAnswer(("93.184.216.34",), 60.0)]}
         host = Host("http://mouse.example")
         tickets = tuple(Ticket(n, Link(Url(f"{host}/{n}"))) for n in (1, 2))
-        todo = Errand(host, "93.184.216.34", tickets, 0.0, HostState("93.184.216.34"))
+        todo = Errand(host, "93.184.216.34", tickets, HostState("93.184.216.34"))
     visit = run(moved_rules, todo, zone=zone, allow_private=allow_private)
     assert [path for _, path in visit.web.asked][:1] == ["/robots.txt"]
     assert len(visit.outbox.delivered) == 2
@@ -321,9 +321,7 @@ def test_a_server_error_is_tried_again_later_and_given_up_in_the_end() -> None:
     assert [link.tries for link in visit.outbox.retried] == [1]
     assert visit.outbox.retried[0].not_before > visit.began
     assert [type(outcome) for outcome in visit.outbox.delivered] == [Page]
-    tired = Errand(
-        HOST, "127.0.0.9", (Ticket(1, Link(Url(HOST + "/a"), tries=2)),), 0.0, HostState("127.0.0.9")
-    )
+    tired = Errand(HOST, "127.0.0.9", (Ticket(1, Link(Url(HOST + "/a"), tries=2)),), HostState("127.0.0.9"))
     visit = run(script, tired)
     (outcome,) = visit.outbox.delivered
     assert isinstance(outcome, Failed)
@@ -355,7 +353,7 @@ def test_redirects_become_links_until_there_are_too_many() -> None:
     assert isinstance(outcome, Moved)
     assert outcome.target == HOST + "/dir/next"
     far = Errand(
-        HOST, "127.0.0.9", (Ticket(1, Link(Url(HOST + "/a"), redirects=10)),), 0.0, HostState("127.0.0.9")
+        HOST, "127.0.0.9", (Ticket(1, Link(Url(HOST + "/a"), redirects=10)),), HostState("127.0.0.9")
     )
     (outcome,) = run(script, far).outbox.delivered
     assert isinstance(outcome, Failed)

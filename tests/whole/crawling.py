@@ -12,6 +12,11 @@ from typing import Any
 
 from warcio.checker import Checker  # type: ignore[import-untyped]
 
+from fieldmouse.frontier.frontlog import read_front
+from fieldmouse.frontier.moment import FrontierState
+from fieldmouse.frontier.queueindex import queue_lengths
+from fieldmouse.frontier.ready import waiting_items
+
 COMMAND = str(Path(sys.executable).with_name("fieldmouse"))
 
 
@@ -74,3 +79,12 @@ class _Words:
 
     def __init__(self, inputs: list[str]):
         self.inputs, self.verbose, self.offset, self.length = inputs, False, 0, -1
+
+
+def count_waiting(home: Path, state: FrontierState) -> int:
+    """How many URLs were accepted and not done when `state` was sealed: counted where they wait."""
+    directory = home / "frontier"
+    queued = sum(length for _, length in queue_lengths(directory, state.queues.index))
+    ready = sum(1 for _ in waiting_items(directory, state.ready))
+    elsewhere = state.shipments.outbox.owed if state.shipments is not None else 0
+    return len(read_front(directory, state.front)) + queued + ready + elsewhere - state.polls

@@ -19,7 +19,6 @@ from fieldmouse.clock import Clock
 from fieldmouse.crawldir import CrawlDir, Journal, Log, read_checkpoint, sealed_outcomes, sealed_tally
 from fieldmouse.crawldir.outcomes import rows_of
 from fieldmouse.frontier import sealed_frontier
-from fieldmouse.frontier.lookout import count_waiting
 from fieldmouse.lab import bottle
 from fieldmouse.lab.meadow.meadow import Meadow
 from fieldmouse.lab.meadow.options import MeadowOptions
@@ -30,7 +29,7 @@ from fieldmouse.url import Host, host_of, name_of
 from meadowland import running_meadow
 
 from .bottled import bottled_crawl, outcomes
-from .crawling import command, end, exported, run, start
+from .crawling import command, count_waiting, end, exported, run, start
 
 OPTIONS = MeadowOptions(
     hosts=12, pages=80, seeds=12, seed=5, page_kb=1.0, links=12, gamma=0.3, named=True, not_found=0.1,
@@ -68,7 +67,7 @@ def check_books(path: Path) -> None:
     told = {"page": tally.pages, "moved": tally.moved, "failed": tally.failed, "refused": tally.refused}
     assert kinds == Counter({kind: count for kind, count in told.items() if count})
     assert Counter(row.reason for row in outcomes(path) if row.reason) == Counter(tally.reasons)
-    waiting = count_waiting(home / "frontier", sealed_frontier(last))
+    waiting = count_waiting(home, sealed_frontier(last))
     assert sealed_frontier(last).sieve.seen == tally.settled + waiting
     assert sealed_frontier(last).done == tally.settled
     assert len({row.url for row in outcomes(path)}) == kinds.total()

@@ -171,7 +171,7 @@ def test_nobody_inside_is_asked_without_leave(tmp_path: Path) -> None:
 
 
 NAMED_ELSEWHERE = {
-    Reason.NONE, Reason.OUT_OF_SCOPE, Reason.HOST_FULL, Reason.CLIENT_ERROR, Reason.BODY_TOO_LARGE,
+    Reason.NONE, Reason.HOST_FULL, Reason.CLIENT_ERROR, Reason.BODY_TOO_LARGE,
     Reason.UNSIGNED,
 }  # fmt: skip
 """No trick of a server: no reason at all, what we were told to leave, plain errors, and a plug-in's."""

@@ -29,7 +29,7 @@ from fieldmouse.crawldir import (
 from fieldmouse.crawldir.journal import framed
 from fieldmouse.errors import CrawlDirError, Damaged
 from fieldmouse.frontier import sealed_frontier
-from fieldmouse.frontier.lookout import Place, count_waiting, look
+from fieldmouse.frontier.lookout import Place, look
 from fieldmouse.indexer.inline import InlineLane
 from fieldmouse.lab import bottle
 from fieldmouse.lab.meadow.fetcher import MeadowFetcher
@@ -41,6 +41,7 @@ from fieldmouse.settings import Settings
 from fieldmouse.url import Url
 
 from .bottled import bottled_crawl, bottled_kill, outcomes
+from .crawling import count_waiting
 from .powercut import PowerCut, power_cut
 
 MEADOW = Meadow(MeadowOptions(hosts=4, pages=60, seed=11, page_kb=1.0, links=8))
@@ -341,7 +342,7 @@ def check_old(path: Path) -> None:
     state = sealed_frontier(last)
     assert state.sieve.raw
     assert state.sieve.runs
-    assert count_waiting(home / "frontier", state) == state.waiting == 50
+    assert count_waiting(home, state) == state.waiting == 50
     for row in outcomes(path):
         assert look(home / "frontier", state, home.identity.key_seed, Url(row.url)).place is Place.DONE
     stranger = Url("http://127.0.1.1/nobody/ever/linked/here")
@@ -413,7 +414,7 @@ def test_a_crawl_of_format_2_is_read_as_it_is(middle_aged: Path) -> None:
     last = read_checkpoint(home)
     assert last is not None
     state = sealed_frontier(last)
-    assert count_waiting(home / "frontier", state) == state.waiting == 48
+    assert count_waiting(home, state) == state.waiting == 48
     assert sealed_tally(last).settled == len(outcomes(middle_aged)) == 15
     assert [found.says for found in examine(home) if not found.healthy] == []
     assert opened(middle_aged) is None

@@ -91,7 +91,7 @@ class Distributor:
         self._batch = batch
         self._witness = witness or Nobody()
         self.unfinished = False  # the last refill stopped because its share of work was done
-        self.refills = self.draws = self.appends = self.recalls = 0
+        self.draws = self.appends = 0
 
     def restore(self, tickets: dict[Host, list[int]]) -> None:
         """Tell the policy how things stand after a restart, and put `tickets` back on the workbench."""
@@ -110,7 +110,6 @@ class Distributor:
     def refill(self, width: int) -> int:
         """Bring hosts online until there are `width`; returns how many URLs came online."""
         policy, workbench = self._policy, self._workbench
-        self.refills += 1
         self.unfinished = False
         brought = 0
         limit = width * _URLS_A_HOST
@@ -151,7 +150,6 @@ class Distributor:
         host = self._hosts.name(number)
         links = self._queues.take(host, self._batch)
         assert links, f"the policy recalled {host}, which has no backlog"
-        self.recalls += 1
         self._witness.recalled(host, len(links))
         self._policy.recalled(number, len(links))
         self._seat(host, number, self._hosts.get(host), self._front.add(links))

@@ -147,7 +147,7 @@ class Frontier:
         if self._errands % _LOOK_EVERY == 0:
             self._width = self._rule.after_plenty(self._width, self._workbench.ready_hosts(now))
         return Errand(
-            lease.host, lease.address, self._tickets.get(lease.numbers), now, self._hosts.get(lease.host)
+            lease.host, lease.address, self._tickets.get(lease.numbers), self._hosts.get(lease.host)
         )
 
     def _take_polls(self, now: float) -> Errand | None:
@@ -157,7 +157,7 @@ class Frontier:
             tickets = self._tickets.polls_among(lease)
             if tickets:
                 self._out += len(tickets)
-                return Errand(lease.host, lease.address, tickets, now, state)
+                return Errand(lease.host, lease.address, tickets, state)
             self._workbench.give_back(lease.host, state, ())
         return None
 

@@ -16,7 +16,6 @@ from fieldmouse.frontier.disksieve import has_key
 from fieldmouse.frontier.frontlog import read_front
 from fieldmouse.frontier.hostrows import read_hosts
 from fieldmouse.frontier.moment import FrontierState
-from fieldmouse.frontier.queueindex import queue_lengths
 from fieldmouse.frontier.ready import waiting_items
 from fieldmouse.frontier.sites import site_counts
 from fieldmouse.frontier.virtualizer import queued_links
@@ -68,15 +67,3 @@ def look(directory: Path, state: FrontierState, key_seed: int, url: Url) -> Wher
         if wanted in row and (link := _decode(row)).url == url:
             return Whereabouts(Place.READY, ahead, link, standing)
     return Whereabouts(Place.DONE, host=standing)
-
-
-def count_waiting(directory: Path, state: FrontierState) -> int:
-    """How many URLs were accepted and not done when `state` was sealed: counted where they wait."""
-    queued = sum(length for _, length in queue_lengths(directory, state.queues.index))
-    return (
-        len(read_front(directory, state.front))
-        + queued
-        + sum(1 for _ in waiting_items(directory, state.ready))
-        + (state.shipments.outbox.owed if state.shipments is not None else 0)
-        - state.polls
-    )

@@ -114,37 +114,3 @@ def mean_field(hosts: int, capacity: int) -> float:
 def mean_field_new(hosts: int, capacity: int) -> float:
     """Theorem 4.2.1: P_new for uniform p, the chance that a draw is of a colour that is not online."""
     return (hosts - 1) / (capacity + hosts - 1)
-
-
-def mean_field_lengths(hosts: int, capacity: int, length: int) -> float:
-    """Corollary 4.2.1: how many colours have `length` >= 1 balls online, for uniform p."""
-    crowd = capacity + hosts - 1
-    return capacity / crowd * hosts / crowd * hosts * ((capacity - 1) / crowd) ** (length - 1)
-
-
-@dataclass(frozen=True, slots=True)
-class Limit:
-    """Colours online and P_new, in a limit."""
-
-    colours: float
-    new: float
-
-
-def many_hosts(capacity: int) -> Limit:
-    """Corollary 4.2.2: with ever more hosts of the same size, every place has its own colour."""
-    return Limit(float(capacity), 1.0)
-
-
-def scaled(hosts: int, capacity: int, factor: float) -> Limit:
-    """Corollary 4.2.3: K and C both multiplied by a factor, for uniform p."""
-    return Limit(factor * capacity * hosts / (capacity + hosts), hosts / (capacity + hosts))
-
-
-def as_many_hosts_as_places(capacity: int) -> Limit:
-    """Corollary 4.2.4: C = K, for uniform p."""
-    return Limit(capacity / 2 + 1 / 4, 1 / 2)
-
-
-def lengths_as_many_hosts_as_places(capacity: int, length: int) -> float:
-    """Corollary 4.2.4: how many colours have `length` balls online when C = K."""
-    return (capacity + 1) / 2.0 ** (length + 1)

@@ -23,7 +23,6 @@ class Gate:
         self._inside: dict[str, deque[asyncio.Future[None]]] = {}
         self._free_at: dict[str, float] = {}
         self._sweep_at = _SWEEP_AT
-        self.held_up = 0  # times somebody had to wait here: upstairs should have known better
 
     async def enter(self, host: Host, address: str) -> None:
         """Wait until the host and the address are free and rested, then be inside."""
@@ -33,7 +32,6 @@ class Gate:
             if queue is None:
                 queue = inside.get(address)
             if queue is not None:
-                self.held_up += 1
                 turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
                 queue.append(turn)
                 await turn
