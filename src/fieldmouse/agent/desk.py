@@ -19,6 +19,7 @@ from fieldmouse.records import (
     Errand,
     Failed,
     Link,
+    News,
     OutcomeKind,
     OutcomeRow,
     Parsed,
@@ -226,7 +227,8 @@ class Desk:
         self._polls.discard(known.number)
         row = _decode(known.row)
         # Who asks and does not say what it holds is told that it changed.
-        changed = link is None or not link.digest or link.digest != row.digest
+        unknown = link is None or not link.digest
+        changed = unknown or row.news not in (News.SAME, News.NOISE)
         self.tally.count_poll(row, size, left_out, changed=changed)
 
 

@@ -7,7 +7,7 @@ when the first revisit is met. Nothing is locked, and nothing but the logs is ke
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import msgspec
@@ -37,16 +37,12 @@ class Library:
 
         `OSError`, `Torn`, `ValueError` or `KeyError` if it cannot be had.
         """
-        path = self.directory / warc
-        member = next(members(path, offset, path.stat().st_size, piece=_NEAR))
-        record = read_record(member.content)
-        answer = answer_of(record)
-        if record.kind != "revisit":
-            return answer
+        return read_answer(self.directory, warc, offset, self._original)
+
+    def _original(self, digest: str) -> tuple[str, int]:
         if self._originals is None:
             self._originals = self._find_originals()
-        earlier = self._originals[record.fields["warc-payload-digest"][5:].encode()]
-        return msgspec.structs.replace(answer, body=self.answer(*earlier).body)
+        return self._originals[digest.encode()]
 
     def lines_of(self, url: Url) -> Iterator[tuple[str, cdxj.Entry]]:
         """The stamp and the entry of every record of `url`, oldest first within a shard."""
@@ -71,6 +67,20 @@ class Library:
         for shard, state in enumerate(self._states):
             if state.cdxj_length:
                 yield from log_lines(log_path(self.directory, shard), state.cdxj_length)
+
+
+def read_answer(
+    directory: Path, warc: str, offset: int, original: Callable[[str], tuple[str, int]]
+) -> Response:
+    """The answer whose record is there; `original` says where the payload of a digest lies."""
+    path = directory / warc
+    member = next(members(path, offset, path.stat().st_size, piece=_NEAR))
+    record = read_record(member.content)
+    answer = answer_of(record)
+    if record.kind != "revisit":
+        return answer
+    earlier = original(record.fields["warc-payload-digest"][5:])
+    return msgspec.structs.replace(answer, body=read_answer(directory, *earlier, original).body)
 
 
 def _digest(line: bytes) -> bytes:

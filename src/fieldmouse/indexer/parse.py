@@ -26,7 +26,7 @@ TITLE = 300  # characters kept of a title
 TEXT = 1 << 20  # characters indexed of a text
 TITLES, DEEP = 100, 64  # titles looked at for the page's, and elements around each that may be a drawing
 
-_WITHOUT_EVENTS = int(LexborDocumentOptions.WO_EVENTS)  # nobody listens for changes of the tree
+WITHOUT_EVENTS = int(LexborDocumentOptions.WO_EVENTS)  # nobody listens for changes of the tree
 FEEDS = frozenset(("application/rss+xml", "application/atom+xml", "application/feed+json"))
 _FOLLOWED = frozenset(("canonical", "alternate", "next", "prev"))
 _SPACE = "\t\n\f\r "
@@ -83,16 +83,16 @@ def _id(name: str) -> int:
     return next(iter(_ids(name)))
 
 
-_A, _AREA, _LINK, _BASE, _TITLE, _META = map(_id, ("a", "area", "link", "base", "title", "meta"))
-_IFRAME, _HEAD, _COMMENT = _id("iframe"), _id("head"), 4
-_FRAMES = _ids("iframe frame")
-_SILENT = _ids("script style iframe noembed noframes")  # what they hold is no text of the page
-_INLINE = _ids(
+_A, _AREA, _LINK, _BASE, TITLE_TAG, _META = map(_id, ("a", "area", "link", "base", "title", "meta"))
+_IFRAME, _HEAD, COMMENT = _id("iframe"), _id("head"), 4
+FRAMES = _ids("iframe frame")
+SILENT = _ids("script style iframe noembed noframes")  # what they hold is no text of the page
+INLINE = _ids(
     "a abbr acronym b bdi bdo big cite code data del dfn em font i ins kbd label mark nobr output q s samp "
     "small span strike strong sub sup time tt u var wbr"
 )
 _POINTS = frozenset("foreignobject desc title mi mo mn ms mtext annotation-xml body".split())  # HTML, inside
-_HEEDED = _SILENT | _INLINE | _FRAMES | {_AREA, _LINK, _BASE, _TITLE, _META, _COMMENT}
+_HEEDED = SILENT | INLINE | FRAMES | {_AREA, _LINK, _BASE, TITLE_TAG, _META, COMMENT}
 
 
 def parse(
@@ -111,7 +111,7 @@ def parse(
         read_robots_tag(tag, page.rules, robot)
     raw = html.encode("utf-8", "replace") if isinstance(html, str) else html
     raw, page.trouble = bounded(raw)
-    tree = LexborHTMLParser(raw, options=_WITHOUT_EVENTS)
+    tree = LexborHTMLParser(raw, options=WITHOUT_EVENTS)
     root = tree.root
     if root is None:
         return page
@@ -122,7 +122,7 @@ def parse(
     # From the outside in, so that what is taken out is moved once.
     for node in [node for node in root.traverse() if node.tag_id in _HEEDED]:
         kind = node.tag_id
-        if kind in _INLINE:
+        if kind in INLINE:
             if kind == _A:
                 attributes = node.attributes
                 href = attributes.get("href")
@@ -131,8 +131,8 @@ def parse(
                     if "rel" not in attributes or not _is_nofollow(attributes["rel"]):
                         hrefs.append(href)
             node.unwrap(delete_empty=True)
-        elif kind in _SILENT or kind in _FRAMES:
-            if kind in _FRAMES and (href := node.attrs.get("src")):
+        elif kind in SILENT or kind in FRAMES:
+            if kind in FRAMES and (href := node.attrs.get("src")):
                 hrefs.append(href)
             silent.append(node)
         elif kind == _META:
@@ -151,14 +151,14 @@ def parse(
                 anchors += 1
                 if not _is_nofollow(attributes.get("rel")):
                     hrefs.append(href)
-        elif kind == _COMMENT:
+        elif kind == COMMENT:
             silent.append(node)
         elif len(titles) < TITLES:
             titles.append(node)
     page.hrefs, page.anchors = hrefs, anchors
     if page.canonical:
         page.canonical = resolve(page.canonical, page.base) or ""
-    title = next((title for title in titles if not _is_drawn(title)), None)
+    title = next((title for title in titles if not is_drawn(title)), None)
     if title is not None:
         page.title = " ".join(title.text().replace("\xad", "").split())[:TITLE]
     # Inner elements before those around them: what is taken out takes its inside along.
@@ -168,7 +168,7 @@ def parse(
     return page
 
 
-def _is_drawn(title: LexborNode) -> bool:
+def is_drawn(title: LexborNode) -> bool:
     """Whether a title is that of a drawing or formula, and not the page's."""
     around = title.parent
     for _ in range(DEEP):

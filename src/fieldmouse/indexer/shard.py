@@ -23,8 +23,11 @@ from fieldmouse.indexer.contents import mime_of, read_contents
 from fieldmouse.indexer.copies import verify_log
 from fieldmouse.indexer.digest import Doubles, payload_digest, written
 from fieldmouse.indexer.guests import Guests
+from fieldmouse.indexer.heldcopies import HeldCopies
 from fieldmouse.indexer.index import TextIndex
+from fieldmouse.indexer.judge import UNHEARD, Judge, of_answer
 from fieldmouse.indexer.links import Links
+from fieldmouse.indexer.outcomerow import row_of
 from fieldmouse.indexer.sighting import sight, sight_again
 from fieldmouse.indexer.sketch import reach, sketch
 from fieldmouse.indexer.turnover import Turnover
@@ -34,6 +37,7 @@ from fieldmouse.plugins.call import Complaint, Onlooker
 from fieldmouse.plugins.rows import Rows
 from fieldmouse.records import (
     GONE,
+    Door,
     Failed,
     Kind,
     Link,
@@ -41,7 +45,6 @@ from fieldmouse.records import (
     OutcomeRow,
     Page,
     Parsed,
-    Reason,
     Response,
     Unchanged,
 )
@@ -112,6 +115,8 @@ class Shard:
             self._doubles = Doubles(directory / "archive")
             self._turnover = Turnover(directory / "index", number, state)
         self._links = Links(config, self._guests.admission)
+        copies = HeldCopies(directory / "archive", self._doubles, self._archive)
+        self._judge = Judge(copies.answer, limit=config.decoded_limit)
 
     # -- one answer
 
@@ -121,7 +126,7 @@ class Shard:
         if response is None:
             assert isinstance(outcome, Failed)
             return self._answer(
-                number, _row(link, OutcomeKind.FAILED, outcome.at, outcome.reason, outcome.detail)
+                number, row_of(link, OutcomeKind.FAILED, outcome.at, outcome.reason, outcome.detail)
             )
         if isinstance(outcome, Page):
             if link.kind is not Kind.EXCLUSION:
@@ -145,10 +150,12 @@ class Shard:
         if link.again and (gone or (link.was and isinstance(outcome, Moved))):
             self._forget(link)
         again = gone or kind is OutcomeKind.UNCHANGED
+        polled = link.door is Door.POLLED
+        said = of_answer(link, kind, response.status, gone=gone) if polled else UNHEARD
         return self._answer(
             number,
-            _row(
-                link, kind, response.ended_at, reason, detail, status=response.status, target=target,
+            row_of(
+                link, kind, response.ended_at, reason, detail, said, status=response.status, target=target,
                 mime=mime, digest=shown, size=len(response.body),
                 warc=stored.warc, offset=stored.offset,
             ),
@@ -192,13 +199,17 @@ class Shard:
                 url=link.url, key=key, title=page.title, text=page.text,
                 batch=self._batch, canonical=page.canonical if page.canonical != link.url else "",
             )  # fmt: skip
-        sighting = sight(link, response, shown, mark) if reason is None else None
+        sighting, said = None, UNHEARD
+        if reason is None:
+            sighting = sight(link, response, shown, mark)
+            if link.door is Door.POLLED:
+                said = self._judge.of_page(link, response, body, shown, mark)
         if earlier is None and reason is None and response.body:
             self._doubles.note(self._batch, payload, mark, stored.place)
         return self._answer(
             number,
-            _row(
-                link, OutcomeKind.PAGE if reason is None else OutcomeKind.FAILED, now, reason, detail,
+            row_of(
+                link, OutcomeKind.PAGE if reason is None else OutcomeKind.FAILED, now, reason, detail, said,
                 status=response.status,
                 mime=mime, title=page.title, language=page.language, charset=charset, digest=shown,
                 simhash=mark, duplicate_of=earlier[0] if earlier and earlier[0] != link.url else "",
@@ -281,13 +292,3 @@ class Shard:
         self._doubles.close()
         self._turnover.close()
         os.close(self._lock)
-
-
-def _row(
-    link: Link, kind: OutcomeKind, at: float, reason: Reason | None = None, detail: str = "", **known: object
-) -> OutcomeRow:  # fmt: skip
-    return OutcomeRow(
-        link.url, kind, at, depth=link.depth, via=link.via, seen_at=link.seen_at, tries=link.tries,
-        found_as=link.kind.value, reason=reason or Reason.NONE, detail=detail, polled=link.was,
-        **known,  # type: ignore[arg-type]
-    )  # fmt: skip

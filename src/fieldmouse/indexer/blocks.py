@@ -1,0 +1,111 @@
+"""A stored document as its reader sees it: visible text, in blocks.
+
+A block is what stands between two block-level tags, with the page's title as the first one; of
+plain text, JSON and XML it is a line. Markup, attributes, scripts, comments and white space are
+not seen, so that a token in a form or another build of the same page makes no difference.
+What holds no text (an image, a PDF) has no blocks: of that only the bytes can be compared.
+"""
+
+from __future__ import annotations
+
+import re
+
+import msgspec
+from selectolax.lexbor import LexborHTMLParser
+
+from fieldmouse.indexer.charset import find_charset
+from fieldmouse.indexer.contents import mime_of
+from fieldmouse.indexer.markup import bounded
+from fieldmouse.indexer.parse import (
+    COMMENT,
+    FRAMES,
+    INLINE,
+    SILENT,
+    TEXT,
+    TITLE_TAG,
+    WITHOUT_EVENTS,
+    is_drawn,
+)
+from fieldmouse.indexer.readers import MARKUP, is_markup, markup_of
+from fieldmouse.records import Response
+from fieldmouse.web.encoding import decode
+from fieldmouse.web.labels import decoded
+
+BLOCKS = 20_000  # of one page; what stands behind them is one more
+ANY_RATIO = 1 << 40  # it was no bomb when it was stored
+
+_PLAIN = re.compile(r"text/.*|application/(.*[+/-])?(json|xml|javascript|yaml|x-ndjson|toml)", re.ASCII)
+_JSON = re.compile(r"application/(.*\+)?json", re.ASCII)
+_SHOWN = INLINE | SILENT | FRAMES | {COMMENT, TITLE_TAG}
+_APART = "\0"  # no character of HTML: a parser drops it
+
+
+def body_of(response: Response, limit: int) -> bytes:
+    """The body of a stored answer, unpacked."""
+    return decode(response.body, response.header("content-encoding"), limit=limit, ratio=ANY_RATIO).body
+
+
+def blocks_of(response: Response, body: bytes) -> list[str] | None:
+    """What a reader sees of an answer whose unpacked body is `body`; None if that is no text."""
+    mime, declared = mime_of(response), response.header("content-type")
+    if is_markup(mime, body):
+        charset = find_charset(body[:MARKUP], declared)
+        return _of_html(markup_of(body, charset))
+    if not _PLAIN.fullmatch(mime):
+        return None
+    text = decoded(body[: 4 * TEXT], find_charset(body, declared, markup=False))[:TEXT]
+    if _JSON.fullmatch(mime):
+        text = _spread(text)
+    return _tidy(text.splitlines())
+
+
+def _spread(text: str) -> str:
+    """JSON with a line for each value, however it was written."""
+    try:
+        return msgspec.json.format(text, indent=1)
+    except (msgspec.MsgspecError, RecursionError):
+        return text
+
+
+def _of_html(markup: bytes | str) -> list[str]:
+    """
+    >>> _of_html("<title>Mice</title><!-- 17 --><p class=a1>They r<b>u</b>n.<script>x</script><p>  Fast. ")
+    ['Mice', 'They run.', 'Fast.']
+    """
+    raw, _ = bounded(markup.encode("utf-8", "replace") if isinstance(markup, str) else markup)
+    tree = LexborHTMLParser(raw, options=WITHOUT_EVENTS)
+    root = tree.root
+    if root is None:
+        return []
+    return read_tree(tree)
+
+
+def read_tree(tree: LexborHTMLParser) -> list[str]:
+    """The blocks of a page whose tree is ours to take apart."""
+    root, title = tree.root, ""
+    assert root is not None
+    silent = []
+    # From the outside in, so that what is taken out is moved once.
+    for node in [node for node in root.traverse() if node.tag_id in _SHOWN]:
+        kind = node.tag_id
+        if kind in INLINE:
+            node.unwrap(delete_empty=True)
+        elif kind != TITLE_TAG:
+            silent.append(node)
+        elif not title and not is_drawn(node):
+            title = node.text()
+    for node in reversed(silent):
+        node.decompose()
+    body = tree.body
+    text = ""
+    if body is not None:
+        body.merge_text_nodes()
+        text = body.text(separator=_APART, skip_empty=True)[:TEXT]
+    return _tidy([title, *text.split(_APART)])
+
+
+def _tidy(texts: list[str]) -> list[str]:
+    """Blocks without the white space that nobody sees, and without those in which nothing is left."""
+    if len(texts) > BLOCKS:
+        texts = [*texts[:BLOCKS], " ".join(texts[BLOCKS:])]
+    return [block for text in texts if (block := " ".join(text.replace("\xad", "").split()))]

@@ -1,0 +1,214 @@
+"""Where two versions of a page differ, as a reader would point at it.
+
+Both versions are lists of blocks. They are aligned by blocks that occur once in each (patience
+diff), which is readable and takes time that hardly more than grows with the page, whatever a
+stranger put into it. What is left between is aligned once more by *templates*: blocks in which
+dates, numbers and tokens are masked.
+
+A difference has a *place* that can be known again at the next look, when both versions will be
+others: the template of a block in which only masked words differ, or, for a few words, the
+templates of the blocks around them. A longer text, or one at another place each time, has none.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple, TypeVar
+
+import xxhash
+
+T = TypeVar("T", str, int)
+
+FEW = 24  # words between two blocks that may be noise; more is a text that somebody wrote
+ROUNDS = 16  # times that what lies between two common blocks is looked at again
+ORDER = 1  # the place of blocks that stand elsewhere, and are the same
+_EDGE = "\0"  # stands for what is before the first block and behind the last
+
+_token = re.compile(r"\b[^\W\d]*+\d\w*+")
+_dated = re.compile(
+    r"\b(?:(?:Jan|Febr?|Mar|Apr|Jun|Jul|Aug|Sept?|Oct|Nov|Dec|Mon|Tues?|Wed|Thur?s?|Fri|Sat|Sun)\b\.?+|"
+    r"(?:January|February|March|April|May|June|July|August|September|October|November|December|Monday|Tuesday|"
+    r"Wednesday|Thursday|Friday|Saturday|Sunday|[ap]m|[AP]M|UTC|GMT|[Yy]esterday|[Tt]oday)\b|[ap]\.m\.)"
+)
+_run = re.compile(r"0(?:[\s.,:;/+'()-]*+0)++")
+_ago = re.compile(r"\b(?:0|an?) (?:second|minute|hour|day|week|month|year|min|sec|hr)s?\b", re.IGNORECASE)
+
+
+class Differing(NamedTuple):
+    """What differs at one place: words that went, and words that came."""
+
+    place: int  # 0 if it will not be known again
+    words: int
+
+
+class Comparison(NamedTuple):
+    differing: list[Differing]
+    words: int  # of both versions together
+
+    def share(self, noise: frozenset[int] = frozenset()) -> float:
+        """The share of the words that differ, noise left out."""
+        told = sum(one.words for one in self.differing if one.place not in noise)
+        return min(1.0, told / self.words) if self.words else 0.0
+
+
+class Step(NamedTuple):
+    """A stretch of two versions: the same in both, or what was there and what is there now."""
+
+    old: list[str]
+    new: list[str]
+
+    @property
+    def same(self) -> bool:
+        return self.old == self.new
+
+
+def template(block: str) -> str:
+    """A block with all masked that tells one look from the next.
+
+    >>> template("Served Mon, 16 Nov 2026 12:31:05 by web7 (3f9a21c)"), template("5 minutes ago")
+    ('Served 0 by 0)', '0 ago')
+    """
+    block = _dated.sub("0", _token.sub("0", block))
+    return _ago.sub("0", _run.sub("0", block))
+
+
+def compare(old: Sequence[str], new: Sequence[str]) -> Comparison:
+    """Where `new` differs from `old`."""
+    total = _length(old) + _length(new)
+    if old == new:
+        return Comparison([], total)
+    gaps = list(_between(align(old, new), len(old), len(new)))
+    # What went from one place and came at another has only been moved.
+    moved = Counter(old[i] for i1, i2, _, _ in gaps for i in range(i1, i2))
+    moved &= Counter(new[j] for _, _, j1, j2 in gaps for j in range(j1, j2))
+    found: dict[int, int] = {}
+    if moved:
+        found[ORDER] = sum(2 * times * _length([block]) for block, times in moved.items())
+    went, came = Counter(moved), Counter(moved)
+    for i1, i2, j1, j2 in gaps:
+        gone = [i for i in range(i1, i2) if not _take(went, old[i])]
+        come = [j for j in range(j1, j2) if not _take(came, new[j])]
+        if not gone and not come:
+            continue
+        before = template(old[i1 - 1]) if i1 else _EDGE
+        after = template(old[i2]) if i2 < len(old) else _EDGE
+        _look_closer([old[i] for i in gone], [new[j] for j in come], before, after, found)
+    differing = [Differing(place, words) for place, words in found.items() if place]
+    if 0 in found:
+        differing.append(Differing(0, found[0]))
+    return Comparison(differing, total)
+
+
+def _take(counted: Counter[str], block: str) -> bool:
+    if counted[block] > 0:
+        counted[block] -= 1
+        return True
+    return False
+
+
+def _look_closer(gone: list[str], come: list[str], before: str, after: str, found: dict[int, int]) -> None:
+    """What differs between two blocks that are in both versions, by place."""
+    masked, masked_now = [template(block) for block in gone], [template(block) for block in come]
+    pairs = align(masked, masked_now)
+    for i, j in pairs:
+        if gone[i] != come[j]:
+            place = _place(masked[i])
+            found[place] = found.get(place, 0) + _words(gone[i : i + 1], come[j : j + 1])
+    for i1, i2, j1, j2 in _between(pairs, len(gone), len(come)):
+        left, right = gone[i1:i2], come[j1:j2]
+        place = 0
+        if max(_length(left), _length(right)) <= FEW:
+            place = _place(masked[i1 - 1] if i1 else before, masked[i2] if i2 < len(masked) else after)
+        found[place] = found.get(place, 0) + _words(left, right)
+
+
+def _place(*templates: str) -> int:
+    return xxhash.xxh32_intdigest("\n".join(templates).encode("utf-8", "replace")) or ORDER
+
+
+def _length(blocks: Sequence[str]) -> int:
+    """Words in blocks, which have one space between two of them."""
+    return sum(block.count(" ") for block in blocks) + len(blocks)
+
+
+def _words(gone: Sequence[str], come: Sequence[str]) -> int:
+    """How many words went and came; at least one, since something did."""
+    before = Counter(word for block in gone for word in block.split())
+    now = Counter(word for block in come for word in block.split())
+    return max(1, (before - now).total() + (now - before).total())
+
+
+# -- alignment
+
+
+def steps(old: Sequence[str], new: Sequence[str]) -> Iterator[Step]:
+    """Both versions from beginning to end, in stretches that are the same and stretches that are not."""
+    i = j = 0
+    pairs = align(old, new)
+    for i1, i2, j1, j2 in _between(pairs, len(old), len(new)):
+        if i1 > i:
+            yield Step(list(old[i:i1]), list(new[j:j1]))
+        yield Step(list(old[i1:i2]), list(new[j1:j2]))
+        i, j = i2, j2
+    if i < len(old):
+        yield Step(list(old[i:]), list(new[j:]))
+
+
+def _between(pairs: list[tuple[int, int]], old: int, new: int) -> Iterator[tuple[int, int, int, int]]:
+    """The stretches around and between pairs, as from and to in either version."""
+    i = j = 0
+    for at, now in [*pairs, (old, new)]:
+        if at > i or now > j:
+            yield i, at, j, now
+        i, j = at + 1, now + 1
+
+
+def align(old: Sequence[T], new: Sequence[T]) -> list[tuple[int, int]]:
+    """Pairs of places at which both hold the same, in rising order."""
+    pairs: list[tuple[int, int]] = []
+    waiting = [(0, len(old), 0, len(new), 0)]
+    while waiting:
+        i1, i2, j1, j2, depth = waiting.pop()
+        while i1 < i2 and j1 < j2 and old[i1] == new[j1]:
+            pairs.append((i1, j1))
+            i1, j1 = i1 + 1, j1 + 1
+        while i1 < i2 and j1 < j2 and old[i2 - 1] == new[j2 - 1]:
+            i2, j2 = i2 - 1, j2 - 1
+            pairs.append((i2, j2))
+        if i1 == i2 or j1 == j2 or depth == ROUNDS:
+            continue
+        singles = _singles(old, new, i1, i2, j1, j2)
+        for i, j in singles:
+            pairs.append((i, j))
+            waiting.append((i1, i, j1, j, depth + 1))
+            i1, j1 = i + 1, j + 1
+        if singles:
+            waiting.append((i1, i2, j1, j2, depth + 1))
+    return sorted(pairs)
+
+
+def _singles(old: Sequence[T], new: Sequence[T], i1: int, i2: int, j1: int, j2: int) -> list[tuple[int, int]]:
+    """The longest rising chain of what occurs once in either stretch."""
+    times, times_now = Counter(old[i1:i2]), Counter(new[j1:j2])
+    where = {new[j]: j for j in range(j1, j2) if times_now[new[j]] == 1}
+    candidates = [(i, where[old[i]]) for i in range(i1, i2) if times[old[i]] == 1 and old[i] in where]
+    ends: list[int] = []  # the least last place in `new` of a chain of each length
+    last: list[int] = []  # the candidate that it ends with
+    before = [-1] * len(candidates)
+    for number, (_, j) in enumerate(candidates):
+        length = bisect_left(ends, j)
+        before[number] = last[length - 1] if length else -1
+        if length == len(ends):
+            ends.append(j)
+            last.append(number)
+        else:
+            ends[length], last[length] = j, number
+    chain = []
+    number = last[-1] if last else -1
+    while number >= 0:
+        chain.append(candidates[number])
+        number = before[number]
+    return chain[::-1]

@@ -1,0 +1,35 @@
+"""The copy of a page that a worker holds, out of the archive that it writes.
+
+A record that only names an earlier one with the same payload is followed by way of the digests,
+which all workers share. What is asked for is durable: the link that names it came from a checkpoint.
+"""
+
+from __future__ import annotations
+
+from base64 import b32decode
+from pathlib import Path
+
+from fieldmouse.indexer.archive import Archive
+from fieldmouse.indexer.digest import Doubles
+from fieldmouse.indexer.library import read_answer
+from fieldmouse.indexer.warcs import Torn
+from fieldmouse.records import Link, Response
+
+
+class HeldCopies:
+    def __init__(self, directory: Path, doubles: Doubles, archive: Archive):
+        self._directory, self._doubles, self._archive = directory, doubles, archive
+
+    def answer(self, link: Link) -> Response | None:
+        """The answer that `link` says we hold; None if it cannot be read."""
+        try:
+            return read_answer(self._directory, link.warc, link.offset, self._original)
+        except (OSError, Torn, ValueError, KeyError, RecursionError):
+            return None
+
+    def _original(self, digest: str) -> tuple[str, int]:
+        place = self._doubles.same(b32decode(digest))
+        found = self._archive.look_up(place) if place is not None else None
+        if found is None or found[1].digest != digest:
+            raise KeyError(digest)
+        return found[1].filename, int(found[1].offset)

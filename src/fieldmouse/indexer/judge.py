@@ -1,0 +1,88 @@
+"""What a reader would say of a page that was asked for again: the same, noise, changed.
+
+Only polls come here. Other bytes than those of the copy we hold are compared with it as a reader
+would, block by block; where that copy cannot be read, other bytes are a change. Both copies are read
+in the same way, so a rule of the user's works on both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from fieldmouse.indexer import noise
+from fieldmouse.indexer.blocks import blocks_of, body_of
+from fieldmouse.indexer.comparison import compare
+from fieldmouse.indexer.sighting import difference
+from fieldmouse.outcome import OutcomeKind
+from fieldmouse.records import Link, Response
+from fieldmouse.sighting import News
+
+STAYING = frozenset((OutcomeKind.PAGE, OutcomeKind.UNCHANGED, OutcomeKind.REFUSED))
+"""What a page may have been before, so that the copy we hold is what a reader saw last."""
+FOR_GOOD = frozenset((301, 308))
+
+
+class Judgement(NamedTuple):
+    """What goes into the row of a poll."""
+
+    news: News = News.NONE
+    difference: float = 0.0
+    withdrawn_at: tuple[float, ...] = ()
+    memory: bytes = b""
+
+
+UNHEARD = Judgement()
+
+Held = Callable[[Link], Response | None]
+"""The answer that a link's copy is; None if it cannot be had."""
+
+
+class Judge:
+    def __init__(self, held: Held, *, limit: int):
+        """`limit` is how many bytes a body may have, unpacked."""
+        self._held, self._limit = held, limit
+
+    def of_page(self, link: Link, response: Response, body: bytes, digest: str, mark: int) -> Judgement:
+        """A page that came; `body` is unpacked."""
+        if link.was not in STAYING:
+            return Judgement(News.CHANGED, 1.0)  # there was none
+        if digest == link.digest:
+            return of_same(link)
+        if not link.digest:
+            return Judgement(memory=link.memory)  # nobody says what we hold
+        held = self._held(link) if link.warc else None
+        if held is None:
+            return Judgement(News.CHANGED, difference(link.simhash, mark), memory=link.memory)
+        held_body = body_of(held, self._limit)
+        old, new = blocks_of(held, held_body), blocks_of(response, body)
+        if old is None or new is None:
+            # The same bytes may have been packed in another way.
+            return of_same(link, News.NOISE) if body == held_body else Judgement(News.CHANGED, 1.0)
+        seen = compare(old, new)
+        if not seen.differing:
+            return of_same(link, News.NOISE)
+        lesson = noise.learn(noise.unpacked(link.memory), seen, response.ended_at)
+        return Judgement(
+            News.CHANGED if lesson.changed else News.NOISE,
+            seen.share(lesson.memory.noise) if lesson.changed else 0.0,
+            lesson.withdrawn,
+            noise.packed(lesson.memory),
+        )
+
+
+def of_same(link: Link, news: News = News.SAME) -> Judgement:
+    """A page in which nobody sees a difference."""
+    return Judgement(news, memory=noise.packed(noise.rest(noise.unpacked(link.memory))))
+
+
+def of_answer(link: Link, kind: OutcomeKind, status: int, *, gone: bool) -> Judgement:
+    """Any other answer to a poll: 304, a redirect, that there is no such page, trouble."""
+    was_there = link.was in STAYING and (bool(link.digest) or link.was == OutcomeKind.PAGE)
+    if kind is OutcomeKind.UNCHANGED:
+        return of_same(link)
+    if gone and was_there:
+        return Judgement(News.GONE, 1.0)
+    if kind is OutcomeKind.MOVED and status in FOR_GOOD and was_there:
+        return Judgement(News.MOVED, 1.0)
+    return UNHEARD

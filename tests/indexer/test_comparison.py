@@ -1,0 +1,170 @@
+"""Two versions of a page are compared as a reader would: laws of alignment, and what counts as a place."""
+
+from __future__ import annotations
+
+import itertools
+import random
+import sys
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fieldmouse.indexer.blocks import BLOCKS, blocks_of
+from fieldmouse.indexer.comparison import ORDER, align, compare, steps, template
+from indexer.answers import response
+
+words = st.sampled_from("mouse vole shrew harvest field barn owl fox 7 12:31 Nov".split())
+block = st.lists(words, min_size=1, max_size=5).map(" ".join)
+versions = st.lists(block, max_size=12)
+
+
+@given(versions, versions)
+def test_pairs_rise_and_hold_the_same(old: list[str], new: list[str]) -> None:
+    pairs = align(old, new)
+    assert all(old[i] == new[j] for i, j in pairs)
+    assert all(a[0] < b[0] and a[1] < b[1] for a, b in itertools.pairwise(pairs))
+
+
+@given(versions, versions)
+def test_steps_tell_both_versions_whole_and_in_order(old: list[str], new: list[str]) -> None:
+    told = list(steps(old, new))
+    assert [block for step in told for block in step.old] == old
+    assert [block for step in told for block in step.new] == new
+    assert all(step.same for step in told) == (old == new)
+
+
+@given(versions, versions)
+def test_there_is_a_difference_exactly_if_the_blocks_differ_and_from_either_side(
+    old: list[str], new: list[str]
+) -> None:
+    seen, back = compare(old, new), compare(new, old)
+    assert bool(seen.differing) == (old != new) == bool(back.differing)
+    assert 0.0 <= seen.share() <= 1.0
+    assert (seen.share() > 0) == (old != new)
+
+
+@given(versions, st.integers(0, 12))
+def test_an_inserted_paragraph_is_seen_and_is_all_that_is_seen(old: list[str], at: int) -> None:
+    story = "once upon a time " * 10
+    new = [*old[:at], story.strip(), *old[at:]]
+    (only,) = compare(old, new).differing
+    assert only == (0, 40), "a text that somebody wrote is at no place that could be noise"
+
+
+@given(versions, versions)
+def test_words_of_two_versions_with_nothing_in_common_all_differ(old: list[str], new: list[str]) -> None:
+    apart = [" ".join(f"x{word}x" for word in block.split()) for block in new]
+    assert compare(old, apart).share() == (1.0 if old or new else 0.0)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("Served 2026-11-16T12:31:05Z", "Served 2026-11-17T08:00:00Z"),
+        ("Mon, 16 Nov 2026, 12:31 p.m.", "Tue, 1 Dec 2026, 9:05 a.m."),
+        ("1,234 visitors", "987 visitors"),
+        ("Posted 1 hour ago", "Posted 59 minutes ago"),
+        ("request 7f3a9c2b-11aa", "request 00ff41e9-ab12"),
+    ],
+)
+def test_dates_counters_and_tokens_have_one_template(one: str, other: str) -> None:
+    assert template(one) == template(other)
+    (seen,) = compare(["above", one, "below"], ["above", other, "below"]).differing
+    (again,) = compare(["top", other, "end"], ["top", one, "end"]).differing
+    assert seen.place == again.place > ORDER, "it is known again, whatever stands around it"
+
+
+def test_a_few_words_are_known_again_by_what_stands_around_them() -> None:
+    def quoting(quote: str) -> list[str]:
+        return ["Quote of the day", quote, "Imprint"]
+
+    first, second = (
+        compare(quoting("be quick"), quoting("be slow")),
+        compare(quoting("be slow"), quoting("a b")),
+    )
+    assert first.differing[0].place == second.differing[0].place > ORDER
+    elsewhere = compare(["News", "be quick", "Imprint"], ["News", "be slow", "Imprint"])
+    assert elsewhere.differing[0].place != first.differing[0].place
+
+
+def test_the_newest_of_a_growing_list_is_at_another_place_each_time() -> None:
+    lists = [["News", *(f"Story {'abcdefgh'[k]}" for k in range(n, -1, -1)), "Imprint"] for n in range(4)]
+    places = [compare(old, new).differing[0].place for old, new in itertools.pairwise(lists)]
+    assert len(set(places)) == len(places)
+
+
+def test_a_shuffled_list_differs_in_its_order_only() -> None:
+    names = [f"sponsor {letter}" for letter in "abcdefgh"]
+    mixed = random.Random(3).sample(names, len(names))
+    assert [one.place for one in compare(["top", *names], ["top", *mixed]).differing] == [ORDER]
+
+
+N = 20_000
+HOSTILE = {
+    "nothing in common": ([f"a{k} x" for k in range(N)], [f"b{k} x" for k in range(N)]),
+    "two blocks by turns": (["a", "b"] * N, ["b", "a"] * N),
+    "shuffled": ([f"{k:x}" for k in range(N)], random.Random(1).sample([f"{k:x}" for k in range(N)], N)),
+    "one long word": (["a" * (1 << 20)], ["b" * (1 << 20)]),
+    "one long number": (["1 (" * (1 << 18)], ["2" + " ;" * (1 << 19)]),
+    "each round finds one": (
+        [f"{k // 2}" for k in range(N)],
+        [f"{k // 3}" for k in range(N)],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_pages_made_to_be_dear_are_compared_in_few_steps(name: str) -> None:
+    """Lines of Python per block: a number that a slow machine does not change, and a square would."""
+    old, new = HOSTILE[name]
+    lines = 0
+
+    def count(frame: object, event: str, arg: object) -> object:
+        nonlocal lines
+        lines += event == "line"
+        return count
+
+    before = sys.gettrace()
+    sys.settrace(count)  # type: ignore[arg-type]
+    try:
+        seen = compare(old[: N // 10], new[: N // 10])
+    finally:
+        sys.settrace(before)
+    assert seen.differing
+    assert lines < 200 * (N // 5) + 2000
+    assert compare(old, new).differing
+
+
+def html(*blocks: str) -> list[str] | None:
+    body = "".join(f"<p>{block}</p>\n" for block in blocks).encode()
+    return blocks_of(response(body), body)
+
+
+def test_markup_that_nobody_sees_makes_no_block() -> None:
+    plain = b"<title>Mice</title><div>Field mice <b>r</b>un.</div><p>Far."
+    dressed = (
+        b"<!-- 4711 --><html><head><meta name=csrf content=x1><title>\n Mice</title><style>p{}</style></head>"
+        b"<body class=v2><div data-token=88>Field  mice <span>r</span>un.<input type=hidden value=t9></div>"
+        b"<script nonce=abc>x()</script><p>Far.</p></body></html>"
+    )
+    assert blocks_of(response(plain), plain) == blocks_of(response(dressed), dressed)
+    assert blocks_of(response(plain), plain) == ["Mice", "Field mice run.", "Far."]
+
+
+def test_text_is_read_by_lines_json_by_values_and_pictures_not_at_all() -> None:
+    def read(body: bytes, mime: str) -> list[str] | None:
+        return blocks_of(response(body, mime=mime), body)
+
+    assert read(b"one\n\n two\r\n", "text/plain") == ["one", "two"]
+    assert read(b'{"a":1,"b":[2]}', "application/json") == read(b'{"a": 1,\n"b": [2]}', "application/ld+json")
+    assert read(b"[" * 100_000, "application/json") == ["[" * 100_000]
+    assert read(b"\x89PNG", "image/png") is None
+    assert read(b"%PDF", "application/pdf") is None
+
+
+def test_a_page_of_very_many_blocks_is_read_to_its_end() -> None:
+    many = html(*(f"b{k}" for k in range(BLOCKS + 5)))
+    assert many is not None
+    assert BLOCKS <= len(many) <= BLOCKS + 1
+    assert many[-1].endswith(f"b{BLOCKS + 4}")

@@ -1,0 +1,179 @@
+"""A page that is polled again and again is told as its reader would, by a worker and its archive."""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from fieldmouse.indexer.shard import Shard
+from fieldmouse.indexer.wire import ShardState
+from fieldmouse.records import (
+    Door,
+    Failed,
+    Link,
+    Moved,
+    News,
+    OutcomeKind,
+    OutcomeRow,
+    Page,
+    Reason,
+    Response,
+    Unchanged,
+)
+from fieldmouse.url import Url
+from indexer.answers import CONFIG, NOW, response
+
+URL = Url("http://example.org/page")
+LONG = "The harvest mouse is the smallest rodent of these fields, and builds its nest high in the grass. " * 4
+
+
+class PolledPage:
+    """A page in one shard, and the newest row that stands for it: what a ledger would know."""
+
+    def __init__(self, folder: Path):
+        self.folder, self.shard = folder, Shard(folder, 0, CONFIG, ShardState())
+        self.known: OutcomeRow | None = None  # the copy we hold
+        self.was = ""
+        self.memory = b""
+        self.at = NOW
+
+    def link(self) -> Link:
+        if self.known is None:
+            return Link(URL)
+        return Link(
+            URL, door=Door.POLLED, was=self.was, digest=self.known.digest, simhash=self.known.simhash,
+            warc=self.known.warc, offset=self.known.offset, memory=self.memory,
+        )  # fmt: skip
+
+    def take(
+        self, outcome: Callable[[Link, Response], Page | Moved | Unchanged | Failed], answer: Response
+    ) -> OutcomeRow:
+        parsed = self.shard.take(1, outcome(self.link(), answer))
+        row = msgspec.msgpack.decode(parsed.row, type=OutcomeRow)
+        self.shard.committed(self.shard.prepare().batch)
+        if row.kind is OutcomeKind.PAGE:
+            self.known = row
+        if row.stands and row.status not in (302, 303, 307):
+            self.was = row.kind
+        if row.news:
+            self.memory = row.memory
+        return row
+
+    def look(self, body: str | bytes, **headers: str) -> OutcomeRow:
+        self.at += 3600.0
+        raw = body.encode() if isinstance(body, str) else body
+        return self.take(Page, response(raw, at=self.at, **headers))  # type: ignore[arg-type]
+
+    def other(self, status: int, **headers: str) -> OutcomeRow:
+        self.at += 3600.0
+        answer = response(b"", status=status, at=self.at, **headers)  # type: ignore[arg-type]
+        if status == 304:
+            return self.take(Unchanged, answer)
+        if status < 400:
+            return self.take(
+                lambda link, answer: Moved(link, answer, Url("http://example.org/there")), answer
+            )
+        return self.take(lambda link, answer: Failed(link, Reason.CLIENT_ERROR, self.at, "", answer), answer)
+
+
+@pytest.fixture
+def page(tmp_path: Path) -> Iterator[PolledPage]:
+    polled = PolledPage(tmp_path / "c")
+    yield polled
+    polled.shard.close()
+
+
+def clocked(number: int, text: str = LONG) -> str:
+    return f"<title>Mice</title><p>{text}</p><footer>Served at 12:0{number}:59, {number} visitors</footer>"
+
+
+def news(*rows: OutcomeRow) -> list[str]:
+    return [row.news.value for row in rows]
+
+
+def test_a_page_that_is_not_polled_is_no_news(page: PolledPage) -> None:
+    row = page.look(f"<p>{LONG}")
+    assert (row.news, row.difference, row.memory, row.withdrawn) == (News.NONE, 0.0, b"", 0)
+
+
+def test_a_then_b_then_a_is_told_twice_each_beside_the_version_before(page: PolledPage) -> None:
+    first, second = f"<p>{LONG}</p><p>{'all was well ' * 30}", f"<p>{LONG}</p><p>{'now it is not ' * 30}"
+    told = [page.look(body) for body in (first, second, first, first, second)]
+    assert news(*told) == ["", "changed", "changed", "same", "changed"]
+    # The third is a record that only names the first; the fifth was held against it all the same.
+    assert told[1].difference == told[2].difference == told[4].difference < 1.0
+    assert all(row.withdrawn == 0 for row in told)
+
+
+def test_a_page_with_a_clock_is_told_twice_then_never_and_both_are_withdrawn(page: PolledPage) -> None:
+    told = [page.look(clocked(number)) for number in range(7)]
+    assert news(*told) == ["", "changed", "changed", "noise", "noise", "noise", "noise"]
+    assert told[3].withdrawn_at == (told[1].at, told[2].at)
+    assert sum(row.withdrawn for row in told) == 2
+    assert all(len(row.memory) < 100 for row in told)
+
+
+def test_what_is_written_beside_the_clock_is_told(page: PolledPage) -> None:
+    for number in range(4):
+        page.look(clocked(number))
+    changed = page.look(
+        clocked(5, LONG + "It is rare now, and should be left alone wherever it is seen in summer.")
+    )
+    assert changed.news is News.CHANGED
+    assert changed.withdrawn == 0
+    assert 0.0 < changed.difference < 0.3, "the clock's words do not count"
+    assert news(page.look(clocked(6, LONG))) == ["changed"], "and so is that it is gone again"
+
+
+def test_other_bytes_in_which_nobody_sees_a_difference_are_noise(page: PolledPage) -> None:
+    page.look(f"<p>{LONG}</p>")
+    assert news(page.look(f"<!-- build 2 --><p id=x>{LONG}</p><script nonce=8>")) == ["noise"]
+    packed = gzip.compress(f"<p>{LONG}</p>".encode(), mtime=1)
+    assert news(page.look(packed, content_encoding="gzip")) == ["noise"]
+
+
+def test_pictures_are_compared_by_their_bytes(page: PolledPage) -> None:
+    told = [page.look(body, mime="image/png") for body in (b"one" * 200, b"two" * 200)]
+    assert news(*told) == ["", "changed"]
+    again = page.look(gzip.compress(b"two" * 200, mtime=1), mime="image/png", content_encoding="gzip")
+    assert again.news is News.NOISE
+
+
+def test_a_copy_that_cannot_be_read_is_compared_by_its_bytes(page: PolledPage) -> None:
+    page.look(clocked(1))
+    assert page.known is not None
+    (page.folder / "archive" / page.known.warc).write_bytes(b"not a WARC file")
+    row = page.look(f"<!-- other -->{clocked(1)}")
+    assert row.news is News.CHANGED
+    assert news(page.look(f"<!-- other -->{clocked(1)}")) == ["same"]
+
+
+def test_a_302_and_a_500_are_no_news_and_a_301_is(page: PolledPage) -> None:
+    page.look(clocked(1))
+    assert news(*(page.other(status) for status in (302, 303, 307, 500, 429))) == [""] * 5
+    moved = page.other(301)
+    assert (moved.news, moved.target) == (News.MOVED, "http://example.org/there")
+    assert news(page.other(308)) == [""], "it has been told"
+
+
+def test_a_page_that_is_gone_is_told_once_and_told_when_it_is_back(page: PolledPage) -> None:
+    page.look(clocked(1))
+    gone = [page.other(404), page.other(410)]
+    assert news(*gone) == ["gone", ""]
+    back = page.look(clocked(1))
+    assert (back.news, back.polled, back.difference) == (News.CHANGED, "failed", 1.0)
+
+
+def test_a_304_is_the_same_and_lets_noise_rest(page: PolledPage) -> None:
+    for number in range(4):
+        page.look(clocked(number))
+    assert page.memory
+    assert news(page.other(304), page.other(304)) == ["same", "same"]
+    assert page.memory
+    page.other(304)
+    assert page.memory == b"", "after three it is noise no more"
+    assert news(page.look(clocked(8))) == ["changed"]

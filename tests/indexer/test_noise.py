@@ -1,0 +1,112 @@
+"""What differs at every look is learned to be noise, and unlearned: laws over histories of looks."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fieldmouse.indexer.comparison import Comparison, Differing
+from fieldmouse.indexer.noise import (
+    NAMED,
+    NOTHING,
+    PLACES,
+    RUNNING,
+    Lesson,
+    Memory,
+    learn,
+    packed,
+    rest,
+    unpacked,
+)
+
+CLOCK, QUOTE, TEXT = 7, 8, 0
+
+looks = st.lists(st.frozensets(st.sampled_from([CLOCK, QUOTE, 9, TEXT])), max_size=14)
+
+
+def look(memory: Memory, places: frozenset[int] | set[int], at: float) -> Lesson:
+    """One poll; nothing differs if there are no places."""
+    if not places:
+        return Lesson(rest(memory), False)
+    return learn(memory, Comparison([Differing(place, 1) for place in places], 100), at)
+
+
+def history(seen: list[frozenset[int]]) -> list[Lesson]:
+    told, memory = [], NOTHING
+    for at, places in enumerate(seen):
+        told.append(look(unpacked(packed(memory)), places, float(at)))
+        memory = told[-1].memory
+    return told
+
+
+def oracle(seen: list[frozenset[int]]) -> list[bool]:
+    """Whether each look is told, by the rule as it is written, out of all that was seen."""
+    noise: set[int] = set()
+    told = []
+    for at, places in enumerate(seen):
+        last = seen[max(0, at - RUNNING + 1) : at + 1]
+        if len(last) == RUNNING:
+            noise |= frozenset.intersection(*last) - {TEXT}
+            noise -= {place for place in noise if not any(place in looked for looked in last)}
+        told.append(bool(places - noise))
+    return told
+
+
+@given(looks)
+def test_a_look_is_told_by_the_rule_as_it_is_written(seen: list[frozenset[int]]) -> None:
+    assert [lesson.changed for lesson in history(seen)] == oracle(seen)
+
+
+@given(looks)
+def test_only_what_was_told_is_withdrawn_and_only_once(seen: list[frozenset[int]]) -> None:
+    lessons = history(seen)
+    withdrawn = [at for lesson in lessons for at in lesson.withdrawn]
+    assert len(set(withdrawn)) == len(withdrawn)
+    assert all(lessons[int(at)].changed for at in withdrawn)
+    for now, lesson in enumerate(lessons):
+        for at in lesson.withdrawn:
+            assert now - RUNNING < at < now, "it was one of the two looks before"
+            assert TEXT not in seen[int(at)], "a text that was written is never taken back"
+
+
+def test_a_clock_is_told_twice_and_then_taken_back() -> None:
+    lessons = history([frozenset({CLOCK})] * 6)
+    assert [lesson.changed for lesson in lessons] == [True, True, False, False, False, False]
+    assert [lesson.withdrawn for lesson in lessons] == [(), (), (0.0, 1.0), (), (), ()]
+
+
+def test_a_real_change_beside_noise_is_told_and_stays_told() -> None:
+    both, clock = frozenset({CLOCK, TEXT}), frozenset({CLOCK})
+    lessons = history([clock, both, clock, clock, both])
+    assert [lesson.changed for lesson in lessons] == [True, True, False, False, True]
+    assert [lesson.withdrawn for lesson in lessons] == [(), (), (0.0,), (), ()]
+
+
+def test_what_stood_still_for_long_enough_is_news_again() -> None:
+    still = frozenset[int]()
+    lessons = history([frozenset({CLOCK})] * 3 + [still] * 2 + [frozenset({CLOCK})] + [still] * 3)
+    assert not lessons[5].changed, "a pause of two looks may be a cache"
+    assert look(lessons[-1].memory, {CLOCK}, 9.0).changed
+
+
+@given(looks, st.binary(max_size=40))
+def test_memory_travels_in_few_bytes_and_nonsense_is_no_memory(
+    seen: list[frozenset[int]], raw: bytes
+) -> None:
+    for lesson in history(seen):
+        assert unpacked(packed(lesson.memory)) == lesson.memory
+        assert unpacked(packed(lesson.memory) + b"x") == NOTHING
+    assert isinstance(unpacked(raw), Memory)
+    assert unpacked(b"") == NOTHING
+    assert packed(NOTHING) == b""
+
+
+def test_memory_is_bounded_whatever_differs() -> None:
+    memory = NOTHING
+    for at in range(5):
+        places = set(range(10, 10 + NAMED)) | {1000 + at * 500 + k for k in range(400)}
+        memory = unpacked(packed(look(memory, places, at).memory))
+        memory = unpacked(packed(look(memory, set(range(10, 10 + NAMED)), at + 0.5).memory))
+    assert len(packed(memory)) < 1024
+    assert len(memory.differed) <= PLACES
+    assert set(range(10, 10 + NAMED)) <= memory.noise, "what differed longest is kept"
