@@ -2,7 +2,9 @@
 
 A crawler rots when its parts get to know each other. So imports go downstairs
 only, stages never import each other, and the few habits that keep the source
-readable (one voice, one `except Exception`, modules with a noun) are counted here.
+readable (one voice, one `except Exception`, modules with a noun) are counted here. A stage on floor 3
+(frontier, robots, buffer, indexer, control, refresh) meets the others in the agent only: even the ledger of
+known pages hands its polls to whoever puts them into the frontier.
 """
 
 from __future__ import annotations

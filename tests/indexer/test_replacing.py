@@ -23,7 +23,7 @@ from fieldmouse.indexer.indexer import Indexer, ShardState
 from fieldmouse.indexer.search import count, documents, search
 from fieldmouse.indexer.shard import Shard
 from fieldmouse.indexer.snapshot import META, Snapshots, read_meta
-from fieldmouse.records import Door, Failed, Link, Page, Parsed, Reason, Unchanged
+from fieldmouse.records import Door, Failed, Link, OutcomeRow, Page, Parsed, Reason, Unchanged
 from fieldmouse.url import Url
 from indexer.answers import CONFIG, page, response
 
@@ -378,8 +378,10 @@ def test_a_sighting_says_what_changed_and_how_much(tmp_path: Path) -> None:
     assert other.changed
     assert 0.0 <= little.difference < 0.3 < 0.7 < other.difference
     known = link(1, digest=first.digest, etag='"5"')
-    still = shard.take(2, Unchanged(known, response(b"", status=304))).sighting
+    answer = shard.take(2, Unchanged(known, response(b"", status=304)))
+    still = answer.sighting
     assert still is not None
+    assert msgspec.msgpack.decode(answer.row, type=OutcomeRow).etag == '"5"', "the next poll asks by it"
     assert (still.changed, still.gone, still.digest, still.etag) == (False, False, first.digest, '"5"')
     lost = shard.take(3, msgspec.structs.replace(gone(1), link=known)).sighting
     assert lost is not None

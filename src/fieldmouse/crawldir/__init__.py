@@ -33,7 +33,7 @@ from fieldmouse.crawldir.directory import CrawlDir, Identity, write_identity
 from fieldmouse.crawldir.durable import Syncing, make_directory, sync_directory, write_whole
 from fieldmouse.crawldir.evidence import evidence
 from fieldmouse.crawldir.journal import BadSpan, Journal, JournalReport, inspect, latest_checkpoint
-from fieldmouse.crawldir.log import Log, records, size_of, understood, whole_length
+from fieldmouse.crawldir.log import Log, record_at, records, size_of, understood, whole_length
 from fieldmouse.crawldir.parts import DurableLog, Part, Parts, Sealed
 from fieldmouse.crawldir.tally import CrawlTally, sealed_tally
 
@@ -63,6 +63,7 @@ __all__ = [
     "make_directory",
     "open_journal",
     "read_checkpoint",
+    "record_at",
     "records",
     "sealed_outcomes",
     "sealed_tally",

@@ -125,15 +125,9 @@ class Log:
         """The record at `offset`, which must have been returned by `append`."""
         if offset >= self._written:
             self.flush()
-        size = check = 0
-        head = os.pread(self._file, FRAME.size, offset) if self._file >= 0 else b""
-        if len(head) == FRAME.size:
-            size, check = FRAME.unpack(head)
-        if 0 < size <= self._written - offset - FRAME.size:
-            record = os.pread(self._file, size, offset + FRAME.size)
-            if zlib.crc32(record) == check:
-                return record
-        raise Damaged(self.path, f"the record at byte {offset} does not match its checksum")
+        if self._file < 0:
+            raise Damaged(self.path, f"there is no record at byte {offset}")
+        return record_at(self._file, self.path, offset, self._written)
 
     def peek(self, offset: int, size: int) -> bytes:
         """Some bytes of the file, unchecked: for whoever wants to know whether a look is worth while."""
@@ -165,6 +159,19 @@ class Log:
         """Whoever could not open all of its files has forgotten this one: let go of it, and write nothing."""
         if not getattr(self, "_closed", True) and self._file >= 0:
             os.close(self._file)
+
+
+def record_at(handle: int, path: Path, offset: int, length: int) -> bytes:
+    """The record that stands at `offset` of an open log of which `length` bytes count."""
+    size = check = 0
+    head = os.pread(handle, FRAME.size, offset)
+    if len(head) == FRAME.size:
+        size, check = FRAME.unpack(head)
+    if 0 < size <= length - offset - FRAME.size:
+        record = os.pread(handle, size, offset + FRAME.size)
+        if zlib.crc32(record) == check:
+            return record
+    raise Damaged(path, f"the record at byte {offset} does not match its checksum")
 
 
 def records(path: Path, *, start: int = 0, length: int | None = None) -> Iterator[tuple[int, bytes]]:

@@ -152,15 +152,18 @@ class Shard:
         again = gone or kind is OutcomeKind.UNCHANGED
         polled = link.door is Door.POLLED
         said = of_answer(link, kind, response.status, gone=gone) if polled else UNHEARD
+        sighting = sight_again(link, response, gone=gone) if again else None
         return self._answer(
             number,
             row_of(
                 link, kind, response.ended_at, reason, detail, said, status=response.status, target=target,
                 mime=mime, digest=shown, size=len(response.body),
                 warc=stored.warc, offset=stored.offset,
+                etag=sighting.etag if sighting else "",
+                last_modified=sighting.last_modified if sighting else "",
             ),
             links,
-            sighting=sight_again(link, response, gone=gone) if again else None,
+            sighting=sighting,
         )  # fmt: skip
 
     def _page(self, number: int, link: Link, response: Response, bare: bool) -> Parsed:

@@ -57,9 +57,9 @@ def examine(home: CrawlDir, *, deep: bool = False, here: Presence | None = None)
             last = shot.checkpoint
             if last.born is not None and is_changed(home.identity, last.born):
                 yield _papers(home, "`crawl.json` does not say what the journal knows")
-            finding, ledger = look_at_outcomes(home, last, owner)
+            finding, counts = look_at_outcomes(home, last, owner)
             yield finding
-            yield from look_at_frontier(home, shot, ledger, owner)
+            yield from look_at_frontier(home, shot, counts, owner)
             yield from look_at_parts(home)
     except Damaged as trouble:
         if trouble.path.name == "crawl.json":
@@ -68,7 +68,7 @@ def examine(home: CrawlDir, *, deep: bool = False, here: Presence | None = None)
             yield bad("journal", str(trouble), COPY)
         return
     yield from look_at_archive(home, last, here, deep=deep)
-    wanted = ledger.indexed if ledger else None
+    wanted = counts.indexed if counts else None
     yield from look_at_index(home, last, wanted, here)
 
 

@@ -34,7 +34,7 @@ from fieldmouse.url import key_of
 BUG = "this is a bug in fieldmouse: please report it"
 
 
-class Ledger(msgspec.Struct):
+class OutcomeCounts(msgspec.Struct):
     """What the outcome log adds up to."""
 
     kinds: Counter[str]  # of URLs, by the newest outcome that stands
@@ -44,30 +44,30 @@ class Ledger(msgspec.Struct):
     indexed: Counter[int]  # pages that belong into the full-text index, by shard
 
 
-def read_ledger(home: CrawlDir, last: Checkpoint) -> Ledger:
+def count_outcomes(home: CrawlDir, last: Checkpoint) -> OutcomeCounts:
     """One pass over the outcome log; memory is eight bytes a page."""
-    ledger = Ledger(Counter(), 0, 0, KeySum(), Counter())
+    counts = OutcomeCounts(Counter(), 0, 0, KeySum(), Counter())
     seed, pages = home.identity.key_seed, array("Q")
     for row in outcomes.rows(home, length=sealed_outcomes(last)):
         key = key_of(row.url, seed)
-        ledger.rows += 1
+        counts.rows += 1
         if not row.polled:
-            ledger.kinds[row.kind] += 1
-            ledger.keys.add(key)
+            counts.kinds[row.kind] += 1
+            counts.keys.add(key)
         else:
-            ledger.polls += 1
+            counts.polls += 1
             if row.stands:
-                ledger.kinds[row.polled] -= 1
-                ledger.kinds[row.kind] += 1
+                counts.kinds[row.polled] -= 1
+                counts.kinds[row.kind] += 1
         if row.kind is OutcomeKind.PAGE or row.gone:
             pages.append(key)
-            ledger.indexed[shard_of(row.warc)] += row.indexed
+            counts.indexed[shard_of(row.warc)] += row.indexed
     ordered = np.sort(np.array(pages, np.uint64))
-    if ledger.polls or bool((ordered[1:] == ordered[:-1]).any()):
+    if counts.polls or bool((ordered[1:] == ordered[:-1]).any()):
         # Pages that were fetched again: only the newest of each is in the index, and none that is gone.
         newest = outcomes.pages(home, length=sealed_outcomes(last))
-        ledger.indexed = Counter(shard_of(row.warc) for row in newest if row.indexed)
-    return ledger
+        counts.indexed = Counter(shard_of(row.warc) for row in newest if row.indexed)
+    return counts
 
 
 def look_at_journal(home: CrawlDir, last: Checkpoint | None, here: Presence) -> Finding:
@@ -102,9 +102,11 @@ def look_at_journal(home: CrawlDir, last: Checkpoint | None, here: Presence) -> 
     return good("journal", says)
 
 
-def look_at_outcomes(home: CrawlDir, last: Checkpoint, owner: int | None) -> tuple[Finding, Ledger | None]:
+def look_at_outcomes(
+    home: CrawlDir, last: Checkpoint, owner: int | None
+) -> tuple[Finding, OutcomeCounts | None]:
     try:
-        ledger = read_ledger(home, last)
+        counts = count_outcomes(home, last)
     except (FieldmouseError, OSError, ValueError, msgspec.MsgspecError) as trouble:
         says = str(trouble) if isinstance(trouble, FieldmouseError) else f"`outcomes.log`: {trouble}"
         return bad("outcomes", says, COPY, "outcomes.log"), None
@@ -114,22 +116,22 @@ def look_at_outcomes(home: CrawlDir, last: Checkpoint, owner: int | None) -> tup
         OutcomeKind.MOVED: tally.moved, OutcomeKind.FAILED: tally.failed, OutcomeKind.REFUSED: tally.refused,
     }  # fmt: skip
     for kind, count in told.items():
-        if ledger.kinds[kind] != count:
-            says = f"{ledger.kinds[kind]:,} rows say {kind}, the journal counts {count:,}"
-            return bad("outcomes", says, BUG), ledger
-    if ledger.polls != tally.polled.polls:
-        says = f"{ledger.polls:,} rows are of polls, the journal counts {tally.polled.polls:,}"
-        return bad("outcomes", says, BUG), ledger
-    says = f"{ledger.rows:,} rows, whole and as many as the journal counts"
+        if counts.kinds[kind] != count:
+            says = f"{counts.kinds[kind]:,} rows say {kind}, the journal counts {count:,}"
+            return bad("outcomes", says, BUG), counts
+    if counts.polls != tally.polled.polls:
+        says = f"{counts.polls:,} rows are of polls, the journal counts {tally.polled.polls:,}"
+        return bad("outcomes", says, BUG), counts
+    says = f"{counts.rows:,} rows, whole and as many as the journal counts"
     length = sealed_outcomes(last)
     extra = (home / "outcomes.log").stat().st_size - length if length else 0
     if extra and owner is None:
         says += f"; {size(extra)} past the checkpoint will be cut and fetched again"
-    return good("outcomes", says), ledger
+    return good("outcomes", says), counts
 
 
 def look_at_frontier(
-    home: CrawlDir, shot: Snapshot, ledger: Ledger | None, owner: int | None
+    home: CrawlDir, shot: Snapshot, counts: OutcomeCounts | None, owner: int | None
 ) -> Iterator[Finding]:
     """Every file the checkpoint names, and then the books: counted, not subtracted."""
     state = sealed_frontier(shot.checkpoint)
@@ -141,7 +143,7 @@ def look_at_frontier(
     injuries += [injury for injury in report.injuries if injury.file not in shot.missing]
     if injuries:
         sieve = {*state.sieve.runs, state.sieve.log}
-        known = ledger is not None and all(injury.file in sieve for injury in injuries)
+        known = counts is not None and all(injury.file in sieve for injury in injuries)
         for injury in injuries:
             says = f"`frontier/{injury.file}` is damaged: {injury.what}"
             advice = _keys_again(home.path) if known else _what_is_left(home.path)
@@ -149,12 +151,12 @@ def look_at_frontier(
         yield bad("accounts", "not balanced: files of the frontier cannot be read")
         return
     yield good("frontier", "all files whole")
-    if ledger is not None:
-        yield _accounts(home, shot.checkpoint, ledger, report.waiting, report.seen)
+    if counts is not None:
+        yield _accounts(home, shot.checkpoint, counts, report.waiting, report.seen)
 
 
 def _accounts(
-    home: CrawlDir, last: Checkpoint, ledger: Ledger, waiting: KeySum, held: KeySum
+    home: CrawlDir, last: Checkpoint, counts: OutcomeCounts, waiting: KeySum, held: KeySum
 ) -> Finding:  # fmt: skip
     """Every URL the sieve let through is settled, or waits; and the sieve knows just those."""
     frontier, settled = sealed_frontier(last), sealed_tally(last).settled
@@ -165,7 +167,7 @@ def _accounts(
     if seen != settled + waiting.count or frontier.done != settled:
         says = f"{seen:,} URLs were seen, but {settled:,} are settled and {waiting.count:,} waiting"
         return bad("accounts", says, BUG)
-    accounted = KeySum(ledger.keys.count, ledger.keys.total)
+    accounted = KeySum(counts.keys.count, counts.keys.total)
     accounted.merge(waiting)
     accounted.merge(foreign)
     if held != accounted:

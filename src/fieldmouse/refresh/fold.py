@@ -1,0 +1,205 @@
+"""The ledger is a fold of the outcome log: how one batch of rows changes the tables.
+
+Everything is done for many pages at once. A page that has several rows in a batch is
+taken in rounds: the first row of every page, then the second, so that each row finds what the one before
+left. So it does not matter where one batch ends and the next begins.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fieldmouse.policy import change
+from fieldmouse.policy.polling import PollingPolicy
+from fieldmouse.refresh.columns import Columns, Field, Rows
+from fieldmouse.refresh.keyindex import KeyIndex
+from fieldmouse.refresh.looks import ODD, STANDING, Batch, Flag, Said
+
+Marks = NDArray[np.bool_]
+
+_KEPT = np.uint16(Flag.ASKED | Flag.HINTED)
+
+
+def page_fields(policy: PollingPolicy) -> list[Field]:
+    """What is kept of a page: 62 bytes, 4 a column of its belief, and 4 a column of the policy's own."""
+    return [
+        Field("key", "<u8"),
+        Field("standing", "<i8"),  # where the row is that says what it is now
+        Field("newest", "<i8"),  # and its newest row
+        Field("looked", "<f8"),  # when the server last told of it; 0: never
+        Field("tried", "<f8"),  # when its newest row was made
+        Field("changed", "<f8"),  # when a change was last found; 0: never
+        Field("polls", "<u4"),
+        Field("changes", "<u4"),
+        Field("host", "<u4"),
+        Field("flags", "<u2"),
+        Field("belief", "<f4", change.WIDTH),
+        Field("state", "<f4", policy.width),
+    ]
+
+
+HOST_FIELDS = [Field("key", "<u8")]
+
+
+class Fold:
+    """Takes batches of rows into the tables; `digest_at` reads the digest of the row at an offset."""
+
+    def __init__(
+        self, pages: Columns, hosts: Columns, policy: PollingPolicy, digest_at: Callable[[int], str]
+    ):
+        self._pages, self._hosts, self._policy, self._digest_at = pages, hosts, policy, digest_at
+        self.index = KeyIndex(pages.whole("key"))
+        self._host_index = KeyIndex(hosts.whole("key"))
+        flags = pages.whole("flags")
+        asked = pages.whole("host")[flags & Flag.ASKED != 0]
+        self.asked_by_host: NDArray[np.int64] = np.bincount(asked, minlength=len(hosts)).astype(np.int64)
+
+    def take(self, batch: Batch) -> None:
+        rows = self._rows_of(batch)
+        known = np.flatnonzero(rows >= 0)
+        order = known[np.argsort(rows[known], kind="stable")]
+        first = np.ones(len(order), bool)
+        first[1:] = rows[order[1:]] != rows[order[:-1]]
+        starts = np.flatnonzero(first)
+        turn = np.arange(len(order)) - np.repeat(starts, np.diff(np.append(starts, len(order))))
+        for number in range(int(turn.max(initial=-1)) + 1):
+            places = order[turn == number]
+            self._round(rows[places], places, batch)
+
+    def _rows_of(self, batch: Batch) -> Rows:
+        """The page of each row, new ones included; -1 where a row does not make its URL known."""
+        rows = self.index.find(batch.keys)
+        entering = np.flatnonzero((rows < 0) & (batch.said & Said.ENTERS != 0))
+        if not len(entering):
+            return rows
+        keys, at = np.unique(batch.keys[entering], return_index=True)
+        by_arrival = np.argsort(at)
+        keys, at = keys[by_arrival], entering[at[by_arrival]]
+        batch.said[at] |= np.uint8(Said.STANDS)  # nothing stood before
+        new = self._pages.grow(len(keys))
+        self._pages.put("key", new, keys)
+        self._pages.put("host", new, self._hosts_of(batch.hosts[at]))
+        self._pages.put("belief", new, change.begin(len(new)))
+        self._pages.put("state", new, self._policy.begin(len(new)))
+        self.index.add(keys, new)
+        unknown = np.flatnonzero(rows < 0)
+        found = self.index.find(batch.keys[unknown])
+        # What was said of a URL before it entered does not count.
+        entered_at = np.full(len(self._pages) - int(new[0]), 0, np.int64)
+        entered_at[new - new[0]] = at
+        early = (found < 0) | (unknown < entered_at[np.maximum(found - new[0], 0)])
+        rows[unknown] = np.where(early, -1, found)
+        return rows
+
+    def _hosts_of(self, keys: NDArray[np.uint64]) -> Rows:
+        numbers = self._host_index.find(keys)
+        unknown = np.flatnonzero(numbers < 0)
+        if len(unknown):
+            fresh, at = np.unique(keys[unknown], return_index=True)
+            fresh = fresh[np.argsort(at)]
+            rows = self._hosts.grow(len(fresh))
+            self._hosts.put("key", rows, fresh)
+            self._host_index.add(fresh, rows)
+            more = np.zeros(len(rows), np.int64)
+            self.asked_by_host = np.concatenate([self.asked_by_host, more])
+            numbers[unknown] = self._host_index.find(keys[unknown])
+        return numbers
+
+    def _round(self, rows: Rows, places: NDArray[np.intp], batch: Batch) -> None:
+        """At most one row a page."""
+        pages, said, now = self._pages, batch.said[places], batch.at[places]
+        flags, told = pages.take("flags", rows), batch.flags[places]
+        taken_back = said & Said.TAKEN_BACK != 0
+        pages.put("flags", rows[taken_back], _absent(flags[taken_back]))
+        if taken_back.any():
+            rest = ~taken_back
+            rows, places, said, now = rows[rest], places[rest], said[rest], now[rest]
+            flags, told = flags[rest], told[rest]
+        polled, look, stands = (said & mark != 0 for mark in (Said.POLL, Said.LOOK, Said.STANDS))
+        looked = pages.take("looked", rows)
+        teaches = polled & look & (looked > 0)
+        changed = teaches & self._changed(rows, places, said, flags, told, teaches, batch.digests)
+        self._teach(rows, now - looked, changed, teaches, batch.withdrawn[places])
+        self._answered(rows[polled & (flags & Flag.ASKED != 0)])
+        pages.put("flags", rows, _flags_after(flags, told, polled, look, stands))
+        pages.put("newest", rows, batch.offsets[places])
+        pages.put("tried", rows, now)
+        pages.put("standing", rows[stands], batch.offsets[places][stands])
+        pages.put("looked", rows[look], now[look])
+        pages.put("changed", rows[changed], now[changed])
+        pages.put("polls", rows[polled], pages.take("polls", rows[polled]) + np.uint32(1))
+
+    def _changed(
+        self, rows: Rows, places: NDArray[np.intp], said: NDArray[np.uint8], flags: NDArray[np.uint16],
+        told: NDArray[np.uint16], teaches: Marks, digests: dict[int, str],
+    ) -> Marks:  # fmt: skip
+        changed: Marks = said & Said.CHANGED != 0
+        # Who is gone, or moved, and is so again, has not changed.
+        changed &= flags & told & (Flag.GONE | Flag.MOVED) == 0
+        asked = teaches & (said & Said.ASK_DIGEST != 0)
+        changed |= asked & (flags & STANDING != 0)
+        unclear = np.flatnonzero(asked & (flags & STANDING == 0))
+        for place, offset in zip(unclear, self._pages.take("standing", rows[unclear]).tolist(), strict=True):
+            changed[place] = self._digest_at(offset) != digests[int(places[place])]
+        return changed
+
+    def _teach(
+        self, rows: Rows, gap: NDArray[np.float64], changed: Marks, teaches: Marks,
+        withdrawn: NDArray[np.uint32],
+    ) -> None:  # fmt: skip
+        pages, policy = self._pages, self._policy
+        again = rows[withdrawn > 0]
+        if len(again):
+            pages.put("belief", again, change.begin(len(again)))
+            pages.put("state", again, policy.begin(len(again)))
+            told = pages.take("changes", again)
+            pages.put("changes", again, told - np.minimum(told, withdrawn[withdrawn > 0]))
+        rows, gap, changed = rows[teaches], np.maximum(gap[teaches], 0.0), changed[teaches]
+        if not len(rows):
+            return
+        belief, state = pages.take("belief", rows), pages.take("state", rows)
+        pages.put("state", rows, policy.observe(state, belief, gap, changed))
+        pages.put("belief", rows, change.observe(belief, gap, changed))
+        pages.put("changes", rows, pages.take("changes", rows) + changed.astype(np.uint32))
+
+    def ask(self, rows: Rows) -> None:
+        """Polls of these pages are under way: none is due before its row came."""
+        flags = self._pages.take("flags", rows)
+        self._pages.put("flags", rows, flags | np.uint16(Flag.ASKED))
+        np.add.at(self.asked_by_host, self._pages.take("host", rows[flags & Flag.ASKED == 0]), 1)
+
+    def unask(self, rows: Rows) -> None:
+        """Polls of these pages were under way, and are not any more."""
+        flags = self._pages.take("flags", rows)
+        self._pages.put("flags", rows, flags & ~np.uint16(Flag.ASKED))
+        self._answered(rows[flags & Flag.ASKED != 0])
+
+    def _answered(self, rows: Rows) -> None:
+        np.subtract.at(self.asked_by_host, self._pages.take("host", rows), 1)
+
+
+def _absent(flags: NDArray[np.uint16]) -> NDArray[np.uint16]:
+    """Taken back is only what failed."""
+    failed = flags & (Flag.FAILED | Flag.REFUSED) != 0
+    return np.where(failed, flags | np.uint16(Flag.ABSENT), flags)
+
+
+def _flags_after(
+    before: NDArray[np.uint16], told: NDArray[np.uint16], polled: Marks, look: Marks, stands: Marks
+) -> NDArray[np.uint16]:
+    standing = told | (before & _KEPT)
+    # The copy we hold is as it was; only what the way to it showed is new.
+    same = before & ~np.uint16(Flag.TROUBLE | Flag.EXCLUDED)
+    trouble = before | (told & np.uint16(Flag.TROUBLE | Flag.EXCLUDED))
+    after = np.where(stands, standing, np.where(look, same, trouble))
+    after = np.where(polled, after & ~np.uint16(Flag.ASKED), after)
+    return np.where(look, after & ~np.uint16(Flag.HINTED), after).astype(np.uint16)
+
+
+def is_odd(flags: NDArray[np.uint16]) -> Marks:
+    """Whether it is no page that a plan is made for."""
+    odd: Marks = flags & ODD != 0
+    return odd

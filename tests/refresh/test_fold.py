@@ -1,0 +1,191 @@
+"""The ledger is a fold: it holds what a slow and plain reader of the same log would hold."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fieldmouse.policy import change
+from fieldmouse.records import News, OutcomeKind, OutcomeRow, Reason
+from fieldmouse.refresh.looks import Flag
+from fieldmouse.refresh.reading import read_ledger
+
+from .chronicle import Chronicle, Remembering, page, state_of, url
+
+MEANINGS = {
+    "page": {"kind": OutcomeKind.PAGE, "status": 200},
+    "unchanged": {"kind": OutcomeKind.UNCHANGED, "status": 304},
+    "gone": {"kind": OutcomeKind.FAILED, "status": 404, "reason": Reason.CLIENT_ERROR},
+    "moved": {"kind": OutcomeKind.MOVED, "status": 301},
+    "elsewhere": {"kind": OutcomeKind.MOVED, "status": 302},
+    "failed": {"kind": OutcomeKind.FAILED, "reason": Reason.TIMEOUT},
+    "broken": {"kind": OutcomeKind.FAILED, "status": 503, "reason": Reason.SERVER_ERROR},
+    "refused": {"kind": OutcomeKind.REFUSED, "reason": Reason.PRIVATE},
+    "excluded": {"kind": OutcomeKind.REFUSED, "reason": Reason.EXCLUDED},
+    "forgiven": {"kind": OutcomeKind.FORGIVEN},
+}
+
+
+class Plain:
+    """The same ledger in plain dicts, one row after another."""
+
+    def __init__(self) -> None:
+        self.pages: dict[str, dict[str, Any]] = {}
+        self.policy = Remembering()
+
+    def take(self, row: OutcomeRow) -> None:
+        known = self.pages.get(row.url)
+        entering = known is None
+        enters = row.kind in (OutcomeKind.PAGE, OutcomeKind.FAILED, OutcomeKind.REFUSED) or row.status == 301
+        if row.kind is OutcomeKind.FORGIVEN:
+            if known and known["what"] in ("failed", "refused"):
+                known["absent"] = True
+            return
+        if known is None:
+            if not enters:
+                return
+            known = self.pages[row.url] = {
+                "looked": 0.0, "changed": 0.0, "polls": 0, "changes": 0, "excluded": False, "absent": False,
+                "belief": change.begin(1), "state": self.policy.begin(1),
+            }  # fmt: skip
+        elsewhere = row.kind is OutcomeKind.MOVED and row.status == 302
+        stands = entering or (row.stands and not elsewhere and row.kind is not OutcomeKind.UNCHANGED)
+        look = row.gone or (elsewhere is False and row.kind in (
+            OutcomeKind.PAGE, OutcomeKind.MOVED, OutcomeKind.UNCHANGED,
+        ))  # fmt: skip
+        known["polls"] += bool(row.polled)
+        known["tried"] = row.at
+        if row.withdrawn:
+            known["belief"], known["state"] = change.begin(1), self.policy.begin(1)
+            known["changes"] = max(0, known["changes"] - row.withdrawn)
+        what = (
+            "gone" if row.gone else "moved" if row.kind is OutcomeKind.MOVED else
+            "page" if row.kind in (OutcomeKind.PAGE, OutcomeKind.UNCHANGED) else str(row.kind)
+        )  # fmt: skip
+        if row.polled and look and known["looked"]:
+            gap = row.at - known["looked"]
+            changed = self.is_changed(row, known, what)
+            known["state"] = self.policy.observe(known["state"], known["belief"], [gap], [changed])
+            known["belief"] = change.observe(known["belief"], [gap], [changed])
+            if changed:
+                known["changes"] += 1
+                known["changed"] = row.at
+        if look:
+            known["looked"] = row.at
+        if stands:
+            known |= {"what": what, "digest": row.digest, "absent": False, "excluded": False}
+        if row.reason is Reason.EXCLUDED:
+            known["excluded"] = True
+        elif look:
+            known["excluded"] = False
+        known["trouble"] = not look
+
+    @staticmethod
+    def is_changed(row: OutcomeRow, known: dict[str, Any], what: str) -> bool:
+        if what in ("gone", "moved") and known["what"] == what:
+            return False
+        if row.news is not News.NONE:
+            return row.news in (News.CHANGED, News.GONE, News.MOVED)
+        if row.kind is OutcomeKind.UNCHANGED:
+            return False
+        return known["what"] != "page" or row.kind is not OutcomeKind.PAGE or row.digest != known["digest"]
+
+
+def check_same(chronicle: Chronicle, rows: Iterable[OutcomeRow]) -> None:
+    plain, ledger = Plain(), chronicle.ledger
+    for row in rows:
+        plain.take(row)
+    assert len(ledger) == len(plain.pages)
+    for name, known in plain.pages.items():
+        number = ledger.find(name)
+        assert number is not None
+        told = {column.name: ledger.column(column.name)[number] for column in ledger.fields}
+        flags = Flag(int(told["flags"]))
+        for column in ("looked", "tried", "changed", "polls", "changes"):
+            assert told[column] == known[column], (name, column)
+        assert told["belief"].tolist() == known["belief"][0].tolist()
+        assert told["state"].tolist() == known["state"][0].tolist()
+        standing = {"gone": Flag.GONE, "moved": Flag.MOVED, "failed": Flag.FAILED, "refused": Flag.REFUSED}
+        for what, flag in standing.items():
+            assert (flag in flags) == (known["what"] == what), (name, flags, known)
+        assert (Flag.EXCLUDED in flags) == known["excluded"]
+        assert (Flag.ABSENT in flags) == known["absent"]
+        assert (Flag.TROUBLE in flags) == known["trouble"]
+        assert ledger.row_at(int(told["standing"])).url == name
+
+
+@st.composite
+def histories(draw: st.DrawFn) -> list[OutcomeRow]:
+    rows, at = [], 100.0
+    for _ in range(draw(st.integers(1, 25))):
+        at += draw(st.sampled_from([0.5, 3.0, 1000.0]))
+        what = draw(st.sampled_from(sorted(MEANINGS)))
+        polled = draw(st.sampled_from(["", "page", "failed"])) if what != "forgiven" else ""
+        news = draw(st.sampled_from(list(News))) if polled and what == "page" else News.NONE
+        rows.append(
+            OutcomeRow(
+                url(draw(st.integers(0, 3)), draw(st.integers(0, 1))), at=at, polled=polled, news=news,
+                digest=draw(st.sampled_from(["sha1:A", "sha1:B"])),
+                withdrawn_at=(1.0,) * draw(st.integers(0, 2)) if news is News.NOISE else (),
+                **MEANINGS[what],  # type: ignore[arg-type]
+            )
+        )  # fmt: skip
+    return rows
+
+
+@settings(max_examples=150)
+@given(histories(), st.lists(st.integers(0, 25), max_size=3), st.booleans())
+def test_the_ledger_holds_what_a_plain_reader_holds(
+    rows: list[OutcomeRow], ends: list[int], killed: bool
+) -> None:
+    """Wherever one batch ends and the next begins, and whatever was killed in between."""
+    with tempfile.TemporaryDirectory() as directory:
+        chronicle = Chronicle(Path(directory) / "c")
+        start = 0
+        for end in [*sorted(end for end in ends if end < len(rows)), len(rows)]:
+            chronicle.settle(rows[start:end])
+            start = end
+            if killed:
+                chronicle.reopen()
+                chronicle.ledger.catch_up(chronicle.outcomes.length)
+        check_same(chronicle, rows)
+        onlooker = read_ledger(chronicle.home, chronicle.newest, policy=chronicle.policy)
+        assert state_of(onlooker) == state_of(chronicle.ledger)
+        onlooker.close()
+        chronicle.close()
+
+
+def test_to_catch_up_twice_changes_nothing(tmp_path: Path) -> None:
+    chronicle = Chronicle(tmp_path / "c")
+    chronicle.settle([page(1), page(2), page(1, 200.0, polled="page", news=News.CHANGED)])
+    before = state_of(chronicle.ledger)
+    assert chronicle.ledger.catch_up(chronicle.outcomes.length) == 0
+    assert state_of(chronicle.ledger) == before
+    assert before["changes"] != [0, 0], "something was learned"
+
+
+def test_sitemaps_and_feeds_are_signals_and_no_pages(tmp_path: Path) -> None:
+    chronicle = Chronicle(tmp_path / "c")
+    chronicle.settle(
+        [page(1), page(2, found_as="sitemap"), page(3, found_as="feed"), page(4, found_as="seed")]
+    )
+    flags = chronicle.ledger.column("flags")
+    assert [bool(flags[number] & Flag.SIGNAL) for number in range(4)] == [False, True, True, False]
+    assert (len(chronicle.ledger), chronicle.ledger.pages) == (4, 2)
+
+
+@pytest.mark.parametrize("count", [3, 20_000])
+def test_pages_know_their_host(tmp_path: Path, count: int) -> None:
+    chronicle = Chronicle(tmp_path / "c")
+    chronicle.settle(page(number, host=number % 3) for number in range(count))
+    assert chronicle.ledger.hosts == 3
+    assert chronicle.ledger.column("host").tolist() == (np.arange(count) % 3).tolist()
+    assert [chronicle.ledger.find(url(n, n % 3)) for n in (0, 1, count - 1)] == [0, 1, count - 1]
+    assert chronicle.ledger.find(url(count, 1)) is None

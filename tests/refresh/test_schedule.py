@@ -1,0 +1,257 @@
+"""What is polled when: evenly spaced, never more than the budget, nothing twice before its row."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from fieldmouse.policy.polling import lookup
+from fieldmouse.records import Link, News, OutcomeKind, OutcomeRow, Reason
+from fieldmouse.refresh.schedule import Scheduler
+
+from .chronicle import Chronicle, page, url
+
+
+def answered(link: Link, at: float, **known: object) -> OutcomeRow:
+    known = {"status": 304, "polled": link.was} | known
+    kind = known.pop("kind", OutcomeKind.UNCHANGED)
+    return OutcomeRow(
+        link.url, kind, at, depth=link.depth, via=link.via, seen_at=link.seen_at,
+        found_as=link.kind.value, **known,  # type: ignore[arg-type]
+    )  # fmt: skip
+
+
+class Refreshing:
+    """Second after second: what is due is asked, what was asked is answered some time later."""
+
+    def __init__(self, chronicle: Chronicle, **options: object):
+        self.chronicle, self._options = chronicle, options
+        self.asked: list[tuple[float, str]] = []
+        self.in_the_air: list[tuple[float, Link]] = []
+        self.make()
+
+    def make(self) -> None:
+        chronicle = self.chronicle
+        self.scheduler = Scheduler(chronicle.ledger, chronicle.policy, **self._options)  # type: ignore[arg-type]
+
+    def run(self, start: float, seconds: int, *, latency: Callable[[Link], float] = lambda link: 0.5) -> None:
+        for now in np.arange(start, start + seconds, 1.0).tolist():
+            here = [link for at, link in self.in_the_air if at <= now]
+            self.in_the_air = [(at, link) for at, link in self.in_the_air if at > now]
+            if here:
+                self.chronicle.settle(answered(link, now) for link in here)
+            links = self.scheduler.due(now, 10**6)
+            self.asked += [(now, link.url) for link in links]
+            self.in_the_air += [(now + latency(link), link) for link in links]
+
+    def killed(self) -> None:
+        """What was asked after the last checkpoint is forgotten, and what was under way is still."""
+        self.chronicle.reopen()
+        self.chronicle.ledger.catch_up(self.chronicle.outcomes.length)
+        self.make()
+
+
+def crawled(
+    path: Path, pages: int, hosts: int = 10, policy: str = "uniform", at: float = 1000.0
+) -> Chronicle:
+    chronicle = Chronicle(path, lookup.policy(policy), policy)
+    chronicle.settle(page(number, at, number % hosts) for number in range(pages))
+    chronicle.checkpoint()
+    return chronicle
+
+
+def gaps(asked: list[tuple[float, str]]) -> dict[str, list[float]]:
+    times: dict[str, list[float]] = defaultdict(list)
+    for at, name in asked:
+        times[name].append(at)
+    return {name: [later - earlier for earlier, later in pairwise(each)] for name, each in times.items()}
+
+
+def test_polls_of_a_page_are_evenly_spaced_and_pages_begin_at_different_times(tmp_path: Path) -> None:
+    refreshing = Refreshing(crawled(tmp_path / "c", 50), budget=0.5)
+    refreshing.run(1000.0, 1000)
+    spaces = gaps(refreshing.asked)
+    assert len(spaces) == 50, "all of them"
+    assert all(each and min(each) >= 99 and max(each) <= 106 for each in spaces.values()), spaces
+    first = [at for at, _ in refreshing.asked if at < 1100]
+    assert max(Counter(int(at) // 10 for at in first).values()) <= 12, "about five in ten seconds"
+
+
+@pytest.mark.parametrize("budget", [0.05, 2.0, 37.0])
+def test_no_window_has_more_polls_than_the_budget_whatever_is_killed(tmp_path: Path, budget: float) -> None:
+    """All pages are overdue by a year: everything would go out at once."""
+    refreshing = Refreshing(crawled(tmp_path / "c", 400), budget=budget)
+    start = 3e7
+    for life in range(4):
+        refreshing.run(start + 100 * life, 60)
+        refreshing.chronicle.checkpoint()
+        refreshing.killed()
+    times = np.array([at for at, _ in refreshing.asked])
+    assert len(times) >= (0.9 * min(budget * 160, 400) - 8 if budget > 1 else 3)
+    most = max(1.0, 5 * budget)
+    for index, begin in enumerate(times):
+        counts = np.arange(1, len(times) - index + 1)
+        assert np.all(counts <= budget * (times[index:] - begin) + most + 1e-6)
+
+
+def test_after_a_long_pause_there_is_no_burst(tmp_path: Path) -> None:
+    refreshing = Refreshing(crawled(tmp_path / "c", 500), budget=2.0)
+    refreshing.run(2000.0, 20)
+    refreshing.chronicle.checkpoint(clean=True)
+    refreshing.killed()
+    before = len(refreshing.asked)
+    refreshing.run(1e6, 1)
+    assert before > 10
+    assert len(refreshing.asked) - before <= 10, "what five seconds give"
+
+
+def test_a_budget_of_a_few_polls_an_hour_survives_short_runs(tmp_path: Path) -> None:
+    refreshing = Refreshing(crawled(tmp_path / "c", 5), budget=4 / 3600)
+    for life in range(24):
+        refreshing.run(2000.0 + 600 * life, 60)
+        refreshing.chronicle.checkpoint(clean=True)
+        refreshing.killed()
+    assert 10 <= len(refreshing.asked) <= 17, "four hours, four polls each; some wait for the next run"
+
+
+def test_no_page_is_asked_twice_before_its_row_whatever_is_killed(tmp_path: Path) -> None:
+    refreshing = Refreshing(crawled(tmp_path / "c", 30), budget=None)
+    for life in range(3):
+        refreshing.run(2000.0 + 100 * life, 50, latency=lambda link: 1e9)
+        refreshing.chronicle.checkpoint()
+        refreshing.killed()
+    assert sorted(name for _, name in refreshing.asked) == sorted(url(n, n % 10) for n in range(30))
+    assert refreshing.chronicle.ledger.asked == 30
+    assert refreshing.chronicle.ledger.forget_asked() == 30
+    refreshing.run(3000.0, 5, latency=lambda link: 1e9)
+    assert len(refreshing.asked) == 60
+
+
+def test_what_was_asked_after_the_last_checkpoint_is_asked_again_after_a_kill(tmp_path: Path) -> None:
+    refreshing = Refreshing(crawled(tmp_path / "c", 30))
+    refreshing.run(2000.0, 50, latency=lambda link: 1e9)
+    refreshing.killed()
+    assert refreshing.chronicle.ledger.asked == 0, "the frontier has forgotten them as well"
+    refreshing.run(2100.0, 50, latency=lambda link: 1e9)
+    assert set(Counter(name for _, name in refreshing.asked).values()) == {2}
+
+
+def test_a_slow_host_does_not_hold_the_budget(tmp_path: Path) -> None:
+    """Nine in ten pages are of a host that never answers; the others are polled as if it were not there."""
+    chronicle = Chronicle(tmp_path / "c", lookup.policy("uniform"), "uniform")
+    chronicle.settle(page(number, 1000.0, int(number % 10 == 0)) for number in range(6000))
+    refreshing = Refreshing(chronicle, budget=5.0)
+    refreshing.run(5000.0, 200, latency=lambda link: 1e9 if link.url.startswith("http://h0.") else 0.5)
+    hosts = Counter(name.split("/")[2] for _, name in refreshing.asked)
+    assert hosts["h0.example"] == 8
+    assert hosts["h1.example"] >= 550
+
+
+def test_once_polls_every_page_one_time_and_what_has_likely_changed_first(tmp_path: Path) -> None:
+    chronicle = crawled(tmp_path / "c", 40)
+    busy = [url(number, number % 10) for number in range(8)]
+    for turn in range(4):
+        at = 2000.0 + 1000 * turn
+        chronicle.settle(
+            OutcomeRow(
+                url(number, number % 10), OutcomeKind.PAGE, at, status=200, polled="page",
+                news=News.CHANGED if number < 8 else News.SAME,
+            )
+            for number in range(40)
+        )  # fmt: skip
+    refreshing = Refreshing(chronicle, budget=1.0, once_since=5500.0)
+    assert refreshing.scheduler.left == 40
+    refreshing.run(5500.0, 20)
+    assert {name for _, name in refreshing.asked[:8]} == set(busy)
+    refreshing.killed()
+    refreshing.run(5600.0, 60)
+    assert Counter(Counter(name for _, name in refreshing.asked).values()) == {1: 40}
+    assert refreshing.scheduler.left == 0
+    assert refreshing.scheduler.next_at(6000.0) is None
+
+
+def test_what_is_no_page_is_asked_at_the_set_rate_and_takes_a_tenth_at_most(tmp_path: Path) -> None:
+    chronicle = Chronicle(tmp_path / "c", lookup.policy("uniform"), "uniform")
+    refused = {"kind": OutcomeKind.REFUSED, "reason": Reason.EXCLUDED}
+    failed = {"kind": OutcomeKind.FAILED, "reason": Reason.TIMEOUT}
+    gone = {"kind": OutcomeKind.FAILED, "status": 404}
+    odd = [
+        OutcomeRow(url(n, n % 10), at=1000.0, **(refused, failed, gone)[n % 3])  # type: ignore[arg-type]
+        for n in range(300)
+    ]
+    chronicle.settle([*odd, *(page(n, 1000.0, n % 10) for n in range(300, 400))])
+    refreshing = Refreshing(chronicle, budget=1.0, retry=10_000.0)
+    refreshing.scheduler.due(1000.0, 0)
+    rates = refreshing.scheduler.rates()
+    assert rates[:300] == pytest.approx(1e-4)
+    assert rates.sum() == pytest.approx(1.0)
+    many = Refreshing(chronicle, budget=1.0, retry=100.0).scheduler
+    many.due(1000.0, 0)
+    assert many.rates()[:300].sum() == pytest.approx(0.1)
+
+
+def test_a_link_has_all_that_is_known_of_the_copy(tmp_path: Path) -> None:
+    chronicle = Chronicle(tmp_path / "c", lookup.policy("uniform"), "uniform")
+    known = {"etag": '"1"', "last_modified": "Mon", "simhash": 7, "warc": "w", "offset": 9, "memory": b"m"}
+    chronicle.settle([page(1, 1000.0, depth=2, via="http://v/", found_as="seed", **known)])
+    (link,) = Scheduler(chronicle.ledger, chronicle.policy).due(5000.0, 5)
+    assert {name: getattr(link, name) for name in known} == known
+    assert (link.depth, link.via, link.kind.value, link.seen_at, link.digest, link.was) == (
+        2, "http://v/", "seed", 1000.0, "sha1:1", "page",
+    )  # fmt: skip
+
+
+def test_validators_of_old_crawls_are_read_from_the_archive_once(tmp_path: Path) -> None:
+    chronicle = Chronicle(tmp_path / "c", lookup.policy("uniform"), "uniform")
+    chronicle.settle([page(1, warc="has"), page(2, warc="none"), page(3, warc="broken")])
+    read: list[str] = []
+
+    def headers(warc: str, offset: int) -> dict[str, str]:
+        read.append(warc)
+        if warc == "broken":
+            raise ValueError
+        return {"etag": '"x"'} if warc == "has" else {}
+
+    links = Scheduler(chronicle.ledger, chronicle.policy, read_headers=headers).due(5000.0, 5)
+    assert {link.warc: link.etag for link in links} == {"has": '"x"', "none": "", "broken": ""}
+    chronicle.settle(answered(link, 6000.0, etag=link.etag) for link in links)
+    chronicle.checkpoint()
+    chronicle.reopen()
+    again = Scheduler(chronicle.ledger, chronicle.policy, read_headers=headers).due(9000.0, 5)
+    assert {link.warc: link.etag for link in again} == {"has": '"x"', "none": "", "broken": ""}
+    assert sorted(read) == ["broken", "has", "none"], "each once"
+
+
+def test_it_says_when_it_wants_to_be_asked_again(tmp_path: Path) -> None:
+    chronicle = Chronicle(tmp_path / "c", lookup.policy("uniform"), "uniform")
+    scheduler = Scheduler(chronicle.ledger, chronicle.policy, 0.1)
+    assert scheduler.due(1000.0, 5) == []
+    assert scheduler.next_at(1000.0) is None
+    chronicle.settle([page(1, 1000.0)])
+    asked = []
+    now = 1000.0
+    while now < 1300.0:
+        links = scheduler.due(now, 5)
+        asked += [now] * len(links)
+        if links:
+            chronicle.settle(answered(link, now) for link in links)
+        later = scheduler.next_at(now)
+        assert later is not None
+        assert later > now
+        now = later
+    assert len(asked) == pytest.approx(30, abs=2), "who asks when it is told to misses nothing"
+
+
+def test_a_plan_may_be_made_in_a_thread(tmp_path: Path) -> None:
+    chronicle = crawled(tmp_path / "c", 40)
+    with ThreadPoolExecutor(1) as pool:
+        scheduler = Scheduler(chronicle.ledger, chronicle.policy, None, pool=pool)
+        assert scheduler.due(5000.0, 10) == []
+        pool.submit(int).result()
+        assert len(scheduler.due(5001.0, 10)) == 10
