@@ -7,7 +7,7 @@ import random
 import pytest
 from selectolax.lexbor import LexborHTMLParser
 
-from fieldmouse.indexer.markup import ATTRIBUTES, _may_hold_a_long_tag, account, bounded
+from fieldmouse.indexer.markup import ATTRIBUTES, COMPARED, SMALL, _may_hold_a_long_tag, account, bounded
 from fieldmouse.indexer.parse import parse
 from fieldmouse.url import Url
 
@@ -188,8 +188,8 @@ def test_a_tag_of_too_many_attributes_is_cut_however_written_and_wherever_it_beg
     for shift in range(41):
         before = b"x" * (4096 - 20 + shift)
         page = before + b"<p " + inside
-        assert len(bounded(page + b">" + b"<p>y</p>" * 9)[0]) == len(before), shift
-    for shift in range(0, 4096, 311):
+        assert len(bounded(page + b">" + b"<p>y</p>" * 9 + b"z" * SMALL)[0]) == len(before), shift
+    for shift in range(SMALL, SMALL + 4096, 311):
         assert len(bounded(b"x" * shift + b"<p " + inside)[0]) == shift
 
 
@@ -213,3 +213,17 @@ def test_attributes_of_several_bodies_add_up_to_too_many() -> None:
         kept, trouble = bounded(tags)
         assert len(kept) < len(tags) / 2
         assert "attributes" in trouble
+
+
+def test_a_page_that_is_not_looked_at_cannot_cost_more_than_one_that_is() -> None:
+    """Names of one letter, then of two: no page of that size has more attributes, in one tag or merged."""
+    letters = [bytes((code,)) for code in range(ord("a"), ord("z") + 1)]
+    names = [*letters, *(one + other for one in letters for other in letters)]
+    names += [one + other for one in names[26:] for other in letters]
+    written = 0
+    for count, name in enumerate(names):  # noqa: B007
+        written += len(name) + 1
+        if written > SMALL:
+            break
+    assert written > SMALL
+    assert count**2 / 2 <= COMPARED

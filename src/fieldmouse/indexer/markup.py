@@ -24,8 +24,8 @@ TAGS = 12_000  # tags that are dear only when formatting is left open
 WORK = 30_000_000  # open elements, added up over all tags of a page; about a quarter of a second
 COPIES = 500_000  # elements that formatting left open may add to a page
 ATTRIBUTES = 5000  # of one tag; those of real pages have two hundred at most
-SMALL = 3 * ATTRIBUTES  # bytes that cannot hold so many: few names are shorter than two letters
 COMPARED = 50_000_000  # attributes with others of the same tag, all tags of a page together
+SMALL = 30_000  # bytes in which nothing can be so dear: few names are shorter than two letters
 
 _WITHIN = rb"(?:[%b/]++|%b)*+" % (SPACE, ATTRIBUTE)
 _within = re.compile(_WITHIN).match  # from anywhere between two attributes
