@@ -27,6 +27,7 @@ VERBS = {
     "resume": "Continue a crawl that was stopped, killed or limited.",
     "search": "Search the pages of a crawl, also while it runs.",
     "export": "Write what is known of the pages as JSON lines, CSV or Parquet.",
+    "freshness": "Say how fresh the copies are, and what another budget would bring.",
     "explain": "Say what happened to one URL, and why its host waits.",
     "control": "Show the rules that governed a crawl's robots, and how each fared.",
     "doctor": "Look a crawl directory over and say what to do.",

@@ -13,6 +13,7 @@ from fieldmouse.figures import counted, duration, size, when
 from fieldmouse.frontier import lookout
 from fieldmouse.frontier.lookout import Place, Whereabouts
 from fieldmouse.reading import absence
+from fieldmouse.reading.history import MOST, DueDate, due_date, is_dull, told_of_due, told_of_polls
 from fieldmouse.reading.moment import Checkpoint, look, sealed_frontier, sealed_outcomes
 from fieldmouse.records import HostState, Link, OutcomeKind, OutcomeRow
 from fieldmouse.url import Url
@@ -27,6 +28,7 @@ class Explanation(msgspec.Struct, frozen=True):
     outcomes: list[OutcomeRow] = []  # all of them, oldest first
     waiting: Link | None = None
     host: HostState | None = None
+    due: DueDate | None = None  # when it is polled again; None in a crawl that was never refreshed
 
     def __str__(self) -> str:
         return "\n  ".join([self.url, *self.says])
@@ -43,7 +45,7 @@ def _explain(home: CrawlDir, url: Url, last: Checkpoint, now: float) -> Explanat
     found = lookout.look(home / "frontier", sealed_frontier(last), home.identity.key_seed, url)
     rows = outcomes.rows_of(home, url, length=sealed_outcomes(last))
     place = found.place.value
-    says = [*_origin(rows[0] if rows else found.link), *(sentence for row in rows for sentence in _fate(row))]
+    says = [*_origin(rows[0] if rows else found.link), *_fates(rows)]
     if found.place is Place.UNKNOWN:
         if absence.is_exclusion(url):
             place = absence.EXCLUSION
@@ -54,8 +56,11 @@ def _explain(home: CrawlDir, url: Url, last: Checkpoint, now: float) -> Explanat
         says += _wait(found, found.link, now)
     elif not rows:
         says.append("it is done, and left no outcome, which is a bug in fieldmouse: please report it")
+    due = due_date(home, url, last)
+    if due is not None:
+        says.append(told_of_due(due, now))
     says += _host(url, found.host, now)
-    return Explanation(url, place, says, rows, found.link, found.host)
+    return Explanation(url, place, says, rows, found.link, found.host, due)
 
 
 def _origin(first: OutcomeRow | Link | None) -> Iterator[str]:
@@ -64,6 +69,19 @@ def _origin(first: OutcomeRow | Link | None) -> Iterator[str]:
     seen = f"seen {when(first.seen_at)}" if first.seen_at else "seen"
     came = f"on {first.via}, {counted(first.depth, 'link')} away from a seed" if first.via else "as a seed"
     yield f"{seen} {came}"
+
+
+def _fates(rows: list[OutcomeRow]) -> Iterator[str]:
+    """What happened, in order; of polls the newest that found something, of others how many."""
+    first = [row for row in rows if not row.polled]
+    found = [row for row in rows if row.polled and not is_dull(row)]
+    for row in first:
+        yield from _fate(row)
+    yield from told_of_polls(rows)
+    if len(found) > MOST:
+        yield f"the newest {MOST} of {len(found)} polls that found something:"
+    for row in found[-MOST:]:
+        yield from _fate(row)
 
 
 def _fate(row: OutcomeRow) -> Iterator[str]:

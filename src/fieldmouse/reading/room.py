@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from fieldmouse.indexer.search import Hit
     from fieldmouse.reading.examination import Finding
     from fieldmouse.reading.explanation import Explanation
+    from fieldmouse.reading.freshness import FreshnessReport
     from fieldmouse.reading.status import Status
     from fieldmouse.settings import Settings
 
@@ -129,6 +131,16 @@ class ReadingRoom:
         from fieldmouse.reading.explanation import explain
 
         return explain(self._home, _url_of(url))
+
+    def freshness(self, budgets: Sequence[float] = (), window: float | None = None) -> FreshnessReport:
+        """How fresh the copies are, what polls of them brought, and what other budgets would bring.
+
+        `budgets` in polls an hour; by default from a quarter to four times the present one. `window`: how
+        many seconds back to measure, at most; a week by default.
+        """
+        from fieldmouse.reading.freshness import WINDOW, read_freshness
+
+        return read_freshness(self._home, time.time(), budgets=budgets, window=window or WINDOW)
 
     def status(self) -> Status:
         """How the crawl stands: who crawls, how many pages, what waits. `print` it for a sentence."""

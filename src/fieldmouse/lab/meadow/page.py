@@ -102,9 +102,11 @@ class Press:
         """The paragraph that a change rewrites; none where changes are no more than a number."""
         if not self._rewriting:
             return ""
-        texts = self._paragraphs[topic]
-        chosen = throw(self.plan.options.seed, "latest", site.number, page, version.number)[0] % len(texts)
-        return f"<p>{texts[chosen]}</p>\n"
+        texts, words = self._paragraphs[topic], TOPIC_WORDS[topic]
+        face, *faces = throw(self.plan.options.seed, "latest", site.number, page, version.number)
+        # A text may come again by chance; with the words behind it no two versions are alike.
+        last = " ".join(words[other % len(words)] for other in faces[:10])
+        return f"<p>{texts[face % len(texts)]} Of late {last}.</p>\n"
 
     def _own_links(self, site: Site, page: int, dice: list[int], wanted: int) -> list[str]:
         """The links that only this page has, as list items."""

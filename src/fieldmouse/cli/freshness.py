@@ -1,0 +1,137 @@
+"""`fieldmouse freshness`: how fresh the copies are, and what another budget would bring."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from fieldmouse.cli import options, voice
+from fieldmouse.errors import UsageError
+from fieldmouse.settings import units
+
+if TYPE_CHECKING:
+    from fieldmouse.reading.freshness import FreshnessReport
+
+_BAR = 40
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  fieldmouse freshness atlas
+  fieldmouse freshness atlas --budget 100/h --budget 1000/h
+  fieldmouse freshness atlas --window 1d --json"""
+)
+@click.argument("directory", type=click.Path(path_type=Path))
+@click.option(
+    "--budget", "budgets", metavar="RATE", multiple=True,
+    help="What would so many polls bring, such as 500/h? May be given several times.",
+)  # fmt: skip
+@click.option(
+    "--window", metavar="T", default="7d", show_default=True, help="How far back to measure, at most."
+)
+@options.as_json
+def command(directory: Path, budgets: tuple[str, ...], window: str, as_json: bool) -> int:
+    """Say how fresh the copies in DIRECTORY are, and what polls of them bring.
+
+    "Expected" is the share of copies that still are what their servers have, by
+    how the pages were seen to change. "Measured" is the share of time in which
+    copies were current; where a change was found, it is set inside the time
+    since the look before. Both may be asked while the crawl runs.
+    """
+    from fieldmouse.reading import ReadingRoom
+
+    report = ReadingRoom(directory).freshness(
+        budgets=[3600 / _interval(text) for text in budgets], window=_seconds(window)
+    )
+    if as_json:
+        voice.json(report)
+        return 0
+    for line in _sentences(directory, report):
+        voice.data(line)
+    if report.curve:
+        voice.data()
+        for line in _curve(report):
+            voice.data(line)
+    for line in _eaters(report):
+        voice.data(line)
+    return 0
+
+
+def _interval(text: str) -> float:
+    try:
+        interval = units.interval(text)
+    except ValueError:
+        interval = 0.0
+    if not interval:
+        raise UsageError(f"`--budget {text}` is no rate", "write it as --budget 500/h")
+    return interval
+
+
+def _seconds(text: str) -> float:
+    try:
+        seconds = units.seconds(text)
+    except ValueError:
+        seconds = 0.0
+    if not seconds:
+        raise UsageError(f"`--window {text}` is no duration", "write it as --window 7d")
+    return seconds
+
+
+def _sentences(directory: Path, report: FreshnessReport) -> list[str]:
+    pages = voice.counted(report.pages, "page")
+    if not report.polls:
+        return [f"{pages}, none of them polled yet: nothing is known of how they change"]
+    useful = f"{report.useful_ratio or 0.0:.0%} of them found a change"
+    polls = f"{pages}, {voice.counted(report.polls, 'poll')} so far; {useful}"
+    if report.expected is None:
+        return [polls, "too few polls to say how fresh the copies are"]
+    said = [polls, f"expected: {report.expected:.1%} of the copies are current now"]
+    if report.measured is None or report.window is None:
+        said.append("measured: too few pages were polled twice to say")
+    else:
+        span = voice.duration(report.window[1] - report.window[0])
+        said.append(f"measured: copies were current {report.measured:.1%} of the time, in the last {span}")
+    pace = f"budget: {_rate(report.budget)}" if report.budget else "budget: what politeness allows"
+    if report.polls_an_hour and (not report.budget or report.polls_an_hour < 0.9 * report.budget):
+        pace += f", {_rate(report.polls_an_hour)} used"
+    return [*said, f"{pace}, spread by the policy `{report.policy}`"]
+
+
+def _rate(an_hour: float) -> str:
+    """
+    >>> _rate(500), _rate(0.5), _rate(72_000)
+    ('500/h', '12/d', '20/s')
+    """
+    if an_hour < 1:
+        return f"{voice.number(an_hour * 24)}/d"
+    return f"{voice.number(an_hour)}/h" if an_hour < 36_000 else f"{voice.number(an_hour / 3600)}/s"
+
+
+def _curve(report: FreshnessReport) -> list[str]:
+    present = report.budget or report.polls_an_hour
+    rows = [("budget", "fresh in the long run", "")]
+    for point in report.curve:
+        bar = "#" * round(_BAR * point.fresh)
+        here = present is not None and abs(point.budget - present) < 1e-6 * present
+        rows.append((_rate(point.budget), f"{point.fresh:.1%}", f"{bar} <- now" if here else bar))
+    return list(voice.columns(rows, right=(0, 1)))
+
+
+def _eaters(report: FreshnessReport) -> list[str]:
+    lines: list[str] = []
+    if report.top_hosts:
+        rows = [("polls", "found", "pages", "the hosts that take most polls")]
+        for host in report.top_hosts:
+            counts = (voice.number(host.polls), voice.number(host.changes), voice.number(host.pages))
+            rows.append((*counts, host.host))
+        lines += ["", *voice.columns(rows, right=(0, 1, 2))]
+    if report.top_pages:
+        rows = [("polls", "found", "every", "and the pages")]
+        for page in report.top_pages:
+            every = voice.duration(page.every) if page.every else "-"
+            rows.append((voice.number(page.polls), voice.number(page.changes), every, page.url))
+        lines += ["", *voice.columns(rows, right=(0, 1, 2))]
+    return lines

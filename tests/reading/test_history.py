@@ -1,0 +1,105 @@
+"""What `explain` says of a page's polls, and when it is polled again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from fieldmouse import settings
+from fieldmouse.figures import when
+from fieldmouse.policy.polling.uniform import Uniform
+from fieldmouse.reading.explanation import _fates
+from fieldmouse.reading.history import MOST, due_date, told_of_due
+from fieldmouse.records import News, OutcomeKind, OutcomeRow, Reason
+from fieldmouse.refresh.schedule import RETRY
+from fieldmouse.settings import Settings
+from refresh.chronicle import Chronicle, page, url
+
+DAY = 86_400.0
+CRAWLED = 1.7e9
+
+
+def looks(*news: News) -> list[OutcomeRow]:
+    """A page and one poll of it a day."""
+    rows = [page(1, CRAWLED, warc="a.warc.gz", title="First")]
+    for day, found in enumerate(news, 1):
+        at = CRAWLED + day * DAY
+        if found is News.SAME:
+            rows.append(OutcomeRow(url(1), OutcomeKind.UNCHANGED, at, status=304, polled="page", news=found))
+        else:
+            warc = f"b-{day}.warc.gz"
+            rows.append(page(1, at, polled="page", news=found, warc=warc, title=f"Day {day}"))
+    return rows
+
+
+def test_polls_that_found_nothing_new_are_counted_and_the_others_told() -> None:
+    said = list(_fates(looks(News.SAME, News.CHANGED, News.NOISE, News.SAME)))
+    first, last = when(CRAWLED + DAY), when(CRAWLED + 4 * DAY)
+    (counts,) = [line for line in said if line.startswith("polled")]
+    assert counts.startswith(
+        f"polled 4 times, from {first} to {last}: 1 change found, and 1 time a difference"
+    )
+    assert "2 versions of it are in the archive" in said
+    assert [line for line in said if "fetched" in line] == [
+        f'fetched {when(CRAWLED)} with status 200: "First" of no type, 0 B',
+        f'fetched {when(CRAWLED + 2 * DAY)} with status 200: "Day 2" of no type, 0 B',
+    ]
+
+
+def test_a_page_that_was_never_polled_has_no_history_of_polls() -> None:
+    assert not [line for line in _fates(looks()) if "poll" in line or "version" in line]
+
+
+def test_of_a_page_that_always_changes_only_the_newest_changes_are_told() -> None:
+    said = list(_fates(looks(*[News.CHANGED] * 50)))
+    assert f"the newest {MOST} of 50 polls that found something:" in said
+    assert sum("fetched" in line for line in said) == MOST + 1
+    assert any("Day 50" in line for line in said)
+    assert "51 versions of it are in the archive" in said
+
+
+def test_changes_that_were_noise_after_all_are_not_counted() -> None:
+    rows = looks(News.CHANGED, News.CHANGED, News.NOISE)
+    withdrawn = (rows[1].at, rows[2].at)
+    rows[3] = page(1, rows[3].at, polled="page", news=News.NOISE, withdrawn_at=withdrawn)
+    (counts,) = [line for line in _fates(rows) if line.startswith("polled")]
+    assert counts.endswith("0 changes found, and 3 times a difference that is none to a reader")
+
+
+@pytest.fixture
+def chronicle(tmp_path: Path) -> Chronicle:
+    kept = Chronicle(tmp_path / "atlas", Uniform(), "uniform")
+    (tmp_path / "atlas" / "fieldmouse.toml").write_text(settings.render(Settings()))
+    return kept
+
+
+def test_a_page_is_due_one_interval_after_its_last_poll(chronicle: Chronicle) -> None:
+    chronicle.ledger.note_budget(3 / DAY)
+    lost = OutcomeRow(url(7), OutcomeKind.FAILED, CRAWLED, reason=Reason.TIMEOUT)
+    chronicle.settle([*(page(number, CRAWLED) for number in range(6)), lost])
+    chronicle.settle([page(1, CRAWLED + DAY, polled="page", news=News.CHANGED)])
+    chronicle.checkpoint()
+    due = due_date(chronicle.home, url(1), chronicle.newest)
+    assert due is not None
+    assert due.every == pytest.approx(2 * DAY)
+    assert due.at == pytest.approx(CRAWLED + 3 * DAY)
+    assert "every 2 d 0 h, next in 1 d 0 h" in told_of_due(due, CRAWLED + 2 * DAY)
+    assert "due for 1 d 0 h" in told_of_due(due, CRAWLED + 4 * DAY)
+    failed = due_date(chronicle.home, url(7), chronicle.newest)
+    assert failed is not None
+    assert failed.every == RETRY
+    assert due_date(chronicle.home, url(99), chronicle.newest) is None
+
+
+def test_a_poll_that_is_under_way_is_said_to_be(chronicle: Chronicle) -> None:
+    chronicle.ledger.note_budget(3 / DAY)
+    chronicle.settle([page(1, CRAWLED)])
+    number = chronicle.ledger.find(url(1))
+    assert number is not None
+    chronicle.ledger.ask(np.array([number]))
+    chronicle.checkpoint()
+    due = due_date(chronicle.home, url(1), chronicle.newest)
+    assert due is not None
+    assert told_of_due(due, CRAWLED) == "a poll of it is under way"
