@@ -9,6 +9,7 @@ from __future__ import annotations
 import random
 import shutil
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
@@ -56,8 +57,9 @@ class World:
 class Crawl:
     """One frontier of the two, and an agent that may be killed at any moment."""
 
-    def __init__(self, name: str, number: int, world: World, home: Path, policy: str) -> None:
+    def __init__(self, name: str, number: int, world: World, home: Path, policy: str, of: int = 2) -> None:
         self.name, self.number, self.world, self.home, self.policy = name, number, world, home, policy
+        self.of = of  # crawls there are
         self.lives = 0
         self.committed: FrontierState | None = None
         self.open()
@@ -73,7 +75,7 @@ class Crawl:
             resumed_delay=lambda _: DELAY,
             exchanging=Exchanging(
                 self.name,
-                ours=lambda host: self.world.hosts.index(host) % 2 == self.number,
+                ours=lambda host: self.world.hosts.index(host) % self.of == self.number,
                 belongings=lambda host: Belongings(b"Disallow: /" + host.encode(), 9e9, b"learned"),
             ),
         )  # fmt: skip
@@ -361,3 +363,95 @@ def test_a_host_moves_there_and_back_two_hundred_times_and_kills_lose_and_double
     network.finish()
     check_union(network)
     network.close()
+
+
+class Post:
+    """Three crawls whose parcels cross: any may be carried late or twice while hosts go on moving."""
+
+    def __init__(self, seed: int, home: Path, *, pages: int, hosts: int) -> None:
+        self.rng = random.Random(seed)
+        self.world = World(self.rng, pages, hosts)
+        self.crawls = {
+            name: Crawl(name, n, self.world, home, "index", of=3) for n, name in enumerate(("a", "b", "c"))
+        }
+        for crawl in self.crawls.values():
+            crawl.frontier.discover([Link(self.world.urls[0])])
+            crawl.checkpoint()
+        self.crossed = self.kills = 0
+
+    def step(self) -> None:
+        """One of all the things that can happen, at one of the crawls."""
+        rng, crawl = self.rng, self.rng.choice([*self.crawls.values()])
+        self.world.clock.advance(rng.random())
+        match rng.randrange(10):
+            case 0:
+                crawl.exchange.release(rng.choice(self.world.hosts), self.another(crawl))
+            case 1 | 2 | 3:
+                crawl.checkpoint()
+            case 4 if rng.random() < 0.2:  # what a crawl remembers without writing it down has time to matter
+                if rng.random() < 0.5:
+                    crawl.seal()
+                crawl.kill()
+                self.kills += 1
+            case 5 | 6:
+                self.carry(crawl, rng.choice)
+            case 7:
+                for host, _ in list(crawl.exchange.undelivered()):
+                    crawl.exchange.release(host, self.another(crawl))
+            case _:
+                crawl.work(1)
+
+    def another(self, crawl: Crawl) -> str:
+        return self.rng.choice([name for name in self.crawls if name != crawl.name])
+
+    def carry(self, crawl: Crawl, choose: Callable[[list[int]], int]) -> None:
+        """A parcel to whom it is for, or its receipt back."""
+        if not crawl.exchange.parcels:
+            return
+        serial = choose([*crawl.exchange.parcels])
+        path = crawl.exchange.parcels[serial]
+        label = Parcel(path).label
+        target = self.crawls[label.to]
+        if target.exchange.has_adopted(crawl.name, serial):
+            crawl.exchange.released(serial)
+        else:
+            self.crossed += not target.exchange.here(label.host) and label.state is None
+            target.frontier.adopt(path)
+
+    def finish(self) -> None:
+        """Hosts stay where they are; all else comes to them, and the crawls end."""
+        for _ in range(2000):
+            busy = False
+            for crawl in self.crawls.values():
+                while not crawl.idle():
+                    busy = True
+                for host, _ in list(crawl.exchange.undelivered()):
+                    holders = [name for name, other in self.crawls.items() if other.exchange.here(host)]
+                    busy = True
+                    if holders:
+                        crawl.exchange.release(host, holders[0])
+                crawl.checkpoint()
+                while crawl.exchange.parcels:
+                    busy = True
+                    self.carry(crawl, min)
+                    for other in self.crawls.values():
+                        other.checkpoint()
+            if not busy:
+                return
+        raise AssertionError("the crawls do not end")
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_parcels_that_cross_late_or_twice_lose_and_double_nothing(seed: int, tmp_path: Path) -> None:
+    post = Post(seed, tmp_path, pages=200, hosts=4)
+    for _ in range(2000):
+        post.step()
+    assert post.kills > 20
+    assert post.crossed > 50, "links found must have come after a host that had left again"
+    post.finish()
+    assert set(post.world.done) == set(post.world.urls)
+    for crawl in post.crawls.values():
+        crawl.checkpoint()
+        crawl.books()
+        assert crawl.frontier.waiting == 0
+        crawl.frontier.close()

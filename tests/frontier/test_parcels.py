@@ -32,7 +32,7 @@ class Peer:
         exchanging = Exchanging(self.name, belongings=lambda host: ROBOTS, **self.how)  # type: ignore[arg-type]
         self.frontier: Frontier = open_frontier(
             self.path, key_seed=self.seed, clock=self.clock, policy=POLICIES["index"](depth=16), state=state,
-            resumed_delay=lambda _: 1.0, exchanging=exchanging,
+            resumed_delay=lambda state: state.crawl_delay or 1.0, exchanging=exchanging,
         )  # fmt: skip
         self.frontier.begin()
         self.exchange = self.frontier.exchange
@@ -131,6 +131,20 @@ def test_a_host_in_a_robots_hands_leaves_when_it_is_given_back(peers: tuple[Peer
     assert Parcel(path).total.owed == 1
 
 
+def test_a_host_whose_robot_died_with_us_leaves_with_its_queue(peers: tuple[Peer, Peer]) -> None:
+    a, b = peers
+    a.discover(*map(str, range(40)))
+    assert a.frontier.take(NOW) is not None
+    a.exchange.release(HOST, "b")
+    state = a.checkpoint()
+    assert a.exchange.parcels == {}, "a robot has it"
+    a.frontier.close()
+    a.open(state)
+    a.send(b)
+    assert (a.frontier.seen, a.frontier.waiting) == (0, 0)
+    assert (b.frontier.seen, b.frontier.waiting) == (40, 40)
+
+
 def test_when_a_host_may_be_asked_again_is_known_before_it_leaves(peers: tuple[Peer, Peer]) -> None:
     a, _ = peers
     a.discover("1")
@@ -222,6 +236,31 @@ def test_what_is_left_of_a_wait_is_waited_by_whoever_adopts_whatever_their_clock
         assert [ticket.door for ticket in (*first.tickets, *second.tickets)] == [Door.ADOPTED, Door.ADOPTED]
 
 
+def test_a_host_that_is_adopted_again_after_a_kill_is_not_asked_at_once_again(
+    tmp_path: Path, clock: ManualClock
+) -> None:
+    """What was asked of it between the first adoption and the kill is not known any more."""
+    slow = HostState("10.0.0.1", crawl_delay=30.0)
+    a, b = Peer(tmp_path, "a", clock), Peer(tmp_path, "b", clock, ours=lambda host: False)
+    a.discover("1", "2", "3")
+    errand = a.frontier.take(NOW)
+    assert errand is not None
+    a.frontier.give_back(errand, slow, errand.tickets)
+    before = b.checkpoint()
+    a.exchange.release(HOST, "b")
+    a.checkpoint()
+    (path,) = a.exchange.parcels.values()
+    b.frontier.adopt(path)
+    asked = b.frontier.take(NOW)
+    assert asked is not None
+    b.frontier.close()  # it asked, and was killed
+    clock.advance(0.5)
+    b.open(before)
+    b.frontier.adopt(path)
+    assert b.frontier.take(NOW + 30.4) is None
+    assert b.frontier.take(NOW + 30.5) is not None
+
+
 def test_links_found_later_follow_the_host_and_pass_its_sieve_once(peers: tuple[Peer, Peer]) -> None:
     a, b = peers
     a.discover("1", "2")
@@ -248,6 +287,33 @@ def test_links_found_later_follow_the_host_and_pass_its_sieve_once(peers: tuple[
     assert a.frontier.seen == a.frontier.waiting == 6
     assert list(a.exchange.undelivered()) == []
     assert b.frontier.seen == b.frontier.waiting == 0
+
+
+def test_a_link_that_runs_after_its_host_is_never_given_up(tmp_path: Path, clock: ManualClock) -> None:
+    a, b = Peer(tmp_path, "a", clock), Peer(tmp_path, "b", clock, ours=lambda host: False)
+    b.discover("1")  # of a host that is with the other
+
+    def posted(sender: Peer, to: Peer) -> int:
+        sender.checkpoint()
+        sender.exchange.release(HOST, to.name)
+        sender.checkpoint()
+        return max(sender.exchange.parcels)
+
+    def carried(sender: Peer, to: Peer, serial: int) -> None:
+        to.frontier.adopt(sender.exchange.parcels[serial])
+        to.checkpoint()
+        sender.exchange.released(serial)
+        sender.checkpoint()
+
+    late = posted(b, a)
+    a.send(b)  # the host came while its link was on the way,
+    carried(b, a, late)
+    late = posted(a, b)
+    b.send(a)  # and went while the link came back
+    carried(a, b, late)
+    carried(b, a, posted(b, a))
+    assert (a.frontier.seen, a.frontier.waiting) == (1, 1)
+    assert list(b.exchange.undelivered()) == []
 
 
 def test_what_was_done_in_one_crawl_is_known_in_the_third(tmp_path: Path, clock: ManualClock) -> None:

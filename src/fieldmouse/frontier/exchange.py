@@ -128,6 +128,8 @@ class Exchange:
         """Make the parcels that can be made now, for the checkpoint at hand; returns the polls in them."""
         polls = 0
         leaving = self._doors.leaving()
+        for row in leaving:
+            self.freeze(row.host)  # a robot that had it when we were killed gives nothing back
         if leaving:
             air = {host_of(_decode(row).url) for row in self._parts.front.live.values()}
             for row in leaving:
@@ -191,7 +193,8 @@ class Exchange:
         if label.state is not None and self._doors.where(host) is not Where.LEAVING:
             self._doors.move(host, Where.HERE)
             self._parts.sites.count_urls(host, 0)
-            self._parts.hosts.put(host, _waiting_on(label.state, label.at, now), now)
+            state = self._parts.hosts.quiet(_waiting_on(label.state, label.at, now))
+            self._parts.hosts.put(host, state, now)
             self._how.unpack(host, label.belongings, label.belongings.robots_txt_until - label.at)
         found: list[Link] = []
         for content in parcel.contents():
@@ -202,7 +205,11 @@ class Exchange:
             else:
                 found += map(_decode, content.rows)
         self._come_home(host, found)
-        discover(found)
+        if self._doors.here(host):
+            discover(found)
+        else:
+            for link in found:
+                self._outbox.pass_on(host, _encode(link))
         return label, polls
 
     def has_adopted(self, sender: str, serial: int) -> bool:
@@ -252,6 +259,7 @@ class Exchange:
     def _come_home(self, host: Host, found: list[Link]) -> None:
         """If the host is here, what waited for a parcel to it need wait no more."""
         if self._doors.here(host):
+            self._outbox.came_home(host)
             for owed, told in self._outbox.take(host):
                 self._seat(host, [_decode(row) for row in owed])
                 found += map(_decode, told)

@@ -202,7 +202,7 @@ class HostTable:
         row = understood(self._log.path, decode_row, self._log.read(place))
         if place >= self._inherited:
             return row.host, row.state
-        return row.host, self._quiet(brought_forward(row.state, self._lag))
+        return row.host, self.quiet(brought_forward(row.state, self._lag))
 
     def _keep(self, number: int, row: tuple[Host, HostState]) -> None:
         if len(self._rows) >= _IN_MEMORY + len(self._changed):
@@ -253,12 +253,13 @@ class HostTable:
         self._quiet_from = now
         self._inherited = self._log.length
         for number, (host, state) in self._rows.items():
-            self._rows[number] = host, self._quiet(state)
+            self._rows[number] = host, self.quiet(state)
         until = now + self._ordinary(_BLANK)
         self.unknown = HostState(ready_at=until, address_ready_at=until)
         return until
 
-    def _quiet(self, state: HostState) -> HostState:
+    def quiet(self, state: HostState) -> HostState:
+        """The state with its full delay since we began: whom the process before asked is not known."""
         if not self._quiet_from:
             return state
         return hostrows.quieted(state, self._quiet_from + self._ordinary(state))

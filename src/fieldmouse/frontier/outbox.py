@@ -35,7 +35,8 @@ class Outbox:
     def __init__(self, directory: Path, state: OutboxState | None, numbers: HostNumbers) -> None:
         state = state or OutboxState()
         self._queues = Virtualizer(directory, state.queues, numbers, files=OUTBOX)
-        self._told: dict[int, int] = {}
+        self._told: dict[Host, set[int]] = {}  # links found while the host was elsewhere, by key
+        self._keys = 0  # in them
         self.owed = state.owed
 
     def begin(self) -> None:
@@ -46,11 +47,24 @@ class Outbox:
         self.owed += 1
 
     def tell(self, host: Host, key: int, link: bytes) -> None:
-        """A link was found; one that stood here lately, or still does, is not put in again."""
-        place = key % _TOLD
-        if self._told.get(place) != key:
-            self._told[place] = key
-            self._queues.append(host, _FOUND + link)
+        """A link was found; one that was told lately, and went with a parcel or will, is not put in again."""
+        told = self._told.setdefault(host, set())
+        if key in told:
+            return
+        self._queues.append(host, _FOUND + link)
+        told.add(key)
+        self._keys += 1
+        if self._keys > _TOLD:
+            self._told.clear()
+            self._keys = 0
+
+    def pass_on(self, host: Host, link: bytes) -> None:
+        """A link came in a parcel and its host has left: it follows, whether it stood here before or not."""
+        self._queues.append(host, _FOUND + link)
+
+    def came_home(self, host: Host) -> None:
+        """Its links go to our sieve now, and no parcel has them: if it leaves again, tell them again."""
+        self._keys -= len(self._told.pop(host, ()))
 
     def count(self, host: Host) -> int:
         return self._queues.count(host)
