@@ -81,8 +81,11 @@ class Distributor:
         hosts: States,
         batch: int,
         witness: Witness | None = None,
+        holding: bool = False,
     ) -> None:
+        """While `holding`, what waits in queues stays there, and what is drawn goes online."""
         self._policy = policy
+        self._holding = holding
         self._draw = draw
         self._queues = queues
         self._front = front
@@ -97,8 +100,9 @@ class Distributor:
         """Tell the policy how things stand after a restart, and put `tickets` back on the workbench."""
         for host, numbers in tickets.items():
             self.seat(host, numbers)
-        for host, count in self._queues.hosts():
-            self.hold(host, count)
+        if not self._holding:
+            for host, count in self._queues.hosts():
+                self.hold(host, count)
 
     def hold(self, host: Host, urls: int) -> None:
         """Tell the policy of a queue that was there before it."""
@@ -132,6 +136,9 @@ class Distributor:
     def _place(self, item: Item) -> int:
         host, link = item
         self.draws += 1
+        if self._holding:
+            self.seat(host, self._front.add((link,)))
+            return 1
         state = self._hosts.meet(host)
         number = self._hosts.meet_number(host)
         if state.address:
@@ -182,7 +189,7 @@ class Distributor:
         stays = not address or self._policy.located(number, _key(address))
         if urls:
             self._policy.left_online(number, urls)
-        if not stays and host in self._workbench:
+        if not stays and host in self._workbench and not self._holding:
             self._send_off(host, number)
 
     def withdraw(self, host: Host) -> Iterator[list[bytes]]:

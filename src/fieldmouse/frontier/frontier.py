@@ -18,6 +18,7 @@ from fieldmouse.clock import Clock
 from fieldmouse.crawldir import Sealed, make_directory
 from fieldmouse.frontier.distributor import Distributor
 from fieldmouse.frontier.exchange import Exchange
+from fieldmouse.frontier.holding import Holding
 from fieldmouse.frontier.moment import FrontierState
 from fieldmouse.frontier.parcel import ParcelLabel
 from fieldmouse.frontier.parts import Books, FrontierParts
@@ -50,6 +51,7 @@ class Frontier:
         tickets: Tickets,
         resting: Resting,
         exchange: Exchange | None,
+        holding: Holding | None,
         witness: Witness,
         clock: Clock,
         rule: FrontRule,
@@ -59,7 +61,7 @@ class Frontier:
     ):
         """Everything is handed in: see `open_frontier`."""
         self._parts, self._workbench, self._distributor = parts, workbench, distributor
-        self._tickets, self._resting, self._exchange = tickets, resting, exchange
+        self._tickets, self._resting, self._exchange, self._holding = tickets, resting, exchange, holding
         self._witness, self._clock, self._rule = witness, clock, rule
         self._key_seed, self._errand_links = key_seed, errand_links
         self._sieve, self._ready, self._queues = parts.sieve, parts.ready, parts.queues
@@ -76,6 +78,8 @@ class Frontier:
         for part in self._parts:
             part.begin()
         now = self._clock.now()
+        if self._holding is not None:
+            self._holding.begin()
         self._witness.began(now, unlisted=len(self._ready), batch=2 * self._errand_links)
         self._tickets.restore(now)
 
@@ -132,7 +136,9 @@ class Frontier:
                 self._tickets.bring_back()
             self._only_polls = only_polls
             if only_polls:
-                return self._take_polls(now)
+                errand = self._tickets.take_polls(now, self._errand_links, _WITHOUT_ASKING)
+                self._out += len(errand.tickets) if errand is not None else 0
+                return errand
         most = self._errand_links
         lease = self._workbench.take(now, most, _WITHOUT_ASKING)
         while lease is None:
@@ -141,7 +147,7 @@ class Frontier:
             lease = self._workbench.take(now, most, _WITHOUT_ASKING)
         self._out += len(lease.numbers)
         self._witness.taken(self._width, self._out)
-        if len(self._workbench) < self._width and len(self._ready) + len(self._queues):
+        if len(self._workbench) < self._width and self._backlog():
             self._distributor.refill(self._width)
         self._errands += 1
         if self._errands % _LOOK_EVERY == 0:
@@ -150,22 +156,15 @@ class Frontier:
             lease.host, lease.address, self._tickets.get(lease.numbers), self._hosts.get(lease.host)
         )
 
-    def _take_polls(self, now: float) -> Errand | None:
-        """As `take`; a host that has nothing but what was discovered leaves the workbench meanwhile."""
-        while (lease := self._workbench.take(now, self._errand_links, _WITHOUT_ASKING)) is not None:
-            state = self._hosts.get(lease.host)
-            tickets = self._tickets.polls_among(lease)
-            if tickets:
-                self._out += len(tickets)
-                return Errand(lease.host, lease.address, tickets, state)
-            self._workbench.give_back(lease.host, state, ())
-        return None
+    def _backlog(self) -> int:
+        """URLs that could come online."""
+        return len(self._ready) + (len(self._queues) if self._holding is None else 0)
 
     def _feed(self) -> bool:
         """No host is ready: bring some online, on a wider front if need be. False if there are none."""
         if self._sieve.pending:
             self._sift()
-        if not len(self._ready) + len(self._queues):
+        if not self._backlog():
             return False
         width = self._width
         if len(self._workbench) >= width:
@@ -258,6 +257,11 @@ class Frontier:
     def waiting(self) -> int:
         """URLs accepted and not done: ready, offline, online or in robots' hands. Polls do not count."""
         return self._parts.waiting - self._tickets.polls
+
+    @property
+    def held(self) -> int:
+        """Those of them that are left alone in this run."""
+        return self._tickets.held + self._holding.queued if self._holding is not None else 0
 
     @property
     def polling(self) -> int:

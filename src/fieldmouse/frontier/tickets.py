@@ -6,7 +6,7 @@ number: to its host on the workbench, among those that rest, or, if its host lef
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import msgspec
 
@@ -16,7 +16,7 @@ from fieldmouse.frontier.parts import FrontierParts
 from fieldmouse.frontier.resting import Resting
 from fieldmouse.frontier.workbench import Lease, Workbench
 from fieldmouse.outcome import OutcomeKind
-from fieldmouse.records import Door, Link, Ticket
+from fieldmouse.records import Door, Errand, Link, Ticket
 from fieldmouse.url import Host, host_of
 
 _encode = msgspec.msgpack.Encoder().encode
@@ -28,15 +28,22 @@ class Tickets:
 
     def __init__(
         self, parts: FrontierParts, resting: Resting, distributor: Distributor, workbench: Workbench,
-        exchange: Exchange | None, polls: int, set_back: float,
+        exchange: Exchange | None, polls: int, set_back: float, asked_again: set[int],
+        is_held: Callable[[Link], bool] | None,
     ) -> None:  # fmt: skip
-        """`set_back`: seconds by which the clock was set back since the checkpoint."""
+        """`set_back`: seconds by which the clock was set back since the checkpoint.
+
+        `asked_again` is told the numbers of polls; what `is_held` stays where it is for now.
+        """
         front = self._front = parts.front
         self._hosts, self._resting = parts.hosts, resting
         self._distributor, self._workbench = distributor, workbench
         self._exchange, self._set_back = exchange, set_back
         self._before = [(number, _decode(row)) for number, row in front.live.items()]
+        self._asked_again, self._is_held = asked_again, is_held
+        asked_again.update([number for number, link in self._before if link.door is Door.POLLED])
         self.polls = polls  # wherever they wait
+        self.held = 0  # online when we were opened, and left alone
         self._aside: dict[
             Host, list[int]
         ] = {}  # online, but not on the workbench while only polls are wanted
@@ -52,9 +59,11 @@ class Tickets:
             if self._set_back and link.not_before > now:
                 link = msgspec.structs.replace(link, not_before=link.not_before - self._set_back)
                 self._front.strike((number,))
-                (number,) = self._front.add((_encode(link),))
+                number = self._numbered(link)
             host = host_of(link.url)
-            if self._exchange is not None and not self._exchange.here(host):
+            if self._is_held is not None and self._is_held(link):
+                self.held += 1
+            elif self._exchange is not None and not self._exchange.here(host):
                 self._front.strike((number,))
                 self._exchange.owe(host, _encode(link))
             elif link.not_before > now:
@@ -64,11 +73,27 @@ class Tickets:
         self._before.clear()
         self._distributor.restore(online)
 
+    def _numbered(self, link: Link) -> int:
+        (number,) = self._front.add((_encode(link),))
+        if link.door is Door.POLLED:
+            self._asked_again.add(number)
+        return number
+
     def get(self, numbers: Iterable[int]) -> tuple[Ticket, ...]:
         live = self._front.live
         return tuple([Ticket(number, _decode(live[number])) for number in numbers])
 
-    def polls_among(self, lease: Lease) -> tuple[Ticket, ...]:
+    def take_polls(self, now: float, most: int, most_without_asking: int) -> Errand | None:
+        """Polls of a host that may be visited now; one that has none leaves the workbench meanwhile."""
+        while (lease := self._workbench.take(now, most, most_without_asking)) is not None:
+            state = self._hosts.get(lease.host)
+            tickets = self._polls_among(lease)
+            if tickets:
+                return Errand(lease.host, lease.address, tickets, state)
+            self._workbench.give_back(lease.host, state, ())
+        return None
+
+    def _polls_among(self, lease: Lease) -> tuple[Ticket, ...]:
         """The polls of a lease; its other tickets are put aside."""
         tickets = self.get(lease.numbers)
         rest = [ticket.number for ticket in tickets if ticket.door is not Door.POLLED]
@@ -103,18 +128,21 @@ class Tickets:
                 for row in rows:
                     self._exchange.owe(host, row)
             else:
-                self._distributor.seat(host, self._front.add(rows))
+                numbers = self._front.add(rows)
+                self._asked_again.update(numbers)
+                self._distributor.seat(host, numbers)
         self.polls += len(links)
 
     def again(self, number: int, link: Link, now: float) -> None:
         """Visit `link` instead of the ticket, under a new number; one that is not out is passed over."""
         if not self._front.strike((number,)):
             return
-        host, row = host_of(link.url), _encode(link)
+        self._asked_again.discard(number)
+        host = host_of(link.url)
         if self._exchange is not None and not self._exchange.here(host):
-            self._exchange.owe(host, row)
+            self._exchange.owe(host, _encode(link))
             return
-        (fresh,) = self._front.add((row,))
+        fresh = self._numbered(link)
         if link.not_before > now:
             self._resting.put(link.not_before, fresh, host)
         else:
@@ -128,4 +156,5 @@ class Tickets:
             rows = map(self._front.live.get, numbers)
             polls = sum(_decode(row).door is Door.POLLED for row in rows if row is not None)
             self.polls -= polls
+            self._asked_again.difference_update(numbers)
         return self._front.strike(numbers) - polls

@@ -8,12 +8,16 @@ share one take turns, the one that has waited longest first.
 A host whose name was not looked up yet, and one whose URLs are all answered
 without asking, stand under an address of their own: nobody is asked, so nobody
 needs quiet.
+
+Where known pages of a host are asked for again (polls) while new URLs of it wait,
+its visits are shared out between the two: a robot takes them along in the order in
+which their turns come.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from heapq import heapify, heappop, heappush
 from itertools import count
 from typing import NamedTuple
@@ -45,24 +49,55 @@ class _Spot:
 class _Desk:
     """A host online: its URLs, and the spot it stands at."""
 
-    __slots__ = ("address", "held", "host", "numbers", "ready_at", "spot", "unasked")
+    __slots__ = (
+        "address", "credit", "held", "host", "numbers", "polls", "ready_at", "spot", "turns", "unasked"
+    )  # fmt: skip
 
     def __init__(self, host: Host) -> None:
         self.host = host
         self.numbers: deque[int] = deque()
+        self.polls: deque[int] = deque()
+        self.credit = 0.0  # visits owed to the polls, as far as new URLs had to wait with them
+        self.turns: list[tuple[int, bool, float]] = []  # taken together: number, whether a poll, its credit
         self.held = False
         self.address = ""
         self.ready_at = 0.0
         self.spot = _Spot(0.0)
         self.unasked = False  # its URLs are answered without asking
 
+    def __len__(self) -> int:
+        return len(self.numbers) + len(self.polls)
+
+    def share_out(self, most: int, share: float) -> list[int]:
+        """The next URLs, `share` of them polls as long as both kinds wait."""
+        numbers, polls, credit, turns = self.numbers, self.polls, self.credit, self.turns
+        while len(turns) < most and (numbers or polls):
+            is_poll = credit + share >= 1.0 if numbers and polls else not numbers
+            owed = share - is_poll if numbers and polls else 0.0
+            credit += owed
+            turns.append(((polls if is_poll else numbers).popleft(), is_poll, owed))
+        return [number for number, _, _ in turns]
+
+    def put_back(self, unused: Sequence[int]) -> None:
+        """Those go to the heads of their lines; only turns that were used count."""
+        left = set(unused)
+        for number, is_poll, owed in reversed(self.turns):
+            if number in left:
+                (self.polls if is_poll else self.numbers).appendleft(number)
+            else:
+                self.credit += owed
+        self.turns.clear()
+
 
 class Workbench:
     """The hosts online. Times are epoch seconds."""
 
-    def __init__(self, quiet_until: float = 0.0) -> None:
-        """`quiet_until`: no address we know nothing of is asked before then."""
-        self._quiet_until = quiet_until
+    def __init__(self, quiet_until: float = 0.0, *, polls: Container[int] = (), share: float = 0.5) -> None:
+        """`quiet_until`: no address we know nothing of is asked before then.
+
+        `polls` are the numbers of known pages, and `share` is theirs of a host's visits.
+        """
+        self._quiet_until, self._polls, self._share = quiet_until, polls, share
         self._desks: dict[Host, _Desk] = {}
         self._spots: dict[str, _Spot] = {}
         self._heap: list[tuple[float, int, _Spot]] = []
@@ -83,10 +118,14 @@ class Workbench:
         if desk is None:
             desk = self._desks[host] = _Desk(host)
             self._seat(desk, state)
-        idle = not desk.numbers and not desk.held
-        before = len(desk.numbers)
-        desk.numbers.extend(numbers)
-        self.urls += len(desk.numbers) - before
+        idle = not len(desk) and not desk.held
+        before = len(desk)
+        if self._polls:
+            for number in numbers:
+                (desk.polls if number in self._polls else desk.numbers).append(number)
+        else:
+            desk.numbers.extend(numbers)
+        self.urls += len(desk) - before
         if idle:
             self._line_up(desk)
 
@@ -136,7 +175,9 @@ class Workbench:
         line = desk.numbers
         if desk.unasked:
             most = most_without_asking
-        if len(line) <= most:
+        if desk.polls:
+            numbers = desk.share_out(most, self._share)
+        elif len(line) <= most:
             numbers = list(line)
             line.clear()
         else:
@@ -164,17 +205,20 @@ class Workbench:
         assert desk.held, f"{host} was not out"
         desk.held = spot.held = False
         spot.ready_at = max(spot.ready_at, state.address_ready_at)
-        desk.numbers.extendleft(reversed(unused))
+        if desk.turns:
+            desk.put_back(unused)
+        else:
+            desk.numbers.extendleft(reversed(unused))
         self.urls += len(unused)
         self._seat(desk, state)
-        if desk.numbers:
+        if len(desk):
             self._line_up(desk)
         else:
             del self._desks[host]
         # Either may have become quieter: the address it was visited at, and the one it turned out to have.
         self._schedule(spot)
         self._schedule(desk.spot)
-        return bool(desk.numbers)
+        return bool(len(desk))
 
     def holds(self, host: Host) -> bool:
         """Whether the host is online and in no robot's hands."""
@@ -188,8 +232,8 @@ class Workbench:
         desk.spot.hosts = [entry for entry in desk.spot.hosts if entry[2] is not desk]
         heapify(desk.spot.hosts)
         self._schedule(desk.spot)
-        self.urls -= len(desk.numbers)
-        return list(desk.numbers)
+        self.urls -= len(desk)
+        return [*desk.numbers, *desk.polls]
 
     def ready_hosts(self, now: float) -> int:
         """Hosts a robot could take now; of those that share an address, one."""

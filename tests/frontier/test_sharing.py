@@ -1,0 +1,118 @@
+"""Known pages and new URLs of one host: its visits are shared out between them, and none is lost."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fieldmouse.clock import ManualClock
+from fieldmouse.frontier import Frontier
+from fieldmouse.frontier.workbench import Workbench
+from fieldmouse.records import Door, HostState, Link
+from fieldmouse.url import Host, Url
+
+from .test_frontier import NOW, frontier_at, links, resolved
+
+HOST = Host("http://a.example")
+
+
+@given(
+    share=st.floats(0.0, 1.0),
+    most=st.integers(1, 8),
+    used=st.lists(st.integers(0, 8), min_size=1, max_size=40),
+)
+def test_polls_get_their_share_of_the_visits_however_many_a_robot_takes_along(
+    share: float, most: int, used: list[int]
+) -> None:
+    amount = sum(used) + 9  # so that neither line runs dry
+    polls = set(range(1000, 1000 + amount))
+    bench = Workbench(polls=polls, share=share)
+    bench.put(HOST, HostState(), range(amount))
+    bench.put(HOST, HostState(), sorted(polls))
+    visited: list[int] = []
+    for asked in used:
+        lease = bench.take(0.0, most, 100)
+        assert lease is not None
+        visited += lease.numbers[:asked]
+        bench.give_back(HOST, HostState(), lease.numbers[asked:])
+    asked_again = [number for number in visited if number in polls]
+    assert abs(len(asked_again) - share * len(visited)) <= 1.0
+    assert asked_again == sorted(asked_again)
+    assert [n for n in visited if n not in polls] == list(range(len(visited) - len(asked_again)))
+    assert bench.urls == 2 * amount - len(visited)
+
+
+@pytest.mark.parametrize(("share", "first"), [(0.0, "new"), (1.0, "poll")])
+def test_a_share_of_nothing_and_of_all_leave_the_other_for_later_and_not_for_ever(
+    share: float, first: str
+) -> None:
+    bench = Workbench(polls={10, 11}, share=share)
+    bench.put(HOST, HostState(), [1, 10, 2, 11])
+    lease = bench.take(0.0, 4, 100)
+    assert lease is not None
+    assert lease.numbers == ([1, 2, 10, 11] if first == "new" else [10, 11, 1, 2])
+
+
+def test_after_a_restart_polls_are_still_polls(tmp_path: Path) -> None:
+    frontier = frontier_at(tmp_path, share=1.0)
+    frontier.discover(links("http://a.example/1", "http://a.example/2"))
+    assert frontier.take(NOW) is not None  # brings one online at least
+    frontier.poll(links("http://a.example/p"))
+    state, _ = frontier.seal()
+    frontier.close()
+    again = frontier_at(tmp_path, ManualClock(NOW + 10), share=1.0, state=state)
+    errand = again.take(NOW + 20.0)
+    assert errand is not None
+    assert [ticket.door for ticket in errand.tickets][:2] == [Door.POLLED, Door.DISCOVERED]
+
+
+def visit_all(frontier: Frontier, clock: ManualClock) -> list[str]:
+    """Every URL that can be had, one after the other."""
+    found: list[str] = []
+    while (errand := frontier.take(clock.now())) is not None:
+        found += [ticket.link.url for ticket in errand.tickets]
+        frontier.done([ticket.number for ticket in errand.tickets])
+        frontier.give_back(errand, resolved(errand, address=errand.host))
+    return found
+
+
+def seen(at: float, *urls: str) -> list[Link]:
+    return [Link(Url(url), seen_at=at) for url in urls]
+
+
+def test_what_waited_before_stays_and_what_is_new_is_visited(tmp_path: Path) -> None:
+    clock = ManualClock(NOW)
+    frontier = frontier_at(tmp_path, clock, errand_links=2)
+    old = [f"http://h{n % 5}.example/{n}" for n in range(400)]
+    frontier.discover(seen(NOW, *old))
+    errand = frontier.take(NOW)  # some online, some in queues, most of them not drawn yet
+    assert errand is not None
+    state, _ = frontier.seal()
+    frontier.close()
+
+    clock = ManualClock(NOW + 100)
+    held = frontier_at(tmp_path, clock, errand_links=2, state=state, hold_before=NOW + 50)
+    assert held.held == held.waiting == 400
+    assert held.ready_at() is None
+    new = [f"http://h{n % 7}.example/new/{n}" for n in range(90)]
+    held.discover(seen(NOW + 100, *new))
+    held.poll(seen(NOW - 5, "http://h0.example/known"))
+    state, _ = held.seal()  # and a kill, before anything was visited
+    held.close()
+    held = frontier_at(tmp_path, clock, errand_links=2, state=state, hold_before=NOW + 50)
+    assert (held.waiting, held.held, held.polling) == (490, 400, 1)
+    clock.advance(10.0)
+    assert sorted(visit_all(held, clock)) == sorted([*new, "http://h0.example/known"])
+    assert (held.waiting, held.held, held.polling) == (400, 400, 0)
+    assert held.ready_at() is None
+    state, _ = held.seal()
+    held.close()
+
+    clock.advance(10.0)
+    free = frontier_at(tmp_path, clock, errand_links=2, state=state)
+    clock.advance(10.0)
+    assert sorted(visit_all(free, clock)) == sorted(old)
+    assert (free.waiting, free.held) == (0, 0)
