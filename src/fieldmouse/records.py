@@ -179,6 +179,7 @@ class Moved(msgspec.Struct, frozen=True, tag="moved", array_like=True):
     link: Link
     response: Response
     target: Url
+    for_good: bool = False  # polled: the page it moved to is stored, so that it can go
 
 
 class Refused(msgspec.Struct, frozen=True, tag="refused", array_like=True):
@@ -246,6 +247,7 @@ class OutcomeRow(msgspec.Struct, frozen=True, array_like=True, omit_defaults=Tru
     difference: float = 0.0  # share of the words in which it differs from the copy before
     withdrawn_at: tuple[float, ...] = ()  # `at` of rows whose change was noise after all
     memory: bytes = b""  # what its looks taught of its noise
+    unlisted: bool = False  # unchanged, but its headers ask now that it not be indexed
 
     @property
     def withdrawn(self) -> int:
@@ -256,10 +258,15 @@ class OutcomeRow(msgspec.Struct, frozen=True, array_like=True, omit_defaults=Tru
     def stands(self) -> bool:
         """Whether the URL is what this row says from now on.
 
-        Of a poll that is so if the server told: a page, a redirect, or that there is none. Trouble on the way
-        and a 304 leave what was there before.
+        Of a poll that is so if the server told: a page, one that moved for good to a page that is stored,
+        that there is none, or, in robots.txt, that we may not ask. Trouble on the way, a 304 and redirects
+        for the time being leave what was there before.
         """
-        return not self.polled or self.kind in (OutcomeKind.PAGE, OutcomeKind.MOVED) or self.gone
+        if not self.polled or self.kind is OutcomeKind.PAGE or self.gone:
+            return True
+        if self.kind is OutcomeKind.MOVED:
+            return self.news is News.MOVED
+        return self.kind is OutcomeKind.REFUSED and self.reason is Reason.EXCLUDED
 
     @property
     def gone(self) -> bool:

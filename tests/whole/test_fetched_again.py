@@ -126,7 +126,7 @@ def of_the_index(path: Path) -> Iterator[str]:
 
 
 def agree(path: Path, now: dict[str, str]) -> None:
-    truth = {HOST + at: what for at, what in now.items() if what not in ("gone", "noindex", "moved")}
+    truth = {HOST + at: what for at, what in now.items() if what not in ("gone", "noindex")}
     assert sorted(documents(path)) == sorted(truth) == indexed(path)
     assert count(path) == len(truth)
     assert {hit.url: hit.title for hit in search(path, "mouse", 1000)} == truth
@@ -140,12 +140,15 @@ def visited(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, s
     now = {f"/{number}": "old" for number in range(PAGES)}
     live(path, now)
     agree(path, now)
+    held = dict(now)
     for turn in range(2):
         for number in range(PAGES):
             now[f"/{number}"] = [f"changed{turn}", "gone", "noindex", "old", "moved"][(number + turn) % 5]
         live(path, now, sorted(now))
-        agree(path, now)
-    return path, now
+        # Nobody here knows whether what it moved to is stored: so the copy we have is still to be found.
+        held |= {at: what for at, what in now.items() if what != "moved"}
+        agree(path, held)
+    return path, held
 
 
 def test_search_export_and_doctor_agree_after_pages_came_again(visited: tuple[Path, dict[str, str]]) -> None:

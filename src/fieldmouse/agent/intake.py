@@ -57,14 +57,13 @@ class Intake:
         not be: it waits for room and does not grow old.
         """
         assert not isinstance(outcome, Refused)
-        assert outcome.response is not None
         self.expire()
         lane = self.indexer.shard_of(host_of(outcome.link.url))
         patient = not number or self._dropped_enough(outcome.link)
         stored = await self._buffer.put(
             lane,
             (number, outcome),
-            len(outcome.response.body) + 1024,
+            (len(outcome.response.body) if outcome.response is not None else 0) + 1024,
             expires_at=math.inf if patient else self._obsolescence.expires_at(self._clock.now()),
             patient=patient,
         )

@@ -17,7 +17,7 @@ import xxhash
 
 from fieldmouse.crawldir.directory import CrawlDir
 from fieldmouse.crawldir.log import FRAME, records
-from fieldmouse.records import OutcomeKind, OutcomeRow
+from fieldmouse.records import News, OutcomeKind, OutcomeRow
 
 _decode = msgspec.msgpack.Decoder(OutcomeRow).decode
 _MAY_BE_FORGIVEN = (OutcomeKind.FAILED, OutcomeKind.REFUSED, OutcomeKind.FORGIVEN)
@@ -49,52 +49,68 @@ def _taken_back(home: CrawlDir, length: int) -> Counter[str]:
 
 
 def pages(home: CrawlDir, *, length: int) -> Iterator[OutcomeRow]:
-    """The newest row of each stored page; one that a poll found gone, or moved, is no page any more.
+    """The newest row of each stored page; one that a poll found gone, moved or excluded is none any more.
 
     Two passes: the first keeps eight bytes a page, not its text, so that a crawl
     of many millions of pages can be read on a small machine.
     """
     import numpy as np
 
-    hashes = array("Q", (xxhash.xxh3_64_intdigest(row.url.encode()) for row in _stored(home, length)))
+    hashes, unlisted = array("Q"), dict[int, int]()
+    for row in rows(home, length=length):
+        if _is_of_a_page(row):
+            hashes.append(_hash(row))
+        elif row.unlisted:
+            unlisted[_hash(row)] = len(hashes)
     ordered = np.sort(np.frombuffer(hashes, np.uint64)) if hashes else np.empty(0, np.uint64)
     repeated = set(np.unique(ordered[1:][ordered[1:] == ordered[:-1]]).tolist())
     del ordered
     left = Counter(found for found in hashes if found in repeated) if repeated else Counter[int]()
-    for row, found in zip(_stored(home, length), hashes, strict=True):
+    stored = filter(_is_of_a_page, rows(home, length=length))
+    for place, (row, found) in enumerate(zip(stored, hashes, strict=True)):
         if found in left:
             left[found] -= 1
             if left[found]:
                 continue
         if row.kind is OutcomeKind.PAGE:
-            yield row
+            yield _listed_no_more(row) if unlisted.get(found, 0) > place else row
 
 
-def _stored(home: CrawlDir, length: int) -> Iterator[OutcomeRow]:
-    """Pages, and what takes them away again."""
-    return filter(_is_of_a_page, rows(home, length=length))
+def _hash(row: OutcomeRow) -> int:
+    return xxhash.xxh3_64_intdigest(row.url.encode())
+
+
+def _listed_no_more(row: OutcomeRow) -> OutcomeRow:
+    """A page whose headers ask by now that it not be indexed, though it has not changed."""
+    return msgspec.structs.replace(row, indexed=False)
 
 
 def _is_of_a_page(row: OutcomeRow) -> bool:
+    """Whether it says that the URL is a page, or takes that away again."""
     return row.kind is OutcomeKind.PAGE or row.gone or (bool(row.polled) and row.stands)
 
 
 def page_of(home: CrawlDir, url: str, *, length: int) -> OutcomeRow | None:
     """The row of one page as `pages` has it; None if it is not stored, or is a page no more."""
-    told = [row for row in rows_of(home, url, length=length) if _is_of_a_page(row)]
-    return told[-1] if told and told[-1].kind is OutcomeKind.PAGE else None
+    rows = rows_of(home, url, length=length)
+    told = [place for place, row in enumerate(rows) if _is_of_a_page(row)]
+    if not told or rows[told[-1]].kind is not OutcomeKind.PAGE:
+        return None
+    unlisted = any(row.unlisted for row in rows[told[-1] :])
+    return _listed_no_more(rows[told[-1]]) if unlisted else rows[told[-1]]
 
 
 def pages_from(home: CrawlDir, start: int, *, length: int) -> Iterator[tuple[OutcomeRow, int]]:
     """Every stored page from byte `start` of the log on, each with the offset behind it.
 
-    A page that was fetched again comes again. Whoever remembers the offset goes on from there.
+    A page that was fetched again comes again, unless a poll showed what we had. Whoever remembers the offset
+    goes on from there.
     """
     if start >= length:
         return
     for offset, record in records(home / "outcomes.log", start=start, length=length):
         row = _decode(record)
-        if row.kind is OutcomeKind.PAGE:
+        if row.kind is OutcomeKind.PAGE and row.news not in (News.SAME, News.NOISE):
             yield row, offset + FRAME.size + len(record)
 
 

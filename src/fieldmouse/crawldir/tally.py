@@ -46,7 +46,7 @@ class CrawlTally(msgspec.Struct):
             polled.gone += 1
         elif row.kind == OutcomeKind.UNCHANGED or (row.kind == OutcomeKind.PAGE and not changed):
             polled.unchanged += 1
-        elif row.kind in (OutcomeKind.PAGE, OutcomeKind.MOVED):
+        elif row.kind is OutcomeKind.PAGE or (row.kind is OutcomeKind.MOVED and row.stands):
             polled.changed += 1
         if row.stands and row.kind != row.polled:
             self._add(OutcomeKind(row.polled), -1)

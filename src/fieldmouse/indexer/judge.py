@@ -15,12 +15,11 @@ from fieldmouse.indexer.blocks import blocks_of, body_of
 from fieldmouse.indexer.comparison import compare
 from fieldmouse.indexer.sighting import difference
 from fieldmouse.outcome import OutcomeKind
-from fieldmouse.records import Link, Response
+from fieldmouse.records import Door, Link, Response
 from fieldmouse.sighting import News
 
 STAYING = frozenset((OutcomeKind.PAGE, OutcomeKind.UNCHANGED, OutcomeKind.REFUSED))
 """What a page may have been before, so that the copy we hold is what a reader saw last."""
-FOR_GOOD = frozenset((301, 308))
 
 
 class Judgement(NamedTuple):
@@ -76,13 +75,17 @@ def of_same(link: Link, news: News = News.SAME) -> Judgement:
     return Judgement(news, memory=noise.packed(noise.rest(noise.unpacked(link.memory))))
 
 
-def of_answer(link: Link, kind: OutcomeKind, status: int, *, gone: bool) -> Judgement:
-    """Any other answer to a poll: 304, a redirect, that there is no such page, trouble."""
-    was_there = link.was in STAYING and (bool(link.digest) or link.was == OutcomeKind.PAGE)
+def of_answer(link: Link, kind: OutcomeKind, *, gone: bool = False, moved: bool = False) -> Judgement:
+    """Any other answer: 304, a redirect, that there is no such page, trouble. Only polls are news.
+
+    `moved`: for good, and the page it moved to is stored.
+    """
+    if link.door is not Door.POLLED:
+        return UNHEARD
     if kind is OutcomeKind.UNCHANGED:
         return of_same(link)
-    if gone and was_there:
+    if gone and link.was in STAYING and (bool(link.digest) or link.was == OutcomeKind.PAGE):
         return Judgement(News.GONE, 1.0)
-    if kind is OutcomeKind.MOVED and status in FOR_GOOD and was_there:
+    if kind is OutcomeKind.MOVED and moved:
         return Judgement(News.MOVED, 1.0)
     return UNHEARD

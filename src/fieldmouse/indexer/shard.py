@@ -8,25 +8,21 @@ noted moment to the next: `prepare` makes them durable and says where they stand
 
 from __future__ import annotations
 
-import fcntl
-import os
 from pathlib import Path
 
-import lmdb
 import msgspec
 
 from fieldmouse.crawldir import sync_directory
-from fieldmouse.errors import FieldmouseError, storing
-from fieldmouse.indexer import archive, digest, index
+from fieldmouse.errors import storing
 from fieldmouse.indexer.archive import WORTH_A_REVISIT, Archive
 from fieldmouse.indexer.contents import mime_of, read_contents
-from fieldmouse.indexer.copies import verify_log
 from fieldmouse.indexer.digest import Doubles, payload_digest, written
-from fieldmouse.indexer.guests import Guests
 from fieldmouse.indexer.heldcopies import HeldCopies
+from fieldmouse.indexer.heldshard import STORES, HeldShard
 from fieldmouse.indexer.index import TextIndex
 from fieldmouse.indexer.judge import UNHEARD, Judge, of_answer
 from fieldmouse.indexer.links import Links
+from fieldmouse.indexer.meaning import Meaning, meaning_of, unchanged
 from fieldmouse.indexer.outcomerow import row_of
 from fieldmouse.indexer.sighting import sight, sight_again
 from fieldmouse.indexer.sketch import reach, sketch
@@ -36,7 +32,6 @@ from fieldmouse.outcome import OutcomeKind
 from fieldmouse.plugins.call import Complaint, Onlooker
 from fieldmouse.plugins.rows import Rows
 from fieldmouse.records import (
-    GONE,
     Door,
     Failed,
     Kind,
@@ -51,9 +46,6 @@ from fieldmouse.records import (
 from fieldmouse.sighting import Sighting
 from fieldmouse.url import Url, key_of
 
-STORES = (lmdb.Error, ValueError)
-"""What a failing disk looks like from behind lmdb, and from behind tantivy."""
-
 _encode = msgspec.msgpack.Encoder().encode
 
 
@@ -65,47 +57,24 @@ class OpenShard:
         onlooker: Onlooker | None = None, batch: int = 0,
     ):  # fmt: skip
         """Raises `Damaged` if the shard cannot be brought to `state`, and if a plug-in is not there, that."""
+        self._held = HeldShard(directory, number, config, state, onlooker)
         self._directory, self._number, self._config, self._state = directory, number, config, state
         self._batch = batch
-        self.guests = Guests(config.plugins, onlooker)
-        with storing(directory):
-            for room in (directory / "archive", directory / "index"):
-                room.mkdir(parents=True, exist_ok=True)
-            self.lock = os.open(directory / "index" / f"shard-{number}.lock", os.O_RDWR | os.O_CREAT, 0o644)
-        try:
-            with storing(directory, *STORES):
-                # The worker before us may still be dying; two must not write at once.
-                fcntl.flock(self.lock, fcntl.LOCK_EX)
-                archive.verify(directory / "archive", number, state)
-                index.verify(directory / "index", number, state)
-                verify_log(directory / "index", number, state.copies)
-                if state.batch:
-                    digest.verify(directory / "archive")
-        except FieldmouseError:
-            self.close()
-            raise
+        self.close = self._held.close
 
     def begin(self) -> Shard:
         """Cut away whatever came after the state, and go on from there."""
-        return Shard(
-            self._directory, self._number, self._config, self._state, self.lock, self.guests,
-            self._batch,
-        )  # fmt: skip
-
-    def close(self) -> None:
-        os.close(self.lock)
+        return Shard(self._directory, self._number, self._config, self._state, self._held, self._batch)
 
 
 class Shard:
     def __init__(
-        self, directory: Path, number: int, config: IndexerConfig, state: ShardState, lock: int | None = None,
-        guests: Guests | None = None, batch: int = 0,
+        self, directory: Path, number: int, config: IndexerConfig, state: ShardState,
+        held: HeldShard | None = None, batch: int = 0,
     ):  # fmt: skip
-        """The shard as of `state`; whatever came later is cut away. `lock` is that of an `OpenShard`."""
-        if lock is None:
-            opened = OpenShard(directory, number, config, state)
-            lock, guests = opened.lock, opened.guests
-        self._lock, self._guests = lock, guests or Guests(config.plugins)
+        """The shard as of `state`; whatever came later is cut away."""
+        held = held or HeldShard(directory, number, config, state)
+        self._held, self._guests = held, held.guests
         self._directory, self._number, self._config = directory, number, config
         self._batch = batch or state.batch + 1
         with storing(directory, *STORES):
@@ -123,46 +92,53 @@ class Shard:
     def take(self, number: int, outcome: Page | Unchanged | Moved | Failed, *, bare: bool = False) -> Parsed:
         """`bare` leaves out what plug-ins have to say: they brought down whoever asked them."""
         link, response = outcome.link, outcome.response
+        if isinstance(outcome, Page) and link.kind is not Kind.EXCLUSION:
+            return self._page(number, link, outcome.response, bare)
+        meaning = meaning_of(outcome, self._config)
+        if meaning.leaves:
+            self._forget(link)
         if response is None:
             assert isinstance(outcome, Failed)
             return self._answer(
-                number, row_of(link, OutcomeKind.FAILED, outcome.at, outcome.reason, outcome.detail)
+                number, row_of(link, meaning.kind, outcome.at, meaning.reason, meaning.detail)
             )
-        if isinstance(outcome, Page):
-            if link.kind is not Kind.EXCLUSION:
-                return self._page(number, link, response, bare)
-            kind, reason, detail, target = OutcomeKind.PAGE, None, "", ""
-        elif isinstance(outcome, Moved):
-            kind, reason, detail, target = OutcomeKind.MOVED, None, "", outcome.target
-        elif isinstance(outcome, Unchanged):
-            kind, reason, detail, target = OutcomeKind.UNCHANGED, None, "", ""
-        else:
-            kind, reason, detail, target = OutcomeKind.FAILED, outcome.reason, outcome.detail, ""
-        mime = mime_of(response)
+        if isinstance(outcome, Unchanged):
+            return self._unchanged(number, link, response, meaning)
+        mime, detail = mime_of(response), meaning.detail
         shown = written(payload_digest(response.body))
         stored = self._archive.store(link, response, payload=response.body, digest=shown, mime=mime)
         links: list[Link] = []
-        if target:
+        if meaning.target:
             self._links.begin(link.url, bare=bare)
-            links = self._links.follow(link, Url(target), response.ended_at)
+            links = self._links.follow(link, Url(meaning.target), response.ended_at)
             detail = self._links.complaint
-        gone = isinstance(outcome, Failed) and response.status in GONE
-        if link.again and (gone or (link.was and isinstance(outcome, Moved))):
-            self._forget(link)
-        again = gone or kind is OutcomeKind.UNCHANGED
-        polled = link.door is Door.POLLED
-        said = of_answer(link, kind, response.status, gone=gone) if polled else UNHEARD
-        sighting = sight_again(link, response, gone=gone) if again else None
+        said = of_answer(link, meaning.kind, gone=meaning.gone, moved=meaning.leaves)
         return self._answer(
             number,
             row_of(
-                link, kind, response.ended_at, reason, detail, said, status=response.status, target=target,
-                mime=mime, digest=shown, size=len(response.body),
+                link, meaning.kind, response.ended_at, meaning.reason, detail, said, status=response.status,
+                target=meaning.target, mime=mime, digest=shown, size=len(response.body),
                 warc=stored.warc, offset=stored.offset,
-                etag=sighting.etag if sighting else "",
-                last_modified=sighting.last_modified if sighting else "",
             ),
             links,
+            sighting=sight_again(link, response, gone=True) if meaning.gone else None,
+        )  # fmt: skip
+
+    def _unchanged(self, number: int, link: Link, response: Response, meaning: Meaning) -> Parsed:
+        """The copy we hold is as good as ever; the archive says so, unless it is not to."""
+        shown = link.digest or written(payload_digest(b""))
+        warc, offset = "", 0
+        if self._config.revisits or not link.was:
+            stored = self._archive.store(link, response, payload=b"", digest=shown, mime=mime_of(response))
+            warc, offset = stored.warc, stored.offset
+        sighting = sight_again(link, response, gone=False)
+        return self._answer(
+            number,
+            row_of(
+                link, meaning.kind, response.ended_at, said=of_answer(link, meaning.kind),
+                status=response.status, mime=mime_of(response), digest=shown, warc=warc, offset=offset,
+                etag=sighting.etag, last_modified=sighting.last_modified, unlisted=meaning.unlisted,
+            ),
             sighting=sighting,
         )  # fmt: skip
 
@@ -173,6 +149,11 @@ class Shard:
         mime, indexed = read.mime, read.indexed
         payload = payload_digest(response.body)
         shown = written(payload)
+        if not config.revisits and reason is None and link.was == OutcomeKind.PAGE and shown == link.digest:
+            same = unchanged(response, config, polled=True)
+            if same.leaves:
+                self._forget(link)
+            return self._unchanged(number, link, response, same)
         mark, words = sketch(page.text)
         earlier = self._earlier(payload, shown)
         lookalike = self._lookalike(mark, words) if earlier is None else ""
@@ -294,4 +275,4 @@ class Shard:
         self._archive.close()
         self._doubles.close()
         self._turnover.close()
-        os.close(self._lock)
+        self._held.close()

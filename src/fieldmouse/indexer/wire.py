@@ -41,6 +41,7 @@ class IndexerConfig(msgspec.Struct, frozen=True, kw_only=True):
     index_heap: int = 48 << 20  # bytes the index writer may gather before it writes a segment
     generation: int = 24 << 20  # bytes of text after which a shard's index begins a new generation
     store_text: bool = True  # keep the text in the index, for snippets
+    revisits: bool = True  # archive that a page has not changed
     plugins: PluginNames = PluginNames()
 
 

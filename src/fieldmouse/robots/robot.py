@@ -13,6 +13,7 @@ from fieldmouse.policy.outage import Cause, cause_of
 from fieldmouse.policy.politeness import Politeness
 from fieldmouse.policy.retry import next_try, rule_for
 from fieldmouse.records import (
+    Door,
     Errand,
     Failed,
     HostState,
@@ -118,7 +119,14 @@ class Robot:
             if (rule := rules.objection(path_of(link.url))) is not None:
                 await outlet.deliver(ticket, Refused(link, Reason.EXCLUDED, self._clock.now(), rule))
                 continue
-            if manners.pages_per_host and state.pages >= manners.pages_per_host:
+            if (
+                manners.pages_per_host
+                and state.pages >= manners.pages_per_host
+                and ticket.door is not Door.POLLED
+            ):
+                if any(later.door is Door.POLLED for later in errand.tickets[position:]):
+                    await outlet.deliver(ticket, Refused(link, Reason.HOST_FULL, self._clock.now()))
+                    continue
                 full = msgspec.structs.replace(state, verdict=Reason.HOST_FULL)
                 return full, errand.tickets[position:]
             if not outlet.may_ask(ticket):
@@ -195,7 +203,7 @@ class Robot:
             rested = politeness.after_visit(state, now, now)
             return msgspec.structs.replace(rested, failures=state.failures)
         after = politeness.after_visit(state, response.answered_at, response.ended_at)
-        if isinstance(outcome, Page):
+        if isinstance(outcome, Page) and outcome.link.door is not Door.POLLED:
             after = msgspec.structs.replace(after, pages=after.pages + 1)
         return after
 

@@ -1,0 +1,49 @@
+"""A shard in one process's hands: locked, and looked over before anything of it is changed."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from pathlib import Path
+
+import lmdb
+
+from fieldmouse.errors import FieldmouseError, storing
+from fieldmouse.indexer import archive, digest, index
+from fieldmouse.indexer.copies import verify_log
+from fieldmouse.indexer.guests import Guests
+from fieldmouse.indexer.wire import IndexerConfig, ShardState
+from fieldmouse.plugins.call import Onlooker
+
+STORES = (lmdb.Error, ValueError)
+"""What a failing disk looks like from behind lmdb, and from behind tantivy."""
+
+
+class HeldShard:
+    """A shard that is ours and was looked over. Nothing in it has been changed yet."""
+
+    def __init__(
+        self, directory: Path, number: int, config: IndexerConfig, state: ShardState,
+        onlooker: Onlooker | None = None,
+    ):  # fmt: skip
+        """Raises `Damaged` if the shard cannot be brought to `state`, and if a plug-in is not there, that."""
+        self.guests = Guests(config.plugins, onlooker)
+        with storing(directory):
+            for room in (directory / "archive", directory / "index"):
+                room.mkdir(parents=True, exist_ok=True)
+            self.lock = os.open(directory / "index" / f"shard-{number}.lock", os.O_RDWR | os.O_CREAT, 0o644)
+        try:
+            with storing(directory, *STORES):
+                # The worker before us may still be dying; two must not write at once.
+                fcntl.flock(self.lock, fcntl.LOCK_EX)
+                archive.verify(directory / "archive", number, state)
+                index.verify(directory / "index", number, state)
+                verify_log(directory / "index", number, state.copies)
+                if state.batch:
+                    digest.verify(directory / "archive")
+        except FieldmouseError:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        os.close(self.lock)
