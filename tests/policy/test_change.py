@@ -85,7 +85,7 @@ def test_observing_leaves_what_it_was_given_alone() -> None:
 
 def test_a_page_that_changes_its_habits_is_understood_anew() -> None:
     belief = change.begin(2)
-    for changed, looks in ((True, 200), (False, 100)):
+    for changed, looks in ((True, 200), (False, 200)):
         for _ in range(looks):
             belief = change.observe(belief, 1.0, [changed, not changed])
     law = change.Population.flat(1e-4, 1e2)

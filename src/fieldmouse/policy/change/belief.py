@@ -11,7 +11,7 @@ where polls are evenly spaced, and hardly worse where they are not, since for ga
 are short the length does not matter and for long ones a change says nothing.
 
 Old looks fade: each look weighs `FADE` of what it weighed at the look after it, so that a page
-whose habits change is understood anew after some thirty looks.
+whose habits change is understood anew after some sixty looks.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Beliefs = npt.NDArray[np.float32]
 WIDTH = 4
 STILL, DATED, UNDATED, BLIND = range(WIDTH)
 
-FADE = 1 - 1 / 32
+FADE = 1 - 1 / 64
 """What is left of a look's weight at each look after it."""
 
 
@@ -47,7 +47,8 @@ def observe(
     """The beliefs after one more look at each of these pages; the arguments stay as they are.
 
     `gap` is the time since the look before. `age` is how long before this look the last change
-    came, where somebody who can be believed has told it, and NaN where nobody has.
+    came, where somebody who can be believed has told it, and NaN where nobody has. At the first look
+    at a page the gap is infinite: only an age tells something then, and `changed` has to be true.
 
     >>> twice = observe(observe(begin(1), 10.0, False), 30.0, True, fade=1)
     >>> twice.tolist()
@@ -59,7 +60,7 @@ def observe(
     changed = np.asarray(changed, bool)
     ages = np.asarray(np.nan if age is None else age, np.float64)
     dated = changed & (ages >= 0)
-    undated = changed & ~dated & (gap > 0)
+    undated = changed & ~dated & (gap > 0) & np.isfinite(gap)
     after = belief * np.float32(fade)
     after[:, STILL] += np.where(changed, np.where(dated, np.minimum(ages, gap), 0.0), gap)
     after[:, DATED] += dated

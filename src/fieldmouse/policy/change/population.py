@@ -25,7 +25,7 @@ Reals = npt.NDArray[np.float64]
 
 POINTS = 48
 SAMPLE = 5_000
-ROUNDS = 30
+ROUNDS = 8
 BLOCK = 16_384
 SPREADS = np.array([0.4, 0.7, 1.0, 1.4, 2.0, 2.8])
 """Standard deviations of the logarithm of the rate that are tried."""
@@ -83,7 +83,7 @@ def _grid(belief: Reals) -> Reals:
     gaps = undated[:, BLIND] / undated[:, UNDATED]
     dated = belief[belief[:, DATED] > 0]
     ages = np.maximum(dated[:, STILL], 1e-9 * time.max()) / dated[:, DATED]
-    fastest = 30.0 / np.concatenate([gaps, ages, time[time > 0]]).min()
+    fastest = 200.0 / np.concatenate([gaps, ages, time[time > 0]]).min()
     slowest = 0.01 / time.max()
     return np.geomspace(slowest, max(fastest, 100 * slowest), POINTS)
 

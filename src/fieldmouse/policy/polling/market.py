@@ -3,8 +3,9 @@
 Every plan here is the answer to "maximise a sum of concave functions of each page's polls, the polls
 summing to a budget". Then there is a price of a poll (the Lagrange multiplier), and a page
 buys polls until one more is not worth the price. The lower the price, the more is bought, so the price
-is found by halving. A host that would be asked for more than it bears has a price of its own, higher than the
-common one (Kolobov, Bubeck and Zimmert 2020): its pages buy fewer polls and the other hosts' pages buy those.
+is found between two others. A host that would be asked for more than it bears has a price of its
+own, higher than the common one (Kolobov, Bubeck and Zimmert 2020): its pages buy fewer polls, and
+pages of other hosts buy those.
 """
 
 from __future__ import annotations
@@ -22,8 +23,8 @@ Demand = Callable[[Reals], Reals]
 _WIDE = 115.0
 """Prices are sought between exp(-this) and exp(this): seconds, slots and years alike."""
 
-_STEPS = 46
-"""Halvings: prices are right to some 1e-12."""
+_STEPS = 60
+_NEAR = 1e-10
 
 
 def sell(
@@ -37,46 +38,60 @@ def sell(
     >>> sell(lambda price: np.ones(3) / price, 6.0, host=two, host_limit=[1.0, 9.0]).round(6).tolist()
     [0.5, 0.5, 5.0]
     """
-    if host is None or host_limit is None:
-        return _sold(lambda log_price: demand(np.exp(log_price)), budget)
-    where = np.asarray(host)
-    hosts = int(where.max(initial=-1)) + 1
+    if host is None or host_limit is None or not len(host):
+        return _sold(demand, np.zeros(1, np.intp), np.full(1, budget))
     limits = np.asarray(host_limit, np.float64)
-    limits = np.full(hosts, limits) if limits.ndim == 0 else limits[:hosts]
-    own = _host_prices(demand, where, limits)[where]
-    polls = _sold(lambda log_price: demand(np.exp(np.maximum(log_price, own))), budget)
-    asked = np.bincount(where, polls, hosts)
-    return np.asarray(polls * np.minimum(1.0, limits / np.maximum(asked, limits).clip(1e-300))[where])
+    limits = np.full(int(host.max()) + 1, limits) if limits.ndim == 0 else limits
+    alone = _sold(demand, host, limits)
+    if float(alone.sum()) <= budget:
+        return alone
+    # At the higher of two prices a page buys the smaller of two numbers.
+    return _sold(lambda price: np.minimum(demand(price), alone), np.zeros(1, np.intp), np.full(1, budget))
 
 
-def _sold(demand: Demand, budget: float) -> Reals:
-    """Polls at the one logarithm of a price that spends the budget; at the lowest one if nothing does."""
-    low, high = np.full(1, -_WIDE), np.full(1, _WIDE)
-    most = demand(low)
-    if not float(most.sum()) > budget:
-        return most
-    least = demand(high)
-    for _ in range(_STEPS):
-        middle = (low + high) / 2
-        polls = demand(middle)
-        if float(polls.sum()) > budget:
-            low, most = middle, polls
-        else:
-            high, least = middle, polls
+def _sold(demand: Demand, purse: Hosts, limits: Reals) -> Reals:
+    """What is bought if all pages of a purse pay the one price that just spends it."""
+    low, high = _log_prices(demand, purse, limits)
+    least = demand(np.exp(high)[purse])
     # Pages that all jump at one price leave a rest, which they share.
-    between = float(most.sum() - least.sum())
-    share = min(1.0, (budget - float(least.sum())) / between) if between > 0 else 0.0
-    polls = least + (most - least) * share
-    return np.asarray(polls * min(1.0, budget / max(float(polls.sum()), 1e-300)))
+    most = np.maximum(demand(np.exp(low)[purse]), least)
+    spent, more = _sums(least, purse, limits), _sums(most - least, purse, limits)
+    share = np.clip((limits - spent) / np.maximum(more, 1e-300), 0.0, 1.0)
+    polls = least + (most - least) * share[purse]
+    whole = _sums(polls, purse, limits)
+    return np.asarray(polls * (limits / np.maximum(whole, np.maximum(limits, 1e-300)))[purse])
 
 
-def _host_prices(demand: Demand, where: Hosts, limits: Reals) -> Reals:
-    """The logarithm of the price at which a host's pages ask for what it bears; -inf where any will do."""
+def _sums(polls: Reals, purse: Hosts, limits: Reals) -> Reals:
+    if len(limits) == 1:
+        return np.full(1, polls.sum())
+    return np.asarray(np.bincount(purse, polls, len(limits)), np.float64)
+
+
+def _log_prices(demand: Demand, purse: Hosts, limits: Reals) -> tuple[Reals, Reals]:
+    """Logarithms of two prices close together for each purse: more than it holds is bought at the lower one.
+
+    Where even the lowest price leaves something in the purse, both are the lowest. Found by turns
+    by halving and by a straight line through what was bought at the ends, in logarithms.
+    """
     low, high = np.full(len(limits), -_WIDE), np.full(len(limits), _WIDE)
-    enough = np.bincount(where, demand(np.exp(low[where])), len(limits)) <= limits
-    for _ in range(_STEPS):
-        middle = (low + high) / 2
-        asked = np.bincount(where, demand(np.exp(middle[where])), len(limits))
-        low = np.where(asked > limits, middle, low)
-        high = np.where(asked > limits, high, middle)
-    return np.where(enough, -np.inf, high)
+    target = np.log(np.maximum(limits, 1e-300))
+    at_low, at_high = (
+        np.log(np.maximum(_sums(demand(np.exp(end)[purse]), purse, limits), 1e-300)) - target
+        for end in (low, high)
+    )
+    high = np.where(at_low <= 0, low, high)
+    for step in range(_STEPS):
+        part = np.full(len(limits), 0.5)
+        if step % 3:
+            part = np.clip(at_low / np.maximum(at_low - at_high, 1e-300), 0.02, 0.98)
+        middle = low + part * (high - low)
+        bought = np.log(np.maximum(_sums(demand(np.exp(middle)[purse]), purse, limits), 1e-300)) - target
+        over = (bought > 0) & (high > low)
+        low, at_low = np.where(over, middle, low), np.where(over, bought, at_low)
+        high, at_high = np.where(over, high, np.minimum(middle, high)), np.where(over, at_high, bought)
+        near = (np.abs(bought) < _NEAR) & (high > low)
+        low, high = np.where(near, middle, low), np.where(near, middle, high)
+        if (high - low < _NEAR).all():
+            break
+    return low, high
