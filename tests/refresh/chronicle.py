@@ -79,11 +79,12 @@ class Chronicle:
         self.parts.commit(moment)
         self.parts.committed()
 
-    def settle(self, rows: Iterable[OutcomeRow]) -> None:
-        """These happened, are durable, and the ledger knows."""
+    def settle(self, rows: Iterable[OutcomeRow], *, durable: bool = True) -> None:
+        """These happened, and the ledger knows; unless `durable`, a kill may still take them."""
         self.write(rows)
-        self.checkpoint()
-        self.ledger.catch_up(self.outcomes.length)
+        if durable:
+            self.checkpoint()
+        self.ledger.catch_up(self.outcomes.flush())
 
     @property
     def newest(self) -> Checkpoint:

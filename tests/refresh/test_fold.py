@@ -140,7 +140,7 @@ def histories(draw: st.DrawFn) -> list[OutcomeRow]:
     return rows
 
 
-@settings(max_examples=150)
+@settings(max_examples=80)
 @given(histories(), st.lists(st.integers(0, 25), max_size=3), st.booleans())
 def test_the_ledger_holds_what_a_plain_reader_holds(
     rows: list[OutcomeRow], ends: list[int], killed: bool

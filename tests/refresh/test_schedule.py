@@ -45,7 +45,7 @@ class Refreshing:
             here = [link for at, link in self.in_the_air if at <= now]
             self.in_the_air = [(at, link) for at, link in self.in_the_air if at > now]
             if here:
-                self.chronicle.settle(answered(link, now) for link in here)
+                self.chronicle.settle((answered(link, now) for link in here), durable=False)
             links = self.scheduler.due(now, 10**6)
             self.asked += [(now, link.url) for link in links]
             self.in_the_air += [(now + latency(link), link) for link in links]
@@ -169,6 +169,7 @@ def test_once_polls_every_page_one_time_and_what_has_likely_changed_first(tmp_pa
     assert refreshing.scheduler.left == 40
     refreshing.run(5500.0, 20)
     assert {name for _, name in refreshing.asked[:8]} == set(busy)
+    refreshing.chronicle.checkpoint()
     refreshing.killed()
     refreshing.run(5600.0, 60)
     assert Counter(Counter(name for _, name in refreshing.asked).values()) == {1: 40}
@@ -220,11 +221,14 @@ def test_validators_of_old_crawls_are_read_from_the_archive_once(tmp_path: Path)
 
     links = Scheduler(chronicle.ledger, chronicle.policy, read_headers=headers).due(5000.0, 5)
     assert {link.warc: link.etag for link in links} == {"has": '"x"', "none": "", "broken": ""}
-    chronicle.settle(answered(link, 6000.0, etag=link.etag) for link in links)
+    news = {"news": News.SAME, "memory": b"more"}
+    chronicle.settle(answered(link, 6000.0, etag=link.etag, **news) for link in links)
+    chronicle.settle(answered(link, 7000.0, kind=OutcomeKind.FAILED, status=503) for link in links)
     chronicle.checkpoint()
     chronicle.reopen()
     again = Scheduler(chronicle.ledger, chronicle.policy, read_headers=headers).due(9000.0, 5)
     assert {link.warc: link.etag for link in again} == {"has": '"x"', "none": "", "broken": ""}
+    assert {link.memory for link in again} == {b"more"}, "trouble teaches nothing"
     assert sorted(read) == ["broken", "has", "none"], "each once"
 
 
@@ -240,7 +244,7 @@ def test_it_says_when_it_wants_to_be_asked_again(tmp_path: Path) -> None:
         links = scheduler.due(now, 5)
         asked += [now] * len(links)
         if links:
-            chronicle.settle(answered(link, now) for link in links)
+            chronicle.settle((answered(link, now) for link in links), durable=False)
         later = scheduler.next_at(now)
         assert later is not None
         assert later > now

@@ -28,7 +28,7 @@ def page_fields(policy: PollingPolicy) -> list[Field]:
     return [
         Field("key", "<u8"),
         Field("standing", "<i8"),  # where the row is that says what it is now
-        Field("newest", "<i8"),  # and its newest row
+        Field("newest", "<i8"),  # and its newest row in which the server told of it
         Field("looked", "<f8"),  # when the server last told of it; 0: never
         Field("tried", "<f8"),  # when its newest row was made
         Field("changed", "<f8"),  # when a change was last found; 0: never
@@ -125,7 +125,8 @@ class Fold:
         self._teach(rows, now - looked, changed, teaches, batch.withdrawn[places])
         self._answered(rows[polled & (flags & Flag.ASKED != 0)])
         pages.put("flags", rows, _flags_after(flags, told, polled, look, stands))
-        pages.put("newest", rows, batch.offsets[places])
+        told_of = look | stands
+        pages.put("newest", rows[told_of], batch.offsets[places][told_of])
         pages.put("tried", rows, now)
         pages.put("standing", rows[stands], batch.offsets[places][stands])
         pages.put("looked", rows[look], now[look])

@@ -43,7 +43,7 @@ from fieldmouse.url import key_of
 
 log = logging.getLogger(__name__)
 
-NAME = "ledger"
+LEDGER = "ledger"
 _BATCH = 8192
 
 _decode = msgspec.msgpack.Decoder(OutcomeRow).decode
@@ -70,7 +70,7 @@ class OpenedTables(NamedTuple):
 class Ledger:
     """Single-threaded. The checkpoint has the name of the policy: another one begins with its own columns."""
 
-    name = NAME
+    name = LEDGER
 
     def __init__(
         self, home: CrawlDir, opened: OpenedTables, policy: PollingPolicy, named: str, *, readable: int
@@ -90,7 +90,7 @@ class Ledger:
         """The ledger of the last checkpoint, or an empty one; changes nothing on the disk."""
         opened = open_tables(home, last, policy, named)
         ledger = cls(home, opened, policy, named, readable=sealed_outcomes(last))
-        ledger._files = TableFiles(home / NAME, opened.state.tables)
+        ledger._files = TableFiles(home / LEDGER, opened.state.tables)
         return ledger
 
     # -- a part of the checkpoint
@@ -98,7 +98,7 @@ class Ledger:
     def begin(self) -> None:
         """All has opened: cut and delete what came after the checkpoint."""
         assert self._files is not None
-        make_directory(self._home / NAME)
+        make_directory(self._home / LEDGER)
         self._files.begin()
 
     def seal(self) -> Sealed[LedgerState]:
@@ -245,21 +245,23 @@ def open_tables(
 
     An onlooker may find that the crawl has gone on and taken a file away: `Missing`.
     """
-    if last is not None and NAME in last.parts:
+    if last is not None and LEDGER in last.parts:
         try:
-            state = last.state(NAME, LedgerState)
+            state = last.state(LEDGER, LedgerState)
             if not last.clean:
                 state = msgspec.structs.replace(state, purse=state.purse.after_kill())
             if state.cursor > sealed_outcomes(last):
                 raise Damaged(home / "outcomes.log", "the ledger knows more of it than is there")
-            return _fitted(state, read_tables(home / NAME, state.tables), policy, named)
+            return _fitted(state, read_tables(home / LEDGER, state.tables), policy, named)
         except Damaged as trouble:
             if onlooker and isinstance(trouble, Missing) and is_past(home, last):
                 raise
             log.warning("%s; all that the ledger knew is read again from `outcomes.log`", trouble)
     layout = {"pages": page_fields(policy), "hosts": HOST_FIELDS}
     pages, hosts = (Columns(fields) for fields in layout.values())
-    return OpenedTables(LedgerState(TablesState(layout, unused_serial(home / NAME)), 0, named), pages, hosts)
+    return OpenedTables(
+        LedgerState(TablesState(layout, unused_serial(home / LEDGER)), 0, named), pages, hosts
+    )
 
 
 def is_past(home: CrawlDir, last: Checkpoint) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 import numpy as np
 
 from fieldmouse.errors import Damaged
-from fieldmouse.records import Door, Kind, Link, OutcomeKind, OutcomeRow
+from fieldmouse.records import Door, Kind, Link, News, OutcomeKind, OutcomeRow
 from fieldmouse.refresh.columns import Rows
 from fieldmouse.refresh.ledger import Ledger
 from fieldmouse.refresh.looks import Flag
@@ -37,17 +37,17 @@ class Polls:
 
     def _link(self, number: int, standing: int, newest: int, flags: int) -> Link:
         row = self._ledger.row_at(standing)
-        etag, last_modified = row.etag, row.last_modified
-        if newest != standing:
+        etag, last_modified, memory = row.etag, row.last_modified, row.memory
+        if newest != standing:  # a 304: it may bring newer validators, and tells of noise by its silence
             latest = self._ledger.row_at(newest)
-            if latest.kind is OutcomeKind.UNCHANGED:  # a 304 may bring newer ones
-                etag, last_modified = latest.etag or etag, latest.last_modified or last_modified
+            etag, last_modified = latest.etag or etag, latest.last_modified or last_modified
+            memory = latest.memory if latest.news is not News.NONE else memory
         if not (etag or last_modified) and row.kind is OutcomeKind.PAGE and not flags & Flag.BARE:
             etag, last_modified = self._from_archive(number, row)
         return Link(
             row.url, row.depth, row.via, Kind(row.found_as), row.seen_at, etag=etag,
             last_modified=last_modified, door=Door.POLLED, was=row.kind, digest=row.digest,
-            simhash=row.simhash, warc=row.warc, offset=row.offset, memory=row.memory,
+            simhash=row.simhash, warc=row.warc, offset=row.offset, memory=memory,
         )  # fmt: skip
 
     def _from_archive(self, number: int, row: OutcomeRow) -> tuple[str, str]:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from fieldmouse.crawldir import Checkpoint, CrawlDir, sealed_outcomes
 from fieldmouse.policy.polling import PollingPolicy, lookup
-from fieldmouse.refresh.ledger import NAME, Ledger, LedgerState, open_tables
+from fieldmouse.refresh.ledger import LEDGER, Ledger, LedgerState, open_tables
+from fieldmouse.refresh.tablefiles import read_tables
+
+__all__ = ["LEDGER", "check_ledger", "read_ledger", "sealed_policy"]
 
 DEFAULT = "uniform"
 
@@ -25,4 +28,9 @@ def read_ledger(home: CrawlDir, last: Checkpoint | None, *, policy: PollingPolic
 
 def sealed_policy(last: Checkpoint | None) -> str:
     """The policy whose columns a ledger has."""
-    return last.state(NAME, LedgerState).policy if last is not None and NAME in last.parts else DEFAULT
+    return last.state(LEDGER, LedgerState).policy if last is not None and LEDGER in last.parts else DEFAULT
+
+
+def check_ledger(home: CrawlDir, last: Checkpoint) -> int:
+    """How many URLs the ledger of a checkpoint knows; `Damaged` if its files are."""
+    return len(read_tables(home / LEDGER, last.state(LEDGER, LedgerState).tables)["pages"])

@@ -1,13 +1,18 @@
-"""Parts that doctor knows nothing of: the files noted for each are there, and long enough."""
+"""Parts that doctor knows nothing of: the files noted for each are there, and long enough.
+
+Of the ledger of known pages it knows more: all of it follows from the outcome log, so damage costs nothing.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 from fieldmouse.crawldir import Checkpoint, CrawlDir
+from fieldmouse.errors import Damaged
 from fieldmouse.figures import counted
 from fieldmouse.reading.examination.finding import COPY, Finding, bad, good
 from fieldmouse.reading.moment import look_until
+from fieldmouse.refresh.reading import LEDGER, check_ledger
 
 _READ_BY_OTHERS = {"frontier", "outcomes", "shards", "tally"}
 """Each of their records is read elsewhere, by its checksum."""
@@ -20,12 +25,25 @@ def look_at_parts(home: CrawlDir) -> Iterator[Finding]:
         return
     last, wounds = seen
     for name in sorted(last.parts.keys() - _READ_BY_OTHERS):
+        if name == LEDGER:
+            yield _ledger(home, last)
+            continue
         hurt = [(file, says) for (part, file), says in wounds.items() if part == name]
         for file, says in hurt:
             yield bad(name, f"`{file}` is damaged: {says}", COPY, file)
         if not hurt:
             files = counted(len(last.parts[name].files), "file")
             yield good(name, f"{files}, as long as the journal knows them")
+
+
+def _ledger(home: CrawlDir, last: Checkpoint) -> Finding:
+    again = "nothing is lost: the next refresh reads it again from `outcomes.log`"
+    try:
+        pages = check_ledger(home, last)
+    except Damaged as trouble:
+        return good(LEDGER, f"{trouble}; {again}")
+    files = counted(len(last.parts[LEDGER].files), "file")
+    return good(LEDGER, f"{files}, whole: {counted(pages, 'URL')} that may be polled")
 
 
 def _wounds(home: CrawlDir, last: Checkpoint) -> Iterator[tuple[tuple[str, str], str]]:
