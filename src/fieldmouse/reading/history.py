@@ -12,7 +12,7 @@ from fieldmouse.figures import counted, duration, when
 from fieldmouse.reading.planning import Planner
 from fieldmouse.records import News, OutcomeKind, OutcomeRow
 from fieldmouse.refresh.fold import is_odd
-from fieldmouse.refresh.ledger import NAME
+from fieldmouse.refresh.ledger import LEDGER
 from fieldmouse.refresh.looks import Flag
 from fieldmouse.refresh.reading import read_ledger
 
@@ -54,7 +54,7 @@ def told_of_polls(rows: Sequence[OutcomeRow]) -> Iterator[str]:
 
 def due_date(home: CrawlDir, url: str, last: Checkpoint) -> DueDate | None:
     """When it is polled again; None if this crawl was never refreshed, or does not know the page."""
-    if NAME not in last.parts:
+    if LEDGER not in last.parts:
         return None
     ledger = read_ledger(home, last)
     try:
