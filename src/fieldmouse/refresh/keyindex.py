@@ -9,7 +9,7 @@ from fieldmouse.refresh.columns import Rows
 
 Keys = NDArray[np.uint64]
 
-_MERGE_AT = 1 << 14
+_MERGE_AT = 1 << 12
 
 
 class KeyIndex:
