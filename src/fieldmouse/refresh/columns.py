@@ -40,7 +40,6 @@ class Columns:
 
     def __init__(self, fields: Sequence[Field], held: Mapping[str, Column] | None = None):
         self.fields = tuple(fields)
-        self._changed: list[Rows] = []
         self.hold(held or {field.name: _empty(field, 0) for field in fields})
 
     def hold(self, held: Mapping[str, Column]) -> None:
@@ -49,6 +48,7 @@ class Columns:
         self._kept = self._count = len(self._held[self.fields[0].name])
         self._grown = {field.name: _empty(field, 0) for field in self.fields}
         self._room = 0
+        self._changed = np.zeros(self._count, bool)
 
     def __len__(self) -> int:
         return self._count
@@ -56,7 +56,8 @@ class Columns:
     @property
     def bytes(self) -> int:
         """Memory, mapped or not, that the columns take."""
-        return sum(column.nbytes for part in (self._held, self._grown) for column in part.values())
+        columns = (column.nbytes for part in (self._held, self._grown) for column in part.values())
+        return sum(columns) + self._changed.nbytes
 
     def grow(self, number: int) -> Rows:
         """Add so many rows of zeros; returns their numbers."""
@@ -69,9 +70,11 @@ class Columns:
                 old = self._grown[field.name]
                 new = self._grown[field.name] = _empty(field, self._room)
                 new[: len(old)] = old
-        rows = np.arange(first, self._count, dtype=np.int64)
-        self._changed.append(rows)
-        return rows
+            self._changed = np.concatenate(
+                [self._changed[:first], np.zeros(self._kept + self._room - first, bool)]
+            )
+        self._changed[first : self._count] = True
+        return np.arange(first, self._count, dtype=np.int64)
 
     def take(self, name: str, rows: Rows) -> Column:
         """A copy of some rows of a column."""
@@ -98,7 +101,7 @@ class Columns:
             spread = values.ndim and len(values) == len(rows)
             self._held[name][rows[low]] = values[low] if spread else values
             self._grown[name][rows[~low] - self._kept] = values[~low] if spread else values
-        self._changed.append(rows)
+        self._changed[rows] = True
 
     def whole(self, name: str) -> Column:
         """A column from the first row to the last, to read only."""
@@ -111,10 +114,8 @@ class Columns:
 
     def take_changed(self) -> Rows:
         """The rows that were added or changed since this was asked before, in order."""
-        if not self._changed:
-            return np.empty(0, np.int64)
-        changed = np.unique(np.concatenate(self._changed))
-        self._changed = []
+        changed = np.flatnonzero(self._changed)
+        self._changed[changed] = False
         return changed
 
 
