@@ -30,7 +30,7 @@ FLOORS: dict[int, set[str]] = {
     2: {"settings", "crawldir", "meter", "web", "plugins"},
     1: {"policy", "queueing"},
     0: {"url", "records", "sighting", "summary", "outcome", "clock", "errors", "aside", "compiled", "figures"}
-    | {"named", "__init__"},
+    | {"named", "visible", "__init__"},
 }
 
 UPSTAIRS_FOR_TYPES = {"__init__"}

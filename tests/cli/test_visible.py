@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from fieldmouse.cli import run, voice
 from fieldmouse.cli.export import tame
-from fieldmouse.cli.visible import escape_json, visible
+from fieldmouse.visible import escape_json, visible
 
 Said = pytest.CaptureFixture[str]
 ESCAPES = "\x1b]0;owned\x07\x1b[2J\x9b31m\x7f"

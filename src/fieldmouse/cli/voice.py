@@ -17,13 +17,13 @@ from typing import TYPE_CHECKING, BinaryIO, NoReturn
 
 import msgspec
 
-from fieldmouse.cli.visible import escape_json as escape_json
-from fieldmouse.cli.visible import visible as visible
 from fieldmouse.figures import counted as counted
 from fieldmouse.figures import duration as duration
 from fieldmouse.figures import number as number
 from fieldmouse.figures import size as size
 from fieldmouse.figures import when as when
+from fieldmouse.visible import escape_json as escape_json
+from fieldmouse.visible import visible as visible
 
 if TYPE_CHECKING:
     from rich.progress import TaskID
