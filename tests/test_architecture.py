@@ -26,7 +26,7 @@ FLOORS: dict[int, set[str]] = {
     6: {"lab", "dashboard"},
     5: {"api", "repair"},
     4: {"agent", "reading"},
-    3: {"frontier", "robots", "buffer", "indexer", "control", "refresh", "balancer", "choices"},
+    3: {"frontier", "robots", "buffer", "indexer", "control", "refresh", "balancer", "choices"} | {"notify"},
     2: {"settings", "crawldir", "meter", "web", "plugins"},
     1: {"policy", "queueing"},
     0: {"url", "records", "sighting", "summary", "outcome", "clock", "errors", "aside", "compiled", "figures"}

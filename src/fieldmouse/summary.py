@@ -63,6 +63,7 @@ class Summary(msgspec.Struct, frozen=True):
     changed: int = 0
     unchanged: int = 0
     gone: int = 0
+    untold: dict[str, int] = {}  # changes that `[notify]` has yet to tell, by channel
     dropped_links: dict[str, int] = {}  # by the setting that limits them; never accepted, so never seen
 
     def __str__(self) -> str:

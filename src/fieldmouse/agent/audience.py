@@ -23,6 +23,21 @@ class Audience(Protocol):
         """Whether it has taken all that is durable, or wants no more."""
 
 
+class Together:
+    """Several audiences as one: none may be behind, and all must be content."""
+
+    def __init__(self, *audiences: Audience):
+        self._audiences = audiences
+
+    def is_behind(self) -> bool:
+        return any(audience.is_behind() for audience in self._audiences)
+
+    def is_content(self) -> bool:
+        # All are asked: one may begin to hurry when it is asked for the first time.
+        content = [audience.is_content() for audience in self._audiences]
+        return all(content)
+
+
 async def see_off(
     audience: Audience, checkpoint: Callable[[], Awaitable[None]], clock: Clock, *, every: float
 ) -> None:

@@ -14,6 +14,7 @@ from fieldmouse.agent.agent import Listener
 from fieldmouse.agent.audience import Audience
 from fieldmouse.agent.build import Crew, OpenPart, build
 from fieldmouse.agent.forgiveness import Mercy
+from fieldmouse.agent.notifying import Notifying
 from fieldmouse.crawldir import CrawlDir
 from fieldmouse.errors import StoppedAtOnce
 from fieldmouse.records import Summary
@@ -57,10 +58,12 @@ class Life:
 
     async def run(self) -> Summary:
         """Crawl until done, stopped by a limit, or interrupted."""
+        notifying = Notifying(self._home, self._settings)
         self._crew = build(
-            self._home, self._settings, self._listeners, parts=self._parts, audience=self._audience
-        )
-        life = asyncio.create_task(self._live(self._crew))
+            self._home, self._settings, self._listeners, parts=[*self._parts, *notifying.parts],
+            audience=notifying.audience_with(self._audience),
+        )  # fmt: skip
+        life = asyncio.create_task(self._live(self._crew, notifying))
         haste = asyncio.create_task(self._hurried.wait())
         self._on_open(self)
         await asyncio.wait({life, haste}, return_when=asyncio.FIRST_COMPLETED)
@@ -70,9 +73,9 @@ class Life:
         self._crew.stages.intake.indexer.abandon()
         raise StoppedAtOnce
 
-    async def _live(self, crew: Crew) -> Summary:
+    async def _live(self, crew: Crew, notifying: Notifying) -> Summary:
         try:
-            return await crew.agent.crawl(self._seeds, mercy=self._mercy)
+            return await notifying.summed_up(await crew.agent.crawl(self._seeds, mercy=self._mercy))
         finally:
             # In haste nothing is put away: a thread may still be writing to what we would close.
             if not self._hurried.is_set():

@@ -88,7 +88,7 @@ def plan_anew(
             "there is nowhere to begin", "name a URL: `--seed https://...`, or `seeds=[...]` in Python"
         )
     settings = settings.override({"crawl.seeds": wanted})
-    check(settings)
+    check(settings, directory)
     CrawlDir.check_vacant(directory)
     return Plan(directory, settings, wanted, new=True)
 
@@ -119,12 +119,12 @@ def plan_to_resume(
     settings = asking.applied(kept, words, changes)
     wanted = tuple(asking.seeds_of([*known, *settings.crawl.seeds, *_listed(seeds)]))
     settings = settings.override({"crawl.seeds": wanted})
-    check(settings)
+    check(settings, directory)
     added = tuple(seed for seed in wanted if seed not in set(known))
     return Plan(directory, settings, wanted, new=False, added=added, lifted=tuple(lifted))
 
 
-def check(settings: Settings) -> None:
+def check(settings: Settings, directory: Path) -> None:
     """What settings cannot know of themselves: is what they name there, and what we take it for?"""
     strategy(settings.frontier.policy)
     PluginNames.of(settings.plugins).check()
@@ -132,6 +132,10 @@ def check(settings: Settings) -> None:
         from fieldmouse.web.tls import trust
 
         trust(ca_file=Path(settings.network.ca_file))
+    if settings.notify.channels:
+        from fieldmouse.notify import outfit
+
+        outfit.check(directory, settings)
 
 
 def _listed(seeds: Iterable[str]) -> list[str]:

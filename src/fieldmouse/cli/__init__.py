@@ -29,6 +29,7 @@ VERBS = {
     "export": "Write what is known of the pages as JSON lines, CSV or Parquet.",
     "freshness": "Say how fresh the copies are, and what another budget would bring.",
     "explain": "Say what happened to one URL, and why its host waits.",
+    "notify": "Say who is told of changes, and test whether that works.",
     "control": "Show the rules that governed a crawl's robots, and how each fared.",
     "doctor": "Look a crawl directory over and say what to do.",
     "meadow": "Serve a synthetic web on loopback, for demos, tests and benchmarks.",

@@ -80,6 +80,9 @@ def tell(summary: Summary, settings: Settings, directory: str) -> None:
         voice.say(f"  {count(times):>7}  {reason}")
     for rule, links in summary.dropped_links.items():
         voice.say(f"{counted(links, 'link')} {'was' if links == 1 else 'were'} dropped by `{rule}`")
+    for channel, changes in summary.untold.items():
+        verb = "waits" if changes == 1 else "wait"
+        voice.say(f"{counted(changes, 'change')} {verb} to be told by {channel}, in the next run")
     if summary.lost:
         voice.say(f"error: {count(summary.lost)} URLs cannot be accounted for, which is a bug in fieldmouse")
         voice.hint(f"`fieldmouse doctor {directory}` says more; please report it")

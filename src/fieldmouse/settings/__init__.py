@@ -22,6 +22,7 @@ from fieldmouse.errors import SettingsError
 from fieldmouse.settings import reading
 from fieldmouse.settings.control import ControlSection, CostSection
 from fieldmouse.settings.keeping import ArchiveSection, IndexSection, PluginsSection, StorageSection
+from fieldmouse.settings.notify import NotifySection
 from fieldmouse.settings.sections import (
     BufferSection,
     CrawlSection,
@@ -52,6 +53,7 @@ class Settings(msgspec.Struct, frozen=True):
     index: IndexSection = IndexSection()
     archive: ArchiveSection = ArchiveSection()
     plugins: PluginsSection = PluginsSection()
+    notify: NotifySection = NotifySection()
     storage: StorageSection = StorageSection()
 
     def override(self, dotted: Mapping[str, object]) -> Settings:
@@ -78,6 +80,7 @@ class Settings(msgspec.Struct, frozen=True):
                 "raise the one or lower the other",
             )
         self.control.check(most=self.robots.count)
+        self.notify.check()
         return self
 
 

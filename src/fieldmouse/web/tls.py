@@ -8,8 +8,10 @@ from pathlib import Path
 from fieldmouse.errors import UsageError
 
 
-def trust(*, verify: bool = True, ca_file: Path | None = None) -> ssl.SSLContext:
+def trust(*, verify: bool = True, ca_file: Path | None = None, protocol: str = "http/1.1") -> ssl.SSLContext:
     """The context for all our TLS connections: the system's authorities and those of `ca_file`.
+
+    `protocol` is what servers are told that we speak; "" if they need not be.
 
     With `verify` off, any certificate will do; the pages are then worth what an
     honest network is worth, and no more.
@@ -26,5 +28,6 @@ def trust(*, verify: bool = True, ca_file: Path | None = None) -> ssl.SSLContext
     if not verify:
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
-    context.set_alpn_protocols(["http/1.1"])
+    if protocol:
+        context.set_alpn_protocols([protocol])
     return context

@@ -1,0 +1,104 @@
+"""For whoever asks how telling goes, while the crawl runs or not: nothing here changes the crawl."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from uuid import uuid4
+
+import msgspec
+
+from fieldmouse import settings as settings_file
+from fieldmouse.clock import WallClock
+from fieldmouse.crawldir import CrawlDir, read_checkpoint, sealed_outcomes
+from fieldmouse.crawldir.news import Change, ChangeKind, change_id, sealed_baseline
+from fieldmouse.errors import SettingsError
+from fieldmouse.figures import counted
+from fieldmouse.notify.channel import Notice
+from fieldmouse.notify.courier import NewsSource
+from fieldmouse.notify.notifier import count_waiting, state_of
+from fieldmouse.notify.outfit import channel_of
+from fieldmouse.notify.wanted import Wanted
+from fieldmouse.settings.notify import NotifySection, is_elsewhere
+from fieldmouse.url import Url, host_of
+
+
+class ChannelReport(msgspec.Struct, frozen=True):
+    """How a channel stands."""
+
+    channel: str
+    receiver: str
+    waiting: int  # changes that it has yet to tell
+    told_at: float  # when it told something for the last time; 0 if it never did
+
+
+class SampleReport(msgspec.Struct, frozen=True):
+    """How it went with a sample."""
+
+    channel: str
+    receiver: str
+    delivered: bool
+    why: str = ""  # not delivered
+    id: str = ""  # of the sample
+
+
+def report(directory: Path) -> list[ChannelReport]:
+    """All channels that are set, as of the last checkpoint."""
+    home = CrawlDir.open(directory)
+    settings, last = settings_file.load(home / "fieldmouse.toml"), read_checkpoint(home)
+    source = NewsSource(home / "outcomes.log", Wanted.of(settings.notify))
+    reports = []
+    for name in settings.notify.channels:
+        state = state_of(name, last)
+        waiting = count_waiting(source, state, sealed_outcomes(last), sealed_baseline(last))
+        reports.append(ChannelReport(name, receiver_of(name, settings.notify), waiting, state.told_at))
+    return reports
+
+
+def receiver_of(name: str, asked: NotifySection) -> str:
+    """Whom a channel tells, by the settings, and without any secret.
+
+    >>> receiver_of("webhook", NotifySection(webhook="https://hooks.example/T0K3N"))
+    'https://hooks.example'
+    """
+    match name:
+        case "command":
+            return asked.command[0]
+        case "webhook":
+            # What follows the host may be a secret: with many services it is.
+            return asked.webhook if is_elsewhere(asked.webhook) else host_of(Url(asked.webhook + "/"))
+        case "mail":
+            return ", ".join(asked.mail_to)
+        case "feed":
+            return asked.feed
+        case _:
+            return counted(len(asked.apprise), "service")
+
+
+async def trials(directory: Path, only: str | None) -> list[SampleReport]:
+    """Tell a sample, by one channel or by all that are set, and say how it went."""
+    home = CrawlDir.open(directory)
+    settings, last, clock = settings_file.load(home / "fieldmouse.toml"), read_checkpoint(home), WallClock()
+    asked = settings.notify
+    if not asked.channels or (only is not None and only not in asked.channels):
+        raise SettingsError(
+            f"`[notify]` in `{home / 'fieldmouse.toml'}` asks for no {only or 'channel'}",
+            "docs/guides/notify.md has an example of each",
+        )
+    found = []
+    for name in [only] if only else asked.channels:
+        # A crawl that runs may be writing the feed just now.
+        channel = channel_of(name, home, last, settings, clock, suffix=".test")
+        notice = Notice([sample(clock.now())], [sealed_outcomes(last)])
+        setback = await channel.send(notice)
+        why = setback.why if setback is not None else ""
+        found.append(SampleReport(name, receiver_of(name, asked), setback is None, why, notice.key))
+    return found
+
+
+def sample(now: float) -> Change:
+    """A change of a page that nobody has."""
+    url, kind = f"https://example.org/sample/{uuid4()}", ChangeKind.CHANGED
+    return Change(
+        url=url, kind=kind, at=now, id=change_id(url, kind, now), title="A sample of fieldmouse notify",
+        difference=0.5, status=200,
+    )  # fmt: skip

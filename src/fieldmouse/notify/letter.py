@@ -1,0 +1,62 @@
+"""Changes in words, for people: what a mail says, and a message to any other service.
+
+Titles and URLs come from strangers. Each becomes one line in which nothing is hidden, and none can
+become a header, another line, or markup: a letter is plain text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from fieldmouse.crawldir.news import Change, ChangeKind
+from fieldmouse.figures import counted, when
+from fieldmouse.notify.channel import one_line, titled
+
+_LONGEST_URL = 2000
+_HEADS = {
+    ChangeKind.NEW: "New",
+    ChangeKind.CHANGED: "Changed",
+    ChangeKind.GONE: "Gone",
+    ChangeKind.MOVED: "Moved",
+    ChangeKind.WITHDRAWN: "Not changed after all",
+}
+
+
+def counting(changes: Sequence[Change]) -> list[Change]:
+    """Without those that were taken back in the same breath.
+
+    A withdrawal of something told before stays.
+    """
+    here = {change.id for change in changes}
+    taken_back = {change.withdraws for change in changes} & here
+    return [
+        change for change in changes if change.id not in taken_back and change.withdraws not in taken_back
+    ]
+
+
+def subject(changes: Sequence[Change], crawl: str) -> str:
+    """One line that says what it is about."""
+    counts = counting(changes)
+    if len(counts) == 1:
+        return f"{one_line(crawl)}: {_HEADS[counts[0].kind].lower()}: {titled(counts[0])}"
+    return f"{one_line(crawl)}: {counted(len(counts), 'change')}"
+
+
+def body(changes: Sequence[Change]) -> str:
+    """All of them, by what happened; within that as they came."""
+    counts, lines = counting(changes), list[str]()
+    for kind, head in _HEADS.items():
+        told = [change for change in counts if change.kind is kind]
+        if told:
+            lines += [f"{head} ({len(told)})", ""]
+            for change in told:
+                lines += [*_lines(change), ""]
+    return "\n".join(lines) or "What had changed was noise after all.\n"
+
+
+def _lines(change: Change) -> list[str]:
+    lines = [f"  {titled(change)}", f"  {one_line(change.url, _LONGEST_URL)}"]
+    if change.kind is ChangeKind.MOVED:
+        lines.append(f"  to {one_line(change.target, _LONGEST_URL)}")
+    share = f", {change.difference:.0%} of its words" if change.kind is ChangeKind.CHANGED else ""
+    return [*lines, f"  {when(round(change.at))}{share}"]

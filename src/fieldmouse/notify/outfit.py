@@ -1,0 +1,137 @@
+"""From settings to channels: each gets what it needs, secrets included."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from shutil import which
+from ssl import SSLContext
+
+from fieldmouse.clock import Clock, WallClock
+from fieldmouse.crawldir import Checkpoint, CrawlDir
+from fieldmouse.crawldir.news import sealed_baseline
+from fieldmouse.errors import SettingsError, UsageError
+from fieldmouse.notify.channel import Channel, Notice
+from fieldmouse.notify.command import Command
+from fieldmouse.notify.courier import ChannelState
+from fieldmouse.notify.feed import Feed
+from fieldmouse.notify.mail import Mail
+from fieldmouse.notify.notifier import Notifier, state_of
+from fieldmouse.notify.secret import reveal, revealed, without
+from fieldmouse.notify.services import MissingApprise as MissingApprise
+from fieldmouse.notify.services import Services
+from fieldmouse.notify.stretch import Stretch, read
+from fieldmouse.notify.wanted import Wanted
+from fieldmouse.notify.webhook import Webhook
+from fieldmouse.settings import Settings
+from fieldmouse.settings.notify import check_target
+from fieldmouse.url import parse
+from fieldmouse.web.tls import trust
+
+
+def notifier_of(home: CrawlDir, last: Checkpoint | None, settings: Settings, clock: Clock) -> Notifier:
+    """Everybody that the settings want to be told, at the checkpoint `last`."""
+    channels = [channel_of(name, home, last, settings, clock) for name in settings.notify.channels]
+    return Notifier(home, last, settings.notify, channels, clock)
+
+
+def check(directory: Path, settings: Settings) -> None:
+    """Is all there that the channels need? SettingsError, if it is not; `directory` may not be there yet."""
+    asked = settings.notify
+    if asked.command and not _is_program(asked.command[0], directory):
+        raise SettingsError(
+            f"`notify.command` names `{asked.command[0]}`, which is no program that can be run",
+            "write its path, seen from the crawl's directory, or a name that is found in PATH",
+        )
+    if asked.webhook:
+        _webhook(directory, settings, WallClock())
+    if asked.mail_to and asked.mail_user:
+        reveal("mail_password", asked.mail_password, directory)
+    if asked.apprise:
+        _services(directory, settings)
+
+
+def _is_program(word: str, directory: Path) -> bool:
+    return which(str(directory / word) if "/" in word else word) is not None
+
+
+def channel_of(
+    name: str,
+    home: CrawlDir,
+    last: Checkpoint | None,
+    settings: Settings,
+    clock: Clock,
+    *,
+    suffix: str = ".new",
+) -> Channel:
+    """One channel; SettingsError if something it needs is not there. `suffix` is of files being written."""
+    asked, directory = settings.notify, home.path.absolute()
+    match name:
+        case "command":
+            places = (asked.webhook, asked.webhook_token, asked.mail_password, *asked.apprise)
+            return Command(
+                asked.command, home=directory, batch=asked.batch, timeout=asked.timeout,
+                environment=without(places),
+            )  # fmt: skip
+        case "webhook":
+            return _webhook(directory, settings, clock)
+        case "mail":
+            return Mail(
+                asked.mail_server, sender=asked.mail_from, receivers=asked.mail_to, user=asked.mail_user,
+                password=reveal("mail_password", asked.mail_password, directory) if asked.mail_user else "",
+                every=asked.mail_every, timeout=asked.timeout, crawl=directory.name, clock=clock,
+                tls=_trust(settings, protocol=""),
+            )  # fmt: skip
+        case "feed":
+            state = state_of("feed", last)
+            return Feed(
+                directory / Path(asked.feed).expanduser(), entries=asked.feed_entries, since=state.since,
+                title=f"What changed in {directory.name}", mark=str(home.identity.key_seed), suffix=suffix,
+                recall=lambda: recalled(home, last, settings, state),
+            )  # fmt: skip
+        case "apprise":
+            return _services(directory, settings)
+        case _:
+            raise AssertionError(name)
+
+
+def recalled(home: CrawlDir, last: Checkpoint | None, settings: Settings, state: ChannelState) -> Notice:
+    """What a feed told before: all between its first entry and its channel's place."""
+    stretch, wanted, baseline = Stretch(state.since), Wanted.of(settings.notify), sealed_baseline(last)
+    while stretch.end < state.place:
+        stretch += read(
+            home / "outcomes.log", stretch.end, length=state.place, baseline=baseline, wanted=wanted,
+            most=1000,
+        )  # fmt: skip
+    return Notice(stretch.changes, stretch.offsets)
+
+
+def _webhook(directory: Path, settings: Settings, clock: Clock) -> Webhook:
+    asked = settings.notify
+    given = revealed("webhook", asked.webhook, directory)
+    try:
+        check_target(given)
+    except UsageError as refused:
+        raise SettingsError(f"`notify.webhook`: {refused}", refused.hint) from None
+    url = parse(given)
+    assert url is not None
+    return Webhook(
+        url,
+        token=reveal("webhook_token", asked.webhook_token, directory) if asked.webhook_token else "",
+        user_agent=settings.crawl.product,
+        batch=asked.batch,
+        timeout=asked.timeout,
+        clock=clock,
+        tls=_trust(settings) if url.startswith("https") else None,
+    )
+
+
+def _trust(settings: Settings, protocol: str = "http/1.1") -> SSLContext:
+    network = settings.network
+    ca_file = Path(network.ca_file) if network.ca_file else None
+    return trust(verify=network.tls_verify, ca_file=ca_file, protocol=protocol)
+
+
+def _services(directory: Path, settings: Settings) -> Services:
+    asked = settings.notify
+    urls = [reveal("apprise", place, directory) for place in asked.apprise]
+    return Services(urls, batch=asked.batch, timeout=asked.timeout, crawl=directory.absolute().name)

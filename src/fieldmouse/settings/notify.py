@@ -1,0 +1,188 @@
+"""Settings about whom to tell of changes, and how.
+
+What is secret is never a setting: `env:NAME` and `file:PATH` say where it stands, and an error about
+such a setting does not repeat what was written there.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Annotated, Any
+
+from fieldmouse.errors import SettingsError, UsageError
+from fieldmouse.settings import kinds as values
+from fieldmouse.settings.kinds import About, ValueKind
+from fieldmouse.settings.sections import Section
+from fieldmouse.url import parse
+
+KINDS = ("new", "changed", "gone", "moved", "withdrawn")
+CHANNELS = ("command", "webhook", "mail", "feed", "apprise")
+PLAIN = "smtp+plain"
+"""A mail server that is spoken to without encryption."""
+
+_ELSEWHERE = re.compile(r"env:[A-Za-z_][A-Za-z0-9_]*|file:.+")
+_SERVER = re.compile(
+    r"(smtp|smtps|smtp\+plain)://(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?)(:[0-9]{1,5})?"
+)
+_ADDRESS = re.compile(r"[A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]+@[A-Za-z0-9.-]+")
+_NAME_PATTERN = re.compile(r"(\*\.)?[^\s*/:]+|\[[0-9A-Fa-f:.]+\]")
+_PLACE = "it must be `env:NAME` or `file:PATH`, which says where it stands"
+
+
+def is_elsewhere(value: str) -> bool:
+    """Whether a setting names the place of a value, and is not the value itself."""
+    return _ELSEWHERE.fullmatch(value) is not None
+
+
+def _hidden(value: Any) -> str:
+    """The place of a secret. What was written may be the secret itself, so no error shows it."""
+    if value != "" and (not isinstance(value, str) or not is_elsewhere(value)):
+        raise UsageError("a secret does not belong in the settings", _PLACE)
+    return str(value)
+
+
+def _target(value: Any) -> str:
+    """A URL of the user's own; as such it may hold a secret, too, and is not shown either."""
+    if not isinstance(value, str) or not value.isprintable():
+        raise UsageError("this is no URL", "it begins with http:// or https://")
+    if value and not is_elsewhere(value):
+        check_target(value)
+    return value
+
+
+def check_target(url: str) -> None:
+    """UsageError, if nothing can be posted to `url`."""
+    if parse(url) is None or not url.isprintable():
+        raise UsageError("this is no URL", "it begins with http:// or https://")
+    if "@" in url.partition("://")[2].partition("/")[0]:
+        raise UsageError(
+            "the URL holds a name and a password", "take them out, and name a token in `notify.webhook_token`"
+        )
+
+
+def _shaped_each(pattern: re.Pattern[str]) -> Callable[[Any], tuple[str, ...]]:
+    def read(value: Any) -> tuple[str, ...]:
+        texts = values.TEXTS.read(value)
+        assert isinstance(texts, tuple)
+        if not all(pattern.fullmatch(text) for text in texts):
+            raise ValueError(value)
+        return texts
+
+    return read
+
+
+def _words(value: Any) -> tuple[str, ...]:
+    if not isinstance(value, list | tuple) or not all(word in KINDS for word in value):
+        raise ValueError(value)
+    return tuple(dict.fromkeys(value))
+
+
+def _hidden_each(value: Any) -> tuple[str, ...]:
+    if not isinstance(value, list | tuple):
+        raise UsageError("this is no list", f"each of its texts must be hidden: {_PLACE}")
+    return tuple(_hidden(text) for text in value)
+
+
+def _share(value: Any) -> float:
+    share = values.NUMBER.read(value)
+    if not isinstance(share, float) or share > 1:
+        raise ValueError(value)
+    return share
+
+
+def _listed(accepts: str, read: Callable[[Any], object]) -> ValueKind:
+    return ValueKind(accepts, read, values.TEXTS.write, from_word=False)
+
+
+_kinds = _listed("a list of " + ", ".join(KINDS), _words)
+_hosts = _listed('a list of names, such as ["example.org", "*.example.org"]', _shaped_each(_NAME_PATTERN))
+_addresses = _listed('a list of addresses, such as ["you@example.org"]', _shaped_each(_ADDRESS))
+_services = _listed('a list of places, such as ["env:NAME"]', _hidden_each)
+_address = values.shaped(rf"({_ADDRESS.pattern})?", 'an address, such as "fieldmouse@example.org"')
+_server = values.shaped(
+    rf"({_SERVER.pattern})?",
+    '"smtp://HOST[:PORT]" (STARTTLS), "smtps://HOST[:PORT]" (TLS) or "smtp+plain://HOST[:PORT]" (neither)',
+)
+_place = ValueKind("a URL, or where it stands", _target, values.TEXT.write)
+_secret = ValueKind("where a secret stands", _hidden, values.TEXT.write)
+_portion = ValueKind("a number from 0 to 1", _share, repr, from_word=False)
+
+
+class NotifySection(Section, frozen=True):
+    """Whom to tell when a page is new, changed, gone or moved (see docs/guides/notify.md)."""
+
+    kinds: Annotated[tuple[str, ...], About(_kinds, "which changes are told")] = KINDS
+    hosts: Annotated[
+        tuple[str, ...],
+        About(_hosts, "only those on these hosts; `*.` for all names under one; none for all"),
+    ] = ()
+    difference: Annotated[
+        float, About(_portion, "changed pages that differ in a smaller share of their words are not told")
+    ] = 0.0
+    command: Annotated[
+        tuple[str, ...],
+        About(
+            values.TEXTS, "a program and its words, run with JSON on its standard input; there is no shell"
+        ),
+    ] = ()
+    webhook: Annotated[
+        str, About(_place, "a URL to post JSON to, or env:NAME or file:PATH where it stands")
+    ] = ""
+    webhook_token: Annotated[
+        str, About(_secret, "env:NAME or file:PATH of what goes along as `Authorization: Bearer`")
+    ] = ""
+    batch: Annotated[
+        int,
+        About(values.POSITIVE, "changes in one post or run at most; 1 for an object each, more for lists"),
+    ] = 1
+    mail_to: Annotated[tuple[str, ...], About(_addresses, "who gets mail")] = ()
+    mail_from: Annotated[str, About(_address, "from whom")] = ""
+    mail_server: Annotated[
+        str, About(_server, "smtp://HOST:PORT with STARTTLS, smtps:// with TLS, smtp+plain:// with neither")
+    ] = ""
+    mail_user: Annotated[str, About(values.TEXT, "the name to log in with there")] = ""
+    mail_password: Annotated[str, About(_secret, "env:NAME or file:PATH of its password")] = ""
+    mail_every: Annotated[
+        float, About(values.DURATION, "one mail in so long at most, with all that came together")
+    ] = 3600.0
+    feed: Annotated[
+        str, About(values.TEXT, "an Atom file to keep, seen from the crawl's directory: changes.atom")
+    ] = ""
+    feed_entries: Annotated[int, About(values.POSITIVE, "most entries in it; the oldest go first")] = 200
+    apprise: Annotated[
+        tuple[str, ...], About(_services, "env:NAME or file:PATH of URLs of apprise, an extra of its own")
+    ] = ()
+    timeout: Annotated[float, About(values.SOME_TIME, "longest that one post, run or mail may take")] = 30.0
+    patience: Annotated[
+        float, About(values.DURATION, "how long the end of a run waits; what is left goes out in the next")
+    ] = 10.0
+
+    @property
+    def channels(self) -> tuple[str, ...]:
+        """The ways in which somebody is told, by name.
+
+        >>> NotifySection(feed="changes.atom").channels
+        ('feed',)
+        """
+        wanted = (self.command, self.webhook, self.mail_to, self.feed, self.apprise)
+        return tuple(name for name, is_wanted in zip(CHANNELS, wanted, strict=True) if is_wanted)
+
+    def check(self) -> None:
+        """Say what is missing, or contradicts itself."""
+        if not self.mail_to:
+            return
+        for key in ("mail_from", "mail_server"):
+            if not getattr(self, key):
+                raise SettingsError(
+                    f"`notify.mail_to` asks for mail, and `notify.{key}` is empty", f"set `notify.{key}`, too"
+                )
+        if bool(self.mail_user) != bool(self.mail_password):
+            raise SettingsError(
+                "`notify.mail_user` and `notify.mail_password` go together", "set both of them, or neither"
+            )
+        if self.mail_user and self.mail_server.startswith(PLAIN):
+            raise SettingsError(
+                f"`notify.mail_server` would send a password in the clear ({PLAIN})",
+                "use smtp:// or smtps://, or log in with no name",
+            )

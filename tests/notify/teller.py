@@ -1,0 +1,86 @@
+"""A crawl reduced to what telling is about: it writes rows, makes checkpoints, and tells. To be killed.
+
+    python -m notify.teller DIR ROWS
+
+Everything that is durable is the real thing: journal, parts, outcome log, notifier, channels.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from pathlib import Path
+
+import msgspec
+
+from fieldmouse import settings as settings_file
+from fieldmouse.agent.audience import see_off
+from fieldmouse.clock import WallClock
+from fieldmouse.crawldir import CrawlDir, DurableLog, Parts, Sealed, open_journal
+from fieldmouse.crawldir.news import Baseline
+from fieldmouse.crawldir.outcomes import rows
+from fieldmouse.notify.outfit import notifier_of
+from fieldmouse.records import News, OutcomeKind, OutcomeRow
+from fieldmouse.url import Url
+
+CHECKPOINT = 0.05
+
+
+class Shards:
+    """Whoever reads a checkpoint counts these."""
+
+    name = "shards"
+
+    def begin(self) -> None: ...
+
+    def seal(self) -> Sealed[list[int]]:
+        return Sealed([0])
+
+    def committed(self) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class Refresh(Shards):
+    name = "refresh"
+
+    def seal(self) -> Sealed[Baseline]:  # type: ignore[override]
+        return Sealed(Baseline(1.0))
+
+
+async def crawl(directory: Path, wanted: int) -> None:
+    home, clock = CrawlDir.open(directory), WallClock()
+    home.lock()
+    settings = settings_file.load(home / "fieldmouse.toml")
+    journal, last = open_journal(home)
+    outcomes = DurableLog("outcomes", home / "outcomes.log", last)
+    written = len(list(rows(home, length=outcomes.length)))
+    notifier = notifier_of(home, last, settings, clock)
+    parts = Parts(home, journal, [Shards(), outcomes, Refresh(), notifier], last)
+    parts.begin()
+
+    async def checkpoint() -> None:
+        moment = parts.seal(clock.now())
+        await asyncio.get_running_loop().run_in_executor(None, parts.commit, moment)
+        parts.committed()
+
+    await checkpoint()
+    while written < wanted:
+        for number in range(written, min(written + 2, wanted)):
+            row = OutcomeRow(
+                Url(f"http://a.example/{number}"), OutcomeKind.PAGE, at=clock.now(), polled="page",
+                news=News.CHANGED if number % 4 else News.SAME, title=f"page {number}", difference=0.5,
+            )  # fmt: skip
+            outcomes.append(msgspec.msgpack.encode(row))
+            written += 1
+        await asyncio.sleep(CHECKPOINT)
+        await checkpoint()
+    await see_off(notifier, checkpoint, clock, every=CHECKPOINT)
+    await checkpoint()
+    sys.stdout.write(msgspec.json.encode(await notifier.waiting()).decode())
+    notifier.close()
+    home.unlock()
+
+
+if __name__ == "__main__":
+    asyncio.run(crawl(Path(sys.argv[1]), int(sys.argv[2])))

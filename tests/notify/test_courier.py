@@ -1,0 +1,381 @@
+"""What is told, whatever is killed when: couriers in virtual time, with a receiver that remembers.
+
+A life is a run of the crawl: rows are written, sealed and committed, time goes by, the receiver fails
+for a while. At any moment the life may end as by a kill: the log is cut back to the last checkpoint that was
+committed, and the next life begins at what that one holds. Pages that were lost to a kill are polled again,
+at another time: what was told of them too early would be something that never was.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Iterable
+from itertools import pairwise
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import msgspec
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fieldmouse.clock import Clock
+from fieldmouse.crawldir import Checkpoint, CrawlDir, Log, write_whole
+from fieldmouse.crawldir.checkpoint import noted
+from fieldmouse.crawldir.news import REFRESH, Baseline, Change, changes_in
+from fieldmouse.lab import bottle
+from fieldmouse.notify.channel import Manner, Notice, Setback
+from fieldmouse.notify.courier import LONGEST_REST
+from fieldmouse.notify.notifier import PART, Notifier
+from fieldmouse.records import News, OutcomeKind, OutcomeRow
+from fieldmouse.settings.notify import NotifySection
+from fieldmouse.url import Url
+
+BASELINE = 10.0
+DAY = 86_400.0
+
+
+def row(number: int, life: int, telling: bool) -> OutcomeRow:
+    """A row of which there is something to tell, or nothing."""
+    return OutcomeRow(
+        Url(f"http://a.example/{number}"), OutcomeKind.PAGE, at=BASELINE + number + life / 1000,
+        polled="page", news=News.CHANGED if telling else News.SAME, title=f"page {number}", difference=0.5,
+    )  # fmt: skip
+
+
+class Receiver:
+    """A channel's other end, which outlives all lives."""
+
+    def __init__(self) -> None:
+        self.failing = self.hanging = False
+        self.notices: list[tuple[float, str, tuple[str, ...]]] = []
+
+    def take(self, now: float, notice: Notice) -> None:
+        self.notices.append((now, notice.key, tuple(change.id for change in notice.changes)))
+
+    @property
+    def seen(self) -> list[str]:
+        """Changes, to somebody who drops every notice whose key he knows."""
+        keys: set[str] = set()
+        seen: list[str] = []
+        for _, key, ids in self.notices:
+            if key not in keys:
+                keys.add(key)
+                seen += ids
+        return seen
+
+
+class Line:
+    """The channel of one life."""
+
+    since = 0
+
+    def __init__(self, name: str, receiver: Receiver, manner: Manner, clock: Clock):
+        self.name, self.manner, self._receiver, self._clock = name, manner, receiver, clock
+
+    async def send(self, notice: Notice) -> Setback | None:
+        await self._clock.sleep(DAY if self._receiver.hanging else 0.05)
+        if self._receiver.failing:
+            return Setback("it is down")
+        self._receiver.take(self._clock.now(), notice)
+        # The answer takes its time, too: who is killed now does not know that it arrived.
+        await self._clock.sleep(0.05)
+        return None
+
+    def close(self) -> None: ...
+
+
+class Crawl:
+    """What is left of a crawl between two lives, and one life of it."""
+
+    def __init__(self, path: Path, receivers: dict[str, tuple[Receiver, Manner]], patience: float = 10.0):
+        self.home = CrawlDir.create(path, shards=1, settings=b"")
+        self.receivers, self.patience = receivers, patience
+        write_whole(self.home / "outcomes.log", b"")
+        self.kept = self._checkpoint(0, {})
+        self.sealed: Checkpoint | None = None
+        self.rows: list[OutcomeRow] = []
+        self.durable: list[OutcomeRow] = []
+        self.lives = 0
+
+    def _checkpoint(self, length: int, states: object) -> Checkpoint:
+        parts = {
+            "outcomes": noted(length, {}),
+            PART: noted(states, {}),
+            REFRESH: noted(Baseline(BASELINE), {}),
+        }
+        return Checkpoint(0.0, parts)
+
+    def open(self, clock: Clock) -> None:
+        length = self.kept.state("outcomes", int)
+        self.rows = list(self.durable)
+        self.lives += 1
+        self.log = Log(self.home / "outcomes.log", length)
+        self.log.begin()
+        lines = [Line(name, *given, clock) for name, given in self.receivers.items()]
+        self.notifier = Notifier(self.home, self.kept, NotifySection(patience=self.patience), lines, clock)
+        self.notifier.begin()
+
+    def write(self, telling: Iterable[bool]) -> None:
+        for is_telling in telling:
+            new = row(len(self.rows), self.lives, is_telling)
+            self.rows.append(new)
+            self.log.append(msgspec.msgpack.encode(new))
+
+    def seal(self) -> None:
+        self.log.flush()
+        self.sealed = self._checkpoint(self.log.length, self.notifier.seal().state)
+        self._sealed_rows = list(self.rows)
+
+    def commit(self) -> None:
+        if self.sealed is not None:
+            self.kept, self.sealed, self.durable = self.sealed, None, self._sealed_rows
+            self.notifier.committed()
+
+    def end(self) -> None:
+        """As a kill: what was not committed is gone."""
+        self.sealed = None
+        self.log.close()
+        self.notifier.close()
+        os.truncate(self.home / "outcomes.log", self.kept.state("outcomes", int))
+
+    def told(self) -> list[Change]:
+        return [change for one in self.durable for change in changes_in(one, BASELINE)]
+
+    async def see_off(self, clock: Clock) -> None:
+        """As the end of a run does."""
+        while True:
+            self.seal()
+            self.commit()
+            for _ in range(20):
+                if self.notifier.is_content():
+                    self.seal()
+                    self.commit()
+                    return
+                await clock.sleep(0.1)
+
+
+MANNERS = {
+    "each": Manner(),
+    "lists": Manner(most=3),
+    "letters": Manner(most=5, every=100.0),
+    "file": Manner(most=4, steady=False),
+}
+
+steps = st.one_of(
+    st.tuples(st.just("write"), st.lists(st.booleans(), min_size=1, max_size=6)),
+    st.tuples(st.just("checkpoint"), st.none()),
+    st.tuples(st.sampled_from(["seal", "commit"]), st.none()),
+    st.tuples(st.just("sleep"), st.sampled_from([0.0, 0.05, 0.07, 0.3, 5.0, 130.0])),
+    st.tuples(st.just("kill"), st.none()),
+    st.tuples(st.just("kill in a checkpoint"), st.sampled_from([0.07, 0.3])),
+    st.tuples(st.sampled_from(["down", "up", "hang"]), st.none()),
+)
+
+
+@given(st.lists(steps, min_size=20, max_size=40), st.sampled_from(sorted(MANNERS)))
+@settings(max_examples=100, deadline=None)
+def test_a_receiver_that_drops_known_keys_sees_each_change_once_and_in_order(
+    life: list[tuple[str, object]], manner: str
+) -> None:
+    receiver = Receiver()
+
+    async def killed(clock: Clock) -> None:
+        crawl.end()
+        await asyncio.sleep(0)
+        crawl.open(clock)
+
+    async def play(clock: Clock) -> None:
+        crawl.open(clock)
+        for step, what in life:
+            match step, what:
+                case "write", list():
+                    crawl.write(what)
+                case "checkpoint", _:
+                    crawl.seal()
+                    crawl.commit()
+                case "seal", _:
+                    crawl.seal()
+                case "sleep", float():
+                    await clock.sleep(what)
+                case "commit", _:
+                    crawl.commit()
+                case "kill", _:
+                    await killed(clock)
+                case "kill in a checkpoint", float():
+                    crawl.write([True])
+                    crawl.seal()
+                    await clock.sleep(what)
+                    await killed(clock)
+                case fault, _:
+                    receiver.failing, receiver.hanging = fault == "down", fault == "hang"
+        crawl.end()
+        receiver.failing = receiver.hanging = False
+        # Long enough for any rest or digest: then nothing is left to be told.
+        crawl.open(clock)
+        crawl.write([True])
+        crawl.seal()
+        crawl.commit()
+        for _ in range(12):
+            await clock.sleep(LONGEST_REST)
+            crawl.seal()
+            crawl.commit()
+        crawl.end()
+
+    with TemporaryDirectory() as directory:
+        crawl = Crawl(Path(directory) / "c", {manner: (receiver, MANNERS[manner])})
+        bottle.run(play)
+        wanted = [change.id for change in crawl.told()]
+        if MANNERS[manner].steady:
+            assert receiver.seen == wanted
+        else:
+            assert list(dict.fromkeys(receiver.seen)) == wanted
+
+
+def test_a_channel_that_is_down_holds_up_no_other_and_gets_all_of_it_later(tmp_path: Path) -> None:
+    dead, alive = Receiver(), Receiver()
+    dead.failing = True
+
+    async def play(clock: Clock) -> tuple[int, float]:
+        crawl.open(clock)
+        crawl.write([True] * 10)
+        crawl.seal()
+        crawl.commit()
+        await clock.sleep(5.0)
+        after_five = len(alive.seen)
+        began = clock.now()
+        await crawl.see_off(clock)
+        waited = clock.now() - began
+        assert await crawl.notifier.waiting() == {"dead": 10}
+        crawl.end()
+        return after_five, waited
+
+    crawl = Crawl(tmp_path / "c", {"dead": (dead, Manner()), "alive": (alive, Manner())}, patience=7.0)
+    after_five, waited = bottle.run(play)
+    assert after_five == 10
+    assert dead.seen == []
+    assert waited <= 7.2, "the end of a run waits, but not for ever"
+
+    async def again(clock: Clock) -> dict[str, int]:
+        dead.failing = False
+        crawl.open(clock)
+        await crawl.see_off(clock)
+        crawl.end()
+        return await crawl.notifier.waiting()
+
+    assert bottle.run(again) == {}
+    assert dead.seen == alive.seen == [change.id for change in crawl.told()]
+    assert len(alive.notices) == 10, "nobody is told twice without a kill"
+
+
+def test_a_receiver_that_is_down_is_asked_more_and_more_rarely(tmp_path: Path) -> None:
+    receiver, asked = Receiver(), list[float]()
+    receiver.failing = True
+
+    class Counting(Line):
+        async def send(self, notice: Notice) -> Setback | None:
+            asked.append(self._clock.now())
+            return await super().send(notice)
+
+    async def play(clock: Clock) -> None:
+        line = Counting("line", receiver, Manner(), clock)
+        notifier = Notifier(crawl.home, crawl.kept, NotifySection(), [line], clock)
+        crawl.open(clock)
+        crawl.write([True])
+        crawl.log.flush()
+        notifier.seal()
+        notifier.committed()
+        for _ in range(720):  # checkpoints go on meanwhile, and do not wake it
+            await clock.sleep(5.0)
+            notifier.seal()
+            notifier.committed()
+        notifier.close()
+        crawl.end()
+
+    crawl = Crawl(tmp_path / "c", {})
+    bottle.run(play)
+    gaps = [round(after - before) for before, after in pairwise(asked)]
+    assert gaps[:8] == [1, 2, 4, 8, 16, 32, 64, 128]
+    assert set(gaps[9:]) == {300}
+
+
+def test_one_letter_gathers_what_came_within_its_time(tmp_path: Path) -> None:
+    receiver = Receiver()
+
+    async def play(clock: Clock) -> None:
+        crawl.open(clock)
+        for _ in range(60):
+            crawl.write([True])
+            crawl.seal()
+            crawl.commit()
+            await clock.sleep(10.0)
+        await crawl.see_off(clock)
+        crawl.end()
+
+    crawl = Crawl(tmp_path / "c", {"mail": (receiver, Manner(most=1000, every=120.0))})
+    bottle.run(play)
+    times = [at for at, _, _ in receiver.notices]
+    assert all(after - before >= 120.0 for before, after in pairwise(times))
+    assert times[0] - bottle.EPOCH >= 120.0, "the first one gathers, too"
+    assert 4 <= len(times) <= 5
+    left = len(crawl.told()) - len(receiver.seen)
+    assert 0 <= left < 13, "what came in the last two minutes may wait for the next run"
+
+
+def test_at_the_end_of_a_run_a_letter_goes_out_with_what_there_is(tmp_path: Path) -> None:
+    receiver = Receiver()
+
+    async def play(clock: Clock) -> None:
+        crawl.open(clock)
+        crawl.write([True, False, True])
+        await crawl.see_off(clock)
+        crawl.end()
+
+    crawl = Crawl(tmp_path / "c", {"mail": (receiver, Manner(most=1000, every=3600.0))})
+    bottle.run(play)
+    assert len(receiver.notices) == 1
+    assert receiver.seen == [change.id for change in crawl.told()]
+
+
+def test_a_channel_hears_of_nothing_older_than_itself_and_goes_on_after_a_pause(tmp_path: Path) -> None:
+    first, second = Receiver(), Receiver()
+
+    async def run(clock: Clock) -> None:
+        crawl.open(clock)
+        crawl.write([True])
+        await crawl.see_off(clock)
+        crawl.end()
+
+    crawl = Crawl(tmp_path / "c", {"first": (first, Manner())})
+    bottle.run(run)
+    crawl.receivers = {"second": (second, Manner())}
+    bottle.run(run)
+    crawl.receivers = {"first": (first, Manner()), "second": (second, Manner())}
+    bottle.run(run)
+    told = [change.id for change in crawl.told()]
+    assert len(told) == 3
+    assert second.seen == told[1:], "it was not there before"
+    assert first.seen == told, "it was away for a run, and has heard of all since"
+
+
+def test_a_mistake_in_one_channel_ends_neither_the_crawl_nor_the_others(tmp_path: Path) -> None:
+    good = Receiver()
+
+    class Broken(Line):
+        async def send(self, notice: Notice) -> Setback | None:
+            raise RuntimeError("a mistake of ours")
+
+    async def play(clock: Clock) -> float:
+        crawl.open(clock)
+        lines = [Broken("bad", good, Manner(), clock), Line("good", good, Manner(), clock)]
+        crawl.notifier = Notifier(crawl.home, crawl.kept, NotifySection(), lines, clock)
+        crawl.write([True, True])
+        began = clock.now()
+        await crawl.see_off(clock)
+        assert await crawl.notifier.waiting() == {"bad": 2}
+        crawl.end()
+        return clock.now() - began
+
+    crawl = Crawl(tmp_path / "c", {})
+    assert bottle.run(play) < 2.0
+    assert good.seen == [change.id for change in crawl.told()]

@@ -1,0 +1,104 @@
+"""Real processes, a real receiver on loopback, real kills: who drops known ids sees each change once.
+
+FIELDMOUSE_KILLS sets how often the process is killed.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+from http.server import BaseHTTPRequestHandler
+from pathlib import Path
+
+import pytest
+
+from fieldmouse import settings
+from fieldmouse.crawldir import CrawlDir, read_checkpoint, sealed_outcomes
+from fieldmouse.crawldir.news import changes_in
+from fieldmouse.crawldir.outcomes import rows
+from fieldmouse.settings import Settings
+
+from .receivers import Inbox, Post, answers, closes, hanging, post_office, webhook
+from .test_channels import check_atom
+
+KILLS = int(os.environ.get("FIELDMOUSE_KILLS", "8"))
+ROWS = 24 * KILLS
+TESTS = Path(__file__).resolve().parents[1]
+
+
+def start(home: Path) -> subprocess.Popen[bytes]:
+    words = [sys.executable, "-m", "notify.teller", str(home), str(ROWS)]
+    return subprocess.Popen(words, cwd=TESTS, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+
+
+def told(home: Path) -> list[str]:
+    """The ids of all changes in the log, in order."""
+    crawl = CrawlDir.open(home)
+    length = sealed_outcomes(read_checkpoint(crawl))
+    return [change.id for row in rows(crawl, length=length) for change in changes_in(row, 1.0)]
+
+
+def moody(inbox: Inbox, rng: random.Random, over: threading.Event) -> None:
+    """The receiver fails now and then, in one way or another."""
+    lock = threading.Lock()
+
+    def fault(handler: BaseHTTPRequestHandler) -> bool:
+        with lock:
+            mood = rng.random()
+        if mood < 0.015:
+            return answers(500)(handler)
+        if mood < 0.03:
+            return closes(handler)
+        if mood < 0.04:
+            return hanging(over)(handler)
+        return False
+
+    inbox.fault = fault
+
+
+@pytest.mark.parametrize("batch", [1, 4])
+def test_killed_again_and_again_each_change_is_seen_once(tmp_path: Path, batch: int) -> None:
+    rng, over = random.Random(2026 + batch), threading.Event()
+    with webhook() as inbox, post_office() as office:
+        moody(inbox, rng, over)
+        given = Settings().override(
+            {
+                "notify.webhook": inbox.url(), "notify.batch": batch, "notify.feed": "changes.atom",
+                "notify.feed_entries": 20, "notify.timeout": "300ms", "notify.patience": "60s",
+                "notify.mail_to": ["you@example.org"], "notify.mail_from": "us@example.org",
+                "notify.mail_server": f"smtp+plain://127.0.0.1:{office.port}", "notify.mail_every": "1s",
+            }
+        )  # fmt: skip
+        home = tmp_path / "c"
+        CrawlDir.create(home, shards=1, settings=settings.render(given).encode())
+        kills = 0
+        while True:
+            process = start(home)
+            try:
+                process.wait(rng.uniform(0.4, 1.6) if kills < KILLS else 100)
+                break
+            except subprocess.TimeoutExpired:
+                assert kills < KILLS, "it does not come to an end"
+                process.send_signal(signal.SIGKILL)
+                process.communicate()
+                kills += 1
+        over.set()
+        left = json.loads(process.communicate()[0])
+        assert process.returncode == 0
+        assert kills > KILLS // 2, "it was over before most of the kills had fallen"
+    wanted = told(home)
+    assert len(wanted) == ROWS - ROWS // 4
+    assert left == {} or set(left) == {"mail"}
+    assert [one["id"] for one in inbox.once()] == wanted, "by the keys of posts"
+    ids = [one["id"] for post in inbox.posts for one in post.changes]
+    assert list(dict.fromkeys(ids)) == wanted, "by the ids of changes"
+    letters = {letter["Message-ID"]: letter.get_content() for _, letter in office.letters}
+    read = sum(text.count("http://a.example/") for text in letters.values())
+    assert read + left.get("mail", 0) == len(wanted), "by the ids of letters"
+    assert len(check_atom((home / "changes.atom").read_bytes())) == 20
+    assert isinstance(inbox.posts[0], Post)
