@@ -58,7 +58,7 @@ def test_what_a_reader_saw_is_there_after_a_kill_and_at_the_end(
         *seeds,
         "--allow-private",
         "--delay",
-        "300ms",
+        "800ms",  # its largest host alone takes a minute: however slowly we look, it crawls
         "--set",
         "storage.checkpoint=200ms",
         *names,

@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import math
 import random
 import shutil
 from collections import Counter, defaultdict
 from pathlib import Path
+
+import pytest
 
 from fieldmouse.agent.build import Crew, build
 from fieldmouse.clock import Clock
@@ -27,6 +30,7 @@ from fieldmouse.reading import ReadingRoom
 from fieldmouse.reading.examination import examine
 from fieldmouse.reading.status import Standing
 from fieldmouse.records import Link
+from fieldmouse.repair import repair
 from fieldmouse.settings import Settings, render
 from fieldmouse.url import Host, Url, host_of
 
@@ -60,8 +64,10 @@ class Courier:
                 mine.release(self.rng.choice(self.hosts), other)
 
 
-def live(path: Path, meadow: Meadow, courier: Courier, epoch: float, *, seeded: bool, moving: bool) -> float:
-    """One round: both crawls until they have nothing to do; returns when that was."""
+def live(
+    path: Path, meadow: Meadow, courier: Courier, epoch: float, *, seeded: bool, moving: bool, kill: float
+) -> float:
+    """One round: both crawls until one has nothing to do, or until both are killed; returns when that was."""
     settings = Settings().override(
         {
             "crawl.seeds": list(meadow.seeds), "politeness.delay": f"{DELAY:g}s",
@@ -87,13 +93,17 @@ def live(path: Path, meadow: Meadow, courier: Courier, epoch: float, *, seeded: 
             await clock.sleep(0.05)
             while not any(task.done() for task in tasks):
                 courier.go_round(exchanges, crews, moving=moving)
-                await asyncio.wait(tasks, timeout=7.0, return_when=asyncio.FIRST_COMPLETED)
+                pause = min(7.0, max(0.0, epoch + kill - clock.now()))
+                await asyncio.wait(tasks, timeout=pause, return_when=asyncio.FIRST_COMPLETED)
+                if clock.now() >= epoch + kill:
+                    courier.busy = True
+                    return clock.now()
             for summary in await asyncio.gather(*tasks):
                 assert summary.lost == 0
         finally:
+            ARRIVALS.extend(arrival for web in webs for arrival in web.arrivals)
             for crew in crews.values():
                 await crew.close()
-        ARRIVALS.extend(arrival for web in webs for arrival in web.arrivals)
         return clock.now()
 
     return bottle.run(life, epoch=epoch)
@@ -109,7 +119,8 @@ def pages(path: Path) -> set[str]:
     return {str(row.url) for row in outcomes.pages(home, length=sealed_outcomes(last))}
 
 
-def test_two_crawls_that_exchange_hosts_have_together_what_one_would_have(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kills", [0, 12])
+def test_two_crawls_that_exchange_hosts_have_together_what_one_would_have(kills: int, tmp_path: Path) -> None:
     meadow = Meadow(MeadowOptions(hosts=8, pages=160, seed=3, page_kb=1.0, links=10, robots=0.5))
     bottled_crawl(
         tmp_path / "alone", lambda clock: MeadowFetcher(meadow, clock), meadow.seeds, scope__mode="web",
@@ -126,7 +137,9 @@ def test_two_crawls_that_exchange_hosts_have_together_what_one_would_have(tmp_pa
     epoch, rounds = bottle.EPOCH, 0
     while rounds == 0 or courier.busy:
         courier.busy = False
-        epoch = 10.0 + live(tmp_path, meadow, courier, epoch, seeded=not rounds, moving=rounds < 6)
+        kill = courier.rng.uniform(1.0, 90.0) if rounds < kills else math.inf
+        moving = rounds < kills + 6
+        epoch = 10.0 + live(tmp_path, meadow, courier, epoch, seeded=not rounds, moving=moving, kill=kill)
         rounds += 1
         assert rounds < 60, "they do not come to an end"
     have = [pages(tmp_path / name) for name in NAMES]
@@ -148,7 +161,14 @@ def test_two_crawls_that_exchange_hosts_have_together_what_one_would_have(tmp_pa
         times.sort()
         assert all(b - a >= DELAY - 1e-6 for a, b in itertools.pairwise(times)), host
     asked = Counter((arrival.host, arrival.path) for arrival in ARRIVALS if arrival.path != "/robots.txt")
-    assert max(asked.values()) <= 2, "500 at first, then the page"
+    assert kills or max(asked.values()) <= 2, "500 at first, then the page"
+    for name in NAMES:
+        for run in (tmp_path / name / "frontier").glob("keys-*.log"):
+            run.write_bytes(b"")
+        home = CrawlDir.open(tmp_path / name)
+        assert not all(finding.healthy for finding in examine(home))
+        assert list(repair(home))
+        assert all(finding.healthy for finding in examine(home))
 
 
 def test_a_crawl_that_waits_for_others_makes_no_checkpoint_after_the_other(tmp_path: Path) -> None:

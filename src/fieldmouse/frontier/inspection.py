@@ -14,6 +14,7 @@ from itertools import chain
 from pathlib import Path
 
 import msgspec
+import numpy as np
 
 from fieldmouse.crawldir import records
 from fieldmouse.errors import Damaged
@@ -23,6 +24,7 @@ from fieldmouse.frontier.frontlog import read_front
 from fieldmouse.frontier.hostrows import HostsState
 from fieldmouse.frontier.keyring import KEYRING
 from fieldmouse.frontier.keysum import KeySum
+from fieldmouse.frontier.keytable import Keys
 from fieldmouse.frontier.moment import FrontierState
 from fieldmouse.frontier.outbox import OUTBOX, owed_links
 from fieldmouse.frontier.parcel import Parcel
@@ -66,6 +68,13 @@ def waiting_keys(directory: Path, state: FrontierState, key_seed: int) -> Iterat
     for row in chain(read_front(directory, state.front).values(), *rows):
         if (link := _link(row)).door is not Door.POLLED:
             yield key_of(link.url, key_seed)
+
+
+def keys_by_host(directory: Path, state: FrontierState) -> Iterator[Keys]:
+    """Where hosts are exchanged, all keys of those that are here: also of URLs that others have done."""
+    if state.shipments is not None:
+        for row in _queued(directory, state.shipments.keyring, KEYRING):
+            yield np.frombuffer(row, np.uint64)
 
 
 def named_files(state: FrontierState) -> dict[str, int]:
