@@ -57,11 +57,11 @@ class Throws:
 
 
 @cache
-def reach(games: int) -> float:
+def reach(games: int, cells: int = SIMULATED_CELLS) -> float:
     """How many spreads away one of all simulated cells may lie before it is called different."""
     from scipy.special import stdtrit  # here, so that listing experiments does not wait for scipy
 
-    return float(stdtrit(games - 1, 1 - FALSE_ALARMS / SIMULATED_CELLS / 2))
+    return float(stdtrit(games - 1, 1 - FALSE_ALARMS / cells / 2))
 
 
 def unit(printed: str) -> float:

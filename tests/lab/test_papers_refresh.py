@@ -1,0 +1,218 @@
+"""The automata-and-packing report: its numbers as printed, when they are ours, and what turns verdicts."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fieldmouse.lab.catalogue import Result, Verdict, chosen
+from fieldmouse.lab.papers import (
+    refresh_measures,
+    refresh_packing,
+    refresh_printed,
+    refresh_tests,
+    refresh_zipf,
+)
+from fieldmouse.lab.papers.refresh_agreement import Twin, by_law, exactly, normal_reach, unmoved
+from fieldmouse.lab.papers.refresh_games import games, law
+from fieldmouse.lab.papers.urn_agreement import Throws
+from fieldmouse.lab.refresh.law import FreeLaw
+from fieldmouse.lab.refresh.populations import domains, zipf
+from fieldmouse.lab.refresh.twophase import PollReading, Scheme, play
+
+WRONG = [PollReading.THIS_SLOT, PollReading.HALF]
+SEEDS = 3
+
+
+def quietly(done: float, doing: str) -> None:
+    pass
+
+
+def verdicts(result: Result) -> Counter[Verdict]:
+    return Counter(row.verdict for row in result.rows)
+
+
+# -- as printed
+
+
+def test_the_table_of_sites_has_the_sizes_of_the_population() -> None:
+    assert [site.pages for site in refresh_printed.sites()] == domains().sizes
+
+
+def test_weights_of_automata_are_whole_numbers_of_their_steps() -> None:
+    for site in refresh_printed.sites():
+        assert (float(site.first) * 8).is_integer()
+        assert (float(site.second) * 16).is_integer()
+
+
+def test_printed_totals_contradict_each_other_in_test_1_and_agree_in_test_2() -> None:
+    first = sum(float(site.first) for site in refresh_printed.sites())
+    second = sum(float(site.second) for site in refresh_printed.sites())
+    assert first == 1323.0
+    assert {float(text) for text in refresh_printed.TEST_1_TOTALS.values()} == {1323.625, 1321.0}
+    assert second == float(refresh_printed.TEST_2_TOTAL) == sum(map(float, refresh_printed.TEST_2))
+
+
+def test_every_misprint_on_file_is_one_of_the_numbers_shown() -> None:
+    labels = {row.label for row in refresh_tests.optimum(quietly).rows}
+    labels |= {row.label for row in refresh_tests.first_test(quietly, seeds=2, longest=500).rows}
+    assert set(refresh_printed.MISPRINTS) <= labels
+
+
+# -- when a number is ours
+
+
+@given(st.floats(-20, 20), st.floats(0.1, 5))
+def test_a_printed_number_is_judged_by_the_law_if_ours_is_there_too(off: float, spread: float) -> None:
+    twin = Twin(100.0, spread)
+    printed = f"{100 + off * spread:.9f}"
+    right = by_law("a", printed, Throws(100.0, spread, 10), twin).verdict
+    assert right is (Verdict.SAME if abs(off) <= normal_reach() else Verdict.OUTLIER)
+    wrong = by_law("a", printed, Throws(100 + 1.1 * spread, spread, 10), twin).verdict
+    assert wrong is Verdict.DIFFERENT
+
+
+def test_what_full_nodes_took_excuses_less_and_never_more() -> None:
+    twin = Twin(100.0, 1.0, taken=20.0)
+    assert [twin.holds(Throws(mean, 1.0, 5)) for mean in (78.0, 79.5, 100.5, 102.0)] == [
+        False,
+        True,
+        True,
+        False,
+    ]
+
+
+def test_a_misprint_excuses_only_the_true_number() -> None:
+    assert exactly("optimal bin 1", "399.01", 399.1).verdict is Verdict.MISPRINT
+    assert exactly("optimal bin 1", "399.01", 399.01).verdict is Verdict.DIFFERENT
+    assert exactly("optimal bin 0", "399.2", 399.1).verdict is Verdict.DIFFERENT
+
+
+def test_an_untouched_start_is_named_only_if_the_automata_have_really_left_it() -> None:
+    law = Twin(195.0, 2.0)
+    left, stayed = Throws(194.0, 2.0, 5), Throws(108.625, 0.0, 5)
+    assert unmoved("a", "108.625", 108.625, left, left, law).verdict is Verdict.MISPRINT
+    assert unmoved("a", "108.625", 108.625, stayed, stayed, law).verdict is Verdict.DIFFERENT
+    assert unmoved("a", "108.625", 100.0, left, left, law).verdict is Verdict.DIFFERENT
+
+
+# -- the scheme and its law
+
+
+@pytest.mark.parametrize("test", ["first", "second"])
+def test_totals_of_the_scheme_are_within_the_spread_of_the_free_automatons_law(test: str) -> None:
+    played = games(test, PollReading.SINCE_POLL, SEEDS, 600)  # type: ignore[arg-type]
+    settled = played.over(lambda course: float(course.weight[400:].mean()))
+    steady = law(test).spell(law(test).steady())  # type: ignore[arg-type]
+    assert abs(settled.mean - steady.weight) < steady.spread
+
+
+@pytest.mark.parametrize("reading", WRONG)
+@pytest.mark.parametrize("test", ["first", "second"])
+def test_totals_of_a_wrong_automaton_are_not(test: str, reading: PollReading) -> None:
+    played = games(test, reading, 2, 300)  # type: ignore[arg-type]
+    settled = played.over(lambda course: float(course.weight[250:].mean()))
+    steady = law(test).spell(law(test).steady())  # type: ignore[arg-type]
+    assert abs(settled.mean - steady.weight) > 4 * steady.spread
+
+
+def test_the_wrong_reading_that_rests_at_p_does_so() -> None:
+    pages = replace(domains(), p=np.full(5028, 0.3))
+    for reading, rest in {PollReading.SINCE_POLL: 0.3 / 0.7, PollReading.HALF: 0.3}.items():
+        course = play(Scheme(pages, 64, 1000, 0, reading=reading), 1)
+        assert course.weight[-300:].mean() / 5028 == pytest.approx(rest, abs=0.02)
+
+
+def test_a_game_without_limits_takes_nothing_and_moves_nobody() -> None:
+    free = play(Scheme(zipf(), 16, 300, 0), 1, [300])
+    assert (free.taken, free.moves, free.moments[300].used) == (0.0, 0, 1)
+    exact = FreeLaw.of(zipf().p, 16)
+    spell = exact.spell(exact.at(300))
+    assert abs(free.weight[-1] - spell.weight) < 4 * spell.spread
+
+
+def test_the_course_of_a_game_adds_up() -> None:
+    pages = zipf()
+    course = play(Scheme(pages, 16, 400, pages.capacity), 1, [0, 200, 400])
+    assert course.moments[0].total == 1738 / 16
+    for slot in (200, 400):
+        moment = course.moments[slot]
+        assert moment.total == pytest.approx(course.weight[slot - 1])
+        assert sum(moment.bins) == pytest.approx(moment.total)
+        assert moment.used == course.bins[slot - 1]
+        assert max(moment.bins) <= pages.capacity + 3  # a node is mended in the slot after it overflowed
+    assert (course.updates <= course.polls).all()
+    assert course.moves > 0
+    assert course.taken > 0
+
+
+# -- verdicts, and what turns them
+
+
+def test_what_follows_from_the_probabilities_is_the_same_but_for_the_slips() -> None:
+    found = verdicts(refresh_tests.optimum(quietly))
+    assert found[Verdict.DIFFERENT] == found[Verdict.OUTLIER] == 0
+    assert found[Verdict.MISPRINT] == 6
+
+
+@pytest.mark.parametrize("reading", PollReading)
+def test_wrong_automata_turn_the_verdicts_of_test_1(reading: PollReading) -> None:
+    found = verdicts(refresh_tests.first_test(quietly, reading, SEEDS, 500))
+    assert (found[Verdict.DIFFERENT] > 0) == (reading in WRONG)
+    assert (found[Verdict.DIFFERENT] > found[Verdict.SAME] + found[Verdict.OUTLIER]) == (reading in WRONG)
+
+
+@pytest.mark.parametrize("reading", PollReading)
+def test_wrong_automata_turn_the_verdicts_of_the_zipf_and_dynamic_tests(reading: PollReading) -> None:
+    results = (
+        refresh_zipf.zipf_test(quietly, reading, SEEDS),
+        refresh_zipf.dynamic(quietly, reading, SEEDS, longest=2500),
+    )
+    for found in map(verdicts, results):
+        assert (found[Verdict.DIFFERENT] > 0) == (reading in WRONG)
+        assert (found[Verdict.MISPRINT] > 0) == (reading not in WRONG)
+
+
+def test_a_normalised_zipf_law_turns_the_verdicts() -> None:
+    pages = zipf()
+    right = {row.verdict for row in refresh_zipf.zipf_optimum(pages)}
+    normalised = replace(pages, p=pages.p / pages.by_site(pages.p)[pages.sites])
+    wrong = {row.verdict for row in refresh_zipf.zipf_optimum(normalised)}
+    assert right == {Verdict.SAME}
+    assert wrong == {Verdict.DIFFERENT}
+
+
+def test_figures_show_the_scheme_beside_its_law() -> None:
+    (figure,) = refresh_tests.first_test(quietly, seeds=2, longest=500).figures
+    bins, totals = figure.panels
+    assert len(bins.series) >= 4
+    scheme, exact = totals.series
+    assert np.abs(np.array(scheme.y) - np.array(exact.y))[-5:].max() < 60
+    assert scheme.y[0] == exact.y[0] == 5028 / 8
+
+
+def test_r_tends_to_a_half_and_not_beyond() -> None:
+    rows = {row.label: row.ours for row in refresh_measures._more_states(5028)}
+    assert 0.499 < (rows["R, N = 32"] or 0) < (rows["R, N = 64"] or 0) < (rows["R, N = 128"] or 0) < 0.5
+
+
+# -- packing again
+
+
+@settings(max_examples=5, deadline=None)
+@given(st.integers(0, 100))
+def test_few_moves_are_fewer_than_those_of_packing_anew_and_nodes_not_many_more(seed: int) -> None:
+    anew = refresh_packing.drift(refresh_packing.anew, 60, 30, seed)
+    few = refresh_packing.drift(refresh_packing.few_moves, 60, 30, seed)
+    assert few.sites < anew.sites / 3
+    assert few.nodes <= 1.15 * anew.nodes + 1
+
+
+def test_the_experiments_are_in_the_catalogue() -> None:
+    ids = {experiment.id for experiment in chosen("refresh")}
+    assert {"refresh-test-1", "refresh-test-2", "refresh-weights", "refresh-zipf", "refresh-dynamic"} <= ids
