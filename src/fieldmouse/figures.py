@@ -48,6 +48,18 @@ def duration(seconds: float) -> str:
     return f"{seconds // 86400:,.0f} d {seconds % 86400 // 3600:.0f} h"
 
 
+def rate(per_second: float) -> str:
+    """How often something happens, in the unit that needs no fractions.
+
+    >>> rate(0.138889), rate(2.5), rate(1 / 60), rate(1 / 86400)
+    ('500/h', '2.5/s', '60/h', '1/d')
+    """
+    for unit, seconds in (("s", 1), ("h", 3600)):
+        if per_second * seconds >= 0.995:
+            return f"{number(round(per_second * seconds, 1))}/{unit}"
+    return f"{number(round(per_second * 86400, 1))}/d"
+
+
 def when(at: float) -> str:
     """A moment as people and files both read it: ISO 8601, UTC.
 

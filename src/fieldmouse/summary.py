@@ -29,6 +29,9 @@ class Reading(msgspec.Struct, frozen=True, array_like=True):
     level: int = 0  # pages in the buffer and with the indexer: what robots are governed by
     dropped_links: int = 0  # found and not taken, by the limits on pages and sites
     polls: int = 0  # known URLs that were asked again
+    changed: int = 0  # of them, those that showed another page, or one that moved, as of the last checkpoint
+    gone: int = 0
+    polling: int = 0  # polls that are on their way
 
 
 _ENDINGS = {
@@ -38,6 +41,24 @@ _ENDINGS = {
     StoppedBy.DISK: "stopped: the disk is nearly full",
     StoppedBy.SIGNAL: "stopped by you",
 }
+
+
+class Refreshed(msgspec.Struct, frozen=True):
+    """What the polls of one run showed; a `Summary` counts over all runs."""
+
+    polls: int
+    changed: int
+    unchanged: int
+    gone: int
+    new: int  # URLs discovered
+    useful_ratio: float | None  # of the polls, those that showed something new; None without any
+    budget: float | None  # polls an hour; None: as many as politeness allows
+
+    def __str__(self) -> str:
+        found = (
+            f"{number(self.changed)} changed, {number(self.gone)} gone, {number(self.unchanged)} unchanged"
+        )
+        return f"{counted(self.polls, 'poll')}: {found}; {counted(self.new, 'URL')} discovered"
 
 
 class Summary(msgspec.Struct, frozen=True):
@@ -65,6 +86,7 @@ class Summary(msgspec.Struct, frozen=True):
     gone: int = 0
     untold: dict[str, int] = {}  # changes that `[notify]` has yet to tell, by channel
     dropped_links: dict[str, int] = {}  # by the setting that limits them; never accepted, so never seen
+    refreshed: Refreshed | None = None  # of this run, if known pages were polled
 
     def __str__(self) -> str:
         pages, hosts = counted(self.pages, "page"), counted(self.giving_hosts, "host")
@@ -73,5 +95,7 @@ class Summary(msgspec.Struct, frozen=True):
             done += "; " + ", ".join(f"{why} ({number(times)})" for why, times in self.reasons.items())
         elif self.failed:
             done += f"; {counted(self.failed, 'URL')} failed"
+        if self.refreshed is not None:
+            done += f"; {self.refreshed}"
         left = f"{_ENDINGS[self.stopped_by]}, {counted(self.waiting, 'URL')} waiting"
         return f"{done}; {left}" if self.waiting else done

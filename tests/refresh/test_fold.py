@@ -43,7 +43,9 @@ class Plain:
     def take(self, row: OutcomeRow) -> None:
         known = self.pages.get(row.url)
         entering = known is None
-        enters = row.kind in (OutcomeKind.PAGE, OutcomeKind.FAILED, OutcomeKind.REFUSED) or row.status == 301
+        # A page that moved counts when what it moved to is stored, which its row says by what is news.
+        for_good = row.status == 301 and row.stands
+        enters = row.kind in (OutcomeKind.PAGE, OutcomeKind.FAILED, OutcomeKind.REFUSED) or for_good
         if row.kind is OutcomeKind.FORGIVEN:
             if known and known["what"] in ("failed", "refused"):
                 known["absent"] = True
@@ -55,7 +57,7 @@ class Plain:
                 "looked": 0.0, "changed": 0.0, "polls": 0, "changes": 0, "excluded": False, "absent": False,
                 "belief": change.begin(1), "state": self.policy.begin(1),
             }  # fmt: skip
-        elsewhere = row.kind is OutcomeKind.MOVED and row.status == 302
+        elsewhere = row.kind is OutcomeKind.MOVED and not for_good
         stands = entering or (row.stands and not elsewhere and row.kind is not OutcomeKind.UNCHANGED)
         look = row.gone or (elsewhere is False and row.kind in (
             OutcomeKind.PAGE, OutcomeKind.MOVED, OutcomeKind.UNCHANGED,

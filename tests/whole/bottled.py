@@ -16,6 +16,7 @@ from fieldmouse.indexer.inline import InlineLane
 from fieldmouse.lab import bottle
 from fieldmouse.records import OutcomeRow, Summary
 from fieldmouse.settings import Settings, render
+from fieldmouse.settings.order import Order
 from fieldmouse.url import Url
 from fieldmouse.web.dns import Dns
 from fieldmouse.web.fetcher import Fetcher
@@ -35,10 +36,11 @@ def bottled_crawl(
     lane: type[InlineLane] = InlineLane,
     dns: Callable[[Clock], Dns] | None = None,
     on_forgiven: Callable[[Forgiven], None] | None = None,
+    order: Order | None = None,
     **changes: object,
 ) -> tuple[Summary, F]:
     """Crawl from `seeds`, or go on where `path` holds a crawl already; settings as `section__key=value`."""
-    summary, fetcher = _live(path, web, seeds, epoch, lane, None, dns, on_forgiven, changes)
+    summary, fetcher = _live(path, web, seeds, epoch, lane, None, dns, on_forgiven, order, changes)
     assert summary is not None
     return summary, fetcher
 
@@ -53,19 +55,20 @@ def bottled_kill(
     lane: type[InlineLane] = InlineLane,
     dns: Callable[[Clock], Dns] | None = None,
     on_forgiven: Callable[[Forgiven], None] | None = None,
+    order: Order | None = None,
     **changes: object,
 ) -> tuple[Summary | None, F]:
     """As `bottled_crawl`, but everything stops dead `after` so many seconds, unless done before.
 
     Then there is no last checkpoint and no summary.
     """
-    return _live(path, web, seeds, epoch, lane, after, dns, on_forgiven, changes)
+    return _live(path, web, seeds, epoch, lane, after, dns, on_forgiven, order, changes)
 
 
 def _live(
     path: Path, web: Callable[[Clock], F], seeds: Sequence[str], epoch: float, lane: type[InlineLane],
     after: float | None, dns: Callable[[Clock], Dns] | None, on_forgiven: Callable[[Forgiven], None] | None,
-    changes: dict[str, object],
+    order: Order | None, changes: dict[str, object],
 ) -> tuple[Summary | None, F]:  # fmt: skip
     dotted = {name.replace("__", "."): value for name, value in changes.items()}
     settings = Settings().override({"crawl.seeds": list(seeds), **CALM, **dotted})
@@ -79,7 +82,7 @@ def _live(
         fetcher = web(clock)
         crew = build(
             home, settings, clock=clock, fetcher=fetcher, lane=lane,
-            dns=dns(clock) if dns else None,
+            dns=dns(clock) if dns else None, order=order,
         )  # fmt: skip
         began = resumed and read_checkpoint(home) is not None
         begin_at = [] if began else [Url(seed) for seed in seeds]

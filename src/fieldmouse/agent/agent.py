@@ -11,6 +11,7 @@ whoever dies, tickets that are not done go out again.
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -22,8 +23,9 @@ from fieldmouse.agent.forgiveness import Mercy
 from fieldmouse.agent.fuse import Fuse
 from fieldmouse.agent.intake import Intake
 from fieldmouse.agent.limits import CrawlLimits
+from fieldmouse.agent.refreshing import Refreshing
 from fieldmouse.agent.stopping import Stopping
-from fieldmouse.agent.vitals import sum_up, take_reading
+from fieldmouse.agent.vitals import Before, refreshed, sum_up, take_reading
 from fieldmouse.aside import Aside
 from fieldmouse.clock import Clock
 from fieldmouse.control.governor import Governor
@@ -62,6 +64,7 @@ class Stages:
     governor: Governor | None
     fuse: Fuse
     stopping: Stopping
+    refreshing: Refreshing | None
 
 
 class Agent:
@@ -76,8 +79,9 @@ class Agent:
         self._frontier, self._intake, self._fleet = stages.frontier, stages.intake, stages.fleet
         self._indexer, self._desk = stages.intake.indexer, stages.booking.desk
         self._parts, self._stopping, self._governor = stages.parts, stages.stopping, stages.governor
+        self._refreshing = stages.refreshing
         tally = self._desk.tally
-        self._pages_before, self._seconds_before = tally.pages, tally.seconds
+        self._before, self._seconds_before = Before.of(tally, self._frontier), tally.seconds
         self._started = clock.now()
         self._crawled = False  # nothing is left to fetch
 
@@ -138,6 +142,9 @@ class Agent:
         await self._fleet.stop(GRACE)
         await self._drain()
         self._crawled = True
+        if self._refreshing is not None:
+            await self.checkpoint()
+            self._refreshing.end()
         if self._audience is not None:
             await see_off(self._audience, self.checkpoint, self._clock, every=self._limits.checkpoint)
         await self.checkpoint(clean=True)
@@ -151,7 +158,7 @@ class Agent:
         was_idle = False
         meter = self._stages.meter
         while not self._stopping.asked:
-            await self._clock.sleep(TICK)
+            await self._clock.sleep(self._nap(was_idle))
             self._check()
             now = self._clock.now()
             full = self._desk.full and not self._frontier.polling
@@ -162,21 +169,42 @@ class Agent:
                 self._stopping.ask(limit)
             if self._governor is not None:
                 self._governor.look()
+            if self._refreshing is not None and not limit:
+                self._refreshing.look(now)
             self._heed_audience()
             if now - read_at >= 1.0:
                 read_at = now
                 self._read()
             idle = not meter.out and not meter.level and self._frontier.ready_at() is None
-            # Who is idle still waits for somebody else, a crawl that has yet to take a host: no hurry.
-            due = IDLE if was_idle else 0.0
-            was_idle = idle
-            if now - sealed_at >= (min(due, self._limits.checkpoint) if idle else self._limits.checkpoint):
+            if now - sealed_at >= self._until_checkpoint(idle, was_idle):
                 await self.checkpoint()
                 sealed_at = self._clock.now()
-                if idle and not self._frontier.waiting + self._frontier.polling:
-                    return
+            was_idle = idle
+            if idle and not self._left():
+                return
             self._intake.pump()  # a worker that came back to life tells nobody, nor does a page's age
             self._fleet.nudge()
+
+    def _nap(self, idle: bool) -> float:
+        if not idle or self._refreshing is None:
+            return TICK
+        return min(max(TICK, self._refreshing.rest(self._clock.now())), IDLE)
+
+    def _until_checkpoint(self, idle: bool, was_idle: bool) -> float:
+        """Seconds between the last checkpoint and the next."""
+        if not idle:
+            return self._limits.checkpoint
+        if self._refreshing is not None and not self._refreshing.unsettled:
+            return math.inf  # nothing has happened, and nothing will until a poll is due
+        # Who is idle still waits for somebody else, a crawl that has yet to take a host: no hurry.
+        due = IDLE if was_idle or self._refreshing is not None else 0.0
+        return min(due, self._limits.checkpoint)
+
+    def _left(self) -> int:
+        """What there is to do yet, as far as that is durable."""
+        if self._refreshing is not None:
+            return self._refreshing.left
+        return self._frontier.waiting + self._frontier.polling
 
     def _heed_audience(self) -> None:
         if self._audience is not None:
@@ -201,7 +229,13 @@ class Agent:
             listener(reading)
 
     def _summary(self) -> Summary:
+        stopped_by, told = self._stopping.reason, None
+        is_done = not self._left()
+        if self._refreshing is not None:
+            told = refreshed(self._before, self._desk.tally, self._frontier, self._refreshing.budget)
+            # Who was asked to poll for some time has done so when it is over.
+            is_done = is_done or (stopped_by is StoppedBy.TIME and self._refreshing.asked_for_time)
         return sum_up(
-            self._desk, self._frontier, seconds=self._elapsed(), pages_before=self._pages_before,
-            peak_rss=peak_rss() + self._indexer.peak_rss, stopped_by=self._stopping.reason,
+            self._desk, self._frontier, seconds=self._elapsed(), before=self._before,
+            peak_rss=peak_rss() + self._indexer.peak_rss, stopped_by=stopped_by, is_done=is_done, told=told,
         )  # fmt: skip

@@ -85,5 +85,6 @@ def indexer_config(home: CrawlDir, settings: Settings, scope: Scope) -> IndexerC
         warc_prefix=settings.archive.prefix,
         index_heap=settings.index.heap,
         store_text=settings.index.store_text,
+        revisits=settings.refresh.revisits,
         plugins=PluginNames.of(settings.plugins),
     )

@@ -33,6 +33,7 @@ from fieldmouse.agent.fuse import Fuse
 from fieldmouse.agent.intake import Intake
 from fieldmouse.agent.limits import CrawlLimits
 from fieldmouse.agent.outlet import BookedOutlet
+from fieldmouse.agent.refreshing import Refreshing, RefreshState, begun, open_ledger, scheduler_of
 from fieldmouse.agent.scopenote import ScopeNote
 from fieldmouse.agent.stopping import Stopping
 from fieldmouse.buffer import Buffer, WhenFull
@@ -75,6 +76,7 @@ from fieldmouse.robots.prober import Prober
 from fieldmouse.robots.robot import Robot
 from fieldmouse.robots.roster import Roster
 from fieldmouse.settings import Settings
+from fieldmouse.settings.order import Order
 from fieldmouse.settings.rules import scope_of, seeds_of, site_limits_of
 from fieldmouse.url import Host, host_of
 from fieldmouse.web.dns import Dns
@@ -141,19 +143,21 @@ def build(
     parts: Sequence[OpenPart] = (),
     audience: Audience | None = None,
     exchanging: Exchanging | None = None,
+    order: Order | None = None,
 ) -> Crew:
     """Open every stage at the last checkpoint and connect them; if one fails, those before it are closed.
 
     The wall's clock, the network and worker processes are the defaults; the lab has others. `parts` are
     durable with the crawl, too: see `crawldir/parts.py`. `listeners` are told of every reading, and
-    `audience` takes pages as they become durable. With `exchanging`, hosts may leave and come.
+    `audience` takes pages as they become durable. With `exchanging`, hosts may leave and come. Known
+    pages are polled if `order` or the settings say so.
     """
     opened = OpenedParts()
     try:
         return _connect(
             opened, home, settings, listeners, clock or WallClock(), fetcher, dns, lane,
             obsolescence or SameForAll(settings.buffer.obsolete_after or math.inf), parts, audience,
-            exchanging,
+            exchanging, order or (Order() if settings.refresh.on else None),
         )  # fmt: skip
     except BaseException:
         opened.close()
@@ -164,21 +168,32 @@ def _connect(
     opened: OpenedParts, home: CrawlDir, settings: Settings, listeners: Sequence[Listener], clock: Clock,
     fetcher: Fetcher | None, dns: Dns | None, lane: type[Lane] | type[InlineLane],
     obsolescence: Obsolescence, parts: Sequence[OpenPart], audience: Audience | None,
-    exchanging: Exchanging | None,
+    exchanging: Exchanging | None, order: Order | None,
 ) -> Crew:  # fmt: skip
     journal, last = open_journal(home)
     opened.keep(journal)
     seeds = seeds_of(settings)
     scope, politeness = scope_of(settings, seeds), politeness_of(settings)
     with fitting(journal):
+        refresh = begun(last, order, clock.now()) if order is not None else RefreshState()
         witness = witness_of(home, settings) if exchanging is None else None
         if witness is not None:
             opened.keep(witness)
         exclusions = Exclusions(clock, product=settings.crawl.product.partition("/")[0])
         exchanging = exchanging and with_robots_txt(exchanging, exclusions)
-        frontier = opened.keep(_frontier_of(home, settings, last, clock, politeness, witness, exchanging))
+        frontier = opened.keep(
+            _frontier_of(home, settings, last, clock, politeness, witness, exchanging, refresh.held)
+        )
         outcomes = opened.keep(DurableLog("outcomes", home / "outcomes.log", last))
         more = [ScopeNote(scope, last), *(opened.keep(open_part(home, last)) for open_part in parts)]
+        refreshing = None
+        if order is not None:
+            ledger = opened.keep(open_ledger(home, settings, last))
+            refreshing = Refreshing(
+                order, refresh, ledger=ledger, frontier=frontier, outcomes=outcomes, clock=clock,
+                scheduler=scheduler_of(home, ledger, settings, refresh.round, clock),
+            )  # fmt: skip
+            more += [ledger, refreshing]
     readings = opened.keep(Diary(home / "readings.log"))
 
     meter, bell, fuse = Meter(), Bell(), Fuse(home.path)
@@ -218,7 +233,10 @@ def _connect(
     )  # fmt: skip
     robot = Robot(
         fetcher=fetcher, resolver=resolver, gate=gate, clock=clock, exclusions=exclusions, prober=prober,
-        outlet=BookedOutlet(booking=booking, intake=intake, roster=roster, stopping=stopping),
+        outlet=BookedOutlet(
+            booking=booking, intake=intake, roster=roster, stopping=stopping,
+            has_moved=refreshing.has_moved if refreshing is not None else None,
+        ),
         manners=manners_of(settings, politeness),
     )  # fmt: skip
     errands = Errands(
@@ -234,7 +252,7 @@ def _connect(
     stages = Stages(
         home=home, parts=durable, frontier=frontier, outcomes=outcomes, booking=booking, intake=intake,
         fleet=fleet, meter=meter, trace=trace, readings=readings, governor=governor, fuse=fuse,
-        stopping=stopping,
+        stopping=stopping, refreshing=refreshing,
     )  # fmt: skip
     limits = CrawlLimits(
         settings.crawl.pages, settings.crawl.time, settings.storage.min_free, settings.storage.checkpoint
@@ -245,7 +263,7 @@ def _connect(
 
 def _frontier_of(
     home: CrawlDir, settings: Settings, last: Checkpoint | None, clock: Clock, politeness: Politeness,
-    witness: DecisionLog | None, exchanging: Exchanging | None,
+    witness: DecisionLog | None, exchanging: Exchanging | None, hold_before: float,
 ) -> Frontier:  # fmt: skip
     return open_frontier(
         home / "frontier",
@@ -260,6 +278,8 @@ def _frontier_of(
         witness=witness,
         limits=site_limits_of(settings),
         exchanging=exchanging,
+        share=settings.refresh.share,
+        hold_before=hold_before,
     )
 
 

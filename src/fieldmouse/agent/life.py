@@ -19,6 +19,7 @@ from fieldmouse.crawldir import CrawlDir
 from fieldmouse.errors import StoppedAtOnce
 from fieldmouse.records import Summary
 from fieldmouse.settings import Settings
+from fieldmouse.settings.order import Order
 from fieldmouse.url import Url
 
 
@@ -27,6 +28,7 @@ class Life:
 
     `listeners` are told of every reading. The directory is locked by the caller. With `mercy` hosts that
     were given up get another chance; `parts` are durable with the crawl, and `audience` takes its pages.
+    `order` asks for known pages to be polled, whatever the settings say of it.
     """
 
     def __init__(
@@ -40,10 +42,11 @@ class Life:
         mercy: Mercy | None = None,
         parts: Sequence[OpenPart] = (),
         audience: Audience | None = None,
+        order: Order | None = None,
     ):
         self._home, self._settings, self._seeds = home, settings, seeds
         self._listeners, self._on_open, self._mercy = listeners, on_open, mercy
-        self._parts, self._audience = parts, audience
+        self._parts, self._audience, self._order = parts, audience, order
         self._crew: Crew | None = None
         self._hurried = asyncio.Event()
 
@@ -61,7 +64,7 @@ class Life:
         notifying = Notifying(self._home, self._settings)
         self._crew = build(
             self._home, self._settings, self._listeners, parts=[*self._parts, *notifying.parts],
-            audience=notifying.audience_with(self._audience),
+            audience=notifying.audience_with(self._audience), order=self._order,
         )  # fmt: skip
         life = asyncio.create_task(self._live(self._crew, notifying))
         haste = asyncio.create_task(self._hurried.wait())

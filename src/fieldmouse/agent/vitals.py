@@ -7,14 +7,19 @@ summary only what the last checkpoint holds.
 
 from __future__ import annotations
 
+from copy import copy
+from typing import NamedTuple
+
 from fieldmouse.agent.desk import Desk
 from fieldmouse.control.gauge import Gauge
 from fieldmouse.crawldir import CrawlTally
+from fieldmouse.crawldir.tally import PollTally
 from fieldmouse.frontier.frontier import Frontier
 from fieldmouse.meter import Meter
 from fieldmouse.outcome import OutcomeKind, StoppedBy
 from fieldmouse.policy.sitelimits import DropRule
 from fieldmouse.records import Reading, Summary
+from fieldmouse.summary import Refreshed
 
 
 def take_reading(now: float, desk: Desk, frontier: Frontier, meter: Meter, gauge: Gauge) -> Reading:
@@ -39,30 +44,53 @@ def take_reading(now: float, desk: Desk, frontier: Frontier, meter: Meter, gauge
         level=gauge.level,
         dropped_links=sum(dropped_links(tally, frontier).values()),
         polls=tally.polled.polls + desk.fresh_polls,
+        changed=tally.polled.changed,
+        gone=tally.polled.gone,
+        polling=frontier.polling - desk.fresh_polls,
+    )
+
+
+class Before(NamedTuple):
+    """How the crawl stood when this run began."""
+
+    pages: int
+    seen: int
+    polled: PollTally
+
+    @classmethod
+    def of(cls, tally: CrawlTally, frontier: Frontier) -> Before:
+        return cls(tally.pages, frontier.seen, copy(tally.polled))
+
+
+def refreshed(before: Before, tally: CrawlTally, frontier: Frontier, budget: float | None) -> Refreshed:
+    """What the polls of this run showed; `budget` is polls a second."""
+    old, new = before.polled, tally.polled
+    polls, changed, gone = new.polls - old.polls, new.changed - old.changed, new.gone - old.gone
+    return Refreshed(
+        polls=polls,
+        changed=changed,
+        unchanged=new.unchanged - old.unchanged,
+        gone=gone,
+        new=frontier.seen - before.seen,
+        useful_ratio=round((changed + gone) / polls, 4) if polls else None,
+        budget=round(budget * 3600, 3) if budget else None,
     )
 
 
 def sum_up(
-    desk: Desk, frontier: Frontier, *, seconds: float, pages_before: int, peak_rss: int, stopped_by: StoppedBy
-) -> Summary:
-    """How the crawl ended; `pages_before` are those of earlier runs, `peak_rss` is bytes."""
+    desk: Desk, frontier: Frontier, *, seconds: float, before: Before, peak_rss: int, stopped_by: StoppedBy,
+    is_done: bool, told: Refreshed | None,
+) -> Summary:  # fmt: skip
+    """How the crawl ended; `peak_rss` is bytes, and `told` what its polls showed, if there were any."""
     tally = desk.tally
     nothing = not tally.pages and not tally.unchanged and not tally.polled.polls
-    code = (
-        130
-        if stopped_by is StoppedBy.SIGNAL
-        else 3
-        if frontier.waiting + frontier.polling
-        else 1
-        if nothing
-        else 0
-    )
+    code = 130 if stopped_by is StoppedBy.SIGNAL else 3 if not is_done else 1 if nothing else 0
     return Summary(
         pages=tally.pages,
         hosts=frontier.hosts,
         giving_hosts=tally.giving,
         seconds=round(seconds, 3),
-        pages_per_second=round((tally.pages - pages_before) / seconds, 2) if seconds else 0.0,
+        pages_per_second=round((tally.pages - before.pages) / seconds, 2) if seconds else 0.0,
         seen=frontier.seen,
         waiting=frontier.waiting,
         failed=tally.failed,
@@ -79,6 +107,7 @@ def sum_up(
         unchanged=tally.polled.unchanged,
         gone=tally.polled.gone,
         dropped_links=dropped_links(tally, frontier),
+        refreshed=told,
     )
 
 

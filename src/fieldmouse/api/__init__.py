@@ -19,12 +19,16 @@ from typing import TYPE_CHECKING
 
 from fieldmouse.api.crawling import Crawl, crawl
 from fieldmouse.api.plan import Plan, plan, plan_anew, plan_to_resume
+from fieldmouse.api.refreshing import plan_to_refresh, refresh
 from fieldmouse.api.run import run
 
 if TYPE_CHECKING:
     from fieldmouse.reading import ReadingRoom
 
-__all__ = ["Crawl", "Plan", "crawl", "open", "plan", "plan_anew", "plan_to_resume", "run"]
+__all__ = [
+    "Crawl", "Plan", "crawl", "open", "plan", "plan_anew", "plan_to_refresh", "plan_to_resume", "refresh",
+    "run",
+]  # fmt: skip
 
 
 def open(directory: str | os.PathLike[str]) -> ReadingRoom:

@@ -20,6 +20,8 @@ from fieldmouse.outcome import StoppedBy
 from fieldmouse.plugins.names import PluginNames
 from fieldmouse.policy.distribution.lookup import strategy
 from fieldmouse.settings import Settings
+from fieldmouse.settings.freshness import POLLING
+from fieldmouse.settings.order import Order
 from fieldmouse.url import Url
 
 
@@ -32,6 +34,7 @@ class Plan:
     seeds: tuple[Url, ...]  # all that are known; those seen before are not visited again
     new: bool  # the directory is yet to be made
     added: tuple[Url, ...] = ()  # seeds that the crawl did not know
+    order: Order | None = None  # known pages are polled, whatever the settings say
     lifted: tuple[str, ...] = ()  # limits that have done their work and hold no more: pages, time
 
     def open(self) -> CrawlDir:
@@ -127,6 +130,10 @@ def plan_to_resume(
 def check(settings: Settings, directory: Path) -> None:
     """What settings cannot know of themselves: is what they name there, and what we take it for?"""
     strategy(settings.frontier.policy)
+    if settings.refresh.policy not in POLLING:
+        from fieldmouse.policy.polling import lookup  # slow to load, and rarely wanted
+
+        lookup.policy(settings.refresh.policy)
     PluginNames.of(settings.plugins).check()
     if settings.network.ca_file:
         from fieldmouse.web.tls import trust

@@ -44,7 +44,7 @@ def run(
         listeners = [on_reading] if on_reading else []
         life = Life(
             home, plan.settings, plan.seeds, listeners=listeners, on_open=on_open, mercy=mercy, parts=parts,
-            audience=audience,
+            audience=audience, order=plan.order,
         )  # fmt: skip
         summary = runner(life.run())
     except StoppedAtOnce:

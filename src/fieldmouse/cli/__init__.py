@@ -25,6 +25,7 @@ INTERRUPTED = 130
 VERBS = {
     "crawl": "Crawl websites into a new directory.",
     "resume": "Continue a crawl that was stopped, killed or limited.",
+    "refresh": "Ask for known pages again, and keep them fresh.",
     "search": "Search the pages of a crawl, also while it runs.",
     "export": "Write what is known of the pages as JSON lines, CSV or Parquet.",
     "freshness": "Say how fresh the copies are, and what another budget would bring.",

@@ -79,14 +79,16 @@ def run(
     from fieldmouse.reading import ReadingRoom
 
     voice.show_warnings()
-    voice.say(f"crawling into `{plan.directory}` as {plan.settings.crawl.user_agent}")
+    voice.say(progress.beginning(plan.settings, str(plan.directory), plan.order))
     with Signals(voice.urge) as signals:
 
         def opened(life: agent.Life) -> None:
             _save_on_garbage()
             signals.obey(asyncio.get_running_loop().call_soon_threadsafe, life.interrupt, life.hurry)
 
-        with progress.shown(every=every) as line, voice.talk_only():
+        budget = plan.settings.refresh.budget if plan.order is not None else None
+        shown = progress.shown(every=every, polls=plan.order is not None, budget=budget)
+        with shown as line, voice.talk_only():
             try:
                 summary = api.run(
                     plan,
@@ -101,7 +103,7 @@ def run(
         if as_json:
             voice.json(msgspec.to_builtins(summary) | ({"error": why, "hint": hint} if why else {}))
         else:
-            progress.tell(summary, plan.settings, str(plan.directory))
+            progress.tell(summary, plan.settings, str(plan.directory), plan.order)
             if why:
                 voice.error(why, hint)
     return summary.exit

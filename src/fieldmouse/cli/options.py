@@ -1,4 +1,4 @@
-"""Words of the command line that change settings, shared by `crawl` and `resume`.
+"""Words of the command line that change settings, shared by `crawl`, `resume` and `refresh`.
 
 An option is only another spelling of a setting, so it is read by the same reader
 and fails with the same sentence. `--set` reaches every setting without an option.
@@ -22,6 +22,7 @@ as_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON v
 
 def limits(command: F) -> F:
     """The options that make sense at any time of a crawl's life."""
+    command = polite(command)
     for option in reversed(
         [
             click.option("--pages", metavar="N", help="Stop after N pages in all; 0 for no limit."),
@@ -29,6 +30,16 @@ def limits(command: F) -> F:
             click.option(
                 "--depth", metavar="N", help='Links to follow away from a seed; "none" for no limit.'
             ),
+        ]
+    ):
+        command = option(command)
+    return command
+
+
+def polite(command: F) -> F:
+    """The options of every command that asks servers for something."""
+    for option in reversed(
+        [
             click.option(
                 "--delay", metavar="T", help="Between two requests to one host, such as 1s or 500/h."
             ),

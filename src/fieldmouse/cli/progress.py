@@ -11,6 +11,7 @@ from fieldmouse.figures import counted
 from fieldmouse.outcome import StoppedBy
 from fieldmouse.records import Reading, Summary
 from fieldmouse.settings import Settings
+from fieldmouse.settings.order import Order
 
 WINDOW = 10.0
 """Seconds over which the speed is averaged: long enough to be read, short enough to be current."""
@@ -19,15 +20,21 @@ WINDOW = 10.0
 class Progress:
     """The line of vital signs, once a second on a terminal, every few seconds elsewhere if at all."""
 
-    def __init__(self, *, every: float | None = None):
-        """`every`: seconds between lines when there is no terminal; None for silence."""
+    def __init__(self, *, every: float | None = None, polls: bool = False, budget: float | None = None):
+        """`every`: seconds between lines when there is no terminal; None for silence.
+
+        With `polls` it is about these; their `budget` is seconds between two.
+        """
+        self._polls, self._budget = polls, budget
+        self._first: Reading | None = None
         self._live = voice.LiveLine() if voice.on_terminal() else None
         self._every = every
         self._told_at = 0.0
         self._recent: deque[tuple[float, int]] = deque()
 
     def show(self, reading: Reading) -> None:
-        self._recent.append((reading.at, reading.pages))
+        self._first = self._first or reading
+        self._recent.append((reading.at, reading.polls if self._polls else reading.pages))
         while len(self._recent) > 2 and self._recent[0][0] < reading.at - WINDOW:
             self._recent.popleft()
         if self._live is not None:
@@ -38,11 +45,23 @@ class Progress:
 
     def line(self, reading: Reading) -> str:
         count, dropped = voice.number, reading.dropped + reading.obsolete
+        if self._polls:
+            return self._line_of_polls(reading, self._first or reading)
         return (
             f"{count(reading.pages)} pages  {count(self._speed())}/s  {count(reading.hosts)} hosts"
             f" ({count(reading.ready)} ready)  buffer {reading.buffered}  robots {reading.robots}"
             f"  waiting {count(reading.waiting)}  failed {count(reading.failed)}"
             + (f"  dropped {count(dropped)}" if dropped else "")
+        )
+
+    def _line_of_polls(self, reading: Reading, first: Reading) -> str:
+        count, polls = voice.number, reading.polls - first.polls
+        changed, gone = reading.changed - first.changed, reading.gone - first.gone
+        useful = f"  {(changed + gone) / polls:.0%} useful" if polls else ""
+        return (
+            f"{count(polls)} polls  {voice.rate(self._speed())} of {budget(self._budget)}{useful}"
+            f"  changed {count(changed)}  gone {count(gone)}  new {count(reading.seen - first.seen)}"
+            f"  on their way {count(reading.polling)}  robots {reading.robots}"
         )
 
     def _speed(self) -> float:
@@ -55,18 +74,38 @@ class Progress:
 
 
 @contextmanager
-def shown(*, every: float | None = None) -> Iterator[Progress]:
-    """A progress line for as long as the block lasts."""
-    progress = Progress(every=every)
+def shown(
+    *, every: float | None = None, polls: bool = False, budget: float | None = None
+) -> Iterator[Progress]:
+    """A progress line for as long as the block lasts; see `Progress`."""
+    progress = Progress(every=every, polls=polls, budget=budget)
     try:
         yield progress
     finally:
         progress.close()
 
 
-def tell(summary: Summary, settings: Settings, directory: str) -> None:
+def budget(seconds: float | None) -> str:
+    """A budget of one poll in so many seconds, for people."""
+    return "what politeness allows" if seconds is None else voice.rate(1 / seconds)
+
+
+def beginning(settings: Settings, directory: str, order: Order | None) -> str:
+    """What is about to be done."""
+    agent = settings.crawl.user_agent
+    if order is None:
+        return f"crawling into `{directory}` as {agent}"
+    how = "one round" if order.once else f"by `{settings.refresh.policy}`"
+    return f"refreshing `{directory}` as {agent}: {how}, at {budget(settings.refresh.budget)}"
+
+
+def tell(summary: Summary, settings: Settings, directory: str, order: Order | None = None) -> None:
     """The end of a crawl in a few sentences, and what can be done next."""
     count = voice.number
+    if summary.refreshed is not None:
+        voice.say(f"{summary.refreshed}")
+        if summary.refreshed.useful_ratio is not None:
+            voice.say(f"{summary.refreshed.useful_ratio:.0%} of the polls showed something new")
     voice.say(
         f"{counted(summary.pages, 'page')} from {counted(summary.giving_hosts, 'host')},"
         f" {voice.size(summary.bytes)}, in {voice.duration(summary.seconds)}"
@@ -88,7 +127,14 @@ def tell(summary: Summary, settings: Settings, directory: str) -> None:
         voice.hint(f"`fieldmouse doctor {directory}` says more; please report it")
     voice.say(_ending(summary, settings))
     if summary.exit in (3, 130):
-        voice.hint(f"continue with `fieldmouse resume {directory}`")
+        again = "refresh" if order is not None else "resume"
+        voice.hint(
+            f"continue with `fieldmouse {again} {directory}`{' and the same options' * (order is not None)}"
+        )
+    elif order is not None and summary.waiting:
+        voice.hint(f"`fieldmouse refresh {directory} --continue` fetches them, too")
+    elif order is not None:
+        voice.hint(f"`fieldmouse freshness {directory}` says how fresh the copies are")
     elif summary.pages:
         voice.hint(f"search it with `fieldmouse search {directory} WORDS`")
 
@@ -97,7 +143,9 @@ def _ending(summary: Summary, settings: Settings) -> str:
     waiting = f"{counted(summary.waiting, 'URL')} {'is' if summary.waiting == 1 else 'are'} waiting"
     match summary.stopped_by:
         case StoppedBy.NOTHING:
-            return "done: nothing is waiting" if not summary.waiting else f"done for now; {waiting}"
+            if not summary.waiting:
+                return "done: nothing is waiting"
+            return f"done for now; {waiting}"
         case StoppedBy.PAGES:
             return f"stopped by the limit of {counted(settings.crawl.pages, 'page')}; {waiting}"
         case StoppedBy.TIME:

@@ -20,6 +20,7 @@ import msgspec
 from fieldmouse.figures import counted as counted
 from fieldmouse.figures import duration as duration
 from fieldmouse.figures import number as number
+from fieldmouse.figures import rate as rate
 from fieldmouse.figures import size as size
 from fieldmouse.figures import when as when
 from fieldmouse.visible import escape_json as escape_json

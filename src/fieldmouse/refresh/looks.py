@@ -119,7 +119,8 @@ def _said(row: OutcomeRow) -> tuple[int, int]:
     elif kind is OutcomeKind.UNCHANGED:
         return (said & ~Said.STANDS) | Said.LOOK, flags
     elif kind is OutcomeKind.MOVED:
-        if row.status not in FOR_GOOD:
+        # What it moved to is yet to be stored: then there will be another row.
+        if row.status not in FOR_GOOD or not row.stands:
             return said & ~Said.STANDS, flags | Flag.TROUBLE
         said, flags = said | Said.ENTERS | Said.LOOK, flags | Flag.MOVED
     elif row.gone:

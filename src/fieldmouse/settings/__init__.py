@@ -21,6 +21,7 @@ import msgspec
 from fieldmouse.errors import SettingsError
 from fieldmouse.settings import reading
 from fieldmouse.settings.control import ControlSection, CostSection
+from fieldmouse.settings.freshness import RefreshSection
 from fieldmouse.settings.keeping import ArchiveSection, IndexSection, PluginsSection, StorageSection
 from fieldmouse.settings.notify import NotifySection
 from fieldmouse.settings.sections import (
@@ -55,6 +56,7 @@ class Settings(msgspec.Struct, frozen=True):
     plugins: PluginsSection = PluginsSection()
     notify: NotifySection = NotifySection()
     storage: StorageSection = StorageSection()
+    refresh: RefreshSection = RefreshSection()
 
     def override(self, dotted: Mapping[str, object]) -> Settings:
         """These settings with some values replaced, named as `section.key`.
