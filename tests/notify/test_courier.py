@@ -19,6 +19,7 @@ import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fieldmouse.agent.audience import see_off
 from fieldmouse.clock import Clock
 from fieldmouse.crawldir import Checkpoint, CrawlDir, Log, write_whole
 from fieldmouse.crawldir.checkpoint import noted
@@ -142,17 +143,15 @@ class Crawl:
     def told(self) -> list[Change]:
         return [change for one in self.durable for change in changes_in(one, BASELINE)]
 
-    async def see_off(self, clock: Clock) -> None:
-        """As the end of a run does."""
-        while True:
+    async def see_off(self, clock: Clock, every: float = 5.0) -> None:
+        """As the end of a run does, with checkpoints as often as that."""
+
+        async def checkpoint() -> None:
             self.seal()
             self.commit()
-            for _ in range(20):
-                if self.notifier.is_content():
-                    self.seal()
-                    self.commit()
-                    return
-                await clock.sleep(0.1)
+
+        await see_off(self.notifier, checkpoint, clock, every=every)
+        await checkpoint()
 
 
 MANNERS = {
@@ -325,14 +324,15 @@ def test_one_letter_gathers_what_came_within_its_time(tmp_path: Path) -> None:
 def test_at_the_end_of_a_run_a_letter_goes_out_with_what_there_is(tmp_path: Path) -> None:
     receiver = Receiver()
 
-    async def play(clock: Clock) -> None:
+    async def play(clock: Clock) -> float:
         crawl.open(clock)
         crawl.write([True, False, True])
-        await crawl.see_off(clock)
+        await crawl.see_off(clock, every=600.0)
         crawl.end()
+        return clock.now() - bottle.EPOCH
 
     crawl = Crawl(tmp_path / "c", {"mail": (receiver, Manner(most=1000, every=3600.0))})
-    bottle.run(play)
+    assert bottle.run(play) < 2.0, "the checkpoint that it waits for comes soon"
     assert len(receiver.notices) == 1
     assert receiver.seen == [change.id for change in crawl.told()]
 

@@ -14,10 +14,11 @@ import sys
 import threading
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from fieldmouse import settings
+from fieldmouse import cli, settings
 from fieldmouse.crawldir import CrawlDir, read_checkpoint, sealed_outcomes
 from fieldmouse.crawldir.news import changes_in
 from fieldmouse.crawldir.outcomes import rows
@@ -31,8 +32,8 @@ ROWS = 24 * KILLS
 TESTS = Path(__file__).resolve().parents[1]
 
 
-def start(home: Path) -> subprocess.Popen[bytes]:
-    words = [sys.executable, "-m", "notify.teller", str(home), str(ROWS)]
+def start(home: Path, rows: int = ROWS) -> subprocess.Popen[bytes]:
+    words = [sys.executable, "-m", "notify.teller", str(home), str(rows)]
     return subprocess.Popen(words, cwd=TESTS, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
 
 
@@ -102,3 +103,34 @@ def test_killed_again_and_again_each_change_is_seen_once(tmp_path: Path, batch: 
     assert read + left.get("mail", 0) == len(wanted), "by the ids of letters"
     assert len(check_atom((home / "changes.atom").read_bytes())) == 20
     assert isinstance(inbox.posts[0], Post)
+
+
+def run(home: Path, rows: int) -> dict[str, int]:
+    """A run to its end; what it could not tell."""
+    process = start(home, rows)
+    left: dict[str, int] = json.loads(process.communicate(timeout=60)[0])
+    assert process.returncode == 0
+    return left
+
+
+def test_what_waits_is_counted_and_told_in_the_next_run_or_skipped(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def notify(*words: str) -> Any:
+        assert cli.run(["notify", str(home), *words, "--json"]) == 0
+        return json.loads(capsys.readouterr().out)
+
+    home = tmp_path / "c"
+    with webhook() as inbox:
+        asked = {"notify.webhook": inbox.url(), "notify.command": ["false"], "notify.patience": "300ms"}
+        CrawlDir.create(home, shards=1, settings=settings.render(Settings().override(asked)).encode())
+        inbox.fault = answers(500)
+        assert run(home, 8) == {"webhook": 6, "command": 6}
+        assert {one["channel"]: one["waiting"] for one in notify()} == {"webhook": 6, "command": 6}
+        inbox.fault = None
+        assert notify("--skip", "command") == {"skipped": 6}
+        assert run(home, 12) == {"command": 3}
+        assert [one["id"] for one in inbox.once()] == told(home)
+        waiting = {one["channel"]: one["waiting"] for one in notify()}
+    assert waiting == {"webhook": 0, "command": 3}
+    assert CrawlDir.open(home).killed is False

@@ -13,6 +13,8 @@ from typing import Protocol
 from fieldmouse.clock import Clock
 
 TICK = 0.1
+EAGERLY = 0.5
+"""Seconds between two checkpoints that somebody waits for when all else is done."""
 
 
 class Audience(Protocol):
@@ -21,6 +23,9 @@ class Audience(Protocol):
 
     def is_content(self) -> bool:
         """Whether it has taken all that is durable, or wants no more."""
+
+    def is_eager(self) -> bool:
+        """Whether it can go on as soon as there is another checkpoint."""
 
 
 class Together:
@@ -37,6 +42,9 @@ class Together:
         content = [audience.is_content() for audience in self._audiences]
         return all(content)
 
+    def is_eager(self) -> bool:
+        return any(audience.is_eager() for audience in self._audiences)
+
 
 async def see_off(
     audience: Audience, checkpoint: Callable[[], Awaitable[None]], clock: Clock, *, every: float
@@ -44,7 +52,7 @@ async def see_off(
     """Stay until it has all pages, the last ones included: only a checkpoint remembers how far it got."""
     sealed_at = -math.inf
     while sealed_at < 0 or not audience.is_content():
-        if clock.now() - sealed_at >= every:
+        if clock.now() - sealed_at >= (min(EAGERLY, every) if audience.is_eager() else every):
             await checkpoint()
             sealed_at = clock.now()
         await clock.sleep(TICK)

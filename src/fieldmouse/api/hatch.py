@@ -106,6 +106,10 @@ class Hatch:
         """Whether the loop has taken all there was, or is gone."""
         return self._left or self._hungry
 
+    def is_eager(self) -> bool:
+        """A checkpoint does not make the loop any faster."""
+        return False
+
     def opened(self, reach: int) -> None:
         self._reach = reach
 

@@ -25,6 +25,7 @@ Examples:
   fieldmouse notify atlas
   fieldmouse notify atlas --test
   fieldmouse notify atlas --test webhook --json
+  fieldmouse notify atlas --skip mail
 
 Exit code 1 means that a test failed."""
 )
@@ -36,8 +37,13 @@ Exit code 1 means that a test failed."""
     flag_value=ALL,
     help="Send a sample by command, webhook, mail, feed or apprise; by all that are set if none is named.",
 )
+@click.option(
+    "--skip",
+    metavar="CHANNEL",
+    help="Leave untold, for good, what waits for this channel; not while it runs.",
+)
 @options.as_json
-def command(directory: Path, test: str | None, as_json: bool) -> int:
+def command(directory: Path, test: str | None, skip: str | None, as_json: bool) -> int:
     """Say who is told of changes in the crawl in DIRECTORY, and how many each has yet to hear of.
 
     It reads `[notify]` in its fieldmouse.toml. Changes are told while the crawl runs
@@ -46,14 +52,20 @@ def command(directory: Path, test: str | None, as_json: bool) -> int:
     """
     from fieldmouse.notify import desk
 
+    if skip is not None:
+        count = desk.skip(directory, _known(skip))
+        voice.json({"skipped": count}) if as_json else voice.data(f"{counted(count, 'change')} left untold")
+        return 0
     if test is None:
         return _tell(directory, desk.report(directory), as_json)
-    if test not in (ALL, *CHANNELS):
-        raise UsageError(
-            f"there is no channel `{test}`", f"name one of {', '.join(CHANNELS)}, or none for all"
-        )
-    trials = asyncio.run(desk.trials(directory, None if test == ALL else test))
-    return _tell_trials(trials, as_json)
+    only = None if test == ALL else _known(test)
+    return _tell_samples(asyncio.run(desk.trials(directory, only)), as_json)
+
+
+def _known(channel: str) -> str:
+    if channel not in CHANNELS:
+        raise UsageError(f"there is no channel `{channel}`", f"name one of {', '.join(CHANNELS)}")
+    return channel
 
 
 def _tell(directory: Path, reports: list[ChannelReport], as_json: bool) -> int:
@@ -72,7 +84,7 @@ def _tell(directory: Path, reports: list[ChannelReport], as_json: bool) -> int:
     return 0
 
 
-def _tell_trials(trials: list[SampleReport], as_json: bool) -> int:
+def _tell_samples(trials: list[SampleReport], as_json: bool) -> int:
     if as_json:
         voice.json(trials)
     for trial in trials:

@@ -86,6 +86,10 @@ class Courier:
         """Whether all that is durable was told."""
         return self._state.place >= self._length
 
+    def is_eager(self) -> bool:
+        """Whether it waits for a checkpoint to know its plan."""
+        return self._state.planned != 0 and self._state.planned != self._kept_plan
+
     def may_be_left(self, deadline: float) -> bool:
         """Whether nothing will come of waiting for it until `deadline`."""
         rests = not self._busy and self._until is not None and self._until > deadline

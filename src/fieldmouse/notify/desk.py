@@ -1,4 +1,7 @@
-"""For whoever asks how telling goes, while the crawl runs or not: nothing here changes the crawl."""
+"""For whoever asks how telling goes, tries it out, or wants to be done with what waits.
+
+Asking and trying change nothing of the crawl, and may be done while it runs.
+"""
 
 from __future__ import annotations
 
@@ -9,13 +12,14 @@ import msgspec
 
 from fieldmouse import settings as settings_file
 from fieldmouse.clock import WallClock
-from fieldmouse.crawldir import CrawlDir, read_checkpoint, sealed_outcomes
+from fieldmouse.crawldir import CrawlDir, open_journal, read_checkpoint, sealed_outcomes
+from fieldmouse.crawldir.checkpoint import encode
 from fieldmouse.crawldir.news import Change, ChangeKind, change_id, sealed_baseline
 from fieldmouse.errors import SettingsError
 from fieldmouse.figures import counted
 from fieldmouse.notify.channel import Notice
-from fieldmouse.notify.courier import NewsSource
-from fieldmouse.notify.notifier import count_waiting, state_of
+from fieldmouse.notify.courier import ChannelState, NewsSource
+from fieldmouse.notify.notifier import PART, count_waiting, sealed_channels, state_of
 from fieldmouse.notify.outfit import channel_of
 from fieldmouse.notify.wanted import Wanted
 from fieldmouse.settings.notify import NotifySection, is_elsewhere
@@ -72,6 +76,27 @@ def receiver_of(name: str, asked: NotifySection) -> str:
             return asked.feed
         case _:
             return counted(len(asked.apprise), "service")
+
+
+def skip(directory: Path, name: str) -> int:
+    """Leave untold what waits for a channel, and say how many changes that was. Needs the lock."""
+    home = CrawlDir.open(directory)
+    source = NewsSource(home / "outcomes.log", Wanted.of(settings_file.load(home / "fieldmouse.toml").notify))
+    home.lock()
+    try:
+        journal, last = open_journal(home)
+        try:
+            if last is None or name not in sealed_channels(last):
+                return 0
+            end, known = sealed_outcomes(last), sealed_channels(last)
+            count = count_waiting(source, known[name], end, sealed_baseline(last))
+            skipped = ChannelState(end, told_at=known[name].told_at, since=end)
+            journal.commit(encode(last.replaced(PART, known | {name: skipped}, {})))
+        finally:
+            journal.close()
+    finally:
+        home.unlock(as_found=True)
+    return count
 
 
 async def trials(directory: Path, only: str | None) -> list[SampleReport]:

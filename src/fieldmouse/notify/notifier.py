@@ -124,6 +124,10 @@ class Notifier:
         told = not self._looks and all(self._may_be_left(courier, deadline) for courier in self._couriers)
         return told or now >= deadline
 
+    def is_eager(self) -> bool:
+        """Whether a list or a letter waits for a checkpoint that knows where it ends."""
+        return any(courier.is_eager() for courier in self._couriers)
+
     def _may_be_left(self, courier: Courier, deadline: float) -> bool:
         task = self._tasks.get(courier.name)
         return task is None or task.done() or courier.may_be_left(deadline)

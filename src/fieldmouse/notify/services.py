@@ -8,6 +8,7 @@ many there are.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Sequence
 from typing import Any
 
@@ -35,6 +36,8 @@ class Services:
             import apprise
         except ModuleNotFoundError:
             raise MissingApprise from None
+        # What it has to say of a failure may hold parts of a URL, and those are secret.
+        logging.getLogger("apprise").setLevel(logging.CRITICAL)
         self._format: Any = apprise.NotifyFormat.TEXT
         self._all: Any = apprise.Apprise()
         self._number, self._timeout, self._crawl = counted(len(urls), "service"), timeout, crawl
