@@ -12,6 +12,7 @@ VERBS = {
     "report": "Write one HTML page with all tables, verdicts and figures.",
     "urn": "Play the urn game: how many distinct hosts does a policy keep at hand?",
     "exact": "Compute what the urn game should give, without playing it.",
+    "network": "Simulate a network of agents: which of them should visit a host next?",
     "replay": "Ask what another policy would have decided on a crawl of yours.",
 }
 

@@ -1,0 +1,239 @@
+"""The simulation: agents that serve hosts one after another, and say of each who visits it next."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.random import Generator
+
+from fieldmouse.compiled import compiled_in_place as compiled
+from fieldmouse.lab.network.floor import Knobs, NetworkTables
+from fieldmouse.policy.balance.delays import better_of_two, shortest_delay
+from fieldmouse.policy.balance.kalman import learn, least_drawn
+from fieldmouse.policy.balance.nearness import delegate
+from fieldmouse.policy.balance.priced import cheapest, reprice
+
+# `BalanceRule` and `Measured`, as the compiler wants them
+_KALMAN, _RING, _NEARNESS, _SHORTEST, _TWO, _PRICED = 0, 1, 2, 3, 4, 5
+_NOW, _HEAP, _VISITS, _EXCHANGES, _UNFAIR, _SPAN, _ADVERT_AT, _DRIFT_AT = 0, 1, 2, 3, 4, 5, 6, 7
+_SHORTEST_TRIP = 0.001
+_SMOOTH = 0.05
+_DRIFT_EVERY = 100.0
+
+
+@compiled
+def advance(rng: Generator, t: NetworkTables, k: Knobs, until: float, measuring: bool) -> None:
+    """Play until then; `measuring` says whether the time counts."""
+    agents = len(t.until)
+    while True:
+        agent, at = -1, until
+        for other in range(agents):
+            if t.serving[other] >= 0 and t.until[other] < at:
+                agent, at = other, t.until[other]
+        kind = 0
+        if t.measured[_HEAP] > 0 and t.ready[0] < at:
+            kind, at = 1, t.ready[0]
+        if t.measured[_ADVERT_AT] < at:
+            kind, at = 2, t.measured[_ADVERT_AT]
+        if k.drift > 0 and t.measured[_DRIFT_AT] < at:
+            kind, at = 3, t.measured[_DRIFT_AT]
+        if measuring:
+            _measure(t, at - t.measured[_NOW])
+        t.measured[_NOW] = at
+        if kind == 0:
+            if agent < 0:
+                return
+            _finish(rng, t, k, agent, at, measuring)
+        elif kind == 1:
+            host = _pop(t)
+            _enqueue(rng, t, k, host, t.at[host], at)
+        elif kind == 2:
+            _advertise(t, k)
+        else:
+            _drift(rng, t, k)
+
+
+@compiled
+def _measure(t: NetworkTables, seconds: float) -> None:
+    """Fairness as the thesis has it: how far apart the process times of the visits under way are."""
+    count, total, squares = 0, 0.0, 0.0
+    for agent in range(len(t.until)):
+        if t.alive[agent]:
+            value = t.process[agent] if t.serving[agent] >= 0 else 0.0
+            count += 1
+            total += value
+            squares += value * value
+    mean = total / count
+    t.measured[_UNFAIR] += np.sqrt(max(0.0, squares / count - mean * mean)) * seconds
+    t.measured[_SPAN] += seconds
+
+
+@compiled
+def _finish(rng: Generator, t: NetworkTables, k: Knobs, agent: int, now: float, measuring: bool) -> None:
+    host, process = t.serving[agent], t.process[agent]
+    t.serving[agent] = -1
+    if measuring:
+        t.visits[host] += 1
+        t.measured[_VISITS] += 1
+        t.worked[agent] += process
+        t.served[agent] += 1
+    _note(t, k, host, agent)
+    chosen = choose(rng, t, k, host, agent)
+    if measuring and chosen != agent:
+        t.measured[_EXCHANGES] += 1
+    t.at[host] = chosen
+    wait = k.delay if chosen == agent else max(k.delay, k.transfer)
+    if wait > 0.0:
+        _push(t, now + wait, host)
+    else:
+        _enqueue(rng, t, k, host, chosen, now)
+    if t.alive[agent] and t.serving[agent] < 0 and t.length[agent] > 0:
+        _serve(rng, t, k, agent, now)
+
+
+@compiled
+def _note(t: NetworkTables, k: Knobs, host: int, agent: int) -> None:
+    """What the visit teaches."""
+    took = t.took[agent]
+    if k.rule == _KALMAN:
+        learn(t.mean[host], t.variance[host], agent, t.process[agent], k.observation, k.transition)
+        return
+    expected = t.mean[host, agent]
+    if t.variance[host, agent] < k.observation:  # somebody who knows the host: is it we who are slow?
+        ratio = min(max(took / max(expected * t.speed[agent], k.least), 0.1), 10.0)
+        t.speed[agent] = min(max(t.speed[agent] * np.exp(_SMOOTH * np.log(ratio)), 0.05), 50.0)
+    learn(t.mean[host], t.variance[host], agent, took / t.speed[agent], k.observation, k.transition)
+    t.pace[agent] += _SMOOTH * (took + k.overhead - t.pace[agent])
+
+
+@compiled
+def choose(rng: Generator, t: NetworkTables, k: Knobs, host: int, here: int) -> int:
+    """Who visits `host` next; `here` is the agent that has it, or -1."""
+    agents = len(t.until)
+    mean, variance = t.mean[host], t.variance[host]
+    if k.rule == _RING:
+        return int(t.owner[host])
+    if k.rule == _NEARNESS:
+        subnet = t.subnet[host]
+        if here >= 0 and t.took[here] > k.threshold:
+            t.complaints[subnet] += 1
+        keeper = t.keeper[subnet]
+        if keeper < 0 or not t.alive[keeper] or t.complaints[subnet] >= k.patience:
+            for agent in range(agents):
+                t.drawn[agent] = _trip(rng, t, host, agent)
+            told = keeper < 0
+            t.keeper[subnet] = delegate(subnet, t.region, t.keeper, t.drawn, t.alive, k.threshold, told)
+            t.complaints[subnet] = 0
+        return int(t.keeper[subnet])
+    if k.rule == _SHORTEST:
+        return shortest_delay(mean, t.backlog, t.speed, t.alive)
+    if k.rule == _TWO:
+        first, second = int(rng.random() * agents), int(rng.random() * agents)
+        while not t.alive[first]:
+            first = int(rng.random() * agents)
+        return better_of_two(mean, t.backlog, t.speed, t.alive, first, second)
+    if k.rule == _PRICED and here >= 0 and t.alive[here] and rng.random() < k.sticky:
+        return here
+    for agent in range(agents):
+        t.drawn[agent] = rng.standard_normal()
+    if k.rule == _KALMAN:
+        return least_drawn(mean, variance, t.alive, t.drawn)
+    return cheapest(mean, variance, t.backlog, t.speed, t.price, t.alive, t.drawn, k.least, here, k.loyal)
+
+
+@compiled
+def _trip(rng: Generator, t: NetworkTables, host: int, agent: int) -> float:
+    drawn = t.trip[host, agent] + t.spread[host] * rng.standard_normal()
+    return float(max(_SHORTEST_TRIP, drawn) * t.slow[agent] * np.exp(t.wander[host, agent]))
+
+
+@compiled
+def _enqueue(rng: Generator, t: NetworkTables, k: Knobs, host: int, agent: int, now: float) -> None:
+    places = t.queue.shape[1]
+    t.at[host], t.stamp[host] = agent, now
+    t.queue[agent, (t.head[agent] + t.length[agent]) % places] = host
+    t.length[agent] += 1
+    # What is sent here is known here at once, so that nobody sends more than the next advert allows for.
+    t.backlog[agent] += t.pace[agent] / len(t.until)
+    if t.alive[agent] and t.serving[agent] < 0:
+        _serve(rng, t, k, agent, now)
+
+
+@compiled
+def _serve(rng: Generator, t: NetworkTables, k: Knobs, agent: int, now: float) -> None:
+    host = t.queue[agent, t.head[agent]]
+    t.head[agent] = (t.head[agent] + 1) % t.queue.shape[1]
+    t.length[agent] -= 1
+    trip = _trip(rng, t, host, agent)
+    t.serving[agent], t.took[agent] = host, trip
+    t.process[agent] = now - t.stamp[host] + trip
+    t.until[agent] = now + trip + k.overhead
+
+
+@compiled
+def _advertise(t: NetworkTables, k: Knobs) -> None:
+    t.measured[_ADVERT_AT] += k.advert
+    for agent in range(len(t.until)):
+        t.backlog[agent] = t.length[agent] * t.pace[agent]
+    reprice(t.price, t.backlog, t.alive, k.step)
+
+
+@compiled
+def _drift(rng: Generator, t: NetworkTables, k: Knobs) -> None:
+    """Round trips wander: an Ornstein-Uhlenbeck process for each host and agent."""
+    t.measured[_DRIFT_AT] += _DRIFT_EVERY
+    kept = np.exp(-_DRIFT_EVERY / k.memory)
+    fresh = k.drift * np.sqrt(1 - kept * kept)
+    for host in range(t.wander.shape[0]):
+        for agent in range(t.wander.shape[1]):
+            t.wander[host, agent] = kept * t.wander[host, agent] + fresh * rng.standard_normal()
+
+
+@compiled
+def orphans(rng: Generator, t: NetworkTables, k: Knobs, agent: int) -> None:
+    """The lease of an agent that died has run out: its hosts are somebody else's now."""
+    now = t.measured[_NOW]
+    if t.serving[agent] >= 0:
+        host = t.serving[agent]
+        t.serving[agent] = -1
+        _enqueue(rng, t, k, host, choose(rng, t, k, host, -1), now)
+    while t.length[agent] > 0:
+        host = t.queue[agent, t.head[agent]]
+        t.head[agent] = (t.head[agent] + 1) % t.queue.shape[1]
+        t.length[agent] -= 1
+        _enqueue(rng, t, k, host, choose(rng, t, k, host, -1), now)
+
+
+@compiled
+def begin(rng: Generator, t: NetworkTables, k: Knobs) -> None:
+    """Deal all hosts to agents, as the rule has it when nothing is known."""
+    for host in range(t.trip.shape[0]):
+        _enqueue(rng, t, k, host, choose(rng, t, k, host, -1), 0.0)
+
+
+@compiled
+def _push(t: NetworkTables, at: float, host: int) -> None:
+    place = int(t.measured[_HEAP])
+    t.measured[_HEAP] += 1
+    while place > 0 and t.ready[(place - 1) // 2] > at:
+        t.ready[place], t.waiting[place] = t.ready[(place - 1) // 2], t.waiting[(place - 1) // 2]
+        place = (place - 1) // 2
+    t.ready[place], t.waiting[place] = at, host
+
+
+@compiled
+def _pop(t: NetworkTables) -> int:
+    first = int(t.waiting[0])
+    size = int(t.measured[_HEAP]) - 1
+    t.measured[_HEAP] = size
+    at, host = t.ready[size], t.waiting[size]
+    place = 0
+    while 2 * place + 1 < size:
+        child = 2 * place + 1
+        if child + 1 < size and t.ready[child + 1] < t.ready[child]:
+            child += 1
+        if t.ready[child] >= at:
+            break
+        t.ready[place], t.waiting[place] = t.ready[child], t.waiting[child]
+        place = child
+    t.ready[place], t.waiting[place] = at, host
+    return first

@@ -1,0 +1,209 @@
+"""One run of a network, from the deal of the hosts to its figures."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+import numpy as np
+from numpy.random import default_rng
+
+from fieldmouse.lab.network.environment import LEAVES, OVERHEAD, REGIONS, TripReading, Web, web
+from fieldmouse.lab.network.floor import BalanceRule, Ints, Knobs, Measured, NetworkTables
+from fieldmouse.lab.network.kernel import advance, begin, orphans
+from fieldmouse.lab.network.limit import limit
+from fieldmouse.policy.balance.kalman import Flags, Reals
+from fieldmouse.policy.balance.priced import Pricing
+from fieldmouse.policy.balance.ring import Ring
+
+FROM, TO = 20_000.0, 40_000.0
+"""Seconds in which a shock lasts."""
+SLOWER = 5.0
+STRUCK = 3
+"""The agent that a shock strikes: the fourth."""
+LEASE = 15.0
+INIT_MEAN, INIT_SPREAD = 0.1, 1000.0
+"""What the thesis's filters believe at first."""
+
+RULES = {
+    "kalman": BalanceRule.KALMAN,
+    "hash": BalanceRule.RING,
+    "ipmicra": BalanceRule.NEARNESS,
+    "shortest-delay": BalanceRule.SHORTEST,
+    "two-choices": BalanceRule.TWO,
+    "priced": BalanceRule.PRICED,
+}
+
+
+class Shock(StrEnum):
+    """What happens to the network on its way."""
+
+    NONE = "none"
+    SLOW = "slow"
+    DIE = "die"
+    JOIN = "join"
+    DRIFT = "drift"
+
+
+@dataclass(frozen=True, slots=True)
+class NetworkSetting:
+    """All that a run depends on, but for its seed."""
+
+    policy: str = "priced"
+    times: int = 1  # the thesis's hosts, so many times: 1 is Small, 10 is Large
+    agents: int = 4
+    reading: TripReading = TripReading.LITERAL
+    seconds: float = 150_000.0
+    shock: Shock = Shock.NONE
+    sigma_tr: float = 0.1  # of the thesis's filters, as standard deviations
+    sigma_ob: float = 2.0
+    transfer: float = 0.0
+    delay: float = 0.0
+    pricing: Pricing = field(default_factory=Pricing)
+
+    @property
+    def span(self) -> tuple[float, float]:
+        """What is measured: the shock while it lasts, else the last half."""
+        if self.shock in (Shock.SLOW, Shock.DIE):
+            return FROM, min(TO, self.seconds)
+        if self.shock is Shock.JOIN:
+            return FROM, self.seconds
+        return self.seconds / 2, self.seconds
+
+
+@dataclass(frozen=True, slots=True)
+class NetworkFigures:
+    """What came of it, over the span."""
+
+    throughput: float  # visits a second
+    harmonic_throughput: float  # hosts over the mean time between two visits of a host
+    limit: float
+    fairness: float  # mean over time of the standard deviation of process times, in seconds
+    jain: float  # of the agents' mean process times: 1 is equal
+    exchanges: int
+    moves_per_task: float
+
+    @property
+    def fraction_of_limit(self) -> float:
+        return self.harmonic_throughput / self.limit
+
+
+def run(setting: NetworkSetting, seed: int) -> NetworkFigures:
+    """Play it. The same seed deals the same web to every policy."""
+    game = NetworkGame(setting, ground_of(setting, seed), seed)
+    start, end = setting.span
+    if setting.shock is Shock.NONE or setting.shock is Shock.DRIFT:
+        game.advance(start, measuring=False)
+        game.advance(end, measuring=True)
+    else:
+        game.advance(FROM, measuring=False)
+        game.strike()
+        game.advance(end, measuring=True)
+    return game.figures()
+
+
+def ground_of(setting: NetworkSetting, seed: int) -> Web:
+    """The web that a seed deals."""
+    agents = setting.agents + (setting.shock is Shock.JOIN)
+    return web(default_rng([seed, 1]), times=setting.times, agents=agents, reading=setting.reading)
+
+
+class NetworkGame:
+    """A network at some time."""
+
+    def __init__(self, setting: NetworkSetting, ground: Web, seed: int):
+        self._setting, self._web, self._rng = setting, ground, default_rng([seed, 2])
+        self._knobs, self._tables = _knobs(setting), _tables(setting, ground)
+        begin(self._rng, self._tables, self._knobs)
+
+    def advance(self, until: float, *, measuring: bool) -> None:
+        advance(self._rng, self._tables, self._knobs, until, measuring)
+
+    def strike(self) -> None:
+        """The shock comes."""
+        tables, shock = self._tables, self._setting.shock
+        if shock is Shock.SLOW:
+            tables.slow[STRUCK] = SLOWER
+        elif shock is Shock.DIE:
+            tables.alive[STRUCK] = False
+            tables.owner[:] = _owners(tables.alive, len(tables.owner))
+            # What it was at is lost; the rest waits until its lease has run out.
+            tables.until[STRUCK] = np.inf
+            self.advance(FROM + LEASE, measuring=True)
+            orphans(self._rng, tables, self._knobs, STRUCK)
+        elif shock is Shock.JOIN:
+            tables.alive[-1] = True
+            tables.owner[:] = _owners(tables.alive, len(tables.owner))
+
+    @property
+    def tables(self) -> NetworkTables:
+        """Where everybody is; to read only."""
+        return self._tables
+
+    def figures(self) -> NetworkFigures:
+        tables, measured = self._tables, self._tables.measured
+        span = measured[Measured.SPAN]
+        visits = np.maximum(
+            tables.visits, 0.5
+        )  # of one that was never visited the cycle is longer than the span
+        mean = tables.worked[tables.alive] / np.maximum(tables.served[tables.alive], 1)
+        return NetworkFigures(
+            throughput=float(measured[Measured.VISITS] / span),
+            harmonic_throughput=float(len(visits) / (span / visits).mean()),
+            limit=limit(self._service()),
+            fairness=float(measured[Measured.UNFAIR] / span),
+            jain=float(mean.sum() ** 2 / (len(mean) * (mean**2).sum())) if mean.any() else 1.0,
+            exchanges=int(measured[Measured.EXCHANGES]),
+            moves_per_task=float(measured[Measured.EXCHANGES] / max(1.0, measured[Measured.VISITS])),
+        )
+
+    def _service(self) -> Reals:
+        """What a visit costs in the span, on the mean: the limit is that of the shocked system."""
+        tables = self._tables
+        service = self._web.trip * tables.slow + self._web.overhead
+        return np.ascontiguousarray(service[:, tables.alive])
+
+
+def _knobs(setting: NetworkSetting) -> Knobs:
+    thesis, pricing = setting.policy == "kalman", setting.pricing
+    return Knobs(
+        rule=int(RULES[setting.policy]),
+        overhead=OVERHEAD[setting.reading],
+        observation=setting.sigma_ob**2 if thesis else pricing.observation,
+        transition=setting.sigma_tr**2 if thesis else pricing.transition,
+        sticky=pricing.sticky, advert=pricing.advert, step=pricing.step, least=pricing.least,
+        loyal=pricing.loyal,
+        threshold=2.0, patience=5 if setting.times == 1 else 25,
+        lease=LEASE, transfer=setting.transfer, delay=setting.delay,
+        drift=1.0 if setting.shock is Shock.DRIFT else 0.0, memory=5000.0,
+    )  # fmt: skip
+
+
+def _tables(setting: NetworkSetting, ground: Web) -> NetworkTables:
+    hosts, agents = ground.trip.shape
+    thesis, pricing = setting.policy == "kalman", setting.pricing
+    alive = np.ones(agents, np.bool_)
+    if setting.shock is Shock.JOIN:
+        alive[-1] = False
+    believed = (INIT_MEAN, INIT_SPREAD**2) if thesis else (pricing.mean, pricing.variance)
+    measured = np.zeros(len(Measured))
+    measured[Measured.ADVERT_AT] = pricing.advert
+    return NetworkTables(
+        trip=ground.trip, spread=ground.spread, subnet=ground.subnet, owner=_owners(alive, hosts),
+        region=np.arange(LEAVES, dtype=np.int64) * REGIONS // LEAVES,
+        keeper=np.full(LEAVES, -1, np.int64), complaints=np.zeros(LEAVES, np.int64),
+        wander=np.zeros((hosts, agents)), mean=np.full((hosts, agents), believed[0]),
+        variance=np.full((hosts, agents), believed[1]), stamp=np.zeros(hosts), at=np.zeros(hosts, np.int64),
+        visits=np.zeros(hosts, np.int64), ready=np.zeros(hosts + 1), waiting=np.zeros(hosts + 1, np.int64),
+        queue=np.zeros((agents, hosts), np.int64), head=np.zeros(agents, np.int64),
+        length=np.zeros(agents, np.int64), serving=np.full(agents, -1, np.int64),
+        until=np.full(agents, np.inf), took=np.zeros(agents), process=np.zeros(agents), slow=np.ones(agents),
+        alive=alive, backlog=np.zeros(agents), price=np.zeros(agents), speed=np.ones(agents),
+        pace=np.ones(agents), measured=measured, worked=np.zeros(agents), served=np.zeros(agents, np.int64),
+        drawn=np.zeros(agents),
+    )  # fmt: skip
+
+
+def _owners(alive: Flags, hosts: int) -> Ints:
+    ring = Ring([str(agent) for agent in np.flatnonzero(alive)])
+    return np.array([int(ring.owner(host)) for host in range(hosts)], np.int64)

@@ -1,0 +1,16 @@
+"""Which agent of a network should visit a host next?
+
+An agent has visited a host and must say who visits it the next time: itself, or another.
+Each rule answers that from what travels with the host (`kalman`: a learned round-trip time for each
+agent) and from the few numbers that agents tell each other (`backlog`, `price`, `speed`).
+
+- `kalman`: the thesis's KALMAN-BLAWLB, sibling Kalman filters on queue time and round trip together,
+  a draw from each, the least wins. Needs nothing from others.
+- `ring`: consistent hashing, which looks at nothing.
+- `nearness`: IPMicra, which gives whole subnets to the agent that is nearest.
+- `delays`: the shortest expected delay, and the better of two agents drawn by lot.
+- `priced`: round trips times a price for each agent, which rises where work piles up. The default.
+
+The functions are written over plain arrays, so that the same code runs compiled in the
+lab's simulation and as it is in a live agent. Chance comes in as standard normal numbers.
+"""

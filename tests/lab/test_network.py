@@ -1,0 +1,175 @@
+"""The simulated network of agents: laws it must obey, and what its policies reach."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from fieldmouse.cli import run as fieldmouse
+from fieldmouse.lab.network import limit as limits
+from fieldmouse.lab.network.environment import TripReading, web
+from fieldmouse.lab.network.floor import Measured
+from fieldmouse.lab.network.play import RULES, NetworkGame, NetworkSetting, Shock, ground_of, run
+
+pytest.importorskip("numba", reason="without a compiler a run takes a minute")
+
+
+def test_the_hosts_are_those_of_the_thesis() -> None:
+    ground = web(np.random.default_rng(1))
+    own = ground.trip.min(axis=1)
+    assert own.mean() == pytest.approx(1.488, abs=0.001)
+    far = ground.trip[:6, 3] / ground.trip[:6, 0]  # partition 1, seen from partition 4
+    assert far == pytest.approx(1 + 7 / 4 * np.log(3))
+
+
+@pytest.mark.parametrize("reading", list(TripReading))
+def test_prices_and_programme_agree_on_the_limit(reading: TripReading) -> None:
+    service = web(np.random.default_rng(2), times=3, reading=reading).service
+    exact = limits._programme(service)
+    assert exact * 0.999 <= limits._by_prices(service) <= exact * (1 + 1e-9)
+
+
+def test_no_division_by_chance_beats_the_limit() -> None:
+    service = web(np.random.default_rng(3)).service
+    least, rng = limits.least_load(service), np.random.default_rng(4)
+    for _ in range(300):
+        chosen = np.where(rng.random(100) < 0.9, service.argmin(axis=1), rng.integers(0, 4, 100))
+        assert np.bincount(chosen, service[np.arange(100), chosen], 4).max() >= least * (1 - 1e-9)
+
+
+@pytest.mark.parametrize("reading", list(TripReading))
+def test_hashing_visits_each_host_as_often_as_its_agent_comes_round(reading: TripReading) -> None:
+    """An agent with fixed hosts goes round them in turn: a round takes the sum of their visits."""
+    setting = NetworkSetting("hash", reading=reading)
+    ground = ground_of(setting, 11)
+    game = NetworkGame(setting, ground, 11)
+    owner = game.tables.owner.copy()
+    service = ground.service[np.arange(100), owner]
+    round_trip = np.bincount(owner, service, 4)
+    found = run(setting, 11)
+    assert found.throughput == pytest.approx((np.bincount(owner, minlength=4) / round_trip).sum(), rel=0.01)
+    assert found.harmonic_throughput == pytest.approx(100 / round_trip[owner].mean(), rel=0.01)
+    assert (found.exchanges, found.moves_per_task) == (0, 0.0)
+
+
+@pytest.mark.parametrize("policy", RULES)
+@pytest.mark.parametrize("shock", list(Shock))
+def test_every_host_is_in_one_place_whatever_happens(policy: str, shock: Shock) -> None:
+    setting = NetworkSetting(policy, shock=shock, seconds=21_000.0, transfer=0.7)
+    game = NetworkGame(setting, ground_of(setting, 5), 5)
+    game.advance(20_000.0, measuring=False)
+    if shock in (Shock.SLOW, Shock.DIE, Shock.JOIN):
+        game.strike()
+    game.advance(21_000.0, measuring=True)
+    t = game.tables
+    places = [host for host in t.serving if host >= 0]
+    places += [
+        t.queue[agent, (t.head[agent] + place) % t.queue.shape[1]]
+        for agent in range(len(t.head))
+        for place in range(t.length[agent])
+    ]
+    places += list(t.waiting[: int(t.measured[Measured.HEAP])])
+    assert sorted(places) == list(range(100))
+    if shock is Shock.DIE:
+        assert t.length[3] == 0
+        assert t.serving[3] < 0
+
+
+def test_a_delay_is_kept_between_two_visits_of_a_host() -> None:
+    setting = NetworkSetting("priced", seconds=40_000.0, delay=100.0)
+    game = NetworkGame(setting, ground_of(setting, 6), 6)
+    game.advance(20_000.0, measuring=False)
+    game.advance(40_000.0, measuring=True)
+    assert game.tables.visits.max() <= 200
+    assert game.tables.visits.min() > 150, "the network has time for all of them"
+
+
+@pytest.mark.parametrize("times", [1, 10])
+def test_prices_come_near_the_limit_with_few_moves_on_webs_not_seen_before(times: int) -> None:
+    for seed in (101, 102):
+        found = run(NetworkSetting("priced", times=times), seed)
+        assert 0.97 <= found.fraction_of_limit <= 1.01
+        assert found.moves_per_task < 0.15
+        assert (
+            found.fraction_of_limit > run(NetworkSetting("hash", times=times), seed).fraction_of_limit + 0.2
+        )
+        assert (
+            found.fraction_of_limit
+            > run(NetworkSetting("kalman", times=times), seed).fraction_of_limit + 0.05
+        )
+
+
+@pytest.mark.parametrize("shock", [shock for shock in Shock if shock is not Shock.NONE])
+def test_prices_hold_under_shocks(shock: Shock) -> None:
+    found = run(NetworkSetting("priced", shock=shock), 103)
+    assert found.fraction_of_limit > 0.93
+
+
+def test_the_compiled_simulation_does_what_the_plain_one_does() -> None:
+    """The same source, once compiled and once as it stands, visit by visit the same."""
+    script = (
+        "import json; from fieldmouse.lab.network.play import *\n"
+        "def facts(policy):\n"
+        "    setting = NetworkSetting(policy, seconds=600.0, shock=Shock.DRIFT, transfer=0.1)\n"
+        "    game = NetworkGame(setting, ground_of(setting, 9), 9)\n"
+        "    game.advance(600.0, measuring=True)\n"
+        "    t = game.tables\n"
+        "    return [t.visits.tolist(), t.at.tolist(), t.price.tolist(), t.mean.tolist()]\n"
+        "print(json.dumps([facts(policy) for policy in RULES]))"
+    )
+    told = [
+        json.loads(
+            subprocess.run(
+                [sys.executable, "-c", script], env={**os.environ, "NUMBA_DISABLE_JIT": off}, check=True,
+                capture_output=True,
+            ).stdout
+        )
+        for off in ("0", "1")
+    ]  # fmt: skip
+    for compiled, plain in zip(*told, strict=True):
+        assert compiled[:2] == plain[:2]
+        assert np.allclose(compiled[2], plain[2])
+        assert np.allclose(compiled[3], plain[3])
+        assert sum(compiled[0]) > 500
+
+
+def told_at_the_command_line(capsys: pytest.CaptureFixture[str], *words: str) -> dict[str, float]:
+    assert fieldmouse(["lab", "network", *words, "--json"]) == 0
+    found: dict[str, float] = json.loads(capsys.readouterr().out)
+    return found
+
+
+def test_the_command_tells_what_was_measured(capsys: pytest.CaptureFixture[str]) -> None:
+    found = told_at_the_command_line(capsys, "--policy", "two-choices", "--seconds", "4000", "--seed", "3")
+    played = run(NetworkSetting("two-choices", seconds=4000.0), 3)
+    assert found["throughput"] == played.throughput
+    assert found["fraction_of_limit"] == pytest.approx(found["harmonic_throughput"] / found["limit"])
+    assert set(found) == {
+        "throughput", "harmonic_throughput", "limit", "fraction_of_limit", "fairness", "jain", "exchanges",
+        "moves_per_task", "seconds",
+    }  # fmt: skip
+    assert fieldmouse(["lab", "network", "--policy", "hash", "--seconds", "4000"]) == 0
+    assert "the best there could be" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("words", "complaint"),
+    [
+        (("--seconds", "5"), "too short to measure anything"),
+        (("--seconds", "nan"), "too short to measure anything"),
+        (("--shock", "slow", "--agents", "3"), "strikes agent 4"),
+        (("--agents", "0"), "cannot be played"),
+        (("--sigma-ob", "0"), "makes no sense"),
+        (("--seed", "-1"), "is negative"),
+    ],
+)
+def test_what_cannot_be_played_gets_a_sentence(
+    capsys: pytest.CaptureFixture[str], words: tuple[str, ...], complaint: str
+) -> None:
+    assert fieldmouse(["lab", "network", *words]) == 2
+    assert complaint in capsys.readouterr().err

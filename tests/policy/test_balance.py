@@ -1,0 +1,121 @@
+"""Which agent visits a host next: the rules by themselves."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fieldmouse.policy.balance.delays import better_of_two, shortest_delay
+from fieldmouse.policy.balance.kalman import HostRow, learn, least_drawn
+from fieldmouse.policy.balance.nearness import delegate
+from fieldmouse.policy.balance.priced import cheapest, reprice
+from fieldmouse.policy.balance.ring import Ring
+
+trips = st.floats(0.01, 100.0)
+
+
+@given(st.lists(trips, min_size=1, max_size=30), st.floats(0.1, 10.0))
+def test_a_filter_of_a_delay_that_stays_is_the_posterior_of_its_mean(
+    values: list[float], spread: float
+) -> None:
+    """Bayes by hand: precisions add up, and the mean is weighted by them."""
+    mean, variance = np.array([0.1]), np.array([100.0])
+    for value in values:
+        learn(mean, variance, 0, value, spread**2, 0.0)
+    precision = 1 / 100.0 + len(values) / spread**2
+    assert variance[0] == pytest.approx(1 / precision)
+    assert mean[0] == pytest.approx((0.1 / 100.0 + sum(values) / spread**2) / precision)
+
+
+@given(st.lists(trips, min_size=1, max_size=10), st.floats(0.01, 2.0))
+def test_only_the_agent_that_was_asked_learns_and_all_others_grow_less_certain(
+    values: list[float], noise: float
+) -> None:
+    mean, variance = np.full(3, 1.0), np.full(3, 4.0)
+    for value in values:
+        learn(mean, variance, 1, value, 1.0, noise**2)
+    assert mean[[0, 2]].tolist() == [1.0, 1.0]
+    assert variance[[0, 2]] == pytest.approx(4.0 + len(values) * noise**2)
+    assert variance[1] < 4.0 + len(values) * noise**2
+    assert min(1.0, *values) <= mean[1] <= max(1.0, *values)
+
+
+def test_what_is_drawn_follows_what_is_believed() -> None:
+    rng = np.random.default_rng(3)
+    mean, variance = np.array([1.0, 1.0, 5.0]), np.array([1.0, 1.0, 0.01])
+    chosen = [least_drawn(mean, variance, np.ones(3, bool), rng.standard_normal(3)) for _ in range(4000)]
+    counts = np.bincount(chosen, minlength=3)
+    assert abs(counts[0] - 2000) < 4 * np.sqrt(1000)  # two alike are chosen alike
+    assert counts[2] == 0
+    assert least_drawn(mean, variance, np.array([False, False, True]), np.zeros(3)) == 2
+
+
+@given(
+    st.lists(st.sampled_from("abcdefgh"), min_size=2, unique=True),
+    st.lists(st.integers(0, 10**9), min_size=50, max_size=200, unique=True),
+)
+def test_on_a_ring_nothing_moves_but_to_who_came_or_from_who_left(agents: list[str], keys: list[int]) -> None:
+    ring = Ring(agents)
+    left = ring.without(agents[0])
+    back = left.with_agent(agents[0])
+    for key in keys:
+        before, after = ring.owner(key), left.owner(key)
+        assert (before == after) == (before != agents[0])
+        assert back.owner(key) == before
+
+
+def test_a_ring_of_a_hundred_places_each_divides_hosts_within_a_quarter() -> None:
+    ring = Ring(["a", "b", "c", "d"])
+    counts = np.unique([ring.owner(key) for key in range(40_000)], return_counts=True)[1]
+    assert (abs(counts / 10_000 - 1) < 0.25).all()
+
+
+def test_nobody_who_is_dead_gets_a_host() -> None:
+    alive, flat = np.array([False, True, True]), np.ones(3)
+    good_there = np.array([0.01, 1.0, 2.0])
+    assert shortest_delay(good_there, flat, flat, alive) == 1
+    assert better_of_two(good_there, flat, flat, alive, 0, 2) == 2
+    assert better_of_two(good_there, flat, flat, alive, 2, 0) == 2
+    assert cheapest(good_there, 0 * flat, flat, flat, 0 * flat, alive, 0 * flat, 0.01, 0, 9.0) == 1
+    nobody_yet = np.full(2, -1)
+    assert delegate(0, np.zeros(2, int), nobody_yet, good_there, alive, 5.0, True) == 1
+
+
+def test_a_subnet_goes_to_a_near_agent_of_its_region_and_else_to_the_nearest_of_all() -> None:
+    region, keeper, everybody = np.array([0, 0, 1]), np.array([-1, 2, 0]), np.ones(3, bool)
+    probes = np.array([0.5, 0.2, 1.5])
+    assert delegate(0, region, keeper, probes, everybody, 2.0, True) == 2, (
+        "near enough, and has its neighbour"
+    )
+    assert delegate(0, region, keeper, probes, everybody, 1.0, True) == 1, "too far: the nearest of all"
+    assert delegate(0, region, keeper, probes, everybody, 2.0, False) == 1, "complaints: all are asked"
+
+
+def test_prices_that_follow_backlogs_find_the_prices_of_the_linear_programme() -> None:
+    """Each host goes where its priced trip is least; the load of an agent is what comes to it."""
+    from fieldmouse.lab.network.limit import least_load
+
+    rng = np.random.default_rng(5)
+    service = rng.lognormal(0.0, 0.7, (400, 3)) * np.array([1.0, 1.5, 0.5])
+    price, everybody = np.zeros(3), np.ones(3, bool)
+    loads = []
+    for turn in range(4000):
+        chosen = (np.log(service) + price).argmin(axis=1)
+        load = np.bincount(chosen, service[np.arange(400), chosen], 3)
+        reprice(price, load, everybody, 0.5 / (1 + turn / 20))
+        loads.append(load)
+    assert np.mean(loads[2000:], axis=0).max() == pytest.approx(least_load(service), rel=0.02)
+    assert price.sum() == pytest.approx(0.0, abs=1e-9)
+
+
+def test_a_row_travels_and_meets_new_agents() -> None:
+    row = HostRow.begin(["a"], mean=0.1, variance=9.0)
+    row.learn("a", 2.0, observation=1.0, transition=0.1)
+    there = HostRow.from_row(row.to_row())
+    assert there.meet("b", mean=0.1, variance=9.0) == 1
+    there.learn("b", 3.0, observation=1.0, transition=0.1)
+    assert there.meet("a", mean=7.0, variance=7.0) == 0
+    assert there.mean[0] == row.mean[0]
+    assert there.variance[0] > row.variance[0]
