@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fieldmouse.policy.balance.delays import better_of_two, shortest_delay
-from fieldmouse.policy.balance.kalman import HostRow, learn, least_drawn
+from fieldmouse.policy.balance.kalman import TripRow, learn, least_drawn
 from fieldmouse.policy.balance.nearness import delegate
 from fieldmouse.policy.balance.priced import cheapest, reprice
 from fieldmouse.policy.balance.ring import Ring
@@ -111,9 +111,9 @@ def test_prices_that_follow_backlogs_find_the_prices_of_the_linear_programme() -
 
 
 def test_a_row_travels_and_meets_new_agents() -> None:
-    row = HostRow.begin(["a"], mean=0.1, variance=9.0)
+    row = TripRow.begin(["a"], mean=0.1, variance=9.0)
     row.learn("a", 2.0, observation=1.0, transition=0.1)
-    there = HostRow.from_row(row.to_row())
+    there = TripRow.from_row(row.to_row())
     assert there.meet("b", mean=0.1, variance=9.0) == 1
     there.learn("b", 3.0, observation=1.0, transition=0.1)
     assert there.meet("a", mean=7.0, variance=7.0) == 0

@@ -42,12 +42,12 @@ def least_drawn(mean: Reals, variance: Reals, alive: Flags, normals: Reals) -> i
     return best
 
 
-class HostRow:
+class TripRow:
     """What travels with a host: for each agent that visited it, what was learned there.
 
-    >>> row = HostRow.begin(["east", "west"], mean=0.1, variance=1e6)
+    >>> row = TripRow.begin(["east", "west"], mean=0.1, variance=1e6)
     >>> row.learn("east", 0.5, observation=4.0, transition=0.01)
-    >>> HostRow.from_row(row.to_row()).to_row() == row.to_row()
+    >>> TripRow.from_row(row.to_row()).to_row() == row.to_row()
     True
     >>> round(float(row.mean[0]), 3)
     0.5
@@ -57,7 +57,7 @@ class HostRow:
         self.agents, self.mean, self.variance = agents, mean, variance
 
     @classmethod
-    def begin(cls, agents: list[str], *, mean: float, variance: float) -> HostRow:
+    def begin(cls, agents: list[str], *, mean: float, variance: float) -> TripRow:
         return cls(list(agents), np.full(len(agents), mean), np.full(len(agents), variance))
 
     def meet(self, agent: str, *, mean: float, variance: float) -> int:
@@ -76,5 +76,5 @@ class HostRow:
         return {"agents": self.agents, "mean": self.mean.tolist(), "variance": self.variance.tolist()}
 
     @classmethod
-    def from_row(cls, row: dict[str, Any]) -> HostRow:
+    def from_row(cls, row: dict[str, Any]) -> TripRow:
         return cls(list(row["agents"]), np.array(row["mean"], float), np.array(row["variance"], float))
