@@ -29,6 +29,7 @@ VERBS = {
     "search": "Search the pages of a crawl, also while it runs.",
     "export": "Write what is known of the pages as JSON lines, CSV or Parquet.",
     "freshness": "Say how fresh the copies are, and what another budget would bring.",
+    "pack": "Say how many nodes the polls need, and pack the sites onto them.",
     "explain": "Say what happened to one URL, and why its host waits.",
     "notify": "Say who is told of changes, and test whether that works.",
     "control": "Show the rules that governed a crawl's robots, and how each fared.",

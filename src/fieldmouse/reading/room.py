@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from fieldmouse.control.controllog import Chapter
     from fieldmouse.control.pagetrace import Rows
     from fieldmouse.indexer.search import Hit
+    from fieldmouse.policy.packing.plan import PackingPlan
     from fieldmouse.reading.examination import Finding
     from fieldmouse.reading.explanation import Explanation
     from fieldmouse.reading.freshness import FreshnessReport
@@ -141,6 +142,15 @@ class ReadingRoom:
         from fieldmouse.reading.freshness import WINDOW, read_freshness
 
         return read_freshness(self._home, time.time(), budgets=budgets, window=window or WINDOW)
+
+    def packing(self, capacity: float, *, anew: bool = False) -> PackingPlan:
+        """How many nodes of `capacity` polls an hour the sites need, and which go to which.
+
+        From the plan that `fieldmouse pack` kept last, with few sites moved, unless `anew`. Nothing is kept.
+        """
+        from fieldmouse.reading.packing import pack
+
+        return pack(self._home, capacity, time.time(), anew=anew)
 
     def status(self) -> Status:
         """How the crawl stands: who crawls, how many pages, what waits. `print` it for a sentence."""

@@ -23,8 +23,8 @@ NODES = 20_000
 SEARCHED = 250
 """Items beyond which a search of so few nodes finds nothing that the heuristics did not."""
 
-FILLED = 50_000_000
-"""Units of room times items beyond which filling bins as full as can be takes too long."""
+FILLED = 20_000_000_000
+"""Items times bins times units of a bin beyond which filling bins as full as can be takes seconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ def packed(weights: Sequence[int], capacity: int, nodes: int = NODES) -> Packing
     """
     bound = fewest(weights, capacity)
     best = best_fit_decreasing(weights, capacity)
-    if len(best) > bound and len(weights) * capacity <= FILLED:
+    if len(best) > bound and len(weights) * len(best) * capacity <= FILLED:
         best = min(best, _slackless(weights, capacity), key=len)
     if len(best) > bound and len(weights) <= SEARCHED:
         completion = _Completion(weights, capacity, best, bound, nodes)

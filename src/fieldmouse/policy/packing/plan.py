@@ -1,0 +1,140 @@
+"""Which node polls which sites: a plain record, and how the next one is made of the last.
+
+The first plan packs all sites onto as few nodes as were found. Later ones begin with the last: a site
+stays on its node unless the node is too full, or nodes can be saved. A site that wants more than a
+node has is cut into equal parts, no two of which fit on one node. Nodes are numbered from 1 and keep
+their numbers; one that is not needed any more is missing from the record.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from fieldmouse.policy.packing.bounds import fewest
+from fieldmouse.policy.packing.fit import Bins
+from fieldmouse.policy.packing.moves import repacked
+from fieldmouse.policy.packing.search import packed
+
+UNITS = 720_720
+"""Parts of a node that weights are rounded up to, so that none is fuller than it may be.
+
+So many, because then up to sixteen equal sites fill a node without a rest.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class SiteWeight:
+    """A site, and the polls an hour that are planned for its pages."""
+
+    site: str
+    polls: float
+    pages: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class SiteShare:
+    """A site on a node, or one of its parts; then `polls` and `pages` are of the part."""
+
+    site: str
+    polls: float
+    pages: int = 0
+    part: int = 1
+    parts: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class PackedNode:
+    node: int
+    polls: float
+    sites: tuple[SiteShare, ...]  # those with most polls first
+
+
+@dataclass(frozen=True, slots=True)
+class SiteMove:
+    """A site, or a part of it, that was on another node in the plan before."""
+
+    site: str
+    part: int
+    before: int
+    after: int
+
+
+@dataclass(frozen=True, slots=True)
+class PackingPlan:
+    """`at_least` nodes are needed however sites are packed. `capacity` and `polls` are polls an hour."""
+
+    at: float
+    capacity: float
+    polls: float
+    sites: int
+    at_least: int
+    nodes: tuple[PackedNode, ...]
+    moved: tuple[SiteMove, ...] = ()  # since the plan before
+    cut: tuple[str, ...] = ()  # sites that want more than a node has
+
+
+def planned(
+    sites: Sequence[SiteWeight], capacity: float, at: float, last: PackingPlan | None = None
+) -> PackingPlan:
+    """The plan for sites that are to be polled at all.
+
+    >>> sites = [SiteWeight("a.org", 300), SiteWeight("b.org", 250), SiteWeight("c.org", 90)]
+    >>> first = planned(sites, capacity=400, at=0.0)
+    >>> [(node.node, [share.site for share in node.sites]) for node in first.nodes]
+    [(1, ['a.org', 'c.org']), (2, ['b.org'])]
+    >>> more = planned([*sites[:2], SiteWeight("c.org", 120)], capacity=400, at=1.0, last=first)
+    >>> more.moved
+    (SiteMove(site='c.org', part=1, before=1, after=2),)
+    """
+    shares = [share for site in sites if site.polls > 0 for share in _shares(site, capacity)]
+    weights = [_units(share.polls, capacity) for share in shares]
+    before = _places(last)
+    if last is None:
+        bins = packed(weights, UNITS).bins
+    else:
+        bins = repacked(weights, UNITS, _as_before(shares, before)).bins
+    nodes = tuple(
+        _node(number, [shares[item] for item in held]) for number, held in enumerate(bins, 1) if held
+    )
+    moved = tuple(
+        SiteMove(share.site, share.part, was, node.node)
+        for node in nodes
+        for share in node.sites
+        if (was := before.get((share.site, share.part), node.node)) != node.node
+    )
+    return PackingPlan(
+        at, capacity, sum(share.polls for share in shares), len({share.site for share in shares}),
+        # Rounded down: a bound must never say more than is true.
+        fewest([max(1, int(share.polls / capacity * UNITS)) for share in shares], UNITS), nodes, moved,
+        tuple(dict.fromkeys(share.site for share in shares if share.parts > 1)),
+    )  # fmt: skip
+
+
+def _shares(site: SiteWeight, capacity: float) -> list[SiteShare]:
+    parts = max(1, math.ceil(site.polls / capacity * (1 - 1e-9)))
+    pages = [site.pages * (part + 1) // parts - site.pages * part // parts for part in range(parts)]
+    return [SiteShare(site.site, site.polls / parts, pages[part], part + 1, parts) for part in range(parts)]
+
+
+def _units(polls: float, capacity: float) -> int:
+    return min(UNITS, max(1, math.ceil(polls / capacity * UNITS * (1 - 1e-9))))
+
+
+def _places(last: PackingPlan | None) -> dict[tuple[str, int], int]:
+    nodes = last.nodes if last else ()
+    return {(share.site, share.part): node.node for node in nodes for share in node.sites}
+
+
+def _as_before(shares: Sequence[SiteShare], before: Mapping[tuple[str, int], int]) -> Bins:
+    bins: Bins = [[] for _ in range(max(before.values(), default=0))]
+    for item, share in enumerate(shares):
+        if (share.site, share.part) in before:
+            bins[before[share.site, share.part] - 1].append(item)
+    return bins
+
+
+def _node(number: int, shares: list[SiteShare]) -> PackedNode:
+    shares.sort(key=lambda share: (-share.polls, share.site, share.part))
+    return PackedNode(number, sum(share.polls for share in shares), tuple(shares))

@@ -1,0 +1,114 @@
+"""`fieldmouse pack` on a crawl whose pages are polled: what it says, what it keeps, and what it refuses."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from fieldmouse import settings
+from fieldmouse.cli import run
+from fieldmouse.crawldir import CrawlDir
+from fieldmouse.policy.packing.plan import PackingPlan
+from fieldmouse.policy.polling.uniform import Uniform
+from fieldmouse.reading import ReadingRoom
+from fieldmouse.records import OutcomeKind, OutcomeRow
+from fieldmouse.settings import Settings
+from fieldmouse.url import Url
+from refresh.chronicle import Chronicle
+
+Said = pytest.CaptureFixture[str]
+
+SITES = {"a.example": 60, "b.example": 50, "c.example": 30, "d.example": 10}
+BUDGET = 300.0  # polls an hour, of all: two for each page
+
+
+def row(site: str, number: int) -> OutcomeRow:
+    host = f"www{number % 2}.{site}"  # two hosts a site
+    url, digest = Url(f"http://{host}/{number}"), f"sha1:{site}{number}"
+    return OutcomeRow(url, OutcomeKind.PAGE, 100.0, digest=digest, status=200, seen_at=100.0)
+
+
+@pytest.fixture
+def atlas(tmp_path: Path) -> Path:
+    """150 pages of four sites, each of which gets two polls an hour."""
+    path = tmp_path / "atlas"
+    chronicle = Chronicle(path, Uniform(), "uniform")
+    (path / "fieldmouse.toml").write_text(settings.render(Settings().override({"politeness.delay": "0s"})))
+    chronicle.ledger.note_budget(BUDGET / 3600)
+    chronicle.settle([row(site, number) for site, pages in SITES.items() for number in range(pages)])
+    chronicle.checkpoint()
+    chronicle.close()
+    return path
+
+
+def packed(atlas: Path, said: Said, *words: str) -> dict[str, object]:
+    assert run(["pack", str(atlas), *words, "--json"]) == 0
+    told: dict[str, object] = json.loads(said.readouterr().out)
+    return told
+
+
+def test_sites_weigh_what_is_planned_for_their_pages(atlas: Path, capsys: Said) -> None:
+    told = packed(atlas, capsys, "--capacity", "160")
+    plan = msgspec.convert(told, PackingPlan)
+    shares = {share.site: share for node in plan.nodes for share in node.sites}
+    assert {site: share.pages for site, share in shares.items()} == SITES
+    for site, pages in SITES.items():
+        assert shares[site].polls == pytest.approx(2 * pages, rel=1e-3)
+    assert (len(plan.nodes), plan.at_least, plan.sites) == (2, 2, 4)
+    assert plan.polls == pytest.approx(BUDGET, rel=1e-3)
+
+
+def test_the_plan_is_kept_and_the_next_one_begins_with_it(atlas: Path, capsys: Said) -> None:
+    first = packed(atlas, capsys, "--capacity", "160")
+    assert json.loads((atlas / "pack.json").read_text()) == first
+    again = packed(atlas, capsys, "--capacity", "160")
+    assert (again["nodes"], again["moved"]) == (first["nodes"], [])
+    less = msgspec.convert(packed(atlas, capsys, "--capacity", "140"), PackingPlan)
+    before = {share["site"]: node["node"] for node in first["nodes"] for share in node["sites"]}  # type: ignore
+    assert less.moved
+    assert all(move.before == before[move.site] != move.after for move in less.moved)
+    assert max(node.polls for node in less.nodes) <= 140
+
+
+def test_a_plan_made_anew_looks_at_none_before_it(atlas: Path, capsys: Said) -> None:
+    packed(atlas, capsys, "--capacity", "100")
+    (atlas / "pack.json").write_text("{}")
+    assert run(["pack", str(atlas), "--capacity", "160"]) == 1
+    said = capsys.readouterr().err
+    assert "pack.json` is no plan" in said
+    assert "--anew" in said
+    anew = packed(atlas, capsys, "--capacity", "160", "--anew")
+    assert anew["moved"] == []
+
+
+def test_people_are_told_how_many_nodes_and_which_sites(atlas: Path, capsys: Said) -> None:
+    assert run(["pack", str(atlas), "--capacity", "110"]) == 0
+    said = capsys.readouterr()
+    assert "4 sites with 300 polls an hour" in said.err
+    assert "a.example wants 120, more than a node has: it is cut into 2 parts" in said.err
+    head, *lines = said.out.splitlines()
+    assert head.split() == ["node", "polls/h", "full", "sites"]
+    assert any("a.example (1 of 2)" in line for line in lines)
+
+
+def test_the_room_plans_and_keeps_nothing(atlas: Path) -> None:
+    plan = ReadingRoom(atlas).packing(160)
+    assert len(plan.nodes) == 2
+    assert not (atlas / "pack.json").exists()
+
+
+def test_a_crawl_that_was_never_polled_is_told_how_to(tmp_path: Path, capsys: Said) -> None:
+    CrawlDir.create(tmp_path / "atlas", shards=1, settings=b"")
+    assert run(["pack", str(tmp_path / "atlas"), "--capacity", "400"]) == 1
+    said = capsys.readouterr().err
+    assert "was ever polled" in said
+    assert "fieldmouse refresh" in said
+    assert not (tmp_path / "atlas" / "pack.json").exists()
+
+
+@pytest.mark.parametrize("capacity", ["0", "-3", "many"])
+def test_a_capacity_is_a_number_above_nothing(atlas: Path, capsys: Said, capacity: str) -> None:
+    assert run(["pack", str(atlas), "--capacity", capacity]) == 2

@@ -1,0 +1,104 @@
+"""Plans that pack sites onto nodes: nothing is lost or doubled, no node is too full, and few sites move."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fieldmouse.policy.packing.plan import PackingPlan, SiteWeight, planned
+
+polls = st.one_of(st.just(0.0), st.floats(1e-6, 1000), st.integers(1, 900).map(float))
+
+
+@st.composite
+def sites(draw: st.DrawFn) -> list[SiteWeight]:
+    weights = draw(st.lists(polls, max_size=25))
+    return [SiteWeight(f"s{number}.org", weight, 10 * number) for number, weight in enumerate(weights)]
+
+
+def check(plan: PackingPlan, wanted: list[SiteWeight]) -> None:
+    shares = [share for node in plan.nodes for share in node.sites]
+    assert len({(share.site, share.part) for share in shares}) == len(shares)
+    for site in wanted:
+        mine = [share for share in shares if share.site == site.site]
+        assert sum(share.polls for share in mine) == pytest.approx(site.polls)
+        assert sum(share.pages for share in mine) == (site.pages if site.polls else 0)
+        assert len(mine) == math.ceil(site.polls / plan.capacity * (1 - 1e-9))
+    for node in plan.nodes:
+        assert node.sites
+        assert node.polls == pytest.approx(sum(share.polls for share in node.sites))
+        assert node.polls <= plan.capacity * (1 + 1e-9)
+        assert len({share.site for share in node.sites}) == len(node.sites), "two parts of a site on one node"
+    assert len({node.node for node in plan.nodes}) == len(plan.nodes)
+    assert math.ceil(plan.polls / plan.capacity * (1 - 1e-6)) <= plan.at_least + 1
+    assert plan.at_least <= len(plan.nodes)
+
+
+@settings(deadline=None)
+@given(sites())
+def test_a_plan_has_every_site_once_and_no_node_too_full(wanted: list[SiteWeight]) -> None:
+    check(planned(wanted, 400, 0.0), wanted)
+
+
+@settings(deadline=None)
+@given(sites(), sites())
+def test_the_next_plan_is_one_too_and_tells_every_move(
+    first: list[SiteWeight], later: list[SiteWeight]
+) -> None:
+    before = planned(first, 400, 0.0)
+    after = planned(later, 400, 1.0, before)
+    check(after, later)
+    was = {(share.site, share.part): node.node for node in before.nodes for share in node.sites}
+    now = {(share.site, share.part): node.node for node in after.nodes for share in node.sites}
+    moved = {(move.site, move.part): (move.before, move.after) for move in after.moved}
+    assert moved == {key: (was[key], now[key]) for key in was.keys() & now.keys() if was[key] != now[key]}
+
+
+@settings(deadline=None)
+@given(sites())
+def test_nothing_moves_while_nothing_changes(wanted: list[SiteWeight]) -> None:
+    before = planned(wanted, 400, 0.0)
+    after = planned(wanted, 400, 1.0, before)
+    assert after.moved == ()
+    assert after.nodes == before.nodes
+
+
+def test_weights_that_fill_nodes_to_the_brim_need_no_more_of_them() -> None:
+    for share in range(1, 17):
+        wanted = [SiteWeight(f"s{number}.org", 400 / share) for number in range(3 * share)]
+        plan = planned(wanted, 400, 0.0)
+        assert len(plan.nodes) == plan.at_least == 3, share
+
+
+def test_a_site_larger_than_a_node_is_cut_and_named() -> None:
+    plan = planned([SiteWeight("large.org", 1000, 7), SiteWeight("small.org", 50)], 400, 0.0)
+    assert plan.cut == ("large.org",)
+    assert len(plan.nodes) == plan.at_least == 3
+    parts = [share for node in plan.nodes for share in node.sites if share.site == "large.org"]
+    assert sorted(share.part for share in parts) == [1, 2, 3]
+    assert sum(share.pages for share in parts) == 7
+
+
+def test_nodes_keep_their_numbers_when_one_is_saved() -> None:
+    names = ("a.org", "b.org", "c.org")
+    before = planned([SiteWeight(name, 300) for name in names], 400, 0.0)
+    after = planned([SiteWeight("b.org", 50), SiteWeight("c.org", 300)], 400, 1.0, before)
+    home = {share.site: node.node for node in before.nodes for share in node.sites}
+    assert [node.node for node in after.nodes] == [home["c.org"]]
+    assert [(move.site, move.after) for move in after.moved] == [("b.org", home["c.org"])]
+
+
+def test_drifting_weights_move_few_sites() -> None:
+    rng = np.random.default_rng(5)
+    weights = rng.uniform(5, 150, 80)
+    plan, moved = None, 0
+    for step in range(20):
+        weights = weights * np.exp(0.02 * rng.standard_normal(80))
+        wanted = [SiteWeight(f"s{number}.org", float(weight)) for number, weight in enumerate(weights)]
+        plan = planned(wanted, 400, float(step), plan)
+        moved += len(plan.moved)
+    assert 0 < moved < 20 * 80 * 0.1
