@@ -32,7 +32,7 @@ from fieldmouse.errors import Damaged
 from fieldmouse.frontier.frontier import Frontier
 from fieldmouse.indexer.warcs import Torn, answer_of, members, read_record
 from fieldmouse.policy.polling import lookup
-from fieldmouse.records import Link
+from fieldmouse.records import Link, Response
 from fieldmouse.refresh.ledger import Ledger
 from fieldmouse.refresh.looks import ODD, Flag
 from fieldmouse.refresh.polling import Polls
@@ -222,6 +222,7 @@ def scheduler_of(home: CrawlDir, ledger: Ledger, settings: Settings, since: floa
         once_since=since or None,
         retry=asked.retry,
         read_headers=partial(_headers_at, home / "archive"),
+        read_answer=partial(_answer_at, home / "archive"),
         # In virtual time nobody could wait for a thread.
         pool=Aside() if isinstance(clock, WallClock) else None,
     )
@@ -229,9 +230,15 @@ def scheduler_of(home: CrawlDir, ledger: Ledger, settings: Settings, since: floa
 
 def _headers_at(archive: Path, warc: str, offset: int) -> dict[str, str]:
     """The headers of an answer in the archive; of those that are there twice, the first."""
+    return dict(reversed(_answer_at(archive, warc, offset).headers))
+
+
+def _answer_at(archive: Path, warc: str, offset: int) -> Response:
     path = archive / warc
     try:
-        member = next(members(path, offset, path.stat().st_size, piece=_NEAR))
+        member = next(members(path, offset, path.stat().st_size, piece=_NEAR), None)
     except Torn as torn:
         raise Damaged(path, torn.what) from torn
-    return dict(reversed(answer_of(read_record(member.content)).headers))
+    if member is None:
+        raise Damaged(path, f"there is no record at byte {offset}")
+    return answer_of(read_record(member.content))

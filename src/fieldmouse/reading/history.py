@@ -12,9 +12,8 @@ from fieldmouse.figures import counted, duration, when
 from fieldmouse.reading.planning import Planner
 from fieldmouse.records import News, OutcomeKind, OutcomeRow
 from fieldmouse.refresh.fold import is_odd
-from fieldmouse.refresh.ledger import LEDGER
 from fieldmouse.refresh.looks import Flag
-from fieldmouse.refresh.reading import read_ledger
+from fieldmouse.refresh.reading import LEDGER, read_ledger
 
 MOST = 5
 """Polls that are told one by one; of older ones only how many there were."""

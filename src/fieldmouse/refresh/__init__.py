@@ -9,6 +9,8 @@ sealed at the same moment as the ledger, so a kill neither loses nor repeats a p
 row of the outcome log, the ledger comes to it, what it showed is learned, and the page is due again one
 interval later.
 
+A sitemap or feed is polled like a page; what it says of others makes their polls come earlier (`signals`).
+
 The tables are on the disk as a snapshot and a log of changes (`columns`, `tablefiles`). All of it follows
 from the outcome log, but for what a `bucket` holds of the budget: if its files are damaged it is made again.
 """

@@ -20,7 +20,7 @@ from fieldmouse.refresh.looks import ODD, STANDING, Batch, Flag, Said
 
 Marks = NDArray[np.bool_]
 
-_KEPT = np.uint16(Flag.ASKED | Flag.HINTED)
+_KEPT = np.uint16(Flag.ASKED | Flag.HINTED | Flag.UNREAD)
 
 
 def page_fields(policy: PollingPolicy) -> list[Field]:
@@ -41,7 +41,10 @@ def page_fields(policy: PollingPolicy) -> list[Field]:
     ]
 
 
-HOST_FIELDS = [Field("key", "<u8")]
+HOST_FIELDS = [
+    Field("key", "<u8"),
+    Field("trust", "<f4", 2),  # hints of its sitemaps and feeds that proved right, and wrong
+]
 
 
 class Fold:
@@ -123,6 +126,9 @@ class Fold:
         teaches = polled & look & (looked > 0)
         changed = teaches & self._changed(rows, places, said, flags, told, teaches, batch.digests)
         self._teach(rows, now - looked, changed, teaches, batch.withdrawn[places])
+        hinted = teaches & (flags & Flag.HINTED != 0)
+        if hinted.any():
+            self._prove(rows[hinted], changed[hinted])
         self._answered(rows[polled & (flags & Flag.ASKED != 0)])
         pages.put("flags", rows, _flags_after(flags, told, polled, look, stands))
         told_of = look | stands
@@ -165,6 +171,14 @@ class Fold:
         pages.put("state", rows, policy.observe(state, belief, gap, changed))
         pages.put("belief", rows, change.observe(belief, gap, changed))
         pages.put("changes", rows, pages.take("changes", rows) + changed.astype(np.uint32))
+
+    def _prove(self, rows: Rows, changed: Marks) -> None:
+        """Pages of which somebody said that they had changed were looked at."""
+        numbers = self._pages.take("host", rows).astype(np.int64)
+        for number, right in zip(numbers.tolist(), changed.tolist(), strict=True):
+            host = np.array([number])
+            trust = change.Trust(*self._hosts.take("trust", host)[0].tolist()).observe(right)
+            self._hosts.put("trust", host, [[trust.right, trust.wrong]])
 
     def ask(self, rows: Rows) -> None:
         """Polls of these pages are under way: none is due before its row came."""

@@ -9,11 +9,9 @@ row when it is polled.
 
 from __future__ import annotations
 
-import logging
 import os
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 import msgspec
 import numpy as np
@@ -24,47 +22,26 @@ from fieldmouse.crawldir import (
     CrawlDir,
     Sealed,
     make_directory,
-    read_checkpoint,
     record_at,
     records,
     sealed_outcomes,
     understood,
 )
 from fieldmouse.crawldir.log import FRAME
-from fieldmouse.errors import Damaged, Missing
+from fieldmouse.policy import change
 from fieldmouse.policy.polling import PollingPolicy
 from fieldmouse.records import OutcomeRow
 from fieldmouse.refresh.bucket import Purse
-from fieldmouse.refresh.columns import Column, Columns, Field, Rows
-from fieldmouse.refresh.fold import HOST_FIELDS, Fold, is_odd, page_fields
+from fieldmouse.refresh.columns import Column, Field, Rows
+from fieldmouse.refresh.fold import Fold, is_odd
 from fieldmouse.refresh.looks import BatchBuilder, Flag
-from fieldmouse.refresh.tablefiles import TableFiles, TablesState, read_tables, unused_serial
+from fieldmouse.refresh.opening import LEDGER, LedgerState, OpenedTables, open_tables
+from fieldmouse.refresh.tablefiles import TableFiles
 from fieldmouse.url import key_of
 
-log = logging.getLogger(__name__)
-
-LEDGER = "ledger"
 _BATCH = 8192
 
 _decode = msgspec.msgpack.Decoder(OutcomeRow).decode
-
-
-class LedgerState(msgspec.Struct, frozen=True, array_like=True):
-    """The tables, how much of the outcome log is in them, and by whose policy its columns are."""
-
-    tables: TablesState
-    cursor: int = 0
-    policy: str = ""
-    budget: float | None = None  # polls a second that it was last planned with
-    purse: Purse = Purse()
-
-
-class OpenedTables(NamedTuple):
-    """Tables as they were, and where to go on."""
-
-    state: LedgerState
-    pages: Columns
-    hosts: Columns
 
 
 class Ledger:
@@ -124,7 +101,7 @@ class Ledger:
         self._readable = max(self._readable, length)
         if self._cursor >= length:
             return 0
-        builder, count = BatchBuilder(self._home.identity.key_seed), 0
+        builder, count = BatchBuilder(self.key_seed), 0
         for offset, record in records(self._path, start=self._cursor, length=length):
             builder.add(offset, record)
             count += 1
@@ -202,9 +179,25 @@ class Ledger:
 
     def find(self, url: str) -> int | None:
         """The row of a URL, or None if it is not known."""
-        key = np.array([key_of(url, self._home.identity.key_seed)], np.uint64)
-        row = int(self._fold.index.find(key)[0])
+        row = int(self.rows_of(np.array([key_of(url, self.key_seed)], np.uint64))[0])
         return row if row >= 0 else None
+
+    def rows_of(self, keys: NDArray[np.uint64]) -> Rows:
+        """The row of each key; -1 where there is none."""
+        return self._fold.index.find(keys)
+
+    @property
+    def key_seed(self) -> int:
+        """The secret of its keys: see `key_of`."""
+        return self._home.identity.key_seed
+
+    def trust(self) -> NDArray[np.float64]:
+        """How far hints about the pages of each host are believed, from 0 to 1."""
+        told = self._hosts.whole("trust")
+        believed = np.full(len(told), change.Trust().weight())
+        for host in np.flatnonzero(told.any(axis=1)).tolist():
+            believed[host] = change.Trust(*told[host].tolist()).weight()
+        return believed
 
     def urls(self, rows: Rows | None = None) -> Iterator[tuple[int, OutcomeRow]]:
         """The number and the standing row of these pages, or of all."""
@@ -229,6 +222,10 @@ class Ledger:
         """Remember something of these pages."""
         self._pages.put("flags", rows, self.take("flags", rows) | np.uint16(flag))
 
+    def unmark(self, rows: Rows, flag: Flag) -> None:
+        """Forget it again."""
+        self._pages.put("flags", rows, self.take("flags", rows) & ~np.uint16(flag))
+
     def note_budget(self, budget: float | None) -> None:
         """What a plan may spend, for whoever reads the ledger."""
         self.budget = budget
@@ -236,48 +233,3 @@ class Ledger:
     def note_purse(self, purse: Purse) -> None:
         """What is left of the budget."""
         self.purse = purse
-
-
-def open_tables(
-    home: CrawlDir, last: Checkpoint | None, policy: PollingPolicy, named: str, *, onlooker: bool = False
-) -> OpenedTables:
-    """What the checkpoint knows of a ledger; nothing yet, if there is none or it cannot be read.
-
-    An onlooker may find that the crawl has gone on and taken a file away: `Missing`.
-    """
-    if last is not None and LEDGER in last.parts:
-        try:
-            state = last.state(LEDGER, LedgerState)
-            if not last.clean:
-                state = msgspec.structs.replace(state, purse=state.purse.after_kill())
-            if state.cursor > sealed_outcomes(last):
-                raise Damaged(home / "outcomes.log", "the ledger knows more of it than is there")
-            return _fitted(state, read_tables(home / LEDGER, state.tables), policy, named)
-        except Damaged as trouble:
-            if onlooker and isinstance(trouble, Missing) and is_past(home, last):
-                raise
-            log.warning("%s; all that the ledger knew is read again from `outcomes.log`", trouble)
-    layout = {"pages": page_fields(policy), "hosts": HOST_FIELDS}
-    pages, hosts = (Columns(fields) for fields in layout.values())
-    return OpenedTables(
-        LedgerState(TablesState(layout, unused_serial(home / LEDGER)), 0, named), pages, hosts
-    )
-
-
-def is_past(home: CrawlDir, last: Checkpoint) -> bool:
-    """Whether there is a newer checkpoint."""
-    newest = read_checkpoint(home)
-    return newest is not None and newest.at != last.at
-
-
-def _fitted(
-    state: LedgerState, tables: dict[str, Columns], policy: PollingPolicy, named: str
-) -> OpenedTables:
-    """The tables with the columns of this policy; those of another say nothing to it."""
-    pages, fields = tables["pages"], page_fields(policy)
-    if state.policy != named or list(pages.fields) != fields:
-        held = {field.name: np.array(pages.whole(field.name)) for field in pages.fields}
-        pages = Columns(fields, held | {"state": policy.begin(len(pages))})
-        # No log can tell that all rows are others: the next seal writes all of them.
-        state = msgspec.structs.replace(state, tables=msgspec.structs.replace(state.tables, layout={}))
-    return OpenedTables(state, pages, tables["hosts"])

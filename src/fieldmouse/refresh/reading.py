@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from fieldmouse.crawldir import Checkpoint, CrawlDir, sealed_outcomes
 from fieldmouse.policy.polling import PollingPolicy, lookup
-from fieldmouse.refresh.ledger import LEDGER, Ledger, LedgerState, open_tables
+from fieldmouse.refresh.ledger import Ledger
+from fieldmouse.refresh.opening import LEDGER, LedgerState, open_tables
 from fieldmouse.refresh.tablefiles import read_tables
 
 __all__ = ["LEDGER", "check_ledger", "read_ledger", "sealed_policy"]

@@ -28,6 +28,7 @@ from fieldmouse.refresh.fold import is_odd
 from fieldmouse.refresh.ledger import Ledger
 from fieldmouse.refresh.looks import Flag
 from fieldmouse.refresh.polling import Polls, ReadHeaders
+from fieldmouse.refresh.signals import ReadAnswer, SignalReader, weights
 
 Reals = NDArray[np.float64]
 
@@ -44,19 +45,22 @@ class Scheduler:
     budget: None means that only politeness bounds it: `host_rate` polls a second of each host.
     once_since: poll what was last tried before then, once, and nothing else.
     retry: seconds between two polls of what is gone, moved, failed or refused.
+    read_answer: reads sitemaps and feeds that were polled from the archive; None: nobody reads them.
     pool: where plans are made while others go on; None makes them when they are wanted.
     """
 
     def __init__(
         self, ledger: Ledger, policy: PollingPolicy, budget: float | None = None, *,
         host_rate: float | None = None, host_open: int | None = None, once_since: float | None = None,
-        retry: float = RETRY, read_headers: ReadHeaders | None = None, pool: Executor | None = None,
+        retry: float = RETRY, read_headers: ReadHeaders | None = None,
+        read_answer: ReadAnswer | None = None, pool: Executor | None = None,
     ):  # fmt: skip
         self._ledger, self._policy, self._budget = ledger, policy, budget
         self._host_rate, self._since, self._retry, self._pool = host_rate, once_since, retry, pool
         self._most_open = host_open or max(_FEWEST, math.ceil(_PATIENT * (host_rate or 0.0)))
         self._bucket = Bucket(budget, ledger.purse)
         self._polls = Polls(ledger, read_headers) if read_headers else Polls(ledger)
+        self._signals = SignalReader(ledger, read_answer, pool) if read_answer else None
         self._rates: Reals = np.empty(0)  # in `once`: what a poll pays
         self._planned_at = -math.inf
         self._planning: Future[Reals] | None = None
@@ -66,6 +70,8 @@ class Scheduler:
     def due(self, now: float, room: int) -> list[Link]:
         """Polls that go out now, at most `room`, what pays most first; the ledger marks them as asked."""
         self._plan(now)
+        if self._signals is not None and self._signals.look():
+            self._line = _NOBODY
         most = int(min(room, self._bucket.whole(now)))
         links: list[Link] = []
         while len(links) < most:
@@ -132,13 +138,15 @@ class Scheduler:
         budget = self._budget
         if budget is None:
             budget = host_rate * ledger.hosts if host_rate else float(count)
+        weight = weights(ledger)[planned] if self._signals is not None else None
         retrying = min(1 / self._retry, _SHARE * budget / max(1, int(np.count_nonzero(odd))))
 
         def plan() -> Reals:
             rates = np.where(odd, retrying, 0.0)
             if len(planned):
+                left = budget - float(rates.sum())
                 rates[planned] = policy.plan(
-                    state, belief, budget - float(rates.sum()), host=hosts, host_limit=host_rate
+                    state, belief, left, weight=weight, host=hosts, host_limit=host_rate
                 )
             return rates
 
@@ -189,11 +197,15 @@ class Scheduler:
 
     def _waits(self, rows: Rows, rates: Reals) -> Reals:
         """Seconds between the last try of each page and its next poll."""
-        wait = 1.0 / rates
-        never = self._ledger.take("polls", rows) == 0
+        ledger, wait = self._ledger, 1.0 / rates
+        never = ledger.take("polls", rows) == 0
         # The keys are hashes: their top bits are as good as dice.
-        part = (self._ledger.take("key", rows) >> np.uint64(11)).astype(np.float64) * 2.0**-53
-        return np.where(never, np.maximum(part, 1e-6) * wait, wait)
+        part = (ledger.take("key", rows) >> np.uint64(11)).astype(np.float64) * 2.0**-53
+        wait = np.where(never, np.maximum(part, 1e-6) * wait, wait)
+        hinted = np.flatnonzero(ledger.take("flags", rows) & Flag.HINTED)
+        if len(hinted):
+            wait[hinted] *= 1.0 - ledger.trust()[ledger.take("host", rows[hinted])]
+        return wait
 
 
 class _Line:
