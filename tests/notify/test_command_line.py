@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -163,7 +165,7 @@ def test_who_is_not_asked_for_cannot_be_tested(tmp_path: Path, capsys: Said) -> 
 def test_a_missing_apprise_is_named_with_the_way_to_get_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Said
 ) -> None:
-    monkeypatch.setitem(__import__("sys").modules, "apprise", None)
+    monkeypatch.setitem(sys.modules, "apprise", None)
     monkeypatch.setenv("FIELDMOUSE_CHAT", "json://127.0.0.1/s3cret")
     with pytest.raises(outfit.MissingApprise) as missing:
         outfit.check(tmp_path, Settings().override({"notify.apprise": ["env:FIELDMOUSE_CHAT"]}))
@@ -187,3 +189,21 @@ def test_a_program_does_not_find_the_secrets_of_others(
     seen = (path / "seen").read_text()
     assert "s3cret" not in seen
     assert "PATH=" in seen
+
+
+def test_a_crawl_that_tells_nobody_loads_none_of_it(tmp_path: Path) -> None:
+    path = made(tmp_path)
+    probe = (
+        "import sys; from pathlib import Path; from fieldmouse import settings;"
+        "from fieldmouse.agent.life import Life; from fieldmouse.agent.notifying import Notifying;"
+        "from fieldmouse.api.plan import plan_to_resume; from fieldmouse.crawldir import CrawlDir;"
+        "home = CrawlDir.open(Path(sys.argv[1])); plan = plan_to_resume(home.path, {}, {});"
+        "notifying = Notifying(home, plan.settings); assert not notifying.parts;"
+        "assert notifying.audience_with(None) is None; print(*sys.modules)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", probe, str(path)], capture_output=True, check=True, text=True
+    )
+    loaded = done.stdout.split()
+    assert "fieldmouse.settings.notify" in loaded
+    assert not [name for name in loaded if name.startswith(("fieldmouse.notify", "smtplib", "apprise"))]

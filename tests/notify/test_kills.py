@@ -27,7 +27,7 @@ from fieldmouse.settings import Settings
 from .receivers import Inbox, Post, answers, closes, hanging, post_office, webhook
 from .test_channels import check_atom
 
-KILLS = int(os.environ.get("FIELDMOUSE_KILLS", "8"))
+KILLS = max(4, int(os.environ.get("FIELDMOUSE_KILLS", "8")) // 2)
 ROWS = 24 * KILLS
 TESTS = Path(__file__).resolve().parents[1]
 

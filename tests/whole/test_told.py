@@ -1,0 +1,142 @@
+"""What a refresh finds out is told, once, whatever is killed when: the commands in their own processes."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+from fieldmouse.crawldir import CrawlDir, read_checkpoint, sealed_outcomes
+from fieldmouse.crawldir.news import changes_from, sealed_baseline
+from meadowland import running_meadow
+from notify.receivers import Inbox, answers, closes, webhook
+
+from .crawling import end, run, start
+
+KILLS = int(os.environ.get("FIELDMOUSE_KILLS", "8")) // 2
+LOCAL = ("--allow-private", "--delay", "0s")
+
+
+class Pages(BaseHTTPRequestHandler):
+    """Pages by path: text, a status, or where it moved to."""
+
+    protocol_version = "HTTP/1.1"
+
+    def do_GET(self) -> None:
+        page = self.server.pages.get(self.path, 404)  # type: ignore[attr-defined]
+        moved = isinstance(page, str) and page.startswith("/")
+        self.send_response(page if isinstance(page, int) else 301 if moved else 200)
+        body = page.encode() if isinstance(page, str) and not moved else b""
+        if moved:
+            self.send_header("Location", page)
+        self.send_header("Content-Type", "text/html")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: object) -> None: ...
+
+
+@contextmanager
+def site() -> Iterator[tuple[str, dict[str, str | int]]]:
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Pages)
+    pages: dict[str, str | int] = {}
+    server.pages = pages  # type: ignore[attr-defined]
+    threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True).start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}", pages
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+def text(title: str, words: str, *links: str) -> str:
+    anchors = "".join(f"<a href={link}>link</a>" for link in links)
+    return f"<title>{title}</title><p>{words}</p>{anchors}"
+
+
+def told(home: Path) -> list[str]:
+    """The ids of all changes that the log knows, in order."""
+    crawl = CrawlDir.open(home)
+    last = read_checkpoint(crawl)
+    length, baseline = sealed_outcomes(last), sealed_baseline(last)
+    return [change.id for change, _ in changes_from(crawl, 0, length=length, baseline=baseline)]
+
+
+def asked(inbox: Inbox, **more: str) -> list[str]:
+    given = {"webhook": inbox.url(), "patience": "30s", "timeout": "2s"} | more
+    return [word for name, value in given.items() for word in ("--set", f"notify.{name}={value}")]
+
+
+def test_a_refresh_tells_what_is_new_changed_gone_and_moved_and_nothing_else(tmp_path: Path) -> None:
+    home = tmp_path / "c"
+    with site() as (origin, pages), webhook() as inbox:
+        pages["/"] = text("Home", "the same as ever", "/a", "/b", "/c", "/d")
+        for name in "abcd":
+            pages[f"/{name}"] = text(f"Page {name}", "mice live in fields and eat seeds and grass")
+        pages["/e"] = text("Page e", "another place")
+        run("crawl", home, "--seed", f"{origin}/", *LOCAL, *asked(inbox))
+        assert inbox.posts == [], "the first crawl is the baseline"
+        pages["/"] = text("Home", "the same as ever", "/a", "/b", "/c", "/d", "/new")
+        pages["/a"] = text("Page a\n<b>", "owls live in barns and eat mice at night", "/new")
+        pages["/b"], pages["/c"] = 404, "/e"
+        pages["/new"] = text("New", "never seen before")
+        summary = run("refresh", home, "--once", *asked(inbox, feed="changes.atom"))
+        assert summary.get("untold") == {}
+        kinds = {one["url"].removeprefix(origin): one["kind"] for one in inbox.once()}
+        assert {path: kinds.get(path) for path in ("/a", "/b", "/c", "/d", "/new")} == {
+            "/a": "changed", "/b": "gone", "/c": "moved", "/d": None, "/new": "new"
+        }  # fmt: skip
+        assert [one["id"] for one in inbox.once()] == told(home)
+        before = len(inbox.posts)
+        run("refresh", home, "--once", *asked(inbox))
+        assert len(inbox.posts) == before, "nothing has changed since"
+    assert run("doctor", home)["healthy"]
+
+
+def moody(rng: random.Random) -> Any:
+    lock = threading.Lock()
+
+    def fault(handler: BaseHTTPRequestHandler) -> bool:
+        with lock:
+            mood = rng.random()
+        return answers(500)(handler) if mood < 0.01 else closes(handler) if mood < 0.02 else False
+
+    return fault
+
+
+def test_a_refresh_that_is_killed_again_and_again_tells_each_change_once(tmp_path: Path) -> None:
+    rng, home = random.Random(2026), tmp_path / "c"
+    changing = {"changing": 1.0, "change_every": 4.0, "rewriting": True, "appearing": 0.3, "vanishing": 0.2}
+    with (
+        running_meadow(hosts=30, pages=120 * KILLS, seed=9, latency=0.03, page_kb=1, links=10, **changing)
+        as meadow,
+        webhook() as inbox,
+    ):  # fmt: skip
+        run("crawl", home, "--seed", meadow.seeds[0], *LOCAL, "--set", "storage.checkpoint=300ms")
+        inbox.fault = moody(rng)
+        kills = 0
+        while True:
+            process = start("refresh", home, "--once", *asked(inbox, batch="3"))
+            try:
+                process.wait(rng.uniform(0.8, 2.0) if kills < KILLS else 120)
+                break
+            except subprocess.TimeoutExpired:
+                assert kills < KILLS, "it does not come to an end"
+                os.kill(process.pid, signal.SIGKILL)
+                kills += 1
+            finally:
+                end(process)
+        assert kills > KILLS // 2, "the refresh was over before the kills had fallen"
+        assert run("notify", home) == [], "the settings were of those runs only"
+        wanted = told(home)
+    assert len(wanted) > 50
+    assert [one["id"] for one in inbox.once()] == wanted
+    assert run("doctor", home)["healthy"]
