@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from fieldmouse.indexer.blocks import BLOCKS, blocks_of
 from fieldmouse.indexer.comparison import ORDER, align, compare, steps, template
+from fieldmouse.policy.noiserules import NoiseRules
 from indexer.answers import response
 
 words = st.sampled_from("mouse vole shrew harvest field barn owl fox 7 12:31 Nov".split())
@@ -168,3 +169,16 @@ def test_a_page_of_very_many_blocks_is_read_to_its_end() -> None:
     assert many is not None
     assert BLOCKS <= len(many) <= BLOCKS + 1
     assert many[-1].endswith(f"b{BLOCKS + 4}")
+
+
+def test_a_rule_by_xpath_sees_the_tree_that_a_browser_builds_and_gives_up_on_a_maze() -> None:
+    def read(page: str, rule: str) -> list[str] | None:
+        return blocks_of(response(page.encode()), page.encode(), NoiseRules.of([rule]))
+
+    table = "<table><tr><td>3 euro<td class=q a:b=1 \x0bc=2>kept</table><svg><x:y>drawn</x:y></svg>"
+    assert read(table, "* xpath /html/body/table/tbody/tr/td[1]") == ["kept", "drawn"]
+    assert read(table, "* xpath //*[contains(text(), 'drawn')]") == ["3 euro", "kept"]
+    assert read(table, "* xpath //td/@class | //td/text()") == ["3 euro", "kept", "drawn"], "elements only"
+    assert read("<p>a<p><b>b</b>", "* xpath //p | //b") == []
+    maze = "<div>" * 3000 + "deep"
+    assert read(maze, "* xpath //div//div") == ["deep"]

@@ -57,7 +57,7 @@ class PolledPage:
         self.shard.committed(self.shard.prepare().batch)
         if row.kind is OutcomeKind.PAGE:
             self.known = row
-        if row.stands and row.status not in (302, 303, 307):
+        if row.stands:
             self.was = row.kind
         if row.news:
             self.memory = row.memory
@@ -74,9 +74,8 @@ class PolledPage:
         if status == 304:
             return self.take(Unchanged, answer)
         if status < 400:
-            return self.take(
-                lambda link, answer: Moved(link, answer, Url("http://example.org/there")), answer
-            )
+            target, for_good = Url("http://example.org/there"), status in (301, 308) and self.was != "moved"
+            return self.take(lambda link, answer: Moved(link, answer, target, for_good), answer)
         return self.take(lambda link, answer: Failed(link, Reason.CLIENT_ERROR, self.at, "", answer), answer)
 
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from fieldmouse import settings
 from fieldmouse.errors import SettingsError
-from fieldmouse.settings import Settings, kinds, reading, units
+from fieldmouse.settings import Settings, kinds, parse, reading, render, units
 from fieldmouse.settings.sections import Section
 
 durations = st.floats(0, 1e9, allow_nan=False)
@@ -202,3 +202,24 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     (tmp_path / "latin.toml").write_bytes(b"# caf\xe9")
     with pytest.raises(SettingsError, match="UTF-8"):
         settings.load(tmp_path / "latin.toml")
+
+
+@pytest.mark.parametrize(
+    ("rule", "says"),
+    [
+        ("example.org", "something is missing"),
+        ("example.org jquery p", "none of css, xpath and regex"),
+        ("* css div[[", "no CSS selector"),
+        ("* xpath //a[", "no XPath"),
+        ("* xpath 1+1", "finds no elements"),
+        ("* regex (", "not a regular expression"),
+        ("*.example.org css p", "no host"),
+        ("ftp://a css p", "no beginning of a URL"),
+    ],
+)
+def test_a_rule_of_noise_that_cannot_be_meant_is_refused_with_a_sentence(rule: str, says: str) -> None:
+    with pytest.raises(SettingsError, match=says) as refused:
+        parse(f"[noise]\nignore = [{rule!r}]")
+    assert refused.value.hint
+    good = parse('[noise]\nonly = ["Example.org xpath //p", "* css .a > b"]')
+    assert parse(render(good)) == good

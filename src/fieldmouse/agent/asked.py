@@ -11,7 +11,7 @@ from fieldmouse.policy.politeness import Politeness
 from fieldmouse.policy.scope import Scope
 from fieldmouse.robots.robot import Manners
 from fieldmouse.settings import Settings
-from fieldmouse.settings.rules import traps_of
+from fieldmouse.settings.rules import noise_of, traps_of
 
 
 def when_full_of(settings: Settings) -> WhenFull:
@@ -87,4 +87,5 @@ def indexer_config(home: CrawlDir, settings: Settings, scope: Scope) -> IndexerC
         store_text=settings.index.store_text,
         revisits=settings.refresh.revisits,
         plugins=PluginNames.of(settings.plugins),
+        noise=noise_of(settings),
     )

@@ -30,6 +30,7 @@ VERBS = {
     "export": "Write what is known of the pages as JSON lines, CSV or Parquet.",
     "freshness": "Say how fresh the copies are, and what another budget would bring.",
     "pack": "Say how many nodes the polls need, and pack the sites onto them.",
+    "changes": "List the pages that are new, changed, gone or moved, and show how they differ.",
     "explain": "Say what happened to one URL, and why its host waits.",
     "notify": "Say who is told of changes, and test whether that works.",
     "control": "Show the rules that governed a crawl's robots, and how each fared.",

@@ -54,6 +54,17 @@ def data(line: str = "") -> None:
         print(visible(line))
 
 
+def shown(line: str) -> None:
+    """One line of data that is visible already, and may have colours of ours in it."""
+    with _reader_may_leave():
+        print(line)
+
+
+def coloured() -> bool:
+    """Whether data may have colours: on a terminal, unless its user wants none (https://no-color.org)."""
+    return sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+
+
 def json(value: object) -> None:
     """One JSON value on one line of stdout."""
     with _reader_may_leave():

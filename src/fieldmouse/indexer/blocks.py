@@ -27,6 +27,8 @@ from fieldmouse.indexer.parse import (
     is_drawn,
 )
 from fieldmouse.indexer.readers import MARKUP, is_markup, markup_of
+from fieldmouse.indexer.selection import elements, found_in, without
+from fieldmouse.policy.noiserules import NoiseRules
 from fieldmouse.records import Response
 from fieldmouse.web.encoding import decode
 from fieldmouse.web.labels import decoded
@@ -45,18 +47,24 @@ def body_of(response: Response, limit: int) -> bytes:
     return decode(response.body, response.header("content-encoding"), limit=limit, ratio=ANY_RATIO).body
 
 
-def blocks_of(response: Response, body: bytes) -> list[str] | None:
-    """What a reader sees of an answer whose unpacked body is `body`; None if that is no text."""
+EVERYTHING = NoiseRules()
+
+
+def blocks_of(response: Response, body: bytes, rules: NoiseRules = EVERYTHING) -> list[str] | None:
+    """What a reader sees of an answer whose unpacked body is `body`; None if that is no text.
+
+    `rules` are those about its URL.
+    """
     mime, declared = mime_of(response), response.header("content-type")
     if is_markup(mime, body):
         charset = find_charset(body[:MARKUP], declared)
-        return _of_html(markup_of(body, charset))
+        return _of_html(markup_of(body, charset), rules)
     if not _PLAIN.fullmatch(mime):
         return None
     text = decoded(body[: 4 * TEXT], find_charset(body, declared, markup=False))[:TEXT]
     if _JSON.fullmatch(mime):
         text = _spread(text)
-    return _tidy(text.splitlines())
+    return _ruled(_tidy(text.splitlines()), rules)
 
 
 def _spread(text: str) -> str:
@@ -67,23 +75,42 @@ def _spread(text: str) -> str:
         return text
 
 
-def _of_html(markup: bytes | str) -> list[str]:
+def _of_html(markup: bytes | str, rules: NoiseRules = EVERYTHING) -> list[str]:
     """
     >>> _of_html("<title>Mice</title><!-- 17 --><p class=a1>They r<b>u</b>n.<script>x</script><p>  Fast. ")
     ['Mice', 'They run.', 'Fast.']
     """
     raw, _ = bounded(markup.encode("utf-8", "replace") if isinstance(markup, str) else markup)
     tree = LexborHTMLParser(raw, options=WITHOUT_EVENTS)
-    root = tree.root
-    if root is None:
-        return []
-    return read_tree(tree)
+    if rules.empty:
+        return _read(tree)
+    for rule in rules.ignore:
+        # Inner elements before those around them: what is taken out takes its inside along.
+        for node in reversed(elements(tree, rule)):
+            node.decompose()
+    chosen = [rule for rule in rules.only if rule.how != "regex"]
+    if not chosen:
+        return _ruled(_read(tree), rules)
+    parts = [node.html or "" for rule in chosen for node in elements(tree, rule)]
+    texts = [block for part in parts for block in _read(LexborHTMLParser(part, options=WITHOUT_EVENTS))]
+    return _ruled(texts, rules)
 
 
-def read_tree(tree: LexborHTMLParser) -> list[str]:
+def _ruled(texts: list[str], rules: NoiseRules) -> list[str]:
+    """Blocks as regular expressions leave them."""
+    if rules.empty:
+        return texts
+    texts = without(texts, rules.ignore)
+    if any(rule.how == "regex" for rule in rules.only):
+        texts = found_in(texts, rules.only)
+    return _tidy(texts)
+
+
+def _read(tree: LexborHTMLParser) -> list[str]:
     """The blocks of a page whose tree is ours to take apart."""
     root, title = tree.root, ""
-    assert root is not None
+    if root is None:
+        return []
     silent = []
     # From the outside in, so that what is taken out is moved once.
     for node in [node for node in root.traverse() if node.tag_id in _SHOWN]:

@@ -24,6 +24,7 @@ T = TypeVar("T", str, int)
 
 FEW = 24  # words between two blocks that may be noise; more is a text that somebody wrote
 ROUNDS = 16  # times that what lies between two common blocks is looked at again
+TABLE = 400  # cells
 ORDER = 1  # the place of blocks that stand elsewhere, and are the same
 _EDGE = "\0"  # stands for what is before the first block and behind the last
 
@@ -65,6 +66,16 @@ class Step(NamedTuple):
         return self.old == self.new
 
 
+class Hunk(NamedTuple):
+    """Blocks that went and blocks that came, between two that stayed."""
+
+    place: int  # 0 if it will not be known again
+    old: list[str]
+    new: list[str]
+    before: str = ""  # the block that stands before it in both; "" if there is none
+    after: str = ""
+
+
 def template(block: str) -> str:
     """A block with all masked that tells one look from the next.
 
@@ -76,53 +87,63 @@ def template(block: str) -> str:
 
 
 def compare(old: Sequence[str], new: Sequence[str]) -> Comparison:
-    """Where `new` differs from `old`."""
-    total = _length(old) + _length(new)
+    """Where `new` differs from `old`, and by how much."""
+    found: dict[int, int] = {}
+    for hunk in hunks(old, new):
+        words = _length(hunk.old) + _length(hunk.new) if hunk.place == ORDER else _words(hunk.old, hunk.new)
+        found[hunk.place] = found.get(hunk.place, 0) + words
+    differing = [Differing(place, words) for place, words in found.items()]
+    return Comparison(differing, _length(old) + _length(new))
+
+
+def hunks(old: Sequence[str], new: Sequence[str]) -> Iterator[Hunk]:
+    """What differs, from the beginning of the page to its end."""
     if old == new:
-        return Comparison([], total)
+        return
     gaps = list(_between(align(old, new), len(old), len(new)))
     # What went from one place and came at another has only been moved.
     moved = Counter(old[i] for i1, i2, _, _ in gaps for i in range(i1, i2))
     moved &= Counter(new[j] for _, _, j1, j2 in gaps for j in range(j1, j2))
-    found: dict[int, int] = {}
-    if moved:
-        found[ORDER] = sum(2 * times * _length([block]) for block, times in moved.items())
     went, came = Counter(moved), Counter(moved)
     for i1, i2, j1, j2 in gaps:
-        gone = [i for i in range(i1, i2) if not _take(went, old[i])]
-        come = [j for j in range(j1, j2) if not _take(came, new[j])]
-        if not gone and not come:
-            continue
-        before = template(old[i1 - 1]) if i1 else _EDGE
-        after = template(old[i2]) if i2 < len(old) else _EDGE
-        _look_closer([old[i] for i in gone], [new[j] for j in come], before, after, found)
-    differing = [Differing(place, words) for place, words in found.items() if place]
-    if 0 in found:
-        differing.append(Differing(0, found[0]))
-    return Comparison(differing, total)
+        before, after = old[i1 - 1] if i1 else "", old[i2] if i2 < len(old) else ""
+        gone, left = _parted(old[i1:i2], went)
+        come, arrived = _parted(new[j1:j2], came)
+        if left or arrived:
+            yield Hunk(ORDER, left, arrived, before, after)
+        if gone or come:
+            yield from _within(gone, come, before, after)
 
 
-def _take(counted: Counter[str], block: str) -> bool:
-    if counted[block] > 0:
-        counted[block] -= 1
-        return True
-    return False
+def _parted(blocks: Sequence[str], moved: Counter[str]) -> tuple[list[str], list[str]]:
+    """Those that are only there, and those that were moved, which `moved` counts down."""
+    own, others = [], []
+    for block in blocks:
+        if moved[block] > 0:
+            moved[block] -= 1
+            others.append(block)
+        else:
+            own.append(block)
+    return own, others
 
 
-def _look_closer(gone: list[str], come: list[str], before: str, after: str, found: dict[int, int]) -> None:
-    """What differs between two blocks that are in both versions, by place."""
+def _within(gone: list[str], come: list[str], before: str, after: str) -> Iterator[Hunk]:
+    """What differs between two blocks that are in both versions, place by place."""
     masked, masked_now = [template(block) for block in gone], [template(block) for block in come]
-    pairs = align(masked, masked_now)
-    for i, j in pairs:
-        if gone[i] != come[j]:
-            place = _place(masked[i])
-            found[place] = found.get(place, 0) + _words(gone[i : i + 1], come[j : j + 1])
-    for i1, i2, j1, j2 in _between(pairs, len(gone), len(come)):
-        left, right = gone[i1:i2], come[j1:j2]
-        place = 0
-        if max(_length(left), _length(right)) <= FEW:
-            place = _place(masked[i1 - 1] if i1 else before, masked[i2] if i2 < len(masked) else after)
-        found[place] = found.get(place, 0) + _words(left, right)
+    around = template(before) if before else _EDGE, template(after) if after else _EDGE
+    i = j = 0
+    for at, now in [*align(masked, masked_now), (len(gone), len(come))]:
+        if at > i or now > j:
+            left, right = gone[i:at], come[j:now]
+            place = 0
+            if max(_length(left), _length(right)) <= FEW:
+                place = _place(masked[i - 1] if i else around[0], masked[at] if at < len(gone) else around[1])
+            yield Hunk(
+                place, left, right, gone[i - 1] if i else before, gone[at] if at < len(gone) else after
+            )
+        if at < len(gone):
+            yield Hunk(_place(masked[at]), [gone[at]], [come[now]], before, after)
+        i, j = at + 1, now + 1
 
 
 def _place(*templates: str) -> int:
@@ -144,10 +165,10 @@ def _words(gone: Sequence[str], come: Sequence[str]) -> int:
 # -- alignment
 
 
-def steps(old: Sequence[str], new: Sequence[str]) -> Iterator[Step]:
+def steps(old: Sequence[str], new: Sequence[str], *, table: int = TABLE) -> Iterator[Step]:
     """Both versions from beginning to end, in stretches that are the same and stretches that are not."""
     i = j = 0
-    pairs = align(old, new)
+    pairs = align(old, new, table=table)
     for i1, i2, j1, j2 in _between(pairs, len(old), len(new)):
         if i1 > i:
             yield Step(list(old[i:i1]), list(new[j:j1]))
@@ -166,8 +187,11 @@ def _between(pairs: list[tuple[int, int]], old: int, new: int) -> Iterator[tuple
         i, j = at + 1, now + 1
 
 
-def align(old: Sequence[T], new: Sequence[T]) -> list[tuple[int, int]]:
-    """Pairs of places at which both hold the same, in rising order."""
+def align(old: Sequence[T], new: Sequence[T], *, table: int = TABLE) -> list[tuple[int, int]]:
+    """Pairs of places at which both hold the same, in rising order.
+
+    Stretches without anything that occurs once are aligned by a table, if it has at most so many cells.
+    """
     pairs: list[tuple[int, int]] = []
     waiting = [(0, len(old), 0, len(new), 0)]
     while waiting:
@@ -181,6 +205,8 @@ def align(old: Sequence[T], new: Sequence[T]) -> list[tuple[int, int]]:
         if i1 == i2 or j1 == j2 or depth == ROUNDS:
             continue
         singles = _singles(old, new, i1, i2, j1, j2)
+        if not singles and (i2 - i1) * (j2 - j1) <= table:
+            pairs += _longest(old, new, i1, i2, j1, j2)
         for i, j in singles:
             pairs.append((i, j))
             waiting.append((i1, i, j1, j, depth + 1))
@@ -212,3 +238,26 @@ def _singles(old: Sequence[T], new: Sequence[T], i1: int, i2: int, j1: int, j2: 
         chain.append(candidates[number])
         number = before[number]
     return chain[::-1]
+
+
+def _longest(old: Sequence[T], new: Sequence[T], i1: int, i2: int, j1: int, j2: int) -> list[tuple[int, int]]:
+    """The longest common subsequence of two short stretches."""
+    width = j2 - j1
+    rows = [[0] * (width + 1)]  # from the end: the longest of what is left
+    for i in range(i2 - 1, i1 - 1, -1):
+        below, row = rows[-1], [0] * (width + 1)
+        block = old[i]
+        for k in range(width - 1, -1, -1):
+            row[k] = below[k + 1] + 1 if block == new[j1 + k] else max(below[k], row[k + 1])
+        rows.append(row)
+    rows.reverse()
+    pairs, i, k = [], 0, 0
+    while i < i2 - i1 and k < width:
+        if old[i1 + i] == new[j1 + k]:
+            pairs.append((i1 + i, j1 + k))
+            i, k = i + 1, k + 1
+        elif rows[i + 1][k] >= rows[i][k + 1]:
+            i += 1
+        else:
+            k += 1
+    return pairs

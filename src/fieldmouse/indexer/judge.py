@@ -11,10 +11,11 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from fieldmouse.indexer import noise
-from fieldmouse.indexer.blocks import blocks_of, body_of
+from fieldmouse.indexer.blocks import EVERYTHING, blocks_of, body_of
 from fieldmouse.indexer.comparison import compare
 from fieldmouse.indexer.sighting import difference
 from fieldmouse.outcome import OutcomeKind
+from fieldmouse.policy.noiserules import NoiseRules
 from fieldmouse.records import Door, Link, Response
 from fieldmouse.sighting import News
 
@@ -38,9 +39,9 @@ Held = Callable[[Link], Response | None]
 
 
 class Judge:
-    def __init__(self, held: Held, *, limit: int):
+    def __init__(self, held: Held, *, limit: int, rules: NoiseRules = EVERYTHING):
         """`limit` is how many bytes a body may have, unpacked."""
-        self._held, self._limit = held, limit
+        self._held, self._limit, self._rules = held, limit, rules
 
     def of_page(self, link: Link, response: Response, body: bytes, digest: str, mark: int) -> Judgement:
         """A page that came; `body` is unpacked."""
@@ -54,13 +55,16 @@ class Judge:
         if held is None:
             return Judgement(News.CHANGED, difference(link.simhash, mark), memory=link.memory)
         held_body = body_of(held, self._limit)
-        old, new = blocks_of(held, held_body), blocks_of(response, body)
+        rules = self._rules.at(link.url)
+        old, new = blocks_of(held, held_body, rules), blocks_of(response, body, rules)
         if old is None or new is None:
             # The same bytes may have been packed in another way.
             return of_same(link, News.NOISE) if body == held_body else Judgement(News.CHANGED, 1.0)
         seen = compare(old, new)
         if not seen.differing:
             return of_same(link, News.NOISE)
+        if not rules.learn:
+            return Judgement(News.CHANGED, seen.share())
         lesson = noise.learn(noise.unpacked(link.memory), seen, response.ended_at)
         return Judgement(
             News.CHANGED if lesson.changed else News.NOISE,

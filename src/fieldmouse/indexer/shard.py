@@ -85,7 +85,7 @@ class Shard:
             self._turnover = Turnover(directory / "index", number, state)
         self._links = Links(config, self._guests.admission)
         copies = HeldCopies(directory / "archive", self._doubles, self._archive)
-        self._judge = Judge(copies.answer, limit=config.decoded_limit)
+        self._judge = Judge(copies.answer, limit=config.decoded_limit, rules=config.noise)
 
     # -- one answer
 

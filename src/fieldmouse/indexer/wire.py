@@ -13,6 +13,7 @@ import msgspec
 
 from fieldmouse.crawldir import Checkpoint
 from fieldmouse.plugins.names import PluginNames
+from fieldmouse.policy.noiserules import NoiseRules
 from fieldmouse.policy.scope import Scope
 from fieldmouse.policy.traps import TrapRules
 from fieldmouse.records import Failed, Moved, Page, Parsed, Unchanged
@@ -43,6 +44,7 @@ class IndexerConfig(msgspec.Struct, frozen=True, kw_only=True):
     store_text: bool = True  # keep the text in the index, for snippets
     revisits: bool = True  # archive that a page has not changed
     plugins: PluginNames = PluginNames()
+    noise: NoiseRules = NoiseRules()  # what of a page is compared when it was polled
 
 
 class ShardState(msgspec.Struct, frozen=True, array_like=True):

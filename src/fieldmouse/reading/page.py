@@ -17,6 +17,7 @@ import msgspec
 
 from fieldmouse.errors import Damaged
 from fieldmouse.indexer.wire import IndexerConfig
+from fieldmouse.policy.noiserules import NoiseRules
 from fieldmouse.policy.scope import Scope
 from fieldmouse.policy.traps import OFF
 from fieldmouse.records import Kind, Link, OutcomeRow, Response
@@ -158,6 +159,15 @@ class StoredPage:
         Of a sitemap or feed these are the URLs it lists. The body is parsed again.
         """
         return list(dict.fromkeys(link.url for link in self._contents.links))
+
+    def blocks(self, rules: NoiseRules | None = None) -> list[str] | None:
+        """What a reader sees, in blocks, by which versions are compared; None if it holds no text.
+
+        `rules` say what of it is compared; without them all is. The body is parsed again.
+        """
+        from fieldmouse.indexer.blocks import EVERYTHING, blocks_of
+
+        return blocks_of(self._answer, self.body, rules.at(self.url) if rules else EVERYTHING)
 
     @cached_property
     def _answer(self) -> Response:

@@ -4,30 +4,33 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fieldmouse import url as urls
 from fieldmouse.crawldir import CrawlDir, outcomes
-from fieldmouse.errors import CrawlDirError, FieldmouseError, UsageError
+from fieldmouse.errors import CrawlDirError, FieldmouseError
 from fieldmouse.figures import when
 from fieldmouse.indexer.library import Library
 from fieldmouse.policy.traps import without_session
 from fieldmouse.reading.moment import Checkpoint, read_checkpoint, sealed_outcomes, sealed_shards
+from fieldmouse.reading.naming import living_at, url_of
 from fieldmouse.reading.page import StoredPage
 from fieldmouse.records import OutcomeRow, Reading
-from fieldmouse.url import Url
 
 if TYPE_CHECKING:
     from fieldmouse.control.controllog import Chapter
     from fieldmouse.control.pagetrace import Rows
+    from fieldmouse.crawldir.news import Change
     from fieldmouse.indexer.search import Hit
     from fieldmouse.policy.packing.plan import PackingPlan
     from fieldmouse.reading.examination import Finding
     from fieldmouse.reading.explanation import Explanation
     from fieldmouse.reading.freshness import FreshnessReport
+    from fieldmouse.reading.proposals import RuleProposal
     from fieldmouse.reading.status import Status
+    from fieldmouse.reading.versions import VersionDifference
     from fieldmouse.settings import Settings
 
 
@@ -69,7 +72,7 @@ class ReadingRoom:
         With `host` only those of that host or one below it, as `host:` in a search: "example.org" finds
         docs.example.org, too. The log is read twice, and takes eight bytes of memory a page.
         """
-        is_wanted = None if host is None else _living_at(host)
+        is_wanted = None if host is None else living_at(host)
         last = self._newest()
         if last is not None:
             library = self._library(last)
@@ -82,7 +85,7 @@ class ReadingRoom:
 
         `url` is normalised as the crawler does it. The log is read through once: for many pages use `pages`.
         """
-        known = _url_of(url)
+        known = url_of(url)
         last = self._newest()
         if last is None:
             return None
@@ -125,13 +128,75 @@ class ReadingRoom:
     def _library(self, last: Checkpoint) -> Library:
         return Library(self._home / "archive", sealed_shards(last))
 
+    # -- what changed
+
+    def changes(
+        self, since: float | datetime | timedelta | None = None, host: str | None = None
+    ) -> Iterator[Change]:
+        """Pages that are new, changed, gone or moved, each time that happened, oldest first.
+
+        `since` is a moment (epoch seconds or a datetime), or how long before now; `host` as in `pages`.
+        Changes that proved to be noise are left out, and so is what the rules in `[noise]` ignore now.
+        """
+        from fieldmouse.reading.changes import list_changes
+        from fieldmouse.reading.dates import moment_of
+        from fieldmouse.settings.rules import noise_of
+
+        last = self._newest()
+        if last is not None:
+            is_wanted = None if host is None else living_at(host)
+            yield from list_changes(
+                self._home, last, self._library(last), noise_of(self.settings()),
+                since=moment_of(since), is_wanted=is_wanted,
+            )  # fmt: skip
+
+    def versions(self, url: str) -> list[StoredPage]:
+        """Every version of one page that is stored, oldest first, each other than the one before it.
+
+        A look that found the same bytes is no version; one that found other bytes is, even if only noise
+        differs (`version.row.news` tells).
+        """
+        from fieldmouse.reading.versions import versions_of
+
+        known = url_of(url)
+        last = self._newest()
+        if last is None:
+            return []
+        length, library = sealed_outcomes(last), self._library(last)
+        names = dict.fromkeys((known, without_session(known)))
+        found = (versions_of(outcomes.rows_of(self._home, name, length=length)) for name in names)
+        return [StoredPage(row, library) for row in next(filter(None, found), [])]
+
+    def difference(
+        self, url: str, old: str | int | None = None, new: str | int | None = None
+    ) -> VersionDifference:
+        """What a reader would see differ between two versions of a page.
+
+        Versions are named by number (1 is the oldest, -1 the newest) or by a moment at which they stood,
+        such as "2026-11-16"; without names it is the newest change and what was there before it.
+        """
+        from fieldmouse.reading.versions import difference_of
+        from fieldmouse.settings.rules import noise_of
+
+        return difference_of(url_of(url), self.versions(url), noise_of(self.settings()), old, new)
+
+    def proposed_rules(self, host: str | None = None) -> list[RuleProposal]:
+        """Rules for `[noise]` that would ignore what differs at every look at pages of this crawl."""
+        from fieldmouse.reading.proposals import propose
+
+        last = self._newest()
+        if last is None:
+            return []
+        is_wanted = None if host is None else living_at(host)
+        return propose(self._home, last, self._library(last), self.settings(), is_wanted)
+
     # -- what happened
 
     def explain(self, url: str) -> Explanation:
         """When `url` was seen, from where, what came of it, and how its host stands."""
         from fieldmouse.reading.explanation import explain
 
-        return explain(self._home, _url_of(url))
+        return explain(self._home, url_of(url))
 
     def freshness(self, budgets: Sequence[float] = (), window: float | None = None) -> FreshnessReport:
         """How fresh the copies are, what polls of them brought, and what other budgets would bring.
@@ -228,18 +293,3 @@ class ReadingRoom:
             return f"<ReadingRoom {self.status()}>"
         except (FieldmouseError, OSError) as trouble:
             return f"<ReadingRoom `{self.path}`: {trouble}>"
-
-
-def _url_of(text: str) -> Url:
-    known = urls.parse(text)
-    if known is None:
-        raise UsageError(f"`{text}` is no URL", "it begins with http:// or https://")
-    return known
-
-
-def _living_at(host: str) -> Callable[[str], bool]:
-    """Whether a URL is one of `host` or of a host below it."""
-    from fieldmouse.indexer.query import authority_of, bare_host, names
-
-    wanted = bare_host(host)
-    return lambda url: wanted in names(authority_of(url))

@@ -44,6 +44,7 @@ class Status(msgspec.Struct, frozen=True):
     bytes: int = 0
     seconds: float = 0.0  # of crawling, all runs together
     reasons: dict[str, int] = {}  # why there is no page, and how often
+    polls: int = 0  # known URLs that were asked again
 
     def __str__(self) -> str:
         pages, hosts = counted(self.pages, "page"), counted(self.giving_hosts, "host")
@@ -82,6 +83,7 @@ def read_status(home: CrawlDir) -> Status:
         bytes=tally.bytes,
         seconds=tally.seconds,
         reasons=dict(tally.reasons),
+        polls=tally.polled.polls,
     )
 
 

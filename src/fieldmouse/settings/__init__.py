@@ -23,6 +23,7 @@ from fieldmouse.settings import reading
 from fieldmouse.settings.control import ControlSection, CostSection
 from fieldmouse.settings.freshness import RefreshSection
 from fieldmouse.settings.keeping import ArchiveSection, IndexSection, PluginsSection, StorageSection
+from fieldmouse.settings.noise import NoiseSection
 from fieldmouse.settings.notify import NotifySection
 from fieldmouse.settings.sections import (
     BufferSection,
@@ -57,6 +58,7 @@ class Settings(msgspec.Struct, frozen=True):
     notify: NotifySection = NotifySection()
     storage: StorageSection = StorageSection()
     refresh: RefreshSection = RefreshSection()
+    noise: NoiseSection = NoiseSection()
 
     def override(self, dotted: Mapping[str, object]) -> Settings:
         """These settings with some values replaced, named as `section.key`.

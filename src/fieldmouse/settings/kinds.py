@@ -19,6 +19,7 @@ from fieldmouse.errors import UsageError
 from fieldmouse.named import NAME
 from fieldmouse.policy.headers import check_headers
 from fieldmouse.policy.names import read_entry, read_nameserver
+from fieldmouse.policy.noiserules import read_rule
 from fieldmouse.policy.scope import read_pattern
 from fieldmouse.settings import units
 from fieldmouse.url import seed
@@ -267,6 +268,9 @@ TEXT = ValueKind("text on one line", _line, _text)
 TEXTS = ValueKind('a list of texts, such as ["a", "b"]', _lines, _list, from_word=False)
 SEEDS = ValueKind('a list of URLs, such as ["https://example.org/"]', _each(seed), _list, from_word=False)
 REGEXES = ValueKind("a list of regular expressions", _each(read_pattern), _list, from_word=False)
+NOISE_RULES = ValueKind(
+    'a list of rules, such as ["example.org css .clock"]', _each(read_rule), _list, from_word=False
+)
 NAMESERVERS = ValueKind(
     'a list of addresses, such as ["192.0.2.53"]', _each(read_nameserver), _list, from_word=False
 )

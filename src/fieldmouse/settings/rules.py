@@ -1,4 +1,4 @@
-"""The rules that settings ask for: what is in scope, what is a trap, how much a site may have.
+"""The rules that settings ask for: what is in scope, a trap or noise, how much a site may have.
 
 Whoever crawls obeys them, and whoever explains a crawl must know the same ones.
 """
@@ -10,6 +10,7 @@ from typing import cast
 
 from msgspec.structs import replace
 
+from fieldmouse.policy.noiserules import NoiseRules
 from fieldmouse.policy.scope import Mode, Scope
 from fieldmouse.policy.sitelimits import SiteLimits
 from fieldmouse.policy.traps import OFF, TrapRules
@@ -46,3 +47,8 @@ def site_limits_of(settings: Settings) -> SiteLimits:
 def traps_of(settings: Settings) -> TrapRules:
     limits = settings.limits
     return replace(TrapRules() if limits.traps else OFF, url_length=limits.url_length)
+
+
+def noise_of(settings: Settings) -> NoiseRules:
+    asked = settings.noise
+    return NoiseRules.of(asked.ignore, asked.only, learn=asked.learn)

@@ -1,0 +1,165 @@
+"""`fieldmouse changes`: what is new, changed, gone or moved, and how two versions of a page differ."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections import Counter, deque
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from fieldmouse.cli import options, voice
+from fieldmouse.cli.differing import lines_of
+from fieldmouse.errors import UsageError
+
+if TYPE_CHECKING:
+    from fieldmouse.crawldir.news import Change
+    from fieldmouse.reading import ReadingRoom
+
+KINDS = ("new", "changed", "gone", "moved")
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  fieldmouse changes atlas --since 1d
+  fieldmouse changes atlas --host docs.example.org --kind new --kind gone --json
+  fieldmouse changes atlas --diff https://example.org/terms
+  fieldmouse changes atlas --diff https://example.org/terms --from 2026-11-01 --to -1
+  fieldmouse changes atlas --versions https://example.org/terms
+  fieldmouse changes atlas --propose-rules"""
+)
+@click.argument("directory", type=click.Path(path_type=Path))
+@click.option("--since", metavar="T", help="Only what was seen since then: 1d, 12h, 2026-11-16.")
+@click.option("--host", metavar="H", help="Only pages of this host and of those below it.")
+@click.option("--kind", "kinds", type=click.Choice(KINDS), multiple=True, help="Only these; may be repeated.")
+@click.option("--limit", metavar="N", type=click.IntRange(1), help="Only the newest N.")
+@click.option("--diff", "diffed", metavar="URL", help="Show how two stored versions of this page differ.")
+@click.option("--from", "old", metavar="V", help="With --diff: the older version, by number or time.")
+@click.option("--to", "new", metavar="V", help="With --diff: the newer version, by number or time.")
+@click.option("--versions", "versioned", metavar="URL", help="List the stored versions of this page.")
+@click.option(
+    "--propose-rules", "proposing", is_flag=True, help="Suggest rules for what differs at every look."
+)
+@options.as_json
+def command(
+    directory: Path, since: str | None, host: str | None, kinds: tuple[str, ...], limit: int | None,
+    diffed: str | None, old: str | None, new: str | None, versioned: str | None, proposing: bool,
+    as_json: bool,
+) -> int:  # fmt: skip
+    """List what changed on the sites of the crawl in DIRECTORY, oldest first.
+
+    A page is new if it was found after the first crawl was over, or is back after it was
+    gone. It has changed if a reader would say so: what differs at every look (dates,
+    counters, tokens) is learned and left out, and so is what the rules in `[noise]` ignore.
+    Changes are found by looking again. It may be asked while a crawl runs.
+    """
+    from fieldmouse.reading import ReadingRoom
+
+    room = ReadingRoom(directory)
+    if sum(map(bool, (diffed, versioned, proposing))) > 1:
+        raise UsageError("--diff, --versions and --propose-rules are three questions", "ask one at a time")
+    if (old is not None or new is not None) and not diffed:
+        raise UsageError("--from and --to say which versions --diff compares", "add --diff URL")
+    if diffed:
+        return _show_difference(room, voice.as_typed(diffed), old, new, as_json)
+    if versioned:
+        return _list_versions(room, voice.as_typed(versioned), as_json)
+    if proposing:
+        return _propose(room, host, as_json)
+    return _list(room, since, host, kinds, limit, as_json)
+
+
+def _list(
+    room: ReadingRoom, since: str | None, host: str | None, kinds: tuple[str, ...], limit: int | None,
+    as_json: bool,
+) -> int:  # fmt: skip
+    from fieldmouse.reading.dates import read_moment
+
+    moment = None if since is None else read_moment(since, time.time())
+    changes = (change for change in room.changes(moment, host) if not kinds or change.kind in kinds)
+    told = list(changes) if limit is None else list(deque(changes, limit))
+    if as_json:
+        voice.json(told)
+        return 0
+    after = f" since {voice.when(round(moment))}" if moment is not None else ""
+    if not told:
+        voice.say(f"nothing is told to have changed in `{room.path}`{after}")
+        if not room.status().polls:
+            voice.say("so far no page of it was looked at twice")
+        return 0
+    for line in voice.columns([_cells(change) for change in told], right={2}):
+        voice.data(line[: voice.width()])
+    counted = Counter(change.kind.value for change in told)
+    voice.say(", ".join(f"{voice.number(counted[kind])} {kind}" for kind in KINDS if counted[kind]) + after)
+    return 0
+
+
+def _cells(change: Change) -> tuple[str, ...]:
+    share = f"{max(1, round(100 * change.difference))} %" if change.kind == "changed" else ""
+    where = f"{change.url} -> {change.target}" if change.target else change.url
+    return voice.when(round(change.at)), change.kind.value, share, where, " ".join(change.title.split())
+
+
+def _list_versions(room: ReadingRoom, url: str, as_json: bool) -> int:
+    versions = room.versions(url)
+    rows = [
+        {
+            "number": number, "at": version.row.at, "url": version.url, "title": version.title,
+            "size": version.size, "news": version.row.news.value or "first",
+            "difference": version.row.difference,
+            "warc": version.row.warc, "offset": version.row.offset,
+        }
+        for number, version in enumerate(versions, 1)
+    ]  # fmt: skip
+    if as_json:
+        voice.json(rows)
+        return 0
+    if not rows:
+        voice.say(f"no version of {url} is stored in `{room.path}`")
+        return 0
+    cells = [
+        (str(number), voice.when(round(version.row.at)), version.row.news.value or "first",
+         voice.size(version.size), version.title)
+        for number, version in enumerate(versions, 1)
+    ]  # fmt: skip
+    for line in voice.columns(cells, right={0, 3}):
+        voice.data(line[: voice.width()])
+    return 0
+
+
+def _show_difference(room: ReadingRoom, url: str, old: str | None, new: str | None, as_json: bool) -> int:
+    told = room.difference(url, old, new)
+    if as_json:
+        voice.json(
+            {
+                "url": told.url, "from": told.old.row.at, "to": told.new.row.at, "numbers": told.numbers,
+                "difference": told.share, "same": told.same, "text": told.hunks is not None,
+                "hunks": [{"old": hunk.old, "new": hunk.new} for hunk in told.hunks or ()],
+            }
+        )  # fmt: skip
+        return 0
+    for line in lines_of(told, coloured=voice.coloured()):
+        voice.shown(line)
+    return 0
+
+
+def _propose(room: ReadingRoom, host: str | None, as_json: bool) -> int:
+    proposals = room.proposed_rules(host)
+    if as_json:
+        voice.json(proposals)
+        return 0
+    if not proposals:
+        voice.say("nothing differs at every look, as far as pages were seen four times and more")
+        return 0
+    voice.data("[noise]")
+    voice.data("ignore = [")
+    for one in islice(proposals, 100):
+        voice.data(f"  # {one.pages} of {one.looked} pages: {' '.join(one.sample.split())[:80]}")
+        voice.data(f"  {json.dumps(one.rule, ensure_ascii=False)},")
+    voice.data("]")
+    voice.say(f"put what you agree with into `{room.path / 'fieldmouse.toml'}`; it works on the past, too")
+    return 0

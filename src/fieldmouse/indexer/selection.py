@@ -1,0 +1,90 @@
+"""What the user's rules find in a page: elements by CSS selector or XPath, and texts by regular expression.
+
+XPath is asked of the tree that a browser would build, which is what people copy it from; lxml gets
+a copy of that tree. A page whose tree is deep and large enough to make an XPath dear has nothing
+found by it.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+
+from selectolax.lexbor import LexborHTMLParser, LexborNode
+
+from fieldmouse.policy.noiserules import NoiseRule
+
+WORK = 300_000  # elements around each element, added up over the page; sane pages have a third of that
+
+_NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_NAME = re.compile(r"[A-Za-z_][\w.-]*", re.ASCII)
+
+
+def elements(tree: LexborHTMLParser, rule: NoiseRule) -> list[LexborNode]:
+    """The elements that a rule finds, in the order of the page; none for a regular expression."""
+    if rule.how == "css":
+        return tree.css(rule.what)
+    return _by_xpath(tree, rule.what) if rule.how == "xpath" else []
+
+
+def without(texts: list[str], rules: tuple[NoiseRule, ...]) -> list[str]:
+    """Texts without what regular expressions find in them."""
+    for rule in rules:
+        if rule.how == "regex":
+            pattern = _compiled(rule.what)
+            texts = [pattern.sub("", text) for text in texts]
+    return texts
+
+
+def found_in(texts: list[str], rules: tuple[NoiseRule, ...]) -> list[str]:
+    """What regular expressions find in texts."""
+    return [
+        match[0]
+        for rule in rules
+        if rule.how == "regex"
+        for text in texts
+        for match in _compiled(rule.what).finditer(text)
+    ]
+
+
+@lru_cache(maxsize=256)
+def _compiled(what: str) -> re.Pattern[str]:
+    return re.compile(what)
+
+
+def _by_xpath(tree: LexborHTMLParser, what: str) -> list[LexborNode]:
+    from lxml import etree
+
+    top = tree.root
+    if top is None:
+        return []
+    builder = etree.TreeBuilder()
+    owners = {builder.start("html", _attributes(top)): top}
+    within = [("html", top.iter(include_text=True))]
+    work = 0
+    while within:
+        name, children = within[-1]
+        child = next(children, None)
+        if child is None:
+            builder.end(name)
+            within.pop()
+        elif child.is_text_node:
+            builder.data(_NOT_XML.sub("", child.text_content or ""))
+        else:
+            work += len(within)
+            if work > WORK:
+                return []
+            name = (child.tag or "").lower()
+            name = name if _NAME.fullmatch(name) else "unnamed"
+            owners[builder.start(name, _attributes(child))] = child
+            within.append((name, child.iter(include_text=True)))
+    found = etree.XPath(what, smart_strings=False)(builder.close())
+    return [owners[one] for one in found if etree.iselement(one) and one in owners]
+
+
+def _attributes(node: LexborNode) -> dict[str, str]:
+    return {
+        name: _NOT_XML.sub("", value or "")
+        for name, value in node.attributes.items()
+        if _NAME.fullmatch(name)
+    }

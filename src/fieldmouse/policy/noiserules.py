@@ -1,0 +1,141 @@
+"""Which parts of a page are compared at all: rules that a user writes down, one line each.
+
+    example.org css .cookie-banner, #clock
+    docs.example.org xpath //div[@class="feedback"]
+    https://shop.example.org/item/ regex Only \\d+ left
+    * regex Generated in [\\d.]+ s
+
+First where: a host with those below it, the beginning of a URL, or `*` for everywhere. Then how, and
+then what. What an `ignore` rule finds is neither compared nor told; where an `only` rule applies,
+nothing else is. The same rules are asked when a page comes in and when stored versions are compared.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Literal
+
+import msgspec
+
+from fieldmouse.errors import SettingsError
+from fieldmouse.url import host_of, name_of
+from fieldmouse.url import parse as parse_url
+
+HOWS = ("css", "xpath", "regex")
+EVERYWHERE = "*"
+_EXAMPLE = 'write it as "example.org css .clock": where, one of css, xpath and regex, and what'
+
+
+class NoiseRule(msgspec.Struct, frozen=True, array_like=True):
+    """One rule; make it with `read_rule`."""
+
+    where: str
+    how: Literal["css", "xpath", "regex"]
+    what: str
+
+    def covers(self, url: str) -> bool:
+        """Whether it is about this page.
+
+        >>> rule = read_rule("example.org regex x")
+        >>> rule.covers("https://docs.example.org/a"), rule.covers("https://example.org.evil.net/")
+        (True, False)
+        """
+        if self.where == EVERYWHERE:
+            return True
+        if "://" in self.where:
+            return url.startswith(self.where)
+        known = parse_url(url)
+        if known is None:
+            return False
+        host = host_of(known)
+        name = name_of(host)
+        return self.where in (name, host.partition("://")[2]) or name.endswith("." + self.where)
+
+
+class NoiseRules(msgspec.Struct, frozen=True):
+    """All rules of a crawl, and whether noise is learned besides."""
+
+    ignore: tuple[NoiseRule, ...] = ()
+    only: tuple[NoiseRule, ...] = ()
+    learn: bool = True
+
+    @classmethod
+    def of(cls, ignore: Iterable[str], only: Iterable[str] = (), *, learn: bool = True) -> NoiseRules:
+        return cls(tuple(map(read_rule, ignore)), tuple(map(read_rule, only)), learn)
+
+    def at(self, url: str) -> NoiseRules:
+        """Those that are about one page."""
+        if not self.ignore and not self.only:
+            return self
+        return NoiseRules(
+            tuple(rule for rule in self.ignore if rule.covers(url)),
+            tuple(rule for rule in self.only if rule.covers(url)),
+            self.learn,
+        )
+
+    @property
+    def empty(self) -> bool:
+        """Whether every block of a page is compared."""
+        return not self.ignore and not self.only
+
+
+def read_rule(text: str) -> NoiseRule:
+    """A rule as a setting may hold it; SettingsError if it is none.
+
+    >>> read_rule("* css .clock").what
+    '.clock'
+    """
+    words = text.split(None, 2)
+    if len(words) < 3:
+        raise SettingsError(f"`{text}` is no rule: something is missing", _EXAMPLE)
+    where, how, what = words
+    if how not in HOWS:
+        raise SettingsError(f"`{text}` is no rule: `{how}` is none of css, xpath and regex", _EXAMPLE)
+    if "://" in where:
+        if not re.match(r"https?://[^/]", where):
+            raise SettingsError(f"`{where}` is no beginning of a URL", _EXAMPLE)
+    elif where != EVERYWHERE and ("/" in where or where.startswith(("*", "."))):
+        raise SettingsError(
+            f"`{where}` is no host", 'name a host ("example.org" has those below it, too), or "*"'
+        )
+    _CHECKS[how](what)
+    return NoiseRule(where if "://" in where else where.lower(), how, what)  # type: ignore[arg-type]
+
+
+def _check_css(what: str) -> None:
+    # Loaded here: most crawls have no rules, and a command need not wait for a parser.
+    from selectolax.lexbor import LexborHTMLParser, SelectolaxError
+
+    try:
+        LexborHTMLParser("").css(what)
+    except (SelectolaxError, ValueError) as trouble:
+        raise SettingsError(f"`{what}` is no CSS selector", "try it in a browser's console") from trouble
+
+
+def _check_xpath(what: str) -> None:
+    try:
+        from lxml import etree
+    except ImportError as trouble:
+        raise SettingsError(
+            f"`{what}` is an XPath, and lxml is not installed",
+            "install it with `pip install fieldmouse[xpath]`, or write a CSS selector",
+        ) from trouble
+    try:
+        found = etree.XPath(what)(etree.Element("html"))
+    except etree.XPathError as trouble:
+        raise SettingsError(f"`{what}` is no XPath: {trouble}", "try it in a browser's console") from trouble
+    if not isinstance(found, list):
+        raise SettingsError(f"`{what}` finds no elements", "an XPath such as //div[@id='clock'] does")
+
+
+def _check_regex(what: str) -> None:
+    try:
+        re.compile(what)
+    except (re.error, OverflowError, RecursionError) as trouble:
+        raise SettingsError(
+            f"`{what}` is not a regular expression: {trouble}", "escape special characters with a backslash"
+        ) from trouble
+
+
+_CHECKS = {"css": _check_css, "xpath": _check_xpath, "regex": _check_regex}

@@ -1,0 +1,24 @@
+"""URLs and hosts as people name them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from fieldmouse import url as urls
+from fieldmouse.errors import UsageError
+from fieldmouse.url import Url
+
+
+def url_of(text: str) -> Url:
+    known = urls.parse(text)
+    if known is None:
+        raise UsageError(f"`{text}` is no URL", "it begins with http:// or https://")
+    return known
+
+
+def living_at(host: str) -> Callable[[str], bool]:
+    """Whether a URL is one of `host` or of a host below it."""
+    from fieldmouse.indexer.query import authority_of, bare_host, names
+
+    wanted = bare_host(host)
+    return lambda url: wanted in names(authority_of(url))

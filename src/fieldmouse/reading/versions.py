@@ -1,0 +1,106 @@
+"""The versions of a page that the archive holds, and what a reader would see differ between two of them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+
+import msgspec
+
+from fieldmouse.errors import FieldmouseError, UsageError
+from fieldmouse.figures import counted, when
+from fieldmouse.indexer import noise
+from fieldmouse.indexer.comparison import Comparison, Hunk, compare, hunks
+from fieldmouse.policy.noiserules import NoiseRules
+from fieldmouse.reading.dates import read_moment
+from fieldmouse.reading.page import StoredPage
+from fieldmouse.records import News, OutcomeKind, OutcomeRow
+
+
+class VersionDifference(msgspec.Struct, frozen=True):
+    """What differs between two versions of a page, from its beginning to its end."""
+
+    url: str
+    old: StoredPage
+    new: StoredPage
+    numbers: tuple[int, int]  # of both among all versions; 1 is the oldest
+    share: float  # of the words
+    hunks: list[Hunk] | None  # None if it is no text: then only the bytes tell
+
+    @property
+    def same(self) -> bool:
+        """Whether a reader sees no difference."""
+        return self.hunks == [] or (self.hunks is None and self.old.body == self.new.body)
+
+
+def versions_of(rows: Iterable[OutcomeRow]) -> list[OutcomeRow]:
+    """Of all rows of one URL those of its stored versions, each with other bytes than the one before."""
+    found: list[OutcomeRow] = []
+    for row in rows:
+        if row.kind is OutcomeKind.PAGE and not (found and found[-1].digest == row.digest):
+            found.append(row)
+    return found
+
+
+def compared(old: StoredPage, new: StoredPage, rules: NoiseRules) -> tuple[list[Hunk] | None, float]:
+    """What differs, and the share of words; None for what is no text. Noise that was learned is left out."""
+    before, now = old.blocks(rules), new.blocks(rules)
+    if before is None or now is None:
+        return None, 0.0 if old.body == new.body else 1.0
+    learned = noise.unpacked(new.row.memory).noise if rules.learn else frozenset[int]()
+    told = [hunk for hunk in hunks(before, now) if hunk.place not in learned]
+    seen: Comparison = compare(before, now)
+    return told, seen.share(learned)
+
+
+def difference_of(
+    url: str, versions: list[StoredPage], rules: NoiseRules, old: str | int | None, new: str | int | None
+) -> VersionDifference:
+    """Between the versions named; without names, the newest change and what was there before it."""
+    if not versions:
+        raise FieldmouseError(f"no version of {url} is stored", "`fieldmouse explain` says what became of it")
+    if len(versions) == 1:
+        first = when(round(versions[0].row.at))
+        raise FieldmouseError(
+            f"only one version of {url} is stored, of {first}", "ask again when it has changed"
+        )
+    newer = _number(versions, new) if new is not None else _newest_change(versions, old)
+    older = _number(versions, old) if old is not None else newer - 1
+    if older < 0:
+        raise UsageError("there is no version before the oldest one", "name a later one with --to")
+    told, share = compared(versions[older], versions[newer], rules)
+    return VersionDifference(url, versions[older], versions[newer], (older + 1, newer + 1), share, told)
+
+
+def _newest_change(versions: list[StoredPage], old: str | int | None) -> int:
+    """The newest version that a reader would call one; the newest of all if none is, or one was named."""
+    if old is None:
+        for number in range(len(versions) - 1, 0, -1):
+            if versions[number].row.news is News.CHANGED:
+                return number
+    return len(versions) - 1
+
+
+def _number(versions: list[StoredPage], name: str | int) -> int:
+    """Which version is meant, counted from 0."""
+    try:
+        number = int(name)
+    except ValueError:
+        return _standing(versions, str(name))
+    place = number - 1 if number > 0 else len(versions) + number
+    if not number or not 0 <= place < len(versions):
+        raise UsageError(
+            f"there is no version {number}", f"{counted(len(versions), 'version')} are stored, from 1 on"
+        )
+    return place
+
+
+def _standing(versions: list[StoredPage], name: str) -> int:
+    at = read_moment(name, time.time())
+    stood = [place for place, version in enumerate(versions) if version.row.at <= at]
+    if not stood:
+        raise UsageError(
+            f"there was no version at {when(round(at))}",
+            f"the oldest is of {when(round(versions[0].row.at))}",
+        )
+    return stood[-1]
