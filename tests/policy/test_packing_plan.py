@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fieldmouse.policy.packing.plan import PackingPlan, SiteWeight, planned
+from fieldmouse.policy.packing.plan import HostWeight, PackingPlan, SiteShare, SiteWeight, planned
 
 polls = st.one_of(st.just(0.0), st.floats(1e-6, 1000), st.integers(1, 900).map(float))
 
@@ -17,22 +17,36 @@ polls = st.one_of(st.just(0.0), st.floats(1e-6, 1000), st.integers(1, 900).map(f
 @st.composite
 def sites(draw: st.DrawFn) -> list[SiteWeight]:
     weights = draw(st.lists(polls, max_size=25))
-    return [SiteWeight(f"s{number}.org", weight, 10 * number) for number, weight in enumerate(weights)]
+    found = []
+    for number, weight in enumerate(weights):
+        name, hosts = f"s{number}.org", draw(st.integers(0, 4))
+        parts = tuple(HostWeight(f"h{part}.{name}", weight / hosts, 10 * number) for part in range(hosts))
+        found.append(SiteWeight(name, weight, 10 * number * (hosts or 1), parts))
+    return found
+
+
+def key(share: SiteShare) -> tuple[str, str, int]:
+    return share.site, share.host, share.part
 
 
 def check(plan: PackingPlan, wanted: list[SiteWeight]) -> None:
     shares = [share for node in plan.nodes for share in node.sites]
-    assert len({(share.site, share.part) for share in shares}) == len(shares)
+    assert len(set(map(key, shares))) == len(shares)
     for site in wanted:
         mine = [share for share in shares if share.site == site.site]
         assert sum(share.polls for share in mine) == pytest.approx(site.polls)
         assert sum(share.pages for share in mine) == (site.pages if site.polls else 0)
-        assert len(mine) == math.ceil(site.polls / plan.capacity * (1 - 1e-9))
+        assert all(share.polls <= plan.capacity for share in mine)
+        if site.polls <= plan.capacity:
+            assert [share.host for share in mine] == [""] * bool(site.polls)
+        else:
+            assert {share.host for share in mine} == ({host.host for host in site.hosts} or {""})
+            assert site.site in plan.large
     for node in plan.nodes:
         assert node.sites
         assert node.polls == pytest.approx(sum(share.polls for share in node.sites))
         assert node.polls <= plan.capacity * (1 + 1e-9)
-        assert len({share.site for share in node.sites}) == len(node.sites), "two parts of a site on one node"
+        assert len({(share.site, share.host) for share in node.sites}) == len(node.sites), "parts together"
     assert len({node.node for node in plan.nodes}) == len(plan.nodes)
     assert math.ceil(plan.polls / plan.capacity * (1 - 1e-6)) <= plan.at_least + 1
     assert plan.at_least <= len(plan.nodes)
@@ -52,10 +66,12 @@ def test_the_next_plan_is_one_too_and_tells_every_move(
     before = planned(first, 400, 0.0)
     after = planned(later, 400, 1.0, before)
     check(after, later)
-    was = {(share.site, share.part): node.node for node in before.nodes for share in node.sites}
-    now = {(share.site, share.part): node.node for node in after.nodes for share in node.sites}
-    moved = {(move.site, move.part): (move.before, move.after) for move in after.moved}
-    assert moved == {key: (was[key], now[key]) for key in was.keys() & now.keys() if was[key] != now[key]}
+    was = {key(share): node.node for node in before.nodes for share in node.sites}
+    now = {key(share): node.node for node in after.nodes for share in node.sites}
+    moved = {(move.site, move.host, move.part): (move.before, move.after) for move in after.moved}
+    assert moved == {
+        name: (was[name], now[name]) for name in was.keys() & now.keys() if was[name] != now[name]
+    }
 
 
 @settings(deadline=None)
@@ -76,11 +92,19 @@ def test_weights_that_fill_nodes_to_the_brim_need_no_more_of_them() -> None:
 
 def test_a_site_larger_than_a_node_is_cut_and_named() -> None:
     plan = planned([SiteWeight("large.org", 1000, 7), SiteWeight("small.org", 50)], 400, 0.0)
-    assert plan.cut == ("large.org",)
+    assert plan.large == ("large.org",)
     assert len(plan.nodes) == plan.at_least == 3
     parts = [share for node in plan.nodes for share in node.sites if share.site == "large.org"]
     assert sorted(share.part for share in parts) == [1, 2, 3]
     assert sum(share.pages for share in parts) == 7
+
+
+def test_a_site_larger_than_a_node_is_packed_host_by_host() -> None:
+    hosts = tuple(HostWeight(f"h{number}.large.org", 200, 10) for number in range(5))
+    plan = planned([SiteWeight("large.org", 1000, 50, hosts), SiteWeight("small.org", 150)], 400, 0.0)
+    assert len(plan.nodes) == plan.at_least == 3
+    shares = [share for node in plan.nodes for share in node.sites if share.site == "large.org"]
+    assert {share.host: share.parts for share in shares} == {host.host: 1 for host in hosts}
 
 
 def test_nodes_keep_their_numbers_when_one_is_saved() -> None:

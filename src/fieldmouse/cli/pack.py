@@ -38,7 +38,8 @@ def command(directory: Path, capacity: float, anew: bool, as_json: bool) -> int:
     A site (a registered domain) weighs as many polls an hour as are planned for
     its pages now. The plan is kept as `pack.json` in the directory. Asked again,
     when weights have changed, a site stays on its node unless the node would
-    overflow or a node can be saved.
+    overflow or nodes can be saved. A site that wants more than a node has is packed
+    host by host.
     """
     import msgspec
 
@@ -64,13 +65,7 @@ def _sentences(plan: PackingPlan) -> list[str]:
     bound = "fewer cannot" if needed == plan.at_least else f"at least {plan.at_least} are needed"
     polls = f"{voice.counted(plan.sites, 'site')} with {voice.number(plan.polls)} polls an hour"
     said = [f"{polls}: {enough}, and {bound}"]
-    for site in plan.cut:
-        parts = [share for node in plan.nodes for share in node.sites if share.site == site]
-        wanted = sum(share.polls for share in parts)
-        said.append(
-            f"{site} wants {voice.number(wanted)}, more than a node has: "
-            f"it is cut into {len(parts)} parts, each with a part of its pages"
-        )
+    said += [_large(plan, site) for site in plan.large]
     if plan.moved:
         said.append(f"{voice.counted(len(plan.moved), 'site')} moved since the plan before:")
         said += [f"  {_move(move)}" for move in plan.moved[:_MOVES]]
@@ -79,9 +74,25 @@ def _sentences(plan: PackingPlan) -> list[str]:
     return said
 
 
+def _large(plan: PackingPlan, site: str) -> str:
+    shares = [share for node in plan.nodes for share in node.sites if share.site == site]
+    wants = f"{site} wants {voice.number(sum(share.polls for share in shares))}, more than a node has"
+    hosts = {share.host for share in shares}
+    cut = {share.host for share in shares if share.parts > 1}
+    if not cut:
+        return f"{wants}: its {voice.counted(len(hosts), 'host')} are packed one by one"
+    parts = sum(1 for share in shares if share.host in cut)
+    what = "it is" if len(hosts) == 1 else f"{voice.counted(len(cut), 'host')} of it {_are(len(cut))}"
+    return f"{wants}: {what} cut into {parts} parts"
+
+
+def _are(number: int) -> str:
+    return "is" if number == 1 else "are"
+
+
 def _move(move: SiteMove) -> str:
     part = f" (part {move.part})" if move.part > 1 else ""
-    return f"{move.site}{part}: from node {move.before} to node {move.after}"
+    return f"{move.host or move.site}{part}: from node {move.before} to node {move.after}"
 
 
 def _table(plan: PackingPlan) -> list[str]:
@@ -99,4 +110,5 @@ def _named(node: PackedNode) -> str:
 
 
 def _share(share: SiteShare) -> str:
-    return share.site if share.parts == 1 else f"{share.site} ({share.part} of {share.parts})"
+    name = share.host or share.site
+    return name if share.parts == 1 else f"{name} ({share.part} of {share.parts})"

@@ -7,7 +7,7 @@ import numpy as np
 
 from fieldmouse.crawldir import Checkpoint, CrawlDir
 from fieldmouse.errors import CrawlDirError, FieldmouseError
-from fieldmouse.policy.packing.plan import PackingPlan, SiteWeight, planned
+from fieldmouse.policy.packing.plan import HostWeight, PackingPlan, SiteWeight, planned
 from fieldmouse.reading.moment import look
 from fieldmouse.reading.planning import Planner
 from fieldmouse.refresh.reading import LEDGER, read_ledger
@@ -22,7 +22,7 @@ class NothingPolled(FieldmouseError):
     def __init__(self, home: CrawlDir):
         super().__init__(
             f"no page of `{home.path}` was ever polled, so no site has polls to be packed",
-            "polls are planned once the crawl is kept fresh (fieldmouse refresh): pack after that",
+            f"ask for its pages again with `fieldmouse refresh {home.path} --budget 500/h`, then pack",
         )
 
 
@@ -45,14 +45,17 @@ def site_weights(home: CrawlDir) -> list[SiteWeight]:
             hosts = ledger.take("host", planner.rows).astype(np.int64)
             polls, pages = np.bincount(hosts, 3600 * planner.present()), np.bincount(hosts)
             numbers, some = np.unique(hosts, return_index=True)
-            found: dict[str, tuple[float, int]] = {}
+            found: dict[str, list[HostWeight]] = {}
             for number, (_, row) in zip(numbers, ledger.urls(planner.rows[some]), strict=True):
-                site = site_of(name_of(host_of(row.url)))
-                before = found.get(site, (0.0, 0))
-                found[site] = before[0] + float(polls[number]), before[1] + int(pages[number])
+                host = host_of(row.url)
+                weight = HostWeight(host, float(polls[number]), int(pages[number]))
+                found.setdefault(site_of(name_of(host)), []).append(weight)
         finally:
             ledger.close()
-        weights = [SiteWeight(site, polls, pages) for site, (polls, pages) in found.items()]
+        weights = [
+            SiteWeight(site, sum(w.polls for w in hosts), sum(w.pages for w in hosts), tuple(hosts))
+            for site, hosts in found.items()
+        ]
         return sorted(weights, key=lambda weight: (-weight.polls, weight.site))
 
     found = look(home, at, before=None)

@@ -2,14 +2,14 @@
 
 The first plan packs all sites onto as few nodes as were found. Later ones begin with the last: a site
 stays on its node unless the node is too full, or nodes can be saved. A site that wants more than a
-node has is cut into equal parts, no two of which fit on one node. Nodes are numbered from 1 and keep
-their numbers; one that is not needed any more is missing from the record.
+node has is packed host by host, and such a host is cut into equal parts, no two of which fit on one
+node. Nodes are numbered from 1 and keep their numbers; one that is not needed any more is missing.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from fieldmouse.policy.packing.bounds import fewest
@@ -25,21 +25,30 @@ So many, because then up to sixteen equal sites fill a node without a rest.
 
 
 @dataclass(frozen=True, slots=True)
-class SiteWeight:
-    """A site, and the polls an hour that are planned for its pages."""
-
-    site: str
+class HostWeight:
+    host: str
     polls: float
     pages: int = 0
 
 
 @dataclass(frozen=True, slots=True)
-class SiteShare:
-    """A site on a node, or one of its parts; then `polls` and `pages` are of the part."""
+class SiteWeight:
+    """A site, and the polls an hour that are planned for its pages: those of its `hosts`, if named."""
 
     site: str
     polls: float
     pages: int = 0
+    hosts: tuple[HostWeight, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class SiteShare:
+    """A site on a node, or one `host` of it, or a part; `polls` and `pages` are what is on this node."""
+
+    site: str
+    polls: float
+    pages: int = 0
+    host: str = ""  # "": all of the site's
     part: int = 1
     parts: int = 1
 
@@ -53,9 +62,10 @@ class PackedNode:
 
 @dataclass(frozen=True, slots=True)
 class SiteMove:
-    """A site, or a part of it, that was on another node in the plan before."""
+    """What was on another node in the plan before; names as in `SiteShare`."""
 
     site: str
+    host: str
     part: int
     before: int
     after: int
@@ -72,7 +82,7 @@ class PackingPlan:
     at_least: int
     nodes: tuple[PackedNode, ...]
     moved: tuple[SiteMove, ...] = ()  # since the plan before
-    cut: tuple[str, ...] = ()  # sites that want more than a node has
+    large: tuple[str, ...] = ()  # sites that want more than a node has
 
 
 def planned(
@@ -86,9 +96,9 @@ def planned(
     [(1, ['a.org', 'c.org']), (2, ['b.org'])]
     >>> more = planned([*sites[:2], SiteWeight("c.org", 120)], capacity=400, at=1.0, last=first)
     >>> more.moved
-    (SiteMove(site='c.org', part=1, before=1, after=2),)
+    (SiteMove(site='c.org', host='', part=1, before=1, after=2),)
     """
-    shares = [share for site in sites if site.polls > 0 for share in _shares(site, capacity)]
+    shares = [share for site in sites for share in _shares(site, capacity)]
     weights = [_units(share.polls, capacity) for share in shares]
     before = _places(last)
     if last is None:
@@ -99,42 +109,54 @@ def planned(
         _node(number, [shares[item] for item in held]) for number, held in enumerate(bins, 1) if held
     )
     moved = tuple(
-        SiteMove(share.site, share.part, was, node.node)
+        SiteMove(share.site, share.host, share.part, was, node.node)
         for node in nodes
         for share in node.sites
-        if (was := before.get((share.site, share.part), node.node)) != node.node
+        if (was := before.get(_key(share), node.node)) != node.node
     )
     return PackingPlan(
         at, capacity, sum(share.polls for share in shares), len({share.site for share in shares}),
         # Rounded down: a bound must never say more than is true.
         fewest([max(1, int(share.polls / capacity * UNITS)) for share in shares], UNITS), nodes, moved,
-        tuple(dict.fromkeys(share.site for share in shares if share.parts > 1)),
+        tuple(site.site for site in sites if site.polls > capacity * (1 + 1e-9)),
     )  # fmt: skip
 
 
-def _shares(site: SiteWeight, capacity: float) -> list[SiteShare]:
-    parts = max(1, math.ceil(site.polls / capacity * (1 - 1e-9)))
-    pages = [site.pages * (part + 1) // parts - site.pages * part // parts for part in range(parts)]
-    return [SiteShare(site.site, site.polls / parts, pages[part], part + 1, parts) for part in range(parts)]
+def _shares(site: SiteWeight, capacity: float) -> Iterator[SiteShare]:
+    """The site, if a node can have it; else its hosts, each in as many parts as need be."""
+    whole = (HostWeight("", site.polls, site.pages),)
+    for item in site.hosts if _parts(site.polls, capacity) > 1 and site.hosts else whole:
+        parts = _parts(item.polls, capacity)
+        for part in range(parts):
+            pages = item.pages * (part + 1) // parts - item.pages * part // parts
+            yield SiteShare(site.site, item.polls / parts, pages, item.host, part + 1, parts)
+
+
+def _parts(polls: float, capacity: float) -> int:
+    return math.ceil(polls / capacity * (1 - 1e-9))  # none of what is not polled
+
+
+def _key(share: SiteShare) -> tuple[str, str, int]:
+    return share.site, share.host, share.part
 
 
 def _units(polls: float, capacity: float) -> int:
     return min(UNITS, max(1, math.ceil(polls / capacity * UNITS * (1 - 1e-9))))
 
 
-def _places(last: PackingPlan | None) -> dict[tuple[str, int], int]:
+def _places(last: PackingPlan | None) -> dict[tuple[str, str, int], int]:
     nodes = last.nodes if last else ()
-    return {(share.site, share.part): node.node for node in nodes for share in node.sites}
+    return {_key(share): node.node for node in nodes for share in node.sites}
 
 
-def _as_before(shares: Sequence[SiteShare], before: Mapping[tuple[str, int], int]) -> Bins:
+def _as_before(shares: Sequence[SiteShare], before: Mapping[tuple[str, str, int], int]) -> Bins:
     bins: Bins = [[] for _ in range(max(before.values(), default=0))]
     for item, share in enumerate(shares):
-        if (share.site, share.part) in before:
-            bins[before[share.site, share.part] - 1].append(item)
+        if _key(share) in before:
+            bins[before[_key(share)] - 1].append(item)
     return bins
 
 
 def _node(number: int, shares: list[SiteShare]) -> PackedNode:
-    shares.sort(key=lambda share: (-share.polls, share.site, share.part))
+    shares.sort(key=lambda share: (-share.polls, _key(share)))
     return PackedNode(number, sum(share.polls for share in shares), tuple(shares))
