@@ -1,0 +1,58 @@
+"""Several audiences as one, and how long the end of a run stays for them."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+
+from fieldmouse.agent.audience import EAGERLY, Together, see_off
+from fieldmouse.clock import Clock
+from fieldmouse.lab import bottle
+
+
+class Listener:
+    """Content after it was asked so often."""
+
+    def __init__(self, *, asks: int = 1, behind: bool = False, eager: bool = False):
+        self.asked, self._asks, self._behind, self._eager = 0, asks, behind, eager
+
+    def is_behind(self) -> bool:
+        return self._behind
+
+    def is_content(self) -> bool:
+        self.asked += 1
+        return self.asked >= self._asks
+
+    def is_eager(self) -> bool:
+        return self._eager
+
+
+@pytest.mark.parametrize("first", [False, True])
+@pytest.mark.parametrize("second", [False, True])
+def test_one_of_several_is_enough_to_be_behind_or_eager(first: bool, second: bool) -> None:
+    both = Together(Listener(behind=first, eager=first), Listener(behind=second, eager=second))
+    assert both.is_behind() == both.is_eager() == (first or second)
+
+
+def test_all_are_asked_at_once_whether_they_are_content() -> None:
+    slow, quick = Listener(asks=3), Listener()
+    both = Together(slow, quick)
+    assert [both.is_content() for _ in range(3)] == [False, False, True]
+    assert slow.asked == quick.asked == 3, "one may begin to hurry when it is asked for the first time"
+
+
+@pytest.mark.parametrize("eager", [False, True])
+def test_who_waits_for_a_checkpoint_gets_it_soon(eager: bool) -> None:
+    async def life(clock: Clock) -> list[float]:
+        times = []
+
+        async def checkpoint() -> None:
+            times.append(clock.now())
+
+        await see_off(Listener(asks=200, eager=eager), checkpoint, clock, every=5.0)
+        return times
+
+    gaps = [after - before for before, after in pairwise(bottle.run(life))]
+    assert gaps == pytest.approx([EAGERLY if eager else 5.0] * len(gaps), abs=0.15)
+    assert len(gaps) > 2
