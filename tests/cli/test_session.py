@@ -19,6 +19,7 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
+from fieldmouse.api import plan_to_resume
 from fieldmouse.cli import run
 from fieldmouse.settings import load
 from meadowland import RunningMeadow, running_meadow
@@ -196,6 +197,9 @@ def test_a_limit_ends_with_3_and_resume_goes_on_to_the_end(meadow: RunningMeadow
     assert (first["pages"], first["exit"], first["stopped_by"]) == (40, 3, "pages")
     assert first["waiting"] > 0
     assert len(exported(crawl)) == 40
+    assert plan_to_resume(crawl, {}, {}).lifted == ("pages",)
+    assert plan_to_resume(crawl, {"pages": 60}, {}).lifted == ()
+    assert plan_to_resume(crawl, {}, {"crawl.pages": "60"}).lifted == ()
     more = fieldmouse("resume", str(crawl), "--pages", "60", code=3)
     assert more["pages"] == 60
     last = fieldmouse("resume", str(crawl))

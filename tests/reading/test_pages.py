@@ -158,6 +158,11 @@ def test_pages_of_one_host(room: ReadingRoom, host: str) -> None:
     assert list(room.pages(host="1" + host.removeprefix("http://"))) == []
 
 
+def test_pages_from_before_the_beginning_are_a_sentence(room: ReadingRoom) -> None:
+    with pytest.raises(UsageError, match="there is no byte -1"):
+        list(room.pages_from(-1))
+
+
 def test_pages_from_an_offset_go_on_where_the_last_one_ended(room: ReadingRoom) -> None:
     everything = [(page.url, end) for page, end in room.pages_from(0)]
     assert [url for url, _ in everything] == [page.url for page in room.pages()]

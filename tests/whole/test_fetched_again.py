@@ -6,6 +6,7 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
+import lmdb
 import msgspec
 import pytest
 
@@ -15,6 +16,7 @@ from fieldmouse.clock import Clock
 from fieldmouse.crawldir import CrawlDir, CrawlTally, Log, sealed_outcomes
 from fieldmouse.crawldir.outcomes import pages
 from fieldmouse.frontier.frontier import Frontier
+from fieldmouse.indexer.copies import TABLE
 from fieldmouse.indexer.inline import InlineLane
 from fieldmouse.indexer.search import count, documents, search
 from fieldmouse.indexer.wire import sealed_shards
@@ -172,11 +174,42 @@ def test_an_index_built_again_holds_the_newest_copies_and_nothing_else(
     agree(path, visited[1])
 
 
-def test_a_log_of_copies_that_is_damaged_is_named(
-    visited: tuple[Path, dict[str, str]], tmp_path: Path
+def flip(path: Path, place: int) -> None:
+    held = bytearray(path.read_bytes())
+    held[place] ^= 0x10
+    path.write_bytes(held)
+
+
+@pytest.mark.parametrize("harm", ["cut", "flipped", "gone"])
+def test_an_index_is_built_again_without_a_damaged_log_of_copies(
+    harm: str, visited: tuple[Path, dict[str, str]], tmp_path: Path
 ) -> None:
     path = tmp_path / "c"
     shutil.copytree(visited[0], path)
     log = path / "index/shard-0.copies"
-    log.write_bytes(log.read_bytes()[:-3])
+    if harm == "flipped":
+        flip(log, 40)
+    else:
+        log.write_bytes(log.read_bytes()[:-3]) if harm == "cut" else log.unlink()
     assert any("shard-0.copies" in says for says in of_the_index(path))
+    assert any("begin anew" in told for told in repair(CrawlDir.open(path)))
+    agree(path, visited[1])
+    now = visited[1] | {"/0": "newest", "/1": "gone"}
+    live(path, now, ["/0", "/1"])
+    agree(path, now)
+
+
+@pytest.mark.parametrize("place", [3, 9, 14])
+def test_a_flipped_byte_in_the_table_of_copies_is_seen_and_the_logs_make_it_again(
+    place: int, visited: tuple[Path, dict[str, str]], tmp_path: Path
+) -> None:
+    """In the key of a page, or in the number that says which of its copies counts."""
+    path = tmp_path / "c"
+    shutil.copytree(visited[0], path)
+    table = path / "index" / TABLE
+    with lmdb.open(str(table), subdir=False, readonly=True, lock=False) as env, env.begin() as txn:
+        entry = next(bytes(key) + bytes(value) for key, value in txn.cursor() if len(key) == 8)
+    flip(table, table.read_bytes().index(entry) + place)
+    assert any(TABLE in says for says in of_the_index(path))
+    assert any(TABLE in told for told in repair(CrawlDir.open(path)))
+    agree(path, visited[1])

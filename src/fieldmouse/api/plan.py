@@ -111,14 +111,18 @@ def plan_to_resume(
     if not known:
         raise Damaged(home / "fieldmouse.toml", "it names no seeds, and every crawl has some")
     last, lifted = read_checkpoint(home), []
+
+    def said(limit: str) -> bool:
+        return words.get(limit) is not None or f"crawl.{limit}" in changes
+
     if last is not None:
         waiting = bool(sealed_frontier(last).waiting)
         if 0 < kept.crawl.pages <= sealed_tally(last).discovered_pages:
             kept = kept.override({"crawl.pages": 0})
-            lifted += ["pages"] if waiting and words.get("pages") is None else []
+            lifted += ["pages"] if waiting and not said("pages") else []
         if kept.crawl.time and last.stopped_by is StoppedBy.TIME:
             kept = kept.override({"crawl.time": "0s"})
-            lifted += ["time"] if waiting and words.get("time") is None else []
+            lifted += ["time"] if waiting and not said("time") else []
     settings = asking.applied(kept, words, changes)
     wanted = tuple(asking.seeds_of([*known, *settings.crawl.seeds, *_listed(seeds)]))
     settings = settings.override({"crawl.seeds": wanted})

@@ -157,8 +157,13 @@ class Copies:
             with env, env.begin() as txn:
                 fits = all(_applied(txn, shard) <= length for shard, length in enumerate(lengths))
         if not fits:
-            for name in (TABLE, TABLE + "-lock"):
-                (directory / name).unlink(missing_ok=True)
+            Copies.forget(directory)
+
+    @staticmethod
+    def forget(directory: Path) -> None:
+        """Away with the table, which follows from the logs. While nobody has it open."""
+        for name in (TABLE, TABLE + "-lock"):
+            (directory / name).unlink(missing_ok=True)
 
 
 class CopyView:
@@ -205,6 +210,12 @@ def read_logs(directory: Path, lengths: Iterable[int]) -> tuple[Numbers, Numbers
         for shard, length in enumerate(lengths)
         for entries in _entries(log_path(directory, shard), 0, length)
     )
+
+
+def whole_logs(directory: Path) -> Iterator[NDArray[np.void]]:
+    """All entries of all logs, up to the last that are whole: also those that do not count yet."""
+    for log in sorted(directory.glob("shard-*.copies")):
+        yield from _entries(log, 0, None)
 
 
 def newest_of(read: Iterable[NDArray[np.void]]) -> tuple[Numbers, Numbers]:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fieldmouse.crawldir import CrawlDir, outcomes
-from fieldmouse.errors import CrawlDirError, FieldmouseError
+from fieldmouse.errors import CrawlDirError, FieldmouseError, UsageError
 from fieldmouse.figures import when
 from fieldmouse.indexer.library import Library
 from fieldmouse.policy.traps import without_session
@@ -101,6 +101,8 @@ class ReadingRoom:
         Ends at the newest checkpoint. Whoever keeps the offset goes on from there, now or after a kill: what
         a checkpoint holds stays. A page that was fetched again comes again.
         """
+        if start < 0:
+            raise UsageError(f"there is no byte {start} of the outcome log", "begin at 0, or where you ended")
         last = self._newest()
         if last is not None:
             library = self._library(last)

@@ -17,13 +17,14 @@ from fieldmouse.crawldir import Checkpoint, CrawlDir, Journal, open_journal
 from fieldmouse.errors import CrawlDirError, Damaged
 from fieldmouse.indexer import cdxj
 from fieldmouse.indexer.archive import log_path
+from fieldmouse.indexer.copies import TABLE, Copies
 from fieldmouse.indexer.restoration import restore_digests, restore_log
 from fieldmouse.indexer.wire import sealed_shards
 from fieldmouse.reading.examination import Presence, examine, presence
 from fieldmouse.reading.examination.archive import look_at_digests, look_at_merged
 from fieldmouse.reading.examination.opening import open_for_examination
 from fieldmouse.repair.identity import locked, mend_identity
-from fieldmouse.repair.index import rebuild_index, remains
+from fieldmouse.repair.index import forget_copies, rebuild_index, remains
 from fieldmouse.repair.sieve import rebuild_sieve
 
 __all__ = ["mend", "repair"]
@@ -76,12 +77,22 @@ def _mend(
         yield f"`archive/digests.lmdb` was made again: {count:,} payloads"
     if not look_at_merged(home, last, here).healthy:
         yield _sort_lines(archive, last)
+    if f"index/{TABLE}" in hurt:
+        Copies.forget(home / "index")
+        yield f"`index/{TABLE}` is gone; it is made again from the logs of copies when the crawl goes on"
+        hurt |= {finding.subject for finding in examine(home, here=here) if finding.curable}
+    without = any(subject.endswith(".copies") for subject in hurt)
+    whole = True
     for shard in range(len(sealed_shards(last))):
-        if f"index/shard-{shard}" in hurt:
+        if without or f"index/shard-{shard}" in hurt:
             try:
                 yield rebuild_index(home, last, shard)
             except CrawlDirError as trouble:  # the rest can be mended all the same
                 refused.append(trouble)
+                whole = False
+    if without and whole:
+        last = forget_copies(home, journal, last)
+        yield "the logs of copies begin anew: each page is in the index once"
     if any(subject.startswith("frontier") for subject in hurt):
         yield rebuild_sieve(home, journal, last)
 

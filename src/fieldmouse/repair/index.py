@@ -17,9 +17,11 @@ import msgspec
 
 from fieldmouse import settings as settings_file
 from fieldmouse.agent.asked import indexer_config
-from fieldmouse.crawldir import Checkpoint, CrawlDir, outcomes, sealed_outcomes, sync_directory
+from fieldmouse.crawldir import Checkpoint, CrawlDir, Journal, outcomes, sealed_outcomes, sync_directory
+from fieldmouse.crawldir.checkpoint import encode
 from fieldmouse.errors import CrawlDirError
 from fieldmouse.indexer.contents import read_contents
+from fieldmouse.indexer.copies import Copies, log_path
 from fieldmouse.indexer.index import TextIndex
 from fieldmouse.indexer.library import Library
 from fieldmouse.indexer.links import Links
@@ -60,6 +62,22 @@ def rebuild_index(home: CrawlDir, last: Checkpoint, shard: int) -> str:
     sync_directory(home / "index")
     told = f"`index/shard-{shard}` was built again: {count:,} pages"
     return told + (f"; {unreadable:,} more cannot be read in the archive" if unreadable else "")
+
+
+def forget_copies(home: CrawlDir, journal: Journal, last: Checkpoint) -> Checkpoint:
+    """All indexes were built again, and hold each page once: what was noted of older copies goes.
+
+    The journal first: a log that it does not count is cut by whoever opens it.
+    """
+    shards = [msgspec.structs.replace(state, copies=0) for state in sealed_shards(last)]
+    home.begin()
+    last = msgspec.structs.replace(last.replaced("shards", shards, {}), born=home.identity)
+    journal.commit(encode(last))
+    Copies.forget(home / "index")
+    for shard in range(len(shards)):
+        log_path(home / "index", shard).unlink(missing_ok=True)
+    sync_directory(home / "index")
+    return last
 
 
 def _build(home: CrawlDir, last: Checkpoint, shard: int, beside: Path) -> tuple[int, int]:

@@ -9,11 +9,12 @@ from pathlib import Path
 from fieldmouse.crawldir import Checkpoint, CrawlDir
 from fieldmouse.errors import Damaged
 from fieldmouse.figures import counted
-from fieldmouse.indexer.copies import verify_log
+from fieldmouse.indexer.copies import TABLE, verify_log
+from fieldmouse.indexer.copyprobe import flaw_of_table
 from fieldmouse.indexer.index import verify
 from fieldmouse.indexer.probe import DigestsAsked, IndexAsked, probe
 from fieldmouse.indexer.wire import sealed_shards
-from fieldmouse.reading.examination.finding import COPY, Finding, Presence, bad, curable, good
+from fieldmouse.reading.examination.finding import Finding, Presence, curable, good
 
 
 def look_at_index(
@@ -26,8 +27,13 @@ def look_at_index(
         try:
             verify_log(home / "index", shard, length)
         except Damaged as trouble:
-            yield bad("index", str(trouble), COPY, f"index/shard-{shard}.copies")
+            advice = f"`fieldmouse doctor {home.path} --repair` builds the index again without it"
+            yield curable("index", str(trouble), advice, f"index/shard-{shard}.copies")
             return
+    if flaw := flaw_of_table(home / "index", copies):
+        advice = f"`fieldmouse doctor {home.path} --repair` takes it away; it is made again from the logs"
+        yield curable("index", f"`index/{TABLE}` is damaged: {flaw}", advice, f"index/{TABLE}")
+        return
     places: list[tuple[int, Path]] = []
     questions: list[IndexAsked | DigestsAsked] = []
     for shard, state in enumerate(shards):

@@ -1,0 +1,48 @@
+"""Does the table of copies say what the logs say that it is made of?
+
+It is asked by a child process (`python -m fieldmouse.indexer.copyprobe`), for lmdb trusts
+its file: a damaged one can end whoever reads it, and that is an answer, too.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import lmdb
+
+from fieldmouse.indexer.copies import TABLE, CopyView, among, newest_of, read_logs, whole_logs
+
+
+def flaw_of_table(directory: Path, lengths: Sequence[int]) -> str:
+    """What is wrong with it, in a few words; `lengths` is how much of each shard's log counts."""
+    if not any(lengths) or not (directory / TABLE).exists():
+        return ""
+    words = [sys.executable, "-m", __name__, str(directory), *map(str, lengths)]
+    child = subprocess.run(words, capture_output=True, check=False, text=True)
+    if child.returncode < 0:
+        return f"whoever reads it dies (signal {-child.returncode})"
+    return child.stdout.strip() if child.returncode == 0 else "it cannot be read"
+
+
+def look(directory: Path, lengths: Sequence[int]) -> str:
+    """As `flaw_of_table`, by whoever may die of it."""
+    keys, counted = read_logs(directory, lengths)
+    view = CopyView(directory)
+    try:
+        told = view.newest(keys.tolist())
+    except lmdb.Error as trouble:
+        return f"it cannot be read ({trouble})"
+    finally:
+        view.close()
+    # Read last: a crawl that runs may have put more into both since its checkpoint.
+    most = among(keys, newest_of(whole_logs(directory)))
+    wrong = int(((told < counted) | (told > most)).sum())
+    return f"of {wrong:,} pages it names another copy than the logs do" if wrong else ""
+
+
+if __name__ == "__main__":
+    os.write(1, look(Path(sys.argv[1]), [int(length) for length in sys.argv[2:]]).encode())
