@@ -118,8 +118,8 @@ def choose(rng: Generator, t: NetworkTables, k: Knobs, host: int, here: int) -> 
             t.complaints[subnet] += 1
         keeper = t.keeper[subnet]
         if keeper < 0 or not t.alive[keeper] or t.complaints[subnet] >= k.patience:
-            for agent in range(agents):
-                t.drawn[agent] = _trip(rng, t, host, agent)
+            for agent in range(agents):  # a ping measures the way, and not what the server does
+                t.drawn[agent] = t.trip[host, agent] * t.slow[agent] * np.exp(t.wander[host, agent])
             told = keeper < 0
             t.keeper[subnet] = delegate(subnet, t.region, t.keeper, t.drawn, t.alive, k.threshold, told)
             t.complaints[subnet] = 0

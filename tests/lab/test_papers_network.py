@@ -1,0 +1,75 @@
+"""The thesis on KALMAN-BLAWLB, computed again: verdicts that can turn, and what must hold of ours."""
+
+from __future__ import annotations
+
+import pytest
+
+from fieldmouse.lab.catalogue import Row, Verdict
+from fieldmouse.lab.network.environment import TripReading
+from fieldmouse.lab.network.play import run
+from fieldmouse.lab.papers import network
+from fieldmouse.lab.papers.network_printed import RUNS
+
+pytest.importorskip("numba", reason="without a compiler a run takes a minute")
+
+FEW = (31, 32, 33, 34)
+
+
+def quiet(share: float, doing: str) -> None:
+    """Nobody watches."""
+
+
+def by_label(rows: tuple[Row, ...]) -> dict[str, Row]:
+    return {row.label: row for row in rows}
+
+
+def test_the_printed_level_of_hashing_comes_out_calibrated_and_cannot_come_out_literally() -> None:
+    for environment in ("Small", "Large"):
+        rows = by_label(network.levels(environment, quiet, FEW).rows)
+        hashing = rows[f"rate of consistent hashing, {environment}"]
+        literal = rows[f"rate of consistent hashing, {environment}, literal reading"]
+        assert hashing.verdict is Verdict.SAME
+        assert hashing.ours is not None
+        assert literal.ours is not None
+        assert literal.ours > 1.6 * hashing.ours
+
+
+def test_fairness_is_ranked_as_printed() -> None:
+    for environment in ("Small", "Large"):
+        remarks = network.levels(environment, quiet, FEW).remarks
+        assert "ours: kalman < hash < ipmicra" in remarks[0]
+
+
+def test_exchanges_in_the_large_web_are_ordered_as_printed() -> None:
+    found = network.exchanges(quiet, FEW)
+    rows = by_label(found.rows)
+    assert "6 the most, as printed" in found.remarks[0]
+    assert rows["exchanges of consistent hashing, Small"].ours == 0
+    assert rows["exchanges of experiment 4"].verdict is Verdict.SAME
+    assert rows["exchanges of experiment 2"].verdict is Verdict.DIFFERENT
+
+
+def test_noises_read_as_variances_turn_verdicts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same table by another reading: then what agreed does not."""
+    wrong = network.setting_of
+
+    def squared(one: network.PrintedRun, reading: TripReading) -> network.NetworkSetting:
+        setting = wrong(one, reading)
+        return network.replace(setting, sigma_tr=setting.sigma_tr**0.5, sigma_ob=setting.sigma_ob**0.5)
+
+    monkeypatch.setattr(network, "setting_of", squared)
+    network._course.cache_clear()
+    try:
+        rows = by_label(network.exchanges(quiet, FEW).rows)
+    finally:
+        network._course.cache_clear()
+    assert rows["exchanges of experiment 4"].verdict is Verdict.DIFFERENT
+
+
+def test_the_runs_are_those_of_the_tables() -> None:
+    assert [one.environment for one in RUNS].count("Small") == 5
+    setting = network.setting_of(RUNS[1], TripReading.CALIBRATED)
+    assert (setting.sigma_tr, setting.sigma_ob, setting.times) == (2.0, 4.0, 1)
+    assert (
+        run(setting, 35).throughput < run(network.setting_of(RUNS[0], TripReading.CALIBRATED), 35).throughput
+    )
