@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fieldmouse.policy import change
-from fieldmouse.policy.change import Trust
+from fieldmouse.policy.change import Trust, cho
 from fieldmouse.policy.change.belief import Beliefs
 
 
@@ -112,3 +112,38 @@ def test_trust_stays_between_nothing_and_all_and_follows_what_was_right(claims: 
         trust = trust.observe(right)
     assert 0 <= trust.weight() < 1
     assert trust.observe(False).weight() <= trust.observe(True).weight()
+
+
+def test_the_estimators_of_cho_are_as_biased_as_they_say() -> None:
+    rng = np.random.default_rng(8)
+    found = rng.random((20_000, 50)) < -np.expm1(-0.7)
+    counts = found.sum(axis=1)
+    assert cho.naive(50, counts).mean() == pytest.approx(-np.expm1(-0.7), abs=0.005), "sees one of many"
+    assert cho.reduced_bias(50, counts).mean() == pytest.approx(0.7, abs=0.01)
+
+
+@given(st.lists(st.tuples(st.floats(0.1, 10), st.booleans()), min_size=2, max_size=30))
+def test_no_rate_is_more_likely_than_the_most_likely(looks: list[tuple[float, bool]]) -> None:
+    gaps, changed = np.array([gap for gap, _ in looks]), np.array([bit for _, bit in looks])
+    best = cho.most_likely(gaps, changed)
+
+    def likelihood(rate: float) -> float:
+        return float(np.prod(np.where(changed, -np.expm1(-rate * gaps), np.exp(-rate * gaps))))
+
+    best = min(best, 1e6)
+    for factor in (0.5, 0.9, 1.1, 2.0):
+        assert likelihood(best) >= likelihood(best * factor) * (1 - 1e-9)
+
+
+def test_where_little_is_known_the_population_helps_more_than_any_estimator_of_one_page() -> None:
+    true = np.exp(np.random.default_rng(9).normal(0.0, 2.0, 4000))
+    belief = looked_at(true, 1.0, 8)
+    changes = belief[:, 2].astype(np.float64)
+    errors = {
+        "belief": np.log(change.rate(belief)) - np.log(true),
+        "cho": np.log(np.maximum(cho.reduced_bias(8, changes), 1e-2)) - np.log(true),
+        "naive": np.log(np.maximum(cho.naive(8, changes), 1e-2)) - np.log(true),
+    }
+    size = {name: float(np.abs(error).mean()) for name, error in errors.items()}
+    assert size["belief"] < size["cho"]
+    assert size["belief"] < size["naive"]

@@ -11,6 +11,7 @@ VERBS = {
     "run": "Run experiments and compare every number with the printed one.",
     "report": "Write one HTML page with all tables, verdicts and figures.",
     "urn": "Play the urn game: how many distinct hosts does a policy keep at hand?",
+    "refresh": "Play a polling policy: how fresh does it keep pages that change by chance?",
     "exact": "Compute what the urn game should give, without playing it.",
     "network": "Simulate a network of agents: which of them should visit a host next?",
     "replay": "Ask what another policy would have decided on a crawl of yours.",

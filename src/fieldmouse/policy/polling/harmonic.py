@@ -50,7 +50,7 @@ class Harmonic(Stateless):
         def demand(price: Reals) -> Reals:
             # The positive root of rate / (f (f + rate)) = price / worth, written so that nothing cancels.
             square = 4 * worth / price
-            with np.errstate(divide="ignore", invalid="ignore"):
+            with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
                 polls = square / (2 * (1 + np.sqrt(1 + square / rates)))
             return np.minimum(np.where((rates > 0) & (worth > 0), polls, 0.0), most)
 

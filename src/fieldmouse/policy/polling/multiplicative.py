@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from fieldmouse.policy.change.belief import Beliefs
 from fieldmouse.policy.polling.interface import Hosts, Reals, State
-from fieldmouse.policy.polling.market import sell
+from fieldmouse.policy.polling.uniform import in_shares
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +60,5 @@ class Multiplicative:
         host: Hosts | None = None,
         host_limit: npt.ArrayLike | None = None,
     ) -> Reals:
-        if not budget > 0:
-            return np.zeros(len(state))
-        shares = (1.0 if weight is None else np.asarray(weight, np.float64)) / state[:, 0].astype(np.float64)
-        most = 1 / self.grain if self.grain else np.inf
-        return sell(lambda price: np.minimum(shares / price, most), budget, host=host, host_limit=host_limit)
+        shares = 1.0 / state[:, 0].astype(np.float64)
+        return in_shares(shares, budget, weight, host, host_limit, self.grain)

@@ -18,6 +18,10 @@ from fieldmouse.policy.polling.uniform import in_shares
 
 @dataclass(frozen=True, slots=True)
 class Proportional(Stateless):
+    """grain: the length of a slot, where time is cut into slots; no page is polled twice in one."""
+
+    grain: float = 0.0
+
     def plan(
         self,
         state: State,
@@ -28,4 +32,4 @@ class Proportional(Stateless):
         host: Hosts | None = None,
         host_limit: npt.ArrayLike | None = None,
     ) -> Reals:
-        return in_shares(change.rate(belief), budget, weight, host, host_limit)
+        return in_shares(change.rate(belief), budget, weight, host, host_limit, self.grain)

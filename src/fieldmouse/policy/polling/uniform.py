@@ -40,12 +40,17 @@ def in_shares(
     weight: npt.ArrayLike | None = None,
     host: Hosts | None = None,
     host_limit: npt.ArrayLike | None = None,
+    grain: float = 0.0,
 ) -> Reals:
-    """The budget in these proportions, times the pages' weights, as far as hosts bear it."""
+    """The budget in these proportions, times the pages' weights, as far as hosts bear it.
+
+    grain: no page is polled twice in a slot of this length.
+    """
     shares = shares if weight is None else shares * np.asarray(weight, np.float64)
     whole = float(shares.sum())
     if not whole > 0 or not budget > 0:
         return np.zeros(len(shares))
-    if host is None or host_limit is None:
+    if (host is None or host_limit is None) and not grain:
         return np.asarray(shares * (budget / whole))
-    return sell(lambda price: shares / price, budget, host=host, host_limit=host_limit)
+    most = 1 / grain if grain else np.inf
+    return sell(lambda price: np.minimum(shares / price, most), budget, host=host, host_limit=host_limit)

@@ -1,0 +1,61 @@
+"""Rates from counts: the estimators of Cho and Garcia-Molina (Estimating frequency of change, 2003).
+
+n looks at even gaps found x changes. The naive one counts changes over time, and misses all but one of those
+between two looks; the second mends that, with a half added so that it is hardly biased and stays finite;
+the third is the maximum of the likelihood where the gaps are not even. They stand beside the
+beliefs of this package to be measured against: each knows one page only, and forgets nothing.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+Reals = npt.NDArray[np.float64]
+
+_STEPS = 100
+
+
+def naive(looks: npt.ArrayLike, changes: npt.ArrayLike, gap: npt.ArrayLike = 1.0) -> Reals:
+    """
+    >>> float(naive(10, 5, gap=2.0))
+    0.25
+    """
+    return np.asarray(np.asarray(changes, np.float64) / (np.asarray(looks) * np.asarray(gap)))
+
+
+def reduced_bias(looks: npt.ArrayLike, changes: npt.ArrayLike, gap: npt.ArrayLike = 1.0) -> Reals:
+    """
+    >>> round(float(reduced_bias(10, 5)), 4), round(float(reduced_bias(10, 10)), 4)
+    (0.6466, 3.0445)
+    """
+    n, x = np.asarray(looks, np.float64), np.asarray(changes, np.float64)
+    return np.asarray(-np.log((n - x + 0.5) / (n + 0.5)) / np.asarray(gap))
+
+
+def most_likely(gaps: npt.ArrayLike, changed: npt.ArrayLike) -> float:
+    """The rate under which looks at one page are most likely; 0 without changes, infinite with nothing else.
+
+    >>> round(most_likely([1.0] * 10, [True] * 5 + [False] * 5), 6)  # even gaps: -log(1 - 5/10)
+    0.693147
+    """
+    spans, bits = np.asarray(gaps, np.float64), np.asarray(changed, bool)
+    if not bits.any():
+        return 0.0
+    if bits.all():
+        return float("inf")
+    still, stirred = float(spans[~bits].sum()), spans[bits]
+    # Where the two sides of sum(g / (exp(r g) - 1)) = still meet; the left one falls with r.
+    low, high = 0.0, 1.0 / float(stirred.min())
+    while _pull(stirred, high) > still:
+        low, high = high, 2 * high
+    for _ in range(_STEPS):
+        middle = (low + high) / 2
+        low, high = (middle, high) if _pull(stirred, middle) > still else (low, middle)
+    return (low + high) / 2
+
+
+def _pull(gaps: Reals, rate: float) -> float:
+    if rate <= 0:
+        return float("inf")
+    return float((gaps / np.expm1(np.minimum(rate * gaps, 700.0))).sum())
