@@ -6,8 +6,8 @@ page that is hardly known is polled much as its population is, and one that is w
 A share of the budget goes to all pages alike: what is given up is looked at again now and then, and
 a page that changes its habits is found.
 
-The value of a poll at each of some poll rates is a table of a row a page. It is made in blocks, once a plan;
-a price then is a place in each row.
+The value of a poll at each of some poll rates is a table of a column a page. It is made in blocks, once a
+plan; a price then is a place in each column.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fieldmouse.policy.change.belief import Beliefs
-from fieldmouse.policy.change.population import Population, blocks, population, posterior
+from fieldmouse.policy.change.population import blocks, population, posterior
 from fieldmouse.policy.polling.curve import slope, slotted
 from fieldmouse.policy.polling.interface import Hosts, Reals, State, Stateless
 from fieldmouse.policy.polling.market import sell
@@ -72,7 +72,7 @@ class Learned(Stateless):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Values:
-    """The logarithm of a poll's value (a row a page) at each of some logarithms of poll rates (columns)."""
+    """The logarithm of a poll's value (a column a page) at each of some logarithms of poll rates (rows)."""
 
     log_values: npt.NDArray[np.float32]
     log_rates: Reals
@@ -84,26 +84,29 @@ class _Values:
         rates = np.geomspace(mean / REACH, mean * REACH, LEVELS)
         worth = slotted(law.rates, grain) / law.rates
         value = slope(law.rates[:, None] / rates) * worth[:, None]
-        table = np.empty((len(belief), LEVELS), np.float32)
+        # Seconds and years: single precision holds the values only around their own size.
+        size = float(value.max())
+        scaled = (value / size).T.astype(np.float32)
+        table = np.empty((LEVELS, len(belief)), np.float32)
         for block in blocks(len(belief)):
-            table[block] = _logs(belief[block], law, value)
+            of_block = np.maximum(scaled @ posterior(belief[block], law).T, np.float32(1e-37))
+            table[:, block] = np.log(of_block) + np.float32(np.log(size))
         return _Values(table, np.log(rates), 1 / grain if grain else np.inf)
 
     def bought(self, log_price: Reals) -> Reals:
-        """Poll rates at which a poll is worth this much: in between two columns on a straight line."""
-        log_price = np.broadcast_to(log_price, len(self.log_values))
-        polls = np.empty(len(self.log_values))
+        """Poll rates at which a poll is worth this much: in between two rows on a straight line."""
+        pages = self.log_values.shape[1]
+        log_price = np.broadcast_to(log_price, pages)
+        polls = np.empty(pages)
         step = float(self.log_rates[1] - self.log_rates[0])
-        for block in blocks(len(polls)):
-            price, rows = log_price[block], self.log_values[block]
-            above = np.count_nonzero(rows > price[:, None].astype(np.float32), axis=1)
+        for block in blocks(pages):
+            price, table = log_price[block].astype(np.float32), self.log_values[:, block]
+            above = np.zeros(len(price), np.intp)
+            for row in table:
+                above += row > price
             left = np.clip(above, 1, LEVELS - 1) - 1
-            at = np.arange(len(rows))
-            here, there = rows[at, left].astype(np.float64), rows[at, left + 1].astype(np.float64)
-            part = np.clip((here - price) / np.maximum(here - there, 1e-9), 0.0, 1.0)
+            at = np.arange(len(price))
+            here, there = table[left, at], table[left + 1, at]
+            part = np.clip((here - log_price[block]) / np.maximum(here - there, 1e-6), 0.0, 1.0)
             polls[block] = np.where(above > 0, np.exp(self.log_rates[left] + step * part), 0.0)
         return np.minimum(polls, self.most)
-
-
-def _logs(belief: Beliefs, law: Population, value: Reals) -> Reals:
-    return np.asarray(np.log(np.maximum(posterior(belief, law) @ value, 1e-300)))

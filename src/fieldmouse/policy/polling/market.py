@@ -24,7 +24,7 @@ _WIDE = 115.0
 """Prices are sought between exp(-this) and exp(this): seconds, slots and years alike."""
 
 _STEPS = 60
-_NEAR = 1e-10
+_NEAR = 1e-8
 
 
 def sell(
