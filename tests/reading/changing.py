@@ -1,25 +1,19 @@
-"""A web that is another each day, crawled once and then polled by the frontier's own door.
+"""A web that is another each day, crawled once and then refreshed.
 
 Each path has a list of what it answers, one for each day; the last one stays. A day is a run in virtual time.
 """
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from fieldmouse.agent.build import build
 from fieldmouse.clock import Clock
-from fieldmouse.crawldir import CrawlDir, Sealed, outcomes, read_checkpoint, sealed_outcomes
-from fieldmouse.crawldir.news import REFRESH, Baseline
-from fieldmouse.indexer.inline import InlineLane
 from fieldmouse.lab import bottle
-from fieldmouse.records import Door, Failed, Kind, Link, OutcomeRow, Response
-from fieldmouse.settings import Settings, load, render
-from fieldmouse.summary import Summary
+from fieldmouse.records import Failed, Link, Response
+from fieldmouse.settings import load, render
+from fieldmouse.settings.order import Order
 from fieldmouse.url import Host, path_of
-from whole.bottled import CALM
+from whole.bottled import bottled_crawl
 
 HOME = "http://127.0.0.1:8000"
 DAY = 86_400.0
@@ -59,82 +53,28 @@ class ChangingWeb:
         """Nothing is open."""
 
 
-class BaselinePart:
-    """What a refresh keeps for those who tell: when the first crawl was over."""
-
-    name = REFRESH
-
-    def __init__(self, at: float):
-        self._at = at
-
-    def begin(self) -> None: ...
-
-    def seal(self) -> Sealed[Baseline]:
-        return Sealed(Baseline(self._at))
-
-    def committed(self) -> None: ...
-
-    def close(self) -> None: ...
-
-
 class ChangingCrawl:
-    """A crawl of a changing web, day by day."""
+    """A crawl of a changing web, refreshed day by day."""
 
     def __init__(self, path: Path, pages: dict[str, list[Shown]], **settings: object):
         self.path, self._pages, self.day = path, pages, 0
-        dotted = {name.replace("__", "."): value for name, value in settings.items()}
-        asked = Settings().override(
-            {
-                "crawl.seeds": [HOME + "/"],
-                "politeness.delay": "0s",
-                "network.allow_private": True,
-                **CALM,
-                **dotted,
-            }
-        )
-        CrawlDir.create(path, shards=1, settings=render(asked).encode())
-        self._live([])
+        self._asked: dict[str, object] = {
+            "politeness__delay": "0s", "politeness__patience": "0", "network__allow_private": True,
+            "refresh__policy": "uniform", "refresh__retry": "1h", **settings,
+        }  # fmt: skip
+        self._live(None)
 
     def next_days(self, days: int = 1) -> None:
         """Every known page is polled on each of the days."""
         for _ in range(days):
             self.day += 1
-            self._live(list(self._known()))
+            self._live(Order(once=True, hold=True, only=True))
 
-    def _known(self) -> Iterable[Link]:
-        home = CrawlDir.open(self.path)
-        newest: dict[str, OutcomeRow] = {}
-        memory: dict[str, bytes] = {}
-        for row in outcomes.rows(home, length=sealed_outcomes(read_checkpoint(home))):
-            if row.stands:
-                newest[row.url] = row
-            if row.news:
-                memory[row.url] = row.memory
-        for url, row in newest.items():
-            yield Link(
-                row.url, row.depth, row.via, Kind(row.found_as), row.seen_at, door=Door.POLLED, was=row.kind,
-                digest=row.digest, simhash=row.simhash, warc=row.warc, offset=row.offset,
-                memory=memory.get(url, b""),
-            )  # fmt: skip
-
-    def _live(self, polls: list[Link]) -> Summary:
-        home = CrawlDir.open(self.path)
-        settings = load(self.path / "fieldmouse.toml")
-        part: Callable[..., BaselinePart] = lambda *_: BaselinePart(bottle.EPOCH + DAY / 2)  # noqa: E731
-
-        async def life(clock: Clock) -> Summary:
-            crew = build(
-                home, settings, clock=clock, fetcher=ChangingWeb(self._pages, clock, self.day),
-                lane=InlineLane, parts=[part],
-            )  # fmt: skip
-            try:
-                if polls:
-                    crew.agent._frontier.poll(polls)
-                return await asyncio.wait_for(crew.agent.crawl([] if polls else [HOME + "/"]), 1e6)
-            finally:
-                await crew.close()
-
-        return bottle.run(life, epoch=bottle.EPOCH + self.day * DAY)
+    def _live(self, order: Order | None) -> None:
+        bottled_crawl(
+            self.path, lambda clock: ChangingWeb(self._pages, clock, self.day), [HOME + "/"],
+            epoch=bottle.EPOCH + self.day * DAY, order=order, **self._asked,
+        )  # type: ignore[arg-type]  # fmt: skip
 
     def set(self, **changes: object) -> None:
         """Change the settings of the crawl, as its user would in the file."""

@@ -70,7 +70,7 @@ PAGES: dict[str, list[Shown]] = {
 
 @pytest.fixture(scope="module")
 def changed(tmp_path_factory: pytest.TempPathFactory) -> ChangingCrawl:
-    crawl = ChangingCrawl(tmp_path_factory.mktemp("changing") / "c", PAGES, politeness__patience="0")
+    crawl = ChangingCrawl(tmp_path_factory.mktemp("changing") / "c", PAGES)
     crawl.next_days(DAYS - 1)
     return crawl
 
@@ -93,6 +93,7 @@ def told(crawl: ChangingCrawl, path: str) -> list[tuple[str, int]]:
         ("/clock", []),
         ("/both", [("changed", 4)]),
         ("/gone", [("gone", 1), ("new", 3)]),
+        ("/moved", [("moved", 1)]),
         ("/there", [("new", 1)]),
         ("/away", []),
         ("/shaky", []),
@@ -115,6 +116,8 @@ def test_changes_come_in_order_each_with_an_id_of_its_own_and_those_gone_keep_th
     assert len({change.id for change in listed}) == len(listed)
     titles = {(change.kind.value, change.url): change.title for change in listed}
     assert titles["gone", HOME + "/gone"] == "Soon gone"
+    assert titles["moved", HOME + "/moved"] == "Here"
+    assert next(change.target for change in listed if change.kind == "moved") == HOME + "/there"
 
 
 def test_the_list_can_be_asked_from_a_moment_on_and_of_a_host(changed: ChangingCrawl) -> None:
@@ -182,7 +185,7 @@ def test_the_command_prints_a_list_that_programs_read(
     assert {(row["url"], row["kind"], row["at"]) for row in listed} == {
         (change.url, change.kind.value, change.at) for change in ReadingRoom(changed.path).changes()
     }
-    assert {row["kind"] for row in listed} == {"new", "changed", "gone"}
+    assert {row["kind"] for row in listed} == {"new", "changed", "gone", "moved"}
     code, out, _ = run(["changes", str(changed.path), "--kind", "gone", "--kind", "new", "--json"], capsys)
     assert json.loads(out) == [row for row in listed if row["kind"] in ("gone", "new")]
     code, out, _ = run(["changes", str(changed.path), "--limit", "1", "--json"], capsys)
@@ -195,8 +198,8 @@ def test_the_command_prints_a_list_that_people_read(
     code, out, err = run(["changes", str(changed.path)], capsys)
     assert code == 0
     assert len(out.splitlines()) == len(list(ReadingRoom(changed.path).changes()))
-    assert "3 new" in err
-    assert "1 gone" in err
+    assert f"{HOME}/moved -> {HOME}/there" in out
+    assert "1 gone, 1 moved" in err
     code, out, err = run(["changes", str(changed.path), "--since", "2100-01-01"], capsys)
     assert (code, out) == (0, "")
     assert "nothing is told" in err
@@ -302,7 +305,7 @@ def test_a_crawl_that_was_not_polled_lists_nothing(
     assert list(ReadingRoom(small_crawl).changes()) == []
     code, out, err = run(["changes", str(small_crawl)], capsys)
     assert (code, out) == (0, "")
-    assert "looked at twice" in err
+    assert "fieldmouse refresh" in err
 
 
 def test_moments_are_read_as_people_write_them() -> None:

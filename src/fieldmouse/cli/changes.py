@@ -55,7 +55,7 @@ def command(
     A page is new if it was found after the first crawl was over, or is back after it was
     gone. It has changed if a reader would say so: what differs at every look (dates,
     counters, tokens) is learned and left out, and so is what the rules in `[noise]` ignore.
-    Changes are found by looking again. It may be asked while a crawl runs.
+    Changes are found by `fieldmouse refresh`. The list may be asked for while that runs.
     """
     from fieldmouse.reading import ReadingRoom
 
@@ -81,7 +81,8 @@ def _list(
 
     moment = None if since is None else read_moment(since, time.time())
     changes = (change for change in room.changes(moment, host) if not kinds or change.kind in kinds)
-    told = list(changes) if limit is None else list(deque(changes, limit))
+    # What became durable together stands in the log by worker, not by time.
+    told = sorted(changes if limit is None else deque(changes, limit), key=lambda change: change.at)
     if as_json:
         voice.json(told)
         return 0
@@ -89,7 +90,7 @@ def _list(
     if not told:
         voice.say(f"nothing is told to have changed in `{room.path}`{after}")
         if not room.status().polls:
-            voice.say("so far no page of it was looked at twice")
+            voice.hint(f"no page was looked at twice so far: `fieldmouse refresh {room.path} --once` does")
         return 0
     for line in voice.columns([_cells(change) for change in told], right={2}):
         voice.data(line[: voice.width()])

@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 import msgspec
+from click.core import ParameterSource
 
 from fieldmouse.cli import options
 from fieldmouse.errors import UsageError
@@ -135,6 +136,9 @@ def serve(as_json: bool, **given: Any) -> int:
             raise UsageError(
                 f"there is no directory for `{given[name]}`", f"make it first, or change `--{name}`"
             )
+    by_default = click.get_current_context().get_parameter_source("rewriting") is ParameterSource.DEFAULT
+    if given["changes"] is not None and by_default:
+        given["rewriting"] = True  # a number that differs at every look is noise to a reader
     asked = MeadowOptions(**given)
 
     from fieldmouse.lab.meadow.serve import serve as serve_meadow

@@ -135,7 +135,7 @@ class ReadingRoom:
     def changes(
         self, since: float | datetime | timedelta | None = None, host: str | None = None
     ) -> Iterator[Change]:
-        """Pages that are new, changed, gone or moved, each time that happened, oldest first.
+        """Pages that are new, changed, gone or moved, each time that happened, as it became known.
 
         `since` is a moment (epoch seconds or a datetime), or how long before now; `host` as in `pages`.
         Changes that proved to be noise are left out, and so is what the rules in `[noise]` ignore now.
