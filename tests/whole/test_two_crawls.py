@@ -162,6 +162,13 @@ def test_two_crawls_that_exchange_hosts_have_together_what_one_would_have(kills:
         assert all(b - a >= DELAY - 1e-6 for a, b in itertools.pairwise(times)), host
     asked = Counter((arrival.host, arrival.path) for arrival in ARRIVALS if arrival.path != "/robots.txt")
     assert kills or max(asked.values()) <= 2, "500 at first, then the page"
+    for name, other in (NAMES, NAMES[::-1]):
+        mine, theirs = (ReadingRoom(tmp_path / room) for room in (name, other))
+        told = {url: mine.explain(url) for url in have[NAMES.index(other)]}
+        gone = [url for url, story in told.items() if "with another crawl" in story.place]
+        assert gone
+        assert all(theirs.explain(url).place == "done" for url in gone)
+        assert not any("bug" in says for story in told.values() for says in story.says)
     for name in NAMES:
         for run in (tmp_path / name / "frontier").glob("keys-*.log"):
             run.write_bytes(b"")

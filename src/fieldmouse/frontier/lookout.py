@@ -13,6 +13,7 @@ from pathlib import Path
 import msgspec
 
 from fieldmouse.frontier.disksieve import has_key
+from fieldmouse.frontier.doors import Where, read_doors
 from fieldmouse.frontier.frontlog import read_front
 from fieldmouse.frontier.hostrows import read_hosts
 from fieldmouse.frontier.moment import FrontierState
@@ -34,6 +35,7 @@ class Place(Enum):
     ONLINE = "its host may be visited, or is being visited"
     RESTING = "tried, and resting until it may be tried again"
     DONE = "done"
+    ELSEWHERE = "with another crawl, as its host is"
 
 
 class Whereabouts(msgspec.Struct, frozen=True):
@@ -46,10 +48,19 @@ class Whereabouts(msgspec.Struct, frozen=True):
     site: str = ""  # that it counts towards, if it was never seen; "" if it is exempt or nothing was counted
     site_hosts: int = 0
     site_urls: int = 0
+    elsewhere: bool = False  # its host left for another crawl, or is about to
 
 
 def look(directory: Path, state: FrontierState, key_seed: int, url: Url) -> Whereabouts:
     """Where `url` was when `state` was sealed, and how its host stands."""
+    found = _look(directory, state, key_seed, url)
+    if state.shipments is None:
+        return found
+    row = read_doors(directory, state.shipments.doors).get(host_of(url))
+    return msgspec.structs.replace(found, elsewhere=row is not None and row.where is not Where.HERE)
+
+
+def _look(directory: Path, state: FrontierState, key_seed: int, url: Url) -> Whereabouts:
     host = host_of(url)
     standing = read_hosts(directory, state.hosts, only=host).get(host)
     if not has_key(directory, state.sieve, key_of(url, key_seed)):

@@ -54,8 +54,12 @@ def _explain(home: CrawlDir, url: Url, last: Checkpoint, now: float) -> Explanat
             says += ["it was never seen as a link to be taken", *absence.reasons(home, url, found, last, now)]
     elif found.link is not None:
         says += _wait(found, found.link, now)
+    elif found.elsewhere and not rows:
+        place = Place.ELSEWHERE.value  # waiting or done there, or on its way
     elif not rows:
         says.append("it is done, and left no outcome, which is a bug in fieldmouse: please report it")
+    if found.elsewhere:
+        says.append("its host was handed over to another crawl, which knows the rest: ask there")
     due = due_date(home, url, last)
     if due is not None:
         says.append(told_of_due(due, now))
