@@ -95,6 +95,10 @@ def test_a_refresh_tells_what_is_new_changed_gone_and_moved_and_nothing_else(tmp
             "/a": "changed", "/b": "gone", "/c": "moved", "/d": None, "/new": "new"
         }  # fmt: skip
         assert [one["id"] for one in inbox.once()] == told(home)
+        # A list is made of the whole log, and knows the title that a page had before it was gone.
+        listed = {one["id"]: one | {"title": ""} for one in run("changes", home)}
+        heard = {one["id"]: one | {"title": ""} for one in inbox.once()}
+        assert heard == listed, "what is listed is what is told"
         before = len(inbox.posts)
         run("refresh", home, "--once", *asked(inbox))
         assert len(inbox.posts) == before, "nothing has changed since"
