@@ -14,6 +14,7 @@ from fieldmouse.lab.catalogue import Result, Verdict, chosen
 from fieldmouse.lab.papers import (
     refresh_measures,
     refresh_packing,
+    refresh_policies,
     refresh_printed,
     refresh_tests,
     refresh_zipf,
@@ -21,6 +22,7 @@ from fieldmouse.lab.papers import (
 from fieldmouse.lab.papers.refresh_agreement import Twin, by_law, exactly, normal_reach, unmoved
 from fieldmouse.lab.papers.refresh_games import games, law
 from fieldmouse.lab.papers.urn_agreement import Throws
+from fieldmouse.lab.refresh.contest import FIELD, WEATHERS
 from fieldmouse.lab.refresh.law import FreeLaw
 from fieldmouse.lab.refresh.populations import domains, zipf
 from fieldmouse.lab.refresh.twophase import PollReading, Scheme, play
@@ -216,3 +218,24 @@ def test_few_moves_are_fewer_than_those_of_packing_anew_and_nodes_not_many_more(
 def test_the_experiments_are_in_the_catalogue() -> None:
     ids = {experiment.id for experiment in chosen("refresh")}
     assert {"refresh-test-1", "refresh-test-2", "refresh-weights", "refresh-zipf", "refresh-dynamic"} <= ids
+
+
+# -- all policies
+
+
+def test_every_policy_is_held_against_the_optimum_in_every_weather() -> None:
+    result = refresh_policies.policies("zipf", quietly, (1,), 60)
+    rows = {row.label: row.ours or 0.0 for row in result.rows}
+    assert len(rows) == len(FIELD) * len(WEATHERS) * (len(refresh_policies.MEASURES) + 1)
+    for policy, spacing in FIELD:
+        for weather in WEATHERS:
+            mine = {
+                name: rows[f"{policy} ({spacing}), {weather}, {name}"] for name in refresh_policies.MEASURES
+            }
+            best = rows[f"optimal (even), {weather}, freshness"]
+            assert best - mine["freshness"] == rows[f"{policy} ({spacing}), {weather}, below optimal"]
+            assert 0 < mine["freshness"] < 1
+            assert 0 < mine["R"] <= 1
+    (figure,) = result.figures
+    assert [panel.title for panel in figure.panels] == list(WEATHERS)
+    assert {len(panel.series) for panel in figure.panels} == {len(FIELD)}

@@ -7,11 +7,18 @@ game once for all who look at it, with the automata and the packing that the cra
 
 from __future__ import annotations
 
-from fieldmouse.lab.papers import refresh_measures, refresh_packing, refresh_tests, refresh_zipf
+from fieldmouse.lab.papers import (
+    refresh_measures,
+    refresh_packing,
+    refresh_policies,
+    refresh_tests,
+    refresh_zipf,
+)
 
 EXPERIMENTS = (
     *refresh_tests.EXPERIMENTS,
     *refresh_measures.EXPERIMENTS,
     *refresh_zipf.EXPERIMENTS,
     *refresh_packing.EXPERIMENTS,
+    *refresh_policies.EXPERIMENTS,
 )
