@@ -35,7 +35,7 @@ class Place(Enum):
     ONLINE = "its host may be visited, or is being visited"
     RESTING = "tried, and resting until it may be tried again"
     DONE = "done"
-    ELSEWHERE = "with another crawl, as its host is"
+    ELSEWHERE = "with another crawl, where its host is or was"
 
 
 class Whereabouts(msgspec.Struct, frozen=True):

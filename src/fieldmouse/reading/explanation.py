@@ -54,8 +54,10 @@ def _explain(home: CrawlDir, url: Url, last: Checkpoint, now: float) -> Explanat
             says += ["it was never seen as a link to be taken", *absence.reasons(home, url, found, last, now)]
     elif found.link is not None:
         says += _wait(found, found.link, now)
-    elif found.elsewhere and not rows:
+    elif not rows and sealed_frontier(last).shipments is not None:
         place = Place.ELSEWHERE.value  # waiting or done there, or on its way
+        if not found.elsewhere:
+            says.append("another crawl had done it when its host came here")
     elif not rows:
         says.append("it is done, and left no outcome, which is a bug in fieldmouse: please report it")
     if found.elsewhere:
