@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fieldmouse.indexer.blocks import BLOCKS, blocks_of
-from fieldmouse.indexer.comparison import ORDER, align, compare, steps, template
+from fieldmouse.indexer.comparison import ORDER, _longest, align, compare, steps, template
 from fieldmouse.policy.noiserules import NoiseRules
 from indexer.answers import response
 
@@ -25,6 +25,24 @@ def test_pairs_rise_and_hold_the_same(old: list[str], new: list[str]) -> None:
     pairs = align(old, new)
     assert all(old[i] == new[j] for i, j in pairs)
     assert all(a[0] < b[0] and a[1] < b[1] for a, b in itertools.pairwise(pairs))
+
+
+def test_what_occurs_once_between_two_common_blocks_is_found_there() -> None:
+    old = ["A", "p", "q", "B", "q", "p", "C"]
+    new = ["A", "z", "p", "y", "B", "w", "q", "v", "C"]
+    assert align(old, new, table=0) == [(0, 0), (1, 2), (3, 4), (4, 6), (6, 8)]
+
+
+@given(st.lists(st.sampled_from("abc"), max_size=9), st.lists(st.sampled_from("abc"), max_size=9))
+def test_a_table_finds_the_longest_that_both_have_in_common(old: list[str], new: list[str]) -> None:
+    def longest(i: int, j: int) -> int:
+        if i == len(old) or j == len(new):
+            return 0
+        if old[i] == new[j]:
+            return 1 + longest(i + 1, j + 1)
+        return max(longest(i + 1, j), longest(i, j + 1))
+
+    assert len(_longest(old, new, 0, len(old), 0, len(new))) == longest(0, 0)
 
 
 @given(versions, versions)

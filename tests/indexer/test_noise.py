@@ -82,6 +82,12 @@ def test_a_real_change_beside_noise_is_told_and_stays_told() -> None:
     assert [lesson.withdrawn for lesson in lessons] == [(), (), (0.0,), (), ()]
 
 
+def test_a_telling_of_two_places_is_withdrawn_only_if_both_are_noise() -> None:
+    both, clock = frozenset({CLOCK, QUOTE}), frozenset({CLOCK})
+    assert [lesson.withdrawn for lesson in history([both, clock, clock])] == [(), (), (1.0,)]
+    assert [lesson.withdrawn for lesson in history([both, both, both])] == [(), (), (0.0, 1.0)]
+
+
 def test_what_stood_still_for_long_enough_is_news_again() -> None:
     still = frozenset[int]()
     lessons = history([frozenset({CLOCK})] * 3 + [still] * 2 + [frozenset({CLOCK})] + [still] * 3)

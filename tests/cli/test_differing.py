@@ -1,0 +1,60 @@
+"""A difference on a terminal: what the page says acts on nothing, and only our own colours are there."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fieldmouse.cli.differing import LONGEST, lines_of
+from fieldmouse.indexer.comparison import hunks
+from fieldmouse.indexer.library import Library
+from fieldmouse.reading.page import StoredPage
+from fieldmouse.reading.versions import VersionDifference
+from fieldmouse.records import OutcomeKind, OutcomeRow
+from fieldmouse.url import Url
+from fieldmouse.visible import visible
+
+URL = Url("http://example.org/")
+OURS = re.compile("\x1b\\[(31|32|2|0)m")
+
+texts = st.text("ab \x1b\x07\u202e[0m\n", max_size=20).map(lambda text: " ".join(text.split())).filter(bool)
+versions = st.lists(texts, max_size=6)
+
+
+def difference(old: list[str], new: list[str]) -> VersionDifference:
+    page = StoredPage(OutcomeRow(URL, OutcomeKind.PAGE, 1.0), Library(Path("nowhere"), []))
+    return VersionDifference(URL, page, page, (1, 2), 0.5, list(hunks(old, new)))
+
+
+@given(versions, versions)
+def test_what_a_page_says_acts_on_no_terminal(old: list[str], new: list[str]) -> None:
+    told = difference(old, new)
+    for line in lines_of(told, coloured=False):
+        assert line == visible(line)
+    plain = [OURS.sub("", line) for line in lines_of(told, coloured=True)]
+    assert plain == list(lines_of(told, coloured=False)), "colours are all that is added"
+
+
+@given(versions, versions)
+def test_every_block_that_went_or_came_is_shown(old: list[str], new: list[str]) -> None:
+    told = difference(old, new)
+    shown = "\n".join(lines_of(told, coloured=False))
+    assert ("nothing that a reader would see" in shown) == (old == new)
+    for hunk in told.hunks or ():
+        if len(hunk.old) != len(hunk.new):
+            assert all(f"- {visible(block)}" in shown for block in hunk.old)
+            assert all(f"+ {visible(block)}" in shown for block in hunk.new)
+
+
+def test_of_a_long_block_the_words_around_a_change_are_shown() -> None:
+    words = [f"word{number}" for number in range(300)]
+    changed = [*words[:150], "other", *words[151:]]
+    *_, line = lines_of(difference([" ".join(words)], [" ".join(changed)]), coloured=False)
+    assert line.startswith("~ … word144 ")
+    assert "word149 [-word150-] {+other+} word151" in line
+    assert len(line) < 200
+    *_, line = lines_of(difference([], ["x" * 10_000]), coloured=False)
+    assert len(line) == LONGEST + 2
