@@ -63,7 +63,7 @@ class Inbox:
 
 
 @contextmanager
-def webhook() -> Iterator[Inbox]:
+def webhook(tls: ssl.SSLContext | None = None) -> Iterator[Inbox]:
     inbox = Inbox()
 
     class Handler(BaseHTTPRequestHandler):
@@ -90,6 +90,8 @@ def webhook() -> Iterator[Inbox]:
 
     server = Server(("127.0.0.1", 0), Handler)
     inbox.port = server.server_port
+    if tls is not None:
+        server.socket = tls.wrap_socket(server.socket, server_side=True)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
     thread.start()
     try:

@@ -32,7 +32,6 @@ from fieldmouse.url import Url
 
 from .receivers import (
     Fault,
-    Inbox,
     answers,
     babbles,
     change,
@@ -59,7 +58,9 @@ async def _send(channel: Channel, notice: Notice) -> Setback | None:
 # -- webhooks
 
 
-def hook(url: str, *, token: str = "", batch: int = 1, timeout: float = 20.0) -> Webhook:
+def hook(
+    url: str, *, token: str = "", batch: int = 1, timeout: float = 20.0, tls: ssl.SSLContext | None = None
+) -> Webhook:
     return Webhook(
         Url(url),
         token=token,
@@ -67,7 +68,7 @@ def hook(url: str, *, token: str = "", batch: int = 1, timeout: float = 20.0) ->
         batch=batch,
         timeout=timeout,
         clock=WallClock(),
-        tls=None,
+        tls=tls,
     )
 
 
@@ -132,6 +133,21 @@ def test_a_receiver_that_hangs_is_given_up_in_time() -> None:
         over.set()
     assert setback is not None
     assert "within 0.3 s" in setback.why
+
+
+def test_a_webhook_with_tls_is_trusted_as_far_as_its_certificate() -> None:
+    authority = trustme.CA()
+    server, ours = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), ssl.create_default_context()
+    authority.issue_cert("localhost").configure_cert(server)
+    authority.configure_trust(ours)
+    with webhook(server) as inbox:
+        url = f"https://localhost:{inbox.port}/{SECRET}"
+        assert sent(hook(url, tls=ours), change()) is None
+        setback = sent(hook(url, tls=TLS), change(2))
+    assert [post.body["id"] for post in inbox.posts] == [change().id]
+    assert setback is not None
+    assert "certificate verify failed" in setback.why
+    assert SECRET not in setback.why
 
 
 def test_nobody_there_is_a_setback_too() -> None:
@@ -434,5 +450,4 @@ def test_the_inbox_of_these_tests_drops_what_it_knows() -> None:
     with webhook() as inbox:
         for number in (1, 2, 1):
             assert sent(hook(inbox.url()), change(number)) is None
-    assert isinstance(inbox, Inbox)
     assert [one["id"] for one in inbox.once()] == [change(1).id, change(2).id]

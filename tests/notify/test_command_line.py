@@ -207,3 +207,11 @@ def test_a_crawl_that_tells_nobody_loads_none_of_it(tmp_path: Path) -> None:
     loaded = done.stdout.split()
     assert "fieldmouse.settings.notify" in loaded
     assert not [name for name in loaded if name.startswith(("fieldmouse.notify", "smtplib", "apprise"))]
+
+
+def test_a_directory_may_have_any_name(tmp_path: Path, capsys: Said) -> None:
+    path = made(tmp_path, feed="changes.atom")
+    odd = path.rename(tmp_path / "a\x01\udcff\nb")
+    code, told = ran(capsys, "notify", odd, "--test", "feed")
+    assert (code, told[0]["delivered"]) == (0, True)
+    assert b"What changed in a" in (odd / "changes.atom").read_bytes()

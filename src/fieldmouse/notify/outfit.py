@@ -10,7 +10,7 @@ from fieldmouse.clock import Clock, WallClock
 from fieldmouse.crawldir import Checkpoint, CrawlDir
 from fieldmouse.crawldir.news import sealed_baseline
 from fieldmouse.errors import SettingsError, UsageError
-from fieldmouse.notify.channel import Channel, Notice
+from fieldmouse.notify.channel import Channel, Notice, one_line
 from fieldmouse.notify.command import Command
 from fieldmouse.notify.courier import ChannelState
 from fieldmouse.notify.feed import Feed
@@ -85,8 +85,8 @@ def channel_of(
             state = state_of("feed", last)
             return Feed(
                 directory / Path(asked.feed).expanduser(), entries=asked.feed_entries, since=state.since,
-                title=f"What changed in {directory.name}", mark=str(home.identity.key_seed), suffix=suffix,
-                recall=lambda: recalled(home, last, settings, state),
+                title=f"What changed in {one_line(directory.name)}", mark=str(home.identity.key_seed),
+                suffix=suffix, recall=lambda: recalled(home, last, settings, state),
             )  # fmt: skip
         case "apprise":
             return _services(directory, settings)
