@@ -79,3 +79,185 @@ def test_a_round_asks_every_page_once_and_fetches_what_is_new(tmp_path: Path) ->
     assert newest(path, "/3").news is News.CHANGED
     assert newest(path, "/4").news is News.SAME
     check_health(path)
+
+
+def test_what_waited_before_stays_unless_it_is_asked_for(tmp_path: Path) -> None:
+    path, now = tmp_path / "c", site(30)
+    stopped = crawl(path, now, crawl__pages=10)
+    assert (stopped.pages, stopped.waiting) == (10, 20)
+    now.pages["/"] = Shown("home again", links=(*now.pages["/"].links, "/new"))
+    now.pages["/new"] = Shown("new")
+    after = crawl(path, now, 1, ONCE)
+    assert (after.exit, after.pages, after.waiting, after.lost) == (0, 11, 20, 0)
+    assert "/new" in found(path)
+    check_health(path)
+    all_of_it = crawl(path, now, 2, Order(once=True, only=True))
+    assert (all_of_it.exit, all_of_it.pages, all_of_it.waiting) == (0, 31, 0)
+    assert found(path) == sorted(now.pages)
+    check_health(path)
+
+
+def test_what_is_gone_leaves_search_and_may_come_back(tmp_path: Path) -> None:
+    path, now = tmp_path / "c", site()
+    crawl(path, now)
+    kept = {at: now.pages[at] for at in ("/1", "/2")}
+    now.pages["/1"], now.pages["/2"] = Shown(status=404), Shown(status=410)
+    after = crawl(path, now, 1, ONCE)
+    assert after.refreshed is not None
+    assert after.refreshed.gone == 2
+    assert (after.pages, after.failed) == (10, 2)
+    assert found(path) == sorted(exported(path)) == sorted(set(now.pages) - {"/1", "/2"})
+    assert newest(path, "/1").news is News.GONE
+    check_health(path)
+    now.pages |= kept
+    back = crawl(path, now, 2, ONCE)
+    assert (back.pages, back.failed) == (12, 0)
+    assert found(path) == sorted(exported(path)) == sorted(now.pages)
+    check_health(path)
+
+
+def test_trouble_on_the_way_changes_nothing(tmp_path: Path) -> None:
+    path, now = tmp_path / "c", site()
+    crawl(path, now)
+    before = exported(path)
+    now.pages["/1"], now.pages["/2"] = Shown(status=503), Shown(status=500)
+    now.pages["/3"], now.pages["/4"] = Shown(silent=True), Shown(status=403)
+    after = crawl(path, now, 1, ONCE)
+    assert (after.pages, after.failed) == (12, 0)
+    assert found(path) == sorted(before)
+    for at in ("/1", "/2", "/3", "/4"):
+        assert exported(path)[at] == before[at]
+        assert (newest(path, at).kind, newest(path, at).news) == ("failed", News.NONE)
+    check_health(path)
+
+
+def test_what_robots_txt_excludes_by_now_leaves_search_and_stays_in_the_archive(tmp_path: Path) -> None:
+    path, now = tmp_path / "c", site()
+    crawl(path, now)
+    now.robots_txt = "User-agent: *\nDisallow: /1\n"
+    now.asked.clear()
+    after = crawl(path, now, 1, ONCE)
+    excluded = {"/1", "/10", "/11"}
+    assert (after.pages, after.refused) == (9, 3)
+    assert not sum(map(now.times, excluded))
+    assert found(path) == sorted(exported(path)) == sorted(set(now.pages) - excluded)
+    assert {row.url.removeprefix(HOST) for row in rows_of(path) if row.warc} == set(now.pages)
+    check_health(path)
+    now.robots_txt = ""
+    back = crawl(path, now, 2, ONCE)
+    assert (back.pages, back.refused) == (12, 0)
+    assert found(path) == sorted(now.pages)
+    check_health(path)
+
+
+def test_a_page_that_asks_not_to_be_found_leaves_search_though_it_is_a_page(tmp_path: Path) -> None:
+    path, now = tmp_path / "c", site()
+    crawl(path, now)
+    now.pages["/1"].headers = (("x-robots-tag", "noindex"),)  # with a 304
+    now.pages["/2"].head = "<meta name=robots content=noindex>"
+    after = crawl(path, now, 1, ONCE)
+    assert [status for _, at, status in now.asked if at == "/1"] == [200, 304]
+    assert after.pages == 12
+    assert found(path) == sorted(set(now.pages) - {"/1", "/2"})
+    assert [at for at, row in exported(path).items() if not row.indexed] == ["/1", "/2"]
+    check_health(path)
+    now.pages["/1"] = Shown("anew")
+    crawl(path, now, 2, ONCE)
+    assert found(path) == sorted(set(now.pages) - {"/2"})
+    check_health(path)
+
+
+def test_a_page_that_moved_for_good_leaves_search_once_its_target_is_stored(tmp_path: Path) -> None:
+    path, now = tmp_path / "c", site()
+    crawl(path, now)
+    now.pages["/1"] = Shown(status=301, location="/2")  # known
+    now.pages["/3"] = Shown(status=308, location="/there")  # yet to come
+    now.pages["/there"] = Shown("moved here")
+    now.pages["/4"] = Shown(status=301, location="/nowhere")  # never comes
+    now.pages["/5"] = Shown(status=301, location="/over")  # comes by another redirect
+    now.pages["/over"] = Shown(status=301, location="/far")
+    now.pages["/far"] = Shown("far away")
+    after = crawl(path, now, 1, ONCE)
+    moved = {"/1", "/3", "/5"}
+    assert found(path) == sorted(exported(path)) == sorted(set(now.pages) - moved - {"/over"})
+    assert {row.url.removeprefix(HOST) for row in rows_of(path) if row.news is News.MOVED} == moved
+    assert newest(path, "/3").target == f"{HOST}/there"
+    assert (after.moved, after.exit) == (4, 0)
+    check_health(path)
+    asked = now.times("/4")
+    crawl(path, now, 2, ONCE)
+    assert now.times("/4") == asked + 1
+    assert "/4" in found(path)
+    check_health(path)
+
+
+def test_redirects_for_the_time_being_change_nothing(tmp_path: Path) -> None:
+    path, now = tmp_path / "c", site()
+    crawl(path, now)
+    before = exported(path)
+    for at, status in (("/1", 302), ("/2", 303), ("/3", 307)):
+        now.pages[at] = Shown(status=status, location="/elsewhere")
+    now.pages["/elsewhere"] = Shown("elsewhere")
+    after = crawl(path, now, 1, ONCE)
+    assert (after.pages, after.moved) == (13, 0)
+    assert found(path) == sorted([*before, "/elsewhere"])
+    assert {at: exported(path)[at] for at in ("/1", "/2", "/3")} == {
+        at: before[at] for at in ("/1", "/2", "/3")
+    }
+    check_health(path)
+
+
+def test_what_has_not_changed_is_archived_as_a_revisit_or_not_at_all(tmp_path: Path) -> None:
+    for revisits in (True, False):
+        for validators in (True, False):
+            path, now = tmp_path / f"c{revisits}{validators}", site()
+            now.validators = validators
+            crawl(path, now)
+            size = archived(path)
+            after = crawl(path, now, 1, ONCE, refresh__revisits=revisits)
+            assert after.refreshed is not None
+            assert after.refreshed.unchanged == 12
+            robots_txt = 1
+            assert archived(path) == size + (12 if revisits else 0) + robots_txt
+            assert found(path) == sorted(now.pages)
+            check_health(path)
+
+
+def archived(path: Path) -> int:
+    """Answers in the archive."""
+    lines = [log.read_bytes().count(b"\n") for log in (path / "archive").glob("shard-*.cdxj")]
+    return sum(lines)
+
+
+def test_a_budget_holds_over_any_time_and_its_polls_are_spread_evenly(tmp_path: Path) -> None:
+    path, now = tmp_path / "c", site(40)
+    crawl(path, now)
+    now.asked.clear()
+    for run in range(3):  # with breaks between, which are not made up for
+        crawl(
+            path,
+            now,
+            1 + run,
+            Order(hold=True, only=True),
+            refresh__budget="360/h",
+            crawl__time="20m",
+            storage__checkpoint="1m",
+        )
+    times = [at for at, path_, _ in now.asked if path_ != "/robots.txt"]
+    assert 0.9 * 3 * 120 <= len(times) <= 3 * 121
+    for first, later in zip(times, times[7:], strict=False):
+        assert later - first >= 6 * 10.0 - 1.0
+    counts = sorted(now.times(at) for at in now.pages)
+    assert counts[-1] - counts[0] <= 2
+    check_health(path)
+
+
+def test_a_crawl_with_refresh_on_polls_while_it_discovers_and_ends_by_a_limit(tmp_path: Path) -> None:
+    path, now = tmp_path / "c", site(40)
+    summary = crawl(
+        path, now, refresh__on=True, refresh__budget="none", crawl__time="5m", storage__checkpoint="30s"
+    )
+    assert (summary.exit, summary.stopped_by, summary.waiting, summary.pages) == (3, "time", 0, 40)
+    assert summary.refreshed is not None
+    assert summary.refreshed.polls > 100
+    check_health(path)

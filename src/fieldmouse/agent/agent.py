@@ -194,11 +194,12 @@ class Agent:
         """Seconds between the last checkpoint and the next."""
         if not idle:
             return self._limits.checkpoint
-        if self._refreshing is not None and not self._refreshing.unsettled:
-            return math.inf  # nothing has happened, and nothing will until a poll is due
+        if self._refreshing is not None:
+            if not self._refreshing.unsettled and not self._desk.unsettled:
+                return math.inf  # nothing has happened, and nothing will until a poll is due
+            return min(IDLE, self._limits.checkpoint) if self._refreshing.ends else self._limits.checkpoint
         # Who is idle still waits for somebody else, a crawl that has yet to take a host: no hurry.
-        due = IDLE if was_idle or self._refreshing is not None else 0.0
-        return min(due, self._limits.checkpoint)
+        return min(IDLE if was_idle else 0.0, self._limits.checkpoint)
 
     def _left(self) -> int:
         """What there is to do yet, as far as that is durable."""

@@ -62,6 +62,11 @@ class Desk:
         self.fresh_bytes = 0
 
     @property
+    def unsettled(self) -> bool:
+        """Whether anything is known that no checkpoint holds."""
+        return self.fresh_polls > 0 or any(self.fresh.values())
+
+    @property
     def pages(self) -> int:
         """Pages stored, those of the next checkpoint included."""
         return self.tally.pages + self.fresh[OutcomeKind.PAGE]

@@ -147,6 +147,11 @@ class Refreshing:
         return self._ledger.budget
 
     @property
+    def ends(self) -> bool:
+        """Whether somebody waits for the end of a round."""
+        return self._state.round > 0
+
+    @property
     def unsettled(self) -> bool:
         """Whether a checkpoint would bring anything to light, though no robot is out."""
         return self._stirred or self._ledger.asked > 0
