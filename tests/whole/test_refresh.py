@@ -109,6 +109,9 @@ def test_what_is_gone_leaves_search_and_may_come_back(tmp_path: Path) -> None:
     assert found(path) == sorted(exported(path)) == sorted(set(now.pages) - {"/1", "/2"})
     assert newest(path, "/1").news is News.GONE
     check_health(path)
+    still = crawl(path, now, 1.5, ONCE)
+    assert still.refreshed is not None
+    assert (still.refreshed.gone, still.refreshed.unchanged) == (0, 12)
     now.pages |= kept
     back = crawl(path, now, 2, ONCE)
     assert (back.pages, back.failed) == (12, 0)

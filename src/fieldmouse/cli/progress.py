@@ -106,10 +106,10 @@ def tell(summary: Summary, settings: Settings, directory: str, order: Order | No
         voice.say(f"{summary.refreshed}")
         if summary.refreshed.useful_ratio is not None:
             voice.say(f"{summary.refreshed.useful_ratio:.0%} of the polls showed something new")
+    speed = f" ({count(summary.pages_per_second)} pages/s)" if order is None else ""
     voice.say(
         f"{counted(summary.pages, 'page')} from {counted(summary.giving_hosts, 'host')},"
-        f" {voice.size(summary.bytes)}, in {voice.duration(summary.seconds)}"
-        f" ({count(summary.pages_per_second)} pages/s)"
+        f" {voice.size(summary.bytes)}, in {voice.duration(summary.seconds)}{speed}"
     )
     voice.say(
         f"{counted(summary.seen, 'URL')} seen: {count(summary.moved)} moved,"

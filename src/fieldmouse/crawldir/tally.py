@@ -43,7 +43,10 @@ class CrawlTally(msgspec.Struct):
         self.left_out += left_out
         polled.polls += 1
         if row.gone:
-            polled.gone += 1
+            # What was no page before, and is none still, is nothing new.
+            was_page = row.polled == OutcomeKind.PAGE
+            polled.gone += was_page
+            polled.unchanged += not was_page
         elif row.kind == OutcomeKind.UNCHANGED or (row.kind == OutcomeKind.PAGE and not changed):
             polled.unchanged += 1
         elif row.kind is OutcomeKind.PAGE or (row.kind is OutcomeKind.MOVED and row.stands):
