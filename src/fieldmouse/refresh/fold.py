@@ -59,6 +59,7 @@ class Fold:
         flags = pages.whole("flags")
         asked = pages.whole("host")[flags & Flag.ASKED != 0]
         self.asked_by_host: NDArray[np.int64] = np.bincount(asked, minlength=len(hosts)).astype(np.int64)
+        self.asked = len(asked)
 
     def take(self, batch: Batch) -> None:
         rows = self._rows_of(batch)
@@ -184,7 +185,9 @@ class Fold:
         """Polls of these pages are under way: none is due before its row came."""
         flags = self._pages.take("flags", rows)
         self._pages.put("flags", rows, flags | np.uint16(Flag.ASKED))
-        np.add.at(self.asked_by_host, self._pages.take("host", rows[flags & Flag.ASKED == 0]), 1)
+        fresh = rows[flags & Flag.ASKED == 0]
+        np.add.at(self.asked_by_host, self._pages.take("host", fresh), 1)
+        self.asked += len(fresh)
 
     def unask(self, rows: Rows) -> None:
         """Polls of these pages were under way, and are not any more."""
@@ -194,6 +197,7 @@ class Fold:
 
     def _answered(self, rows: Rows) -> None:
         np.subtract.at(self.asked_by_host, self._pages.take("host", rows), 1)
+        self.asked -= len(rows)
 
 
 def _absent(flags: NDArray[np.uint16]) -> NDArray[np.uint16]:

@@ -152,7 +152,7 @@ class Ledger:
     @property
     def asked(self) -> int:
         """Polls that are under way."""
-        return int(self._fold.asked_by_host.sum())
+        return self._fold.asked
 
     @property
     def asked_by_host(self) -> NDArray[np.int64]:

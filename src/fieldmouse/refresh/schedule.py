@@ -7,7 +7,7 @@ late by most of its intervals. A host has only so many polls under way: one that
 hold all of the budget.
 
 Nothing here is sorted or kept in heaps a page. From time to time all pages are looked through at once
-for those that come due before the next time (`_Line`); in between a call costs nothing.
+for those that come due before the next time (`line`); in between a call costs nothing.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from fieldmouse.policy import change
 from fieldmouse.policy.polling import PollingPolicy
 from fieldmouse.records import Link
 from fieldmouse.refresh.bucket import Bucket
-from fieldmouse.refresh.columns import Rows
 from fieldmouse.refresh.fold import is_odd
 from fieldmouse.refresh.ledger import Ledger
+from fieldmouse.refresh.line import NOBODY, Candidates, Line, blocks_of, waits
 from fieldmouse.refresh.looks import Flag
 from fieldmouse.refresh.polling import Polls, ReadHeaders
 from fieldmouse.refresh.signals import ReadAnswer, SignalReader, weights
@@ -36,7 +36,7 @@ RETRY = 7 * 86_400.0
 _PATIENT = 15.0  # seconds of a host's polls that may be under way
 _FEWEST = 8  # polls of a host that may be under way, however slow it is
 _SHARE = 0.1  # of the budget, at most, for what is no page
-_LINE = 4096
+_REST = 60.0  # seconds, at most, between two looks at all pages: some may have come meanwhile
 
 
 class Scheduler:
@@ -64,14 +64,15 @@ class Scheduler:
         self._rates: Reals = np.empty(0)  # in `once`: what a poll pays
         self._planned_at = -math.inf
         self._planning: Future[Reals] | None = None
-        self._line = _NOBODY
+        self._line = NOBODY
+        self._left, self._counted_at = 0, -1
         ledger.note_budget(budget)
 
     def due(self, now: float, room: int) -> list[Link]:
         """Polls that go out now, at most `room`, what pays most first; the ledger marks them as asked."""
         self._plan(now)
         if self._signals is not None and self._signals.look():
-            self._line = _NOBODY
+            self._line = NOBODY
         most = int(min(room, self._bucket.whole(now)))
         links: list[Link] = []
         while len(links) < most:
@@ -97,7 +98,11 @@ class Scheduler:
     @property
     def left(self) -> int:
         """In `once`: how many are still to be polled, those under way included."""
-        return int(np.count_nonzero(self._wanted())) if self._since is not None else 0
+        if self._since is not None and self._counted_at != self._ledger.cursor:
+            tried, flags = self._ledger.column("tried"), self._ledger.column("flags")
+            self._left = int(np.count_nonzero((tried < self._since) & (flags & Flag.ABSENT == 0)))
+            self._counted_at = self._ledger.cursor
+        return self._left
 
     def rates(self) -> Reals:
         """Polls a second of each page by the newest plan; those that came since have the others' mean."""
@@ -114,7 +119,7 @@ class Scheduler:
             if not self._planning.done():
                 return
             self._rates, self._planning = self._planning.result(), None
-            self._line = _NOBODY
+            self._line = NOBODY
         wait = max(30.0, len(self._ledger) / 2000)
         grown = len(self._ledger) > 1.1 * len(self._rates)
         if not len(self._ledger) or (now < self._planned_at + wait and not grown):
@@ -124,7 +129,7 @@ class Scheduler:
         if self._pool is not None:
             self._planning = self._pool.submit(plan)
         else:
-            self._rates, self._line = plan(), _NOBODY
+            self._rates, self._line = plan(), NOBODY
 
     def _paces(self) -> Callable[[], Reals]:
         """The question to the policy; it holds copies, so that it can be answered in a thread."""
@@ -163,80 +168,21 @@ class Scheduler:
 
     # -- choosing
 
-    def _wanted(self) -> NDArray[np.bool_]:
-        """In `once`: which pages have not been polled."""
-        assert self._since is not None
-        wanted: NDArray[np.bool_] = self._ledger.column("tried") < self._since
-        wanted &= self._ledger.column("flags") & Flag.ABSENT == 0
-        return wanted
-
-    def _look_through(self, now: float) -> _Line:
+    def _look_through(self, now: float) -> Line:
         """The pages that come due before it is time to look again, in the order in which they are asked."""
         ledger, rates = self._ledger, self.rates()
-        flags, hosts = ledger.column("flags"), ledger.column("host")
-        until = now + max(1.0, len(rates) * 1e-5)
-        free = flags & (Flag.ASKED | Flag.ABSENT) == 0
-        free &= (ledger.asked_by_host < self._most_open)[hosts]
-        if self._since is not None:
-            rows = np.flatnonzero(free & self._wanted())
-            late, due = rates[rows], np.full(len(rows), now)
-        else:
-            rows = np.flatnonzero(free & (rates > 0))
-            wait = self._waits(rows, rates[rows])
-            passed = now - ledger.take("tried", rows)
-            soon = passed + (until - now) >= wait
-            rows, wait, passed = rows[soon], wait[soon], passed[soon]
-            late, due = passed / wait, now + np.maximum(wait - passed, 0.0)
-        cut = len(rows) > _LINE
-        if cut:
-            chosen = np.argpartition(-late, _LINE)[:_LINE]
-            rows, late, due = rows[chosen], late[chosen], due[chosen]
-        order = np.lexsort((-late, due))
-        rows = rows[order]
-        return _Line(rows, ledger.take("host", rows), due[order], until, cut=cut)
-
-    def _waits(self, rows: Rows, rates: Reals) -> Reals:
-        """Seconds between the last try of each page and its next poll."""
-        ledger, wait = self._ledger, 1.0 / rates
-        never = ledger.take("polls", rows) == 0
-        # The keys are hashes: their top bits are as good as dice.
-        part = (ledger.take("key", rows) >> np.uint64(11)).astype(np.float64) * 2.0**-53
-        wait = np.where(never, np.maximum(part, 1e-6) * wait, wait)
-        hinted = np.flatnonzero(ledger.take("flags", rows) & Flag.HINTED)
-        if len(hinted):
-            wait[hinted] *= 1.0 - ledger.trust()[ledger.take("host", rows[hinted])]
-        return wait
-
-
-class _Line:
-    """Pages in the order in which they come due, for some seconds; `cut`: there are more of them."""
-
-    def __init__(self, rows: Rows, hosts: Rows, due: Reals, until: float, *, cut: bool):
-        self._pages = list(zip(rows.tolist(), hosts.tolist(), due.tolist(), strict=True))
-        self._next, self.until, self._cut = 0, until, cut
-
-    @property
-    def passed(self) -> bool:
-        """Whether all of it was taken, and there are more."""
-        return self._cut and self._next >= len(self._pages)
-
-    def next_at(self) -> float:
-        return self.until if self._next >= len(self._pages) else min(self.until, self._pages[self._next][2])
-
-    def take(self, now: float, most: int, asked: NDArray[np.int64], most_open: int) -> Rows:
-        """Those that are due; where a host has enough under way, a page waits until the next look."""
-        chosen: list[int] = []
-        more: dict[int, int] = {}
-        while self._next < len(self._pages) and len(chosen) < most:
-            row, host, due = self._pages[self._next]
-            if due > now:
-                break
-            self._next += 1
-            under_way = more.get(host, 0)
-            if asked[host] + under_way < most_open:
-                more[host] = under_way + 1
-                chosen.append(row)
-        return np.array(chosen, np.int64)
-
-
-_NOBODY = _Line(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0), -math.inf, cut=False)
+        until, rest = now + max(1.0, len(rates) * 1e-5), now + _REST
+        open_hosts, trust = ledger.asked_by_host < self._most_open, ledger.trust()
+        found = Candidates()
+        for block in blocks_of(ledger):
+            rows = block.rows[block.free(open_hosts)]
+            if self._since is not None:
+                rows = rows[ledger.take("tried", rows) < self._since]
+                found.add(rows, rates[rows], np.full(len(rows), now))
+            else:
+                rows = rows[rates[rows] > 0]
+                wait, passed = waits(ledger, rows, rates[rows], trust), now - ledger.take("tried", rows)
+                soon = np.flatnonzero(wait - passed <= max(until, rest) - now)
+                wait, passed = wait[soon], passed[soon]
+                found.add(rows[soon], passed / wait, now + np.maximum(wait - passed, 0.0))
+        return found.line(ledger, until, rest)

@@ -1,0 +1,48 @@
+"""A meadow with sitemaps is kept fresh: what they say of pages is read, and proves to be right."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from fieldmouse.clock import Clock
+from fieldmouse.crawldir import CrawlDir, read_checkpoint
+from fieldmouse.lab import bottle
+from fieldmouse.lab.meadow.fetcher import MeadowFetcher
+from fieldmouse.lab.meadow.meadow import Meadow
+from fieldmouse.lab.meadow.options import MeadowOptions
+from fieldmouse.policy.change import Trust
+from fieldmouse.refresh.looks import Flag
+from fieldmouse.refresh.reading import read_ledger
+from fieldmouse.settings.order import Order
+
+from .bottled import bottled_crawl
+
+HOUR = 3600.0
+
+
+def test_a_sitemap_is_polled_as_a_signal_and_comes_to_be_believed(tmp_path: Path) -> None:
+    path, options = tmp_path / "c", MeadowOptions(
+        hosts=1, pages=60, seed=5, page_kb=1.0, robots=1.0, sitemaps=1.0, changing=1.0, change_every=HOUR,
+        rewriting=True, began=bottle.EPOCH, traps=0.0,
+    )  # fmt: skip
+    meadow = Meadow(options)
+    asked = {"politeness__delay": "1s", "network__allow_private": True, "refresh__policy": "uniform"}
+
+    def web(clock: Clock) -> MeadowFetcher:
+        return MeadowFetcher(meadow, clock)
+
+    bottled_crawl(path, web, meadow.seeds, **asked)
+    bottled_crawl(
+        path, web, meadow.seeds, epoch=bottle.EPOCH + HOUR, order=Order(hold=True, only=True),
+        **asked, crawl__time="2h", refresh__budget="100/h", storage__checkpoint="10m",
+    )  # fmt: skip
+    home = CrawlDir.open(path)
+    ledger = read_ledger(home, read_checkpoint(home))
+    sitemaps = np.flatnonzero(ledger.column("flags") & Flag.SIGNAL)
+    assert len(sitemaps)
+    pages = np.flatnonzero(ledger.column("flags") & Flag.SIGNAL == 0)
+    assert ledger.take("polls", sitemaps).max() > 2 * ledger.take("polls", pages).mean()
+    assert ledger.trust()[0] > 0.8 > 2 * Trust().weight()
+    ledger.close()
