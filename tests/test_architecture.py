@@ -153,6 +153,15 @@ def test_only_the_voice_speaks(path: Path) -> None:
                 pytest.fail(f"{name_of(path)}:{node.lineno} uses click.{node.attr}")
 
 
+COMMAND_NAMING = re.compile(r"fieldmouse \w+ \{(?!typed\()")
+
+
+@pytest.mark.parametrize("path", modules(), ids=name_of)
+def test_a_hint_names_a_directory_as_it_is_typed(path: Path) -> None:
+    """`fieldmouse resume my crawls` is no command that anybody could repeat."""
+    assert not COMMAND_NAMING.search(path.read_text()), "use `errors.typed`"
+
+
 def test_except_exception_appears_at_most_once_and_in_the_agent() -> None:
     found = [
         f"{name_of(path)}:{node.lineno}"

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import errno
 import os
+import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,6 +18,15 @@ from pathlib import Path
 _FULL = tuple(map(os.strerror, (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)))
 _FORBIDDEN = tuple(map(os.strerror, (errno.EACCES, errno.EPERM, errno.EROFS)))
 _TOO_MANY = tuple(map(os.strerror, (errno.EMFILE, errno.ENFILE)))
+
+
+def typed(path: object) -> str:
+    """A path as it is typed in a shell, for hints that name a command.
+
+    >>> typed("my crawls/atlas")
+    "'my crawls/atlas'"
+    """
+    return shlex.quote(str(path))
 
 
 class FieldmouseError(Exception):
@@ -49,7 +59,7 @@ class CrawlLocked(CrawlDirError):
         ours = owner_pid == os.getpid()
         super().__init__(f"`{path}` is in use by {'this process' if ours else f'process {owner_pid}'}")
         self.path, self.owner_pid = path, owner_pid
-        self.hint = f"stop it first, or look at it with `fieldmouse doctor {path}`"
+        self.hint = f"stop it first, or look at it with `fieldmouse doctor {typed(path)}`"
         if ours:
             self.hint = (
                 "leave the loop that goes through it, or `close` that crawl, first;"
@@ -63,9 +73,9 @@ class NotACrawl(CrawlDirError):
     def __init__(self, path: Path):
         super().__init__(f"`{path}` holds no crawl")
         self.path = path
-        self.hint = f"start one with `fieldmouse crawl {path} --seed https://...`"
+        self.hint = f"start one with `fieldmouse crawl {typed(path)} --seed https://...`"
         if (path / "journal").exists():
-            self.hint = f"there was one: `fieldmouse doctor {path}` says what can be saved"
+            self.hint = f"there was one: `fieldmouse doctor {typed(path)}` says what can be saved"
 
 
 class CrawlExists(CrawlDirError):
@@ -74,7 +84,7 @@ class CrawlExists(CrawlDirError):
     def __init__(self, path: Path):
         super().__init__(f"`{path}` holds a crawl already")
         self.path = path
-        self.hint = f"continue it with `fieldmouse resume {path}`, or choose another directory"
+        self.hint = f"continue it with `fieldmouse resume {typed(path)}`, or choose another directory"
 
 
 class WrongFormat(CrawlDirError):
@@ -93,7 +103,7 @@ class Damaged(CrawlDirError):
         """`besides` is what the hint says after naming doctor."""
         super().__init__(f"`{path}` is damaged: {what}")
         self.path = path
-        doctor = f"`fieldmouse doctor {home_of(path)}` says what can be saved"
+        doctor = f"`fieldmouse doctor {typed(home_of(path))}` says what can be saved"
         self.hint = f"{doctor}; {besides}" if besides else doctor
 
 
@@ -136,7 +146,7 @@ class StorageError(CrawlDirError):
         elif any(words in why for words in _TOO_MANY):
             mend = "allow more open files (`ulimit -n`)"
         home = path if (path / "crawl.json").exists() else home_of(path)
-        self.hint = f"{mend}; nothing is lost: then continue with `fieldmouse resume {home}`"
+        self.hint = f"{mend}; nothing is lost: then continue with `fieldmouse resume {typed(home)}`"
 
 
 @contextmanager

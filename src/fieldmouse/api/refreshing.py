@@ -11,7 +11,7 @@ from fieldmouse.api.background import Background
 from fieldmouse.api.hatch import Hatch
 from fieldmouse.api.plan import Plan, plan_to_resume
 from fieldmouse.crawldir import CrawlDir, read_checkpoint, sealed_tally
-from fieldmouse.errors import UsageError
+from fieldmouse.errors import UsageError, typed
 from fieldmouse.records import Summary
 from fieldmouse.settings.order import Order
 
@@ -34,7 +34,7 @@ def plan_to_refresh(
     if not tally.pages and not tally.polled.polls:
         raise UsageError(
             f"the crawl in `{directory}` has no page yet, so there is nothing to refresh",
-            f"`fieldmouse resume {directory}` goes on with it",
+            f"`fieldmouse resume {typed(directory)}` goes on with it",
         )
     mine = {**words, "pages": 0, "time": words["time"] if timed else "0s"}
     plan = plan_to_resume(directory, mine, changes)

@@ -13,7 +13,7 @@ import click
 
 from fieldmouse.cli import options, voice
 from fieldmouse.cli.differing import lines_of
-from fieldmouse.errors import UsageError
+from fieldmouse.errors import UsageError, typed
 
 if TYPE_CHECKING:
     from fieldmouse.crawldir.news import Change
@@ -90,7 +90,9 @@ def _list(
     if not told:
         voice.say(f"nothing is told to have changed in `{room.path}`{after}")
         if not room.status().polls:
-            voice.hint(f"no page was looked at twice so far: `fieldmouse refresh {room.path} --once` does")
+            voice.hint(
+                f"no page was looked at twice so far: `fieldmouse refresh {typed(room.path)} --once` does"
+            )
         return 0
     for line in voice.columns([_cells(change) for change in told], right={2}):
         voice.data(line[: voice.width()])

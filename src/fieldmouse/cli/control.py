@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from fieldmouse.cli import options, voice
-from fieldmouse.errors import FieldmouseError
+from fieldmouse.errors import FieldmouseError, typed
 
 if TYPE_CHECKING:
     from fieldmouse.control.controllog import Chapter
@@ -44,7 +44,7 @@ def command(directory: Path, last: int, as_json: bool) -> int:
     if not told:
         raise FieldmouseError(
             f"the robots of `{directory}` are governed by no rule that changes",
-            f"let them be with `fieldmouse resume {directory} --control auto`",
+            f"let them be with `fieldmouse resume {typed(directory)} --control auto`",
         )
     rows: list[tuple[str, ...]] = [HEADS]
     for chapter in told:

@@ -21,7 +21,7 @@ from typing import Any
 import click
 
 from fieldmouse.cli import options, voice
-from fieldmouse.errors import FieldmouseError, UsageError
+from fieldmouse.errors import FieldmouseError, UsageError, typed
 
 OURS = {"atlas", "pages.jsonl", "truth.jsonl"}
 """All that a demo leaves behind; a directory with anything else in it is not ours to empty."""
@@ -85,7 +85,7 @@ def _session(directory: Path, as_json: bool, *, keep: bool) -> int:
     if as_json:
         voice.json({"crawl": crawled, "search": found, "missing": missing, "outside": outside})
     elif keep:
-        show.act(f"look around in {atlas}, or try: fieldmouse search {atlas} WORDS")
+        show.act(f"look around in {atlas}, or try: fieldmouse search {typed(atlas)} WORDS")
     return 0 if rows and found is not None and not missing and not outside else 1
 
 

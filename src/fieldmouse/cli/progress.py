@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from fieldmouse.cli import voice
+from fieldmouse.errors import typed
 from fieldmouse.figures import counted
 from fieldmouse.outcome import StoppedBy
 from fieldmouse.records import Reading, Summary
@@ -124,7 +125,7 @@ def tell(summary: Summary, settings: Settings, directory: str, order: Order | No
         voice.say(f"{counted(changes, 'change')} {verb} to be told by {channel}, in the next run")
     if summary.lost:
         voice.say(f"error: {count(summary.lost)} URLs cannot be accounted for, which is a bug in fieldmouse")
-        voice.hint(f"`fieldmouse doctor {directory}` says more; please report it")
+        voice.hint(f"`fieldmouse doctor {typed(directory)}` says more; please report it")
     voice.say(_ending(summary, settings))
     if summary.exit in (3, 130):
         again = "refresh" if order is not None else "resume"
@@ -132,11 +133,11 @@ def tell(summary: Summary, settings: Settings, directory: str, order: Order | No
             f"continue with `fieldmouse {again} {directory}`{' and the same options' * (order is not None)}"
         )
     elif order is not None and summary.waiting:
-        voice.hint(f"`fieldmouse refresh {directory} --continue` fetches them, too")
+        voice.hint(f"`fieldmouse refresh {typed(directory)} --continue` fetches them, too")
     elif order is not None:
-        voice.hint(f"`fieldmouse freshness {directory}` says how fresh the copies are")
+        voice.hint(f"`fieldmouse freshness {typed(directory)}` says how fresh the copies are")
     elif summary.pages:
-        voice.hint(f"search it with `fieldmouse search {directory} WORDS`")
+        voice.hint(f"search it with `fieldmouse search {typed(directory)} WORDS`")
 
 
 def _ending(summary: Summary, settings: Settings) -> str:

@@ -15,7 +15,7 @@ import signal
 from collections import Counter
 from pathlib import Path
 
-from fieldmouse.errors import CrawlDirError
+from fieldmouse.errors import CrawlDirError, typed
 
 log = logging.getLogger(__name__)
 
@@ -60,7 +60,7 @@ class Deaths:
             return None
         return CrawlDirError(
             f"the indexer of `{self._directory}` (shard {self._shard}) cannot start",
-            f"`fieldmouse doctor {self._directory}` may know why; its last words are above",
+            f"`fieldmouse doctor {typed(self._directory)}` may know why; its last words are above",
         )
 
     def at_work(self, url: str, code: int, in_plugin: bool = False) -> CrawlDirError | None:
@@ -70,7 +70,7 @@ class Deaths:
             return CrawlDirError(
                 f"a file in `{self._directory}` cannot be read or written where it is mapped into memory",
                 "the disk is full or failing, or a file was cut short: nothing is lost; mend that, then"
-                f" `fieldmouse resume {self._directory}`",
+                f" `fieldmouse resume {typed(self._directory)}`",
             )
         if url and in_plugin:
             self._in_plugins[url] += 1 if code == -signal.SIGKILL else KILLS // DEATHS
@@ -89,5 +89,5 @@ class Deaths:
             f"the indexer of `{self._directory}` (shard {self._shard}) died {IN_VAIN} times and stored"
             f" nothing in between (the last time: {how})",
             "is there memory enough? nothing is lost: when that is mended,"
-            f" `fieldmouse resume {self._directory}`",
+            f" `fieldmouse resume {typed(self._directory)}`",
         )

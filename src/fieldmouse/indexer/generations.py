@@ -10,7 +10,7 @@ import numpy as np
 import tantivy
 
 from fieldmouse.crawldir import CrawlDir
-from fieldmouse.errors import CrawlDirError
+from fieldmouse.errors import CrawlDirError, typed
 from fieldmouse.indexer.copies import CopyView, Numbers, stands
 from fieldmouse.indexer.index import has_columns
 from fieldmouse.indexer.snapshot import view_of
@@ -44,7 +44,7 @@ class Generation:
         except (ValueError, OSError) as trouble:
             raise CrawlDirError(
                 f"the index in `{self.path}` cannot be read: {trouble}",
-                f"`fieldmouse doctor {self._directory}` says what else is damaged,"
+                f"`fieldmouse doctor {typed(self._directory)}` says what else is damaged,"
                 " and `--repair` builds an index again",
             ) from trouble
 

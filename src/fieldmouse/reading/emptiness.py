@@ -11,6 +11,7 @@ from collections import Counter
 from itertools import islice
 
 from fieldmouse.crawldir import CrawlDir, outcomes
+from fieldmouse.errors import typed
 from fieldmouse.reading.moment import read_checkpoint, sealed_outcomes
 from fieldmouse.records import OutcomeRow, Reason
 from fieldmouse.url import host_of, name_of
@@ -24,7 +25,7 @@ def why_nothing(home: CrawlDir) -> tuple[str, str]:
     length = sealed_outcomes(read_checkpoint(home))
     rows = [row for row in islice(outcomes.rows(home, length=length), _LOOK) if row.reason]
     if not rows:
-        return "not one page was stored", f"`fieldmouse doctor {home.path}` looks the crawl over"
+        return "not one page was stored", f"`fieldmouse doctor {typed(home.path)}` looks the crawl over"
     (reason, _), *_ = Counter(row.reason for row in rows).most_common(1)
     row = next(row for row in rows if row.reason == reason)
     detail = f" ({row.detail})" if row.detail else ""
@@ -33,7 +34,7 @@ def why_nothing(home: CrawlDir) -> tuple[str, str]:
 
 def _hint(row: OutcomeRow, directory: str) -> str:
     name = name_of(host_of(row.url))
-    again = f"`fieldmouse resume {directory} --forgive` asks again"
+    again = f"`fieldmouse resume {typed(directory)} --forgive` asks again"
     match row.reason:
         case Reason.PRIVATE.value:
             return (
@@ -50,4 +51,4 @@ def _hint(row: OutcomeRow, directory: str) -> str:
         case Reason.EXCLUSION_UNREACHABLE.value:
             return f"a host is crawled only when {host_of(row.url)}/robots.txt can be had, or is not there"
         case _:
-            return f"`fieldmouse explain {directory} {row.url}` says what happened"
+            return f"`fieldmouse explain {typed(directory)} {typed(row.url)}` says what happened"

@@ -6,7 +6,7 @@ import msgspec
 import numpy as np
 
 from fieldmouse.crawldir import Checkpoint, CrawlDir
-from fieldmouse.errors import CrawlDirError, FieldmouseError
+from fieldmouse.errors import CrawlDirError, FieldmouseError, typed
 from fieldmouse.policy.packing.plan import HostWeight, PackingPlan, SiteWeight, planned
 from fieldmouse.reading.moment import look
 from fieldmouse.reading.planning import Planner
@@ -22,7 +22,7 @@ class NothingPolled(FieldmouseError):
     def __init__(self, home: CrawlDir):
         super().__init__(
             f"no page of `{home.path}` was ever polled, so no site has polls to be packed",
-            f"ask for its pages again with `fieldmouse refresh {home.path} --budget 500/h`, then pack",
+            f"ask for its pages again with `fieldmouse refresh {typed(home.path)} --budget 500/h`, then pack",
         )
 
 

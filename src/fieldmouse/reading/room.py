@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fieldmouse.crawldir import CrawlDir, outcomes
-from fieldmouse.errors import CrawlDirError, FieldmouseError, UsageError
+from fieldmouse.errors import CrawlDirError, FieldmouseError, UsageError, typed
 from fieldmouse.figures import when
 from fieldmouse.indexer.library import Library
 from fieldmouse.policy.traps import without_session
@@ -285,7 +285,7 @@ class ReadingRoom:
                 if not part.is_dir():
                     raise CrawlDirError(
                         f"a part of the index is missing: `{part}`",
-                        f"`fieldmouse doctor {self.path} --repair` builds it again",
+                        f"`fieldmouse doctor {typed(self.path)} --repair` builds it again",
                     )
 
     # -- for people

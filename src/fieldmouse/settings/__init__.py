@@ -18,7 +18,7 @@ from pathlib import Path
 
 import msgspec
 
-from fieldmouse.errors import SettingsError
+from fieldmouse.errors import SettingsError, typed
 from fieldmouse.settings import reading
 from fieldmouse.settings.control import ControlSection, CostSection
 from fieldmouse.settings.freshness import RefreshSection
@@ -114,7 +114,9 @@ def load(path: Path) -> Settings:
         missing = isinstance(trouble, FileNotFoundError) and (path.parent / "crawl.json").exists()
         raise SettingsError(
             f"cannot read `{path}`: {trouble.strerror}",
-            f"`fieldmouse doctor {path.parent}` says what it must hold" if missing else "check the name",
+            f"`fieldmouse doctor {typed(path.parent)}` says what it must hold"
+            if missing
+            else "check the name",
         ) from trouble
     except UnicodeDecodeError as trouble:
         raise SettingsError(f"`{path}` is not UTF-8 text", "save it as UTF-8") from trouble

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 from fieldmouse import settings as settings_file
 from fieldmouse.crawldir import CrawlDir, identity_in_journal, is_changed
-from fieldmouse.errors import Damaged, FieldmouseError
+from fieldmouse.errors import Damaged, FieldmouseError, typed
 from fieldmouse.figures import size
 from fieldmouse.reading.examination.archive import look_at_archive
 from fieldmouse.reading.examination.books import look_at_frontier, look_at_journal, look_at_outcomes
@@ -83,5 +83,5 @@ def _disk(home: CrawlDir, asked: Settings) -> Finding:
 def _papers(home: CrawlDir, says: str) -> Finding:
     if identity_in_journal(home.path) is None:
         return bad("identity", says, COPY, "crawl.json")
-    advice = f"`fieldmouse doctor {home.path} --repair` writes it again, as the journal knows it"
+    advice = f"`fieldmouse doctor {typed(home.path)} --repair` writes it again, as the journal knows it"
     return curable("identity", says, advice, "crawl.json")

@@ -11,6 +11,7 @@ import xxhash
 from numpy.typing import NDArray
 
 from fieldmouse.crawldir import Checkpoint, CrawlDir
+from fieldmouse.errors import typed
 from fieldmouse.figures import counted, size
 from fieldmouse.indexer.archive import log_path
 from fieldmouse.indexer.audit import ShardAudit, audit, log_lines, skim
@@ -22,7 +23,7 @@ _SHOWN = 5  # URLs, or places in files
 
 
 def look_at_archive(home: CrawlDir, last: Checkpoint, here: Presence, *, deep: bool) -> Iterator[Finding]:
-    directory, repair = home / "archive", f"`fieldmouse doctor {home.path} --repair` writes it again"
+    directory, repair = home / "archive", f"`fieldmouse doctor {typed(home.path)} --repair` writes it again"
     read = audit if deep else skim
     reports = [read(directory, shard, state) for shard, state in enumerate(sealed_shards(last))]
     wounded = [report for report in reports if report.wounds]
@@ -84,7 +85,9 @@ def look_at_merged(home: CrawlDir, last: Checkpoint, here: Presence) -> Finding:
     path = home / "archive" / "index.cdxj"
     ended = here.ended and last.clean
     lines = sum(state.cdxj_length for state in sealed_shards(last))
-    advice = f"`fieldmouse resume {home.path}` or `fieldmouse doctor {home.path} --repair` writes it"
+    advice = (
+        f"`fieldmouse resume {typed(home.path)}` or `fieldmouse doctor {typed(home.path)} --repair` writes it"
+    )
     if not path.is_file():
         if ended and lines:
             return curable("cdxj", "`archive/index.cdxj` is missing", advice, "archive/index.cdxj")
@@ -125,7 +128,7 @@ def _numbers(marks: array[int]) -> NDArray[np.uint64]:
 
 def look_at_digests(home: CrawlDir, last: Checkpoint, here: Presence) -> Finding:
     path = home / "archive" / "digests.lmdb"
-    advice = f"`fieldmouse doctor {home.path} --repair` makes it again; no page is lost by it"
+    advice = f"`fieldmouse doctor {typed(home.path)} --repair` makes it again; no page is lost by it"
     if not path.is_file():
         if not any(state.cdxj_length for state in sealed_shards(last)):
             return good("digests", "nothing stored yet")

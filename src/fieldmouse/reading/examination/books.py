@@ -20,7 +20,7 @@ from fieldmouse.crawldir import (
     sealed_outcomes,
     sealed_tally,
 )
-from fieldmouse.errors import FieldmouseError
+from fieldmouse.errors import FieldmouseError, typed
 from fieldmouse.figures import size
 from fieldmouse.frontier.inspection import Injury, inspect_frontier
 from fieldmouse.frontier.keysum import KeySum
@@ -71,7 +71,7 @@ def count_outcomes(home: CrawlDir, last: Checkpoint) -> OutcomeCounts:
 
 
 def look_at_journal(home: CrawlDir, last: Checkpoint | None, here: Presence) -> Finding:
-    resume = f"continue with `fieldmouse resume {home.path}`"
+    resume = f"continue with `fieldmouse resume {typed(home.path)}`"
     report = inspect_journal(home)
     if report.bad:
         spans = ", ".join(f"the record at byte {span.offset} {span.what}" for span in report.bad[:3])
@@ -82,7 +82,7 @@ def look_at_journal(home: CrawlDir, last: Checkpoint | None, here: Presence) -> 
         return curable(
             "journal",
             f"`journal` is damaged: {spans}{more}; {cost}",
-            f"`fieldmouse doctor {home.path} --repair` mends it, and so does a resume",
+            f"`fieldmouse doctor {typed(home.path)} --repair` mends it, and so does a resume",
             "journal",
         )
     if report.torn and here.ended:
@@ -180,11 +180,11 @@ def _accounts(
 
 
 def _keys_again(path: Path) -> str:
-    return f"`fieldmouse doctor {path} --repair` writes the keys again, as the books have them"
+    return f"`fieldmouse doctor {typed(path)} --repair` writes the keys again, as the books have them"
 
 
 def _what_is_left(path: Path) -> str:
     return (
-        f"{COPY}; without one this crawl cannot go on, but `fieldmouse export {path}` and"
-        f" `fieldmouse search {path}` still work"
+        f"{COPY}; without one this crawl cannot go on, but `fieldmouse export {typed(path)}` and"
+        f" `fieldmouse search {typed(path)}` still work"
     )

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from fieldmouse.crawldir import Checkpoint, CrawlDir
-from fieldmouse.errors import Damaged
+from fieldmouse.errors import Damaged, typed
 from fieldmouse.figures import counted
 from fieldmouse.indexer.copies import TABLE, verify_log
 from fieldmouse.indexer.copyprobe import flaw_of_table
@@ -27,11 +27,13 @@ def look_at_index(
         try:
             verify_log(home / "index", shard, length)
         except Damaged as trouble:
-            advice = f"`fieldmouse doctor {home.path} --repair` builds the index again without it"
+            advice = f"`fieldmouse doctor {typed(home.path)} --repair` builds the index again without it"
             yield curable("index", str(trouble), advice, f"index/shard-{shard}.copies")
             return
     if flaw := flaw_of_table(home / "index", copies):
-        advice = f"`fieldmouse doctor {home.path} --repair` takes it away; it is made again from the logs"
+        advice = (
+            f"`fieldmouse doctor {typed(home.path)} --repair` takes it away; it is made again from the logs"
+        )
         yield curable("index", f"`index/{TABLE}` is damaged: {flaw}", advice, f"index/{TABLE}")
         return
     places: list[tuple[int, Path]] = []
@@ -82,5 +84,5 @@ def look_at_index(
 
 
 def _curable(home: CrawlDir, shard: int, says: str) -> Finding:
-    advice = f"`fieldmouse doctor {home.path} --repair` builds it again from the WARC files"
+    advice = f"`fieldmouse doctor {typed(home.path)} --repair` builds it again from the WARC files"
     return curable("index", says, advice, f"index/shard-{shard}")

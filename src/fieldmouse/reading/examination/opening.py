@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from fieldmouse.crawldir import CrawlDir, identity_in_journal
-from fieldmouse.errors import CrawlDirError, Damaged, NotACrawl, WrongFormat
+from fieldmouse.errors import CrawlDirError, Damaged, NotACrawl, WrongFormat, typed
 
 _COPY = "restore `crawl.json` from a copy of the directory; the WARC files can be read without it"
 _PIECES = ("journal", "outcomes.log", "archive", "frontier")
@@ -29,7 +29,7 @@ def open_for_examination(directory: Path) -> CrawlDir:
 def _papers_hint(directory: Path) -> str:
     """What to do about a `crawl.json` that is lost or damaged."""
     if (directory / "journal").is_file() and identity_in_journal(directory) is not None:
-        return f"`fieldmouse doctor {directory} --repair` writes it again, as the journal knows it"
+        return f"`fieldmouse doctor {typed(directory)} --repair` writes it again, as the journal knows it"
     return _COPY
 
 
@@ -44,6 +44,6 @@ def _no_crawl(directory: Path) -> tuple[str, str]:
         if (above / "crawl.json").is_file():
             return (
                 f"`{directory}` is a part of a crawl",
-                f"look at all of it with `fieldmouse doctor {above}`",
+                f"look at all of it with `fieldmouse doctor {typed(above)}`",
             )
     return f"`{directory}` holds no crawl", "name the directory of a crawl"
