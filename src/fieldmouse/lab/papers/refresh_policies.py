@@ -17,8 +17,8 @@ from fieldmouse.lab.papers.urn_agreement import Throws, only_ours
 from fieldmouse.lab.refresh.contest import FIELD, POPULATIONS, WEATHERS, game, natural
 from fieldmouse.lab.refresh.slots import SlotCourse, Spacing
 
-SEEDS = (1, 2)
-SLOTS = 2400
+SEEDS = (1, 2, 3)
+SLOTS = 3000
 
 Scores = Mapping[tuple[str, str], list[SlotCourse]]
 """The games of each policy in each weather."""
@@ -103,7 +103,8 @@ def _conditions(budget: float, seeds: tuple[int, ...], slots: int) -> list[str]:
         f"{slots} slots, the last half measured, {len(seeds)} games; {budget:.0f} polls a slot, what "
         "free automata of 16 "
         "states use",
-        "static: rates stay; switching: they are dealt anew every 2000 slots; bursty: pages have busy spells",
+        f"static: rates stay; switching: they are dealt anew every {WEATHERS['switching'][0]} slots; bursty: pages have "
+        "busy spells",
         "age is in slots, over all pages: where a policy gives up pages that change too fast, as the "
         "optimum may, it grows",
         "multiplicative: the interval times a factor up and down, as Nutch and StormCrawler do; "

@@ -130,7 +130,7 @@ class Bout:
 
 WEATHERS: Mapping[str, tuple[int, Bursts | None]] = {
     "static": (0, None),
-    "switching": (2000, None),
+    "switching": (1000, None),
     "bursty": (0, Bursts()),
 }
 """Slots between two switches of the chances, and whether pages have busy spells."""
@@ -152,7 +152,7 @@ FIELD: tuple[tuple[str, Spacing], ...] = (
 def bouts(
     seeds: tuple[int, ...] = (1, 2, 3),
     *,
-    slots: int = 6000,
+    slots: int = 3000,
     populations: tuple[str, ...] = tuple(POPULATIONS),
     weathers: tuple[str, ...] = tuple(WEATHERS),
     field: tuple[tuple[str, Spacing], ...] = FIELD,

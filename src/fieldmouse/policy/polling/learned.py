@@ -33,7 +33,7 @@ REACH = 300.0
 class Learned(Stateless):
     """explore: the share of the budget that all pages get alike. grain: as in `Optimal`."""
 
-    explore: float = 0.03
+    explore: float = 0.02
     grain: float = 0.0
 
     def plan(
