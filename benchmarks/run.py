@@ -19,6 +19,7 @@ QUICK = {
     "politeness": ["--quick"],
     "sieve": ["--offers", "4000000"],
     "hosts": ["--hosts", "100000"],
+    "replanning": ["--pages", "100000"],
     "memory": ["--quick"],
 }
 """The benchmarks in their order, and what makes each of them short."""

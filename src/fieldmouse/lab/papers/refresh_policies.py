@@ -103,8 +103,8 @@ def _conditions(budget: float, seeds: tuple[int, ...], slots: int) -> list[str]:
         f"{slots} slots, the last half measured, {len(seeds)} games; {budget:.0f} polls a slot, what "
         "free automata of 16 "
         "states use",
-        f"static: rates stay; switching: they are dealt anew every {WEATHERS['switching'][0]} slots; bursty: pages have "
-        "busy spells",
+        f"static: rates stay; switching: they are dealt anew every {WEATHERS['switching'][0]} slots; "
+        "bursty: pages have busy spells",
         "age is in slots, over all pages: where a policy gives up pages that change too fast, as the "
         "optimum may, it grows",
         "multiplicative: the interval times a factor up and down, as Nutch and StormCrawler do; "
