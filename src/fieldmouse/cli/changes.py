@@ -108,15 +108,16 @@ def _cells(change: Change) -> tuple[str, ...]:
 
 
 def _list_versions(room: ReadingRoom, url: str, as_json: bool) -> int:
+    from fieldmouse.reading.versions import news_of
+
     versions = room.versions(url)
     rows = [
         {
             "number": number, "at": version.row.at, "url": version.url, "title": version.title,
-            "size": version.size, "news": version.row.news.value or "first",
-            "difference": version.row.difference,
+            "size": version.size, "news": news.value or "first", "difference": version.row.difference,
             "warc": version.row.warc, "offset": version.row.offset,
         }
-        for number, version in enumerate(versions, 1)
+        for number, (version, news) in enumerate(zip(versions, news_of(versions), strict=True), 1)
     ]  # fmt: skip
     if as_json:
         voice.json(rows)
@@ -125,9 +126,9 @@ def _list_versions(room: ReadingRoom, url: str, as_json: bool) -> int:
         voice.say(f"no version of {url} is stored in `{room.path}`")
         return 0
     cells = [
-        (str(number), voice.when(round(version.row.at)), version.row.news.value or "first",
-         voice.size(version.size), version.title)
-        for number, version in enumerate(versions, 1)
+        (str(row["number"]), voice.when(round(version.row.at)), str(row["news"]), voice.size(version.size),
+         version.title)
+        for row, version in zip(rows, versions, strict=True)
     ]  # fmt: skip
     for line in voice.columns(cells, right={0, 3}):
         voice.data(line[: voice.width()])

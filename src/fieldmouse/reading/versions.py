@@ -42,6 +42,12 @@ def versions_of(rows: Iterable[OutcomeRow]) -> list[OutcomeRow]:
     return found
 
 
+def news_of(versions: list[StoredPage]) -> list[News]:
+    """What is held of each version by now: a change that was withdrawn is noise."""
+    withdrawn = {at for version in versions for at in version.row.withdrawn_at}
+    return [News.NOISE if version.row.at in withdrawn else version.row.news for version in versions]
+
+
 def compared(old: StoredPage, new: StoredPage, rules: NoiseRules) -> tuple[list[Hunk] | None, float]:
     """What differs, and the share of words; None for what is no text. Noise that was learned is left out."""
     before, now = old.blocks(rules), new.blocks(rules)
@@ -75,9 +81,9 @@ def difference_of(
 def _newest_change(versions: list[StoredPage], old: str | int | None) -> int:
     """The newest version that a reader would call one; the newest of all if none is, or one was named."""
     if old is None:
-        for number in range(len(versions) - 1, 0, -1):
-            if versions[number].row.news is News.CHANGED:
-                return number
+        told = [number for number, news in enumerate(news_of(versions)) if number and news is News.CHANGED]
+        if told:
+            return told[-1]
     return len(versions) - 1
 
 
