@@ -1,15 +1,21 @@
-"""What holds for all tests: none fails because the machine was busy, or because of the dice.
+"""What holds for all tests: none fails because of a busy machine, the dice, or who started it.
 
 Properties are tried on the same examples each time, so that a red run can be run
 again. With FIELDMOUSE_EXPLORE set, they are tried on new ones: do so when you have
-time to look at what it finds.
+time to look at what it finds. A run that a shell has put in the background, or that
+nohup protects, ignores Ctrl-C and the terminal's end, and so would all that it starts.
 """
 
 from __future__ import annotations
 
 import os
+import signal
 
 from hypothesis import settings
 
 settings.register_profile("patient", deadline=None, derandomize="FIELDMOUSE_EXPLORE" not in os.environ)
 settings.load_profile("patient")
+
+for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP):
+    if signal.getsignal(number) is signal.SIG_IGN:
+        signal.signal(number, signal.default_int_handler if number is signal.SIGINT else signal.SIG_DFL)

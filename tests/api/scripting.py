@@ -62,7 +62,10 @@ def run(meadow: RunningMeadow, home: Path, body: str = "", script: str = COLLECT
 
 def stop(process: subprocess.Popen[str], number: signal.Signals) -> tuple[int, str]:
     os.kill(process.pid, number)
-    _, err = process.communicate(timeout=100)
+    try:
+        _, err = process.communicate(timeout=100)
+    finally:
+        process.kill()
     return process.returncode, err
 
 
