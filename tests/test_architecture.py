@@ -205,7 +205,7 @@ def test_a_class_name_means_one_class() -> None:
 
 WORDS = {
     "lost": {"summary.py", "agent/vitals.py"},
-    "settled": {"crawldir/tally.py", "reading/examination/books.py"},
+    "settled": {"crawldir/tally.py", "reading/examination/books.py", "balancer/"},
     "level": {"meter.py", "summary.py", "buffer.py", "control/", "policy/thresholds.py", "robots/fleet.py"}
     | {"queueing/", "agent/vitals.py", "cli/model/", "cli/voice.py", "lab/meadow/", "lab/papers/"},
     "front": {"summary.py", "frontier/", "policy/", "agent/build.py", "agent/vitals.py", "lab/"},

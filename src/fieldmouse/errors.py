@@ -166,3 +166,15 @@ class StoppedAtOnce(FieldmouseError):
         super().__init__(
             "stopped at once", "nothing is lost: `fieldmouse resume` fetches the last pages again"
         )
+
+
+class BoardError(FieldmouseError):
+    """The board of a crawl on many machines cannot be used as asked."""
+
+
+class BoardUnreachable(BoardError):
+    """Its server does not answer; nobody knows whether it did what it was asked last."""
+
+
+class Fenced(BoardError):
+    """The board has given what this agent held to others: it must join again."""

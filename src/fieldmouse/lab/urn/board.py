@@ -52,7 +52,7 @@ NO_END = 1 << 62
 LEFT_ONLINE, DRAWN_ONLINE, DRAWN_OFFLINE, RECALLED = range(4)
 
 
-class Board(NamedTuple):
+class UrnBoard(NamedTuple):
     """One game: its numbers, its hosts, the colours online, the one queue, and where draws come from."""
 
     numbers: Longs

@@ -136,7 +136,7 @@ class CompiledTable:
         return self._board.events[: self._numbers[b.EVENTS]]
 
 
-def _board(game: Game, rules: b.BoardRules, rng: Generator) -> b.Board:
+def _board(game: Game, rules: b.BoardRules, rng: Generator) -> b.UrnBoard:
     """An empty board; its one queue has next to no room for strategies that keep several."""
     source = game.source
     end = source.hosts
@@ -155,7 +155,7 @@ def _board(game: Game, rules: b.BoardRules, rng: Generator) -> b.Board:
     reals = np.zeros(b.REALS)
     reals[b.TOKENS] = reals[b.BURST] = rules.burst
     reals[b.BUDGET], reals[b.CEILING] = rules.budget, game.ceiling
-    return b.Board(
+    return b.UrnBoard(
         numbers=numbers,
         reals=reals,
         hosts=hosts,

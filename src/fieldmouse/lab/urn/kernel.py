@@ -15,7 +15,7 @@ from numpy.random import Generator
 
 from fieldmouse.compiled import compiled_in_place
 from fieldmouse.lab.urn import board as b
-from fieldmouse.lab.urn.board import Board, Ints, Longs, Reals
+from fieldmouse.lab.urn.board import Ints, Longs, Reals, UrnBoard
 
 _NOBODY = -1
 
@@ -24,7 +24,7 @@ _DONE, _NOTHING, _NO_ROOM, _CAPPED = range(4)
 
 
 @compiled_in_place
-def advance(rng: Generator, board: Board) -> None:
+def advance(rng: Generator, board: UrnBoard) -> None:
     """Play numbers[LEFT] steps, or put so many first balls online if numbers[FILLING].
 
     It comes back early, with numbers[LEFT] above 0, when the ring is full or the game has ended.
@@ -61,7 +61,7 @@ def advance(rng: Generator, board: Board) -> None:
 
 
 @compiled_in_place
-def store(rng: Generator, board: Board) -> None:
+def store(rng: Generator, board: UrnBoard) -> None:
     """Draw numbers[LEFT] balls and put them offline, before a game begins; may leave as `advance` does."""
     n, reals, hosts, _, ring, events, p, below, guide, label, sequence = board
     while n[b.LEFT] > 0:

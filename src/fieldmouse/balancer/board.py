@@ -1,0 +1,241 @@
+"""What agents ask of a board, and what it promises.
+
+Every call may be repeated, because an answer may be lost on the way; repeated it changes nothing more.
+Times go over the wire as seconds from now, never as moments: the board's clock is the server's, and no
+two machines need agree. A call of an agent that is fenced raises `Fenced`; if the server cannot be
+reached, it raises `BoardUnreachable`, and nobody knows whether it was done.
+
+`run` of a pulse is the server's: when it changes the server was started again, and may have forgotten its
+last second. Then the board is *calm* for longer than any lease lasts: it grants no host and no address
+that its caller does not hold already, so that whoever held what it forgot has stopped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from fieldmouse.url import Host
+
+
+@dataclass(frozen=True, slots=True)
+class Charter:
+    """What all agents of a crawl have in common; whoever comes first writes it."""
+
+    key_seed: int
+    settings: str  # TOML: those of the crawl, not of a machine
+    seeds: tuple[str, ...]
+    made_by: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Name:
+    """An agent, as the board knows it: its name, and which start of it this is."""
+
+    agent: str
+    incarnation: int
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """Links of one host. Each has the key of its URL and its row, of which the board knows nothing."""
+
+    host: Host
+    site: str
+    links: Sequence[tuple[int, bytes]]
+    place: str = ""  # the agent that should visit it, if it is new; "" for any
+
+
+@dataclass(frozen=True, slots=True)
+class SiteBounds:
+    """Most hosts and URLs of a site that are taken; 0: no bound."""
+
+    hosts: int = 0
+    urls: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Offered:
+    """What became of offers."""
+
+    new: int
+    dropped_hosts: int = 0  # links left out because their site has too many hosts
+    dropped_urls: int = 0  # or too many URLs
+
+
+@dataclass(frozen=True, slots=True)
+class Luggage:
+    """What travels with a host. The board looks into none of it, but for `rest`."""
+
+    state: bytes = b""
+    rest: float = 0.0  # seconds from now before which the host is not to be asked
+    delay: float = 0.0  # seconds between two visits: kept from the end of a lease whose holder died
+    learned: bytes = b""
+    robots_txt: bytes = b""
+    robots_txt_rest: float = 0.0  # seconds for which that holds
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """A host, held from now on under `epoch`, with some URLs; or more URLs of a host that is held."""
+
+    host: Host
+    epoch: int
+    rows: Sequence[bytes]
+    luggage: Luggage = Luggage()
+    left: int = 0  # URLs of it that still wait on the board
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    host: Host
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class GivenBack:
+    """A host that its holder lets go."""
+
+    held: Held
+    luggage: Luggage
+    unused: Sequence[bytes] = ()  # rows that were not visited: they wait again, before all others
+    pending: Sequence[bytes] = ()  # rows that the agent still owes: they stay with it under this epoch
+    place: str = ""  # who should visit it next; "" for any
+
+
+@dataclass(frozen=True, slots=True)
+class AddressAsk:
+    address: str
+    held: Held
+    delay: float  # kept from the end of the lease if the asker dies meanwhile
+
+
+@dataclass(frozen=True, slots=True)
+class AddressAnswer:
+    granted: bool
+    rest: float = 0.0  # not granted: ask again after so many seconds
+    holder: str = ""  # not granted: the agent that has it, "" if nobody has and it only rests
+
+
+@dataclass(frozen=True, slots=True)
+class BookedKeys:
+    """URLs of one lease whose outcomes are durable."""
+
+    held: Held
+    keys: Sequence[int]
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What an agent books at once: a batch of outcomes, and what they add up to."""
+
+    bookings: Sequence[BookedKeys]
+    kinds: Mapping[str, int]  # outcomes by kind, over all bookings; counted as far as they are accepted
+    urls: bytes = b""  # the URLs, packed, for who must fetch them again should this agent be lost
+
+
+@dataclass(frozen=True, slots=True)
+class AgentNote:
+    """An agent as others see it."""
+
+    agent: str
+    incarnation: int
+    alive: bool
+    draining: bool
+    advert: bytes  # what it says of itself (`adverts.py`)
+    seen_ago: float  # seconds since it was last heard of
+    hosts: int = 0  # that it holds
+
+
+@dataclass(frozen=True, slots=True)
+class BoardBooks:
+    """What all adds up to: `seen = settled + waiting`."""
+
+    seen: int = 0
+    settled: int = 0
+    waiting: int = 0  # those that agents hold included
+    hosts: int = 0
+    begun: bool = False  # seeds were offered
+    kinds: Mapping[str, int] = field(default_factory=dict)  # settled, by kind of outcome
+
+
+@dataclass(frozen=True, slots=True)
+class Pulse:
+    """The board's answer to a sign of life."""
+
+    books: BoardBooks
+    agents: Sequence[AgentNote]
+    run: str  # of the server
+    calm: float  # seconds for which nothing new is granted
+    draining: bool  # the caller was asked to drain
+    over: str = ""  # why the crawl was ended for everybody (a limit), "" if it goes on
+
+
+class Board(Protocol):
+    """Single-threaded, asynchronous; calls may run side by side."""
+
+    async def charter(self) -> Charter | None:
+        """What the crawl is; None if there is none of that name."""
+
+    async def found(self, charter: Charter) -> Charter:
+        """Begin a crawl, unless there is one; returns the charter that counts."""
+
+    async def join(self, name: Name, lease: float) -> None:
+        """From now on `name` counts. An earlier incarnation is fenced, and what it held goes to others."""
+
+    async def outlives(self, name: Name) -> bool:
+        """Whether `name` was never fenced: what it told late still counts."""
+
+    async def beat(self, name: Name, advert: bytes, lease: float) -> Pulse:
+        """A sign of life: `name` keeps what it holds for `lease` seconds more. Fences whoever is overdue."""
+
+    async def leave(self, name: Name) -> None:
+        """An orderly end: what it held waits again, and it is no longer among the agents."""
+
+    async def offer(self, offers: Sequence[Offer], bounds: SiteBounds, *, seeds: bool = False) -> Offered:
+        """Links found: those never seen wait from now on. `seeds`: the crawl has begun with these."""
+
+    async def lease(self, name: Name, hosts: int, urls: int) -> list[Grant]:
+        """Up to so many hosts that may be visited now or soon, with about so many URLs each.
+
+        First those that should be visited by `name`, then those that anybody may visit, then those that
+        waited for another agent in vain.
+        """
+
+    async def more(self, name: Name, held: Sequence[Held], urls: int) -> list[Grant]:
+        """More URLs of hosts that `name` holds, under the same epoch; one grant each, perhaps empty."""
+
+    async def ask_addresses(self, name: Name, asks: Sequence[AddressAsk]) -> list[AddressAnswer]:
+        """An address each, for one errand; granted again if `name` has it."""
+
+    async def free_addresses(self, name: Name, rests: Mapping[str, float]) -> None:
+        """The errands are over: nobody asks there for so many seconds."""
+
+    async def note(self, name: Name, luggage: Mapping[Held, Luggage]) -> None:
+        """How hosts stand that `name` goes on holding, should it die."""
+
+    async def give_back(self, name: Name, hosts: Sequence[GivenBack]) -> None:
+        """Hosts that wait for another visit. What `name` does not hold any more is passed over."""
+
+    async def book(self, name: Name, told: Told) -> list[Sequence[int]]:
+        """Outcomes are durable. Returns, for each booking, the keys that did not count.
+
+        Those belong to a lease that was lost: others fetch them, or have. Keys booked before count as booked.
+        """
+
+    async def recover(self, name: Name, known: Sequence[Held]) -> list[Held]:
+        """After a break: give back whatever `name` holds and does not know; returns what it lost."""
+
+    async def agents(self) -> list[AgentNote]: ...
+
+    async def ask_to_drain(self, agent: str) -> bool:
+        """Tell an agent to finish what it has and leave; False if there is none of that name."""
+
+    async def forget(self, agent: str, *, again: bool) -> int:
+        """Fence an agent for good; with `again` all it ever booked waits again. Returns how many URLs."""
+
+    async def end(self, why: str) -> None:
+        """A limit is reached: everybody stops. "" lets it go on."""
+
+    async def close(self) -> None: ...
