@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fieldmouse.policy.balance.delays import better_of_two, shortest_delay
-from fieldmouse.policy.balance.kalman import TripRow, learn, least_drawn
+from fieldmouse.policy.balance.kalman import learn, least_drawn
 from fieldmouse.policy.balance.nearness import delegate
 from fieldmouse.policy.balance.priced import cheapest, reprice
 from fieldmouse.policy.balance.ring import Ring
@@ -108,14 +108,3 @@ def test_prices_that_follow_backlogs_find_the_prices_of_the_linear_programme() -
         loads.append(load)
     assert np.mean(loads[2000:], axis=0).max() == pytest.approx(least_load(service), rel=0.02)
     assert price.sum() == pytest.approx(0.0, abs=1e-9)
-
-
-def test_a_row_travels_and_meets_new_agents() -> None:
-    row = TripRow.begin(["a"], mean=0.1, variance=9.0)
-    row.learn("a", 2.0, observation=1.0, transition=0.1)
-    there = TripRow.from_row(row.to_row())
-    assert there.meet("b", mean=0.1, variance=9.0) == 1
-    there.learn("b", 3.0, observation=1.0, transition=0.1)
-    assert there.meet("a", mean=7.0, variance=7.0) == 0
-    assert there.mean[0] == row.mean[0]
-    assert there.variance[0] > row.variance[0]

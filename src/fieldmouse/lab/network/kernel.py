@@ -7,17 +7,20 @@ from numpy.random import Generator
 
 from fieldmouse.compiled import compiled_in_place as compiled
 from fieldmouse.lab.network.floor import Knobs, NetworkTables
-from fieldmouse.policy.balance.delays import better_of_two, shortest_delay
-from fieldmouse.policy.balance.kalman import learn, least_drawn
-from fieldmouse.policy.balance.nearness import delegate
-from fieldmouse.policy.balance.priced import cheapest, reprice
+from fieldmouse.policy.balance import delays, kalman, nearness, pace, priced
 
 # `BalanceRule` and `Measured`, as the compiler wants them
 _KALMAN, _RING, _NEARNESS, _SHORTEST, _TWO, _PRICED = 0, 1, 2, 3, 4, 5
 _NOW, _HEAP, _VISITS, _EXCHANGES, _UNFAIR, _SPAN, _ADVERT_AT, _DRIFT_AT = 0, 1, 2, 3, 4, 5, 6, 7
 _SHORTEST_TRIP = 0.001
-_SMOOTH = 0.05
 _DRIFT_EVERY = 100.0
+
+# The rules are plain Python, for live agents; here they are compiled.
+shortest_delay, better_of_two = compiled(delays.shortest_delay), compiled(delays.better_of_two)
+learn, least_drawn = compiled(kalman.learn), compiled(kalman.least_drawn)
+cheapest, reprice = compiled(priced.cheapest), compiled(priced.reprice)
+speed_after, pace_after = compiled(pace.speed_after), compiled(pace.pace_after)
+delegate = compiled(nearness.delegate)
 
 
 @compiled
@@ -99,10 +102,9 @@ def _note(t: NetworkTables, k: Knobs, host: int, agent: int) -> None:
         return
     expected = t.mean[host, agent]
     if t.variance[host, agent] < k.observation:  # somebody who knows the host: is it we who are slow?
-        ratio = min(max(took / max(expected * t.speed[agent], k.least), 0.1), 10.0)
-        t.speed[agent] = min(max(t.speed[agent] * np.exp(_SMOOTH * np.log(ratio)), 0.05), 50.0)
+        t.speed[agent] = speed_after(t.speed[agent], took, expected, k.least)
     learn(t.mean[host], t.variance[host], agent, took / t.speed[agent], k.observation, k.transition)
-    t.pace[agent] += _SMOOTH * (took + k.overhead - t.pace[agent])
+    t.pace[agent] = pace_after(t.pace[agent], took + k.overhead)
 
 
 @compiled

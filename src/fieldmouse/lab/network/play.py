@@ -12,7 +12,8 @@ from fieldmouse.lab.network.environment import LEAVES, OVERHEAD, REGIONS, TripRe
 from fieldmouse.lab.network.floor import BalanceRule, Ints, Knobs, Measured, NetworkTables
 from fieldmouse.lab.network.kernel import advance, begin, orphans
 from fieldmouse.lab.network.limit import limit
-from fieldmouse.policy.balance.kalman import Flags, Reals
+from fieldmouse.policy.balance.kalman import THESIS, Flags, Reals
+from fieldmouse.policy.balance.nearness import PATIENCE
 from fieldmouse.policy.balance.priced import Pricing
 from fieldmouse.policy.balance.ring import Ring
 
@@ -22,8 +23,6 @@ SLOWER = 5.0
 STRUCK = 3
 """The agent that a shock strikes: the fourth."""
 LEASE = 15.0
-INIT_MEAN, INIT_SPREAD = 0.1, 1000.0
-"""What the thesis's filters believe at first."""
 
 RULES = {
     "kalman": BalanceRule.KALMAN,
@@ -173,7 +172,7 @@ def _knobs(setting: NetworkSetting) -> Knobs:
         transition=setting.sigma_tr**2 if thesis else pricing.transition,
         sticky=pricing.sticky, advert=pricing.advert, step=pricing.step, least=pricing.least,
         loyal=pricing.loyal,
-        threshold=2.0, patience=5 if setting.times == 1 else 25,
+        threshold=PATIENCE.threshold, patience=PATIENCE.complaints if setting.times == 1 else 25,
         lease=LEASE, transfer=setting.transfer, delay=setting.delay,
         drift=1.0 if setting.shock is Shock.DRIFT else 0.0, memory=5000.0,
     )  # fmt: skip
@@ -185,7 +184,7 @@ def _tables(setting: NetworkSetting, ground: Web) -> NetworkTables:
     alive = np.ones(agents, np.bool_)
     if setting.shock is Shock.JOIN:
         alive[-1] = False
-    believed = (INIT_MEAN, INIT_SPREAD**2) if thesis else (pricing.mean, pricing.variance)
+    believed = (THESIS.mean, THESIS.variance) if thesis else (pricing.mean, pricing.variance)
     measured = np.zeros(len(Measured))
     measured[Measured.ADVERT_AT] = pricing.advert
     return NetworkTables(

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import numpy as np
+from math import inf
 
-from fieldmouse.compiled import compiled_in_place as compiled
-from fieldmouse.policy.balance.kalman import Flags, Reals
+from fieldmouse.policy.balance.kalman import AgentFlags, AgentNumbers
 
 
-@compiled
-def shortest_delay(mean: Reals, backlog: Reals, speed: Reals, alive: Flags) -> int:
+def shortest_delay(mean: AgentNumbers, backlog: AgentNumbers, speed: AgentNumbers, alive: AgentFlags) -> int:
     """The agent with the least of: what it has to do already, and this visit as it is expected to be."""
-    best, least = -1, np.inf
+    best, least = -1, inf
     for agent in range(len(mean)):
         if alive[agent]:
             delay = backlog[agent] + mean[agent] * speed[agent]
@@ -20,8 +18,9 @@ def shortest_delay(mean: Reals, backlog: Reals, speed: Reals, alive: Flags) -> i
     return best
 
 
-@compiled
-def better_of_two(mean: Reals, backlog: Reals, speed: Reals, alive: Flags, first: int, second: int) -> int:
+def better_of_two(
+    mean: AgentNumbers, backlog: AgentNumbers, speed: AgentNumbers, alive: AgentFlags, first: int, second: int
+) -> int:
     """As `shortest_delay`, but of two agents only (power of two choices)."""
     if not alive[first]:
         return second

@@ -8,18 +8,40 @@ counted, and after some of them the subnet is offered anew, to all. Loads are no
 
 from __future__ import annotations
 
-import numpy as np
-import numpy.typing as npt
+from dataclasses import dataclass
+from math import inf
+from typing import Any, Protocol
 
-from fieldmouse.compiled import compiled_in_place as compiled
-from fieldmouse.policy.balance.kalman import Flags, Reals
-
-Subnets = npt.NDArray[np.int64]
+from fieldmouse.policy.balance.kalman import AgentFlags, AgentNumbers
 
 
-@compiled
+class Subnets(Protocol):
+    """A list of whole numbers, or an array of them: one for each subnet."""
+
+    def __getitem__(self, place: int, /) -> Any: ...
+
+    def __len__(self) -> int: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """When an agent is too far away."""
+
+    threshold: float = 2.0  # seconds: near enough is who takes less
+    complaints: int = 5  # visits that took longer, after which a subnet is offered anew
+
+
+PATIENCE = Patience()
+
+
 def delegate(
-    subnet: int, region: Subnets, keeper: Subnets, probes: Reals, alive: Flags, threshold: float, first: bool
+    subnet: int,
+    region: Subnets,
+    keeper: Subnets,
+    probes: AgentNumbers,
+    alive: AgentFlags,
+    threshold: float,
+    first: bool,
 ) -> int:
     """Who gets a subnet; `keeper` has the agent of each (-1: nobody), `probes` what each agent measured."""
     if first:
@@ -27,7 +49,7 @@ def delegate(
             agent = int(keeper[other])
             if region[other] == region[subnet] and agent >= 0 and alive[agent] and probes[agent] < threshold:
                 return agent
-    best, least = -1, np.inf
+    best, least = -1, inf
     for agent in range(len(probes)):
         if alive[agent] and probes[agent] < least:
             best, least = agent, probes[agent]

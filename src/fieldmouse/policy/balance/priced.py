@@ -15,11 +15,9 @@ unless another agent is clearly cheaper: moves cost more than they bring.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import inf, log, sqrt
 
-import numpy as np
-
-from fieldmouse.compiled import compiled_in_place as compiled
-from fieldmouse.policy.balance.kalman import Flags, Reals
+from fieldmouse.policy.balance.kalman import AgentFlags, AgentNumbers
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,18 +37,20 @@ class Pricing:
     variance: float = 1.0
 
 
-@compiled
+PRICING = Pricing()
+
+
 def cheapest(
-    mean: Reals, variance: Reals, backlog: Reals, speed: Reals, price: Reals, alive: Flags, normals: Reals,
-    least: float, here: int, loyal: float,
+    mean: AgentNumbers, variance: AgentNumbers, backlog: AgentNumbers, speed: AgentNumbers,
+    price: AgentNumbers, alive: AgentFlags, normals: AgentNumbers, least: float, here: int, loyal: float,
 ) -> int:  # fmt: skip
     """The agent where the drawn round trip, its price and the wait before it are least together."""
-    best, cheap = -1, np.inf
+    best, cheap = -1, inf
     for agent in range(len(mean)):
         if alive[agent]:
-            drawn = mean[agent] + np.sqrt(variance[agent]) * normals[agent]
+            drawn = mean[agent] + sqrt(variance[agent]) * normals[agent]
             trip = max(drawn, least) * speed[agent]
-            cost = np.log(trip) + price[agent] + np.log(backlog[agent] + trip)
+            cost = log(trip) + price[agent] + log(backlog[agent] + trip)
             if agent == here:
                 cost -= loyal
             if cost < cheap:
@@ -58,8 +58,7 @@ def cheapest(
     return best
 
 
-@compiled
-def reprice(price: Reals, backlog: Reals, alive: Flags, step: float) -> None:
+def reprice(price: AgentNumbers, backlog: AgentNumbers, alive: AgentFlags, step: float) -> None:
     """New adverts came: prices rise where the backlog is above the mean, in place."""
     total, count = 0.0, 0
     for agent in range(len(price)):

@@ -1,0 +1,244 @@
+"""The rules as a live agent asks them: who visits this host next, and what did this visit teach?
+
+A host brings a row of bytes, empty at first, in which the rule keeps what it learns of it: who visited the
+host adds to it (`observe`) and passes it on. Of the agents only a small table is known, as they advertise
+themselves. The answers are those that the lab's simulation gives on the same numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from numpy.random import Generator
+from xxhash import xxh3_64_intdigest
+
+from fieldmouse.errors import UsageError
+from fieldmouse.policy.balance.delays import better_of_two, shortest_delay
+from fieldmouse.policy.balance.kalman import THESIS, Filtering, least_drawn
+from fieldmouse.policy.balance.nearness import PATIENCE, Patience, delegate
+from fieldmouse.policy.balance.pace import AgentPace
+from fieldmouse.policy.balance.priced import PRICING, Pricing, cheapest, reprice
+from fieldmouse.policy.balance.ring import Ring
+from fieldmouse.policy.balance.triprow import TripRow
+
+
+@dataclass(slots=True)
+class AgentTable:
+    """What is known of the agents, one place each: what they advertised last.
+
+    Who sends a host adds its pace to that agent's `backlog` until the next advert, so as not to send it more
+    than it would take.
+    """
+
+    names: list[str]
+    backlog: list[float]  # seconds of work that wait there
+    speed: list[float]  # times longer than believed that a trip takes from there now; 1 is as ever
+    price: list[float]  # logarithm
+    alive: list[bool]
+
+    @classmethod
+    def of(cls, names: Sequence[str]) -> AgentTable:
+        """Agents of whom nothing is known but that they live."""
+        many = len(names)
+        return cls(list(names), [0.0] * many, [1.0] * many, [0.0] * many, [True] * many)
+
+    def repriced(self, agent: int, step: float = PRICING.step) -> float:
+        """The price that an agent advertises next, once for every `Pricing.advert` seconds.
+
+        It rises while the backlog is above that of others. Who joins begins at 0, which is the mean.
+        """
+        prices = list(self.price)
+        reprice(prices, self.backlog, self.alive, step)
+        return prices[agent]
+
+
+class Balancer(Protocol):
+    """Who visits a host next."""
+
+    def choose(self, host: str, row: bytes, here: int, agents: AgentTable) -> int:
+        """The place in `agents` of who visits `host` next, -1 if nobody lives.
+
+        `here` is the place of the agent that has visited it last and has it still, -1 if there is none.
+        """
+        ...
+
+    def observe(self, row: bytes, agent: str, round_trip: float, queue_time: float) -> bytes:
+        """The row after a visit by that agent, which took `round_trip` seconds after waiting `queue_time`."""
+        ...
+
+    def pace_of(self, agent: str) -> AgentPace:
+        """What the visits that were observed say of the agent itself."""
+        ...
+
+
+class Paced:
+    """What all rules observe alike: how fast the agents are."""
+
+    def __init__(self, rng: Generator):
+        self._rng = rng
+        self._paces: dict[str, AgentPace] = {}
+
+    def pace_of(self, agent: str) -> AgentPace:
+        return self._paces.setdefault(agent, AgentPace())
+
+    def observe(self, row: bytes, agent: str, round_trip: float, queue_time: float) -> bytes:
+        self.pace_of(agent).took(round_trip)
+        return row
+
+
+class HashBalancer(Paced):
+    """Consistent hashing (`ring`); nothing is learned of a host."""
+
+    def __init__(self, rng: Generator):
+        super().__init__(rng)
+        self._ring, self._on_it = Ring([]), frozenset[str]()
+
+    def choose(self, host: str, row: bytes, here: int, agents: AgentTable) -> int:
+        living = frozenset(name for name, lives in zip(agents.names, agents.alive, strict=True) if lives)
+        if not living:
+            return -1
+        if living != self._on_it:
+            self._ring, self._on_it = Ring(living), living
+        return agents.names.index(self._ring.owner(host))
+
+
+class KalmanBalancer(Paced):
+    """The thesis's rule (`kalman`): round trip and queue time are learned as one."""
+
+    def __init__(self, rng: Generator, filtering: Filtering = THESIS):
+        super().__init__(rng)
+        self._belief = {"mean": filtering.mean, "variance": filtering.variance}
+        self._transition, self._observation = filtering.transition, filtering.observation
+
+    def choose(self, host: str, row: bytes, here: int, agents: AgentTable) -> int:
+        known = TripRow.from_row(row, "delays")
+        mean, variance = known.beliefs(agents.names, transition=self._transition, **self._belief)
+        normals = self._rng.standard_normal(len(mean)).tolist()
+        return least_drawn(mean, variance, agents.alive, normals)
+
+    def observe(self, row: bytes, agent: str, round_trip: float, queue_time: float) -> bytes:
+        super().observe(row, agent, round_trip, queue_time)
+        known = TripRow.from_row(row, "delays")
+        known.learn(
+            agent, queue_time + round_trip, observation=self._observation, transition=self._transition,
+            **self._belief,
+        )  # fmt: skip
+        return known.to_row()
+
+
+class TripBalancer(Paced):
+    """What the rules have in common that learn round trips apart from queues."""
+
+    def __init__(self, rng: Generator, pricing: Pricing = PRICING):
+        super().__init__(rng)
+        self._pricing = pricing
+
+    def beliefs(self, known: TripRow, agents: Sequence[str]) -> tuple[list[float], list[float]]:
+        pricing = self._pricing
+        return known.beliefs(
+            agents, mean=pricing.mean, variance=pricing.variance, transition=pricing.transition
+        )
+
+    def observe(self, row: bytes, agent: str, round_trip: float, queue_time: float) -> bytes:
+        known, pricing, pace = TripRow.from_row(row, "trips"), self._pricing, self.pace_of(agent)
+        (expected,), (variance,) = self.beliefs(known, (agent,))
+        if variance < pricing.observation:  # somebody who knows the host: is it we who are slow?
+            pace.compare(round_trip, expected, pricing.least)
+        known.learn(
+            agent, round_trip / pace.speed, observation=pricing.observation, transition=pricing.transition,
+            mean=pricing.mean, variance=pricing.variance,
+        )  # fmt: skip
+        super().observe(row, agent, round_trip, queue_time)
+        self._book(known, agent, round_trip)
+        return known.to_row()
+
+    def _book(self, known: TripRow, agent: str, round_trip: float) -> None:
+        """What else a rule keeps of a visit."""
+
+
+class ShortestDelayBalancer(TripBalancer):
+    """Where backlog and expected trip are least together (`delays`)."""
+
+    def choose(self, host: str, row: bytes, here: int, agents: AgentTable) -> int:
+        mean, _ = self.beliefs(TripRow.from_row(row, "trips"), agents.names)
+        return shortest_delay(mean, agents.backlog, agents.speed, agents.alive)
+
+
+class TwoChoicesBalancer(TripBalancer):
+    """The better of two agents drawn by lot (`delays`)."""
+
+    def choose(self, host: str, row: bytes, here: int, agents: AgentTable) -> int:
+        if not any(agents.alive):
+            return -1
+        many, lot = len(agents.names), self._rng.random
+        first, second = int(lot() * many), int(lot() * many)
+        while not agents.alive[first]:
+            first = int(lot() * many)
+        mean, _ = self.beliefs(TripRow.from_row(row, "trips"), agents.names)
+        return better_of_two(mean, agents.backlog, agents.speed, agents.alive, first, second)
+
+
+class PricedBalancer(TripBalancer):
+    """Round trips times the agents' prices (`priced`): the default."""
+
+    def choose(self, host: str, row: bytes, here: int, agents: AgentTable) -> int:
+        pricing = self._pricing
+        if here >= 0 and agents.alive[here] and self._rng.random() < pricing.sticky:
+            return here
+        mean, variance = self.beliefs(TripRow.from_row(row, "trips"), agents.names)
+        return cheapest(
+            mean, variance, agents.backlog, agents.speed, agents.price, agents.alive,
+            self._rng.standard_normal(len(mean)).tolist(), pricing.least, here, pricing.loyal,
+        )  # fmt: skip
+
+
+class NearnessBalancer(TripBalancer):
+    """IPMicra (`nearness`), with visits for probes, and each host a subnet of its own.
+
+    A host that nobody is near enough to is visited by one agent after another, and then belongs to the
+    nearest, until enough of its visits took too long.
+    """
+
+    def __init__(self, rng: Generator, pricing: Pricing = PRICING, patience: Patience = PATIENCE):
+        super().__init__(rng, pricing)
+        self._patience = patience
+
+    def choose(self, host: str, row: bytes, here: int, agents: AgentTable) -> int:
+        known = TripRow.from_row(row, "trips")
+        mean, _ = self.beliefs(known, agents.names)
+        has_it = here >= 0 and agents.alive[here] and agents.names[here] == known.last
+        took_it = has_it and (mean[here] < self._patience.threshold or not known.probed)
+        if took_it and known.complaints < self._patience.complaints:
+            return here
+        places = range(len(agents.names))
+        strangers = [at for at in places if agents.alive[at] and agents.names[at] not in known.agents]
+        if strangers:
+            return strangers[int(xxh3_64_intdigest(host.encode())) % len(strangers)]
+        return delegate(0, (0,), (-1,), mean, agents.alive, self._patience.threshold, False)
+
+    def _book(self, known: TripRow, agent: str, round_trip: float) -> None:
+        known.visited(agent, round_trip > self._patience.threshold, self._patience.complaints)
+
+
+BALANCERS: dict[str, Callable[[Generator], Balancer]] = {
+    "kalman": KalmanBalancer,
+    "hash": HashBalancer,
+    "ipmicra": NearnessBalancer,
+    "shortest-delay": ShortestDelayBalancer,
+    "two-choices": TwoChoicesBalancer,
+    "priced": PricedBalancer,
+}
+"""Every rule by the name a setting calls it."""
+
+
+def lookup(name: str) -> Callable[[Generator], Balancer]:
+    """What makes a balancer of this name, given its dice.
+
+    >>> lookup("hash") is HashBalancer
+    True
+    """
+    if name not in BALANCERS:
+        raise UsageError(f"there is no balancer `{name}`", f"it is one of {', '.join(BALANCERS)}")
+    return BALANCERS[name]

@@ -1,0 +1,95 @@
+"""What was learned of a host, as it travels with it from agent to agent.
+
+Agents are known by their names, since they join and leave. One that never visited the host is not in the row:
+all that is known of it is how many visits others made meanwhile, each of which makes a belief less certain.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from fieldmouse.policy.balance.kalman import learn
+
+MOST_AGENTS = 128
+"""A row keeps no more of them: agents that come and go for years must not fill it."""
+
+
+class TripRow(msgspec.Struct, array_like=True):
+    """For each agent that visited a host, what was learned there.
+
+    >>> row = TripRow("trips")
+    >>> row.learn("east", 0.5, observation=4.0, transition=0.01, mean=0.1, variance=1e6)
+    >>> TripRow.from_row(row.to_row(), "trips") == row
+    True
+    >>> round(row.mean[0], 3)
+    0.5
+    """
+
+    kind: str  # what is learned: a row of one kind says nothing to who learns another
+    visits: int = 0
+    agents: list[str] = []
+    mean: list[float] = []
+    variance: list[float] = []
+    probed: bool = False  # whether the last visit was its agent's first
+    last: str = ""  # ipmicra: who visited it last
+    complaints: int = 0  # ... and how many of its visits took too long since the host was offered to all
+
+    def to_row(self) -> bytes:
+        return _ENCODER.encode(self)
+
+    @classmethod
+    def from_row(cls, row: bytes, kind: str) -> TripRow:
+        """What the bytes say; nothing yet if there are none, or if somebody else wrote them.
+
+        What was learned can be learned again: a row that cannot be read is no reason to stop.
+        """
+        try:
+            told = _DECODER.decode(row)
+        except msgspec.MsgspecError:
+            return cls(kind)
+        whole = len(told.agents) == len(told.mean) == len(told.variance)
+        return told if told.kind == kind and whole and told.visits >= 0 else cls(kind)
+
+    def beliefs(
+        self, agents: Sequence[str], *, mean: float, variance: float, transition: float
+    ) -> tuple[list[float], list[float]]:
+        """Mean and variance for each of these agents; `mean` and `variance` is what is believed at first."""
+        places = dict(zip(self.agents, range(len(self.agents)), strict=True))
+        unmet = variance + self.visits * transition
+        means, variances = [], []
+        for name in agents:
+            place = places.get(name)
+            means.append(mean if place is None else self.mean[place])
+            variances.append(unmet if place is None else self.variance[place])
+        return means, variances
+
+    def learn(
+        self, agent: str, value: float, *, observation: float, transition: float, mean: float, variance: float
+    ) -> None:
+        """One visit by `agent` showed `value`; `mean` and `variance` is what is believed of who is new."""
+        self.probed = agent not in self.agents
+        if self.probed:
+            self.agents.append(agent)
+            self.mean.append(mean)
+            self.variance.append(variance + self.visits * transition)
+        place = self.agents.index(agent)
+        learn(self.mean, self.variance, place, value, observation, transition)
+        self.visits += 1
+        if len(self.agents) > MOST_AGENTS:
+            self._forget(self.variance.index(max(self.variance)))
+
+    def visited(self, agent: str, too_long: bool, patience: int) -> None:
+        """Count a complaint; those before the host was offered to all, `patience` of them, are over."""
+        if self.last != agent or self.complaints >= patience:
+            self.last, self.complaints = agent, 0
+        self.complaints += too_long
+
+    def _forget(self, place: int) -> None:
+        for column in (self.agents, self.mean, self.variance):
+            del column[place]
+
+
+_ENCODER = msgspec.msgpack.Encoder()
+_DECODER = msgspec.msgpack.Decoder(TripRow)

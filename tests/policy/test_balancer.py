@@ -1,0 +1,203 @@
+"""The rules as a live agent asks them: twins of the simulation's, and rows that travel."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fieldmouse.errors import UsageError
+from fieldmouse.lab.network import kernel
+from fieldmouse.lab.network.floor import Knobs, NetworkTables
+from fieldmouse.lab.network.play import NetworkGame, NetworkSetting, ground_of
+from fieldmouse.policy.balance.balancer import BALANCERS, AgentTable, NearnessBalancer, lookup
+from fieldmouse.policy.balance.priced import reprice
+from fieldmouse.policy.balance.ring import Ring
+from fieldmouse.policy.balance.triprow import MOST_AGENTS, TripRow
+
+NAMES = ["0", "1", "2", "3", "4"]
+
+
+def simulation(policy: str) -> tuple[NetworkTables, Knobs]:
+    """Tables of the lab's network of five agents, to be filled with what a test wants."""
+    setting = NetworkSetting(policy, agents=len(NAMES))
+    game = NetworkGame(setting, ground_of(setting, 1), 1)
+    return game.tables, game._knobs
+
+
+def table_of(tables: NetworkTables) -> AgentTable:
+    """What live agents would know of those of the simulation."""
+    return AgentTable(
+        NAMES, tables.backlog.tolist(), tables.speed.tolist(), tables.price.tolist(), tables.alive.tolist()
+    )
+
+
+@pytest.mark.parametrize("policy", [name for name in BALANCERS if name != "ipmicra"])
+def test_a_live_agent_decides_as_the_simulation_does(policy: str) -> None:
+    """Five agents, seven hosts: after each of 2,000 visits both have learned and chosen the same."""
+    tables, knobs = simulation(policy)
+    lots, theirs, ours = np.random.default_rng(1), np.random.default_rng(2), np.random.default_rng(2)
+    balancer = lookup(policy)(ours)
+    rows = dict.fromkeys(range(7), b"")
+    tables.speed[:], tables.pace[:] = 1.0, 1.0
+    chosen = []
+    for _ in range(2000):
+        tables.backlog[:] = lots.exponential(5.0, 5) * (lots.random(5) < 0.9)
+        tables.price[:] = lots.normal(0.0, 0.5, 5)
+        tables.alive[:] = lots.random(5) < 0.8
+        tables.alive[lots.integers(5)] = True
+        host, here = int(lots.integers(7)), int(lots.integers(5))
+        near = abs(host % 5 - here) + 0.2
+        tables.took[here] = near * lots.lognormal(0.0, 0.3)
+        tables.process[here] = tables.took[here] + tables.backlog[here]
+        if policy == "hash":
+            alive = Ring(name for name, lives in zip(NAMES, tables.alive, strict=True) if lives)
+            tables.owner[host] = int(alive.owner(host))
+        kernel._note(tables, knobs, host, here)
+        their_choice = kernel.choose(theirs, tables, knobs, host, here)
+        waited = tables.process[here] - tables.took[here]
+        rows[host] = balancer.observe(rows[host], NAMES[here], float(tables.took[here]), float(waited))
+        agents = table_of(tables)
+        if policy not in ("kalman", "hash"):
+            assert balancer.pace_of(NAMES[here]).speed == pytest.approx(tables.speed[here])
+            agents.speed = tables.speed.tolist()
+        assert balancer.choose(str(host), rows[host], here, agents) == their_choice
+        chosen.append(their_choice)
+    assert len(set(chosen)) == 5, "all agents are chosen now and then"
+    if policy != "hash":
+        kind = "delays" if policy == "kalman" else "trips"
+        for host, row in rows.items():
+            known = TripRow.from_row(row, kind)
+            for agent, name in enumerate(NAMES):
+                place = known.agents.index(name)
+                assert known.mean[place] == pytest.approx(tables.mean[host, agent])
+                assert known.variance[place] == pytest.approx(tables.variance[host, agent])
+
+
+def test_a_live_subnet_is_given_away_as_in_the_simulation() -> None:
+    """One host, a subnet of its own, that all agents have measured."""
+    tables, knobs = simulation("ipmicra")
+    lots, dice = np.random.default_rng(3), np.random.default_rng(4)
+    balancer = NearnessBalancer(dice)
+    row, here = b"", 0
+    for name in NAMES * 2:
+        row = balancer.observe(row, name, 3.0, 0.0)
+    row = balancer.observe(row, NAMES[0], 1.0, 0.0)
+    tables.subnet[0], tables.region[0], tables.keeper[0] = 0, 99, 0
+    tables.complaints[:] = 0
+    moves = 0
+    for _ in range(500):
+        tables.alive[:] = lots.random(5) < 0.9
+        tables.alive[lots.integers(5)] = True
+        tables.took[here] = lots.lognormal(0.7, 0.5)
+        row = balancer.observe(row, NAMES[here], float(tables.took[here]), 0.0)
+        tables.trip[0], _ = balancer.beliefs(TripRow.from_row(row, "trips"), NAMES)
+        agents = table_of(tables)
+        chosen = kernel.choose(dice, tables, knobs, 0, here)
+        assert balancer.choose("0", row, here, agents) == chosen
+        moves += chosen != here
+        here = chosen
+    assert moves > 50
+
+
+def test_a_subnet_that_nobody_is_near_is_measured_by_all_and_goes_to_the_nearest() -> None:
+    balancer, agents = NearnessBalancer(np.random.default_rng(5)), AgentTable.of(["a", "b", "c"])
+    trips, row, here, visitors = {"a": 6.0, "b": 3.0, "c": 9.0}, b"", -1, []
+    for _ in range(6):
+        here = balancer.choose("h", row, here, agents)
+        visitors.append(agents.names[here])
+        row = balancer.observe(row, agents.names[here], trips[agents.names[here]], 0.0)
+    assert sorted(visitors[:3]) == ["a", "b", "c"]
+    assert visitors[3:] == ["b", "b", "b"]
+    agents = AgentTable.of(["a", "b", "c", "d"])
+    trips["d"], visitors = 2.5, []
+    for _ in range(10):
+        here = balancer.choose("h", row, here, agents)
+        visitors.append(agents.names[here])
+        row = balancer.observe(row, agents.names[here], trips[agents.names[here]], 0.0)
+    assert visitors[-1] == "d", "complaints have it offered to the new one too"
+    near = NearnessBalancer(np.random.default_rng(5))
+    row = near.observe(b"", "c", 0.5, 0.0)
+    assert near.choose("h", row, 2, agents) == 2, "near enough: nobody else is asked"
+
+
+@pytest.mark.parametrize("policy", BALANCERS)
+@given(
+    alive=st.lists(st.booleans(), min_size=1, max_size=6), here=st.integers(-1, 5), seed=st.integers(0, 99)
+)
+def test_who_is_chosen_lives(policy: str, alive: list[bool], here: int, seed: int) -> None:
+    agents = AgentTable.of([f"agent-{place}" for place in range(len(alive))])
+    agents.alive = alive
+    balancer = lookup(policy)(np.random.default_rng(seed))
+    row = balancer.observe(b"", "agent-0", 0.3, 1.0)
+    row = balancer.observe(row, "one who has left", 0.1, 1.0)
+    chosen = balancer.choose("a.example", row, min(here, len(alive) - 1), agents)
+    assert alive[chosen] if any(alive) else chosen == -1
+
+
+@pytest.mark.parametrize("policy", BALANCERS)
+def test_a_row_that_nobody_can_read_is_a_new_one(policy: str) -> None:
+    agents = AgentTable.of(["a", "b"])
+    for row in (b"\xc1", b"spam", TripRow("of another kind", 3, ["a"], [1.0], [1.0]).to_row()):
+        balancer, fresh = lookup(policy)(np.random.default_rng(1)), lookup(policy)(np.random.default_rng(1))
+        assert balancer.choose("h", row, 0, agents) == fresh.choose("h", b"", 0, agents)
+        if policy != "hash":
+            assert balancer.observe(row, "a", 1.0, 2.0) == fresh.observe(b"", "a", 1.0, 2.0)
+
+
+def test_a_row_goes_by_names_and_not_by_places() -> None:
+    balancer = lookup("shortest-delay")(np.random.default_rng(1))
+    row = b""
+    for _ in range(20):
+        row = balancer.observe(row, "near", 0.01, 0.0)
+        row = balancer.observe(row, "far", 0.4, 0.0)
+    for names in (["near", "far"], ["far", "near"], ["new", "far", "near"]):
+        agents = AgentTable.of(names)
+        assert names[balancer.choose("h", row, -1, agents)] == "near"
+
+
+def test_who_is_new_is_believed_less_the_longer_others_visit() -> None:
+    row = TripRow("trips")
+    for _ in range(10):
+        row.learn("a", 2.0, observation=1.0, transition=0.1, mean=1.0, variance=9.0)
+    means, variances = row.beliefs(["b", "a"], mean=1.0, variance=9.0, transition=0.1)
+    assert (means[0], variances[0]) == (1.0, pytest.approx(10.0))
+    assert variances[1] < 1.0
+    row.learn("b", 3.0, observation=1.0, transition=0.1, mean=1.0, variance=9.0)
+    assert row.mean[1] == pytest.approx((10.1 * 3.0 + 1.0) / 11.1)
+
+
+def test_a_row_forgets_the_agents_it_knows_least_when_there_are_too_many() -> None:
+    row = TripRow("trips")
+    for number in range(MOST_AGENTS + 5):
+        row.learn(f"a{number}", 1.0, observation=1.0, transition=0.1, mean=1.0, variance=9.0)
+    assert len(row.agents) == len(row.mean) == len(row.variance) == MOST_AGENTS
+    assert row.agents[0] == "a5"
+    assert row.agents[-1] == f"a{MOST_AGENTS + 4}"
+
+
+def test_agents_that_price_themselves_come_to_the_prices_of_the_simulation() -> None:
+    agents, lots = AgentTable.of(NAMES), np.random.default_rng(7)
+    prices = np.zeros(5)
+    for _ in range(50):
+        backlog = lots.exponential(5.0, 5)
+        agents.backlog = backlog.tolist()
+        reprice(prices, backlog, np.ones(5, bool), 0.02)
+        agents.price = [agents.repriced(agent, 0.02) for agent in range(5)]
+        assert agents.price == pytest.approx(prices.tolist())
+
+
+def test_a_balancer_that_there_is_not_gets_a_sentence() -> None:
+    with pytest.raises(UsageError, match="there is no balancer `best`") as told:
+        lookup("best")
+    assert "priced" in told.value.hint
+
+
+def test_a_live_agent_needs_no_compiler() -> None:
+    probe = "import sys, fieldmouse.policy.balance.balancer; print('numba' in sys.modules)"
+    told = subprocess.run([sys.executable, "-c", probe], capture_output=True, check=True, text=True).stdout
+    assert told.strip() == "False"
