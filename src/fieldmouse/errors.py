@@ -178,3 +178,11 @@ class BoardUnreachable(BoardError):
 
 class Fenced(BoardError):
     """The board has given what this agent held to others: it must join again."""
+
+
+class Superseded(Fenced):
+    """A newer start of the same agent has joined: this one ends. Perhaps its directory was copied."""
+
+
+class BoardLost(BoardError):
+    """The board knows nothing of a crawl that it had: its server lost its data."""

@@ -12,11 +12,14 @@ that its caller does not hold already, so that whoever held what it forgot has s
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 from fieldmouse.url import Host
+
+Row: TypeAlias = tuple[int, bytes]
+"""A URL: its key, and its row, of which the board knows nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +34,11 @@ class Charter:
 
 @dataclass(frozen=True, slots=True)
 class Name:
-    """An agent, as the board knows it: its name, and which start of it this is."""
+    """An agent, as the board knows it: its name, and which start of it this is.
+
+    `incarnation` grows with each start and stays below 2**53. No two starts may have the same, those of
+    copies of a directory included: take the time in microseconds, and more than last time.
+    """
 
     agent: str
     incarnation: int
@@ -39,11 +46,11 @@ class Name:
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """Links of one host. Each has the key of its URL and its row, of which the board knows nothing."""
+    """Links of one host."""
 
     host: Host
     site: str
-    links: Sequence[tuple[int, bytes]]
+    links: Sequence[Row]
     place: str = ""  # the agent that should visit it, if it is new; "" for any
 
 
@@ -82,7 +89,7 @@ class Grant:
 
     host: Host
     epoch: int
-    rows: Sequence[bytes]
+    rows: Sequence[Row]
     luggage: Luggage = Luggage()
     left: int = 0  # URLs of it that still wait on the board
 
@@ -99,8 +106,7 @@ class GivenBack:
 
     held: Held
     luggage: Luggage
-    unused: Sequence[bytes] = ()  # rows that were not visited: they wait again, before all others
-    pending: Sequence[bytes] = ()  # rows that the agent still owes: they stay with it under this epoch
+    unused: Sequence[Row] = ()  # not visited: they wait again, before all others
     place: str = ""  # who should visit it next; "" for any
 
 
@@ -131,8 +137,8 @@ class Told:
     """What an agent books at once: a batch of outcomes, and what they add up to."""
 
     bookings: Sequence[BookedKeys]
-    kinds: Mapping[str, int]  # outcomes by kind, over all bookings; counted as far as they are accepted
-    urls: bytes = b""  # the URLs, packed, for who must fetch them again should this agent be lost
+    kinds: Mapping[str, int]  # outcomes by kind, over all bookings: counted once, if any key of it counts
+    urls: bytes = b""  # `rows.pack_urls` of the URLs of all keys in order, to fetch should we be lost
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,8 +202,8 @@ class Board(Protocol):
     async def offer(self, offers: Sequence[Offer], bounds: SiteBounds, *, seeds: bool = False) -> Offered:
         """Links found: those never seen wait from now on. `seeds`: the crawl has begun with these."""
 
-    async def lease(self, name: Name, hosts: int, urls: int) -> list[Grant]:
-        """Up to so many hosts that may be visited now or soon, with about so many URLs each.
+    async def lease(self, name: Name, hosts: int, urls: int, soon: float = 0.0) -> list[Grant]:
+        """Up to so many hosts that may be visited within `soon` seconds, with about so many URLs each.
 
         First those that should be visited by `name`, then those that anybody may visit, then those that
         waited for another agent in vain.
@@ -216,7 +222,16 @@ class Board(Protocol):
         """How hosts stand that `name` goes on holding, should it die."""
 
     async def give_back(self, name: Name, hosts: Sequence[GivenBack]) -> None:
-        """Hosts that wait for another visit. What `name` does not hold any more is passed over."""
+        """Hosts that wait for another visit. What `name` does not hold any more is passed over.
+
+        URLs granted under that epoch that are neither unused nor booked stay owed by `name` until they are.
+        """
+
+    async def put_back(self, name: Name, rows: Mapping[Held, Sequence[Row]]) -> None:
+        """URLs of leases that will not be visited under them, wherever their hosts are by now.
+
+        They wait again, with these rows, unless they were booked or put back before.
+        """
 
     async def book(self, name: Name, told: Told) -> list[Sequence[int]]:
         """Outcomes are durable. Returns, for each booking, the keys that did not count.
@@ -224,8 +239,12 @@ class Board(Protocol):
         Those belong to a lease that was lost: others fetch them, or have. Keys booked before count as booked.
         """
 
-    async def recover(self, name: Name, known: Sequence[Held]) -> list[Held]:
-        """After a break: give back whatever `name` holds and does not know; returns what it lost."""
+    async def recover(self, name: Name, known: Mapping[Held, Collection[int]]) -> list[Held]:
+        """After a break: give back whatever `name` has and does not know; returns the leases it lost.
+
+        `known` has its leases, those of hosts given back included, and the keys it owes under each: the
+        answer to a `lease` or `more` may have been lost, and nobody would ever visit what that granted.
+        """
 
     async def agents(self) -> list[AgentNote]: ...
 
