@@ -113,7 +113,7 @@ class GivenBack:
 @dataclass(frozen=True, slots=True)
 class AddressAsk:
     address: str
-    held: Held
+    held: Held  # the host it is for; of epoch 0 if that is not ours (a redirect of robots.txt leads there)
     delay: float  # kept from the end of the lease if the asker dies meanwhile
 
 
@@ -163,6 +163,7 @@ class BoardBooks:
     waiting: int = 0  # those that agents hold included
     hosts: int = 0
     begun: bool = False  # seeds were offered
+    age: float = 0.0  # seconds since the crawl was founded
     kinds: Mapping[str, int] = field(default_factory=dict)  # settled, by kind of outcome
 
 
@@ -216,7 +217,7 @@ class Board(Protocol):
         """An address each, for one errand; granted again if `name` has it."""
 
     async def free_addresses(self, name: Name, rests: Mapping[str, float]) -> None:
-        """The errands are over: nobody asks there for so many seconds."""
+        """The errands are over: nobody asks there for so many seconds, whoever has the address by now."""
 
     async def note(self, name: Name, luggage: Mapping[Held, Luggage]) -> None:
         """How hosts stand that `name` goes on holding, should it die."""
@@ -246,7 +247,11 @@ class Board(Protocol):
         answer to a `lease` or `more` may have been lost, and nobody would ever visit what that granted.
         """
 
-    async def agents(self) -> list[AgentNote]: ...
+    async def books(self) -> BoardBooks:
+        """What all adds up to now, for who is no agent."""
+
+    async def agents(self) -> list[AgentNote]:
+        """Those that joined and did not leave, by name."""
 
     async def ask_to_drain(self, agent: str) -> bool:
         """Tell an agent to finish what it has and leave; False if there is none of that name."""

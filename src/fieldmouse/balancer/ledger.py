@@ -1,0 +1,241 @@
+"""What a board in memory knows of a crawl, and its rules: who counts, who holds what, what is owed.
+
+The scripts of the Redis board have the same rules, in Lua.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from fieldmouse.balancer.board import (
+    AddressAnswer,
+    AddressAsk,
+    Charter,
+    Grant,
+    Held,
+    Name,
+    Offer,
+    Offered,
+    Row,
+    SiteBounds,
+    Told,
+)
+from fieldmouse.balancer.standing import AddressRecord, AgentRecord, HostRecord, KeptBooking, UrlLease
+from fieldmouse.url import Host
+
+EPOCH_JUMP = 1_000_000
+"""So many epochs a new server skips: more than the old one can have given in what it forgot."""
+CALM = 2.0
+"""Seconds for which a new server is calm beyond the longest lease."""
+ASK_AGAIN = 0.05
+"""Seconds after which an address that somebody has is asked for again, if its delay is not longer."""
+
+
+class CrawlLedger:
+    """All that a board knows of a crawl."""
+
+    def __init__(self, charter: Charter, run: str, now: float) -> None:
+        self.charter = charter
+        self.run, self.founded_at = run, now
+        self.begun, self.over = False, ""
+        self.epoch = 0
+        self.gaps: list[tuple[int, int]] = []  # epochs that may have been given and forgotten, first and last
+        self.calm_until = 0.0
+        self.longest_lease = 0.0
+        self.seen: set[int] = set()
+        self.settled = 0
+        self.kinds: dict[str, int] = {}
+        self.hosts: dict[Host, HostRecord] = {}
+        self.sites: dict[str, tuple[int, int]] = {}  # hosts and URLs, where these are bounded
+        self.leases: dict[int, UrlLease] = {}  # by epoch
+        self.agents: dict[str, AgentRecord] = {}
+        self.present: set[str] = set()  # agents that have not left
+        self.fallen: dict[Name, float] = {}  # who no longer counts, and when its lease ended
+        self.addresses: dict[str, AddressRecord] = {}
+        self.kept: dict[str, list[KeptBooking]] = {}
+
+    def served_by(self, run: str, now: float) -> None:
+        """A server that was started again may have forgotten what it did last."""
+        if run != self.run:
+            self.run = run
+            self.calm_until = now + self.longest_lease + CALM
+            self.gaps.append((self.epoch + 1, self.epoch + EPOCH_JUMP))
+            self.epoch += EPOCH_JUMP
+
+    def end(self, why: str) -> None:
+        self.over = why
+
+    # -- agents
+
+    def counts(self, name: Name) -> bool:
+        """Whether what it says counts: it joined and was never fenced, though its lease may be over."""
+        known = self.agents.get(name.agent)
+        return known is not None and known.counts and known.incarnation == name.incarnation
+
+    def join(self, name: Name, now: float, lease: float) -> None:
+        known = self.agents.get(name.agent)
+        if known is None or known.incarnation < name.incarnation:
+            if known is not None and known.counts:
+                self.fence(Name(name.agent, known.incarnation), known.deadline, now, moves=False)
+            self.agents[name.agent] = AgentRecord(name.incarnation, now, now + lease)
+        self.present.add(name.agent)
+        self.extend(name, now, lease)
+
+    def extend(self, name: Name, now: float, lease: float) -> None:
+        self.agents[name.agent].extend(now, lease)
+        self.longest_lease = max(self.longest_lease, lease)
+
+    def fence(self, name: Name, deadline: float, now: float, *, moves: bool = True) -> None:
+        """It counts no longer. What it had waits again; its hosts for as long as it may still be asking them.
+
+        `moves`: hosts that wait for it may be visited by anybody now. A newer start keeps them.
+        """
+        self.agents[name.agent].fall()
+        self.fallen[name] = deadline
+        for record in self.hosts.values():
+            if record.holder == name:
+                record.free(now, not_before=deadline + record.luggage.delay)
+            elif moves and record.place == name.agent:
+                record.move()
+        for epoch, lease in list(self.leases.items()):
+            if lease.by == name:
+                self.put_back(epoch, list(lease.owed.items()), now)
+
+    def fence_overdue(self, now: float, but: str = "") -> None:
+        """Fence whoever was not heard of for longer than its lease."""
+        for agent, known in self.agents.items():
+            if known.counts and known.deadline < now and agent != but:
+                self.fence(Name(agent, known.incarnation), known.deadline, now)
+
+    # -- links
+
+    def offer(self, offer: Offer, bounds: SiteBounds, now: float) -> Offered:
+        fresh: dict[int, bytes] = {}
+        for key, row in offer.links:
+            if key not in self.seen:
+                fresh.setdefault(key, row)
+        hosts, urls = self.sites.get(offer.site, (0, 0))
+        record = self.hosts.get(offer.host)
+        if record is None and 0 < bounds.hosts <= hosts:
+            return Offered(0, dropped_hosts=len(fresh))
+        rows = list(fresh.items())[: max(0, bounds.urls - urls) if bounds.urls else None]
+        if rows:
+            if record is None:
+                record = self.hosts[offer.host] = HostRecord(self.place(offer.place))
+                hosts += 1
+            if bounds.hosts or bounds.urls:
+                self.sites[offer.site] = (hosts, urls + len(rows))
+            self.seen.update(key for key, _ in rows)
+            record.wait(rows, now)
+        return Offered(len(rows), dropped_urls=len(fresh) - len(rows))
+
+    def begin(self) -> None:
+        self.begun = True
+
+    def place(self, agent: str) -> str:
+        """Who should visit a host: nobody is sent to an agent that is not there, or about to leave."""
+        known = self.agents.get(agent)
+        return agent if known is not None and known.counts and not known.draining else ""
+
+    # -- hosts and what is owed for them
+
+    def holds(self, name: Name, held: Held) -> bool:
+        record = self.hosts.get(held.host)
+        return record is not None and record.holder == name and record.epoch == held.epoch
+
+    def owes(self, name: Name, held: Held) -> bool:
+        """Whether it owes anything under that epoch."""
+        lease = self.leases.get(held.epoch)
+        return lease is not None and lease.by == name and lease.host == held.host
+
+    def candidates(self, agent: str, now: float, soon: float) -> list[Host]:
+        """Hosts it may have: its own, then anybody's, then those that waited for others in vain."""
+        turns: list[tuple[int, float, Host]] = []
+        for host, record in self.hosts.items():
+            if record.stands:
+                turn = 0 if record.place == agent else 2 if record.place else 1
+                latest = now - self.longest_lease if turn == 2 else now + soon
+                if record.ready_at <= latest:
+                    turns.append((turn, record.ready_at, host))
+        return [host for _, _, host in sorted(turns)]
+
+    def lease(self, name: Name, host: Host, urls: int, now: float) -> Grant:
+        self.epoch += 1
+        self.hosts[host].hold(name, self.epoch)
+        return self.grant(name, host, urls, now)
+
+    def grant(self, name: Name, host: Host, urls: int, now: float) -> Grant:
+        """URLs of a host that it holds, under the epoch that it has."""
+        record = self.hosts[host]
+        rows = record.take(urls)
+        if rows:
+            self.leases.setdefault(record.epoch, UrlLease(host, name)).owed.update(rows)
+        return Grant(host, record.epoch, rows, record.packed(now), len(record.waiting))
+
+    def settle(self, epoch: int, keys: Iterable[int]) -> set[int]:
+        """These are owed no longer; returns those that were."""
+        known = self.leases[epoch].settle(keys)
+        if not self.leases[epoch].owed:
+            del self.leases[epoch]
+        return set(known)
+
+    def put_back(self, epoch: int, rows: Sequence[Row], now: float) -> None:
+        """These wait again, as far as they are owed."""
+        record = self.hosts[self.leases[epoch].host]
+        known = self.settle(epoch, dict(rows))
+        record.wait([row for row in dict(rows).items() if row[0] in known], now, first=True)
+
+    def is_forgotten(self, epoch: int) -> bool:
+        """Whether it was given by a server that was killed before that was on its disk."""
+        return any(first <= epoch <= last for first, last in self.gaps)
+
+    def book(self, name: Name, told: Told) -> list[Sequence[int]]:
+        """Returns the keys that did not count, for each booking.
+
+        What is owed no longer was booked before: nothing else ends it while its agent counts.
+        """
+        counted: list[bool] = []
+        strays: list[Sequence[int]] = []
+        for booked in told.bookings:
+            owed = self.owes(name, booked.held)
+            fresh = self.settle(booked.held.epoch, booked.keys) if owed else set()
+            counted += (key in fresh for key in booked.keys)
+            strays.append(booked.keys if not owed and self.is_forgotten(booked.held.epoch) else ())
+            self.settled += len(fresh)
+        if any(counted):
+            self._count(told.kinds)
+            if told.urls:
+                kept = KeptBooking(told.urls, tuple(counted), dict(told.kinds))
+                self.kept.setdefault(name.agent, []).append(kept)
+        return strays
+
+    def _count(self, kinds: Mapping[str, int], sign: int = 1) -> None:
+        for kind, count in kinds.items():
+            self.kinds[kind] = self.kinds.get(kind, 0) + sign * count
+
+    # -- addresses
+
+    def ask_address(self, name: Name, ask: AddressAsk, now: float) -> AddressAnswer:
+        """The address, if nobody has it, its rest is over, and `name` may visit the host it is for."""
+        may_visit = ask.held.epoch == 0 or self.holds(name, ask.held)
+        if not may_visit or now > self.agents[name.agent].deadline:
+            return AddressAnswer(False, ASK_AGAIN)
+        record = self.addresses.setdefault(ask.address, AddressRecord())
+        holder = record.holder
+        if holder is not None and holder != name:
+            if self.counts(holder):
+                return AddressAnswer(False, max(record.delay, ASK_AGAIN), holder.agent)
+            record.free(self.fallen.get(holder, now) + record.delay)  # until then it may have asked there
+        ready_at = max(record.not_before, self.calm_until)
+        if holder != name and now < ready_at:
+            return AddressAnswer(False, ready_at - now)
+        record.hold(name, ask.delay)
+        return AddressAnswer(True)
+
+    def free_address(self, name: Name, address: str, not_before: float) -> None:
+        """Its errand is over; even if somebody else has it by now, it rests from then on."""
+        record = self.addresses.setdefault(address, AddressRecord())
+        if record.holder == name:
+            record.free(not_before)
+        else:
+            record.rest(not_before)

@@ -1,0 +1,250 @@
+"""A board in memory: for tests, for virtual time, and to read what a board does.
+
+This is the Redis board's twin, and its executable description: the same promises, kept by the plainest
+code (the rules are in `ledger`). Agents that share a `MemoryServer` share a crawl. A server can be
+started again with an older memory, as a real one is that was killed before its last second was on disk.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Collection, Mapping, Sequence
+
+from fieldmouse.balancer.board import (
+    AddressAnswer,
+    AddressAsk,
+    AgentNote,
+    BoardBooks,
+    Charter,
+    GivenBack,
+    Grant,
+    Held,
+    Luggage,
+    Name,
+    Offer,
+    Offered,
+    Pulse,
+    Row,
+    SiteBounds,
+    Told,
+)
+from fieldmouse.balancer.ledger import CrawlLedger
+from fieldmouse.balancer.refusals import fenced, superseded, vanished
+from fieldmouse.clock import Clock
+
+
+class MemoryServer:
+    """What would be a server on the network: several boards, and so several agents, may share one."""
+
+    def __init__(self, clock: Clock) -> None:
+        self.clock = clock
+        self.starts = 1
+        self.crawls: dict[str, CrawlLedger] = {}
+
+    @property
+    def run(self) -> str:
+        return f"run {self.starts}"
+
+    def memory(self) -> dict[str, CrawlLedger]:
+        """What is on its disk, if all of it is."""
+        return copy.deepcopy(self.crawls)
+
+    def restart(self, memory: Mapping[str, CrawlLedger] | None = None) -> None:
+        """It was killed and started again; `memory` is what it still knows, None for all of it."""
+        self.starts += 1
+        if memory is not None:
+            self.crawls = copy.deepcopy(dict(memory))
+
+
+class MemoryBoard:
+    """A board whose server is an object."""
+
+    def __init__(self, server: MemoryServer, crawl: str = "fieldmouse") -> None:
+        self._server, self._crawl = server, crawl
+
+    def _now(self) -> float:
+        return self._server.clock.now()
+
+    def ledger(self) -> CrawlLedger:
+        """The crawl as it stands; `BoardLost` if there is none."""
+        ledger = self._server.crawls.get(self._crawl)
+        if ledger is None:
+            raise vanished(self._crawl)
+        ledger.served_by(self._server.run, self._now())
+        return ledger
+
+    def _called_by(self, name: Name) -> CrawlLedger:
+        ledger = self.ledger()
+        if not ledger.counts(name):
+            known = ledger.agents.get(name.agent)
+            raise superseded(name) if known and known.incarnation > name.incarnation else fenced(name)
+        return ledger
+
+    # -- the crawl
+
+    async def charter(self) -> Charter | None:
+        return self.ledger().charter if self._crawl in self._server.crawls else None
+
+    async def found(self, charter: Charter) -> Charter:
+        self._server.crawls.setdefault(self._crawl, CrawlLedger(charter, self._server.run, self._now()))
+        return self.ledger().charter
+
+    async def end(self, why: str) -> None:
+        self.ledger().end(why)
+
+    # -- agents
+
+    async def join(self, name: Name, lease: float) -> None:
+        ledger, now = self.ledger(), self._now()
+        known = ledger.agents.get(name.agent)
+        if known is not None and known.incarnation >= name.incarnation and not ledger.counts(name):
+            raise superseded(name) if known.incarnation > name.incarnation else fenced(name)
+        ledger.join(name, now, lease)
+        ledger.fence_overdue(now)
+
+    async def outlives(self, name: Name) -> bool:
+        return self.ledger().counts(name)
+
+    async def beat(self, name: Name, advert: bytes, lease: float) -> Pulse:
+        ledger, now = self._called_by(name), self._now()
+        ledger.extend(name, now, lease)
+        ledger.agents[name.agent].tell(advert)
+        ledger.fence_overdue(now)
+        return Pulse(
+            books=await self.books(),
+            agents=await self.agents(),
+            run=ledger.run,
+            calm=max(0.0, ledger.calm_until - now),
+            draining=ledger.agents[name.agent].draining,
+            over=ledger.over,
+        )
+
+    async def books(self) -> BoardBooks:
+        ledger = self.ledger()
+        return BoardBooks(
+            seen=len(ledger.seen),
+            settled=ledger.settled,
+            waiting=len(ledger.seen) - ledger.settled,
+            hosts=len(ledger.hosts),
+            begun=ledger.begun,
+            age=self._now() - ledger.founded_at,
+            kinds={kind: count for kind, count in ledger.kinds.items() if count},
+        )
+
+    async def leave(self, name: Name) -> None:
+        ledger, now = self.ledger(), self._now()
+        if ledger.counts(name):
+            ledger.fence(name, now, now)
+            ledger.present.discard(name.agent)
+
+    async def agents(self) -> list[AgentNote]:
+        ledger, now = self.ledger(), self._now()
+        held = [record.holder.agent for record in ledger.hosts.values() if record.holder]
+        return [
+            AgentNote(
+                agent=agent,
+                incarnation=known.incarnation,
+                alive=known.counts and known.deadline >= now,
+                draining=known.draining,
+                advert=known.advert,
+                seen_ago=now - known.seen_at,
+                hosts=held.count(agent),
+            )
+            for agent, known in sorted(ledger.agents.items())
+            if agent in ledger.present
+        ]
+
+    async def ask_to_drain(self, agent: str) -> bool:
+        ledger = self.ledger()
+        if agent in ledger.present:
+            ledger.agents[agent].drain()
+        return agent in ledger.present
+
+    async def forget(self, agent: str, *, again: bool) -> int:
+        raise NotImplementedError
+
+    # -- links
+
+    async def offer(self, offers: Sequence[Offer], bounds: SiteBounds, *, seeds: bool = False) -> Offered:
+        ledger = self.ledger()
+        if seeds:
+            ledger.begin()
+        parts = [ledger.offer(offer, bounds, self._now()) for offer in offers]
+        return Offered(
+            new=sum(part.new for part in parts),
+            dropped_hosts=sum(part.dropped_hosts for part in parts),
+            dropped_urls=sum(part.dropped_urls for part in parts),
+        )
+
+    # -- hosts
+
+    async def lease(self, name: Name, hosts: int, urls: int, soon: float = 0.0) -> list[Grant]:
+        ledger, now = self._called_by(name), self._now()
+        ledger.fence_overdue(now, but=name.agent)
+        known = ledger.agents[name.agent]
+        if now < ledger.calm_until or now > known.deadline or known.draining:
+            return []
+        turns = ledger.candidates(name.agent, now, soon)
+        return [ledger.lease(name, host, urls, now) for host in turns[:hosts]]
+
+    async def more(self, name: Name, held: Sequence[Held], urls: int) -> list[Grant]:
+        ledger, now = self._called_by(name), self._now()
+        return [
+            ledger.grant(name, each.host, urls, now)
+            if ledger.holds(name, each)
+            else Grant(each.host, each.epoch, ())
+            for each in held
+        ]
+
+    async def note(self, name: Name, luggage: Mapping[Held, Luggage]) -> None:
+        ledger = self._called_by(name)
+        for held, its in luggage.items():
+            if ledger.holds(name, held):
+                ledger.hosts[held.host].unpack(its, self._now())
+
+    async def give_back(self, name: Name, hosts: Sequence[GivenBack]) -> None:
+        ledger, now = self._called_by(name), self._now()
+        for given in hosts:
+            if ledger.holds(name, given.held):
+                if ledger.owes(name, given.held):
+                    ledger.put_back(given.held.epoch, given.unused, now)
+                record = ledger.hosts[given.held.host]
+                record.unpack(given.luggage, now)
+                record.free(now, ledger.place(given.place))
+
+    async def put_back(self, name: Name, rows: Mapping[Held, Sequence[Row]]) -> None:
+        ledger = self._called_by(name)
+        for held, its in rows.items():
+            if ledger.owes(name, held):
+                ledger.put_back(held.epoch, its, self._now())
+
+    async def recover(self, name: Name, known: Mapping[Held, Collection[int]]) -> list[Held]:
+        ledger, now = self._called_by(name), self._now()
+        for host, record in ledger.hosts.items():
+            if record.holder == name and Held(host, record.epoch) not in known:
+                record.free(now)
+        for epoch, lease in list(ledger.leases.items()):
+            if lease.by == name:
+                keys = set(known.get(Held(lease.host, epoch), ()))
+                ledger.put_back(epoch, [row for row in lease.owed.items() if row[0] not in keys], now)
+        return [held for held in known if not (ledger.holds(name, held) or ledger.owes(name, held))]
+
+    # -- addresses
+
+    async def ask_addresses(self, name: Name, asks: Sequence[AddressAsk]) -> list[AddressAnswer]:
+        ledger, now = self._called_by(name), self._now()
+        ledger.fence_overdue(now, but=name.agent)
+        return [ledger.ask_address(name, ask, now) for ask in asks]
+
+    async def free_addresses(self, name: Name, rests: Mapping[str, float]) -> None:
+        ledger, now = self._called_by(name), self._now()
+        for address, rest in rests.items():
+            ledger.free_address(name, address, now + rest)
+
+    # -- outcomes
+
+    async def book(self, name: Name, told: Told) -> list[Sequence[int]]:
+        return self._called_by(name).book(name, told)
+
+    async def close(self) -> None:
+        """There is nothing to close."""

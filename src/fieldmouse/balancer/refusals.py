@@ -1,0 +1,31 @@
+"""What a board says when it does not do what it was asked, in words that name who asked and what helps."""
+
+from __future__ import annotations
+
+from fieldmouse.balancer.board import Name
+from fieldmouse.errors import BoardLost, Fenced, Superseded
+
+
+def fenced(name: Name) -> Fenced:
+    """Its lease ran out, or it left: others have what it held."""
+    return Fenced(
+        f"the board has given what agent `{name.agent}` held to others",
+        "it was not heard of for longer than its lease; it must join again",
+    )
+
+
+def superseded(name: Name) -> Superseded:
+    """Somebody newer goes by that name."""
+    return Superseded(
+        f"a newer start of agent `{name.agent}` has joined the crawl",
+        "run one agent a directory, and give a copy of a directory a name of its own",
+    )
+
+
+def vanished(crawl: str) -> BoardLost:
+    """There was a crawl, and there is none."""
+    return BoardLost(
+        f"the board has lost the crawl `{crawl}`: its server knows nothing of it",
+        "restore its data, or make the board again from the agents' directories with"
+        " `fieldmouse cluster rebuild`",
+    )

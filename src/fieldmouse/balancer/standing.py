@@ -1,0 +1,136 @@
+"""How hosts, agents and addresses stand on a board in memory; moments are on the board's own clock."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from fieldmouse.balancer.board import Luggage, Name, Row
+from fieldmouse.url import Host
+
+
+@dataclass(slots=True)
+class HostRecord:
+    """A host: the URLs that wait for it, who holds it, and what travels with it."""
+
+    place: str = ""  # the agent that should visit it
+    waiting: deque[Row] = field(default_factory=deque)
+    holder: Name | None = None
+    epoch: int = 0  # of its holder
+    ready_at: float = 0.0  # since when it could be visited: it has URLs, and its rest is over
+    not_before: float = 0.0
+    luggage: Luggage = field(default_factory=Luggage)
+    robots_txt_until: float = 0.0
+
+    @property
+    def stands(self) -> bool:
+        """Whether it waits for somebody to take it."""
+        return bool(self.waiting) and self.holder is None
+
+    def packed(self, now: float) -> Luggage:
+        """Its luggage for whoever takes it now."""
+        left = self.robots_txt_until - now
+        return Luggage(
+            state=self.luggage.state,
+            rest=max(0.0, self.not_before - now),
+            delay=self.luggage.delay,
+            learned=self.luggage.learned,
+            robots_txt=self.luggage.robots_txt if left > 0 else b"",
+            robots_txt_rest=max(0.0, left),
+        )
+
+    def unpack(self, luggage: Luggage, now: float) -> None:
+        self.luggage = luggage
+        self.not_before = now + luggage.rest
+        self.robots_txt_until = now + luggage.robots_txt_rest
+
+    def wait(self, rows: Sequence[Row], now: float, *, first: bool = False) -> None:
+        """These URLs wait from now on, behind all others or before them."""
+        if not self.waiting:
+            self.ready_at = max(now, self.not_before)
+        if first:
+            self.waiting.extendleft(reversed(rows))
+        else:
+            self.waiting.extend(rows)
+
+    def take(self, urls: int) -> list[Row]:
+        return [self.waiting.popleft() for _ in range(min(urls, len(self.waiting)))]
+
+    def hold(self, name: Name, epoch: int) -> None:
+        self.holder, self.epoch, self.place = name, epoch, ""
+
+    def free(self, now: float, place: str = "", not_before: float = 0.0) -> None:
+        """Nobody holds it any more, and nobody visits it before then."""
+        self.holder, self.epoch, self.place = None, 0, place
+        self.not_before = max(self.not_before, not_before)
+        self.ready_at = max(now, self.not_before)
+
+    def move(self) -> None:
+        """It waits for anybody now."""
+        self.place = ""
+
+
+@dataclass(slots=True)
+class UrlLease:
+    """URLs that an agent owes under an epoch; it may have given the host back since."""
+
+    host: Host
+    by: Name
+    owed: dict[int, bytes] = field(default_factory=dict)
+
+    def settle(self, keys: Iterable[int]) -> list[int]:
+        """These are owed no longer; returns those that were."""
+        return [key for key in keys if self.owed.pop(key, None) is not None]
+
+
+@dataclass(slots=True)
+class AgentRecord:
+    """The newest start of an agent."""
+
+    incarnation: int
+    seen_at: float
+    deadline: float
+    advert: bytes = b""
+    draining: bool = False
+    counts: bool = True  # False once it is fenced, or has left
+
+    def extend(self, now: float, lease: float) -> None:
+        self.seen_at, self.deadline = now, max(self.deadline, now + lease)
+
+    def tell(self, advert: bytes) -> None:
+        self.advert = advert
+
+    def drain(self) -> None:
+        self.draining = True
+
+    def fall(self) -> None:
+        self.counts = False
+
+
+@dataclass(slots=True)
+class AddressRecord:
+    """Who asks at an address, and when it may be asked again."""
+
+    holder: Name | None = None
+    delay: float = 0.0
+    not_before: float = 0.0
+
+    def hold(self, name: Name, delay: float) -> None:
+        self.holder, self.delay = name, delay
+
+    def rest(self, not_before: float) -> None:
+        self.not_before = max(self.not_before, not_before)
+
+    def free(self, not_before: float) -> None:
+        self.holder = None
+        self.rest(not_before)
+
+
+@dataclass(frozen=True, slots=True)
+class KeptBooking:
+    """What was booked at once by one agent: the URLs, which of them counted, and what they added up to."""
+
+    urls: bytes
+    counted: tuple[bool, ...]
+    kinds: dict[str, int]
