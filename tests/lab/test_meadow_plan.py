@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import math
 import re
+from ipaddress import ip_address, ip_network
 from itertools import pairwise
 
 import pytest
@@ -16,7 +17,8 @@ from fieldmouse.lab.meadow import Meadow, MeadowOptions
 from fieldmouse.lab.meadow.desk import Ask
 from fieldmouse.lab.meadow.paths import children, find, original_of, path_of
 from fieldmouse.lab.meadow.piece import fresh, gzipped, plain_of, ready, stored
-from fieldmouse.lab.meadow.plan import address_of, sizes
+from fieldmouse.lab.meadow.places import HostAddresses
+from fieldmouse.lab.meadow.plan import sizes
 from fieldmouse.url import Host, resolve
 
 HUGE = MeadowOptions(
@@ -51,11 +53,55 @@ def test_fewer_pages_than_hosts_are_refused_with_a_hint():
 
 @given(st.integers(0, 1_000_000), st.integers(0, 1_000_000))
 def test_addresses_are_loopback_and_each_is_used_once(a, b):
-    parts = [int(part) for part in address_of(a).split(".")]
+    addresses = HostAddresses("127.0.0.0/8")
+    parts = [int(part) for part in addresses[a].split(".")]
     assert parts[0] == 127
     assert all(0 <= part <= 255 for part in parts)
     assert 1 <= parts[3] <= 254
-    assert (address_of(a) == address_of(b)) == (a == b)
+    assert (addresses[a] == addresses[b]) == (a == b)
+
+
+@given(st.integers(8, 32), st.integers(0, 2**24 - 1), st.data())
+def test_the_addresses_of_a_network_are_in_it_and_each_is_used_once(prefix, number, data):
+    network = ip_network((0x0A000000 + number, prefix), strict=False)
+    addresses = HostAddresses(str(network))
+    places = st.integers(0, len(addresses) - 1)
+    a, b = data.draw(places), data.draw(places)
+    for place in (0, a, b, len(addresses) - 1):
+        assert ip_address(addresses[place]) in network
+        assert addresses[place] in addresses
+    assert (addresses[a] == addresses[b]) == (a == b)
+    for outside in (int(network.network_address) - 1, int(network.broadcast_address) + 1):
+        assert str(ip_address(outside)) not in addresses
+    if prefix < 31:
+        assert addresses[a] not in (str(network.network_address), str(network.broadcast_address))
+
+
+@pytest.mark.parametrize(
+    ("network", "complaint"),
+    [
+        ("clover", "is no network of IPv4 addresses"),
+        ("127.20.0.5/16", "has host bits set"),
+        ("::1/128", "is no network of IPv4 addresses"),
+        ("8.8.8.0/24", "is a public network"),
+        ("127.20.0.0/24", "has 254 addresses for hosts, and 300 are needed"),
+    ],
+)
+def test_a_network_that_cannot_be_is_refused_with_a_hint(network, complaint):
+    with pytest.raises(UsageError, match=complaint) as refused:
+        MeadowOptions(hosts=300, pages=300, listen=network)
+    assert refused.value.hint
+    assert MeadowOptions(hosts=300, pages=300, listen="127.20.0.0/24", hosts_per_address=2).addresses == 150
+
+
+def test_hosts_are_spread_over_places_by_the_seed_alone():
+    def places(**options):
+        return [site.place for site in Meadow(MeadowOptions(hosts=400, pages=400, **options)).plan.sites]
+
+    assert set(places()) == {1}
+    four = places(places=4)
+    assert four == places(places=4, port=9, listen="127.20.0.0/16") != places(places=4, seed=8)
+    assert all(70 < four.count(place) < 130 for place in (1, 2, 3, 4))
 
 
 def test_every_page_has_a_path_of_its_own_that_leads_back_to_it_and_is_written_as_urls_are():

@@ -5,6 +5,8 @@ from __future__ import annotations
 import gzip
 import socket
 import subprocess
+import sys
+import time
 
 import brotli
 import pytest
@@ -23,8 +25,10 @@ CALM = {"changing": 0.0, "server_error": 0.0, "busy": 0.0, "page_kb": 4, "links"
 class Client:
     """A raw connection: what goes in and out is bytes."""
 
-    def __init__(self, address: str, port: int):
-        self.socket = socket.create_connection((address, port), timeout=30)
+    def __init__(self, address: str, port: int, source: str = ""):
+        self.socket = socket.create_connection(
+            (address, port), timeout=30, source_address=(source, 0) if source else None
+        )
         self.reader = self.socket.makefile("rb")
 
     def send(self, path: str, *headers: str, method: str = "GET", version: str = "1.1") -> None:
@@ -192,6 +196,77 @@ def test_arrivals_tell_every_request_and_which_of_them_overlapped():
     assert {a.host for a in arrivals} == {"x"}
 
 
+def test_hosts_live_where_they_are_told_to_and_nowhere_else():
+    with running_meadow(hosts=3, pages=30, listen="127.20.0.0/16", **CALM) as running:
+        assert running.seeds[0] == f"http://127.20.1.1:{running.port}/"
+        assert all("//127.20." in url for url in running.truth())
+        with Client("127.20.1.2", running.port) as client:
+            assert client.ask("/")[0] == 200
+        with Client("127.0.1.2", running.port) as client, pytest.raises((ConnectionError, IndexError)):
+            client.ask("/")
+
+
+def test_a_visitor_is_told_apart_by_its_address_and_waits_longer_where_it_is_far():
+    options = {"hosts": 4, "pages": 40, "places": 2, "near": 0.0, "far": 0.3, **CALM}
+    sites = Meadow(MeadowOptions(**options)).plan.sites
+    assert {site.place for site in sites} == {1, 2}
+    with running_meadow(**options) as running:
+        for source in ("127.9.0.1", "127.9.0.2"):
+            for site in sites:
+                with Client(site.address, running.port, source) as client:
+                    started = time.monotonic()
+                    assert client.ask("/robots.txt")[0] in (200, 404)
+                    if source != f"127.9.0.{site.place}":
+                        assert time.monotonic() - started >= 0.3
+        running.stop()
+        arrivals = running.arrivals()
+    seen = {(a.client, a.address) for a in arrivals}
+    assert seen == {(f"127.9.0.{last}", site.address) for last in (1, 2) for site in sites}
+
+
+_IN_A_NAMESPACE = r"""
+import socket, sys
+sys.path[:0] = {path}
+from meadowland import running_meadow
+with running_meadow(hosts=4, pages=40, listen="10.77.0.0/24", places=2, near=0, far=0) as running:
+    with socket.create_connection(("10.77.0.3", running.port), 30, ("10.77.0.200", 0)) as client:
+        client.sendall(b"GET / HTTP/1.0\r\n\r\n")
+        print(client.makefile("rb").readline().decode().strip())
+    with socket.create_connection(("127.0.0.1", running.port), 30) as client:
+        client.sendall(b"GET / HTTP/1.0\r\n\r\n")
+        try:
+            print("nothing" if not client.recv(1) else "an answer")
+        except ConnectionError:
+            print("nothing")
+    running.stop()
+    print([(a.client, a.address) for a in running.arrivals()])
+"""
+
+
+def in_a_namespace(*setup: str) -> subprocess.CompletedProcess[str]:
+    """The script above, where no network is but one that `setup` makes."""
+    script = _IN_A_NAMESPACE.format(path=repr(sys.path))
+    inside = " && ".join(["ip link set lo up", *setup, 'exec "$0" -c "$1"'])
+    return subprocess.run(
+        ["unshare", "--net", "sh", "-c", inside, sys.executable, script], capture_output=True, text=True
+    )
+
+
+@pytest.mark.skipif(
+    subprocess.run(["sh", "-c", "unshare --net ip link show"], capture_output=True).returncode != 0,
+    reason="namespaces need `ip` and the right to make them",
+)
+def test_hosts_live_on_addresses_that_a_namespace_has():
+    found = in_a_namespace("ip route add local 10.77.0.0/24 dev lo")
+    assert found.stdout.splitlines() == [
+        "HTTP/1.1 200 OK",
+        "nothing",
+        "[('10.77.0.200', '10.77.0.3')]",
+    ], found.stderr
+    lacking = in_a_namespace()
+    assert "cannot listen on 10.77.0.1: Cannot assign requested address" in lacking.stderr
+
+
 def _get(path: str) -> bytes:
     return f"GET {path} HTTP/1.1\r\nHost: x\r\n\r\n".encode()
 
@@ -266,6 +341,23 @@ def test_the_twin_waits_in_virtual_time_and_gives_up_on_those_who_stall():
             assert answer.reason is Reason.TIMEOUT
     waited = answers[-1][0] - 20 * len(stalling)
     assert waited / (len(urls) - len(stalling)) == pytest.approx(5.0, rel=0.5)
+
+
+def test_the_twin_knows_how_far_a_visitor_is():
+    options = MeadowOptions(hosts=20, pages=200, places=3, near=0.5, far=7.0, **CALM)
+    meadow = Meadow(options)
+
+    async def main(clock):
+        for last in (1, 2, 3, 4):
+            fetcher = MeadowFetcher(meadow, clock, source=f"127.9.0.{last}")
+            for site in meadow.plan.sites:
+                url, start = Url(f"{site.origin}/"), clock.now()
+                await fetcher.fetch(Link(url), host_of(url), site.address)
+                way = 0.5 if site.place == (last - 1) % 3 + 1 else 7.0
+                assert clock.now() - start == pytest.approx(way)
+            assert {arrival.client for arrival in fetcher.arrivals} == {f"127.9.0.{last}"}
+
+    bottle.run(main)
 
 
 def test_a_slow_host_drips_its_pages():

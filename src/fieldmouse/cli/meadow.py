@@ -16,7 +16,7 @@ from fieldmouse.lab.meadow.options import MeadowOptions
 from fieldmouse.settings import units
 
 KNOBS = {
-    "hosts": "Hosts, each on an address of its own in 127.0.0.0/8.",
+    "hosts": "Hosts, each on an address of its own.",
     "pages": "Pages with status 200 that may be crawled, in all.",
     "gamma": "Host i gets a share of the pages proportional to i^-gamma.",
     "seed": "The number from which everything follows.",
@@ -26,6 +26,7 @@ KNOBS = {
     "arrivals": "Log every request as it arrives.",
     "changes": "Log every change of a page as it happens.",
     "processes": "Server processes that share the port.",
+    "listen": "The network that hosts have addresses of: a part of loopback, or a private one.",
     "named": "Hosts have DNS names (use --resolve) instead of addresses.",
     "hosts_per_address": "Hosts behind one address; more than 1 implies --named.",
     "page_kb": "Mean size of a page's HTML, in KiB.",
@@ -60,6 +61,9 @@ KNOBS = {
     "open_traps": "Let robots.txt no longer exclude the traps: an infinite web.",
     "latency": "Mean time until an answer begins, such as 20ms.",
     "latency_spread": "How much hosts differ in latency (sigma of a lognormal).",
+    "places": "Places that hosts and visitors are in; a visitor in that of its address's last number.",
+    "near": "With several places: time that an answer takes within one.",
+    "far": "With several places: time that an answer takes from one to another.",
     "slow": "Share of hosts that drip their bodies.",
     "slow_seconds": "How long such a body takes.",
     "stalling": "Share of hosts where some pages never get an answer.",
@@ -69,7 +73,7 @@ KNOBS = {
 NOT_A_FLAG = {"follow_parent", "began"}
 """For programs that start a meadow themselves."""
 
-DURATIONS = {"change_every", "staying", "crawl_delay", "latency", "slow_seconds"}
+DURATIONS = {"change_every", "staying", "crawl_delay", "latency", "near", "far", "slow_seconds"}
 
 
 def _seconds(ctx: click.Context, param: click.Parameter, value: str) -> float:
@@ -99,6 +103,10 @@ def knobs(command: Callable[..., int]) -> Callable[..., int]:
             option = click.option(
                 f"--{flag}", type=kind, default=field.default, show_default=True, help=text, metavar="N"
             )
+        elif field.type is str:
+            option = click.option(
+                f"--{flag}", default=field.default, show_default=True, help=text, metavar="NETWORK"
+            )
         else:
             option = click.option(f"--{flag}", type=click.Path(path_type=Path), metavar="FILE", help=text)
         command = option(command)
@@ -119,6 +127,7 @@ def command() -> None:
     epilog="""\b
 Examples:
   fieldmouse meadow serve --hosts 100 --pages 2000 --port 8000
+  fieldmouse meadow serve --listen 127.20.0.0/16 --places 4 --near 5ms --far 80ms
   fieldmouse meadow serve --truth truth.jsonl --arrivals arrivals.jsonl --latency 20ms
   fieldmouse meadow serve --changing 1 --change-every 1h --change-sigma 2 --changes changes.jsonl"""
 )

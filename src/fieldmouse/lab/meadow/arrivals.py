@@ -17,6 +17,7 @@ class Arrival(msgspec.Struct, frozen=True):
     path: str
     busy: int
     agent: str
+    client: str = ""  # the address it came from
 
 
 class ArrivalLog:

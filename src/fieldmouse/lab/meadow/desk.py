@@ -22,6 +22,7 @@ from fieldmouse.lab.meadow.noise import noise
 from fieldmouse.lab.meadow.page import Press
 from fieldmouse.lab.meadow.paths import Nook, chain, dice_of, find, nook_path, original_of, path_of
 from fieldmouse.lab.meadow.piece import Piece, gzipped, plain_of
+from fieldmouse.lab.meadow.places import place_of_visitor
 from fieldmouse.lab.meadow.plan import MeadowPlan, Site
 from fieldmouse.lab.meadow.signposts import exclusion, sitemap
 
@@ -38,6 +39,7 @@ class Ask(NamedTuple):
     accept_encoding: str = ""
     if_none_match: str = ""
     if_modified_since: str = ""
+    client: str = "127.0.0.1"  # the address it comes from
 
 
 class MeadowAnswer(NamedTuple):
@@ -69,6 +71,10 @@ class MeadowDesk:
         habits = site.habits
         if habits.latency:
             answer = answer._replace(delay=habits.latency * (0.5 + 0.5 * self._chance.expovariate(1.0)))
+        options = self.plan.options
+        if options.places > 1:
+            own = place_of_visitor(ask.client, options.places) == site.place
+            answer = answer._replace(delay=answer.delay + (options.near if own else options.far))
         if habits.slow and answer.status == 200:
             answer = answer._replace(drip=self.plan.options.slow_seconds)
         return answer

@@ -18,13 +18,20 @@ class MeadowFetcher:
     """Fetches from a `Meadow` in the same process. `arrivals` grows with every request."""
 
     def __init__(
-        self, meadow: Meadow, clock: Clock, *, user_agent: str = "fieldmouse", patience: float = 20.0
+        self,
+        meadow: Meadow,
+        clock: Clock,
+        *,
+        user_agent: str = "fieldmouse",
+        patience: float = 20.0,
+        source: str = "127.0.0.1",
     ):
         self.arrivals: list[Arrival] = []
         self._meadow = meadow
         self._clock = clock
         self._user_agent = user_agent
         self._patience = patience  # seconds after which an answer that does not come is given up
+        self._source = source  # the address that we speak from
         self._answering: dict[str, int] = {}
 
     async def fetch(
@@ -36,10 +43,12 @@ class MeadowFetcher:
         path = path_of(link.url)
         started_at = self._clock.now()
         busy = self._answering.get(address, 0)
-        self.arrivals.append(Arrival(started_at, site.authority, address, path, busy, self._user_agent))
+        self.arrivals.append(
+            Arrival(started_at, site.authority, address, path, busy, self._user_agent, self._source)
+        )
         self._answering[address] = busy + 1
         try:
-            ask = Ask(path, "gzip, br, zstd", link.etag, link.last_modified)
+            ask = Ask(path, "gzip, br, zstd", link.etag, link.last_modified, self._source)
             answer = self._meadow.desk.answer(site, ask, started_at)
             if answer.stall or answer.delay > self._patience:
                 await self._clock.sleep(self._patience)

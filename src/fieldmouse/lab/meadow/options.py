@@ -12,6 +12,7 @@ from pathlib import Path
 import msgspec
 
 from fieldmouse.errors import UsageError
+from fieldmouse.lab.meadow.places import LOOPBACK, HostAddresses
 
 
 class MeadowOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -30,6 +31,7 @@ class MeadowOptions(msgspec.Struct, frozen=True, kw_only=True):
     follow_parent: bool = False  # end when the process that started us ends
 
     # where hosts live
+    listen: str = LOOPBACK  # the network that their addresses are of
     named: bool = False  # DNS names told apart by the Host header, instead of address literals
     hosts_per_address: int = 1  # more than 1 implies `named`
 
@@ -75,6 +77,9 @@ class MeadowOptions(msgspec.Struct, frozen=True, kw_only=True):
     # how long things take
     latency: float = 0.0  # mean over all requests
     latency_spread: float = 0.5  # sigma of the lognormal from which a host's own mean is drawn
+    places: int = 1  # more: hosts and visitors are in them, and the way from one to another takes its time
+    near: float = 0.005  # more for each answer within a place
+    far: float = 0.08  # ... and from one place to another
     slow: float = 0.0  # share of hosts that drip their bodies
     slow_seconds: float = 10.0  # for one body
     stalling: float = 0.0  # share of hosts where some leaf pages never get an answer
@@ -87,8 +92,14 @@ class MeadowOptions(msgspec.Struct, frozen=True, kw_only=True):
                 f"{self.pages} pages are too few for {self.hosts} hosts: each has at least one",
                 f"say `--pages {self.hosts}` or more, or fewer hosts",
             )
-        if self.hosts_per_address < 1 or self.processes < 1:
-            raise UsageError("hosts per address and processes are at least 1")
+        if self.hosts_per_address < 1 or self.processes < 1 or self.places < 1:
+            raise UsageError("hosts per address, processes and places are at least 1")
+        room = len(HostAddresses(self.listen))
+        if self.addresses > room:
+            raise UsageError(
+                f"`{self.listen}` has {room:,} addresses for hosts, and {self.addresses:,} are needed",
+                "widen `--listen`, or say `--hosts-per-address 10`",
+            )
         if self.change_every <= 0.0 or self.staying <= 0.0:
             raise UsageError("pages change and go after some time", "say `--change-every 10s` or more")
         if self.change_sigma is not None and not 0.0 <= self.change_sigma <= 4.0:
@@ -102,6 +113,11 @@ class MeadowOptions(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def has_names(self) -> bool:
         return self.named or self.hosts_per_address > 1
+
+    @property
+    def addresses(self) -> int:
+        """How many addresses the hosts live on."""
+        return -(-self.hosts // self.hosts_per_address)
 
 
 _SHARES = (

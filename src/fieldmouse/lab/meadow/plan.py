@@ -18,6 +18,7 @@ import numpy as np
 
 from fieldmouse.lab.meadow.dice import below, lognormal, throw
 from fieldmouse.lab.meadow.options import MeadowOptions
+from fieldmouse.lab.meadow.places import HostAddresses, place_of_host
 
 FANOUT = 20
 """Pages that a page introduces on its own host: few levels, so a large host never runs out of known URLs."""
@@ -60,6 +61,7 @@ class Site:
     linked: int
     authority: str  # as in URLs and the Host header
     address: str
+    place: int  # from 1 on; all are in the first unless there are more
     salt: bytes
     twist: int  # odd, to scatter words and copies over page numbers
     sections: list[str]
@@ -98,22 +100,13 @@ def sizes(pages: int, hosts: int, gamma: float) -> list[int]:
     return [int(n) for n in counts]
 
 
-def address_of(index: int) -> str:
-    """The index-th address of the meadow; they start at 127.0.1.1 and never end in 0 or 255.
-
-    >>> address_of(0), address_of(254), address_of(254 * 255)
-    ('127.0.1.1', '127.0.2.1', '127.1.0.1')
-    """
-    row = index // 254 + 1
-    return f"127.{row // 256}.{row % 256}.{index % 254 + 1}"
-
-
 class MeadowPlan:
     """All hosts, and how to find one by its name or its address."""
 
     def __init__(self, options: MeadowOptions, port: int):
         self.options = options
         self.port = port
+        self.addresses = HostAddresses(options.listen)
         spread = lognormal(options.latency_spread)
         counts = sizes(options.pages, options.hosts, options.gamma)
         firsts = accumulate(counts, initial=0)
@@ -128,7 +121,7 @@ class MeadowPlan:
         options = self.options
         habits = _habits(options, number, size, spread)
         address_number = number // options.hosts_per_address
-        address = address_of(address_number)
+        address = self.addresses[address_number]
         name = f"h{number}.a{address_number}.meadow.test" if options.has_names else address
         hidden = int(size * options.sitemap_only + 0.5) if habits.has_sitemap else 0
         copies = int(size * options.duplicates + 0.5) if size - hidden > 4 else 0
@@ -145,6 +138,7 @@ class MeadowPlan:
             linked=size - hidden,
             authority=authority,
             address=address,
+            place=place_of_host(options.seed, number, options.places),
             salt=b"%d/%d" % (options.seed, number),
             twist=dice[0] | 1,
             sections=SECTIONS[: min(len(SECTIONS), 1 + size // 20)],
@@ -166,8 +160,8 @@ class MeadowPlan:
         """Where the names live, as the crawler's `--resolve` reads it; empty when hosts are addresses."""
         if not self.options.has_names:
             return []
-        count = -(-self.options.hosts // self.options.hosts_per_address)
-        return [f"*.a{k}.meadow.test={address_of(k)}:{self.port}" for k in range(count)]
+        count = self.options.addresses
+        return [f"*.a{k}.meadow.test={self.addresses[k]}:{self.port}" for k in range(count)]
 
 
 def _habits(options: MeadowOptions, number: int, size: int, spread: list[float]) -> SiteHabits:

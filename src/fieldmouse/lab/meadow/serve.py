@@ -19,6 +19,7 @@ from fieldmouse.lab.meadow.arrivals import ArrivalLog
 from fieldmouse.lab.meadow.changelog import ChangeLog
 from fieldmouse.lab.meadow.meadow import Meadow
 from fieldmouse.lab.meadow.options import MeadowOptions
+from fieldmouse.lab.meadow.places import HostAddresses
 from fieldmouse.lab.meadow.server import Conversation, Grounds
 from fieldmouse.lab.meadow.truth import write_truth
 
@@ -27,9 +28,13 @@ _BACKLOG = 4096
 
 def serve(options: MeadowOptions) -> int:
     """Serve until SIGTERM or SIGINT; prints one JSON line to stdout when ready. Returns the exit code."""
-    first = _listen(options.port)
+    addresses = HostAddresses(options.listen)
+    if not addresses.on_loopback:
+        for number in range(options.addresses):
+            _live_at(addresses[number])
+    first = _listen(options.port, addresses)
     port = first.getsockname()[1]
-    listeners = [first, *(_listen(port) for _ in range(options.processes - 1))]
+    listeners = [first, *(_listen(port, addresses) for _ in range(options.processes - 1))]
     options = msgspec.structs.replace(options, began=options.began or time.time())
     meadow = Meadow(options, port)
     if options.truth:
@@ -70,14 +75,27 @@ def serve(options: MeadowOptions) -> int:
     return 0
 
 
-def _listen(port: int) -> socket.socket:
-    """One socket for all of 127.0.0.0/8. Only loopback reaches it where the system lets us say so;
-    where not, the protocol hangs up on everybody else."""
+def _live_at(address: str) -> None:
+    """An address outside of loopback must be one of this machine's."""
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as trial:
+        try:
+            trial.bind((address, 0))
+        except OSError as error:
+            raise FieldmouseError(
+                f"cannot listen on {address}: {error.strerror}",
+                f"give it to an interface first, such as by `ip route add local {address}/32 dev lo`",
+            ) from error
+
+
+def _listen(port: int, addresses: HostAddresses) -> socket.socket:
+    """One socket for all addresses. Only loopback reaches it, if they are loopback's and the system lets us
+    say so; the protocol hangs up on everybody who calls another address."""
     listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
-    with contextlib.suppress(PermissionError):
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, b"lo")
+    if addresses.on_loopback:
+        with contextlib.suppress(PermissionError):
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, b"lo")
     try:
         listener.bind(("0.0.0.0", port))
     except OSError as error:

@@ -56,7 +56,8 @@ class Conversation(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
         self._address: str = transport.get_extra_info("sockname")[0]
-        if not self._address.startswith("127."):
+        self._client: str = transport.get_extra_info("peername")[0]
+        if self._address not in self._grounds.desk.plan.addresses:
             self._transport.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -123,6 +124,7 @@ class Conversation(asyncio.Protocol):
             headers.get("accept-encoding", ""),
             headers.get("if-none-match", ""),
             headers.get("if-modified-since", ""),
+            self._client,
         )
         answer = grounds.desk.answer(site, ask, time.time())
         # HTTP/1.0 knows no chunks; there the length is given instead.
@@ -202,7 +204,7 @@ class Conversation(asyncio.Protocol):
         answering[self._address] = busy + 1
         self._owes = True
         assert self._grounds.log
-        self._grounds.log.note(Arrival(time.time(), host, self._address, path, busy, agent))
+        self._grounds.log.note(Arrival(time.time(), host, self._address, path, busy, agent, self._client))
 
     def _settle(self) -> None:
         if self._owes:
