@@ -53,6 +53,7 @@ WRONG: list[tuple[dict[str, Any], str, str]] = [
     ({"changes": ["limits.body"]}, "`settings` is ['limits.body']", "settings={"),
     ({"changes": {5: 1}}, "`settings` is {5: 1}", "settings={"),
     ({"changes": {"network.ca_file": "/nowhere.pem"}}, "`/nowhere.pem` cannot be read", "PEM"),
+    ({"changes": {"network.source": "203.0.113.9"}}, "cannot connect from 203.0.113.9 (`network.s", "has"),
 ]
 
 

@@ -13,6 +13,7 @@ from fieldmouse.web import connection
 from fieldmouse.web.descriptors import room_for_connections
 from fieldmouse.web.fetcher import HttpFetcher
 from fieldmouse.web.resolver import Resolver
+from fieldmouse.web.source import SourceAddress
 from fieldmouse.web.tls import trust
 
 
@@ -39,6 +40,7 @@ def fetcher_of(settings: Settings, clock: Clock, resolver: Resolver) -> HttpFetc
         most_connections=room_for_connections(),
         headers=network.headers,
         sign=signer_of(settings),
+        source=SourceAddress(network.source) if network.source else None,
     )
 
 

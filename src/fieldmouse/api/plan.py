@@ -143,6 +143,10 @@ def check(settings: Settings, directory: Path) -> None:
         from fieldmouse.web.tls import trust
 
         trust(ca_file=Path(settings.network.ca_file))
+    if settings.network.source:
+        from fieldmouse.web.source import SourceAddress
+
+        SourceAddress(settings.network.source).check()
     if settings.notify.channels:
         from fieldmouse.notify import outfit
 

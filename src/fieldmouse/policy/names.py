@@ -1,4 +1,4 @@
-"""Names that are sent to an address by the user's word, and whom to ask about all others.
+"""Names that are sent to an address by the user's word, whom to ask about all others, and from where.
 
 The user's map is written as curl's `--resolve`: `www.example.org=127.0.0.1:8080`,
 `*.meadow.test=127.0.0.9`; it may also send a name to another port. Settings, options and
@@ -96,6 +96,21 @@ def read_nameserver(text: str) -> Pin:
             hint="write it as `192.0.2.53`, `192.0.2.53:5353` or `[2001:db8::53]:5353`",
         )
     return pin
+
+
+def read_source(text: str) -> str:
+    """An address to connect from; UsageError if no machine could have it.
+
+    >>> read_source("192.0.2.7")
+    '192.0.2.7'
+    """
+    address = ip_address(text) if is_address(text) else None
+    if address is None or address.is_unspecified or address.is_multicast or text == "255.255.255.255":
+        raise UsageError(
+            f"`{text}` is no address to connect from",
+            hint="write it as `192.0.2.7` or `2001:db8::7`, without a port",
+        )
+    return text
 
 
 def _read_place(target: str) -> Pin | None:

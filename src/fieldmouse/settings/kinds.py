@@ -18,7 +18,7 @@ from typing import Any
 from fieldmouse.errors import UsageError
 from fieldmouse.named import NAME
 from fieldmouse.policy.headers import check_headers
-from fieldmouse.policy.names import read_entry, read_nameserver
+from fieldmouse.policy.names import read_entry, read_nameserver, read_source
 from fieldmouse.policy.noiserules import read_rule
 from fieldmouse.policy.scope import read_pattern
 from fieldmouse.settings import units
@@ -133,6 +133,12 @@ def _headers(value: Any) -> dict[str, str]:
     found = {name: _line(content) for name, content in value.items()}
     check_headers(found)
     return found
+
+
+def _source(value: Any) -> str:
+    if not isinstance(value, str):
+        raise ValueError(value)
+    return value and read_source(value)
 
 
 def _readers(value: Any) -> dict[str, str]:
@@ -274,6 +280,7 @@ NOISE_RULES = ValueKind(
 NAMESERVERS = ValueKind(
     'a list of addresses, such as ["192.0.2.53"]', _each(read_nameserver), _list, from_word=False
 )
+SOURCE = ValueKind('an address of this machine, such as "192.0.2.7", or ""', _source, _text)
 RESOLVE = ValueKind(
     'a list of PATTERN=ADDRESS[:PORT], such as ["*.example.org=127.0.0.1:8000"]',
     _each(read_entry),

@@ -173,6 +173,9 @@ class NetworkSection(Section, frozen=True):
     nameservers: Annotated[
         tuple[str, ...], About(kinds.NAMESERVERS, "DNS servers to ask; none for those of the system")
     ] = ()
+    source: Annotated[
+        str, About(kinds.SOURCE, "our address that connections are made from; none for any")
+    ] = ""
     tls_verify: Annotated[bool, About(kinds.FLAG, "check certificates")] = True
     ca_file: Annotated[str, About(kinds.TEXT, "trust the certificates in this file too")] = ""
     headers: Annotated[dict[str, str], About(kinds.HEADERS, "more header lines for every request")] = {}

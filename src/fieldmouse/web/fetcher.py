@@ -23,7 +23,8 @@ import ssl
 import sys
 from collections.abc import Callable, Mapping
 from errno import EMFILE, ENFILE
-from typing import Protocol
+from functools import partial
+from typing import Any, Protocol
 
 from fieldmouse.clock import Clock
 from fieldmouse.errors import UsageError
@@ -32,6 +33,7 @@ from fieldmouse.records import Failed, Link, Reason, Response
 from fieldmouse.url import Host, name_of, path_of, port_of
 from fieldmouse.web.connection import Connection, Limits, Trouble
 from fieldmouse.web.signature import Sign, shown
+from fieldmouse.web.source import SourceAddress
 from fieldmouse.web.tls import trust
 
 ACCEPT = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"
@@ -66,6 +68,7 @@ class HttpFetcher:
         most_connections: int = sys.maxsize,
         headers: Mapping[str, str] | None = None,
         sign: Sign | None = None,
+        source: SourceAddress | None = None,
     ):
         """`contact` with an @ in it is sent as `From`; `port` says which port a name's map entry asks for.
 
@@ -79,6 +82,7 @@ class HttpFetcher:
         self._most_connections = most_connections
         self._tail = _standing_headers(user_agent, contact, headers or {})
         self._sign = sign
+        self._source = source
         self._idle: dict[str, Connection] = {}  # by address, oldest first
         self._busy: set[Connection] = set()
         self._connecting: dict[asyncio.Task[Connection], float] = {}  # when each must be there
@@ -193,16 +197,22 @@ class HttpFetcher:
     async def _open(self, host: Host, address: str) -> Connection:
         name = name_of(host)
         port = self._port(name) if self._port is not None else None
-        tls = self._trust() if host.startswith("https") else None
-        _, connection = await asyncio.get_running_loop().create_connection(
-            lambda: Connection(host, address, self._limits, self._clock),
-            address,
-            port_of(host) if port is None else port,
-            ssl=tls,
-            server_hostname=name if tls else None,
-            ssl_handshake_timeout=self._limits.connect if tls else None,
-            ssl_shutdown_timeout=2.0 if tls else None,
-        )
+        port = port_of(host) if port is None else port
+        secured: dict[str, Any] = {}
+        if host.startswith("https"):
+            secured = {
+                "ssl": self._trust(),
+                "server_hostname": name,
+                "ssl_handshake_timeout": self._limits.connect,
+                "ssl_shutdown_timeout": 2.0,
+            }
+        loop = asyncio.get_running_loop()
+        make = partial(Connection, host, address, self._limits, self._clock)
+        if self._source is not None and self._source.serves(address):
+            made = await self._source.connect(address, port)
+            _, connection = await loop.create_connection(make, sock=made, **secured)
+        else:
+            _, connection = await loop.create_connection(make, address, port, **secured)
         return connection
 
     def _trust(self) -> ssl.SSLContext:

@@ -1,0 +1,147 @@
+"""From where we connect: what a server sees, and whose fault it is if we cannot."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import os
+import socket
+import ssl
+from pathlib import Path
+
+import pytest
+import trustme
+
+from fieldmouse.errors import FieldmouseError, UsageError
+from fieldmouse.policy.names import read_source
+from fieldmouse.policy.outage import Cause, cause_of
+from fieldmouse.records import Failed, Reason, Response
+from fieldmouse.url import Host, Url
+from fieldmouse.web.source import SourceAddress
+from fieldmouse.web.tls import trust
+from meadowland import running_meadow
+from web.rawserver import QUICK, Link, RawServer, fetching, get, run
+from whole.crawling import run as command
+
+
+async def hello(writer: asyncio.StreamWriter) -> None:
+    """Who asks is told who it is."""
+    peer = writer.get_extra_info("peername")[0].encode()
+    writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s" % (len(peer), peer))
+    await writer.drain()
+
+
+def peer_seen(source: str, *, server_at: str = "127.0.0.1") -> str:
+    async def play() -> Response | Failed:
+        listening = RawServer(hello).listening(address=server_at)
+        async with listening as server, fetching(QUICK, source=SourceAddress(source)) as fetcher:
+            name = f"[{server_at}]" if ":" in server_at else server_at
+            host = Host(f"http://{name}:{server.port}")
+            return await fetcher.fetch(Link(Url(f"{host}/")), host, server_at)
+
+    answer = run(play())
+    assert isinstance(answer, Response), answer
+    return answer.body.decode()
+
+
+def has_ipv6() -> bool:
+    with socket.socket(socket.AF_INET6) as trial:
+        try:
+            trial.bind(("::1", 0))
+        except OSError:
+            return False
+    return True
+
+
+@pytest.mark.parametrize("source", ["127.9.0.1", "127.9.0.2"])
+def test_the_server_sees_the_address_we_were_told_to_use(source: str) -> None:
+    assert peer_seen(source) == source
+
+
+@pytest.mark.skipif(not has_ipv6(), reason="no IPv6 on loopback")
+def test_a_source_is_for_servers_of_its_family_alone() -> None:
+    assert peer_seen("127.9.0.1", server_at="::1") == "::1"
+    assert peer_seen("::1", server_at="127.0.0.1") == "127.0.0.1"
+    assert peer_seen("::1", server_at="::1") == "::1"
+
+
+def test_the_server_sees_it_over_tls_too_and_nothing_stays_open() -> None:
+    authority = trustme.CA()
+    theirs = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    authority.issue_cert("www.example.org").configure_cert(theirs)
+    trusting, doubting = trust(), trust()
+    authority.configure_trust(trusting)
+
+    async def play() -> tuple[Response | Failed, list[Response | Failed], int]:
+        source = SourceAddress("127.9.0.3")
+        async with RawServer(hello).listening(tls=theirs) as server:
+            async with fetching(QUICK, tls=trusting, source=source) as fetcher:
+                good = await get(fetcher, server, name="www.example.org", scheme="https")
+            before = len(os.listdir("/proc/self/fd"))
+            async with fetching(QUICK, tls=doubting, source=source) as fetcher:
+                bad = [await get(fetcher, server, name="www.example.org", scheme="https") for _ in range(10)]
+                task = asyncio.ensure_future(get(fetcher, server, name="www.example.org", scheme="https"))
+                await asyncio.sleep(0)
+                task.cancel()
+            while server.open:  # noqa: ASYNC110  # the loop itself is what we wait for
+                await asyncio.sleep(0)
+            return good, bad, len(os.listdir("/proc/self/fd")) - before
+
+    good, bad, left = run(play())
+    assert isinstance(good, Response), good
+    assert good.body == b"127.9.0.3"
+    assert {failed.reason for failed in bad if isinstance(failed, Failed)} == {Reason.TLS}
+    assert left <= 2, "descriptors of ten connections"
+
+
+@pytest.mark.parametrize(
+    ("source", "address"),
+    [("203.0.113.9", "127.0.0.1"), ("127.9.0.1", "203.0.113.9")],
+    ids=["not ours", "no way from it"],
+)
+def test_a_source_that_will_not_do_is_our_own_trouble(source: str, address: str) -> None:
+    async def play() -> Response | Failed:
+        listening = RawServer(hello).listening()
+        async with listening as server, fetching(QUICK, source=SourceAddress(source)) as fetcher:
+            host = Host(f"http://{address}:{server.port}")
+            return await fetcher.fetch(Link(Url(f"{host}/")), host, address)
+
+    answer = run(play())
+    assert isinstance(answer, Failed)
+    assert cause_of(answer) is Cause.ROUTE
+
+
+def test_a_server_that_refuses_is_still_the_one_who_refuses() -> None:
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))
+        port = closed.getsockname()[1]
+
+        async def play() -> Response | Failed:
+            async with fetching(QUICK, source=SourceAddress("127.9.0.1")) as fetcher:
+                host = Host(f"http://127.0.0.1:{port}")
+                return await fetcher.fetch(Link(Url(f"{host}/")), host, "127.0.0.1")
+
+        answer = run(play())
+    assert isinstance(answer, Failed)
+    assert (answer.errno, answer.detail) == (errno.ECONNREFUSED, "connection refused")
+    assert cause_of(answer) is Cause.HOST
+
+
+def test_an_address_is_looked_at_before_anybody_is_asked() -> None:
+    SourceAddress("127.9.0.1").check()
+    with pytest.raises(FieldmouseError, match=r"cannot connect from 203\.0\.113\.9") as told:
+        SourceAddress("203.0.113.9").check()
+    assert not isinstance(told.value, UsageError)
+    for text in ("", "eth0", "127.9.0.1:80", "0.0.0.0", "::", "224.0.0.1", "255.255.255.255", "[::1]"):
+        with pytest.raises(UsageError, match="no address to connect from"):
+            read_source(text)
+
+
+def test_a_crawl_comes_from_its_source_alone(tmp_path: Path) -> None:
+    with running_meadow(hosts=3, pages=30, links=20, page_kb=4) as meadow:
+        words = ["--allow-private", "--delay", "0s", "--set", "network.source=127.9.0.7"]
+        summary = command("crawl", tmp_path / "c", "--seed", meadow.seeds[0], *words)
+        meadow.stop()
+        arrivals = meadow.arrivals()
+    assert summary["pages"] >= 30
+    assert {arrival.client for arrival in arrivals} == {"127.9.0.7"}
