@@ -32,6 +32,7 @@ quick: $(INSTALLED)
 
 test: check
 	@sh scripts/compiler
+	@sh scripts/redis
 	$(BIN)/python -m pytest --doctest-modules src/fieldmouse tests
 
 # SEED=2 tries other moments; MINUTES=10 stops sooner.

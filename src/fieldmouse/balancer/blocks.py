@@ -1,0 +1,88 @@
+"""Rows as the board keeps them: many in a block, with their keys before them.
+
+The scripts build and read blocks, too (`lua/rows.lua` has the layout): they know which URLs are in one, and
+nothing of its rows, which are packed here.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Iterator, Sequence
+
+import zstandard
+
+from fieldmouse.balancer.board import Row
+
+RAW, PACKED, EXCLUDING = b"r", b"z", b"x"
+SMALL = 4
+"""Up to so many rows are kept as they are: packing them would not pay."""
+
+_pack = zstandard.ZstdCompressor(3).compress
+_unpack = zstandard.ZstdDecompressor().decompress
+_count = struct.Struct("<I")
+_key = struct.Struct("<Q")
+
+
+def decimal(key: int) -> int:
+    """A key as the server's sets of integers have it: with a sign.
+
+    >>> decimal(2**64 - 1), decimal(5)
+    (-1, 5)
+    """
+    return key - (1 << 64) if key >= 1 << 63 else key
+
+
+def entry(row: Row) -> bytes:
+    """A row with its key, for the script that makes blocks of them.
+
+    >>> entry((258, b"ab"))
+    b'\\x02\\x01\\x00\\x00\\x00\\x00\\x00\\x00\\x02\\x00\\x00\\x00ab'
+    """
+    return _key.pack(row[0]) + _count.pack(len(row[1])) + row[1]
+
+
+def block(rows: Sequence[Row]) -> bytes:
+    """A block of these rows.
+
+    >>> rows_in(block([(7, b"seven"), (8, b"eight")]))
+    [(7, b'seven'), (8, b'eight')]
+    """
+    keys = struct.pack(f"<{len(rows)}Q", *(key for key, _ in rows))
+    body = b"".join(_count.pack(len(row)) + row for _, row in rows)
+    head = _count.pack(len(rows)) + keys
+    return RAW + head + body if len(rows) <= SMALL else PACKED + head + _pack(body)
+
+
+def rows_in(blob: bytes) -> list[Row]:
+    """The rows of a block, in order, those that are excluded left out."""
+    out: frozenset[int] = frozenset()
+    if blob[:1] == EXCLUDING:
+        (many,) = _count.unpack_from(blob, 5)
+        out = frozenset(struct.unpack_from(f"<{many}Q", blob, 9))
+        blob = blob[9 + 8 * many :]
+    (count,) = _count.unpack_from(blob, 1)
+    keys = struct.unpack_from(f"<{count}Q", blob, 5)
+    body = blob[5 + 8 * count :]
+    rows = _split(_unpack(body) if blob[:1] == PACKED else body)
+    return [(key, row) for key, row in zip(keys, rows, strict=True) if key not in out]
+
+
+def _split(body: bytes) -> Iterator[bytes]:
+    at = 0
+    while at < len(body):
+        (length,) = _count.unpack_from(body, at)
+        yield body[at + 4 : at + 4 + length]
+        at += 4 + length
+
+
+def all_rows(blobs: Iterable[bytes]) -> list[Row]:
+    return [row for blob in blobs for row in rows_in(blob)]
+
+
+def packed_text(text: bytes) -> bytes:
+    """A robots.txt, packed; nothing stays nothing."""
+    return _pack(text) if text else b""
+
+
+def unpacked_text(packed: bytes) -> bytes:
+    return _unpack(packed) if packed else b""

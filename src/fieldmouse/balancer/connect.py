@@ -1,0 +1,162 @@
+"""The way to a board's server: its URL, its connections, and what its errors mean.
+
+A call takes one connection and runs one script. With each call goes the run id of the server that the
+connection leads to, asked for when it was made: a connection never outlives its server, so a script knows
+whether the server is the one that wrote last. Nothing is tried twice here: whether a call whose answer was
+lost may be repeated is known by who made it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+from urllib.parse import urlsplit
+
+import redis.asyncio as aioredis
+from redis.asyncio.retry import Retry
+from redis.backoff import NoBackoff
+from redis.exceptions import (
+    AuthenticationError,
+    AuthorizationError,
+    BusyLoadingError,
+    NoPermissionError,
+    NoScriptError,
+    OutOfMemoryError,
+    ReadOnlyError,
+    RedisError,
+    ResponseError,
+)
+from redis.exceptions import ConnectionError as NotConnected
+from redis.exceptions import TimeoutError as TooLate
+
+from fieldmouse.balancer.scripts import BoardScript
+from fieldmouse.errors import BoardError, BoardUnreachable, UsageError
+
+SCHEMES = ("redis", "rediss", "unix")
+
+Argument = str | bytes | int
+
+
+def label_of(url: str) -> str:
+    """A board's URL as people may see it, without its password.
+
+    >>> label_of("redis://:secret@board.example:6380/2")
+    'redis://board.example:6380/2'
+    """
+    return re.sub(r"(?<=://)[^/@]*@", "", url).partition("?")[0]
+
+
+def checked_url(url: str) -> str:
+    """The URL of a server, or a UsageError that says what one looks like."""
+    try:
+        parts = urlsplit(url)
+        named = parts.path if parts.scheme == "unix" else parts.hostname
+        parts.port  # noqa: B018  a port that is no number is found out by asking for it
+    except ValueError:
+        parts, named = urlsplit(""), None
+    if parts.scheme not in SCHEMES or not named:
+        raise UsageError(
+            f"`{label_of(url)}` is no board",
+            "name its server as redis://[:password@]host:port/0, rediss://... for TLS, or unix:///path/of.sock",
+        )
+    return url
+
+
+class BoardServer:
+    """Connections to one server."""
+
+    def __init__(self, url: str, timeout: float = 10.0, connections: int = 8) -> None:
+        self.label = label_of(url)
+        self._runs: dict[int, str] = {}
+        self._pool: Any = aioredis.BlockingConnectionPool.from_url(
+            checked_url(url),
+            max_connections=connections,
+            timeout=timeout,
+            socket_timeout=timeout,
+            socket_connect_timeout=timeout,
+            retry=Retry(NoBackoff(), 0),
+            redis_connect_func=self._greet,
+            protocol=2,
+            client_name="fieldmouse",
+        )
+
+    async def _greet(self, connection: Any) -> None:
+        await connection.on_connect()
+        await connection.send_command("INFO", "server")
+        told: bytes = await connection.read_response()
+        found = re.search(rb"run_id:(\w+)", told)
+        self._runs[id(connection)] = found[1].decode() if found else "unknown"
+
+    async def call(self, script: BoardScript, prefix: str, arguments: Sequence[Argument]) -> Any:
+        """Run a script. Raises `BoardUnreachable` if nobody knows whether it ran."""
+        try:
+            connection = await self._pool.get_connection()
+            try:
+                run = self._runs[id(connection)]
+                tail = ("1", prefix, run, *arguments)
+                try:
+                    return await self._ask(connection, "EVALSHA", script.digest, *tail)
+                except NoScriptError:
+                    return await self._ask(connection, "EVAL", script.text, *tail)
+            finally:
+                await self._pool.release(connection)
+        except (RedisError, OSError) as trouble:
+            raise await self._meaning(trouble) from trouble
+
+    async def command(self, *words: Argument) -> Any:
+        """Run a command that changes nothing."""
+        try:
+            connection = await self._pool.get_connection()
+            try:
+                return await self._ask(connection, *words)
+            finally:
+                await self._pool.release(connection)
+        except (RedisError, OSError) as trouble:
+            raise await self._meaning(trouble) from trouble
+
+    async def _ask(self, connection: Any, *words: Argument) -> Any:
+        try:
+            await connection.send_command(*words)
+            return await connection.read_response()
+        except ResponseError:
+            raise  # an answer like any other: the connection is as good as before
+        except BaseException:
+            # Cancelled or broken: an answer that comes later must not be taken for the next one's.
+            await connection.disconnect(nowait=True)
+            raise
+
+    async def _meaning(self, trouble: Exception) -> Exception:
+        match trouble:
+            case AuthenticationError() | AuthorizationError() | NoPermissionError():
+                return BoardError(
+                    f"the board at {self.label} lets nobody in without the right password: {trouble}",
+                    "put it into the URL, as in redis://:PASSWORD@host:port/0",
+                )
+            case ReadOnlyError():
+                return BoardError(
+                    f"the board at {self.label} is a replica, which takes no writes", "name its primary"
+                )
+            case BusyLoadingError():
+                return self._unreachable("is still reading its data from disk")
+            case OutOfMemoryError():
+                return self._unreachable(
+                    "has no memory left", "give it more (`maxmemory`), or another server"
+                )
+            case TooLate() | NotConnected() | OSError():
+                # Whoever else waits in the pool leads to the same server that went away.
+                await self._pool.disconnect(inuse_connections=False)
+                return self._unreachable("does not answer")
+            case ResponseError() if str(trouble).startswith("MISCONF"):
+                return self._unreachable("cannot write to its disk")
+            case _:
+                return trouble
+
+    def _unreachable(self, what: str, hint: str = "") -> BoardUnreachable:
+        return BoardUnreachable(
+            f"the board at {self.label} {what}",
+            hint or "see that its server runs and can be reached; what was not told is told later",
+        )
+
+    async def close(self) -> None:
+        await self._pool.disconnect()

@@ -1,0 +1,84 @@
+-- Agents: who counts, and what becomes of those who do not.
+--
+-- agent:AGENT  inc, counts, deadline, seen, advert, draining of its newest start (hash)
+-- agents       those that did not leave (set); live: those that count, by their deadline (sorted set)
+-- fallen       `INCARNATION:AGENT` of all who count no longer, by when their lease ended (sorted set)
+-- dead         those of them of whom something is left to be given to others (set)
+-- moving       agents whose waiting hosts are to wait for anybody (set)
+
+local function id_of(agent, incarnation) return incarnation .. ':' .. agent end
+
+-- Whether what a start of an agent says counts; otherwise the error that tells it why not.
+local function refusal(agent, incarnation)
+  local known = call('HMGET', P .. 'agent:' .. agent, 'inc', 'counts')
+  if known[1] == incarnation and known[2] == '1' then return nil end
+  if known[1] and tonumber(known[1]) > tonumber(incarnation) then
+    return redis.error_reply('NEWER another start of it counts')
+  end
+  return redis.error_reply('FENCED it does not count')
+end
+
+-- From now on it does not count; what it had is swept up later, a part at a time.
+local function fence(agent, incarnation, deadline, moves)
+  local id = id_of(agent, incarnation)
+  call('HSET', P .. 'agent:' .. agent, 'counts', '0')
+  call('ZREM', P .. 'live', agent)
+  call('ZADD', P .. 'fallen', deadline, id)
+  call('SADD', P .. 'dead', id)
+  if moves then call('SADD', P .. 'moving', agent) end
+end
+
+local function fence_overdue(but)
+  for _, agent in ipairs(call('ZRANGEBYSCORE', P .. 'live', '-inf', '(' .. string.format('%.0f', now))) do
+    if agent ~= but then
+      local known = call('HMGET', P .. 'agent:' .. agent, 'inc', 'deadline')
+      fence(agent, known[1], known[2], true)
+    end
+  end
+end
+
+local function sweep_one(id, budget)
+  local deadline = tonumber(call('ZSCORE', P .. 'fallen', id) or now)
+  local held = call('HRANDFIELD', P .. 'held:' .. id, budget, 'WITHVALUES')
+  for i = 1, #held, 2 do
+    release(id, held[i], held[i + 1], {})
+    local delay = tonumber(call('HGET', P .. 'h:' .. held[i], 'd') or 0)
+    free(id, held[i], '', deadline + delay)
+    budget = budget - 1
+  end
+  if budget <= 0 then return 0 end
+  local owed = call('HRANDFIELD', P .. 'owe:' .. id, budget, 'WITHVALUES')
+  for i = 1, #owed, 2 do
+    release(id, string.match(owed[i + 1], '^%d+ (.*)$'), owed[i], {})
+    budget = budget - 1
+  end
+  if budget > 0 then call('SREM', P .. 'dead', id) end
+  return budget
+end
+
+-- Gives what the dead had to others, at most `budget` leases and waiting hosts at once. Returns whether all is.
+local function sweep(budget)
+  for _, id in ipairs(call('SMEMBERS', P .. 'dead')) do
+    budget = sweep_one(id, budget)
+    if budget <= 0 then return 0 end
+  end
+  for _, agent in ipairs(call('SMEMBERS', P .. 'moving')) do
+    local hosts = call('ZPOPMIN', P .. 'r:' .. agent, budget)
+    for i = 1, #hosts, 2 do
+      call('HSET', P .. 'h:' .. hosts[i], 'p', '')
+      call('ZADD', P .. 'r:', hosts[i + 1], hosts[i])
+      budget = budget - 1
+    end
+    if budget <= 0 then return 0 end
+    call('SREM', P .. 'moving', agent)
+  end
+  return 1
+end
+
+local function extend(agent, lease)
+  local name = P .. 'agent:' .. agent
+  local deadline = math.max(now + lease, tonumber(call('HGET', name, 'deadline') or 0))
+  call('HSET', name, 'deadline', deadline, 'seen', now)
+  call('ZADD', P .. 'live', deadline, agent)
+  if lease > tonumber(call('HGET', meta, 'longest') or 0) then call('HSET', meta, 'longest', lease) end
+end

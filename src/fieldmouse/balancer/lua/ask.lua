@@ -1,0 +1,41 @@
+-- uses: begin rows hosts agents
+-- Addresses, each for one errand.
+--
+-- ARGV: agent, incarnation, number of asks, and for each: address, host, epoch (0: of a host it does not hold), delay
+-- a:ADDRESS  by, nb, d: who has it, not before when, and the delay to keep should its holder die (hash)
+-- Promise: one agent has an address at a time. One whose holder died is free when the holder's lease is over and
+-- the delay after it, too. Returns for each whether it is granted, its rest, and who has it.
+local agent, incarnation = arg(), arg()
+local no = refusal(agent, incarnation)
+if no then return no end
+fence_overdue(agent)
+local id, answers = id_of(agent, incarnation), {}
+local overdue = now > tonumber(call('HGET', P .. 'agent:' .. agent, 'deadline'))
+for i = 1, number() do
+  local address, host, epoch, delay = arg(), arg(), arg(), number()
+  local name = P .. 'a:' .. address
+  local known = call('HMGET', name, 'by', 'nb', 'd')
+  local holder, ready, its = known[1], math.max(calm, tonumber(known[2] or 0)), tonumber(known[3] or 0)
+  if overdue or (epoch ~= '0' and call('HGET', P .. 'held:' .. id, host) ~= epoch) then
+    answers[i] = { 0, 50, '' }
+  else
+    local counts = false
+    if holder and holder ~= id then
+      local start, whose = string.match(holder, '^(%d+):(.*)$')
+      counts = not refusal(whose, start)
+      if counts then
+        answers[i] = { 0, math.max(its, 50), whose }
+      else
+        ready = math.max(ready, tonumber(call('ZSCORE', P .. 'fallen', holder) or now) + its)
+      end
+    end
+    if not counts and holder ~= id and now < ready then
+      answers[i] = { 0, ready - now, '' }
+    elseif not counts then
+      call('HSET', name, 'by', id, 'd', delay)
+      call('PEXPIRE', name, 86400000 + delay) -- longer than any errand
+      answers[i] = { 1, 0, '' }
+    end
+  end
+end
+return answers

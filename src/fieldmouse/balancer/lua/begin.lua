@@ -1,0 +1,35 @@
+-- How every script begins: what time it is, whether there is a crawl, and whether the server is another one.
+--
+-- KEYS[1]  the prefix of all keys of the crawl, `fm:{NAME}:`; its braces keep them together on one server
+-- ARGV[1]  the run id of the server that the caller's connection leads to
+-- ARGV     from the second on: what each script says, read one after the other. LIST stands for a count and
+--          so many items
+--
+-- Times are the server's, in milliseconds. `meta.skew` is added to its clock: nobody but a test sets it.
+-- Promise: a server that was started again is noticed by the first call that reaches it. It may have forgotten
+-- its last second; from now on it is calm for longer than any lease lasts, and the epochs that it may have
+-- given and forgotten are never given again.
+local P, RUN = KEYS[1], ARGV[1]
+local call, meta = redis.call, KEYS[1] .. 'meta'
+local begun = call('HMGET', meta, 'run', 'skew', 'calm')
+if not begun[1] then return redis.error_reply('LOST there is no such crawl') end
+local clock = call('TIME')
+local now = clock[1] * 1000 + math.floor(clock[2] / 1000) + tonumber(begun[2] or 0)
+local calm = tonumber(begun[3] or 0)
+if begun[1] ~= RUN then
+  local known = call('HMGET', meta, 'epoch', 'longest')
+  local epoch = tonumber(known[1] or 0)
+  calm = now + tonumber(known[2] or 0) + 2000
+  call('HSET', meta, 'run', RUN, 'calm', calm, 'epoch', epoch + 1000000)
+  call('RPUSH', P .. 'gaps', epoch + 1, epoch + 1000000)
+end
+
+local at = 1
+local function arg() at = at + 1; return ARGV[at] end
+local function number() return tonumber(arg()) end
+local function list()
+  local items, count = {}, number()
+  for i = 1, count do items[i] = ARGV[at + i] end
+  at = at + count
+  return items
+end

@@ -1,0 +1,48 @@
+-- uses: begin rows agents
+-- Outcomes are durable.
+--
+-- ARGV: agent, incarnation, LIST of kinds and counts in turn, packed URLs, number of leases, and for each: host,
+--       epoch, LIST of keys as signed decimals
+-- kept:AGENT  for each call that booked anything: mask, kinds, packed URLs (list)
+-- Promise: a key is settled once. What is owed no longer was booked before: nothing else ends it while its agent
+-- counts. Under an epoch that the server may have forgotten nothing counts. Returns for each lease whether it did.
+local agent, incarnation, kinds, urls = arg(), arg(), list(), arg()
+local no = refusal(agent, incarnation)
+if no then return no end
+local id, answers, mask, settled = id_of(agent, incarnation), {}, {}, 0
+
+local function forgotten(epoch)
+  local gaps = call('LRANGE', P .. 'gaps', 0, -1)
+  for i = 1, #gaps, 2 do
+    if tonumber(gaps[i]) <= epoch and epoch <= tonumber(gaps[i + 1]) then return true end
+  end
+  return false
+end
+
+for i = 1, number() do
+  local host, epoch, keys = arg(), arg(), list()
+  local total = owes(id, host, epoch)
+  if total then
+    local owed, fresh = P .. 'k:' .. epoch, 0
+    for _, key in ipairs(keys) do
+      local counted = call('SREM', owed, key)
+      fresh = fresh + counted
+      mask[#mask + 1] = counted
+    end
+    settled = settled + fresh
+    if fresh > 0 then trim(id, host, epoch, total) end
+    answers[i] = 1
+  else
+    for _ = 1, #keys do mask[#mask + 1] = 0 end
+    answers[i] = forgotten(tonumber(epoch)) and 0 or 1
+  end
+end
+if settled > 0 then
+  call('HINCRBY', meta, 'settled', settled)
+  for i = 1, #kinds, 2 do call('HINCRBY', P .. 'kinds', kinds[i], kinds[i + 1]) end
+  if urls ~= '' then
+    if settled == #mask then mask = {} end
+    call('RPUSH', P .. 'kept:' .. agent, cmsgpack.pack({ table.concat(mask), kinds, urls }))
+  end
+end
+return answers

@@ -1,0 +1,11 @@
+-- Begin a crawl, unless there is one.
+--
+-- KEYS[1]  prefix; ARGV: run id, charter
+-- Promise: the charter is written by one caller only. Returns the one that counts.
+local meta = KEYS[1] .. 'meta'
+if redis.call('HSETNX', meta, 'charter', ARGV[2]) == 1 then
+  local clock = redis.call('TIME')
+  redis.call('HSET', meta, 'run', ARGV[1], 'founded', clock[1] * 1000 + math.floor(clock[2] / 1000),
+    'seen', 0, 'settled', 0, 'hosts', 0, 'epoch', 0, 'level', 0, 'split', 0)
+end
+return redis.call('HGET', meta, 'charter')

@@ -1,0 +1,8 @@
+-- uses: begin agents
+-- What an agent has. ARGV: agent, incarnation
+-- Returns the hosts it holds with their epochs, and the epochs it owes under with `ROWS HOST`.
+local agent, incarnation = arg(), arg()
+local no = refusal(agent, incarnation)
+if no then return no end
+local id = id_of(agent, incarnation)
+return { call('HGETALL', P .. 'held:' .. id), call('HGETALL', P .. 'owe:' .. id) }

@@ -1,0 +1,88 @@
+-- Hosts: who holds them, and where they wait.
+--
+-- h:HOST   n rows that wait; by, e who holds it and under which epoch; p the agent that should visit it;
+--          nb, d not before when, and the delay; st, le, rt, rx state, what was learned, robots.txt and its end;
+--          raw how many rows may be unpacked at the tail of its queue (hash)
+-- held:ID  the hosts that an agent holds, with their epochs (hash)
+-- r:AGENT  hosts that wait for an agent, and r: those that wait for anybody, by when they are ready (sorted set)
+-- A host stands in one of these if and only if it has rows that wait and nobody holds it.
+
+-- Who should visit a host: nobody is sent to an agent that is not there, or about to leave.
+local function place_of(agent)
+  if agent == '' then return '' end
+  local known = call('HMGET', P .. 'agent:' .. agent, 'counts', 'draining')
+  if known[1] == '1' and known[2] ~= '1' then return agent end
+  return ''
+end
+
+-- `rows` more wait for a host. It stands up if it was idle.
+local function await(host, rows)
+  local name = P .. 'h:' .. host
+  if call('HINCRBY', name, 'n', rows) == rows then
+    local known = call('HMGET', name, 'by', 'p', 'nb')
+    if not known[1] then
+      call('ZADD', P .. 'r:' .. (known[2] or ''), math.max(now, tonumber(known[3] or 0)), host)
+    end
+  end
+end
+
+-- Nobody holds the host any more.
+local function free(id, host, place, not_before)
+  local name = P .. 'h:' .. host
+  local known = call('HMGET', name, 'n', 'nb')
+  local ready = math.max(tonumber(known[2] or 0), not_before)
+  call('HDEL', P .. 'held:' .. id, host)
+  call('HDEL', name, 'by', 'e')
+  call('HSET', name, 'p', place, 'nb', ready)
+  if tonumber(known[1] or 0) > 0 then call('ZADD', P .. 'r:' .. place, math.max(now, ready), host) end
+end
+
+-- All that `id` owes under an epoch waits again, before all else, but for the keys in `keep`.
+local function release(id, host, epoch, keep)
+  local total = owes(id, host, epoch)
+  if not total then return end
+  local owed, given, gone = {}, 0, {}
+  for _, key in ipairs(call('SMEMBERS', P .. 'k:' .. epoch)) do
+    if not keep[key] then owed[key] = true; gone[#gone + 1] = key end
+  end
+  if #gone == 0 then return end
+  local blobs = call('LRANGE', P .. 'o:' .. epoch, 0, -1)
+  for i = #blobs, 1, -1 do
+    local keys, inner, exclusions = keys_in(blobs[i])
+    local left, out = 0, {}
+    for _, key in ipairs(keys) do
+      local number = decimal(key)
+      if owed[number] then left = left + 1; owed[number] = nil else out[#out + 1] = key end
+    end
+    if left > 0 then
+      local blob = blobs[i]
+      if #out > 0 then blob = excluding(inner, exclusions .. table.concat(out), left) end
+      call('LPUSH', P .. 'q:' .. host, blob)
+      given = given + left
+    end
+  end
+  many('SREM', P .. 'k:' .. epoch, gone)
+  trim(id, host, epoch, total)
+  await(host, given)
+end
+
+-- These rows, in a blob with these keys, wait again as far as they are owed.
+local function put_back(id, host, epoch, blob, numbers)
+  local total = owes(id, host, epoch)
+  if not total or #numbers == 0 then return end
+  local keys, inner = keys_in(blob)
+  local out, left, owed = {}, {}, P .. 'k:' .. epoch
+  for i, key in ipairs(keys) do
+    if call('SREM', owed, numbers[i]) == 1 then left[#left + 1] = key else out[#out + 1] = key end
+  end
+  if #left == 0 then return end
+  if #out > 0 then blob = excluding(inner, table.concat(out), #left) end
+  call('LPUSH', P .. 'q:' .. host, blob)
+  trim(id, host, epoch, total)
+  await(host, #left)
+end
+
+local function luggage(host, state, rest, delay, learned, robots, robots_rest)
+  call('HSET', P .. 'h:' .. host, 'st', state, 'nb', now + rest, 'd', delay, 'le', learned,
+    'rt', robots, 'rx', now + robots_rest)
+end

@@ -1,0 +1,22 @@
+-- uses: begin rows hosts agents
+-- An agent is one of us from now on.
+--
+-- ARGV: agent, incarnation, lease
+-- Promise: at most one start of an agent counts. An older one is fenced; its hosts wait until its lease is over.
+-- Returns whether all that the dead had is swept up.
+local agent, incarnation, lease = arg(), arg(), number()
+local name = P .. 'agent:' .. agent
+local known = call('HMGET', name, 'inc', 'counts', 'deadline')
+if known[1] and tonumber(known[1]) >= tonumber(incarnation) then
+  local no = refusal(agent, incarnation)
+  if no then return no end
+else
+  if known[2] == '1' then fence(agent, known[1], known[3], false) end
+  call('DEL', name)
+  call('HSET', name, 'inc', incarnation, 'counts', '1')
+  call('SREM', P .. 'moving', agent)
+end
+call('SADD', P .. 'agents', agent)
+extend(agent, lease)
+fence_overdue('')
+return sweep(64)

@@ -1,0 +1,37 @@
+-- uses: begin rows hosts agents grant
+-- Hosts for an agent that has robots to spare.
+--
+-- ARGV: agent, incarnation, hosts, urls, soon
+-- Promise: each host is held by the caller alone from now on, under an epoch that is never given again; about so
+-- many of its URLs are owed by it. First its own hosts, then anybody's, then those that waited for others in vain.
+-- Nothing is granted while the board is calm, to an agent whose lease is over, and to one that drains.
+-- Returns the grants, and whether all that the dead had is swept up.
+local agent, incarnation, wanted, urls, soon = arg(), arg(), number(), number(), number()
+local no = refusal(agent, incarnation)
+if no then return no end
+fence_overdue(agent)
+local swept = sweep(64)
+local known = call('HMGET', P .. 'agent:' .. agent, 'deadline', 'draining')
+if now < calm or now > tonumber(known[1]) or known[2] == '1' then return { {}, swept } end
+
+local id, grants = id_of(agent, incarnation), {}
+local function from(whose, latest)
+  if #grants >= wanted then return end
+  local ready = P .. 'r:' .. whose
+  for _, host in ipairs(call('ZRANGEBYSCORE', ready, '-inf', latest, 'LIMIT', 0, wanted - #grants)) do
+    local epoch = call('HINCRBY', meta, 'epoch', 1)
+    call('ZREM', ready, host)
+    call('HSET', P .. 'h:' .. host, 'by', id, 'e', epoch, 'p', '')
+    call('HSET', P .. 'held:' .. id, host, epoch)
+    grants[#grants + 1] = grant(id, host, epoch, urls)
+  end
+end
+from(agent, now + soon)
+from('', now + soon)
+if #grants < wanted then
+  local patience = now - tonumber(call('HGET', meta, 'longest') or 0)
+  for _, other in ipairs(call('SRANDMEMBER', P .. 'agents', 8)) do
+    if other ~= agent then from(other, patience) end
+  end
+end
+return { grants, swept }

@@ -1,0 +1,15 @@
+-- uses: begin rows hosts agents grant
+-- More URLs of hosts that an agent holds.
+--
+-- ARGV: agent, incarnation, urls, number of hosts, and for each: host, epoch
+-- Promise: they are owed under the epoch that the host is held under. A host not held is granted nothing of.
+local agent, incarnation, urls = arg(), arg(), number()
+local no = refusal(agent, incarnation)
+if no then return no end
+local id, grants = id_of(agent, incarnation), {}
+for i = 1, number() do
+  local host, epoch = arg(), arg()
+  grants[i] = 0
+  if call('HGET', P .. 'held:' .. id, host) == epoch then grants[i] = grant(id, host, epoch, urls) end
+end
+return grants

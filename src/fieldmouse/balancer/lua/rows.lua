@@ -1,0 +1,117 @@
+-- Blobs of rows, and what is owed under an epoch.
+--
+-- A blob has a kind, a count (4 bytes, little-endian) and the keys of its rows, 8 bytes each, so that scripts
+-- know which URLs are in it without reading them:
+--   r  count, keys, rows (each with its length in 4 bytes)
+--   z  count, keys, the same rows packed with zstd
+--   x  count of what is left, count of exclusions, their keys, and a blob of the other kinds
+--
+-- o:EPOCH    the blobs granted under an epoch (list)
+-- k:EPOCH    the keys owed under it: neither booked nor put back (set of integers)
+-- owe:ID     the epochs under which an agent owes anything, with `ROWS HOST` (hash); ID is `INCARNATION:AGENT`
+-- q:HOST     the blobs that wait (list), and h:HOST n: how many rows are in them
+
+-- A key of 8 bytes as a signed decimal number; Lua's own numbers are too short for it.
+local function decimal(bytes)
+  local low, high = struct.unpack('<I4I4', bytes)
+  local sign = ''
+  if high >= 2147483648 then
+    sign, low, high = '-', 4294967296 - low, 4294967295 - high
+    if low == 4294967296 then low, high = 0, high + 1 end
+  end
+  local tail = high * 967296 + low
+  local last = tail % 1000000
+  local first = high * 4294 + (tail - last) / 1000000
+  if first == 0 then return sign .. string.format('%d', last) end
+  return sign .. string.format('%.0f%06d', first, last)
+end
+
+-- The keys in a blob as bytes, those that are excluded left out; then the blob inside, and the exclusions.
+local function keys_in(blob)
+  local count, out, first, exclusions = struct.unpack('<I4', blob, 2), {}, {}, ''
+  if string.byte(blob, 1) == 120 then
+    local excluded = struct.unpack('<I4', blob, 6)
+    exclusions = string.sub(blob, 10, 9 + 8 * excluded)
+    for i = 1, #exclusions, 8 do out[string.sub(exclusions, i, i + 7)] = true end
+    blob = string.sub(blob, 10 + 8 * excluded)
+    count = struct.unpack('<I4', blob, 2)
+  end
+  for i = 0, count - 1 do
+    local key = string.sub(blob, 6 + 8 * i, 13 + 8 * i)
+    if not out[key] then first[#first + 1] = key end
+  end
+  return first, blob, exclusions
+end
+
+local function excluding(inner, exclusions, left)
+  return 'x' .. struct.pack('<I4I4', left, #exclusions / 8) .. exclusions .. inner
+end
+
+-- One command with many members, in parts that fit on Lua's stack; the answers of integers are added up.
+local function many(command, key, members)
+  local sum = 0
+  for i = 1, #members, 4000 do
+    sum = sum + call(command, key, unpack(members, i, math.min(i + 3999, #members)))
+  end
+  return sum
+end
+
+-- Takes whole blobs from the head of a queue, about `urls` rows, and owes them. Returns blobs and rows.
+local function take(id, host, epoch, urls)
+  local blobs, rows, queue = {}, 0, P .. 'q:' .. host
+  local owed = {}
+  while rows < urls do
+    local blob = call('LPOP', queue)
+    if not blob then break end
+    blobs[#blobs + 1] = blob
+    for _, key in ipairs((keys_in(blob))) do
+      owed[#owed + 1] = decimal(key)
+      rows = rows + 1
+    end
+  end
+  if rows > 0 then
+    many('RPUSH', P .. 'o:' .. epoch, blobs)
+    many('SADD', P .. 'k:' .. epoch, owed)
+    local before = call('HGET', P .. 'owe:' .. id, epoch)
+    local total = rows + (before and tonumber(string.match(before, '^%d+')) or 0)
+    call('HSET', P .. 'owe:' .. id, epoch, total .. ' ' .. host)
+  end
+  return blobs, rows
+end
+
+-- What is left of an epoch after some of its keys are owed no longer: blobs of which nothing is owed go.
+local function trim(id, host, epoch, total)
+  local granted, owed = P .. 'o:' .. epoch, P .. 'k:' .. epoch
+  local left = call('SCARD', owed)
+  if left == 0 then
+    call('UNLINK', granted)
+    call('HDEL', P .. 'owe:' .. id, epoch)
+    return
+  end
+  local before = total
+  while true do
+    local head = call('LINDEX', granted, 0)
+    local keys = keys_in(head)
+    if total - #keys < left then break end
+    local wanted = {}
+    for i, key in ipairs(keys) do wanted[i] = decimal(key) end
+    local still = false
+    for i = 1, #wanted, 4000 do
+      local answers = call('SMISMEMBER', owed, unpack(wanted, i, math.min(i + 3999, #wanted)))
+      for _, there in ipairs(answers) do still = still or there == 1 end
+    end
+    if still then break end
+    call('LPOP', granted)
+    total = total - #keys
+  end
+  if total ~= before then call('HSET', P .. 'owe:' .. id, epoch, total .. ' ' .. host) end
+end
+
+-- How many rows were granted under an epoch that `id` owes for `host`; nil if it owes nothing under it.
+local function owes(id, host, epoch)
+  local known = call('HGET', P .. 'owe:' .. id, epoch)
+  if not known then return nil end
+  local total, whose = string.match(known, '^(%d+) (.*)$')
+  if whose ~= host then return nil end
+  return tonumber(total)
+end

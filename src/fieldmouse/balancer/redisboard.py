@@ -1,0 +1,223 @@
+"""A board on a Redis-protocol server, for agents on many machines.
+
+Each call is one script, which is atomic (`scripts`, and `lua/` beside it); what is long is cut into several,
+none of which leaves anything half done. Rows are packed and unpacked here: the server is shared by all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+import msgspec
+from redis.exceptions import ResponseError
+
+from fieldmouse.balancer import blocks
+from fieldmouse.balancer.board import (
+    AddressAnswer,
+    AddressAsk,
+    AgentNote,
+    BoardBooks,
+    Charter,
+    GivenBack,
+    Grant,
+    Held,
+    Luggage,
+    Name,
+    Offer,
+    Offered,
+    Pulse,
+    Row,
+    SiteBounds,
+    Told,
+)
+from fieldmouse.balancer.connect import Argument, BoardServer
+from fieldmouse.balancer.messages import (
+    books_of,
+    grant_of,
+    in_parts,
+    luggage_words,
+    milliseconds,
+    notes_of,
+    pairs,
+    row_words,
+)
+from fieldmouse.balancer.refusals import fenced, superseded, vanished
+from fieldmouse.balancer.scripts import script
+from fieldmouse.url import Host
+
+_charter = msgspec.json.Decoder(Charter)
+
+
+class RedisBoard:
+    """The board of one crawl on one server."""
+
+    def __init__(self, url: str, crawl: str = "fieldmouse", timeout: float = 10.0) -> None:
+        self._server = BoardServer(url, timeout)
+        self._crawl, self._prefix = crawl, f"fm:{{{crawl}}}:"
+
+    async def _call(self, act: str, *arguments: Argument, name: Name | None = None) -> Any:
+        caller: tuple[Argument, ...] = (name.agent, name.incarnation) if name else ()
+        try:
+            return await self._server.call(script(act), self._prefix, (*caller, *arguments))
+        except ResponseError as trouble:
+            match str(trouble).partition(" ")[0]:
+                case "LOST":
+                    raise vanished(self._crawl) from None
+                case "FENCED" if name:
+                    raise fenced(name) from None
+                case "NEWER" if name:
+                    raise superseded(name) from None
+            raise
+
+    # -- the crawl
+
+    async def charter(self) -> Charter | None:
+        told = await self._server.command("HGET", f"{self._prefix}meta", "charter")
+        return _charter.decode(told) if told else None
+
+    async def found(self, charter: Charter) -> Charter:
+        return _charter.decode(await self._call("found", msgspec.json.encode(charter)))
+
+    async def end(self, why: str) -> None:
+        await self._call("end", why)
+
+    # -- agents
+
+    async def join(self, name: Name, lease: float) -> None:
+        await self._sweep(await self._call("join", milliseconds(lease), name=name))
+
+    async def _sweep(self, done: int) -> None:
+        """Give all that the dead had to others, a little at a time."""
+        while not done:
+            done = await self._call("sweep")
+
+    async def outlives(self, name: Name) -> bool:
+        return bool(await self._call("outlives", name.agent, name.incarnation))
+
+    async def beat(self, name: Name, advert: bytes, lease: float) -> Pulse:
+        looked, draining, swept = await self._call("beat", advert, milliseconds(lease), name=name)
+        await self._sweep(swept)
+        sums, kinds, agents = looked
+        return Pulse(
+            books=books_of(sums, kinds),
+            agents=notes_of(agents),
+            run=sums[7].decode(),
+            calm=sums[6] / 1000,
+            draining=bool(draining),
+            over=sums[5].decode(),
+        )
+
+    async def leave(self, name: Name) -> None:
+        await self._sweep(await self._call("leave", name.agent, name.incarnation, 1))
+
+    async def books(self) -> BoardBooks:
+        sums, kinds, _ = await self._call("look")
+        return books_of(sums, kinds)
+
+    async def agents(self) -> list[AgentNote]:
+        _, _, agents = await self._call("look")
+        return notes_of(agents)
+
+    async def ask_to_drain(self, agent: str) -> bool:
+        return bool(await self._call("drain", agent))
+
+    async def forget(self, agent: str, *, again: bool) -> int:
+        raise NotImplementedError
+
+    # -- links
+
+    async def offer(self, offers: Sequence[Offer], bounds: SiteBounds, *, seeds: bool = False) -> Offered:
+        new = dropped_hosts = dropped_urls = 0
+        for part in in_parts(offers) if offers else [[]]:
+            words: list[Argument] = [bounds.hosts, bounds.urls, int(seeds), len(part)]
+            for offer in part:
+                rows = dict(reversed(offer.links))  # of a URL that is named twice, the first
+                keys = dict.fromkeys(key for key, _ in offer.links)
+                words += (offer.host, offer.site, offer.place, len(keys), *map(blocks.decimal, keys))
+                words += (len(keys), *(blocks.entry((key, rows[key])) for key in keys))
+            told = await self._call("offer", *words)
+            new, dropped_hosts, dropped_urls = new + told[0], dropped_hosts + told[1], dropped_urls + told[2]
+        return Offered(new, dropped_hosts, dropped_urls)
+
+    # -- hosts
+
+    async def lease(self, name: Name, hosts: int, urls: int, soon: float = 0.0) -> list[Grant]:
+        grants, swept = await self._call("lease", hosts, urls, milliseconds(soon), name=name)
+        await self._sweep(swept)
+        return [grant_of(told) for told in grants]
+
+    async def more(self, name: Name, held: Sequence[Held], urls: int) -> list[Grant]:
+        words: list[Argument] = [urls, len(held)]
+        for each in held:
+            words += (each.host, each.epoch)
+        grants = await self._call("more", *words, name=name)
+        return [
+            grant_of(told) if told else Grant(each.host, each.epoch, ())
+            for told, each in zip(grants, held, strict=True)
+        ]
+
+    async def note(self, name: Name, luggage: Mapping[Held, Luggage]) -> None:
+        words: list[Argument] = [len(luggage)]
+        for held, its in luggage.items():
+            words += (held.host, held.epoch, *luggage_words(its))
+        await self._call("note", *words, name=name)
+
+    async def give_back(self, name: Name, hosts: Sequence[GivenBack]) -> None:
+        words: list[Argument] = [len(hosts)]
+        for given in hosts:
+            words += (given.held.host, given.held.epoch, given.place, *luggage_words(given.luggage))
+            words += row_words(given.unused)
+        await self._call("giveback", *words, name=name)
+
+    async def put_back(self, name: Name, rows: Mapping[Held, Sequence[Row]]) -> None:
+        words: list[Argument] = [len(rows)]
+        for held, its in rows.items():
+            words += (held.host, held.epoch, *row_words(its))
+        await self._call("putback", *words, name=name)
+
+    async def recover(self, name: Name, known: Mapping[Held, Collection[int]]) -> list[Held]:
+        hosts, debts = await self._call("holdings", name=name)
+        holds = {Held(Host(host.decode()), int(epoch)) for host, epoch in pairs(hosts)}
+        owes = {Held(Host(debt.partition(b" ")[2].decode()), int(epoch)) for epoch, debt in pairs(debts)}
+        for held in sorted(holds | owes, key=lambda held: held.epoch):
+            keys = known.get(held, ())
+            words: list[Argument] = [1, held.host, held.epoch, int(held in known)]
+            words += (len(keys), *map(blocks.decimal, keys))
+            await self._call("surrender", *words, name=name)
+        return [held for held in known if held not in holds and held not in owes]
+
+    # -- addresses
+
+    async def ask_addresses(self, name: Name, asks: Sequence[AddressAsk]) -> list[AddressAnswer]:
+        words: list[Argument] = [len(asks)]
+        for ask in asks:
+            words += (ask.address, ask.held.host, ask.held.epoch, milliseconds(ask.delay))
+        answers = await self._call("ask", *words, name=name)
+        return [
+            AddressAnswer(bool(granted), rest / 1000, holder.decode()) for granted, rest, holder in answers
+        ]
+
+    async def free_addresses(self, name: Name, rests: Mapping[str, float]) -> None:
+        words: list[Argument] = [len(rests)]
+        for address, rest in rests.items():
+            words += (address, milliseconds(rest))
+        await self._call("rest", *words, name=name)
+
+    # -- outcomes
+
+    async def book(self, name: Name, told: Told) -> list[Sequence[int]]:
+        words: list[Argument] = [2 * len(told.kinds)]
+        for kind, count in told.kinds.items():
+            words += (kind, count)
+        words += (told.urls, len(told.bookings))
+        for booked in told.bookings:
+            words += (booked.held.host, booked.held.epoch)
+            words += (len(booked.keys), *map(blocks.decimal, booked.keys))
+        answers = await self._call("book", *words, name=name)
+        return [
+            () if counted else booked.keys for counted, booked in zip(answers, told.bookings, strict=True)
+        ]
+
+    async def close(self) -> None:
+        await self._server.close()

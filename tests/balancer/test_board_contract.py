@@ -1,0 +1,556 @@
+"""What every board promises, run for the one in memory and the one on a real server."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable
+from functools import wraps
+
+import pytest
+
+from balancer.boards import World
+from fieldmouse.balancer.board import (
+    AddressAsk,
+    Board,
+    BookedKeys,
+    Charter,
+    GivenBack,
+    Grant,
+    Held,
+    Luggage,
+    Name,
+    Offer,
+    Offered,
+    Row,
+    SiteBounds,
+    Told,
+)
+from fieldmouse.errors import BoardLost, Fenced, Superseded
+from fieldmouse.url import Host
+
+LEASE = 100.0  # seconds: long enough that no test takes a part of it that would count
+FREE = SiteBounds()
+CHARTER = Charter(key_seed=7, settings="[crawl]", seeds=("http://a.test/",), made_by="ada")
+ADA, BOB, CYD = Name("ada", 1), Name("bob", 1), Name("cyd", 1)
+A, B = Host("http://a.test"), Host("http://b.test:81")
+
+Story = Callable[[World, Board], Awaitable[None]]
+
+
+def told_to(story: Story) -> Callable[[World], None]:
+    """Run it with a board of a new crawl in which ada and bob have joined."""
+
+    @wraps(story)
+    def test(world: World) -> None:
+        async def tell() -> None:
+            board = world.board()
+            await board.found(CHARTER)
+            await board.join(ADA, LEASE)
+            await board.join(BOB, LEASE)
+            await story(world, board)
+            await board.close()
+
+        asyncio.run(tell())
+
+    del test.__wrapped__  # pytest would ask for its arguments
+    return test
+
+
+def links(keys: Iterable[int]) -> list[Row]:
+    return [(key, b"row %d" % key) for key in keys]
+
+
+def offer(host: Host, keys: Iterable[int], place: str = "") -> Offer:
+    return Offer(host, "test", links(keys), place)
+
+
+def of(grant: Grant) -> Held:
+    return Held(grant.host, grant.epoch)
+
+
+def done(grant: Grant | Held, keys: Iterable[int], kind: str = "page") -> Told:
+    keys = list(keys)
+    held = of(grant) if isinstance(grant, Grant) else grant
+    return Told([BookedKeys(held, keys)], {kind: len(keys)})
+
+
+async def only(board: Board, name: Name, urls: int = 1000, soon: float = 0.0) -> Grant:
+    (grant,) = await board.lease(name, 5, urls, soon)
+    return grant
+
+
+async def sums(board: Board) -> tuple[int, int, int]:
+    books = await board.books()
+    return books.seen, books.settled, books.waiting
+
+
+# -- the crawl
+
+
+def test_the_first_charter_counts(world: World) -> None:
+    async def tell() -> None:
+        board, other = world.board(), world.board()
+        assert await board.charter() is None
+        assert await board.found(CHARTER) == CHARTER
+        assert await other.found(Charter(8, "", ())) == CHARTER
+        assert await other.charter() == CHARTER
+        assert await world.board("another").charter() is None
+
+    asyncio.run(tell())
+
+
+def test_a_crawl_that_is_not_there_is_lost(world: World) -> None:
+    async def tell() -> None:
+        with pytest.raises(BoardLost, match="fieldmouse"):
+            await world.board().beat(ADA, b"", LEASE)
+
+    asyncio.run(tell())
+
+
+@told_to
+async def test_crawls_share_a_server_and_nothing_else(world: World, board: Board) -> None:
+    await board.offer([offer(A, [1, 2])], FREE)
+    other = world.board("another")
+    await other.found(CHARTER)
+    await other.join(ADA, LEASE)
+    assert await other.offer([offer(A, [1])], FREE) == Offered(1)
+    assert [key for key, _ in (await only(other, ADA)).rows] == [1]
+
+
+@told_to
+async def test_seeds_begin_a_crawl_and_a_limit_ends_it(world: World, board: Board) -> None:
+    assert not (await board.books()).begun
+    await board.offer([offer(A, [1])], FREE, seeds=True)
+    pulse = await board.beat(ADA, b"", LEASE)
+    assert pulse.books.begun
+    assert pulse.over == ""
+    await board.end("10 pages")
+    assert (await board.beat(BOB, b"", LEASE)).over == "10 pages"
+
+
+# -- links
+
+
+@told_to
+async def test_a_url_is_new_once(world: World, board: Board) -> None:
+    assert await board.offer([offer(A, [1, 2, 1]), offer(B, [3])], FREE) == Offered(3)
+    assert await board.offer([offer(A, [2, 4])], FREE) == Offered(1)
+    assert await sums(board) == (4, 0, 4)
+    assert (await board.books()).hosts == 2
+    rows = [row for grant in await board.lease(ADA, 5, 100) for row in grant.rows]
+    assert sorted(rows) == links([1, 2, 3, 4])
+
+
+@told_to
+async def test_keys_of_all_64_bits_are_told_apart(world: World, board: Board) -> None:
+    keys = [0, 1, 999_999, 10**6, 2**32, 2**63 - 1, 2**63, 2**64 - 2**32, 2**64 - 1, 2**64 - 10**6]
+    keys += [(n * 0x9E3779B97F4A7C15) % 2**64 for n in range(1, 3000)]
+    assert (await board.offer([offer(A, keys)], FREE)).new == len(set(keys))
+    assert await board.offer([offer(A, reversed(keys))], FREE) == Offered(0)
+    grant = await only(board, ADA, len(keys))
+    assert sorted(grant.rows) == sorted(links(set(keys)))
+    assert await board.book(ADA, done(grant, keys)) == [()]
+    assert await sums(board) == (len(set(keys)), len(set(keys)), 0)
+
+
+@told_to
+async def test_a_hosts_urls_come_in_the_order_they_were_found(world: World, board: Board) -> None:
+    for start in range(0, 30, 3):
+        await board.offer([offer(A, range(start, start + 3))], FREE)
+    first = await only(board, ADA, 10)
+    assert first.left == 30 - len(first.rows)
+    assert len(first.rows) >= 10
+    (rest,) = await board.more(ADA, [of(first)], 100)
+    assert rest.epoch == first.epoch
+    assert [*first.rows, *rest.rows] == links(range(30))
+
+
+@told_to
+async def test_a_sites_bounds_leave_links_out_and_forget_them(world: World, board: Board) -> None:
+    assert await board.offer([offer(A, [1, 2, 3])], SiteBounds(urls=2)) == Offered(2, dropped_urls=1)
+    assert await board.offer([offer(B, [1, 4])], SiteBounds(urls=2)) == Offered(0, dropped_urls=1)
+    assert (await board.books()).hosts == 1
+    assert await board.offer([offer(B, [5])], SiteBounds(hosts=1, urls=9)) == Offered(0, dropped_hosts=1)
+    assert await board.offer([offer(A, [6])], SiteBounds(hosts=1, urls=9)) == Offered(1)
+    assert await board.offer([offer(B, [3, 4, 5])], SiteBounds(hosts=2)) == Offered(3)
+    assert await sums(board) == (6, 0, 6)
+
+
+# -- agents
+
+
+@told_to
+async def test_agents_see_each_other(world: World, board: Board) -> None:
+    await board.offer([offer(A, [1])], FREE)
+    await only(board, ADA)
+    await board.beat(ADA, b"busy", LEASE)
+    world.advance(5)
+    notes = {note.agent: note for note in (await board.beat(BOB, b"idle", LEASE)).agents}
+    assert list(notes) == ["ada", "bob"]
+    assert (notes["ada"].advert, notes["bob"].advert) == (b"busy", b"idle")
+    assert (notes["ada"].hosts, notes["bob"].hosts) == (1, 0)
+    assert notes["ada"].alive
+    assert 5 <= notes["ada"].seen_ago < 50
+    assert await board.agents() != []
+    await board.leave(BOB)
+    assert [note.agent for note in await board.agents()] == ["ada"]
+
+
+@told_to
+async def test_who_is_not_heard_of_is_fenced_and_what_it_had_goes_to_others(
+    world: World, board: Board
+) -> None:
+    await board.offer([offer(A, [1, 2, 3])], FREE)
+    lost = await only(board, ADA)
+    await board.book(ADA, done(lost, [2]))
+    world.advance(LEASE - 10)
+    await board.beat(BOB, b"", LEASE)
+    assert await board.outlives(ADA)
+    assert await board.lease(BOB, 5, 5) == []
+    world.advance(20)
+    notes = {note.agent: note for note in (await board.beat(BOB, b"", LEASE)).agents}
+    assert not notes["ada"].alive
+    assert not await board.outlives(ADA)
+    taken = await only(board, BOB)
+    assert taken.epoch > lost.epoch
+    assert sorted(taken.rows) == links([1, 3])
+    for stale in (
+        board.beat(ADA, b"", LEASE),
+        board.lease(ADA, 1, 1),
+        board.more(ADA, [of(lost)], 5),
+        board.ask_addresses(ADA, []),
+        board.free_addresses(ADA, {"10.0.0.1": 9.0}),
+        board.note(ADA, {of(lost): Luggage()}),
+        board.give_back(ADA, [GivenBack(of(lost), Luggage())]),
+        board.put_back(ADA, {of(lost): links([1])}),
+        board.book(ADA, done(lost, [1])),
+        board.recover(ADA, {}),
+        board.join(ADA, LEASE),
+    ):
+        with pytest.raises(Fenced, match="ada"):
+            await stale
+    assert await sums(board) == (3, 1, 2)
+    await board.book(BOB, done(taken, [1, 3]))
+    assert await sums(board) == (3, 3, 0)
+    await board.join(Name("ada", 2), LEASE)
+    assert await board.outlives(Name("ada", 2))
+
+
+@told_to
+async def test_an_overdue_agent_that_nobody_missed_may_tell_what_is_durable(
+    world: World, board: Board
+) -> None:
+    await board.offer([offer(A, [1, 2])], FREE)
+    grant = await only(board, ADA)
+    world.advance(LEASE + 1)
+    assert await board.lease(ADA, 1, 1) == []
+    assert await board.outlives(ADA)
+    assert await board.book(ADA, done(grant, [1])) == [()]
+    await board.beat(ADA, b"", LEASE)
+    assert await board.book(ADA, done(grant, [2])) == [()]
+    assert await sums(board) == (2, 2, 0)
+
+
+@told_to
+async def test_a_newer_start_supersedes_the_older(world: World, board: Board) -> None:
+    await board.offer([offer(A, [1]), offer(B, [2], place="ada")], FREE)
+    mine, other = await board.lease(ADA, 2, 5)
+    await board.give_back(ADA, [GivenBack(of(mine), Luggage(delay=7.0), links([2]), place="ada")])
+    newer = Name("ada", 2)
+    await board.join(newer, LEASE)
+    with pytest.raises(Superseded):
+        await board.beat(ADA, b"", LEASE)
+    with pytest.raises(Superseded):
+        await board.join(ADA, LEASE)
+    assert [grant.host for grant in await board.lease(newer, 5, 5)] == [mine.host]
+    assert await board.lease(BOB, 5, 5) == [], "the older one may still be asking there"
+    world.advance(LEASE + 1)
+    await board.beat(BOB, b"", LEASE)
+    assert other.host in [grant.host for grant in await board.lease(BOB, 5, 5)]
+
+
+@told_to
+async def test_who_leaves_hands_everything_over_at_once(world: World, board: Board) -> None:
+    await board.offer([offer(A, [1, 2]), offer(B, [3], place="ada")], FREE)
+    mine, theirs = sorted(await board.lease(ADA, 5, 5), key=lambda grant: grant.host)
+    await board.give_back(ADA, [GivenBack(of(theirs), Luggage(), links([3]), place="ada")])
+    await board.book(ADA, done(mine, [1]))
+    await board.leave(ADA)
+    await board.leave(ADA)
+    rows = [row for grant in await board.lease(BOB, 5, 5) for row in grant.rows]
+    assert sorted(rows) == links([2, 3])
+    with pytest.raises(Fenced):
+        await board.beat(ADA, b"", LEASE)
+
+
+@told_to
+async def test_who_is_asked_to_drain_hears_it_and_is_given_nothing_more(world: World, board: Board) -> None:
+    await board.offer([offer(A, [1])], FREE)
+    assert not await board.ask_to_drain("nobody")
+    assert await board.ask_to_drain("ada")
+    assert (await board.beat(ADA, b"", LEASE)).draining
+    assert not (await board.beat(BOB, b"", LEASE)).draining
+    assert await board.lease(ADA, 5, 5) == []
+    await board.offer([offer(B, [2], place="ada")], FREE)
+    assert len(await board.lease(BOB, 5, 5)) == 2
+    await board.join(Name("ada", 2), LEASE)
+    assert not (await board.beat(Name("ada", 2), b"", LEASE)).draining
+
+
+# -- hosts
+
+
+@told_to
+async def test_a_host_has_one_holder(world: World, board: Board) -> None:
+    await board.offer([offer(A, [1, 2])], FREE)
+    grant = await only(board, ADA, 1)
+    assert await board.lease(BOB, 5, 5) == []
+    await board.offer([offer(A, [3])], FREE)
+    assert await board.lease(BOB, 5, 5) == []
+    (nothing,) = await board.more(BOB, [of(grant)], 5)
+    assert nothing.rows == ()
+    await board.give_back(BOB, [GivenBack(of(grant), Luggage())])
+    assert await board.lease(BOB, 5, 5) == []
+
+
+@told_to
+async def test_what_travels_with_a_host_arrives(world: World, board: Board) -> None:
+    await board.offer([offer(A, [1, 2])], FREE)
+    grant = await only(board, ADA)
+    assert grant.luggage == Luggage()
+    luggage = Luggage(b"\x00state", 40.0, 3.5, b"learned\xff", b"User-agent: *\n" * 50, 600.0)
+    await board.note(ADA, {of(grant): Luggage(b"older", 10.0)})
+    await board.give_back(ADA, [GivenBack(of(grant), luggage, links([2, 1]))])
+    await board.give_back(ADA, [GivenBack(of(grant), Luggage(b"told again"), links([2, 1]))])
+    assert await board.lease(BOB, 5, 5) == []
+    assert await board.lease(BOB, 5, 5, soon=20.0) == []
+    soon = await only(board, BOB, soon=45.0)
+    assert soon.rows == links([2, 1])
+    assert 30 < soon.luggage.rest <= 40.0
+    assert (soon.luggage.state, soon.luggage.delay, soon.luggage.learned) == (
+        b"\x00state",
+        3.5,
+        b"learned\xff",
+    )
+    assert soon.luggage.robots_txt == luggage.robots_txt
+    assert 500 < soon.luggage.robots_txt_rest <= 600.0
+    await board.give_back(BOB, [GivenBack(of(soon), soon.luggage, soon.rows)])
+    world.advance(601)
+    await board.join(CYD, LEASE)
+    late = await only(board, CYD)
+    assert (late.luggage.rest, late.luggage.robots_txt, late.luggage.robots_txt_rest) == (0.0, b"", 0.0)
+
+
+@told_to
+async def test_a_dead_holders_host_rests_from_the_end_of_its_lease(world: World, board: Board) -> None:
+    await board.offer([offer(A, [1])], FREE)
+    grant = await only(board, ADA)
+    await board.note(ADA, {of(grant): Luggage(b"noted", rest=1.0, delay=50.0)})
+    world.advance(LEASE + 20)
+    await board.beat(BOB, b"", LEASE)
+    assert await board.lease(BOB, 5, 5) == []
+    (taken,) = await board.lease(BOB, 5, 5, soon=31.0)
+    assert 20 < taken.luggage.rest <= 30
+    assert taken.luggage.state == b"noted"
+
+
+@told_to
+async def test_hosts_wait_for_whom_they_are_placed_with_but_not_for_ever(world: World, board: Board) -> None:
+    await board.offer([offer(A, [1], place="ada"), offer(B, [2], place="nobody")], FREE)
+    assert [grant.host for grant in await board.lease(BOB, 5, 5)] == [B]
+    world.advance(LEASE / 2)
+    await board.beat(ADA, b"", LEASE)
+    await board.beat(BOB, b"", LEASE)
+    assert await board.lease(BOB, 5, 5) == []
+    world.advance(LEASE / 2 + 1)
+    assert [grant.host for grant in await board.lease(BOB, 5, 5)] == [A]
+
+
+@told_to
+async def test_an_agents_own_hosts_come_first_then_those_ready_first(world: World, board: Board) -> None:
+    hosts = [Host(f"http://{n}.test") for n in range(3)]
+    await board.offer([offer(hosts[0], [1])], FREE)
+    world.advance(1)
+    await board.offer([offer(hosts[1], [2])], FREE)
+    world.advance(1)
+    await board.offer([offer(hosts[2], [3], place="ada")], FREE)
+    assert [grant.host for grant in await board.lease(ADA, 2, 5)] == [hosts[2], hosts[0]]
+    assert [grant.host for grant in await board.lease(ADA, 2, 5)] == [hosts[1]]
+
+
+@told_to
+async def test_what_is_still_in_the_air_is_owed_after_the_host_has_gone(world: World, board: Board) -> None:
+    await board.offer([offer(A, range(10))], FREE)
+    first = await only(board, ADA)
+    await board.book(ADA, done(first, [0]))
+    await board.give_back(ADA, [GivenBack(of(first), Luggage(), links([7, 8, 9]))])
+    second = await only(board, BOB)
+    assert second.rows == links([7, 8, 9])
+    assert await board.book(ADA, done(first, [0, 1, 2])) == [()]
+    assert await sums(board) == (10, 3, 7)
+    await board.put_back(ADA, {of(first): [(3, b"tried once"), (1, b"booked before")]})
+    await board.put_back(ADA, {of(first): [(3, b"tried once")]})
+    (more,) = await board.more(BOB, [of(second)], 5)
+    assert more.rows == [(3, b"tried once")]
+    await board.book(ADA, done(first, [4, 5, 6]))
+    await board.book(BOB, done(second, [7, 8, 9, 3]))
+    assert await sums(board) == (10, 10, 0)
+    assert await board.lease(BOB, 5, 5) == []
+
+
+@told_to
+async def test_what_a_dead_agent_owed_for_a_host_of_somebody_else_goes_there(
+    world: World, board: Board
+) -> None:
+    await board.offer([offer(A, range(6))], FREE)
+    first = await only(board, ADA)
+    await board.book(ADA, done(first, [0]))
+    await board.give_back(ADA, [GivenBack(of(first), Luggage(), links([4, 5]))])
+    await only(board, BOB)
+    world.advance(LEASE - 1)
+    await board.beat(BOB, b"", LEASE)
+    world.advance(2)
+    await board.beat(BOB, b"", LEASE)
+    held = [Held(A, first.epoch + 1)]
+    (more,) = await board.more(BOB, held, 9)
+    assert sorted(more.rows) == links([1, 2, 3])
+
+
+# -- outcomes
+
+
+@told_to
+async def test_an_outcome_counts_once(world: World, board: Board) -> None:
+    await board.offer([offer(A, [1, 2, 3])], FREE)
+    grant = await only(board, ADA)
+    assert await board.book(ADA, done(grant, [1, 2])) == [()]
+    assert await board.book(ADA, done(grant, [1, 2])) == [()]
+    assert (await board.books()).kinds == {"page": 2}
+    assert await board.book(ADA, done(grant, [3], "failed")) == [()]
+    assert await board.book(ADA, done(grant, [3], "failed")) == [()]
+    assert (await board.books()).kinds == {"page": 2, "failed": 1}
+    assert await sums(board) == (3, 3, 0)
+
+
+@told_to
+async def test_several_leases_are_booked_at_once(world: World, board: Board) -> None:
+    await board.offer([offer(A, [1, 2]), offer(B, [3])], FREE)
+    mine, theirs = sorted(await board.lease(ADA, 5, 5), key=lambda grant: grant.host)
+    told = Told([BookedKeys(of(mine), [1]), BookedKeys(of(theirs), [3])], {"page": 2})
+    assert await board.book(ADA, told) == [(), ()]
+    assert await sums(board) == (3, 2, 1)
+
+
+# -- breaks
+
+
+@told_to
+async def test_what_was_granted_in_an_answer_that_was_lost_goes_to_others(world: World, board: Board) -> None:
+    await board.offer([offer(A, range(9)), offer(B, [20, 21])], FREE)
+    grants = {grant.host: grant for grant in await board.lease(ADA, 5, 3)}
+    mine = grants[A]
+    known = [key for key, _ in mine.rows][:2]
+    gone = Held(Host("http://gone.test"), 77)
+    assert await board.recover(ADA, {of(mine): known, gone: [5]}) == [gone]
+    assert await board.recover(ADA, {of(mine): known}) == []
+    taken = await only(board, BOB)
+    assert (taken.host, sorted(taken.rows)) == (B, links([20, 21]))
+    (more,) = await board.more(ADA, [of(mine)], 100)
+    assert sorted(more.rows) == links(key for key in range(9) if key not in known)
+    await board.book(ADA, done(mine, range(9)))
+    await board.book(BOB, done(taken, [20, 21]))
+    assert await sums(board) == (11, 11, 0)
+
+
+@told_to
+async def test_a_new_server_is_calm_and_repeats_no_epoch(world: World, board: Board) -> None:
+    await board.offer([offer(A, [1, 2]), offer(B, [3])], FREE)
+    first = await only_of(board, ADA, A)
+    before = await board.beat(ADA, b"", LEASE)
+    (asked,) = await board.ask_addresses(ADA, [AddressAsk("10.0.0.1", of(first), 1.0)])
+    assert asked.granted
+    assert before.calm == 0
+    world.restart()
+    board = world.board()
+    after = await board.beat(ADA, b"", LEASE)
+    assert after.run != before.run
+    assert LEASE - 20 < after.calm <= LEASE + 2
+    assert await board.recover(ADA, {of(first): [1, 2]}) == []
+    assert await board.lease(BOB, 5, 5) == []
+    (again, other) = await board.ask_addresses(
+        ADA, [AddressAsk("10.0.0.1", of(first), 1.0), AddressAsk("10.0.0.2", of(first), 1.0)]
+    )
+    assert again.granted
+    assert not other.granted
+    assert LEASE - 20 < other.rest <= LEASE + 2
+    assert await board.book(ADA, done(Held(B, first.epoch + 5), [3])) == [[3]], "given and forgotten"
+    assert await board.book(ADA, done(first, [1])) == [()]
+    world.advance(LEASE / 2)
+    await board.beat(ADA, b"", LEASE)
+    await board.beat(BOB, b"", LEASE)
+    world.advance(LEASE / 2 + 3)
+    second = await only(board, BOB)
+    assert second.epoch > first.epoch + 100_000
+    await board.close()
+
+
+async def only_of(board: Board, name: Name, host: Host) -> Grant:
+    """A lease of that host alone; the others go back."""
+    grants = {grant.host: grant for grant in await board.lease(name, 5, 5)}
+    others = [GivenBack(of(grant), Luggage(), grant.rows) for grant in grants.values() if grant.host != host]
+    await board.give_back(name, others)
+    return grants[host]
+
+
+# -- addresses
+
+
+@told_to
+async def test_an_address_has_one_holder_and_a_rest(world: World, board: Board) -> None:
+    await board.offer([offer(A, [1]), offer(B, [2])], FREE)
+    mine = of((await board.lease(ADA, 1, 5))[0])
+    theirs = of((await board.lease(BOB, 1, 5))[0])
+    (granted,) = await board.ask_addresses(ADA, [AddressAsk("::1", mine, 9.0)])
+    (again,) = await board.ask_addresses(ADA, [AddressAsk("::1", mine, 9.0)])
+    (refused,) = await board.ask_addresses(BOB, [AddressAsk("::1", theirs, 1.0)])
+    assert granted.granted
+    assert again.granted
+    assert (refused.granted, refused.holder, refused.rest) == (False, "ada", 9.0)
+    await board.free_addresses(ADA, {"::1": 40.0})
+    for name, held in ((ADA, mine), (BOB, theirs)):
+        (resting,) = await board.ask_addresses(name, [AddressAsk("::1", held, 1.0)])
+        assert (resting.granted, resting.holder) == (False, "")
+        assert 20 < resting.rest <= 40.0
+    world.advance(41)
+    (granted,) = await board.ask_addresses(BOB, [AddressAsk("::1", theirs, 1.0)])
+    assert granted.granted
+    await board.free_addresses(ADA, {"::1": 30.0})
+    await board.free_addresses(BOB, {"::1": 0.0})
+    (resting,) = await board.ask_addresses(BOB, [AddressAsk("::1", theirs, 1.0)])
+    assert 10 < resting.rest <= 30
+
+
+@told_to
+async def test_an_address_is_for_a_host_that_is_held_or_for_none(world: World, board: Board) -> None:
+    await board.offer([offer(A, [1])], FREE)
+    held = of(await only(board, ADA))
+    stale, other, none = Held(A, held.epoch + 1), Held(B, held.epoch), Held(B, 0)
+    asks = [AddressAsk(f"10.0.0.{n}", each, 1.0) for n, each in enumerate((held, stale, other, none))]
+    assert [answer.granted for answer in await board.ask_addresses(ADA, asks)] == [True, False, False, True]
+
+
+@told_to
+async def test_a_dead_holders_address_rests_from_the_end_of_its_lease(world: World, board: Board) -> None:
+    await board.offer([offer(A, [1]), offer(B, [2])], FREE)
+    mine = of((await board.lease(ADA, 1, 5))[0])
+    theirs = of((await board.lease(BOB, 1, 5))[0])
+    await board.ask_addresses(ADA, [AddressAsk("10.0.0.1", mine, 50.0)])
+    world.advance(LEASE - 10)
+    await board.beat(BOB, b"", LEASE)
+    world.advance(30)
+    (answer,) = await board.ask_addresses(BOB, [AddressAsk("10.0.0.1", theirs, 1.0)])
+    assert (answer.granted, answer.holder) == (False, "")
+    assert 10 < answer.rest <= 30
+    world.advance(31)
+    (answer,) = await board.ask_addresses(BOB, [AddressAsk("10.0.0.1", theirs, 1.0)])
+    assert answer.granted
