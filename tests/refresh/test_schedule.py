@@ -153,6 +153,21 @@ def test_a_slow_host_does_not_hold_the_budget(tmp_path: Path) -> None:
     assert hosts["h1.example"] >= 550
 
 
+@pytest.mark.parametrize("once", [True, False], ids=["once", "for ever"])
+def test_a_host_that_has_enough_under_way_is_asked_again_when_it_has_answered(
+    tmp_path: Path, once: bool
+) -> None:
+    """Eight at a time, each answered after three seconds: a hundred take less than a minute."""
+    chronicle = Chronicle(tmp_path / "c", lookup.policy("uniform"), "uniform")
+    chronicle.settle(page(number, 1000.0) for number in range(100))
+    refreshing = Refreshing(
+        chronicle, budget=None if once else 100.0, host_rate=10.0, host_open=8,
+        once_since=5000.0 if once else None,
+    )  # fmt: skip
+    refreshing.run(5000.0, 60, latency=lambda link: 3.0)
+    assert len({name for _, name in refreshing.asked}) == 100
+
+
 def test_once_polls_every_page_one_time_and_what_has_likely_changed_first(tmp_path: Path) -> None:
     chronicle = crawled(tmp_path / "c", 40)
     busy = [url(number, number % 10) for number in range(8)]

@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 
 from . import damage, faults, image, killing
@@ -22,12 +23,13 @@ from .judging import Flaw
 from .killing import Moment
 from .patience import patient_scene
 from .recording import Operation
+from .refreshed import FEED, refreshed_scene
 from .scene import DELAY, Scene, scene
 from .scoreboard import Scoreboard
 from .shim import NoShim, library
 
 Job = Callable[[], None]
-PARTS = ("kills", "random", "images", "damage", "faults")
+PARTS = ("kills", "random", "images", "damage", "faults", "refresh")
 
 
 def main() -> int:
@@ -36,9 +38,11 @@ def main() -> int:
     words.add_argument("--minutes", type=float, default=40.0)
     words.add_argument("--jobs", type=int, default=3, help="cases at the same time")
     words.add_argument("--only", default=",".join(PARTS))
-    words.add_argument("--kills", type=int, default=330, help="at chosen moments")
+    words.add_argument("--kills", type=int, default=270, help="at chosen moments of a crawl")
     words.add_argument("--random-kills", type=int, default=200)
-    words.add_argument("--images", type=int, default=210)
+    words.add_argument("--images", type=int, default=150, help="of a crawl")
+    words.add_argument("--refresh-kills", type=int, default=70)
+    words.add_argument("--refresh-images", type=int, default=56)
     words.add_argument("--keep", type=Path, help="where to keep what went wrong")
     asked = words.parse_args()
     try:
@@ -54,6 +58,7 @@ def main() -> int:
     with ExitStack() as stack:
         small = stack.enter_context(scene(scratch / "small"))
         slow = stack.enter_context(patient_scene(scratch / "slow"))
+        lively = stack.enter_context(refreshed_scene(scratch / "lively"))
         rng = random.Random(asked.seed)
         parts = {
             "kills": lambda: chosen_kills(small, board, rng, asked.kills),
@@ -61,12 +66,16 @@ def main() -> int:
             "images": lambda: images(small, board, rng, asked.images),
             "damage": lambda: damages(small, board, rng),
             "faults": lambda: troubles(small, board),
+            "refresh": lambda: refreshes(lively, board, rng, asked.refresh_kills, asked.refresh_images),
         }
         jobs = list(interleaved([list(parts[part]()) for part in asked.only.split(",")]))
         left = play(jobs, asked.jobs, until)
         small.meadow.stop()
         slow.meadow.stop()
-        board.blame("politeness", Flaw.GAP, sum(small.gaps(DELAY).values()), f"gaps {small.gaps(DELAY)}")
+        lively.meadow.stop()
+        for each in (small, lively):
+            gaps = each.gaps(DELAY)
+            board.blame("politeness", Flaw.GAP, sum(gaps.values()), f"gaps {gaps}")
         short = slow.gaps_to_patient_hosts()
         board.blame("politeness", Flaw.GAP, sum(short.values()), f"gaps {short}")
     print(board.table())
@@ -144,16 +153,54 @@ def images(small: Scene, board: Scoreboard, rng: random.Random, wanted: int) -> 
 
 
 def damages(small: Scene, board: Scoreboard, rng: random.Random) -> Iterator[Job]:
+    """Of a crawl that was killed; all files of one that is done are among those of a refreshed one."""
     killed = damage.killed_crawl(small, Moment(3, "after sync journal"))
-    whole = damage.finished_crawl(small)
 
-    def job(home: Path, one: damage.Damage, finished: bool) -> Job:
-        return lambda: board.note("damaged files", damage.hurt(small, home, one, finished=finished))
+    def job(one: damage.Damage) -> Job:
+        return lambda: board.note("damaged files", damage.hurt(small, killed, one, finished=False))
 
-    cases = [(killed, one, False) for one in damage.damages(killed, rng)]
-    cases += [(whole, one, True) for one in damage.damages(whole, rng, second_names=False)]
+    cases = list(damage.damages(killed, rng))
     rng.shuffle(cases)
-    return (job(*case) for case in cases)
+    return map(job, cases)
+
+
+def refreshes(lively: Scene, board: Scoreboard, rng: random.Random, kills: int, cuts: int) -> Iterator[Job]:
+    """All of it once more, for a crawl that is refreshed."""
+    recorded = killing.record(lively)
+    often = sorted(killing.kinds(recorded).items())
+    rng.shuffle(often)
+    new = [one for one in often if "ledger" in one[0] or FEED in one[0]]
+    moments = [Moment(rng.randint(1, count), kind) for kind, count in dict([*new, *often]).items()][:kills]
+    killed = damage.killed_crawl(lively, Moment(3, "after sync journal"))
+    whole = damage.finished_crawl(lively)
+    hurt = [(killed, one, False, False) for one in damage.damages(killed, rng) if one.is_of_a_refresh]
+    hurt += [
+        (whole, one, True, not one.is_of_a_refresh and rng.random() < 0.5)
+        for one in damage.damages(whole, rng, second_names=False)
+    ]
+    rng.shuffle(hurt)
+
+    def kill(moment: Moment) -> Job:
+        return lambda: board.note("kills in a refresh", *killing.kill_at(lively, [moment]))
+
+    def cut(one: image.Image) -> Job:
+        return lambda: board.note("power cuts in a refresh", image.revive(lively, recorded, one))
+
+    def damaged(home: Path, one: damage.Damage, done: bool, resumed: bool) -> Job:
+        verdict = partial(damage.hurt, lively, home, one, finished=done, resumed=resumed)
+        return lambda: board.note("damaged files of a refreshed crawl", verdict())
+
+    def trouble(case: faults.Case) -> Job:
+        return lambda: board.note("disk, network, clock, signals in a refresh", case(lively))
+
+    return interleaved(
+        [
+            [kill(moment) for moment in moments],
+            [cut(one) for one in image.choose(recorded, cuts, rng)],
+            [damaged(*one) for one in hurt],
+            [trouble(case) for _, case in faults.cases_of_a_refresh()],
+        ]
+    )
 
 
 def troubles(small: Scene, board: Scoreboard) -> Iterator[Job]:

@@ -12,7 +12,6 @@ from __future__ import annotations
 import hashlib
 import random
 import shutil
-import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
@@ -21,7 +20,7 @@ from pathlib import Path
 
 from .judging import Flaw, Verdict, bad, judge
 from .killing import Moment, keep, stop_at
-from .scene import Said, Scene, run
+from .scene import CALM, Said, Scene, copy, run
 
 COSTS_NOTHING = ("lock", "shard-*.lock", "*.lmdb-lock", "simhashes", ".tantivy-*.lock")
 """What a run that changes nothing may touch."""
@@ -34,8 +33,15 @@ MATTERS = (
 """Where no byte may change without doctor seeing it when it reads everything."""
 
 
-CALM = ("--set", "storage.checkpoint=400ms")
-"""Fewer checkpoints make fewer files: there is still one of each kind."""
+KEPT_BY_A_REFRESH = (
+    "ledger/*",
+    "journal",
+    "outcomes.log",
+    "*.atom",
+    "index/*copies*",
+    "archive/digests.lmdb",
+)
+"""What only a refresh has, or what it writes otherwise than a crawl."""
 
 
 class Way(StrEnum):
@@ -61,9 +67,19 @@ class Damage:
         return any(fnmatch(self.name, pattern) for pattern in MATTERS) and "/kept/" not in self.name
 
     @property
+    def is_of_a_refresh(self) -> bool:
+        return any(fnmatch(self.name, pattern) for pattern in KEPT_BY_A_REFRESH)
+
+    @property
+    def is_of_a_feed(self) -> bool:
+        return self.name.endswith(".atom")
+
+    @property
     def is_met_late(self) -> bool:
-        """Whether it is met only when a crawl comes to it: URLs in their queues are read a few at a time."""
-        return self.way is Way.FLIP and fnmatch(self.name, "frontier/links-*.log")
+        """Whether it is met only when a crawl comes to it: URLs in their queues are read a few at a time, and
+        the rows of known pages when those are polled."""
+        late = ("frontier/links-*.log", "outcomes.log")
+        return self.way is Way.FLIP and any(fnmatch(self.name, pattern) for pattern in late)
 
     def undo(self, home: Path, whole: Path) -> None:
         """Turn the bit back, in a file that may have grown since."""
@@ -107,7 +123,7 @@ def damages(home: Path, rng: random.Random, *, second_names: bool = True) -> Ite
 
 
 def killed_crawl(scene: Scene, moment: Moment) -> Path:
-    """A crawl with work left, to be hurt again and again."""
+    """A crawl, or a refresh, with work left, to be hurt again and again."""
     home = scene.room("hurt") / "c"
     stop_at(scene, home, moment, *CALM)
     assert (home / "journal").exists()
@@ -116,17 +132,21 @@ def killed_crawl(scene: Scene, moment: Moment) -> Path:
 
 def finished_crawl(scene: Scene) -> Path:
     home = scene.room("hurt") / "c"
-    said = run(scene.crawl_words(home, *CALM))
+    said = run(scene.words(home, *CALM))
     assert said.code == 0, said
     return home
 
 
-def hurt(scene: Scene, whole: Path, damage: Damage, *, finished: bool) -> Verdict:
-    """Hurt a copy of `whole`, look it over, resume it, and judge both."""
-    verdict = Verdict(f"a {'finished' if finished else 'killed'} crawl: {damage}")
+def hurt(scene: Scene, whole: Path, damage: Damage, *, finished: bool, resumed: bool = False) -> Verdict:
+    """Hurt a copy of `whole`, look it over, go on with it, and judge both.
+
+    resumed: by `resume`, also where its user would say something else.
+    """
+    words = scene.resume_words if resumed else scene.words
     room = scene.room("damage")
     home = room / "c"
-    subprocess.run(["cp", "-a", "--sparse=always", whole, home], check=True)
+    copy(whole, home)
+    verdict = Verdict(f"a {'finished' if finished else 'killed'} {words(home)[0]}: {damage}")
     damage.apply(home)
     before = fingerprint(home)
     word = verdict.heard(run(["doctor", str(home), "--deep"]))
@@ -134,7 +154,9 @@ def hurt(scene: Scene, whole: Path, damage: Damage, *, finished: bool) -> Verdic
         verdict.blame(Flaw.DOCTOR, "it changed something")
     if word.code == 0 and finished and damage.matters and _is_needed(scene, whole, damage.name):
         verdict.blame(Flaw.DOCTOR, "healthy, it said, and it is not")
-    last = run(scene.resume_words(home))
+    last = run(words(home))
+    if finished and damage.is_of_a_feed:  # nobody reads it back: it is written anew with the next change
+        shutil.copy(whole / damage.name, home / damage.name)
     if last.code != 0 and not last.traceback:
         _refused(verdict, home, before, word, str(last.told))
         if Flaw.LOST in verdict.flaws and damage.is_met_late:
@@ -155,7 +177,7 @@ def _is_needed(scene: Scene, whole: Path, name: str) -> bool:
     if not (whole / name).stat().st_size:
         return False
     home = scene.room("swept") / "c"
-    subprocess.run(["cp", "-a", "--sparse=always", whole, home], check=True)
+    copy(whole, home)
     said = run(scene.resume_words(home))
     assert said.code == 0, said
     needed = (home / name).exists()
@@ -181,7 +203,7 @@ def _go_on(scene: Scene, verdict: Verdict, home: Path, damage: Damage, whole: Pa
     del verdict.flaws[Flaw.LOST]
     verdict.notes.append("met on the way; mended, and resumed again")
     damage.undo(home, whole)
-    judge(scene, home, verdict, run(scene.resume_words(home)))
+    judge(scene, home, verdict, run(scene.words(home)))
 
 
 def _forgive(verdict: Verdict, home: Path) -> None:

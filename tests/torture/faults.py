@@ -29,6 +29,7 @@ PLACES = (
     "*", "archive/*.warc.gz", "archive/*.cdxj", "archive/digests.lmdb", "index/*", "frontier/*",
     "outcomes.log", "journal", "readings.log",
 )  # fmt: skip
+WRITTEN_BY_A_REFRESH = ("*", "ledger/*", "index/*", "outcomes.log", "journal", "changes.atom*")
 ORDERLY = (0, 1, 3, 130)
 
 
@@ -55,6 +56,23 @@ def cases() -> Iterator[tuple[str, Case]]:
         yield f"{signal.Signals(number).name} twice", signalled(number, "once it runs", twice=True)
 
 
+def cases_of_a_refresh() -> Iterator[tuple[str, Case]]:
+    """What can happen to a refresh in another way than to a crawl."""
+    for place in WRITTEN_BY_A_REFRESH:
+        yield f"disk full, seen by {place}", _disk(errno.ENOSPC, place, ops="write,resize", short=True)
+        yield f"EIO for a while, {place}", _disk(errno.EIO, place, ops="write,sync", times=12)
+        yield f"EIO for good, {place}", _disk(errno.EIO, place, ops="write,sync")
+    yield "EIO on opening ledger/*", _disk(errno.EIO, "ledger/*", ops="open", after=0)
+    for number in (errno.ENETUNREACH, errno.ECONNREFUSED):
+        yield f"no network for a while ({errno.errorcode[number]})", no_network(number)
+    for hours in (-5, 5):
+        yield f"clock {hours:+} hours between two runs", wrong_clock(3600 * hours)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        for when in ("at the start", "once it runs", "at a checkpoint"):
+            yield f"{signal.Signals(number).name} to the group {when}", signalled(number, when)
+    yield "SIGTERM twice", signalled(signal.SIGTERM, "once it runs", twice=True)
+
+
 def _disk(number: int, place: str, *, ops: str, after: int = 20, times: int = 0, short: bool = False) -> Case:
     def case(scene: Scene) -> Verdict:
         verdict, home = _begin(scene, f"{errno.errorcode[number]} on {ops} of {place}, {times or 'no'} times")
@@ -70,7 +88,7 @@ def _disk(number: int, place: str, *, ops: str, after: int = 20, times: int = 0,
             times=times,
             short=short,
         )
-        words = scene.crawl_words(home, "--set", "storage.min_free=0B")
+        words = scene.words(home, "--set", "storage.min_free=0B")
         return _finish(scene, home, verdict, run(words, shim.environment()))
 
     return case
@@ -78,7 +96,7 @@ def _disk(number: int, place: str, *, ops: str, after: int = 20, times: int = 0,
 
 def few_descriptors(scene: Scene) -> Verdict:
     verdict, home = _begin(scene, "two file descriptors left, for four seconds")
-    process = launch(scene.crawl_words(home), talk=home.parent / "talk")
+    process = launch(scene.words(home), talk=home.parent / "talk")
     while not (home / "journal").exists() and process.poll() is None:
         time.sleep(0.02)
     used = len(os.listdir(f"/proc/{process.pid}/fd")) if process.poll() is None else 0
@@ -99,7 +117,7 @@ def no_network(number: int) -> Case:
         shim = Shim(home, home.parent / "shim", connect=number)
         environment = shim.environment()
         shim.flag.touch()
-        process = launch(scene.crawl_words(home), environment, home.parent / "talk")
+        process = launch(scene.words(home), environment, home.parent / "talk")
         time.sleep(5.0)
         shim.flag.unlink()
         return _finish(scene, home, verdict, _wait(process, home.parent / "talk"))
@@ -111,7 +129,7 @@ def everybody_refuses(scene: Scene) -> Verdict:
     """Connections are refused everywhere at once: that is our network, not ten dead hosts."""
     verdict, home = _begin(scene, "ECONNREFUSED from everybody, for four seconds")
     shim = Shim(home, home.parent / "shim", connect=errno.ECONNREFUSED)
-    process = launch(scene.crawl_words(home), shim.environment(), home.parent / "talk")
+    process = launch(scene.words(home), shim.environment(), home.parent / "talk")
     _until_checkpoint(home, process, 4)  # one host alone that refuses is not our trouble
     shim.flag.touch()
     time.sleep(4.0)
@@ -129,7 +147,7 @@ def no_names(mood: str) -> Case:
             named.learn()
             home = named.room("dns") / "c"
             server.mood = mood
-            process = launch(named.crawl_words(home), talk=home.parent / "talk")
+            process = launch(named.words(home), talk=home.parent / "talk")
             time.sleep(6.0)
             server.mood = "well"
             return _finish(named, home, verdict, _wait(process, home.parent / "talk"))
@@ -142,7 +160,7 @@ def wrong_clock(seconds: int) -> Case:
         verdict, home = _begin(scene, f"clock {seconds:+} s after a kill")
         stop_at(scene, home, Moment(3, "after sync journal"))
         shim = Shim(home, home.parent / "clock", clock=seconds)
-        return _finish(scene, home, verdict, run(scene.resume_words(home), shim.environment()))
+        return _finish(scene, home, verdict, run(scene.words(home), shim.environment()))
 
     return case
 
@@ -153,7 +171,7 @@ def signalled(number: int, when: str, *, twice: bool = False) -> Case:
     def case(scene: Scene) -> Verdict:
         name = signal.Signals(number).name
         verdict, home = _begin(scene, f"{name} to the group {when}{', twice' if twice else ''}")
-        process = launch(scene.crawl_words(home), talk=home.parent / "talk")
+        process = launch(scene.words(home), talk=home.parent / "talk")
         if when == "at the start":
             time.sleep(0.3)
         else:
@@ -195,7 +213,7 @@ def _begin(scene: Scene, case: str) -> tuple[Verdict, Path]:
 
 def _until_checkpoint(home: Path, process: subprocess.Popen[bytes], checkpoints: int) -> None:
     """Wait until the journal has grown so often; a crawl that is over is not waited for."""
-    size = grown = 0
+    size, grown = (home / "journal").stat().st_size if (home / "journal").exists() else 0, 0
     while process.poll() is None and grown < checkpoints:
         time.sleep(0.005)
         now = (home / "journal").stat().st_size if (home / "journal").exists() else 0
@@ -221,8 +239,6 @@ def _finish(scene: Scene, home: Path, verdict: Verdict, said: Said, *, silent: b
         verdict.blame(Flaw.STUCK, f"exit {said.code} without a word: {said.told} {said.talk[-300:]}")
     elif said.code:
         verdict.notes.append(f"exit {said.code}: {said.told}")
-    began = (home / "crawl.json").exists()
-    last = run(scene.resume_words(home) if began else scene.crawl_words(home))
-    judge(scene, home, verdict, last)
+    judge(scene, home, verdict, run(scene.words(home)))
     keep(verdict, home.parent)
     return verdict

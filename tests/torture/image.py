@@ -122,7 +122,9 @@ def _torn(change: tuple[int, bytes | None], rng: random.Random) -> list[tuple[in
 
 def choose(operations: Sequence[Operation], wanted: int, rng: random.Random) -> list[Image]:
     """Images at moments spread over the whole recording, most of them just before something is synced."""
-    before = [at for at, operation in enumerate(operations) if operation.act in (Act.SYNC, Act.RENAME)]
+    first = sum(operation.sequence < 0 for operation in operations)
+    safe = (Act.SYNC, Act.RENAME)
+    before = [at for at, each in enumerate(operations) if each.act in safe and at >= first]
     kinds = list(Kind)
     images: list[Image] = []
     rounds = -(-wanted // len(kinds))
@@ -131,7 +133,7 @@ def choose(operations: Sequence[Operation], wanted: int, rng: random.Random) -> 
         low, high = number * len(before) // rounds, (number + 1) * len(before) // rounds
         cut = rng.choice(before[low:high] or before)
         if rng.random() < 0.2:
-            cut = rng.randrange(len(operations))
+            cut = rng.randrange(first, len(operations))
         images += [Image(cut, kind, rng.getrandbits(32)) for kind in kinds]
     rng.shuffle(images)
     return images[:wanted]
@@ -144,14 +146,9 @@ def revive(scene: Scene, operations: Sequence[Operation], image: Image) -> Verdi
     home = room / "c"
     build(operations, image, home)
     word = verdict.heard(run(["doctor", str(home)]))
-    if (home / "crawl.json").exists():
-        last = run(scene.resume_words(home))
-    else:
-        # Not yet a crawl: it says so, and the same words that began it begin it again.
-        if word.code == 0:
-            verdict.blame(Flaw.DOCTOR, "healthy, and there is no crawl")
-        last = run(scene.crawl_words(home))
-    judge(scene, home, verdict, last)
+    if not (home / "crawl.json").exists() and word.code == 0:
+        verdict.blame(Flaw.DOCTOR, "healthy, and there is no crawl")
+    judge(scene, home, verdict, run(scene.words(home)))
     if word.code == 0 and verdict.flaws:
         verdict.blame(Flaw.DOCTOR, "healthy, it said before")
     elif word.code != 0 and (home / "crawl.json").exists() and not verdict.flaws:

@@ -11,7 +11,7 @@ from warcio.archiveiterator import ArchiveIterator
 
 from fieldmouse.indexer.cdxj import read_line
 
-from .scene import Said, Scene, indexed, outcomes, run
+from .scene import Said, Scene, indexed, run
 
 
 class Flaw(StrEnum):
@@ -75,7 +75,7 @@ def bad(word: Said) -> str:
 
 
 def _compare(scene: Scene, home: Path, verdict: Verdict) -> None:
-    held = outcomes(home)
+    held = scene.outcomes(home)
     missing = scene.truth.keys() - held.keys()
     if missing:
         verdict.blame(Flaw.LOST, f"{sorted(missing)[:3]}", len(missing))

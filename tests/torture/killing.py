@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from .judging import Flaw, Verdict, bad, judge
-from .recording import Act, Operation, read
+from .recording import Act, Operation, read, standing
 from .scene import PATIENCE, Said, Scene, end, launch, run, spoken
 from .shim import Shim
 
@@ -37,14 +37,14 @@ def record(scene: Scene, *, resumed_after: Moment | None = None) -> list[Operati
     """What an undisturbed crawl does to its files; or what a resume does after a kill."""
     room = scene.room("record")
     home = room / "c"
-    words = scene.crawl_words(home)
     if resumed_after is not None:
         stop_at(scene, home, resumed_after)
-        words = scene.resume_words(home)
     shim = Shim(home, room / "shim", record=True)
+    words = scene.words(home)
+    before = standing(home)
     said = run(words, shim.environment())
     assert said.code == 0, said
-    operations = read(shim.traces)
+    operations = before + read(shim.traces)
     shutil.rmtree(room)
     return operations
 
@@ -52,7 +52,7 @@ def record(scene: Scene, *, resumed_after: Moment | None = None) -> list[Operati
 def stop_at(scene: Scene, home: Path, moment: Moment, *more: str) -> None:
     """Leave behind a crawl that was killed at `moment`."""
     shim = _shim(home, home.parent / "shim", moment)
-    run(scene.crawl_words(home, *more), shim.environment())
+    run(scene.words(home, *more), shim.environment())
     assert shim.killed_at(), "the crawl was over before"
 
 
@@ -66,7 +66,7 @@ def count_moments(scene: Scene) -> int:
     """How many moments there are to be killed at in a crawl."""
     room = scene.room("count")
     shim = Shim(room / "c", room / "shim", kill=NEVER, torn=True)
-    said = run(scene.crawl_words(room / "c"), shim.environment())
+    said = run(scene.words(room / "c"), shim.environment())
     assert said.code == 0, said
     moments = shim.moments()
     shutil.rmtree(room)
@@ -83,7 +83,7 @@ def kinds(operations: Iterable[Operation]) -> Counter[str]:
     """Before and after what one can be killed, and how often that comes; all serial numbers are alike."""
     found: Counter[str] = Counter()
     for operation in operations:
-        if operation.act in WORDS:
+        if operation.act in WORDS and operation.sequence >= 0:
             path = _NUMBER.sub("*", _HASH.sub("*", operation.target or operation.path))
             for when in ("before", "after"):
                 found[f"{when} {WORDS[operation.act]} {path}"] += 1
@@ -100,7 +100,7 @@ def kill_at(scene: Scene, moments: Sequence[Moment]) -> tuple[Verdict, int]:
     last: Said | None = None
     for number, moment in enumerate(moments):
         shim = _shim(home, room / f"shim-{number}", moment)
-        last = verdict.heard(run(_go_on(scene, home), shim.environment()))
+        last = verdict.heard(run(scene.words(home), shim.environment()))
         if not shim.killed_at():
             break
         kills += 1
@@ -110,15 +110,11 @@ def kill_at(scene: Scene, moments: Sequence[Moment]) -> tuple[Verdict, int]:
         last = None
         word = verdict.heard(run(["doctor", str(home)]))
     verdict.case = f"killed {'; then '.join(marks) or 'never'}"
-    judge(scene, home, verdict, last or run(_go_on(scene, home)))
+    judge(scene, home, verdict, last or run(scene.words(home)))
     if word is not None:
         settle(verdict, word, home)
     keep(verdict, room)
     return verdict, kills
-
-
-def _go_on(scene: Scene, home: Path) -> list[str]:
-    return scene.resume_words(home) if (home / "crawl.json").exists() else scene.crawl_words(home)
 
 
 def kill_randomly(scene: Scene, rng: random.Random, wanted: int) -> tuple[Verdict, int]:
@@ -127,7 +123,7 @@ def kill_randomly(scene: Scene, rng: random.Random, wanted: int) -> tuple[Verdic
     home, talk = room / "c", room / "talk"
     verdict = Verdict(f"killed {wanted} times at random")
     kills, word = 0, None
-    process = launch(scene.crawl_words(home), talk=talk)
+    process = launch(scene.words(home), talk=talk)
     while kills < wanted:
         try:
             process.wait(rng.uniform(0.05, 2.5))
@@ -162,7 +158,7 @@ def kill_randomly(scene: Scene, rng: random.Random, wanted: int) -> tuple[Verdic
 
 
 def _again(scene: Scene, home: Path, talk: Path) -> subprocess.Popen[bytes]:
-    return launch(_go_on(scene, home), talk=talk)
+    return launch(scene.words(home), talk=talk)
 
 
 def settle(verdict: Verdict, word: Said, home: Path) -> None:

@@ -69,6 +69,29 @@ def read(traces: Path) -> list[Operation]:
     return operations
 
 
+def standing(home: Path) -> list[Operation]:
+    """What must have been done before, if all that stands in a directory is safe on the disk.
+
+    Their sequence numbers are negative: nobody is killed in them.
+    """
+    done: list[tuple[Act, int, int, str, str, bytes]] = []
+    first: dict[int, str] = {}
+    for path in sorted(home.rglob("*")):
+        name, inode = str(path.relative_to(home)), path.stat().st_ino
+        if path.is_dir():
+            done.append((Act.MKDIR, 0, 0, name, "", b""))
+        elif inode in first:
+            done.append((Act.LINK, inode, 0, first[inode], name, b""))
+        else:
+            first[inode] = name
+            done.append((Act.CREATE, inode, 0, name, "", b""))
+            done.append((Act.WRITE, inode, 0, name, "", path.read_bytes()))
+            done.append((Act.SYNC, inode, 0, name, "", b""))
+    folders = ["", *(name for act, _, _, name, _, _ in done if act is Act.MKDIR)]
+    done += [(Act.SYNC, 0, 1, name, "", b"") for name in folders]
+    return [Operation(number - len(done), *one) for number, one in enumerate(done)]
+
+
 @dataclass(slots=True)
 class File:
     """A file as the disk may show it: what was synced, and the changes since, oldest first."""

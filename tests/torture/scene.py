@@ -49,6 +49,9 @@ SETTINGS = {
     "index.shards": "2",
 }
 
+CALM = ("--set", "storage.checkpoint=400ms")
+"""Fewer checkpoints make fewer files: there is still one of each kind."""
+
 Row = tuple[Any, ...]
 """Kind, reason, status, title and digest: what must be the same whatever happened on the way."""
 
@@ -97,15 +100,27 @@ class Scene:
     def resume_words(self, home: Path, *more: str) -> list[str]:
         return ["resume", str(home), "--set", f"crawl.contact={contact(home)}", *more]
 
+    def words(self, home: Path, *more: str) -> list[str]:
+        """What its user types, again and again, until it is done."""
+        began = (home / "crawl.json").exists()
+        return self.resume_words(home, *more) if began else self.crawl_words(home, *more)
+
+    def outcomes(self, home: Path) -> dict[str, Row]:
+        """What is compared with the truth: the newest outcome of each URL."""
+        return outcomes(home)
+
     def learn(self) -> None:
         """Crawl undisturbed, and take what came of it for the truth; the meadow's own must agree."""
         home = self.room("truth") / "c"
-        said = run(self.crawl_words(home))
+        said = run(self.words(home))
         assert said.code == 0, said
-        self.truth = outcomes(home)
-        pages = {url for url, row in self.truth.items() if row[0] == "page"}
-        assert pages == self.meadow.pages(), "an undisturbed crawl has exactly what the meadow allows"
+        self.truth = self.outcomes(home)
+        self.check()
         self.indexed = set(indexed(home))
+
+    def check(self) -> None:
+        """An undisturbed crawl has exactly what the meadow allows."""
+        assert {url for url, row in self.truth.items() if row[0] == "page"} == self.meadow.pages()
 
     def gaps(self, delay: float) -> dict[str, int]:
         """Requests that came too soon after another, by the crawl that made them. Stop the meadow first."""
@@ -176,6 +191,11 @@ def end(process: subprocess.Popen[bytes]) -> None:
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()
+
+
+def copy(crawl: Path, home: Path) -> None:
+    """All of a crawl's directory, with second names as such."""
+    subprocess.run(["cp", "-a", "--sparse=always", crawl, home], check=True)
 
 
 def outcomes(home: Path) -> dict[str, Row]:

@@ -105,7 +105,7 @@ def test_what_is_gone_leaves_search_and_may_come_back(tmp_path: Path) -> None:
     after = crawl(path, now, 1, ONCE)
     assert after.refreshed is not None
     assert after.refreshed.gone == 2
-    assert (after.pages, after.failed) == (10, 2)
+    assert (after.pages, after.failed, after.pages_per_second) == (10, 2, 0.0)
     assert found(path) == sorted(exported(path)) == sorted(set(now.pages) - {"/1", "/2"})
     assert newest(path, "/1").news is News.GONE
     check_health(path)

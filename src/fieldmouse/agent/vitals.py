@@ -90,7 +90,7 @@ def sum_up(
         hosts=frontier.hosts,
         giving_hosts=tally.giving,
         seconds=round(seconds, 3),
-        pages_per_second=round((tally.pages - before.pages) / seconds, 2) if seconds else 0.0,
+        pages_per_second=round(max(0, tally.pages - before.pages) / seconds, 2) if seconds else 0.0,
         seen=frontier.seen,
         waiting=frontier.waiting,
         failed=tally.failed,

@@ -70,7 +70,7 @@ KNOBS = {
 }
 """Every knob that can be turned from the command line, and what it does."""
 
-NOT_A_FLAG = {"follow_parent", "began"}
+NOT_A_FLAG = {"follow_parent", "began", "stands_at"}
 """For programs that start a meadow themselves."""
 
 DURATIONS = {"change_every", "staying", "crawl_delay", "latency", "near", "far", "slow_seconds"}

@@ -171,8 +171,10 @@ class Scheduler:
     def _look_through(self, now: float) -> Line:
         """The pages that come due before it is time to look again, in the order in which they are asked."""
         ledger, rates = self._ledger, self.rates()
-        until, rest = now + max(1.0, len(rates) * 1e-5), now + _REST
         open_hosts, trust = ledger.asked_by_host < self._most_open, ledger.trust()
+        until = now + max(1.0, len(rates) * 1e-5)
+        # A host that has enough under way answers any moment, and nobody tells.
+        rest = now + _REST if open_hosts.all() else until
         found = Candidates()
         for block in blocks_of(ledger):
             rows = block.rows[block.free(open_hosts)]

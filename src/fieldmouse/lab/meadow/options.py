@@ -53,6 +53,9 @@ class MeadowOptions(msgspec.Struct, frozen=True, kw_only=True):
     moving: float = 0.0  # share of leaf pages that move to another path of their host
     staying: float = 86_400.0  # mean time before they do, and before they come back
     began: float = 0.0  # epoch seconds; a server takes the time at which it starts
+    stands_at: float = (
+        0.0  # epoch seconds at which all pages are shown, whatever the clock says; 0: as it goes
+    )
 
     # what hosts allow and announce
     robots: float = 0.7  # share of hosts with a robots.txt; the others answer 404

@@ -32,6 +32,7 @@ class Grounds:
         self.log = log
         self.loop = loop
         self.named = desk.plan.options.has_names
+        self.stands_at = desk.plan.options.stands_at
         self.answering: dict[str, int] = {}
         self.date = b""
         self.tick()
@@ -126,7 +127,7 @@ class Conversation(asyncio.Protocol):
             headers.get("if-modified-since", ""),
             self._client,
         )
-        answer = grounds.desk.answer(site, ask, time.time())
+        answer = grounds.desk.answer(site, ask, grounds.stands_at or time.time())
         # HTTP/1.0 knows no chunks; there the length is given instead.
         chunked = site.habits.chunked and protocol == "HTTP/1.1"
         keep = keep and not site.habits.closing
