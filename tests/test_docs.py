@@ -135,13 +135,13 @@ def test_settings_named_in_the_documents_exist_with_the_defaults_told(path: Path
 
 
 def test_the_columns_of_an_export_are_all_described() -> None:
-    from fieldmouse.cli.export import FATE_FIELDS, PAGE_FIELDS
+    from fieldmouse.cli.export import FATE_FIELDS, PAGE_FIELDS, PLACE_FIELD
 
     text = (ROOT / "docs" / "formats.md").read_text()
     described = set(
         re.findall(r"`(\w+)`", "\n".join(row for row in text.splitlines() if row.startswith("| `")))
     )
-    assert {*PAGE_FIELDS, *FATE_FIELDS} <= described
+    assert {*PAGE_FIELDS, *FATE_FIELDS, PLACE_FIELD} <= described
 
 
 def test_the_readme_says_the_essential_in_its_first_forty_lines() -> None:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from fieldmouse.errors import CrawlLocked as CrawlLocked
     from fieldmouse.errors import FieldmouseError as FieldmouseError
     from fieldmouse.reading import ReadingRoom as ReadingRoom
+    from fieldmouse.reading import ReadingRooms as ReadingRooms
     from fieldmouse.reading import StoredPage as StoredPage
     from fieldmouse.records import Summary as Summary
 
@@ -31,6 +32,7 @@ __all__ = [
     "CrawlLocked",
     "FieldmouseError",
     "ReadingRoom",
+    "ReadingRooms",
     "StoredPage",
     "Summary",
     "__version__",
@@ -43,6 +45,7 @@ _ROOM_OF = {
     "CrawlLocked": "errors",
     "FieldmouseError": "errors",
     "ReadingRoom": "reading",
+    "ReadingRooms": "reading",
     "StoredPage": "reading",
     "Summary": "records",
     "crawl": "api",

@@ -20,7 +20,7 @@ from fieldmouse.policy.distribution import POLICIES
 ROOT = Path(__file__).resolve().parent.parent.parent
 
 EXPORTS = {
-    "Crawl", "CrawlLocked", "FieldmouseError", "ReadingRoom", "StoredPage", "Summary",
+    "Crawl", "CrawlLocked", "FieldmouseError", "ReadingRoom", "ReadingRooms", "StoredPage", "Summary",
     "__version__", "crawl", "open",
 }  # fmt: skip
 

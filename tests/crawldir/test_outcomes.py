@@ -37,7 +37,7 @@ def test_one_page_is_found_where_all_pages_are_and_nowhere_else(told: list[Outco
         length = log.flush()
         log.close()
         pages = {row.url: row for row in outcomes.pages(home, length=length)}
-        assert {url: outcomes.page_of(home, url, length=length) for url in URLS} == {
+        assert {url: outcomes.page_of(outcomes.rows_of(home, url, length=length)) for url in URLS} == {
             url: pages.get(url) for url in URLS
         }
         every = list(outcomes.pages_from(home, 0, length=length))

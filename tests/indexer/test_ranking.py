@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import random
+import shutil
 from pathlib import Path
 
 import msgspec
@@ -83,6 +84,46 @@ def test_many_generations_rank_as_one_index_that_holds_all_pages(
         # Ties may come in any order that both agree on: by URL, unless they differ in the last digit.
         for first, second in itertools.pairwise(parts):
             assert scores[first.url] > scores[second.url] - 3e-4
+
+
+@pytest.mark.parametrize("words", QUESTIONS)
+def test_several_crawls_rank_as_one_index_that_holds_all_their_pages(tmp_path: Path, words: str) -> None:
+    """Each host in a crawl of its own: what is rare in one is common in another."""
+    made = pages(3)
+    one = build(tmp_path / "one", made, shards=1, tiny=False)
+    apart = [
+        build(tmp_path / host, [page for page in made if page[0][7] == host], shards=1, tiny=True)
+        for host in "abc"
+    ]
+    whole = search.search(one, words, limit=200)
+    parts = search.search_all(apart, words, 200, lambda crawl, url: True)
+    assert told(sorted(parts, key=by_url)) == [(hit.score, hit.url) for hit in sorted(whole, key=by_url)]
+    assert [hit.score for hit in parts] == sorted((hit.score for hit in parts), reverse=True)
+    assert all(hit.directory == tmp_path / hit.url[7] for hit in parts)
+
+
+def by_url(hit: Hit) -> str:
+    return hit.url
+
+
+@pytest.mark.parametrize("limit", [1, 3, 10])
+def test_pages_that_do_not_count_make_room_for_others(
+    crawls: list[tuple[Path, Path]], tmp_path: Path, limit: int
+) -> None:
+    """Two crawls have every page; of each the one or the other does not count, and none is found twice."""
+    _, many = crawls[0]
+    shutil.copytree(many, tmp_path / "twin")
+
+    def counts(crawl: int, url: str) -> bool:
+        return int(url.rpartition("/")[2]) % 2 == crawl
+
+    for words in QUESTIONS:
+        few = search.search_all([many, tmp_path / "twin"], words, limit, counts)
+        assert len(few) == min(limit, len(search.search(many, words, 200)))
+        assert len({hit.url for hit in few}) == len(few)
+        assert all(
+            hit.directory == [many, tmp_path / "twin"][int(hit.url.rpartition("/")[2]) % 2] for hit in few
+        )
 
 
 @pytest.mark.parametrize("limit", [1, 3, 10])

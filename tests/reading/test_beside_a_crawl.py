@@ -13,7 +13,7 @@ import pytest
 
 from fieldmouse.crawldir import CrawlDir
 from fieldmouse.errors import NotACrawl
-from fieldmouse.reading import ReadingRoom
+from fieldmouse.reading import ReadingRoom, ReadingRooms
 from fieldmouse.reading.status import Standing
 from meadowland import RunningMeadow, running_meadow
 from whole.crawling import end, run, start
@@ -47,7 +47,7 @@ def has_pages(home: Path, count: int) -> Callable[[], bool]:
 
 
 def test_what_a_reader_saw_is_there_after_a_kill_and_at_the_end(
-    meadow: RunningMeadow, tmp_path: Path
+    meadow: RunningMeadow, small_crawl: Path, tmp_path: Path
 ) -> None:
     home = tmp_path / "c"
     seeds = [word for seed in meadow.seeds for word in ("--seed", seed)]
@@ -66,6 +66,8 @@ def test_what_a_reader_saw_is_there_after_a_kill_and_at_the_end(
     try:
         until(has_pages(home, 20), crawl)
         room = ReadingRoom(home)
+        beside = len(list(ReadingRoom(small_crawl).pages()))
+        both = ReadingRooms([small_crawl, home])
         looks = []
         for count in (40, 80):
             until(has_pages(home, count), crawl)
@@ -78,6 +80,10 @@ def test_what_a_reader_saw_is_there_after_a_kill_and_at_the_end(
             assert len({page.url for page in room.pages()}) >= count
             assert all(finding.healthy for finding in room.doctor())
             assert room.search(newest.title)
+            assert len({page.url for page in both.pages()}) >= count + beside
+            assert {hit.directory for hit in both.search(newest.title)} == {home}
+            assert {hit.directory for hit in both.search("hedgerow0")} == {small_crawl}
+            assert both.explain(newest.url).directory == str(home)
             status = room.status()
             assert (status.standing, status.process) == (Standing.CRAWLING, crawl.pid)
         first, second = looks

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ def test_the_code_of_the_guide_runs(
     small_crawl: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "atlas").symlink_to(small_crawl)
+    shutil.copytree(small_crawl, tmp_path / "globe")
     monkeypatch.chdir(tmp_path)
     text = GUIDE.read_text().replace("https://example.org", HOME).replace('"example.org"', '"127.0.0.1"')
     blocks = re.findall(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL)

@@ -14,8 +14,9 @@ one it counts as delivered, and the next checkpoint knows.
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, overload
 
 from fieldmouse.api.crawling import Crawl, crawl
 from fieldmouse.api.plan import Plan, plan, plan_anew, plan_to_resume
@@ -23,7 +24,7 @@ from fieldmouse.api.refreshing import plan_to_refresh, refresh
 from fieldmouse.api.run import run
 
 if TYPE_CHECKING:
-    from fieldmouse.reading import ReadingRoom
+    from fieldmouse.reading import ReadingRoom, ReadingRooms
 
 __all__ = [
     "Crawl", "Plan", "crawl", "open", "plan", "plan_anew", "plan_to_refresh", "plan_to_resume", "refresh",
@@ -31,9 +32,25 @@ __all__ = [
 ]  # fmt: skip
 
 
-def open(directory: str | os.PathLike[str]) -> ReadingRoom:
-    """The crawl in `directory`, to be read, also while it is crawled. Takes no lock and writes nothing."""
-    from fieldmouse.reading import ReadingRoom
+@overload
+def open(directory: str | os.PathLike[str]) -> ReadingRoom: ...  # type: ignore[overload-overlap]
+
+
+@overload
+def open(directory: Iterable[str | os.PathLike[str]]) -> ReadingRooms: ...
+
+
+def open(
+    directory: str | os.PathLike[str] | Iterable[str | os.PathLike[str]],
+) -> ReadingRoom | ReadingRooms:
+    """The crawl in `directory`, to be read, also while it is crawled. Takes no lock and writes nothing.
+
+    With a list of directories these crawls are read as one: of a page that several of them have stored, the
+    newest copy counts.
+    """
+    from fieldmouse.reading import ReadingRoom, ReadingRooms
 
     # As for `Crawl`: a program that goes elsewhere with `os.chdir` must not be told of an empty crawl.
-    return ReadingRoom(Path(directory).absolute())
+    if isinstance(directory, str | os.PathLike):
+        return ReadingRoom(Path(directory).absolute())
+    return ReadingRooms(Path(one).absolute() for one in directory)

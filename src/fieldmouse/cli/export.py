@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import click
 import msgspec
@@ -17,6 +17,9 @@ from fieldmouse.cli import files, options, voice
 from fieldmouse.cli.table import Kind, Row, Table
 from fieldmouse.errors import FieldmouseError, UsageError
 from fieldmouse.records import OutcomeRow
+
+if TYPE_CHECKING:
+    from fieldmouse.reading import ReadingRoom, ReadingRooms
 
 CHUNK = 20_000
 
@@ -30,6 +33,8 @@ PAGE_KINDS: dict[str, Kind] = {
 }  # fmt: skip
 FATE_FIELDS = ("kind", "reason", "detail", "target")
 """Only with `--all`: a page has none of them."""
+PLACE_FIELD = "directory"
+"""Only with `--with`."""
 
 
 @click.command(
@@ -38,7 +43,8 @@ Examples:
   fieldmouse export atlas --to pages.jsonl
   fieldmouse export atlas --to pages.parquet
   fieldmouse export atlas --to - --all
-  fieldmouse export atlas --to items.csv --items"""
+  fieldmouse export atlas --to items.csv --items
+  fieldmouse export agent-1 --with agent-2 --with agent-3 --to pages.jsonl"""
 )
 @click.argument("directory", type=click.Path(path_type=Path))
 @click.option(
@@ -48,8 +54,11 @@ Examples:
     "--all", "everything", is_flag=True, help="Every outcome: also what moved, failed or was refused."
 )
 @click.option("--items", is_flag=True, help="The rows that `plugins.extract` made of the pages.")
+@options.also
 @options.as_json
-def command(directory: Path, target: str, everything: bool, items: bool, as_json: bool) -> int:
+def command(
+    directory: Path, target: str, everything: bool, items: bool, others: tuple[Path, ...], as_json: bool
+) -> int:
     """Write one row per stored page of the crawl in DIRECTORY, as of its last checkpoint.
 
     A page fetched more than once has one row, the newest. With --all every outcome
@@ -57,6 +66,9 @@ def command(directory: Path, target: str, everything: bool, items: bool, as_json
 
     With --items the rows are those that your own code made of the pages: of each
     page's newest version, or with --all of every version.
+
+    With --with several crawls are written as one: a page that more than one has stored
+    has one row, the newest, and a column more says in which directory that lies.
     """
     writer = _writer_for(target)
     if as_json and target == "-":
@@ -65,15 +77,9 @@ def command(directory: Path, target: str, everything: bool, items: bool, as_json
             "leave out `--json`: the rows are JSON lines already",
         )
 
-    from fieldmouse.reading import ReadingRoom
-
-    room = ReadingRoom(directory).still()  # a table may be read twice
-    if items:
-        what, table = "item", Table(lambda: room.items(all=everything))
-    elif everything:
-        what, table = "outcome", _table(room.rows, (*PAGE_FIELDS, *FATE_FIELDS))
-    else:
-        what, table = "page", _table(lambda: (page.row for page in room.pages()), PAGE_FIELDS)
+    room = options.opened(directory, others).still()  # a table may be read twice
+    what = "item" if items else "outcome" if everything else "page"
+    table = _items(room, everything=everything) if items else _rows(room, everything=everything)
     if target == "-":
         with voice.data_stream() as stdout:
             writer(table, stdout)
@@ -85,8 +91,28 @@ def command(directory: Path, target: str, everything: bool, items: bool, as_json
     return 0
 
 
-def _table(rows: Callable[[], Iterator[OutcomeRow]], fields: tuple[str, ...]) -> Table:
-    return Table(lambda: (_plain(row, fields) for row in rows()), PAGE_KINDS, fields)
+def _items(room: ReadingRoom | ReadingRooms, *, everything: bool) -> Table:
+    return Table(lambda: room.items(all=everything))
+
+
+def _rows(room: ReadingRoom | ReadingRooms, *, everything: bool) -> Table:
+    from fieldmouse.reading import ReadingRooms
+
+    fields = (*PAGE_FIELDS, *FATE_FIELDS) if everything else PAGE_FIELDS
+    if isinstance(room, ReadingRooms):
+        return Table(lambda: _placed(room, fields, everything), PAGE_KINDS, (*fields, PLACE_FIELD))
+    return Table(lambda: _plain_rows(room, fields, everything), PAGE_KINDS, fields)
+
+
+def _plain_rows(room: ReadingRoom, fields: tuple[str, ...], everything: bool) -> Iterator[Row]:
+    for row in room.rows() if everything else (page.row for page in room.pages()):
+        yield _plain(row, fields)
+
+
+def _placed(rooms: ReadingRooms, fields: tuple[str, ...], everything: bool) -> Iterator[Row]:
+    pages = ((page.directory, page.row) for page in rooms.pages())
+    for directory, row in rooms.placed_rows() if everything else pages:
+        yield _plain(row, fields) | {PLACE_FIELD: str(directory)}
 
 
 Writer = Callable[[Table, BinaryIO], int]

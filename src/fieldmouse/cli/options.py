@@ -1,4 +1,4 @@
-"""Words of the command line that change settings, shared by `crawl`, `resume` and `refresh`.
+"""Options that several commands share: those that change settings, `--json` and `--with`.
 
 An option is only another spelling of a setting, so it is read by the same reader
 and fails with the same sentence. `--set` reaches every setting without an option.
@@ -7,7 +7,8 @@ and fails with the same sentence. `--set` reaches every setting without an optio
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, TypeVar
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -15,9 +16,27 @@ from fieldmouse.api.asking import SETTING_OF
 from fieldmouse.errors import UsageError
 from fieldmouse.settings import units
 
+if TYPE_CHECKING:
+    from fieldmouse.reading import ReadingRoom, ReadingRooms
+
 F = TypeVar("F", bound=Callable[..., Any])
 
+also = click.option(
+    "--with",
+    "others",
+    metavar="DIR",
+    type=click.Path(path_type=Path),
+    multiple=True,
+    help="Another crawl, to be read as one with this; may be repeated.",
+)
 as_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON value instead of talk.")
+
+
+def opened(directory: Path, others: tuple[Path, ...]) -> ReadingRoom | ReadingRooms:
+    """The crawl in a directory, or several as one where `--with` named others."""
+    from fieldmouse.reading import ReadingRoom, ReadingRooms
+
+    return ReadingRooms([directory, *others]) if others else ReadingRoom(directory)
 
 
 def limits(command: F) -> F:

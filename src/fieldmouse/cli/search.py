@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import textwrap
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from fieldmouse.cli import options, voice
+
+if TYPE_CHECKING:
+    from fieldmouse.indexer.search import Hit
 
 
 @click.command(
@@ -17,13 +21,17 @@ from fieldmouse.cli import options, voice
 Examples:
   fieldmouse search atlas meadow mouse
   fieldmouse search atlas '"field mouse"' -computer --limit 3 --json
-  fieldmouse search atlas git commit --amend host:docs.example.org""",
+  fieldmouse search atlas git commit --amend host:docs.example.org
+  fieldmouse search agent-1 --with agent-2 --with agent-3 meadow mouse""",
 )
 @click.argument("directory", type=click.Path(path_type=Path))
 @click.argument("words", nargs=-1, required=True)
 @click.option("--limit", type=click.IntRange(1, 10_000), default=10, show_default=True, help="Most results.")
+@options.also
 @options.as_json
-def command(directory: Path, words: tuple[str, ...], limit: int, as_json: bool) -> int:
+def command(
+    directory: Path, words: tuple[str, ...], limit: int, others: tuple[Path, ...], as_json: bool
+) -> int:
     """Search the pages of the crawl in DIRECTORY for WORDS, best match first.
 
     \b
@@ -37,22 +45,27 @@ def command(directory: Path, words: tuple[str, ...], limit: int, as_json: bool) 
     Nothing you type is an error: punctuation inside a word (don't, std::vector)
     is understood, and a word that begins with two dashes is a word. When nothing is
     found the exit code is 0, and --json prints an empty list.
-    """
-    from fieldmouse.reading import ReadingRoom
 
+    With --with the pages of several crawls are ranked as if they were in one, and
+    of a page that more than one has stored only the newest copy is found.
+    """
     question = voice.as_typed(" ".join(words))
-    hits = ReadingRoom(directory).search(question, limit)
+    hits = options.opened(directory, others).search(question, limit)
     if as_json:
-        voice.json(
-            [{"url": hit.url, "title": hit.title, "snippet": hit.snippet, "score": hit.score} for hit in hits]
-        )
+        voice.json([_plain(hit, placed=bool(others)) for hit in hits])
         return 0
     if not hits:
-        voice.say(f"no page in `{directory}` has: {question}")
+        where = " or ".join(f"`{one}`" for one in (directory, *others))
+        voice.say(f"no page in {where} has: {question}")
         return 0
     for place, hit in enumerate(hits, 1):
         voice.data(f"{place:>2}. {hit.title or hit.url}")
-        voice.data(f"    {hit.url}")
+        voice.data(f"    {hit.url}" + (f"  in `{hit.directory}`" if others else ""))
         for line in textwrap.wrap(voice.visible(" ".join(hit.snippet.split())), 96):
             voice.data(f"    {line}")
     return 0
+
+
+def _plain(hit: Hit, *, placed: bool) -> dict[str, object]:
+    plain = {"url": hit.url, "title": hit.title, "snippet": hit.snippet, "score": hit.score}
+    return plain | {"directory": str(hit.directory)} if placed else plain

@@ -8,26 +8,30 @@ than the row that says so.
 
 from __future__ import annotations
 
+import secrets
 from array import array
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import msgspec
-import xxhash
+from xxhash import xxh3_64_intdigest
 
 from fieldmouse.crawldir.directory import CrawlDir
 from fieldmouse.crawldir.log import FRAME, records
 from fieldmouse.records import News, OutcomeKind, OutcomeRow
 
 _decode = msgspec.msgpack.Decoder(OutcomeRow).decode
+_SEED = secrets.randbits(63)
 _MAY_BE_FORGIVEN = (OutcomeKind.FAILED, OutcomeKind.REFUSED, OutcomeKind.FORGIVEN)
 
 
 def rows(home: CrawlDir, *, length: int) -> Iterator[OutcomeRow]:
     """Every row that counts, oldest first. `length` is the checkpoint's."""
-    if not length:
-        return
-    taken_back = _taken_back(home, length)
+    yield from _counting(home, length, _taken_back(home, length))
+
+
+def _counting(home: CrawlDir, length: int, taken_back: Counter[str]) -> Iterator[OutcomeRow]:
+    taken_back = taken_back.copy()
     for _, record in records(home / "outcomes.log", length=length):
         row = _decode(record)
         if taken_back and row.kind in _MAY_BE_FORGIVEN:
@@ -57,47 +61,48 @@ def pages(home: CrawlDir, *, length: int) -> Iterator[OutcomeRow]:
     import numpy as np
 
     hashes, unlisted = array("Q"), dict[int, int]()
-    for row in rows(home, length=length):
-        if _is_of_a_page(row):
-            hashes.append(_hash(row))
+    taken_back = _taken_back(home, length)
+    for row in _counting(home, length, taken_back):
+        if is_statement(row):
+            hashes.append(hash_of(row.url))
         elif row.unlisted:
-            unlisted[_hash(row)] = len(hashes)
+            unlisted[hash_of(row.url)] = len(hashes)
     ordered = np.sort(np.frombuffer(hashes, np.uint64)) if hashes else np.empty(0, np.uint64)
     repeated = set(np.unique(ordered[1:][ordered[1:] == ordered[:-1]]).tolist())
     del ordered
     left = Counter(found for found in hashes if found in repeated) if repeated else Counter[int]()
-    stored = filter(_is_of_a_page, rows(home, length=length))
+    stored = filter(is_statement, _counting(home, length, taken_back))
     for place, (row, found) in enumerate(zip(stored, hashes, strict=True)):
         if found in left:
             left[found] -= 1
             if left[found]:
                 continue
         if row.kind is OutcomeKind.PAGE:
-            yield _listed_no_more(row) if unlisted.get(found, 0) > place else row
+            yield listed_no_more(row) if unlisted.get(found, 0) > place else row
 
 
-def _hash(row: OutcomeRow) -> int:
-    return xxhash.xxh3_64_intdigest(row.url.encode())
+def hash_of(url: str) -> int:
+    """What stands for a URL in this process, and in no other: so nobody can aim at a collision."""
+    return xxh3_64_intdigest(url.encode(), _SEED)
 
 
-def _listed_no_more(row: OutcomeRow) -> OutcomeRow:
+def listed_no_more(row: OutcomeRow) -> OutcomeRow:
     """A page whose headers ask by now that it not be indexed, though it has not changed."""
     return msgspec.structs.replace(row, indexed=False)
 
 
-def _is_of_a_page(row: OutcomeRow) -> bool:
+def is_statement(row: OutcomeRow) -> bool:
     """Whether it says that the URL is a page, or takes that away again."""
     return row.kind is OutcomeKind.PAGE or row.gone or (bool(row.polled) and row.stands)
 
 
-def page_of(home: CrawlDir, url: str, *, length: int) -> OutcomeRow | None:
-    """The row of one page as `pages` has it; None if it is not stored, or is a page no more."""
-    rows = rows_of(home, url, length=length)
-    told = [place for place, row in enumerate(rows) if _is_of_a_page(row)]
+def page_of(rows: Sequence[OutcomeRow]) -> OutcomeRow | None:
+    """Of all rows of one URL the one that `pages` has; None if it is not stored, or is a page no more."""
+    told = [place for place, row in enumerate(rows) if is_statement(row)]
     if not told or rows[told[-1]].kind is not OutcomeKind.PAGE:
         return None
     unlisted = any(row.unlisted for row in rows[told[-1] :])
-    return _listed_no_more(rows[told[-1]]) if unlisted else rows[told[-1]]
+    return listed_no_more(rows[told[-1]]) if unlisted else rows[told[-1]]
 
 
 def pages_from(home: CrawlDir, start: int, *, length: int) -> Iterator[tuple[OutcomeRow, int]]:

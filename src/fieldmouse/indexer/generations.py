@@ -22,7 +22,7 @@ class Generation:
 
     def __init__(self, directory: Path, path: Path):
         """`CrawlDirError` if it cannot be read; `directory` is the crawl's."""
-        self.path, self._directory = path, directory
+        self.path, self.directory = path, directory
         self.shard = int(path.parent.name.partition("-")[2])
         self._held = ExitStack()
         with self.reading():
@@ -39,12 +39,12 @@ class Generation:
         except PermissionError as trouble:
             raise CrawlDirError(
                 f"the index in `{self.path}` cannot be read: {trouble}",
-                f"its owner can let you with `chmod -R a+rX {self._directory}`",
+                f"its owner can let you with `chmod -R a+rX {self.directory}`",
             ) from trouble
         except (ValueError, OSError) as trouble:
             raise CrawlDirError(
                 f"the index in `{self.path}` cannot be read: {trouble}",
-                f"`fieldmouse doctor {typed(self._directory)}` says what else is damaged,"
+                f"`fieldmouse doctor {typed(self.directory)}` says what else is damaged,"
                 " and `--repair` builds an index again",
             ) from trouble
 
@@ -67,7 +67,7 @@ class Generation:
         return stands(batches_of(self.searcher, addresses, columns=self._columns), self.shard)
 
     def _key_seed(self) -> int:
-        return CrawlDir.open(self._directory).identity.key_seed
+        return CrawlDir.open(self.directory).identity.key_seed
 
     def visible(self, addresses: Sequence[tantivy.DocAddress], copies: CopyView) -> list[bool]:
         """Which of these are the newest of their pages, as far as the shards know."""

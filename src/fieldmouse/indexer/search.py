@@ -4,6 +4,9 @@ Every generation of every shard is asked for its best pages, and the lists are m
 by scores that mean the same everywhere (`ranking.py`). Of a page that was fetched more
 than once only the newest copy is shown (`copies.py`). Reading takes no lock and sees the
 last checkpoint of each shard.
+
+Several crawls are searched as one: words are counted over all of them, and which crawl has the newest
+copy of a page, whoever asks must know, since indexes know no times.
 """
 
 from __future__ import annotations
@@ -12,7 +15,8 @@ import heapq
 import html
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 
 import msgspec
@@ -32,6 +36,7 @@ class Candidate(msgspec.Struct, frozen=True):
     """A page that a generation found."""
 
     most: float  # its score is not greater
+    crawl: int
     generation: Generation
     address: tantivy.DocAddress
 
@@ -39,7 +44,7 @@ class Candidate(msgspec.Struct, frozen=True):
 class Found(msgspec.Struct, frozen=True):
     score: float
     url: str
-    stand: int  # of two copies the one with the greater number is the newer
+    stand: tuple[int, int]  # of two copies the one with the greater number is the newer
     document: tantivy.Document
     generation: Generation
 
@@ -51,25 +56,45 @@ class Hit(msgspec.Struct, frozen=True):
     title: str
     snippet: str
     score: float
+    directory: Path  # the crawl whose page it is
+
+
+Counts = Callable[[int, str], bool]
+"""Whether what a crawl has of a URL may be shown; the crawl by its place among those that are searched."""
 
 
 def search(directory: Path, words: str, limit: int = 10) -> list[Hit]:
     """The best pages of the crawl in `directory` for `words`, best first; `query.py` has the grammar."""
+    return search_all([directory], words, limit, lambda crawl, url: True)
+
+
+def search_all(directories: Sequence[Path], words: str, limit: int, counts: Counts) -> list[Hit]:
+    """The best pages of several crawls, ranked as if they were one."""
     question = understand(words)
     if question.empty or limit <= 0:
         return []
-    with opened(directory) as (generations, copies):
-        generations = [generation for generation in generations if generation.searcher.num_docs]
-        ranking = Ranking(generations, question)
-        streams = [Stream(generation, ranking, question, copies) for generation in generations]
-        return _tell(_best(streams, ranking, 2 * limit), ranking, limit)
+    with ExitStack() as held:
+        crawls = [held.enter_context(opened(directory)) for directory in directories]
+        asked = [
+            (crawl, generation, copies)
+            for crawl, (generations, copies) in enumerate(crawls)
+            for generation in generations
+            if generation.searcher.num_docs
+        ]
+        ranking = Ranking([generation for _, generation, _ in asked], question)
+        streams = [
+            Stream(crawl, generation, ranking, question, copies) for crawl, generation, copies in asked
+        ]
+        return _tell(_best(streams, ranking, 2 * limit, counts), ranking, limit)
 
 
 class Stream:
     """The answers of one generation, as many as are asked for, best first by its own scores."""
 
-    def __init__(self, generation: Generation, ranking: Ranking, question: Question, copies: CopyView):
-        self._generation, self._copies = generation, copies
+    def __init__(
+        self, crawl: int, generation: Generation, ranking: Ranking, question: Question, copies: CopyView
+    ):
+        self._crawl, self._generation, self._copies = crawl, generation, copies
         self._reach = ranking.reach(generation)
         self._hosts: Question | None = None
         self._asked = 0
@@ -95,13 +120,13 @@ class Stream:
             fresh = hits[before:]
             shown = generation.visible([address for _, address in fresh], self._copies)
             return [
-                Candidate(float(score) * self._reach, generation, address)
+                Candidate(float(score) * self._reach, self._crawl, generation, address)
                 for (score, address), visible in zip(fresh, shown, strict=True)
                 if visible
             ]
 
 
-def _best(streams: list[Stream], ranking: Ranking, count: int) -> list[Found]:
+def _best(streams: list[Stream], ranking: Ranking, count: int, counts: Counts) -> list[Found]:
     """The `count` best pages of all; each is scored only if it may be one of them, and not too many are."""
     most = max(ENOUGH, 10 * count)
     waiting: list[tuple[float, int, Candidate]] = []
@@ -115,7 +140,9 @@ def _best(streams: list[Stream], ranking: Ranking, count: int) -> list[Found]:
                 heapq.heappush(waiting, (-candidate.most, serial := serial + 1, candidate))
         while waiting and len(found) < most and (len(best) < count or -waiting[0][0] >= best[0]):
             candidate = heapq.heappop(waiting)[2]
-            one = _look_at(candidate, ranking)
+            one = _look_at(candidate, ranking, counts)
+            if one is None:
+                continue
             found.append(one)
             heapq.heappush(best, one.score)
             if len(best) > count:
@@ -129,13 +156,17 @@ def _best(streams: list[Stream], ranking: Ranking, count: int) -> list[Found]:
     return sorted(newest.values(), key=lambda one: (-one.score, one.url))
 
 
-def _look_at(candidate: Candidate, ranking: Ranking) -> Found:
-    generation, address = candidate.generation, candidate.address
+def _look_at(candidate: Candidate, ranking: Ranking, counts: Counts) -> Found | None:
+    crawl, generation, address = candidate.crawl, candidate.generation, candidate.address
     with generation.reading():
         document = generation.searcher.doc(address)
+        url = text_of(document, "url")
+        if not counts(crawl, url):
+            return None
         stand = int(generation.stands([address])[0])
         score = ranking.score(generation, address)
-        return Found(score, text_of(document, "url"), stand, document, generation)
+        # Two crawls have it only if one is at its checkpoint just now: any of both will do.
+        return Found(score, url, (crawl, stand), document, generation)
 
 
 def documents(directory: Path) -> Iterator[str]:
@@ -198,7 +229,8 @@ def _tell(found: list[Found], ranking: Ranking, limit: int) -> list[Hit]:
             )
             makers[generation].set_max_num_chars(SNIPPET)
         snippet = _snippet(one.document, makers[generation])
-        told.append(Hit(one.url, text_of(one.document, "title"), snippet, round(one.score, 4)))
+        title = text_of(one.document, "title")
+        told.append(Hit(one.url, title, snippet, round(one.score, 4), generation.directory))
         if len(told) == limit:
             break
     return told

@@ -13,6 +13,7 @@ from fieldmouse.figures import counted, duration, size, when
 from fieldmouse.frontier import lookout
 from fieldmouse.frontier.lookout import Place, Whereabouts
 from fieldmouse.reading import absence
+from fieldmouse.reading.bookings import unbooked
 from fieldmouse.reading.history import MOST, DueDate, due_date, is_dull, told_of_due, told_of_polls
 from fieldmouse.reading.moment import Checkpoint, look, sealed_frontier, sealed_outcomes
 from fieldmouse.records import HostState, Link, OutcomeKind, OutcomeRow
@@ -34,19 +35,24 @@ class Explanation(msgspec.Struct, frozen=True):
         return "\n  ".join([self.url, *self.says])
 
 
-def explain(home: CrawlDir, url: Url, now: float | None = None) -> Explanation:
-    """As of the newest checkpoint; may be asked while the crawl runs. `now` is epoch seconds."""
+def explain(home: CrawlDir, url: Url, now: float | None = None, *, absent: bool = True) -> Explanation:
+    """As of the newest checkpoint; may be asked while the crawl runs. `now` is epoch seconds.
+
+    Why a URL was never taken is looked for in the archive, which takes time, unless `absent` is False.
+    """
     moment = time.time() if now is None else now
     nothing = Explanation(url, "unknown", ["the crawl has no checkpoint yet, so nothing is known"])
-    return look(home, lambda last: _explain(home, url, last, moment), before=nothing)
+    return look(home, lambda last: _explain(home, url, last, moment, absent), before=nothing)
 
 
-def _explain(home: CrawlDir, url: Url, last: Checkpoint, now: float) -> Explanation:
+def _explain(home: CrawlDir, url: Url, last: Checkpoint, now: float, absent: bool) -> Explanation:
     found = lookout.look(home / "frontier", sealed_frontier(last), home.identity.key_seed, url)
     rows = outcomes.rows_of(home, url, length=sealed_outcomes(last))
     place = found.place.value
-    says = [*_origin(rows[0] if rows else found.link), *_fates(rows)]
-    if found.place is Place.UNKNOWN:
+    says = [*_origin(rows[0] if rows else found.link), *_fates(rows, unbooked(home, url))]
+    if found.place is Place.UNKNOWN and not absent:
+        says += [] if rows else ["it was never seen as a link to be taken"]
+    elif found.place is Place.UNKNOWN:
         if absence.is_exclusion(url):
             place = absence.EXCLUSION
             says += absence.of_exclusion(home, url, last)
@@ -77,17 +83,23 @@ def _origin(first: OutcomeRow | Link | None) -> Iterator[str]:
     yield f"{seen} {came}"
 
 
-def _fates(rows: list[OutcomeRow]) -> Iterator[str]:
+def _fates(rows: list[OutcomeRow], unbooked: frozenset[float] = frozenset()) -> Iterator[str]:
     """What happened, in order; of polls the newest that found something, of others how many."""
+
+    def told(row: OutcomeRow) -> Iterator[str]:
+        yield from _fate(row)
+        if row.at in unbooked:
+            yield "another agent's outcome was booked before this one, which does not count for the crawl"
+
     first = [row for row in rows if not row.polled]
     found = [row for row in rows if row.polled and not is_dull(row)]
     for row in first:
-        yield from _fate(row)
+        yield from told(row)
     yield from told_of_polls(rows)
     if len(found) > MOST:
         yield f"the newest {MOST} of {len(found)} polls that found something:"
     for row in found[-MOST:]:
-        yield from _fate(row)
+        yield from told(row)
 
 
 def _fate(row: OutcomeRow) -> Iterator[str]:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from fieldmouse import url as urls
 from fieldmouse.errors import UsageError
+from fieldmouse.policy.traps import without_session
 from fieldmouse.url import Url
 
 
@@ -14,6 +15,12 @@ def url_of(text: str) -> Url:
     if known is None:
         raise UsageError(f"`{text}` is no URL", "it begins with http:// or https://")
     return known
+
+
+def names_of(text: str) -> list[Url]:
+    """The names under which a page that somebody asks for may be stored, the likeliest first."""
+    known = url_of(text)
+    return list(dict.fromkeys((known, without_session(known))))
 
 
 def living_at(host: str) -> Callable[[str], bool]:

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from functools import cached_property
 from html import escape
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -130,6 +131,11 @@ class StoredPage:
     def fetched_at(self) -> datetime:
         """When the answer was complete, in UTC."""
         return datetime.fromtimestamp(self.row.at, UTC)
+
+    @property
+    def directory(self) -> Path:
+        """The crawl in whose archive it lies."""
+        return self._library.directory.parent
 
     # -- what the archive says
 

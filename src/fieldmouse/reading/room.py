@@ -10,13 +10,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fieldmouse.crawldir import CrawlDir, outcomes
-from fieldmouse.errors import CrawlDirError, FieldmouseError, UsageError, typed
-from fieldmouse.figures import when
-from fieldmouse.indexer.library import Library
-from fieldmouse.policy.traps import without_session
-from fieldmouse.reading.moment import Checkpoint, read_checkpoint, sealed_outcomes, sealed_shards
-from fieldmouse.reading.naming import living_at, url_of
+from fieldmouse.errors import FieldmouseError, UsageError
+from fieldmouse.reading.moment import Checkpoint, read_checkpoint
+from fieldmouse.reading.naming import living_at, names_of, url_of
 from fieldmouse.reading.page import StoredPage
+from fieldmouse.reading.volume import Volume
 from fieldmouse.records import OutcomeRow, Reading
 
 if TYPE_CHECKING:
@@ -64,6 +62,15 @@ class ReadingRoom:
     def _newest(self) -> Checkpoint | None:
         return self._still[0] if self._still else read_checkpoint(self._home)
 
+    def volume(self) -> Volume:
+        """The crawl as of its newest checkpoint, or when it stood still, for whoever reads it with others."""
+        return Volume(self._home, self._newest())
+
+    def newest_volume(self) -> Volume:
+        """As of now also in a room that is still: an index is only there as it is now."""
+        home = self._home
+        return Volume(home, read_checkpoint(home))
+
     # -- pages
 
     def pages(self, host: str | None = None) -> Iterator[StoredPage]:
@@ -73,26 +80,21 @@ class ReadingRoom:
         docs.example.org, too. The log is read twice, and takes eight bytes of memory a page.
         """
         is_wanted = None if host is None else living_at(host)
-        last = self._newest()
-        if last is not None:
-            library = self._library(last)
-            for row in outcomes.pages(self._home, length=sealed_outcomes(last)):
-                if is_wanted is None or is_wanted(row.url):
-                    yield StoredPage(row, library)
+        volume = self.volume()
+        for row in volume.pages():
+            if is_wanted is None or is_wanted(row.url):
+                yield volume.page(row)
 
     def page(self, url: str) -> StoredPage | None:
         """The newest version of one page; None if it is not stored.
 
         `url` is normalised as the crawler does it. The log is read through once: for many pages use `pages`.
         """
-        known = url_of(url)
-        last = self._newest()
-        if last is None:
-            return None
-        for name in dict.fromkeys((known, without_session(known))):
-            row = outcomes.page_of(self._home, name, length=sealed_outcomes(last))
+        volume = self.volume()
+        for name in names_of(url):
+            row = outcomes.page_of(volume.rows_of(name))
             if row is not None:
-                return StoredPage(row, self._library(last))
+                return volume.page(row)
         return None
 
     def pages_from(self, start: int) -> Iterator[tuple[StoredPage, int]]:
@@ -103,17 +105,13 @@ class ReadingRoom:
         """
         if start < 0:
             raise UsageError(f"there is no byte {start} of the outcome log", "begin at 0, or where you ended")
-        last = self._newest()
-        if last is not None:
-            library = self._library(last)
-            for row, end in outcomes.pages_from(self._home, start, length=sealed_outcomes(last)):
-                yield StoredPage(row, library), end
+        volume = self.volume()
+        for row, end in outcomes.pages_from(volume.home, start, length=volume.length):
+            yield volume.page(row), end
 
     def rows(self) -> Iterator[OutcomeRow]:
         """Every outcome, oldest first: also what moved, failed or was refused."""
-        last = self._newest()
-        if last is not None:
-            yield from outcomes.rows(self._home, length=sealed_outcomes(last))
+        yield from self.volume().rows()
 
     def items(self, *, all: bool = False) -> Iterator[dict[str, Any]]:
         """The rows that `plugins.extract` made of the pages, as `export --items` writes them.
@@ -121,14 +119,9 @@ class ReadingRoom:
         Of each page's newest version, or with `all` of every version. A row has the `url` of its page and
         when that was fetched, unless it says so itself.
         """
-        from fieldmouse.indexer.items import read_items
-
-        rows = self.rows() if all else (page.row for page in self.pages())
-        for row, item in read_items(self._home / "archive", rows):
-            yield {"url": row.url, "fetched_at": when(row.at)} | item
-
-    def _library(self, last: Checkpoint) -> Library:
-        return Library(self._home / "archive", sealed_shards(last))
+        volume = self.volume()
+        for row in volume.rows() if all else volume.pages():
+            yield from volume.items_of(row)
 
     # -- what changed
 
@@ -144,13 +137,11 @@ class ReadingRoom:
         from fieldmouse.reading.dates import moment_of
         from fieldmouse.settings.rules import noise_of
 
-        last = self._newest()
-        if last is not None:
+        volume = self.volume()
+        if volume.last is not None:
             is_wanted = None if host is None else living_at(host)
-            yield from list_changes(
-                self._home, last, self._library(last), noise_of(self.settings()),
-                since=moment_of(since), is_wanted=is_wanted,
-            )  # fmt: skip
+            rules = noise_of(self.settings())
+            yield from list_changes([volume], rules, since=moment_of(since), is_wanted=is_wanted)
 
     def versions(self, url: str) -> list[StoredPage]:
         """Every version of one page that is stored, oldest first, each other than the one before it.
@@ -160,14 +151,9 @@ class ReadingRoom:
         """
         from fieldmouse.reading.versions import versions_of
 
-        known = url_of(url)
-        last = self._newest()
-        if last is None:
-            return []
-        length, library = sealed_outcomes(last), self._library(last)
-        names = dict.fromkeys((known, without_session(known)))
-        found = (versions_of(outcomes.rows_of(self._home, name, length=length)) for name in names)
-        return [StoredPage(row, library) for row in next(filter(None, found), [])]
+        volume = self.volume()
+        found = (versions_of(volume.rows_of(name)) for name in names_of(url))
+        return [volume.page(row) for row in next(filter(None, found), [])]
 
     def difference(
         self, url: str, old: str | int | None = None, new: str | int | None = None
@@ -186,11 +172,11 @@ class ReadingRoom:
         """Rules for `[noise]` that would ignore what differs at every look at pages of this crawl."""
         from fieldmouse.reading.proposals import propose
 
-        last = self._newest()
-        if last is None:
+        volume = self.volume()
+        if volume.last is None:
             return []
         is_wanted = None if host is None else living_at(host)
-        return propose(self._home, last, self._library(last), self.settings(), is_wanted)
+        return propose(volume.home, volume.last, volume.library, self.settings(), is_wanted)
 
     # -- what happened
 
@@ -274,19 +260,8 @@ class ReadingRoom:
         """
         from fieldmouse.indexer.search import search
 
-        self._see_that_all_is_there()
+        self.newest_volume().see_that_its_index_is_there()
         return search(self._home.path, words, limit)
-
-    def _see_that_all_is_there(self) -> None:
-        """An index of which a part is gone would find less, and nobody would know."""
-        for shard, state in enumerate(sealed_shards(read_checkpoint(self._home))):
-            for generation in range(state.generation + bool(state.generation_bytes)):
-                part = self.path / "index" / f"shard-{shard}" / f"{generation:05}"
-                if not part.is_dir():
-                    raise CrawlDirError(
-                        f"a part of the index is missing: `{part}`",
-                        f"`fieldmouse doctor {typed(self.path)} --repair` builds it again",
-                    )
 
     # -- for people
 

@@ -1,0 +1,115 @@
+"""What it costs to read several crawls as one: time to go through all pages, and memory a URL.
+
+The books of crawls are written by hand, without an archive: so many rows in all, spread over so many
+directories, and every tenth URL known to two of them. Each count is read in a process of its own, once
+as one directory (the same rows in one log) and once as several; memory is what the process
+had at its peak beyond what it had before. A second question after the first
+pays only for reading pages: which copy is the newest is known by then.
+
+    .venv/bin/python benchmarks/several.py [--rows 100000 1000000] [--crawls 4]
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+from table import aligned, say
+
+from fieldmouse.crawldir import Checkpoint, CrawlDir, Log, open_journal
+from fieldmouse.crawldir.checkpoint import encode, noted
+from fieldmouse.crawldir.statements import read_statements
+from fieldmouse.reading import ReadingRoom, ReadingRooms
+from fieldmouse.reading.precedence import Precedence
+from fieldmouse.records import OutcomeKind, OutcomeRow
+from fieldmouse.url import Url
+
+
+def rows(count: int, first: int) -> Iterator[OutcomeRow]:
+    for number in range(first, first + count):
+        host = f"http://site{number % 997}.example"
+        yield OutcomeRow(
+            Url(f"{host}/some/path/page-{number}.html"), OutcomeKind.PAGE, 1.7e9 + number / 100, depth=3,
+            via=f"{host}/some/path/page-{number // 2}.html", seen_at=1.7e9 + number / 101, status=200,
+            mime="text/html", title=f"The title of page {number}", language="en", charset="utf-8",
+            digest="sha1:" + "A" * 32, simhash=number * 7919**3 % 2**63, size=20_000, words=500, links=40,
+            indexed=True, warc="fieldmouse-20260101000000-00000-0.warc.gz", offset=number * 9000,
+            etag='"0123456789abcdef"', last_modified="Thu, 01 Jan 2026 00:00:00 GMT",
+        )  # fmt: skip
+
+
+def write(path: Path, parts: list[tuple[int, int]]) -> None:
+    """A crawl of stretches of rows, each given by how many and which comes first."""
+    home = CrawlDir.create(path, shards=1, settings=b"")
+    journal, _ = open_journal(home)
+    log = Log(home / "outcomes.log")
+    for count, first in parts:
+        for row in rows(count, first):
+            log.append(msgspec.msgpack.encode(row))
+    length = log.flush()
+    log.close()
+    sealed = {"outcomes": noted(length, {"outcomes.log": length}), "shards": noted([], {})}
+    journal.begin()
+    journal.commit(encode(Checkpoint(at=1.0, parts=sealed, born=home.identity)))
+    journal.close()
+
+
+def read(paths: list[Path]) -> None:
+    """In a process of its own: go through all pages, and say what that took."""
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    room = ReadingRoom(paths[0]) if len(paths) == 1 else ReadingRooms(paths)
+    begun = time.process_time()
+    pages = sum(1 for _ in room.pages())
+    all_pages = time.process_time() - begun
+    grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - peak
+    begun = time.process_time()
+    Precedence(
+        [read_statements(one.home, one.length) for one in (ReadingRoom(path).volume() for path in paths)]
+    )
+    say_which = time.process_time() - begun
+    print(json.dumps({"pages": pages, "seconds": all_pages, "which": say_which, "kib": grown}))
+
+
+def main(asked: list[str]) -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--rows", type=int, nargs="+", default=[100_000, 1_000_000])
+    parser.add_argument("--crawls", type=int, default=4)
+    parser.add_argument("--read", type=Path, nargs="+", help=argparse.SUPPRESS)
+    given = parser.parse_args(asked)
+    if given.read:
+        read(given.read)
+        return
+    table: list[list[str]] = []
+    for count in given.rows:
+        with tempfile.TemporaryDirectory() as place:
+            home, share = Path(place), count // given.crawls
+            stretches = [(share, number * share * 9 // 10) for number in range(given.crawls)]
+            write(home / "one", stretches)
+            for number, stretch in enumerate(stretches):
+                write(home / str(number), [stretch])
+            several = [home / str(number) for number in range(given.crawls)]
+            for name, paths in (("one log", [home / "one"]), (f"{given.crawls} crawls", several)):
+                say(f"reading {count:,} rows as {name}")
+                again = [sys.executable, __file__, "--read", *map(str, paths)]
+                told = json.loads(subprocess.run(again, check=True, capture_output=True).stdout)
+                which = f"{told['which'] / count * 1e6:.1f}" if len(paths) > 1 else "-"
+                table.append([
+                    f"{count:,}", name, f"{told['pages']:,}", f"{told['seconds'] / count * 1e6:.1f}", which,
+                    f"{told['kib'] * 1024 / count:.0f}",
+                ])  # fmt: skip
+    names = ["rows", "read as", "pages", "all pages, µs a row", "of that, which is newest", "bytes a row"]
+    print(aligned(names, table))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

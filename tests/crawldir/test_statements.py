@@ -1,0 +1,82 @@
+"""The last words of a log are the same however it was read: at once, on and on, or anew."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+import msgspec
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fieldmouse.crawldir import CrawlDir, Log, outcomes, statements
+from fieldmouse.crawldir.statements import NOTHING, Statements, read_statements
+from fieldmouse.records import News, OutcomeKind, OutcomeRow, Reason
+from fieldmouse.url import Url
+
+URLS = [Url(f"http://example.org/{number}") for number in range(4)]
+rows = st.lists(
+    st.builds(
+        OutcomeRow,
+        st.sampled_from(URLS),
+        st.sampled_from(list(OutcomeKind)),
+        st.floats(1.0, 9.0),
+        status=st.sampled_from([200, 404, 410, 500]),
+        reason=st.sampled_from([Reason.NONE, Reason.EXCLUDED]),
+        polled=st.sampled_from(["", "page", "failed"]),
+        news=st.sampled_from([News.NONE, News.MOVED, News.SAME]),
+        unlisted=st.booleans(),
+    ),
+    max_size=30,
+)
+
+
+def append(home: CrawlDir, length: int, told: list[OutcomeRow]) -> int:
+    log = Log(home / "outcomes.log", length)
+    for row in told:
+        log.append(msgspec.msgpack.encode(row))
+    length = log.flush()
+    log.close()
+    return length
+
+
+def plain(said: Statements) -> tuple[dict[int, float], dict[int, float]]:
+    assert (np.diff(said.keys.astype(object)) > 0).all(), "in order, each once"
+    return dict(zip(said.keys.tolist(), said.at.tolist(), strict=True)), said.unlisted
+
+
+@pytest.fixture(autouse=True)
+def _sorted_in_often(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(statements, "_LEAST", 3)
+
+
+@given(st.lists(rows, min_size=1, max_size=4))
+def test_the_last_word_on_a_url_is_that_of_its_last_statement(parts: list[list[OutcomeRow]]) -> None:
+    with tempfile.TemporaryDirectory() as name:
+        home = CrawlDir.create(Path(name) / "c", shards=1, settings=b"")
+        length, said = 0, NOTHING
+        for part in parts:
+            length = append(home, length, part)
+            said = read_statements(home, length, said)
+            last = {
+                outcomes.hash_of(row.url): row.at
+                for row in outcomes.rows(home, length=length)
+                if outcomes.is_statement(row)
+            }
+            assert plain(said)[0] == last
+            assert plain(said) == plain(read_statements(home, length))
+            assert {url: said.at_of(outcomes.hash_of(url)) for url in URLS} == {
+                url: last.get(outcomes.hash_of(url)) for url in URLS
+            }
+
+
+def test_another_crawl_in_the_same_place_is_read_from_its_beginning(tmp_path: Path) -> None:
+    said = NOTHING
+    for number, url in enumerate(URLS[:2]):
+        home = CrawlDir.create(tmp_path / "c", shards=1, settings=b"")
+        length = append(home, 0, [OutcomeRow(url, OutcomeKind.PAGE, 1.0 + number)])
+        said = read_statements(home, length, said)
+        assert plain(said)[0] == {outcomes.hash_of(url): 1.0 + number}
+        (tmp_path / "c").rename(tmp_path / f"old-{number}")

@@ -1,0 +1,423 @@
+"""Several crawls read as one: of a URL that more than one knows, the newest word counts."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import fieldmouse
+from fieldmouse import cli
+from fieldmouse.crawldir import CrawlDir, Log
+from fieldmouse.crawldir.news import ChangeKind
+from fieldmouse.crawldir.statements import read_statements
+from fieldmouse.errors import NotACrawl, UsageError
+from fieldmouse.lab import bottle
+from fieldmouse.reading import ReadingRoom, ReadingRooms
+from fieldmouse.reading.bookings import UNBOOKED, Unbooked
+from fieldmouse.reading.precedence import Precedence
+from fieldmouse.records import News, OutcomeKind, OutcomeRow, Reason
+from fieldmouse.settings.order import Order
+from fieldmouse.url import Url
+from whole.bottled import bottled_crawl
+
+from .changing import DAY, GONE, HOME, ChangingWeb, Shown
+from .conftest import QUICK
+from .written import write_rows
+
+LINKS = "".join(
+    f"<a href=/{name}>x</a>" for name in ("same", "other", "gone", "hidden", "early", "late", "back")
+)
+PAGES: dict[str, list[Shown]] = {
+    "/": [f"<title>Door</title>burrow {LINKS}"],
+    "/same": ["<title>Same</title>hedgehog stays"],
+    "/other": [
+        "<title>Old</title>badger acorn",
+        "<title>New</title>badger walnut",
+        "<title>Third</title>pear",
+    ],
+    "/gone": ["<title>Gone</title>weasel", GONE],
+    "/hidden": ["<title>Hidden</title>stoat", "<meta name=robots content=noindex><title>Hidden</title>stoat"],
+    "/early": ["<title>Early</title>vole morning", 500],
+    "/late": [500, "<title>Late</title>vole evening"],
+    "/back": [GONE, "<title>Back</title>ferret"],
+}
+
+Said = pytest.CaptureFixture[str]
+
+
+def crawl_on(path: Path, day: int, pages: dict[str, list[Shown]] = PAGES, order: Order | None = None) -> Path:
+    """Crawl the web as it is on a day, or look at known pages again."""
+    bottled_crawl(
+        path, lambda clock: ChangingWeb(pages, clock, day), [HOME + "/"], epoch=bottle.EPOCH + day * DAY,
+        order=order, politeness__patience="0", refresh__policy="uniform", **QUICK,
+    )  # type: ignore[arg-type]  # fmt: skip
+    return path
+
+
+def poll_on(path: Path, day: int) -> Path:
+    return crawl_on(path, day, order=Order(once=True, hold=True, only=True))
+
+
+@pytest.fixture(scope="module")
+def days(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    """The same site, crawled on two days into two directories."""
+    home = tmp_path_factory.mktemp("days")
+    return [crawl_on(home / f"day-{day}", day) for day in range(2)]
+
+
+@pytest.fixture(params=["in order", "turned round"])
+def rooms(days: list[Path], request: pytest.FixtureRequest) -> ReadingRooms:
+    """Whatever the order in which they are named."""
+    return fieldmouse.open(days if request.param == "in order" else days[::-1])
+
+
+def exported(
+    tmp_path: Path, directory: Path, *others: Path, words: tuple[str, ...] = ()
+) -> list[dict[str, Any]]:
+    also = [word for other in others for word in ("--with", str(other))]
+    target = tmp_path / "rows.jsonl"
+    assert cli.run(["export", str(directory), *also, "--to", str(target), *words]) == 0
+    return [json.loads(line) for line in target.read_text().splitlines()]
+
+
+def test_a_page_that_two_crawls_stored_is_shown_once_as_it_was_last(
+    rooms: ReadingRooms, days: list[Path]
+) -> None:
+    told = {page.url.removeprefix(HOME): (page.title, page.directory) for page in rooms.pages()}
+    early, late = days
+    assert told == {
+        "/": ("Door", late), "/same": ("Same", late), "/other": ("New", late), "/hidden": ("Hidden", late),
+        "/early": ("Early", early), "/late": ("Late", late), "/back": ("Back", late),
+    }  # fmt: skip
+    assert len(list(rooms.pages())) == len(told)
+    for page in rooms.pages():
+        alone = rooms.page(page.url)
+        assert alone is not None
+        assert (alone.row, alone.directory, alone.body) == (page.row, page.directory, page.body)
+    assert rooms.page(HOME + "/gone") is None
+    assert rooms.page(HOME + "/nowhere") is None
+    assert [page.url for page in rooms.pages(host="elsewhere.example")] == []
+
+
+def test_export_writes_what_a_merge_of_both_exports_would_have(days: list[Path], tmp_path: Path) -> None:
+    """The merge is made here, of every outcome that each crawl exports by itself."""
+    last: dict[str, tuple[str, dict[str, Any]]] = {}
+    for directory in days:
+        for row in exported(tmp_path, directory, words=("--all",)):
+            if row["kind"] == "page" or row["status"] in (404, 410):
+                last[row["url"]] = max(
+                    last.get(row["url"], ("", {})), (row["fetched_at"], row | {"directory": str(directory)}),
+                    key=lambda told: told[0],
+                )  # fmt: skip
+    merged = {url: row for url, (_, row) in last.items() if row["kind"] == "page"}
+    together = exported(tmp_path, *days)
+    assert {row["url"]: row for row in together} == {
+        url: {field: row[field] for field in together[0]} for url, row in merged.items()
+    }
+    assert len(together) == len(merged)
+    assert together == sorted(together, key=lambda row: str(row["fetched_at"])), "about by time"
+
+
+def test_export_of_one_crawl_is_as_it_was_and_all_outcomes_of_several_are_all(
+    days: list[Path], tmp_path: Path
+) -> None:
+    alone = [exported(tmp_path, directory, words=("--all",)) for directory in days]
+    assert all("directory" not in row for rows in alone for row in rows)
+    together = exported(tmp_path, *days, words=("--all",))
+    for directory, rows in zip(days, alone, strict=True):
+        there = [row for row in together if row["directory"] == str(directory)]
+        assert [{field: row[field] for field in rows[0]} for row in there] == rows
+    assert len(together) == sum(map(len, alone))
+
+
+def test_search_finds_the_newest_words_once_and_says_where(rooms: ReadingRooms, days: list[Path]) -> None:
+    early, late = days
+
+    def found(words: str) -> list[tuple[str, Path]]:
+        return [(hit.url.removeprefix(HOME), hit.directory) for hit in rooms.search(words)]
+
+    assert found("hedgehog") == [("/same", late)]
+    assert found("walnut") == found("badger") == [("/other", late)]
+    assert found("acorn") == [], "so it was yesterday"
+    assert found("weasel") == [], "it is gone"
+    assert found("stoat") == [], "it asks by now not to be found"
+    assert sorted(found("vole")) == [("/early", early), ("/late", late)]
+    assert found("ferret") == [("/back", late)]
+
+
+def test_a_search_by_command_names_the_directory_only_where_there_are_several(
+    days: list[Path], capsys: Said
+) -> None:
+    assert cli.run(["search", str(days[0]), "--with", str(days[1]), "vole", "--json"]) == 0
+    hits = json.loads(capsys.readouterr().out)
+    assert {hit["directory"] for hit in hits} == set(map(str, days))
+    assert cli.run(["search", str(days[0]), "vole", "--json"]) == 0
+    assert [set(hit) for hit in json.loads(capsys.readouterr().out)] == [{"url", "title", "snippet", "score"}]
+    assert cli.run(["search", str(days[0]), "--with", str(days[1]), "walnut"]) == 0
+    assert f"{HOME}/other  in `{days[1]}`" in capsys.readouterr().out
+    assert cli.run(["search", str(days[0]), "--with", str(days[1]), "acorn"]) == 0
+    assert f"no page in `{days[0]}` or `{days[1]}` has: acorn" in capsys.readouterr().err
+
+
+def test_explain_says_in_which_directory_each_outcome_lies(
+    rooms: ReadingRooms, days: list[Path], capsys: Said
+) -> None:
+    early, late = map(str, days)
+    told = rooms.explain(HOME + "/other")
+    assert [(directory, row.title) for directory, row in told.outcomes] == [(early, "Old"), (late, "New")]
+    assert (told.directory, told.place) == (late, "done")
+    (together,) = told.says
+    assert f"of 2 crawls that asked for it `{late}` was the last" in together
+    assert together.endswith("its copy is shown")
+    assert str(told).index(f"in `{rooms.paths[0]}`:") < str(told).index(f"in `{rooms.paths[1]}`:")
+    (gone,) = rooms.explain(HOME + "/gone").says
+    assert gone.endswith("it is no page any more")
+    assert rooms.explain(HOME + "/late").outcomes[-1][1].title == "Late"
+    assert rooms.explain(HOME + "/late").says == [], "there is nothing to choose from: a 500 says nothing"
+    assert cli.run(["explain", early, "--with", late, HOME + "/other", "--json"]) == 0
+    plain = json.loads(capsys.readouterr().out)
+    assert [row["directory"] for row in plain["outcomes"]] == [early, late]
+    assert [one["directory"] for one in plain["crawls"]] == [early, late]
+    assert plain["directory"] == late
+    assert cli.run(["explain", early, "--with", late, HOME + "/other"]) == 0
+    assert capsys.readouterr().out == str(ReadingRooms(days).explain(HOME + "/other")) + "\n"
+
+
+def test_why_a_url_was_never_taken_is_looked_for_only_where_nobody_took_it(
+    days: list[Path], tmp_path: Path
+) -> None:
+    apart = tmp_path / "apart"
+    bottled_crawl(apart, lambda clock: ChangingWeb({"/x": ["x"]}, clock, 0), [HOME + "/x"], **QUICK)
+    rooms = fieldmouse.open([days[0], apart])
+    known = rooms.explain(HOME + "/same").crawls
+    assert "it was never seen as a link to be taken" in known[str(apart)].says
+    assert not any("has a link to it" in says for says in known[str(apart)].says)
+    unknown = rooms.explain(HOME + "/nowhere")
+    assert (unknown.directory, unknown.place) == (None, "never seen")
+    assert all(any("has a link to it" in says for says in told.says) for told in unknown.crawls.values())
+
+
+def test_an_outcome_that_another_agent_had_booked_is_named_as_that(days: list[Path], tmp_path: Path) -> None:
+    shutil.copytree(days[0], tmp_path / "agent")
+    room = ReadingRoom(tmp_path / "agent")
+    row = room.explain(HOME + "/other").outcomes[0]
+    log = Log(tmp_path / "agent" / UNBOOKED)
+    log.append(msgspec.msgpack.encode(Unbooked(HOME + "/same", row.at)))
+    log.append(msgspec.msgpack.encode(Unbooked(row.url, row.at)))
+    log.close()
+    (says,) = [says for says in room.explain(row.url).says if "booked" in says]
+    assert says.startswith("another agent's outcome was booked before this one")
+    assert not [says for says in room.explain(HOME + "/early").says if "booked" in says]
+    page = fieldmouse.open([days[1], tmp_path / "agent"]).page(HOME + "/early")
+    assert page is not None
+
+
+def test_versions_and_differences_are_those_of_all_crawls(rooms: ReadingRooms, days: list[Path]) -> None:
+    versions = rooms.versions(HOME + "/other")
+    assert [(page.title, page.directory) for page in versions] == list(zip(("Old", "New"), days, strict=True))
+    assert len(rooms.versions(HOME + "/same")) == 1, "the same bytes are no other version"
+    told = rooms.difference(HOME + "/other")
+    assert told.hunks is not None
+    assert [(hunk.old, hunk.new) for hunk in told.hunks] == [
+        (["Old", "badger acorn"], ["New", "badger walnut"])
+    ]
+
+
+def test_a_change_that_two_crawls_saw_is_told_once(tmp_path: Path) -> None:
+    first, second = (crawl_on(tmp_path / name, 0) for name in "ab")
+    for path, day in ((first, 1), (second, 1), (second, 2)):
+        poll_on(path, day)
+    alone = [
+        [(change.url.removeprefix(HOME), change.kind) for change in ReadingRoom(path).changes()]
+        for path in (first, second)
+    ]
+    assert set(alone[0]) == {
+        ("/other", ChangeKind.CHANGED), ("/gone", ChangeKind.GONE), ("/late", ChangeKind.NEW),
+        ("/back", ChangeKind.NEW),
+    }  # fmt: skip
+    assert set(alone[1]) == set(alone[0])
+    assert len(alone[1]) == len(alone[0]) + 1, "it changed a second time"
+    together = [
+        (change.url.removeprefix(HOME), change.kind) for change in fieldmouse.open([first, second]).changes()
+    ]
+    assert sorted(together) == sorted(alone[1])
+
+
+def test_a_page_is_new_only_if_no_crawl_had_it(tmp_path: Path) -> None:
+    """A link that is found in the second crawl after its baseline, to a page that the first one has."""
+    grown = dict(PAGES) | {
+        "/": ["<title>Door</title>", "<title>Door</title><a href=/early>y</a>"],
+        "/early": ["<title>Early</title>vole"],
+    }  # fmt: skip
+    first = crawl_on(tmp_path / "a", 0)
+    second = crawl_on(tmp_path / "b", 0, grown)
+    crawl_on(second, 1, grown, Order(once=True, hold=True))
+    told = [(change.url, change.kind) for change in ReadingRoom(second).changes()]
+    assert (HOME + "/early", ChangeKind.NEW) in told
+    together = [(change.url, change.kind) for change in fieldmouse.open([second, first]).changes()]
+    assert (HOME + "/early", ChangeKind.NEW) not in together
+    assert together == [change for change in told if change != (HOME + "/early", ChangeKind.NEW)]
+
+
+def test_one_room_that_is_kept_open_follows_and_a_still_one_does_not(tmp_path: Path) -> None:
+    first, second = crawl_on(tmp_path / "a", 0), tmp_path / "b"
+    CrawlDir.create(second, shards=1, settings=(first / "fieldmouse.toml").read_bytes())
+    rooms = ReadingRooms([first, second])
+    before = [(page.url, page.title) for page in rooms.pages()]
+    assert before == [(page.url, page.title) for page in ReadingRoom(first).pages()], (
+        "the other has no checkpoint"
+    )
+    assert [hit.url for hit in rooms.search("acorn")] == [HOME + "/other"]
+    still = rooms.still()
+    assert rooms.explain(HOME + "/other").crawls[str(second)].place == "unknown"
+    assert list(rooms.changes()) == list(ReadingRoom(first).changes())
+    crawl_on(second, 1)
+    assert rooms.search("acorn") == []
+    assert {page.url: page.title for page in rooms.pages()}[HOME + "/other"] == "New"
+    assert [(page.url, page.title) for page in still.pages()] == before
+    assert [(page.url, page.title) for page in still.pages()] == before, "and again"
+    poll_on(first, 2)
+    assert {page.url: page.title for page in rooms.pages()}[HOME + "/other"] == "Third"
+    assert [hit.directory for hit in rooms.search("pear")] == [first]
+    assert rooms.search("walnut") == []
+
+
+def test_directories_that_cannot_be_meant_are_a_sentence(
+    days: list[Path], tmp_path: Path, capsys: Said
+) -> None:
+    (tmp_path / "again").symlink_to(days[0])
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(NotACrawl):
+        fieldmouse.open([days[0], tmp_path / "empty"])
+    with pytest.raises(UsageError, match="is named twice"):
+        fieldmouse.open([days[0], days[1], str(days[0])])
+    with pytest.raises(UsageError, match=r"`.*day-0` and `.*again` are the same"):
+        fieldmouse.open([days[0], tmp_path / "again"])
+    with pytest.raises(UsageError, match="there is no crawl to read"):
+        fieldmouse.open([])
+    one = str(days[0])
+    for other, code in ((one, 2), (str(tmp_path / "again"), 2), (str(tmp_path / "empty"), 1)):
+        for words in (["search", one, "vole"], ["explain", one, HOME], ["export", one, "--to", "-"]):
+            assert cli.run([*words, "--with", other]) == code
+            said = capsys.readouterr()
+            assert said.err.startswith("error: `"), said.err
+            assert "hint: " in said.err
+            assert "Traceback" not in said.err
+
+
+def test_rows_that_were_extracted_are_those_of_the_newest_copies(tmp_path: Path) -> None:
+    for day in range(2):
+        bottled_crawl(
+            tmp_path / f"day-{day}", lambda clock, day=day: ChangingWeb(PAGES, clock, day), [HOME + "/other"],  # type: ignore[misc]
+            epoch=bottle.EPOCH + day * DAY, scope__mode="page",
+            plugins__extract="reading.harvesting:titles", **QUICK,
+        )  # fmt: skip
+    rooms = ReadingRooms(tmp_path / f"day-{day}" for day in range(2))
+    (item,) = rooms.items()
+    assert (item["title"], item["directory"]) == ("New", str(tmp_path / "day-1"))
+    assert [item["title"] for item in rooms.items(all=True)] == ["Old", "New"]
+
+
+# -- any logs at all
+
+URLS = [Url(f"http://example.org/{number}") for number in range(5)]
+
+
+def statement_of(row: OutcomeRow) -> bool | None:
+    """Whether a row says that its URL is a page; None if it says nothing of that."""
+    if row.kind is OutcomeKind.PAGE:
+        return True
+    told_gone = row.kind is OutcomeKind.FAILED and row.status in (404, 410)
+    moved = row.kind is OutcomeKind.MOVED and row.news is News.MOVED
+    excluded = row.kind is OutcomeKind.REFUSED and row.reason is Reason.EXCLUDED
+    return False if told_gone or (row.polled and (moved or excluded)) else None
+
+
+def listed_unless_unchanged(row: OutcomeRow) -> OutcomeRow:
+    """Only of what did not change the headers can have changed alone."""
+    return msgspec.structs.replace(row, unlisted=row.unlisted and row.kind is OutcomeKind.UNCHANGED)
+
+
+logs = st.lists(
+    st.lists(
+        st.builds(
+            OutcomeRow,
+            st.sampled_from(URLS),
+            st.sampled_from([kind for kind in OutcomeKind if kind is not OutcomeKind.FORGIVEN]),
+            st.integers(1, 20).map(float),
+            status=st.sampled_from([200, 404, 410, 500]),
+            reason=st.sampled_from([Reason.NONE, Reason.EXCLUDED]),
+            polled=st.sampled_from(["", "page"]),
+            news=st.sampled_from([News.NONE, News.MOVED]),
+            digest=st.sampled_from(["a", "b"]),
+            indexed=st.just(True),
+            unlisted=st.booleans(),
+        ).map(listed_unless_unchanged),
+        max_size=12,
+    ).map(lambda rows: sorted(rows, key=lambda row: row.at)),
+    min_size=1,
+    max_size=4,
+)  # fmt: skip
+
+
+def newest_of(crawls: list[list[OutcomeRow]], url: Url) -> tuple[int, OutcomeRow] | None:
+    """Whose page it is, and as what: the rule, said in as many words as it takes."""
+    last: tuple[int, int] | None = None  # the crawl, and the place in its log
+    for number, rows in enumerate(crawls):
+        for place, row in enumerate(rows):
+            if row.url != url or statement_of(row) is None:
+                continue
+            if last is None or last[0] == number or row.at > crawls[last[0]][last[1]].at:
+                last = number, place
+    if last is None or not statement_of(crawls[last[0]][last[1]]):
+        return None
+    shown = crawls[last[0]][last[1]]
+    listed = not any(
+        row.unlisted and row.url == url and (row.at > shown.at if number != last[0] else place > last[1])
+        for number, rows in enumerate(crawls)
+        for place, row in enumerate(rows)
+    )
+    return last[0], msgspec.structs.replace(shown, indexed=listed)
+
+
+@given(logs)
+@settings(max_examples=40)
+def test_many_crawls_as_one_are_what_one_log_of_all_their_rows_would_be(
+    crawls: list[list[OutcomeRow]],
+) -> None:
+    with tempfile.TemporaryDirectory() as name:
+        paths = [write_rows(Path(name) / str(number), rows) for number, rows in enumerate(crawls)]
+        rooms = ReadingRooms(paths)
+        expected = {url: told for url in URLS if (told := newest_of(crawls, url)) is not None}
+        pages = list(rooms.pages())
+        assert {page.url: (paths.index(page.directory), page.row) for page in pages} == expected
+        assert len(pages) == len(expected)
+        for url in URLS:
+            page = rooms.page(url)
+            assert (None if page is None else (paths.index(page.directory), page.row)) == expected.get(url)
+        volumes = [room.volume() for room in rooms.rooms]
+        precedence = Precedence([read_statements(volume.home, volume.length) for volume in volumes])
+        for url, (number, row) in expected.items():
+            foreign = any(
+                told.unlisted and told.url == url and told.at > row.at
+                for other, rows in enumerate(crawls)
+                if other != number
+                for told in rows
+            )  # what it heard itself, its own index knows
+            assert not foreign or not precedence.is_to_be_found(number, url)
+            assert not row.indexed or precedence.is_to_be_found(number, url)
+            assert not any(
+                precedence.is_to_be_found(other, url)
+                for other, rows in enumerate(crawls)
+                if other != number
+                and any(told.url == url and statement_of(told) is not None for told in rows)
+            )
+        assert sorted(rooms.rows(), key=repr) == sorted((row for rows in crawls for row in rows), key=repr)

@@ -1,0 +1,33 @@
+"""A crawl of which only the books are there: rows as a test wants them, sealed by a checkpoint."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+import msgspec
+
+from fieldmouse.crawldir import Checkpoint, CrawlDir, Log, open_journal, sealed_outcomes
+from fieldmouse.crawldir.checkpoint import encode, noted
+from fieldmouse.records import OutcomeRow
+
+
+def write_rows(path: Path, rows: Iterable[OutcomeRow]) -> Path:
+    """Add rows to the crawl in `path`, which is made if need be, and seal them."""
+    made = (path / "crawl.json").exists()
+    home = CrawlDir.open(path) if made else CrawlDir.create(path, shards=1, settings=b"")
+    journal, last = open_journal(home)
+    log = Log(home / "outcomes.log", sealed_outcomes(last))
+    for row in rows:
+        log.append(msgspec.msgpack.encode(row))
+    length = log.flush()
+    log.close()
+    at = 1.0 if last is None else last.at + 1.0
+    parts = {
+        "outcomes": noted(length, {"outcomes.log": length}),
+        "shards": noted([], {}),
+    }
+    journal.begin()
+    journal.commit(encode(Checkpoint(at=at, parts=parts, born=home.identity)))
+    journal.close()
+    return path
