@@ -100,6 +100,46 @@ def test_no_window_has_more_polls_than_the_budget_whatever_is_killed(tmp_path: P
         assert np.all(counts <= budget * (times[index:] - begin) + most + 1e-6)
 
 
+class Killed(Refreshing):
+    """A checkpoint every three seconds; after a kill the polls that were under way then are made again."""
+
+    under_way = 0  # most polls that were made twice for one kill
+
+    def live(self, start: float, seconds: int) -> None:
+        for second in range(seconds):
+            if second % 3 == 0:
+                self.chronicle.clock = start + second - 1.0
+                self.chronicle.checkpoint()
+                self.sealed = [link for _, link in self.in_the_air]
+            self.run(start + second, 1, latency=lambda link: 1.5)
+
+    def resume(self, now: float) -> None:
+        self.killed()
+        self.asked += [(now, link.url) for link in self.sealed]
+        self.in_the_air = [(now + 1.5, link) for link in self.sealed]
+        self.under_way = max(self.under_way, len(self.sealed))
+
+
+@pytest.mark.parametrize("budget", [0.2, 3.0, 20.0])
+def test_a_refresh_that_is_killed_all_the_time_keeps_its_budget_and_uses_it(
+    tmp_path: Path, budget: float
+) -> None:
+    rng = np.random.default_rng(5)
+    refreshing, now, begun = Killed(crawled(tmp_path / "c", 2000), budget=budget), 3e7, 3e7
+    for _ in range(60):
+        seconds = int(rng.integers(1, 20))
+        refreshing.live(now, seconds)
+        now += seconds + int(rng.integers(0, 3))
+        refreshing.resume(now)
+    times = np.array([at for at, _ in refreshing.asked])
+    most = max(1.0, 5 * budget) + refreshing.under_way
+    for index, begin in enumerate(times):
+        counts = np.arange(1, len(times) - index + 1)
+        assert np.all(counts <= budget * (times[index:] - begin) + most + 1e-6)
+    assert refreshing.under_way <= budget * 6 + 1
+    assert len(times) >= 0.5 * budget * (now - begun)
+
+
 def test_after_a_long_pause_there_is_no_burst(tmp_path: Path) -> None:
     refreshing = Refreshing(crawled(tmp_path / "c", 500), budget=2.0)
     refreshing.run(2000.0, 20)

@@ -18,7 +18,7 @@ from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 
-from . import damage, faults, image, killing
+from . import damage, faults, image, killing, versions
 from .judging import Flaw
 from .killing import Moment
 from .patience import patient_scene
@@ -29,7 +29,7 @@ from .scoreboard import Scoreboard
 from .shim import NoShim, library
 
 Job = Callable[[], None]
-PARTS = ("kills", "random", "images", "damage", "faults", "refresh")
+PARTS = ("kills", "random", "images", "damage", "faults", "refresh", "upkeep")
 
 
 def main() -> int:
@@ -43,6 +43,7 @@ def main() -> int:
     words.add_argument("--images", type=int, default=150, help="of a crawl")
     words.add_argument("--refresh-kills", type=int, default=70)
     words.add_argument("--refresh-images", type=int, default=56)
+    words.add_argument("--upkeep-kills", type=int, default=60, help="at random, of refreshes of a changing web")
     words.add_argument("--keep", type=Path, help="where to keep what went wrong")
     asked = words.parse_args()
     try:
@@ -67,6 +68,7 @@ def main() -> int:
             "damage": lambda: damages(small, board, rng),
             "faults": lambda: troubles(small, board),
             "refresh": lambda: refreshes(lively, board, rng, asked.refresh_kills, asked.refresh_images),
+            "upkeep": lambda: upkeep_kills(scratch, board, rng, asked.upkeep_kills),
         }
         jobs = list(interleaved([list(parts[part]()) for part in asked.only.split(",")]))
         left = play(jobs, asked.jobs, until)
@@ -138,6 +140,16 @@ def random_kills(slow: Scene, board: Scoreboard, rng: random.Random, wanted: int
         return lambda: board.note(
             "kills at random", *killing.kill_randomly(slow, random.Random(seed), series)
         )
+
+    return (job(rng.getrandbits(32)) for _ in range(-(-wanted // series)))
+
+
+def upkeep_kills(scratch: Path, board: Scoreboard, rng: random.Random, wanted: int) -> Iterator[Job]:
+    series = 30
+
+    def job(seed: int) -> Job:
+        room = scratch / f"upkeep-{seed}"
+        return lambda: board.note("kills at random of a refresh", *versions.kill_refreshes(room, seed, series))
 
     return (job(rng.getrandbits(32)) for _ in range(-(-wanted // series)))
 

@@ -136,10 +136,10 @@ def kill_randomly(scene: Scene, rng: random.Random, wanted: int) -> tuple[Verdic
         kills += 1
         workers = children(process.pid)
         if workers and rng.random() < 0.3:
-            _kill(rng.choice(workers))
+            kill(rng.choice(workers))
             continue
         if rng.random() < 0.5:
-            _kill(process.pid)
+            kill(process.pid)
         end(process)
         if kills % 5 == 0 and (home / "crawl.json").exists():
             word = verdict.heard(run(["doctor", str(home)]))
@@ -178,7 +178,7 @@ def keep(verdict: Verdict, room: Path) -> None:
         shutil.rmtree(room)
 
 
-def _kill(pid: int) -> None:
+def kill(pid: int) -> None:
     with suppress(ProcessLookupError):
         os.kill(pid, signal.SIGKILL)
 

@@ -35,7 +35,6 @@ from fieldmouse.policy.polling import lookup
 from fieldmouse.records import Link, Response
 from fieldmouse.refresh.ledger import Ledger
 from fieldmouse.refresh.looks import ODD, Flag
-from fieldmouse.refresh.polling import Polls
 from fieldmouse.refresh.schedule import Scheduler
 from fieldmouse.settings import Settings
 from fieldmouse.settings.order import Order
@@ -88,7 +87,7 @@ class Refreshing:
         self.asked_for_time = order.only and not order.once
         self._state, self._ledger, self._scheduler = state, ledger, scheduler
         self._frontier, self._outcomes, self._clock = frontier, outcomes, clock
-        self._polls, self._moving = Polls(ledger), dict(state.moving)
+        self._moving = dict(state.moving)
         self._end = 0  # of the outcomes that are sealed
         self._look_at = 0.0
         self._stirred = False  # polls went out since the last checkpoint
@@ -203,8 +202,7 @@ class Refreshing:
             rows = np.array([] if number is None else [number], np.int64)
             if not (ledger.take("flags", rows) & Flag.ASKED).any():
                 del self._moving[url]
-                self._poll(self._polls.links(rows))
-                ledger.ask(rows)
+                self._poll(self._scheduler.ask(rows))
 
 
 def open_ledger(home: CrawlDir, settings: Settings, last: Checkpoint | None) -> Ledger:

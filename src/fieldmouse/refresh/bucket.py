@@ -2,6 +2,7 @@
 
 What is in it is as durable as the ledger. A pause fills it no higher than any other time without polls, so
 there is no burst after it. After a kill nobody knows what was spent since the checkpoint: all of it, then.
+And polls that were under way at the checkpoint may have been made, and are made again: they are owed for.
 """
 
 from __future__ import annotations
@@ -12,29 +13,31 @@ import msgspec
 
 _BURST = 5.0  # seconds whose polls may be spent at once, if nobody asked meanwhile
 _UNKNOWN = 60.0  # seconds after a checkpoint within which a kill has come, if one came
+_OWED = 60.0  # seconds whose polls may be owed: of more polls under way most have not been made twice
 
 
 class Purse(msgspec.Struct, frozen=True, array_like=True):
-    """What was in the bucket, and when; at 0.0 nobody has looked yet."""
+    """What was in the bucket, and when; at 0.0 nobody has looked yet. Less than nothing is owed."""
 
     tokens: float = 0.0
     at: float = 0.0
 
-    def after_kill(self) -> Purse:
-        """It holds nothing until the time is over in which it may have been spent."""
-        return Purse(0.0, self.at + _UNKNOWN if self.at else 0.0)
+    def after_kill(self, under_way: int, sealed_at: float) -> Purse:
+        """Nothing was left of it when the kill came, and so many polls may be made for the second time."""
+        return Purse(min(self.tokens, 0.0) - under_way, sealed_at + _UNKNOWN)
 
 
 class Bucket:
     """`rate` tokens a second; None: as many as anybody wants.
 
-    Over any time t at most `rate * t + most` are spent.
+    Over any time t at most `rate * t + most` are spent, however often it is opened again.
     """
 
     def __init__(self, rate: float | None, purse: Purse):
         self.rate = rate
         self.most = max(1.0, rate * _BURST) if rate is not None else math.inf
-        self._tokens, self._at = min(purse.tokens, self.most), purse.at
+        owed = max(1.0, rate * _OWED) if rate is not None else 0.0
+        self._tokens, self._at = max(min(purse.tokens, self.most), -owed), purse.at
 
     @property
     def purse(self) -> Purse:
@@ -44,13 +47,9 @@ class Bucket:
         """How many polls may be spent now: a whole number, or infinitely many."""
         if self.rate is None:
             return math.inf
-        if not self._at:
-            self._at = now
-        if now > self._at:
+        if self._at and now > self._at:
             self._tokens = min(self.most, self._tokens + (now - self._at) * self.rate)
-            self._at = now
-        elif now < self._at - _UNKNOWN:
-            self._at = now  # the clock was set back: that gives nothing, and takes nothing
+        self._at = now  # a time to come, by a kill or a clock set back, gives nothing and takes nothing
         # A sum of many small parts may be a hair less than the whole.
         return math.floor(self._tokens + 1e-9)
 
@@ -62,4 +61,4 @@ class Bucket:
         """When there will be one."""
         if self.rate is None or self.whole(now) >= 1:
             return now
-        return max(now, self._at) + (1.0 - self._tokens) / self.rate if self.rate else math.inf
+        return now + (1.0 - self._tokens) / self.rate if self.rate else math.inf

@@ -14,6 +14,7 @@ from fieldmouse.policy.polling import PollingPolicy
 from fieldmouse.refresh.bucket import Purse
 from fieldmouse.refresh.columns import Columns
 from fieldmouse.refresh.fold import HOST_FIELDS, page_fields
+from fieldmouse.refresh.looks import Flag
 from fieldmouse.refresh.tablefiles import TablesState, read_tables, unused_serial
 
 log = logging.getLogger(__name__)
@@ -49,13 +50,15 @@ def open_tables(
     if last is not None and LEDGER in last.parts:
         try:
             state = last.state(LEDGER, LedgerState)
-            if not last.clean:
-                state = msgspec.structs.replace(state, purse=state.purse.after_kill())
             if state.cursor > sealed_outcomes(last):
                 raise Damaged(home / "outcomes.log", "the ledger knows more of it than is there")
             if state.tables.layout.get("hosts") != HOST_FIELDS:
                 raise Damaged(home / LEDGER, "its columns are those of another fieldmouse")
-            return _fitted(state, read_tables(home / LEDGER, state.tables), policy, named)
+            tables = read_tables(home / LEDGER, state.tables)
+            if not last.clean:
+                under_way = int(np.count_nonzero(tables["pages"].whole("flags") & Flag.ASKED))
+                state = msgspec.structs.replace(state, purse=state.purse.after_kill(under_way, last.at))
+            return _fitted(state, tables, policy, named)
         except Damaged as trouble:
             if onlooker and isinstance(trouble, Missing) and is_past(home, last):
                 raise

@@ -23,6 +23,7 @@ from fieldmouse.policy import change
 from fieldmouse.policy.polling import PollingPolicy
 from fieldmouse.records import Link
 from fieldmouse.refresh.bucket import Bucket
+from fieldmouse.refresh.columns import Rows
 from fieldmouse.refresh.fold import is_odd
 from fieldmouse.refresh.ledger import Ledger
 from fieldmouse.refresh.line import NOBODY, Candidates, Line, blocks_of, waits
@@ -67,6 +68,7 @@ class Scheduler:
         self._line = NOBODY
         self._left, self._counted_at = 0, -1
         ledger.note_budget(budget)
+        ledger.note_purse(self._bucket.purse)
 
     def due(self, now: float, room: int) -> list[Link]:
         """Polls that go out now, at most `room`, what pays most first; the ledger marks them as asked."""
@@ -79,10 +81,16 @@ class Scheduler:
             if now >= self._line.until or self._line.passed:
                 self._line = self._look_through(now)
             rows = self._line.take(now, most - len(links), self._ledger.asked_by_host, self._most_open)
-            links += self._polls.links(rows)
-            self._ledger.ask(rows)
+            links += self.ask(rows)
             if not self._line.passed:
                 break
+        self._ledger.note_purse(self._bucket.purse)
+        return links
+
+    def ask(self, rows: Rows) -> list[Link]:
+        """Polls of these pages, whether they are due or not: what they cost is saved later."""
+        links = self._polls.links(rows)
+        self._ledger.ask(rows)
         self._bucket.spend(len(links))
         self._ledger.note_purse(self._bucket.purse)
         return links
