@@ -43,7 +43,7 @@ def main() -> int:
     words.add_argument("--images", type=int, default=150, help="of a crawl")
     words.add_argument("--refresh-kills", type=int, default=70)
     words.add_argument("--refresh-images", type=int, default=56)
-    words.add_argument("--upkeep-kills", type=int, default=60, help="at random, of refreshes of a changing web")
+    words.add_argument("--upkeep-kills", type=int, default=60, help="of refreshes of a changing web")
     words.add_argument("--keep", type=Path, help="where to keep what went wrong")
     asked = words.parse_args()
     try:
@@ -148,8 +148,8 @@ def upkeep_kills(scratch: Path, board: Scoreboard, rng: random.Random, wanted: i
     series = 30
 
     def job(seed: int) -> Job:
-        room = scratch / f"upkeep-{seed}"
-        return lambda: board.note("kills at random of a refresh", *versions.kill_refreshes(room, seed, series))
+        room, kind = scratch / f"upkeep-{seed}", "kills at random of refreshes"
+        return lambda: board.note(kind, *versions.kill_refreshes(room, seed, series))
 
     return (job(rng.getrandbits(32)) for _ in range(-(-wanted // series)))
 
