@@ -74,7 +74,7 @@ def test_what_settings_accept_can_be_crawled_with(name: str, tmp_path: Path) -> 
     for number, (value, asked) in enumerate(accepted(name)):
         assert parse(render(asked)) == asked, value
         try:
-            check(asked)
+            check(asked, tmp_path)
         except UsageError:
             continue  # said before anything is made
         home = tmp_path / str(number)
