@@ -14,12 +14,14 @@ from typing import Protocol
 import pytest
 import redis
 
+from balancer.audits import Audit, audit_of_ledger, audit_of_server
 from fieldmouse.balancer.board import Board
 from fieldmouse.balancer.memory import MemoryBoard, MemoryServer
 from fieldmouse.balancer.redisboard import RedisBoard
 from fieldmouse.clock import ManualClock
 
 PROGRAM = shutil.which("redis-server") or shutil.which("valkey-server")
+META = "fm:{fieldmouse}:meta"
 MISSING = "there is no Redis server, so the tests of the network are skipped; `apt install redis-server`"
 needs_server = pytest.mark.skipif(PROGRAM is None, reason=MISSING)
 
@@ -35,11 +37,23 @@ class World(Protocol):
     def restart(self) -> None:
         """The server is killed and started again; it remembers everything."""
 
+    def now(self) -> float:
+        """What the server's clock says."""
+
+    def remember(self) -> None:
+        """All that is written by now is on disk."""
+
+    def restart_forgetful(self) -> None:
+        """The server is killed and started again; what was written after the last `remember` is gone."""
+
+    def audit(self) -> Audit: ...
+
 
 class MemoryWorld:
     def __init__(self) -> None:
         self.clock = ManualClock(1_700_000_000.0)
         self.server = MemoryServer(self.clock)
+        self._disk = self.server.memory()
 
     def board(self, crawl: str = "fieldmouse") -> MemoryBoard:
         return MemoryBoard(self.server, crawl)
@@ -50,21 +64,37 @@ class MemoryWorld:
     def restart(self) -> None:
         self.server.restart()
 
+    def now(self) -> float:
+        return self.clock.now()
+
+    def remember(self) -> None:
+        self._disk = self.server.memory()
+
+    def restart_forgetful(self) -> None:
+        self.server.restart(self._disk)
+
+    def audit(self) -> Audit:
+        return audit_of_ledger(self.board().ledger())
+
 
 class ServerProcess:
-    """A Redis server on a socket in a directory of its own; every write is on disk before it is answered."""
+    """A Redis server on a socket in a directory of its own.
+
+    It writes before it answers, so a kill loses nothing: what the system was handed outlives a process.
+    """
 
     def __init__(self, directory: Path, *options: str) -> None:
         assert PROGRAM is not None, MISSING
         self.socket = directory / "s"
         self._command = [
             PROGRAM, "--port", "0", "--unixsocket", str(self.socket), "--dir", str(directory), "--save", "",
-            "--appendonly", "yes", "--appendfsync", "always", *options,
+            "--appendonly", "yes", "--appendfsync", "everysec", *options,
         ]  # fmt: skip
         self.start()
 
     def start(self) -> None:
         self.process = subprocess.Popen(self._command, stdout=subprocess.DEVNULL)
+        self._client = redis.Redis(unix_socket_path=str(self.socket))
         deadline = time.monotonic() + 60
         while True:
             try:
@@ -76,7 +106,8 @@ class ServerProcess:
                 time.sleep(0.01)
 
     def client(self) -> redis.Redis:
-        return redis.Redis(unix_socket_path=str(self.socket))
+        """To look past the protocol; the same one as long as the server runs."""
+        return self._client
 
     def kill(self) -> None:
         self.process.kill()
@@ -91,6 +122,7 @@ class RedisWorld:
     def __init__(self, server: ServerProcess) -> None:
         self.server = server
         self.server.client().flushall()
+        self._disk: dict[bytes, bytes] = {}
 
     def board(self, crawl: str = "fieldmouse") -> RedisBoard:
         return RedisBoard(self.server.url, crawl)
@@ -103,6 +135,28 @@ class RedisWorld:
     def restart(self) -> None:
         self.server.kill()
         self.server.start()
+
+    def now(self) -> float:
+        client = self.server.client()
+        seconds, rest = client.time()
+        return seconds + rest / 1e6 + int(client.hget(META, "skew") or 0) / 1000
+
+    def remember(self) -> None:
+        client = self.server.client()
+        self._disk = {key: client.dump(key) for key in client.scan_iter("*")}
+
+    def restart_forgetful(self) -> None:
+        client = self.server.client()
+        skew = client.hget(META, "skew") or 0
+        client.flushall()
+        for key, value in self._disk.items():
+            client.restore(key, 0, value)
+        if self._disk:  # a server forgets what it was told, but its clock does not stand still
+            client.hset(META, "skew", skew)
+        self.restart()
+
+    def audit(self) -> Audit:
+        return audit_of_server(self.server.client())
 
 
 @contextmanager

@@ -6,8 +6,10 @@ two machines need agree. A call of an agent that is fenced raises `Fenced`; if t
 reached, it raises `BoardUnreachable`, and nobody knows whether it was done.
 
 `run` of a pulse is the server's: when it changes the server was started again, and may have forgotten its
-last second. Then the board is *calm* for longer than any lease lasts: it grants no host and no address
-that its caller does not hold already, so that whoever held what it forgot has stopped.
+last second. Then the board is *calm* for longer than any lease and delay last: it grants no host and no
+address that its caller does not hold already, so that whoever held what it forgot has stopped. Whoever
+finds another run tells what it told last again (`tellings`), finds out what is still its own (`recover`, and
+by asking for the addresses it has: one that is refused is left at once), and notes how its hosts stand.
 """
 
 from __future__ import annotations
@@ -76,7 +78,7 @@ class Luggage:
     """What travels with a host. The board looks into none of it, but for `rest`."""
 
     state: bytes = b""
-    rest: float = 0.0  # seconds from now before which the host is not to be asked
+    rest: float = 0.0  # seconds from now before which the host is not to be asked; never made shorter
     delay: float = 0.0  # seconds between two visits: kept from the end of a lease whose holder died
     learned: bytes = b""
     robots_txt: bytes = b""

@@ -13,6 +13,7 @@ from fieldmouse.balancer.board import (
     Charter,
     Grant,
     Held,
+    Luggage,
     Name,
     Offer,
     Offered,
@@ -26,7 +27,11 @@ from fieldmouse.url import Host
 EPOCH_JUMP = 1_000_000
 """So many epochs a new server skips: more than the old one can have given in what it forgot."""
 CALM = 2.0
-"""Seconds for which a new server is calm beyond the longest lease."""
+"""Seconds for which a new server is calm beyond the longest lease and the longest delay."""
+LONG_DELAY = 60.0
+"""Seconds: a delay that is longer keeps nobody else waiting when the server was killed."""
+USUAL_LEASE = 15.0
+"""Seconds that a lease is taken to have lasted, should even that be forgotten."""
 ASK_AGAIN = 0.05
 """Seconds after which an address that somebody has is asked for again, if its delay is not longer."""
 
@@ -41,7 +46,7 @@ class CrawlLedger:
         self.epoch = 0
         self.gaps: list[tuple[int, int]] = []  # epochs that may have been given and forgotten, first and last
         self.calm_until = 0.0
-        self.longest_lease = 0.0
+        self.longest_lease = self.longest_delay = 0.0
         self.seen: set[int] = set()
         self.settled = 0
         self.kinds: dict[str, int] = {}
@@ -58,7 +63,7 @@ class CrawlLedger:
         """A server that was started again may have forgotten what it did last."""
         if run != self.run:
             self.run = run
-            self.calm_until = now + self.longest_lease + CALM
+            self.calm_until = now + max(self.longest_lease, USUAL_LEASE) + self.longest_delay + CALM
             self.gaps.append((self.epoch + 1, self.epoch + EPOCH_JUMP))
             self.epoch += EPOCH_JUMP
 
@@ -185,6 +190,14 @@ class CrawlLedger:
         known = self.settle(epoch, dict(rows))
         record.wait([row for row in dict(rows).items() if row[0] in known], now, first=True)
 
+    def unpack(self, host: Host, luggage: Luggage, now: float) -> None:
+        """How a host stands, as its holder says."""
+        self.hosts[host].unpack(luggage, now)
+        self._heed(luggage.delay)
+
+    def _heed(self, delay: float) -> None:
+        self.longest_delay = max(self.longest_delay, min(delay, LONG_DELAY))
+
     def is_forgotten(self, epoch: int) -> bool:
         """Whether it was given by a server that was killed before that was on its disk."""
         return any(first <= epoch <= last for first, last in self.gaps)
@@ -230,6 +243,7 @@ class CrawlLedger:
         if holder != name and now < ready_at:
             return AddressAnswer(False, ready_at - now)
         record.hold(name, ask.delay)
+        self._heed(ask.delay)
         return AddressAnswer(True)
 
     def free_address(self, name: Name, address: str, not_before: float) -> None:

@@ -200,7 +200,7 @@ class MemoryBoard:
         ledger = self._called_by(name)
         for held, its in luggage.items():
             if ledger.holds(name, held):
-                ledger.hosts[held.host].unpack(its, self._now())
+                ledger.unpack(held.host, its, self._now())
 
     async def give_back(self, name: Name, hosts: Sequence[GivenBack]) -> None:
         ledger, now = self._called_by(name), self._now()
@@ -208,9 +208,8 @@ class MemoryBoard:
             if ledger.holds(name, given.held):
                 if ledger.owes(name, given.held):
                     ledger.put_back(given.held.epoch, given.unused, now)
-                record = ledger.hosts[given.held.host]
-                record.unpack(given.luggage, now)
-                record.free(now, ledger.place(given.place))
+                ledger.unpack(given.held.host, given.luggage, now)
+                ledger.hosts[given.held.host].free(now, ledger.place(given.place))
 
     async def put_back(self, name: Name, rows: Mapping[Held, Sequence[Row]]) -> None:
         ledger = self._called_by(name)

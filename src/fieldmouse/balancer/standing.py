@@ -42,7 +42,7 @@ class HostRecord:
 
     def unpack(self, luggage: Luggage, now: float) -> None:
         self.luggage = luggage
-        self.not_before = now + luggage.rest
+        self.not_before = max(self.not_before, now + luggage.rest)
         self.robots_txt_until = now + luggage.robots_txt_rest
 
     def wait(self, rows: Sequence[Row], now: float, *, first: bool = False) -> None:

@@ -33,6 +33,7 @@ for i = 1, number() do
       answers[i] = { 0, ready - now, '' }
     elseif not counts then
       call('HSET', name, 'by', id, 'd', delay)
+      heed(delay)
       call('PEXPIRE', name, 86400000 + delay) -- longer than any errand
       answers[i] = { 1, 0, '' }
     end

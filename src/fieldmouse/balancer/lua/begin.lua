@@ -7,8 +7,8 @@
 --
 -- Times are the server's, in milliseconds. `meta.skew` is added to its clock: nobody but a test sets it.
 -- Promise: a server that was started again is noticed by the first call that reaches it. It may have forgotten
--- its last second; from now on it is calm for longer than any lease lasts, and the epochs that it may have
--- given and forgotten are never given again.
+-- its last second; from now on it is calm for longer than any lease lasts, with the longest delay (`meta.delay`,
+-- a minute at most) after it, and the epochs that it may have given and forgotten are never given again.
 local P, RUN = KEYS[1], ARGV[1]
 local call, meta = redis.call, KEYS[1] .. 'meta'
 local begun = call('HMGET', meta, 'run', 'skew', 'calm')
@@ -17,11 +17,17 @@ local clock = call('TIME')
 local now = clock[1] * 1000 + math.floor(clock[2] / 1000) + tonumber(begun[2] or 0)
 local calm = tonumber(begun[3] or 0)
 if begun[1] ~= RUN then
-  local known = call('HMGET', meta, 'epoch', 'longest')
+  local known = call('HMGET', meta, 'epoch', 'longest', 'delay')
   local epoch = tonumber(known[1] or 0)
-  calm = now + tonumber(known[2] or 0) + 2000
+  calm = now + math.max(tonumber(known[2] or 0), 15000) + tonumber(known[3] or 0) + 2000
   call('HSET', meta, 'run', RUN, 'calm', calm, 'epoch', epoch + 1000000)
   call('RPUSH', P .. 'gaps', epoch + 1, epoch + 1000000)
+end
+
+-- Remembers the longest delay.
+local function heed(delay)
+  delay = math.min(tonumber(delay), 60000)
+  if delay > tonumber(call('HGET', meta, 'delay') or 0) then call('HSET', meta, 'delay', delay) end
 end
 
 local at = 1

@@ -82,7 +82,10 @@ local function put_back(id, host, epoch, blob, numbers)
   await(host, #left)
 end
 
+-- What its holder says of a host; a rest that was asked for is not made shorter.
 local function luggage(host, state, rest, delay, learned, robots, robots_rest)
-  call('HSET', P .. 'h:' .. host, 'st', state, 'nb', now + rest, 'd', delay, 'le', learned,
-    'rt', robots, 'rx', now + robots_rest)
+  local name = P .. 'h:' .. host
+  local ready = math.max(now + rest, tonumber(call('HGET', name, 'nb') or 0))
+  call('HSET', name, 'st', state, 'nb', ready, 'd', delay, 'le', learned, 'rt', robots, 'rx', now + robots_rest)
+  heed(delay)
 end

@@ -1,0 +1,401 @@
+"""Agents that do anything, die, sleep and lose answers, on a board whose server forgets; and what must hold.
+
+An agent here does what a good one must: it stops when its lease is over by its own clock, finds out what is
+still its own when an answer was lost or the server is another one, and tells again what the server may have
+forgotten. Which act comes next, and its dice, are up to the caller.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable
+from dataclasses import dataclass, field
+from random import Random
+from typing import TypeVar
+
+from balancer.boards import World
+from fieldmouse.balancer.board import (
+    AddressAsk,
+    Board,
+    BookedKeys,
+    Charter,
+    GivenBack,
+    Grant,
+    Held,
+    Luggage,
+    Name,
+    Offer,
+    SiteBounds,
+    Told,
+)
+from fieldmouse.errors import Fenced
+from fieldmouse.url import Host
+
+T = TypeVar("T")
+LEASE = 100.0
+LONGEST_DELAY = 30.0
+HOSTS = [Host(f"http://{letter}.test") for letter in "abcde"]
+ADDRESSES = ["10.0.0.1", "10.0.0.2"]
+AGENTS = ["ada", "bob", "cyd"]
+SLACK = 0.002  # seconds by which a server's clock, in milliseconds, may differ from ours
+
+
+@dataclass
+class Player:
+    """An agent as it sees itself."""
+
+    name: Name
+    run: str
+    until: float  # it may visit nobody after that
+    knows: dict[Held, set[int]] = field(default_factory=dict)  # keys it owes
+    holds: dict[Host, int] = field(default_factory=dict)
+    addresses: dict[str, float] = field(default_factory=dict)  # that it has, and the delay there
+    delays: dict[Host, float] = field(default_factory=dict)
+    missed_answer: bool = False
+    told: list[Told] = field(default_factory=list)
+
+    def owes_no_longer(self, held: Held, keys: list[int]) -> None:
+        if held in self.knows:
+            self.knows[held].difference_update(keys)
+            if not self.knows[held]:
+                del self.knows[held]
+
+
+class Network:
+    """The acts are the methods that take dice."""
+
+    def __init__(self, world: World) -> None:
+        self.loop = asyncio.new_event_loop()
+        self.world = world
+        self.board: Board = world.board()
+        self.players: dict[str, Player] = {}
+        self.starts = 0
+        self.key = 0
+        self.settled: set[int] = set()
+        self.settled_on_disk: set[int] = set()
+        self.offered: list[Offer] = []  # since the disk was written
+        self.forgot = False  # the server did, once
+        self.restarts = 0
+        self.quiet: dict[str, float] = {}  # nobody may ask this host or address before then
+        self.done: dict[str, int] = {}  # acts that did something, for who wants to know
+        self.do(self.board.found(Charter(1, "", ())))
+        # How long leases and delays may be is known for long, whatever the server forgets.
+        first = Name("first", 1)
+        self.do(self.board.join(first, LEASE))
+        self.do(self.board.ask_addresses(first, [AddressAsk("10.9.9.9", Held(HOSTS[0], 0), LONGEST_DELAY)]))
+        self.do(self.board.leave(first))
+        world.remember()
+
+    def do(self, act: Awaitable[T]) -> T:
+        return self.loop.run_until_complete(act)
+
+    def close(self) -> None:
+        self.do(self.board.close())
+        self.loop.close()
+
+    def happened(self, what: str) -> None:
+        self.done[what] = self.done.get(what, 0) + 1
+
+    # -- agents come and go
+
+    def start(self, dice: Random) -> None:
+        """A process starts; another one of that name may have died just now, or still be running."""
+        agent = dice.choice(AGENTS)
+        if old := self.players.pop(agent, None):
+            if dice.random() < 0.5 and self.do(self.board.outlives(old.name)):
+                self._tell_again(old)
+                self.happened("told by a quick successor")
+            self._falls(old)
+        self._begin(agent)
+
+    def _begin(self, agent: str) -> Player:
+        self.starts += 1
+        name = Name(agent, self.starts)
+        sent_at = self.world.now()
+        self.do(self.board.join(name, LEASE))
+        pulse = self.do(self.board.beat(name, b"", LEASE))
+        self.players[agent] = Player(name, pulse.run, sent_at + LEASE)
+        return self.players[agent]
+
+    def _falls(self, player: Player) -> None:
+        """Whoever comes after it must wait until it has surely stopped, and for the delay then."""
+        for host in player.holds:
+            self._keep_quiet(host, player.until + player.delays[host])
+        for address, delay in player.addresses.items():
+            self._keep_quiet(address, player.until + delay)
+
+    def _keep_quiet(self, place: str, until: float) -> None:
+        self.quiet[place] = max(self.quiet.get(place, 0.0), until)
+
+    def _somebody(self, dice: Random) -> Player:
+        """Some agent, after it has done what it must before anything else."""
+        agent = dice.choice(AGENTS)
+        player = self.players.get(agent) or self._begin(agent)
+        sent_at = self.world.now()
+        try:
+            pulse = self.do(self.board.beat(player.name, b"", LEASE))
+            if pulse.run != player.run:
+                player.run, player.missed_answer = pulse.run, True
+                self._tell_again(player)
+            if player.missed_answer:
+                self._recover(player)
+        except Fenced:
+            self.happened("fenced")
+            self._falls(player)
+            return self._begin(agent)
+        player.until = max(player.until, sent_at + LEASE)
+        return player
+
+    def _recover(self, player: Player) -> None:
+        self.happened("recovered")
+        known: dict[Held, set[int]] = {Held(host, epoch): set() for host, epoch in player.holds.items()}
+        lost = self.do(self.board.recover(player.name, known | player.knows))
+        assert self.forgot or not lost
+        for held in lost:
+            player.knows.pop(held, None)
+        owners = self.world.audit().holders
+        for host, epoch in list(player.holds.items()):
+            if owners.get(host) != (player.name, epoch):
+                assert self.forgot
+                del player.holds[host]
+            else:
+                luggage = Luggage(b"noted again", 0.0, player.delays[host])
+                self.do(self.board.note(player.name, {Held(host, epoch): luggage}))
+        for address, delay in list(player.addresses.items()):
+            ask = AddressAsk(address, Held(HOSTS[0], 0), delay)
+            if not self.do(self.board.ask_addresses(player.name, [ask]))[0].granted:
+                assert self.forgot
+                del player.addresses[address]
+        player.missed_answer = False
+
+    def _tell_again(self, player: Player) -> None:
+        for told in player.told:
+            self._book(player, told)
+
+    def die(self, dice: Random) -> None:
+        """It is killed, or its machine is cut off for good."""
+        if player := self.players.pop(dice.choice(AGENTS), None):
+            self._falls(player)
+
+    def leave(self, dice: Random) -> None:
+        player = self._somebody(dice)
+        now = self.world.now()
+        for host in player.holds:
+            self._keep_quiet(host, now + player.delays[host])
+        for address, delay in player.addresses.items():
+            self._keep_quiet(address, now + delay)
+        self.do(self.board.leave(player.name))
+        del self.players[player.name.agent]
+
+    def drain(self, dice: Random) -> None:
+        self.do(self.board.ask_to_drain(dice.choice(AGENTS)))
+
+    def live_on(self, dice: Random) -> None:
+        self._somebody(dice)
+
+    def wait(self, dice: Random) -> None:
+        self.world.advance(dice.choice([1, 15, 30]))
+
+    def sleep(self, dice: Random) -> None:
+        """Everybody does, for longer than a lease."""
+        self.world.advance(dice.choice([90, 101, 140]))
+
+    # -- links and hosts
+
+    def offer(self, dice: Random) -> None:
+        home = dice.randrange(len(HOSTS))
+        known = list(range(home, self.key, 5))[-dice.randint(1, 5) :]
+        keys = known + [5 * (self.key // 5 + 1 + n) + home for n in range(dice.randint(0, 9))]
+        self.key = max([self.key, *keys])
+        rows = [(key * 0x9E3779B97F4A7C15 % 2**64, b"row %d" % key) for key in keys]
+        offer = Offer(HOSTS[home], "test", rows, dice.choice(["", *AGENTS]))
+        self.do(self.board.offer([offer], SiteBounds()))
+        self.offered.append(offer)
+        assert {key for key, _ in rows} <= self.world.audit().seen
+
+    def lease(self, dice: Random) -> None:
+        player = self._somebody(dice)
+        most = dice.randint(1, 3)
+        grants = self.do(self.board.lease(player.name, most, dice.randint(1, 6), dice.choice([0, 50])))
+        assert len(grants) <= most
+        for grant in grants:
+            assert grant.rows
+            assert self.world.now() + grant.luggage.rest >= self.quiet.get(grant.host, 0.0) - SLACK
+        if grants and dice.random() < 0.15:
+            player.missed_answer = True
+            return
+        for grant in grants:
+            self.happened("leased")
+            self._granted(player, grant)
+            player.holds[grant.host] = grant.epoch
+            player.delays[grant.host] = grant.luggage.delay
+
+    def _granted(self, player: Player, grant: Grant) -> None:
+        fresh = {key for key, _ in grant.rows}
+        assert len(fresh) == len(grant.rows)
+        assert not fresh & self.settled
+        if fresh:
+            player.knows.setdefault(Held(grant.host, grant.epoch), set()).update(fresh)
+
+    def more(self, dice: Random) -> None:
+        player = self._somebody(dice)
+        held = [Held(host, epoch) for host, epoch in player.holds.items()]
+        for grant in self.do(self.board.more(player.name, held, dice.randint(1, 6))):
+            if grant.rows and dice.random() < 0.15:
+                player.missed_answer = True
+            else:
+                self._granted(player, grant)
+
+    def note(self, dice: Random) -> None:
+        player = self._somebody(dice)
+        for host, epoch in player.holds.items():
+            player.delays[host] = dice.choice([0, LONGEST_DELAY])
+            luggage = Luggage(b"noted", dice.choice([0, 5]), player.delays[host])
+            self.do(self.board.note(player.name, {Held(host, epoch): luggage}))
+
+    def give_back(self, dice: Random) -> None:
+        player = self._somebody(dice)
+        if not player.holds:
+            return
+        host = dice.choice(sorted(player.holds))
+        held = Held(host, player.holds.pop(host))
+        unused = self._some(player.knows.get(held, set()), dice)
+        rest = dice.choice([0, 40])
+        luggage = Luggage(b"given", rest, player.delays[host])
+        given = GivenBack(held, luggage, [(key, b"unused") for key in unused], dice.choice(["", *AGENTS]))
+        self._keep_quiet(host, self.world.now() + rest)
+        for _ in range(dice.randint(1, 2)):
+            self.do(self.board.give_back(player.name, [given]))
+        player.owes_no_longer(held, unused)
+        self.happened("given back")
+
+    def put_back(self, dice: Random) -> None:
+        player = self._somebody(dice)
+        for held in list(player.knows):
+            unused = self._some(player.knows[held], dice)
+            for _ in range(dice.randint(1, 2)):
+                self.do(self.board.put_back(player.name, {held: [(key, b"again") for key in unused]}))
+            player.owes_no_longer(held, unused)
+
+    def _some(self, keys: set[int], dice: Random) -> list[int]:
+        share = dice.choice([0.0, 0.5, 1.0])
+        return [key for key in sorted(keys) if dice.random() < share]
+
+    # -- outcomes
+
+    def settle(self, dice: Random) -> None:
+        player = self._somebody(dice)
+        leases = {held: self._some(keys, dice) for held, keys in player.knows.items()}
+        told = Told([BookedKeys(held, keys) for held, keys in leases.items()], {"page": 1}, b"urls")
+        for _ in range(dice.randint(1, 2)):
+            self._book(player, told)
+        player.told.append(told)
+        for held, keys in leases.items():
+            player.owes_no_longer(held, keys)
+
+    def _book(self, player: Player, told: Told) -> None:
+        owed = self.world.audit().owed
+        strays = self.do(self.board.book(player.name, told))
+        for booked, out in zip(told.bookings, strays, strict=True):
+            for key in booked.keys:
+                if owed.get(key) == (player.name, booked.held):
+                    assert key not in out
+                    assert key not in self.settled
+                    self.settled.add(key)
+                elif not self.forgot:
+                    assert key in self.settled
+                    assert key not in out
+
+    # -- addresses
+
+    def ask_address(self, dice: Random) -> None:
+        player = self._somebody(dice)
+        if not player.holds:
+            return
+        host = dice.choice(sorted(player.holds))
+        address, delay = dice.choice(ADDRESSES), dice.choice([0, LONGEST_DELAY])
+        had = address in player.addresses
+        ask = AddressAsk(address, Held(host, player.holds[host]), delay)
+        (answer,) = self.do(self.board.ask_addresses(player.name, [ask]))
+        assert answer.granted or not had
+        if answer.granted:
+            assert had or self.world.now() >= self.quiet.get(address, 0.0) - SLACK
+            player.addresses[address] = delay
+            self.happened("address granted")
+        else:
+            assert answer.rest > 0
+            assert answer.holder != player.name.agent
+            self.happened("address refused")
+
+    def free_address(self, dice: Random) -> None:
+        player = self._somebody(dice)
+        for address in list(player.addresses):
+            rest = dice.choice([0, 40])
+            del player.addresses[address]
+            self._keep_quiet(address, self.world.now() + rest)
+            self.do(self.board.free_addresses(player.name, {address: rest}))
+
+    # -- the server
+
+    def write_disk(self, dice: Random) -> None:
+        self.world.remember()
+        self.offered.clear()
+        self.settled_on_disk = set(self.settled)
+
+    def restart(self, dice: Random) -> None:
+        """Killed and started again: now and then, since it takes a while, with or without its last writes."""
+        if self.restarts >= 2:
+            return
+        self.restarts += 1
+        self.do(self.board.close())
+        forgetful = dice.random() < 0.6
+        if forgetful:
+            self.world.restart_forgetful()
+            self.forgot = True
+            self.settled = set(self.settled_on_disk)
+        else:
+            self.world.restart()
+        self.board = self.world.board()
+        self.do(self.board.books())
+        if forgetful:  # whoever found links still has them, and tells them again
+            self.do(self.board.offer(self.offered, SiteBounds()))
+
+    # -- what always holds
+
+    def check(self) -> None:
+        audit = self.world.audit()
+        audit.check()
+        books = self.do(self.board.books())
+        assert books.seen == books.settled + books.waiting
+        assert books.waiting == len(audit.queued) + len(audit.owed)
+        assert not self.settled & (audit.queued.keys() | audit.owed.keys())
+        if not self.forgot:
+            assert books.settled == len(self.settled)
+        now = self.world.now()
+        taken: set[str] = set()
+        for player in self.players.values():
+            if now < player.until:
+                mine = {*player.holds, *player.addresses}
+                assert not mine & taken, "two have reason to think it theirs"
+                taken |= mine
+
+    def finish(self) -> None:
+        """Everybody is gone for good, and somebody new comes: it finds all that is left, each URL once."""
+        self.world.advance(1000)
+        name = Name("zed", 10**6)
+        self.do(self.board.join(name, LEASE))
+        self.world.advance(LEASE / 2)
+        self.do(self.board.beat(name, b"", 3 * LEASE))
+        self.world.advance(LEASE / 2 + 3)  # the board may have been calm
+        while grants := self.do(self.board.lease(name, 9, 9)):
+            for grant in grants:
+                held = Held(grant.host, grant.epoch)
+                while grant.rows:
+                    keys = [key for key, _ in grant.rows]
+                    assert not self.settled & set(keys)
+                    self.settled.update(keys)
+                    assert self.do(self.board.book(name, Told([BookedKeys(held, keys)], {"page": 1}))) == [()]
+                    (grant,) = self.do(self.board.more(name, [held], 9))
+        books = self.do(self.board.books())
+        assert (books.waiting, books.settled) == (0, books.seen)
+        self.world.audit().check()

@@ -1,0 +1,89 @@
+"""Whatever agents do in whichever order, nothing is lost, nothing is two agents', and all comes to an end."""
+
+from __future__ import annotations
+
+from collections import Counter
+from random import Random
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from balancer.boards import MemoryWorld, RedisWorld, ServerProcess, World
+from balancer.players import Network
+
+WEIGHTS = {
+    Network.lease: 10,
+    Network.offer: 6,
+    Network.settle: 6,
+    Network.more: 5,
+    Network.give_back: 5,
+    Network.ask_address: 8,
+    Network.wait: 6,
+    Network.note: 3,
+    Network.put_back: 3,
+    Network.free_address: 3,
+    Network.live_on: 3,
+    Network.write_disk: 3,
+    Network.start: 3,
+    Network.die: 3,
+    Network.sleep: 2,
+    Network.restart: 1,
+    Network.leave: 1,
+    Network.drain: 1,
+}
+acts = st.lists(
+    st.tuples(
+        st.sampled_from([act for act, weight in WEIGHTS.items() for _ in range(weight)]), st.integers(0)
+    ),
+    min_size=20,
+    max_size=120,
+)
+
+
+def play(world: World, course: list[tuple[object, int]]) -> dict[str, int]:
+    network = Network(world)
+    try:
+        for act, seed in course:
+            act(network, Random(seed))  # type: ignore[operator]
+            network.check()
+        network.finish()
+    finally:
+        network.close()
+    return network.done
+
+
+@settings(max_examples=100, suppress_health_check=list(HealthCheck), report_multiple_bugs=False)
+@given(acts)
+def test_nothing_is_lost_on_a_board_in_memory(course: list[tuple[object, int]]) -> None:
+    play(MemoryWorld(), course)
+
+
+@pytest.mark.timeout(600)
+def test_nothing_is_lost_on_a_board_on_a_server(server: ServerProcess) -> None:
+    @settings(max_examples=15, suppress_health_check=list(HealthCheck), report_multiple_bugs=False)
+    @given(acts)
+    def run(course: list[tuple[object, int]]) -> None:
+        play(RedisWorld(server), course)
+
+    run()
+
+
+def long_course(seed: int, acts: int) -> list[tuple[object, int]]:
+    dice = Random(seed)
+    return [
+        (act, dice.randrange(2**32)) for act in dice.choices(list(WEIGHTS), list(WEIGHTS.values()), k=acts)
+    ]
+
+
+def test_long_courses_lose_nothing_either() -> None:
+    happened: Counter[str] = Counter()
+    for seed in range(20):
+        happened.update(play(MemoryWorld(), long_course(seed, 400)))
+    assert min(happened.values()) > 20, "a course in which nothing happens proves nothing"
+    assert happened.keys() >= {"leased", "given back", "fenced", "recovered", "address refused"}
+
+
+def test_long_courses_lose_nothing_on_a_server(server: ServerProcess) -> None:
+    for seed in range(100, 103):
+        play(RedisWorld(server), long_course(seed, 250))
