@@ -61,6 +61,17 @@ class Refreshed(msgspec.Struct, frozen=True):
         return f"{counted(self.polls, 'poll')}: {found}; {counted(self.new, 'URL')} discovered"
 
 
+class WholeCrawl(msgspec.Struct, frozen=True):
+    """How a crawl of many agents stands, as the board knows it; a `Summary` is of one of them."""
+
+    agents: int  # that live
+    pages: int
+    seen: int
+    booked: int
+    waiting: int
+    again: int  # outcomes of this agent that came too late to count, since others had been given their URLs
+
+
 class Summary(msgspec.Struct, frozen=True):
     """How a crawl stands when its process ends; the JSON that `crawl` and `resume` print."""
 
@@ -87,6 +98,7 @@ class Summary(msgspec.Struct, frozen=True):
     untold: dict[str, int] = {}  # changes that `[notify]` has yet to tell, by channel
     dropped_links: dict[str, int] = {}  # by the setting that limits them; never accepted, so never seen
     refreshed: Refreshed | None = None  # of this run, if known pages were polled
+    whole: WholeCrawl | None = None  # of an agent of a network
 
     def __str__(self) -> str:
         pages, hosts = counted(self.pages, "page"), counted(self.giving_hosts, "host")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fieldmouse.agent.build import with_robots_txt
+from fieldmouse.agent.frontiers import with_robots_txt
 from fieldmouse.clock import ManualClock
 from fieldmouse.frontier.exchange import Exchanging
 from fieldmouse.frontier.parcel import Belongings

@@ -14,6 +14,7 @@ import asyncio
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -31,6 +32,7 @@ from fieldmouse.clock import Clock
 from fieldmouse.control.governor import Governor
 from fieldmouse.control.pagetrace import PageTrace
 from fieldmouse.crawldir import CrawlDir, Diary, DurableLog, Parts
+from fieldmouse.frontier.face import CrawlFrontier
 from fieldmouse.frontier.frontier import Frontier
 from fieldmouse.indexer.process import peak_rss
 from fieldmouse.meter import Meter
@@ -38,6 +40,9 @@ from fieldmouse.outcome import StoppedBy
 from fieldmouse.records import Kind, Link, Reading, Summary
 from fieldmouse.robots.fleet import Fleet
 from fieldmouse.url import Url
+
+if TYPE_CHECKING:
+    from fieldmouse.agent.network import NetworkStage  # loaded by who is one of many
 
 TICK = 0.1
 GRACE = 5.0
@@ -53,7 +58,7 @@ class Stages:
 
     home: CrawlDir
     parts: Parts
-    frontier: Frontier
+    frontier: CrawlFrontier
     outcomes: DurableLog
     booking: Booking
     intake: Intake
@@ -65,6 +70,7 @@ class Stages:
     fuse: Fuse
     stopping: Stopping
     refreshing: Refreshing | None
+    network: NetworkStage | None = None
 
 
 class Agent:
@@ -79,7 +85,7 @@ class Agent:
         self._frontier, self._intake, self._fleet = stages.frontier, stages.intake, stages.fleet
         self._indexer, self._desk = stages.intake.indexer, stages.booking.desk
         self._parts, self._stopping, self._governor = stages.parts, stages.stopping, stages.governor
-        self._refreshing = stages.refreshing
+        self._refreshing, self._network = stages.refreshing, stages.network
         tally = self._desk.tally
         self._before, self._seconds_before = Before.of(tally, self._frontier), tally.seconds
         self._started = clock.now()
@@ -122,16 +128,18 @@ class Agent:
         self._started = self._clock.now()
         await self._indexer.start()
         if mercy is not None:
-            mercy.pardon(self._frontier)
+            mercy.pardon(self._alone)
         self._stages.readings.begin()
         self._parts.begin()
         await self._indexer.begin()
         self._stages.trace.begin()
         if self._governor is not None:
             self._governor.begin()
+        if self._network is not None:
+            await self._network.begin()
         self._frontier.discover([Link(url, kind=Kind.SEED, seen_at=self._started) for url in seeds])
         if mercy is not None:
-            mercy.readmit(self._frontier, self._stages.outcomes, self._desk.tally, self._started)
+            mercy.readmit(self._alone, self._stages.outcomes, self._desk.tally, self._started)
         await self.checkpoint()
         self._heed_audience()
         self._fleet.nudge()
@@ -142,6 +150,9 @@ class Agent:
         await self._fleet.stop(GRACE)
         await self._drain()
         self._crawled = True
+        if self._network is not None:
+            await self.checkpoint()
+            await self._network.end()
         if self._refreshing is not None:
             await self.checkpoint()
             self._refreshing.end()
@@ -198,8 +209,16 @@ class Agent:
             if not self._refreshing.unsettled and not self._desk.unsettled:
                 return math.inf  # nothing has happened, and nothing will until a poll is due
             return min(IDLE, self._limits.checkpoint) if self._refreshing.ends else self._limits.checkpoint
+        if self._network is not None and not self._desk.unsettled:
+            return math.inf  # what others do is on the board
         # Who is idle still waits for somebody else, a crawl that has yet to take a host: no hurry.
         return min(IDLE if was_idle else 0.0, self._limits.checkpoint)
+
+    @property
+    def _alone(self) -> Frontier:
+        """The frontier, of a crawl that is one of its own."""
+        assert isinstance(self._frontier, Frontier), "what waits is on the board"
+        return self._frontier
 
     def _left(self) -> int:
         """What there is to do yet, as far as that is durable."""
@@ -239,4 +258,5 @@ class Agent:
         return sum_up(
             self._desk, self._frontier, seconds=self._elapsed(), before=self._before,
             peak_rss=peak_rss() + self._indexer.peak_rss, stopped_by=stopped_by, is_done=is_done, told=told,
+            whole=self._network.whole if self._network is not None else None,
         )  # fmt: skip

@@ -12,7 +12,7 @@ from fieldmouse.agent.desk import Desk
 from fieldmouse.agent.fuse import Fuse
 from fieldmouse.clock import Clock
 from fieldmouse.crawldir import DurableLog
-from fieldmouse.frontier.frontier import Frontier
+from fieldmouse.frontier.face import CrawlFrontier
 from fieldmouse.policy.scope import Scope
 from fieldmouse.records import Failed, Kind, Link, Parsed, Refused, Ticket
 from fieldmouse.url import Host, Url, resolve
@@ -20,8 +20,8 @@ from fieldmouse.url import Host, Url, resolve
 
 class Booking:
     def __init__(
-        self, *, desk: Desk, frontier: Frontier, outcomes: DurableLog, fuse: Fuse, clock: Clock, scope: Scope,
-        sitemaps: bool,
+        self, *, desk: Desk, frontier: CrawlFrontier, outcomes: DurableLog, fuse: Fuse, clock: Clock,
+        scope: Scope, sitemaps: bool,
     ):  # fmt: skip
         self.desk, self._frontier, self._outcomes, self._fuse = desk, frontier, outcomes, fuse
         self._clock, self._scope, self._sitemaps = clock, scope, sitemaps

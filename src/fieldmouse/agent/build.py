@@ -8,18 +8,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
-from typing import Protocol, TypeVar
-
-import msgspec
+from typing import TYPE_CHECKING
 
 from fieldmouse.agent.agent import Agent, Listener, Stages
 from fieldmouse.agent.asked import (
     indexer_config,
     manners_of,
-    policy_options,
     politeness_of,
     when_full_of,
     witness_of,
@@ -29,9 +25,11 @@ from fieldmouse.agent.booking import Booking
 from fieldmouse.agent.desk import Desk
 from fieldmouse.agent.errands import Errands
 from fieldmouse.agent.fetching import fetcher_of
+from fieldmouse.agent.frontiers import frontier_of, with_robots_txt
 from fieldmouse.agent.fuse import Fuse
 from fieldmouse.agent.intake import Intake
 from fieldmouse.agent.limits import CrawlLimits
+from fieldmouse.agent.opened import OpenedParts
 from fieldmouse.agent.outlet import BookedOutlet
 from fieldmouse.agent.refreshing import Refreshing, RefreshState, begun, open_ledger, scheduler_of
 from fieldmouse.agent.scopenote import ScopeNote
@@ -51,23 +49,17 @@ from fieldmouse.crawldir import (
     open_journal,
     sealed_tally,
 )
-from fieldmouse.frontier.decisions import DecisionLog
 from fieldmouse.frontier.exchange import Exchanging
+from fieldmouse.frontier.face import CrawlFrontier
 from fieldmouse.frontier.frontier import Frontier
-from fieldmouse.frontier.moment import sealed_frontier
-from fieldmouse.frontier.opening import open_frontier
-from fieldmouse.frontier.parcel import Belongings
 from fieldmouse.indexer.indexer import Indexer
 from fieldmouse.indexer.inline import InlineLane
 from fieldmouse.indexer.lane import Lane
 from fieldmouse.indexer.shards import Shards
 from fieldmouse.indexer.wire import sealed_shards
 from fieldmouse.meter import Meter
-from fieldmouse.policy.distribution import lookup
-from fieldmouse.policy.front import FrontRule
 from fieldmouse.policy.names import NameMap
 from fieldmouse.policy.obsolescence import Obsolescence, SameForAll
-from fieldmouse.policy.politeness import Politeness
 from fieldmouse.robots.bell import Bell
 from fieldmouse.robots.exclusions import Exclusions
 from fieldmouse.robots.fleet import Fleet
@@ -77,37 +69,17 @@ from fieldmouse.robots.robot import Robot
 from fieldmouse.robots.roster import Roster
 from fieldmouse.settings import Settings
 from fieldmouse.settings.order import Order
-from fieldmouse.settings.rules import scope_of, seeds_of, site_limits_of
-from fieldmouse.url import Host, host_of
+from fieldmouse.settings.rules import scope_of, seeds_of
+from fieldmouse.url import host_of
 from fieldmouse.web.dns import Dns
 from fieldmouse.web.fetcher import Fetcher
 from fieldmouse.web.resolver import Resolver
 
-
-class Closeable(Protocol):
-    def close(self) -> None: ...
-
-
-C = TypeVar("C", bound=Closeable)
+if TYPE_CHECKING:
+    from fieldmouse.agent.network import Joining, NetworkStage
 
 OpenPart = Callable[[CrawlDir, Checkpoint | None], Part]
 """Opens a part at the last checkpoint, or anew where that does not know it; changes nothing on the disk."""
-
-
-class OpenedParts:
-    """What is open and must be closed, whoever fails in between."""
-
-    def __init__(self) -> None:
-        self._stack = ExitStack()
-
-    def keep(self, thing: C) -> C:
-        self._stack.callback(thing.close)
-        return thing
-
-    def close(self) -> None:
-        """A disk that refused before may refuse again: what counts is safe already."""
-        with suppress(OSError):
-            self._stack.close()
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +95,8 @@ class Crew:
 
     async def close(self) -> None:
         await self.stages.fleet.stop(0.0)  # after an error robots are still out
+        if self.stages.network is not None:
+            await self.stages.network.close()
         await self.prober.close()
         await self.fetcher.close()
         await self.resolver.close()
@@ -144,6 +118,7 @@ def build(
     audience: Audience | None = None,
     exchanging: Exchanging | None = None,
     order: Order | None = None,
+    joining: Joining | None = None,
 ) -> Crew:
     """Open every stage at the last checkpoint and connect them; if one fails, those before it are closed.
 
@@ -157,7 +132,7 @@ def build(
         return _connect(
             opened, home, settings, listeners, clock or WallClock(), fetcher, dns, lane,
             obsolescence or SameForAll(settings.buffer.obsolete_after or math.inf), parts, audience,
-            exchanging, order or (Order() if settings.refresh.on else None),
+            exchanging, order or (Order() if settings.refresh.on and joining is None else None), joining,
         )  # fmt: skip
     except BaseException:
         opened.close()
@@ -168,12 +143,15 @@ def _connect(
     opened: OpenedParts, home: CrawlDir, settings: Settings, listeners: Sequence[Listener], clock: Clock,
     fetcher: Fetcher | None, dns: Dns | None, lane: type[Lane] | type[InlineLane],
     obsolescence: Obsolescence, parts: Sequence[OpenPart], audience: Audience | None,
-    exchanging: Exchanging | None, order: Order | None,
+    exchanging: Exchanging | None, order: Order | None, joining: Joining | None,
 ) -> Crew:  # fmt: skip
     journal, last = open_journal(home)
     opened.keep(journal)
     seeds = seeds_of(settings)
     scope, politeness = scope_of(settings, seeds), politeness_of(settings)
+    meter, bell, fuse = Meter(), Bell(), Fuse(home.path)
+    stopping, roster = Stopping(bell), Roster(meter)
+    desk = Desk(sealed_tally(last), page_limit=settings.crawl.pages if joining is None else 0)
     with fitting(journal):
         refresh = begun(last, order, clock.now()) if order is not None else RefreshState()
         witness = witness_of(home, settings) if exchanging is None else None
@@ -181,26 +159,31 @@ def _connect(
             opened.keep(witness)
         exclusions = Exclusions(clock, product=settings.crawl.product.partition("/")[0])
         exchanging = exchanging and with_robots_txt(exchanging, exclusions)
-        frontier = opened.keep(
-            _frontier_of(home, settings, last, clock, politeness, witness, exchanging, refresh.held)
+        network = None if joining is None else _network_stage()(
+            joining, home, settings, last, clock=clock, politeness=politeness, exclusions=exclusions,
+            tally=desk.tally, meter=meter, bell=bell, fuse=fuse, stopping=stopping,
+        )  # fmt: skip
+        frontier: CrawlFrontier = opened.keep(
+            network.frontier
+            if network is not None
+            else frontier_of(home, settings, last, clock, politeness, witness, exchanging, refresh.held)
         )
         outcomes = opened.keep(DurableLog("outcomes", home / "outcomes.log", last))
         more = [ScopeNote(scope, last), *(opened.keep(open_part(home, last)) for open_part in parts)]
         refreshing = None
         if order is not None:
+            assert isinstance(frontier, Frontier), "agents of a network do not poll"
             ledger = opened.keep(open_ledger(home, settings, last))
             refreshing = Refreshing(
                 order, refresh, ledger=ledger, frontier=frontier, outcomes=outcomes, clock=clock,
                 scheduler=scheduler_of(home, ledger, settings, refresh.round, clock),
             )  # fmt: skip
             more += [ledger, refreshing]
+        if network is not None:
+            more += [opened.keep(part) for part in network.parts]
     readings = opened.keep(Diary(home / "readings.log"))
-
-    meter, bell, fuse = Meter(), Bell(), Fuse(home.path)
-    stopping, roster = Stopping(bell), Roster(meter)
     trace_file = TraceFile(home / "pages.trace", settings.control.trace)
     trace = opened.keep(PageTrace(clock=clock, file=trace_file, meter=meter))
-    desk = Desk(sealed_tally(last), page_limit=settings.crawl.pages)
     booking = Booking(
         desk=desk, frontier=frontier, outcomes=outcomes, fuse=fuse, clock=clock, scope=scope,
         sitemaps=settings.index.sitemaps,
@@ -225,6 +208,8 @@ def _connect(
         nameservers=settings.network.nameservers, dns=dns,
     )  # fmt: skip
     fetcher = fetcher or fetcher_of(settings, clock, resolver)
+    if network is not None:
+        fetcher = leased = network.leased(fetcher)
     gate = Gate(clock)
     prober = Prober(
         fetcher=fetcher, resolver=resolver, gate=gate, clock=clock, exclusions=exclusions,
@@ -244,7 +229,8 @@ def _connect(
     )  # fmt: skip
     fleet = Fleet(
         rule=rule_of(settings), meter=meter, roster=roster, bell=bell, clock=clock, take=errands.take,
-        ready_at=frontier.ready_at, run=errands.run, give_back=errands.give_back, on_change=trace.look,
+        ready_at=frontier.ready_at, give_back=errands.give_back, on_change=trace.look,
+        run=errands.run if network is None else network.errands(errands.run, leased).run,
     )  # fmt: skip
     governor = governor_of(home, settings, clock, trace, fleet.obey)
     if governor is not None:
@@ -252,46 +238,18 @@ def _connect(
     stages = Stages(
         home=home, parts=durable, frontier=frontier, outcomes=outcomes, booking=booking, intake=intake,
         fleet=fleet, meter=meter, trace=trace, readings=readings, governor=governor, fuse=fuse,
-        stopping=stopping, refreshing=refreshing,
+        stopping=stopping, refreshing=refreshing, network=network,
     )  # fmt: skip
     limits = CrawlLimits(
-        settings.crawl.pages, settings.crawl.time, settings.storage.min_free, settings.storage.checkpoint
-    )
+        settings.crawl.pages, settings.crawl.time if joining is None else 0.0, settings.storage.min_free,
+        settings.storage.checkpoint,
+    )  # fmt: skip
     agent = Agent(stages, clock=clock, limits=limits, listeners=listeners, audience=audience)
     return Crew(agent, stages, prober, fetcher, resolver, opened)
 
 
-def _frontier_of(
-    home: CrawlDir, settings: Settings, last: Checkpoint | None, clock: Clock, politeness: Politeness,
-    witness: DecisionLog | None, exchanging: Exchanging | None, hold_before: float,
-) -> Frontier:  # fmt: skip
-    return open_frontier(
-        home / "frontier",
-        key_seed=home.identity.key_seed,
-        clock=clock,
-        policy=lookup.policy(settings.frontier.policy, policy_options(settings)),
-        front=FrontRule(settings.frontier.front_min, settings.frontier.front_max),
-        errand_links=settings.robots.errand_links,
-        state=sealed_frontier(last) if last else None,
-        resumed_delay=politeness.host_delay,
-        run_size=settings.frontier.sieve_run,
-        witness=witness,
-        limits=site_limits_of(settings),
-        exchanging=exchanging,
-        share=settings.refresh.share,
-        hold_before=hold_before,
-    )
+def _network_stage() -> type[NetworkStage]:
+    """Loaded only by who is one of many: a crawl of its own needs nothing of it."""
+    from fieldmouse.agent.network import NetworkStage
 
-
-def with_robots_txt(exchanging: Exchanging, exclusions: Exclusions) -> Exchanging:
-    """Hosts that leave take their robots.txt along, so that nobody asks for it again before its time."""
-
-    def belongings(host: Host) -> Belongings:
-        text, until = exclusions.pack(host)
-        return msgspec.structs.replace(exchanging.belongings(host), robots_txt=text, robots_txt_until=until)
-
-    def unpack(host: Host, brought: Belongings, seconds: float) -> None:
-        exclusions.unpack(host, brought.robots_txt, seconds)
-        exchanging.unpack(host, brought, seconds)
-
-    return replace(exchanging, belongings=belongings, unpack=unpack)
+    return NetworkStage

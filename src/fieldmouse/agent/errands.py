@@ -11,7 +11,7 @@ from fieldmouse.agent.fuse import Fuse
 from fieldmouse.agent.stopping import Stopping
 from fieldmouse.clock import Clock
 from fieldmouse.errors import StorageError
-from fieldmouse.frontier.frontier import Frontier
+from fieldmouse.frontier.face import CrawlFrontier
 from fieldmouse.records import Errand, Failed, Reason
 from fieldmouse.robots.bell import Bell
 from fieldmouse.robots.robot import Report, Robot
@@ -23,8 +23,8 @@ class Errands:
     """What the fleet sends robots on. A robot that stumbles costs its page and not the crawl."""
 
     def __init__(
-        self, *, robot: Robot, desk: Desk, frontier: Frontier, fuse: Fuse, stopping: Stopping, bell: Bell,
-        clock: Clock,
+        self, *, robot: Robot, desk: Desk, frontier: CrawlFrontier, fuse: Fuse, stopping: Stopping,
+        bell: Bell, clock: Clock,
     ):  # fmt: skip
         self._robot, self._desk, self._frontier, self._fuse = robot, desk, frontier, fuse
         self._stopping, self._bell, self._clock = stopping, bell, clock

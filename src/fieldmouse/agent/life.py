@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 from fieldmouse.agent.agent import Listener
 from fieldmouse.agent.audience import Audience
@@ -22,13 +23,17 @@ from fieldmouse.settings import Settings
 from fieldmouse.settings.order import Order
 from fieldmouse.url import Url
 
+if TYPE_CHECKING:
+    from fieldmouse.agent.network import Joining
+
 
 class Life:
     """`on_open` is called in the loop once all stages are open; from then on `interrupt` and `hurry` work.
 
     `listeners` are told of every reading. The directory is locked by the caller. With `mercy` hosts that
     were given up get another chance; `parts` are durable with the crawl, and `audience` takes its pages.
-    `order` asks for known pages to be polled, whatever the settings say of it.
+    `order` asks for known pages to be polled, whatever the settings say of it. With `joining` it is an agent
+    of a network.
     """
 
     def __init__(
@@ -43,10 +48,11 @@ class Life:
         parts: Sequence[OpenPart] = (),
         audience: Audience | None = None,
         order: Order | None = None,
+        joining: Joining | None = None,
     ):
         self._home, self._settings, self._seeds = home, settings, seeds
         self._listeners, self._on_open, self._mercy = listeners, on_open, mercy
-        self._parts, self._audience, self._order = parts, audience, order
+        self._parts, self._audience, self._order, self._joining = parts, audience, order, joining
         self._crew: Crew | None = None
         self._hurried = asyncio.Event()
 
@@ -64,7 +70,7 @@ class Life:
         notifying = Notifying(self._home, self._settings)
         self._crew = build(
             self._home, self._settings, self._listeners, parts=[*self._parts, *notifying.parts],
-            audience=notifying.audience_with(self._audience), order=self._order,
+            audience=notifying.audience_with(self._audience), order=self._order, joining=self._joining,
         )  # fmt: skip
         life = asyncio.create_task(self._live(self._crew, notifying))
         haste = asyncio.create_task(self._hurried.wait())

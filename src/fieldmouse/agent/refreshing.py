@@ -81,8 +81,8 @@ class Refreshing:
     name = REFRESH
 
     def __init__(
-        self, order: Order, state: RefreshState, *, ledger: Ledger, scheduler: Scheduler, frontier: Frontier,
-        outcomes: DurableLog, clock: Clock,
+        self, order: Order, state: RefreshState, *, ledger: Ledger, scheduler: Scheduler,
+        frontier: Frontier, outcomes: DurableLog, clock: Clock,
     ):  # fmt: skip
         self.asked_for_time = order.only and not order.once
         self._state, self._ledger, self._scheduler = state, ledger, scheduler

@@ -14,15 +14,15 @@ from fieldmouse.agent.desk import Desk
 from fieldmouse.control.gauge import Gauge
 from fieldmouse.crawldir import CrawlTally
 from fieldmouse.crawldir.tally import PollTally
-from fieldmouse.frontier.frontier import Frontier
+from fieldmouse.frontier.face import CrawlFrontier
 from fieldmouse.meter import Meter
 from fieldmouse.outcome import OutcomeKind, StoppedBy
 from fieldmouse.policy.sitelimits import DropRule
 from fieldmouse.records import Reading, Summary
-from fieldmouse.summary import Refreshed
+from fieldmouse.summary import Refreshed, WholeCrawl
 
 
-def take_reading(now: float, desk: Desk, frontier: Frontier, meter: Meter, gauge: Gauge) -> Reading:
+def take_reading(now: float, desk: Desk, frontier: CrawlFrontier, meter: Meter, gauge: Gauge) -> Reading:
     """How the crawl stands now."""
     tally, fresh = desk.tally, desk.fresh
     return Reading(
@@ -58,11 +58,11 @@ class Before(NamedTuple):
     polled: PollTally
 
     @classmethod
-    def of(cls, tally: CrawlTally, frontier: Frontier) -> Before:
+    def of(cls, tally: CrawlTally, frontier: CrawlFrontier) -> Before:
         return cls(tally.pages, frontier.seen, copy(tally.polled))
 
 
-def refreshed(before: Before, tally: CrawlTally, frontier: Frontier, budget: float | None) -> Refreshed:
+def refreshed(before: Before, tally: CrawlTally, frontier: CrawlFrontier, budget: float | None) -> Refreshed:
     """What the polls of this run showed; `budget` is polls a second."""
     old, new = before.polled, tally.polled
     polls, changed, gone = new.polls - old.polls, new.changed - old.changed, new.gone - old.gone
@@ -78,12 +78,12 @@ def refreshed(before: Before, tally: CrawlTally, frontier: Frontier, budget: flo
 
 
 def sum_up(
-    desk: Desk, frontier: Frontier, *, seconds: float, before: Before, peak_rss: int, stopped_by: StoppedBy,
-    is_done: bool, told: Refreshed | None,
+    desk: Desk, frontier: CrawlFrontier, *, seconds: float, before: Before, peak_rss: int,
+    stopped_by: StoppedBy, is_done: bool, told: Refreshed | None, whole: WholeCrawl | None = None,
 ) -> Summary:  # fmt: skip
     """How the crawl ended; `peak_rss` is bytes, and `told` what its polls showed, if there were any."""
     tally = desk.tally
-    nothing = not tally.pages and not tally.unchanged and not tally.polled.polls
+    nothing = whole is None and not tally.pages and not tally.unchanged and not tally.polled.polls
     code = 130 if stopped_by is StoppedBy.SIGNAL else 3 if not is_done else 1 if nothing else 0
     return Summary(
         pages=tally.pages,
@@ -108,10 +108,11 @@ def sum_up(
         gone=tally.polled.gone,
         dropped_links=dropped_links(tally, frontier),
         refreshed=told,
+        whole=whole,
     )
 
 
-def dropped_links(tally: CrawlTally, frontier: Frontier) -> dict[str, int]:
+def dropped_links(tally: CrawlTally, frontier: CrawlFrontier) -> dict[str, int]:
     """Links found and not taken, by the setting that says so; each as often as it was found."""
     left_out = {DropRule.LINKS.value: tally.left_out} if tally.left_out else {}
     return left_out | dict(sorted(frontier.dropped.items()))

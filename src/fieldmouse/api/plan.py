@@ -15,7 +15,7 @@ from fieldmouse import settings as settings_file
 from fieldmouse.api import asking
 from fieldmouse.api.seedlist import with_seeds
 from fieldmouse.crawldir import CrawlDir, read_checkpoint, sealed_tally, write_whole
-from fieldmouse.errors import CrawlExists, Damaged, UsageError, storing
+from fieldmouse.errors import CrawlExists, Damaged, UsageError, storing, typed
 from fieldmouse.outcome import StoppedBy
 from fieldmouse.plugins.names import PluginNames
 from fieldmouse.policy.distribution.lookup import strategy
@@ -23,6 +23,9 @@ from fieldmouse.settings import Settings
 from fieldmouse.settings.freshness import POLLING
 from fieldmouse.settings.order import Order
 from fieldmouse.url import Url
+
+AGENT_FILE = "agent.json"
+"""In the directories of agents of a network (`balancer/identity.py`), and in no others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +39,9 @@ class Plan:
     added: tuple[Url, ...] = ()  # seeds that the crawl did not know
     order: Order | None = None  # known pages are polled, whatever the settings say
     lifted: tuple[str, ...] = ()  # limits that have done their work and hold no more: pages, time
+    boards: tuple[str, ...] = ()  # where agents of a network meet; none for a crawl of its own
+    crawl: str = ""  # what it is called there
+    key_seed: int | None = None  # the secret that its agents share
 
     def open(self) -> CrawlDir:
         """The crawl's directory, made if it is new, and locked; whoever opens it unlocks it."""
@@ -43,7 +49,9 @@ class Plan:
             shards = self.settings.index.shards or len(os.sched_getaffinity(0))
             text = settings_file.render(self.settings)
             with storing(self.directory):
-                home = CrawlDir.create(self.directory, shards=shards, settings=text.encode())
+                home = CrawlDir.create(
+                    self.directory, shards=shards, settings=text.encode(), key_seed=self.key_seed
+                )
         else:
             home = CrawlDir.open(self.directory)
         with storing(self.directory):
@@ -106,6 +114,11 @@ def plan_to_resume(
     from fieldmouse.frontier import sealed_frontier
 
     home = CrawlDir.open(directory)
+    if (directory / AGENT_FILE).exists():
+        raise UsageError(
+            f"the crawl in `{directory}` is an agent of a network",
+            f"continue it with `fieldmouse agent {typed(directory)} --board URL`",
+        )
     kept = settings_file.load(home / "fieldmouse.toml")
     known = asking.seeds_of(kept.crawl.seeds)
     if not known:

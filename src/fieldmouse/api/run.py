@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from fieldmouse.agent import Life, Mercy
     from fieldmouse.agent.audience import Audience
     from fieldmouse.agent.build import OpenPart
+    from fieldmouse.agent.network import Joining
 
 
 class LoopRunner(Protocol):
@@ -44,7 +45,7 @@ def run(
         listeners = [on_reading] if on_reading else []
         life = Life(
             home, plan.settings, plan.seeds, listeners=listeners, on_open=on_open, mercy=mercy, parts=parts,
-            audience=audience, order=plan.order,
+            audience=audience, order=plan.order, joining=_joining(plan),
         )  # fmt: skip
         summary = runner(life.run())
     except StoppedAtOnce:
@@ -57,3 +58,12 @@ def run(
         raise
     home.unlock()
     return summary
+
+
+def _joining(plan: Plan) -> Joining | None:
+    if not plan.boards:
+        return None
+    from fieldmouse.agent.network import Joining
+    from fieldmouse.balancer.opening import open_board
+
+    return Joining(open_board(plan.boards, plan.crawl), plan.crawl)

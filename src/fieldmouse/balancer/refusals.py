@@ -26,6 +26,5 @@ def vanished(crawl: str) -> BoardLost:
     """There was a crawl, and there is none."""
     return BoardLost(
         f"the board has lost the crawl `{crawl}`: its server knows nothing of it",
-        "restore its data, or make the board again from the agents' directories with"
-        " `fieldmouse cluster rebuild`",
+        "give the server its data back (its append-only file), or begin another crawl",
     )

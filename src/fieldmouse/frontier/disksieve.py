@@ -153,6 +153,14 @@ class DiskSieve(Generic[T]):
             self._remember(new)
         return new
 
+    def knows(self, keys: Sequence[int]) -> list[bool]:
+        """Which of these were let through or learned."""
+        wanted, places = np.unique(np.array([key or 1 for key in keys], np.uint64), return_inverse=True)
+        known = self._table.has(wanted)
+        for run in self._runs:
+            known |= run.has(wanted)
+        return [bool(mark) for mark in known[places]]
+
     def _unknown(self, keys: Keys) -> tuple[Keys, NDArray[np.intp]]:
         """The keys that were never let through, each once and in order, and where each stood first."""
         keys[keys == 0] = 1  # zero means empty in the table

@@ -20,6 +20,7 @@ import msgspec
 
 from fieldmouse.errors import SettingsError, typed
 from fieldmouse.settings import reading
+from fieldmouse.settings.board import BoardSection
 from fieldmouse.settings.control import ControlSection, CostSection
 from fieldmouse.settings.freshness import RefreshSection
 from fieldmouse.settings.keeping import ArchiveSection, IndexSection, PluginsSection, StorageSection
@@ -59,6 +60,7 @@ class Settings(msgspec.Struct, frozen=True):
     storage: StorageSection = StorageSection()
     refresh: RefreshSection = RefreshSection()
     noise: NoiseSection = NoiseSection()
+    board: BoardSection = BoardSection()
 
     def override(self, dotted: Mapping[str, object]) -> Settings:
         """These settings with some values replaced, named as `section.key`.

@@ -1,0 +1,125 @@
+"""Errands of an agent that leases its hosts: an address is asked for before each, and freed behind it.
+
+Hosts of other agents may live at the same address. So nobody asks there who was not granted it by the
+board, be it for a page or for a robots.txt that another host was redirected to. And nobody asks once the
+lease is over: what is under way then is hung up, since soon others may be given the host.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from errno import ENETUNREACH
+
+import msgspec
+
+from fieldmouse.balancer.choice import Chooser
+from fieldmouse.balancer.lease import LeaseClock
+from fieldmouse.balancer.mailbox import Mailbox
+from fieldmouse.clock import Clock
+from fieldmouse.policy.politeness import Politeness
+from fieldmouse.records import Errand, Failed, HostState, Link, Reason, Response
+from fieldmouse.robots.robot import Report
+from fieldmouse.url import Host
+from fieldmouse.web.fetcher import Fetcher
+
+_TRIES = 20  # of asking for an address that others have
+
+
+class LeasedFetcher:
+    """A fetcher that asks only while the lease lasts, and notes how long answers take."""
+
+    def __init__(
+        self, fetcher: Fetcher, *, lease: LeaseClock, mailbox: Mailbox, chooser: Chooser, clock: Clock,
+        politeness: Politeness,
+    ):  # fmt: skip
+        self._fetcher, self._lease, self._mailbox = fetcher, lease, mailbox
+        self._chooser, self._clock, self._politeness = chooser, clock, politeness
+        self._granted: Counter[str] = Counter()  # addresses of errands that are under way
+        self._limits: set[asyncio.Timeout] = set()
+
+    async def fetch(
+        self, link: Link, host: Host, address: str, *, body_limit: int | None = None
+    ) -> Response | Failed:
+        if self._granted[address]:
+            return await self._fetch(link, host, address, body_limit)
+        # A host that we do not hold: only its address can be asked for.
+        for _ in range(_TRIES):
+            answer = await self._mailbox.ask_address(address, host, 0, HostState())
+            if answer.granted:
+                try:
+                    return await self._fetch(link, host, address, body_limit)
+                finally:
+                    self._mailbox.free_address(address, self._clock.now() + self._politeness.delay)
+            await self._clock.sleep(max(0.05, answer.rest))
+        return self._over(link, "its address is with another agent")
+
+    async def _fetch(self, link: Link, host: Host, address: str, body_limit: int | None) -> Response | Failed:
+        if not self._lease.valid:
+            return self._over(link, "our lease is over")
+        try:
+            async with asyncio.timeout(self._lease.left) as limit:
+                self._limits.add(limit)
+                answer = await self._fetcher.fetch(link, host, address, body_limit=body_limit)
+        except TimeoutError:
+            return self._over(link, "our lease is over")
+        finally:
+            self._limits.discard(limit)
+        if isinstance(answer, Response):
+            self._chooser.took(host, answer.answered_at - answer.started_at)
+        return answer
+
+    def _over(self, link: Link, why: str) -> Failed:
+        """Trouble of our own, which is held against nobody."""
+        return Failed(link, Reason.NO_CONNECTION, self._clock.now(), why, errno=ENETUNREACH)
+
+    def extend(self) -> None:
+        """The lease lasts longer: so may what is under way."""
+        at = asyncio.get_running_loop().time() + self._lease.left
+        for limit in self._limits:
+            limit.reschedule(at)
+
+    async def close(self) -> None:
+        await self._fetcher.close()
+
+    def grant(self, address: str) -> None:
+        self._granted[address] += 1
+
+    def withdraw(self, address: str) -> None:
+        self._granted[address] -= 1
+        if not self._granted[address]:
+            del self._granted[address]
+
+
+class LeasedErrands:
+    """What a fleet runs instead of plain errands."""
+
+    def __init__(
+        self, run: Callable[[Errand], Awaitable[Report]], *, fetcher: LeasedFetcher, mailbox: Mailbox,
+        chooser: Chooser, clock: Clock, epoch_of: Callable[[Host], int], politeness: Politeness,
+    ):  # fmt: skip
+        self._run, self._fetcher, self._mailbox = run, fetcher, mailbox
+        self._chooser, self._clock, self._epoch_of = chooser, clock, epoch_of
+        self._politeness = politeness
+
+    async def run(self, errand: Errand) -> Report:
+        address, state, now = errand.address, errand.state, self._clock.now()
+        if not address or state.verdict:
+            return await self._run(errand)
+        answer = await self._mailbox.ask_address(address, errand.host, self._epoch_of(errand.host), state)
+        if not answer.granted:
+            if answer.holder:
+                self._chooser.prefers(errand.host, answer.holder)
+            later = self._clock.now() + max(0.05, answer.rest)
+            return msgspec.structs.replace(state, address_ready_at=later), errand.tickets
+        self._chooser.queued(errand.host, max(0.0, now - max(state.ready_at, state.address_ready_at)))
+        self._fetcher.grant(address)
+        free_at = self._clock.now() + self._politeness.host_delay(state)  # if we are called off
+        try:
+            report = await self._run(errand)
+            free_at = report[0].address_ready_at
+            return report
+        finally:
+            self._fetcher.withdraw(address)
+            self._mailbox.free_address(address, free_at)

@@ -1,0 +1,216 @@
+"""An agent of a network, put together: a frontier that leases its hosts, and who goes to the board for it."""
+
+from __future__ import annotations
+
+import logging
+import socket
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import msgspec
+import numpy as np
+
+from fieldmouse.agent.fuse import Fuse
+from fieldmouse.agent.leasing import LeasedErrands, LeasedFetcher
+from fieldmouse.agent.stopping import Stopping
+from fieldmouse.balancer.adverts import Advert, table_of
+from fieldmouse.balancer.board import Board, Grant, Luggage, Name, Pulse, SiteBounds
+from fieldmouse.balancer.choice import Chooser
+from fieldmouse.balancer.identity import next_start
+from fieldmouse.balancer.lease import LeaseClock, boottime
+from fieldmouse.balancer.mailbox import Mailbox
+from fieldmouse.balancer.messenger import Messenger, Terms
+from fieldmouse.balancer.tellings import Tellings
+from fieldmouse.clock import Clock
+from fieldmouse.crawldir import Checkpoint, CrawlDir, CrawlTally, DurableLog, Part
+from fieldmouse.frontier.leased import LeasedFrontier
+from fieldmouse.frontier.moment import sealed_frontier
+from fieldmouse.frontier.parts import open_parts
+from fieldmouse.meter import Meter
+from fieldmouse.outcome import StoppedBy
+from fieldmouse.policy.balance import balancer
+from fieldmouse.policy.front import FrontRule
+from fieldmouse.policy.politeness import Politeness
+from fieldmouse.policy.sitelimits import SiteLimits
+from fieldmouse.records import Errand, HostState
+from fieldmouse.robots.bell import Bell
+from fieldmouse.robots.exclusions import Exclusions
+from fieldmouse.robots.robot import Report
+from fieldmouse.settings import Settings
+from fieldmouse.settings.rules import site_limits_of
+from fieldmouse.summary import WholeCrawl
+from fieldmouse.url import Host, key_of
+from fieldmouse.web.fetcher import Fetcher
+
+log = logging.getLogger(__name__)
+
+_state = msgspec.msgpack.Decoder(HostState)
+
+
+@dataclass(frozen=True, slots=True)
+class Joining:
+    """Which crawl is joined, and on which board."""
+
+    board: Board
+    crawl: str
+    now: Callable[[], float] = boottime  # a clock that counts sleep
+
+
+class NetworkStage:
+    """All that an agent of a network has and a crawl of its own has not."""
+
+    def __init__(
+        self, joining: Joining, home: CrawlDir, settings: Settings, last: Checkpoint | None, *, clock: Clock,
+        politeness: Politeness, exclusions: Exclusions, tally: CrawlTally, meter: Meter, bell: Bell,
+        fuse: Fuse, stopping: Stopping,
+    ):  # fmt: skip
+        self._home, self._settings, self._crawl = home, settings, joining.crawl
+        self._clock, self._politeness, self._exclusions = clock, politeness, exclusions
+        self._tally, self._meter, self._stopping = tally, meter, stopping
+        seed = home.identity.key_seed
+        limits = site_limits_of(settings)
+        self._tellings = Tellings(home / "board", last, clock.now)
+        self._unbooked = DurableLog("unbooked", home / "unbooked.log", last)
+        self._lease = LeaseClock(settings.board.lease, joining.now)
+        rng = np.random.default_rng()
+        self._chooser = Chooser(balancer.lookup(settings.board.policy)(rng))
+        self._mailbox = Mailbox(
+            tellings=self._tellings, lease=self._lease, chooser=self._chooser, clock=clock, pack=self._pack,
+            delay=politeness.host_delay, key_of=lambda url: key_of(url, seed), kinds=self._kinds,
+        )  # fmt: skip
+        state = sealed_frontier(last) if last else None
+        self.frontier = LeasedFrontier(
+            open_parts(
+                home / "frontier", state, key_seed=seed, now=clock.now(),
+                resumed_delay=politeness.host_delay, run_size=settings.frontier.sieve_run,
+                limits=SiteLimits(),
+            ),
+            landlord=self._mailbox, clock=clock,
+            rule=FrontRule(settings.frontier.front_min, settings.frontier.front_max), key_seed=seed,
+            errand_links=settings.robots.errand_links, state=state,
+        )  # fmt: skip
+        self._fetcher: LeasedFetcher | None = None
+        self._messenger = Messenger(
+            joining.board,
+            terms=Terms(
+                settings.board.lease, settings.board.heartbeat, settings.board.keep_booked,
+                SiteBounds(limits.hosts, limits.urls),
+            ),
+            mailbox=self._mailbox, tellings=self._tellings, lease=self._lease, tenant=self.frontier,
+            clock=clock, rejoin=self._rejoin, advert=self._advert, unpack=self._unpack,
+            place_new=self._chooser.place_new, on_pulse=self._on_pulse, on_trouble=fuse.blow,
+            on_unbooked=self._on_unbooked, nudge=bell.ring,
+        )  # fmt: skip
+        self._board = joining.board
+        self._agents = self._again = 0
+
+    @property
+    def parts(self) -> Sequence[Part]:
+        """What is durable with the crawl; sealed after the frontier, which says what is settled."""
+        return (self._tellings, self._unbooked)
+
+    def leased(self, fetcher: Fetcher) -> LeasedFetcher:
+        """The fetcher that robots get."""
+        self._fetcher = LeasedFetcher(
+            fetcher, lease=self._lease, mailbox=self._mailbox, chooser=self._chooser, clock=self._clock,
+            politeness=self._politeness,
+        )  # fmt: skip
+        return self._fetcher
+
+    def errands(self, run: Callable[[Errand], Awaitable[Report]], fetcher: LeasedFetcher) -> LeasedErrands:
+        return LeasedErrands(
+            run, fetcher=fetcher, mailbox=self._mailbox, chooser=self._chooser, clock=self._clock,
+            epoch_of=self.frontier.epoch_of, politeness=self._politeness,
+        )  # fmt: skip
+
+    # -- a life
+
+    async def begin(self) -> None:
+        await self._messenger.begin()
+
+    async def end(self) -> bool:
+        return await self._messenger.end()
+
+    async def close(self) -> None:
+        await self._messenger.close()
+        await self._board.close()
+
+    def _rejoin(self) -> Name:
+        name = next_start(self._home.path, self._crawl)
+        self._tellings.call(name.agent, name.incarnation)
+        self._chooser.call(name.agent)
+        return name
+
+    @property
+    def whole(self) -> WholeCrawl:
+        books = self._mailbox.books
+        return WholeCrawl(
+            self._agents, books.kinds.get("page", 0), books.seen, books.settled, books.waiting, self._again
+        )
+
+    # -- what others hear of us, and we of them
+
+    def _kinds(self) -> Mapping[str, int]:
+        tally = self._tally
+        return {
+            "page": tally.pages, "unchanged": tally.unchanged, "moved": tally.moved, "failed": tally.failed,
+            "refused": tally.refused,
+        }  # fmt: skip
+
+    def _advert(self) -> bytes:
+        due, robots = self.frontier.ready_hosts(self._clock.now()), max(1, self._meter.allowed)
+        return msgspec.msgpack.encode(
+            Advert(
+                self._chooser.backlog(due, robots),
+                self._chooser.speed,
+                self._chooser.price(),
+                pages=self._tally.pages,
+                robots=self._meter.out,
+                machine=socket.gethostname(),
+                directory=str(self._home.path.absolute()),
+            )
+        )
+
+    def _on_pulse(self, pulse: Pulse) -> str:
+        """Returns why the crawl is over for everybody, if a limit says so."""
+        self._chooser.meet(table_of(pulse.agents))
+        self._agents = sum(note.alive for note in pulse.agents)
+        if self._fetcher is not None:
+            self._fetcher.extend()
+        if pulse.draining:
+            self._stopping.ask(StoppedBy.SIGNAL)
+        if pulse.over:
+            self._stopping.ask(StoppedBy(pulse.over))
+            return ""
+        asked = self._settings.crawl
+        if asked.pages and pulse.books.kinds.get("page", 0) >= asked.pages and pulse.books.waiting:
+            return StoppedBy.PAGES.value
+        if asked.time and pulse.books.age >= asked.time and pulse.books.waiting:
+            return StoppedBy.TIME.value
+        return ""
+
+    def _on_unbooked(self, urls: Sequence[str]) -> None:
+        """Others had them, too: our copies stay, and are marked."""
+        self._again += len(urls)
+        for url in urls:
+            self._unbooked.append(msgspec.msgpack.encode((url, self._clock.now())))
+
+    # -- what travels with a host
+
+    def _pack(self, host: Host, state: HostState) -> Luggage:
+        now = self._clock.now()
+        text, until = self._exclusions.pack(host)
+        learned = self._chooser.learned(host)
+        self._chooser.forget(host)
+        return Luggage(
+            msgspec.msgpack.encode(msgspec.structs.replace(state, ready_at=0.0, address_ready_at=0.0)),
+            rest=max(0.0, state.ready_at - now), delay=self._politeness.host_delay(state), learned=learned,
+            robots_txt=text, robots_txt_rest=max(0.0, until - now),
+        )  # fmt: skip
+
+    def _unpack(self, grant: Grant) -> HostState:
+        luggage, now = grant.luggage, self._clock.now()
+        self._chooser.brought(grant.host, luggage.learned)
+        self._exclusions.unpack(grant.host, luggage.robots_txt, luggage.robots_txt_rest)
+        state = _state.decode(luggage.state) if luggage.state else HostState()
+        return msgspec.structs.replace(state, ready_at=now + luggage.rest if luggage.rest > 0 else 0.0)

@@ -1,0 +1,147 @@
+"""`agent`: one of many that crawl together, planned with what the board says of the crawl.
+
+Key secret, scope and settings are the crawl's: the first agent writes them onto the board, the others take
+them from there. What belongs to a machine (robots, memory, disk, its addresses) each says for itself.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+import msgspec
+
+from fieldmouse import __version__
+from fieldmouse import settings as settings_file
+from fieldmouse.api import asking
+from fieldmouse.api.plan import Plan, check
+from fieldmouse.balancer.board import Charter
+from fieldmouse.balancer.identity import is_agent
+from fieldmouse.balancer.opening import open_board
+from fieldmouse.crawldir import CrawlDir
+from fieldmouse.errors import BoardLost, UsageError, typed
+from fieldmouse.settings import Settings
+from fieldmouse.settings.board import is_of_a_machine, is_of_a_run
+
+DEFAULT_CRAWL = "fieldmouse"
+_LOOK_EVERY = 0.5
+
+
+def plan_to_join(
+    directory: Path,
+    boards: Sequence[str],
+    crawl: str,
+    words: Mapping[str, object],
+    changes: Mapping[str, object],
+    seeds: Iterable[str] = (),
+    config: Path | None = None,
+    on_waiting: Callable[[], None] = lambda: None,
+) -> Plan:
+    """An agent in `directory`, new or one that was there before, of the crawl of that name.
+
+    Without seeds it waits for the crawl to appear; `on_waiting` is told once.
+    """
+    listed = asking.seeds_of(seeds)
+    known = (directory / "crawl.json").exists()
+    if known and not is_agent(directory):
+        raise UsageError(
+            f"the crawl in `{directory}` is one of its own, and no agent of a network",
+            f"continue it with `fieldmouse resume {typed(directory)}`, or name another directory",
+        )
+    base = settings_file.load(config) if config is not None else Settings()
+    own = asking.applied(base, words, changes)
+    listed = asking.seeds_of([*own.crawl.seeds, *listed])
+    charter = asyncio.run(_charter(boards, crawl, own, listed, known=known, on_waiting=on_waiting))
+    common = settings_file.parse(charter.settings, f"the settings of `{crawl}` on the board")
+    said = {asking.SETTING_OF[word] for word, value in words.items() if value is not None} | {*changes}
+    _agree(common, own, said, listed, charter)
+    settings = _merged(common, own, said)
+    check(settings, directory)
+    wanted = tuple(asking.seeds_of(charter.seeds))
+    plan = Plan(
+        directory,
+        settings,
+        wanted,
+        new=not known,
+        key_seed=charter.key_seed,
+        boards=tuple(boards),
+        crawl=crawl,
+    )
+    if known:
+        home = CrawlDir.open(directory)
+        if home.identity.key_seed != charter.key_seed:
+            raise UsageError(
+                f"the agent in `{directory}` belongs to another crawl than `{crawl}` on this board",
+                "name another directory, or the crawl it belongs to with --crawl",
+            )
+        return plan
+    CrawlDir.check_vacant(directory)
+    return plan
+
+
+async def _charter(
+    boards: Sequence[str], crawl: str, own: Settings, seeds: Sequence[str], *, known: bool,
+    on_waiting: Callable[[], None],
+) -> Charter:  # fmt: skip
+    """What the crawl is: as it stands on the board, or, with seeds and if there is none, as we make it."""
+    board = open_board(boards, crawl)
+    try:
+        charter = await board.charter()
+        if charter is None and known:
+            raise BoardLost(
+                f"the board knows no crawl `{crawl}`, though this directory has been an agent of it",
+                "give the server its data back (its append-only file), or begin another crawl",
+            )
+        if charter is None and seeds:
+            text = settings_file.render(own.override({"crawl.seeds": tuple(seeds)}))
+            made_by = f"fieldmouse/{__version__}"
+            charter = await board.found(Charter(secrets.randbits(63), text, tuple(seeds), made_by))
+        if charter is None:
+            on_waiting()
+        while charter is None:
+            await asyncio.sleep(_LOOK_EVERY)
+            charter = await board.charter()
+        return charter
+    finally:
+        await board.close()
+
+
+def _keys() -> Iterator[tuple[str, str]]:
+    for section in Settings.__struct_fields__:
+        for key in getattr(Settings(), section).__struct_fields__:
+            yield section, key
+
+
+def _agree(common: Settings, own: Settings, said: set[str], seeds: Sequence[str], charter: Charter) -> None:
+    """Raise if what was asked for here is not what the crawl is."""
+    strange = [seed for seed in seeds if seed not in charter.seeds]
+    if strange:
+        raise UsageError(
+            f"`{strange[0]}` is no seed of this crawl, which began with {charter.seeds[0]}",
+            "leave out --seed to join it, or begin another crawl with --crawl NAME",
+        )
+    usual = Settings()
+    for section, key in _keys():
+        if is_of_a_machine(section, key) or is_of_a_run(section, key) or (section, key) == ("crawl", "seeds"):
+            continue
+        ours, theirs = getattr(getattr(own, section), key), getattr(getattr(common, section), key)
+        is_said = f"{section}.{key}" in said or ours != getattr(getattr(usual, section), key)
+        if is_said and ours != theirs:
+            raise UsageError(
+                f"`{section}.{key}` is {ours!r} here, and {theirs!r} in the crawl that is joined",
+                "leave it out to join the crawl as it is, or begin another with --crawl NAME",
+            )
+
+
+def _merged(common: Settings, own: Settings, said: set[str]) -> Settings:
+    """The crawl's settings, with what each machine and each run says for itself."""
+    merged = common
+    for section, key in _keys():
+        if is_of_a_machine(section, key) or (is_of_a_run(section, key) and f"{section}.{key}" in said):
+            table = msgspec.structs.replace(
+                getattr(merged, section), **{key: getattr(getattr(own, section), key)}
+            )
+            merged = msgspec.structs.replace(merged, **{section: table})
+    return merged.checked()

@@ -1,0 +1,48 @@
+"""What agents say of themselves with each sign of life, and the table others make of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from fieldmouse.balancer.board import AgentNote
+from fieldmouse.policy.balance.balancer import AgentTable
+
+
+class Advert(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True):
+    """A few numbers; whoever reads an older one fills in the defaults."""
+
+    backlog: float = 0.0  # seconds of work that wait, in the balancer's unit
+    speed: float = 1.0
+    price: float = 0.0
+    pages: int = 0
+    pages_per_second: float = 0.0
+    robots: int = 0
+    machine: str = ""
+    directory: str = ""
+    rss_mb: float = 0.0
+
+
+_decoder = msgspec.msgpack.Decoder(Advert)
+
+
+def advert_of(note: AgentNote) -> Advert:
+    """What it said; an advert that cannot be read says nothing."""
+    try:
+        return _decoder.decode(note.advert)
+    except msgspec.MsgspecError:
+        return Advert()
+
+
+def table_of(notes: Sequence[AgentNote]) -> AgentTable:
+    """The agents by name, those that drain counted out: nobody sends them a host."""
+    known = sorted((note for note in notes if note.alive), key=lambda note: note.agent)
+    adverts = [advert_of(note) for note in known]
+    return AgentTable(
+        [note.agent for note in known],
+        [advert.backlog for advert in adverts],
+        [advert.speed for advert in adverts],
+        [advert.price for advert in adverts],
+        [not note.draining for note in known],
+    )

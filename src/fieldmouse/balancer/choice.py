@@ -1,0 +1,111 @@
+"""Who visits a host next, asked after each visit, from what this agent has learned and heard.
+
+The rule is one of `policy/balance`. What it learns of a host travels with that; what it knows of
+the agents they advertise. Round trips are given to it in units of fifty milliseconds, which makes those
+of the web about as large as the ones that the rules were tried on.
+"""
+
+from __future__ import annotations
+
+from fieldmouse.policy.balance.balancer import AgentTable, Balancer
+from fieldmouse.url import Host
+
+UNIT = 0.05
+"""Seconds."""
+
+
+class Chooser:
+    """One for an agent. Asking twice about one visit gives one answer."""
+
+    def __init__(self, balancer: Balancer):
+        self._balancer = balancer
+        self._me = ""
+        self.table = AgentTable.of([])
+        self._here = -1
+        self._learned: dict[Host, bytes] = {}
+        self._trips: dict[Host, list[float]] = {}
+        self._queued: dict[Host, float] = {}
+        self._places: dict[Host, str] = {}
+
+    def call(self, me: str) -> None:
+        """The name of this agent."""
+        self._me = me
+
+    def meet(self, table: AgentTable) -> None:
+        """The agents have told how they stand."""
+        self.table = table
+        self._here = table.names.index(self._me) if self._me in table.names else -1
+
+    def brought(self, host: Host, learned: bytes) -> None:
+        """A host came with this."""
+        self._learned[host] = learned
+        self._places.pop(host, None)
+
+    def learned(self, host: Host) -> bytes:
+        return self._learned.get(host, b"")
+
+    def forget(self, host: Host) -> None:
+        """It left."""
+        self._learned.pop(host, None)
+        self._trips.pop(host, None)
+        self._queued.pop(host, None)
+        self._places.pop(host, None)
+
+    def queued(self, host: Host, seconds: float) -> None:
+        """So long it was ready to be visited, and no robot came."""
+        self._queued[host] = seconds
+
+    def took(self, host: Host, seconds: float) -> None:
+        """A request was answered after so long."""
+        self._trips.setdefault(host, []).append(seconds)
+
+    def prefers(self, host: Host, agent: str) -> None:
+        """It lives at an address that this agent has."""
+        if agent != self._me:
+            self._places[host] = agent
+
+    def stays(self, host: Host, visits: int) -> bool:
+        """Whether we visit it the next time, too."""
+        if self._places.get(host, self._me) != self._me:
+            return False
+        trips = self._trips.pop(host, None)
+        if not trips or not visits:
+            return True
+        queued = self._queued.pop(host, 0.0) / UNIT
+        row = self._learned.get(host, b"")
+        for trip in trips:
+            row = self._balancer.observe(row, self._me, trip / UNIT, queued)
+        self._learned[host] = row
+        if len(self.table.names) < 2:
+            return True
+        place = self._balancer.choose(host, row, self._here, self.table)
+        if place < 0 or place == self._here:
+            return True
+        self.table.backlog[place] += self._balancer.pace_of(self._me).pace
+        self._places[host] = self.table.names[place]
+        return False
+
+    def place_of(self, host: Host) -> str:
+        """Who should visit a host that we let go; "" for anybody."""
+        return self._places.get(host, "")
+
+    def place_new(self, host: Host) -> str:
+        """Who should visit a host that nobody has met: whoever has time, but for the rule that hashes."""
+        place = self._balancer.choose(host, b"", -1, self.table) if self._decides_first else -1
+        return self.table.names[place] if place >= 0 else ""
+
+    @property
+    def _decides_first(self) -> bool:
+        return type(self._balancer).__name__ == "HashBalancer"
+
+    def backlog(self, due: int, robots: int) -> float:
+        """Seconds of work, in units, that `due` hosts mean to so many robots."""
+        return self._balancer.pace_of(self._me).backlog(max(0, due), max(1, robots))
+
+    @property
+    def speed(self) -> float:
+        return self._balancer.pace_of(self._me).speed
+
+    def price(self) -> float:
+        """What we advertise next as ours."""
+        return self.table.repriced(self._here) if self._here >= 0 else 0.0

@@ -1,0 +1,65 @@
+"""Who an agent is: a name that lives in its directory, and a number for each of its starts.
+
+A directory that was copied is another agent. It notices that it lies elsewhere on the disk than
+when it got its name, and takes a new one: two agents of one name would fence each other for ever.
+"""
+
+from __future__ import annotations
+
+import re
+import secrets
+import socket
+import time
+from pathlib import Path
+
+import msgspec
+
+from fieldmouse.balancer.board import Name
+from fieldmouse.crawldir import write_whole
+from fieldmouse.errors import Damaged
+
+FILE = "agent.json"
+
+
+class AgentIdentity(msgspec.Struct, frozen=True):
+    """What `agent.json` holds."""
+
+    agent: str
+    incarnation: int
+    lies_at: str  # device and number of the directory
+    crawl: str = ""
+
+
+def is_agent(directory: Path) -> bool:
+    """Whether the crawl in this directory is one of many."""
+    return (directory / FILE).is_file()
+
+
+def read_identity(directory: Path) -> AgentIdentity | None:
+    """Who the agent in this directory is; None if there is none, or if it is a copy of one."""
+    file = directory / FILE
+    try:
+        known = msgspec.json.decode(file.read_bytes(), type=AgentIdentity)
+    except FileNotFoundError:
+        return None
+    except msgspec.MsgspecError as trouble:
+        raise Damaged(file, str(trouble)) from trouble
+    return known if known.lies_at == _place_of(directory) else None
+
+
+def next_start(directory: Path, crawl: str) -> Name:
+    """Who we are from now on, written down before anybody is told."""
+    known = read_identity(directory)
+    machine = re.sub(r"[^A-Za-z0-9-]", "-", socket.gethostname())[:32] or "agent"
+    agent = known.agent if known is not None else f"{machine}-{secrets.token_hex(3)}"
+    # No two starts have one number, not even those of copies.
+    started = max(time.time_ns() // 1000, known.incarnation + 1 if known is not None else 1)
+    name = Name(agent, started)
+    fresh = AgentIdentity(name.agent, name.incarnation, _place_of(directory), crawl)
+    write_whole(directory / FILE, msgspec.json.format(msgspec.json.encode(fresh)))
+    return name
+
+
+def _place_of(directory: Path) -> str:
+    status = directory.stat()
+    return f"{status.st_dev:x}:{status.st_ino:x}"

@@ -1,0 +1,200 @@
+"""What the frontier of an agent says and wants, until a messenger has brought it to the board.
+
+The frontier's side is synchronous: each call puts something into a tray. The messenger empties the trays, and
+puts back what could not be brought. Invariant: what is in no tray, the board has been told.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol
+
+import numpy as np
+
+from fieldmouse.balancer.board import AddressAnswer, AddressAsk, BoardBooks, GivenBack, Held, Luggage, Row
+from fieldmouse.balancer.choice import Chooser
+from fieldmouse.balancer.lease import LeaseClock
+from fieldmouse.balancer.rows import to_row
+from fieldmouse.balancer.tellings import FoundLinks, Tellings
+from fieldmouse.balancer.tray import Tray
+from fieldmouse.clock import Clock
+from fieldmouse.policy.sitelimits import DropRule
+from fieldmouse.records import HostState, Kind, Link
+from fieldmouse.url import Host, host_of
+
+
+class SettledPage(Protocol):
+    """As the frontier tells of it."""
+
+    @property
+    def host(self) -> Host: ...
+
+    @property
+    def epoch(self) -> int: ...
+
+    @property
+    def key(self) -> int: ...
+
+    @property
+    def url(self) -> str: ...
+
+
+_REMEMBERED = 1 << 18  # keys that were told lately: a power of two
+
+
+class Mailbox:
+    """See `frontier.landlord.Landlord`."""
+
+    def __init__(
+        self, *, tellings: Tellings, lease: LeaseClock, chooser: Chooser, clock: Clock,
+        pack: Callable[[Host, HostState], Luggage], delay: Callable[[HostState], float],
+        key_of: Callable[[str], int], kinds: Callable[[], Mapping[str, int]],
+    ):  # fmt: skip
+        """`pack` gives a host what others know of it when it leaves; `delay` is that between two visits.
+
+        `kinds` counts all outcomes that are settled."""
+        self.asks = Tray[tuple[AddressAsk, asyncio.Future[AddressAnswer]]]()
+        self.back = Tray[GivenBack]()
+        self.strays = Tray[tuple[Held, Row]]()  # URLs of hosts that left before
+        self.more = Tray[Held]()
+        self.rests: dict[str, float] = {}  # addresses that are free, and when each may be asked
+        self.books = BoardBooks()
+        self._heard = False  # the board has said how things stand
+        self._tellings, self._lease, self._chooser, self._clock = tellings, lease, chooser, clock
+        self._pack, self._delay, self._key_of, self._kinds = pack, delay, key_of, kinds
+        self._lately = np.zeros(_REMEMBERED, np.uint64)
+        self._dropped: dict[str, int] = {}
+        self._posted = asyncio.Event()
+        self._at_the_door = asyncio.Event()
+
+    # -- what the frontier says
+
+    @property
+    def open(self) -> bool:
+        return self._lease.valid
+
+    def found(self, links: Sequence[Link], keys: Sequence[int]) -> None:
+        """Links that were found; those told lately are known to the board."""
+        if not keys:
+            return
+        now = self._clock.now()
+        offered = np.array(keys, np.uint64)
+        slots = (offered & np.uint64(_REMEMBERED - 1)).astype(np.intp)
+        fresh = np.flatnonzero(self._lately[slots] != offered)
+        if not fresh.size:
+            return
+        self._lately[slots[fresh]] = offered[fresh]
+        by_host: dict[Host, list[tuple[int, bytes]]] = {}
+        is_seed = False
+        for place in fresh.tolist():
+            link = links[place]
+            host = host_of(link.url)
+            is_seed = is_seed or link.kind is Kind.SEED
+            by_host.setdefault(host, []).append((keys[place], to_row(link, host, now)))
+        for host, rows in by_host.items():
+            self._tellings.found(FoundLinks(host, tuple(rows), is_seed))
+        self.post()
+
+    def stays(self, host: Host, state: HostState, visits: int) -> bool:
+        return self._chooser.stays(host, visits)
+
+    def want_more(self, host: Host, epoch: int) -> None:
+        self.more.put(Held(host, epoch))
+        self.post()
+
+    def vacated(self, host: Host, epoch: int, state: HostState, unused: Sequence[Link]) -> None:
+        now = self._clock.now()
+        rows = [(self._key_of(link.url), to_row(link, host, now)) for link in unused]
+        place = self._chooser.place_of(host)
+        self.back.put(GivenBack(Held(host, epoch), self._pack(host, state), rows, place))
+        self.post()
+
+    def put_back(self, host: Host, epoch: int, link: Link) -> None:
+        row = to_row(link, host, self._clock.now())
+        self.strays.put((Held(host, epoch), (self._key_of(link.url), row)))
+        self.post()
+
+    def settled(self, urls: Sequence[SettledPage]) -> None:
+        """They are booked as soon as the checkpoint holds them."""
+        leases: dict[tuple[Host, int], list[tuple[int, str]]] = {}
+        for url in urls:
+            leases.setdefault((url.host, url.epoch), []).append((url.key, url.url))
+        self._tellings.done(leases, self._kinds())
+
+    def book_known(self, host: Host, epoch: int, urls: Sequence[str]) -> None:
+        """These have outcomes here already: the board can have them at once."""
+        self._tellings.known((host, epoch), [(self._key_of(url), url) for url in urls])
+        self.post()
+
+    @property
+    def waiting(self) -> int:
+        books = self.books
+        idle = self._heard and books.begun and not books.waiting and not len(self._tellings)
+        return 0 if idle else max(1, books.waiting)
+
+    @property
+    def dropped(self) -> dict[str, int]:
+        return dict(self._dropped)
+
+    def note_dropped(self, hosts: int, urls: int) -> None:
+        """So many links were left out by the bounds on sites."""
+        for rule, count in ((DropRule.HOSTS, hosts), (DropRule.URLS, urls)):
+            if count:
+                self._dropped[rule.value] = self._dropped.get(rule.value, 0) + count
+
+    # -- what robots want
+
+    async def ask_address(self, address: str, host: Host, epoch: int, state: HostState) -> AddressAnswer:
+        """May we ask there, for one errand? Waits for the board's answer."""
+        answer: asyncio.Future[AddressAnswer] = asyncio.get_running_loop().create_future()
+        self.asks.put((AddressAsk(address, Held(host, epoch), self._delay(state)), answer))
+        self._at_the_door.set()
+        return await answer
+
+    def free_address(self, address: str, free_at: float) -> None:
+        """The errand is over; the address may be asked again then."""
+        self.rests[address] = max(free_at, self.rests.get(address, 0.0))
+        self._at_the_door.set()
+
+    def take_rests(self) -> dict[str, float]:
+        """Addresses that are free, and for how many seconds each rests."""
+        rests, self.rests = self.rests, {}
+        now = self._clock.now()
+        return {address: max(0.0, at - now) for address, at in rests.items()}
+
+    def put_rests_back(self, rests: dict[str, float]) -> None:
+        """They could not be told; what is left of each is told later."""
+        now = self._clock.now()
+        for address, seconds in rests.items():
+            self.rests[address] = max(now + seconds, self.rests.get(address, 0.0))
+
+    # -- the messenger's side
+
+    def hear(self, books: BoardBooks) -> None:
+        """How the whole crawl stands."""
+        self.books, self._heard = books, True
+
+    def post(self) -> None:
+        self._posted.set()
+
+    async def posted(self, seconds: float) -> None:
+        """Wait until there is something to bring, or for so long."""
+        await _wait(self._posted, seconds)
+
+    async def at_the_door(self, seconds: float) -> None:
+        """The same for what robots want, who wait."""
+        await _wait(self._at_the_door, seconds)
+
+    def forget_lately(self) -> None:
+        """The board may have forgotten what it was told."""
+        self._lately[:] = 0
+
+
+async def _wait(event: asyncio.Event, seconds: float) -> None:
+    try:
+        async with asyncio.timeout(seconds):
+            await event.wait()
+    except TimeoutError:
+        pass
+    event.clear()

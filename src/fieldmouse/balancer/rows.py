@@ -1,0 +1,45 @@
+"""A link as the board keeps it: without the host that it is kept under, and without moments.
+
+A retry that may not be made before a moment waits for as long again where it comes to: no two
+machines have the same clock, and a wait may be longer for that, never shorter.
+"""
+
+from __future__ import annotations
+
+import msgspec
+import zstandard
+
+from fieldmouse.records import Link
+from fieldmouse.url import Host, Url
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(Link).decode
+_urls = msgspec.msgpack.Decoder(list[str])
+
+
+def to_row(link: Link, host: Host, now: float) -> bytes:
+    """
+    >>> link = Link(Url("http://a.test/b"), via="http://a.test/")
+    >>> to_link(to_row(link, Host("http://a.test"), 0.0), Host("http://a.test"), 0.0) == link
+    True
+    """
+    via = link.via[len(host) :] if link.via.startswith(host + "/") else link.via
+    wait = max(0.0, link.not_before - now) if link.not_before else 0.0
+    url = Url(link.url[len(host) :])
+    return _encode(msgspec.structs.replace(link, url=url, via=via, not_before=wait))
+
+
+def to_link(row: bytes, host: Host, now: float) -> Link:
+    link = _decode(row)
+    via = host + link.via if link.via.startswith("/") else link.via
+    wait = now + link.not_before if link.not_before else 0.0
+    return msgspec.structs.replace(link, url=Url(host + link.url), via=via, not_before=wait)
+
+
+def pack_urls(urls: list[str]) -> bytes:
+    """URLs that were booked, for who must fetch them again."""
+    return zstandard.ZstdCompressor().compress(_encode(urls))
+
+
+def unpack_urls(packed: bytes) -> list[str]:
+    return _urls.decode(zstandard.ZstdDecompressor().decompress(packed))

@@ -1,0 +1,60 @@
+"""Brings tellings to the board, in the order in which they came."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from fieldmouse.balancer.board import Board, BookedKeys, Held, Name, Offer, SiteBounds, Told
+from fieldmouse.balancer.rows import pack_urls
+from fieldmouse.balancer.tellings import DoneUrls, FoundLinks, Tellings
+from fieldmouse.errors import Fenced
+from fieldmouse.policy.sitelimits import limited_site
+from fieldmouse.url import Host
+
+_LINKS = 1024  # told at once
+
+
+class Teller:
+    def __init__(
+        self, board: Board, tellings: Tellings, *, keep_urls: bool, bounds: SiteBounds,
+        place_new: Callable[[Host], str], on_dropped: Callable[[int, int], None],
+        on_unbooked: Callable[[Sequence[str]], None],
+    ):  # fmt: skip
+        """`place_new` says who should visit a host that is new; the last two hear what did not count."""
+        self._board, self._tellings, self._keep_urls, self._bounds = board, tellings, keep_urls, bounds
+        self._place_new, self._on_dropped, self._on_unbooked = place_new, on_dropped, on_unbooked
+
+    async def tell_all(self, name: Name) -> None:
+        while batch := self._tellings.next(_LINKS):
+            if isinstance(batch[0], FoundLinks):
+                await self._tell_links([telling for telling in batch if isinstance(telling, FoundLinks)])
+            else:
+                await self._tell_done(name, [telling for telling in batch if isinstance(telling, DoneUrls)])
+            self._tellings.told(len(batch))
+
+    async def _tell_links(self, found: Sequence[FoundLinks]) -> None:
+        offers = [
+            Offer(told.host, limited_site(told.host), told.links, self._place_new(told.host))
+            for told in found
+        ]
+        seeds = any(told.is_seed for told in found)
+        answer = await self._board.offer(offers, self._bounds, seeds=seeds)
+        self._on_dropped(answer.dropped_hosts, answer.dropped_urls)
+
+    async def _tell_done(self, me: Name, done: Sequence[DoneUrls]) -> None:
+        for told in done:
+            bookings = [
+                BookedKeys(Held(host, epoch), [key for key, _ in urls]) for host, epoch, urls in told.leases
+            ]
+            urls = [url for _, _, some in told.leases for _, url in some]
+            packed = pack_urls(urls) if self._keep_urls else b""
+            name = Name(me.agent, told.incarnation or me.incarnation)
+            try:
+                missed = await self._board.book(name, Told(bookings, told.kinds, packed))
+            except Fenced:
+                if name == me:
+                    raise
+                missed = [booking.keys for booking in bookings]
+            late = {key for keys in missed for key in keys}
+            if late:
+                self._on_unbooked([url for _, _, some in told.leases for key, url in some if key in late])

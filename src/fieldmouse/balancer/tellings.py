@@ -1,0 +1,223 @@
+"""What an agent has to tell the board, kept until that is safe there.
+
+Two kinds of things: links that were found (`FoundLinks`), and outcomes that are durable (`DoneUrls`).
+They are told in the order in which they came, so the links of a page are on the board before its outcome
+is. All of it is a part of the checkpoint: what a page said is as durable as the page. An outcome is told
+only once the checkpoint that holds it is.
+
+A server that is killed forgets what it heard last. So what was told is kept for a while, and told again
+to a server that was started anew; the board counts nothing twice.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+import msgspec
+
+from fieldmouse.crawldir import Checkpoint, Log, Sealed, make_directory, records, understood
+from fieldmouse.url import Host
+
+PART = "board"
+KEPT = 30.0
+"""Seconds for which what was told is kept: an append-only file is synced every second, or every two."""
+_SEGMENT = 4 << 20  # bytes
+
+
+class FoundLinks(msgspec.Struct, frozen=True, array_like=True, tag="found"):
+    """Links of one host."""
+
+    host: Host
+    links: tuple[tuple[int, bytes], ...]
+    is_seed: bool = False
+
+
+class DoneUrls(msgspec.Struct, frozen=True, array_like=True, tag="done"):
+    """Outcomes of one checkpoint, by the lease they belong to: host, epoch, and keys with their URLs."""
+
+    incarnation: int
+    leases: tuple[tuple[Host, int, tuple[tuple[int, str], ...]], ...]
+    kinds: dict[str, int]
+
+
+Telling = FoundLinks | DoneUrls
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(Telling).decode
+
+
+class TellingsState(msgspec.Struct, frozen=True):
+    """The part `board` of a checkpoint."""
+
+    segments: tuple[tuple[int, int], ...] = ()  # number and length of each file, the oldest first
+    agent: str = ""
+    incarnation: int = 0
+    kinds: dict[str, int] = {}  # outcomes by kind, told so far
+
+
+class _Segment:
+    def __init__(self, number: int, log: Log, now: float) -> None:
+        self.number, self.log, self.begun_at = number, log, now
+        self.untold = 0  # tellings in it
+        self.told_at = now  # when the last one was
+
+
+class Tellings:
+    """A part of the checkpoint, and the queue that the messenger empties."""
+
+    name = PART
+
+    def __init__(self, directory: Path, last: Checkpoint | None, now: Callable[[], float]):
+        state = sealed_tellings(last)
+        self._directory, self._now = directory, now
+        self.before, self._agent, self._incarnation = state, state.agent, state.incarnation
+        self._kinds = dict(state.kinds)
+        self._segments: deque[_Segment] = deque()
+        self._queue: deque[tuple[_Segment, Telling]] = deque()  # to be told, the oldest first
+        self._told: deque[tuple[_Segment, Telling]] = deque()  # told, and perhaps not safe yet
+        self._sealed: list[tuple[_Segment, Telling]] = []  # outcomes that wait for the journal
+        self._leftovers: list[Path] = []
+        for number, length in state.segments:
+            segment = _Segment(number, Log(self._path(number), length), now())
+            self._segments.append(segment)
+            for _, record in records(segment.log.path, length=length):
+                self._enqueue(segment, understood(segment.log.path, _decode, record))
+        self._number = state.segments[-1][0] if state.segments else 0
+
+    def _path(self, number: int) -> Path:
+        return self._directory / f"tell-{number}.log"
+
+    def _enqueue(self, segment: _Segment, telling: Telling) -> None:
+        segment.untold += 1
+        self._queue.append((segment, telling))
+
+    # -- the agent's side
+
+    def call(self, agent: str, incarnation: int) -> None:
+        """This is who we are from now on."""
+        self._agent, self._incarnation = agent, incarnation
+
+    def found(self, found: FoundLinks) -> None:
+        """Links were found: they are told as soon as may be."""
+        segment = self._current()
+        segment.log.append(_encode(found))
+        self._enqueue(segment, found)
+
+    def done(
+        self, leases: Mapping[tuple[Host, int], Sequence[tuple[int, str]]], kinds: Mapping[str, int]
+    ) -> None:
+        """These are settled in the checkpoint at hand. `kinds` counts all outcomes that ever were."""
+        fresh = {kind: count - self._kinds.get(kind, 0) for kind, count in kinds.items()}
+        self._kinds = dict(kinds)
+        told = DoneUrls(
+            self._incarnation,
+            tuple((host, epoch, tuple(urls)) for (host, epoch), urls in leases.items()),
+            {kind: count for kind, count in fresh.items() if count},
+        )
+        segment = self._current()
+        segment.log.append(_encode(told))
+        segment.untold += 1
+        self._sealed.append((segment, told))
+
+    def known(self, lease: tuple[Host, int], urls: Sequence[tuple[int, str]]) -> None:
+        """These were settled long ago. Nothing need be kept: whoever is granted them again says it again."""
+        self._enqueue(self._current(), DoneUrls(0, ((*lease, tuple(urls)),), {}))
+
+    def _current(self) -> _Segment:
+        if not self._segments or self._segments[-1].log.length > _SEGMENT:
+            self._begin_segment()
+        return self._segments[-1]
+
+    def _begin_segment(self) -> None:
+        self._number += 1
+        self._segments.append(_Segment(self._number, Log(self._path(self._number)), self._now()))
+
+    # -- the messenger's side
+
+    def __len__(self) -> int:
+        """Tellings that were not told yet."""
+        return len(self._queue) + len(self._sealed)
+
+    def next(self, most: int) -> list[Telling]:
+        """The oldest ones of one kind, that can be told together: links of many hosts, or outcomes."""
+        batch: list[Telling] = []
+        weight = 0
+        for _, telling in self._queue:
+            if batch and type(telling) is not type(batch[0]):
+                break
+            batch.append(telling)
+            weight += len(telling.links) if isinstance(telling, FoundLinks) else most
+            if weight >= most:
+                break
+        return batch
+
+    def untold_keys(self) -> dict[tuple[Host, int], set[int]]:
+        """Of the outcomes that were not told yet, by the lease they belong to."""
+        keys: dict[tuple[Host, int], set[int]] = {}
+        for _, telling in (*self._queue, *self._sealed):
+            if isinstance(telling, DoneUrls):
+                for host, epoch, urls in telling.leases:
+                    keys.setdefault((host, epoch), set()).update(key for key, _ in urls)
+        return keys
+
+    def told(self, count: int) -> None:
+        """The board has the oldest so many."""
+        now = self._now()
+        for _ in range(count):
+            segment, telling = self._queue.popleft()
+            segment.untold -= 1
+            segment.told_at = now
+            self._told.append((segment, telling))
+        while self._told and self._is_safe(self._told[0][0], now):
+            self._told.popleft()
+
+    def _is_safe(self, segment: _Segment, now: float) -> bool:
+        return segment is not self._segments[-1] and not segment.untold and segment.told_at < now - KEPT
+
+    def tell_again(self) -> None:
+        """The server is another one, and may have forgotten the last of it."""
+        for segment, _ in self._told:
+            segment.untold += 1
+        self._queue.extendleft(reversed(self._told))
+        self._told.clear()
+
+    # -- a part of the checkpoint
+
+    def begin(self) -> None:
+        make_directory(self._directory)
+        kept = {self._path(segment.number) for segment in self._segments}
+        for path in self._directory.glob("tell-*.log"):
+            if path not in kept:
+                path.unlink()
+        for segment in self._segments:
+            segment.log.begin()
+
+    def seal(self) -> Sealed[TellingsState]:
+        now = self._now()
+        if self._segments and self._segments[-1].log.length and now - self._segments[-1].begun_at > KEPT:
+            self._begin_segment()  # so that the one before can go some day
+        while len(self._segments) > 1 and self._is_safe(self._segments[0], now):
+            segment = self._segments.popleft()
+            segment.log.close()
+            self._leftovers.append(segment.log.path)
+        lengths = tuple((segment.number, segment.log.flush()) for segment in self._segments)
+        state = TellingsState(lengths, self._agent, self._incarnation, self._kinds)
+        return Sealed(state, [segment.log.path for segment in self._segments])
+
+    def committed(self) -> None:
+        self._queue.extend(self._sealed)
+        self._sealed.clear()
+        for path in self._leftovers:
+            path.unlink(missing_ok=True)
+        self._leftovers.clear()
+
+    def close(self) -> None:
+        for segment in self._segments:
+            segment.log.close()
+
+
+def sealed_tellings(last: Checkpoint | None) -> TellingsState:
+    """As the last checkpoint knows it; nothing yet for a crawl that was never on a network."""
+    return last.state(PART, TellingsState) if last is not None and PART in last.parts else TellingsState()

@@ -1,0 +1,33 @@
+"""The frontier that leases hosts, as the messenger sees it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from fieldmouse.records import HostState, Link
+from fieldmouse.url import Host
+
+
+class Tenant(Protocol):
+    """`frontier.leased` has it."""
+
+    @property
+    def wanted(self) -> int: ...
+
+    @property
+    def holds(self) -> int: ...
+
+    def epoch_of(self, host: Host) -> int: ...
+
+    def owed(self) -> dict[tuple[Host, int], set[int]]: ...
+
+    def grant(self, host: Host, epoch: int, links: Sequence[Link], state: HostState, left: int) -> None: ...
+
+    def settled_before(self, links: Sequence[Link]) -> list[bool]: ...
+
+    def revoke(self, host: Host, epoch: int) -> None: ...
+
+    def revoke_all(self) -> None: ...
+
+    def let_all_go(self) -> None: ...

@@ -1,0 +1,74 @@
+"""`fieldmouse agent`: one of many agents that crawl together."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from fieldmouse.api import joining
+from fieldmouse.cli import crawl, options, voice
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  fieldmouse agent east --board redis://board.example:6379/0 --seed https://example.org/
+  fieldmouse agent west --board redis://board.example:6379/0
+  fieldmouse agent east --board rediss://:PASSWORD@board.example:6380/0 --crawl news"""
+)
+@click.argument("directory", type=click.Path(path_type=Path))
+@click.option(
+    "--board",
+    "boards",
+    metavar="URL",
+    multiple=True,
+    required=True,
+    help="The Redis-protocol server where agents meet; may be given many times, by all agents alike.",
+)
+@click.option(
+    "--crawl",
+    "name",
+    metavar="NAME",
+    default=joining.DEFAULT_CRAWL,
+    show_default=True,
+    help="Which crawl of that server to join.",
+)
+@click.option(
+    "--seed", "seeds", metavar="URL", multiple=True, help="Where the crawl begins; the first agent says it."
+)
+@click.option(
+    "--scope", metavar="MODE", help="page, host, site or web: how far to go from the seeds.  [default: site]"
+)
+@click.option("--balance", metavar="NAME", help="Which agent visits a host next: priced, kalman, hash, ...")
+@click.option("--config", metavar="FILE", type=click.Path(path_type=Path), help="Settings to start from.")
+@options.limits
+@options.as_json
+def command(
+    directory: Path, boards: tuple[str, ...], name: str, seeds: tuple[str, ...], balance: str | None,
+    config: Path | None, as_json: bool, **given: Any,
+) -> int:  # fmt: skip
+    """Crawl into DIRECTORY together with other agents.
+
+    The agents of a crawl meet on a board, a Redis-protocol server, which knows what
+    was seen and what waits. Each agent fetches into a directory of its own. A host is
+    visited by one agent at a time, whichever is near to it and has time.
+
+    The first agent names the seeds and settles how the crawl is done; others join
+    without saying it again, and one without seeds waits for a crawl to appear. An
+    agent ends by itself when the whole crawl is done. It may be stopped or killed at
+    any time: others take over what it had, and the same command lets it go on.
+
+    `fieldmouse search`, `export` and `explain` read several directories with --with.
+    """
+    every = options.progress_every(given)
+    words, changes = options.asked(given)
+    if balance is not None:
+        changes = {"board.policy": balance} | changes
+    with voice.talk_only():
+        plan = joining.plan_to_join(
+            directory, boards, name, words, changes, seeds, config,
+            on_waiting=lambda: voice.say(f"waiting for a crawl `{name}` to appear on the board"),
+        )  # fmt: skip
+    return crawl.run(plan, as_json=as_json, every=every)

@@ -1,0 +1,54 @@
+"""Tickets that an agent owes an outcome to a board, by their numbers and by the keys of their URLs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from fieldmouse.records import Link
+from fieldmouse.url import Host
+
+
+class OwedTicket(NamedTuple):
+    """A URL, and the lease under which it is owed."""
+
+    link: Link
+    host: Host
+    epoch: int
+    key: int
+
+
+class OwedTickets:
+    """No URL is here twice: who is granted one that is in the air already waits for that."""
+
+    def __init__(self) -> None:
+        self._by_number: dict[int, OwedTicket] = {}
+        self._numbers: dict[int, int] = {}
+        self._last = 0
+
+    def __iter__(self) -> Iterator[OwedTicket]:
+        return iter(self._by_number.values())
+
+    def add(self, link: Link, host: Host, epoch: int, key: int) -> int:
+        """Returns its number."""
+        self._last += 1
+        self._by_number[self._last] = OwedTicket(link, host, epoch, key)
+        self._numbers[key] = self._last
+        return self._last
+
+    def is_flying(self, key: int, epoch: int) -> bool:
+        """Whether that URL is owed already; if so it is owed under this epoch from now on."""
+        number = self._numbers.get(key)
+        if number is not None:
+            self._by_number[number] = self._by_number[number]._replace(epoch=epoch)
+        return number is not None
+
+    def link(self, number: int) -> Link:
+        return self._by_number[number].link
+
+    def strike(self, number: int) -> OwedTicket | None:
+        """It is owed no more; None if it was not."""
+        owed = self._by_number.pop(number, None)
+        if owed is not None:
+            del self._numbers[owed.key]
+        return owed

@@ -1,0 +1,46 @@
+"""The section `[board]`: how agents on many machines share a crawl."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fieldmouse.settings import kinds
+from fieldmouse.settings.kinds import About
+from fieldmouse.settings.sections import Section
+
+BALANCERS = ("priced", "kalman", "hash", "ipmicra", "shortest-delay", "two-choices")
+
+
+class BoardSection(Section, frozen=True):
+    """Agents that meet on a board (see docs/network.md); a crawl on one machine needs none of it."""
+
+    policy: Annotated[
+        str, About(kinds.one_of(*BALANCERS), "which agent visits a host next (see docs/network.md)")
+    ] = "priced"
+    lease: Annotated[
+        float, About(kinds.SOME_TIME, "an agent that is not heard of for so long loses what it holds")
+    ] = 15.0
+    heartbeat: Annotated[float, About(kinds.SOME_TIME, "between two signs of life of an agent")] = 5.0
+    keep_booked: Annotated[
+        bool, About(kinds.FLAG, "the board remembers who fetched what, should a machine be lost for good")
+    ] = True
+
+
+_SECTIONS = frozenset({"robots", "buffer", "control", "cost", "storage", "archive", "frontier", "notify"})
+_KEYS = frozenset(
+    {
+        "index.shards", "index.heap", "network.resolve", "network.nameservers", "network.ca_file",
+        "network.source",
+    }
+)  # fmt: skip
+_OF_A_RUN = frozenset({"crawl.pages", "crawl.time"})
+
+
+def is_of_a_machine(section: str, key: str) -> bool:
+    """Whether each agent says this for itself; all else is the crawl's, and the same for all."""
+    return section in _SECTIONS or f"{section}.{key}" in _KEYS
+
+
+def is_of_a_run(section: str, key: str) -> bool:
+    """Whether it may be said anew with each start, for the whole crawl."""
+    return f"{section}.{key}" in _OF_A_RUN

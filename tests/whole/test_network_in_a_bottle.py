@@ -1,0 +1,176 @@
+"""Whole agents of one crawl in virtual time, on a board in memory: every stage is real but wire and workers.
+
+Agents are killed (they stop dead, and what they had not made durable is gone), start again from their
+directories, join late and drain. Together they must have every page that one crawl alone would have, and the
+servers must never see two requests at once, nor one too soon, whoever makes it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import random
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from fieldmouse.agent.build import Crew, build
+from fieldmouse.agent.network import Joining
+from fieldmouse.balancer.board import Charter
+from fieldmouse.balancer.memory import MemoryBoard, MemoryServer
+from fieldmouse.clock import Clock
+from fieldmouse.crawldir import CrawlDir, outcomes, read_checkpoint, sealed_outcomes
+from fieldmouse.indexer.inline import InlineLane
+from fieldmouse.lab import bottle
+from fieldmouse.lab.meadow.arrivals import Arrival
+from fieldmouse.lab.meadow.fetcher import MeadowFetcher
+from fieldmouse.lab.meadow.meadow import Meadow
+from fieldmouse.lab.meadow.options import MeadowOptions
+from fieldmouse.reading.examination import examine
+from fieldmouse.records import Summary
+from fieldmouse.settings import Settings, render
+from fieldmouse.url import Url
+
+from .bottled import CALM, bottled_crawl
+
+DELAY = 1.0
+
+
+class Band:
+    """Agents of one crawl, in one bottle."""
+
+    def __init__(self, path: Path, meadow: Meadow, clock: Clock, **changes: object) -> None:
+        self.path, self.meadow, self.clock = path, meadow, clock
+        self.settings = Settings().override(
+            {
+                "crawl.seeds": list(meadow.seeds), "politeness.delay": f"{DELAY:g}s",
+                "network.allow_private": True, "scope.mode": "web", **CALM, "storage.checkpoint": "3s",
+                **{name.replace("__", "."): value for name, value in changes.items()},
+            }
+        )  # fmt: skip
+        self.server = MemoryServer(clock)
+        self.arrivals: list[Arrival] = []
+        self.living: dict[str, tuple[Crew, asyncio.Future[Summary], MeadowFetcher]] = {}
+
+    def start(self, name: str, *, seeded: bool = False) -> asyncio.Future[Summary]:
+        path = self.path / name
+        if (path / "crawl.json").exists():
+            home = CrawlDir.open(path)
+        else:
+            home = CrawlDir.create(path, shards=1, settings=render(self.settings).encode(), key_seed=4711)
+        web = MeadowFetcher(self.meadow, self.clock)
+        crew = build(
+            home, self.settings, clock=self.clock, fetcher=web, lane=InlineLane,
+            joining=Joining(MemoryBoard(self.server), "fieldmouse", self.clock.now),
+        )  # fmt: skip
+        seeds = [Url(seed) for seed in self.meadow.seeds] if seeded else []
+        task = asyncio.ensure_future(crew.agent.crawl(seeds))
+        self.living[name] = (crew, task, web)
+        return task
+
+    async def kill(self, name: str) -> None:
+        """It stops dead: nothing more is written, and nobody is told."""
+        crew, task, web = self.living.pop(name)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        await crew.close()
+        self.arrivals += web.arrivals
+
+    async def ended(self) -> dict[str, Summary]:
+        summaries = {}
+        for name, (crew, task, web) in list(self.living.items()):
+            summaries[name] = await task
+            await crew.close()
+            self.arrivals += web.arrivals
+        self.living.clear()
+        return summaries
+
+
+def charter(settings: Settings, seeds: Sequence[str]) -> Charter:
+    return Charter(4711, render(settings), tuple(seeds))
+
+
+def pages_of(path: Path) -> list[str]:
+    home = CrawlDir.open(path)
+    last = read_checkpoint(home)
+    assert last is not None
+    return [str(row.url) for row in outcomes.pages(home, length=sealed_outcomes(last))]
+
+
+def is_polite(arrivals: Sequence[Arrival]) -> None:
+    by_address: dict[str, list[Arrival]] = defaultdict(list)
+    for arrival in arrivals:
+        by_address[arrival.address].append(arrival)
+    for visits in by_address.values():
+        visits.sort(key=lambda arrival: arrival.t)
+        for before, after in itertools.pairwise(visits):
+            assert after.t - before.t >= DELAY - 1e-6, (before, after)
+
+
+def test_agents_have_together_what_one_would_have(tmp_path: Path) -> None:
+    meadow = Meadow(MeadowOptions(hosts=12, pages=200, seed=3, page_kb=1.0, links=10, robots=0.5))
+    alone = pages_alone(tmp_path / "alone", meadow)
+
+    async def life(clock: Clock) -> Band:
+        band = Band(tmp_path, meadow, clock)
+        await MemoryBoard(band.server).found(charter(band.settings, meadow.seeds))
+        for number, name in enumerate("abc"):
+            band.start(name, seeded=number == 0)
+        for summary in (await band.ended()).values():
+            assert summary.exit == 0
+            assert summary.lost == 0
+            assert summary.whole is not None
+            assert summary.whole.waiting == 0
+        return band
+
+    band = bottle.run(life)
+    stored = Counter(url for name in "abc" for url in pages_of(tmp_path / name))
+    assert set(stored) == alone
+    assert set(stored.values()) == {1}
+    assert all(pages_of(tmp_path / name) for name in "abc"), "everybody had some work"
+    is_polite(band.arrivals)
+    for name in "abc":
+        assert not [finding for finding in examine(CrawlDir.open(tmp_path / name)) if not finding.healthy]
+
+
+def pages_alone(path: Path, meadow: Meadow) -> set[str]:
+    bottled_crawl(
+        path, lambda clock: MeadowFetcher(meadow, clock), meadow.seeds, scope__mode="web",
+        politeness__delay=f"{DELAY:g}s", network__allow_private=True,
+    )  # fmt: skip
+    return set(pages_of(path))
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_nothing_is_lost_when_agents_die_and_return(seed: int, tmp_path: Path) -> None:
+    meadow = Meadow(MeadowOptions(hosts=12, pages=200, seed=5 + seed, page_kb=1.0, links=10, robots=0.5))
+    alone = pages_alone(tmp_path / "alone", meadow)
+    dice = random.Random(seed)
+
+    async def life(clock: Clock) -> Band:
+        band = Band(tmp_path, meadow, clock)
+        await MemoryBoard(band.server).found(charter(band.settings, meadow.seeds))
+        for number, name in enumerate("abc"):
+            band.start(name, seeded=number == 0)
+        for _ in range(10):
+            await clock.sleep(dice.uniform(0.5, 12.0))
+            name = dice.choice("abc")
+            if name not in band.living or band.living[name][1].done():
+                continue
+            await band.kill(name)
+            await clock.sleep(dice.choice([0.0, 1.0, 20.0]))
+            band.start(name)
+        for name in "abc":
+            if name not in band.living:
+                band.start(name)
+        await band.ended()
+        return band
+
+    band = bottle.run(life)
+    stored = Counter(url for name in "abc" for url in pages_of(tmp_path / name))
+    assert set(stored) == alone
+    is_polite(band.arrivals)
+    for name in "abc":
+        assert not [finding for finding in examine(CrawlDir.open(tmp_path / name)) if not finding.healthy]
