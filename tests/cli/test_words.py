@@ -190,6 +190,8 @@ def test_what_is_no_text_is_a_question_too(empty_crawl: Path, capsys: Said) -> N
         (["--resolve", "a.test=127.0.0.1:99999"], "does not send a name to an address"),
         (["--set", 'network.resolve=["a.test=999.1.1.1"]'], "does not send a name to an address"),
         (["--set", 'network.headers={"X_From" = "us"}'], "cannot be sent as a header"),
+        (["--set", 'network.headers={"user-agent" = "Mozilla"}'], "crawl.product"),
+        (["--set", 'network.headers={"Range" = "bytes=0-9"}'], "no header to be added"),
         (["--set", 'network.nameservers=["ns.example"]'], "not the address of a DNS server"),
         (["--set", "network.source=eth0"], "no address to connect from"),
         (["--set", "network.source=192.0.2.7:80"], "no address to connect from"),

@@ -48,6 +48,19 @@ def test_all_words_must_occur_unless_said_otherwise(crawl: Path) -> None:
     assert set(found(crawl, "grain -barn")) == {"http://a.example/1"}
 
 
+@pytest.mark.parametrize("words", ["grüße", "GRÜSSE", "Grüße", "GRÜẞE", '"viele GRÜSSE"', "grüße OR owls"])
+def test_capitals_make_no_other_word(tmp_path: Path, words: str) -> None:
+    """In capitals the letter ß is two, and whoever asks does not know how a page writes it."""
+    shard = Shard(tmp_path, 0, CONFIG, ShardState())
+    texts = ("Viele Grüße", "VIELE GRÜSSE", "Viel Gruesse")
+    for number, text in enumerate(texts):
+        shard.take(number, page(f"http://a.example/{number}", f"<p>{text} aus dem Garten".encode()))
+    shard.prepare()
+    shard.close()
+    assert sorted(found(tmp_path, words)) == ["http://a.example/0", "http://a.example/1"]
+    assert found(tmp_path, f"garten -{words.split(' OR')[0]}") == ["http://a.example/2"]
+
+
 def test_a_phrase_is_looked_for_as_it_stands(crawl: Path) -> None:
     assert found(crawl, '"hunt at night over"') == ["http://b.example/3"]
     assert found(crawl, '"night at hunt"') == []

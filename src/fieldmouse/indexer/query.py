@@ -19,13 +19,21 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 
 import tantivy
 
 TITLE_WEIGHT = 3.0
 # A closing quote may have punctuation behind it, as in a sentence, but no word.
 _PIECE = re.compile(r'(-?)(?:(title|host):)?("[^"]*"(?=[^\w\s"-]*(?:\s|\Z))|\S+)', re.IGNORECASE)
+
+
+_SPELLINGS: tuple[Callable[[str], str], ...] = (
+    str,
+    lambda text: text.replace("ß", "ss").replace("ẞ", "ss"),
+    lambda text: text.replace("SS", "ß"),
+)
+"""One letter has no capital of its own in most texts: GRÜSSE and grüße are one word, and the index keeps two."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,8 +99,12 @@ def _clauses(words: str) -> Iterator[Clause | None]:
     for at, found in enumerate(pieces):
         if found[0] == "OR" and _wanted(pieces, at - 1) and _wanted(pieces, at + 1):
             yield None
-        else:
-            yield _clause(found)
+            continue
+        asked = [clause for clause in map(partial(_clause, found), _SPELLINGS) if clause is not None]
+        for number, clause in enumerate(dict.fromkeys(asked)):
+            if number and not clause.without:
+                yield None
+            yield clause
 
 
 def _wanted(pieces: list[re.Match[str]], at: int) -> bool:
@@ -103,15 +115,15 @@ def _wanted(pieces: list[re.Match[str]], at: int) -> bool:
     return clause is not None and not clause.without
 
 
-def _clause(found: re.Match[str]) -> Clause | None:
-    """What one piece asks for; None if nothing."""
+def _clause(found: re.Match[str], spell: Callable[[str], str] = str) -> Clause | None:
+    """What one piece asks for, if it is spelt so; None if nothing."""
     minus, field, rest = found[1], (found[2] or "").lower(), found[3]
     if minus and not field and rest.startswith("-"):  # `--amend` is a word of a command line
         minus = ""
     if field == "host":
         name = bare_host(rest.strip('"'))
         return Clause((name,), "host", bool(minus)) if name else None
-    terms = tuple(cut(rest))
+    terms = tuple(cut(spell(rest)))
     if not terms and field:  # `title:` by itself
         terms, field = tuple(cut(field)), ""
     return Clause(terms, field, bool(minus)) if terms else None

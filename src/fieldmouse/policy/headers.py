@@ -12,6 +12,16 @@ from collections.abc import Mapping
 from fieldmouse.errors import UsageError
 
 
+OURS = frozenset(
+    "host user-agent from accept accept-encoding connection content-length transfer-encoding te upgrade "
+    "trailer expect range if-none-match if-modified-since".split()
+)
+"""What a request says of itself, whoever it is for."""
+
+MATTERS_OF_TASTE = frozenset("from accept accept-encoding".split())
+"""Those that may be said otherwise, if it is for all requests."""
+
+
 def check_header(name: str, value: str) -> None:
     """UsageError, if this header cannot be sent.
 
@@ -25,5 +35,19 @@ def check_header(name: str, value: str) -> None:
 
 
 def check_headers(headers: Mapping[str, str]) -> None:
+    """UsageError, if one of these cannot be sent with every request, beside what we say of ourselves.
+
+    >>> check_headers({"Accept-Language": "en", "accept": "*/*"})
+    """
     for name, value in headers.items():
         check_header(name, value)
+        if name.lower() == "user-agent":
+            raise UsageError(
+                f"`{name}` is no header to be added: a robot has one name, for servers and in robots.txt",
+                hint="set `crawl.product` and `crawl.contact`; both stand in the User-Agent",
+            )
+        if name.lower() in OURS - MATTERS_OF_TASTE:
+            raise UsageError(
+                f"`{name}` is no header to be added: each request says for itself what it needs",
+                hint="leave it out",
+            )

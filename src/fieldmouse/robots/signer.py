@@ -16,18 +16,13 @@ from fieldmouse.plugins.call import BadAnswer, Complaint, kind_of
 from fieldmouse.plugins.gossip import Gossip
 from fieldmouse.plugins.page import Request
 from fieldmouse.plugins.thread import Threads
-from fieldmouse.policy.headers import check_header
+from fieldmouse.policy.headers import OURS, check_header
 from fieldmouse.records import Kind, Link
 from fieldmouse.url import Host
 from fieldmouse.web.signature import Signature
 
 BLANK = "(blanked)"
 LONGEST = 16 << 10  # characters of all headers together
-OURS = frozenset(
-    "host user-agent from accept accept-encoding connection content-length transfer-encoding te upgrade "
-    "trailer expect range if-none-match if-modified-since".split()
-)
-"""What a request says of itself, whoever it is for."""
 
 
 class Signer:
