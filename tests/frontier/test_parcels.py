@@ -28,11 +28,12 @@ class Peer:
         self.path, self.name, self.clock, self.seed, self.how = path / name, name, clock, seed, how
         self.open(None)
 
-    def open(self, state: FrontierState | None) -> None:
+    def open(self, state: FrontierState | None, hold_before: float | None = None) -> None:
         exchanging = Exchanging(self.name, belongings=lambda host: ROBOTS, **self.how)  # type: ignore[arg-type]
         self.frontier: Frontier = open_frontier(
             self.path, key_seed=self.seed, clock=self.clock, policy=POLICIES["index"](depth=16), state=state,
             resumed_delay=lambda state: state.crawl_delay or 1.0, exchanging=exchanging,
+            hold_before=hold_before or 0.0,
         )  # fmt: skip
         self.frontier.begin()
         self.exchange = self.frontier.exchange
@@ -129,6 +130,35 @@ def test_a_host_in_a_robots_hands_leaves_when_it_is_given_back(peers: tuple[Peer
     (path,) = a.exchange.parcels.values()
     assert Parcel(path).label.state == state
     assert Parcel(path).total.owed == 1
+
+
+def test_urls_put_aside_while_only_polls_are_wanted_keep_no_host_here(peers: tuple[Peer, Peer]) -> None:
+    a, b = peers
+    a.discover("1", "2", "3")
+    errand = a.frontier.take(NOW)
+    assert errand is not None
+    a.frontier.give_back(errand, HostState("10.0.0.1", NOW), errand.tickets)
+    a.frontier.poll([Link(Url(f"{HOST}/known"))])
+    a.clock.advance(10.0)
+    polls = a.frontier.take(a.clock.now(), only_polls=True)
+    assert polls is not None
+    a.frontier.done([ticket.number for ticket in polls.tickets])
+    a.frontier.give_back(polls, polls.state)
+    assert a.frontier.waiting == 3
+    parcel = a.send(b)
+    assert (parcel.total.owed, a.frontier.waiting) == (3, 0)
+
+
+def test_urls_that_wait_for_the_end_of_a_refresh_keep_no_host_here(peers: tuple[Peer, Peer]) -> None:
+    a, b = peers
+    a.discover("1", "2", "3")
+    a.visit()
+    state = a.checkpoint()
+    a.frontier.close()
+    a.open(state, hold_before=NOW + 1.0)
+    assert (a.frontier.held, a.frontier.waiting) == (3, 3)
+    parcel = a.send(b)
+    assert (parcel.total.owed, a.frontier.waiting, a.frontier.held) == (3, 0, 0)
 
 
 def test_a_host_whose_robot_died_with_us_leaves_with_its_queue(peers: tuple[Peer, Peer]) -> None:

@@ -226,6 +226,7 @@ class Frontier:
         if self._sieve.pending:
             self._sift()
         if self._exchange is not None:
+            self._tickets.let_go()
             self._tickets.note_polls(-self._exchange.pack())
         self._witness.flush()
         books = Books(self._done, self._width, self.seen, self.waiting, self._tickets.polls)

@@ -43,10 +43,13 @@ class Tickets:
         self._asked_again, self._is_held = asked_again, is_held
         asked_again.update([number for number, link in self._before if link.door is Door.POLLED])
         self.polls = polls  # wherever they wait
-        self.held = 0  # online when we were opened, and left alone
-        self._aside: dict[
-            Host, list[int]
-        ] = {}  # online, but not on the workbench while only polls are wanted
+        self._held: dict[Host, list[int]] = {}  # online when we were opened, and left alone
+        self._aside: dict[Host, list[int]] = {}  # off the workbench while only polls are wanted
+
+    @property
+    def held(self) -> int:
+        """How many that were online when we were opened are left alone."""
+        return sum(map(len, self._held.values()))
 
     def note_polls(self, number: int) -> None:
         """So many polls came with their host; less than none: they left."""
@@ -62,7 +65,7 @@ class Tickets:
                 number = self._numbered(link)
             host = host_of(link.url)
             if self._is_held is not None and self._is_held(link):
-                self.held += 1
+                self._held.setdefault(host, []).append(number)
             elif self._exchange is not None and not self._exchange.here(host):
                 self._front.strike((number,))
                 self._exchange.owe(host, _encode(link))
@@ -103,14 +106,22 @@ class Tickets:
 
     def bring_back(self) -> None:
         """What was put aside goes back to its host."""
+        self.let_go()
         for host, numbers in self._aside.items():
-            if self._exchange is None or self._exchange.here(host):
-                self._workbench.put(host, self._hosts.get(host), numbers)
-                continue
-            for number in numbers:
-                self._exchange.owe(host, self._front.live[number])
-            self._front.strike(numbers)
+            self._workbench.put(host, self._hosts.get(host), numbers)
         self._aside.clear()
+
+    def let_go(self) -> None:
+        """What nobody visits for now, of hosts that leave, waits for their parcels."""
+        exchange = self._exchange
+        if exchange is None:
+            return
+        for kept in (self._aside, self._held):
+            for host in [host for host in kept if not exchange.here(host)]:
+                numbers = kept.pop(host)
+                for number in numbers:
+                    exchange.owe(host, self._front.live[number])
+                self._front.strike(numbers)
 
     def seat_rested(self, now: float) -> None:
         """Those whose time has come go back to their host."""

@@ -33,7 +33,7 @@ _SPELLINGS: tuple[Callable[[str], str], ...] = (
     lambda text: text.replace("ß", "ss").replace("ẞ", "ss"),
     lambda text: text.replace("SS", "ß"),
 )
-"""One letter has no capital of its own in most texts: GRÜSSE and grüße are one word, and the index keeps two."""
+"""One letter has hardly a capital of its own: GRÜSSE and grüße are one word, and the index keeps two."""
 
 
 @dataclass(frozen=True, slots=True)

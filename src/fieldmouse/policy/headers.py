@@ -11,7 +11,6 @@ from collections.abc import Mapping
 
 from fieldmouse.errors import UsageError
 
-
 OURS = frozenset(
     "host user-agent from accept accept-encoding connection content-length transfer-encoding te upgrade "
     "trailer expect range if-none-match if-modified-since".split()
