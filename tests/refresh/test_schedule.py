@@ -11,9 +11,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fieldmouse.policy.polling import lookup
+from fieldmouse.policy.polling import Uniform, lookup
 from fieldmouse.records import Link, News, OutcomeKind, OutcomeRow, Reason
-from fieldmouse.refresh.schedule import Scheduler
+from fieldmouse.refresh.schedule import Reals, Scheduler
 
 from .chronicle import Chronicle, page, url
 
@@ -138,6 +138,25 @@ def test_a_refresh_that_is_killed_all_the_time_keeps_its_budget_and_uses_it(
         assert np.all(counts <= budget * (times[index:] - begin) + most + 1e-6)
     assert refreshing.under_way <= budget * 6 + 1
     assert len(times) >= 0.5 * budget * (now - begun)
+
+
+def test_a_plan_is_made_anew_when_something_was_learned_and_not_before(tmp_path: Path) -> None:
+    class Counted(Uniform):
+        plans = 0
+
+        def plan(self, *given: object, **more: object) -> Reals:
+            Counted.plans += 1
+            return super().plan(*given, **more)  # type: ignore[arg-type]
+
+    chronicle = crawled(tmp_path / "c", 20)
+    scheduler = Scheduler(chronicle.ledger, Counted(), 0.001)
+    for now in range(1000, 1300):
+        scheduler.due(float(now), 10)
+    assert Counted.plans == 1
+    chronicle.settle([page(20, 1300.0)], durable=False)
+    for now in range(1300, 1600):
+        scheduler.due(float(now), 10)
+    assert Counted.plans == 2
 
 
 def test_after_a_long_pause_there_is_no_burst(tmp_path: Path) -> None:

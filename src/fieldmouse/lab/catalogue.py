@@ -19,7 +19,15 @@ from typing import Literal
 from fieldmouse.errors import UsageError
 from fieldmouse.lab.extras import extras
 
-PAPERS: tuple[str, ...] = ("urn", "live_frontier", "thresholds", "live_thresholds", "refresh", "network")
+PAPERS: tuple[str, ...] = (
+    "urn",
+    "live_frontier",
+    "thresholds",
+    "live_thresholds",
+    "refresh",
+    "live_refresh",
+    "network",
+)
 """Modules with experiments, in the order in which they are listed."""
 
 

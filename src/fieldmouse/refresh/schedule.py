@@ -63,7 +63,7 @@ class Scheduler:
         self._polls = Polls(ledger, read_headers) if read_headers else Polls(ledger)
         self._signals = SignalReader(ledger, read_answer, pool) if read_answer else None
         self._rates: Reals = np.empty(0)  # in `once`: what a poll pays
-        self._planned_at = -math.inf
+        self._planned_at, self._planned_from = -math.inf, -1
         self._planning: Future[Reals] | None = None
         self._line = NOBODY
         self._left, self._counted_at = 0, -1
@@ -132,7 +132,9 @@ class Scheduler:
         grown = len(self._ledger) > 1.1 * len(self._rates)
         if not len(self._ledger) or (now < self._planned_at + wait and not grown):
             return
-        self._planned_at = now
+        if self._since is None and self._planned_from == self._ledger.cursor:
+            return  # nothing was learned since: it would be the same plan
+        self._planned_at, self._planned_from = now, self._ledger.cursor
         plan = self._pays(now) if self._since is not None else self._paces()
         if self._pool is not None:
             self._planning = self._pool.submit(plan)

@@ -1,0 +1,61 @@
+"""How fresh copies really were, told by the server: when pages changed, and when they were asked for.
+
+Nothing of the crawler is read here. A copy is as old as the request that brought it or found it unchanged, so
+it is current from then on until its page changes. What the crawler says of itself is held against this.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fieldmouse.lab.meadow.arrivals import Arrival
+from fieldmouse.lab.meadow.changelog import MeadowChange
+
+Reals = NDArray[np.float64]
+Moments = Mapping[str, Reals]
+"""Times by URL, in order."""
+
+
+def looks_of(arrivals: Iterable[Arrival]) -> Moments:
+    """When each URL was asked for."""
+    return _by_url((f"http://{arrival.host}{arrival.path}", arrival.t) for arrival in arrivals)
+
+
+def changes_of(changes: Iterable[MeadowChange]) -> Moments:
+    """When each URL began to show something else."""
+    return _by_url((change.url, change.t) for change in changes)
+
+
+def _by_url(told: Iterable[tuple[str, float]]) -> Moments:
+    times: dict[str, list[float]] = {}
+    for url, at in told:
+        times.setdefault(url, []).append(at)
+    return {url: np.sort(np.array(moments)) for url, moments in times.items()}
+
+
+def current_share(
+    urls: Iterable[str], looks: Moments, changes: Moments, start: float, end: float
+) -> float:  # fmt: skip
+    """The share of time between two moments in which copies of these pages were current.
+
+    A page counts from the first look at it on.
+
+    >>> looks, changes = {"a": np.array([0.0, 6.0])}, {"a": np.array([1.0, 2.0, 9.0])}
+    >>> current_share(["a"], looks, changes, 0.0, 10.0)  # from 0 to 1 and from 6 to 9
+    0.4
+    >>> current_share(["a"], looks, changes, 5.0, 10.0)
+    0.6
+    """
+    good = whole = 0.0
+    nothing = np.empty(0)
+    for url in urls:
+        begins = looks.get(url, nothing)
+        begins = begins[begins < end]
+        moments = np.append(changes.get(url, nothing), np.inf)
+        ends = np.minimum(np.append(begins[1:], end), moments[np.searchsorted(moments, begins, "right")])
+        good += float(np.maximum(ends - np.maximum(begins, start), 0.0).sum())
+        whole += end - max(start, float(begins[0])) if len(begins) else 0.0
+    return good / whole if whole else 0.0

@@ -1,0 +1,125 @@
+"""Whole crawls kept fresh in virtual time: a small version of what `lab run live-refresh` shows."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fieldmouse.lab.meadow.arrivals import Arrival
+from fieldmouse.lab.meadow.changelog import MeadowChange
+from fieldmouse.lab.meadow.meadow import Meadow
+from fieldmouse.lab.papers.live_refresh import ARENAS, Arena, Tried
+from fieldmouse.lab.refresh.truth import changes_of, current_share, looks_of
+from fieldmouse.lab.refresh.upkeep import Upkeep
+from fieldmouse.lab.refresh.wire import keep_on_the_wire
+from fieldmouse.policy.change import fresh_share
+from fieldmouse.policy.polling import POLICIES as KNOWN
+from fieldmouse.url import Url
+
+SMALL = Arena(
+    "small", Upkeep(hosts=4, pages=150, rounds=8, counted=4, checkpoints=6),
+    policies=("learned", "uniform", "automaton"), seeds=(1,),
+)  # fmt: skip
+
+moments = st.lists(st.integers(0, 40), max_size=12, unique=True)
+
+
+@pytest.fixture(scope="module")
+def tried() -> Tried:
+    return SMALL.tried(lambda share, doing: None)
+
+
+def test_what_is_learned_keeps_more_copies_current_than_its_opponents(tried: Tried) -> None:
+    fresh = {policy: kept.fresh for (policy, _), kept in tried.items()}
+    assert fresh["learned"] > fresh["uniform"] > fresh["automaton"]
+    assert fresh["learned"] < SMALL.upkeep.optimum(Meadow(SMALL.upkeep.options(1))) + 0.03
+
+
+def test_everybody_has_the_same_budget_and_spends_it(tried: Tried) -> None:
+    whole = SMALL.upkeep.pages * SMALL.upkeep.rounds
+    for kept in tried.values():
+        assert 0.85 * whole <= kept.report.polls <= whole + 10
+
+
+def test_uniform_polls_are_worth_what_the_law_says(tried: Tried) -> None:
+    meadow, upkeep = Meadow(SMALL.upkeep.options(1)), SMALL.upkeep
+    rates = np.array([meadow.rate(fact.url) for fact in meadow.truth()])
+    assert tried["uniform", 1].fresh == pytest.approx(fresh_share(rates * upkeep.round).mean(), abs=0.03)
+
+
+def test_the_crawl_says_of_itself_what_the_meadow_says_of_it(tried: Tried) -> None:
+    for kept in tried.values():
+        assert abs(kept.error) < 0.05, "few pages and few polls: 5,000 pages are within 0.03"
+        assert abs(kept.error_now) < 0.07, "one moment of 150 pages: two spreads of chance"
+
+
+def test_the_experiment_shows_rows_a_figure_and_remarks(tried: Tried) -> None:
+    result = SMALL.result(tried)
+    assert [row.label for row in result.rows] == [
+        *(f"policy {policy}, seed 1" for policy in SMALL.policies),
+        "learned above uniform",
+        "learned above automaton",
+        "the optimum that knows the rates, by its law",
+    ]
+    (figure,) = result.figures
+    assert [series.label for series in figure.panels[0].series][1:] == list(SMALL.policies)
+    told = " ".join(result.remarks)
+    assert "above uniform, the strongest of the others" in told
+
+
+def test_a_crawl_that_is_wrong_about_itself_or_behind_is_told(tried: Tried) -> None:
+    kept = tried["learned", 1]
+    measured, expected = kept.report.measured, kept.report.expected
+    assert measured is not None
+    assert expected is not None
+    right = {place: replace(kept, fresh=measured, fresh_now=expected) for place in tried}
+    assert "right within 0.03 in 3 of 3 crawls" in " ".join(SMALL.result(right).remarks)
+    wrong = {**right, ("learned", 1): replace(kept, fresh=measured - 0.1, fresh_now=expected)}
+    result = SMALL.result(wrong)
+    assert "is WRONG with" in result.rows[0].note
+    assert "is WRONG with" not in result.rows[1].note
+    told = " ".join(result.remarks)
+    assert "right within 0.03 in 2 of 3 crawls" in told
+    assert "at least -0.100 above uniform" in told
+
+
+def test_the_contests_are_between_policies_that_there_are() -> None:
+    for arena, _, _ in ARENAS:
+        assert set(arena.policies) <= set(KNOWN)
+        assert {"learned", "uniform"} <= set(arena.policies)
+
+
+@given(moments, moments, st.integers(0, 39), st.integers(1, 40))
+def test_a_copy_is_current_from_a_look_to_the_next_change(
+    looks: list[int], changes: list[int], start: int, span: int
+) -> None:
+    """Counted tick by tick, with looks between ticks."""
+    end = start + span
+    asked = looks_of(Arrival(at + 0.5, "a", "", "/", 0, "") for at in looks)
+    changed = changes_of(MeadowChange(float(at), Url("http://a/"), 1) for at in changes)
+    good = whole = 0
+    held = False
+    for half in range(2 * max(end, 41)):
+        if half % 2 and half // 2 in looks:
+            held = True
+        elif not half % 2 and half // 2 in changes:
+            held = False
+        if 2 * start <= half < 2 * end and any(at + 0.5 <= half / 2 for at in looks):
+            whole, good = whole + 1, good + held
+    share = current_share(["http://a/"], asked, changed, start, end)
+    assert share == pytest.approx(good / whole if whole else 0.0)
+
+
+def test_real_processes_are_judged_by_the_files_of_the_meadow(tmp_path: Path) -> None:
+    upkeep = Upkeep(hosts=5, pages=100, pace=72_000.0, rounds=2, counted=1, delay=0.02)
+    kept = keep_on_the_wire(upkeep, "uniform", tmp_path / "upkeep", 1)
+    assert kept.report.polls > 0
+    assert kept.report.pages == 100
+    assert kept.report.budget == pytest.approx(upkeep.pace)
+    assert 0.0 < kept.fresh < 1.0
+    assert 0.0 < kept.fresh_now < 1.0
