@@ -15,11 +15,15 @@ from hypothesis import strategies as st
 
 import fieldmouse
 from fieldmouse import cli
+from fieldmouse.cli.export import FATE_FIELDS
 from fieldmouse.crawldir import CrawlDir, Log
 from fieldmouse.crawldir.news import ChangeKind
 from fieldmouse.crawldir.statements import read_statements
 from fieldmouse.errors import NotACrawl, UsageError
 from fieldmouse.lab import bottle
+from fieldmouse.lab.meadow.fetcher import MeadowFetcher
+from fieldmouse.lab.meadow.meadow import Meadow
+from fieldmouse.lab.meadow.options import MeadowOptions
 from fieldmouse.reading import ReadingRoom, ReadingRooms
 from fieldmouse.reading.bookings import UNBOOKED, Unbooked
 from fieldmouse.reading.precedence import Precedence
@@ -107,23 +111,57 @@ def test_a_page_that_two_crawls_stored_is_shown_once_as_it_was_last(
     assert [page.url for page in rooms.pages(host="elsewhere.example")] == []
 
 
-def test_export_writes_what_a_merge_of_both_exports_would_have(days: list[Path], tmp_path: Path) -> None:
-    """The merge is made here, of every outcome that each crawl exports by itself."""
+def merged(tmp_path: Path, directories: list[Path]) -> dict[str, dict[str, Any]]:
+    """Of every outcome that each crawl exports by itself, the newest that says something of a page."""
     last: dict[str, tuple[str, dict[str, Any]]] = {}
-    for directory in days:
+    for directory in directories:
         for row in exported(tmp_path, directory, words=("--all",)):
             if row["kind"] == "page" or row["status"] in (404, 410):
                 last[row["url"]] = max(
                     last.get(row["url"], ("", {})), (row["fetched_at"], row | {"directory": str(directory)}),
                     key=lambda told: told[0],
                 )  # fmt: skip
-    merged = {url: row for url, (_, row) in last.items() if row["kind"] == "page"}
-    together = exported(tmp_path, *days)
-    assert {row["url"]: row for row in together} == {
-        url: {field: row[field] for field in together[0]} for url, row in merged.items()
+    return {
+        url: {field: value for field, value in row.items() if field not in FATE_FIELDS}
+        for url, (_, row) in last.items()
+        if row["kind"] == "page"
     }
-    assert len(together) == len(merged)
+
+
+def test_export_writes_what_a_merge_of_both_exports_would_have(days: list[Path], tmp_path: Path) -> None:
+    together = exported(tmp_path, *days)
+    assert {row["url"]: row for row in together} == merged(tmp_path, days)
+    assert len({row["url"] for row in together}) == len(together)
     assert together == sorted(together, key=lambda row: str(row["fetched_at"])), "about by time"
+
+
+def test_three_looks_at_a_lively_meadow_are_one_crawl(tmp_path: Path) -> None:
+    """Pages change, come and go between the looks, of which only the first sees everything."""
+    meadow = Meadow(
+        MeadowOptions(
+            hosts=5, pages=120, seed=4, page_kb=1.0, links=8, changing=0.6, change_every=DAY, rewriting=True,
+            appearing=0.3, vanishing=0.4, staying=DAY, began=bottle.EPOCH, traps=0.0, duplicates=0.0,
+        )
+    )  # fmt: skip
+    looks = []
+    for number, (day, most) in enumerate([(0, 0), (3, 80), (6, 40)]):
+        looks.append(tmp_path / f"look-{number}")
+        bottled_crawl(
+            looks[-1], lambda clock: MeadowFetcher(meadow, clock), meadow.seeds, scope__mode="web",
+            epoch=bottle.EPOCH + day * DAY, crawl__pages=most, **QUICK,
+        )  # type: ignore[arg-type]  # fmt: skip
+    expected = merged(tmp_path, looks)
+    for order in (looks, looks[::-1]):
+        together = exported(tmp_path, *order)
+        assert {row["url"]: row for row in together} == expected
+        assert len(together) == len(expected)
+    shares = [sum(row["directory"] == str(look) for row in expected.values()) for look in looks]
+    assert min(shares) >= 10, "each has the last word on some"
+    alone = {page.url for look in looks for page in ReadingRoom(look).pages()}
+    assert alone - set(expected), "and something was there, and is gone"
+    rooms = ReadingRooms(looks)
+    hits = {hit.url: hit.directory for hit in rooms.search("-nowhere", limit=1000)}
+    assert hits == {url: Path(row["directory"]) for url, row in expected.items() if row["indexed"]}
 
 
 def test_export_of_one_crawl_is_as_it_was_and_all_outcomes_of_several_are_all(
