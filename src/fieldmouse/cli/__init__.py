@@ -27,6 +27,7 @@ VERBS = {
     "resume": "Continue a crawl that was stopped, killed or limited.",
     "refresh": "Ask for known pages again, and keep them fresh.",
     "agent": "Crawl together with agents on other machines.",
+    "cluster": "Look after a crawl of many agents.",
     "search": "Search the pages of a crawl, also while it runs.",
     "export": "Write what is known of the pages as JSON lines, CSV or Parquet.",
     "freshness": "Say how fresh the copies are, and what another budget would bring.",

@@ -1,0 +1,93 @@
+"""What can be asked of a board from outside: how a crawl of many agents stands, and that one of them go."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TypeVar
+
+import msgspec
+
+from fieldmouse.balancer.adverts import advert_of
+from fieldmouse.balancer.board import AgentNote, Board
+from fieldmouse.balancer.opening import open_board
+from fieldmouse.errors import BoardError, UsageError
+
+T = TypeVar("T")
+
+
+class AgentStanding(msgspec.Struct, frozen=True):
+    """One agent."""
+
+    agent: str
+    state: str  # alive, draining or gone
+    hosts: int  # that it holds
+    pages: int
+    robots: int
+    backlog: float  # hosts that are due, as time, in units of 50 ms
+    price: float
+    seen_ago: float  # seconds
+    machine: str
+    directory: str
+
+
+class ClusterStanding(msgspec.Struct, frozen=True):
+    """A crawl, as its board knows it: `seen = booked + waiting`."""
+
+    crawl: str
+    seen: int
+    booked: int
+    waiting: int
+    hosts: int
+    pages: int
+    seconds: float  # since it was begun
+    done: bool
+    agents: list[AgentStanding]
+
+
+def standing(boards: Sequence[str], crawl: str) -> ClusterStanding:
+    """How the crawl of that name stands."""
+
+    async def look(board: Board) -> ClusterStanding:
+        if await board.charter() is None:
+            raise BoardError(
+                f"the board knows no crawl `{crawl}`",
+                "name it with --crawl, or begin it with `fieldmouse agent`",
+            )
+        books, notes = await board.books(), await board.agents()
+        return ClusterStanding(
+            crawl, books.seen, books.settled, books.waiting, books.hosts, books.kinds.get("page", 0),
+            round(books.age, 1), books.begun and not books.waiting, [_agent(note) for note in notes],
+        )  # fmt: skip
+
+    return _asked(boards, crawl, look)
+
+
+def drain(boards: Sequence[str], crawl: str, agent: str) -> None:
+    """Ask an agent to finish what it has and leave."""
+    if not _asked(boards, crawl, lambda board: board.ask_to_drain(agent)):
+        raise _unknown(agent)
+
+
+def _unknown(agent: str) -> UsageError:
+    return UsageError(f"there is no agent `{agent}` in this crawl", "`fieldmouse cluster status` lists them")
+
+
+def _agent(note: AgentNote) -> AgentStanding:
+    said = advert_of(note)
+    state = "gone" if not note.alive else "draining" if note.draining else "alive"
+    return AgentStanding(
+        note.agent, state, note.hosts, said.pages, said.robots, round(said.backlog, 3), round(said.price, 3),
+        round(note.seen_ago, 1), said.machine, said.directory,
+    )  # fmt: skip
+
+
+def _asked(boards: Sequence[str], crawl: str, act: Callable[[Board], Awaitable[T]]) -> T:
+    async def ask() -> T:
+        board = open_board(boards, crawl)
+        try:
+            return await act(board)
+        finally:
+            await board.close()
+
+    return asyncio.run(ask())

@@ -1,0 +1,28 @@
+"""The words by which a crawl on a board is named."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+
+from fieldmouse.api.joining import DEFAULT_CRAWL
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def of_a_crawl(command: F) -> F:
+    """`--board` and `--crawl`, as `fieldmouse agent` has them."""
+    crawl = click.option(
+        "--crawl",
+        metavar="NAME",
+        default=DEFAULT_CRAWL,
+        show_default=True,
+        help="Which crawl of it.",
+    )
+    board = click.option(
+        "--board", "boards", metavar="URL", multiple=True, required=True,
+        help="The server where the agents meet; all of them, as the agents have them.",
+    )  # fmt: skip
+    return board(crawl(command))

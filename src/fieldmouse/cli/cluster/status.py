@@ -1,0 +1,54 @@
+"""`fieldmouse cluster status`: how a crawl of many agents stands."""
+
+from __future__ import annotations
+
+import click
+
+from fieldmouse.api import cluster
+from fieldmouse.api.cluster import AgentStanding, ClusterStanding
+from fieldmouse.cli import options, voice
+from fieldmouse.cli.cluster.options import of_a_crawl
+from fieldmouse.figures import counted
+from fieldmouse.visible import visible
+
+HEADS = ("agent", "", "hosts", "pages", "robots", "heard", "price", "where")
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  fieldmouse cluster status --board redis://board.example:6379/0
+  fieldmouse cluster status --board redis://board.example:6379/0 --crawl news --json"""
+)
+@of_a_crawl
+@options.as_json
+def command(boards: tuple[str, ...], crawl: str, as_json: bool) -> int:
+    """Say how the crawl on a board stands, and each of its agents."""
+    told = cluster.standing(boards, crawl)
+    if as_json:
+        voice.json(told)
+    else:
+        for line in lines(told):
+            voice.data(line)
+    return 0
+
+
+def lines(told: ClusterStanding) -> list[str]:
+    """For people."""
+    count = voice.number
+    state = "done" if told.done else f"{count(told.waiting)} waiting"
+    alive = sum(agent.state != "gone" for agent in told.agents)
+    head = (
+        f"{told.crawl}: {counted(told.pages, 'page')} from {counted(told.hosts, 'host')};"
+        f" {count(told.seen)} URLs seen, {count(told.booked)} booked, {state};"
+        f" {counted(alive, 'agent')}, {voice.duration(told.seconds)}"
+    )
+    rows = [HEADS, *map(_row, told.agents)]
+    return [head, *(voice.columns(rows, right=range(2, 7)) if told.agents else ())]
+
+
+def _row(agent: AgentStanding) -> tuple[str, ...]:
+    count, heard = voice.number, f"{agent.seen_ago:.0f} s ago"
+    where = visible(f"{agent.machine}:{agent.directory}")
+    numbers = (count(agent.hosts), count(agent.pages), count(agent.robots))
+    return (visible(agent.agent), agent.state, *numbers, heard, f"{agent.price:+.2f}", where)

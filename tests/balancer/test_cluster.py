@@ -1,0 +1,73 @@
+"""Agents as processes on a real server, and the commands that look after them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from fieldmouse import cli
+from meadowland import running_meadow
+from whole import crawling
+
+from .boards import ServerProcess
+
+Said = pytest.CaptureFixture[str]
+
+
+def asked(said: Said, *words: object, expect: int = 0) -> dict[str, object]:
+    assert cli.run([*map(str, words), "--json"]) == expect
+    told: dict[str, object] = json.loads(said.readouterr().out)
+    return told
+
+
+def test_two_agents_crawl_a_meadow_and_the_board_says_so(
+    server: ServerProcess, tmp_path: Path, capfd: Said
+) -> None:
+    where = ("--board", server.url, "--crawl", "pair")
+    with running_meadow(hosts=6, pages=60, seed=2, page_kb=1.0) as meadow:
+        seeds = [word for seed in meadow.seeds for word in ("--seed", seed)]
+        manners = ("--scope", "web", "--delay", "20ms", "--allow-private", "--json")
+        first = crawling.start("agent", tmp_path / "a", *where, *seeds, *manners)
+        second = crawling.start("agent", tmp_path / "b", *where, "--json")
+        told = [json.loads(process.communicate(timeout=300)[0]) for process in (first, second)]
+        assert [process.returncode for process in (first, second)] == [0, 0]
+        crawling.run("crawl", tmp_path / "alone", *seeds, *manners)
+    both = [row["url"] for name in "ab" for row in crawling.exported(tmp_path / name)]
+    assert sorted(both) == sorted(row["url"] for row in crawling.exported(tmp_path / "alone"))
+    status = asked(capfd, "cluster", "status", *where)
+    assert status["done"] is True
+    assert status["pages"] == len(both) == sum(one["pages"] for one in told)
+    assert status["seen"] == status["booked"]
+    assert status["waiting"] == 0
+
+
+def test_wrong_words_get_a_sentence(server: ServerProcess, tmp_path: Path, capfd: Said) -> None:
+    nobody = asked(capfd, "cluster", "status", "--board", server.url, "--crawl", "none", expect=1)
+    assert nobody["error"] == "the board knows no crawl `none`"
+    assert "no board" in str(asked(capfd, "cluster", "status", "--board", "http://x", expect=2)["error"])
+    silent = asked(capfd, "cluster", "status", "--board", f"unix://{tmp_path}/nobody", expect=1)
+    assert "does not answer" in str(silent["error"])
+    bad = asked(capfd, "agent", tmp_path / "a", "--board", server.url, "--crawl", "a b", expect=2)
+    assert "no name of a crawl" in str(bad["error"])
+    assert not (tmp_path / "a").exists()
+
+
+def test_an_option_that_contradicts_the_crawl_is_refused(
+    server: ServerProcess, tmp_path: Path, capfd: Said
+) -> None:
+    where = ("--board", server.url, "--crawl", "strict")
+    asked(
+        capfd, "agent", tmp_path / "a", *where, "--seed", "http://127.0.0.1:9/", "--delay", "1s",
+        "--set", "robots.count=3",
+    )  # fmt: skip
+    other = asked(capfd, "agent", tmp_path / "b", *where, "--delay", "2s", expect=2)
+    assert "`politeness.delay` is 2.0 here, and 1.0 in the crawl" in str(other["error"])
+    stray = asked(capfd, "agent", tmp_path / "b", *where, "--seed", "http://127.0.0.1:8/", expect=2)
+    assert "is no seed of this crawl" in str(stray["error"])
+    assert not (tmp_path / "b").exists()
+    alone = asked(capfd, "resume", tmp_path / "a", expect=2)
+    assert "is an agent of a network" in str(alone["error"])
+    # What belongs to a machine each says for itself, and who joins a finished crawl ends well.
+    asked(capfd, "agent", tmp_path / "b", *where, "--set", "robots.count=7")
