@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import random
 import signal
 import subprocess
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -25,12 +27,14 @@ LOCAL = ("--allow-private", "--delay", "0s")
 
 
 class Pages(BaseHTTPRequestHandler):
-    """Pages by path: text, a status, or where it moved to."""
+    """Pages by path: text, who says it anew each time, a status, or where it moved to."""
 
     protocol_version = "HTTP/1.1"
 
     def do_GET(self) -> None:
         page = self.server.pages.get(self.path, 404)  # type: ignore[attr-defined]
+        if callable(page):
+            page = page()
         moved = isinstance(page, str) and page.startswith("/")
         self.send_response(page if isinstance(page, int) else 301 if moved else 200)
         body = page.encode() if isinstance(page, str) and not moved else b""
@@ -45,9 +49,9 @@ class Pages(BaseHTTPRequestHandler):
 
 
 @contextmanager
-def site() -> Iterator[tuple[str, dict[str, str | int]]]:
+def site() -> Iterator[tuple[str, dict[str, str | int | Callable[[], str]]]]:
     server = ThreadingHTTPServer(("127.0.0.1", 0), Pages)
-    pages: dict[str, str | int] = {}
+    pages: dict[str, str | int | Callable[[], str]] = {}
     server.pages = pages  # type: ignore[attr-defined]
     threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True).start()
     try:
@@ -144,3 +148,37 @@ def test_a_refresh_that_is_killed_again_and_again_tells_each_change_once(tmp_pat
     assert len(wanted) > 50
     assert [one["id"] for one in inbox.once()] == wanted
     assert run("doctor", home)["healthy"]
+
+
+def test_a_page_that_goes_back_and_one_that_is_only_noise_are_told_as_a_reader_would_also_across_kills(
+    tmp_path: Path,
+) -> None:
+    rng, home, visitors = random.Random(7), tmp_path / "c", itertools.count(4711)
+    words = "the harvest mouse builds its nest high in the grass and leaves it in the autumn"
+    shown = {"A": text("A", words), "B": text("B", f"no longer {words}", "/new")}
+
+    def counter() -> str:
+        return text("Counter", f"{words}</p><p>You are visitor {next(visitors)}")
+
+    with site() as (origin, pages), webhook() as inbox:
+        pages["/"] = text("Home", "ever the same", "/page", "/noise")
+        pages["/page"], pages["/noise"], pages["/new"] = shown["A"], counter, text("New", words)
+        run("crawl", home, "--seed", f"{origin}/", *LOCAL, "--set", "storage.checkpoint=200ms")
+        for now in "BAAA":
+            pages["/page"] = shown[now]
+            process = start("refresh", home, "--once", *asked(inbox))
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(rng.uniform(0.5, 3.0))
+            end(process)  # unless it was quicker
+            run("refresh", home, "--once", *asked(inbox))
+        ids = [one["id"] for post in inbox.posts for one in post.changes]
+        told_of = defaultdict[str, list[str]](list)
+        withdrawn = {one["withdraws"] for one in inbox.once()}
+        for one in inbox.once():
+            if one["kind"] != "withdrawn" and one["id"] not in withdrawn:
+                told_of[one["url"].removeprefix(origin)].append(one["kind"])
+    assert told_of == {"/page": ["changed", "changed"], "/new": ["new"]}
+    assert set(ids) == set(told(home))
+    assert [one["id"] for one in inbox.once()] == told(home), "each once, in order"
+    listed = [(one["url"].removeprefix(origin), one["kind"]) for one in run("changes", home)]
+    assert sorted(listed) == sorted((path, kind) for path, kinds in told_of.items() for kind in kinds)
