@@ -95,6 +95,7 @@ class Link(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True):
     warc: str = ""  # where that copy lies
     offset: int = 0
     memory: bytes = b""  # what earlier looks taught of the page's noise
+    why: Reason = Reason.NONE  # polled: for which reason it was no page
 
     @property
     def again(self) -> bool:

@@ -11,12 +11,25 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from fieldmouse.agent.desk import Desk
 from fieldmouse.crawldir import CrawlTally
-from fieldmouse.records import Door, Failed, Link, OutcomeRow, Parsed, Reason, Refused, Ticket
+from fieldmouse.records import (
+    Door,
+    Failed,
+    Link,
+    News,
+    OutcomeKind,
+    OutcomeRow,
+    Parsed,
+    Reason,
+    Refused,
+    Ticket,
+)
 from fieldmouse.url import Url
 
 SHARDS = 2
 LIMIT = 7
 KINDS = st.sampled_from(["page", "page", "page", "moved", "failed", "unchanged"])
+
+BLAMED = ("failed", "refused")
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(OutcomeRow).decode
@@ -26,14 +39,21 @@ def link(number: int) -> Link:
     return Link(Url(f"http://mouse.test/{number}"))
 
 
+def news_of(number: int, kind: str) -> News:
+    """What a poll shows: of every other page that it is as it was."""
+    if kind == "page":
+        return News.CHANGED if number % 2 else News.SAME
+    return {"moved": News.MOVED, "unchanged": News.SAME}.get(kind, News.NONE)
+
+
 def parsed(
     number: int, shard: int, batch: int, kind: str, size: int = 10, of: Link | None = None, status: int = 0
 ) -> Parsed:
     reason = Reason.BOMB.value if kind == "failed" else ""
     asked = of or link(number)
     row = OutcomeRow(
-        asked.url, kind, 1.0, reason=reason, size=size, polled=asked.was, status=status,
-        digest=f"sha1:{number % 2}",
+        asked.url, OutcomeKind(kind), 1.0, reason=Reason(reason), size=size, polled=asked.was, status=status,
+        digest=f"sha1:{number % 2}", news=news_of(number, kind) if asked.was else News.NONE,
     )  # fmt: skip
     return Parsed(number, shard, batch, kind, _encode(row), (link(1000 + number),), size, reason)
 
@@ -50,6 +70,7 @@ class AtTheDesk(RuleBasedStateMachine):
         self.answered: dict[int, tuple[int, int, str]] = {}  # ticket to shard, batch and kind
         self.verdicts: dict[int, str] = {}
         self.settled: dict[int, str] = {}  # what stands for each that was discovered
+        self.reasons: dict[int, Reason] = {}  # and why, if it is no page
         self.pages = 0  # that were discovered
         self.polls: dict[int, Link] = {}  # not settled
         self.status: dict[int, int] = {}
@@ -81,6 +102,8 @@ class AtTheDesk(RuleBasedStateMachine):
         if link(known).url in {poll.url for poll in self.polls.values()}:
             return
         poll = Link(link(known).url, door=Door.POLLED, was=self.settled[known], digest="sha1:0")
+        if self.settled[known] in BLAMED:
+            poll = msgspec.structs.replace(poll, why=self.reasons[known])
         self.polls[self.next] = poll
         self.asked.add(self.next)
         assert self.desk.may_ask(Ticket(self.next, poll))
@@ -163,6 +186,8 @@ class AtTheDesk(RuleBasedStateMachine):
             poll = self.polls.pop(number, None)
             if poll is None:
                 self.settled[number] = kind
+                verdict = Reason.CLOSED if kind == "failed" else Reason.EXCLUDED
+                self.reasons[number] = verdict if number in self.verdicts else Reason.BOMB
                 self.pages += kind == "page"
             else:
                 self.polled["polls"] += 1
@@ -173,8 +198,8 @@ class AtTheDesk(RuleBasedStateMachine):
 
     def the_poll_showed(self, known: int, number: int, kind: str) -> None:
         if kind == "failed" and number not in self.verdicts and self.status[number] in (404, 410):
-            self.polled["gone"] += 1
-            self.settled[known] = "failed"
+            self.polled["gone" if self.settled[known] == "page" else "unchanged"] += 1
+            self.settled[known], self.reasons[known] = "failed", Reason.BOMB
         elif kind == "unchanged" or (kind == "page" and number % 2 == 0):
             self.polled["unchanged"] += 1
             self.settled[known] = "page" if kind == "page" else self.settled[known]
@@ -198,8 +223,8 @@ class AtTheDesk(RuleBasedStateMachine):
             kinds["page"], kinds["moved"], kinds["unchanged"],
         )  # fmt: skip
         assert (tally.failed, tally.refused) == (kinds["failed"], kinds["refused"])
-        if not self.polled:
-            assert sum(tally.reasons.values()) == tally.failed + tally.refused
+        blamed = Counter(self.reasons[number] for number, kind in self.settled.items() if kind in BLAMED)
+        assert tally.reasons == blamed
 
     @invariant()
     def what_is_known_and_not_settled_is_counted_apart(self) -> None:

@@ -8,6 +8,7 @@ from fieldmouse.crawldir import CrawlDir, read_checkpoint, sealed_outcomes
 from fieldmouse.crawldir.outcomes import pages
 from fieldmouse.indexer.search import documents
 from fieldmouse.lab import bottle
+from fieldmouse.reading import ReadingRoom
 from fieldmouse.reading.examination import examine
 from fieldmouse.records import News, OutcomeRow
 from fieldmouse.settings.order import Order
@@ -114,7 +115,7 @@ def test_what_is_gone_leaves_search_and_may_come_back(tmp_path: Path) -> None:
     assert (still.refreshed.gone, still.refreshed.unchanged) == (0, 12)
     now.pages |= kept
     back = crawl(path, now, 2, ONCE)
-    assert (back.pages, back.failed) == (12, 0)
+    assert (back.pages, back.failed, back.reasons) == (12, 0, {})
     assert found(path) == sorted(exported(path)) == sorted(now.pages)
     check_health(path)
 
@@ -141,15 +142,36 @@ def test_what_robots_txt_excludes_by_now_leaves_search_and_stays_in_the_archive(
     now.asked.clear()
     after = crawl(path, now, 1, ONCE)
     excluded = {"/1", "/10", "/11"}
-    assert (after.pages, after.refused) == (9, 3)
+    assert (after.pages, after.refused, after.reasons) == (9, 3, {"excluded by robots.txt": 3})
     assert not sum(map(now.times, excluded))
     assert found(path) == sorted(exported(path)) == sorted(set(now.pages) - excluded)
     assert {row.url.removeprefix(HOST) for row in rows_of(path) if row.warc} == set(now.pages)
     check_health(path)
     now.robots_txt = ""
     back = crawl(path, now, 2, ONCE)
-    assert (back.pages, back.refused) == (12, 0)
+    assert (back.pages, back.refused, back.reasons) == (12, 0, {})
     assert found(path) == sorted(now.pages)
+    check_health(path)
+
+
+def test_what_robots_txt_allows_by_now_is_told_unless_it_is_as_it_was(tmp_path: Path) -> None:
+    path, now = tmp_path / "c", site()
+    now.pages["/"].links += ("/secret",)
+    now.pages["/secret"] = Shown("at last")
+    now.robots_txt = "User-agent: *\nDisallow: /secret\n"
+    first = crawl(path, now)
+    assert (first.pages, first.refused) == (12, 1)
+    crawl(path, now, 1, ONCE)
+    now.robots_txt = "User-agent: *\nDisallow: /\n"
+    crawl(path, now, 2, ONCE)
+    assert found(path) == []
+    now.robots_txt, now.pages["/5"], now.pages["/6"] = "", Shown("changed meanwhile"), Shown(status=404)
+    back = crawl(path, now, 3, ONCE)
+    assert back.refreshed is not None
+    assert (back.refreshed.changed, back.refreshed.unchanged, back.refreshed.gone) == (2, 10, 1)
+    told = {change.url.removeprefix(HOST): change.kind.value for change in ReadingRoom(path).changes()}
+    assert told == {"/secret": "new", "/5": "new", "/6": "gone"}
+    assert found(path) == sorted(set(now.pages) - {"/6"})
     check_health(path)
 
 

@@ -40,6 +40,7 @@ class Judged(msgspec.Struct, frozen=True):
     kind: OutcomeKind
     row: bytes
     reason: Reason
+    why: Reason = Reason.NONE  # of a poll: for which reason its URL was no page before
 
 
 class Desk:
@@ -142,7 +143,7 @@ class Desk:
     def note_verdict(self, number: int, outcome: Refused | Failed) -> None:
         self.landed(number)
         row = row_of(outcome)
-        self._verdicts.append(Judged(number, row.kind, _encode(row), row.reason))
+        self._verdicts.append(Judged(number, row.kind, _encode(row), row.reason, outcome.link.why))
         if outcome.link.door is Door.POLLED:
             self._polls.add(number)
         self._note(number, row.kind)
@@ -234,7 +235,8 @@ class Desk:
         # Who asks and does not say what it holds is told that it changed.
         unknown = link is None or not link.digest
         changed = unknown or row.news not in (News.SAME, News.NOISE)
-        self.tally.count_poll(row, size, left_out, changed=changed)
+        why = known.why if isinstance(known, Judged) else link.why if link else Reason.NONE
+        self.tally.count_poll(row, size, left_out, changed=changed, why=why)
 
 
 def row_of(outcome: Refused | Failed) -> OutcomeRow:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from fieldmouse.crawldir.checkpoint import Checkpoint
-from fieldmouse.records import OutcomeKind, OutcomeRow, Reason
+from fieldmouse.records import News, OutcomeKind, OutcomeRow, Reason
 
 
 class PollTally(msgspec.Struct):
@@ -36,15 +36,20 @@ class CrawlTally(msgspec.Struct):
     giving: int = 0  # hosts that gave at least one page
     polled: PollTally = msgspec.field(default_factory=PollTally)
 
-    def count_poll(self, row: OutcomeRow, size: int, left_out: int, *, changed: bool) -> None:
-        """What a poll showed; `changed` is whether the page is another than the one we held."""
+    def count_poll(
+        self, row: OutcomeRow, size: int, left_out: int, *, changed: bool, why: Reason = Reason.NONE
+    ) -> None:
+        """What a poll showed; `changed` is whether the page is another than the one we held.
+
+        `why` is for which reason it was no page before.
+        """
         polled = self.polled
         self.bytes += size
         self.left_out += left_out
         polled.polls += 1
         if row.gone:
             # What was no page before, and is none still, is nothing new.
-            was_page = row.polled == OutcomeKind.PAGE
+            was_page = row.polled == OutcomeKind.PAGE or row.news is News.GONE
             polled.gone += was_page
             polled.unchanged += not was_page
         elif row.kind == OutcomeKind.UNCHANGED or (row.kind == OutcomeKind.PAGE and not changed):
@@ -55,6 +60,9 @@ class CrawlTally(msgspec.Struct):
             self._add(OutcomeKind(row.polled), -1)
             self._add(row.kind, 1)
             polled.pages += (row.kind == OutcomeKind.PAGE) - (row.polled == OutcomeKind.PAGE)
+        if row.stands and row.reason != why:
+            self._blame(why, -1)
+            self._blame(row.reason, 1)
 
     @property
     def discovered_pages(self) -> int:
@@ -70,15 +78,18 @@ class CrawlTally(msgspec.Struct):
         self._add(kind, 1)
         self.bytes += size
         self.left_out += left_out
-        if reason:
-            self.reasons[reason] = self.reasons.get(reason, 0) + 1
+        self._blame(reason, 1)
 
     def take_back(self, kind: OutcomeKind, reason: Reason) -> None:
         """What was counted so does not count any more."""
         self._add(kind, -1)
-        self.reasons[reason] -= 1
-        if not self.reasons[reason]:
-            del self.reasons[reason]
+        self._blame(reason, -1)
+
+    def _blame(self, reason: Reason, number: int) -> None:
+        if reason:
+            self.reasons[reason] = self.reasons.get(reason, 0) + number
+            if self.reasons[reason] <= 0:
+                del self.reasons[reason]
 
     def _add(self, kind: OutcomeKind, number: int) -> None:
         match kind:

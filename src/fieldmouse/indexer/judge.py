@@ -45,7 +45,7 @@ class Judge:
 
     def of_page(self, link: Link, response: Response, body: bytes, digest: str, mark: int) -> Judgement:
         """A page that came; `body` is unpacked."""
-        if link.was not in STAYING:
+        if link.was not in STAYING or (link.was == OutcomeKind.REFUSED and not link.digest):
             return Judgement(News.CHANGED, 1.0)  # there was none
         if digest == link.digest:
             return of_same(link)

@@ -132,7 +132,8 @@ class Fold:
             self._prove(rows[hinted], changed[hinted])
         self._answered(rows[polled & (flags & Flag.ASKED != 0)])
         pages.put("flags", rows, _flags_after(flags, told, polled, look, stands))
-        told_of = look | stands
+        # What we were refused says nothing of the page: the copy from before is still what a reader saw last.
+        told_of = look | (stands & (looked == 0))
         pages.put("newest", rows[told_of], batch.offsets[places][told_of])
         pages.put("tried", rows, now)
         pages.put("standing", rows[stands], batch.offsets[places][stands])

@@ -15,6 +15,8 @@ from fieldmouse.refresh.looks import Flag
 ReadHeaders = Callable[[str, int], Mapping[str, str]]
 """The headers of the answer at a WARC file and offset, names in lower case; empty if it cannot be read."""
 
+_COPIES = frozenset((OutcomeKind.PAGE, OutcomeKind.UNCHANGED))
+
 
 def _no_headers(warc: str, offset: int) -> Mapping[str, str]:
     return {}
@@ -36,18 +38,23 @@ class Polls:
         ]
 
     def _link(self, number: int, standing: int, newest: int, flags: int) -> Link:
-        row = self._ledger.row_at(standing)
+        row = held = self._ledger.row_at(standing)
         etag, last_modified, memory = row.etag, row.last_modified, row.memory
-        if newest != standing:  # a 304: it may bring newer validators, and tells of noise by its silence
-            latest = self._ledger.row_at(newest)
+        latest = self._ledger.row_at(newest) if newest != standing else row
+        if row.kind is OutcomeKind.REFUSED:
+            # It left search: whoever asked with validators of the old copy would not get it back by a 304.
+            held = latest if latest.kind in _COPIES else row
+            memory = held.memory
+        elif latest is not row:  # a 304: it may bring newer validators, and tells of noise by its silence
             etag, last_modified = latest.etag or etag, latest.last_modified or last_modified
             memory = latest.memory if latest.news is not News.NONE else memory
         if not (etag or last_modified) and row.kind is OutcomeKind.PAGE and not flags & Flag.BARE:
             etag, last_modified = self._from_archive(number, row)
         return Link(
             row.url, row.depth, row.via, Kind(row.found_as), row.seen_at, etag=etag,
-            last_modified=last_modified, door=Door.POLLED, was=row.kind, digest=row.digest,
-            simhash=row.simhash, warc=row.warc, offset=row.offset, memory=memory,
+            last_modified=last_modified, door=Door.POLLED, was=row.kind, digest=held.digest,
+            simhash=held.simhash, warc=held.warc, offset=held.offset, memory=memory,
+            why=row.reason,
         )  # fmt: skip
 
     def _from_archive(self, number: int, row: OutcomeRow) -> tuple[str, str]:
