@@ -53,6 +53,7 @@ class Player:
     delays: dict[Host, float] = field(default_factory=dict)
     missed_answer: bool = False
     told: list[Told] = field(default_factory=list)
+    given: list[GivenBack] = field(default_factory=list)
 
     def owes_no_longer(self, held: Held, keys: list[int]) -> None:
         if held in self.knows:
@@ -153,7 +154,10 @@ class Network:
         assert self.forgot or not lost
         for held in lost:
             player.knows.pop(held, None)
-        owners = self.world.audit().holders
+        audit = self.world.audit()
+        for key, (name, held) in audit.owed.items():
+            assert name != player.name or key in player.knows[held], "nobody would ever visit it"
+        owners = audit.holders
         for host, epoch in list(player.holds.items()):
             if owners.get(host) != (player.name, epoch):
                 assert self.forgot
@@ -264,10 +268,18 @@ class Network:
         luggage = Luggage(b"given", rest, player.delays[host])
         given = GivenBack(held, luggage, [(key, b"unused") for key in unused], dice.choice(["", *AGENTS]))
         self._keep_quiet(host, self.world.now() + rest)
-        for _ in range(dice.randint(1, 2)):
-            self.do(self.board.give_back(player.name, [given]))
+        self.do(self.board.give_back(player.name, [given]))
+        player.given.append(given)
         player.owes_no_longer(held, unused)
         self.happened("given back")
+
+    def give_back_again(self, dice: Random) -> None:
+        """As if the answer had been lost, while others went on."""
+        player = self._somebody(dice)
+        before = self.world.audit()
+        for given in player.given:
+            self.do(self.board.give_back(player.name, [given]))
+        assert self.world.audit() == before or self.forgot
 
     def put_back(self, dice: Random) -> None:
         player = self._somebody(dice)

@@ -49,6 +49,7 @@ def told_to(story: Story) -> Callable[[World], None]:
             await board.join(BOB, LEASE)
             await story(world, board)
             await board.close()
+            world.audit().check()
 
         asyncio.run(tell())
 
@@ -414,6 +415,67 @@ async def test_what_a_dead_agent_owed_for_a_host_of_somebody_else_goes_there(
     held = [Held(A, first.epoch + 1)]
     (more,) = await board.more(BOB, held, 9)
     assert sorted(more.rows) == links([1, 2, 3])
+
+
+@told_to
+async def test_what_was_booked_before_each_of_many_deaths_stays_booked(world: World, board: Board) -> None:
+    await board.offer([offer(A, range(8))], FREE)
+    for start in range(1, 5):
+        name = Name("ivy", start)
+        await board.join(name, LEASE)
+        grant = await only(board, name)
+        assert sorted(grant.rows) == links(range(start - 1, 8))
+        await board.book(name, done(grant, [start - 1]))
+        world.advance(LEASE + 1)
+    await board.join(CYD, LEASE)
+    assert sorted((await only(board, CYD)).rows) == links(range(4, 8))
+
+
+@told_to
+async def test_a_url_that_came_back_under_the_same_lease_is_owed_once(world: World, board: Board) -> None:
+    await board.offer([offer(A, range(6))], FREE)
+    grant = await only(board, ADA)
+    await board.put_back(ADA, {of(grant): [(2, b"later"), (3, b"later")]})
+    (again,) = await board.more(ADA, [of(grant)], 9)
+    assert again.rows == [(2, b"later"), (3, b"later")]
+    await board.book(ADA, done(grant, [2]))
+    world.advance(LEASE + 1)
+    await board.join(CYD, LEASE)
+    assert sorted((await only(board, CYD)).rows) == sorted([*links([0, 1, 4, 5]), (3, b"later")])
+
+
+@told_to
+async def test_a_long_lease_keeps_no_more_than_what_is_owed(world: World, board: Board) -> None:
+    grant = Grant(A, 0, ())
+    for start in range(0, 60, 3):
+        await board.offer([offer(A, range(start, start + 3))], FREE)
+        if not grant.epoch:
+            grant = await only(board, ADA)
+        else:
+            (more,) = await board.more(ADA, [of(grant)], 3)
+            assert more.rows == links(range(start, start + 3))
+        await board.book(ADA, done(grant, range(max(0, start - 4), start)))
+        world.audit().check()
+    assert await sums(board) == (60, 57, 3)
+
+
+@told_to
+async def test_an_agent_with_many_hosts_dies_and_all_of_them_go_on(world: World, board: Board) -> None:
+    hosts = [Host(f"http://{n}.test") for n in range(300)]
+    await board.offer([offer(host, [n], place="ada") for n, host in enumerate(hosts)], FREE)
+    held = await board.lease(ADA, 150, 5)
+    await board.give_back(ADA, [GivenBack(of(grant), Luggage()) for grant in held[:40]])
+    world.advance(LEASE - 1)
+    await board.beat(BOB, b"", LEASE)
+    world.advance(2)
+    await board.beat(BOB, b"", LEASE)
+    world.audit().check()
+    await board.join(Name("ada", 2), LEASE)
+    rows = [row for grant in await board.lease(BOB, 400, 5) for row in grant.rows]
+    assert sorted(rows) == links(range(300))
+    await board.offer([offer(B, [999], place="ada")], FREE)
+    await board.beat(BOB, b"", LEASE)
+    assert await board.lease(BOB, 400, 5) == [], "it waits for ada, who is here again"
 
 
 # -- outcomes

@@ -21,6 +21,7 @@ WEIGHTS = {
     Network.ask_address: 8,
     Network.wait: 6,
     Network.note: 3,
+    Network.give_back_again: 3,
     Network.put_back: 3,
     Network.free_address: 3,
     Network.live_on: 3,
