@@ -78,7 +78,8 @@ class LeasedFetcher:
         """The lease lasts longer: so may what is under way."""
         at = asyncio.get_running_loop().time() + self._lease.left
         for limit in self._limits:
-            limit.reschedule(at)
+            if not limit.expired():  # then it is over, though its errand may not have heard of it yet
+                limit.reschedule(at)
 
     async def close(self) -> None:
         await self._fetcher.close()

@@ -84,7 +84,7 @@ class Messenger:
         self._ask_at, self._pause = 0.0, _HUNGRY
         self._tasks: list[asyncio.Task[None]] = []
         self._reachable = True
-        self._joining = asyncio.Lock()
+        self._joining, self._bringing = asyncio.Lock(), asyncio.Lock()
 
     # -- a life
 
@@ -231,6 +231,10 @@ class Messenger:
             await self._unfenced(self._bring)
 
     async def _bring(self) -> None:
+        async with self._bringing:  # who leaves brings the last of it while the post is still out
+            await self._bring_all()
+
+    async def _bring_all(self) -> None:
         await self._teller.tell_all(self._name)
         mailbox = self._mailbox
         if back := mailbox.back.take():

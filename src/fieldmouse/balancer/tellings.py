@@ -79,6 +79,9 @@ class Tellings:
         self._told: deque[tuple[_Segment, Telling]] = deque()  # told, and perhaps not safe yet
         self._sealed: list[tuple[_Segment, Telling]] = []  # outcomes that wait for the journal
         self._leftovers: list[Path] = []
+        self._again = self._again_at_next = (
+            0  # how often all was to be told again, also when `next` was asked
+        )
         for number, length in state.segments:
             segment = _Segment(number, Log(self._path(number), length), now())
             self._segments.append(segment)
@@ -144,6 +147,7 @@ class Tellings:
         """The oldest ones of one kind, that can be told together: links of many hosts, or outcomes."""
         batch: list[Telling] = []
         weight = 0
+        self._again_at_next = self._again
         for _, telling in self._queue:
             if batch and type(telling) is not type(batch[0]):
                 break
@@ -163,7 +167,9 @@ class Tellings:
         return keys
 
     def told(self, count: int) -> None:
-        """The board has the oldest so many."""
+        """The board has the oldest so many, those that `next` gave."""
+        if self._again != self._again_at_next:
+            return  # the server may be another one than it was told to, and the oldest are others, too
         now = self._now()
         for _ in range(count):
             segment, telling = self._queue.popleft()
@@ -178,6 +184,7 @@ class Tellings:
 
     def tell_again(self) -> None:
         """The server is another one, and may have forgotten the last of it."""
+        self._again += 1
         for segment, _ in self._told:
             segment.untold += 1
         self._queue.extendleft(reversed(self._told))

@@ -1,0 +1,78 @@
+"""Nothing is lost and nobody is annoyed, whatever happens to agents and to their board.
+
+Real processes on a real server: agents are killed, paused for longer than their lease, drained and added, and
+the server is stopped and killed. FIELDMOUSE_NETWORK=SEED plays the long version
+instead: four agents, 42 events, 20,000 pages.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections import defaultdict
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from balancer.audits import audit_of_server
+from balancer.boards import needs_server
+from fieldmouse.lab.meadow.arrivals import Arrival
+from meadowland import running_meadow
+from whole.crawling import run
+
+from .uproar import Troop, Uproar, a_troop
+
+SHORT = Uproar(seed=12)
+SMALL = {"hosts": 16, "pages": 300, "hosts_per_address": 2, "page_kb": 2.0, "links": 12, "busy": 0.0}
+LONG = Uproar(
+    seed=int(os.environ.get("FIELDMOUSE_NETWORK", "0")), agents=4, kills=15, pauses=12, drains=9, joins=4
+)
+LARGE = {"hosts": 400, "pages": 20_000, "hosts_per_address": 2, "page_kb": 4.0, "links": 20}
+
+
+@needs_server
+@pytest.mark.timeout(7200)
+def test_nothing_is_lost_in_an_uproar(tmp_path: Path) -> None:
+    long = "FIELDMOUSE_NETWORK" in os.environ
+    uproar = LONG if long else SHORT
+    with running_meadow(seed=31, **(LARGE if long else SMALL)) as meadow:
+        truth = meadow.pages()
+        with a_troop(uproar, meadow, tmp_path) as troop:
+            troop.run(len(truth))
+            judge(troop, truth)
+        meadow.stop()
+        arrivals = meadow.arrivals()
+        print(f"{len(arrivals)} requests")
+        is_polite(arrivals, uproar.delay)
+
+
+def judge(troop: Troop, truth: set[str]) -> None:
+    seen, settled = troop.books()
+    assert seen == settled, "something waits"
+    audit = audit_of_server(troop.server.client())
+    audit.check()
+    assert not audit.queued
+    assert not audit.owed
+    assert troop.fetched() == truth
+    twice = troop.fetched_twice()
+    print(
+        f"{len(truth)} pages, {dict(troop.happened)}; leased at events {dict(troop.held)}; "
+        f"fetched twice {len(twice)}; leases lost without an event {troop.starved()}"
+    )
+    if not troop.starved():
+        strange = [url for url, key in troop.keys(twice).items() if key not in troop.leased]
+        assert not strange, "fetched twice, though whoever had it was not hurt"
+    for member in troop.members:
+        assert run("doctor", member.home)["healthy"], member.home.name
+
+
+def is_polite(arrivals: Sequence[Arrival], delay: float) -> None:
+    assert not [arrival for arrival in arrivals if arrival.busy], "two requests at once"
+    for kind in ("host", "address"):
+        visits: dict[str, list[Arrival]] = defaultdict(list)
+        for arrival in arrivals:
+            visits[getattr(arrival, kind)].append(arrival)
+        for name, each in visits.items():
+            for before, after in itertools.pairwise(each):
+                assert after.t - before.t >= delay, f"{kind} {name}: {before} {after}"

@@ -1,0 +1,272 @@
+"""Agents of one crawl as their users run them, on a real server, while a seeded hand hurts what it can reach.
+
+Events fall when the board's books have come so far, not by the clock: a slow machine is hurt as often as a
+fast one. Before an agent is killed or paused it is noted what the board says it holds, so that in the end
+each page that was fetched twice can be held against what was leased at an event.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from balancer.boards import META, ServerProcess, a_server
+from fieldmouse.balancer.identity import read_identity
+from fieldmouse.crawldir import CrawlDir, outcomes, read_checkpoint, sealed_outcomes
+from fieldmouse.url import key_of
+from meadowland import RunningMeadow
+from whole.crawling import command
+
+LEASE = 4.0
+"""Seconds; agents are paused for longer than that."""
+FENCED = "what this agent held was given to others"
+_PREFIX = META.removesuffix("meta")
+_PATIENCE = 240.0  # seconds without any progress until a test gives up
+
+
+@dataclass(frozen=True)
+class Uproar:
+    """How much is done to whom. Each kind of event comes so often, in an order that follows from the seed."""
+
+    seed: int
+    agents: int = 3
+    kills: int = 3
+    pauses: int = 2
+    drains: int = 2
+    joins: int = 1
+    delay: float = 0.1
+
+    def order(self, dice: random.Random) -> list[str]:
+        kinds = ["kill"] * self.kills + ["pause"] * self.pauses + ["drain"] * self.drains
+        kinds += ["join"] * self.joins + ["stop board", "kill board"]
+        dice.shuffle(kinds)
+        return kinds
+
+
+@dataclass
+class Member:
+    """One agent's directory, and the process that crawls in it, if any."""
+
+    home: Path
+    words: list[str]
+    process: subprocess.Popen[bytes] | None = None
+    paused: bool = False
+    pauses: int = 0
+
+    def start(self) -> None:
+        with (self.home.parent / f"{self.home.name}.err").open("ab") as talk:
+            self.process = subprocess.Popen(
+                command("agent", self.home, *self.words, "--json"),
+                stdout=talk, stderr=talk, start_new_session=True,
+            )  # fmt: skip
+
+    @property
+    def talk(self) -> str:
+        return (self.home.parent / f"{self.home.name}.err").read_text()
+
+    @property
+    def awake(self) -> bool:
+        return self.process is not None and self.process.poll() is None and not self.paused
+
+    def tell(self, sign: signal.Signals) -> None:
+        """The whole machine, as it were: its workers, too."""
+        assert self.process is not None
+        os.killpg(self.process.pid, sign)
+
+    def pages(self) -> list[str]:
+        if not (self.home / "crawl.json").exists():
+            return []  # it was killed before it had begun
+        home = CrawlDir.open(self.home)
+        last = read_checkpoint(home)
+        return [str(row.url) for row in outcomes.pages(home, length=sealed_outcomes(last))] if last else []
+
+
+@dataclass
+class Troop:
+    """All agents of the crawl and their board."""
+
+    uproar: Uproar
+    meadow: RunningMeadow
+    server: ServerProcess
+    folder: Path
+    members: list[Member] = field(default_factory=list)
+    later: list[tuple[float, Callable[[], None]]] = field(default_factory=list)
+    leased: set[int] = field(default_factory=set)  # keys, at any event that may cost a second fetch
+    held: Counter[str] = field(default_factory=Counter)  # how many URLs that were, by event
+    happened: Counter[str] = field(default_factory=Counter)
+
+    def add(self) -> Member:
+        words = ["--board", self.server.url]
+        words += [word for entry in self.meadow.resolve for word in ("--resolve", entry)]
+        if not self.members:
+            words += ["--seed", self.meadow.seeds[0], "--scope", "web", "--allow-private"]
+            words += ["--delay", f"{self.uproar.delay:g}s"]
+            settled = (f"board.lease={LEASE:g}s", "board.heartbeat=1s")
+            words += [word for value in settled for word in ("--set", value)]
+        words += ["--set", "storage.checkpoint=500ms"]
+        member = Member(self.folder / f"agent{len(self.members)}", words)
+        self.members.append(member)
+        member.start()
+        return member
+
+    # -- the board
+
+    def settled(self) -> int:
+        return int(self.server.client().hget(META, "settled") or 0)
+
+    def books(self) -> tuple[int, int]:
+        seen, settled = self.server.client().hmget(META, "seen", "settled")
+        return int(seen), int(settled)
+
+    def owed(self) -> dict[str, set[int]]:
+        """The keys that agents owe the board, by agent and start; it may be written meanwhile."""
+        client, owed = self.server.client(), dict[str, set[int]]()
+        for debtor in client.scan_iter(f"{_PREFIX}owe:*", count=1000):
+            keys = owed.setdefault(debtor.decode().removeprefix(f"{_PREFIX}owe:"), set())
+            for epoch in client.hkeys(debtor):
+                keys |= {int(key) % 2**64 for key in client.smembers(f"{_PREFIX}k:{epoch.decode()}")}
+        return owed
+
+    def note_leased(self, event: str, member: Member | None = None) -> None:
+        """What one agent holds, by all names that it had, or what all of them hold."""
+        name = ""
+        if member is not None:
+            identity = read_identity(member.home)
+            if identity is None:
+                return  # it has not joined yet
+            name = identity.agent
+        keys = set().union(*(keys for id, keys in self.owed().items() if name in id))
+        self.leased |= keys
+        self.held[event] += len(keys)
+
+    # -- what happens
+
+    def run(self, wanted: int) -> None:
+        """Let the crawl go on to its end; the events are spread over `wanted` outcomes."""
+        dice = random.Random(self.uproar.seed)
+        for _ in range(self.uproar.agents):
+            self.add()
+        order = self.uproar.order(dice)
+        for number, kind in enumerate(order):
+            self.wait_until(lambda n=number: self.settled() >= 0.8 * wanted * n / len(order) + 1)  # type: ignore[misc]
+            self.event(kind, dice)
+        self.wait_until(lambda: not self.later and all(not member.paused for member in self.members))
+        for member in self.members:
+            if member.process is None:
+                member.start()
+        self.wait_until(lambda: all(m.process and m.process.poll() is not None for m in self.members))
+
+    def event(self, kind: str, dice: random.Random) -> None:
+        if kind in ("kill", "pause", "drain"):
+            self.wait_until(lambda: any(member.awake for member in self.members))
+            victim = dice.choice([member for member in self.members if member.awake])
+            {"kill": self.kill, "pause": self.pause, "drain": self.drain}[kind](victim, dice)
+        elif kind == "join":
+            self.add()
+        else:
+            self.restart_board(kind, dice)
+        self.happened[kind] += 1
+
+    def kill(self, victim: Member, dice: random.Random) -> None:
+        assert victim.process is not None
+        victim.tell(signal.SIGSTOP)  # so that it leases nothing while we look
+        self.note_leased("kill", victim)
+        victim.tell(signal.SIGKILL)
+        victim.process.wait()
+        victim.process = None
+        self.in_a_while(dice.choice([0.0, 1.0, LEASE + 2.0]), victim.start)
+
+    def pause(self, victim: Member, dice: random.Random) -> None:
+        victim.tell(signal.SIGSTOP)
+        self.note_leased("pause", victim)
+        victim.paused = True
+        victim.pauses += 1
+
+        def go_on() -> None:
+            victim.tell(signal.SIGCONT)
+            victim.paused = False
+
+        self.in_a_while(LEASE + dice.uniform(0.5, 4.0), go_on)
+
+    def drain(self, victim: Member, dice: random.Random) -> None:
+        process = victim.process
+        assert process is not None
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(120) in (0, 130), f"{victim.home.name} was drained\n{victim.talk}"
+        victim.process = None
+        self.in_a_while(dice.choice([0.0, 1.0, LEASE + 2.0]), victim.start)
+
+    def restart_board(self, kind: str, dice: random.Random) -> None:
+        self.note_leased(kind)
+        self.server.process.send_signal(signal.SIGKILL if kind == "kill board" else signal.SIGTERM)
+        self.server.process.wait(60)
+        time.sleep(dice.choice([0.0, 1.0, LEASE + 1.0]))  # how long does not matter to what must hold
+        self.server.start()
+        self.note_leased(kind)
+
+    def in_a_while(self, seconds: float, act: Callable[[], None]) -> None:
+        self.later.append((time.monotonic() + seconds, act))
+
+    def wait_until(self, reached: Callable[[], bool]) -> None:
+        """Do what is due meanwhile; agents may end only when the crawl is over."""
+        last, since = -1, time.monotonic()
+        while not reached():
+            now = time.monotonic()
+            due = [act for at, act in self.later if at <= now]
+            self.later = [(at, act) for at, act in self.later if at > now]
+            for act in due:
+                act()
+            settled = self.settled()
+            if due or settled != last:
+                last, since = settled, now
+            assert now - since < _PATIENCE, f"nothing goes on: {self.state()}"
+            for member in self.members:
+                code = member.process.poll() if member.process is not None else 0
+                assert not code, f"{member.home.name} ended with {code}\n{member.talk}"
+            time.sleep(0.05)
+
+    def state(self) -> str:
+        talks = "\n".join(f"-- {member.home.name}\n{member.talk}" for member in self.members)
+        return f"{self.books()} after {dict(self.happened)}\n{talks}"
+
+    def end(self) -> None:
+        for member in self.members:
+            if member.process is not None and member.process.poll() is None:
+                member.tell(signal.SIGKILL)
+                member.process.wait()
+
+    # -- what came of it
+
+    def fetched_twice(self) -> set[str]:
+        pages = Counter(url for member in self.members for url in member.pages())
+        return {url for url, times in pages.items() if times > 1}
+
+    def fetched(self) -> set[str]:
+        return {url for member in self.members for url in member.pages()}
+
+    def keys(self, urls: Iterable[str]) -> dict[str, int]:
+        seed = CrawlDir.open(self.members[0].home).identity.key_seed
+        return {url: key_of(url, seed) for url in urls}
+
+    def starved(self) -> int:
+        """How often an agent lost its lease though nobody had hurt it: this machine had no time for it."""
+        boards = self.happened["stop board"] + self.happened["kill board"]
+        return sum(max(0, member.talk.count(FENCED) - member.pauses - boards) for member in self.members)
+
+
+@contextmanager
+def a_troop(uproar: Uproar, meadow: RunningMeadow, folder: Path) -> Iterator[Troop]:
+    with a_server() as server:
+        troop = Troop(uproar, meadow, server, folder)
+        try:
+            yield troop
+        finally:
+            troop.end()
