@@ -156,7 +156,7 @@ class Troop:
             self.add()
         order = self.uproar.order(dice)
         for number, kind in enumerate(order):
-            self.wait_until(lambda n=number: self.settled() >= 0.8 * wanted * n / len(order) + 1)  # type: ignore[misc]
+            self.wait_until(lambda n=number: self.settled() >= 0.8 * wanted * n / len(order) + 1)
             self.event(kind, dice)
         self.wait_until(lambda: not self.later and all(not member.paused for member in self.members))
         for member in self.members:
