@@ -1,6 +1,7 @@
 # Everything a newcomer types. Each target sets up what it needs first, once.
 #
 #   make demo    install, then crawl a synthetic web on loopback (no internet needed after the install)
+#   make cluster-demo  three agents on a Redis server, one of them killed: is anything missing?
 #   make test    checks, tests and the examples in the documentation
 #   make quick   the checks and the quick tests, in under a minute: before each commit
 #   make check   only the checks: lint, format, types, architecture
@@ -11,7 +12,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 INSTALLED := .venv/.installed
 
-.PHONY: all demo test quick check bench torture replay lock clean
+.PHONY: all demo cluster-demo test quick check bench torture replay lock clean
 .DEFAULT_GOAL := all
 
 all: $(INSTALLED)
@@ -23,6 +24,9 @@ $(INSTALLED): requirements.lock pyproject.toml scripts/setup
 
 demo: $(INSTALLED)
 	$(BIN)/fieldmouse demo demo-crawl
+
+cluster-demo: $(INSTALLED)
+	sh scripts/cluster-demo
 
 check: $(INSTALLED)
 	sh scripts/check
