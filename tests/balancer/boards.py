@@ -83,8 +83,9 @@ class ServerProcess:
     It writes before it answers, so a kill loses nothing: what the system was handed outlives a process.
     """
 
-    def __init__(self, directory: Path, *options: str) -> None:
+    def __init__(self, directory: Path, *options: str, password: str | None = None) -> None:
         assert PROGRAM is not None, MISSING
+        self._password = password
         self.socket = directory / "s"
         self._command = [
             PROGRAM, "--port", "0", "--unixsocket", str(self.socket), "--dir", str(directory), "--save", "",
@@ -94,7 +95,7 @@ class ServerProcess:
 
     def start(self) -> None:
         self.process = subprocess.Popen(self._command, stdout=subprocess.DEVNULL)
-        self._client = redis.Redis(unix_socket_path=str(self.socket))
+        self._client = redis.Redis(unix_socket_path=str(self.socket), password=self._password)
         deadline = time.monotonic() + 60
         while True:
             try:
@@ -160,10 +161,10 @@ class RedisWorld:
 
 
 @contextmanager
-def a_server(*options: str) -> Iterator[ServerProcess]:
+def a_server(*options: str, password: str | None = None) -> Iterator[ServerProcess]:
     # Not pytest's directory: the name of a socket may have 108 characters.
     with tempfile.TemporaryDirectory(prefix="fm") as directory:
-        server = ServerProcess(Path(directory), *options)
+        server = ServerProcess(Path(directory), *options, password=password)
         try:
             yield server
         finally:

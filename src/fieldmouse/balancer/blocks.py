@@ -17,6 +17,9 @@ RAW, PACKED, EXCLUDING = b"r", b"z", b"x"
 SMALL = 4
 """Up to so many rows are kept as they are: packing them would not pay."""
 
+LARGE = 128
+"""Rows in a block at most: more of them pack little better, and an agent takes whole blocks."""
+
 _pack = zstandard.ZstdCompressor(3).compress
 _unpack = zstandard.ZstdDecompressor().decompress
 _count = struct.Struct("<I")
@@ -51,6 +54,12 @@ def block(rows: Sequence[Row]) -> bytes:
     body = b"".join(_count.pack(len(row)) + row for _, row in rows)
     head = _count.pack(len(rows)) + keys
     return RAW + head + body if len(rows) <= SMALL else PACKED + head + _pack(body)
+
+
+def packed(blobs: Sequence[bytes]) -> list[bytes]:
+    """The same rows in the same order, in blocks that are as large as they may be."""
+    rows = all_rows(blobs)
+    return [block(rows[start : start + LARGE]) for start in range(0, len(rows), LARGE)]
 
 
 def rows_in(blob: bytes) -> list[Row]:

@@ -115,6 +115,17 @@ class BoardServer:
         except (RedisError, OSError) as trouble:
             raise await self._meaning(trouble) from trouble
 
+    async def check_that_it_keeps(self) -> None:
+        """A server that throws keys away when its memory is full would lose URLs without a word."""
+        told: bytes = await self.command("INFO", "memory")
+        limit = re.search(rb"maxmemory:(\d+)", told)
+        policy = re.search(rb"maxmemory_policy:([\w-]+)", told)
+        if limit and int(limit[1]) and policy and policy[1] != b"noeviction":
+            raise BoardError(
+                f"the board at {self.label} throws data away when its memory is full ({policy[1].decode()})",
+                "set `maxmemory-policy noeviction` there",
+            )
+
     async def _ask(self, connection: Any, *words: Argument) -> Any:
         try:
             await connection.send_command(*words)
@@ -127,6 +138,8 @@ class BoardServer:
             raise
 
     async def _meaning(self, trouble: Exception) -> Exception:
+        if isinstance(trouble.__cause__, RedisError):  # what went wrong while a connection was made
+            trouble = trouble.__cause__
         match trouble:
             case AuthenticationError() | AuthorizationError() | NoPermissionError():
                 return BoardError(

@@ -85,6 +85,7 @@ class RedisBoard:
     # -- agents
 
     async def join(self, name: Name, lease: float) -> None:
+        await self._server.check_that_it_keeps()
         await self._sweep(await self._call("join", milliseconds(lease), name=name))
 
     async def _sweep(self, done: int) -> None:
@@ -138,7 +139,18 @@ class RedisBoard:
                 words += (len(keys), *(blocks.entry((key, rows[key])) for key in keys))
             told = await self._call("offer", *words)
             new, dropped_hosts, dropped_urls = new + told[0], dropped_hosts + told[1], dropped_urls + told[2]
+            if told[3]:
+                await self._pack(told[3])
         return Offered(new, dropped_hosts, dropped_urls)
+
+    async def _pack(self, hosts: Sequence[bytes]) -> None:
+        """Pack what lies raw in these queues, if nobody touches them meanwhile."""
+        tails = await self._call("tails", len(hosts), *hosts)
+        words: list[Argument] = [len(hosts)]
+        for host, (tail, digest) in zip(hosts, tails, strict=True):
+            smaller = blocks.packed(tail)
+            words += (host, len(tail), digest, len(smaller), *smaller)
+        await self._call("pack", *words)
 
     # -- hosts
 

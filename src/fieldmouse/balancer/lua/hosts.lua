@@ -2,7 +2,7 @@
 --
 -- h:HOST   n rows that wait; by, e who holds it and under which epoch; p the agent that should visit it;
 --          nb, d not before when, and the delay; st, le, rt, rx state, what was learned, robots.txt and its end;
---          raw how many rows may be unpacked at the tail of its queue (hash)
+--          raw how many rows came since its queue was packed last (hash)
 -- held:ID  the hosts that an agent holds, with their epochs (hash)
 -- r:AGENT  hosts that wait for an agent, and r: those that wait for anybody, by when they are ready (sorted set)
 -- A host stands in one of these if and only if it has rows that wait and nobody holds it.

@@ -79,7 +79,10 @@ for _ = 1, number() do
     local blob = 'r' .. struct.pack('<I4', count) .. table.concat(fresh_keys) .. table.concat(fresh_rows)
     call('RPUSH', P .. 'q:' .. host, blob)
     await(host, count)
-    if call('HINCRBY', name, 'raw', count) >= 128 then raw[#raw + 1] = host end
+    if call('HINCRBY', name, 'raw', count) >= 32 then -- and the caller packs them, nobody else
+      call('HSET', name, 'raw', 0)
+      raw[#raw + 1] = host
+    end
   end
 end
 call('HSET', meta, 'seen', seen, 'level', level, 'split', split, 'hosts', hosts)

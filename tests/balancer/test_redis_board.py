@@ -1,0 +1,210 @@
+"""What a board on a server does beyond what every board promises: how it keeps things, how it fails."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from balancer.boards import MISSING, PROGRAM, RedisWorld, ServerProcess, a_server
+from fieldmouse.balancer.board import Charter, Held, Name, Offer, Row, SiteBounds
+from fieldmouse.balancer.redisboard import RedisBoard
+from fieldmouse.errors import BoardError, BoardLost, BoardUnreachable, UsageError
+from fieldmouse.url import Host
+
+ADA = Name("ada", 1)
+A = Host("http://a.test")
+CHARTER = Charter(1, "", ())
+
+
+def rows(keys: range) -> list[Row]:
+    return [(key, b"a row that looks much like all the others, number %d" % key) for key in keys]
+
+
+def run(story: Callable[[], Awaitable[None]]) -> None:
+    asyncio.run(story())  # type: ignore[arg-type]
+
+
+def test_long_queues_are_packed_and_keep_their_order(server: ServerProcess) -> None:
+    world = RedisWorld(server)
+
+    async def story() -> None:
+        board = world.board()
+        await board.found(CHARTER)
+        await board.join(ADA, 100.0)
+        for start in range(0, 400, 2):
+            await board.offer([Offer(A, "test", rows(range(start, start + 2)))], SiteBounds())
+        world.audit().check()
+        blobs = server.client().lrange("fm:{fieldmouse}:q:" + A, 0, -1)
+        assert len(blobs) < 40
+        assert sum(map(len, blobs)) < 400 * 30
+        (grant,) = await board.lease(ADA, 1, 10)
+        assert 10 <= len(grant.rows) <= 128 + 10
+        (more,) = await board.more(ADA, [Held(A, grant.epoch)], 1000)
+        assert [*grant.rows, *more.rows] == rows(range(400))
+        await board.close()
+
+    run(story)
+
+
+def test_a_queue_that_changed_while_it_was_packed_stays_as_it_is(server: ServerProcess) -> None:
+    world = RedisWorld(server)
+
+    async def story() -> None:
+        board = world.board()
+        await board.found(CHARTER)
+        await board.join(ADA, 100.0)
+        for start in range(0, 30, 2):
+            await board.offer([Offer(A, "test", rows(range(start, start + 2)))], SiteBounds())
+
+        call = board._call
+
+        async def meddle(act: str, *words: str | bytes | int, name: Name | None = None) -> object:
+            if act == "pack":
+                await call("lease", 1, 7, 0, name=ADA)
+            return await call(act, *words, name=name)
+
+        board._call = meddle  # type: ignore[method-assign]
+        await board.offer([Offer(A, "test", rows(range(30, 33)))], SiteBounds())
+        world.audit().check()
+        assert len(world.audit().queued) == 33 - 8
+        await board.close()
+
+    run(story)
+
+
+@pytest.mark.parametrize(
+    "url", ["", "http://board.test", "redis:///0", "redis://board.test:port/0", "unix://", "board.test:6379"]
+)
+def test_what_is_no_server_is_refused_with_an_example(url: str) -> None:
+    with pytest.raises(UsageError, match="no board") as caught:
+        RedisBoard(url)
+    assert "redis://" in caught.value.hint
+
+
+def test_a_server_that_is_not_there_is_named_without_its_password() -> None:
+    async def story() -> None:
+        board = RedisBoard("redis://:secret@127.0.0.1:1/3")
+        with pytest.raises(BoardUnreachable, match=re.escape("redis://127.0.0.1:1/3")) as caught:
+            await board.books()
+        assert "secret" not in f"{caught.value} {caught.value.hint}"
+
+    run(story)
+
+
+def test_a_wrong_password_is_said_at_once() -> None:
+    if PROGRAM is None:
+        pytest.skip(MISSING)
+    with a_server("--requirepass", "secret", password="secret") as server:
+
+        async def story() -> None:
+            for url in (server.url, f"unix://:wrong@{server.socket}"):
+                board = RedisBoard(url)
+                with pytest.raises(BoardError, match="password") as caught:
+                    await board.books()
+                assert not isinstance(caught.value, BoardUnreachable)
+            board = RedisBoard(f"unix://:secret@{server.socket}?db=2")
+            assert await board.found(CHARTER) == CHARTER
+            await board.close()
+
+        run(story)
+
+
+def test_a_server_that_throws_data_away_is_refused(server: ServerProcess) -> None:
+    world = RedisWorld(server)
+
+    async def story() -> None:
+        board = world.board()
+        await board.found(CHARTER)
+        client = server.client()
+        client.config_set("maxmemory", "1gb")
+        client.config_set("maxmemory-policy", "allkeys-lru")
+        try:
+            with pytest.raises(BoardError, match="allkeys-lru"):
+                await board.join(ADA, 100.0)
+            client.config_set("maxmemory-policy", "noeviction")
+            await board.join(ADA, 100.0)
+        finally:
+            client.config_set("maxmemory", "0")
+        await board.close()
+
+    run(story)
+
+
+def test_a_server_without_memory_is_waited_for(server: ServerProcess) -> None:
+    world = RedisWorld(server)
+
+    async def story() -> None:
+        board = world.board()
+        await board.found(CHARTER)
+        client = server.client()
+        client.config_set("maxmemory", "1")
+        try:
+            with pytest.raises(BoardUnreachable, match="memory"):
+                await board.offer([Offer(A, "test", rows(range(5)))], SiteBounds())
+        finally:
+            client.config_set("maxmemory", "0")
+        assert (await board.offer([Offer(A, "test", rows(range(5)))], SiteBounds())).new == 5
+        await board.close()
+
+    run(story)
+
+
+def test_a_board_that_lost_everything_names_what_helps(server: ServerProcess) -> None:
+    world = RedisWorld(server)
+
+    async def story() -> None:
+        board = world.board()
+        await board.found(CHARTER)
+        await board.join(ADA, 100.0)
+        server.client().flushall()
+        with pytest.raises(BoardLost, match="lost the crawl") as caught:
+            await board.beat(ADA, b"", 100.0)
+        assert caught.value.hint
+        await board.close()
+
+    run(story)
+
+
+def test_a_server_that_comes_back_is_found_again_by_the_same_board(server: ServerProcess) -> None:
+    world = RedisWorld(server)
+
+    async def story() -> None:
+        board = world.board()
+        await board.found(CHARTER)
+        await board.join(ADA, 100.0)
+        before = await board.beat(ADA, b"", 100.0)
+        server.kill()
+        with pytest.raises(BoardUnreachable):
+            await board.beat(ADA, b"", 100.0)
+        with pytest.raises(BoardUnreachable):
+            await board.beat(ADA, b"", 100.0)
+        server.start()
+        after = await board.beat(ADA, b"", 100.0)
+        assert (after.run != before.run, after.calm > 50) == (True, True)
+        await board.close()
+
+    run(story)
+
+
+def test_calls_that_are_cancelled_leave_no_answer_for_others(server: ServerProcess) -> None:
+    world = RedisWorld(server)
+
+    async def story() -> None:
+        board = world.board()
+        await board.found(CHARTER)
+        await board.join(ADA, 100.0)
+        for turns in range(30):
+            calls = [asyncio.ensure_future(board.outlives(ADA)) for _ in range(5)]
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            for call in calls[:3]:
+                call.cancel()
+            answers = await asyncio.gather(*calls, return_exceptions=True)
+            assert answers[3:] == [True, True]
+            assert (await board.books()).seen == 0
+        await board.close()
+
+    run(story)
