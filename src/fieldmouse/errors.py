@@ -39,6 +39,10 @@ class FieldmouseError(Exception):
         if hint:
             self.hint = hint
 
+    def continued_by(self, verb: str) -> None:
+        """Let the hint name this command, where it names the one that goes on with a crawl."""
+        self.hint = self.hint.replace("`fieldmouse resume", f"`fieldmouse {verb}")
+
 
 class UsageError(FieldmouseError):
     """A command, option or setting that cannot be meant (exit code 2)."""
@@ -163,9 +167,7 @@ class StoppedAtOnce(FieldmouseError):
     """Whoever runs the crawl asked twice: it ends where it stands (exit code 130)."""
 
     def __init__(self) -> None:
-        super().__init__(
-            "stopped at once", "nothing is lost: `fieldmouse resume` fetches the last pages again"
-        )
+        super().__init__("stopped at once", "nothing is lost: the next run fetches the last pages again")
 
 
 class BoardError(FieldmouseError):

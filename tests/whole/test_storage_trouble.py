@@ -38,17 +38,20 @@ def meadow() -> Iterator[RunningMeadow]:
         yield running
 
 
-def crawl(meadow: RunningMeadow, home: Path, *, room: int | None = None) -> tuple[int, Any, str]:
-    """A crawl in which no file may grow past `room` bytes: exit code, data and talk."""
+def crawl(
+    meadow: RunningMeadow, home: Path, *, room: int | None = None, again: tuple[str, ...] = ("resume",)
+) -> tuple[int, Any, str]:
+    """A crawl, or `again` on it, in which no file may grow past `room` bytes: exit code, data and talk."""
 
     def confine() -> None:
         if room is not None:
             resource.setrlimit(resource.RLIMIT_FSIZE, (room, resource.RLIM_INFINITY))
 
-    verb = ("resume", home) if (home / "crawl.json").exists() else ("crawl", home, "--seed", meadow.seeds[0])
-    given = MANNERS if verb[0] == "crawl" else ()
+    words: tuple[object, ...] = ("crawl", home, "--seed", meadow.seeds[0], *MANNERS)
+    if (home / "crawl.json").exists():
+        words = (again[0], home, *again[1:])
     done = subprocess.run(
-        [*command(*verb, *given), "--json"], capture_output=True, text=True, timeout=200, preexec_fn=confine
+        [*command(*words), "--json"], capture_output=True, text=True, timeout=200, preexec_fn=confine
     )
     return done.returncode, json.loads(done.stdout), done.stderr
 
@@ -89,6 +92,19 @@ def test_a_disk_that_is_full_is_told_and_after_room_is_made_nothing_is_missing(
     else:
         refused(crawl(meadow, home, room=room))  # and again, with what the first left
     has_everything(meadow, home)
+
+
+def test_a_refresh_that_the_disk_ends_is_gone_on_with_as_a_refresh(
+    meadow: RunningMeadow, tmp_path: Path
+) -> None:
+    """What else waits to be crawled nobody asked for."""
+    home = tmp_path / "c"
+    run("crawl", home, "--seed", meadow.seeds[0], *MANNERS, "--pages", 30, expect=3)
+    room = (home / "outcomes.log").stat().st_size + 10
+    code, told, _ = crawl(meadow, home, room=room, again=("refresh", "--once"))
+    assert (code, told["hint"].rpartition(": ")[2]) == (1, f"then continue with `fieldmouse refresh {home}`")
+    code, summary, _ = crawl(meadow, home, again=("refresh", "--once"))
+    assert (code, summary["lost"], summary["refreshed"]["polls"] >= 30) == (0, 0, True)
 
 
 def replace_by_full(path: Path) -> None:

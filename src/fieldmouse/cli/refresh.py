@@ -9,6 +9,7 @@ import click
 
 from fieldmouse import api
 from fieldmouse.cli import crawl, options, voice
+from fieldmouse.errors import FieldmouseError
 
 
 @click.command(
@@ -57,4 +58,9 @@ def command(
     changes = {name: value for name, value in asked.items() if value is not None} | changes
     with voice.talk_only():
         plan = api.plan_to_refresh(directory, words, changes, once=once, rest=rest)
-    return crawl.run(plan, as_json=as_json, every=every)
+    try:
+        return crawl.run(plan, as_json=as_json, every=every)
+    except FieldmouseError as trouble:
+        # Who asked for a refresh does not want what waits to be crawled, which `resume` would fetch.
+        trouble.continued_by("refresh")
+        raise

@@ -86,7 +86,7 @@ class Signals:
             self._say(f"stopping: {self._stop()}; once more to stop at once")
 
     def _second(self) -> None:
-        self._say("stopped at once; nothing is lost: `fieldmouse resume` fetches the last pages again")
+        self._say("stopped at once; nothing is lost: the next run fetches the last pages again")
         # Whoever asks a third time does not want to hear from us.
         for number in self._before:
             signal.signal(number, signal.SIG_DFL)
