@@ -83,12 +83,12 @@ def _origin(first: OutcomeRow | Link | None) -> Iterator[str]:
     yield f"{seen} {came}"
 
 
-def _fates(rows: list[OutcomeRow], unbooked: frozenset[float] = frozenset()) -> Iterator[str]:
+def _fates(rows: list[OutcomeRow], unbooked: float = 0.0) -> Iterator[str]:
     """What happened, in order; of polls the newest that found something, of others how many."""
 
     def told(row: OutcomeRow) -> Iterator[str]:
         yield from _fate(row)
-        if row.at in unbooked:
+        if row.at <= unbooked:
             yield "another agent's outcome was booked before this one, which does not count for the crawl"
 
     first = [row for row in rows if not row.polled]
