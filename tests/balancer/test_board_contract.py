@@ -25,8 +25,9 @@ from fieldmouse.balancer.board import (
     SiteBounds,
     Told,
 )
+from fieldmouse.balancer.rows import pack_urls, to_link
 from fieldmouse.errors import BoardLost, Fenced, Superseded
-from fieldmouse.url import Host
+from fieldmouse.url import Host, key_of
 
 LEASE = 100.0  # seconds: long enough that no test takes a part of it that would count
 FREE = SiteBounds()
@@ -501,6 +502,50 @@ async def test_several_leases_are_booked_at_once(world: World, board: Board) -> 
     told = Told([BookedKeys(of(mine), [1]), BookedKeys(of(theirs), [3])], {"page": 2})
     assert await board.book(ADA, told) == [(), ()]
     assert await sums(board) == (3, 2, 1)
+
+
+@told_to
+async def test_all_that_a_lost_agent_booked_is_fetched_again(world: World, board: Board) -> None:
+    urls = {key_of(url, CHARTER.key_seed): url for url in (f"{A}/{n}" for n in range(12))}
+    theirs = {key_of(url, CHARTER.key_seed): url for url in (f"{B}/{n}" for n in range(3))}
+    await board.offer([offer(A, urls), offer(B, theirs)], FREE)
+    grants = {grant.host: grant for grant in await board.lease(ADA, 5, 20)}
+    booked = list(urls)[:10]
+    first = Told(
+        [BookedKeys(of(grants[A]), booked[:5])], {"page": 5}, pack_urls([urls[k] for k in booked[:5]])
+    )
+    more = [BookedKeys(of(grants[A]), booked[3:]), BookedKeys(of(grants[B]), list(theirs)[:2])]
+    names = [urls[key] for key in booked[3:]] + list(theirs.values())[:2]
+    second = Told(more, {"page": 6, "failed": 1}, pack_urls(names))
+    await board.book(ADA, first)
+    await board.book(ADA, second)
+    await board.book(ADA, second)
+    assert await sums(board) == (15, 12, 3)
+    assert await board.forget("nobody", again=True) == 0
+    assert await board.forget("ada", again=True) == 12
+    assert await board.forget("ada", again=True) == 0
+    assert await sums(board) == (15, 0, 15)
+    assert (await board.books()).kinds == {}
+    assert [note.agent for note in await board.agents()] == ["bob"]
+    with pytest.raises(Fenced):
+        await board.book(ADA, first)
+    world.advance(LEASE + 1)
+    await board.beat(BOB, b"", LEASE)
+    rows = {key: row for grant in await board.lease(BOB, 5, 20) for key, row in grant.rows}
+    assert rows.keys() == urls.keys() | theirs.keys()
+    again = booked[0]
+    assert to_link(rows[again], A, 0.0).url == urls[again]
+
+
+@told_to
+async def test_an_agent_is_forgotten_and_what_it_booked_is_not(world: World, board: Board) -> None:
+    await board.offer([offer(A, [1, 2])], FREE)
+    await board.book(ADA, done(await only(board, ADA), [1]))
+    assert await board.forget("ada", again=False) == 0
+    assert await sums(board) == (2, 1, 1)
+    assert not await board.outlives(ADA)
+    await board.join(Name("ada", 2), LEASE)
+    assert len(await board.agents()) == 2
 
 
 # -- breaks

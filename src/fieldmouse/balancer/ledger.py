@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
+from fieldmouse.balancer.again import rows_again
 from fieldmouse.balancer.board import (
     AddressAnswer,
     AddressAsk,
@@ -225,6 +226,17 @@ class CrawlLedger:
     def _count(self, kinds: Mapping[str, int], sign: int = 1) -> None:
         for kind, count in kinds.items():
             self.kinds[kind] = self.kinds.get(kind, 0) + sign * count
+
+    def unbook(self, agent: str, now: float) -> int:
+        """All that an agent ever booked waits again."""
+        urls = 0
+        for kept in self.kept.pop(agent, ()):
+            for host, rows in rows_again(kept.urls, kept.counted, self.charter.key_seed).items():
+                self.hosts[host].wait(rows, now)
+                urls += len(rows)
+            self._count(kept.kinds, -1)
+        self.settled -= urls
+        return urls
 
     # -- addresses
 

@@ -161,7 +161,12 @@ class MemoryBoard:
         return agent in ledger.present
 
     async def forget(self, agent: str, *, again: bool) -> int:
-        raise NotImplementedError
+        ledger, now = self.ledger(), self._now()
+        known = ledger.agents.get(agent)
+        if known is not None and known.counts:
+            ledger.fence(Name(agent, known.incarnation), known.deadline, now)
+        ledger.present.discard(agent)
+        return ledger.unbook(agent, now) if again else 0
 
     # -- links
 

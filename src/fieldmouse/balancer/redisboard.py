@@ -13,6 +13,7 @@ import msgspec
 from redis.exceptions import ResponseError
 
 from fieldmouse.balancer import blocks
+from fieldmouse.balancer.again import rows_again
 from fieldmouse.balancer.board import (
     AddressAnswer,
     AddressAsk,
@@ -124,7 +125,21 @@ class RedisBoard:
         return bool(await self._call("drain", agent))
 
     async def forget(self, agent: str, *, again: bool) -> int:
-        raise NotImplementedError
+        await self._sweep(await self._call("leave", agent, "", 0))
+        charter = await self.charter()
+        urls_again = 0
+        while again and charter is not None:
+            kept = await self._call("kept", agent)
+            if not kept:
+                break
+            mask, kinds, urls, digest = kept
+            words: list[Argument] = [agent, digest, len(kinds), *kinds]
+            rows = rows_again(urls, [its == 49 for its in mask], charter.key_seed)
+            words.append(len(rows))
+            for host, its in rows.items():
+                words += (host, len(its), blocks.block(its))
+            urls_again += await self._call("again", *words)
+        return urls_again
 
     # -- links
 
