@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gzip
+from errno import ENETUNREACH
 
 import pytest
 from hypothesis import given, settings
@@ -335,3 +336,17 @@ def test_the_limits_have_sane_defaults() -> None:
     assert Limits().body == 16 * 1024 * 1024
     assert Limits().tick < min(Limits().connect, Limits().first_byte, Limits().idle, Limits().grace)
     assert QUICK.body == Limits().body
+
+
+def test_nothing_is_sent_by_who_may_not_ask_any_more_when_the_connection_has_come() -> None:
+    """As after a pause between the two, in which a lease ran out."""
+
+    async def play() -> tuple[Response | Failed, list[bytes]]:
+        async with RawServer(HELLO).listening() as server, fetching(may_ask=lambda: False) as fetcher:
+            return await get(fetcher, server), server.requests
+
+    answer, requests = run(play())
+    assert isinstance(answer, Failed)
+    assert answer.reason is Reason.NO_CONNECTION
+    assert answer.errno == ENETUNREACH
+    assert requests == []

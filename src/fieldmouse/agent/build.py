@@ -207,7 +207,7 @@ def _connect(
         clock=clock, allow_private=settings.network.allow_private, names=NameMap(settings.network.resolve),
         nameservers=settings.network.nameservers, dns=dns,
     )  # fmt: skip
-    fetcher = fetcher or fetcher_of(settings, clock, resolver)
+    fetcher = fetcher or fetcher_of(settings, clock, resolver, network.may_ask if network else None)
     if network is not None:
         fetcher = leased = network.leased(fetcher)
     gate = Gate(clock)

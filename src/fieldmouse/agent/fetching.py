@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 from fieldmouse.clock import Clock
@@ -17,7 +18,9 @@ from fieldmouse.web.source import SourceAddress
 from fieldmouse.web.tls import trust
 
 
-def fetcher_of(settings: Settings, clock: Clock, resolver: Resolver) -> HttpFetcher:
+def fetcher_of(
+    settings: Settings, clock: Clock, resolver: Resolver, may_ask: Callable[[], bool] | None = None
+) -> HttpFetcher:
     limits, network = settings.limits, settings.network
     return HttpFetcher(
         user_agent=settings.crawl.user_agent,
@@ -41,6 +44,7 @@ def fetcher_of(settings: Settings, clock: Clock, resolver: Resolver) -> HttpFetc
         headers=network.headers,
         sign=signer_of(settings),
         source=SourceAddress(network.source) if network.source else None,
+        may_ask=may_ask,
     )
 
 

@@ -109,6 +109,10 @@ class NetworkStage:
         """What is durable with the crawl; sealed after the frontier, which says what is settled."""
         return (self._tellings, self._unbooked)
 
+    def may_ask(self) -> bool:
+        """Looked at again when a connection has come: who was stopped meanwhile must not ask any more."""
+        return self._lease.valid
+
     def leased(self, fetcher: Fetcher) -> LeasedFetcher:
         """The fetcher that robots get."""
         self._fetcher = LeasedFetcher(

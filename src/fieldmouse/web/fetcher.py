@@ -22,7 +22,7 @@ import asyncio
 import ssl
 import sys
 from collections.abc import Callable, Mapping
-from errno import EMFILE, ENFILE
+from errno import EMFILE, ENETUNREACH, ENFILE
 from functools import partial
 from typing import Any, Protocol
 
@@ -69,10 +69,12 @@ class HttpFetcher:
         headers: Mapping[str, str] | None = None,
         sign: Sign | None = None,
         source: SourceAddress | None = None,
+        may_ask: Callable[[], bool] | None = None,
     ):
         """`contact` with an @ in it is sent as `From`; `port` says which port a name's map entry asks for.
 
-        Beyond `most_connections` a fetch fails as it would without descriptors (`EMFILE`).
+        Beyond `most_connections` a fetch fails as it would without descriptors (`EMFILE`). If `may_ask` says
+        no once there is a connection, nothing is sent, and the fetch fails as without a network.
         """
         self._limits = limits or Limits()
         self._clock = clock
@@ -82,7 +84,7 @@ class HttpFetcher:
         self._most_connections = most_connections
         self._tail = _standing_headers(user_agent, contact, headers or {})
         self._sign = sign
-        self._source = source
+        self._source, self._may_ask = source, may_ask
         self._idle: dict[str, Connection] = {}  # by address, oldest first
         self._busy: set[Connection] = set()
         self._connecting: dict[asyncio.Task[Connection], float] = {}  # when each must be there
@@ -117,6 +119,9 @@ class HttpFetcher:
         fresh = await self._connect(host, address)
         if isinstance(fresh, Trouble):
             return self._failed(link, fresh)
+        if self._may_ask is not None and not self._may_ask():
+            fresh.close()
+            return self._failed(link, Trouble(Reason.NO_CONNECTION, "our lease is over", errno=ENETUNREACH))
         answer = await self._exchange(fresh, request, limit)
         return answer if isinstance(answer, Response) else self._failed(link, answer)
 
