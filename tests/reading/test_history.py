@@ -30,7 +30,8 @@ def looks(*news: News) -> list[OutcomeRow]:
             rows.append(OutcomeRow(url(1), OutcomeKind.UNCHANGED, at, status=304, polled="page", news=found))
         else:
             warc = f"b-{day}.warc.gz"
-            rows.append(page(1, at, polled="page", news=found, warc=warc, title=f"Day {day}"))
+            digest = f"sha1:{day}{day}"
+            rows.append(page(1, at, polled="page", news=found, warc=warc, title=f"Day {day}", digest=digest))
     return rows
 
 

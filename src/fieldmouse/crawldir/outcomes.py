@@ -132,3 +132,16 @@ def rows_of(home: CrawlDir, url: str, *, length: int) -> list[OutcomeRow]:
             if row.url == url:
                 found.append(row)
     return found
+
+
+def moves_to(home: CrawlDir, url: str, *, length: int) -> list[OutcomeRow]:
+    """The pages that have moved to a URL for good, each by its newest row that says so, oldest first."""
+    found: dict[str, OutcomeRow] = {}
+    name = url.encode()
+    for _, record in records(home / "outcomes.log", length=length) if length else ():
+        if name in record:
+            row = _decode(record)
+            if row.target == url and row.news is News.MOVED:
+                found.pop(row.url, None)
+                found[row.url] = row
+    return list(found.values())

@@ -14,7 +14,15 @@ from fieldmouse.frontier import lookout
 from fieldmouse.frontier.lookout import Place, Whereabouts
 from fieldmouse.reading import absence
 from fieldmouse.reading.bookings import unbooked
-from fieldmouse.reading.history import MOST, DueDate, due_date, is_dull, told_of_due, told_of_polls
+from fieldmouse.reading.history import (
+    MOST,
+    DueDate,
+    due_date,
+    is_dull,
+    told_of_due,
+    told_of_moves,
+    told_of_polls,
+)
 from fieldmouse.reading.moment import Checkpoint, look, sealed_frontier, sealed_outcomes
 from fieldmouse.records import HostState, Link, OutcomeKind, OutcomeRow
 from fieldmouse.url import Url
@@ -30,6 +38,7 @@ class Explanation(msgspec.Struct, frozen=True):
     waiting: Link | None = None
     host: HostState | None = None
     due: DueDate | None = None  # when it is polled again; None in a crawl that was never refreshed
+    moved_here: list[Url] = []  # pages that have moved to it for good
 
     def __str__(self) -> str:
         return "\n  ".join([self.url, *self.says])
@@ -68,11 +77,13 @@ def _explain(home: CrawlDir, url: Url, last: Checkpoint, now: float, absent: boo
         says.append("it is done, and left no outcome, which is a bug in fieldmouse: please report it")
     if found.elsewhere:
         says.append("its host was handed over to another crawl, which knows the rest: ask there")
+    moves = outcomes.moves_to(home, url, length=sealed_outcomes(last))
+    says += told_of_moves(moves)
     due = due_date(home, url, last)
     if due is not None:
         says.append(told_of_due(due, now))
     says += _host(url, found.host, now)
-    return Explanation(url, place, says, rows, found.link, found.host, due)
+    return Explanation(url, place, says, rows, found.link, found.host, due, [row.url for row in moves])
 
 
 def _origin(first: OutcomeRow | Link | None) -> Iterator[str]:

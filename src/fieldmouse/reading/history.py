@@ -10,6 +10,7 @@ import numpy as np
 from fieldmouse.crawldir import Checkpoint, CrawlDir
 from fieldmouse.figures import counted, duration, when
 from fieldmouse.reading.planning import Planner
+from fieldmouse.reading.versions import told_apart
 from fieldmouse.records import News, OutcomeKind, OutcomeRow
 from fieldmouse.refresh.fold import is_odd
 from fieldmouse.refresh.looks import Flag
@@ -46,9 +47,17 @@ def told_of_polls(rows: Sequence[OutcomeRow]) -> Iterator[str]:
     yield f"polled {counted(len(polls), 'time')}, {span}: {counted(found, 'change')} found" + (
         f", and {counted(noise, 'time')} a difference that is none to a reader" if noise else ""
     )
-    versions = sum(bool(row.warc) and (not row.polled or row.news in _SEEN) for row in rows)
+    versions = len(told_apart(rows))
     if versions > 1:
         yield f"{counted(versions, 'version')} of it are in the archive"
+
+
+def told_of_moves(moves: Sequence[OutcomeRow]) -> Iterator[str]:
+    """Which pages have moved to this one: their versions stay where they were."""
+    for row in moves[-MOST:]:
+        yield f"{row.url} moved here, as was seen {when(row.at)}; its versions are kept under that URL"
+    if len(moves) > MOST:
+        yield f"so did {counted(len(moves) - MOST, 'other page')} before"
 
 
 def due_date(home: CrawlDir, url: str, last: Checkpoint) -> DueDate | None:

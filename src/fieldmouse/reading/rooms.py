@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import heapq
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime, timedelta
 from pathlib import Path
 from threading import Lock
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from fieldmouse.crawldir.statements import Statements
     from fieldmouse.indexer.search import Hit
     from fieldmouse.reading.explanations import Explanations
+    from fieldmouse.reading.pastwords import VersionHit
     from fieldmouse.reading.precedence import Precedence
     from fieldmouse.reading.versions import VersionDifference
 
@@ -196,12 +197,22 @@ class ReadingRooms:
         """The best pages of all crawls for `words`, best first, ranked as in one; `hit.directory` has it."""
         from fieldmouse.indexer.search import search_all
 
+        volumes, counts = self._indexes()
+        return search_all([volume.home.path for volume in volumes], words, limit, counts)
+
+    def search_versions(self, words: str, limit: int = 10) -> list[VersionHit]:
+        """The same in all versions of all pages, as in a room."""
+        from fieldmouse.reading.pastwords import search_versions
+
+        volumes, counts = self._indexes()
+        return search_versions(volumes, words, limit, counts)
+
+    def _indexes(self) -> tuple[list[Volume], Callable[[int, str], bool]]:
         volumes = [room.newest_volume() for room in self._rooms]
         for volume in volumes:
             volume.see_that_its_index_is_there()
         # Before the indexes are opened: what a log calls the newest must be in them.
-        counts = self._precedence(volumes).is_to_be_found
-        return search_all([volume.home.path for volume in volumes], words, limit, counts)
+        return volumes, self._precedence(volumes).is_to_be_found
 
     # -- for people
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import msgspec
 
@@ -40,6 +40,16 @@ def versions_of(rows: Iterable[OutcomeRow]) -> list[OutcomeRow]:
         if row.kind is OutcomeKind.PAGE and not (found and found[-1].digest == row.digest):
             found.append(row)
     return found
+
+
+def told_apart(rows: Sequence[OutcomeRow]) -> list[tuple[int, OutcomeRow]]:
+    """The versions that a reader would tell apart, by where each begins; 1 is the number of the oldest."""
+    withdrawn = {at for row in rows for at in row.withdrawn_at}
+    return [
+        (number, row)
+        for number, row in enumerate(versions_of(rows), 1)
+        if number == 1 or (row.news is not News.NOISE and row.at not in withdrawn)
+    ]
 
 
 def news_of(versions: list[StoredPage]) -> list[News]:

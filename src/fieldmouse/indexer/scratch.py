@@ -1,0 +1,43 @@
+"""An index that is made to be asked once, beside those of a crawl: for words that those do not hold."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import NamedTuple
+
+import tantivy
+
+from fieldmouse.indexer.index import schema
+from fieldmouse.indexer.query import authority_of, names
+
+_HEAP = 15 << 20  # bytes; tantivy wants no less
+
+
+class ScratchDocument(NamedTuple):
+    """What can be found; `name` is its URL, or begins like it."""
+
+    name: str
+    title: str
+    text: str
+
+
+def write_scratch(directory: Path, documents: Iterable[ScratchDocument]) -> int:
+    """Make an index of these in `directory`, which `search_all` can ask like a crawl; returns how many."""
+    path, count = directory / "index" / "shard-0" / "00000", 0
+    path.mkdir(parents=True)
+    index = tantivy.Index(schema(), str(path))
+    writer = index.writer(heap_size=_HEAP, num_threads=1)
+    for count, (name, title, text) in enumerate(documents, 1):
+        document = tantivy.Document()
+        document.add_bytes("url", name.encode())
+        document.add_text("title", title)
+        document.add_text("text", text)
+        document.add_unsigned("key", count)
+        document.add_unsigned("batch", 1)
+        for host in names(authority_of(name)):
+            document.add_text("host", host)
+        writer.add_document(document)
+    writer.commit()
+    writer.wait_merging_threads()
+    return count
