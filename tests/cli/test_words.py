@@ -213,6 +213,21 @@ def test_what_no_crawl_could_use_is_told_before_anything_is_made(
     assert not (tmp_path / "new").exists()
 
 
+def test_the_time_of_a_run_is_not_told_as_that_of_all_pages(capsys: Said) -> None:
+    plain = dict.fromkeys(Summary.__struct_fields__[:13], 0) | {
+        "giving_hosts": 3,
+        "stopped_by": "pages",
+        "exit": 3,
+    }
+    whole = plain | {"pages": 90, "seconds": 9.0, "pages_per_second": 10.0}
+    for summary in (whole, whole | {"pages": 5090}):
+        tell(msgspec.convert(summary, Summary), Settings(), "my crawls/c")
+    said = capsys.readouterr().err
+    assert "90 pages from 3 hosts, 0 B, in 9 s (10 pages/s)" in said
+    assert "5,090 pages from 3 hosts, 0 B; this run took 9 s (10 pages/s)" in said
+    assert "continue with `fieldmouse resume 'my crawls/c'`" in said
+
+
 def test_one_page_is_one_page(capsys: Said) -> None:
     plain = dict.fromkeys(Summary.__struct_fields__[:13], 0) | {"giving_hosts": 1, "stopped_by": "pages"}
     alone = plain | {"pages": 1, "seen": 1, "waiting": 1, "dropped_links": {"limits.links_per_page": 1}}

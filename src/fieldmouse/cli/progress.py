@@ -108,9 +108,12 @@ def tell(summary: Summary, settings: Settings, directory: str, order: Order | No
         if summary.refreshed.useful_ratio is not None:
             voice.say(f"{summary.refreshed.useful_ratio:.0%} of the polls showed something new")
     speed = f" ({count(summary.pages_per_second)} pages/s)" if order is None else ""
+    # Where others were fetched before, only the time is of this run. The speed is rounded.
+    alone = order is None and summary.pages_per_second * summary.seconds >= 0.97 * summary.pages - 1
     voice.say(
         f"{counted(summary.pages, 'page')} from {counted(summary.giving_hosts, 'host')},"
-        f" {voice.size(summary.bytes)}, in {voice.duration(summary.seconds)}{speed}"
+        f" {voice.size(summary.bytes)}{', in' if alone else '; this run took'}"
+        f" {voice.duration(summary.seconds)}{speed}"
     )
     voice.say(
         f"{counted(summary.seen, 'URL')} seen: {count(summary.moved)} moved,"
@@ -130,7 +133,8 @@ def tell(summary: Summary, settings: Settings, directory: str, order: Order | No
     if summary.exit in (3, 130):
         again = "refresh" if order is not None else "resume"
         voice.hint(
-            f"continue with `fieldmouse {again} {directory}`{' and the same options' * (order is not None)}"
+            f"continue with `fieldmouse {again} {typed(directory)}`"
+            f"{' and the same options' * (order is not None)}"
         )
     elif order is not None and summary.waiting:
         voice.hint(f"`fieldmouse refresh {typed(directory)} --continue` fetches them, too")
