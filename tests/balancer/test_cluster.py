@@ -42,6 +42,12 @@ def test_two_agents_crawl_a_meadow_and_the_board_says_so(
     assert status["seen"] == status["booked"]
     assert status["waiting"] == 0
 
+    # A machine is lost for good: what it had fetched is fetched again, by whoever comes.
+    lost = json.loads((tmp_path / "a" / "agent.json").read_text())["agent"]
+    again = asked(capfd, "cluster", "forget", lost, "--again", *where)["again"]
+    assert again == told[0]["seen"]
+    assert asked(capfd, "cluster", "status", *where)["waiting"] == again
+
 
 def test_wrong_words_get_a_sentence(server: ServerProcess, tmp_path: Path, capfd: Said) -> None:
     nobody = asked(capfd, "cluster", "status", "--board", server.url, "--crawl", "none", expect=1)

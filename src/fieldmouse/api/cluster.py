@@ -69,6 +69,22 @@ def drain(boards: Sequence[str], crawl: str, agent: str) -> None:
         raise _unknown(agent)
 
 
+def forget(boards: Sequence[str], crawl: str, agent: str, *, again: bool) -> int:
+    """Take everything from an agent for good; with `again`, all it ever booked is fetched again.
+
+    Returns how many URLs that are.
+    """
+
+    async def act(board: Board) -> int:
+        here = agent in {note.agent for note in await board.agents()}
+        urls = await board.forget(agent, again=again)
+        if not here and not urls:  # one that left is not among the agents, but what it booked is known
+            raise _unknown(agent)
+        return urls
+
+    return _asked(boards, crawl, act)
+
+
 def _unknown(agent: str) -> UsageError:
     return UsageError(f"there is no agent `{agent}` in this crawl", "`fieldmouse cluster status` lists them")
 

@@ -10,6 +10,7 @@ VERBS = {
     "status": "Say how a crawl of many agents stands.",
     "top": "The same, again and again.",
     "drain": "Ask an agent to finish what it has and leave.",
+    "forget": "Take everything from an agent for good.",
 }
 
 
