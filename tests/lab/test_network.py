@@ -6,15 +6,17 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from fieldmouse.cli import run as fieldmouse
-from fieldmouse.lab.network import limit as limits
 from fieldmouse.lab.network.environment import TripReading, web
 from fieldmouse.lab.network.floor import Measured
+from fieldmouse.lab.network.limit import least_load, limit
 from fieldmouse.lab.network.play import RULES, NetworkGame, NetworkSetting, Shock, ground_of, run
+from fieldmouse.policy.balance.priced import Pricing
 
 pytest.importorskip("numba", reason="without a compiler a run takes a minute")
 
@@ -27,16 +29,40 @@ def test_the_hosts_are_those_of_the_thesis() -> None:
     assert far == pytest.approx(1 + 7 / 4 * np.log(3))
 
 
+def load_by_prices(service: np.ndarray, rounds: int = 4000) -> float:
+    """From below, by the dual: no prices of agents, which add up to 1, give more than the least load."""
+    every, agents = np.arange(len(service)), service.shape[1]
+    price, best = np.full(agents, 1.0 / agents), 0.0
+    for turn in range(1, rounds + 1):
+        priced = service * price
+        chosen = priced.argmin(axis=1)
+        best = max(best, float(priced[every, chosen].sum()))
+        load = np.bincount(chosen, service[every, chosen], agents)
+        price *= np.exp((load / load.sum() * agents - 1.0) * 0.5 / np.sqrt(turn))
+        price /= price.sum()
+    return best
+
+
 @pytest.mark.parametrize("reading", list(TripReading))
-def test_prices_and_programme_agree_on_the_limit(reading: TripReading) -> None:
-    service = web(np.random.default_rng(2), times=3, reading=reading).service
-    exact = limits._programme(service)
-    assert exact * 0.999 <= limits._by_prices(service) <= exact * (1 + 1e-9)
+@pytest.mark.parametrize("agents", [3, 4, 6])
+def test_prices_and_programme_agree_on_the_limit(reading: TripReading, agents: int) -> None:
+    service = web(np.random.default_rng(2), times=3, agents=agents, reading=reading).service
+    least = least_load(service)
+    assert least * 0.995 <= load_by_prices(service) <= least * (1 + 1e-9)
+    other = service * np.random.default_rng(3).uniform(0.5, 2.0, service.shape)  # none like another
+    assert least_load(other) * 0.995 <= load_by_prices(other) <= least_load(other) * (1 + 1e-9)
+
+
+def test_so_many_times_the_agents_do_so_many_times_as_much() -> None:
+    """Agents in turn in each partition: twenty-five networks of four, side by side, and nothing to gain."""
+    four = limit(web(np.random.default_rng(2), times=10).service)
+    hundred = limit(web(np.random.default_rng(2), times=10, agents=100).service)
+    assert hundred == pytest.approx(25 * four)
 
 
 def test_no_division_by_chance_beats_the_limit() -> None:
     service = web(np.random.default_rng(3)).service
-    least, rng = limits.least_load(service), np.random.default_rng(4)
+    least, rng = least_load(service), np.random.default_rng(4)
     for _ in range(300):
         chosen = np.where(rng.random(100) < 0.9, service.argmin(axis=1), rng.integers(0, 4, 100))
         assert np.bincount(chosen, service[np.arange(100), chosen], 4).max() >= least * (1 - 1e-9)
@@ -104,6 +130,34 @@ def test_prices_come_near_the_limit_with_few_moves_on_webs_not_seen_before(times
         )
 
 
+@pytest.mark.parametrize("unit", [10.0, 0.1, 0.01])
+def test_prices_find_their_way_whatever_the_unit_of_time(unit: float) -> None:
+    """The same web with trips ten times longer or a hundred times shorter, and adverts as seldom as ever."""
+    setting = NetworkSetting("priced")
+    seconds, ground = setting.seconds * unit, ground_of(setting, 104)
+    game = NetworkGame(setting, replace(ground, trip=ground.trip * unit, spread=ground.spread * unit), 104)
+    game.advance(seconds / 2, measuring=False)
+    game.advance(seconds, measuring=True)
+    found = game.figures()
+    assert found.fraction_of_limit >= 0.97
+    assert found.moves_per_task < 0.15
+
+
+@pytest.mark.parametrize("advert", [5.0, 300.0])
+def test_prices_bear_old_news(advert: float) -> None:
+    """In 300 s a host is visited seven times."""
+    found = run(NetworkSetting("priced", pricing=Pricing(advert=advert)), 105)
+    assert found.fraction_of_limit >= 0.97
+    assert found.moves_per_task < 0.15
+
+
+def test_a_hundred_agents_are_not_lost_among_each_other() -> None:
+    """Ten hosts for each agent, and more agents than a host is visited times at first."""
+    setting = NetworkSetting("priced", times=10, agents=100, seconds=10_000.0)
+    assert run(setting, 106).fraction_of_limit > 0.85
+    assert run(replace(setting, policy="hash"), 106).fraction_of_limit < 0.6
+
+
 @pytest.mark.parametrize("shock", [shock for shock in Shock if shock is not Shock.NONE])
 def test_prices_hold_under_shocks(shock: Shock) -> None:
     found = run(NetworkSetting("priced", shock=shock), 103)
@@ -164,6 +218,9 @@ def test_the_command_tells_what_was_measured(capsys: pytest.CaptureFixture[str])
         (("--seconds", "nan"), "too short to measure anything"),
         (("--shock", "slow", "--agents", "3"), "strikes agent 4"),
         (("--agents", "0"), "cannot be played"),
+        (("--hosts", "150"), "cannot be played by 4 agents"),
+        (("--hosts", "0"), "cannot be played by 4 agents"),
+        (("--hosts", "1000000", "--agents", "100"), "cannot be played by 100 agents"),
         (("--sigma-ob", "0"), "makes no sense"),
         (("--seed", "-1"), "is negative"),
     ],

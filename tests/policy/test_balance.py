@@ -78,7 +78,9 @@ def test_nobody_who_is_dead_gets_a_host() -> None:
     assert shortest_delay(good_there, flat, flat, alive) == 1
     assert better_of_two(good_there, flat, flat, alive, 0, 2) == 2
     assert better_of_two(good_there, flat, flat, alive, 2, 0) == 2
-    assert cheapest(good_there, 0 * flat, flat, flat, 0 * flat, alive, 0 * flat, 0.01, 0, 9.0) == 1
+    none, places = 0 * flat, np.arange(3)
+    assert cheapest(good_there, none, 1.0, flat, flat, none, alive, places, 3, none, 0.01, 0, 9.0) == 1
+    assert cheapest(good_there, none, 1.0, flat, flat, none, alive, places[2:], 1, none, 0.01, 0, 9.0) == 2
     nobody_yet = np.full(2, -1)
     assert delegate(0, np.zeros(2, int), nobody_yet, good_there, alive, 5.0, True) == 1
 

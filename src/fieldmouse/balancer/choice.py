@@ -22,6 +22,7 @@ class Chooser:
         self._me = ""
         self.table = AgentTable.of([])
         self._here = -1
+        self._robots = 1
         self._learned: dict[Host, bytes] = {}
         self._trips: dict[Host, list[float]] = {}
         self._queued: dict[Host, float] = {}
@@ -81,7 +82,7 @@ class Chooser:
         place = self._balancer.choose(host, row, self._here, self.table)
         if place < 0 or place == self._here:
             return True
-        self.table.backlog[place] += self._balancer.pace_of(self._me).pace
+        self.table.send(place, self._balancer.pace_of(self._me).pace / self._robots)
         self._places[host] = self.table.names[place]
         return False
 
@@ -99,8 +100,9 @@ class Chooser:
         return type(self._balancer).__name__ == "HashBalancer"
 
     def backlog(self, due: int, robots: int) -> float:
-        """Seconds of work, in units, that `due` hosts mean to so many robots."""
-        return self._balancer.pace_of(self._me).backlog(max(0, due), max(1, robots))
+        """What we advertise next: units of time that `due` hosts mean to so many robots, smoothed."""
+        self._robots = max(1, robots)
+        return self._balancer.pace_of(self._me).advertise(max(0, due), self._robots)
 
     @property
     def speed(self) -> float:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from fieldmouse.lab.network.play import NetworkFigures, NetworkSetting
 
 _POLICIES = ("kalman", "hash", "ipmicra", "shortest-delay", "two-choices", "priced")
+_MOST_PAIRS = 20_000_000  # hosts times agents: 80 bytes of memory each
 _PATIENCE = 2.0  # seconds: by then, what was compiled before is usually loaded
 _SHOCKS = ("none", "slow", "die", "join", "drift")
 _SHORTEST = {"none": 100.0, "slow": 20_100.0, "die": 20_100.0, "join": 20_100.0, "drift": 100.0}
@@ -27,12 +28,14 @@ _SHORTEST = {"none": 100.0, "slow": 20_100.0, "die": 20_100.0, "join": 20_100.0,
 Examples:
   fieldmouse lab network --policy priced
   fieldmouse lab network --environment large --policy kalman --sigma-tr 1 --sigma-ob 20
-  fieldmouse lab network --policy hash --shock die --json"""
+  fieldmouse lab network --policy hash --shock die --json
+  fieldmouse lab network --hosts 10000 --agents 100"""
 )
 @click.option(
     "--environment", type=click.Choice(["small", "large"]), default="small", show_default=True,
     help="The thesis's 100 hosts, or 1,000.",
 )  # fmt: skip
+@click.option("--hosts", type=int, metavar="N", help="So many instead, a number of whole hundreds.")
 @click.option(
     "--policy", type=click.Choice(_POLICIES), default="priced", show_default=True,
     help="Who decides which agent visits a host next.",
@@ -119,6 +122,13 @@ def _setting(given: dict[str, Any]) -> NetworkSetting:
             + (f" with `--shock {given['shock']}`, which strikes agent 4" if fewest > 1 else ""),
             f"give {fewest} to 1000",
         )
+    hosts = given["hosts"]
+    if hosts is not None and (hosts < 100 or hosts % 100 or hosts * given["agents"] > _MOST_PAIRS):
+        most = _MOST_PAIRS // given["agents"] // 100 * 100
+        raise UsageError(
+            f"`--hosts {hosts}` cannot be played by {given['agents']} agents",
+            f"give a number of whole hundreds, {most:,} at most",
+        )
     for name in ("sigma_ob", "sigma_tr", "transfer", "delay"):
         least = 1e-6 if name == "sigma_ob" else 0.0
         if not least <= given[name] < 1e6:
@@ -126,7 +136,7 @@ def _setting(given: dict[str, Any]) -> NetworkSetting:
             raise UsageError(f"`{option} {given[name]:g}` makes no sense", "give a number from 0 on")
     return NetworkSetting(
         policy=given["policy"],
-        times=10 if given["environment"] == "large" else 1,
+        times=hosts // 100 if hosts is not None else 10 if given["environment"] == "large" else 1,
         agents=given["agents"],
         reading=TripReading(given["reading"]),
         seconds=given["seconds"],

@@ -36,6 +36,7 @@ class Knobs(NamedTuple):
     step: float
     least: float
     loyal: float
+    others: int
     threshold: float  # nearness: a visit that takes longer speaks against the agent
     patience: int  # nearness: after so many of them the subnet is given away
     lease: float  # seconds until the hosts of an agent that died are taken over
@@ -56,7 +57,9 @@ class NetworkTables(NamedTuple):
     keeper: Ints  # nearness: the agent of each subnet, -1 if nobody yet
     complaints: Ints  # nearness: of each subnet
     wander: Reals  # host, agent: the logarithm by which trips differ now
-    mean: Reals  # host, agent: what is believed
+    learned: Ints  # host: visits that were learned from
+    usual: Reals  # host: its usual round trip
+    mean: Reals  # host, agent: what is believed; below 0 if nobody knows
     variance: Reals
     stamp: Reals  # host: when it was put into the queue it is in
     at: Ints  # host: whose queue
@@ -72,14 +75,17 @@ class NetworkTables(NamedTuple):
     process: Reals  # agent: queue time and round trip of that visit
     slow: Reals  # agent: how many times longer its trips take
     alive: Flags  # agent
-    backlog: Reals  # agent, as advertised
+    told: Reals  # agent: its backlog as advertised last
+    backlog: Reals  # ... and with what came since, as others know it
     price: Reals  # agent
     speed: Reals  # agent: as it advertises it
     pace: Reals  # agent: mean seconds of its visits
     measured: Reals  # see `Measured`
     worked: Reals  # agent: process times of its visits in the span, added up
     served: Ints  # agent: visits in the span
-    drawn: Reals  # agent: room for numbers drawn
+    expected: Reals  # agent: room for beliefs
+    drawn: Reals  # ... for numbers drawn
+    places: Ints  # ... and for places of agents that are compared
 
 
 class Measured(IntEnum):

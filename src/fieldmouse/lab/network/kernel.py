@@ -19,6 +19,7 @@ _DRIFT_EVERY = 100.0
 shortest_delay, better_of_two = compiled(delays.shortest_delay), compiled(delays.better_of_two)
 learn, least_drawn = compiled(kalman.learn), compiled(kalman.least_drawn)
 cheapest, reprice = compiled(priced.cheapest), compiled(priced.reprice)
+usual_after, advert_after = compiled(priced.usual_after), compiled(pace.advert_after)
 speed_after, pace_after = compiled(pace.speed_after), compiled(pace.pace_after)
 delegate = compiled(nearness.delegate)
 
@@ -100,9 +101,12 @@ def _note(t: NetworkTables, k: Knobs, host: int, agent: int) -> None:
     if k.rule == _KALMAN:
         learn(t.mean[host], t.variance[host], agent, t.process[agent], k.observation, k.transition)
         return
-    expected = t.mean[host, agent]
+    t.learned[host] += 1
+    t.usual[host] = usual = usual_after(t.usual[host], t.learned[host], took / t.speed[agent])
+    if t.mean[host, agent] < 0.0:  # nobody knows it from there
+        t.mean[host, agent] = usual
     if t.variance[host, agent] < k.observation:  # somebody who knows the host: is it we who are slow?
-        t.speed[agent] = speed_after(t.speed[agent], took, expected, k.least)
+        t.speed[agent] = speed_after(t.speed[agent], took, t.mean[host, agent], k.least * usual)
     learn(t.mean[host], t.variance[host], agent, took / t.speed[agent], k.observation, k.transition)
     t.pace[agent] = pace_after(t.pace[agent], took + k.overhead)
 
@@ -126,20 +130,49 @@ def choose(rng: Generator, t: NetworkTables, k: Knobs, host: int, here: int) -> 
             t.keeper[subnet] = delegate(subnet, t.region, t.keeper, t.drawn, t.alive, k.threshold, told)
             t.complaints[subnet] = 0
         return int(t.keeper[subnet])
+    if k.rule != _KALMAN:
+        for agent in range(agents):
+            t.expected[agent] = mean[agent] if mean[agent] >= 0.0 else t.usual[host]
     if k.rule == _SHORTEST:
-        return shortest_delay(mean, t.backlog, t.speed, t.alive)
+        return shortest_delay(t.expected, t.backlog, t.speed, t.alive)
     if k.rule == _TWO:
         first, second = int(rng.random() * agents), int(rng.random() * agents)
         while not t.alive[first]:
             first = int(rng.random() * agents)
-        return better_of_two(mean, t.backlog, t.speed, t.alive, first, second)
+        return better_of_two(t.expected, t.backlog, t.speed, t.alive, first, second)
     if k.rule == _PRICED and here >= 0 and t.alive[here] and rng.random() < k.sticky:
         return here
-    for agent in range(agents):
-        t.drawn[agent] = rng.standard_normal()
     if k.rule == _KALMAN:
+        for agent in range(agents):
+            t.drawn[agent] = rng.standard_normal()
         return least_drawn(mean, variance, t.alive, t.drawn)
-    return cheapest(mean, variance, t.backlog, t.speed, t.price, t.alive, t.drawn, k.least, here, k.loyal)
+    many = _consider(rng, t, k, here)
+    for turn in range(many):
+        t.drawn[turn] = rng.standard_normal()
+    return cheapest(
+        t.expected, variance, t.usual[host] or 1.0, t.backlog, t.speed, t.price, t.alive, t.places, many,
+        t.drawn, k.least, here, k.loyal,
+    )  # fmt: skip
+
+
+@compiled
+def _consider(rng: Generator, t: NetworkTables, k: Knobs, here: int) -> int:
+    """Put the agents that are compared into `places`: all if they are few, else some by lot. How many?"""
+    agents = len(t.until)
+    if agents <= k.others + 1:
+        for agent in range(agents):
+            t.places[agent] = agent
+        return agents
+    many = 0
+    if here >= 0 and t.alive[here]:
+        t.places[0] = here
+        many = 1
+    while many < k.others + 1:
+        other = int(rng.random() * agents)
+        if t.alive[other]:
+            t.places[many] = other
+            many += 1
+    return many
 
 
 @compiled
@@ -175,7 +208,8 @@ def _serve(rng: Generator, t: NetworkTables, k: Knobs, agent: int, now: float) -
 def _advertise(t: NetworkTables, k: Knobs) -> None:
     t.measured[_ADVERT_AT] += k.advert
     for agent in range(len(t.until)):
-        t.backlog[agent] = t.length[agent] * t.pace[agent]
+        t.told[agent] = advert_after(t.told[agent], t.length[agent] * t.pace[agent])
+        t.backlog[agent] = t.told[agent]
     reprice(t.price, t.backlog, t.alive, k.step)
 
 

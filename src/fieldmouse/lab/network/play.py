@@ -171,7 +171,7 @@ def _knobs(setting: NetworkSetting) -> Knobs:
         observation=setting.sigma_ob**2 if thesis else pricing.observation,
         transition=setting.sigma_tr**2 if thesis else pricing.transition,
         sticky=pricing.sticky, advert=pricing.advert, step=pricing.step, least=pricing.least,
-        loyal=pricing.loyal,
+        loyal=pricing.loyal, others=pricing.others,
         threshold=PATIENCE.threshold, patience=PATIENCE.complaints if setting.times == 1 else 25,
         lease=LEASE, transfer=setting.transfer, delay=setting.delay,
         drift=1.0 if setting.shock is Shock.DRIFT else 0.0, memory=5000.0,
@@ -184,22 +184,24 @@ def _tables(setting: NetworkSetting, ground: Web) -> NetworkTables:
     alive = np.ones(agents, np.bool_)
     if setting.shock is Shock.JOIN:
         alive[-1] = False
-    believed = (THESIS.mean, THESIS.variance) if thesis else (pricing.mean, pricing.variance)
+    believed = (THESIS.mean, THESIS.variance) if thesis else (-1.0, pricing.variance)
     measured = np.zeros(len(Measured))
     measured[Measured.ADVERT_AT] = pricing.advert
     return NetworkTables(
         trip=ground.trip, spread=ground.spread, subnet=ground.subnet, owner=_owners(alive, hosts),
         region=np.arange(LEAVES, dtype=np.int64) * REGIONS // LEAVES,
         keeper=np.full(LEAVES, -1, np.int64), complaints=np.zeros(LEAVES, np.int64),
-        wander=np.zeros((hosts, agents)), mean=np.full((hosts, agents), believed[0]),
+        wander=np.zeros((hosts, agents)), learned=np.zeros(hosts, np.int64), usual=np.zeros(hosts),
+        mean=np.full((hosts, agents), believed[0]),
         variance=np.full((hosts, agents), believed[1]), stamp=np.zeros(hosts), at=np.zeros(hosts, np.int64),
         visits=np.zeros(hosts, np.int64), ready=np.zeros(hosts + 1), waiting=np.zeros(hosts + 1, np.int64),
         queue=np.zeros((agents, hosts), np.int64), head=np.zeros(agents, np.int64),
         length=np.zeros(agents, np.int64), serving=np.full(agents, -1, np.int64),
         until=np.full(agents, np.inf), took=np.zeros(agents), process=np.zeros(agents), slow=np.ones(agents),
-        alive=alive, backlog=np.zeros(agents), price=np.zeros(agents), speed=np.ones(agents),
-        pace=np.ones(agents), measured=measured, worked=np.zeros(agents), served=np.zeros(agents, np.int64),
-        drawn=np.zeros(agents),
+        alive=alive, told=np.zeros(agents), backlog=np.zeros(agents), price=np.zeros(agents),
+        speed=np.ones(agents), pace=np.ones(agents), measured=measured, worked=np.zeros(agents),
+        served=np.zeros(agents, np.int64), expected=np.zeros(agents), drawn=np.zeros(agents),
+        places=np.zeros(agents, np.int64),
     )  # fmt: skip
 
 

@@ -28,8 +28,7 @@ from fieldmouse.policy.balance.triprow import TripRow
 class AgentTable:
     """What is known of the agents, one place each: what they advertised last.
 
-    Who sends a host adds its pace to that agent's `backlog` until the next advert, so as not to send it more
-    than it would take.
+    What one sends to an agent counts there at once (`send`), until its next advert.
     """
 
     names: list[str]
@@ -43,6 +42,10 @@ class AgentTable:
         """Agents of whom nothing is known but that they live."""
         many = len(names)
         return cls(list(names), [0.0] * many, [1.0] * many, [0.0] * many, [True] * many)
+
+    def send(self, agent: int, seconds: float) -> None:
+        """We have sent that agent a host, whose visit will take so long: its backlog grows by that."""
+        self.backlog[agent] += seconds
 
     def repriced(self, agent: int, step: float = PRICING.step) -> float:
         """The price that an agent advertises next, once for every `Pricing.advert` seconds.
@@ -136,19 +139,21 @@ class TripBalancer(Paced):
         self._pricing = pricing
 
     def beliefs(self, known: TripRow, agents: Sequence[str]) -> tuple[list[float], list[float]]:
+        """Means in seconds, variances as shares of the usual trip squared: strangers are believed usual."""
         pricing = self._pricing
         return known.beliefs(
-            agents, mean=pricing.mean, variance=pricing.variance, transition=pricing.transition
+            agents, mean=known.usual, variance=pricing.variance, transition=pricing.transition
         )
 
     def observe(self, row: bytes, agent: str, round_trip: float, queue_time: float) -> bytes:
         known, pricing, pace = TripRow.from_row(row, "trips"), self._pricing, self.pace_of(agent)
         (expected,), (variance,) = self.beliefs(known, (agent,))
+        known.get_used(round_trip / pace.speed)
         if variance < pricing.observation:  # somebody who knows the host: is it we who are slow?
-            pace.compare(round_trip, expected, pricing.least)
+            pace.compare(round_trip, expected, pricing.least * known.usual)
         known.learn(
             agent, round_trip / pace.speed, observation=pricing.observation, transition=pricing.transition,
-            mean=pricing.mean, variance=pricing.variance,
+            mean=known.usual, variance=pricing.variance,
         )  # fmt: skip
         super().observe(row, agent, round_trip, queue_time)
         self._book(known, agent, round_trip)
@@ -187,11 +192,26 @@ class PricedBalancer(TripBalancer):
         pricing = self._pricing
         if here >= 0 and agents.alive[here] and self._rng.random() < pricing.sticky:
             return here
-        mean, variance = self.beliefs(TripRow.from_row(row, "trips"), agents.names)
+        places = self._considered(here, agents)
+        known = TripRow.from_row(row, "trips")
+        mean, variance = self.beliefs(known, agents.names)
         return cheapest(
-            mean, variance, agents.backlog, agents.speed, agents.price, agents.alive,
-            self._rng.standard_normal(len(mean)).tolist(), pricing.least, here, pricing.loyal,
+            mean, variance, known.usual or 1.0, agents.backlog, agents.speed, agents.price, agents.alive,
+            places, len(places), self._rng.standard_normal(len(places)).tolist(), pricing.least, here,
+            pricing.loyal,
         )  # fmt: skip
+
+    def _considered(self, here: int, agents: AgentTable) -> Sequence[int]:
+        """The agents that are compared: all if they are few, else who has the host and some drawn by lot."""
+        many, most = len(agents.names), self._pricing.others + 1
+        if many <= most or not any(agents.alive):
+            return range(many)
+        places = [here] if here >= 0 and agents.alive[here] else []
+        while len(places) < most:
+            other = int(self._rng.random() * many)
+            if agents.alive[other]:
+                places.append(other)
+        return places
 
 
 class NearnessBalancer(TripBalancer):

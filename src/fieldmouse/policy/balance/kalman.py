@@ -34,6 +34,14 @@ class AgentFlags(Protocol):
     def __getitem__(self, place: int, /) -> Any: ...
 
 
+class AgentPlaces(Protocol):
+    """Places of agents in their table, or of whatever else has numbers: a list or an array."""
+
+    def __getitem__(self, place: int, /) -> Any: ...
+
+    def __len__(self) -> int: ...
+
+
 @dataclass(frozen=True, slots=True)
 class Filtering:
     """What filters believe at first, and how noisy they take visits for: the thesis's experiment 1."""

@@ -10,17 +10,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import inf
-from typing import Any, Protocol
 
-from fieldmouse.policy.balance.kalman import AgentFlags, AgentNumbers
-
-
-class Subnets(Protocol):
-    """A list of whole numbers, or an array of them: one for each subnet."""
-
-    def __getitem__(self, place: int, /) -> Any: ...
-
-    def __len__(self) -> int: ...
+from fieldmouse.policy.balance.kalman import AgentFlags, AgentNumbers, AgentPlaces
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +27,8 @@ PATIENCE = Patience()
 
 def delegate(
     subnet: int,
-    region: Subnets,
-    keeper: Subnets,
+    region: AgentPlaces,
+    keeper: AgentPlaces,
     probes: AgentNumbers,
     alive: AgentFlags,
     threshold: float,

@@ -10,6 +10,8 @@ from math import exp, log
 
 SMOOTH = 0.05
 """The weight of one visit."""
+ADVERT = 0.3
+"""The weight of the backlog of now in what is advertised."""
 
 
 def speed_after(speed: float, took: float, expected: float, least: float) -> float:
@@ -26,12 +28,18 @@ def pace_after(pace: float, seconds: float) -> float:
     return pace + SMOOTH * (seconds - pace)
 
 
+def advert_after(told: float, backlog: float) -> float:
+    """The backlog to advertise next, after `told`; both in seconds."""
+    return told + ADVERT * (backlog - told)
+
+
 class AgentPace:
     """The two numbers of one agent, for its adverts."""
 
     def __init__(self) -> None:
         self.speed = 1.0  # times longer than believed
         self.pace = 1.0  # seconds of a visit
+        self.told = 0.0  # seconds of backlog, as advertised last
 
     def took(self, seconds: float) -> None:
         """One more visit."""
@@ -41,10 +49,14 @@ class AgentPace:
         """One more visit of a host that is known well; see `speed_after`."""
         self.speed = speed_after(self.speed, seconds, expected, least)
 
-    def backlog(self, waiting: float, at_once: float = 1.0) -> float:
-        """Seconds until a host that comes now would be visited, after `waiting` others, some `at_once`.
+    def advertise(self, waiting: float, at_once: float = 1.0) -> float:
+        """The backlog to tell the others: seconds until a host that comes now would be visited, smoothed.
 
-        >>> AgentPace().backlog(12, at_once=4)
-        3.0
+        `waiting` are the hosts that would be visited before it, some `at_once`.
+
+        >>> pace = AgentPace()
+        >>> [round(pace.advertise(12, at_once=4), 2) for _ in range(3)]
+        [0.9, 1.53, 1.97]
         """
-        return waiting * self.pace / at_once
+        self.told = advert_after(self.told, waiting * self.pace / at_once)
+        return self.told

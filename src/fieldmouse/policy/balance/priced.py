@@ -4,20 +4,23 @@ The best equal division of visits over agents is a linear programme. Its dual gi
 for a second of its time, and each host belongs to the agent where its round trip, so priced, is least.
 Nobody has to solve it. Agents advertise their backlog from time to time; where it is
 above the mean the price rises, slowly. Between two such adverts a host also heeds the backlog itself,
-so that a sudden pile is not added to.
+so that a sudden pile is not added to. What is advertised is smoothed: if all heeded the last minute's pile,
+all would go elsewhere at once, and make the next one.
 
 The round trip is learned apart from the time in the queue (`kalman`, on round trips alone): their sum
-hides where a host is, once queues are long. A draw from the belief keeps looking at agents that are
-seldom asked. A host stays where it is after some visits without a thought, and after the others
-unless another agent is clearly cheaper: moves cost more than they bring.
+hides where a host is, once queues are long. All noises are shares of the host's usual round trip,
+so that milliseconds are learned as seconds are. A draw from the belief keeps looking at agents that
+are seldom asked. A host stays where it is after some visits without a thought, and after the others
+unless another agent is clearly cheaper: moves cost more than they bring. Of many agents a few are looked at,
+by lot: the luckiest of a hundred draws would always be somebody else's.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import inf, log, sqrt
+from math import exp, inf, log, sqrt
 
-from fieldmouse.policy.balance.kalman import AgentFlags, AgentNumbers
+from fieldmouse.policy.balance.kalman import AgentFlags, AgentNumbers, AgentPlaces
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,29 +30,47 @@ class Pricing:
     sticky: float = 0.3  # share of visits after which the host stays without a thought
     advert: float = 30.0  # seconds between two adverts of an agent
     step: float = 0.02  # how far a price moves when a backlog is twice the mean
-    loyal: float = (
-        0.25  # a logarithm: by so much another agent must be cheaper than the one that has the host
-    )
-    least: float = 0.01  # seconds: no round trip is taken for shorter
-    observation: float = 0.25  # variance of one round trip, seconds squared
+    loyal: float = 0.35  # a logarithm: by so much another must be cheaper than the agent that has the host
+    others: int = 3  # agents that are compared with it after a visit
+    least: float = 0.05  # share of the usual trip: none is drawn shorter
+    observation: float = 0.1  # variance of one round trip, as a share of the usual one squared
     transition: float = 1e-4  # variance that a round trip gains from visit to visit
-    mean: float = 1.0  # believed of an agent that never visited a host
-    variance: float = 1.0
+    variance: float = 0.2  # about the usual one, believed of an agent that never visited the host
 
 
 PRICING = Pricing()
 
+_MEMORY = 20.0
+_NOTHING = 1e-6  # seconds: no round trip is shorter
+
+
+def usual_after(usual: float, visits: int, trip: float) -> float:
+    """The usual round trip of a host after its visit number `visits`: a geometric mean, of late.
+
+    One that took ten times longer or more tells no more than one that took ten times.
+
+    >>> usual_after(0.0, 1, 0.5), round(usual_after(0.5, 2, 2.0), 3)
+    (0.5, 1.0)
+    """
+    trip = max(trip, _NOTHING)
+    if visits <= 1:
+        return trip
+    far = min(max(trip / usual, 0.1), 10.0)
+    return usual * exp(log(far) / min(float(visits), _MEMORY))
+
 
 def cheapest(
-    mean: AgentNumbers, variance: AgentNumbers, backlog: AgentNumbers, speed: AgentNumbers,
-    price: AgentNumbers, alive: AgentFlags, normals: AgentNumbers, least: float, here: int, loyal: float,
+    mean: AgentNumbers, variance: AgentNumbers, usual: float, backlog: AgentNumbers, speed: AgentNumbers,
+    price: AgentNumbers, alive: AgentFlags, places: AgentPlaces, many: int, normals: AgentNumbers,
+    least: float, here: int, loyal: float,
 ) -> int:  # fmt: skip
-    """The agent where the drawn round trip, its price and the wait before it are least together."""
+    """Where drawn round trip, price and wait are least together, of the first `many` of `places`."""
     best, cheap = -1, inf
-    for agent in range(len(mean)):
+    for turn in range(many):
+        agent = places[turn]
         if alive[agent]:
-            drawn = mean[agent] + sqrt(variance[agent]) * normals[agent]
-            trip = max(drawn, least) * speed[agent]
+            drawn = mean[agent] + usual * sqrt(variance[agent]) * normals[turn]
+            trip = max(drawn, least * usual) * speed[agent]
             cost = log(trip) + price[agent] + log(backlog[agent] + trip)
             if agent == here:
                 cost -= loyal

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 import msgspec
 
 from fieldmouse.policy.balance.kalman import learn
+from fieldmouse.policy.balance.priced import usual_after
 
 MOST_AGENTS = 128
 """A row keeps no more of them: agents that come and go for years must not fill it."""
@@ -29,6 +30,7 @@ class TripRow(msgspec.Struct, array_like=True):
 
     kind: str  # what is learned: a row of one kind says nothing to who learns another
     visits: int = 0
+    usual: float = 0.0  # the host's usual round trip, in seconds; 0 for nobody knows
     agents: list[str] = []
     mean: list[float] = []
     variance: list[float] = []
@@ -64,6 +66,10 @@ class TripRow(msgspec.Struct, array_like=True):
             means.append(mean if place is None else self.mean[place])
             variances.append(unmet if place is None else self.variance[place])
         return means, variances
+
+    def get_used(self, trip: float) -> None:
+        """The usual round trip after one more visit, which is about to be learned."""
+        self.usual = usual_after(self.usual, self.visits + 1, trip)
 
     def learn(
         self, agent: str, value: float, *, observation: float, transition: float, mean: float, variance: float
