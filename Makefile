@@ -12,7 +12,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 INSTALLED := .venv/.installed
 
-.PHONY: all demo cluster-demo test quick check bench torture replay lock clean
+.PHONY: all demo cluster-demo uproar test quick check bench torture replay lock clean
 .DEFAULT_GOAL := all
 
 all: $(INSTALLED)
@@ -42,6 +42,11 @@ test: check
 # SEED=2 tries other moments; MINUTES=10 stops sooner.
 torture: $(INSTALLED)
 	sh scripts/torture --seed $(or $(SEED),1) --minutes $(or $(MINUTES),40)
+
+# Kills, pauses and drains agents of a network, and their board; SEED=1 plays the long version.
+uproar: $(INSTALLED)
+	@sh scripts/redis
+	FIELDMOUSE_NETWORK=$(or $(SEED),short) $(BIN)/python -m pytest -s tests/network
 
 bench: $(INSTALLED)
 	sh scripts/bench
