@@ -10,6 +10,7 @@ import re
 import statistics
 import time
 from datetime import datetime
+from email.utils import formatdate, parsedate_to_datetime
 from itertools import islice, takewhile
 
 import msgspec
@@ -243,6 +244,31 @@ def test_lastmod_is_true_on_honest_hosts_and_on_no_other():
                 since = msgspec.convert(date, type=datetime).timestamp()
                 honest = honest and since == int(version.since)
         assert honest != lies(site, meadow.options)
+
+
+def test_last_modified_is_true_on_honest_hosts_and_on_no_other():
+    meadow, at = lively(hosts=60, date_lies=0.5), BEGAN + 5 * HOUR
+    met = set()
+    for url in pages_of(meadow):
+        site, version, etag = meadow.site(host_of(url)), meadow.version(url, at), ""
+        for ask_at in (at, at + 10.0):  # what is remembered must not be older than it says
+            answer = asked(meadow, url, ask_at, etag)
+            etag, date = header(answer, "ETag"), header(answer, "Last-Modified")
+            assert bool(date) == bool(site.habits.validators)
+            if date and version == meadow.version(url, ask_at):
+                told = {"": int(version.since), "now": int(ask_at), "never": int(1e9)}[site.habits.date_lie]
+                assert parsedate_to_datetime(date).timestamp() == told
+                met.add((site.habits.date_lie, answer.status))
+    assert met >= {(lie, status) for lie in ("", "now", "never") for status in (200, 304)}
+
+
+def test_who_lies_about_dates_is_not_asked_whether_anything_changed_since_one():
+    liars, honest = lively(hosts=60, date_lies=1.0), lively(hosts=60)
+    at = BEGAN + 5 * HOUR
+    for url in pages_of(liars):
+        if liars.site(host_of(url)).habits.validators == 1:
+            assert asked(liars, url, at, date=formatdate(at, usegmt=True)).status == 200
+            assert asked(honest, url, at, date=formatdate(at, usegmt=True)).status == 304
 
 
 def test_a_served_meadow_writes_its_changes_as_they_happen(tmp_path):

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import tempfile
 from collections.abc import Iterable
+from email.utils import formatdate, parsedate_to_datetime
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +16,10 @@ from hypothesis import strategies as st
 
 from fieldmouse.policy import change
 from fieldmouse.records import News, OutcomeKind, OutcomeRow, Reason
+from fieldmouse.refresh.dates import BELIEVED
 from fieldmouse.refresh.looks import Flag
 from fieldmouse.refresh.reading import read_ledger
+from fieldmouse.url import host_of
 
 from .chronicle import Chronicle, Remembering, page, state_of, url
 
@@ -38,6 +42,7 @@ class Plain:
 
     def __init__(self) -> None:
         self.pages: dict[str, dict[str, Any]] = {}
+        self.claims: dict[str, list[int]] = {}
         self.policy = Remembering()
 
     def take(self, row: OutcomeRow) -> None:
@@ -55,7 +60,7 @@ class Plain:
                 return
             known = self.pages[row.url] = {
                 "looked": 0.0, "changed": 0.0, "polls": 0, "changes": 0, "excluded": False, "absent": False,
-                "belief": change.begin(1), "state": self.policy.begin(1),
+                "belief": change.begin(1), "dated": change.begin(1), "state": self.policy.begin(1),
             }  # fmt: skip
         elsewhere = row.kind is OutcomeKind.MOVED and not for_good
         stands = entering or (row.stands and not elsewhere and row.kind is not OutcomeKind.UNCHANGED)
@@ -65,7 +70,8 @@ class Plain:
         known["polls"] += bool(row.polled)
         known["tried"] = row.at
         if row.withdrawn:
-            known["belief"], known["state"] = change.begin(1), self.policy.begin(1)
+            known["belief"], known["dated"] = change.begin(1), change.begin(1)
+            known["state"] = self.policy.begin(1)
             known["changes"] = max(0, known["changes"] - row.withdrawn)
         what = (
             "gone" if row.gone else "moved" if row.kind is OutcomeKind.MOVED else
@@ -76,9 +82,14 @@ class Plain:
             changed = self.is_changed(row, known, what)
             known["state"] = self.policy.observe(known["state"], known["belief"], [gap], [changed])
             known["belief"] = change.observe(known["belief"], [gap], [changed])
+            age = self.age(row, known["looked"], changed)
+            known["dated"] = change.observe(known["dated"], [gap], [changed], [age])
             if changed:
                 known["changes"] += 1
                 known["changed"] = row.at
+        date = parsedate_to_datetime(row.last_modified).timestamp() if row.last_modified else math.inf
+        if look and not known["looked"] and date < row.at - 2.0:
+            known["dated"] = change.observe(known["dated"], [math.inf], [True], [row.at - date])
         if look:
             known["looked"] = row.at
         if stands:
@@ -88,6 +99,22 @@ class Plain:
         elif look:
             known["excluded"] = False
         known["trouble"] = not look
+
+    def age(self, row: OutcomeRow, looked: float, changed: bool) -> float:
+        """How long ago the page changed, if its date says so and can be right; its host is held to it."""
+        if not row.last_modified:
+            return math.nan
+        at, gap = parsedate_to_datetime(row.last_modified).timestamp(), row.at - looked
+        skew = min(60.0, gap / 2)
+        claims = self.claims.setdefault(host_of(row.url), [0, 0])
+        if not changed:
+            claims[1] += at > looked + skew
+        elif at <= looked - skew:
+            claims[1] += 1
+        elif at <= row.at - min(max(2.0, gap / 100), 120.0):
+            claims[0] += 1
+            return min(row.at - at, gap)
+        return math.nan
 
     @staticmethod
     def is_changed(row: OutcomeRow, known: dict[str, Any], what: str) -> bool:
@@ -113,6 +140,11 @@ def check_same(chronicle: Chronicle, rows: Iterable[OutcomeRow]) -> None:
         for column in ("looked", "tried", "changed", "polls", "changes"):
             assert told[column] == known[column], (name, column)
         assert told["belief"].tolist() == known["belief"][0].tolist()
+        assert told["dated"].tolist() == known["dated"][0].tolist()
+        right, wrong = plain.claims.get(host_of(name), (0, 0))
+        believed = change.Trust(right, wrong).weight() >= BELIEVED
+        (chosen,) = ledger.beliefs(np.array([number])).tolist()
+        assert chosen == told["dated" if believed else "belief"].tolist()
         assert told["state"].tolist() == known["state"][0].tolist()
         standing = {"gone": Flag.GONE, "moved": Flag.MOVED, "failed": Flag.FAILED, "refused": Flag.REFUSED}
         for what, flag in standing.items():
@@ -131,9 +163,13 @@ def histories(draw: st.DrawFn) -> list[OutcomeRow]:
         what = draw(st.sampled_from(sorted(MEANINGS)))
         polled = draw(st.sampled_from(["", "page", "failed"])) if what != "forgiven" else ""
         news = draw(st.sampled_from(list(News))) if polled and what == "page" else News.NONE
+        date = ""
+        if what in ("page", "unchanged") and draw(st.booleans()):
+            date = formatdate(at - draw(st.sampled_from([0, 1, 2, 200, 900, 5000, -100])), usegmt=True)
         rows.append(
             OutcomeRow(
                 url(draw(st.integers(0, 3)), draw(st.integers(0, 1))), at=at, polled=polled, news=news,
+                last_modified=date,
                 digest=draw(st.sampled_from(["sha1:A", "sha1:B"])),
                 withdrawn_at=(1.0,) * draw(st.integers(0, 2)) if news is News.NOISE else (),
                 **MEANINGS[what],  # type: ignore[arg-type]

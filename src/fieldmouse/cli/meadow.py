@@ -49,6 +49,7 @@ KNOBS = {
     "sitemaps": "Share of hosts with robots.txt that name a sitemap.",
     "sitemap_only": "Share of such a host's pages that only the sitemap names.",
     "sitemap_lies": "Share of those hosts whose lastmod is always today, or never moves.",
+    "date_lies": "Share of all hosts whose Last-Modified is always now, or never moves.",
     "private": "Share of pages with a link that robots.txt excludes.",
     "nofollow": "Share of pages with a link not to be followed.",
     "redirects": "Share of pages with a link that redirects.",

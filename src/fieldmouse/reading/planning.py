@@ -27,7 +27,7 @@ class Planner:
         flags = ledger.column("flags")
         absent = flags & (Flag.SIGNAL | Flag.ABSENT) != 0
         self.rows = np.flatnonzero(~is_odd(flags) & ~absent & (ledger.column("looked") > 0))
-        self.belief = ledger.take("belief", self.rows)
+        self.belief = ledger.beliefs(self.rows)
         self._state = ledger.take("state", self.rows)
         self._host = ledger.take("host", self.rows).astype(np.int64)
         self._policy = lookup.policy(sealed_policy(last))

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from fieldmouse.policy import change
 from fieldmouse.policy.polling import PollingPolicy
+from fieldmouse.refresh import dates
 from fieldmouse.refresh.columns import Columns, Field, Rows
 from fieldmouse.refresh.keyindex import KeyIndex
 from fieldmouse.refresh.looks import ODD, STANDING, Batch, Flag, Said
@@ -24,7 +25,7 @@ _KEPT = np.uint16(Flag.ASKED | Flag.HINTED | Flag.UNREAD)
 
 
 def page_fields(policy: PollingPolicy) -> list[Field]:
-    """What is kept of a page: 62 bytes, 4 a column of its belief, and 4 a column of the policy's own."""
+    """What is kept of a page: 62 bytes, 8 a column of its belief, and 4 a column of the policy's own."""
     return [
         Field("key", "<u8"),
         Field("standing", "<i8"),  # where the row is that says what it is now
@@ -36,7 +37,8 @@ def page_fields(policy: PollingPolicy) -> list[Field]:
         Field("changes", "<u4"),
         Field("host", "<u4"),
         Field("flags", "<u2"),
-        Field("belief", "<f4", change.WIDTH),
+        Field("belief", "<f4", change.WIDTH),  # by looks alone
+        Field("dated", "<f4", change.WIDTH),  # the same, by what its server says of when it changed
         Field("state", "<f4", policy.width),
     ]
 
@@ -44,6 +46,7 @@ def page_fields(policy: PollingPolicy) -> list[Field]:
 HOST_FIELDS = [
     Field("key", "<u8"),
     Field("trust", "<f4", 2),  # hints of its sitemaps and feeds that proved right, and wrong
+    Field("dates", "<f4", 2),  # the same of the dates that it tells with its pages
 ]
 
 
@@ -87,6 +90,7 @@ class Fold:
         self._pages.put("key", new, keys)
         self._pages.put("host", new, self._hosts_of(batch.hosts[at]))
         self._pages.put("belief", new, change.begin(len(new)))
+        self._pages.put("dated", new, change.begin(len(new)))
         self._pages.put("state", new, self._policy.begin(len(new)))
         self.index.add(keys, new)
         unknown = np.flatnonzero(rows < 0)
@@ -126,7 +130,11 @@ class Fold:
         looked = pages.take("looked", rows)
         teaches = polled & look & (looked > 0)
         changed = teaches & self._changed(rows, places, said, flags, told, teaches, batch.digests)
-        self._teach(rows, now - looked, changed, teaches, batch.withdrawn[places])
+        self._begin_again(rows, batch.withdrawn[places])
+        first, modified = look & (looked == 0), batch.modified[places]
+        self._meet(rows[first], modified[first], now[first])
+        claims = dates.claims(modified[teaches], looked[teaches], now[teaches], changed[teaches])
+        self._teach(rows[teaches], (now - looked)[teaches], changed[teaches], claims)
         hinted = teaches & (flags & Flag.HINTED != 0)
         if hinted.any():
             self._prove(rows[hinted], changed[hinted])
@@ -155,24 +163,35 @@ class Fold:
             changed[place] = self._digest_at(offset) != digests[int(places[place])]
         return changed
 
-    def _teach(
-        self, rows: Rows, gap: NDArray[np.float64], changed: Marks, teaches: Marks,
-        withdrawn: NDArray[np.uint32],
-    ) -> None:  # fmt: skip
-        pages, policy = self._pages, self._policy
-        again = rows[withdrawn > 0]
+    def _begin_again(self, rows: Rows, withdrawn: NDArray[np.uint32]) -> None:
+        """What was told of these pages was noise, where anything was withdrawn."""
+        pages, again = self._pages, rows[withdrawn > 0]
         if len(again):
-            pages.put("belief", again, change.begin(len(again)))
-            pages.put("state", again, policy.begin(len(again)))
+            for name in ("belief", "dated"):
+                pages.put(name, again, change.begin(len(again)))
+            pages.put("state", again, self._policy.begin(len(again)))
             told = pages.take("changes", again)
             pages.put("changes", again, told - np.minimum(told, withdrawn[withdrawn > 0]))
-        rows, gap, changed = rows[teaches], np.maximum(gap[teaches], 0.0), changed[teaches]
+
+    def _meet(self, rows: Rows, modified: NDArray[np.float64], now: NDArray[np.float64]) -> None:
+        """Pages are seen for the first time: all that is told of them is how old they are."""
+        ages = dates.first_ages(modified, now)
+        told = np.flatnonzero(~np.isnan(ages))
+        if len(told):
+            rows, ages = rows[told], ages[told]
+            before, unseen = self._pages.take("dated", rows), np.full(len(rows), np.inf)
+            self._pages.put("dated", rows, change.observe(before, unseen, np.ones(len(rows), bool), ages))
+
+    def _teach(self, rows: Rows, gap: NDArray[np.float64], changed: Marks, told: dates.Claims) -> None:
         if not len(rows):
             return
+        pages, policy, gap = self._pages, self._policy, np.maximum(gap, 0.0)
         belief, state = pages.take("belief", rows), pages.take("state", rows)
         pages.put("state", rows, policy.observe(state, belief, gap, changed))
         pages.put("belief", rows, change.observe(belief, gap, changed))
+        pages.put("dated", rows, change.observe(pages.take("dated", rows), gap, changed, told.ages))
         pages.put("changes", rows, pages.take("changes", rows) + changed.astype(np.uint32))
+        dates.prove(self._hosts, pages.take("host", rows).astype(np.int64), told)
 
     def _prove(self, rows: Rows, changed: Marks) -> None:
         """Pages of which somebody said that they had changed were looked at."""

@@ -2,7 +2,7 @@
 
 The outcome log is the truth. The ledger has a cursor in it and is as far as that; whatever a kill
 takes is read again. So is everything, if its files are damaged: they are put aside, and only
-which polls were under way is forgotten. A page costs some 80 bytes, on the disk and, as far as it was changed
+which polls were under way is forgotten. A page costs some 90 bytes, on the disk and, as far as it was changed
 since the last snapshot, in memory; its URL, its validators and where its copy lies are read from its
 row when it is polled.
 """
@@ -33,6 +33,7 @@ from fieldmouse.policy.polling import PollingPolicy
 from fieldmouse.records import OutcomeRow
 from fieldmouse.refresh.bucket import Purse
 from fieldmouse.refresh.columns import Column, Field, Rows
+from fieldmouse.refresh.dates import believed
 from fieldmouse.refresh.fold import Fold, is_odd
 from fieldmouse.refresh.looks import BatchBuilder, Flag
 from fieldmouse.refresh.opening import LEDGER, LedgerState, OpenedTables, open_tables
@@ -193,11 +194,15 @@ class Ledger:
 
     def trust(self) -> NDArray[np.float64]:
         """How far hints about the pages of each host are believed, from 0 to 1."""
-        told = self._hosts.whole("trust")
-        believed = np.full(len(told), change.Trust().weight())
-        for host in np.flatnonzero(told.any(axis=1)).tolist():
-            believed[host] = change.Trust(*told[host].tolist()).weight()
-        return believed
+        return change.weight(*self._hosts.whole("trust").T)
+
+    def beliefs(self, rows: Rows) -> NDArray[np.float32]:
+        """What is believed of these pages: by their dates, where those of their hosts count."""
+        belief = self.take("belief", rows)
+        counts = believed(self._hosts)[self.take("host", rows)]
+        if counts.any():
+            belief[counts] = self.take("dated", rows[counts])
+        return belief
 
     def urls(self, rows: Rows | None = None) -> Iterator[tuple[int, OutcomeRow]]:
         """The number and the standing row of these pages, or of all."""

@@ -8,6 +8,7 @@ that in, the digests decide, which needs the row that stood before (`ASK_DIGEST`
 
 from __future__ import annotations
 
+import math
 from enum import IntFlag
 from typing import NamedTuple
 
@@ -17,6 +18,7 @@ from numpy.typing import NDArray
 from xxhash import xxh3_64_intdigest
 
 from fieldmouse.records import Kind, News, OutcomeKind, OutcomeRow, Reason
+from fieldmouse.refresh.dates import modified_at
 from fieldmouse.url import host_of
 
 SIGNALS = frozenset((Kind.SITEMAP.value, Kind.FEED.value))
@@ -60,7 +62,7 @@ class Said(IntFlag):
     WITHDRAWN = 128  # what was told of the page before was noise
 
 
-_ENTERS, _ASK_DIGEST = int(Said.ENTERS), int(Said.ASK_DIGEST)
+_ENTERS, _ASK_DIGEST, _LOOK = int(Said.ENTERS), int(Said.ASK_DIGEST), int(Said.LOOK)
 
 
 class Batch(NamedTuple):
@@ -73,6 +75,7 @@ class Batch(NamedTuple):
     flags: NDArray[np.uint16]
     withdrawn: NDArray[np.uint32]
     hosts: NDArray[np.uint64]
+    modified: NDArray[np.float64]  # when the server says that the page last changed; NaN: it does not
     digests: dict[int, str]
 
 
@@ -81,7 +84,7 @@ class BatchBuilder:
 
     def __init__(self, key_seed: int):
         self._seed = key_seed
-        self._rows: list[tuple[int, int, float, int, int, int, int]] = []
+        self._rows: list[tuple[int, int, float, int, int, int, int, float]] = []
         self._digests: dict[int, str] = {}
 
     def __len__(self) -> int:
@@ -95,21 +98,22 @@ class BatchBuilder:
         seed = self._seed
         host = xxh3_64_intdigest(host_of(row.url).encode(), seed) if said & _ENTERS else 0
         key = xxh3_64_intdigest(row.url.encode(), seed)
-        self._rows.append((key, offset, row.at, said, flags, row.withdrawn, host))
+        modified = modified_at(row.last_modified, row.at) if said & _LOOK else math.nan
+        self._rows.append((key, offset, row.at, said, flags, row.withdrawn, host, modified))
 
     def take(self) -> Batch:
         """What was collected; from here on it is empty."""
-        keys, offsets, at, said, flags, withdrawn, hosts = zip(*self._rows, strict=True)
+        keys, offsets, at, said, flags, withdrawn, hosts, modified = zip(*self._rows, strict=True)
         batch = Batch(
             np.array(keys, np.uint64), np.array(offsets, np.int64), np.array(at, np.float64),
             np.array(said, np.uint8), np.array(flags, np.uint16), np.array(withdrawn, np.uint32),
-            np.array(hosts, np.uint64), self._digests,
+            np.array(hosts, np.uint64), np.array(modified, np.float64), self._digests,
         )  # fmt: skip
         self._rows, self._digests = [], {}
         return batch
 
 
-_POLL, _LOOK, _STANDS = int(Said.POLL), int(Said.LOOK), int(Said.STANDS)
+_POLL, _STANDS = int(Said.POLL), int(Said.STANDS)
 _TOLD = int(Said.ENTERS | Said.LOOK)
 _TROUBLE = int(Flag.TROUBLE)
 

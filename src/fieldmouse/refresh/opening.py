@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
+from pathlib import Path
 from typing import NamedTuple
 
 import msgspec
@@ -12,7 +14,7 @@ from fieldmouse.crawldir import Checkpoint, CrawlDir, read_checkpoint, sealed_ou
 from fieldmouse.errors import Damaged, Missing
 from fieldmouse.policy.polling import PollingPolicy
 from fieldmouse.refresh.bucket import Purse
-from fieldmouse.refresh.columns import Columns
+from fieldmouse.refresh.columns import Column, Columns, Field
 from fieldmouse.refresh.fold import HOST_FIELDS, page_fields
 from fieldmouse.refresh.looks import Flag
 from fieldmouse.refresh.tablefiles import TablesState, read_tables, unused_serial
@@ -20,6 +22,9 @@ from fieldmouse.refresh.tablefiles import TablesState, read_tables, unused_seria
 log = logging.getLogger(__name__)
 
 LEDGER = "ledger"
+
+_BEGUN = {"state", "dated", "dates"}
+"""Columns that are begun where a ledger has none of them, or those of another policy."""
 
 
 class LedgerState(msgspec.Struct, frozen=True, array_like=True):
@@ -52,8 +57,7 @@ def open_tables(
             state = last.state(LEDGER, LedgerState)
             if state.cursor > sealed_outcomes(last):
                 raise Damaged(home / "outcomes.log", "the ledger knows more of it than is there")
-            if state.tables.layout.get("hosts") != HOST_FIELDS:
-                raise Damaged(home / LEDGER, "its columns are those of another fieldmouse")
+            _check_known(home / LEDGER, state.tables.layout, page_fields(policy))
             tables = read_tables(home / LEDGER, state.tables)
             if not last.clean:
                 under_way = int(np.count_nonzero(tables["pages"].whole("flags") & Flag.ASKED))
@@ -80,10 +84,28 @@ def _fitted(
     state: LedgerState, tables: dict[str, Columns], policy: PollingPolicy, named: str
 ) -> OpenedTables:
     """The tables with the columns of this policy; those of another say nothing to it."""
-    pages, fields = tables["pages"], page_fields(policy)
-    if state.policy != named or list(pages.fields) != fields:
-        held = {field.name: np.array(pages.whole(field.name)) for field in pages.fields}
-        pages = Columns(fields, held | {"state": policy.begin(len(pages))})
+    pages, hosts, fields = tables["pages"], tables["hosts"], page_fields(policy)
+    if state.policy != named or list(pages.fields) != fields or list(hosts.fields) != HOST_FIELDS:
+        held = _held(pages)
+        if state.policy != named or fields[-1] not in pages.fields:
+            held["state"] = policy.begin(len(pages))
+        # Where ledgers knew no dates yet, nothing was told but by looks, and no host has proved itself.
+        pages = Columns(fields, {"dated": held["belief"].copy()} | held)
+        hosts = Columns(HOST_FIELDS, {"dates": np.zeros((len(hosts), 2), np.float32)} | _held(hosts))
         # No log can tell that all rows are others: the next seal writes all of them.
         state = msgspec.structs.replace(state, tables=msgspec.structs.replace(state.tables, layout={}))
-    return OpenedTables(state, pages, tables["hosts"])
+    return OpenedTables(state, pages, hosts)
+
+
+def _held(table: Columns) -> dict[str, Column]:
+    return {field.name: np.array(table.whole(field.name)) for field in table.fields}
+
+
+def _check_known(where: Path, layout: Mapping[str, list[Field]], pages: list[Field]) -> None:
+    """`Damaged` unless the columns are those that are kept today, but for some that can be begun."""
+    for name, fields in (("pages", pages), ("hosts", HOST_FIELDS)):
+        known, wanted = (
+            [f for f in those if f.name not in _BEGUN] for those in (layout.get(name, []), fields)
+        )
+        if known != wanted:
+            raise Damaged(where, "its columns are those of another fieldmouse")

@@ -148,7 +148,7 @@ class Scheduler:
         count, absent = len(flags), flags & Flag.ABSENT != 0
         odd = is_odd(flags) & ~absent
         planned = np.flatnonzero(~odd & ~absent)
-        belief, state = ledger.take("belief", planned), ledger.take("state", planned)
+        belief, state = ledger.beliefs(planned), ledger.take("state", planned)
         hosts = ledger.take("host", planned).astype(np.int64)
         budget = self._budget
         if budget is None:
@@ -170,7 +170,7 @@ class Scheduler:
     def _pays(self, now: float) -> Callable[[], Reals]:
         """In `once`: how likely each page has changed since the last look; what is no page comes last."""
         ledger = self._ledger
-        belief = np.array(ledger.column("belief"))
+        belief = ledger.beliefs(np.arange(len(ledger)))
         since = np.maximum(now - ledger.column("looked"), 0.0)
         odd = is_odd(ledger.column("flags"))
         # Where nothing was learned yet, the oldest copy is the one that has most likely changed.

@@ -120,14 +120,15 @@ class MeadowDesk:
             dice = dice_of(site, shown)
         version = self.changes.version_by(site, shown, self.changes.rate_by(dice), now)
         restless = noise(self.plan.options, site, shown, now)
-        validators = b"" if restless else _validators(site, page, version)
+        validators = b"" if restless else _validators(site, page, version, now)
         if validators and self._is_known(site, shown, validators, ask, version):
             return MeadowAnswer(304, validators, b"")
         encoding = site.habits.encoding
         if encoding and encoding not in ask.accept_encoding:
             encoding = "gzip" if "gzip" in ask.accept_encoding else ""
         key = (site.number, page, version.number, encoding, moved)
-        answer = None if restless else self._recent.get(key)
+        passing = bool(restless) or site.habits.date_lie == "now"
+        answer = None if passing else self._recent.get(key)
         if answer is None:
             headers = _HTML + validators
             if signs.is_nofollow(site, shown, dice) and not dice[6] & 1:
@@ -137,7 +138,7 @@ class MeadowDesk:
                 site, shown, dice, version, noise=restless, has_story=story, moved=moved
             )
             answer = self._encoded(headers, pieces, encoding)
-            if restless:
+            if passing:
                 return answer
             if len(self._recent) >= _RECENT:
                 self._recent.clear()
@@ -165,7 +166,7 @@ class MeadowDesk:
         if ask.if_none_match:
             _, _, etag = validators.partition(b"ETag: ")
             return bool(etag) and etag.strip().decode() in ask.if_none_match
-        if ask.if_modified_since:
+        if ask.if_modified_since and not site.habits.date_lie:
             try:
                 held = parsedate_to_datetime(ask.if_modified_since).timestamp()
             except ValueError:
@@ -248,11 +249,13 @@ def _leaf(title: str, links: list[str]) -> MeadowAnswer:
     return MeadowAnswer(200, _HTML, text.encode())
 
 
-def _validators(site: Site, page: int, version: PageVersion) -> bytes:
-    kind = site.habits.validators
+def _validators(site: Site, page: int, version: PageVersion, now: float) -> bytes:
+    kind, lie = site.habits.validators, site.habits.date_lie
     if kind == 0:
         return b""
     modified = _modified(version.since) if version.since else _EVER
+    if lie:
+        modified = _modified(now) if lie == "now" else _EVER
     return modified if kind == 1 else b'%sETag: W/"%x-%x"\r\n' % (modified, page, version.number)
 
 

@@ -64,6 +64,9 @@ class MeadowOptions(msgspec.Struct, frozen=True, kw_only=True):
     sitemaps: float = 0.3  # share of those with a sitemap
     sitemap_only: float = 0.02  # share of such a host's pages that no page links to
     sitemap_lies: float = 0.0  # share of those hosts whose lastmod is always today, or never moves
+    date_lies: float = (
+        0.0  # share of all hosts whose Last-Modified is the time of the request, or never moves
+    )
     private: float = 0.02  # share of pages with a link that robots.txt excludes
     nofollow: float = 0.01  # share of pages with a link not to be followed
 
@@ -125,5 +128,6 @@ class MeadowOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 _SHARES = (
     "duplicates noindex changing robots crawl_delay_share sitemaps sitemap_only private nofollow redirects "
-    "not_found server_error broken busy traps slow stalling noise appearing vanishing moving sitemap_lies"
+    "not_found server_error broken busy traps slow stalling noise appearing vanishing moving sitemap_lies "
+    "date_lies"
 ).split()

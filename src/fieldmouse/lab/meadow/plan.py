@@ -45,6 +45,7 @@ class SiteHabits:
     chunked: bool
     closing: bool  # closes the connection after each answer
     validators: int  # 2: ETag and Last-Modified, 1: Last-Modified, 0: neither
+    date_lie: str  # Last-Modified is the time of the request ("now"), never moves ("never"), or is true ("")
     busy: bool
     slow: bool
     stalling: bool
@@ -183,8 +184,14 @@ def _habits(options: MeadowOptions, number: int, size: int, spread: list[float])
         chunked=r[9] % 10 == 0,
         closing=r[10] % 20 == 0,
         validators=2 if r[11] % 5 < 3 else r[11] % 5 - 3,
+        date_lie=_date_lie(options, number),
         busy=r[12] < below(options.busy),
         slow=r[13] < below(options.slow),
         stalling=r[14] < below(options.stalling),
         latency=options.latency * spread[r[15] % len(spread)],
     )
+
+
+def _date_lie(options: MeadowOptions, number: int) -> str:
+    lies, kind, *_ = throw(options.seed, "dates", number)
+    return ("now", "never")[kind & 1] if lies < below(options.date_lies) else ""

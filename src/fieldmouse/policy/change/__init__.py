@@ -24,9 +24,9 @@ from fieldmouse.policy.change.population import (
     posterior,
     rate,
 )
-from fieldmouse.policy.change.trust import Trust
+from fieldmouse.policy.change.trust import Trust, weight
 
 __all__ = [
     "WIDTH", "Population", "Trust", "begin", "current", "fresh_share", "freshness", "lasted", "observe",
-    "population", "posterior", "rate",
+    "population", "posterior", "rate", "weight",
 ]  # fmt: skip

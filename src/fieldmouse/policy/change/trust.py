@@ -11,6 +11,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+import numpy as np
+import numpy.typing as npt
+
 FADE = 0.99
 """A teller is judged by its last hundred claims."""
 
@@ -44,8 +47,11 @@ class Trust:
 
     def weight(self) -> float:
         """Between 0 and 1: the chance that the next claim is right, cautiously (Beta(1, 1) at first)."""
-        a, b = self.right + 1, self.wrong + 1
-        n = a + b
-        mean = a / n
-        spread = float((a * b / (n * n * (n + 1))) ** 0.5)
-        return max(0.0, mean - RESERVE * spread)
+        return float(weight(self.right, self.wrong))
+
+
+def weight(right: npt.ArrayLike, wrong: npt.ArrayLike) -> npt.NDArray[np.float64]:
+    """The same for many tellers at once."""
+    a, b = np.asarray(right, np.float64) + 1, np.asarray(wrong, np.float64) + 1
+    n = a + b
+    return np.maximum(0.0, a / n - RESERVE * np.sqrt(a * b / (n * n * (n + 1))))
