@@ -97,7 +97,7 @@ def audit_of_server(client: redis.Redis, prefix: str = "fm:{fieldmouse}:") -> Au
         for epoch, debt in client.hgetall(f"{prefix}owe:{id}").items():
             number = epoch.decode()
             epochs.add(number)
-            total, _, host = debt.decode().partition(" ")
+            total, _, host = debt.decode().split(" ", 2)
             blobs = [rows_in(blob) for blob in client.lrange(f"{prefix}o:{number}", 0, -1)]
             assert sum(map(len, blobs)) == int(total)
             inside = {key for blob in blobs for key, _ in blob}

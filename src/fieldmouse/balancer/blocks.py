@@ -23,7 +23,8 @@ LARGE = 128
 _pack = zstandard.ZstdCompressor(3).compress
 _unpack = zstandard.ZstdDecompressor().decompress
 _count = struct.Struct("<I")
-_key = struct.Struct("<Q")
+_entry = struct.Struct("<QI")
+_SIGN, _WRAP = 1 << 63, 1 << 64
 
 
 def decimal(key: int) -> int:
@@ -32,16 +33,22 @@ def decimal(key: int) -> int:
     >>> decimal(2**64 - 1), decimal(5)
     (-1, 5)
     """
-    return key - (1 << 64) if key >= 1 << 63 else key
+    return key - _WRAP if key >= _SIGN else key
 
 
-def entry(row: Row) -> bytes:
-    """A row with its key, for the script that makes blocks of them.
+def entries(rows: Iterable[Row]) -> tuple[list[int], list[bytes]]:
+    """Rows for the script that makes blocks of them: keys as decimals, and each row with its key and length.
 
-    >>> entry((258, b"ab"))
-    b'\\x02\\x01\\x00\\x00\\x00\\x00\\x00\\x00\\x02\\x00\\x00\\x00ab'
+    Of a URL that is named twice, the first.
+
+    >>> entries([(258, b"ab"), (258, b"c")])
+    ([258], [b'\\x02\\x01\\x00\\x00\\x00\\x00\\x00\\x00\\x02\\x00\\x00\\x00ab'])
     """
-    return _key.pack(row[0]) + _count.pack(len(row[1])) + row[1]
+    once: dict[int, bytes] = {}
+    for key, row in rows:
+        if key not in once:
+            once[key] = _entry.pack(key, len(row)) + row
+    return [key - _WRAP if key >= _SIGN else key for key in once], list(once.values())
 
 
 def block(rows: Sequence[Row]) -> bytes:

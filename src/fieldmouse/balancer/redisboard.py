@@ -148,10 +148,8 @@ class RedisBoard:
         for part in in_parts(offers) if offers else [[]]:
             words: list[Argument] = [bounds.hosts, bounds.urls, int(seeds), len(part)]
             for offer in part:
-                rows = dict(reversed(offer.links))  # of a URL that is named twice, the first
-                keys = dict.fromkeys(key for key, _ in offer.links)
-                words += (offer.host, offer.site, offer.place, len(keys), *map(blocks.decimal, keys))
-                words += (len(keys), *(blocks.entry((key, rows[key])) for key in keys))
+                keys, entries = blocks.entries(offer.links)
+                words += (offer.host, offer.site, offer.place, len(keys), *keys, len(keys), *entries)
             told = await self._call("offer", *words)
             new, dropped_hosts, dropped_urls = new + told[0], dropped_hosts + told[1], dropped_urls + told[2]
             if told[3]:
@@ -206,7 +204,7 @@ class RedisBoard:
     async def recover(self, name: Name, known: Mapping[Held, Collection[int]]) -> list[Held]:
         hosts, debts = await self._call("holdings", name=name)
         holds = {Held(Host(host.decode()), int(epoch)) for host, epoch in pairs(hosts)}
-        owes = {Held(Host(debt.partition(b" ")[2].decode()), int(epoch)) for epoch, debt in pairs(debts)}
+        owes = {Held(Host(debt.split(b" ", 2)[2].decode()), int(epoch)) for epoch, debt in pairs(debts)}
         for held in sorted(holds | owes, key=lambda held: held.epoch):
             keys = known.get(held, ())
             words: list[Argument] = [1, held.host, held.epoch, int(held in known)]

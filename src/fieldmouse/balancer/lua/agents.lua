@@ -49,7 +49,7 @@ local function sweep_one(id, budget)
   if budget <= 0 then return 0 end
   local owed = call('HRANDFIELD', P .. 'owe:' .. id, budget, 'WITHVALUES')
   for i = 1, #owed, 2 do
-    release(id, string.match(owed[i + 1], '^%d+ (.*)$'), owed[i], {})
+    release(id, string.match(owed[i + 1], '^%d+ %-?%d+ (.*)$'), owed[i], {})
     budget = budget - 1
   end
   if budget > 0 then call('SREM', P .. 'dead', id) end

@@ -21,7 +21,7 @@ end
 
 for i = 1, number() do
   local host, epoch, keys = arg(), arg(), list()
-  local total = owes(id, host, epoch)
+  local total, check = owes(id, host, epoch)
   if total then
     local owed, fresh = P .. 'k:' .. epoch, 0
     for _, key in ipairs(keys) do
@@ -30,7 +30,7 @@ for i = 1, number() do
       mask[#mask + 1] = counted
     end
     settled = settled + fresh
-    if fresh > 0 then trim(id, host, epoch, total) end
+    if fresh > 0 then trim(id, host, epoch, total, check) end
     answers[i] = 1
   else
     for _ = 1, #keys do mask[#mask + 1] = 0 end

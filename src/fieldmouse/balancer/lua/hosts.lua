@@ -39,7 +39,7 @@ end
 
 -- All that `id` owes under an epoch waits again, before all else, but for the keys in `keep`.
 local function release(id, host, epoch, keep)
-  local total = owes(id, host, epoch)
+  local total, check = owes(id, host, epoch)
   if not total then return end
   local owed, given, gone = {}, 0, {}
   for _, key in ipairs(call('SMEMBERS', P .. 'k:' .. epoch)) do
@@ -62,13 +62,13 @@ local function release(id, host, epoch, keep)
     end
   end
   many('SREM', P .. 'k:' .. epoch, gone)
-  trim(id, host, epoch, total)
+  trim(id, host, epoch, total, check)
   await(host, given)
 end
 
 -- These rows, in a blob with these keys, wait again as far as they are owed.
 local function put_back(id, host, epoch, blob, numbers)
-  local total = owes(id, host, epoch)
+  local total, check = owes(id, host, epoch)
   if not total or #numbers == 0 then return end
   local keys, inner = keys_in(blob)
   local out, left, owed = {}, {}, P .. 'k:' .. epoch
@@ -78,7 +78,7 @@ local function put_back(id, host, epoch, blob, numbers)
   if #left == 0 then return end
   if #out > 0 then blob = excluding(inner, table.concat(out), #left) end
   call('LPUSH', P .. 'q:' .. host, blob)
-  trim(id, host, epoch, total)
+  trim(id, host, epoch, total, check)
   await(host, #left)
 end
 

@@ -14,6 +14,7 @@ local known = call('HMGET', meta, 'seen', 'level', 'split', 'hosts')
 local seen, level, split, hosts = tonumber(known[1]), tonumber(known[2]), tonumber(known[3]), tonumber(known[4])
 local size, buckets = 2 ^ level, P .. 's:'
 local new, many_hosts, many_urls, raw = 0, 0, 0, {}
+local bounded = most_hosts > 0 or most_urls > 0
 
 local function value_of(key)
   local value = tonumber(string.sub(key, -12))
@@ -41,15 +42,38 @@ local function split_one()
   if split == size then size, level, split = size * 2, level + 1, 0 end
 end
 
+-- The rows of a host that are new, put in its queue; it stands up if it was idle.
+local function enqueue(host, place, keys, rows)
+  local name, count = P .. 'h:' .. host, #rows
+  local its = call('HMGET', name, 'n', 'by', 'p', 'nb', 'raw')
+  local before, unpacked = tonumber(its[1] or 0), tonumber(its[5] or 0) + count
+  local blob = 'r' .. struct.pack('<I4', count) .. table.concat(keys) .. table.concat(rows)
+  call('RPUSH', P .. 'q:' .. host, blob)
+  if unpacked >= 32 then -- and the caller packs them, nobody else
+    unpacked, raw[#raw + 1] = 0, host
+  end
+  if its[1] then
+    call('HSET', name, 'n', before + count, 'raw', unpacked)
+  else
+    hosts, its[3] = hosts + 1, place_of(place)
+    call('HSET', name, 'n', count, 'raw', unpacked, 'p', its[3])
+  end
+  if before == 0 and not its[2] then
+    call('ZADD', P .. 'r:' .. (its[3] or ''), math.max(now, tonumber(its[4] or 0)), host)
+  end
+  new = new + count
+  return not its[1]
+end
+
 for _ = 1, number() do
   local host, site, place, keys, rows = arg(), arg(), arg(), list(), list()
-  local name, fresh_keys, fresh_rows = P .. 'h:' .. host, {}, {}
-  local exists = call('EXISTS', name) == 1
-  local left = math.huge
-  local counts = { false, false }
-  if most_hosts > 0 or most_urls > 0 then counts = call('HMGET', P .. 'site:' .. site, 'hosts', 'urls') end
-  if most_urls > 0 then left = most_urls - tonumber(counts[2] or 0) end
-  if not exists and most_hosts > 0 and tonumber(counts[1] or 0) >= most_hosts then
+  local fresh_keys, fresh_rows, left, full = {}, {}, math.huge, false
+  if bounded then
+    local counts = call('HMGET', P .. 'site:' .. site, 'hosts', 'urls')
+    if most_urls > 0 then left = most_urls - tonumber(counts[2] or 0) end
+    full = most_hosts > 0 and tonumber(counts[1] or 0) >= most_hosts and call('EXISTS', P .. 'h:' .. host) == 0
+  end
+  if full then
     many_hosts = many_hosts + #keys
   else
     for i, key in ipairs(keys) do
@@ -65,26 +89,14 @@ for _ = 1, number() do
       end
     end
   end
-  local count = #fresh_rows
-  if count > 0 then
-    new = new + count
-    if not exists then
-      hosts = hosts + 1
-      call('HSET', name, 'p', place_of(place))
-    end
-    if most_hosts > 0 or most_urls > 0 then
-      call('HINCRBY', P .. 'site:' .. site, 'urls', count)
-      if not exists then call('HINCRBY', P .. 'site:' .. site, 'hosts', 1) end
-    end
-    local blob = 'r' .. struct.pack('<I4', count) .. table.concat(fresh_keys) .. table.concat(fresh_rows)
-    call('RPUSH', P .. 'q:' .. host, blob)
-    await(host, count)
-    if call('HINCRBY', name, 'raw', count) >= 32 then -- and the caller packs them, nobody else
-      call('HSET', name, 'raw', 0)
-      raw[#raw + 1] = host
+  if #fresh_rows > 0 then
+    local first = enqueue(host, place, fresh_keys, fresh_rows)
+    if bounded then
+      call('HINCRBY', P .. 'site:' .. site, 'urls', #fresh_rows)
+      if first then call('HINCRBY', P .. 'site:' .. site, 'hosts', 1) end
     end
   end
 end
-call('HSET', meta, 'seen', seen, 'level', level, 'split', split, 'hosts', hosts)
+if new > 0 then call('HSET', meta, 'seen', seen, 'level', level, 'split', split, 'hosts', hosts) end
 if seeds == '1' then call('HSET', meta, 'begun', '1') end
 return { new, many_hosts, many_urls, raw }

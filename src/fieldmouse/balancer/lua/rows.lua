@@ -8,7 +8,8 @@
 --
 -- o:EPOCH    the blobs granted under an epoch (list)
 -- k:EPOCH    the keys owed under it: neither booked nor put back (set of integers)
--- owe:ID     the epochs under which an agent owes anything, with `ROWS HOST` (hash); ID is `INCARNATION:AGENT`
+-- owe:ID     the epochs under which an agent owes anything, with `ROWS CHECK HOST` (hash): the rows in its blobs,
+--            and how few of them must be owed before the first blob may have none; ID is `INCARNATION:AGENT`
 -- q:HOST     the blobs that wait (list), and h:HOST n: how many rows are in them
 
 -- A key of 8 bytes as a signed decimal number; Lua's own numbers are too short for it.
@@ -56,6 +57,19 @@ local function many(command, key, members)
   return sum
 end
 
+-- How many rows are granted under an epoch that `id` owes for `host`, and when to look; nil if it owes nothing.
+local function owes(id, host, epoch)
+  local known = call('HGET', P .. 'owe:' .. id, epoch)
+  if not known then return nil end
+  local total, check, whose = string.match(known, '^(%d+) (%-?%d+) (.*)$')
+  if whose ~= host then return nil end
+  return tonumber(total), tonumber(check)
+end
+
+local function owe(id, host, epoch, total, check)
+  call('HSET', P .. 'owe:' .. id, epoch, total .. ' ' .. check .. ' ' .. host)
+end
+
 -- Takes whole blobs from the head of a queue, about `urls` rows, and owes them. Returns blobs and rows.
 local function take(id, host, epoch, urls)
   local blobs, rows, queue = {}, 0, P .. 'q:' .. host
@@ -72,15 +86,16 @@ local function take(id, host, epoch, urls)
   if rows > 0 then
     many('RPUSH', P .. 'o:' .. epoch, blobs)
     many('SADD', P .. 'k:' .. epoch, owed)
-    local before = call('HGET', P .. 'owe:' .. id, epoch)
-    local total = rows + (before and tonumber(string.match(before, '^%d+')) or 0)
-    call('HSET', P .. 'owe:' .. id, epoch, total .. ' ' .. host)
+    local total, check = owes(id, host, epoch)
+    if not total then total, check = 0, -struct.unpack('<I4', blobs[1], 2) end
+    owe(id, host, epoch, total + rows, check + rows)
   end
   return blobs, rows
 end
 
--- What is left of an epoch after some of its keys are owed no longer: blobs of which nothing is owed go.
-local function trim(id, host, epoch, total)
+-- What is left of an epoch after some of its keys are owed no longer: blobs of which nothing is owed go. They are
+-- read only when so many keys are gone that the first may be empty.
+local function trim(id, host, epoch, total, check)
   local granted, owed = P .. 'o:' .. epoch, P .. 'k:' .. epoch
   local left = call('SCARD', owed)
   if left == 0 then
@@ -88,30 +103,22 @@ local function trim(id, host, epoch, total)
     call('HDEL', P .. 'owe:' .. id, epoch)
     return
   end
-  local before = total
-  while true do
-    local head = call('LINDEX', granted, 0)
-    local keys = keys_in(head)
-    if total - #keys < left then break end
+  if left > check then return end
+  while left <= check do
+    local keys, still = keys_in(call('LINDEX', granted, 0)), 0
     local wanted = {}
     for i, key in ipairs(keys) do wanted[i] = decimal(key) end
-    local still = false
     for i = 1, #wanted, 4000 do
       local answers = call('SMISMEMBER', owed, unpack(wanted, i, math.min(i + 3999, #wanted)))
-      for _, there in ipairs(answers) do still = still or there == 1 end
+      for _, there in ipairs(answers) do still = still + there end
     end
-    if still then break end
-    call('LPOP', granted)
-    total = total - #keys
+    if still > 0 then
+      check = left - still
+    else
+      call('LPOP', granted)
+      total = total - #keys
+      check = total - struct.unpack('<I4', call('LINDEX', granted, 0), 2)
+    end
   end
-  if total ~= before then call('HSET', P .. 'owe:' .. id, epoch, total .. ' ' .. host) end
-end
-
--- How many rows were granted under an epoch that `id` owes for `host`; nil if it owes nothing under it.
-local function owes(id, host, epoch)
-  local known = call('HGET', P .. 'owe:' .. id, epoch)
-  if not known then return nil end
-  local total, whose = string.match(known, '^(%d+) (.*)$')
-  if whose ~= host then return nil end
-  return tonumber(total)
+  owe(id, host, epoch, total, check)
 end
