@@ -1,4 +1,5 @@
-"""A link as the board keeps it: without the host that it is kept under, and without moments.
+"""A link as the board keeps it: without the host that it is kept under, without moments, and without
+the fields at its end that have nothing to say.
 
 A retry that may not be made before a moment waits for as long again where it comes to: no two
 machines have the same clock, and a wait may be longer for that, never shorter.
@@ -8,6 +9,7 @@ from __future__ import annotations
 
 import msgspec
 import zstandard
+from msgspec.structs import astuple
 
 from fieldmouse.records import Link
 from fieldmouse.url import Host, Url
@@ -15,6 +17,8 @@ from fieldmouse.url import Host, Url
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(Link).decode
 _urls = msgspec.msgpack.Decoder(list[str])
+_USUAL = astuple(Link(Url("")))
+_FOUND = 5  # fields that say how a link was found; most links have nothing to say in the others
 
 
 def to_row(link: Link, host: Host, now: float) -> bytes:
@@ -24,9 +28,15 @@ def to_row(link: Link, host: Host, now: float) -> bytes:
     True
     """
     via = link.via[len(host) :] if link.via.startswith(host + "/") else link.via
-    wait = max(0.0, link.not_before - now) if link.not_before else 0.0
     url = Url(link.url[len(host) :])
-    return _encode(msgspec.structs.replace(link, url=url, via=via, not_before=wait))
+    if astuple(link)[_FOUND:] == _USUAL[_FOUND:]:
+        return _encode((url, link.depth, via, link.kind, link.seen_at))
+    wait = max(0.0, link.not_before - now) if link.not_before else 0.0
+    fields = astuple(msgspec.structs.replace(link, url=url, via=via, not_before=wait))
+    said = len(fields)
+    while fields[said - 1] == _USUAL[said - 1]:
+        said -= 1
+    return _encode(fields[: max(said, _FOUND)])
 
 
 def to_link(row: bytes, host: Host, now: float) -> Link:

@@ -1,0 +1,54 @@
+"""A link goes through the board and is what it was, whatever of it is left out on the way."""
+
+from __future__ import annotations
+
+import msgspec
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fieldmouse.balancer.rows import to_link, to_row
+from fieldmouse.records import Door, Kind, Link, Reason
+from fieldmouse.url import Host, Url
+
+HOST = Host("http://a.test")
+paths = st.text("ab/", max_size=5).map(lambda path: "/" + path)
+links = st.builds(
+    Link,
+    url=paths.map(lambda path: Url(HOST + path)),
+    depth=st.integers(0, 9),
+    via=st.one_of(st.just(""), paths.map(lambda path: HOST + path), st.just("http://b.test/x")),
+    kind=st.sampled_from(Kind),
+    seen_at=st.sampled_from([0.0, 1.7e9]),
+    redirects=st.integers(0, 2),
+    tries=st.integers(0, 2),
+    not_before=st.sampled_from([0.0, 1000.0]),
+    etag=st.sampled_from(["", '"x"']),
+    trail=st.sampled_from([(), ("http://b.test/",)]),
+    drops=st.integers(0, 1),
+    door=st.sampled_from(Door),
+    simhash=st.sampled_from([0, 2**63]),
+    memory=st.sampled_from([b"", b"noise"]),
+    why=st.sampled_from(Reason),
+)
+
+
+@given(links)
+def test_a_row_becomes_the_link_that_it_was(link: Link) -> None:
+    assert to_link(to_row(link, HOST, 100.0), HOST, 100.0) == link
+
+
+@given(links)
+def test_a_row_of_all_fields_is_read_too(link: Link) -> None:
+    """Older agents wrote them; some may lie on a board yet."""
+    path = Url(link.url[len(HOST) :])
+    wait = max(0.0, link.not_before - 100.0)
+    whole = msgspec.msgpack.encode(msgspec.structs.replace(link, url=path, not_before=wait))
+    assert to_link(whole, HOST, 100.0) == link
+
+
+def test_fields_that_say_nothing_take_no_room() -> None:
+    plain = Link(Url(HOST + "/x"), depth=2, via=HOST + "/", seen_at=1.7e9)
+    assert len(msgspec.msgpack.decode(to_row(plain, HOST, 0.0))) == 5
+    later = msgspec.structs.replace(plain, tries=1, not_before=50.0)
+    assert len(msgspec.msgpack.decode(to_row(later, HOST, 60.0))) == 7, "the wait is over"
+    assert len(msgspec.msgpack.decode(to_row(later, HOST, 40.0))) == 8
