@@ -7,6 +7,7 @@ less what an empty one holds; `resident` is what the system gave it for that.
 Seen: offers in batches of 500, as agents make them, half of them seen before; then all that waits is thrown
 away, so that the seen keys alone remain. Waiting: pages of sites with power-law sizes link to other pages,
 most of them of the same site; rows are those of real links. Then all is leased and booked, the URLs kept.
+Agents: each joins, holds a host and an address, says that it lives, and hears of all the others.
 
     .venv/bin/python benchmarks/board.py [--seen 10000000] [--waiting 300000]
 """
@@ -27,11 +28,23 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+import msgspec
 import redis
 from sieve import Source
 from table import aligned, say
 
-from fieldmouse.balancer.board import BookedKeys, Charter, Held, Name, Offer, Row, SiteBounds, Told
+from fieldmouse.balancer.adverts import Advert
+from fieldmouse.balancer.board import (
+    AddressAsk,
+    BookedKeys,
+    Charter,
+    Held,
+    Name,
+    Offer,
+    Row,
+    SiteBounds,
+    Told,
+)
 from fieldmouse.balancer.redisboard import RedisBoard
 from fieldmouse.balancer.rows import pack_urls, to_link, to_row
 from fieldmouse.records import Link
@@ -212,6 +225,38 @@ async def waiting(client: redis.Redis, urls: int) -> tuple[list[str], list[list[
     return table, steps
 
 
+async def agents(client: redis.Redis, stops: list[int]) -> list[list[str]]:
+    advert = msgspec.msgpack.encode(
+        Advert(3.14, 1.1, 0.7, 123456, 20.5, 60, "machine-17", "/srv/crawls/east", 300.5)
+    )
+    board, names, rows = await begin(client), [NAME], []
+    empty = Cost.now(client)
+    for stop in stops:
+        while len(names) < stop:
+            number = len(names)
+            name, host = (
+                Name(f"machine-{number}-1a2b3c", 1_700_000_000_000_000),
+                Host(f"http://{number}.test"),
+            )
+            await board.join(name, 10_000.0)
+            await board.beat(name, advert, 10_000.0)
+            await board.offer([Offer(host, "test", [(number, b"x" * 60)])], FREE)
+            (grant,) = await board.lease(name, 1, 1)
+            asked = AddressAsk(f"10.0.{number // 256}.{number % 256}", Held(host, grant.epoch), 1.0)
+            await board.ask_addresses(name, [asked])
+            names.append(name)
+        held = Cost.now(client)
+        told = client.info("stats")["total_net_output_bytes"]
+        for name in names[-100:]:
+            await board.beat(name, advert, 10_000.0)
+        after, beats = Cost.now(client), min(100, stop)
+        answers = client.info("stats")["total_net_output_bytes"] - told
+        each = (held.used - empty.used) / (stop - 1)
+        rows.append([f"{stop:,}", f"{each:,.0f}", f"{answers / beats:,.0f}", *spent(held, after, beats)])
+    await board.close()
+    return rows
+
+
 def spent(before: Cost, after: Cost, count: int) -> list[str]:
     server, ours = after.server - before.server, after.ours - before.ours
     return [f"{server / count * 1e6:.1f}", f"{ours / count * 1e6:.1f}"]
@@ -233,12 +278,16 @@ def main() -> None:
     with a_server() as client:
         say(f"offering, leasing and booking {given.waiting:,}")
         table, steps = asyncio.run(waiting(client, given.waiting))
+    with a_server() as client:
+        say("joining")
+        by_agents = asyncio.run(agents(client, [10, 100, 1000]))
     heads = (
         ["seen", "used B/URL", "resident B/URL", "server us/offered", "ours us/offered"],
         ["waiting", "hosts", "row B", "queued B/URL", "host B", "all used B/URL", "kept B/URL", "URL B"],
         ["for each URL", "server us", "ours us"],
+        ["agents", "B/agent", "B heard with a beat", "server us/beat", "ours us/beat"],
     )
-    parts = list(zip(heads, (by_seen, [table], steps), strict=True))
+    parts = list(zip(heads, (by_seen, [table], steps, by_agents), strict=True))
     if given.json:
         tables = [[dict(zip(head, row, strict=True)) for row in body] for head, body in parts]
         print(json.dumps(tables))

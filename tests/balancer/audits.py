@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import redis
@@ -27,6 +28,22 @@ class Audit:
         assert self.queued.keys() <= self.seen
         assert self.owed.keys() <= self.seen
         assert len(self.seen) == self.settled + len(self.queued) + len(self.owed)
+
+
+def merged(audits: Sequence[Audit]) -> Audit:
+    """What lies on several servers, no key and no host on two of them."""
+    whole = audits[0]
+    for audit in audits[1:]:
+        assert not whole.seen & audit.seen, "seen on two servers"
+        assert not whole.holders.keys() & audit.holders.keys(), "held on two servers"
+        whole = Audit(
+            seen=whole.seen | audit.seen,
+            settled=whole.settled + audit.settled,
+            queued=whole.queued | audit.queued,
+            owed=whole.owed | audit.owed,
+            holders=whole.holders | audit.holders,
+        )
+    return whole
 
 
 def once(pairs: list[tuple[int, Host]]) -> dict[int, Host]:

@@ -1,4 +1,4 @@
-"""Boards to try: one in memory, and one on a real server of our own, whose clock a test can put forward."""
+"""Boards to try: in memory, on a real server of our own, and two of either as one; a hand on their clocks."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import shutil
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Protocol
@@ -14,11 +14,14 @@ from typing import Protocol
 import pytest
 import redis
 
-from balancer.audits import Audit, audit_of_ledger, audit_of_server
+from balancer.audits import Audit, audit_of_ledger, audit_of_server, merged
 from fieldmouse.balancer.board import Board
 from fieldmouse.balancer.memory import MemoryBoard, MemoryServer
 from fieldmouse.balancer.redisboard import RedisBoard
+from fieldmouse.balancer.shares import place_of_address, place_of_host
+from fieldmouse.balancer.spread import SpreadBoard
 from fieldmouse.clock import ManualClock
+from fieldmouse.url import Host
 
 PROGRAM = shutil.which("redis-server") or shutil.which("valkey-server")
 META = "fm:{fieldmouse}:meta"
@@ -43,10 +46,20 @@ class World(Protocol):
     def remember(self) -> None:
         """All that is written by now is on disk."""
 
-    def restart_forgetful(self) -> None:
-        """The server is killed and started again; what was written after the last `remember` is gone."""
+    def restart_forgetful(self) -> Callable[[Host], bool]:
+        """A server is killed and started again; what was written after the last `remember` is gone.
+
+        Returns whether that is so for what is known of a host.
+        """
 
     def audit(self) -> Audit: ...
+
+    def addresses(self, host: Host, count: int) -> list[str]:
+        """So many that are looked after where the host is."""
+
+
+def some_addresses(count: int) -> list[str]:
+    return [f"10.0.0.{n}" for n in range(1, count + 1)]
 
 
 class MemoryWorld:
@@ -70,11 +83,15 @@ class MemoryWorld:
     def remember(self) -> None:
         self._disk = self.server.memory()
 
-    def restart_forgetful(self) -> None:
+    def restart_forgetful(self) -> Callable[[Host], bool]:
         self.server.restart(self._disk)
+        return lambda host: True
 
     def audit(self) -> Audit:
         return audit_of_ledger(self.board().ledger())
+
+    def addresses(self, host: Host, count: int) -> list[str]:
+        return some_addresses(count)
 
 
 class ServerProcess:
@@ -146,7 +163,7 @@ class RedisWorld:
         client = self.server.client()
         self._disk = {key: client.dump(key) for key in client.scan_iter("*")}
 
-    def restart_forgetful(self) -> None:
+    def restart_forgetful(self) -> Callable[[Host], bool]:
         client = self.server.client()
         skew = client.hget(META, "skew") or 0
         client.flushall()
@@ -155,9 +172,53 @@ class RedisWorld:
         if self._disk:  # a server forgets what it was told, but its clock does not stand still
             client.hset(META, "skew", skew)
         self.restart()
+        return lambda host: True
 
     def audit(self) -> Audit:
         return audit_of_server(self.server.client())
+
+    def addresses(self, host: Host, count: int) -> list[str]:
+        return some_addresses(count)
+
+
+class SpreadWorld:
+    """Several servers as one. All of them are started again together, but they forget one by one."""
+
+    def __init__(self, *worlds: World) -> None:
+        self.worlds: Sequence[World] = worlds
+        self._turn = 0
+
+    def board(self, crawl: str = "fieldmouse") -> SpreadBoard:
+        return SpreadBoard({f"server {n}": world.board(crawl) for n, world in enumerate(self.worlds)}, crawl)
+
+    def advance(self, seconds: float) -> None:
+        for world in self.worlds:
+            world.advance(seconds)
+
+    def restart(self) -> None:
+        for world in self.worlds:
+            world.restart()
+
+    def now(self) -> float:
+        return self.worlds[0].now()
+
+    def remember(self) -> None:
+        for world in self.worlds:
+            world.remember()
+
+    def restart_forgetful(self) -> Callable[[Host], bool]:
+        self._turn += 1
+        place = self._turn % len(self.worlds)
+        self.worlds[place].restart_forgetful()
+        return lambda host: place_of_host(host, len(self.worlds)) == place
+
+    def audit(self) -> Audit:
+        return merged([world.audit() for world in self.worlds])
+
+    def addresses(self, host: Host, count: int) -> list[str]:
+        servers = len(self.worlds)
+        home = place_of_host(host, servers)
+        return [a for a in some_addresses(100) if place_of_address(a, servers) == home][:count]
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""One server for all tests of boards: each begins with an empty one."""
+"""Two servers for all tests of boards: each begins with empty ones."""
 
 from __future__ import annotations
 
@@ -6,7 +6,16 @@ from collections.abc import Iterator
 
 import pytest
 
-from balancer.boards import MISSING, PROGRAM, MemoryWorld, RedisWorld, ServerProcess, World, a_server
+from balancer.boards import (
+    MISSING,
+    PROGRAM,
+    MemoryWorld,
+    RedisWorld,
+    ServerProcess,
+    SpreadWorld,
+    World,
+    a_server,
+)
 
 
 @pytest.fixture(scope="session")
@@ -17,8 +26,21 @@ def server() -> Iterator[ServerProcess]:
         yield process
 
 
-@pytest.fixture(params=["memory", "redis"])
+@pytest.fixture(scope="session")
+def other_server(server: ServerProcess) -> Iterator[ServerProcess]:
+    with a_server() as process:
+        yield process
+
+
+@pytest.fixture(params=["memory", "redis", "two in memory", "two servers"])
 def world(request: pytest.FixtureRequest) -> World:
-    if request.param == "memory":
-        return MemoryWorld()
-    return RedisWorld(request.getfixturevalue("server"))
+    match request.param:
+        case "memory":
+            return MemoryWorld()
+        case "redis":
+            return RedisWorld(request.getfixturevalue("server"))
+        case "two in memory":
+            return SpreadWorld(MemoryWorld(), MemoryWorld())
+        case _:
+            servers = (request.getfixturevalue(name) for name in ("server", "other_server"))
+            return SpreadWorld(*map(RedisWorld, servers))

@@ -28,6 +28,7 @@ from fieldmouse.balancer.board import (
     SiteBounds,
     Told,
 )
+from fieldmouse.balancer.rows import pack_urls
 from fieldmouse.errors import Fenced
 from fieldmouse.url import Host
 
@@ -35,7 +36,7 @@ T = TypeVar("T")
 LEASE = 100.0
 LONGEST_DELAY = 30.0
 HOSTS = [Host(f"http://{letter}.test") for letter in "abcde"]
-ADDRESSES = ["10.0.0.1", "10.0.0.2"]
+ADDRESSES = ["10.0.0.1", "10.0.0.4"]
 AGENTS = ["ada", "bob", "cyd"]
 SLACK = 0.002  # seconds by which a server's clock, in milliseconds, may differ from ours
 
@@ -74,6 +75,7 @@ class Network:
         self.key = 0
         self.settled: set[int] = set()
         self.settled_on_disk: set[int] = set()
+        self.homes: dict[int, Host] = {}
         self.offered: list[Offer] = []  # since the disk was written
         self.forgot = False  # the server did, once
         self.restarts = 0
@@ -83,7 +85,8 @@ class Network:
         # How long leases and delays may be is known for long, whatever the server forgets.
         first = Name("first", 1)
         self.do(self.board.join(first, LEASE))
-        self.do(self.board.ask_addresses(first, [AddressAsk("10.9.9.9", Held(HOSTS[0], 0), LONGEST_DELAY)]))
+        asks = [AddressAsk(f"10.9.9.{n}", Held(HOSTS[0], 0), LONGEST_DELAY) for n in range(9)]
+        self.do(self.board.ask_addresses(first, asks))
         self.do(self.board.leave(first))
         world.remember()
 
@@ -212,6 +215,7 @@ class Network:
         keys = known + [5 * (self.key // 5 + 1 + n) + home for n in range(dice.randint(0, 9))]
         self.key = max([self.key, *keys])
         rows = [(key * 0x9E3779B97F4A7C15 % 2**64, b"row %d" % key) for key in keys]
+        self.homes.update((key, HOSTS[home]) for key, _ in rows)
         offer = Offer(HOSTS[home], "test", rows, dice.choice(["", *AGENTS]))
         self.do(self.board.offer([offer], SiteBounds()))
         self.offered.append(offer)
@@ -298,7 +302,8 @@ class Network:
     def settle(self, dice: Random) -> None:
         player = self._somebody(dice)
         leases = {held: self._some(keys, dice) for held, keys in player.knows.items()}
-        told = Told([BookedKeys(held, keys) for held, keys in leases.items()], {"page": 1}, b"urls")
+        urls = pack_urls([f"{held.host}/{key}" for held, keys in leases.items() for key in keys])
+        told = Told([BookedKeys(held, keys) for held, keys in leases.items()], {"page": 1}, urls)
         for _ in range(dice.randint(1, 2)):
             self._book(player, told)
         player.told.append(told)
@@ -362,9 +367,10 @@ class Network:
         self.do(self.board.close())
         forgetful = dice.random() < 0.6
         if forgetful:
-            self.world.restart_forgetful()
+            forgets = self.world.restart_forgetful()
             self.forgot = True
-            self.settled = set(self.settled_on_disk)
+            kept = {key for key in self.settled if not forgets(self.homes[key])}
+            self.settled = self.settled_on_disk | kept
         else:
             self.world.restart()
         self.board = self.world.board()

@@ -1,4 +1,4 @@
-"""What every board promises, run for the one in memory and the one on a real server."""
+"""What every board promises, run for the one in memory, the one on a real server, and two of each as one."""
 
 from __future__ import annotations
 
@@ -27,13 +27,15 @@ from fieldmouse.balancer.board import (
 )
 from fieldmouse.balancer.rows import pack_urls, to_link
 from fieldmouse.errors import BoardLost, Fenced, Superseded
+from fieldmouse.policy.sitelimits import limited_site
 from fieldmouse.url import Host, key_of
 
 LEASE = 100.0  # seconds: long enough that no test takes a part of it that would count
 FREE = SiteBounds()
 CHARTER = Charter(key_seed=7, settings="[crawl]", seeds=("http://a.test/",), made_by="ada")
 ADA, BOB, CYD = Name("ada", 1), Name("bob", 1), Name("cyd", 1)
-A, B = Host("http://a.test"), Host("http://b.test:81")
+A, B = Host("http://a.test"), Host("http://be.test:81")  # of two sites, on two servers where there are two
+M, N = Host("http://m.example.org"), Host("https://n.example.org")  # of one
 
 Story = Callable[[World, Board], Awaitable[None]]
 
@@ -63,7 +65,7 @@ def links(keys: Iterable[int]) -> list[Row]:
 
 
 def offer(host: Host, keys: Iterable[int], place: str = "") -> Offer:
-    return Offer(host, "test", links(keys), place)
+    return Offer(host, limited_site(host), links(keys), place)
 
 
 def of(grant: Grant) -> Held:
@@ -169,12 +171,12 @@ async def test_a_hosts_urls_come_in_the_order_they_were_found(world: World, boar
 
 @told_to
 async def test_a_sites_bounds_leave_links_out_and_forget_them(world: World, board: Board) -> None:
-    assert await board.offer([offer(A, [1, 2, 3])], SiteBounds(urls=2)) == Offered(2, dropped_urls=1)
-    assert await board.offer([offer(B, [1, 4])], SiteBounds(urls=2)) == Offered(0, dropped_urls=1)
+    assert await board.offer([offer(M, [1, 2, 3])], SiteBounds(urls=2)) == Offered(2, dropped_urls=1)
+    assert await board.offer([offer(N, [1, 4])], SiteBounds(urls=2)) == Offered(0, dropped_urls=1)
     assert (await board.books()).hosts == 1
-    assert await board.offer([offer(B, [5])], SiteBounds(hosts=1, urls=9)) == Offered(0, dropped_hosts=1)
-    assert await board.offer([offer(A, [6])], SiteBounds(hosts=1, urls=9)) == Offered(1)
-    assert await board.offer([offer(B, [3, 4, 5])], SiteBounds(hosts=2)) == Offered(3)
+    assert await board.offer([offer(N, [5])], SiteBounds(hosts=1, urls=9)) == Offered(0, dropped_hosts=1)
+    assert await board.offer([offer(M, [6])], SiteBounds(hosts=1, urls=9)) == Offered(1)
+    assert await board.offer([offer(N, [3, 4, 5])], SiteBounds(hosts=2)) == Offered(3)
     assert await sums(board) == (6, 0, 6)
 
 
@@ -220,7 +222,7 @@ async def test_who_is_not_heard_of_is_fenced_and_what_it_had_goes_to_others(
         board.beat(ADA, b"", LEASE),
         board.lease(ADA, 1, 1),
         board.more(ADA, [of(lost)], 5),
-        board.ask_addresses(ADA, []),
+        board.ask_addresses(ADA, [AddressAsk("10.0.0.1", of(lost), 1.0)]),
         board.free_addresses(ADA, {"10.0.0.1": 9.0}),
         board.note(ADA, {of(lost): Luggage()}),
         board.give_back(ADA, [GivenBack(of(lost), Luggage())]),
@@ -256,7 +258,7 @@ async def test_an_overdue_agent_that_nobody_missed_may_tell_what_is_durable(
 @told_to
 async def test_a_newer_start_supersedes_the_older(world: World, board: Board) -> None:
     await board.offer([offer(A, [1]), offer(B, [2], place="ada")], FREE)
-    mine, other = await board.lease(ADA, 2, 5)
+    other, mine = sorted(await board.lease(ADA, 2, 5), key=lambda grant: grant.host)
     await board.give_back(ADA, [GivenBack(of(mine), Luggage(delay=7.0), links([2]), place="ada")])
     newer = Name("ada", 2)
     await board.join(newer, LEASE)
@@ -370,7 +372,7 @@ async def test_hosts_wait_for_whom_they_are_placed_with_but_not_for_ever(world: 
 
 @told_to
 async def test_an_agents_own_hosts_come_first_then_those_ready_first(world: World, board: Board) -> None:
-    hosts = [Host(f"http://{n}.test") for n in range(3)]
+    hosts = [Host(f"http://{n}.example.org") for n in range(3)]
     await board.offer([offer(hosts[0], [1])], FREE)
     world.advance(1)
     await board.offer([offer(hosts[1], [2])], FREE)
@@ -639,10 +641,11 @@ async def test_an_address_has_one_holder_and_a_rest(world: World, board: Board) 
 
 @told_to
 async def test_an_address_is_for_a_host_that_is_held_or_for_none(world: World, board: Board) -> None:
-    await board.offer([offer(A, [1])], FREE)
+    await board.offer([offer(M, [1])], FREE)
     held = of(await only(board, ADA))
-    stale, other, none = Held(A, held.epoch + 1), Held(B, held.epoch), Held(B, 0)
-    asks = [AddressAsk(f"10.0.0.{n}", each, 1.0) for n, each in enumerate((held, stale, other, none))]
+    stale, other, none = Held(M, held.epoch + 1), Held(N, held.epoch), Held(N, 0)
+    addresses = world.addresses(M, 4)
+    asks = [AddressAsk(a, each, 1.0) for a, each in zip(addresses, (held, stale, other, none), strict=True)]
     assert [answer.granted for answer in await board.ask_addresses(ADA, asks)] == [True, False, False, True]
 
 

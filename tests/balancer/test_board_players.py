@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from balancer.boards import MemoryWorld, RedisWorld, ServerProcess, World
+from balancer.boards import MemoryWorld, RedisWorld, ServerProcess, SpreadWorld, World
 from balancer.players import Network
 
 WEIGHTS = {
@@ -60,6 +60,12 @@ def test_nothing_is_lost_on_a_board_in_memory(course: list[tuple[object, int]]) 
     play(MemoryWorld(), course)
 
 
+@settings(max_examples=50, suppress_health_check=list(HealthCheck), report_multiple_bugs=False)
+@given(acts)
+def test_nothing_is_lost_on_two_boards_in_memory(course: list[tuple[object, int]]) -> None:
+    play(SpreadWorld(MemoryWorld(), MemoryWorld()), course)
+
+
 @pytest.mark.timeout(600)
 def test_nothing_is_lost_on_a_board_on_a_server(server: ServerProcess) -> None:
     @settings(max_examples=15, suppress_health_check=list(HealthCheck), report_multiple_bugs=False)
@@ -81,6 +87,7 @@ def test_long_courses_lose_nothing_either() -> None:
     happened: Counter[str] = Counter()
     for seed in range(20):
         happened.update(play(MemoryWorld(), long_course(seed, 400)))
+        happened.update(play(SpreadWorld(MemoryWorld(), MemoryWorld()), long_course(seed, 400)))
     assert min(happened.values()) > 20, "a course in which nothing happens proves nothing"
     assert happened.keys() >= {"leased", "given back", "fenced", "recovered", "address refused"}
 
@@ -88,3 +95,8 @@ def test_long_courses_lose_nothing_either() -> None:
 def test_long_courses_lose_nothing_on_a_server(server: ServerProcess) -> None:
     for seed in range(100, 103):
         play(RedisWorld(server), long_course(seed, 250))
+
+
+def test_long_courses_lose_nothing_on_two_servers(server: ServerProcess, other_server: ServerProcess) -> None:
+    for seed in range(200, 203):
+        play(SpreadWorld(RedisWorld(server), RedisWorld(other_server)), long_course(seed, 250))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -77,3 +79,45 @@ def test_an_option_that_contradicts_the_crawl_is_refused(
     assert "is an agent of a network" in str(alone["error"])
     # What belongs to a machine each says for itself, and who joins a finished crawl ends well.
     asked(capfd, "agent", tmp_path / "b", *where, "--set", "robots.count=7")
+
+
+def test_agents_crawl_on_two_servers_of_which_one_is_killed(
+    server: ServerProcess, other_server: ServerProcess, tmp_path: Path, capfd: Said
+) -> None:
+    both = ("--board", server.url, "--board", other_server.url, "--crawl", "spread")
+    turned = ("--board", other_server.url, "--board", server.url, "--crawl", "spread")
+    with running_meadow(hosts=12, pages=120, seed=4, page_kb=1.0) as meadow:
+        seeds = [word for seed in meadow.seeds for word in ("--seed", seed)]
+        manners = ("--scope", "web", "--delay", "100ms", "--allow-private", "--json")
+        agents = [crawling.start("agent", tmp_path / "a", *both, *seeds, *manners)]
+        agents.append(crawling.start("agent", tmp_path / "b", *turned, "--json"))
+        until(lambda: server.client().hget("fm:{spread}:meta", "settled") not in (None, b"0"))
+        until(lambda: other_server.client().hget("fm:{spread}:meta", "settled") not in (None, b"0"))
+        other_server.kill()
+        other_server.start()
+        told = [json.loads(process.communicate(timeout=300)[0]) for process in agents]
+        assert [process.returncode for process in agents] == [0, 0]
+        crawling.run("crawl", tmp_path / "alone", *seeds, *manners)
+    stored = {row["url"] for name in "ab" for row in crawling.exported(tmp_path / name)}
+    assert stored == {row["url"] for row in crawling.exported(tmp_path / "alone")}
+    status = asked(capfd, "cluster", "status", *turned)
+    assert (status["done"], status["waiting"]) == (True, 0)
+    assert status["seen"] == status["booked"] == told[0]["whole"]["seen"]
+    parts = [int(each.client().hget("fm:{spread}:meta", "seen")) for each in (server, other_server)]
+    assert sum(parts) == status["seen"]
+    assert min(parts) > 0
+
+    lost = json.loads((tmp_path / "b" / "agent.json").read_text())["agent"]
+    few = asked(capfd, "cluster", "forget", lost, "--board", server.url, "--crawl", "spread", expect=2)
+    assert "lies on 2 servers" in str(few["error"])
+    late = asked(capfd, "agent", tmp_path / "c", "--board", server.url, "--crawl", "spread", expect=2)
+    assert "lies on 2 servers" in str(late["error"])
+    again = asked(capfd, "cluster", "forget", lost, "--again", *both)["again"]
+    assert asked(capfd, "cluster", "status", *both)["waiting"] == again > 0
+
+
+def until(true: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 120
+    while not true():
+        assert time.monotonic() < deadline, "it never came to it"
+        time.sleep(0.05)

@@ -18,8 +18,9 @@ import pytest
 
 from fieldmouse.agent.build import Crew, build
 from fieldmouse.agent.network import Joining
-from fieldmouse.balancer.board import Charter
+from fieldmouse.balancer.board import Board, Charter
 from fieldmouse.balancer.memory import MemoryBoard, MemoryServer
+from fieldmouse.balancer.spread import SpreadBoard
 from fieldmouse.clock import Clock
 from fieldmouse.crawldir import CrawlDir, outcomes, read_checkpoint, sealed_outcomes
 from fieldmouse.indexer.inline import InlineLane
@@ -41,7 +42,7 @@ DELAY = 1.0
 class Band:
     """Agents of one crawl, in one bottle."""
 
-    def __init__(self, path: Path, meadow: Meadow, clock: Clock, **changes: object) -> None:
+    def __init__(self, path: Path, meadow: Meadow, clock: Clock, servers: int = 1, **changes: object) -> None:
         self.path, self.meadow, self.clock = path, meadow, clock
         self.settings = Settings().override(
             {
@@ -50,9 +51,13 @@ class Band:
                 **{name.replace("__", "."): value for name, value in changes.items()},
             }
         )  # fmt: skip
-        self.server = MemoryServer(clock)
+        self.servers = [MemoryServer(clock) for _ in range(servers)]
         self.arrivals: list[Arrival] = []
         self.living: dict[str, tuple[Crew, asyncio.Future[Summary], MeadowFetcher]] = {}
+
+    def board(self) -> Board:
+        boards = {f"server {number}": MemoryBoard(server) for number, server in enumerate(self.servers)}
+        return SpreadBoard(boards) if len(boards) > 1 else boards["server 0"]
 
     def start(self, name: str, *, seeded: bool = False) -> asyncio.Future[Summary]:
         path = self.path / name
@@ -63,7 +68,7 @@ class Band:
         web = MeadowFetcher(self.meadow, self.clock)
         crew = build(
             home, self.settings, clock=self.clock, fetcher=web, lane=InlineLane,
-            joining=Joining(MemoryBoard(self.server), "fieldmouse", self.clock.now),
+            joining=Joining(self.board(), "fieldmouse", self.clock.now),
         )  # fmt: skip
         seeds = [Url(seed) for seed in self.meadow.seeds] if seeded else []
         task = asyncio.ensure_future(crew.agent.crawl(seeds))
@@ -115,7 +120,7 @@ def test_agents_have_together_what_one_would_have(tmp_path: Path) -> None:
 
     async def life(clock: Clock) -> Band:
         band = Band(tmp_path, meadow, clock)
-        await MemoryBoard(band.server).found(charter(band.settings, meadow.seeds))
+        await band.board().found(charter(band.settings, meadow.seeds))
         for number, name in enumerate("abc"):
             band.start(name, seeded=number == 0)
         for summary in (await band.ended()).values():
@@ -151,7 +156,7 @@ def test_nothing_is_lost_when_agents_die_and_return(seed: int, tmp_path: Path) -
 
     async def life(clock: Clock) -> Band:
         band = Band(tmp_path, meadow, clock)
-        await MemoryBoard(band.server).found(charter(band.settings, meadow.seeds))
+        await band.board().found(charter(band.settings, meadow.seeds))
         for number, name in enumerate("abc"):
             band.start(name, seeded=number == 0)
         for _ in range(10):
@@ -166,6 +171,40 @@ def test_nothing_is_lost_when_agents_die_and_return(seed: int, tmp_path: Path) -
             if name not in band.living:
                 band.start(name)
         await band.ended()
+        return band
+
+    band = bottle.run(life)
+    stored = Counter(url for name in "abc" for url in pages_of(tmp_path / name))
+    assert set(stored) == alone
+    is_polite(band.arrivals)
+    for name in "abc":
+        assert not [finding for finding in examine(CrawlDir.open(tmp_path / name)) if not finding.healthy]
+
+
+def test_nothing_is_lost_on_two_servers_of_which_one_forgets(tmp_path: Path) -> None:
+    meadow = Meadow(MeadowOptions(hosts=12, pages=200, seed=11, page_kb=1.0, links=10, robots=0.5))
+    alone = pages_alone(tmp_path / "alone", meadow)
+
+    async def life(clock: Clock) -> Band:
+        band = Band(tmp_path, meadow, clock, servers=2)
+        await band.board().found(charter(band.settings, meadow.seeds))
+        for number, name in enumerate("abc"):
+            band.start(name, seeded=number == 0)
+        await clock.sleep(10.0)
+        disk = band.servers[1].memory()
+        await clock.sleep(1.0)
+        band.servers[1].restart(disk)
+        await clock.sleep(3.0)
+        await band.kill("b")
+        await clock.sleep(2.0)
+        band.servers[0].restart()
+        band.start("b")
+        for summary in (await band.ended()).values():
+            assert summary.exit == 0
+            assert summary.whole is not None
+            assert summary.whole.waiting == 0
+        for server in band.servers:
+            assert len(server.crawls["fieldmouse"].hosts) > 2, "both have a part"
         return band
 
     band = bottle.run(life)

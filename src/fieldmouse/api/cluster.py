@@ -10,7 +10,7 @@ import msgspec
 
 from fieldmouse.balancer.adverts import advert_of
 from fieldmouse.balancer.board import AgentNote, Board
-from fieldmouse.balancer.opening import open_board
+from fieldmouse.balancer.opening import charter_of, open_board
 from fieldmouse.errors import BoardError, UsageError
 
 T = TypeVar("T")
@@ -49,11 +49,6 @@ def standing(boards: Sequence[str], crawl: str) -> ClusterStanding:
     """How the crawl of that name stands."""
 
     async def look(board: Board) -> ClusterStanding:
-        if await board.charter() is None:
-            raise BoardError(
-                f"the board knows no crawl `{crawl}`",
-                "name it with --crawl, or begin it with `fieldmouse agent`",
-            )
         books, notes = await board.books(), await board.agents()
         return ClusterStanding(
             crawl, books.seen, books.settled, books.waiting, books.hosts, books.kinds.get("page", 0),
@@ -102,6 +97,11 @@ def _asked(boards: Sequence[str], crawl: str, act: Callable[[Board], Awaitable[T
     async def ask() -> T:
         board = open_board(boards, crawl)
         try:
+            if await charter_of(board, crawl) is None:
+                raise BoardError(
+                    f"the board knows no crawl `{crawl}`",
+                    "name it with --crawl, or begin it with `fieldmouse agent`",
+                )
             return await act(board)
         finally:
             await board.close()

@@ -19,7 +19,7 @@ from fieldmouse.api import asking
 from fieldmouse.api.plan import Plan, check
 from fieldmouse.balancer.board import Charter
 from fieldmouse.balancer.identity import is_agent
-from fieldmouse.balancer.opening import open_board
+from fieldmouse.balancer.opening import charter_of, open_board
 from fieldmouse.crawldir import CrawlDir
 from fieldmouse.errors import BoardLost, UsageError, typed
 from fieldmouse.settings import Settings
@@ -88,7 +88,7 @@ async def _charter(
     """What the crawl is: as it stands on the board, or, with seeds and if there is none, as we make it."""
     board = open_board(boards, crawl)
     try:
-        charter = await board.charter()
+        charter = await charter_of(board, crawl)
         if charter is None and known:
             raise BoardLost(
                 f"the board knows no crawl `{crawl}`, though this directory has been an agent of it",
@@ -102,7 +102,7 @@ async def _charter(
             on_waiting()
         while charter is None:
             await asyncio.sleep(_LOOK_EVERY)
-            charter = await board.charter()
+            charter = await charter_of(board, crawl)
         return charter
     finally:
         await board.close()

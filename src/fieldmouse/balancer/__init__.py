@@ -21,7 +21,7 @@ again. It stops asking by itself before that, by a clock that counts sleep (`lea
 
 The board may be killed, too. Its server keeps what it was told but for the last second; agents keep what
 they told until that is safe (`tellings`), and when the server is another one they tell it again.
-Everything they say may be said twice.
+Everything they say may be said twice. A crawl may lie on several servers (`spread`): each has some sites.
 
 Invariant: a URL that was accepted is waiting on the board, or held by one agent under an epoch, or
 booked.

@@ -32,6 +32,8 @@ class Charter:
     settings: str  # TOML: those of the crawl, not of a machine
     seeds: tuple[str, ...]
     made_by: str = ""
+    servers: tuple[str, ...] = ()  # all that the crawl lies on, if they are several, without passwords
+    place: int = 0  # which of them this is
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,7 +211,7 @@ class Board(Protocol):
         """Up to so many hosts that may be visited within `soon` seconds, with about so many URLs each.
 
         First those that should be visited by `name`, then those that anybody may visit, then those that
-        waited for another agent in vain.
+        waited for another agent in vain; so on each server, if there are several.
         """
 
     async def more(self, name: Name, held: Sequence[Held], urls: int) -> list[Grant]:

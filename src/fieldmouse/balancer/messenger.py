@@ -180,7 +180,9 @@ class Messenger:
             self._note_unreachable(trouble)
             await self._clock.sleep(_PATIENCE)
         except Superseded:
-            raise
+            if self._name == name:
+                raise
+            # We joined again meanwhile: the newer start is our own, and what it holds is found out by it.
         except Fenced:
             async with self._joining:
                 if self._name == name:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from fieldmouse.balancer.board import Board
+from fieldmouse.balancer.board import Board, Charter
+from fieldmouse.balancer.founding import check_whole
+from fieldmouse.balancer.spread import SpreadBoard
 from fieldmouse.errors import UsageError
 
 
@@ -17,15 +19,23 @@ def open_board(urls: Sequence[str], crawl: str) -> Board:
         )
     if not urls:
         raise UsageError("no board is named", "name its server: `--board redis://HOST:6379/0`")
-    if len(set(urls)) != len(urls):
-        raise UsageError("one board is named twice", "name each server once")
     try:
+        from fieldmouse.balancer.connect import label_of
         from fieldmouse.balancer.redisboard import RedisBoard
     except ModuleNotFoundError as missing:
         raise UsageError(
             f"a board needs `{missing.name}`, which is not installed",
             "install it with `pip install fieldmouse[network]`",
         ) from missing
-    if len(urls) > 1:
-        raise UsageError("one board carries a crawl; several are named", "name one server with --board")
-    return RedisBoard(urls[0], crawl)
+    boards = {label_of(url): RedisBoard(url, crawl) for url in urls}
+    if len(boards) != len(urls):
+        raise UsageError("one board is named twice", "name each server once")
+    return SpreadBoard(boards, crawl) if len(urls) > 1 else boards[label_of(urls[0])]
+
+
+async def charter_of(board: Board, crawl: str) -> Charter | None:
+    """What the crawl is, None if there is none; a UsageError if it lies on other servers than were named."""
+    charter = await board.charter()
+    if charter is not None:
+        check_whole(charter, crawl)
+    return charter

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from fieldmouse.balancer.board import Name
 from fieldmouse.errors import BoardLost, Fenced, Superseded
 
@@ -27,4 +29,12 @@ def vanished(crawl: str) -> BoardLost:
     return BoardLost(
         f"the board has lost the crawl `{crawl}`: its server knows nothing of it",
         "give the server its data back (its append-only file), or begin another crawl",
+    )
+
+
+def missing(crawl: str, servers: Sequence[str]) -> BoardLost:
+    """A crawl lies on several servers, and some of them have lost it, or are none of its own."""
+    return BoardLost(
+        f"{' and '.join(servers)} knows nothing of the crawl `{crawl}`, of which other servers have a part",
+        "give it its data back (its append-only file), or name the servers that the crawl was begun on",
     )

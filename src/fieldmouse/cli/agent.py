@@ -25,7 +25,7 @@ Examples:
     metavar="URL",
     multiple=True,
     required=True,
-    help="The Redis-protocol server where agents meet; may be given many times, by all agents alike.",
+    help="The Redis-protocol server where agents meet; given more than once, sites are spread over them.",
 )
 @click.option(
     "--crawl",

@@ -23,6 +23,6 @@ def of_a_crawl(command: F) -> F:
     )
     board = click.option(
         "--board", "boards", metavar="URL", multiple=True, required=True,
-        help="The server where the agents meet; all of them, as the agents have them.",
+        help="The server where the agents meet; if there are several, each of them.",
     )  # fmt: skip
     return board(crawl(command))

@@ -1,0 +1,109 @@
+"""How a crawl is shared out among several servers, and what their answers add up to.
+
+A host lies with all others of its site, so that what is counted by site is counted in one place; names that
+no limit counts together (addresses, `.test`) are shared out one by one. An address lies where its own name
+leads, whichever hosts live there. The servers of a crawl never change, so a hash of the name will do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import lru_cache
+
+import xxhash
+
+from fieldmouse.balancer.board import AgentNote, BoardBooks, Told
+from fieldmouse.balancer.rows import pack_urls, unpack_urls
+from fieldmouse.policy.sitelimits import limited_site
+from fieldmouse.url import Host, name_of
+
+
+def _place(name: str, servers: int) -> int:
+    return xxhash.xxh3_64_intdigest(name.encode()) % servers
+
+
+@lru_cache(maxsize=1 << 15)
+def place_of_host(host: Host, servers: int) -> int:
+    """Which of so many servers has a host.
+
+    >>> len({place_of_host(Host(f"https://{n}.example.org"), 7) for n in range(99)})
+    1
+    >>> len({place_of_host(Host(f"http://127.0.0.{n}:8080"), 7) for n in range(99)})
+    7
+    """
+    return _place(limited_site(host) or name_of(host), servers)
+
+
+def place_of_address(address: str, servers: int) -> int:
+    return _place(address, servers)
+
+
+def shared_out(told: Told, servers: int) -> dict[int, tuple[list[int], Told]]:
+    """A batch of outcomes by server: which of its bookings are there, and that part of the batch.
+
+    Kinds are counted for the batch and not for each key, so each server gets as much of them as it has
+    of the keys; in all they stay the same.
+    """
+    numbers: dict[int, list[int]] = {}
+    for number, booked in enumerate(told.bookings):
+        numbers.setdefault(place_of_host(booked.held.host, servers), []).append(number)
+    if len(numbers) == 1:
+        return {place: (its, told) for place, its in numbers.items()}
+    urls = unpack_urls(told.urls) if told.urls else []
+    starts = [0]
+    for booked in told.bookings:
+        starts.append(starts[-1] + len(booked.keys))
+    parts: dict[int, tuple[list[int], Told]] = {}
+    before = 0
+    for place, its in sorted(numbers.items()):
+        bookings = [told.bookings[number] for number in its]
+        after = before + sum(len(booked.keys) for booked in bookings)
+        mine = [url for number in its for url in urls[starts[number] : starts[number + 1]]]
+        packed = pack_urls(mine) if told.urls else b""
+        parts[place] = (its, Told(bookings, _between(told.kinds, before, after, starts[-1]), packed))
+        before = after
+    return parts
+
+
+def _between(kinds: Mapping[str, int], before: int, after: int, keys: int) -> dict[str, int]:
+    """The share that the keys from `before` to `after` have in the kinds of so many keys."""
+    if not keys:
+        return {}
+    share = {kind: count * after // keys - count * before // keys for kind, count in kinds.items()}
+    return {kind: count for kind, count in share.items() if count}
+
+
+def summed(books: Sequence[BoardBooks]) -> BoardBooks:
+    """What the books of all servers add up to. The crawl has begun when all of them have their seeds."""
+    kinds: dict[str, int] = {}
+    for its in books:
+        for kind, count in its.kinds.items():
+            kinds[kind] = kinds.get(kind, 0) + count
+    return BoardBooks(
+        seen=sum(its.seen for its in books),
+        settled=sum(its.settled for its in books),
+        waiting=sum(its.waiting for its in books),
+        hosts=sum(its.hosts for its in books),
+        begun=all(its.begun for its in books),
+        age=max(its.age for its in books),
+        kinds=kinds,
+    )
+
+
+def met(notes: Sequence[Sequence[AgentNote]]) -> list[AgentNote]:
+    """Agents as all servers together know them: alive is who is for each of them."""
+    by_agent: dict[str, list[AgentNote]] = {}
+    for its in notes:
+        for note in its:
+            by_agent.setdefault(note.agent, []).append(note)
+    return [
+        replace(
+            max(known, key=lambda note: (note.incarnation, -note.seen_ago)),
+            alive=len(known) == len(notes) and all(note.alive for note in known),
+            draining=any(note.draining for note in known),
+            seen_ago=max(note.seen_ago for note in known),
+            hosts=sum(note.hosts for note in known),
+        )
+        for _, known in sorted(by_agent.items())
+    ]

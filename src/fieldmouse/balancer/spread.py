@@ -1,0 +1,280 @@
+"""A board on several servers: hosts are spread over them by site, addresses by themselves, agents are on all.
+
+Each server keeps its own promises, and knows nothing of the others. What must hold between them holds here:
+- An agent is alive for all of them or for none. One that cannot be reached is tried first with the next
+  sign of life, and the others hear nothing before it has answered.
+- Links are on all servers concerned before a call returns; so whoever books after that books after all.
+- Servers are read one after the other. That nothing waits is believed only if it was so at one moment:
+  when a second look finds all counts as they were, since none of them ever goes back.
+
+An address and the hosts that live there may lie on two servers. Then the address's does not know who holds
+the host, and goes by the asker's word; its own lease is checked as ever.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import TypeVar
+
+from fieldmouse.balancer.board import (
+    AddressAnswer,
+    AddressAsk,
+    AgentNote,
+    Board,
+    BoardBooks,
+    Charter,
+    GivenBack,
+    Grant,
+    Held,
+    Luggage,
+    Name,
+    Offer,
+    Offered,
+    Pulse,
+    Row,
+    SiteBounds,
+    Told,
+)
+from fieldmouse.balancer.founding import found_on, order_of
+from fieldmouse.balancer.gathering import answered, together
+from fieldmouse.balancer.refusals import missing, vanished
+from fieldmouse.balancer.shares import met, place_of_address, place_of_host, shared_out, summed
+from fieldmouse.errors import BoardUnreachable, Fenced
+from fieldmouse.url import Host
+
+T = TypeVar("T")
+K = TypeVar("K")
+_ASK_AGAIN = 1.0  # seconds, for an address whose server cannot be reached
+
+
+class SpreadBoard:
+    """One crawl on several servers; `boards` has its board on each, by what people call the server."""
+
+    def __init__(self, boards: Mapping[str, Board], crawl: str = "fieldmouse") -> None:
+        self._named, self._crawl = dict(boards), crawl
+        self._parts: list[Board] = []  # in the order of their places, once that is known
+        self._doubtful: set[int] = set()  # places that could not be reached with the last sign of life
+        self._turn = 0
+
+    # -- the crawl
+
+    async def _charters(self) -> dict[str, Charter | None]:
+        told = await together([board.charter() for board in self._named.values()])
+        return dict(zip(self._named, told, strict=True))
+
+    async def charter(self) -> Charter | None:
+        known = await self._charters()
+        order = order_of(known, self._crawl)
+        if order is not None:
+            self._parts = [self._named[label] for label in order]
+            return _whole(known[order[0]])
+        there = [label for label, charter in known.items() if charter is not None]
+        books = await together([self._named[label].books() for label in there])
+        if any(its.begun or its.seen for its in books):
+            raise missing(self._crawl, [label for label in known if label not in there])
+        return None  # whoever founds it has not come to all servers yet
+
+    async def found(self, charter: Charter) -> Charter:
+        await found_on(self._named, await self._charters(), charter, self._crawl)
+        settled = await self.charter()
+        if settled is None:
+            raise vanished(self._crawl)
+        return settled
+
+    async def _places(self) -> Sequence[Board]:
+        if not self._parts and await self.charter() is None:
+            raise vanished(self._crawl)
+        return self._parts
+
+    async def end(self, why: str) -> None:
+        await self._each(lambda board: board.end(why))
+
+    async def _each(self, act: Callable[[Board], Awaitable[T]]) -> list[T]:
+        return await together([act(board) for board in await self._places()])
+
+    async def _by_host(
+        self, things: Iterable[K], host_of: Callable[[K], Host]
+    ) -> list[tuple[Board, list[K]]]:
+        """Those servers that have any of the hosts, and what is theirs."""
+        boards = await self._places()
+        parts: dict[int, list[K]] = {}
+        for thing in things:
+            parts.setdefault(place_of_host(host_of(thing), len(boards)), []).append(thing)
+        return [(boards[place], part) for place, part in parts.items()]
+
+    # -- agents
+
+    async def join(self, name: Name, lease: float) -> None:
+        await self._each(lambda board: board.join(name, lease))
+
+    async def outlives(self, name: Name) -> bool:
+        return all(await self._each(lambda board: board.outlives(name)))
+
+    async def beat(self, name: Name, advert: bytes, lease: float) -> Pulse:
+        boards = await self._places()
+        pulses: dict[int, Pulse] = {}
+
+        async def call(places: Iterable[int]) -> None:
+            asked = list(places)
+            answers = await asyncio.gather(
+                *(boards[place].beat(name, advert, lease) for place in asked), return_exceptions=True
+            )
+            for place, answer in zip(asked, answers, strict=True):
+                if isinstance(answer, BoardUnreachable):
+                    self._doubtful.add(place)
+                elif isinstance(answer, Pulse):
+                    self._doubtful.discard(place)
+                    pulses[place] = answer
+            answered(answers)
+
+        if self._doubtful:
+            await call(sorted(self._doubtful))
+        await call([place for place in range(len(boards)) if place not in pulses])
+        told = [pulse for _, pulse in sorted(pulses.items())]
+        return Pulse(
+            books=await self._at_one_moment([pulse.books for pulse in told]),
+            agents=met([pulse.agents for pulse in told]),
+            run=" ".join(pulse.run for pulse in told),
+            calm=max(pulse.calm for pulse in told),
+            draining=any(pulse.draining for pulse in told),
+            over=next((pulse.over for pulse in told if pulse.over), ""),
+        )
+
+    async def leave(self, name: Name) -> None:
+        await self._each(lambda board: board.leave(name))
+
+    async def books(self) -> BoardBooks:
+        return await self._at_one_moment(await self._each(lambda board: board.books()))
+
+    async def _at_one_moment(self, books: Sequence[BoardBooks]) -> BoardBooks:
+        """Their sum; if it says that nothing waits, it was so at one moment between two looks."""
+        while (total := summed(books)).begun and not total.waiting:
+            again = await self._each(lambda board: board.books())
+            if [(its.seen, its.settled) for its in again] == [(its.seen, its.settled) for its in books]:
+                break
+            books = again
+        return total
+
+    async def agents(self) -> list[AgentNote]:
+        return met(await self._each(lambda board: board.agents()))
+
+    async def ask_to_drain(self, agent: str) -> bool:
+        return any(await self._each(lambda board: board.ask_to_drain(agent)))
+
+    async def forget(self, agent: str, *, again: bool) -> int:
+        return sum(await self._each(lambda board: board.forget(agent, again=again)))
+
+    # -- links
+
+    async def offer(self, offers: Sequence[Offer], bounds: SiteBounds, *, seeds: bool = False) -> Offered:
+        parts = await self._by_host(offers, lambda offer: offer.host)
+        if seeds:  # each server hears that the crawl has begun, together with those that it begins with
+            concerned = [board for board, _ in parts]
+            parts += [(board, []) for board in await self._places() if board not in concerned]
+        told = await together([board.offer(part, bounds, seeds=seeds) for board, part in parts])
+        return Offered(
+            new=sum(part.new for part in told),
+            dropped_hosts=sum(part.dropped_hosts for part in told),
+            dropped_urls=sum(part.dropped_urls for part in told),
+        )
+
+    # -- hosts
+
+    async def lease(self, name: Name, hosts: int, urls: int, soon: float = 0.0) -> list[Grant]:
+        """From one server, if it has enough, and each time from another one first."""
+        boards = await self._places()
+        self._turn += 1
+        grants: list[Grant] = []
+        for number in range(len(boards)):
+            if len(grants) >= hosts:
+                break
+            try:
+                board = boards[(self._turn + number) % len(boards)]
+                grants += await board.lease(name, hosts - len(grants), urls, soon)
+            except BoardUnreachable:
+                if not grants:
+                    raise
+                break  # what was granted is ours, and the next sign of life finds out the rest
+        return grants
+
+    async def more(self, name: Name, held: Sequence[Held], urls: int) -> list[Grant]:
+        parts = await self._by_host(held, lambda each: each.host)
+        told = await together([board.more(name, part, urls) for board, part in parts])
+        grants: dict[Held, Grant] = {}
+        for (_, part), its in zip(parts, told, strict=True):
+            grants.update(zip(part, its, strict=True))
+        return [grants[each] for each in held]
+
+    async def note(self, name: Name, luggage: Mapping[Held, Luggage]) -> None:
+        parts = await self._by_host(luggage.items(), lambda item: item[0].host)
+        await together([board.note(name, dict(part)) for board, part in parts])
+
+    async def give_back(self, name: Name, hosts: Sequence[GivenBack]) -> None:
+        parts = await self._by_host(hosts, lambda given: given.held.host)
+        await together([board.give_back(name, part) for board, part in parts])
+
+    async def put_back(self, name: Name, rows: Mapping[Held, Sequence[Row]]) -> None:
+        parts = await self._by_host(rows.items(), lambda item: item[0].host)
+        await together([board.put_back(name, dict(part)) for board, part in parts])
+
+    async def recover(self, name: Name, known: Mapping[Held, Collection[int]]) -> list[Held]:
+        parts = await self._by_host(known.items(), lambda item: item[0].host)
+        concerned = [board for board, _ in parts]
+        parts += [(board, []) for board in await self._places() if board not in concerned]
+        lost = await together([board.recover(name, dict(part)) for board, part in parts])
+        return [held for part in lost for held in part]
+
+    # -- addresses
+
+    async def ask_addresses(self, name: Name, asks: Sequence[AddressAsk]) -> list[AddressAnswer]:
+        boards = await self._places()
+        parts: dict[int, dict[int, AddressAsk]] = {}
+        for number, ask in enumerate(asks):
+            place = place_of_address(ask.address, len(boards))
+            if place_of_host(ask.held.host, len(boards)) != place:
+                ask = replace(ask, held=Held(ask.held.host, 0))
+            parts.setdefault(place, {})[number] = ask
+        told = await asyncio.gather(
+            *(boards[place].ask_addresses(name, list(part.values())) for place, part in parts.items()),
+            return_exceptions=True,
+        )
+        answered([answer for answer in told if not isinstance(answer, BoardUnreachable)] or told)
+        answers = [AddressAnswer(granted=False, rest=_ASK_AGAIN)] * len(asks)
+        for part, its in zip(parts.values(), told, strict=True):
+            if not isinstance(its, BaseException):
+                for number, answer in zip(part, its, strict=True):
+                    answers[number] = answer
+        return answers
+
+    async def free_addresses(self, name: Name, rests: Mapping[str, float]) -> None:
+        boards = await self._places()
+        parts: dict[int, dict[str, float]] = {}
+        for address, rest in rests.items():
+            parts.setdefault(place_of_address(address, len(boards)), {})[address] = rest
+        await together([boards[place].free_addresses(name, part) for place, part in parts.items()])
+
+    # -- outcomes
+
+    async def book(self, name: Name, told: Told) -> list[Sequence[int]]:
+        """Where `name` is fenced nothing counts, elsewhere it does; it hears so if it is everywhere."""
+        boards = await self._places()
+        parts = shared_out(told, len(boards))
+        answers = await asyncio.gather(
+            *(boards[place].book(name, part) for place, (_, part) in parts.items()), return_exceptions=True
+        )
+        answered([answer for answer in answers if not isinstance(answer, Fenced)] or answers)
+        strays: list[Sequence[int]] = [booked.keys for booked in told.bookings]
+        for (numbers, _), answer in zip(parts.values(), answers, strict=True):
+            if not isinstance(answer, BaseException):
+                for number, keys in zip(numbers, answer, strict=True):
+                    strays[number] = keys
+        return strays
+
+    async def close(self) -> None:
+        await together([board.close() for board in self._named.values()])
+
+
+def _whole(charter: Charter | None) -> Charter | None:
+    return None if charter is None else replace(charter, servers=(), place=0)

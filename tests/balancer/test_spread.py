@@ -1,0 +1,278 @@
+"""What a board on several servers does beyond what every board promises."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Awaitable, Callable, Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from balancer.boards import MemoryWorld, SpreadWorld
+from fieldmouse.balancer.board import (
+    AddressAsk,
+    Board,
+    BoardBooks,
+    BookedKeys,
+    Charter,
+    Held,
+    Name,
+    Offer,
+    Pulse,
+    SiteBounds,
+    Told,
+)
+from fieldmouse.balancer.founding import check_whole
+from fieldmouse.balancer.memory import MemoryBoard
+from fieldmouse.balancer.rows import pack_urls, unpack_urls
+from fieldmouse.balancer.shares import place_of_address, place_of_host, shared_out
+from fieldmouse.balancer.spread import SpreadBoard
+from fieldmouse.errors import BoardLost, BoardUnreachable, Fenced, UsageError
+from fieldmouse.url import Host
+
+LEASE = 100.0
+CHARTER = Charter(7, "[crawl]", ("http://a.test/",))
+ADA = Name("ada", 1)
+FREE = SiteBounds()
+HERE, THERE = Host("http://a.test"), Host("http://be.test")  # on the first server of two, on the second
+
+
+def tell(story: Callable[[], Awaitable[None]]) -> None:
+    asyncio.run(story())  # type: ignore[arg-type]
+
+
+class MoodyBoard(MemoryBoard):
+    """A board in memory that cannot be reached when told so, and lets something happen while it is read."""
+
+    silent = False
+    heard = 0
+
+    async def beat(self, name: Name, advert: bytes, lease: float) -> Pulse:
+        if self.silent:
+            raise BoardUnreachable("it does not answer", "wait")
+        self.heard += 1
+        return await super().beat(name, advert, lease)
+
+    after_books: Callable[[], Awaitable[None]] | None = None
+
+    async def books(self) -> BoardBooks:
+        books = await super().books()
+        if self.after_books is not None:
+            happens, self.after_books = self.after_books, None
+            await happens()
+        return books
+
+
+async def two(names: Sequence[str] = "xy") -> tuple[SpreadBoard, MoodyBoard, MoodyBoard]:
+    """Ada has joined, and holds a host on each: each has one URL, whose key is 1 and 2."""
+    first, second = (MoodyBoard(MemoryWorld().server) for _ in range(2))
+    board = SpreadBoard(dict(zip(names, (first, second), strict=True)))
+    await board.found(CHARTER)
+    await board.join(ADA, LEASE)
+    await board.offer([Offer(HERE, "", [(1, b"1")]), Offer(THERE, "", [(2, b"2")])], FREE, seeds=True)
+    return board, first, second
+
+
+def test_sites_lie_whole_on_one_server_and_fill_all_alike() -> None:
+    sites = [f"site-{n}.org" for n in range(3000)]
+    places = Counter()
+    for site in sites:
+        (place,) = {
+            place_of_host(Host(f"{start}{site}"), 3) for start in ("http://", "https://www.", "http://a.b.")
+        }
+        places[place] += 1
+    # Three fair thirds of 3000 differ from 1000 by five standard deviations (129) once in a million times.
+    assert all(870 < count < 1130 for count in places.values())
+    assert {place_of_address(f"10.0.0.{n}", 3) for n in range(99)} == {0, 1, 2}
+
+
+def test_each_host_is_on_its_own_server_alone() -> None:
+    async def story() -> None:
+        board, first, second = await two()
+        assert (await first.books()).hosts == (await second.books()).hosts == 1
+        grants = await board.lease(ADA, 5, 5)
+        assert {grant.host for grant in grants} == {HERE, THERE}
+        held = {grant.host: Held(grant.host, grant.epoch) for grant in grants}
+        assert await board.book(ADA, Told([BookedKeys(held[THERE], [2])], {"page": 1})) == [()]
+        assert [(await each.books()).settled for each in (first, second)] == [0, 1]
+
+    tell(story)
+
+
+def test_an_agent_is_alive_for_all_servers_or_for_none() -> None:
+    async def story() -> None:
+        board, first, second = await two()
+        await board.beat(ADA, b"", LEASE)
+        second.silent = True
+        with pytest.raises(BoardUnreachable):
+            await board.beat(ADA, b"", LEASE)
+        heard = first.heard
+        with pytest.raises(BoardUnreachable):
+            await board.beat(ADA, b"", LEASE)
+        assert first.heard == heard, "whoever waits for one server must die for the other"
+        second.silent = False
+        pulse = await board.beat(ADA, b"", LEASE)
+        assert first.heard == heard + 1
+        assert [note.alive for note in pulse.agents] == [True]
+
+    tell(story)
+
+
+def test_nothing_is_done_that_was_not_at_one_moment() -> None:
+    """While the servers are read, a page of the second is booked whose link waits on the first by then."""
+
+    async def story() -> None:
+        board, first, _ = await two()
+        held = {grant.host: Held(grant.host, grant.epoch) for grant in await board.lease(ADA, 5, 5)}
+        await board.book(ADA, Told([BookedKeys(held[HERE], [1])], {"page": 1}))
+
+        async def visit() -> None:
+            await board.offer([Offer(HERE, "", [(3, b"3")])], FREE)
+            await board.book(ADA, Told([BookedKeys(held[THERE], [2])], {"page": 1}))
+
+        first.after_books = visit
+        assert (await board.books()).waiting == 1
+        await board.more(ADA, [held[HERE]], 5)
+        await board.book(ADA, Told([BookedKeys(held[HERE], [3])], {"page": 1}))
+        books = await board.books()
+        assert (books.begun, books.waiting, books.seen, books.kinds) == (True, 0, 3, {"page": 3})
+
+    tell(story)
+
+
+def test_a_crawl_begins_when_all_servers_have_their_seeds() -> None:
+    async def story() -> None:
+        worlds = [MemoryWorld(), MemoryWorld()]
+        board = SpreadWorld(*worlds).board()
+        await board.found(CHARTER)
+        part = worlds[0].board()
+        await part.offer([Offer(HERE, "", [(1, b"")])], FREE, seeds=True)
+        assert not (await board.books()).begun
+        await board.offer([Offer(HERE, "", [(1, b"")])], FREE, seeds=True)
+        assert (await board.books()).begun
+
+    tell(story)
+
+
+def test_where_an_agent_is_fenced_nothing_counts_and_elsewhere_it_does() -> None:
+    async def story() -> None:
+        board, first, second = await two()
+        held = {grant.host: Held(grant.host, grant.epoch) for grant in await board.lease(ADA, 5, 5)}
+        told = Told([BookedKeys(held[HERE], [1]), BookedKeys(held[THERE], [2])], {"page": 2})
+        await second.leave(ADA)
+        assert await board.book(ADA, told) == [(), [2]]
+        with pytest.raises(Fenced):
+            await board.beat(ADA, b"", LEASE)
+        await first.leave(ADA)
+        with pytest.raises(Fenced):
+            await board.book(ADA, told)
+
+    tell(story)
+
+
+def test_an_address_whose_server_is_away_is_not_granted_and_others_are() -> None:
+    async def story() -> None:
+        board, _, second = await two()
+        held = {grant.host: Held(grant.host, grant.epoch) for grant in await board.lease(ADA, 5, 5)}
+        here, there = "10.0.0.1", "10.0.0.4"
+        assert (place_of_address(here, 2), place_of_address(there, 2)) == (0, 1)
+
+        async def silent(name: Name, asks: Sequence[AddressAsk]) -> list[object]:
+            raise BoardUnreachable("it does not answer", "wait")
+
+        second.ask_addresses = silent  # type: ignore[method-assign, assignment]
+        asks = [AddressAsk(there, held[HERE], 1.0), AddressAsk(here, held[THERE], 1.0)]
+        assert [answer.granted for answer in await board.ask_addresses(ADA, asks)] == [False, True]
+        with pytest.raises(BoardUnreachable):
+            await board.ask_addresses(ADA, asks[:1])
+
+    tell(story)
+
+
+# -- which servers a crawl lies on
+
+
+def boards(*worlds: MemoryWorld) -> dict[str, Board]:
+    return {f"redis://{'abc'[n]}": world.board() for n, world in enumerate(worlds)}
+
+
+def test_the_servers_of_a_crawl_are_known_by_what_they_have() -> None:
+    async def story() -> None:
+        worlds = [MemoryWorld(), MemoryWorld()]
+        await SpreadBoard(boards(*worlds)).found(CHARTER)
+        moved = SpreadBoard({"x": worlds[1].board(), "y": worlds[0].board()})
+        assert await moved.charter() == CHARTER
+        await moved.offer([Offer(HERE, "", [(1, b"")])], FREE)
+        assert (await worlds[0].board().books()).seen == 1
+
+    tell(story)
+
+
+def test_another_list_of_servers_is_refused_with_a_sentence() -> None:
+    async def story() -> None:
+        a, b, c = MemoryWorld(), MemoryWorld(), MemoryWorld()
+        board = SpreadBoard(boards(a, b))
+        await board.found(CHARTER)
+        with pytest.raises(UsageError, match=r"lies on 2 servers \(redis://a, redis://b\), and 3 are named"):
+            await SpreadBoard(boards(a, b, c)).charter()
+        with pytest.raises(UsageError, match=r"lies on 2 servers .*, and 1 is named"):
+            check_whole(await a.board().charter() or CHARTER, "fieldmouse")
+        with pytest.raises(UsageError, match="are one server"):
+            await SpreadBoard(boards(a, a)).charter()
+        with pytest.raises(BoardLost, match="redis://c knows nothing"):
+            await SpreadBoard({"redis://a": a.board(), "redis://c": c.board()}).found(CHARTER)
+        await board.offer([], FREE, seeds=True)
+        with pytest.raises(BoardLost, match="redis://b knows nothing"):
+            await SpreadBoard(boards(a, c)).charter()
+        await c.board().found(Charter(8, "", ()))
+        with pytest.raises(UsageError, match="different crawls"):
+            await SpreadBoard(boards(a, c)).charter()
+        alone = MemoryWorld()
+        await alone.board().found(CHARTER)
+        with pytest.raises(UsageError, match="lies on redis://a alone, and 2 are named"):
+            await SpreadBoard(boards(alone, MemoryWorld())).charter()
+
+    tell(story)
+
+
+def test_a_founder_that_died_on_its_way_is_followed_by_another() -> None:
+    async def story() -> None:
+        a, b = MemoryWorld(), MemoryWorld()
+        names = ("redis://a", "redis://b")
+        await a.board().found(Charter(5, "first", (), servers=names, place=0))
+        board = SpreadBoard(boards(a, b))
+        assert await board.charter() is None
+        assert (await board.found(CHARTER)).key_seed == 5
+        assert (await b.board().charter() or CHARTER).place == 1
+
+    tell(story)
+
+
+# -- shares
+
+told = st.lists(st.tuples(st.sampled_from("abcdefg"), st.integers(0, 5)), min_size=1, max_size=8)
+
+
+@given(told, st.integers(0, 40), st.integers(0, 9), st.integers(1, 4))
+def test_shares_of_a_batch_add_up_to_it(
+    leases: list[tuple[str, int]], pages: int, failures: int, servers: int
+) -> None:
+    bookings = [
+        BookedKeys(Held(Host(f"http://{letter}.test"), n), [100 * n + k for k in range(keys)])
+        for n, (letter, keys) in enumerate(leases)
+    ]
+    keys = [key for booked in bookings for key in booked.keys]
+    whole = Told(bookings, {"page": pages, "failed": failures}, pack_urls([f"url {key}" for key in keys]))
+    parts = shared_out(whole, servers)
+    numbers = sorted(number for its, _ in parts.values() for number in its)
+    assert numbers == list(range(len(bookings)))
+    kinds: Counter[str] = Counter()
+    for place, (its, part) in parts.items():
+        assert part.bookings == [bookings[number] for number in its]
+        assert {place_of_host(booked.held.host, servers) for booked in part.bookings} == {place}
+        assert unpack_urls(part.urls) == [f"url {key}" for booked in part.bookings for key in booked.keys]
+        kinds.update(part.kinds)
+    if keys:
+        assert (kinds["page"], kinds["failed"]) == (pages, failures)
