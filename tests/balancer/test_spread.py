@@ -44,7 +44,7 @@ def tell(story: Callable[[], Awaitable[None]]) -> None:
 
 
 class MoodyBoard(MemoryBoard):
-    """A board in memory that cannot be reached when told so, and lets something happen while it is read."""
+    """A board in memory that cannot be reached when told so, and lets something happen before it is read."""
 
     silent = False
     heard = 0
@@ -55,14 +55,13 @@ class MoodyBoard(MemoryBoard):
         self.heard += 1
         return await super().beat(name, advert, lease)
 
-    after_books: Callable[[], Awaitable[None]] | None = None
+    before_books: Callable[[], Awaitable[None]] | None = None
 
     async def books(self) -> BoardBooks:
-        books = await super().books()
-        if self.after_books is not None:
-            happens, self.after_books = self.after_books, None
+        if self.before_books is not None:
+            happens, self.before_books = self.before_books, None
             await happens()
-        return books
+        return await super().books()
 
 
 async def two(names: Sequence[str] = "xy") -> tuple[SpreadBoard, MoodyBoard, MoodyBoard]:
@@ -124,7 +123,7 @@ def test_nothing_is_done_that_was_not_at_one_moment() -> None:
     """While the servers are read, a page of the second is booked whose link waits on the first by then."""
 
     async def story() -> None:
-        board, first, _ = await two()
+        board, _, second = await two()
         held = {grant.host: Held(grant.host, grant.epoch) for grant in await board.lease(ADA, 5, 5)}
         await board.book(ADA, Told([BookedKeys(held[HERE], [1])], {"page": 1}))
 
@@ -132,7 +131,7 @@ def test_nothing_is_done_that_was_not_at_one_moment() -> None:
             await board.offer([Offer(HERE, "", [(3, b"3")])], FREE)
             await board.book(ADA, Told([BookedKeys(held[THERE], [2])], {"page": 1}))
 
-        first.after_books = visit
+        second.before_books = visit  # the first has been read by then
         assert (await board.books()).waiting == 1
         await board.more(ADA, [held[HERE]], 5)
         await board.book(ADA, Told([BookedKeys(held[HERE], [3])], {"page": 1}))

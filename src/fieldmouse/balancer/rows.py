@@ -1,5 +1,6 @@
-"""A link as the board keeps it: without the host that it is kept under, without moments, and without
-the fields at its end that have nothing to say.
+"""A link as the board keeps it: without its host, without moments, and without what goes without saying.
+
+It is kept under its host, and fields at its end that have nothing to say are left out.
 
 A retry that may not be made before a moment waits for as long again where it comes to: no two
 machines have the same clock, and a wait may be longer for that, never shorter.
