@@ -20,6 +20,7 @@ import msgspec
 from fieldmouse.clock import Clock
 from fieldmouse.records import Reason, Response
 from fieldmouse.web import head
+from fieldmouse.web.hangup import drop_unsent
 
 
 class Limits(msgspec.Struct, frozen=True):
@@ -285,6 +286,7 @@ class Connection(asyncio.Protocol):
         if self._transport is None:
             return
         if at_once:
+            drop_unsent(self._transport)
             self._transport.abort()
         else:
             self._transport.close()

@@ -1,0 +1,50 @@
+"""What was not acknowledged when we hung up never arrives."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Callable
+
+import pytest
+import uvloop
+
+from fieldmouse.web.hangup import drop_unsent
+
+MUCH = 8 * 1024 * 1024  # more than the system keeps on both sides together
+
+
+class Caller(asyncio.Protocol):
+    def __init__(self) -> None:
+        self.over = asyncio.get_running_loop().create_future()
+
+    def connection_lost(self, trouble: Exception | None) -> None:
+        self.over.set_result(None)
+
+
+async def hung_up(drops: bool) -> bool:
+    """Whether the server is told that all is over, instead of being sent what had been asked."""
+    loop = asyncio.get_running_loop()
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        transport, caller = await loop.create_connection(Caller, *server.getsockname())
+        peer, _ = server.accept()
+        with peer:
+            transport.write(b"x" * MUCH)
+            if drops:
+                drop_unsent(transport)
+            transport.abort()
+            await caller.over
+            peer.settimeout(30)
+            try:
+                while peer.recv(1 << 20):
+                    pass
+            except ConnectionResetError:
+                return True
+            return False
+
+
+@pytest.mark.parametrize("loop", [asyncio.new_event_loop, uvloop.new_event_loop])
+def test_a_server_is_sent_no_more_of_it(loop: Callable[[], asyncio.AbstractEventLoop]) -> None:
+    with asyncio.Runner(loop_factory=loop) as runner:
+        assert runner.run(hung_up(drops=True))
+        assert not runner.run(hung_up(drops=False)), "or else this shows nothing"
