@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -52,13 +52,13 @@ class RunningMeadow:
 
 
 @contextmanager
-def running_meadow(**options: Any) -> Iterator[RunningMeadow]:
-    """A meadow with these `MeadowOptions` on a port of the system's choice."""
+def running_meadow(before: Sequence[str] = (), **options: Any) -> Iterator[RunningMeadow]:
+    """A meadow with these `MeadowOptions` on a port of the system's choice; `before` runs it elsewhere."""
     with tempfile.TemporaryDirectory(prefix="meadow-") as name:
         folder = Path(name)
         asked = {"port": 0, "follow_parent": True, **options}
         asked |= {"truth": str(folder / "truth.jsonl"), "arrivals": str(folder / "arrivals.jsonl")}
-        command = [sys.executable, "-m", "fieldmouse.lab.meadow", json.dumps(asked)]
+        command = [*before, sys.executable, "-m", "fieldmouse.lab.meadow", json.dumps(asked)]
         process = subprocess.Popen(command, stdout=subprocess.PIPE)
         assert process.stdout
         with process.stdout:

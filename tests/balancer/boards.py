@@ -100,12 +100,16 @@ class ServerProcess:
     It writes before it answers, so a kill loses nothing: what the system was handed outlives a process.
     """
 
-    def __init__(self, directory: Path, *options: str, password: str | None = None) -> None:
+    def __init__(
+        self, directory: Path, *options: str, password: str | None = None, before: Sequence[str] = ()
+    ) -> None:
+        """`before` are words before the command, to run it somewhere else."""
         assert PROGRAM is not None, MISSING
         self._password = password
         self.socket = directory / "s"
         self._command = [
-            PROGRAM, "--port", "0", "--unixsocket", str(self.socket), "--dir", str(directory), "--save", "",
+            *before, PROGRAM, "--port", "0", "--unixsocket", str(self.socket), "--dir", str(directory),
+            "--save", "",
             "--appendonly", "yes", "--appendfsync", "everysec", *options,
         ]  # fmt: skip
         self.start()
@@ -222,10 +226,12 @@ class SpreadWorld:
 
 
 @contextmanager
-def a_server(*options: str, password: str | None = None) -> Iterator[ServerProcess]:
+def a_server(
+    *options: str, password: str | None = None, before: Sequence[str] = ()
+) -> Iterator[ServerProcess]:
     # Not pytest's directory: the name of a socket may have 108 characters.
     with tempfile.TemporaryDirectory(prefix="fm") as directory:
-        server = ServerProcess(Path(directory), *options, password=password)
+        server = ServerProcess(Path(directory), *options, password=password, before=before)
         try:
             yield server
         finally:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -10,10 +11,13 @@ from pathlib import Path
 import pytest
 
 from fieldmouse import cli
+from fieldmouse.api import joining
+from fieldmouse.balancer.identity import NAMELESS, is_agent
+from fieldmouse.crawldir import CrawlDir
 from meadowland import running_meadow
 from whole import crawling
 
-from .boards import ServerProcess
+from .boards import ServerProcess, a_server, needs_server
 
 Said = pytest.CaptureFixture[str]
 
@@ -121,3 +125,48 @@ def until(true: Callable[[], bool]) -> None:
     while not true():
         assert time.monotonic() < deadline, "it never came to it"
         time.sleep(0.05)
+
+
+@needs_server
+def test_an_agent_that_comes_back_waits_for_its_board_and_a_new_one_not_for_long(
+    tmp_path: Path, capfd: Said
+) -> None:
+    with a_server() as server:
+        where = ("--board", server.url)
+        asked(capfd, "agent", tmp_path / "a", *where, "--seed", "http://127.0.0.1:9/", "--delay", "1s")
+        server.kill()
+        waiting = subprocess.Popen(
+            crawling.command("agent", tmp_path / "a", *where), stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE, text=True,
+        )  # fmt: skip
+        try:
+            assert waiting.stderr is not None
+            assert "does not answer; waiting for it" in waiting.stderr.readline()
+            strange = asked(capfd, "agent", tmp_path / "b", *where, expect=1)
+            assert "does not answer" in str(strange["error"])
+            assert waiting.poll() is None
+            server.start()
+            assert waiting.wait(120) == 0
+        finally:
+            crawling.end(waiting)
+
+
+@pytest.mark.parametrize("missing", ["crawl.json", "journal"])
+def test_an_agent_that_was_killed_while_its_directory_was_made_is_still_one(
+    server: ServerProcess, tmp_path: Path, missing: str
+) -> None:
+    words: dict[str, object] = {"allow_private": True}
+    where = ([server.url], f"made-{missing}")
+    plan = joining.plan_to_join(tmp_path / "a", *where, words, {}, ["http://127.0.0.1:9/"])
+    plan.open().unlock()
+    (tmp_path / "a" / missing).unlink(missing_ok=True)
+    again = joining.plan_to_join(tmp_path / "a", *where, {}, {})
+    assert again.new == (missing == "crawl.json")
+    again.open().unlock()
+    assert is_agent(tmp_path / "a")
+
+
+def test_a_crawl_of_its_own_is_made_where_an_agent_was_killed_before_it_was_one(tmp_path: Path) -> None:
+    (tmp_path / "agent.json").write_bytes(NAMELESS)
+    CrawlDir.create(tmp_path, shards=1, settings=b"")
+    assert not is_agent(tmp_path)

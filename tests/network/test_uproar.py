@@ -21,11 +21,14 @@ from fieldmouse.lab.meadow.arrivals import Arrival
 from meadowland import running_meadow
 from whole.crawling import run
 
+from .namespaces import HOSTS, needs_namespaces, rooms
 from .uproar import Troop, Uproar, a_troop
 
 ASKED = os.environ.get("FIELDMOUSE_NETWORK", "")  # "short", or a seed
 SHORT = Uproar(seed=12)
 SMALL = {"hosts": 16, "pages": 300, "hosts_per_address": 2, "page_kb": 2.0, "links": 12, "busy": 0.0}
+APART = Uproar(seed=13, kills=1, pauses=0, drains=1, joins=0, cuts=5)
+SMALL_APART = {"hosts": 16, "pages": 300, "page_kb": 2.0, "links": 12, "busy": 0.0}
 LONG = Uproar(seed=int(ASKED) if ASKED.isdigit() else 0, agents=4, kills=15, pauses=12, drains=9, joins=4)
 LARGE = {"hosts": 400, "pages": 20_000, "hosts_per_address": 2, "page_kb": 4.0, "links": 20}
 
@@ -45,6 +48,23 @@ def test_nothing_is_lost_in_an_uproar(tmp_path: Path) -> None:
         arrivals = meadow.arrivals()
         print(f"{len(arrivals)} requests")
         is_polite(arrivals, uproar.delay)
+
+
+@needs_server
+@needs_namespaces
+@pytest.mark.skipif(not ASKED, reason="played when asked for: make uproar")
+@pytest.mark.timeout(7200)
+def test_nothing_is_lost_when_agents_are_cut_off(tmp_path: Path) -> None:
+    with (
+        rooms(APART.agents) as places,
+        running_meadow(seed=32, before=places.servers.words([]), listen=HOSTS, **SMALL_APART) as meadow,
+    ):
+        truth = meadow.pages()
+        with a_troop(APART, meadow, tmp_path, places) as troop:
+            troop.run(len(truth))
+            judge(troop, truth)
+        meadow.stop()
+        is_polite(meadow.arrivals(), APART.delay)
 
 
 def judge(troop: Troop, truth: set[str]) -> None:

@@ -25,8 +25,12 @@ from fieldmouse.url import key_of
 from meadowland import RunningMeadow
 from whole.crawling import command
 
+from .namespaces import Rooms
+
 LEASE = 4.0
 """Seconds; agents are paused for longer than that."""
+PORT = 6379
+"""Of the board, in a namespace where it is alone."""
 FENCED = "what this agent held was given to others"
 _PREFIX = META.removesuffix("meta")
 _PATIENCE = 240.0  # seconds without any progress until a test gives up
@@ -42,11 +46,12 @@ class Uproar:
     pauses: int = 2
     drains: int = 2
     joins: int = 1
+    cuts: int = 0  # needs namespaces
     delay: float = 0.1
 
     def order(self, dice: random.Random) -> list[str]:
         kinds = ["kill"] * self.kills + ["pause"] * self.pauses + ["drain"] * self.drains
-        kinds += ["join"] * self.joins + ["stop board", "kill board"]
+        kinds += ["join"] * self.joins + ["cut"] * self.cuts + ["stop board", "kill board"]
         dice.shuffle(kinds)
         return kinds
 
@@ -57,14 +62,16 @@ class Member:
 
     home: Path
     words: list[str]
+    before: list[str] = field(default_factory=list)  # words that run it somewhere else
     process: subprocess.Popen[bytes] | None = None
     paused: bool = False
-    pauses: int = 0
+    cut: bool = False
+    pauses: int = 0  # and cuts
 
     def start(self) -> None:
         with (self.home.parent / f"{self.home.name}.err").open("ab") as talk:
             self.process = subprocess.Popen(
-                command("agent", self.home, *self.words, "--json"),
+                [*self.before, *command("agent", self.home, *self.words, "--json")],
                 stdout=talk, stderr=talk, start_new_session=True,
             )  # fmt: skip
 
@@ -102,9 +109,11 @@ class Troop:
     leased: set[int] = field(default_factory=set)  # keys, at any event that may cost a second fetch
     held: Counter[str] = field(default_factory=Counter)  # how many URLs that were, by event
     happened: Counter[str] = field(default_factory=Counter)
+    rooms: Rooms | None = None  # each agent has one of them
 
     def add(self) -> Member:
-        words = ["--board", self.server.url]
+        room = self.rooms.agents[len(self.members)] if self.rooms else None
+        words = ["--board", f"redis://{room.server}:{PORT}" if room else self.server.url]
         words += [word for entry in self.meadow.resolve for word in ("--resolve", entry)]
         if not self.members:
             words += ["--seed", self.meadow.seeds[0], "--scope", "web", "--allow-private"]
@@ -112,7 +121,8 @@ class Troop:
             settled = (f"board.lease={LEASE:g}s", "board.heartbeat=1s")
             words += [word for value in settled for word in ("--set", value)]
         words += ["--set", "storage.checkpoint=500ms"]
-        member = Member(self.folder / f"agent{len(self.members)}", words)
+        name = f"agent{len(self.members)}"
+        member = Member(self.folder / name, words, room.words([]) if room else [])
         self.members.append(member)
         member.start()
         return member
@@ -158,17 +168,19 @@ class Troop:
         for number, kind in enumerate(order):
             self.wait_until(lambda n=number: self.settled() >= 0.8 * wanted * n / len(order) + 1)
             self.event(kind, dice)
-        self.wait_until(lambda: not self.later and all(not member.paused for member in self.members))
+        self.wait_until(lambda: not self.later and not any(m.paused or m.cut for m in self.members))
         for member in self.members:
             if member.process is None:
                 member.start()
         self.wait_until(lambda: all(m.process and m.process.poll() is not None for m in self.members))
 
     def event(self, kind: str, dice: random.Random) -> None:
-        if kind in ("kill", "pause", "drain"):
-            self.wait_until(lambda: any(member.awake for member in self.members))
-            victim = dice.choice([member for member in self.members if member.awake])
-            {"kill": self.kill, "pause": self.pause, "drain": self.drain}[kind](victim, dice)
+        if kind in ("kill", "pause", "drain", "cut"):
+            # One that is cut off cannot be drained: it waits for the board.
+            self.wait_until(lambda: any(member.awake and not member.cut for member in self.members))
+            victim = dice.choice([member for member in self.members if member.awake and not member.cut])
+            acts = {"kill": self.kill, "pause": self.pause, "drain": self.drain, "cut": self.cut}
+            acts[kind](victim, dice)
         elif kind == "join":
             self.add()
         else:
@@ -195,6 +207,21 @@ class Troop:
             victim.paused = False
 
         self.in_a_while(LEASE + dice.uniform(0.5, 4.0), go_on)
+
+    def cut(self, victim: Member, dice: random.Random) -> None:
+        """Its cable is pulled: what it sends arrives nowhere, and it hears nothing."""
+        assert self.rooms is not None
+        rooms, number = self.rooms, self.members.index(victim)
+        rooms.pull(number)
+        self.note_leased("cut", victim)
+        victim.cut = True
+        victim.pauses += 1
+
+        def go_on() -> None:
+            rooms.plug(number)
+            victim.cut = False
+
+        self.in_a_while(LEASE + dice.uniform(0.5, 6.0), go_on)
 
     def drain(self, victim: Member, dice: random.Random) -> None:
         process = victim.process
@@ -266,9 +293,12 @@ class Troop:
 
 
 @contextmanager
-def a_troop(uproar: Uproar, meadow: RunningMeadow, folder: Path) -> Iterator[Troop]:
-    with a_server() as server:
-        troop = Troop(uproar, meadow, server, folder)
+def a_troop(
+    uproar: Uproar, meadow: RunningMeadow, folder: Path, rooms: Rooms | None = None
+) -> Iterator[Troop]:
+    heard = ("--port", str(PORT), "--bind", "0.0.0.0", "--protected-mode", "no") if rooms else ()
+    with a_server(*heard, before=rooms.servers.words([]) if rooms else []) as server:
+        troop = Troop(uproar, meadow, server, folder, rooms=rooms)
         try:
             yield troop
         finally:

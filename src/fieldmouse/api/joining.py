@@ -17,16 +17,18 @@ from fieldmouse import __version__
 from fieldmouse import settings as settings_file
 from fieldmouse.api import asking
 from fieldmouse.api.plan import Plan, check
-from fieldmouse.balancer.board import Charter
+from fieldmouse.balancer.board import Board, Charter
 from fieldmouse.balancer.identity import is_agent
 from fieldmouse.balancer.opening import charter_of, open_board
 from fieldmouse.crawldir import CrawlDir
-from fieldmouse.errors import BoardLost, UsageError, typed
+from fieldmouse.errors import BoardLost, BoardUnreachable, UsageError, typed
 from fieldmouse.settings import Settings
 from fieldmouse.settings.board import is_of_a_machine, is_of_a_run
 
 DEFAULT_CRAWL = "fieldmouse"
 _LOOK_EVERY = 0.5
+_NEW_PATIENCE = 5.0
+"""Seconds that a new agent waits for a board that is silent: as long as a server may take to restart."""
 
 
 def plan_to_join(
@@ -37,11 +39,13 @@ def plan_to_join(
     changes: Mapping[str, object],
     seeds: Iterable[str] = (),
     config: Path | None = None,
-    on_waiting: Callable[[], None] = lambda: None,
+    on_waiting: Callable[[str], None] = lambda _: None,
 ) -> Plan:
     """An agent in `directory`, new or one that was there before, of the crawl of that name.
 
-    Without seeds it waits for the crawl to appear; `on_waiting` is told once.
+    Without seeds it waits for the crawl to appear. A directory that was an agent before waits for its board,
+    too, however long that is away; a new one gives up soon, since the URL may be wrong. `on_waiting` is
+    told what we wait for.
     """
     listed = asking.seeds_of(seeds)
     known = (directory / "crawl.json").exists()
@@ -83,12 +87,12 @@ def plan_to_join(
 
 async def _charter(
     boards: Sequence[str], crawl: str, own: Settings, seeds: Sequence[str], *, known: bool,
-    on_waiting: Callable[[], None],
+    on_waiting: Callable[[str], None],
 ) -> Charter:  # fmt: skip
     """What the crawl is: as it stands on the board, or, with seeds and if there is none, as we make it."""
     board = open_board(boards, crawl)
     try:
-        charter = await charter_of(board, crawl)
+        charter = await _answered(board, crawl, None if known else _NEW_PATIENCE, on_waiting)
         if charter is None and known:
             raise BoardLost(
                 f"the board knows no crawl `{crawl}`, though this directory has been an agent of it",
@@ -99,13 +103,30 @@ async def _charter(
             made_by = f"fieldmouse/{__version__}"
             charter = await board.found(Charter(secrets.randbits(63), text, tuple(seeds), made_by))
         if charter is None:
-            on_waiting()
+            on_waiting(f"waiting for a crawl `{crawl}` to appear on the board")
         while charter is None:
             await asyncio.sleep(_LOOK_EVERY)
-            charter = await charter_of(board, crawl)
+            charter = await _answered(board, crawl, None, on_waiting)
         return charter
     finally:
         await board.close()
+
+
+async def _answered(
+    board: Board, crawl: str, patience: float | None, on_waiting: Callable[[str], None]
+) -> Charter | None:
+    """What the board says the crawl is, when it answers; None is patient for ever."""
+    silent = 0.0
+    while True:
+        try:
+            return await charter_of(board, crawl)
+        except BoardUnreachable as trouble:
+            if patience is not None and silent >= patience:
+                raise
+            if not silent:
+                on_waiting(f"{trouble}; waiting for it")
+        silent += _LOOK_EVERY
+        await asyncio.sleep(_LOOK_EVERY)
 
 
 def _keys() -> Iterator[tuple[str, str]]:

@@ -14,7 +14,8 @@ from pathlib import Path
 from fieldmouse import settings as settings_file
 from fieldmouse.api import asking
 from fieldmouse.api.seedlist import with_seeds
-from fieldmouse.crawldir import CrawlDir, read_checkpoint, sealed_tally, write_whole
+from fieldmouse.balancer.identity import NAMELESS
+from fieldmouse.crawldir import AGENT_FILE, CrawlDir, read_checkpoint, sealed_tally, write_whole
 from fieldmouse.errors import CrawlExists, Damaged, UsageError, storing, typed
 from fieldmouse.outcome import StoppedBy
 from fieldmouse.plugins.names import PluginNames
@@ -23,9 +24,6 @@ from fieldmouse.settings import Settings
 from fieldmouse.settings.freshness import POLLING
 from fieldmouse.settings.order import Order
 from fieldmouse.url import Url
-
-AGENT_FILE = "agent.json"
-"""In the directories of agents of a network (`balancer/identity.py`), and in no others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +48,9 @@ class Plan:
             text = settings_file.render(self.settings)
             with storing(self.directory):
                 home = CrawlDir.create(
-                    self.directory, shards=shards, settings=text.encode(), key_seed=self.key_seed
-                )
+                    self.directory, shards=shards, settings=text.encode(), key_seed=self.key_seed,
+                    agent=NAMELESS if self.boards else b"",
+                )  # fmt: skip
         else:
             home = CrawlDir.open(self.directory)
         with storing(self.directory):

@@ -15,10 +15,8 @@ from pathlib import Path
 import msgspec
 
 from fieldmouse.balancer.board import Name
-from fieldmouse.crawldir import write_whole
+from fieldmouse.crawldir import AGENT_FILE, write_whole
 from fieldmouse.errors import Damaged
-
-FILE = "agent.json"
 
 
 class AgentIdentity(msgspec.Struct, frozen=True):
@@ -30,14 +28,18 @@ class AgentIdentity(msgspec.Struct, frozen=True):
     crawl: str = ""
 
 
+NAMELESS = msgspec.json.encode(AgentIdentity("", 0, ""))
+"""An agent's that has not joined yet: whoever is killed between its making and its joining is one, too."""
+
+
 def is_agent(directory: Path) -> bool:
     """Whether the crawl in this directory is one of many."""
-    return (directory / FILE).is_file()
+    return (directory / AGENT_FILE).is_file()
 
 
 def read_identity(directory: Path) -> AgentIdentity | None:
     """Who the agent in this directory is; None if there is none, or if it is a copy of one."""
-    file = directory / FILE
+    file = directory / AGENT_FILE
     try:
         known = msgspec.json.decode(file.read_bytes(), type=AgentIdentity)
     except FileNotFoundError:
@@ -56,7 +58,7 @@ def next_start(directory: Path, crawl: str) -> Name:
     started = max(time.time_ns() // 1000, known.incarnation + 1 if known is not None else 1)
     name = Name(agent, started)
     fresh = AgentIdentity(name.agent, name.incarnation, _place_of(directory), crawl)
-    write_whole(directory / FILE, msgspec.json.format(msgspec.json.encode(fresh)))
+    write_whole(directory / AGENT_FILE, msgspec.json.format(msgspec.json.encode(fresh)))
     return name
 
 

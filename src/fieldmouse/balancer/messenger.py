@@ -11,20 +11,13 @@ Whoever was fenced holds nothing any more. It joins again under a new incarnatio
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from fieldmouse.balancer.board import (
-    Board,
-    Grant,
-    Held,
-    Name,
-    Pulse,
-    Row,
-    SiteBounds,
-)
+from fieldmouse.balancer.board import Board, Grant, Held, Name, Pulse, Row, SiteBounds
 from fieldmouse.balancer.door import AddressDoor
 from fieldmouse.balancer.lease import LeaseClock
 from fieldmouse.balancer.mailbox import Mailbox
@@ -94,14 +87,25 @@ class Messenger:
         old = Name(before.agent, before.incarnation)
         if before.incarnation and await self._patiently(lambda: self._board.outlives(old)):
             self._name = old
-            await self._patiently(lambda: self._teller.tell_all(old))
-        await self._patiently(self._join)
-        await self._patiently(self._beat)
+            with contextlib.suppress(Fenced):  # its lease ended just now: all that is told by our next name
+                await self._patiently(lambda: self._teller.tell_all(old))
+        await self._enter()
         self._tasks = [
             asyncio.create_task(errand) for errand in (self._heart(), self._door.serve(), self._post())
         ]
         for task in self._tasks:
             task.add_done_callback(self._stumbled)
+
+    async def _enter(self) -> None:
+        """Join and be heard of; again, should so much time pass between the two that our lease is over."""
+        while True:
+            await self._patiently(self._join)
+            try:
+                return await self._patiently(self._beat)
+            except Superseded:
+                raise
+            except Fenced:
+                continue
 
     async def _join(self) -> None:
         self._name = self._rejoin()
@@ -189,8 +193,7 @@ class Messenger:
                     log.warning("what this agent held was given to others, since it was not heard of")
                     self._lease.over()
                     self._tenant.revoke_all()
-                    await self._patiently(self._join)
-                    await self._patiently(self._beat)
+                    await self._enter()
         else:
             self._note_reached()
 

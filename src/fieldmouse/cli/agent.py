@@ -68,7 +68,6 @@ def command(
         changes = {"board.policy": balance} | changes
     with voice.talk_only():
         plan = joining.plan_to_join(
-            directory, boards, name, words, changes, seeds, config,
-            on_waiting=lambda: voice.say(f"waiting for a crawl `{name}` to appear on the board"),
-        )  # fmt: skip
+            directory, boards, name, words, changes, seeds, config, on_waiting=voice.say
+        )
     return crawl.run(plan, as_json=as_json, every=every)

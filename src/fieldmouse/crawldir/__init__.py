@@ -2,6 +2,7 @@
 
 DIR/
   fieldmouse.toml   what was asked for, editable between runs
+  agent.json        who it is among the agents of a network, if it is one
   crawl.json        format, secret of the URL hashes, when and by what it was made
   lock              held by the process that crawls
   journal           the checkpoints; the newest says how much of the rest counts
@@ -29,7 +30,7 @@ from fieldmouse.crawldir.checkpoint import (
     sealed_outcomes,
 )
 from fieldmouse.crawldir.diary import Diary
-from fieldmouse.crawldir.directory import CrawlDir, Identity, write_identity
+from fieldmouse.crawldir.directory import AGENT_FILE, CrawlDir, Identity, write_identity
 from fieldmouse.crawldir.durable import Syncing, make_directory, sync_directory, write_whole
 from fieldmouse.crawldir.evidence import evidence
 from fieldmouse.crawldir.journal import BadSpan, Journal, JournalReport, inspect, latest_checkpoint
@@ -38,6 +39,7 @@ from fieldmouse.crawldir.parts import DurableLog, Part, Parts, Sealed
 from fieldmouse.crawldir.tally import CrawlTally, sealed_tally
 
 __all__ = [
+    "AGENT_FILE",
     "BadSpan",
     "Checkpoint",
     "CrawlDir",

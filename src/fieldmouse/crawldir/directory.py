@@ -18,6 +18,8 @@ from fieldmouse.errors import CrawlDirError, CrawlExists, CrawlLocked, Damaged, 
 
 FORMAT = 3
 ROOMS = ("frontier", "archive", "index")
+AGENT_FILE = "agent.json"
+"""In the directories of agents of a network (`balancer/identity.py`), and in no others."""
 READABLE = (1, 2, 3)
 """Format 1 had no checksums in its runs and logs of keys; before format 3 a checkpoint was no table of
 parts. What a file is, the journal says; the number in `crawl.json` says who may look, and is raised
@@ -47,10 +49,13 @@ class CrawlDir:
         self._found = b""  # what stood in the lock when we took it
 
     @classmethod
-    def create(cls, path: Path, *, shards: int, settings: bytes, key_seed: int | None = None) -> CrawlDir:
+    def create(
+        cls, path: Path, *, shards: int, settings: bytes, key_seed: int | None = None, agent: bytes = b""
+    ) -> CrawlDir:
         """Make a new crawl at `path`, which may exist only if it is empty.
 
         `key_seed` is the secret of its URL hashes; an experiment that is to repeat itself names it.
+        `agent` is what `agent.json` says in the beginning, if the crawl is one agent's part of a larger one.
         """
         cls.check_vacant(path)
         try:
@@ -61,6 +66,10 @@ class CrawlDir:
                 f"cannot make `{path}`: {trouble.strerror}", "choose a place you may write to"
             ) from trouble
         write_whole(path / "fieldmouse.toml", settings)
+        if agent:
+            write_whole(path / AGENT_FILE, agent)
+        else:
+            (path / AGENT_FILE).unlink(missing_ok=True)  # of one that was killed before it was an agent
         seed = secrets.randbits(63) if key_seed is None else key_seed
         identity = Identity(FORMAT, seed, time.time(), f"fieldmouse/{__version__}", shards)
         # Written last: a directory without it is not a crawl, so a kill in the middle leaves nothing odd.
@@ -189,7 +198,8 @@ def _may_be_there(path: Path) -> bool:
     """Settings laid ready, or what a kill left that came before the crawl was one."""
     if path.name in ROOMS and path.is_dir():
         return not any(path.iterdir())
-    return path.name in ("fieldmouse.toml", "lock", "fieldmouse.toml.new", "crawl.json.new")
+    files = ("fieldmouse.toml", "crawl.json", AGENT_FILE)
+    return path.name in ("lock", "fieldmouse.toml", AGENT_FILE, *(f"{file}.new" for file in files))
 
 
 def write_identity(path: Path, identity: Identity) -> None:

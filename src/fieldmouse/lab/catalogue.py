@@ -27,6 +27,7 @@ PAPERS: tuple[str, ...] = (
     "refresh",
     "live_refresh",
     "network",
+    "live_network",
 )
 """Modules with experiments, in the order in which they are listed."""
 

@@ -1,0 +1,180 @@
+"""A crawl by agents in several places, on real processes: who visits which host, and how fast it goes.
+
+A Redis server, a meadow whose answers take longer from one place to another, and an agent in each place, all
+on loopback. What happened is read from the requests that arrived at the meadow.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+
+import msgspec
+
+from fieldmouse.errors import FieldmouseError
+from fieldmouse.lab.meadow.arrivals import Arrival, read_arrivals
+from fieldmouse.lab.meadow.options import MeadowOptions
+from fieldmouse.lab.meadow.places import place_of_visitor
+from fieldmouse.lab.meadow.plan import MeadowPlan
+
+VISITORS = "127.9.0"
+"""Agents speak from here; the last number says the place."""
+_HOSTS = "127.20.0.0/16"
+_WAIT = 60.0  # seconds for a server to be there
+
+
+@dataclass(frozen=True, slots=True)
+class Landscape:
+    """How far hosts are from agents, and what bounds the crawl."""
+
+    hosts: int = 24
+    pages: int = 3_600
+    places: int = 4
+    near: float = 0.005
+    far: float = 0.5
+    delay: float = 0.2
+    robots: int = 100  # of each agent
+
+    def options(self, seed: int, folder: Path) -> MeadowOptions:
+        """All hosts are of one size, so that none is left for the end; nothing goes wrong."""
+        return MeadowOptions(
+            hosts=self.hosts, pages=self.pages, gamma=0.0, seed=seed, port=0, listen=_HOSTS,
+            places=self.places, near=self.near, far=self.far, page_kb=2.0, links=20, busy=0.0, traps=0.0,
+            server_error=0.0, arrivals=folder / "arrivals.jsonl", follow_parent=True,
+        )  # fmt: skip
+
+    def settings(self, policy: str) -> dict[str, str]:
+        return {"board.policy": policy, "board.lease": "10s", "board.heartbeat": "1s"}
+
+
+@dataclass(frozen=True, slots=True)
+class Crossing:
+    """What the server saw of a crawl under one policy."""
+
+    times: Sequence[float]  # of each request, from the first on
+    near: Sequence[bool]  # whether it came from the host's own place
+    moves: int  # requests from another place than the one before to that host
+    hosts: int
+
+    @property
+    def pace(self) -> float:
+        """Requests a second over the middle eight tenths of them: starting and ending are left out."""
+        first, last = len(self.times) // 10, 9 * len(self.times) // 10
+        return (last - first) / (self.times[last] - self.times[first])
+
+    def near_share(self, since: float = 0.5) -> float:
+        """How many of the later requests came from near by."""
+        late = self.near[int(since * len(self.near)) :]
+        return sum(late) / len(late)
+
+    @property
+    def moves_a_request(self) -> float:
+        return self.moves / len(self.times)
+
+
+def cross(land: Landscape, policy: str, folder: Path, seed: int) -> Crossing:
+    """Crawl the meadow of a seed with an agent in each place."""
+    folder.mkdir()
+    options = land.options(seed, folder)
+    with ExitStack() as stack:
+        board = stack.enter_context(_board(folder))
+        ready = stack.enter_context(_meadow(options))
+        agents = [stack.enter_context(_agent(land, policy, folder, board, ready.seeds, 1))]
+        agents += [
+            stack.enter_context(_agent(land, policy, folder, board, (), place))
+            for place in range(2, land.places + 1)
+        ]
+        for agent in agents:
+            if agent.wait():
+                raise FieldmouseError(f"an agent ended with exit code {agent.returncode}", _words(folder))
+    return crossing(MeadowPlan(options, ready.port), read_arrivals(folder / "arrivals.jsonl"))
+
+
+def crossing(plan: MeadowPlan, arrivals: Sequence[Arrival]) -> Crossing:
+    """Read the crawl from what the meadow logged."""
+    places = [place_of_visitor(arrival.client, plan.options.places) for arrival in arrivals]
+    near = [
+        plan.by_address[arrival.address].place == place
+        for arrival, place in zip(arrivals, places, strict=True)
+    ]
+    visits: dict[str, list[int]] = {}
+    for arrival, place in zip(arrivals, places, strict=True):
+        visits.setdefault(arrival.address, []).append(place)
+    moves = sum(before != after for each in visits.values() for before, after in pairwise(each))
+    began = arrivals[0].t
+    return Crossing([arrival.t - began for arrival in arrivals], near, moves, len(visits))
+
+
+class _Ready(msgspec.Struct):
+    seeds: list[str]
+    port: int
+
+
+@contextmanager
+def _process(words: Sequence[str], talk: Path) -> Iterator[subprocess.Popen[bytes]]:
+    with (
+        talk.open("wb") as errors,
+        subprocess.Popen(words, stdout=subprocess.PIPE, stderr=errors) as process,
+    ):
+        try:
+            yield process
+        finally:
+            if process.poll() is None:
+                process.terminate()
+
+
+@contextmanager
+def _board(folder: Path) -> Iterator[str]:
+    server = shutil.which("redis-server") or shutil.which("valkey-server")
+    if server is None:
+        raise FieldmouseError("there is no Redis server on this machine", "`apt install redis-server`")
+    socket = folder / "board.sock"
+    words = [server, "--port", "0", "--unixsocket", str(socket), "--dir", str(folder), "--save", ""]
+    words += ["--appendonly", "yes", "--logfile", str(folder / "board.log")]
+    with _process(words, folder / "board.err"):
+        until = time.monotonic() + _WAIT
+        while not socket.exists():
+            if time.monotonic() > until:
+                raise FieldmouseError(f"`{server}` did not start", f"see `{folder / 'board.log'}`")
+            time.sleep(0.05)
+        yield f"unix://{socket}"
+
+
+@contextmanager
+def _meadow(options: MeadowOptions) -> Iterator[_Ready]:
+    assert options.arrivals is not None
+    told = msgspec.json.encode(options, enc_hook=str).decode()
+    words = [sys.executable, "-m", "fieldmouse.lab.meadow", told]
+    with _process(words, options.arrivals.with_name("meadow.err")) as process:
+        assert process.stdout is not None
+        line = process.stdout.readline()
+        if not line:
+            raise FieldmouseError("the meadow did not start", _words(options.arrivals.parent))
+        yield msgspec.json.decode(line, type=_Ready)
+
+
+@contextmanager
+def _agent(
+    land: Landscape, policy: str, folder: Path, board: str, seeds: Sequence[str], place: int
+) -> Iterator[subprocess.Popen[bytes]]:
+    words = [sys.executable, "-m", "fieldmouse", "agent", str(folder / f"place{place}"), "--board", board]
+    settings = {"network.source": f"{VISITORS}.{place}", "robots.count": str(land.robots)}
+    if seeds:
+        words += [word for seed in seeds for word in ("--seed", seed)]
+        words += ["--scope", "web", "--delay", f"{land.delay:g}s", "--allow-private"]
+        settings |= land.settings(policy)
+    words += [word for name, value in settings.items() for word in ("--set", f"{name}={value}")]
+    with _process([*words, "--json"], folder / f"place{place}.err") as process:
+        yield process
+
+
+def _words(folder: Path) -> str:
+    said = (path.read_text(errors="replace").strip() for path in sorted(folder.glob("*.err")))
+    return "; ".join(line for line in said if line) or "it said nothing"

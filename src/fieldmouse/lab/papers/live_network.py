@@ -1,0 +1,125 @@
+"""Balancing rules on live agents: four of them in four places, and a web each host of which is near to one.
+
+The simulated web of the thesis (`network`) has rules alone. Here they are in the crawler, with leases,
+robots.txt, delays and what it costs that a host moves. Pages a second are counted by the web server.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+from itertools import pairwise
+from pathlib import Path
+from statistics import mean, stdev
+from tempfile import TemporaryDirectory
+
+from fieldmouse.lab.catalogue import Experiment, Figure, Panel, Progress, Result, Row, Series, Verdict
+from fieldmouse.lab.network.places import Crossing, Landscape, cross
+
+RULES = ("priced", "kalman", "hash", "ipmicra", "shortest-delay", "two-choices")
+SEEDS = (501, 502, 503)
+"""Others than those on which anything was chosen."""
+_STRETCHES = 20  # of a crawl, in the figure
+
+Crossed = Mapping[tuple[str, int], Crossing]
+"""By rule and seed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Terrain:
+    """One landscape for all rules and seeds."""
+
+    name: str
+    land: Landscape
+    rules: tuple[str, ...] = RULES
+    seeds: tuple[int, ...] = SEEDS
+
+    def run(self, progress: Progress) -> Result:
+        pairs = [(rule, seed) for seed in self.seeds for rule in self.rules]
+        found: dict[tuple[str, int], Crossing] = {}
+        for done, (rule, seed) in enumerate(pairs):
+            progress(done / len(pairs), f"{rule}, seed {seed}")
+            with TemporaryDirectory(prefix="fieldmouse-") as room:
+                found[rule, seed] = cross(self.land, rule, Path(room) / "crawl", seed)
+        return self.result(found)
+
+    def result(self, found: Crossed) -> Result:
+        rows = [self._row(rule, found) for rule in self.rules]
+        rows += [self._lead(rule, found) for rule in self.rules if rule != "priced"]
+        return Result(tuple(rows), (self._figure(found),), tuple(self._remarks(found)))
+
+    def _row(self, rule: str, found: Crossed) -> Row:
+        each = [found[rule, seed] for seed in self.seeds]
+        note = (
+            f"{mean(one.near_share() for one in each):.0%} of the later requests from near by, "
+            f"{mean(one.moves_a_request for one in each):.3f} moves a request"
+        )
+        return _new(f"pages a second, {rule}", [one.pace for one in each], note)
+
+    def _lead(self, rule: str, found: Crossed) -> Row:
+        ratios = [found["priced", seed].pace / found[rule, seed].pace for seed in self.seeds]
+        return _new(f"priced over {rule}", ratios, f"at least {min(ratios):.2f}")
+
+    def _remarks(self, found: Crossed) -> list[str]:
+        land = self.land
+        seen = [len(one.times) for one in found.values()]
+        return [
+            f"{land.places} agents in as many places, {land.robots} robots each; {land.hosts} hosts with "
+            f"{land.pages:,} pages. An answer takes {1000 * land.near:g} ms more within a place and "
+            f"{1000 * land.far:g} ms from one to another; a host rests {1000 * land.delay:g} ms after each.",
+            f"Real processes and a real server: {min(seen):,} to {max(seen):,} requests; pages a second over "
+            "the middle eight tenths of them, as the web server saw it.",
+        ]
+
+    def _figure(self, found: Crossed) -> Figure:
+        seed = self.seeds[0]
+        near, pace = [], []
+        for rule in self.rules:
+            one = found[rule, seed]
+            ends = [len(one.times) * place // _STRETCHES for place in range(_STRETCHES + 1)]
+            stretches = list(pairwise(ends))
+            near.append(
+                Series(rule, [last for _, last in stretches],
+                       [sum(one.near[first:last]) / (last - first) for first, last in stretches])
+            )  # fmt: skip
+            step = max(1, len(one.times) // 100)
+            pace.append(Series(rule, one.times[::step], range(0, len(one.times), step)))
+        return Figure(
+            self.name,
+            "Agents in four places, one web",
+            (
+                Panel("requests so far", "share from the host's own place", tuple(near)),
+                Panel("seconds", "requests", tuple(pace)),
+            ),
+            f"Seed {seed}. Whoever learns where hosts are sends them there.",
+        )
+
+
+def _new(label: str, values: list[float], note: str) -> Row:
+    return Row(label, None, mean(values), stdev(values) if len(values) > 1 else None, Verdict.NEW, note)
+
+
+ABOUT = "Real agents on a real board crawl a meadow whose answers take longer from one place to another. "
+
+TERRAINS = (
+    (
+        Terrain("live-network", Landscape()),
+        "Six rules for who visits a host, live",
+        "Hosts are asked as fast as they allow, so that what counts is where from; takes half an hour.",
+    ),
+    (
+        Terrain(
+            "live-network-busy",
+            Landscape(hosts=48, pages=2_400, near=0.05, far=0.3, delay=0.05, robots=1),
+            rules=("priced", "kalman", "hash", "shortest-delay"),
+        ),
+        "Four rules with few robots, live",
+        "Each agent has one robot: hosts wait for it, and being near must be weighed against being idle.",
+    ),
+)
+
+EXPERIMENTS = tuple(
+    Experiment(terrain.name, "live", title, ABOUT + how, partial(Terrain.run, terrain), alone=True)
+    for terrain, title, how in TERRAINS
+)
