@@ -16,6 +16,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import msgspec
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -24,6 +25,7 @@ from fieldmouse.clock import Clock
 from fieldmouse.crawldir import Checkpoint, CrawlDir, Log, write_whole
 from fieldmouse.crawldir.checkpoint import noted
 from fieldmouse.crawldir.news import REFRESH, Baseline, Change, changes_in
+from fieldmouse.errors import Damaged
 from fieldmouse.lab import bottle
 from fieldmouse.notify.channel import Manner, Notice, Setback
 from fieldmouse.notify.courier import LONGEST_REST
@@ -358,12 +360,17 @@ def test_a_channel_hears_of_nothing_older_than_itself_and_goes_on_after_a_pause(
     assert first.seen == told, "it was away for a run, and has heard of all since"
 
 
-def test_a_mistake_in_one_channel_ends_neither_the_crawl_nor_the_others(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("mistake", "ours"), [(RuntimeError("a mistake of ours"), True), (Damaged(Path("log"), "a byte"), False)]
+)
+def test_a_mistake_in_one_channel_ends_neither_the_crawl_nor_the_others(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, mistake: Exception, ours: bool
+) -> None:
     good = Receiver()
 
     class Broken(Line):
         async def send(self, notice: Notice) -> Setback | None:
-            raise RuntimeError("a mistake of ours")
+            raise mistake
 
     async def play(clock: Clock) -> float:
         crawl.open(clock)
@@ -379,3 +386,6 @@ def test_a_mistake_in_one_channel_ends_neither_the_crawl_nor_the_others(tmp_path
     crawl = Crawl(tmp_path / "c", {})
     assert bottle.run(play) < 2.0
     assert good.seen == [change.id for change in crawl.told()]
+    (said,) = [record for record in caplog.records if "nothing more is told" in record.message]
+    assert str(mistake) in said.message
+    assert (said.exc_info is not None) == ours, "where it was is of use to us, and to nobody else"

@@ -15,6 +15,7 @@ from fieldmouse.aside import Aside
 from fieldmouse.clock import Clock
 from fieldmouse.crawldir import Checkpoint, CrawlDir, Sealed, read_checkpoint, sealed_outcomes
 from fieldmouse.crawldir.news import sealed_baseline
+from fieldmouse.errors import FieldmouseError
 from fieldmouse.notify.channel import Channel
 from fieldmouse.notify.courier import ChannelState, Courier, NewsSource
 from fieldmouse.notify.stretch import read
@@ -157,6 +158,10 @@ def count_waiting(source: NewsSource, state: ChannelState, length: int, baseline
 
 
 def _complain(task: asyncio.Task[None]) -> None:
-    """A mistake of ours ends one courier, not the crawl; what it had to tell goes out in the next run."""
+    """A mistake of ours ends one courier, not the crawl; what it had to tell goes out in the next run.
+
+    So does a file that is damaged, and that is no mistake: a sentence is enough.
+    """
     if not task.cancelled() and (mistake := task.exception()) is not None:
-        log.error("nothing more is told in this run: %s", mistake, exc_info=mistake)
+        ours = None if isinstance(mistake, FieldmouseError) else mistake
+        log.error("nothing more is told in this run: %s", mistake, exc_info=ours)
