@@ -6,6 +6,7 @@
 #   make quick   the checks and the quick tests, in under a minute: before each commit
 #   make check   only the checks: lint, format, types, architecture
 #   make torture kills, power cuts, damaged files and broken disks: what was tried, and what was lost
+#   make uproar  agents of a network killed, paused and drained, and their board: is anything missing?
 #   make bench   the benchmarks, printed as tables (see benchmarks/)
 
 PYTHON ?= python3
@@ -37,16 +38,17 @@ quick: $(INSTALLED)
 test: check
 	@sh scripts/compiler
 	@sh scripts/redis
-	$(BIN)/python -m pytest --doctest-modules src/fieldmouse tests
+	$(BIN)/python -m pytest -n $(or $(JOBS),2) --dist worksteal --doctest-modules src/fieldmouse tests
 
-# SEED=2 tries other moments; MINUTES=10 stops sooner.
+# SEED=2 tries other moments; MINUTES=10 stops the first part sooner.
 torture: $(INSTALLED)
 	sh scripts/torture --seed $(or $(SEED),1) --minutes $(or $(MINUTES),40)
+	$(MAKE) uproar SEED=$(or $(SEED),1)
 
-# Kills, pauses and drains agents of a network, and their board; SEED=1 plays the long version.
+# Kills, pauses, drains and cuts off agents of a network, and stops and kills their board; SEED=2 is another story.
 uproar: $(INSTALLED)
 	@sh scripts/redis
-	FIELDMOUSE_NETWORK=$(or $(SEED),short) $(BIN)/python -m pytest -s tests/network
+	FIELDMOUSE_UPROAR=$(or $(SEED),1) $(BIN)/python -m pytest -s tests/network
 
 bench: $(INSTALLED)
 	sh scripts/bench

@@ -13,8 +13,12 @@ import signal
 
 from hypothesis import settings
 
+from bytecode import keep_bytecode
+
 settings.register_profile("patient", deadline=None, derandomize="FIELDMOUSE_EXPLORE" not in os.environ)
 settings.load_profile("patient")
+
+keep_bytecode()
 
 for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP):
     if signal.getsignal(number) is signal.SIG_IGN:

@@ -1,8 +1,8 @@
 """Nothing is lost and nobody is annoyed, whatever happens to agents and to their board.
 
-Real processes on a real server: agents are killed, paused for longer than their lease, drained and added, and
-the server is stopped and killed. It takes two minutes and is played when asked for: `make uproar`, or with
-FIELDMOUSE_NETWORK=SEED the long version: four agents, 42 events, 20,000 pages.
+Real processes on a real server: agents are killed, paused for longer than their lease, drained and added, cut
+off from all others in network namespaces, and the server is stopped and killed. The long version, with four
+agents, 42 events and 20,000 pages, is played when FIELDMOUSE_UPROAR gives its seed: `make uproar`.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import os
 from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -21,50 +22,52 @@ from fieldmouse.lab.meadow.arrivals import Arrival
 from meadowland import running_meadow
 from whole.crawling import run
 
-from .namespaces import HOSTS, needs_namespaces, rooms
+from .namespaces import HOSTS, Rooms, needs_namespaces, rooms
 from .uproar import Troop, Uproar, a_troop
 
-ASKED = os.environ.get("FIELDMOUSE_NETWORK", "")  # "short", or a seed
+ASKED = os.environ.get("FIELDMOUSE_UPROAR", "")  # a seed
 SHORT = Uproar(seed=12)
 SMALL = {"hosts": 16, "pages": 300, "hosts_per_address": 2, "page_kb": 2.0, "links": 12, "busy": 0.0}
 APART = Uproar(seed=13, kills=1, pauses=0, drains=1, joins=0, cuts=5)
 SMALL_APART = {"hosts": 16, "pages": 300, "page_kb": 2.0, "links": 12, "busy": 0.0}
-LONG = Uproar(seed=int(ASKED) if ASKED.isdigit() else 0, agents=4, kills=15, pauses=12, drains=9, joins=4)
+LONG = Uproar(seed=int(ASKED or 0), agents=4, kills=15, pauses=12, drains=9, joins=4)
 LARGE = {"hosts": 400, "pages": 20_000, "hosts_per_address": 2, "page_kb": 4.0, "links": 20}
+
+
+@needs_server
+@pytest.mark.timeout(1200)
+def test_nothing_is_lost_in_an_uproar(tmp_path: Path) -> None:
+    play(tmp_path, SHORT, SMALL, seed=31)
+
+
+@needs_server
+@needs_namespaces
+@pytest.mark.timeout(1200)
+def test_nothing_is_lost_when_agents_are_cut_off(tmp_path: Path) -> None:
+    with rooms(APART.agents) as places:
+        play(tmp_path, APART, SMALL_APART, seed=32, places=places)
 
 
 @needs_server
 @pytest.mark.skipif(not ASKED, reason="played when asked for: make uproar")
 @pytest.mark.timeout(7200)
-def test_nothing_is_lost_in_an_uproar(tmp_path: Path) -> None:
-    long = ASKED.isdigit()
-    uproar = LONG if long else SHORT
-    with running_meadow(seed=31, **(LARGE if long else SMALL)) as meadow:
+def test_nothing_is_lost_in_a_long_uproar(tmp_path: Path) -> None:
+    play(tmp_path, LONG, LARGE, seed=31)
+
+
+def play(
+    folder: Path, uproar: Uproar, options: dict[str, Any], *, seed: int, places: Rooms | None = None
+) -> None:
+    apart = {"before": places.servers.words([]), "listen": HOSTS} if places else {}
+    with running_meadow(seed=seed, **options, **apart) as meadow:
         truth = meadow.pages()
-        with a_troop(uproar, meadow, tmp_path) as troop:
+        with a_troop(uproar, meadow, folder, places) as troop:
             troop.run(len(truth))
             judge(troop, truth)
         meadow.stop()
         arrivals = meadow.arrivals()
         print(f"{len(arrivals)} requests")
         is_polite(arrivals, uproar.delay)
-
-
-@needs_server
-@needs_namespaces
-@pytest.mark.skipif(not ASKED, reason="played when asked for: make uproar")
-@pytest.mark.timeout(7200)
-def test_nothing_is_lost_when_agents_are_cut_off(tmp_path: Path) -> None:
-    with (
-        rooms(APART.agents) as places,
-        running_meadow(seed=32, before=places.servers.words([]), listen=HOSTS, **SMALL_APART) as meadow,
-    ):
-        truth = meadow.pages()
-        with a_troop(APART, meadow, tmp_path, places) as troop:
-            troop.run(len(truth))
-            judge(troop, truth)
-        meadow.stop()
-        is_polite(meadow.arrivals(), APART.delay)
 
 
 def judge(troop: Troop, truth: set[str]) -> None:

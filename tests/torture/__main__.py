@@ -18,6 +18,8 @@ from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 
+from bytecode import keep_bytecode
+
 from . import damage, faults, image, killing, versions
 from .judging import Flaw
 from .killing import Moment
@@ -46,6 +48,7 @@ def main() -> int:
     words.add_argument("--upkeep-kills", type=int, default=60, help="of refreshes of a changing web")
     words.add_argument("--keep", type=Path, help="where to keep what went wrong")
     asked = words.parse_args()
+    keep_bytecode()
     try:
         library()
     except NoShim as trouble:
@@ -165,13 +168,16 @@ def images(small: Scene, board: Scoreboard, rng: random.Random, wanted: int) -> 
 
 
 def damages(small: Scene, board: Scoreboard, rng: random.Random) -> Iterator[Job]:
-    """Of a crawl that was killed; all files of one that is done are among those of a refreshed one."""
+    """Of a crawl that was killed, each file in one way; of a refreshed one that is done, in all three."""
     killed = damage.killed_crawl(small, Moment(3, "after sync journal"))
 
     def job(one: damage.Damage) -> Job:
         return lambda: board.note("damaged files", damage.hurt(small, killed, one, finished=False))
 
-    cases = list(damage.damages(killed, rng))
+    by_file: dict[str, list[damage.Damage]] = {}
+    for one in damage.damages(killed, rng):
+        by_file.setdefault(one.name, []).append(one)
+    cases = [rng.choice(ways) for ways in by_file.values()]
     rng.shuffle(cases)
     return map(job, cases)
 

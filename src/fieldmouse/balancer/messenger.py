@@ -101,11 +101,12 @@ class Messenger:
         while True:
             await self._patiently(self._join)
             try:
-                return await self._patiently(self._beat)
+                await self._patiently(self._beat)
             except Superseded:
                 raise
             except Fenced:
                 continue
+            return
 
     async def _join(self) -> None:
         self._name = self._rejoin()
