@@ -16,13 +16,12 @@ from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 
-import msgspec
-
 from fieldmouse.errors import FieldmouseError
 from fieldmouse.lab.meadow.arrivals import Arrival, read_arrivals
 from fieldmouse.lab.meadow.options import MeadowOptions
 from fieldmouse.lab.meadow.places import place_of_visitor
 from fieldmouse.lab.meadow.plan import MeadowPlan
+from fieldmouse.lab.meadow.process import serving
 
 VISITORS = "127.9.0"
 """Agents speak from here; the last number says the place."""
@@ -31,7 +30,7 @@ _WAIT = 60.0  # seconds for a server to be there
 
 
 @dataclass(frozen=True, slots=True)
-class Landscape:
+class Region:
     """How far hosts are from agents, and what bounds the crawl."""
 
     hosts: int = 24
@@ -79,13 +78,13 @@ class Crossing:
         return self.moves / len(self.times)
 
 
-def cross(land: Landscape, policy: str, folder: Path, seed: int) -> Crossing:
+def cross(land: Region, policy: str, folder: Path, seed: int) -> Crossing:
     """Crawl the meadow of a seed with an agent in each place."""
     folder.mkdir()
     options = land.options(seed, folder)
     with ExitStack() as stack:
         board = stack.enter_context(_board(folder))
-        ready = stack.enter_context(_meadow(options))
+        ready = stack.enter_context(serving(options))
         agents = [stack.enter_context(_agent(land, policy, folder, board, ready.seeds, 1))]
         agents += [
             stack.enter_context(_agent(land, policy, folder, board, (), place))
@@ -110,11 +109,6 @@ def crossing(plan: MeadowPlan, arrivals: Sequence[Arrival]) -> Crossing:
     moves = sum(before != after for each in visits.values() for before, after in pairwise(each))
     began = arrivals[0].t
     return Crossing([arrival.t - began for arrival in arrivals], near, moves, len(visits))
-
-
-class _Ready(msgspec.Struct):
-    seeds: list[str]
-    port: int
 
 
 @contextmanager
@@ -148,21 +142,8 @@ def _board(folder: Path) -> Iterator[str]:
 
 
 @contextmanager
-def _meadow(options: MeadowOptions) -> Iterator[_Ready]:
-    assert options.arrivals is not None
-    told = msgspec.json.encode(options, enc_hook=str).decode()
-    words = [sys.executable, "-m", "fieldmouse.lab.meadow", told]
-    with _process(words, options.arrivals.with_name("meadow.err")) as process:
-        assert process.stdout is not None
-        line = process.stdout.readline()
-        if not line:
-            raise FieldmouseError("the meadow did not start", _words(options.arrivals.parent))
-        yield msgspec.json.decode(line, type=_Ready)
-
-
-@contextmanager
 def _agent(
-    land: Landscape, policy: str, folder: Path, board: str, seeds: Sequence[str], place: int
+    land: Region, policy: str, folder: Path, board: str, seeds: Sequence[str], place: int
 ) -> Iterator[subprocess.Popen[bytes]]:
     words = [sys.executable, "-m", "fieldmouse", "agent", str(folder / f"place{place}"), "--board", board]
     settings = {"network.source": f"{VISITORS}.{place}", "robots.count": str(land.robots)}

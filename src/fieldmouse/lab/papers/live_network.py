@@ -15,7 +15,7 @@ from statistics import mean, stdev
 from tempfile import TemporaryDirectory
 
 from fieldmouse.lab.catalogue import Experiment, Figure, Panel, Progress, Result, Row, Series, Verdict
-from fieldmouse.lab.network.places import Crossing, Landscape, cross
+from fieldmouse.lab.network.places import Crossing, Region, cross
 
 RULES = ("priced", "kalman", "hash", "ipmicra", "shortest-delay", "two-choices")
 SEEDS = (501, 502, 503)
@@ -31,7 +31,7 @@ class Terrain:
     """One landscape for all rules and seeds."""
 
     name: str
-    land: Landscape
+    land: Region
     rules: tuple[str, ...] = RULES
     seeds: tuple[int, ...] = SEEDS
 
@@ -104,14 +104,14 @@ ABOUT = "Real agents on a real board crawl a meadow whose answers take longer fr
 
 TERRAINS = (
     (
-        Terrain("live-network", Landscape()),
+        Terrain("live-network", Region()),
         "Six rules for who visits a host, live",
         "Hosts are asked as fast as they allow, so that what counts is where from; takes half an hour.",
     ),
     (
         Terrain(
             "live-network-busy",
-            Landscape(hosts=48, pages=2_400, near=0.05, far=0.3, delay=0.05, robots=1),
+            Region(hosts=48, pages=2_400, near=0.05, far=0.3, delay=0.05, robots=1),
             rules=("priced", "kalman", "hash", "shortest-delay"),
         ),
         "Four rules with few robots, live",

@@ -9,8 +9,6 @@ from __future__ import annotations
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import msgspec
@@ -19,13 +17,9 @@ from fieldmouse.errors import FieldmouseError
 from fieldmouse.lab.meadow.arrivals import read_arrivals
 from fieldmouse.lab.meadow.changelog import MeadowChange
 from fieldmouse.lab.meadow.meadow import Meadow
+from fieldmouse.lab.meadow.process import serving
 from fieldmouse.lab.refresh.upkeep import Kept, Upkeep, judged
 from fieldmouse.reading.freshness import FreshnessReport
-
-
-class _Ready(msgspec.Struct):
-    seeds: list[str]
-    port: int
 
 
 def keep_on_the_wire(upkeep: Upkeep, policy: str, directory: Path, seed: int) -> Kept:
@@ -38,7 +32,7 @@ def keep_on_the_wire(upkeep: Upkeep, policy: str, directory: Path, seed: int) ->
     settings = [
         word for name, value in upkeep.settings(policy).items() for word in ("--set", f"{name}={value}")
     ]
-    with _meadow(msgspec.json.encode(options, enc_hook=str).decode()) as ready:
+    with serving(options) as ready:
         _run("crawl", str(atlas), *(word for url in ready.seeds for word in ("--seed", url)), *settings)
         began = time.time()
         _run("refresh", str(atlas), "--for", f"{upkeep.rounds * upkeep.round}s")
@@ -46,21 +40,6 @@ def keep_on_the_wire(upkeep: Upkeep, policy: str, directory: Path, seed: int) ->
         report = msgspec.json.decode(_run("freshness", str(atlas), "--window", window), type=FreshnessReport)
     told = [msgspec.json.decode(line, type=MeadowChange) for line in changes.read_bytes().splitlines()]
     return judged(upkeep, report, atlas, Meadow(options, ready.port), read_arrivals(arrivals), told, began)
-
-
-@contextmanager
-def _meadow(options: str) -> Iterator[_Ready]:
-    """All that it writes is there when this is over."""
-    command = [sys.executable, "-m", "fieldmouse.lab.meadow", options]
-    with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
-        assert process.stdout is not None
-        try:
-            line = process.stdout.readline()
-            if not line:
-                raise FieldmouseError("the meadow did not start", "its own words are above")
-            yield msgspec.json.decode(line, type=_Ready)
-        finally:
-            process.terminate()
 
 
 def _run(*words: str) -> bytes:
