@@ -289,6 +289,36 @@ def test_a_change_that_two_crawls_saw_is_told_once(tmp_path: Path) -> None:
     assert sorted(together) == sorted(alone[1])
 
 
+def test_the_command_tells_of_several_crawls_and_which_of_them_saw_it(tmp_path: Path, capsys: Said) -> None:
+    first, second = (crawl_on(tmp_path / name, 0) for name in "ab")
+    words = ["changes", str(first), "--with", str(second)]
+    assert cli.run(words) == 0
+    said = capsys.readouterr()
+    assert f"nothing is told to have changed in `{first}` or `{second}`" in said.err
+    assert f"fieldmouse refresh {first} --once" in said.err
+    for path, day in ((first, 1), (second, 2)):
+        poll_on(path, day)
+    assert cli.run([*words, "--json"]) == 0
+    listed = json.loads(capsys.readouterr().out)
+    told = fieldmouse.open([first, second]).changes()
+    assert sorted(row["id"] for row in listed) == sorted(change.id for change in told)
+    assert listed == sorted(listed, key=lambda row: float(row["at"]))
+    assert [row["directory"] for row in listed if row["url"] == HOME + "/other"] == [str(first), str(second)]
+    assert [row["directory"] for row in listed if row["url"] == HOME + "/gone"] == [str(first)], "told once"
+    assert cli.run([*words, "--kind", "gone"]) == 0
+    (line,) = capsys.readouterr().out.splitlines()
+    assert str(first) in line
+    assert cli.run([*words, "--versions", HOME + "/other", "--json"]) == 0
+    versions = json.loads(capsys.readouterr().out)
+    assert [(row["title"], row["directory"]) for row in versions] == [
+        ("Old", str(first)), ("New", str(first)), ("Third", str(second)),
+    ]  # fmt: skip
+    assert cli.run([*words, "--diff", HOME + "/other"]) == 0
+    assert "+ Third" in capsys.readouterr().out
+    assert cli.run([*words, "--propose-rules"]) == 2
+    assert "one crawl at a time" in capsys.readouterr().err
+
+
 def test_a_page_is_new_only_if_no_crawl_had_it(tmp_path: Path) -> None:
     """A link that is found in the second crawl after its baseline, to a page that the first one has."""
     grown = dict(PAGES) | {
@@ -343,7 +373,12 @@ def test_directories_that_cannot_be_meant_are_a_sentence(
         fieldmouse.open([])
     one = str(days[0])
     for other, code in ((one, 2), (str(tmp_path / "again"), 2), (str(tmp_path / "empty"), 1)):
-        for words in (["search", one, "vole"], ["explain", one, HOME], ["export", one, "--to", "-"]):
+        for words in (
+            ["search", one, "vole"],
+            ["explain", one, HOME],
+            ["export", one, "--to", "-"],
+            ["changes", one],
+        ):
             assert cli.run([*words, "--with", other]) == code
             said = capsys.readouterr()
             assert said.err.startswith("error: `"), said.err

@@ -31,8 +31,8 @@ Placed = tuple[OutcomeRow, Volume]
 
 def list_changes(
     volumes: Sequence[Volume], rules: NoiseRules, *, since: float, is_wanted: Callable[[str], bool] | None
-) -> Iterator[Change]:
-    """Every change that counts, oldest first within each crawl."""
+) -> Iterator[tuple[Change, Volume]]:
+    """Every change that counts, oldest first within each crawl, and which of them saw it first."""
     baselines = {volume: sealed_baseline(volume.last) for volume in volumes}
 
     def told(row: OutcomeRow, volume: Volume) -> list[Change]:
@@ -59,7 +59,7 @@ def list_changes(
             known[change.url] = row, volume
             counted = _counted(change, before, (row, volume), rules)
             if counted is not None:
-                yield counted
+                yield counted, volume
         if row.kind is OutcomeKind.PAGE and row.url in followed:
             copies[row.url] = row, volume
 

@@ -142,7 +142,8 @@ class ReadingRoom:
         if volume.last is not None:
             is_wanted = None if host is None else living_at(host)
             rules = noise_of(self.settings())
-            yield from list_changes([volume], rules, since=moment_of(since), is_wanted=is_wanted)
+            told = list_changes([volume], rules, since=moment_of(since), is_wanted=is_wanted)
+            yield from (change for change, _ in told)
 
     def versions(self, url: str) -> list[StoredPage]:
         """Every version of one page that is stored, oldest first, each other than the one before it.

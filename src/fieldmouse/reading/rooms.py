@@ -150,6 +150,12 @@ class ReadingRooms:
 
         The rules in `[noise]` are those of the crawl that was named first.
         """
+        return (change for _, change in self.placed_changes(since, host))
+
+    def placed_changes(
+        self, since: float | datetime | timedelta | None = None, host: str | None = None
+    ) -> Iterator[tuple[Path, Change]]:
+        """The same, each with the directory of the crawl that saw it first."""
         from fieldmouse.reading.changes import list_changes
         from fieldmouse.reading.dates import moment_of
         from fieldmouse.settings.rules import noise_of
@@ -158,7 +164,8 @@ class ReadingRooms:
         is_wanted = None if host is None else living_at(host)
         if volumes:
             rules = noise_of(self._rooms[0].settings())
-            yield from list_changes(volumes, rules, since=moment_of(since), is_wanted=is_wanted)
+            told = list_changes(volumes, rules, since=moment_of(since), is_wanted=is_wanted)
+            yield from ((volume.home.path, change) for change, volume in told)
 
     def versions(self, url: str) -> list[StoredPage]:
         """Every version of one page that is stored anywhere, oldest first, each other than the one before."""
