@@ -25,6 +25,9 @@ Reals = NDArray[np.float64]
 Rows = NDArray[np.int64]
 
 _BATCH = 8192
+_RECENT = 3
+"""Gaps of a page that teach how it changes even if they were before the window. Pages that are polled too
+seldom to have any in it are not like the others: who polls them seldom has seen that they hardly change."""
 
 
 class Gaps(NamedTuple):
@@ -139,9 +142,10 @@ def tenure(gaps: Gaps, looked: Reals, start: float, end: float) -> Tenure:
     Pages of which `looked` is 0 do not count, and no gap may be of them. How pages change is learned
     from these gaps anew, all of them counting alike: the ledger's beliefs forget what is old.
     """
-    gaps = gaps.where((gaps.end > start) & (gaps.start < end))
-    belief = _beliefs(gaps, len(looked))
+    gaps = gaps.where(gaps.start < end)
+    belief = _beliefs(gaps.where((gaps.end > start) | (_newer(gaps) < _RECENT)), len(looked))
     law = change.population(belief)
+    gaps = gaps.where(gaps.end > start)
     length, before = gaps.end - gaps.start, np.maximum(start - gaps.start, 0.0)
     changed, still = gaps.changed, np.minimum(gaps.end, end) - gaps.start - before
     good = float(still[~changed].sum())
@@ -152,6 +156,13 @@ def tenure(gaps: Gaps, looked: Reals, start: float, end: float) -> Tenure:
     good += _sum(belief[there], law, before, since, _while_unseen)
     between = float(still.sum())
     return Tenure(between + float((since - before).sum()), between, good)
+
+
+def _newer(gaps: Gaps) -> Rows:
+    """How many gaps of the same page came after each; those of a page must be together and in order."""
+    last = np.flatnonzero(np.append(gaps.page[1:] != gaps.page[:-1], True)) if len(gaps.page) else gaps.page
+    ends = np.repeat(last, np.diff(last, prepend=-1))
+    return np.asarray(ends - np.arange(len(gaps.page)), np.int64)
 
 
 def _beliefs(gaps: Gaps, pages: int) -> NDArray[np.float32]:
