@@ -23,8 +23,8 @@ from fieldmouse.policy.polling import POLICIES as KNOWN
 from fieldmouse.url import Url
 
 SMALL = Arena(
-    "small", Upkeep(hosts=4, pages=150, rounds=8, counted=4, checkpoints=6),
-    policies=("learned", "uniform", "automaton"), seeds=(1,),
+    "small", Upkeep(hosts=4, pages=150, pace=5000.0, delay=1.0, checkpoints=6),
+    policies=("learned", "uniform", "multiplicative", "automaton"), seeds=(1,),
 )  # fmt: skip
 
 moments = st.lists(st.integers(0, 40), max_size=12, unique=True)
@@ -38,13 +38,15 @@ def tried() -> Tried:
 def test_what_is_learned_keeps_more_copies_current_than_its_opponents(tried: Tried) -> None:
     fresh = {policy: kept.fresh for (policy, _), kept in tried.items()}
     assert fresh["learned"] > fresh["uniform"] > fresh["automaton"]
+    assert fresh["learned"] > fresh["multiplicative"]
     assert fresh["learned"] < SMALL.upkeep.optimum(Meadow(SMALL.upkeep.options(1))) + 0.03
 
 
 def test_everybody_has_the_same_budget_and_spends_it(tried: Tried) -> None:
     whole = SMALL.upkeep.pages * SMALL.upkeep.rounds
     for kept in tried.values():
-        assert 0.85 * whole <= kept.report.polls <= whole + 10
+        # Where intervals grow from look to look, pages come due later than a plan of that moment has it.
+        assert 0.8 * whole <= kept.report.polls <= whole + 10
 
 
 def test_uniform_polls_are_worth_what_the_law_says(tried: Tried) -> None:
@@ -64,13 +66,17 @@ def test_the_experiment_shows_rows_a_figure_and_remarks(tried: Tried) -> None:
     assert [row.label for row in result.rows] == [
         *(f"policy {policy}, seed 1" for policy in SMALL.policies),
         "learned above uniform",
+        "learned above multiplicative",
         "learned above automaton",
         "the optimum that knows the rates, by its law",
     ]
     (figure,) = result.figures
     assert [series.label for series in figure.panels[0].series][1:] == list(SMALL.policies)
     told = " ".join(result.remarks)
-    assert re.search(r"learned is at least 0.0\d\d above uniform, 0.\d+ above automaton", told)
+    (ahead,) = re.findall(r"learned is at least (.*? above \w+, .*? above \w+, .*? above \w+) ", told)
+    leads = [part.split(" above ") for part in ahead.split(", ")]
+    assert leads == sorted(leads), "the strongest opponent comes first"
+    assert {policy for _, policy in leads} == set(SMALL.policies) - {"learned"}
 
 
 def test_a_crawl_that_is_wrong_about_itself_or_behind_is_told(tried: Tried) -> None:
@@ -79,13 +85,13 @@ def test_a_crawl_that_is_wrong_about_itself_or_behind_is_told(tried: Tried) -> N
     assert measured is not None
     assert expected is not None
     right = {place: replace(kept, fresh=measured, fresh_now=expected) for place in tried}
-    assert "right within 0.03 in 3 of 3 crawls" in " ".join(SMALL.result(right).remarks)
+    assert "right within 0.03 in 4 of 4 crawls" in " ".join(SMALL.result(right).remarks)
     wrong = {**right, ("learned", 1): replace(kept, fresh=measured - 0.1, fresh_now=expected)}
     result = SMALL.result(wrong)
     assert "is WRONG with" in result.rows[0].note
     assert "is WRONG with" not in result.rows[1].note
     told = " ".join(result.remarks)
-    assert "right within 0.03 in 2 of 3 crawls" in told
+    assert "right within 0.03 in 3 of 4 crawls" in told
     assert "at least -0.100 above uniform" in told
 
 
@@ -117,7 +123,7 @@ def test_a_copy_is_current_from_a_look_to_the_next_change(
 
 
 def test_real_processes_are_judged_by_the_files_of_the_meadow(tmp_path: Path) -> None:
-    upkeep = Upkeep(hosts=5, pages=100, pace=72_000.0, rounds=2, counted=1, delay=0.02)
+    upkeep = Upkeep(hosts=5, pages=100, pace=72_000.0, rounds=2, counted=1, delay=0.02, checkpoints=12)
     kept = keep_on_the_wire(upkeep, "uniform", tmp_path / "upkeep", 1)
     assert kept.report.polls > 0
     assert kept.report.pages == 100

@@ -46,14 +46,14 @@ class Upkeep:
 
     hosts: int = 20
     pages: int = 5000
-    pace: float = 5000.0  # polls an hour
+    pace: float = 20_000.0  # polls an hour
     patience: float = 4.0  # rounds between two changes of the median page
     sigma: float = 2.0  # of the logarithm of the rates
     lies: float = 0.0  # share of hosts whose dates of changes are worthless; a fifth tells none in any case
-    rounds: int = 16
-    counted: int = 8  # the last rounds, of which freshness is told
-    delay: float = 1.0  # seconds between two visits to a host
-    checkpoints: int = 12  # a round, in virtual time: by the second they would only cost time
+    rounds: int = 8
+    counted: int = 4  # the last rounds, of which freshness is told
+    delay: float = 0.25  # seconds between two visits to a host
+    checkpoints: int = 60  # a round: no page is polled again before one, so few would bind who polls often
 
     @property
     def round(self) -> float:
@@ -73,6 +73,7 @@ class Upkeep:
         return {
             "scope.mode": "web", "politeness.delay": f"{self.delay}s", "network.allow_private": "true",
             "storage.min_free": "0B", "refresh.policy": policy, "refresh.budget": f"{self.pace:.0f}/h",
+            "storage.checkpoint": f"{self.round / self.checkpoints:.3f}s",
         }  # fmt: skip
 
     def optimum(self, meadow: Meadow) -> float:
@@ -111,10 +112,7 @@ class Kept:
 def keep(upkeep: Upkeep, policy: str, directory: Path, seed: int) -> Kept:
     """Crawl the meadow of a seed and keep it fresh, in virtual time."""
     meadow = Meadow(upkeep.options(seed))
-    settings = Settings().override(
-        {**upkeep.settings(policy), "crawl.seeds": list(meadow.seeds),
-         "storage.checkpoint": f"{upkeep.round / upkeep.checkpoints}s"}
-    )  # fmt: skip
+    settings = Settings().override({**upkeep.settings(policy), "crawl.seeds": list(meadow.seeds)})
     home = CrawlDir.create(directory, shards=1, settings=render(settings).encode(), key_seed=seed)
     arrivals: list[Arrival] = []
     crawled = _live(home, settings, meadow, arrivals, bottle.EPOCH, None)
