@@ -44,6 +44,34 @@ def atlas(tmp_path: Path) -> Path:
     return path
 
 
+def test_sites_of_several_agents_are_packed_as_one(atlas: Path, tmp_path: Path, capsys: Said) -> None:
+    alone = packed(atlas, capsys, "--capacity", "160")
+    agents = []
+    for part in range(2):  # pages of every host are in both
+        chronicle = Chronicle(tmp_path / f"agent{part}", Uniform(), "uniform")
+        (chronicle.path / "fieldmouse.toml").write_bytes((atlas / "fieldmouse.toml").read_bytes())
+        chronicle.ledger.note_budget(BUDGET / 3600 / 2)
+        pages = [row(site, number) for site, pages in SITES.items() for number in range(pages)]
+        chronicle.settle([one for place, one in enumerate(pages) if place // 2 % 2 == part])
+        chronicle.checkpoint()
+        chronicle.close()
+        agents.append(chronicle.path)
+    together = packed(agents[0], capsys, "--with", str(agents[1]), "--capacity", "160")
+    assert shares(together) == shares(alone)
+    assert (agents[0] / "pack.json").exists()
+    again = packed(agents[0], capsys, "--with", str(agents[1]), "--capacity", "160")
+    assert again["moved"] == []
+
+
+def shares(told: dict[str, object]) -> dict[str, tuple[int, float]]:
+    plan = msgspec.convert(told, PackingPlan)
+    return {
+        share.site: (share.pages, pytest.approx(share.polls, rel=1e-3))
+        for node in plan.nodes
+        for share in node.sites
+    }
+
+
 def packed(atlas: Path, said: Said, *words: str) -> dict[str, object]:
     assert run(["pack", str(atlas), *words, "--json"]) == 0
     told: dict[str, object] = json.loads(said.readouterr().out)

@@ -137,6 +137,35 @@ def test_polls_and_what_they_found_are_counted_and_the_largest_eaters_named(watc
         assert eater.every == pytest.approx(DAY)
 
 
+def test_two_ledgers_are_as_fresh_as_one_with_all_their_pages(
+    watched: Watched, tmp_path: Path, capsys: Said
+) -> None:
+    """Hosts, too, are divided between the two."""
+    whole = read_freshness(watched.chronicle.home, watched.end, top=4)
+    assert whole.budget is not None
+    homes = []
+    for part in range(2):
+        chronicle = Chronicle(tmp_path / f"agent{part}", Uniform(), "uniform")
+        (chronicle.path / "fieldmouse.toml").write_text(settings.render(Settings()))
+        chronicle.ledger.note_budget(whole.budget / 3600 / 2)
+        mine = {url(number, number % HOSTS) for number in range(PAGES) if number % 5 % 2 == part}
+        chronicle.settle([row for row in watched.rows if row.url in mine])
+        chronicle.checkpoint()
+        homes.append(chronicle.home)
+    both = read_freshness(homes[0], watched.end, others=homes[1:], top=4)
+    assert (both.pages, both.polls, both.changes) == (whole.pages, whole.polls, whole.changes)
+    for name in ("expected", "measured", "useful_ratio", "budget", "polls_an_hour"):
+        assert getattr(both, name) == pytest.approx(getattr(whole, name), rel=1e-4), name
+    assert both.window == whole.window
+    assert [point.fresh for point in both.curve] == pytest.approx([p.fresh for p in whole.curve], rel=1e-3)
+    assert [host.polls for host in both.top_hosts] == [host.polls for host in whole.top_hosts]
+    assert {host.pages for host in both.top_hosts} <= {PAGES // HOSTS, PAGES // HOSTS + 1}
+    assert [eater.polls for eater in both.top_pages] == [eater.polls for eater in whole.top_pages]
+    words = ["freshness", str(homes[0].path), "--with", str(homes[1].path), "--json"]
+    assert run(words) == 0
+    assert json.loads(capsys.readouterr().out)["pages"] == PAGES
+
+
 def test_noise_that_was_told_and_withdrawn_is_no_change(tmp_path: Path) -> None:
     chronicle = Chronicle(tmp_path / "atlas", Uniform(), "uniform")
     (tmp_path / "atlas" / "fieldmouse.toml").write_text(settings.render(Settings()))

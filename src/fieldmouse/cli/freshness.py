@@ -22,7 +22,8 @@ _BAR = 40
 Examples:
   fieldmouse freshness atlas
   fieldmouse freshness atlas --budget 100/h --budget 1000/h
-  fieldmouse freshness atlas --window 1d --json"""
+  fieldmouse freshness atlas --window 1d --json
+  fieldmouse freshness east --with west"""
 )
 @click.argument("directory", type=click.Path(path_type=Path))
 @click.option(
@@ -32,8 +33,11 @@ Examples:
 @click.option(
     "--window", metavar="T", default="7d", show_default=True, help="How far back to measure, at most."
 )
+@options.also
 @options.as_json
-def command(directory: Path, budgets: tuple[str, ...], window: str, as_json: bool) -> int:
+def command(
+    directory: Path, budgets: tuple[str, ...], window: str, others: tuple[Path, ...], as_json: bool
+) -> int:
     """Say how fresh the copies in DIRECTORY are, and what polls of them bring.
 
     "Expected" is the share of copies that still are what their servers have, by
@@ -41,9 +45,7 @@ def command(directory: Path, budgets: tuple[str, ...], window: str, as_json: boo
     copies were current; where a change was found, it is set inside the time
     since the look before. Both may be asked while the crawl runs.
     """
-    from fieldmouse.reading import ReadingRoom
-
-    report = ReadingRoom(directory).freshness(
+    report = options.opened(directory, others).freshness(
         budgets=[3600 / _interval(text) for text in budgets], window=_seconds(window)
     )
     if as_json:

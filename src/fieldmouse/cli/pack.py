@@ -23,7 +23,8 @@ _MOVES = 12
 Examples:
   fieldmouse pack atlas --capacity 400
   fieldmouse pack atlas --capacity 400 --anew
-  fieldmouse pack atlas --capacity 1000 --json"""
+  fieldmouse pack atlas --capacity 1000 --json
+  fieldmouse pack east --with west --capacity 400"""
 )
 @click.argument("directory", type=click.Path(path_type=Path))
 @click.option(
@@ -31,24 +32,24 @@ Examples:
     help="Polls an hour that a node is capable of.",
 )  # fmt: skip
 @click.option("--anew", is_flag=True, help="Pack from scratch; by default sites stay where they were.")
+@options.also
 @options.as_json
-def command(directory: Path, capacity: float, anew: bool, as_json: bool) -> int:
+def command(directory: Path, capacity: float, anew: bool, others: tuple[Path, ...], as_json: bool) -> int:
     """Pack the sites of the crawl in DIRECTORY onto nodes that can poll so much.
 
     A site (a registered domain) weighs as many polls an hour as are planned for
     its pages now. The plan is kept as `pack.json` in the directory. Asked again,
     when weights have changed, a site stays on its node unless the node would
     overflow or nodes can be saved. A site that wants more than a node has is packed
-    host by host.
+    host by host. With --with the sites of several directories are packed, such as
+    those of the agents of a network; the plan is kept in DIRECTORY.
     """
     import msgspec
 
-    from fieldmouse.reading import ReadingRoom
     from fieldmouse.reading.packing import PLAN
 
-    room = ReadingRoom(directory)
-    plan = room.packing(capacity, anew=anew)
-    files.write(room.path / PLAN, msgspec.json.format(msgspec.json.encode(plan), indent=1))
+    plan = options.opened(directory, others).packing(capacity, anew=anew)
+    files.write(directory / PLAN, msgspec.json.format(msgspec.json.encode(plan), indent=1))
     if as_json:
         voice.json(plan)
         return 0

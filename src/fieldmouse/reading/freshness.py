@@ -13,16 +13,14 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from fieldmouse.crawldir import Checkpoint, CrawlDir, sealed_outcomes
+from fieldmouse.crawldir import CrawlDir, sealed_outcomes
 from fieldmouse.policy import change
-from fieldmouse.reading.gaps import read_gaps, tenure
-from fieldmouse.reading.moment import look
+from fieldmouse.reading.gaps import Gaps, read_gaps, tenure
 from fieldmouse.reading.planning import Planner
+from fieldmouse.reading.shelf import LedgerShelf, shelves
 from fieldmouse.refresh.ledger import Ledger
-from fieldmouse.refresh.reading import read_ledger, sealed_policy
-from fieldmouse.url import host_of
-
-Reals = NDArray[np.float64]
+from fieldmouse.refresh.reading import sealed_policy
+from fieldmouse.url import Url, host_of
 
 WINDOW = 7 * 86_400.0
 _FEWEST = 5  # polls before anything is said
@@ -76,59 +74,63 @@ def read_freshness(
     home: CrawlDir,
     now: float,
     *,
+    others: Sequence[CrawlDir] = (),
     budgets: Sequence[float] = (),
     window: float = WINDOW,
     top: int = 5,
 ) -> FreshnessReport:
-    """`budgets` in polls an hour; without them from a quarter to four times the present one."""
+    """`budgets` in polls an hour; without them from a quarter to four times the present one.
 
-    def at(last: Checkpoint) -> FreshnessReport:
-        ledger = read_ledger(home, last)
-        try:
-            return _report(home, last, ledger, now, budgets, window, top)
-        finally:
-            ledger.close()
-
-    return look(home, at, before=FreshnessReport(now, 0, 0, 0))
+    With `others` the pages of all these crawls count as those of one.
+    """
+    with shelves([home, *others]) as opened:
+        return _report(opened, now, budgets, window, top) if opened else FreshnessReport(now, 0, 0, 0)
 
 
 def _report(
-    home: CrawlDir, last: Checkpoint, ledger: Ledger, now: float, budgets: Sequence[float], window: float,
-    top: int,
-) -> FreshnessReport:  # fmt: skip
-    planner = Planner(home, last, ledger)
-    rows, belief = planner.rows, planner.belief
-    polls = int(ledger.column("polls").sum())
-    changes = int(ledger.column("changes").sum())
+    opened: list[LedgerShelf], now: float, budgets: Sequence[float], window: float, top: int
+) -> FreshnessReport:
+    planner, ledgers = Planner(opened), [shelf.ledger for shelf in opened]
+    belief, pages = planner.belief, len(planner.belief)
+    polls, changes = (
+        sum(int(ledger.column(name).sum()) for ledger in ledgers) for name in ("polls", "changes")
+    )
     report = FreshnessReport(
-        now, len(rows), polls, changes, policy=sealed_policy(last),
-        budget=ledger.budget * 3600 if ledger.budget else None,
+        now, pages, polls, changes, policy=sealed_policy(opened[0].last),
+        budget=planner.budget * 3600 if planner.budget else None,
         useful_ratio=changes / polls if polls else None,
     )  # fmt: skip
-    if polls < _FEWEST or not len(rows):
+    if polls < _FEWEST or not pages:
         return report
     law = change.population(belief)
-    since = np.maximum(now - ledger.take("looked", rows), 0.0)
+    since = np.maximum(now - planner.column("looked", ledgers), 0.0)
     expected = float(change.current(belief, since, law).mean())
-    measured, span, pace = _measure(home, last, ledger, rows, window)
+    measured, span, pace = _measure(opened, planner, window)
     base = report.budget or pace
     asked = sorted(set(budgets) or ({base * step for step in _STEPS} if base else set()))
     curve = [BudgetPoint(budget, planner.fresh(budget / 3600, law)) for budget in asked]
+    eaters = _Eaters(planner, ledgers)
     return msgspec.structs.replace(
         report, expected=expected, measured=measured, window=span, polls_an_hour=pace, curve=curve,
-        top_hosts=_top_hosts(ledger, rows, top),
-        top_pages=_top_pages(ledger, rows, planner.present(), top),
+        top_hosts=eaters.hosts(top), top_pages=eaters.pages(top),
     )  # fmt: skip
 
 
 def _measure(
-    home: CrawlDir, last: Checkpoint, ledger: Ledger, rows: NDArray[np.intp], window: float
-) -> tuple[float | None, tuple[float, float] | None, float | None]:  # fmt: skip
+    opened: list[LedgerShelf], planner: Planner, window: float
+) -> tuple[float | None, tuple[float, float] | None, float | None]:
     """The share of time, the window, and polls an hour in it."""
-    gaps = read_gaps(home, ledger, sealed_outcomes(last))
-    looked = np.zeros(len(ledger))
-    looked[rows] = ledger.column("looked")[rows]
-    gaps = gaps.where(looked[gaps.page] > 0)
+    found_gaps, found_looks, before = [], [], 0
+    for (home, last, ledger), rows in zip(opened, planner.rows, strict=True):
+        looked = np.zeros(len(ledger))
+        looked[rows] = ledger.column("looked")[rows]
+        gaps = read_gaps(home, ledger, sealed_outcomes(last))
+        gaps = gaps.where(looked[gaps.page] > 0)
+        found_gaps.append(gaps._replace(page=gaps.page + before))
+        found_looks.append(looked)
+        before += len(ledger)
+    gaps = Gaps(*(np.concatenate(column) for column in zip(*found_gaps, strict=True)))
+    looked = np.concatenate(found_looks)
     if not len(gaps.page):
         return None, None, None
     end = float(gaps.end.max())
@@ -142,28 +144,39 @@ def _measure(
     return (found.good / found.all if enough else None), (start, end), pace
 
 
-def _top_pages(ledger: Ledger, rows: NDArray[np.intp], rates: Reals, top: int) -> list[PolledPage]:
-    polls, changes = ledger.column("polls")[rows], ledger.column("changes")[rows]
-    found = []
-    for place in _largest(polls, top):
-        row = ledger.row_at(int(ledger.column("standing")[rows[place]]))
-        every = float(1 / rates[place]) if rates[place] else None
-        found.append(PolledPage(row.url, int(polls[place]), int(changes[place]), every))
-    return found
+class _Eaters:
+    """Who takes most of the polls."""
 
+    def __init__(self, planner: Planner, ledgers: list[Ledger]):
+        self._planner, self._ledgers = planner, ledgers
+        self._polls, self._changes = (planner.column(name, ledgers) for name in ("polls", "changes"))
+        self._ends = np.cumsum([len(rows) for rows in planner.rows])
 
-def _top_hosts(ledger: Ledger, rows: NDArray[np.intp], top: int) -> list[PolledHost]:
-    hosts = ledger.column("host")[rows].astype(np.int64)
-    polls, changes = (
-        np.bincount(hosts, ledger.column(name)[rows], ledger.hosts) for name in ("polls", "changes")
-    )
-    pages = np.bincount(hosts, minlength=ledger.hosts)
-    found = []
-    for number in _largest(polls, top):
-        some = rows[np.flatnonzero(hosts == number)[0]]
-        name = host_of(ledger.row_at(int(ledger.column("standing")[some])).url)
-        found.append(PolledHost(name, int(pages[number]), int(polls[number]), int(changes[number])))
-    return found
+    def _url(self, place: int) -> str:
+        """Of a page, by its place among those that stand."""
+        which = int(np.searchsorted(self._ends, place, side="right"))
+        ledger, rows = self._ledgers[which], self._planner.rows[which]
+        number = rows[place - (self._ends[which] - len(rows))]
+        return ledger.row_at(int(ledger.column("standing")[number])).url
+
+    def pages(self, top: int) -> list[PolledPage]:
+        rates, found = self._planner.present(), []
+        for place in _largest(self._polls, top):
+            every = float(1 / rates[place]) if rates[place] else None
+            counts = int(self._polls[place]), int(self._changes[place])
+            found.append(PolledPage(self._url(place), *counts, every))
+        return found
+
+    def hosts(self, top: int) -> list[PolledHost]:
+        hosts = self._planner.host
+        polls, changes = (
+            np.bincount(hosts, column, self._planner.hosts) for column in (self._polls, self._changes)
+        )
+        pages, found = np.bincount(hosts, minlength=self._planner.hosts), []
+        for number in _largest(polls, top):
+            name = host_of(Url(self._url(int(np.flatnonzero(hosts == number)[0]))))
+            found.append(PolledHost(name, int(pages[number]), int(polls[number]), int(changes[number])))
+        return found
 
 
 def _largest(values: NDArray[np.number], top: int) -> list[int]:

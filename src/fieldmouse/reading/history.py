@@ -10,6 +10,7 @@ import numpy as np
 from fieldmouse.crawldir import Checkpoint, CrawlDir
 from fieldmouse.figures import counted, duration, when
 from fieldmouse.reading.planning import Planner
+from fieldmouse.reading.shelf import LedgerShelf
 from fieldmouse.reading.versions import told_apart
 from fieldmouse.records import News, OutcomeKind, OutcomeRow
 from fieldmouse.refresh.fold import is_odd
@@ -71,9 +72,10 @@ def due_date(home: CrawlDir, url: str, last: Checkpoint) -> DueDate | None:
             return None
         flags, tried = int(ledger.column("flags")[number]), float(ledger.column("tried")[number])
         asked = bool(flags & Flag.ASKED)
-        planner = Planner(home, last, ledger)
-        place = np.searchsorted(planner.rows, number)
-        known = place < len(planner.rows) and planner.rows[place] == number
+        planner = Planner([LedgerShelf(home, last, ledger)])
+        (rows,) = planner.rows
+        place = np.searchsorted(rows, number)
+        known = place < len(rows) and rows[place] == number
         rate = float(planner.present()[place]) if known else 0.0
         odd = bool(is_odd(np.array([flags], np.uint16))[0])
         every = planner.retry if odd else 1 / rate if rate else None

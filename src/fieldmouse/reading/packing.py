@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import msgspec
 import numpy as np
 
-from fieldmouse.crawldir import Checkpoint, CrawlDir
+from fieldmouse.crawldir import CrawlDir
 from fieldmouse.errors import CrawlDirError, FieldmouseError, typed
 from fieldmouse.policy.packing.plan import HostWeight, PackingPlan, SiteWeight, planned
-from fieldmouse.reading.moment import look
 from fieldmouse.reading.planning import Planner
-from fieldmouse.refresh.reading import LEDGER, read_ledger
+from fieldmouse.reading.shelf import shelves
+from fieldmouse.refresh.reading import LEDGER
 from fieldmouse.url import host_of, name_of, site_of
 
 PLAN = "pack.json"
@@ -26,42 +28,41 @@ class NothingPolled(FieldmouseError):
         )
 
 
-def pack(home: CrawlDir, capacity: float, now: float, *, anew: bool = False) -> PackingPlan:
-    """The plan for the sites as they stand, from the last one unless `anew`. Nothing is written."""
-    return planned(site_weights(home), capacity, now, None if anew else last_plan(home))
+def pack(
+    home: CrawlDir, capacity: float, now: float, *, others: Sequence[CrawlDir] = (), anew: bool = False
+) -> PackingPlan:
+    """The plan for the sites as they stand, from the last one unless `anew`. Nothing is written.
+
+    With `others` the sites of all these crawls are packed; the plan before is that of the first.
+    """
+    return planned(site_weights([home, *others]), capacity, now, None if anew else last_plan(home))
 
 
-def site_weights(home: CrawlDir) -> list[SiteWeight]:
+def site_weights(homes: Sequence[CrawlDir]) -> list[SiteWeight]:
     """Polls an hour of each registered domain by the present plan, heaviest first."""
-
-    def at(last: Checkpoint) -> list[SiteWeight]:
-        if LEDGER not in last.parts:
-            raise NothingPolled(home)
-        ledger = read_ledger(home, last)
-        try:
-            planner = Planner(home, last, ledger)
-            if not len(planner.rows):
-                raise NothingPolled(home)
-            hosts = ledger.take("host", planner.rows).astype(np.int64)
-            polls, pages = np.bincount(hosts, 3600 * planner.present()), np.bincount(hosts)
-            numbers, some = np.unique(hosts, return_index=True)
-            found: dict[str, list[HostWeight]] = {}
-            for number, (_, row) in zip(numbers, ledger.urls(planner.rows[some]), strict=True):
-                host = host_of(row.url)
-                weight = HostWeight(host, float(polls[number]), int(pages[number]))
-                found.setdefault(site_of(name_of(host)), []).append(weight)
-        finally:
-            ledger.close()
-        weights = [
-            SiteWeight(site, sum(w.polls for w in hosts), sum(w.pages for w in hosts), tuple(hosts))
-            for site, hosts in found.items()
-        ]
-        return sorted(weights, key=lambda weight: (-weight.polls, weight.site))
-
-    found = look(home, at, before=None)
-    if found is None:
-        raise NothingPolled(home)
-    return found
+    with shelves(homes) as opened:
+        opened = [shelf for shelf in opened if LEDGER in shelf.last.parts]
+        planner = Planner(opened) if opened else None
+        if planner is None or not len(planner.belief):
+            raise NothingPolled(homes[0])
+        hosts, rows = planner.host, planner.rows
+        polls, pages = np.bincount(hosts, 3600 * planner.present()), np.bincount(hosts)
+        found: dict[str, list[HostWeight]] = {}
+        seen: set[int] = set()
+        ends = np.cumsum([len(some) for some in rows])
+        for shelf, its, some in zip(opened, np.split(hosts, ends[:-1]), rows, strict=True):
+            numbers, first = np.unique(its, return_index=True)
+            for number, (_, row) in zip(numbers.tolist(), shelf.ledger.urls(some[first]), strict=True):
+                if number not in seen:
+                    seen.add(number)
+                    host = host_of(row.url)
+                    weight = HostWeight(host, float(polls[number]), int(pages[number]))
+                    found.setdefault(site_of(name_of(host)), []).append(weight)
+    weights = [
+        SiteWeight(site, sum(w.polls for w in hosts), sum(w.pages for w in hosts), tuple(hosts))
+        for site, hosts in found.items()
+    ]
+    return sorted(weights, key=lambda weight: (-weight.polls, weight.site))
 
 
 def last_plan(home: CrawlDir) -> PackingPlan | None:

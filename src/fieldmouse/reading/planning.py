@@ -1,52 +1,78 @@
-"""What the policy that polls a crawl would do with this budget or another, by what the ledger knows now."""
+"""What the policy that polls a crawl would do with this budget or another, by what the ledgers know now."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fieldmouse import settings
-from fieldmouse.crawldir import Checkpoint, CrawlDir
 from fieldmouse.policy import change
 from fieldmouse.policy.polling import lookup
+from fieldmouse.reading.shelf import LedgerShelf
+from fieldmouse.refresh.columns import Column
 from fieldmouse.refresh.fold import is_odd
 from fieldmouse.refresh.ledger import Ledger
 from fieldmouse.refresh.looks import Flag
 from fieldmouse.refresh.reading import sealed_policy
 from fieldmouse.refresh.schedule import RETRY
+from fieldmouse.settings import Settings
 
 Reals = NDArray[np.float64]
+Rows = NDArray[np.intp]
 
 _NEVER = 1e15  # seconds
 
 
 class Planner:
-    """For the pages that stand; `rows` are their numbers in the ledger."""
+    """For the pages that stand, those of one ledger after those of another.
 
-    def __init__(self, home: CrawlDir, last: Checkpoint, ledger: Ledger):
-        flags = ledger.column("flags")
-        absent = flags & (Flag.SIGNAL | Flag.ABSENT) != 0
-        self.rows = np.flatnonzero(~is_odd(flags) & ~absent & (ledger.column("looked") > 0))
-        self.belief = ledger.beliefs(self.rows)
-        self._state = ledger.take("state", self.rows)
-        self._host = ledger.take("host", self.rows).astype(np.int64)
-        self._policy = lookup.policy(sealed_policy(last))
-        asked = settings.load(home / "fieldmouse.toml")
+    `rows` are their numbers in each ledger, and `host` numbers that their hosts have in all of them. What was
+    asked for is what was asked of the first crawl.
+    """
+
+    def __init__(self, shelves: Sequence[LedgerShelf]):
+        first, ledgers = shelves[0], [shelf.ledger for shelf in shelves]
+        self.rows = [_standing(ledger) for ledger in ledgers]
+        self._policy = lookup.policy(sealed_policy(first.last))
+        pairs = list(zip(ledgers, self.rows, strict=True))
+        self.belief = np.concatenate([ledger.beliefs(rows) for ledger, rows in pairs])
+        self._state = np.concatenate(
+            [
+                shelf.ledger.take("state", rows)
+                if sealed_policy(shelf.last) == sealed_policy(first.last)
+                else self._policy.begin(len(rows))
+                for shelf, rows in zip(shelves, self.rows, strict=True)
+            ]
+        )
+        every = np.concatenate([ledger.host_keys for ledger in ledgers])
+        keys, first_at, numbers = np.unique(every, return_index=True, return_inverse=True)
+        numbers = np.argsort(np.argsort(first_at))[numbers]  # of one ledger: as they are there
+        ends = np.cumsum([ledger.hosts for ledger in ledgers])
+        parts = zip(ledgers, self.rows, np.split(numbers, ends[:-1]), strict=True)
+        self.host = np.concatenate([known[ledger.take("host", rows)] for ledger, rows, known in parts])
+        self.hosts = len(keys)
+        asked = settings.load(first.home / "fieldmouse.toml")
         delay = asked.politeness.delay
         self._host_limit = 1 / delay if delay else None
         self.retry = RETRY
-        self.budget = ledger.budget  # polls a second; None: only politeness bounds them
-        self._hosts = ledger.hosts
+        self.budget = _budget(shelves, asked)  # polls a second; None: only politeness bounds them
+
+    def column(self, name: str, ledgers: Sequence[Ledger]) -> Column:
+        """A column of all these pages."""
+        parts = zip(ledgers, self.rows, strict=True)
+        return np.concatenate([ledger.take(name, rows) for ledger, rows in parts])
 
     def present(self) -> Reals:
         """Polls a second of each page by the plan of now."""
-        limit = self._host_limit * self._hosts if self._host_limit else float(len(self.rows))
+        limit = self._host_limit * self.hosts if self._host_limit else float(len(self.belief))
         return self.rates(self.budget or limit)
 
     def rates(self, budget: float) -> Reals:
         """Polls a second of each page, of so many together."""
         return self._policy.plan(
-            self._state, self.belief, budget, host=self._host, host_limit=self._host_limit
+            self._state, self.belief, budget, host=self.host, host_limit=self._host_limit
         )
 
     def fresh(self, budget: float, law: change.Population) -> float:
@@ -54,3 +80,19 @@ class Planner:
         rates = self.rates(budget)
         interval = np.where(rates > 0, 1 / np.maximum(rates, 1 / _NEVER), _NEVER)
         return float(change.freshness(self.belief, interval, law).mean())
+
+
+def _standing(ledger: Ledger) -> Rows:
+    """Pages that a plan is made for."""
+    flags = ledger.column("flags")
+    absent = flags & (Flag.SIGNAL | Flag.ABSENT) != 0
+    return np.flatnonzero(~is_odd(flags) & ~absent & (ledger.column("looked") > 0))
+
+
+def _budget(shelves: Sequence[LedgerShelf], asked: Settings) -> float | None:
+    """What all of them may spend: agents of one crawl share that of its settings."""
+    seeds = {shelf.home.identity.key_seed for shelf in shelves}
+    if len(shelves) > 1 and len(seeds) == 1 and asked.refresh.on:
+        return 1 / asked.refresh.budget if asked.refresh.budget else None
+    budgets = [shelf.ledger.budget for shelf in shelves if shelf.ledger.budget is not None]
+    return sum(budgets) if len(budgets) == len(shelves) else None

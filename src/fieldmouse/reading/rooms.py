@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import heapq
 import os
-from collections.abc import Callable, Iterable, Iterator
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
 from threading import Lock
@@ -27,7 +28,9 @@ if TYPE_CHECKING:
     from fieldmouse.crawldir.news import Change
     from fieldmouse.crawldir.statements import Statements
     from fieldmouse.indexer.search import Hit
+    from fieldmouse.policy.packing.plan import PackingPlan
     from fieldmouse.reading.explanations import Explanations
+    from fieldmouse.reading.freshness import FreshnessReport
     from fieldmouse.reading.pastwords import VersionHit
     from fieldmouse.reading.precedence import Precedence
     from fieldmouse.reading.versions import VersionDifference
@@ -197,6 +200,20 @@ class ReadingRooms:
         from fieldmouse.reading.explanations import explain_all
 
         return explain_all([volume.home for volume in self._volumes()], url_of(url))
+
+    def freshness(self, budgets: Sequence[float] = (), window: float | None = None) -> FreshnessReport:
+        """How fresh the copies of all crawls are together, as in a room; budgets are those of all."""
+        from fieldmouse.reading.freshness import WINDOW, read_freshness
+
+        first, *others = (volume.home for volume in self._volumes())
+        return read_freshness(first, time.time(), others=others, budgets=budgets, window=window or WINDOW)
+
+    def packing(self, capacity: float, *, anew: bool = False) -> PackingPlan:
+        """The nodes that the sites of all crawls need together, as in a room."""
+        from fieldmouse.reading.packing import pack
+
+        first, *others = (volume.home for volume in self._volumes())
+        return pack(first, capacity, time.time(), others=others, anew=anew)
 
     # -- words
 

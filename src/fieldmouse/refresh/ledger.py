@@ -140,6 +140,12 @@ class Ledger:
         return len(self._hosts)
 
     @property
+    def host_keys(self) -> NDArray[np.uint64]:
+        """The keys of the hosts, by their numbers."""
+        keys: NDArray[np.uint64] = self._hosts.whole("key")
+        return keys
+
+    @property
     def pages(self) -> int:
         """Those of which we hold a copy that stands, sitemaps and feeds left out."""
         flags = self.column("flags")

@@ -1,0 +1,40 @@
+"""Ledgers of one crawl or several, open side by side for who asks about all of their pages."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from typing import NamedTuple
+
+from fieldmouse.crawldir import Checkpoint, CrawlDir
+from fieldmouse.reading.moment import look
+from fieldmouse.refresh.ledger import Ledger
+from fieldmouse.refresh.reading import read_ledger
+
+
+class LedgerShelf(NamedTuple):
+    """A crawl, and its ledger as of its newest checkpoint."""
+
+    home: CrawlDir
+    last: Checkpoint
+    ledger: Ledger
+
+
+@contextmanager
+def shelves(homes: Sequence[CrawlDir]) -> Iterator[list[LedgerShelf]]:
+    """One for each of these crawls, but for those without a checkpoint."""
+    opened: list[LedgerShelf] = []
+    try:
+        for home in homes:
+            shelf = look(home, partial(_shelf, home), before=None)
+            if shelf is not None:
+                opened.append(shelf)
+        yield opened
+    finally:
+        for shelf in opened:
+            shelf.ledger.close()
+
+
+def _shelf(home: CrawlDir, last: Checkpoint) -> LedgerShelf | None:
+    return LedgerShelf(home, last, read_ledger(home, last))
