@@ -212,7 +212,13 @@ class AtTheDesk(RuleBasedStateMachine):
         polled = self.desk.tally.polled
         nothing = {"polls": 0, "changed": 0, "unchanged": 0, "gone": 0}
         won = self.desk.tally.pages - self.pages
-        assert msgspec.structs.asdict(polled) == nothing | {"pages": won} | self.polled
+        told = msgspec.structs.asdict(polled)
+        shifted = told.pop("shifted")
+        assert told == nothing | {"pages": won} | self.polled
+        assert shifted.get("page", 0) == won
+        assert not sum(shifted.values())
+        first = self.desk.tally.discovered()
+        assert (first["page"], sum(first.values())) == (self.pages, self.desk.tally.settled)
         assert self.desk.fresh_polls == len(self.polls.keys() & (self.answered.keys() | self.verdicts.keys()))
 
     @invariant()

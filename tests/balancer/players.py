@@ -80,6 +80,7 @@ class Network:
         self.forgot = False  # the server did, once
         self.restarts = 0
         self.quiet: dict[str, float] = {}  # nobody may ask this host or address before then
+        self.wished: set[tuple[str, Host]] = set()  # by whom, and not granted since
         self.done: dict[str, int] = {}  # acts that did something, for who wants to know
         self.do(self.board.found(Charter(1, "", ())))
         # How long leases and delays may be is known for long, whatever the server forgets.
@@ -227,7 +228,10 @@ class Network:
         grants = self.do(self.board.lease(player.name, most, dice.randint(1, 6), dice.choice([0, 50])))
         assert len(grants) <= most
         for grant in grants:
-            assert grant.rows
+            if not grant.rows:
+                assert self.forgot or (player.name.agent, grant.host) in self.wished
+                self.happened("leased by a wish alone")
+            self.wished.discard((player.name.agent, grant.host))
             assert self.world.now() + grant.luggage.rest >= self.quiet.get(grant.host, 0.0) - SLACK
         if grants and dice.random() < 0.15:
             player.missed_answer = True
@@ -237,6 +241,11 @@ class Network:
             self._granted(player, grant)
             player.holds[grant.host] = grant.epoch
             player.delays[grant.host] = grant.luggage.delay
+
+    def wish(self, dice: Random) -> None:
+        player, hosts = self._somebody(dice), dice.sample(HOSTS, 2)
+        self.do(self.board.wish(player.name, hosts))
+        self.wished.update((player.name.agent, host) for host in hosts)
 
     def _granted(self, player: Player, grant: Grant) -> None:
         fresh = {key for key, _ in grant.rows}

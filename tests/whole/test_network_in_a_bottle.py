@@ -18,11 +18,11 @@ import pytest
 
 from fieldmouse.agent.build import Crew, build
 from fieldmouse.agent.network import Joining
-from fieldmouse.balancer.board import Board, Charter
+from fieldmouse.balancer.board import Board, Charter, Name
 from fieldmouse.balancer.memory import MemoryBoard, MemoryServer
 from fieldmouse.balancer.spread import SpreadBoard
 from fieldmouse.clock import Clock
-from fieldmouse.crawldir import CrawlDir, outcomes, read_checkpoint, sealed_outcomes
+from fieldmouse.crawldir import Checkpoint, CrawlDir, outcomes, read_checkpoint, sealed_outcomes
 from fieldmouse.indexer.inline import InlineLane
 from fieldmouse.lab import bottle
 from fieldmouse.lab.meadow.arrivals import Arrival
@@ -138,6 +138,31 @@ def test_agents_have_together_what_one_would_have(tmp_path: Path) -> None:
     is_polite(band.arrivals)
     for name in "abc":
         assert not [finding for finding in examine(CrawlDir.open(tmp_path / name)) if not finding.healthy]
+
+
+def test_nobody_joins_before_the_first_checkpoint(tmp_path: Path) -> None:
+    """Who is killed with pages and without a checkpoint could never go on."""
+    meadow = Meadow(MeadowOptions(hosts=2, pages=6, seed=3, page_kb=1.0, links=4))
+    joined: list[Checkpoint | None] = []
+
+    class WatchfulBoard(MemoryBoard):
+        async def join(self, name: Name, lease: float) -> None:
+            joined.append(read_checkpoint(CrawlDir.open(tmp_path / "a")))
+            await super().join(name, lease)
+
+    class WatchedBand(Band):
+        def board(self) -> Board:
+            return WatchfulBoard(self.servers[0])
+
+    async def life(clock: Clock) -> None:
+        band = WatchedBand(tmp_path, meadow, clock)
+        await band.board().found(charter(band.settings, meadow.seeds))
+        band.start("a", seeded=True)
+        await band.ended()
+
+    bottle.run(life)
+    assert joined
+    assert None not in joined
 
 
 def pages_alone(path: Path, meadow: Meadow) -> set[str]:

@@ -136,6 +136,7 @@ class Agent:
         if self._governor is not None:
             self._governor.begin()
         if self._network is not None:
+            await self.checkpoint()  # from `begin` on there may be pages, and a kill
             await self._network.begin()
         self._frontier.discover([Link(url, kind=Kind.SEED, seen_at=self._started) for url in seeds])
         if mercy is not None:

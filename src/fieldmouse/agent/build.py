@@ -51,7 +51,6 @@ from fieldmouse.crawldir import (
 )
 from fieldmouse.frontier.exchange import Exchanging
 from fieldmouse.frontier.face import CrawlFrontier
-from fieldmouse.frontier.frontier import Frontier
 from fieldmouse.indexer.indexer import Indexer
 from fieldmouse.indexer.inline import InlineLane
 from fieldmouse.indexer.lane import Lane
@@ -60,6 +59,7 @@ from fieldmouse.indexer.wire import sealed_shards
 from fieldmouse.meter import Meter
 from fieldmouse.policy.names import NameMap
 from fieldmouse.policy.obsolescence import Obsolescence, SameForAll
+from fieldmouse.policy.scope import Scope
 from fieldmouse.robots.bell import Bell
 from fieldmouse.robots.exclusions import Exclusions
 from fieldmouse.robots.fleet import Fleet
@@ -70,7 +70,7 @@ from fieldmouse.robots.roster import Roster
 from fieldmouse.settings import Settings
 from fieldmouse.settings.order import Order
 from fieldmouse.settings.rules import scope_of, seeds_of
-from fieldmouse.url import host_of
+from fieldmouse.url import Url, host_of
 from fieldmouse.web.dns import Dns
 from fieldmouse.web.fetcher import Fetcher
 from fieldmouse.web.resolver import Resolver
@@ -132,7 +132,7 @@ def build(
         return _connect(
             opened, home, settings, listeners, clock or WallClock(), fetcher, dns, lane,
             obsolescence or SameForAll(settings.buffer.obsolete_after or math.inf), parts, audience,
-            exchanging, order or (Order() if settings.refresh.on and joining is None else None), joining,
+            exchanging, order or (Order() if settings.refresh.on else None), joining,
         )  # fmt: skip
     except BaseException:
         opened.close()
@@ -172,11 +172,12 @@ def _connect(
         more = [ScopeNote(scope, last), *(opened.keep(open_part(home, last)) for open_part in parts)]
         refreshing = None
         if order is not None:
-            assert isinstance(frontier, Frontier), "agents of a network do not poll"
             ledger = opened.keep(open_ledger(home, settings, last))
             refreshing = Refreshing(
                 order, refresh, ledger=ledger, frontier=frontier, outcomes=outcomes, clock=clock,
                 scheduler=scheduler_of(home, ledger, settings, refresh.round, clock),
+                share=network.share if network is not None else None,
+                elsewhere=_elsewhere(scope, network) if network is not None else None,
             )  # fmt: skip
             more += [ledger, refreshing]
         if network is not None:
@@ -246,6 +247,10 @@ def _connect(
     )  # fmt: skip
     agent = Agent(stages, clock=clock, limits=limits, listeners=listeners, audience=audience)
     return Crew(agent, stages, prober, fetcher, resolver, opened)
+
+
+def _elsewhere(scope: Scope, network: NetworkStage) -> Callable[[Url, float], bool]:
+    return lambda url, found_at: scope.admits(url, 1) and network.settled_since(found_at)
 
 
 def _network_stage() -> type[NetworkStage]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import socket
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,7 +14,7 @@ import numpy as np
 from fieldmouse.agent.fuse import Fuse
 from fieldmouse.agent.leasing import LeasedErrands, LeasedFetcher
 from fieldmouse.agent.stopping import Stopping
-from fieldmouse.balancer.adverts import Advert, table_of
+from fieldmouse.balancer.adverts import Advert, share_of, table_of
 from fieldmouse.balancer.board import Board, Grant, Luggage, Name, Pulse, SiteBounds
 from fieldmouse.balancer.choice import Chooser
 from fieldmouse.balancer.identity import next_start
@@ -87,7 +88,8 @@ class NetworkStage:
             ),
             landlord=self._mailbox, clock=clock,
             rule=FrontRule(settings.frontier.front_min, settings.frontier.front_max), key_seed=seed,
-            errand_links=settings.robots.errand_links, state=state,
+            errand_links=settings.robots.errand_links, state=state, share=settings.refresh.share,
+            turn=settings.board.lease if settings.refresh.on else math.inf,
         )  # fmt: skip
         self._fetcher: LeasedFetcher | None = None
         self._messenger = Messenger(
@@ -103,6 +105,8 @@ class NetworkStage:
         )  # fmt: skip
         self._board = joining.board
         self._agents = self._again = 0
+        self._me, self._share = "", 1.0
+        self._idle_at = 0.0  # when nothing waited in the whole crawl, as far as we heard
 
     @property
     def parts(self) -> Sequence[Part]:
@@ -143,7 +147,16 @@ class NetworkStage:
         name = next_start(self._home.path, self._crawl)
         self._tellings.call(name.agent, name.incarnation)
         self._chooser.call(name.agent)
+        self._me = name.agent
         return name
+
+    def settled_since(self, found_at: float) -> bool:
+        """Whether what was found then has an outcome, with whomever: later nothing waited anywhere."""
+        return self._idle_at >= found_at + 3 * self._settings.board.heartbeat
+
+    def share(self) -> float:
+        """Our part of the crawl's budget of polls: that of the pages that we have."""
+        return self._share
 
     @property
     def whole(self) -> WholeCrawl:
@@ -155,11 +168,7 @@ class NetworkStage:
     # -- what others hear of us, and we of them
 
     def _kinds(self) -> Mapping[str, int]:
-        tally = self._tally
-        return {
-            "page": tally.pages, "unchanged": tally.unchanged, "moved": tally.moved, "failed": tally.failed,
-            "refused": tally.refused,
-        }  # fmt: skip
+        return self._tally.discovered()
 
     def _advert(self) -> bytes:
         due, robots = self.frontier.ready_hosts(self._clock.now()), max(1, self._meter.allowed)
@@ -172,6 +181,7 @@ class NetworkStage:
                 robots=self._meter.out,
                 machine=socket.gethostname(),
                 directory=str(self._home.path.absolute()),
+                polls=self._tally.polled.polls,
             )
         )
 
@@ -179,6 +189,9 @@ class NetworkStage:
         """Returns why the crawl is over for everybody, if a limit says so."""
         self._chooser.meet(table_of(pulse.agents))
         self._agents = sum(note.alive for note in pulse.agents)
+        self._share = share_of(pulse.agents, self._me)
+        if pulse.books.begun and not pulse.books.waiting and not len(self._tellings):
+            self._idle_at = self._clock.now()
         if self._fetcher is not None:
             self._fetcher.extend()
         if pulse.draining:
@@ -186,10 +199,11 @@ class NetworkStage:
         if pulse.over:
             self._stopping.ask(StoppedBy(pulse.over))
             return ""
-        asked = self._settings.crawl
-        if asked.pages and pulse.books.kinds.get("page", 0) >= asked.pages and pulse.books.waiting:
+        asked, books = self._settings.crawl, pulse.books
+        goes_on = books.waiting > 0 or self._settings.refresh.on
+        if goes_on and asked.pages and books.kinds.get("page", 0) >= asked.pages:
             return StoppedBy.PAGES.value
-        if asked.time and pulse.books.age >= asked.time and pulse.books.waiting:
+        if goes_on and asked.time and books.age >= asked.time:
             return StoppedBy.TIME.value
         return ""
 

@@ -17,7 +17,7 @@ URLs discovered before then stay where they wait, because only a refresh was ask
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -29,7 +29,7 @@ from fieldmouse.clock import Clock, WallClock
 from fieldmouse.crawldir import Checkpoint, CrawlDir, DurableLog, Sealed, sealed_outcomes
 from fieldmouse.crawldir.news import REFRESH
 from fieldmouse.errors import Damaged
-from fieldmouse.frontier.frontier import Frontier
+from fieldmouse.frontier.face import CrawlFrontier
 from fieldmouse.indexer.warcs import Torn, answer_of, members, read_record
 from fieldmouse.policy.polling import lookup
 from fieldmouse.records import Link, Response
@@ -82,12 +82,19 @@ class Refreshing:
 
     def __init__(
         self, order: Order, state: RefreshState, *, ledger: Ledger, scheduler: Scheduler,
-        frontier: Frontier, outcomes: DurableLog, clock: Clock,
+        frontier: CrawlFrontier, outcomes: DurableLog, clock: Clock,
+        share: Callable[[], float] | None = None, elsewhere: Callable[[Url, float], bool] | None = None,
     ):  # fmt: skip
+        """`share` is ours of the budget, if others have the rest.
+
+        `elsewhere` says whether others have asked for a URL that was found at that time.
+        """
         self.asked_for_time = order.only and not order.once
         self._state, self._ledger, self._scheduler = state, ledger, scheduler
         self._frontier, self._outcomes, self._clock = frontier, outcomes, clock
+        self._whole, self._share, self._elsewhere = ledger.budget, share, elsewhere
         self._moving = dict(state.moving)
+        self._moved_at = dict.fromkeys(state.moving, clock.now())  # when that was found, at the latest
         self._end = 0  # of the outcomes that are sealed
         self._look_at = 0.0
         self._stirred = False  # polls went out since the last checkpoint
@@ -125,6 +132,8 @@ class Refreshing:
 
     def look(self, now: float) -> None:
         """Send out what is due."""
+        if self._share is not None and self._whole is not None:
+            self._scheduler.afford(self._whole * self._share(), now)
         room = ROOM - self._frontier.polling
         if now < self._look_at or room <= 0:
             return
@@ -171,20 +180,25 @@ class Refreshing:
 
     def has_moved(self, link: Link, target: Url) -> bool:
         """Whether a page that is redirected for good can go: what it moved to is stored."""
-        if self._stores(target):
+        if self._stores(target, self._moved_at.get(link.url, math.inf)):
             self._moving.pop(link.url, None)
+            self._moved_at.pop(link.url, None)
             return True
         if len(self._moving) < _MOVING or link.url in self._moving:
             self._moving[link.url] = target
+            self._moved_at.setdefault(link.url, self._clock.now())
         return False
 
-    def _stores(self, url: str) -> bool:
-        """Whether a page of that URL is stored, or of the one that it moved to, and so on."""
+    def _stores(self, url: str, since: float) -> bool:
+        """Whether a page of that URL is stored, or of the one that it moved to, and so on.
+
+        One that others may have is taken to be with them once they had the time for it, from `since` on.
+        """
         ledger = self._ledger
         for _ in range(_HOPS):
             number = ledger.find(url)
             if number is None:
-                return False
+                return self._elsewhere is not None and self._elsewhere(Url(url), since)
             rows = np.array([number])
             flags = int(ledger.take("flags", rows)[0])
             if not flags & ODD:
@@ -197,7 +211,8 @@ class Refreshing:
     def _follow_up(self) -> None:
         """Poll the pages whose targets have come: what they say then is the truth, whatever it is."""
         ledger = self._ledger
-        for url in [url for url, target in self._moving.items() if self._stores(target)]:
+        at = self._moved_at
+        for url in [url for url, target in self._moving.items() if self._stores(target, at[url])]:
             number = ledger.find(url)
             rows = np.array([] if number is None else [number], np.int64)
             if not (ledger.take("flags", rows) & Flag.ASKED).any():

@@ -29,6 +29,7 @@ class AgentStanding(msgspec.Struct, frozen=True):
     seen_ago: float  # seconds
     machine: str
     directory: str
+    polls: int = 0  # of pages that it has
 
 
 class ClusterStanding(msgspec.Struct, frozen=True):
@@ -89,7 +90,7 @@ def _agent(note: AgentNote) -> AgentStanding:
     state = "gone" if not note.alive else "draining" if note.draining else "alive"
     return AgentStanding(
         note.agent, state, note.hosts, said.pages, said.robots, round(said.backlog, 3), round(said.price, 3),
-        round(note.seen_ago, 1), said.machine, said.directory,
+        round(note.seen_ago, 1), said.machine, said.directory, said.polls,
     )  # fmt: skip
 
 

@@ -22,6 +22,7 @@ class Advert(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True):
     machine: str = ""
     directory: str = ""
     rss_mb: float = 0.0
+    polls: int = 0
 
 
 _decoder = msgspec.msgpack.Decoder(Advert)
@@ -46,3 +47,15 @@ def table_of(notes: Sequence[AgentNote]) -> AgentTable:
         [advert.price for advert in adverts],
         [not note.draining for note in known],
     )
+
+
+def share_of(notes: Sequence[AgentNote], agent: str) -> float:
+    """Which part of what all have together is that agent's: as large as that of the pages it has.
+
+    >>> def note(name: str, pages: int) -> AgentNote:
+    ...     return AgentNote(name, 1, True, False, msgspec.msgpack.encode(Advert(pages=pages)), 0.0)
+    >>> share_of([note("ada", 30), note("bob", 10)], "bob"), share_of([], "ada")
+    (0.25, 1.0)
+    """
+    pages = {note.agent: max(1, advert_of(note).pages) for note in notes if note.alive}
+    return pages[agent] / sum(pages.values()) if agent in pages else 1.0

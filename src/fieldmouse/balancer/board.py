@@ -210,8 +210,16 @@ class Board(Protocol):
     async def lease(self, name: Name, hosts: int, urls: int, soon: float = 0.0) -> list[Grant]:
         """Up to so many hosts that may be visited within `soon` seconds, with about so many URLs each.
 
-        First those that should be visited by `name`, then those that anybody may visit, then those that
-        waited for another agent in vain; so on each server, if there are several.
+        First those that it wished for, then those that should be visited by `name`, then those that anybody
+        may visit, then those that waited for another agent in vain; so on each server, if there are several.
+        """
+
+    async def wish(self, name: Name, hosts: Sequence[Host]) -> None:
+        """`name` has known pages of these hosts to ask for again, of which the board knows nothing.
+
+        By and by each of them is granted to it by `lease`, perhaps without a URL. Whoever holds one
+        meanwhile keeps it until he gives it back; then it waits for who wished for it first. A wish ends when
+        it is granted, and with the agent.
         """
 
     async def more(self, name: Name, held: Sequence[Held], urls: int) -> list[Grant]:

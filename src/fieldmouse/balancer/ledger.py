@@ -23,6 +23,7 @@ from fieldmouse.balancer.board import (
     Told,
 )
 from fieldmouse.balancer.standing import AddressRecord, AgentRecord, HostRecord, KeptBooking, UrlLease
+from fieldmouse.balancer.wishes import Wishes
 from fieldmouse.url import Host
 
 EPOCH_JUMP = 1_000_000
@@ -59,6 +60,7 @@ class CrawlLedger:
         self.fallen: dict[Name, float] = {}  # who no longer counts, and when its lease ended
         self.addresses: dict[str, AddressRecord] = {}
         self.kept: dict[str, list[KeptBooking]] = {}
+        self.wishes = Wishes(self.hosts)
 
     def served_by(self, run: str, now: float) -> None:
         """A server that was started again may have forgotten what it did last."""
@@ -98,9 +100,11 @@ class CrawlLedger:
         """
         self.agents[name.agent].fall()
         self.fallen[name] = deadline
-        for record in self.hosts.values():
+        if moves:
+            self.wishes.drop(name.agent)
+        for host, record in self.hosts.items():
             if record.holder == name:
-                record.free(now, not_before=deadline + record.luggage.delay)
+                self.free(host, now, not_before=deadline + record.luggage.delay)
             elif moves and record.place == name.agent:
                 record.move()
         for epoch, lease in list(self.leases.items()):
@@ -155,7 +159,8 @@ class CrawlLedger:
         return lease is not None and lease.by == name and lease.host == held.host
 
     def candidates(self, agent: str, now: float, soon: float) -> list[Host]:
-        """Hosts it may have: its own, then anybody's, then those that waited for others in vain."""
+        """Hosts it may have: those it wished for, its own, anybody's, and those that waited in vain."""
+        wished = self.wishes.look(agent, now, soon, self.wished)
         turns: list[tuple[int, float, Host]] = []
         for host, record in self.hosts.items():
             if record.stands:
@@ -163,11 +168,12 @@ class CrawlLedger:
                 latest = now - self.longest_lease if turn == 2 else now + soon
                 if record.ready_at <= latest:
                     turns.append((turn, record.ready_at, host))
-        return [host for _, _, host in sorted(turns)]
+        return list(dict.fromkeys([*wished, *(host for _, _, host in sorted(turns))]))
 
     def lease(self, name: Name, host: Host, urls: int, now: float) -> Grant:
         self.epoch += 1
         self.hosts[host].hold(name, self.epoch)
+        self.wishes.granted(name.agent, host)
         return self.grant(name, host, urls, now)
 
     def grant(self, name: Name, host: Host, urls: int, now: float) -> Grant:
@@ -177,6 +183,18 @@ class CrawlLedger:
         if rows:
             self.leases.setdefault(record.epoch, UrlLease(host, name)).owed.update(rows)
         return Grant(host, record.epoch, rows, record.packed(now), len(record.waiting))
+
+    def free(self, host: Host, now: float, place: str = "", not_before: float = 0.0) -> None:
+        """Nobody holds it any more; it goes to who wished for it, or else to `place`."""
+        record = self.hosts[host]
+        wished = self.wished(host)
+        record.free(now, wished or self.place(place), not_before)
+        record.keep(self.longest_lease if wished else 0.0)
+
+    def wished(self, host: Host) -> str:
+        """Who should have it next, because that agent found it held; "" for nobody."""
+        agent = self.hosts[host].wished
+        return self.place(agent) if self.wishes.has(agent, host) else ""
 
     def settle(self, epoch: int, keys: Iterable[int]) -> set[int]:
         """These are owed no longer; returns those that were."""

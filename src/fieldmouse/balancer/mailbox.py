@@ -58,6 +58,7 @@ class Mailbox:
         self.back = Tray[GivenBack]()
         self.strays = Tray[tuple[Held, Row]]()  # URLs of hosts that left before
         self.more = Tray[Held]()
+        self.wishes = Tray[Host]()
         self.rests: dict[str, float] = {}  # addresses that are free, and when each may be asked
         self.books = BoardBooks()
         self._heard = False  # the board has said how things stand
@@ -101,6 +102,11 @@ class Mailbox:
 
     def want_more(self, host: Host, epoch: int) -> None:
         self.more.put(Held(host, epoch))
+        self.post()
+
+    def wish(self, hosts: Sequence[Host]) -> None:
+        for host in hosts:
+            self.wishes.put(host)
         self.post()
 
     def vacated(self, host: Host, epoch: int, state: HostState, unused: Sequence[Link]) -> None:

@@ -31,6 +31,7 @@ from fieldmouse.balancer.board import (
 from fieldmouse.balancer.ledger import CrawlLedger
 from fieldmouse.balancer.refusals import fenced, superseded, vanished
 from fieldmouse.clock import Clock
+from fieldmouse.url import Host
 
 
 class MemoryServer:
@@ -192,6 +193,11 @@ class MemoryBoard:
         turns = ledger.candidates(name.agent, now, soon)
         return [ledger.lease(name, host, urls, now) for host in turns[:hosts]]
 
+    async def wish(self, name: Name, hosts: Sequence[Host]) -> None:
+        ledger = self._called_by(name)
+        for host in hosts:
+            ledger.wishes.add(name.agent, host, self._now())
+
     async def more(self, name: Name, held: Sequence[Held], urls: int) -> list[Grant]:
         ledger, now = self._called_by(name), self._now()
         return [
@@ -214,7 +220,7 @@ class MemoryBoard:
                 if ledger.owes(name, given.held):
                     ledger.put_back(given.held.epoch, given.unused, now)
                 ledger.unpack(given.held.host, given.luggage, now)
-                ledger.hosts[given.held.host].free(now, ledger.place(given.place))
+                ledger.free(given.held.host, now, given.place)
 
     async def put_back(self, name: Name, rows: Mapping[Held, Sequence[Row]]) -> None:
         ledger = self._called_by(name)
@@ -226,7 +232,7 @@ class MemoryBoard:
         ledger, now = self._called_by(name), self._now()
         for host, record in ledger.hosts.items():
             if record.holder == name and Held(host, record.epoch) not in known:
-                record.free(now)
+                ledger.free(host, now)
         for epoch, lease in list(ledger.leases.items()):
             if lease.by == name:
                 keys = set(known.get(Held(lease.host, epoch), ()))

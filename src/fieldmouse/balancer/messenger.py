@@ -258,6 +258,8 @@ class Messenger:
             except BoardUnreachable:
                 mailbox.strays.put_back(strays)
                 raise
+        if wishes := mailbox.wishes.take():  # said again in a while, should they not arrive
+            await self._board.wish(self._name, list(dict.fromkeys(wishes)))
         if wanted := mailbox.more.take():
             try:
                 self._take_in(await self._board.more(self._name, wanted, _URLS), fresh=False)

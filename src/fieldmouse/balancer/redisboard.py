@@ -47,6 +47,7 @@ from fieldmouse.balancer.refusals import fenced, superseded, vanished
 from fieldmouse.balancer.scripts import script
 from fieldmouse.url import Host
 
+_WISHES = 1000  # hosts a script takes at once
 _charter = msgspec.json.Decoder(Charter)
 
 
@@ -171,6 +172,11 @@ class RedisBoard:
         grants, swept = await self._call("lease", hosts, urls, milliseconds(soon), name=name)
         await self._sweep(swept)
         return [grant_of(told) for told in grants]
+
+    async def wish(self, name: Name, hosts: Sequence[Host]) -> None:
+        for start in range(0, len(hosts), _WISHES):
+            part = hosts[start : start + _WISHES]
+            await self._call("wish", len(part), *part, name=name)
 
     async def more(self, name: Name, held: Sequence[Held], urls: int) -> list[Grant]:
         words: list[Argument] = [urls, len(held)]

@@ -199,6 +199,10 @@ class SpreadBoard:
                 break  # what was granted is ours, and the next sign of life finds out the rest
         return grants
 
+    async def wish(self, name: Name, hosts: Sequence[Host]) -> None:
+        parts = await self._by_host(hosts, lambda host: host)
+        await together([board.wish(name, part) for board, part in parts])
+
     async def more(self, name: Name, held: Sequence[Held], urls: int) -> list[Grant]:
         parts = await self._by_host(held, lambda each: each.host)
         told = await together([board.more(name, part, urls) for board, part in parts])

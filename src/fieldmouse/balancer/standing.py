@@ -15,6 +15,8 @@ class HostRecord:
     """A host: the URLs that wait for it, who holds it, and what travels with it."""
 
     place: str = ""  # the agent that should visit it
+    wished: str = ""  # the agent that found it held, and should have it next if it still wishes for it
+    kept_until: float = 0.0  # for that one alone, when nobody holds it any more
     waiting: deque[Row] = field(default_factory=deque)
     holder: Name | None = None
     epoch: int = 0  # of its holder
@@ -59,6 +61,14 @@ class HostRecord:
 
     def hold(self, name: Name, epoch: int) -> None:
         self.holder, self.epoch, self.place = name, epoch, ""
+
+    def reserve(self, agent: str) -> None:
+        """It goes there next."""
+        self.wished = agent
+
+    def keep(self, seconds: float) -> None:
+        """It waits so long, from when it may be visited, for who is next."""
+        self.kept_until = self.ready_at + seconds
 
     def free(self, now: float, place: str = "", not_before: float = 0.0) -> None:
         """Nobody holds it any more, and nobody visits it before then."""

@@ -34,6 +34,9 @@ class Landlord(Protocol):
     def want_more(self, host: Host, epoch: int) -> None:
         """We have no URLs of this host left, and the board has."""
 
+    def wish(self, hosts: Sequence[Host]) -> None:
+        """We have known pages of these hosts to ask for again: each should come to us some time."""
+
     def vacated(self, host: Host, epoch: int, state: HostState, unused: Sequence[Link]) -> None:
         """We let a host go; these URLs of it were not visited."""
 

@@ -6,13 +6,14 @@ stands on the workbench like any other, and leaves again when it has none left, 
 when the landlord says that another agent is nearer.
 
 Invariant: a ticket is online, resting, with a robot, or known and not settled; until it is settled we
-owe the board an outcome for it, under the epoch its host was granted with.
+owe the board an outcome for it, under the epoch its host was granted with. Polls are owed to nobody
+(`leasedpolls`): they only need the host.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from xxhash import xxh3_64_intdigest
@@ -20,31 +21,20 @@ from xxhash import xxh3_64_intdigest
 from fieldmouse.clock import Clock
 from fieldmouse.crawldir import Sealed, make_directory
 from fieldmouse.frontier.landlord import Landlord, SettledUrl
+from fieldmouse.frontier.leasedpolls import LeasedPolls, polls_by_host
 from fieldmouse.frontier.moment import FrontierState
 from fieldmouse.frontier.owed import OwedTickets
 from fieldmouse.frontier.parts import Books, FrontierParts
-from fieldmouse.frontier.resting import Resting
+from fieldmouse.frontier.tenancy import Tenancies
 from fieldmouse.frontier.workbench import Workbench
 from fieldmouse.policy.front import FrontRule
 from fieldmouse.records import Errand, HostState, Link, Ticket
-from fieldmouse.url import Host, key_of
+from fieldmouse.url import Host, host_of, key_of
 
 LONG = 20.0
 """Seconds of rest after which a host is better kept on the board than by us."""
 _WITHOUT_ASKING = 256
 _LOOK_EVERY = 256
-
-
-@dataclass(slots=True)
-class _Tenancy:
-    """A host that we hold."""
-
-    epoch: int
-    state: HostState
-    left: int  # URLs of it that wait on the board
-    online: int = 0  # tickets on the workbench or resting
-    out: bool = False
-    asked: bool = False  # for more
 
 
 class LeasedFrontier:
@@ -54,19 +44,22 @@ class LeasedFrontier:
 
     def __init__(
         self, parts: FrontierParts, *, landlord: Landlord, clock: Clock, rule: FrontRule, key_seed: int,
-        errand_links: int, state: FrontierState | None,
+        errand_links: int, state: FrontierState | None, share: float = 0.5, turn: float = math.inf,
     ):  # fmt: skip
-        """`parts` hold nothing but the keys of what was settled here."""
+        """`parts` hold nothing but the keys of what was settled here.
+
+        `share` of a host's visits are polls while new URLs of it wait, too. After `turn` seconds a host goes
+        back to the board, whatever there is left to do: others may have known pages of it as well.
+        """
         self._parts, self._landlord, self._clock, self._rule = parts, landlord, clock, rule
-        self._key_seed, self._errand_links = key_seed, errand_links
-        self._workbench, self._resting = Workbench(), Resting()
-        self._tenancies: dict[Host, _Tenancy] = {}
+        self._key_seed, self._errand_links, self._turn = key_seed, errand_links, turn
+        self._polls = LeasedPolls(landlord.wish, clock)
+        self._workbench = Workbench(polls=self._polls, share=share)
+        self._tenancies = Tenancies(self._workbench, self._polls, clock)
         self._owed = OwedTickets()
         self._width = max(rule.minimum, min(rule.maximum, state.width if state else 0))
-        self._errands = self._out = 0
-        self._met = 0  # hosts that were ever granted
-        self._finished: list[SettledUrl] = []
-        self._closing = False
+        self._errands, self._met = 0, 0  # errands, and hosts that were ever granted
+        self._finished, self._closing = list[SettledUrl](), False
 
     # -- hosts come and go
 
@@ -82,25 +75,32 @@ class LeasedFrontier:
             assert tenancy is None or not tenancy.out, f"{host} was granted twice"
             if tenancy is not None:
                 self._forget(host)
-            tenancy = self._tenancies[host] = _Tenancy(epoch, state, left)
+            tenancy = self._tenancies.begin(host, epoch, state)
             self._met += 1
-        tenancy.left, tenancy.asked = left, False
-        now = self._clock.now()
-        numbers = []
-        for link in links:
-            key = key_of(link.url, self._key_seed)
-            if self._owed.is_flying(key, epoch):
-                continue  # asked for under a lease that was lost: its outcome will do for this one
-            number = self._owed.add(link, host, epoch, key)
-            tenancy.online += 1
-            if link.not_before > now:
-                self._resting.put(link.not_before, number, host)
-            else:
-                numbers.append(number)
-        if numbers:
-            self._workbench.put(host, tenancy.state, numbers)
-        elif not tenancy.out and not tenancy.online:
+        tenancy.told(left)
+        # What is flying was asked for under a lease that was lost: its outcome will do for this one.
+        keys = [(link, key_of(link.url, self._key_seed)) for link in links]
+        fresh = [(link, key) for link, key in keys if not self._owed.is_flying(key, epoch)]
+        self._tenancies.seat(host, [(self._owed.add(link, host, epoch, key), link) for link, key in fresh])
+        self._seat_polls(host, self._polls.take(host))
+        if not tenancy.out and not tenancy.online:
             self._let_go(host)
+
+    def _seat_polls(self, host: Host, links: Sequence[Link]) -> None:
+        numbers = [self._polls.add(self._owed.next_number(), link) for link in links]
+        self._tenancies.seat(host, list(zip(numbers, links, strict=True)))
+
+    def poll(self, links: Sequence[Link]) -> None:
+        """Known pages of ours, to be asked again as soon as we hold their hosts."""
+        for host, line in polls_by_host(links).items():
+            self._line_up(host, line)
+
+    def _line_up(self, host: Host, polls: Sequence[Link]) -> None:
+        tenancy = self._tenancies.get(host)
+        if tenancy is None or not tenancy.epoch or self._closing:
+            self._polls.wait(host, polls, wished=not self._closing)
+        else:
+            self._seat_polls(host, polls)
 
     def settled_before(self, links: Sequence[Link]) -> list[bool]:
         """Which of these have an outcome here already, that the board forgot or never counted."""
@@ -108,11 +108,11 @@ class LeasedFrontier:
 
     def revoke_all(self) -> None:
         """Nothing is ours any more: all of it is with others, what robots have in hand included."""
-        for host in [host for host, tenancy in self._tenancies.items() if not tenancy.out]:
+        for host in self._tenancies.at_home():
             self._forget(host)
-        for tenancy in self._tenancies.values():
-            tenancy.epoch = 0  # a robot has it: when it comes back there is nobody to give it to
-            tenancy.left = 0
+        for _, tenancy in self._tenancies:
+            # A robot has it: when it comes back there is nobody to give it to.
+            tenancy.lapse()
 
     def revoke(self, host: Host, epoch: int) -> None:
         """This one is not ours any more."""
@@ -120,15 +120,18 @@ class LeasedFrontier:
         if tenancy is None or tenancy.epoch != epoch:
             return
         if tenancy.out:
-            tenancy.epoch = tenancy.left = 0
+            tenancy.lapse()
         else:
             self._forget(host)
 
     def _forget(self, host: Host) -> list[Link]:
-        """Take a host that no robot has off the workbench; returns its URLs that were not visited."""
-        numbers = [] if host not in self._workbench else self._workbench.send_off(host)
-        numbers += self._resting.withdraw(host)
-        del self._tenancies[host]
+        """Take a host that no robot has off the workbench; returns its URLs that were not visited.
+
+        Polls of it wait until it is ours again.
+        """
+        numbers = self._tenancies.end(host)
+        polls = [self._polls.strike(number) for number in numbers if number in self._polls]
+        self._polls.wait(host, [link for link in polls if link is not None], wished=not self._closing)
         struck = map(self._owed.strike, numbers)
         return [owed.link for owed in struck if owed is not None]
 
@@ -141,7 +144,7 @@ class LeasedFrontier:
     def let_all_go(self) -> None:
         """The end: no host is taken any more, and those that no robot has go back to the board."""
         self._closing = True
-        for host in [host for host, tenancy in self._tenancies.items() if not tenancy.out]:
+        for host in self._tenancies.at_home():
             self._let_go(host)
 
     @property
@@ -151,9 +154,7 @@ class LeasedFrontier:
 
     def owed(self) -> dict[tuple[Host, int], set[int]]:
         """The keys of all URLs that we owe an outcome, by lease; hosts of which we owe none, too."""
-        keys = {
-            (host, tenancy.epoch): set[int]() for host, tenancy in self._tenancies.items() if tenancy.epoch
-        }
+        keys = {(host, tenancy.epoch): set[int]() for host, tenancy in self._tenancies if tenancy.epoch}
         for owed in self._owed:
             keys.setdefault((owed.host, owed.epoch), set()).add(owed.key)
         for url in self._finished:
@@ -175,44 +176,40 @@ class LeasedFrontier:
         self._landlord.found(links, keys)
 
     def take(self, now: float, *, only_polls: bool = False) -> Errand | None:
-        for host, number in self._resting.rested(now):
-            self._workbench.put(host, self._tenancies[host].state, (number,))
+        self._tenancies.seat_rested(now)
+        self._polls.remind(now)
         if only_polls or not self._landlord.open:
             return None
-        lease = self._workbench.take(now, self._errand_links, _WITHOUT_ASKING)
+        lease = self._tenancies.take(now, self._errand_links, _WITHOUT_ASKING)
         if lease is None:
             if len(self._tenancies) >= self._width:
                 self._width = self._rule.after_hunger(self._width)
             return None
-        tenancy = self._tenancies[lease.host]
-        tenancy.out = True
-        tenancy.online -= len(lease.numbers)
-        self._out += len(lease.numbers)
         self._errands += 1
         if self._errands % _LOOK_EVERY == 0:
             self._width = self._rule.after_plenty(self._width, self._workbench.ready_hosts(now))
-        tickets = tuple(Ticket(number, self._owed.link(number)) for number in lease.numbers)
-        return Errand(lease.host, lease.address, tickets, tenancy.state)
+        tickets = tuple(
+            Ticket(number, self._polls.link(number) or self._owed.link(number)) for number in lease.numbers
+        )
+        return Errand(lease.host, lease.address, tickets, self._tenancies[lease.host].state)
 
     def ready_at(self) -> float | None:
         if not self._landlord.open:
             return None
-        times = [at for at in (self._workbench.ready_at(), self._resting.ready_at()) if at is not None]
-        return min(times, default=None)
+        return self._tenancies.ready_at()
 
     def give_back(self, errand: Errand, state: HostState, unused: Sequence[Ticket] = ()) -> None:
         host = errand.host
-        tenancy = self._tenancies[host]
-        tenancy.out, tenancy.state = False, state
-        tenancy.online += len(unused)
-        self._out -= len(errand.tickets)
-        self._workbench.give_back(host, state, [ticket.number for ticket in unused])
+        tenancy = self._tenancies.give_back(host, state, unused)
         visits = len(errand.tickets) - len(unused)
-        if self._closing or not tenancy.epoch or not self._landlord.stays(host, state, visits):
+        # Polls of ours nobody else can make: the host goes to who is nearer when they are done.
+        stays = self._landlord.stays(host, state, visits) or tenancy.polls > 0
+        over = self._clock.now() >= tenancy.since + self._turn
+        if self._closing or not tenancy.epoch or not stays or over:
             self._let_go(host)
         elif not tenancy.online and tenancy.left:
             if not tenancy.asked:
-                tenancy.asked = True
+                tenancy.ask()
                 self._landlord.want_more(host, tenancy.epoch)
         elif not tenancy.online or state.ready_at > self._clock.now() + LONG:
             self._let_go(host)
@@ -220,12 +217,17 @@ class LeasedFrontier:
     def done(self, numbers: Iterable[int]) -> None:
         """The outcomes of these tickets go into the checkpoint at hand."""
         for number in numbers:
+            if self._polls.strike(number) is not None:
+                continue
             owed = self._owed.strike(number)
             if owed is not None:
                 self._finished.append(SettledUrl(owed.host, owed.epoch, owed.key, owed.link.url))
 
     def again(self, number: int, link: Link) -> None:
         """Visit `link` instead of the ticket, not before `link.not_before`."""
+        if self._polls.strike(number) is not None:
+            self._line_up(host_of(link.url), [link])
+            return
         owed = self._owed.strike(number)
         if owed is None:
             return
@@ -233,12 +235,7 @@ class LeasedFrontier:
         if tenancy is None or tenancy.epoch != owed.epoch or self._closing:
             self._landlord.put_back(host, owed.epoch, link)
             return
-        fresh = self._owed.add(link, host, owed.epoch, owed.key)
-        tenancy.online += 1
-        if link.not_before > self._clock.now():
-            self._resting.put(link.not_before, fresh, host)
-        else:
-            self._workbench.put(host, tenancy.state, (fresh,))
+        self._tenancies.seat(host, [(self._owed.add(link, host, owed.epoch, owed.key), link)])
 
     # -- a part of the checkpoint
 
@@ -279,7 +276,12 @@ class LeasedFrontier:
     def waiting(self) -> int:
         return self._landlord.waiting
 
-    held = polling = 0  # nothing is held back, and nothing polled
+    held = 0  # nothing is held back
+
+    @property
+    def polling(self) -> int:
+        """Known pages that are to be asked again, and have not been."""
+        return len(self._polls)
 
     @property
     def hosts(self) -> int:

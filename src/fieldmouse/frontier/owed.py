@@ -29,12 +29,16 @@ class OwedTickets:
     def __iter__(self) -> Iterator[OwedTicket]:
         return iter(self._by_number.values())
 
+    def next_number(self) -> int:
+        """One that no ticket has."""
+        self._last += 1
+        return self._last
+
     def add(self, link: Link, host: Host, epoch: int, key: int) -> int:
         """Returns its number."""
-        self._last += 1
-        self._by_number[self._last] = OwedTicket(link, host, epoch, key)
-        self._numbers[key] = self._last
-        return self._last
+        number = self._numbers[key] = self.next_number()
+        self._by_number[number] = OwedTicket(link, host, epoch, key)
+        return number
 
     def is_flying(self, key: int, epoch: int) -> bool:
         """Whether that URL is owed already; if so it is owed under this epoch from now on."""

@@ -34,10 +34,15 @@ class Bucket:
     """
 
     def __init__(self, rate: float | None, purse: Purse):
-        self.rate = rate
-        self.most = max(1.0, rate * _BURST) if rate is not None else math.inf
+        self.rate, self.most = rate, _most(rate)
         owed = max(1.0, rate * _OWED) if rate is not None else 0.0
         self._tokens, self._at = max(min(purse.tokens, self.most), -owed), purse.at
+
+    def set_rate(self, rate: float, now: float) -> None:
+        """From now on so many a second; what was saved stays, as far as it may."""
+        self.whole(now)
+        self.rate, self.most = rate, _most(rate)
+        self._tokens = min(self._tokens, self.most)
 
     @property
     def purse(self) -> Purse:
@@ -62,3 +67,7 @@ class Bucket:
         if self.rate is None or self.whole(now) >= 1:
             return now
         return now + (1.0 - self._tokens) / self.rate if self.rate else math.inf
+
+
+def _most(rate: float | None) -> float:
+    return max(1.0, rate * _BURST) if rate is not None else math.inf

@@ -37,6 +37,7 @@ RETRY = 7 * 86_400.0
 _PATIENT = 15.0  # seconds of a host's polls that may be under way
 _FEWEST = 8  # polls of a host that may be under way, however slow it is
 _SHARE = 0.1  # of the budget, at most, for what is no page
+_ANOTHER = 0.05  # part by which a budget is another one
 _REST = 60.0  # seconds, at most, between two looks at all pages: some may have come meanwhile
 
 
@@ -63,12 +64,22 @@ class Scheduler:
         self._polls = Polls(ledger, read_headers) if read_headers else Polls(ledger)
         self._signals = SignalReader(ledger, read_answer, pool) if read_answer else None
         self._rates: Reals = np.empty(0)  # in `once`: what a poll pays
-        self._planned_at, self._planned_from = -math.inf, -1
+        self._planned_at, self._planned_from, self._planned_for = -math.inf, -1, budget
         self._planning: Future[Reals] | None = None
         self._line = NOBODY
         self._left, self._counted_at = 0, -1
         ledger.note_budget(budget)
         ledger.note_purse(self._bucket.purse)
+
+    def afford(self, budget: float, now: float) -> None:
+        """From now on so many polls a second, for who shares a budget with others."""
+        if self._budget is None or budget == self._budget:
+            return
+        self._bucket.set_rate(budget, now)
+        self._budget = budget
+        self._ledger.note_budget(budget)
+        if self._planned_for is None or abs(budget - self._planned_for) > _ANOTHER * self._planned_for:
+            self._planned_from = -1  # the next plan is another one, whatever was learned
 
     def due(self, now: float, room: int) -> list[Link]:
         """Polls that go out now, at most `room`, what pays most first; the ledger marks them as asked."""
@@ -134,7 +145,7 @@ class Scheduler:
             return
         if self._since is None and self._planned_from == self._ledger.cursor:
             return  # nothing was learned since: it would be the same plan
-        self._planned_at, self._planned_from = now, self._ledger.cursor
+        self._planned_at, self._planned_from, self._planned_for = now, self._ledger.cursor, self._budget
         plan = self._pays(now) if self._since is not None else self._paces()
         if self._pool is not None:
             self._planning = self._pool.submit(plan)

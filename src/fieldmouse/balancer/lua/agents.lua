@@ -25,7 +25,10 @@ local function fence(agent, incarnation, deadline, moves)
   call('ZREM', P .. 'live', agent)
   call('ZADD', P .. 'fallen', deadline, id)
   call('SADD', P .. 'dead', id)
-  if moves then call('SADD', P .. 'moving', agent) end
+  if moves then
+    call('SADD', P .. 'moving', agent)
+    call('UNLINK', P .. 'w:' .. agent)
+  end
 end
 
 local function fence_overdue(but)

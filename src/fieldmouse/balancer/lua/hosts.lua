@@ -2,6 +2,7 @@
 --
 -- h:HOST   n rows that wait; by, e who holds it and under which epoch; p the agent that should visit it;
 --          nb, d not before when, and the delay; st, le, rt, rx state, what was learned, robots.txt and its end;
+--          w, wu who found it held and should have it next, and until when it is kept for that one;
 --          raw how many rows came since its queue was packed last (hash)
 -- held:ID  the hosts that an agent holds, with their epochs (hash)
 -- r:AGENT  hosts that wait for an agent, and r: those that wait for anybody, by when they are ready (sorted set)
@@ -12,6 +13,12 @@ local function place_of(agent)
   if agent == '' then return '' end
   local known = call('HMGET', P .. 'agent:' .. agent, 'counts', 'draining')
   if known[1] == '1' and known[2] ~= '1' then return agent end
+  return ''
+end
+
+-- Who should have a host next, if `agent` found it held and still wishes for it; '' for nobody.
+local function next_of(host, agent)
+  if agent and call('ZSCORE', P .. 'w:' .. agent, host) then return place_of(agent) end
   return ''
 end
 
@@ -26,11 +33,16 @@ local function await(host, rows)
   end
 end
 
--- Nobody holds the host any more.
+-- Nobody holds the host any more; it goes to who wished for it, or else to `place`.
 local function free(id, host, place, not_before)
   local name = P .. 'h:' .. host
-  local known = call('HMGET', name, 'n', 'nb')
+  local known = call('HMGET', name, 'n', 'nb', 'w')
+  local wished = next_of(host, known[3])
   local ready = math.max(tonumber(known[2] or 0), not_before)
+  if wished ~= '' then
+    place = wished
+    call('HSET', name, 'wu', math.max(now, ready) + tonumber(call('HGET', meta, 'longest') or 0))
+  end
   call('HDEL', P .. 'held:' .. id, host)
   call('HDEL', name, 'by', 'e')
   call('HSET', name, 'p', place, 'nb', ready)

@@ -3,7 +3,8 @@
 --
 -- ARGV: agent, incarnation, hosts, urls, soon
 -- Promise: each host is held by the caller alone from now on, under an epoch that is never given again; about so
--- many of its URLs are owed by it. First its own hosts, then anybody's, then those that waited for others in vain.
+-- many of its URLs are owed by it. First hosts that it wished for, which may have none, then its own, then anybody's,
+-- then those that waited for others in vain. Who wished for a host that is held is the next to have it.
 -- Nothing is granted while the board is calm, to an agent whose lease is over, and to one that drains.
 -- Returns the grants, and whether all that the dead had is swept up.
 local agent, incarnation, wanted, urls, soon = arg(), arg(), number(), number(), number()
@@ -15,15 +16,32 @@ local known = call('HMGET', P .. 'agent:' .. agent, 'deadline', 'draining')
 if now < calm or now > tonumber(known[1]) or known[2] == '1' then return { {}, swept } end
 
 local id, grants = id_of(agent, incarnation), {}
+local wishes = P .. 'w:' .. agent
+local function hold(host, place)
+  local name, epoch = P .. 'h:' .. host, call('HINCRBY', meta, 'epoch', 1)
+  call('ZREM', P .. 'r:' .. place, host)
+  call('ZREM', wishes, host)
+  call('HSET', name, 'by', id, 'e', epoch, 'p', '')
+  call('HSET', P .. 'held:' .. id, host, epoch)
+  grants[#grants + 1] = grant(id, host, epoch, urls)
+end
 local function from(whose, latest)
   if #grants >= wanted then return end
   local ready = P .. 'r:' .. whose
   for _, host in ipairs(call('ZRANGEBYSCORE', ready, '-inf', latest, 'LIMIT', 0, wanted - #grants)) do
-    local epoch = call('HINCRBY', meta, 'epoch', 1)
-    call('ZREM', ready, host)
-    call('HSET', P .. 'h:' .. host, 'by', id, 'e', epoch, 'p', '')
-    call('HSET', P .. 'held:' .. id, host, epoch)
-    grants[#grants + 1] = grant(id, host, epoch, urls)
+    hold(host, whose)
+  end
+end
+for _, host in ipairs(call('ZRANGEBYSCORE', wishes, '-inf', now, 'LIMIT', 0, 64)) do
+  local its = call('HMGET', P .. 'h:' .. host, 'by', 'nb', 'w', 'p', 'wu')
+  local rested, other = tonumber(its[2] or 0) - soon, next_of(host, its[3])
+  if its[1] or (other ~= '' and other ~= agent and now < tonumber(its[5] or 0)) then
+    if other == '' then call('HSET', P .. 'h:' .. host, 'w', agent) end
+    call('ZADD', wishes, now + 1000, host)
+  elseif rested > now then
+    call('ZADD', wishes, rested, host)
+  elseif #grants < wanted then
+    hold(host, its[4] or '')
   end
 end
 from(agent, now + soon)

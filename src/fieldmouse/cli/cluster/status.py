@@ -11,7 +11,7 @@ from fieldmouse.cli.cluster.options import of_a_crawl
 from fieldmouse.figures import counted
 from fieldmouse.visible import visible
 
-HEADS = ("agent", "", "hosts", "pages", "robots", "heard", "price", "where")
+HEADS = ("agent", "", "hosts", "pages", "polls", "robots", "heard", "price", "where")
 
 
 @click.command(
@@ -44,11 +44,11 @@ def lines(told: ClusterStanding) -> list[str]:
         f" {counted(alive, 'agent')}, {voice.duration(told.seconds)}"
     )
     rows = [HEADS, *map(_row, told.agents)]
-    return [head, *(voice.columns(rows, right=range(2, 7)) if told.agents else ())]
+    return [head, *(voice.columns(rows, right=range(2, 8)) if told.agents else ())]
 
 
 def _row(agent: AgentStanding) -> tuple[str, ...]:
     count, heard = voice.number, f"{agent.seen_ago:.0f} s ago"
     where = visible(f"{agent.machine}:{agent.directory}")
-    numbers = (count(agent.hosts), count(agent.pages), count(agent.robots))
+    numbers = (count(agent.hosts), count(agent.pages), count(agent.polls), count(agent.robots))
     return (visible(agent.agent), agent.state, *numbers, heard, f"{agent.price:+.2f}", where)

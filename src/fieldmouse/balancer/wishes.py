@@ -1,0 +1,52 @@
+"""Hosts that agents wish for, on a board in memory: those of which they have known pages to ask for again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from fieldmouse.balancer.standing import HostRecord
+from fieldmouse.url import Host
+
+LOOK_AGAIN = 1.0
+"""Seconds after which a host that was held, or kept for another, is looked at again."""
+AT_ONCE = 64
+"""Wishes that are looked at in one call."""
+
+
+class Wishes:
+    """By agent: the hosts, and when each is to be looked at. `hosts` are the board's."""
+
+    def __init__(self, hosts: dict[Host, HostRecord]) -> None:
+        self._hosts = hosts
+        self._by_agent: dict[str, dict[Host, float]] = {}
+
+    def add(self, agent: str, host: Host, now: float) -> None:
+        self._hosts.setdefault(host, HostRecord())
+        self._by_agent.setdefault(agent, {}).setdefault(host, now)
+
+    def drop(self, agent: str) -> None:
+        """It is there no longer."""
+        self._by_agent.pop(agent, None)
+
+    def has(self, agent: str, host: Host) -> bool:
+        return host in self._by_agent.get(agent, {})
+
+    def granted(self, agent: str, host: Host) -> None:
+        self._by_agent.get(agent, {}).pop(host, None)
+
+    def look(self, agent: str, now: float, soon: float, next_of: Callable[[Host], str]) -> list[Host]:
+        """Those that it may have now. Who finds one held is the next to have it, if nobody was before."""
+        wishes, found = self._by_agent.get(agent, {}), list[Host]()
+        due = sorted((at, host) for host, at in wishes.items() if at <= now)
+        for _, host in due[:AT_ONCE]:
+            record = self._hosts[host]
+            other = next_of(host)
+            if record.holder is not None or (other not in ("", agent) and now < record.kept_until):
+                if not other:
+                    record.reserve(agent)
+                wishes[host] = now + LOOK_AGAIN
+            elif record.not_before > now + soon:
+                wishes[host] = record.not_before - soon
+            else:
+                found.append(host)
+        return found

@@ -1,0 +1,114 @@
+"""The hosts that an agent of a network holds: since when, under which epoch, and what there is to do."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterator, Sequence
+from dataclasses import dataclass
+
+from fieldmouse.clock import Clock
+from fieldmouse.frontier.resting import Resting
+from fieldmouse.frontier.workbench import Lease, Workbench
+from fieldmouse.records import HostState, Link, Ticket
+from fieldmouse.url import Host
+
+
+@dataclass(slots=True)
+class Tenancy:
+    """A host that we hold; under epoch 0 not any more, only that a robot has it still."""
+
+    since: float
+    epoch: int
+    state: HostState
+    left: int  # URLs of it that wait on the board
+    online: int = 0  # tickets on the workbench or resting
+    polls: int = 0  # those of them that are polls
+    out: bool = False
+    asked: bool = False  # for more
+
+    def told(self, left: int) -> None:
+        """The board has given us some, and has so many left."""
+        self.left, self.asked = left, False
+
+    def ask(self) -> None:
+        """The board is asked for more."""
+        self.asked = True
+
+    def lapse(self) -> None:
+        """It is not ours any more."""
+        self.epoch = self.left = 0
+
+
+class Tenancies:
+    """By host, with their tickets on the workbench or resting; `polls` are the numbers of polls."""
+
+    def __init__(self, workbench: Workbench, polls: Container[int], clock: Clock) -> None:
+        self._workbench, self._polls, self._clock = workbench, polls, clock
+        self._resting = Resting()
+        self._by_host: dict[Host, Tenancy] = {}
+
+    def __len__(self) -> int:
+        return len(self._by_host)
+
+    def __iter__(self) -> Iterator[tuple[Host, Tenancy]]:
+        return iter(self._by_host.items())
+
+    def __getitem__(self, host: Host) -> Tenancy:
+        return self._by_host[host]
+
+    def get(self, host: Host) -> Tenancy | None:
+        return self._by_host.get(host)
+
+    def at_home(self) -> list[Host]:
+        """Those that no robot has."""
+        return [host for host, tenancy in self._by_host.items() if not tenancy.out]
+
+    def begin(self, host: Host, epoch: int, state: HostState) -> Tenancy:
+        tenancy = self._by_host[host] = Tenancy(self._clock.now(), epoch, state, 0)
+        return tenancy
+
+    def seat(self, host: Host, tickets: Sequence[tuple[int, Link]]) -> None:
+        """These are online, or rest until their time has come."""
+        tenancy, now, ready = self._by_host[host], self._clock.now(), []
+        for number, link in tickets:
+            tenancy.online += 1
+            tenancy.polls += number in self._polls
+            if link.not_before > now:
+                self._resting.put(link.not_before, number, host)
+            else:
+                ready.append(number)
+        if ready:
+            self._workbench.put(host, tenancy.state, ready)
+
+    def take(self, now: float, most: int, most_without_asking: int) -> Lease | None:
+        """A host that may be visited, for a robot."""
+        lease = self._workbench.take(now, most, most_without_asking)
+        if lease is not None:
+            tenancy = self._by_host[lease.host]
+            tenancy.out = True
+            tenancy.online -= len(lease.numbers)
+            tenancy.polls -= sum(number in self._polls for number in lease.numbers)
+        return lease
+
+    def seat_rested(self, now: float) -> None:
+        """Those whose time has come go back to their host."""
+        for host, number in self._resting.rested(now):
+            self._workbench.put(host, self._by_host[host].state, (number,))
+
+    def give_back(self, host: Host, state: HostState, unused: Sequence[Ticket]) -> Tenancy:
+        """A robot is back."""
+        tenancy = self._by_host[host]
+        tenancy.out, tenancy.state = False, state
+        tenancy.online += len(unused)
+        tenancy.polls += sum(ticket.number in self._polls for ticket in unused)
+        self._workbench.give_back(host, state, [ticket.number for ticket in unused])
+        return tenancy
+
+    def end(self, host: Host) -> list[int]:
+        """Take a host that no robot has off the workbench; returns its tickets."""
+        numbers = [] if host not in self._workbench else self._workbench.send_off(host)
+        del self._by_host[host]
+        return numbers + self._resting.withdraw(host)
+
+    def ready_at(self) -> float | None:
+        times = [at for at in (self._workbench.ready_at(), self._resting.ready_at()) if at is not None]
+        return min(times, default=None)

@@ -1,0 +1,179 @@
+"""Agents of one crawl that keep its pages fresh, in virtual time, on a board in memory.
+
+Each agent asks again for the pages that it has; the board gives it their hosts. The meadow knows what every
+page was at any time, and its log knows who was asked when.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from fieldmouse.balancer.board import BoardBooks
+from fieldmouse.clock import Clock
+from fieldmouse.crawldir import CrawlDir
+from fieldmouse.lab import bottle
+from fieldmouse.lab.meadow.arrivals import Arrival
+from fieldmouse.lab.meadow.desk import Ask
+from fieldmouse.lab.meadow.meadow import Meadow
+from fieldmouse.lab.meadow.options import MeadowOptions
+from fieldmouse.outcome import StoppedBy
+from fieldmouse.reading import ReadingRooms
+from fieldmouse.reading.examination import examine
+from fieldmouse.url import host_of, path_of
+from fieldmouse.web.encoding import decode
+
+from .bottled import outcomes
+from .test_network_in_a_bottle import Band, charter, is_polite, pages_alone
+
+BUDGET = 1.0  # polls a second
+MINUTES = 5
+NAMES = "abc"
+
+
+def garden(seed: int) -> Meadow:
+    return Meadow(
+        MeadowOptions(
+            hosts=6, pages=40, seed=seed, page_kb=1.0, links=8, changing=0.7, change_every=200.0,
+            rewriting=True, compression=False, duplicates=0.0,
+        )
+    )  # fmt: skip
+
+
+def band_of(path: Path, meadow: Meadow, clock: Clock, servers: int = 1) -> Band:
+    return Band(
+        path, meadow, clock, servers, refresh__on=True, refresh__budget=f"{BUDGET * 3600:g}/h",
+        refresh__policy="uniform", crawl__time=f"{MINUTES}m", storage__checkpoint="5s",
+    )  # fmt: skip
+
+
+class Upkeep:
+    """What came of such a crawl."""
+
+    def __init__(self, path: Path, meadow: Meadow, band: Band, books: BoardBooks) -> None:
+        self.path, self.meadow, self.band, self.books = path, meadow, band, books
+        self.rows = {name: outcomes(path / name) for name in NAMES}
+
+    def check(self, alone: set[str]) -> None:
+        """What holds whatever happened meanwhile."""
+        is_polite(self.band.arrivals)
+        books = self.books
+        assert (books.seen, books.waiting) == (books.settled, 0)
+        assert sum(books.kinds.values()) == books.settled, "polls are not in the books of what was discovered"
+        homes = [
+            {row.url for row in rows if row.kind == "page" and not row.polled} for rows in self.rows.values()
+        ]
+        assert set.union(*homes) == alone
+        for rows, home in zip(self.rows.values(), homes, strict=True):
+            polled = {row.url for row in rows if row.polled}
+            assert home <= polled, "every known page was asked again, by who has it"
+            assert {row.url for row in rows if row.polled and row.kind == "page"} <= home
+        for name in NAMES:
+            assert not [f for f in examine(CrawlDir.open(self.path / name)) if not f.healthy]
+        self.check_copies(alone)
+
+    def check_copies(self, alone: set[str]) -> None:
+        """All directories as one have each page once, as it was when it was asked for last."""
+        asked: dict[str, float] = {}
+        for rows in self.rows.values():
+            for row in rows:
+                if row.kind in ("page", "unchanged"):
+                    asked[row.url] = max(asked.get(row.url, 0.0), row.at)
+        pages = list(ReadingRooms([self.path / name for name in NAMES]).pages())
+        assert Counter(page.url for page in pages) == Counter(alone)
+        for page in pages:
+            site = self.meadow.site(host_of(page.url))
+            assert site is not None
+            # A revision is what it was when the request came; the row is of when it was answered.
+            arrival = max(a.t for a in self.arrivals(page.url) if a.t <= asked[page.url])
+            answer = self.meadow.desk.answer(site, Ask(path_of(page.url), "", "", ""), arrival)
+            assert page.body == decode(answer.body, "").body, page.url
+
+    def arrivals(self, url: str) -> Sequence[Arrival]:
+        host, path = host_of(url).partition("://")[2], path_of(url)
+        return [a for a in self.band.arrivals if (a.host, a.path) == (host, path)]
+
+    def polls(self) -> list[float]:
+        """When known pages were asked for: each time but the first."""
+        known: set[tuple[str, str]] = set()
+        times = []
+        for arrival in sorted(self.band.arrivals, key=lambda arrival: arrival.t):
+            page = (arrival.host, arrival.path)
+            if page in known and arrival.path != "/robots.txt":
+                times.append(arrival.t)
+            known.add(page)
+        return times
+
+
+async def founded(band: Band) -> None:
+    await band.board().found(charter(band.settings, band.meadow.seeds))
+    for number, name in enumerate(NAMES):
+        band.start(name, seeded=number == 0)
+
+
+def test_each_agent_keeps_its_pages_fresh_and_all_keep_one_budget(tmp_path: Path) -> None:
+    meadow = garden(3)
+    alone = pages_alone(tmp_path / "alone", meadow)
+
+    async def life(clock: Clock) -> tuple[Band, BoardBooks]:
+        band = band_of(tmp_path, meadow, clock)
+        await founded(band)
+        for summary in (await band.ended()).values():
+            assert (summary.exit, summary.stopped_by, summary.lost) == (3, StoppedBy.TIME, 0)
+            assert summary.refreshed is not None
+            assert summary.refreshed.changed > 0
+        return band, await band.board().books()
+
+    upkeep = Upkeep(tmp_path, meadow, *bottle.run(life))
+    upkeep.check(alone)
+    homes = Counter(row.url for rows in upkeep.rows.values() for row in rows if not row.polled)
+    assert set(homes.values()) == {1}
+    polls = upkeep.polls()
+    assert keeps(polls, BUDGET, 5 * BUDGET + len(NAMES))
+    assert len(polls) > 0.8 * BUDGET * (polls[-1] - polls[0]), "the budget is used"
+
+
+def keeps(times: list[float], rate: float, burst: float) -> bool:
+    """Whether there are at most `rate * t + burst` of them in any time t."""
+    slack = lowest = 0.0
+    for number, at in enumerate(times):
+        lowest = min(lowest, number - rate * (at - times[0]))
+        slack = max(slack, number + 1 - rate * (at - times[0]) - lowest)
+    return slack <= burst + 1e-6
+
+
+@pytest.mark.parametrize("servers", [1, 2])
+def test_pages_stay_fresh_though_agents_die_and_the_board_forgets(servers: int, tmp_path: Path) -> None:
+    meadow = garden(10 + servers)
+    alone = pages_alone(tmp_path / "alone", meadow)
+    dice = random.Random(servers)
+
+    async def life(clock: Clock) -> tuple[Band, BoardBooks, int]:
+        band = band_of(tmp_path, meadow, clock, servers)
+        await founded(band)
+        kills = 0
+        for turn in range(8):
+            await clock.sleep(dice.uniform(0.5, 20.0))
+            if turn % 4 == 3:
+                server = dice.choice(band.servers)
+                memory = server.memory()
+                await clock.sleep(1.0)
+                server.restart(memory)
+                continue
+            name = dice.choice(NAMES)
+            await band.kill(name)
+            kills += 1
+            await clock.sleep(dice.choice([0.0, 1.0, 30.0]))
+            band.start(name)
+        await band.ended()
+        return band, await band.board().books(), kills
+
+    band, books, kills = bottle.run(life)
+    upkeep = Upkeep(tmp_path, meadow, band, books)
+    upkeep.check(alone)
+    # What was asked and forgotten in a kill is asked again; no more than some seconds of it.
+    assert keeps(upkeep.polls(), BUDGET, 5 * BUDGET + len(NAMES) + 10 * BUDGET * kills)
