@@ -1,0 +1,153 @@
+"""What a board costs a crawl: a plain crawl, one agent and two, on the same meadow, in turns.
+
+First as fast as the machine goes (no delay): here all processes share its cores, so two agents cannot
+be faster than one, and CPU time a page says what a page costs with a board and without. Then with a delay
+and so few robots that they bound the crawl, as a slow network would: here two agents have twice the robots.
+Messages and bytes are those of the server, by its own count.
+
+    .venv/bin/python benchmarks/agents.py [--rounds 3] [--pages 4000]
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import sys
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import msgspec
+import race
+from board import a_server
+from ground import NO_TRAPS, fresh_meadow
+from table import aligned, say
+
+COMMAND = str(Path(sys.executable).with_name("fieldmouse"))
+
+
+class Cost(msgspec.Struct):
+    """One crawl, by one way of doing it."""
+
+    pages: int
+    pages_per_second: float
+    cpu_ms: float  # a page, all agents
+    server_ms: float  # a page, the board's
+    messages: float  # a page
+    sent: float  # bytes a page, to the board
+    received: float
+    rss_mb: float  # the largest agent
+
+
+def crawl(agents: int, options: dict[str, object], words: list[str]) -> Cost:
+    """By so many agents; 0 is a plain crawl."""
+    with (
+        tempfile.TemporaryDirectory(prefix="bench-") as name,
+        fresh_meadow(**options, **NO_TRAPS) as ground,
+        a_server() as server,
+    ):
+        socket = server.connection_pool.connection_kwargs["path"]
+        before = told(server)
+        first = ["--seed", ground.seed, "--allow-private", "--scope", "web", *words]
+        machine = [word for word in words if word.startswith("robots.")]
+        own = [part for word in machine for part in ("--set", word)]
+        lines = [[COMMAND, "crawl", "a0", *first]] if not agents else []
+        for number in range(agents):
+            more = first if number == 0 else own
+            lines.append([COMMAND, "agent", f"a{number}", "--board", f"unix://{socket}", *more])
+        with ThreadPoolExecutor(len(lines)) as pool:
+            ran = list(pool.map(lambda line: race.run([*line, "--json"], seconds=900, cwd=Path(name)), lines))
+        after = told(server)
+        ground.stop()
+        seen = ground.verdict()
+        for one in ran:
+            if one.exit:
+                sys.exit(f"a crawl failed:\n{one.stderr.decode(errors='replace')[-2000:]}")
+    pages = seen.pages
+    return Cost(
+        pages=pages,
+        pages_per_second=seen.requests / (seen.last_at - seen.first_at),
+        cpu_ms=1000 * sum(one.cpu_seconds for one in ran) / pages,
+        server_ms=1000 * (after["cpu"] - before["cpu"]) / pages,
+        messages=(after["messages"] - before["messages"]) / pages,
+        sent=(after["in"] - before["in"]) / pages,
+        received=(after["out"] - before["out"]) / pages,
+        rss_mb=max(one.peak_rss_mb for one in ran),
+    )
+
+
+def told(server: object) -> dict[str, float]:
+    """What the server has counted so far, without what we ask ourselves."""
+    info = server.info("all")  # type: ignore[attr-defined]
+    calls = {name.removeprefix("cmdstat_"): stat["calls"] for name, stat in info.items() if "cmdstat" in name}
+    asked = (
+        "evalsha",
+        "eval",
+        "fcall",
+    )  # what scripts ask for themselves is counted, too
+    return {
+        "cpu": info["used_cpu_sys"] + info["used_cpu_user"],
+        "messages": sum(count for name, count in calls.items() if name in asked),
+        "in": info["total_net_input_bytes"],
+        "out": info["total_net_output_bytes"],
+    }
+
+
+def show(title: str, costs: dict[int, list[Cost]]) -> str:
+    rows = []
+    for agents, each in costs.items():
+
+        def mid(field: str, each: list[Cost] = each) -> float:
+            return statistics.median(getattr(cost, field) for cost in each)
+
+        rows.append([
+            f"{agents} agent{'s' * (agents > 1)}" if agents else "plain crawl",
+            f"{mid('pages_per_second'):,.0f}", f"{mid('cpu_ms'):.2f}", f"{mid('server_ms'):.2f}",
+            f"{mid('messages'):.2f}", f"{mid('sent'):,.0f}", f"{mid('received'):,.0f}",
+            f"{mid('rss_mb'):,.0f}",
+        ])  # fmt: skip
+    header = [
+        "",
+        "requests/s",
+        "CPU ms/page",
+        "board ms/page",
+        "messages/page",
+        "bytes to",
+        "bytes from",
+        "MB",
+    ]
+    return f"{title}\n\n{aligned(header, rows)}"
+
+
+def main(asked: list[str]) -> None:
+    parser = argparse.ArgumentParser(description="What a board costs a crawl.")
+    parser.add_argument("--rounds", type=int, default=3, help="of all ways, in turns (default: 3)")
+    parser.add_argument("--pages", type=int, default=4000, help="of the meadow (default: 4000)")
+    parser.add_argument("--json", action="store_true", help="print JSON instead of tables")
+    given = parser.parse_args(asked)
+    size = given.pages
+    trials = {
+        "as fast as the machine goes": (
+            {"hosts": 200, "pages": size, "page_kb": 10.0, "links": 40}, ["--delay", "0s"]
+        ),
+        "each agent has 4 robots, and an answer takes 100 ms": (
+            {"hosts": 200, "pages": size // 4, "page_kb": 10.0, "links": 40, "latency": 0.1},
+            ["--delay", "0s", "--set", "robots.count=4"],
+        ),
+    }  # fmt: skip
+    found: dict[str, dict[int, list[Cost]]] = {}
+    for title, (options, words) in trials.items():
+        costs = found[title] = {0: [], 1: [], 2: []}
+        for _ in range(given.rounds):
+            for agents, each in costs.items():
+                each.append(crawl(agents, options, words))
+                say(f"{title}, {agents} agents: {each[-1].pages_per_second:,.0f} a second")
+    if given.json:
+        print(json.dumps(msgspec.to_builtins(found)))
+    else:
+        print("\n\n".join(show(title, costs) for title, costs in found.items()))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

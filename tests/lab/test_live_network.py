@@ -1,0 +1,66 @@
+"""What is read from a meadow's log of a crawl by agents in several places, as `lab run live-network` does."""
+
+from __future__ import annotations
+
+from itertools import cycle, islice
+from pathlib import Path
+
+import pytest
+
+from balancer.boards import needs_server
+from fieldmouse.lab.meadow.arrivals import Arrival
+from fieldmouse.lab.meadow.plan import MeadowPlan
+from fieldmouse.lab.network.places import VISITORS, Crossing, Region, cross, crossing
+from fieldmouse.lab.papers.live_network import Terrain
+
+REGION = Region(hosts=8, pages=80)
+
+
+def arrival(plan: MeadowPlan, t: float, host: int, place: int) -> Arrival:
+    site = plan.sites[host]
+    return Arrival(t, str(site.address), site.address, "/", 0, "fieldmouse", f"{VISITORS}.{place}")
+
+
+def test_near_requests_and_moves_are_counted_by_host(tmp_path: Path) -> None:
+    plan = MeadowPlan(REGION.options(3, tmp_path), 80)
+    home = [site.place for site in plan.sites]
+    away = [place % REGION.places + 1 for place in home]
+    # Host 0 is asked from far, then twice from near; host 1 from near, far and near again.
+    places = [(0, away[0]), (1, home[1]), (0, home[0]), (1, away[1]), (0, home[0]), (1, home[1])]
+    seen = crossing(plan, [arrival(plan, 10 + n, *each) for n, each in enumerate(places)])
+    assert seen.near == [False, True, True, False, True, True]
+    assert (seen.moves, seen.hosts) == (3, 2)
+    assert seen.moves_a_request == 0.5
+    assert seen.times == [0, 1, 2, 3, 4, 5]
+    assert seen.near_share(0.0) == pytest.approx(4 / 6)
+    assert seen.near_share(0.5) == pytest.approx(2 / 3)
+
+
+def steady(pace: float, near: list[bool]) -> Crossing:
+    return Crossing([n / pace for n in range(200)], list(islice(cycle(near), 200)), 20, 8)
+
+
+def test_the_pace_leaves_out_how_a_crawl_begins_and_ends() -> None:
+    slow_ends = [-50.0] * 10 + [n / 40 for n in range(180)] + [90.0] * 10
+    assert Crossing(slow_ends, [True] * 200, 0, 8).pace == pytest.approx(40)
+
+
+def test_leads_are_told_by_the_worst_seed() -> None:
+    terrain = Terrain("t", REGION, rules=("priced", "hash"), seeds=(1, 2))
+    found = {
+        ("priced", 1): steady(60, [True]), ("priced", 2): steady(50, [True]),
+        ("hash", 1): steady(30, [True, False]), ("hash", 2): steady(40, [True, False]),
+    }  # fmt: skip
+    rows = {row.label: row for row in terrain.result(found).rows}
+    assert rows["pages a second, priced"].ours == pytest.approx(55)
+    assert rows["priced over hash"].ours == pytest.approx((2 + 1.25) / 2)
+    assert rows["priced over hash"].note == "at least 1.25"
+    assert rows["pages a second, hash"].note.startswith("50% of the later requests from near by, 0.100 moves")
+
+
+@needs_server
+def test_agents_in_two_places_crawl_all_of_it(tmp_path: Path) -> None:
+    region = Region(hosts=4, pages=40, places=2, far=0.05, delay=0.02)
+    seen = cross(region, "priced", tmp_path / "room", 5)
+    assert seen.hosts == 4
+    assert len(seen.times) >= 40
