@@ -3,7 +3,7 @@
 First as fast as the machine goes (no delay): here all processes share its cores, so two agents cannot
 be faster than one, and CPU time a page says what a page costs with a board and without. Then with a delay
 and so few robots that they bound the crawl, as a slow network would: here two agents have twice the robots.
-Messages and bytes are those of the server, by its own count.
+What they say to each other is measured by `traffic.py`.
 
     .venv/bin/python benchmarks/agents.py [--rounds 3] [--pages 4000]
 """
@@ -20,6 +20,7 @@ from pathlib import Path
 
 import msgspec
 import race
+import redis
 from board import a_server
 from ground import NO_TRAPS, fresh_meadow
 from table import aligned, say
@@ -34,9 +35,6 @@ class Cost(msgspec.Struct):
     pages_per_second: float
     cpu_ms: float  # a page, all agents
     server_ms: float  # a page, the board's
-    messages: float  # a page
-    sent: float  # bytes a page, to the board
-    received: float
     rss_mb: float  # the largest agent
 
 
@@ -48,7 +46,7 @@ def crawl(agents: int, options: dict[str, object], words: list[str]) -> Cost:
         a_server() as server,
     ):
         socket = server.connection_pool.connection_kwargs["path"]
-        before = told(server)
+        before = cpu_seconds(server)
         first = ["--seed", ground.seed, "--allow-private", "--scope", "web", *words]
         machine = [word for word in words if word.startswith("robots.")]
         own = [part for word in machine for part in ("--set", word)]
@@ -58,7 +56,7 @@ def crawl(agents: int, options: dict[str, object], words: list[str]) -> Cost:
             lines.append([COMMAND, "agent", f"a{number}", "--board", f"unix://{socket}", *more])
         with ThreadPoolExecutor(len(lines)) as pool:
             ran = list(pool.map(lambda line: race.run([*line, "--json"], seconds=900, cwd=Path(name)), lines))
-        after = told(server)
+        after = cpu_seconds(server)
         ground.stop()
         seen = ground.verdict()
         for one in ran:
@@ -69,29 +67,15 @@ def crawl(agents: int, options: dict[str, object], words: list[str]) -> Cost:
         pages=pages,
         pages_per_second=seen.requests / (seen.last_at - seen.first_at),
         cpu_ms=1000 * sum(one.cpu_seconds for one in ran) / pages,
-        server_ms=1000 * (after["cpu"] - before["cpu"]) / pages,
-        messages=(after["messages"] - before["messages"]) / pages,
-        sent=(after["in"] - before["in"]) / pages,
-        received=(after["out"] - before["out"]) / pages,
+        server_ms=1000 * (after - before) / pages,
         rss_mb=max(one.peak_rss_mb for one in ran),
     )
 
 
-def told(server: object) -> dict[str, float]:
-    """What the server has counted so far, without what we ask ourselves."""
-    info = server.info("all")  # type: ignore[attr-defined]
-    calls = {name.removeprefix("cmdstat_"): stat["calls"] for name, stat in info.items() if "cmdstat" in name}
-    asked = (
-        "evalsha",
-        "eval",
-        "fcall",
-    )  # what scripts ask for themselves is counted, too
-    return {
-        "cpu": info["used_cpu_sys"] + info["used_cpu_user"],
-        "messages": sum(count for name, count in calls.items() if name in asked),
-        "in": info["total_net_input_bytes"],
-        "out": info["total_net_output_bytes"],
-    }
+def cpu_seconds(server: redis.Redis) -> float:
+    """What the server has used so far."""
+    info = server.info("cpu")
+    return float(info["used_cpu_sys"] + info["used_cpu_user"])
 
 
 def show(title: str, costs: dict[int, list[Cost]]) -> str:
@@ -104,19 +88,9 @@ def show(title: str, costs: dict[int, list[Cost]]) -> str:
         rows.append([
             f"{agents} agent{'s' * (agents > 1)}" if agents else "plain crawl",
             f"{mid('pages_per_second'):,.0f}", f"{mid('cpu_ms'):.2f}", f"{mid('server_ms'):.2f}",
-            f"{mid('messages'):.2f}", f"{mid('sent'):,.0f}", f"{mid('received'):,.0f}",
             f"{mid('rss_mb'):,.0f}",
         ])  # fmt: skip
-    header = [
-        "",
-        "requests/s",
-        "CPU ms/page",
-        "board ms/page",
-        "messages/page",
-        "bytes to",
-        "bytes from",
-        "MB",
-    ]
+    header = ["", "requests/s", "CPU ms/page", "board ms/page", "MB"]
     return f"{title}\n\n{aligned(header, rows)}"
 
 
@@ -132,7 +106,7 @@ def main(asked: list[str]) -> None:
             {"hosts": 200, "pages": size, "page_kb": 10.0, "links": 40}, ["--delay", "0s"]
         ),
         "each agent has 4 robots, and an answer takes 100 ms": (
-            {"hosts": 200, "pages": size // 4, "page_kb": 10.0, "links": 40, "latency": 0.1},
+            {"hosts": 200, "pages": max(200, size // 4), "page_kb": 10.0, "links": 40, "latency": 0.1},
             ["--delay", "0s", "--set", "robots.count=4"],
         ),
     }  # fmt: skip

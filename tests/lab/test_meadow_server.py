@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import socket
+import struct
 import subprocess
 import sys
 import time
@@ -369,3 +370,17 @@ def test_a_slow_host_drips_its_pages():
             status, _, body = client.receive()
             assert (status, body[-8:]) == (200, b"</html>\n")
             assert client.receive()[0] == 404
+
+
+def test_who_hangs_up_before_saying_anything_is_no_trouble(capfd: pytest.CaptureFixture[str]) -> None:
+    at_once = struct.pack("ii", 1, 0)
+    with running_meadow(hosts=1, pages=1, **CALM) as meadow:
+        address = name_of(host_of(Url(meadow.seeds[0])))
+        for _ in range(300):
+            with socket.create_connection((address, meadow.port)) as caller:
+                caller.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, at_once)
+        client = Client(address, meadow.port)
+        client.send(path_of(Url(meadow.seeds[0])))
+        assert client.receive()[0] == 200
+        client.socket.close()
+    assert not capfd.readouterr().err

@@ -57,8 +57,9 @@ class Conversation(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
         self._address: str = transport.get_extra_info("sockname")[0]
-        self._client: str = transport.get_extra_info("peername")[0]
-        if self._address not in self._grounds.desk.plan.addresses:
+        peer = transport.get_extra_info("peername")
+        self._client: str = peer[0] if peer else ""  # it has hung up already, and will ask for nothing
+        if not peer or self._address not in self._grounds.desk.plan.addresses:
             self._transport.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
