@@ -38,6 +38,7 @@ class Verdict(StrEnum):
     SAME = "same"  # within the stated tolerance or the spread over seeds
     MISPRINT = "misprint"  # the paper contradicts itself; the note says what is true
     OUTLIER = "outlier"  # one run of chance, too far out to come from the model as described
+    OPEN = "open"  # what it depends on is not stated; it lies between our readings, which the note names
     DIFFERENT = "different"  # we do not get it, and do not know why
     NEW = "new"  # nothing was printed: ours alone
 

@@ -38,8 +38,9 @@ def command(names: tuple[str, ...], jobs: int, plots: Path | None, keep: Path | 
     """Run experiments by NAME: an id, a group, or `all`.
 
     Each number is shown as printed, as computed by us, and with a verdict: same,
-    misprint (the paper contradicts itself), outlier (one run of chance), different,
-    or new (nothing was printed). A spread is the standard deviation over seeds.
+    misprint (the paper contradicts itself), outlier (one run of chance), open (it lies
+    between readings of what the paper leaves out), different, or new (nothing was
+    printed). A spread is the standard deviation over seeds.
 
     The exit code is 1 if a number is different and nobody knows why.
     """

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 import numpy as np
@@ -59,6 +59,8 @@ class NetworkSetting:
     transfer: float = 0.0
     delay: float = 0.0
     pricing: Pricing = field(default_factory=Pricing)
+    complaints: int = 0  # after which IPMicra offers a subnet anew; 0: as the thesis has it
+    work: float | None = None  # seconds that an agent works with each visit; None: as the reading has it
 
     @property
     def span(self) -> tuple[float, float]:
@@ -104,7 +106,8 @@ def run(setting: NetworkSetting, seed: int) -> NetworkFigures:
 def ground_of(setting: NetworkSetting, seed: int) -> Web:
     """The web that a seed deals."""
     agents = setting.agents + (setting.shock is Shock.JOIN)
-    return web(default_rng([seed, 1]), times=setting.times, agents=agents, reading=setting.reading)
+    ground = web(default_rng([seed, 1]), times=setting.times, agents=agents, reading=setting.reading)
+    return replace(ground, overhead=_work(setting))
 
 
 class NetworkGame:
@@ -163,16 +166,21 @@ class NetworkGame:
         return np.ascontiguousarray(service[:, tables.alive])
 
 
+def _work(setting: NetworkSetting) -> float:
+    return OVERHEAD[setting.reading] if setting.work is None else setting.work
+
+
 def _knobs(setting: NetworkSetting) -> Knobs:
     thesis, pricing = setting.policy == "kalman", setting.pricing
     return Knobs(
         rule=int(RULES[setting.policy]),
-        overhead=OVERHEAD[setting.reading],
+        overhead=_work(setting),
         observation=setting.sigma_ob**2 if thesis else pricing.observation,
         transition=setting.sigma_tr**2 if thesis else pricing.transition,
         sticky=pricing.sticky, advert=pricing.advert, step=pricing.step, least=pricing.least,
         loyal=pricing.loyal, others=pricing.others,
-        threshold=PATIENCE.threshold, patience=PATIENCE.complaints if setting.times == 1 else 25,
+        threshold=PATIENCE.threshold,
+        patience=setting.complaints or (PATIENCE.complaints if setting.times == 1 else 25),
         lease=LEASE, transfer=setting.transfer, delay=setting.delay,
         drift=1.0 if setting.shock is Shock.DRIFT else 0.0, memory=5000.0,
     )  # fmt: skip

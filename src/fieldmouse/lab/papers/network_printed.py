@@ -42,15 +42,3 @@ RUNS = (
 
 PARTITIONS = {"Small": (6, 13, 25, 56), "Large": (60, 130, 250, 560)}
 """Table 7.2."""
-
-WHY = {
-    "rate of experiment 2": "it explores most, so it is the slowest of the three",
-    "rate of experiment 4": "the lead over hashing is 1 to 2 % here: queues are long, and hide the trips",
-    "rate of experiment 5": "as in experiment 4",
-    "rate of experiment 6": "as in experiment 4",
-    "rate of IPMicra, Small": "agents with few hosts visit them often, which this measure rewards",
-    "fairness of IPMicra, Large": "the largest share of hosts, 56 %, waits at one agent; more cannot",
-    "exchanges of IPMicra, Small": "subnets with slow hosts are offered again and again",
-    "exchanges of IPMicra, Large": "as in Small",
-}
-"""What we think where we do not get what was printed."""

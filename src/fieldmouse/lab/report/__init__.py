@@ -25,6 +25,7 @@ MEANINGS = {
     Verdict.SAME: "agrees to the printed digits, or lies where one more of our own runs could have ended",
     Verdict.MISPRINT: "the paper contradicts itself; the note says what is true",
     Verdict.OUTLIER: "one run of chance, too far out to come from the model as described",
+    Verdict.OPEN: "the paper leaves open what it depends on; it lies between the readings in the note",
     Verdict.DIFFERENT: "we do not get it, and do not know why",
     Verdict.NEW: "nothing was printed: ours alone",
 }
@@ -103,7 +104,7 @@ def _chips(counts: Counter[Verdict]) -> str:
     return "".join(
         f' <span class="chip {verdict}">{counts[verdict]} '
         f"{PLURALS.get(verdict, verdict.value) if counts[verdict] != 1 else verdict.value}</span>"
-        for verdict in (Verdict.MISPRINT, Verdict.OUTLIER, Verdict.DIFFERENT)
+        for verdict in (Verdict.MISPRINT, Verdict.OUTLIER, Verdict.OPEN, Verdict.DIFFERENT)
         if counts[verdict]
     )
 
@@ -112,7 +113,7 @@ def _unlike(findings: Sequence[LabFinding]) -> str:
     """All numbers that are not as printed, in one place."""
     rows = [
         (finding, row)
-        for verdict in (Verdict.DIFFERENT, Verdict.OUTLIER, Verdict.MISPRINT)
+        for verdict in (Verdict.DIFFERENT, Verdict.OPEN, Verdict.OUTLIER, Verdict.MISPRINT)
         for finding in findings
         for row in finding.result.rows
         if row.verdict is verdict
