@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import configparser
 import json
+import shlex
 import shutil
 import subprocess
 import sys
@@ -80,3 +82,50 @@ def test_every_page_can_be_read_back_from_the_archive(crawl: tuple[Path, set[str
 
 def test_every_example_is_tested() -> None:
     assert {path.name for path in EXAMPLES.glob("*.py")} == {"collect.py", "titles.py", "payloads.py"}
+
+
+def options_of(words: list[str]) -> None:
+    """Raises unless `fieldmouse WORDS` is a command with such options."""
+    from test_docs import check_options, find
+
+    command, context, rest = find(words)
+    command.parse_args(context, list(rest))
+    check_options(words)
+
+
+def test_the_systemd_unit_starts_a_command_that_there_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    unit = configparser.ConfigParser(strict=True, interpolation=None)
+    unit.optionxform = str  # type: ignore[assignment,method-assign]
+    unit.read_string((EXAMPLES / "fieldmouse-agent.service").read_text())
+    assert set(unit.sections()) == {"Unit", "Service", "Install"}
+    words = shlex.split(unit["Service"]["ExecStart"].replace("%i", "news"))
+    assert Path(words[0]).name == "fieldmouse"
+    monkeypatch.setenv("FIELDMOUSE_BOARD", "redis://board.example/0")  # as its EnvironmentFile would
+    options_of(words[1:])
+    # An agent that was asked to stop ends with 130, and one that says why it cannot go on is not restarted.
+    assert "130" in unit["Service"]["SuccessExitStatus"].split()
+    assert {"1", "2"} <= set(unit["Service"]["RestartPreventExitStatus"].split())
+
+
+def test_the_compose_file_starts_a_board_that_keeps_its_data_and_agents_that_find_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    yaml = pytest.importorskip("yaml")
+    from fieldmouse.balancer.connect import checked_url
+
+    file = yaml.safe_load((EXAMPLES / "network-compose.yaml").read_text())
+    services = file["services"]
+    board = services.pop("board")
+    assert board["command"][:3] == ["redis-server", "--appendonly", "yes"]
+    assert "noeviction" in board["command"]
+    named = {
+        mount.partition(":")[0] for service in (board, *services.values()) for mount in service["volumes"]
+    }
+    assert named == set(file["volumes"]), "each has a disk of its own"
+    assert len(services) == 2
+    for service in services.values():
+        url = service["environment"]["FIELDMOUSE_BOARD"].replace("${BOARD_PASSWORD}", "secret")
+        assert checked_url(url) == "redis://:secret@board:6379/0"
+        monkeypatch.setenv("FIELDMOUSE_BOARD", url)
+        options_of(service["command"])
+    assert sum("--seed" in service["command"] for service in services.values()) == 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import tempfile
@@ -17,13 +18,18 @@ import redis
 from balancer.audits import Audit, audit_of_ledger, audit_of_server, merged
 from fieldmouse.balancer.board import Board
 from fieldmouse.balancer.memory import MemoryBoard, MemoryServer
+from fieldmouse.balancer.memorybuilder import MemoryBuilder
+from fieldmouse.balancer.rebuilding import BoardBuilder
 from fieldmouse.balancer.redisboard import RedisBoard
+from fieldmouse.balancer.redisbuilder import RedisBuilder
 from fieldmouse.balancer.shares import place_of_address, place_of_host
 from fieldmouse.balancer.spread import SpreadBoard
+from fieldmouse.balancer.spreadbuilder import SpreadBuilder
 from fieldmouse.clock import ManualClock
 from fieldmouse.url import Host
 
-PROGRAM = shutil.which("redis-server") or shutil.which("valkey-server")
+PROGRAM = os.environ.get("FIELDMOUSE_REDIS") or shutil.which("redis-server") or shutil.which("valkey-server")
+"""The server to try boards on; the variable names another one, such as a Valkey."""
 META = "fm:{fieldmouse}:meta"
 MISSING = "there is no Redis server, so the tests of the network are skipped; `apt install redis-server`"
 needs_server = pytest.mark.skipif(PROGRAM is None, reason=MISSING)
@@ -33,6 +39,8 @@ class World(Protocol):
     """A server, and a hand on its clock."""
 
     def board(self, crawl: str = "fieldmouse") -> Board: ...
+
+    def builder(self) -> BoardBuilder: ...
 
     def advance(self, seconds: float) -> None:
         """So much later on the server's clock, for every crawl that there is."""
@@ -70,6 +78,9 @@ class MemoryWorld:
 
     def board(self, crawl: str = "fieldmouse") -> MemoryBoard:
         return MemoryBoard(self.server, crawl)
+
+    def builder(self) -> MemoryBuilder:
+        return MemoryBuilder(self.server)
 
     def advance(self, seconds: float) -> None:
         self.clock.advance(seconds)
@@ -149,6 +160,9 @@ class RedisWorld:
     def board(self, crawl: str = "fieldmouse") -> RedisBoard:
         return RedisBoard(self.server.url, crawl)
 
+    def builder(self) -> RedisBuilder:
+        return RedisBuilder(self.server.url)
+
     def advance(self, seconds: float) -> None:
         client = self.server.client()
         for key in client.scan_iter("*meta"):
@@ -194,6 +208,10 @@ class SpreadWorld:
 
     def board(self, crawl: str = "fieldmouse") -> SpreadBoard:
         return SpreadBoard({f"server {n}": world.board(crawl) for n, world in enumerate(self.worlds)}, crawl)
+
+    def builder(self) -> SpreadBuilder:
+        builders = {f"server {n}": world.builder() for n, world in enumerate(self.worlds)}
+        return SpreadBuilder(builders, {f"server {n}": world.board() for n, world in enumerate(self.worlds)})
 
     def advance(self, seconds: float) -> None:
         for world in self.worlds:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import replace
 from functools import wraps
 
 import pytest
@@ -495,6 +496,21 @@ async def test_an_outcome_counts_once(world: World, board: Board) -> None:
     assert await board.book(ADA, done(grant, [3], "failed")) == [()]
     assert (await board.books()).kinds == {"page": 2, "failed": 1}
     assert await sums(board) == (3, 3, 0)
+
+
+@told_to
+async def test_it_is_known_what_an_agent_told_last_after_it_was_fenced(world: World, board: Board) -> None:
+    await board.offer([offer(A, range(9))], FREE)
+    grant = await only(board, ADA)
+    assert await board.last_told(ADA) == 0
+    for number, key in ((1, 0), (2, 1), (1, 0)):
+        await board.book(ADA, replace(done(grant, [key]), number=number))
+    assert await board.last_told(ADA) == 2
+    await board.join(Name("ada", 2), LEASE)
+    with pytest.raises(Fenced):
+        await board.book(ADA, replace(done(grant, [2]), number=3))
+    assert await board.last_told(ADA) == 2
+    assert await board.last_told(Name("ada", 2)) == await board.last_told(BOB) == 0
 
 
 @told_to

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
 
 from fieldmouse import cli
 from fieldmouse.api import joining
-from fieldmouse.balancer.identity import NAMELESS, is_agent
+from fieldmouse.balancer.identity import NAMELESS, is_agent, next_start
 from fieldmouse.crawldir import CrawlDir
+from fieldmouse.settings import Settings, render
 from meadowland import running_meadow
 from whole import crawling
 
+from .audits import audit_of_server
 from .boards import ServerProcess, a_server, needs_server
 
 Said = pytest.CaptureFixture[str]
@@ -170,3 +173,87 @@ def test_a_crawl_of_its_own_is_made_where_an_agent_was_killed_before_it_was_one(
     (tmp_path / "agent.json").write_bytes(NAMELESS)
     CrawlDir.create(tmp_path, shards=1, settings=b"")
     assert not is_agent(tmp_path)
+
+
+def test_a_board_that_lost_everything_is_made_again_from_the_agents_directories(
+    server: ServerProcess, tmp_path: Path, capfd: Said
+) -> None:
+    """The server is emptied in the middle of a crawl of three agents; the rebuild is killed once."""
+    where, names = ("--board", server.url, "--crawl", "lost"), "abc"
+    homes = [tmp_path / name for name in names]
+    client, meta, hidden = server.client(), "fm:{lost}:meta", "fm:{lost}:hidden"
+    with running_meadow(hosts=8, pages=240, seed=9, page_kb=1.0, sitemaps=0.6, sitemap_only=0.2) as meadow:
+        first = [word for seed in meadow.seeds for word in ("--seed", seed)]
+        first += ["--scope", "web", "--delay", "100ms", "--allow-private"]
+        first += ["--set", "board.lease=2s", "--set", "board.heartbeat=500ms"]
+        own = ("--set", "storage.checkpoint=500ms", "--json")
+        agents = [
+            crawling.start("agent", home, *where, *(() if number else first), *own)
+            for number, home in enumerate(homes)
+        ]
+        wait_for(lambda: int(client.hget(meta, "settled") or 0) >= 60, agents)
+        client.flushall()
+        for agent in agents:
+            told = json.loads(agent.communicate(timeout=120)[0])
+            assert agent.returncode == 1
+            assert told["error"] == "the board has lost the crawl `lost`: its server knows nothing of it"
+            assert "fieldmouse cluster rebuild" in told["hint"]
+        stored = [row["url"] for home in homes for row in crawling.exported(home)]
+        assert 0 < len(stored) < len(meadow.pages())
+
+        killed = crawling.start("cluster", "rebuild", *homes, *where)
+        wait_for(lambda: client.exists(hidden), [])
+        crawling.end(killed)
+        if not client.exists(meta):  # it was not faster than we
+            begun = asked(capfd, "agent", tmp_path / "new", *where, *first, expect=1)
+            assert "is being made again" in str(begun["error"])
+            assert not (tmp_path / "new").exists()
+            made = asked(capfd, "cluster", "rebuild", *homes, *where)
+            assert made["seen"] == made["booked"] + made["waiting"]
+            assert made["booked"] >= len(stored)
+            assert made["unreadable"] == 0
+        again = asked(capfd, "cluster", "rebuild", *homes, *where, expect=1)
+        assert again["error"] == "the board has a crawl `lost`, and it is not empty"
+        assert not client.exists(hidden)
+
+        agents = [crawling.start("agent", home, *where, *own) for home in homes]
+        told = [json.loads(agent.communicate(timeout=300)[0]) for agent in agents]
+        assert [agent.returncode for agent in agents] == [0, 0, 0], told
+        truth = meadow.pages()
+    stored = [row["url"] for home in homes for row in crawling.exported(home)]
+    assert sorted(stored) == sorted(truth)
+    status = asked(capfd, "cluster", "status", *where)
+    assert status["seen"] == status["booked"]
+    audit_of_server(client, "fm:{lost}:").check()
+
+
+def test_only_agents_of_one_crawl_make_a_board(server: ServerProcess, tmp_path: Path, capfd: Said) -> None:
+    where = ("--board", server.url, "--crawl", "mixed")
+    for name, crawl in (("a", "mixed"), ("b", "else"), ("alone", "")):
+        CrawlDir.create(tmp_path / name, shards=1, settings=render(Settings()).encode(), key_seed=1)
+        if crawl:
+            next_start(tmp_path / name, crawl)
+
+    def refused(*homes: str) -> str:
+        words = ("cluster", "rebuild", *(tmp_path / home for home in homes), *where)
+        return str(asked(capfd, *words, expect=2)["error"])
+
+    assert "is one of its own" in refused("alone")
+    assert "belongs to the crawl `else`" in refused("a", "b")
+    assert "named twice" in refused("a", "b/../a")
+    toml = tmp_path / "copy" / "fieldmouse.toml"
+    shutil.copytree(tmp_path / "a", tmp_path / "copy")
+    toml.write_text(toml.read_text().replace('mode = "site"', 'mode = "web"'))
+    assert "`scope.mode` is 'site'" in refused("a", "copy")
+    stranger = tmp_path / "stranger"
+    CrawlDir.create(stranger, shards=1, settings=render(Settings()).encode(), key_seed=2)
+    next_start(stranger, "mixed")
+    assert "agents of different crawls" in refused("a", "stranger")
+
+
+def wait_for(is_so: Callable[[], object], agents: Sequence[subprocess.Popen[bytes]]) -> None:
+    deadline = time.monotonic() + 120
+    while not is_so():
+        assert all(agent.poll() is None for agent in agents), "an agent ended"
+        assert time.monotonic() < deadline, "nothing happens"
+        time.sleep(0.02)

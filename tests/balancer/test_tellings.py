@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 
+from fieldmouse.balancer.board import Charter, Name, Offer, SiteBounds
+from fieldmouse.balancer.memory import MemoryBoard, MemoryServer
+from fieldmouse.balancer.teller import Teller
 from fieldmouse.balancer.tellings import FoundLinks, Tellings
+from fieldmouse.clock import ManualClock
+from fieldmouse.crawldir import Checkpoint
 from fieldmouse.url import Host
 
 
@@ -27,3 +33,54 @@ def test_what_is_to_be_told_again_is_not_taken_for_what_was_on_its_way(tmp_path:
     assert tellings.next(10) == [old, fresh]
     tellings.told(2)
     assert not len(tellings)
+
+
+CHARTER = Charter(key_seed=7, settings="", seeds=())
+A = Host("http://a.test")
+
+
+def test_a_booking_that_counted_is_not_called_late_when_it_is_told_again_after_a_fence(
+    tmp_path: Path,
+) -> None:
+    """Of two outcomes one is told in time; then the agent is fenced, joins again, and tells all."""
+    clock, late = ManualClock(1_700_000_000.0), list[str]()
+    board = MemoryBoard(MemoryServer(clock))
+    first, second = Name("ada", 1), Name("ada", 2)
+    urls = [(1, "http://a.test/in-time"), (2, "http://a.test/late")]
+
+    def opened(last: Checkpoint | None) -> tuple[Tellings, Teller]:
+        tellings = Tellings(tmp_path / "board", last, clock.now)
+        tellings.begin()
+        tellings.call(first.agent, first.incarnation)
+        teller = Teller(
+            board, tellings, keep_urls=False, bounds=SiteBounds(), place_new=lambda host: "",
+            on_dropped=lambda hosts, urls: None, on_unbooked=late.extend,
+        )  # fmt: skip
+        return tellings, teller
+
+    async def life() -> None:
+        await board.found(CHARTER)
+        await board.join(first, 10.0)
+        await board.offer([Offer(A, "test", [(key, b"row") for key, _ in urls])], SiteBounds())
+        (grant,) = await board.lease(first, 1, 10)
+        tellings, teller = opened(None)
+        for number, url in enumerate(urls):
+            tellings.done({(A, grant.epoch): [url]}, {"page": number + 1})
+            sealed = tellings.seal()
+            tellings.committed()
+            if number == 0:
+                await teller.tell_all(first)
+        await board.join(second, 10.0)  # fences the first
+
+        await teller.tell_all(second)
+        assert late == ["http://a.test/late"]
+
+        # The same after a kill: all is told again, and the board knows what it was told.
+        late.clear()
+        again, teller = opened(Checkpoint(0.0, {}).replaced("board", sealed.state, {}))
+        assert len(again) == 2
+        await teller.tell_all(second)
+        assert late == ["http://a.test/late"]
+        assert len(again) == 0
+
+    asyncio.run(life())

@@ -350,3 +350,26 @@ def test_nothing_is_sent_by_who_may_not_ask_any_more_when_the_connection_has_com
     assert answer.reason is Reason.NO_CONNECTION
     assert answer.errno == ENETUNREACH
     assert requests == []
+
+
+def test_who_may_not_ask_any_more_when_its_request_is_signed_does_not() -> None:
+    """The connection is kept from before; the one who signs took its time, and now the lease is over."""
+    asked: list[str] = []
+
+    async def play() -> tuple[Response | Failed, Response | Failed, int]:
+        async def sign(link: Link, host: Host) -> None:
+            asked.append(str(link.url))
+            await asyncio.sleep(0)
+
+        async with (
+            RawServer(HELLO, HELLO).listening() as server,
+            fetching(sign=sign, may_ask=lambda: len(asked) < 2) as fetcher,
+        ):
+            first = await get(fetcher, server, "/first")
+            return first, await get(fetcher, server, "/second"), len(server.requests)
+
+    first, second, requests = run(play())
+    assert isinstance(first, Response)
+    assert isinstance(second, Failed)
+    assert second.errno == ENETUNREACH
+    assert requests == 1

@@ -18,7 +18,7 @@ import pytest
 
 from fieldmouse.agent.build import Crew, build
 from fieldmouse.agent.network import Joining
-from fieldmouse.balancer.board import Board, Charter, Name
+from fieldmouse.balancer.board import Board, Charter, Luggage, Name, Told
 from fieldmouse.balancer.memory import MemoryBoard, MemoryServer
 from fieldmouse.balancer.spread import SpreadBoard
 from fieldmouse.clock import Clock
@@ -238,3 +238,62 @@ def test_nothing_is_lost_on_two_servers_of_which_one_forgets(tmp_path: Path) -> 
     is_polite(band.arrivals)
     for name in "abc":
         assert not [finding for finding in examine(CrawlDir.open(tmp_path / name)) if not finding.healthy]
+
+
+def test_a_new_server_is_told_how_the_hosts_stand_that_are_held(tmp_path: Path) -> None:
+    meadow = Meadow(MeadowOptions(hosts=5, pages=200, seed=8, page_kb=1.0, links=10, robots=0.5))
+
+    async def life(clock: Clock) -> None:
+        band = Band(tmp_path, meadow, clock)
+        board = MemoryBoard(band.servers[0])
+        await board.found(charter(band.settings, meadow.seeds))
+        band.start("a", seeded=True)
+        await clock.sleep(12.0)
+        held = [host for host, record in board.ledger().hosts.items() if record.holder]
+        assert held
+        memory = band.servers[0].memory()
+        for record in memory["fieldmouse"].hosts.values():
+            record.luggage = Luggage()  # that is what it was told last, and forgot
+        band.servers[0].restart(memory)
+        await clock.sleep(6.0)
+        told = [board.ledger().hosts[host] for host in held]
+        assert all(record.luggage.state for record in told if record.holder)
+        assert any(record.holder for record in told)
+        await band.kill("a")
+
+    bottle.run(life)
+
+
+def test_who_leaves_while_it_is_telling_tells_everything_once(tmp_path: Path) -> None:
+    """The last of it is brought by who leaves, while the post is on its way with the first of it."""
+
+    class SlowBoard(MemoryBoard):
+        async def book(self, name: Name, told: Told) -> list[Sequence[int]]:
+            await self._server.clock.sleep(0.8)
+            return await super().book(name, told)
+
+    class SlowBand(Band):
+        def board(self) -> Board:
+            return SlowBoard(self.servers[0])
+
+    meadow = Meadow(MeadowOptions(hosts=12, pages=200, seed=9, page_kb=1.0, links=10))
+
+    async def life(clock: Clock) -> None:
+        band = SlowBand(tmp_path, meadow, clock, storage__checkpoint="1s")
+        board = MemoryBoard(band.servers[0])
+        await board.found(charter(band.settings, meadow.seeds))
+        band.start("a", seeded=True)
+        await clock.sleep(9.3)
+        (note,) = await board.agents()
+        await board.ask_to_drain(note.agent)
+        (summary,) = (await band.ended()).values()
+        assert summary.exit == 130
+        assert summary.whole is not None
+        assert summary.whole.again == 0
+        books = await board.books()
+        home = CrawlDir.open(tmp_path / "a")
+        settled = [*outcomes.rows(home, length=sealed_outcomes(read_checkpoint(home)))]
+        assert books.settled == len(settled) > 0
+        assert await board.agents() == []
+
+    bottle.run(life)

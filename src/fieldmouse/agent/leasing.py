@@ -37,7 +37,7 @@ class LeasedFetcher:
         self._fetcher, self._lease, self._mailbox = fetcher, lease, mailbox
         self._chooser, self._clock, self._politeness = chooser, clock, politeness
         self._granted: Counter[str] = Counter()  # addresses of errands that are under way
-        self._limits: set[asyncio.Timeout] = set()
+        self._limits: dict[asyncio.Timeout, str] = {}  # of requests under way, and where each went
 
     async def fetch(
         self, link: Link, host: Host, address: str, *, body_limit: int | None = None
@@ -60,12 +60,12 @@ class LeasedFetcher:
             return self._over(link, "our lease is over")
         try:
             async with asyncio.timeout(self._lease.left) as limit:
-                self._limits.add(limit)
+                self._limits[limit] = address
                 answer = await self._fetcher.fetch(link, host, address, body_limit=body_limit)
         except TimeoutError:
             return self._over(link, "our lease is over")
         finally:
-            self._limits.discard(limit)
+            self._limits.pop(limit, None)
         if isinstance(answer, Response):
             self._chooser.took(host, answer.answered_at - answer.started_at)
         return answer
@@ -80,6 +80,14 @@ class LeasedFetcher:
         for limit in self._limits:
             if not limit.expired():  # then it is over, though its errand may not have heard of it yet
                 limit.reschedule(at)
+
+    def hang_up(self, address: str) -> None:
+        """The address is not ours any more: what is under way there ends at once."""
+        now = asyncio.get_running_loop().time()
+        for limit in [limit for limit, where in self._limits.items() if where == address]:
+            del self._limits[limit]  # nobody extends it
+            if not limit.expired():
+                limit.reschedule(now)
 
     async def close(self) -> None:
         await self._fetcher.close()

@@ -95,13 +95,13 @@ class NetworkStage:
         self._messenger = Messenger(
             joining.board,
             terms=Terms(
-                settings.board.lease, settings.board.heartbeat, settings.board.keep_booked,
+                seed, settings.board.lease, settings.board.heartbeat, settings.board.keep_booked,
                 SiteBounds(limits.hosts, limits.urls),
             ),
             mailbox=self._mailbox, tellings=self._tellings, lease=self._lease, tenant=self.frontier,
             clock=clock, rejoin=self._rejoin, advert=self._advert, unpack=self._unpack,
             place_new=self._chooser.place_new, on_pulse=self._on_pulse, on_trouble=fuse.blow,
-            on_unbooked=self._on_unbooked, nudge=bell.ring,
+            on_unbooked=self._on_unbooked, on_refused=self._on_refused, nudge=bell.ring,
         )  # fmt: skip
         self._board = joining.board
         self._agents = self._again = 0
@@ -213,13 +213,17 @@ class NetworkStage:
         for url in urls:
             self._unbooked.append(msgspec.msgpack.encode((url, self._clock.now())))
 
+    def _on_refused(self, address: str) -> None:
+        """The board forgot that it is ours, and may give it to others: we leave at once."""
+        if self._fetcher is not None:
+            self._fetcher.hang_up(address)
+
     # -- what travels with a host
 
     def _pack(self, host: Host, state: HostState) -> Luggage:
         now = self._clock.now()
         text, until = self._exclusions.pack(host)
         learned = self._chooser.learned(host)
-        self._chooser.forget(host)
         return Luggage(
             msgspec.msgpack.encode(msgspec.structs.replace(state, ready_at=0.0, address_ready_at=0.0)),
             rest=max(0.0, state.ready_at - now), delay=self._politeness.host_delay(state), learned=learned,

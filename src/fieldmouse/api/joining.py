@@ -20,12 +20,15 @@ from fieldmouse.api.plan import Plan, check
 from fieldmouse.balancer.board import Board, Charter
 from fieldmouse.balancer.identity import is_agent
 from fieldmouse.balancer.opening import charter_of, open_board
+from fieldmouse.balancer.refusals import REMEDY
 from fieldmouse.crawldir import CrawlDir
 from fieldmouse.errors import BoardLost, BoardUnreachable, UsageError, typed
 from fieldmouse.settings import Settings
 from fieldmouse.settings.board import is_of_a_machine, is_of_a_run
 
 DEFAULT_CRAWL = "fieldmouse"
+BOARD_VARIABLE = "FIELDMOUSE_BOARD"
+"""Where `--board` may stand instead: a password there is not shown by `ps`."""
 _LOOK_EVERY = 0.5
 _NEW_PATIENCE = 5.0
 """Seconds that a new agent waits for a board that is silent: as long as a server may take to restart."""
@@ -96,7 +99,7 @@ async def _charter(
         if charter is None and known:
             raise BoardLost(
                 f"the board knows no crawl `{crawl}`, though this directory has been an agent of it",
-                "give the server its data back (its append-only file), or begin another crawl",
+                REMEDY,
             )
         if charter is None and seeds:
             text = settings_file.render(own.override({"crawl.seeds": tuple(seeds)}))

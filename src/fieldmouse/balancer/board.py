@@ -143,6 +143,7 @@ class Told:
     bookings: Sequence[BookedKeys]
     kinds: Mapping[str, int]  # outcomes by kind, over all bookings: counted once, if any key of it counts
     urls: bytes = b""  # `rows.pack_urls` of the URLs of all keys in order, to fetch should we be lost
+    number: int = 0  # grows with each that an agent tells; 0 where nobody needs to know whether it was told
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,6 +252,9 @@ class Board(Protocol):
 
         Those belong to a lease that was lost: others fetch them, or have. Keys booked before count as booked.
         """
+
+    async def last_told(self, name: Name) -> int:
+        """The number of the last booking that `name` told, fenced or not; 0 if it told none."""
 
     async def recover(self, name: Name, known: Mapping[Held, Collection[int]]) -> list[Held]:
         """After a break: give back whatever `name` has and does not know; returns the leases it lost.

@@ -9,9 +9,10 @@ lost may be repeated is known by who made it.
 from __future__ import annotations
 
 import re
+import ssl
 from collections.abc import Sequence
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import parse_qsl, urlsplit
 
 import hiredis
 import redis.asyncio as aioredis
@@ -35,6 +36,10 @@ from fieldmouse.balancer.scripts import BoardScript
 from fieldmouse.errors import BoardError, BoardUnreachable, UsageError
 
 SCHEMES = ("redis", "rediss", "unix")
+OPTIONS = frozenset(
+    {"db", "ssl_ca_certs", "ssl_certfile", "ssl_keyfile", "ssl_cert_reqs", "ssl_check_hostname"}
+)
+"""What may stand behind the `?` of a board's URL; the client's own words."""
 
 Argument = str | bytes | int
 
@@ -56,10 +61,17 @@ def checked_url(url: str) -> str:
         parts.port  # noqa: B018  a port that is no number is found out by asking for it
     except ValueError:
         parts, named = urlsplit(""), None
-    if parts.scheme not in SCHEMES or not named:
+    numbered = parts.scheme == "unix" or re.fullmatch(r"/?\d*", parts.path)
+    if parts.scheme not in SCHEMES or not named or not numbered:
         raise UsageError(
             f"`{label_of(url)}` is no board",
             "name its server as redis://[:password@]host:port/0, rediss://... for TLS, or unix:///path/of.sock",
+        )
+    strange = [name for name, _ in parse_qsl(parts.query, keep_blank_values=True) if name not in OPTIONS]
+    if strange:
+        raise UsageError(
+            f"`{strange[0]}` is no option of the board `{label_of(url)}`",
+            f"behind the question mark may stand {', '.join(sorted(OPTIONS))}",
         )
     return url
 
@@ -68,10 +80,10 @@ class BoardServer:
     """Connections to one server."""
 
     def __init__(self, url: str, timeout: float = 10.0, connections: int = 8) -> None:
-        self.label = label_of(url)
+        self.label, self._query = label_of(url), urlsplit(checked_url(url)).query
         self._runs: dict[int, str] = {}
         self._pool: Any = aioredis.BlockingConnectionPool.from_url(
-            checked_url(url),
+            url,
             max_connections=connections,
             timeout=timeout,
             socket_timeout=timeout,
@@ -89,13 +101,13 @@ class BoardServer:
         found = re.search(rb"run_id:(\w+)", told)
         self._runs[id(connection)] = found[1].decode() if found else "unknown"
 
-    async def call(self, script: BoardScript, prefix: str, arguments: Sequence[Argument]) -> Any:
+    async def call(self, script: BoardScript, keys: Sequence[str], arguments: Sequence[Argument]) -> Any:
         """Run a script. Raises `BoardUnreachable` if nobody knows whether it ran."""
         try:
             connection = await self._pool.get_connection()
             try:
                 run = self._runs[id(connection)]
-                tail = ("1", prefix, run, *arguments)
+                tail = (len(keys), *keys, run, *arguments)
                 try:
                     return await self._ask(connection, "EVALSHA", script.digest, *tail)
                 except NoScriptError:
@@ -143,6 +155,8 @@ class BoardServer:
     async def _meaning(self, trouble: Exception) -> Exception:
         if isinstance(trouble.__cause__, RedisError):  # what went wrong while a connection was made
             trouble = trouble.__cause__
+        if refused := self._refused(trouble):
+            return refused
         match trouble:
             case AuthenticationError() | AuthorizationError() | NoPermissionError():
                 return BoardError(
@@ -163,10 +177,32 @@ class BoardServer:
                 # Whoever else waits in the pool leads to the same server that went away.
                 await self._pool.disconnect(inuse_connections=False)
                 return self._unreachable("does not answer")
+            case ResponseError() if "DB index" in str(trouble):
+                return BoardError(
+                    f"the server has no database of the number in {self.label}",
+                    "there are 16 unless its `databases` says otherwise: 0 to 15",
+                )
             case ResponseError() if str(trouble).startswith("MISCONF"):
                 return self._unreachable("cannot write to its disk")
             case _:
                 return trouble
+
+    def _refused(self, trouble: BaseException) -> BoardError | None:
+        """Trouble with TLS, or with files that the URL names: waiting would not help."""
+        around: BaseException | None = trouble
+        while around is not None:
+            if isinstance(around, ssl.SSLCertVerificationError):
+                return BoardError(
+                    f"the certificate of the board at {self.label} is not trusted: {around.verify_message}",
+                    "name the file of its authority: rediss://host:port/0?ssl_ca_certs=FILE",
+                )
+            if isinstance(around, FileNotFoundError) and "ssl" in self._query:
+                return BoardError(
+                    f"a file that the URL of the board at {self.label} names is not there",
+                    "check what stands behind the question mark",
+                )
+            around = around.__cause__ or around.__context__
+        return None
 
     def _unreachable(self, what: str, hint: str = "") -> BoardUnreachable:
         return BoardUnreachable(

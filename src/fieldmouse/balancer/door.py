@@ -16,8 +16,14 @@ _PAUSE = 0.3  # seconds
 class AddressDoor:
     """Whatever came together goes together; while one message is on its way, the next gathers."""
 
-    def __init__(self, board: Board, mailbox: Mailbox, lease: LeaseClock, name: Callable[[], Name]):
+    def __init__(
+        self, board: Board, mailbox: Mailbox, lease: LeaseClock, name: Callable[[], Name],
+        on_refused: Callable[[str], None],
+    ):  # fmt: skip
+        """`on_refused` hears of an address that was ours, and is not."""
         self._board, self._mailbox, self._lease, self._name = board, mailbox, lease, name
+        self._on_refused = on_refused
+        self._held: dict[str, AddressAsk] = {}  # granted, and not known to be free again
 
     async def serve(self) -> None:
         while True:
@@ -27,6 +33,8 @@ class AddressDoor:
 
     async def _round(self) -> None:
         rests = self._mailbox.take_rests()
+        for address in rests:
+            self._held.pop(address, None)
         asks = self._mailbox.asks.take()
         if not self._lease.valid:
             self._mailbox.put_rests_back(rests)
@@ -39,13 +47,25 @@ class AddressDoor:
                 rests = {}
             if asks:
                 answers = await self._board.ask_addresses(self._name(), [ask for ask, _ in asks])
-                for (_, future), answer in zip(asks, answers, strict=True):
+                for (ask, future), answer in zip(asks, answers, strict=True):
+                    if answer.granted:
+                        self._held[ask.address] = ask
                     if not future.done():
                         future.set_result(answer)
         except (BoardUnreachable, Fenced):
             self._mailbox.put_rests_back(rests)
             self._refuse(asks)
             await self._mailbox.at_the_door(_PAUSE)
+
+    async def ask_again(self) -> None:
+        """The server is another one, and may have forgotten what it granted: others could be granted it."""
+        asks = list(self._held.values())
+        if not asks:
+            return
+        for ask, answer in zip(asks, await self._board.ask_addresses(self._name(), asks), strict=True):
+            if not answer.granted and self._held.get(ask.address) is ask:
+                del self._held[ask.address]
+                self._on_refused(ask.address)
 
     @staticmethod
     def _refuse(asks: Sequence[tuple[AddressAsk, asyncio.Future[AddressAnswer]]]) -> None:

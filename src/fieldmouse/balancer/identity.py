@@ -39,14 +39,19 @@ def is_agent(directory: Path) -> bool:
 
 def read_identity(directory: Path) -> AgentIdentity | None:
     """Who the agent in this directory is; None if there is none, or if it is a copy of one."""
+    known = read_origin(directory)
+    return known if known is not None and known.lies_at == _place_of(directory) else None
+
+
+def read_origin(directory: Path) -> AgentIdentity | None:
+    """Who the agent was that this directory is of, or a copy of; None if it is of none."""
     file = directory / AGENT_FILE
     try:
-        known = msgspec.json.decode(file.read_bytes(), type=AgentIdentity)
+        return msgspec.json.decode(file.read_bytes(), type=AgentIdentity)
     except FileNotFoundError:
         return None
     except msgspec.MsgspecError as trouble:
         raise Damaged(file, str(trouble)) from trouble
-    return known if known.lies_at == _place_of(directory) else None
 
 
 def next_start(directory: Path, crawl: str) -> Name:

@@ -61,6 +61,8 @@ class CrawlLedger:
         self.addresses: dict[str, AddressRecord] = {}
         self.kept: dict[str, list[KeptBooking]] = {}
         self.wishes = Wishes(self.hosts)
+        self.told: dict[Name, int] = {}  # the number of the last booking of each start of an agent
+        self.restored: dict[str, int] = {}  # starts of agents whose outcomes were all read from their disks
 
     def served_by(self, run: str, now: float) -> None:
         """A server that was started again may have forgotten what it did last."""
@@ -234,6 +236,7 @@ class CrawlLedger:
             counted += (key in fresh for key in booked.keys)
             strays.append(booked.keys if not owed and self.is_forgotten(booked.held.epoch) else ())
             self.settled += len(fresh)
+        self.told[name] = max(told.number, self.told.get(name, 0))
         if any(counted):
             self._count(told.kinds)
             if told.urls:

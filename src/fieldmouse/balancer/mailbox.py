@@ -51,7 +51,7 @@ class Mailbox:
         pack: Callable[[Host, HostState], Luggage], delay: Callable[[HostState], float],
         key_of: Callable[[str], int], kinds: Callable[[], Mapping[str, int]],
     ):  # fmt: skip
-        """`pack` gives a host what others know of it when it leaves; `delay` is that between two visits.
+        """`pack` gives a host what others are to know of it; `delay` is that between two visits.
 
         `kinds` counts all outcomes that are settled."""
         self.asks = Tray[tuple[AddressAsk, asyncio.Future[AddressAnswer]]]()
@@ -114,6 +114,7 @@ class Mailbox:
         rows = [(self._key_of(link.url), to_row(link, host, now)) for link in unused]
         place = self._chooser.place_of(host)
         self.back.put(GivenBack(Held(host, epoch), self._pack(host, state), rows, place))
+        self._chooser.forget(host)
         self.post()
 
     def put_back(self, host: Host, epoch: int, link: Link) -> None:
@@ -176,6 +177,10 @@ class Mailbox:
             self.rests[address] = max(now + seconds, self.rests.get(address, 0.0))
 
     # -- the messenger's side
+
+    def notes(self, standing: Mapping[tuple[Host, int], HostState]) -> dict[Held, Luggage]:
+        """What the board is to know of hosts that we go on holding."""
+        return {Held(host, epoch): self._pack(host, state) for (host, epoch), state in standing.items()}
 
     def hear(self, books: BoardBooks) -> None:
         """How the whole crawl stands."""

@@ -8,6 +8,7 @@ started again with an older memory, as a real one is that was killed before its 
 from __future__ import annotations
 
 import copy
+import sys
 from collections.abc import Collection, Mapping, Sequence
 
 from fieldmouse.balancer.board import (
@@ -29,7 +30,7 @@ from fieldmouse.balancer.board import (
     Told,
 )
 from fieldmouse.balancer.ledger import CrawlLedger
-from fieldmouse.balancer.refusals import fenced, superseded, vanished
+from fieldmouse.balancer.refusals import fenced, hidden, superseded, vanished
 from fieldmouse.clock import Clock
 from fieldmouse.url import Host
 
@@ -41,6 +42,7 @@ class MemoryServer:
         self.clock = clock
         self.starts = 1
         self.crawls: dict[str, CrawlLedger] = {}
+        self.hidden: dict[str, CrawlLedger] = {}  # those that are being made again
 
     @property
     def run(self) -> str:
@@ -87,6 +89,8 @@ class MemoryBoard:
         return self.ledger().charter if self._crawl in self._server.crawls else None
 
     async def found(self, charter: Charter) -> Charter:
+        if self._crawl in self._server.hidden:
+            raise hidden(self._crawl)
         self._server.crawls.setdefault(self._crawl, CrawlLedger(charter, self._server.run, self._now()))
         return self.ledger().charter
 
@@ -255,6 +259,12 @@ class MemoryBoard:
 
     async def book(self, name: Name, told: Told) -> list[Sequence[int]]:
         return self._called_by(name).book(name, told)
+
+    async def last_told(self, name: Name) -> int:
+        ledger = self.ledger()
+        if name.incarnation <= ledger.restored.get(name.agent, 0):
+            return sys.maxsize
+        return ledger.told.get(name, 0)
 
     async def close(self) -> None:
         """There is nothing to close."""

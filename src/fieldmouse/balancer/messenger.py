@@ -21,6 +21,7 @@ from fieldmouse.balancer.board import Board, Grant, Held, Name, Pulse, Row, Site
 from fieldmouse.balancer.door import AddressDoor
 from fieldmouse.balancer.lease import LeaseClock
 from fieldmouse.balancer.mailbox import Mailbox
+from fieldmouse.balancer.refusals import check_same
 from fieldmouse.balancer.rows import to_link
 from fieldmouse.balancer.teller import Teller
 from fieldmouse.balancer.tellings import Tellings
@@ -43,6 +44,7 @@ _FAREWELL = 20.0  # seconds for telling the board that we leave
 class Terms:
     """What was agreed for the whole crawl."""
 
+    key_seed: int
     lease: float = 15.0
     heartbeat: float = 5.0
     keep_booked: bool = True
@@ -54,13 +56,13 @@ class Messenger:
         self, board: Board, *, terms: Terms, mailbox: Mailbox, tellings: Tellings, lease: LeaseClock,
         tenant: Tenant, clock: Clock, rejoin: Callable[[], Name], advert: Callable[[], bytes],
         unpack: Callable[[Grant], HostState], place_new: Callable[[Host], str],
-        on_pulse: Callable[[Pulse], str], on_trouble: Callable[[Exception], None],
-        on_unbooked: Callable[[Sequence[str]], None], nudge: Callable[[], None],
+        on_pulse: Callable[[Pulse], str], on_trouble: Callable[[Exception], None], nudge: Callable[[], None],
+        on_unbooked: Callable[[Sequence[str]], None], on_refused: Callable[[str], None],
     ):  # fmt: skip
         """`rejoin` says who we are from now on, durably; `unpack` takes in what came with a host.
 
         `on_pulse` says why the crawl is over for everybody, if it is. `on_unbooked` hears of URLs whose
-        outcome came too late to count, and `nudge` that there is something for robots to do.
+        outcome came too late to count, `on_refused` of addresses that were ours, `nudge` of work for robots.
         """
         self._board, self._terms, self._mailbox, self._tellings = board, terms, mailbox, tellings
         self._lease, self._tenant, self._clock = lease, tenant, clock
@@ -73,7 +75,7 @@ class Messenger:
             board, tellings, keep_urls=terms.keep_booked, bounds=terms.bounds, place_new=place_new,
             on_dropped=mailbox.note_dropped, on_unbooked=on_unbooked,
         )  # fmt: skip
-        self._door = AddressDoor(board, mailbox, lease, lambda: self._name)
+        self._door = AddressDoor(board, mailbox, lease, lambda: self._name, on_refused)
         self._ask_at, self._pause = 0.0, _HUNGRY
         self._tasks: list[asyncio.Task[None]] = []
         self._reachable = True
@@ -109,6 +111,7 @@ class Messenger:
             return
 
     async def _join(self) -> None:
+        check_same(await self._board.charter(), self._terms.key_seed)
         self._name = self._rejoin()
         await self._board.join(self._name, self._terms.lease)
 
@@ -207,6 +210,8 @@ class Messenger:
             self._mailbox.forget_lately()
             self._tellings.tell_again()
             await self._recover()
+            await self._door.ask_again()
+            await self._board.note(self._name, self._mailbox.notes(self._tenant.standing()))
         elif not self._run or not self._reachable:
             await self._recover()
         self._run = pulse.run
@@ -230,10 +235,8 @@ class Messenger:
 
     async def _post(self) -> None:
         while True:
-            wait = (
-                max(0.0, self._ask_at - self._clock.now()) if self._tenant.wanted else self._terms.heartbeat
-            )
-            await self._mailbox.posted(wait)
+            due_in = max(0.0, self._ask_at - self._clock.now())
+            await self._mailbox.posted(due_in if self._tenant.wanted else self._terms.heartbeat)
             await self._unfenced(self._bring)
 
     async def _bring(self) -> None:

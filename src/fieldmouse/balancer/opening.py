@@ -7,12 +7,34 @@ from collections.abc import Sequence
 
 from fieldmouse.balancer.board import Board, Charter
 from fieldmouse.balancer.founding import check_whole
+from fieldmouse.balancer.rebuilding import BoardBuilder
 from fieldmouse.balancer.spread import SpreadBoard
+from fieldmouse.balancer.spreadbuilder import SpreadBuilder
 from fieldmouse.errors import UsageError
 
 
 def open_board(urls: Sequence[str], crawl: str) -> Board:
     """Connects to nobody yet. With several URLs, sites are spread over their servers."""
+    labels = _labels(urls, crawl)
+    from fieldmouse.balancer.redisboard import RedisBoard
+
+    boards = {label: RedisBoard(url, crawl) for label, url in zip(labels, urls, strict=True)}
+    return SpreadBoard(boards, crawl) if len(urls) > 1 else boards[labels[0]]
+
+
+def open_builder(urls: Sequence[str], crawl: str) -> BoardBuilder:
+    """The same for a crawl that is made again."""
+    labels = _labels(urls, crawl)
+    from fieldmouse.balancer.redisboard import RedisBoard
+    from fieldmouse.balancer.redisbuilder import RedisBuilder
+
+    boards = {label: RedisBoard(url, crawl) for label, url in zip(labels, urls, strict=True)}
+    builders = {label: RedisBuilder(url, crawl) for label, url in zip(labels, urls, strict=True)}
+    return SpreadBuilder(builders, boards, crawl) if len(urls) > 1 else builders[labels[0]]
+
+
+def _labels(urls: Sequence[str], crawl: str) -> list[str]:
+    """What people call the servers; a UsageError if these cannot be meant."""
     if not re.fullmatch(r"[A-Za-z0-9._-]{1,64}", crawl):
         raise UsageError(
             f"`--crawl {crawl}` is no name of a crawl", "use letters, digits, dots, dashes and underscores"
@@ -21,16 +43,15 @@ def open_board(urls: Sequence[str], crawl: str) -> Board:
         raise UsageError("no board is named", "name its server: `--board redis://HOST:6379/0`")
     try:
         from fieldmouse.balancer.connect import label_of
-        from fieldmouse.balancer.redisboard import RedisBoard
     except ModuleNotFoundError as missing:
         raise UsageError(
             f"a board needs `{missing.name}`, which is not installed",
             "install it with `pip install fieldmouse[network]`",
         ) from missing
-    boards = {label_of(url): RedisBoard(url, crawl) for url in urls}
-    if len(boards) != len(urls):
+    labels = [label_of(url) for url in urls]
+    if len(set(labels)) != len(labels):
         raise UsageError("one board is named twice", "name each server once")
-    return SpreadBoard(boards, crawl) if len(urls) > 1 else boards[label_of(urls[0])]
+    return labels
 
 
 async def charter_of(board: Board, crawl: str) -> Charter | None:

@@ -43,7 +43,7 @@ from fieldmouse.balancer.messages import (
     pairs,
     row_words,
 )
-from fieldmouse.balancer.refusals import fenced, superseded, vanished
+from fieldmouse.balancer.refusals import fenced, hidden, occupied, superseded, vanished
 from fieldmouse.balancer.scripts import script
 from fieldmouse.url import Host
 
@@ -57,15 +57,24 @@ class RedisBoard:
     def __init__(self, url: str, crawl: str = "fieldmouse", timeout: float = 10.0) -> None:
         self._server = BoardServer(url, timeout)
         self._crawl, self._prefix = crawl, f"fm:{{{crawl}}}:"
+        self._keys = self._named_keys()
+
+    def _named_keys(self) -> tuple[str, ...]:
+        """What every script is given."""
+        return (self._prefix,)
 
     async def _call(self, act: str, *arguments: Argument, name: Name | None = None) -> Any:
         caller: tuple[Argument, ...] = (name.agent, name.incarnation) if name else ()
         try:
-            return await self._server.call(script(act), self._prefix, (*caller, *arguments))
+            return await self._server.call(script(act), self._keys, (*caller, *arguments))
         except ResponseError as trouble:
             match str(trouble).partition(" ")[0]:
                 case "LOST":
                     raise vanished(self._crawl) from None
+                case "HIDDEN":
+                    raise hidden(self._crawl) from None
+                case "HELD":
+                    raise occupied(self._crawl) from None
                 case "FENCED" if name:
                     raise fenced(name) from None
                 case "NEWER" if name:
@@ -241,7 +250,7 @@ class RedisBoard:
         words: list[Argument] = [2 * len(told.kinds)]
         for kind, count in told.kinds.items():
             words += (kind, count)
-        words += (told.urls, len(told.bookings))
+        words += (told.urls, told.number, len(told.bookings))
         for booked in told.bookings:
             words += (booked.held.host, booked.held.epoch)
             words += (len(booked.keys), *map(blocks.decimal, booked.keys))
@@ -249,6 +258,9 @@ class RedisBoard:
         return [
             () if counted else booked.keys for counted, booked in zip(answers, told.bookings, strict=True)
         ]
+
+    async def last_told(self, name: Name) -> int:
+        return int(await self._call("lasttold", name.agent, name.incarnation))
 
     async def close(self) -> None:
         await self._server.close()

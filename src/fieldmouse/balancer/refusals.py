@@ -4,8 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fieldmouse.balancer.board import Name
-from fieldmouse.errors import BoardLost, Fenced, Superseded
+from fieldmouse.balancer.board import Charter, Name
+from fieldmouse.errors import BoardError, BoardLost, Fenced, Superseded
+
+REMEDY = (
+    "give the server its data back (its append-only file), or make the board again from the directories"
+    " of all agents: `fieldmouse cluster rebuild DIR... --board URL`"
+)
+"""What helps whose board was lost."""
 
 
 def fenced(name: Name) -> Fenced:
@@ -28,7 +34,32 @@ def vanished(crawl: str) -> BoardLost:
     """There was a crawl, and there is none."""
     return BoardLost(
         f"the board has lost the crawl `{crawl}`: its server knows nothing of it",
-        "give the server its data back (its append-only file), or begin another crawl",
+        REMEDY,
+    )
+
+
+def check_same(charter: Charter | None, key_seed: int) -> None:
+    """Raise if the board was lost, and somebody began another crawl on it."""
+    if charter is not None and charter.key_seed != key_seed:
+        raise BoardLost(
+            "the board has another crawl of that name now, and knows nothing of the one this agent is of",
+            "begin new crawls under a name of their own (--crawl NAME)",
+        )
+
+
+def hidden(crawl: str) -> BoardError:
+    """It is being made again, and not all of it is there."""
+    return BoardError(
+        f"the crawl `{crawl}` is being made again on this board",
+        "wait for `fieldmouse cluster rebuild` to end; if it was stopped, run it again",
+    )
+
+
+def occupied(crawl: str) -> BoardError:
+    """A crawl is there, and nobody asked to lose it."""
+    return BoardError(
+        f"the board has a crawl `{crawl}`, and it is not empty",
+        "only a crawl that the board has lost can be made again; `fieldmouse cluster status` shows this one",
     )
 
 

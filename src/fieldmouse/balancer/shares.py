@@ -61,7 +61,10 @@ def shared_out(told: Told, servers: int) -> dict[int, tuple[list[int], Told]]:
         after = before + sum(len(booked.keys) for booked in bookings)
         mine = [url for number in its for url in urls[starts[number] : starts[number + 1]]]
         packed = pack_urls(mine) if told.urls else b""
-        parts[place] = (its, Told(bookings, _between(told.kinds, before, after, starts[-1]), packed))
+        parts[place] = (
+            its,
+            Told(bookings, _between(told.kinds, before, after, starts[-1]), packed, told.number),
+        )
         before = after
     return parts
 

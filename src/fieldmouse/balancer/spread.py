@@ -276,6 +276,10 @@ class SpreadBoard:
                     strays[number] = keys
         return strays
 
+    async def last_told(self, name: Name) -> int:
+        """A batch is told on all servers concerned before the next one is."""
+        return max(await self._each(lambda board: board.last_told(name)))
+
     async def close(self) -> None:
         await together([board.close() for board in self._named.values()])
 

@@ -50,10 +50,12 @@ class Teller:
             packed = pack_urls(urls) if self._keep_urls else b""
             name = Name(me.agent, told.incarnation or me.incarnation)
             try:
-                missed = await self._board.book(name, Told(bookings, told.kinds, packed))
+                missed = await self._board.book(name, Told(bookings, told.kinds, packed, told.number))
             except Fenced:
                 if name == me:
                     raise
+                if told.number <= await self._board.last_told(name):
+                    continue  # it counted when it was told the first time
                 missed = [booking.keys for booking in bookings]
             late = {key for keys in missed for key in keys}
             if late:

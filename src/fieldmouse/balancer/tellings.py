@@ -12,7 +12,7 @@ to a server that was started anew; the board counts nothing twice.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -40,6 +40,7 @@ class DoneUrls(msgspec.Struct, frozen=True, array_like=True, tag="done"):
     incarnation: int
     leases: tuple[tuple[Host, int, tuple[tuple[int, str], ...]], ...]
     kinds: dict[str, int]
+    number: int = 0  # grows from one to the next; 0 where nothing is kept
 
 
 Telling = FoundLinks | DoneUrls
@@ -55,6 +56,7 @@ class TellingsState(msgspec.Struct, frozen=True):
     agent: str = ""
     incarnation: int = 0
     kinds: dict[str, int] = {}  # outcomes by kind, told so far
+    done: int = 0  # the number of the last `DoneUrls`
 
 
 class _Segment:
@@ -73,7 +75,7 @@ class Tellings:
         state = sealed_tellings(last)
         self._directory, self._now = directory, now
         self.before, self._agent, self._incarnation = state, state.agent, state.incarnation
-        self._kinds = dict(state.kinds)
+        self._kinds, self._done = dict(state.kinds), state.done
         self._segments: deque[_Segment] = deque()
         self._queue: deque[tuple[_Segment, Telling]] = deque()  # to be told, the oldest first
         self._told: deque[tuple[_Segment, Telling]] = deque()  # told, and perhaps not safe yet
@@ -113,11 +115,12 @@ class Tellings:
     ) -> None:
         """These are settled in the checkpoint at hand. `kinds` counts all outcomes that ever were."""
         fresh = {kind: count - self._kinds.get(kind, 0) for kind, count in kinds.items()}
-        self._kinds = dict(kinds)
+        self._kinds, self._done = dict(kinds), self._done + 1
         told = DoneUrls(
             self._incarnation,
             tuple((host, epoch, tuple(urls)) for (host, epoch), urls in leases.items()),
             {kind: count for kind, count in fresh.items() if count},
+            self._done,
         )
         segment = self._current()
         segment.log.append(_encode(told))
@@ -210,7 +213,7 @@ class Tellings:
             segment.log.close()
             self._leftovers.append(segment.log.path)
         lengths = tuple((segment.number, segment.log.flush()) for segment in self._segments)
-        state = TellingsState(lengths, self._agent, self._incarnation, self._kinds)
+        state = TellingsState(lengths, self._agent, self._incarnation, self._kinds, self._done)
         return Sealed(state, [segment.log.path for segment in self._segments])
 
     def committed(self) -> None:
@@ -223,6 +226,16 @@ class Tellings:
     def close(self) -> None:
         for segment in self._segments:
             segment.log.close()
+
+
+def found_links(directory: Path, last: Checkpoint | None) -> Iterator[FoundLinks]:
+    """Links that an agent had to tell, or had told lately, as of a checkpoint."""
+    for number, length in sealed_tellings(last).segments:
+        path = directory / f"tell-{number}.log"
+        for _, record in records(path, length=length):
+            telling = understood(path, _decode, record)
+            if isinstance(telling, FoundLinks):
+                yield telling
 
 
 def sealed_tellings(last: Checkpoint | None) -> TellingsState:

@@ -25,6 +25,8 @@ Examples:
     metavar="URL",
     multiple=True,
     required=True,
+    envvar=joining.BOARD_VARIABLE,
+    show_envvar=True,
     help="The Redis-protocol server where agents meet; given more than once, sites are spread over them.",
 )
 @click.option(

@@ -33,14 +33,13 @@ from fieldmouse.url import Host, host_of, key_of
 
 LONG = 20.0
 """Seconds of rest after which a host is better kept on the board than by us."""
-_WITHOUT_ASKING = 256
-_LOOK_EVERY = 256
+_WITHOUT_ASKING = _LOOK_EVERY = 256
 
 
 class LeasedFrontier:
     """See `face.CrawlFrontier`. Single-threaded and synchronous."""
 
-    name = "frontier"
+    name, held = "frontier", 0  # nothing is held back
 
     def __init__(
         self, parts: FrontierParts, *, landlord: Landlord, clock: Clock, rule: FrontRule, key_seed: int,
@@ -161,10 +160,13 @@ class LeasedFrontier:
             keys.setdefault((url.host, url.epoch), set()).add(url.key)
         return keys
 
+    def standing(self) -> dict[tuple[Host, int], HostState]:
+        """How the hosts stand that are ours, by lease."""
+        return {(host, its.epoch): its.state for host, its in self._tenancies if its.epoch}
+
     def epoch_of(self, host: Host) -> int:
         """Under which epoch we hold it; 0 if we do not."""
-        tenancy = self._tenancies.get(host)
-        return tenancy.epoch if tenancy is not None else 0
+        return tenancy.epoch if (tenancy := self._tenancies.get(host)) is not None else 0
 
     # -- errands
 
@@ -250,8 +252,7 @@ class LeasedFrontier:
             self._parts.sieve.learn(np.array([url.key for url in settled], np.uint64))
             self._landlord.settled(settled)
         books = Books(self.finished, self._width, self.finished, 0, 0)
-        state, paths = self._parts.seal(self._clock.now(), books)
-        return Sealed(state, paths)
+        return Sealed(*self._parts.seal(self._clock.now(), books))
 
     def committed(self) -> None:
         for part in self._parts:
@@ -275,8 +276,6 @@ class LeasedFrontier:
     @property
     def waiting(self) -> int:
         return self._landlord.waiting
-
-    held = 0  # nothing is held back
 
     @property
     def polling(self) -> int:

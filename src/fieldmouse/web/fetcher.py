@@ -74,7 +74,7 @@ class HttpFetcher:
         """`contact` with an @ in it is sent as `From`; `port` says which port a name's map entry asks for.
 
         Beyond `most_connections` a fetch fails as it would without descriptors (`EMFILE`). If `may_ask` says
-        no once there is a connection, nothing is sent, and the fetch fails as without a network.
+        no when a request is about to be sent, it is not, and the fetch fails as without a network.
         """
         self._limits = limits or Limits()
         self._clock = clock
@@ -119,9 +119,6 @@ class HttpFetcher:
         fresh = await self._connect(host, address)
         if isinstance(fresh, Trouble):
             return self._failed(link, fresh)
-        if self._may_ask is not None and not self._may_ask():
-            fresh.close()
-            return self._failed(link, Trouble(Reason.NO_CONNECTION, "our lease is over", errno=ENETUNREACH))
         answer = await self._exchange(fresh, request, limit)
         return answer if isinstance(answer, Response) else self._failed(link, answer)
 
@@ -138,6 +135,9 @@ class HttpFetcher:
         await asyncio.sleep(0)  # let the transports see it
 
     async def _exchange(self, connection: Connection, request: bytes, limit: int) -> Response | Trouble:
+        if self._may_ask is not None and not self._may_ask():
+            connection.close()
+            return Trouble(Reason.NO_CONNECTION, "our lease is over", errno=ENETUNREACH)
         self._busy.add(connection)
         if self._tick is None:
             self._start_ticking()

@@ -1,6 +1,7 @@
 -- How every script begins: what time it is, whether there is a crawl, and whether the server is another one.
 --
 -- KEYS[1]  the prefix of all keys of the crawl, `fm:{NAME}:`; its braces keep them together on one server
+-- KEYS[2]  where its facts are, if not in `meta`: a crawl that is made again is hidden until all of it is there
 -- ARGV[1]  the run id of the server that the caller's connection leads to
 -- ARGV     from the second on: what each script says, read one after the other. LIST stands for a count and
 --          so many items
@@ -10,7 +11,7 @@
 -- its last second; from now on it is calm for longer than any lease lasts, with the longest delay (`meta.delay`,
 -- a minute at most) after it, and the epochs that it may have given and forgotten are never given again.
 local P, RUN = KEYS[1], ARGV[1]
-local call, meta = redis.call, KEYS[1] .. 'meta'
+local call, meta = redis.call, KEYS[2] or KEYS[1] .. 'meta'
 local begun = call('HMGET', meta, 'run', 'skew', 'calm')
 if not begun[1] then return redis.error_reply('LOST there is no such crawl') end
 local clock = call('TIME')

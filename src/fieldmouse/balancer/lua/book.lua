@@ -1,12 +1,13 @@
 -- uses: begin rows agents
 -- Outcomes are durable.
 --
--- ARGV: agent, incarnation, LIST of kinds and counts in turn, packed URLs, number of leases, and for each: host,
---       epoch, LIST of keys as signed decimals
+-- ARGV: agent, incarnation, LIST of kinds and counts in turn, packed URLs, number of this call, number of leases,
+--       and for each: host, epoch, LIST of keys as signed decimals
 -- kept:AGENT  for each call that booked anything: mask, kinds, packed URLs (list)
+-- told        the number of the last call, by ID (hash): the numbers of an agent grow
 -- Promise: a key is settled once. What is owed no longer was booked before: nothing else ends it while its agent
 -- counts. Under an epoch that the server may have forgotten nothing counts. Returns for each lease whether it did.
-local agent, incarnation, kinds, urls = arg(), arg(), list(), arg()
+local agent, incarnation, kinds, urls, place = arg(), arg(), list(), arg(), number()
 local no = refusal(agent, incarnation)
 if no then return no end
 local id, answers, mask, settled = id_of(agent, incarnation), {}, {}, 0
@@ -37,6 +38,7 @@ for i = 1, number() do
     answers[i] = forgotten(tonumber(epoch)) and 0 or 1
   end
 end
+if place > tonumber(call('HGET', P .. 'told', id) or 0) then call('HSET', P .. 'told', id, place) end
 if settled > 0 then
   call('HINCRBY', meta, 'settled', settled)
   for i = 1, #kinds, 2 do call('HINCRBY', P .. 'kinds', kinds[i], kinds[i + 1]) end

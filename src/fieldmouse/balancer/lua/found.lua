@@ -1,8 +1,10 @@
 -- Begin a crawl, unless there is one.
 --
 -- KEYS[1]  prefix; ARGV: run id, charter
--- Promise: the charter is written by one caller only. Returns the one that counts.
+-- Promise: the charter is written by one caller only. Returns the one that counts. While a crawl of that name is
+-- being made again nobody begins another: HIDDEN.
 local meta = KEYS[1] .. 'meta'
+if redis.call('EXISTS', KEYS[1] .. 'hidden') == 1 then return redis.error_reply('HIDDEN it is made again') end
 if redis.call('HSETNX', meta, 'charter', ARGV[2]) == 1 then
   local clock = redis.call('TIME')
   redis.call('HSET', meta, 'run', ARGV[1], 'founded', clock[1] * 1000 + math.floor(clock[2] / 1000),

@@ -1,46 +1,14 @@
--- uses: begin hosts
+-- uses: begin hosts seen
 -- Links were found.
 --
 -- ARGV: most hosts of a site, most URLs of a site (0: no bound), whether these are seeds, number of offers,
 --       and for each: host, site, place, LIST of keys as signed decimals, LIST of 8 bytes of key, 4 of length, row
--- s:N   seen keys (sets of integers); site:SITE hosts, urls: where these are bounded (hash)
+-- site:SITE hosts, urls: where these are bounded (hash)
 -- Promise: a key that was never seen is seen from now on, and its row waits for its host, in the same act.
 -- Returns how many were new, and left out for too many hosts and too many URLs; and hosts with many raw rows.
---
--- The seen keys are spread over buckets by linear hashing: one bucket is split whenever there are more than 190
--- keys a bucket, so the fullest stays below 512, up to which the server keeps a set packed, at 8 bytes a key.
 local most_hosts, most_urls, seeds = number(), number(), arg()
-local known = call('HMGET', meta, 'seen', 'level', 'split', 'hosts')
-local seen, level, split, hosts = tonumber(known[1]), tonumber(known[2]), tonumber(known[3]), tonumber(known[4])
-local size, buckets = 2 ^ level, P .. 's:'
 local new, many_hosts, many_urls, raw = 0, 0, 0, {}
 local bounded = most_hosts > 0 or most_urls > 0
-
-local function value_of(key)
-  local value = tonumber(string.sub(key, -12))
-  if value < 0 then return -value end
-  return value
-end
-
-local function bucket_of(key)
-  local value = value_of(key)
-  local bucket = value % size
-  if bucket < split then return buckets .. value % (2 * size) end
-  return buckets .. bucket
-end
-
-local function split_one()
-  local from, to = buckets .. split, buckets .. (split + size)
-  local stay, go = {}, {}
-  for _, key in ipairs(call('SMEMBERS', from)) do
-    if value_of(key) % (2 * size) == split then stay[#stay + 1] = key else go[#go + 1] = key end
-  end
-  call('DEL', from) -- made anew, so that it is packed again
-  if #stay > 0 then call('SADD', from, unpack(stay)) end
-  if #go > 0 then call('SADD', to, unpack(go)) end
-  split = split + 1
-  if split == size then size, level, split = size * 2, level + 1, 0 end
-end
 
 -- The rows of a host that are new, put in its queue; it stands up if it was idle.
 local function enqueue(host, place, keys, rows)

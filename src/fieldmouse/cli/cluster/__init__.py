@@ -11,6 +11,7 @@ VERBS = {
     "top": "The same, again and again.",
     "drain": "Ask an agent to finish what it has and leave.",
     "forget": "Take everything from an agent for good.",
+    "rebuild": "Make a board again that has lost its crawl.",
 }
 
 

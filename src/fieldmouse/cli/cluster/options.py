@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 import click
 
-from fieldmouse.api.joining import DEFAULT_CRAWL
+from fieldmouse.api.joining import BOARD_VARIABLE, DEFAULT_CRAWL
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -23,6 +23,7 @@ def of_a_crawl(command: F) -> F:
     )
     board = click.option(
         "--board", "boards", metavar="URL", multiple=True, required=True,
+        envvar=BOARD_VARIABLE, show_envvar=True,
         help="The server where the agents meet; if there are several, each of them.",
     )  # fmt: skip
     return board(crawl(command))

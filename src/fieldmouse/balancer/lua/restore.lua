@@ -1,0 +1,46 @@
+-- uses: begin seen
+-- URLs that have outcomes on an agent's disk, for a crawl that is made again.
+--
+-- ARGV: agent, incarnation, whether sites are bounded, packed URLs, number of hosts, and for each: host, site, LIST of keys as
+--       signed decimals, LIST of the kinds of their outcomes
+-- Promise: a key that was never seen is seen, settled and kept as booked by the agent, in one act; what was seen
+-- before stays as it is. Returns how many were new.
+-- restored  the last start of each agent whose outcomes were restored (hash)
+local agent, incarnation, bounded, urls = arg(), arg(), arg(), arg()
+call('HSET', P .. 'restored', agent, incarnation)
+local mask, kinds, fresh = {}, {}, 0
+for _ = 1, number() do
+  local host, site, keys, its, new = arg(), arg(), list(), list(), 0
+  for i, key in ipairs(keys) do
+    local added = call('SADD', bucket_of(key), key)
+    mask[#mask + 1] = added
+    if added == 1 then
+      seen, new = seen + 1, new + 1
+      kinds[its[i]] = (kinds[its[i]] or 0) + 1
+      if seen > 190 * (size + split) then split_one() end
+    end
+  end
+  if new > 0 then
+    local first = call('HSETNX', P .. 'h:' .. host, 'n', 0)
+    if first == 1 then call('HSET', P .. 'h:' .. host, 'p', '') end
+    hosts, fresh = hosts + first, fresh + new
+    if bounded == '1' then
+      call('HINCRBY', P .. 'site:' .. site, 'hosts', first)
+      call('HINCRBY', P .. 'site:' .. site, 'urls', new)
+    end
+  end
+end
+if fresh > 0 then
+  call('HSET', meta, 'seen', seen, 'level', level, 'split', split, 'hosts', hosts)
+  call('HINCRBY', meta, 'settled', fresh)
+  local counts = {}
+  for kind, count in pairs(kinds) do
+    call('HINCRBY', P .. 'kinds', kind, count)
+    counts[#counts + 1], counts[#counts + 2] = kind, tostring(count)
+  end
+  if urls ~= '' then
+    if fresh == #mask then mask = {} end
+    call('RPUSH', P .. 'kept:' .. agent, cmsgpack.pack({ table.concat(mask), counts, urls }))
+  end
+end
+return fresh

@@ -1,0 +1,79 @@
+"""A crawl that is made again on a board in memory."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+from fieldmouse.balancer.board import Charter, Luggage, Name
+from fieldmouse.balancer.ledger import CALM, LONG_DELAY, USUAL_LEASE, CrawlLedger
+from fieldmouse.balancer.memory import MemoryBoard
+from fieldmouse.balancer.rebuilding import RestoredHost
+from fieldmouse.balancer.refusals import occupied, vanished
+from fieldmouse.balancer.standing import HostRecord, KeptBooking
+from fieldmouse.url import Host
+
+
+class HiddenLedger(CrawlLedger):
+    """A crawl that nobody sees yet."""
+
+    def restore(self, name: Name, hosts: Sequence[RestoredHost], urls: bytes, *, bounded: bool) -> int:
+        self.restored[name.agent] = name.incarnation
+        counted: list[bool] = []
+        fresh: Counter[str] = Counter()
+        for its in hosts:
+            new = [kind for key, kind in zip(its.keys, its.kinds, strict=True) if key not in self.seen]
+            counted += (key not in self.seen for key in its.keys)
+            self.seen.update(its.keys)
+            fresh.update(new)
+            if new and bounded:
+                known, before = self.sites.get(its.site, (0, 0))
+                self.sites[its.site] = (known + (its.host not in self.hosts), before + len(new))
+            if new:
+                self.hosts.setdefault(its.host, HostRecord())
+        self.settled += fresh.total()
+        self._count(fresh)
+        if fresh and urls:
+            self.kept.setdefault(name.agent, []).append(KeptBooking(urls, tuple(counted), dict(fresh)))
+        return fresh.total()
+
+    def publish(self, now: float, lease: float, delay: float) -> None:
+        self.longest_lease = lease
+        self.longest_delay = max(self.longest_delay, min(delay, LONG_DELAY))
+        self.calm_until = now + max(lease, USUAL_LEASE) + self.longest_delay + CALM
+        self.epoch = max(self.epoch, int(now * 1000))
+        self.begin()
+
+
+class MemoryBuilder(MemoryBoard):
+    """See `rebuilding.BoardBuilder`."""
+
+    def ledger(self) -> HiddenLedger:
+        ledger = self._server.hidden.get(self._crawl)
+        if not isinstance(ledger, HiddenLedger):
+            raise vanished(self._crawl)
+        ledger.served_by(self._server.run, self._now())
+        return ledger
+
+    async def hide(self, charter: Charter) -> Charter:
+        known = self._server.crawls.get(self._crawl)
+        if known is not None and known.seen:
+            raise occupied(self._crawl)
+        self._server.crawls.pop(self._crawl, None)
+        fresh = HiddenLedger(charter, self._server.run, self._now())
+        return self._server.hidden.setdefault(self._crawl, fresh).charter
+
+    async def restore(
+        self, name: Name, hosts: Sequence[RestoredHost], urls: bytes = b"", *, bounded: bool = False
+    ) -> int:
+        return self.ledger().restore(name, hosts, urls, bounded=bounded)
+
+    async def settle_hosts(self, luggage: Mapping[Host, Luggage]) -> None:
+        for host, its in luggage.items():
+            self.ledger().unpack(host, its, self._now())
+
+    async def publish(self, lease: float, delay: float) -> None:
+        if self._crawl in self._server.crawls:
+            raise occupied(self._crawl)
+        self.ledger().publish(self._now(), lease, delay)
+        self._server.crawls[self._crawl] = self._server.hidden.pop(self._crawl)

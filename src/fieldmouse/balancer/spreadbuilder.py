@@ -1,0 +1,108 @@
+"""Making a crawl again that was spread over several servers, on those of them that lost it.
+
+A server that still has its part is left as it is: what it was told counts, and whose hosts lie on
+others does not concern it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from fieldmouse.balancer.board import Board, BoardBooks, Charter, Luggage, Name, Offer, Offered, SiteBounds
+from fieldmouse.balancer.founding import order_of, other_servers
+from fieldmouse.balancer.gathering import together
+from fieldmouse.balancer.rebuilding import BoardBuilder, RestoredHost
+from fieldmouse.balancer.refusals import occupied
+from fieldmouse.balancer.rows import pack_urls, unpack_urls
+from fieldmouse.balancer.shares import place_of_host, summed
+from fieldmouse.url import Host
+
+
+class SpreadBuilder:
+    """See `rebuilding.BoardBuilder`. `boards` are the same servers, as agents see them."""
+
+    def __init__(
+        self, builders: Mapping[str, BoardBuilder], boards: Mapping[str, Board], crawl: str = "fieldmouse"
+    ) -> None:
+        self._builders, self._boards, self._crawl = dict(builders), dict(boards), crawl
+        self._hidden: dict[int, BoardBuilder] = {}  # those that are made again, by place
+        self._there: list[Board] = []
+
+    async def hide(self, charter: Charter) -> Charter:
+        told = await together([board.charter() for board in self._boards.values()])
+        known = dict(zip(self._boards, told, strict=True))
+        for label, its in list(known.items()):
+            other = its is not None and its.key_seed != charter.key_seed
+            if other and not (await self._boards[label].books()).seen:
+                known[label] = None  # somebody began another one, and came to nothing
+        if order_of(known, self._crawl) is not None:
+            raise occupied(self._crawl)
+        there = {label: its for label, its in known.items() if its is not None}
+        servers = next((its.servers for its in there.values()), tuple(sorted(known)))
+        if len(servers) != len(known):
+            raise other_servers(self._crawl, servers, len(known))
+        free = sorted({*range(len(servers))} - {its.place for its in there.values()})
+        strangers = sorted(label for label in known if label not in there)
+        hidden = charter
+        for place, label in zip(free, strangers, strict=True):
+            builder = self._hidden[place] = self._builders[label]
+            hidden = await builder.hide(replace(charter, servers=servers, place=place))
+            if hidden.key_seed != charter.key_seed:
+                return hidden
+        self._there = [self._boards[label] for label in there]
+        return next(iter(there.values()), hidden)
+
+    def _share(self, hosts: Sequence[Host]) -> dict[int, list[int]]:
+        """Which of these hosts lie on servers that are made again, by place."""
+        parts: dict[int, list[int]] = {}
+        for number, host in enumerate(hosts):
+            place = place_of_host(host, len(self._builders))
+            if place in self._hidden:
+                parts.setdefault(place, []).append(number)
+        return parts
+
+    async def restore(
+        self, name: Name, hosts: Sequence[RestoredHost], urls: bytes = b"", *, bounded: bool = False
+    ) -> int:
+        every = unpack_urls(urls) if urls else []
+        starts = [0]
+        for its in hosts:
+            starts.append(starts[-1] + len(its.keys))
+        new = 0
+        for place, numbers in self._share([its.host for its in hosts]).items():
+            mine = [url for number in numbers for url in every[starts[number] : starts[number + 1]]]
+            part, packed = [hosts[number] for number in numbers], pack_urls(mine) if urls else b""
+            new += await self._hidden[place].restore(name, part, packed, bounded=bounded)
+        return new
+
+    async def settle_hosts(self, luggage: Mapping[Host, Luggage]) -> None:
+        hosts = list(luggage)
+        for place, numbers in self._share(hosts).items():
+            await self._hidden[place].settle_hosts(
+                {hosts[number]: luggage[hosts[number]] for number in numbers}
+            )
+
+    async def offer(self, offers: Sequence[Offer], bounds: SiteBounds, *, seeds: bool = False) -> Offered:
+        told = [
+            await self._hidden[place].offer([offers[number] for number in numbers], bounds, seeds=seeds)
+            for place, numbers in self._share([offer.host for offer in offers]).items()
+        ]
+        return Offered(
+            new=sum(part.new for part in told),
+            dropped_hosts=sum(part.dropped_hosts for part in told),
+            dropped_urls=sum(part.dropped_urls for part in told),
+        )
+
+    async def books(self) -> BoardBooks:
+        made = await together([builder.books() for builder in self._hidden.values()])
+        return summed([*made, *await together([board.books() for board in self._there])])
+
+    async def publish(self, lease: float, delay: float) -> None:
+        """One server after another: until the last of them agents are told that one lacks the crawl."""
+        for builder in self._hidden.values():
+            await builder.publish(lease, delay)
+
+    async def close(self) -> None:
+        await together([builder.close() for builder in self._builders.values()])
+        await together([board.close() for board in self._boards.values()])

@@ -1,0 +1,257 @@
+"""Making the board of a crawl again from the directories of its agents.
+
+What was settled is in their outcome logs. What waits are the links of all pages that have no outcome: they
+are read again from the archives, as are the sitemaps that robots.txt files name. How a host stands follows
+from its last outcome and its robots.txt. The crawl appears on the board when all of it is there; whoever
+is killed half-way begins anew, and nothing counts twice.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain, islice
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+
+from fieldmouse import __version__
+from fieldmouse import settings as settings_file
+from fieldmouse.agent.asked import politeness_of
+from fieldmouse.balancer.board import Charter, Luggage, Name, Offer, Row, SiteBounds
+from fieldmouse.balancer.identity import read_origin
+from fieldmouse.balancer.opening import open_builder
+from fieldmouse.balancer.rebuilding import BoardBuilder, RestoredHost
+from fieldmouse.balancer.rows import pack_urls, to_row
+from fieldmouse.balancer.tellings import PART, found_links
+from fieldmouse.crawldir import CrawlDir, read_checkpoint
+from fieldmouse.errors import BoardError, CrawlLocked, UsageError, typed
+from fieldmouse.policy.politeness import sane_delay
+from fieldmouse.policy.sitelimits import limited_site
+from fieldmouse.records import HostState, Kind, Link, OutcomeRow
+from fieldmouse.repair.archived import ArchivedCrawl
+from fieldmouse.settings import Settings
+from fieldmouse.settings.board import is_of_a_machine, is_of_a_run
+from fieldmouse.settings.rules import seeds_of, site_limits_of
+from fieldmouse.url import Host, host_of, key_of
+
+T = TypeVar("T")
+
+_URLS = 1000  # restored at once
+_HOSTS = 200  # settled at once
+_LINKS = 1000  # offered at once
+
+
+class RebuiltBoard(msgspec.Struct, frozen=True):
+    """What came of it: `seen = booked + waiting`."""
+
+    crawl: str
+    directories: int
+    seen: int
+    booked: int
+    waiting: int
+    hosts: int
+    unreadable: int  # pages and robots.txt files that an archive should have, and cannot give
+
+
+@dataclass(slots=True)
+class _HostFacts:
+    """What the directories know of a host."""
+
+    last_at: float = 0.0  # when it was asked last
+    pages: int = 0
+    robots_txt_at: str = ""
+    crawl_delay: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class AgentDirectory:
+    """An agent's directory."""
+
+    name: Name
+    crawl: ArchivedCrawl
+
+    @property
+    def path(self) -> Path:
+        return self.crawl.home.path
+
+
+def rebuild_board(
+    boards: Sequence[str],
+    crawl: str,
+    directories: Sequence[Path],
+    tell: Callable[[str], None] = lambda _: None,
+) -> RebuiltBoard:
+    """Make the crawl of that name again on a board that has lost it; `tell` hears how it goes on."""
+    members = [open_agent(path, crawl) for path in directories]
+    _agree(members)
+
+    async def rebuild() -> RebuiltBoard:
+        builder = open_builder(boards, crawl)
+        try:
+            return await rebuild_with(builder, members, crawl, time.time(), tell)
+        finally:
+            await builder.close()
+
+    return asyncio.run(rebuild())
+
+
+def open_agent(path: Path, crawl: str) -> AgentDirectory:
+    """The directory of an agent of that crawl, in which nobody crawls now."""
+    home = CrawlDir.open(path)
+    known = read_origin(path)
+    if known is None:
+        raise UsageError(
+            f"the crawl in `{path}` is one of its own, and no agent of a network",
+            "name the directories of the agents, all of them",
+        )
+    if known.agent and known.crawl != crawl:  # one that never joined has nothing
+        raise UsageError(
+            f"the agent in `{path}` belongs to the crawl `{known.crawl}`",
+            f"name it with `--crawl {typed(known.crawl)}`, or leave the directory out",
+        )
+    if (owner := home.owner()) is not None:
+        raise CrawlLocked(path, owner)
+    return AgentDirectory(Name(known.agent, known.incarnation), ArchivedCrawl(home, read_checkpoint(home)))
+
+
+def _agree(members: Sequence[AgentDirectory]) -> None:
+    """Raise if these are not agents of one crawl."""
+    first = members[0]
+    places = {member.path.resolve(): member for member in members}
+    if len(places) != len(members):
+        raise UsageError("one directory is named twice", "name each of them once")
+    for member in members[1:]:
+        if member.crawl.home.identity.key_seed != first.crawl.home.identity.key_seed:
+            raise UsageError(
+                f"`{first.path}` and `{member.path}` are agents of different crawls of the same name",
+                "name the directories of one crawl",
+            )
+        for section in Settings.__struct_fields__:
+            ours, theirs = getattr(first.crawl.settings, section), getattr(member.crawl.settings, section)
+            for key in ours.__struct_fields__:
+                own = is_of_a_machine(section, key) or is_of_a_run(section, key)
+                if not own and getattr(ours, key) != getattr(theirs, key):
+                    raise UsageError(
+                        f"`{section}.{key}` is {getattr(ours, key)!r} in `{first.path}`, and"
+                        f" {getattr(theirs, key)!r} in `{member.path}`",
+                        "their fieldmouse.toml files must agree in all that is the crawl's",
+                    )
+
+
+async def rebuild_with(
+    builder: BoardBuilder, members: Sequence[AgentDirectory], crawl: str, now: float,
+    tell: Callable[[str], None] = lambda _: None,
+) -> RebuiltBoard:  # fmt: skip
+    """The same with a board at hand, and agents that were opened; `now` is the time."""
+    first = members[0].crawl
+    settings, seed = first.settings, first.home.identity.key_seed
+    seeds = seeds_of(settings)
+    made_by = f"fieldmouse/{__version__}"
+    charter = Charter(seed, settings_file.render(settings), tuple(map(str, seeds)), made_by)
+    if (await builder.hide(charter)).key_seed != seed:
+        raise BoardError(
+            f"half of another crawl `{crawl}` lies on this board: it was to be made again, too",
+            "make that one again first, or name another board",
+        )
+    hosts: dict[Host, _HostFacts] = {}
+    for member in members:
+        urls = await _restore(builder, member, seed, hosts)
+        tell(f"`{member.path}` has outcomes of {urls:,} URLs that no other has")
+    named: list[Link] = []
+    for member in members:
+        for host, stamp, rules in member.crawl.robots_txts():
+            facts = hosts.get(host)
+            if facts is not None and stamp >= facts.robots_txt_at:
+                facts.robots_txt_at, facts.crawl_delay = stamp, sane_delay(rules.crawl_delay)
+            named += member.crawl.sitemaps(host, rules, now)
+    await _settle_hosts(builder, hosts, settings, now)
+    offering = _Offering(builder, settings, seed, now)
+    await offering.offer([[Link(url, kind=Kind.SEED, seen_at=now) for url in seeds], named])
+    for member in members:
+        before = offering.new
+        await offering.tell(member)
+        await offering.offer(member.crawl.links())
+        tell(f"`{member.path}` leads to {offering.new - before:,} more")
+    politeness = politeness_of(settings)
+    books = await builder.books()
+    await builder.publish(settings.board.lease, max(politeness.delay, politeness.address_delay))
+    unreadable = sum(member.crawl.unreadable for member in members)
+    return RebuiltBoard(
+        crawl, len(members), books.seen, books.settled, books.waiting, books.hosts, unreadable
+    )
+
+
+async def _restore(
+    builder: BoardBuilder, member: AgentDirectory, seed: int, hosts: dict[Host, _HostFacts]
+) -> int:
+    """All that has an outcome is seen and settled; notes what that says of hosts."""
+    settings, new = member.crawl.settings, 0
+    limits = site_limits_of(settings)
+    for rows in _batches(member.crawl.rows(), _URLS):
+        by_host: dict[Host, dict[int, OutcomeRow]] = {}
+        for row in rows:
+            host = host_of(row.url)
+            by_host.setdefault(host, {}).setdefault(key_of(row.url, seed), row)
+            facts = hosts.setdefault(host, _HostFacts())
+            facts.last_at = max(facts.last_at, row.at)
+            facts.pages += row.kind == "page" and not row.polled
+        restored = [
+            RestoredHost(host, limited_site(host), list(its), [row.kind.value for row in its.values()])
+            for host, its in by_host.items()
+        ]
+        urls = [str(row.url) for its in by_host.values() for row in its.values()]
+        packed = pack_urls(urls) if settings.board.keep_booked else b""
+        new += await builder.restore(member.name, restored, packed, bounded=bool(limits.hosts or limits.urls))
+    return new
+
+
+async def _settle_hosts(
+    builder: BoardBuilder, hosts: dict[Host, _HostFacts], settings: Settings, now: float
+) -> None:
+    politeness = politeness_of(settings)
+    for some in _batches(hosts.items(), _HOSTS):
+        luggage = {}
+        for host, facts in some:
+            state = HostState(crawl_delay=facts.crawl_delay, pages=facts.pages)
+            delay = politeness.host_delay(state)
+            rest = min(delay, max(0.0, facts.last_at + delay - now))
+            luggage[host] = Luggage(msgspec.msgpack.encode(state), rest=rest, delay=delay)
+        await builder.settle_hosts(luggage)
+
+
+class _Offering:
+    """Offers links to the board, many at once."""
+
+    def __init__(self, builder: BoardBuilder, settings: Settings, seed: int, now: float):
+        limits = site_limits_of(settings)
+        self._builder, self._bounds = builder, SiteBounds(limits.hosts, limits.urls)
+        self._seed, self._now = seed, now
+        self.new = 0
+
+    async def offer(self, found: Iterable[list[Link]]) -> None:
+        for some in _batches(chain.from_iterable(found), _LINKS):
+            rows: dict[Host, list[Row]] = {}
+            for link in some:
+                host = host_of(link.url)
+                row = to_row(link, host, self._now)
+                rows.setdefault(host, []).append((key_of(link.url, self._seed), row))
+            await self._put(rows)
+
+    async def tell(self, member: AgentDirectory) -> None:
+        """What the agent itself had to tell, or had told lately."""
+        for told in found_links(member.path / PART, member.crawl.last):
+            await self._put({told.host: told.links})
+
+    async def _put(self, rows: Mapping[Host, Sequence[Row]]) -> None:
+        offers = [Offer(host, limited_site(host), its) for host, its in rows.items()]
+        self.new += (await self._builder.offer(offers, self._bounds)).new
+
+
+def _batches(things: Iterable[T], most: int) -> Iterator[list[T]]:
+    rest = iter(things)
+    while some := list(islice(rest, most)):
+        yield some

@@ -1,0 +1,109 @@
+"""Requests of an agent that leases its hosts last no longer than what it holds is its own."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+from balancer.mailboxes import a_chooser, a_mailbox
+from fieldmouse.agent.leasing import LeasedFetcher
+from fieldmouse.balancer.lease import MARGIN, LeaseClock
+from fieldmouse.clock import Clock
+from fieldmouse.lab import bottle
+from fieldmouse.policy.politeness import Politeness
+from fieldmouse.records import Failed, Link, Reason, Response
+from fieldmouse.url import Host, Url
+
+LEASE, TAKES = 10.0, 30.0
+HERE, THERE = "10.0.0.1", "10.0.0.2"
+HOST = Host("http://a.test")
+
+
+class SlowWeb:
+    """Answers everything, late."""
+
+    def __init__(self, clock: Clock):
+        self._clock = clock
+
+    async def fetch(
+        self, link: Link, host: Host, address: str, *, body_limit: int | None = None
+    ) -> Response | Failed:
+        began = self._clock.now()
+        await self._clock.sleep(TAKES)
+        now = self._clock.now()
+        return Response(200, b"", b"", b"", address, began, now, now)
+
+    async def close(self) -> None:
+        """There is nothing to close."""
+
+
+Answered = tuple[Response | Failed, float]
+"""An answer, and after how many seconds it came."""
+
+
+def asked(
+    folder: Path, meanwhile: Callable[[LeasedFetcher, LeaseClock, Clock], Awaitable[None]]
+) -> list[Answered]:
+    """Ask at two addresses at once; what became of both."""
+
+    async def life(clock: Clock) -> list[Answered]:
+        lease = LeaseClock(LEASE, clock.now)
+        chooser = a_chooser()
+        fetcher = LeasedFetcher(
+            SlowWeb(clock), lease=lease, mailbox=a_mailbox(folder, clock, lease, chooser), chooser=chooser,
+            clock=clock, politeness=Politeness(),
+        )  # fmt: skip
+        lease.renewed(clock.now())
+
+        async def ask(address: str) -> Answered:
+            fetcher.grant(address)
+            began = clock.now()
+            return await fetcher.fetch(Link(Url("http://a.test/")), HOST, address), clock.now() - began
+
+        both = asyncio.gather(ask(HERE), ask(THERE))
+        await asyncio.sleep(0)
+        await meanwhile(fetcher, lease, clock)
+        return await both
+
+    return bottle.run(life)
+
+
+async def beat(fetcher: LeasedFetcher, lease: LeaseClock, clock: Clock) -> None:
+    for _ in range(10):
+        await clock.sleep(4.0)
+        lease.renewed(clock.now())
+        fetcher.extend()
+
+
+def test_a_request_may_take_longer_than_a_lease_that_is_renewed(tmp_path: Path) -> None:
+    for answer, seconds in asked(tmp_path, beat):
+        assert isinstance(answer, Response)
+        assert seconds == TAKES
+
+
+def test_a_request_is_hung_up_when_the_lease_is_over(tmp_path: Path) -> None:
+    async def silence(fetcher: LeasedFetcher, lease: LeaseClock, clock: Clock) -> None:
+        await clock.sleep(20.0)
+        lease.renewed(clock.now())
+        fetcher.extend()  # too late: it was over
+
+    for answer, seconds in asked(tmp_path, silence):
+        assert isinstance(answer, Failed)
+        assert (answer.reason, answer.detail) == (Reason.NO_CONNECTION, "our lease is over")
+        assert seconds == LEASE * (1 - MARGIN)
+
+
+def test_what_is_under_way_at_an_address_that_is_not_ours_any_more_ends_at_once(tmp_path: Path) -> None:
+    async def refused(fetcher: LeasedFetcher, lease: LeaseClock, clock: Clock) -> None:
+        await clock.sleep(3.0)
+        fetcher.hang_up(HERE)
+        lease.renewed(clock.now())
+        fetcher.extend()
+        await beat(fetcher, lease, clock)
+
+    (here, left_after), (there, took) = asked(tmp_path, refused)
+    assert isinstance(here, Failed)
+    assert left_after == 3.0
+    assert isinstance(there, Response)
+    assert took == TAKES

@@ -1,0 +1,28 @@
+"""A mailbox with all that it is made of, for tests of those who empty it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from fieldmouse.balancer.board import Luggage
+from fieldmouse.balancer.choice import Chooser
+from fieldmouse.balancer.lease import LeaseClock
+from fieldmouse.balancer.mailbox import Mailbox
+from fieldmouse.balancer.tellings import Tellings
+from fieldmouse.clock import Clock
+from fieldmouse.policy.balance import balancer
+from fieldmouse.url import Url, key_of
+
+
+def a_chooser() -> Chooser:
+    return Chooser(balancer.lookup("priced")(np.random.default_rng(1)))
+
+
+def a_mailbox(folder: Path, clock: Clock, lease: LeaseClock, chooser: Chooser) -> Mailbox:
+    return Mailbox(
+        tellings=Tellings(folder / "board", None, clock.now), lease=lease, chooser=chooser, clock=clock,
+        pack=lambda host, state: Luggage(), delay=lambda state: 1.0, key_of=lambda url: key_of(Url(url), 7),
+        kinds=dict,
+    )  # fmt: skip

@@ -1,0 +1,51 @@
+"""Addresses that an agent has, after the server was started again."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+from fieldmouse.balancer.board import Charter, Name, Offer, SiteBounds
+from fieldmouse.balancer.door import AddressDoor
+from fieldmouse.balancer.lease import LeaseClock
+from fieldmouse.balancer.memory import MemoryBoard, MemoryServer
+from fieldmouse.clock import Clock
+from fieldmouse.lab import bottle
+from fieldmouse.records import HostState
+from fieldmouse.url import Host
+
+from .mailboxes import a_chooser, a_mailbox
+
+ADA, A = Name("ada", 1), Host("http://a.test")
+KEPT, FREED = "10.0.0.1", "10.0.0.2"
+
+
+def test_an_address_that_a_new_server_forgot_is_left_at_once(tmp_path: Path) -> None:
+    async def life(clock: Clock) -> list[list[str]]:
+        server = MemoryServer(clock)
+        board = MemoryBoard(server)
+        await board.found(Charter(7, "", ()))
+        await board.join(ADA, 100.0)
+        await board.offer([Offer(A, "test", [(1, b"row")])], SiteBounds())
+        (grant,) = await board.lease(ADA, 1, 10)
+        lease = LeaseClock(100.0, clock.now)
+        lease.renewed(clock.now())
+        mailbox, refused = a_mailbox(tmp_path, clock, lease, a_chooser()), list[str]()
+        door = AddressDoor(board, mailbox, lease, lambda: ADA, refused.append)
+        serving = asyncio.ensure_future(door.serve())
+        before, told = server.memory(), []
+        for address in (KEPT, FREED):
+            assert (await mailbox.ask_address(address, A, grant.epoch, HostState())).granted
+        mailbox.free_address(FREED, clock.now())
+        await clock.sleep(1.0)
+        server.restart()  # it remembers everything
+        await door.ask_again()
+        told.append([*refused])
+        for _ in range(2):
+            server.restart(before)
+            await door.ask_again()
+            told.append([*refused])
+        serving.cancel()
+        return told
+
+    assert bottle.run(life) == [[], [KEPT], [KEPT]]

@@ -1,0 +1,243 @@
+"""A crawl that is made again on a board that lost it: what every board promises, and who is kept out."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from functools import wraps
+
+import pytest
+
+from balancer.audits import audit_of_ledger
+from balancer.boards import MemoryWorld, RedisWorld, World
+from fieldmouse.balancer.board import Board, BookedKeys, Charter, Held, Luggage, Name, Offer, SiteBounds, Told
+from fieldmouse.balancer.memory import MemoryBoard, MemoryServer
+from fieldmouse.balancer.memorybuilder import MemoryBuilder
+from fieldmouse.balancer.rebuilding import BoardBuilder, RestoredHost
+from fieldmouse.balancer.rows import pack_urls, to_link
+from fieldmouse.balancer.shares import place_of_host
+from fieldmouse.balancer.spread import SpreadBoard
+from fieldmouse.balancer.spreadbuilder import SpreadBuilder
+from fieldmouse.clock import ManualClock
+from fieldmouse.errors import BoardError, BoardLost
+from fieldmouse.url import Host, key_of
+
+CHARTER = Charter(key_seed=7, settings="[crawl]", seeds=("http://a.test/",), made_by="ada")
+LEASE, DELAY = 30.0, 2.0
+FREE = SiteBounds()
+ADA, BOB = Name("ada", 1), Name("bob", 1)
+A, B = Host("http://a.test"), Host("http://b.test:81")
+
+
+@pytest.fixture(params=["memory", "redis"])
+def world(request: pytest.FixtureRequest) -> World:
+    return MemoryWorld() if request.param == "memory" else RedisWorld(request.getfixturevalue("server"))
+
+
+Story = Callable[[World, Board, BoardBuilder], Awaitable[None]]
+
+
+def told_to(story: Story) -> Callable[[World], None]:
+    @wraps(story)
+    def test(world: World) -> None:
+        async def tell() -> None:
+            board, builder = world.board(), world.builder()
+            await story(world, board, builder)
+            await board.close()
+            await builder.close()
+            world.audit().check()
+
+        asyncio.run(tell())
+
+    del test.__wrapped__  # pytest would ask for its arguments
+    return test
+
+
+def urls_of(host: Host, numbers: range) -> list[str]:
+    return [f"{host}/{number}" for number in numbers]
+
+
+def restored(host: Host, numbers: range, kind: str = "page") -> RestoredHost:
+    keys = [key_of(url, CHARTER.key_seed) for url in urls_of(host, numbers)]
+    return RestoredHost(host, "test", keys, [kind] * len(keys))
+
+
+def offer(host: Host, numbers: range) -> Offer:
+    keys = [key_of(url, CHARTER.key_seed) for url in urls_of(host, numbers)]
+    return Offer(host, "test", [(key, b"row %d" % number) for key, number in zip(keys, numbers, strict=True)])
+
+
+async def built(builder: BoardBuilder) -> None:
+    """Ada has ten of a's URLs, bob has five of b's; fifteen of a's and seven of b's are known."""
+    await builder.hide(CHARTER)
+    await builder.restore(ADA, [restored(A, range(10))], pack_urls(urls_of(A, range(10))))
+    await builder.restore(BOB, [restored(B, range(5), "failed")], pack_urls(urls_of(B, range(5))))
+    await builder.settle_hosts({A: Luggage(b"how a stands", rest=90.0, delay=DELAY)})
+    await builder.offer([offer(A, range(15)), offer(B, range(7))], FREE)
+
+
+@told_to
+async def test_what_has_an_outcome_is_settled_and_the_rest_waits(
+    world: World, board: Board, builder: BoardBuilder
+) -> None:
+    await built(builder)
+    await builder.publish(LEASE, DELAY)
+    books = await board.books()
+    assert (books.seen, books.settled, books.waiting, books.hosts) == (22, 15, 7, 2)
+    assert books.kinds == {"page": 10, "failed": 5}
+    assert books.begun
+    assert await board.charter() == CHARTER
+
+
+@told_to
+async def test_nobody_sees_it_before_all_of_it_is_there(
+    world: World, board: Board, builder: BoardBuilder
+) -> None:
+    await built(builder)
+    assert await board.charter() is None
+    with pytest.raises(BoardLost, match="has lost the crawl"):
+        await board.join(ADA, LEASE)
+    with pytest.raises(BoardError, match="is being made again"):
+        await board.found(Charter(key_seed=8, settings="", seeds=()))
+    assert (await builder.books()).seen == 22
+    await builder.publish(LEASE, DELAY)
+    await board.join(ADA, LEASE)
+
+
+@told_to
+async def test_done_twice_it_counts_once(world: World, board: Board, builder: BoardBuilder) -> None:
+    await built(builder)
+    # Killed, and begun anew: what came first stays, and so does the charter.
+    assert (await builder.hide(Charter(8, "", ()))).key_seed == CHARTER.key_seed
+    await built(builder)
+    assert await builder.restore(BOB, [restored(A, range(8, 12))]) == 0, "two are settled, and two wait"
+    await builder.publish(LEASE, DELAY)
+    books = await board.books()
+    assert (books.seen, books.settled, books.hosts, books.kinds["page"]) == (22, 15, 2, 10)
+
+
+@told_to
+async def test_a_crawl_that_holds_urls_is_left_alone(
+    world: World, board: Board, builder: BoardBuilder
+) -> None:
+    await board.found(CHARTER)
+    await builder.hide(CHARTER)  # it was empty, and nobody misses it
+    assert await board.charter() is None
+    await builder.restore(ADA, [restored(A, range(3))])
+    await builder.publish(LEASE, DELAY)
+    for act in (builder.hide(CHARTER), builder.publish(LEASE, DELAY)):
+        with pytest.raises(BoardError):
+            await act
+    with pytest.raises(BoardError, match="is not empty"):
+        await builder.hide(CHARTER)
+    assert (await board.books()).seen == 3
+
+
+@told_to
+async def test_nothing_is_granted_while_anybody_may_still_ask_and_then_hosts_have_their_rest(
+    world: World, board: Board, builder: BoardBuilder
+) -> None:
+    await built(builder)
+    await builder.publish(LEASE, DELAY)
+    await board.join(ADA, 10 * LEASE)
+    assert await board.lease(ADA, 9, 100) == []
+    assert (await board.beat(ADA, b"", 10 * LEASE)).calm > LEASE
+    world.advance(LEASE + DELAY + 3.0)
+    (first,) = await board.lease(ADA, 9, 100)
+    assert first.host == B, "a rests for 90 seconds"
+    world.advance(90.0)
+    (second,) = await board.lease(ADA, 9, 100)
+    assert (second.host, second.luggage.state, len(second.rows)) == (A, b"how a stands", 5)
+    assert second.epoch > first.epoch > 1_000_000, "the lost board gave no such epoch"
+    told = Told([BookedKeys(Held(A, second.epoch), [key for key, _ in second.rows])], {"page": 5})
+    assert await board.book(ADA, told) == [()]
+    assert (await board.books()).settled == 20
+
+
+@told_to
+async def test_what_an_agent_had_can_be_fetched_again_should_it_be_lost_later(
+    world: World, board: Board, builder: BoardBuilder
+) -> None:
+    await builder.hide(CHARTER)
+    await builder.restore(ADA, [restored(A, range(10))], pack_urls(urls_of(A, range(10))))
+    both = [restored(A, range(8, 13)), restored(B, range(2), "moved")]
+    urls = pack_urls([*urls_of(A, range(8, 13)), *urls_of(B, range(2))])
+    assert await builder.restore(BOB, both, urls) == 5, "two of them are ada's"
+    await builder.publish(LEASE, DELAY)
+    assert await board.forget("bob", again=True) == 5
+    books = await board.books()
+    assert (books.settled, books.waiting, books.kinds) == (10, 5, {"page": 10})
+    await board.join(Name("bob", 2), 10 * LEASE)
+    world.advance(LEASE + DELAY + 3.0)
+    grants = await board.lease(Name("bob", 2), 9, 100)
+    found = {str(to_link(row, grant.host, 0.0).url) for grant in grants for _, row in grant.rows}
+    assert found == {*urls_of(A, range(10, 13)), *urls_of(B, range(2))}
+
+
+@told_to
+async def test_bounds_of_sites_count_what_was_fetched(
+    world: World, board: Board, builder: BoardBuilder
+) -> None:
+    await builder.hide(CHARTER)
+    await builder.restore(ADA, [restored(A, range(10))], bounded=True)
+    told = await builder.offer([offer(A, range(15)), offer(B, range(2))], SiteBounds(hosts=1, urls=12))
+    assert (told.new, told.dropped_urls, told.dropped_hosts) == (2, 3, 2)
+    await builder.publish(LEASE, DELAY)
+
+
+@told_to
+async def test_what_an_agent_told_the_lost_board_was_told(
+    world: World, board: Board, builder: BoardBuilder
+) -> None:
+    """Its outcomes were read from its disk: none of them came too late."""
+    await built(builder)
+    await builder.publish(LEASE, DELAY)
+    assert await board.last_told(ADA) > 10**12
+    assert await board.last_told(Name("ada", 2)) == 0, "a later start has told nothing yet"
+    assert await board.last_told(Name("eve", 1)) == 0
+
+
+def spread(servers: list[MemoryServer]) -> SpreadBuilder:
+    builders = {f"server {number}": MemoryBuilder(server) for number, server in enumerate(servers)}
+    boards = {f"server {number}": MemoryBoard(server) for number, server in enumerate(servers)}
+    return SpreadBuilder(builders, boards)
+
+
+def together_of(servers: list[MemoryServer]) -> SpreadBoard:
+    return SpreadBoard({f"server {number}": MemoryBoard(server) for number, server in enumerate(servers)})
+
+
+@pytest.mark.parametrize("lost", [(0,), (1,), (0, 1)])
+def test_of_several_servers_those_are_made_again_that_lost_their_part(lost: tuple[int, ...]) -> None:
+    """Hosts on both; what is restored and offered to one that still has its part changes nothing there."""
+
+    async def story() -> None:
+        clock = ManualClock(1_700_000_000.0)
+        servers = [MemoryServer(clock), MemoryServer(clock)]
+        hosts = [Host(f"http://127.0.0.{number}") for number in range(1, 9)]
+        assert {place_of_host(host, 2) for host in hosts} == {0, 1}
+        builder = spread(servers)
+        for _ in range(2):  # all of it, and then what was lost
+            assert (await builder.hide(CHARTER)).key_seed == CHARTER.key_seed
+            for host in hosts:
+                await builder.restore(ADA, [restored(host, range(3))], pack_urls(urls_of(host, range(3))))
+            await builder.settle_hosts({host: Luggage(b"state") for host in hosts})
+            await builder.offer([offer(host, range(5)) for host in hosts], FREE)
+            assert (await builder.books()).seen == 40
+            await builder.publish(LEASE, DELAY)
+            board = together_of(servers)
+            books = await board.books()
+            assert (books.seen, books.settled, books.waiting, books.hosts) == (40, 24, 16, 8)
+            assert books.kinds == {"page": 24}
+            with pytest.raises(BoardError, match="is not empty"):
+                await spread(servers).hide(CHARTER)
+            for place in lost:
+                servers[place].crawls.clear()
+            builder = spread(servers)
+            with pytest.raises(BoardError):
+                await together_of(servers).books()
+        for server in servers:
+            if server.crawls:
+                audit_of_ledger(MemoryBoard(server).ledger()).check()
+
+    asyncio.run(story())

@@ -1,0 +1,104 @@
+"""A board behind TLS, a password and a number of a database, all in its URL."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import subprocess
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import redis
+import trustme
+
+from balancer.boards import MISSING, PROGRAM, a_server
+from fieldmouse.balancer.board import Charter
+from fieldmouse.balancer.redisboard import RedisBoard
+from fieldmouse.errors import BoardError, BoardUnreachable, UsageError
+
+CHARTER = Charter(1, "", ())
+
+
+@dataclass(frozen=True)
+class SecureServer:
+    port: int
+    authority: Path
+    stranger: Path  # another authority
+    client: redis.Redis
+
+    def url(self, place: str = "127.0.0.1", database: str = "3", **options: object) -> str:
+        said = "&".join(f"{name}={value}" for name, value in options.items())
+        return f"rediss://:secret@{place}:{self.port}/{database}{'?' if said else ''}{said}"
+
+
+@pytest.fixture(scope="module")
+def secure(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecureServer]:
+    if PROGRAM is None:
+        pytest.skip(MISSING)
+    folder = tmp_path_factory.mktemp("tls")
+    authority, stranger = trustme.CA(), trustme.CA()
+    papers = authority.issue_cert("127.0.0.1")
+    authority.cert_pem.write_to_path(str(folder / "ca.pem"))
+    stranger.cert_pem.write_to_path(str(folder / "stranger.pem"))
+    papers.private_key_pem.write_to_path(str(folder / "key.pem"))
+    papers.cert_chain_pems[0].write_to_path(str(folder / "cert.pem"))
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+    words = (
+        "--tls-port", str(port), "--bind", "127.0.0.1", "--tls-cert-file", str(folder / "cert.pem"),
+        "--tls-key-file", str(folder / "key.pem"), "--tls-ca-cert-file", str(folder / "ca.pem"),
+        "--tls-auth-clients", "no", "--requirepass", "secret",
+    )  # fmt: skip
+    linked = subprocess.run(["ldd", PROGRAM], capture_output=True, text=True).stdout
+    if "libssl" not in linked:
+        pytest.skip(f"{PROGRAM} was built without TLS")
+    with ExitStack() as stack:
+        server = stack.enter_context(a_server(*words, password="secret"))
+        yield SecureServer(port, folder / "ca.pem", folder / "stranger.pem", server.client())
+
+
+def asked(url: str) -> Charter:
+    async def ask() -> Charter:
+        board = RedisBoard(url)
+        try:
+            return await board.found(CHARTER)
+        finally:
+            await board.close()
+
+    return asyncio.run(ask())
+
+
+def test_a_board_is_reached_by_tls_with_a_password_and_in_the_database_that_is_named(
+    secure: SecureServer,
+) -> None:
+    secure.client.flushall()
+    assert asked(secure.url(ssl_ca_certs=secure.authority)) == CHARTER
+    assert list(secure.client.info("keyspace")) == ["db3"]
+
+
+def test_a_certificate_that_nobody_vouches_for_is_refused_at_once(secure: SecureServer) -> None:
+    for url in (
+        secure.url(),
+        secure.url(ssl_ca_certs=secure.stranger),
+        secure.url("localhost", ssl_ca_certs=secure.authority),  # it is for the address alone
+    ):
+        with pytest.raises(BoardError, match="is not trusted") as caught:
+            asked(url)
+        assert not isinstance(caught.value, BoardUnreachable), "waiting would not help"
+        assert "secret" not in f"{caught.value} {caught.value.hint}"
+
+
+def test_what_stands_wrong_in_the_url_is_named(secure: SecureServer, tmp_path: Path) -> None:
+    with pytest.raises(BoardError, match="is not there"):
+        asked(secure.url(ssl_ca_certs=tmp_path / "nothing.pem"))
+    with pytest.raises(BoardError, match="no database of the number"):
+        asked(secure.url(database="99", ssl_ca_certs=secure.authority))
+    with pytest.raises(UsageError, match="no board"):
+        asked(secure.url(database="three"))
+    with pytest.raises(UsageError, match="`ca` is no option"):
+        asked(secure.url(ca=secure.authority))
+    with pytest.raises(BoardError, match="password"):
+        asked(secure.url(ssl_ca_certs=secure.authority).replace("secret", "wrong"))

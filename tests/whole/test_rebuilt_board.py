@@ -1,0 +1,138 @@
+"""A board that lost everything stops its agents, and is made again from their directories.
+
+Whole agents in virtual time on a board in memory, as in `test_network_in_a_bottle`. What waits must be found
+again by its ways into the crawl: links, redirects, sitemaps that robots.txt files name, seeds.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import random
+from collections import Counter, defaultdict
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fieldmouse.balancer.board import Charter
+from fieldmouse.balancer.memory import MemoryBoard
+from fieldmouse.balancer.memorybuilder import MemoryBuilder
+from fieldmouse.clock import Clock
+from fieldmouse.errors import BoardLost
+from fieldmouse.lab import bottle
+from fieldmouse.lab.meadow.meadow import Meadow
+from fieldmouse.lab.meadow.options import MeadowOptions
+from fieldmouse.repair.board import RebuiltBoard, open_agent, rebuild_with
+
+from .test_network_in_a_bottle import Band, charter, is_polite, pages_alone, pages_of
+
+NAMES = "abc"
+VARIED = {
+    "page_kb": 1.0, "links": 10, "robots": 1.0, "sitemaps": 0.6, "sitemap_only": 0.2, "redirects": 0.1,
+    "duplicates": 0.1, "traps": 0.3, "crawl_delay_share": 0.3, "crawl_delay": 3.0,
+}  # fmt: skip
+
+
+class ShortLived(MemoryBuilder):
+    """Is killed after so many calls."""
+
+    left = 0
+
+    def ledger(self) -> Any:
+        if not self.left:
+            raise KeyboardInterrupt
+        self.left -= 1
+        return super().ledger()
+
+
+async def lose_all(band: Band) -> None:
+    """The server forgets everything; each agent must end with the sentence that says so."""
+    band.servers[0].crawls.clear()
+    for name in list(band.living):
+        crew, task, web = band.living.pop(name)
+        with pytest.raises(BoardLost, match="has lost the crawl `fieldmouse`") as told:
+            await asyncio.wait_for(task, 60)
+        assert "cluster rebuild" in told.value.hint
+        await crew.close()
+        band.arrivals += web.arrivals
+
+
+async def rebuild(band: Band, builder: MemoryBuilder) -> RebuiltBoard:
+    members = [open_agent(band.path / name, "fieldmouse") for name in NAMES]
+    return await rebuild_with(builder, members, "fieldmouse", band.clock.now())
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_nothing_is_missing_after_the_board_was_lost_and_made_again(seed: int, tmp_path: Path) -> None:
+    meadow = Meadow(MeadowOptions(hosts=12, pages=200, seed=40 + seed, **VARIED))
+    alone = pages_alone(tmp_path / "alone", meadow)
+    dice = random.Random(seed)
+
+    async def life(clock: Clock) -> Band:
+        band = Band(tmp_path, meadow, clock)
+        founded = charter(band.settings, meadow.seeds)
+        await MemoryBoard(band.servers[0]).found(founded)
+        for number, name in enumerate(NAMES):
+            band.start(name, seeded=number == 0)
+        await clock.sleep(dice.uniform(8.0, 30.0))
+        await lose_all(band)
+        before = Counter(url for name in NAMES for url in pages_of(tmp_path / name))
+        assert 0 < len(before) < len(alone), "it was lost in the middle"
+
+        short = ShortLived(band.servers[0])
+        short.left = dice.randrange(1, 8)
+        with pytest.raises(KeyboardInterrupt):
+            await rebuild(band, short)
+        assert await MemoryBoard(band.servers[0]).charter() is None
+        told = await rebuild(band, MemoryBuilder(band.servers[0]))
+        assert told.seen == told.booked + told.waiting
+        assert told.booked >= len(before)
+        assert told.unreadable == 0
+        made = await MemoryBoard(band.servers[0]).charter()
+        assert made is not None
+        assert (made.key_seed, made.seeds) == (founded.key_seed, founded.seeds)
+        assert made.settings == founded.settings
+
+        for name in NAMES:
+            band.start(name)
+        for summary in (await band.ended()).values():
+            assert summary.exit == 0
+            assert summary.whole is not None
+            assert summary.whole.again == 0, "nobody was late"
+        return band
+
+    band = bottle.run(life)
+    stored = Counter(url for name in NAMES for url in pages_of(tmp_path / name))
+    assert set(stored) == alone
+    assert set(stored.values()) == {1}
+    is_polite(band.arrivals)
+    visits: dict[str, list[float]] = defaultdict(list)
+    for arrival in band.arrivals:
+        visits[arrival.host].append(arrival.t)
+    slow = [site.authority for site in meadow.plan.sites if site.habits.crawl_delay]
+    assert slow
+    for host in slow:
+        moments = sorted(visits[host])
+        assert all(after - before >= 3.0 - 1e-6 for before, after in itertools.pairwise(moments)), host
+
+
+def test_another_crawl_of_that_name_is_not_joined_by_agents_of_the_lost_one(tmp_path: Path) -> None:
+    """Somebody begins anew before the agents have noticed: they end, and touch nothing of it."""
+    meadow = Meadow(MeadowOptions(hosts=6, pages=80, seed=50, page_kb=1.0, links=10))
+
+    async def life(clock: Clock) -> None:
+        band = Band(tmp_path, meadow, clock)
+        await MemoryBoard(band.servers[0]).found(charter(band.settings, meadow.seeds))
+        band.start("a", seeded=True)
+        await clock.sleep(10.0)
+        band.servers[0].crawls.clear()
+        await MemoryBoard(band.servers[0]).found(Charter(1, "", ()))
+        crew, task, _ = band.living.pop("a")
+        with pytest.raises(BoardLost, match="another crawl of that name"):
+            await asyncio.wait_for(task, 60)
+        await crew.close()
+        books = await MemoryBoard(band.servers[0]).books()
+        assert books.seen == 0
+
+    bottle.run(life)
