@@ -9,6 +9,7 @@ import click
 
 from fieldmouse.api import joining
 from fieldmouse.cli import crawl, options, voice
+from fieldmouse.errors import FieldmouseError
 
 
 @click.command(
@@ -72,4 +73,8 @@ def command(
         plan = joining.plan_to_join(
             directory, boards, name, words, changes, seeds, config, on_waiting=voice.say
         )
-    return crawl.run(plan, as_json=as_json, every=every)
+    try:
+        return crawl.run(plan, as_json=as_json, every=every)
+    except FieldmouseError as trouble:
+        trouble.continued_by("agent")
+        raise

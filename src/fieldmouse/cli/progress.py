@@ -110,8 +110,10 @@ def tell(summary: Summary, settings: Settings, directory: str, order: Order | No
     speed = f" ({count(summary.pages_per_second)} pages/s)" if order is None else ""
     # Where others were fetched before, only the time is of this run. The speed is rounded.
     alone = order is None and summary.pages_per_second * summary.seconds >= 0.97 * summary.pages - 1
+    # Hosts that come to an agent of a network have mostly given others pages before.
+    hosts = f" from {counted(summary.giving_hosts, 'host')}" if summary.whole is None else ""
     voice.say(
-        f"{counted(summary.pages, 'page')} from {counted(summary.giving_hosts, 'host')},"
+        f"{counted(summary.pages, 'page')}{hosts},"
         f" {voice.size(summary.bytes)}{', in' if alone else '; this run took'}"
         f" {voice.duration(summary.seconds)}{speed}"
     )
@@ -130,7 +132,9 @@ def tell(summary: Summary, settings: Settings, directory: str, order: Order | No
         voice.say(f"error: {count(summary.lost)} URLs cannot be accounted for, which is a bug in fieldmouse")
         voice.hint(f"`fieldmouse doctor {typed(directory)}` says more; please report it")
     voice.say(_ending(summary, settings))
-    if summary.exit in (3, 130):
+    if summary.exit in (3, 130) and summary.whole is not None:
+        voice.hint(f"the same command lets it go on: `fieldmouse agent {typed(directory)} --board URL`")
+    elif summary.exit in (3, 130):
         again = "refresh" if order is not None else "resume"
         voice.hint(
             f"continue with `fieldmouse {again} {typed(directory)}`"
@@ -140,6 +144,10 @@ def tell(summary: Summary, settings: Settings, directory: str, order: Order | No
         voice.hint(f"`fieldmouse refresh {typed(directory)} --continue` fetches them, too")
     elif order is not None:
         voice.hint(f"`fieldmouse freshness {typed(directory)}` says how fresh the copies are")
+    elif summary.pages and summary.whole is not None:
+        voice.hint(
+            f"search it with `fieldmouse search {typed(directory)} --with OTHER WORDS`, all agents as one"
+        )
     elif summary.pages:
         voice.hint(f"search it with `fieldmouse search {typed(directory)} WORDS`")
 
