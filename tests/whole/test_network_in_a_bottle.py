@@ -30,6 +30,7 @@ from fieldmouse.lab.meadow.fetcher import MeadowFetcher
 from fieldmouse.lab.meadow.meadow import Meadow
 from fieldmouse.lab.meadow.options import MeadowOptions
 from fieldmouse.reading.examination import examine
+from fieldmouse.reading.explanation import explain
 from fieldmouse.records import Summary
 from fieldmouse.settings import Settings, render
 from fieldmouse.url import Url
@@ -135,6 +136,10 @@ def test_agents_have_together_what_one_would_have(tmp_path: Path) -> None:
     assert set(stored) == alone
     assert set(stored.values()) == {1}
     assert all(pages_of(tmp_path / name) for name in "abc"), "everybody had some work"
+    for url in (pages_of(tmp_path / "a")[0], pages_of(tmp_path / "b")[0]):
+        told = str(explain(CrawlDir.open(tmp_path / "a"), Url(url)))
+        assert "never" not in told, "who has it knows it, and others know that they do not know"
+        assert ("the board knows" in told) == (url not in pages_of(tmp_path / "a"))
     is_polite(band.arrivals)
     for name in "abc":
         assert not [finding for finding in examine(CrawlDir.open(tmp_path / name)) if not finding.healthy]
