@@ -21,7 +21,7 @@ from fieldmouse.lab.refresh.upkeep import Kept, Upkeep, keep
 from fieldmouse.lab.refresh.wire import keep_on_the_wire
 
 POLICIES = ("learned", "uniform", "multiplicative", "automaton")
-SEEDS = (421, 422, 423)
+SEEDS = (411, 421, 422)
 """Others than those on which anything was chosen."""
 ALLOWED = 0.03
 """By how much `fieldmouse freshness` may be off."""
@@ -113,7 +113,7 @@ def _summed(label: str, values: Sequence[float]) -> Row:
 
 
 ABOUT = (
-    "A meadow of 5,000 pages is crawled and refreshed under a budget; freshness as the meadow knows it, "
+    "A meadow is crawled and refreshed under a budget; freshness as the meadow knows it, "
     "beside what the crawl says of itself. "
 )
 
@@ -132,12 +132,12 @@ ARENAS = (
     (
         Arena(
             "live-refresh-wire",
-            Upkeep(pace=360_000.0, delay=0.02, rounds=6, counted=3),
+            Upkeep(pages=2000, pace=144_000.0, delay=0.05, rounds=6, counted=3),
             keep_on_the_wire,
             seeds=(424,),
         ),
         "Four polling policies on real processes",
-        "Meadow, crawl and refresh are processes, and pages change quickly; takes 25 minutes.",
+        "Meadow, crawl and refresh are processes, and 2,000 pages change quickly; takes 25 minutes.",
     ),
 )
 
