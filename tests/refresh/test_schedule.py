@@ -100,6 +100,24 @@ def test_no_window_has_more_polls_than_the_budget_whatever_is_killed(tmp_path: P
         assert np.all(counts <= budget * (times[index:] - begin) + most + 1e-6)
 
 
+def test_who_shares_a_budget_keeps_its_share_and_plans_for_another(tmp_path: Path) -> None:
+    """All pages are overdue. Its share grows when others go, and falls when they come back."""
+    refreshing = Refreshing(crawled(tmp_path / "c", 4000, hosts=100), budget=8.0)
+    allowed, begin, start = 0.0, 3e7, 3e7
+    for share in (0.25, 1.0, 0.5, 0.125):
+        refreshing.scheduler.afford(8.0 * share, start)
+        refreshing.run(start, 60)
+        refreshing.chronicle.checkpoint()
+        allowed += 8.0 * share * 60
+        asked = len(refreshing.asked)
+        assert 0.85 * allowed - 10 <= asked <= allowed + 5 * 8.0
+        assert refreshing.chronicle.ledger.budget == 8.0 * share
+        assert refreshing.scheduler.rates().sum() == pytest.approx(8.0 * share, rel=0.01)
+        start += 60
+    last = [at for at, _ in refreshing.asked if at >= begin + 180]
+    assert len(last) <= 60 + 5 + 1, "nothing that was saved at a larger share is spent at a small one"
+
+
 class Killed(Refreshing):
     """A checkpoint every three seconds; after a kill the polls that were under way then are made again."""
 

@@ -47,7 +47,7 @@ def garden(seed: int) -> Meadow:
 def band_of(path: Path, meadow: Meadow, clock: Clock, servers: int = 1) -> Band:
     return Band(
         path, meadow, clock, servers, refresh__on=True, refresh__budget=f"{BUDGET * 3600:g}/h",
-        refresh__policy="uniform", crawl__time=f"{MINUTES}m", storage__checkpoint="5s",
+        refresh__policy="uniform", crawl__time=f"{MINUTES}m", storage__checkpoint="10s",
     )  # fmt: skip
 
 
@@ -176,4 +176,4 @@ def test_pages_stay_fresh_though_agents_die_and_the_board_forgets(servers: int, 
     upkeep = Upkeep(tmp_path, meadow, band, books)
     upkeep.check(alone)
     # What was asked and forgotten in a kill is asked again; no more than some seconds of it.
-    assert keeps(upkeep.polls(), BUDGET, 5 * BUDGET + len(NAMES) + 10 * BUDGET * kills)
+    assert keeps(upkeep.polls(), BUDGET, 5 * BUDGET + len(NAMES) + 15 * BUDGET * kills)

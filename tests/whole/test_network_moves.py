@@ -1,0 +1,96 @@
+"""A page that moved to one of another agent, in virtual time: only that one knows that it is stored."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import ClassVar
+
+from fieldmouse.agent.build import Crew, build
+from fieldmouse.agent.network import Joining
+from fieldmouse.balancer.board import Charter, Offer, Offered, SiteBounds
+from fieldmouse.balancer.identity import read_identity
+from fieldmouse.balancer.memory import MemoryBoard, MemoryServer
+from fieldmouse.clock import Clock
+from fieldmouse.crawldir import CrawlDir
+from fieldmouse.indexer.inline import InlineLane
+from fieldmouse.lab import bottle
+from fieldmouse.reading import ReadingRooms
+from fieldmouse.records import Kind, Link
+from fieldmouse.settings import Settings, render
+from fieldmouse.url import Url
+
+from .bottled import CALM, outcomes
+from .changing import HOST, ChangingSite, Shown, Versions
+
+OTHER = "http://example.net"
+OUT = "http://example.com"
+SETTINGS = Settings().override(
+    {
+        "crawl.seeds": [f"{HOST}/"], "politeness.delay": "1s", "network.allow_private": True,
+        "network.resolve": ["example.org=127.0.0.1", "example.net=127.0.0.2", "example.com=127.0.0.3"],
+        **CALM, "scope.mode": "web", "scope.exclude_hosts": ["example.com"], "storage.checkpoint": "3s",
+        "refresh.on": True, "refresh.policy": "uniform", "refresh.budget": "1/s",
+    }
+)  # fmt: skip
+
+
+class Placing(MemoryBoard):
+    """Hosts are for the agents that the test names."""
+
+    places: ClassVar[dict[str, str]] = {}
+
+    async def offer(self, offers: Sequence[Offer], bounds: SiteBounds, *, seeds: bool = False) -> Offered:
+        placed = [replace(one, place=self.places.get(one.host, "")) for one in offers]
+        return await super().offer(placed, bounds, seeds=seeds)
+
+
+def test_a_page_that_moved_to_another_agents_leaves_search_when_that_had_time_for_it(tmp_path: Path) -> None:
+    pages = {f"/{n}": Shown(f"old{n}") for n in range(1, 6)}
+    now = Versions({"/": Shown("home", links=tuple(pages)), **pages})
+
+    async def life(clock: Clock) -> list[str]:
+        server = MemoryServer(clock)
+        await Placing(server).found(Charter(4711, render(SETTINGS), (f"{HOST}/",)))
+        crews: list[Crew] = []
+        lives: list[asyncio.Future[object]] = []
+        for name in "ab":
+            home = CrawlDir.create(
+                tmp_path / name, shards=1, settings=render(SETTINGS).encode(), key_seed=4711
+            )
+            crew = build(
+                home, SETTINGS, clock=clock, fetcher=ChangingSite(clock, now), lane=InlineLane,
+                joining=Joining(Placing(server), "fieldmouse", clock.now),
+            )  # fmt: skip
+            lives.append(asyncio.ensure_future(crew.agent.crawl([])))
+            crews.append(crew)
+            await clock.sleep(5.0)  # until it has joined
+        crews[0].stages.frontier.discover([Link(Url(f"{HOST}/"), kind=Kind.SEED)])
+        await clock.sleep(60.0)
+        home = next(name for name in "ab" if f"{HOST}/1" in known(tmp_path / name))
+        other = read_identity(tmp_path / ("b" if home == "a" else "a"))
+        assert other is not None
+        Placing.places[OTHER] = other.agent
+        now.pages["/there"] = Shown("moved here")
+        now.pages["/1"] = Shown(status=301, location=f"{OTHER}/there")
+        now.pages["/2"] = Shown(status=301, location=f"{OUT}/there")  # which nobody fetches
+        await clock.sleep(120.0)
+        for crew in crews:
+            crew.agent.interrupt()
+        await asyncio.gather(*lives)
+        for crew in crews:
+            await crew.close()
+        return [page.url for page in ReadingRooms([tmp_path / name for name in "ab"]).pages()]
+
+    stored = bottle.run(life)
+    kept = {f"{HOST}/", *(f"{HOST}/{n}" for n in range(2, 6)), f"{OTHER}/there"}
+    assert sorted(stored) == sorted(kept)
+    (home,) = (name for name in "ab" if f"{HOST}/1" in known(tmp_path / name))
+    (there,) = (name for name in "ab" if f"{OTHER}/there" in known(tmp_path / name))
+    assert home != there, "else it would prove nothing"
+
+
+def known(path: Path) -> set[str]:
+    return {str(row.url) for row in outcomes(path) if row.kind == "page"}
