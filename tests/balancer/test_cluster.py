@@ -84,6 +84,9 @@ def test_an_option_that_contradicts_the_crawl_is_refused(
     assert not (tmp_path / "b").exists()
     alone = asked(capfd, "resume", tmp_path / "a", expect=2)
     assert "is an agent of a network" in str(alone["error"])
+    # A crawl that is done may be kept fresh from now on.
+    fresh = ("--set", "refresh.on=true", "--set", "refresh.budget=1/s", "--time", "1s")
+    assert asked(capfd, "agent", tmp_path / "c", *where, *fresh, expect=3)["stopped_by"] == "time"
     # What belongs to a machine each says for itself, and who joins a finished crawl ends well.
     asked(capfd, "agent", tmp_path / "b", *where, "--set", "robots.count=7")
 

@@ -24,6 +24,7 @@ from fieldmouse.lab.meadow.options import MeadowOptions
 from fieldmouse.outcome import StoppedBy
 from fieldmouse.reading import ReadingRooms
 from fieldmouse.reading.examination import examine
+from fieldmouse.records import Summary
 from fieldmouse.url import host_of, path_of
 from fieldmouse.web.encoding import decode
 
@@ -135,6 +136,34 @@ def test_each_agent_keeps_its_pages_fresh_and_all_keep_one_budget(tmp_path: Path
     polls = upkeep.polls()
     assert keeps(polls, BUDGET, 5 * BUDGET + len(NAMES))
     assert len(polls) > 0.8 * BUDGET * (polls[-1] - polls[0]), "the budget is used"
+
+
+def test_a_crawl_that_was_stopped_by_a_limit_goes_on_with_another_and_may_begin_to_poll(
+    tmp_path: Path,
+) -> None:
+    meadow = garden(5)
+
+    async def life(clock: Clock) -> list[dict[str, Summary]]:
+        told = []
+        band = Band(tmp_path, meadow, clock, crawl__time="5s")
+        await founded(band)
+        told.append(await band.ended())
+        for time in ("5s", "3m"):
+            band.settings = band.settings.override(
+                {"crawl.time": time, "refresh.on": True, "refresh.policy": "uniform"}
+            )
+            for name in NAMES:
+                band.start(name)
+            told.append(await band.ended())
+        return told
+
+    first, again, longer = bottle.run(life)
+    assert all(summary.stopped_by is StoppedBy.TIME for told in (first, again) for summary in told.values())
+    assert [first[name].pages for name in NAMES] == [again[name].pages for name in NAMES]
+    whole = longer["a"].whole
+    assert whole is not None
+    assert (whole.waiting, whole.pages) == (0, sum(summary.pages for summary in longer.values()))
+    assert all(summary.polls > 20 for summary in longer.values())
 
 
 def keeps(times: list[float], rate: float, burst: float) -> bool:

@@ -15,7 +15,7 @@ from fieldmouse.agent.fuse import Fuse
 from fieldmouse.agent.leasing import LeasedErrands, LeasedFetcher
 from fieldmouse.agent.stopping import Stopping
 from fieldmouse.balancer.adverts import Advert, share_of, table_of
-from fieldmouse.balancer.board import Board, Grant, Luggage, Name, Pulse, SiteBounds
+from fieldmouse.balancer.board import Board, BoardBooks, Grant, Luggage, Name, Pulse, SiteBounds
 from fieldmouse.balancer.choice import Chooser
 from fieldmouse.balancer.identity import next_start
 from fieldmouse.balancer.lease import LeaseClock, boottime
@@ -105,7 +105,7 @@ class NetworkStage:
         )  # fmt: skip
         self._board = joining.board
         self._agents = self._again = 0
-        self._me, self._share = "", 1.0
+        self._me, self._share, self._heard = "", 1.0, False
         self._idle_at = 0.0  # when nothing waited in the whole crawl, as far as we heard
 
     @property
@@ -185,8 +185,9 @@ class NetworkStage:
             )
         )
 
-    def _on_pulse(self, pulse: Pulse) -> str:
-        """Returns why the crawl is over for everybody, if a limit says so."""
+    def _on_pulse(self, pulse: Pulse) -> str | None:
+        """Returns why the crawl is over for everybody, if a limit says so; "" if it goes on after all."""
+        first, self._heard = not self._heard, True
         self._chooser.meet(table_of(pulse.agents))
         self._agents = sum(note.alive for note in pulse.agents)
         self._share = share_of(pulse.agents, self._me)
@@ -196,16 +197,22 @@ class NetworkStage:
             self._fetcher.extend()
         if pulse.draining:
             self._stopping.ask(StoppedBy.SIGNAL)
+        reached = self._reached(pulse.books)
+        if pulse.over and first and not reached:
+            return ""  # it was stopped by a limit that does not hold any more
         if pulse.over:
             self._stopping.ask(StoppedBy(pulse.over))
+            return None
+        return reached or None
+
+    def _reached(self, books: BoardBooks) -> str:
+        """The limit that is reached, if there is anything left to do."""
+        asked = self._settings.crawl
+        if not books.waiting and not self._settings.refresh.on:
             return ""
-        asked, books = self._settings.crawl, pulse.books
-        goes_on = books.waiting > 0 or self._settings.refresh.on
-        if goes_on and asked.pages and books.kinds.get("page", 0) >= asked.pages:
+        if asked.pages and books.kinds.get("page", 0) >= asked.pages:
             return StoppedBy.PAGES.value
-        if goes_on and asked.time and books.age >= asked.time:
-            return StoppedBy.TIME.value
-        return ""
+        return StoppedBy.TIME.value if asked.time and books.age >= asked.time else ""
 
     def _on_unbooked(self, urls: Sequence[str]) -> None:
         """Others had them, too: our copies stay, and are marked."""

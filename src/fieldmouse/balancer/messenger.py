@@ -55,14 +55,14 @@ class Messenger:
     def __init__(
         self, board: Board, *, terms: Terms, mailbox: Mailbox, tellings: Tellings, lease: LeaseClock,
         tenant: Tenant, clock: Clock, rejoin: Callable[[], Name], advert: Callable[[], bytes],
-        unpack: Callable[[Grant], HostState], place_new: Callable[[Host], str],
-        on_pulse: Callable[[Pulse], str], on_trouble: Callable[[Exception], None], nudge: Callable[[], None],
+        unpack: Callable[[Grant], HostState], place_new: Callable[[Host], str], nudge: Callable[[], None],
+        on_pulse: Callable[[Pulse], str | None], on_trouble: Callable[[Exception], None],
         on_unbooked: Callable[[Sequence[str]], None], on_refused: Callable[[str], None],
     ):  # fmt: skip
         """`rejoin` says who we are from now on, durably; `unpack` takes in what came with a host.
 
-        `on_pulse` says why the crawl is over for everybody, if it is. `on_unbooked` hears of URLs whose
-        outcome came too late to count, `on_refused` of addresses that were ours, `nudge` of work for robots.
+        `on_pulse` says why the crawl is over for everybody, or "" if it is no longer. `on_unbooked` hears
+        of outcomes that came too late to count, `on_refused` of addresses that were ours, `nudge` of work.
         """
         self._board, self._terms, self._mailbox, self._tellings = board, terms, mailbox, tellings
         self._lease, self._tenant, self._clock = lease, tenant, clock
@@ -217,7 +217,7 @@ class Messenger:
         self._run = pulse.run
         self._lease.renewed(sent_at)
         self._mailbox.hear(pulse.books)
-        if over := self._on_pulse(pulse):
+        if (over := self._on_pulse(pulse)) is not None:
             await self._board.end(over)
         self._mailbox.post()
         self._nudge()

@@ -33,7 +33,7 @@ _KEYS = frozenset(
         "network.source",
     }
 )  # fmt: skip
-_OF_A_RUN = frozenset({"crawl.pages", "crawl.time"})
+_OF_A_RUN = frozenset({"crawl.pages", "crawl.time", "refresh.on", "refresh.budget"})
 
 
 def is_of_a_machine(section: str, key: str) -> bool:
