@@ -5,8 +5,9 @@ and ours apart, since the server is what all agents share. `used` is what the se
 less what an empty one holds; `resident` is what the system gave it for that.
 
 Seen: offers in batches of 500, as agents make them, half of them seen before; then all that waits is thrown
-away, so that the seen keys alone remain. Waiting: pages of sites with power-law sizes link to other pages,
-most of them of the same site; rows are those of real links. Then all is leased and booked, the URLs kept.
+away, so that the seen keys alone remain, and the server is killed and reads its file. Waiting: pages of sites
+with power-law sizes link to other pages, most of them of the same site; rows are those of real links. Then
+all is leased and booked, the URLs kept.
 Agents: each joins, holds a host and an address, says that it lives, and hears of all the others.
 
     .venv/bin/python benchmarks/board.py [--seen 10000000] [--waiting 300000]
@@ -18,18 +19,13 @@ import argparse
 import asyncio
 import json
 import random
-import shutil
-import subprocess
-import sys
-import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 
 import msgspec
 import redis
+from boardserver import BoardProcess, a_process, a_server
 from sieve import Source
 from table import aligned, say
 
@@ -55,29 +51,6 @@ NAME = Name("bench", 1)
 FREE = SiteBounds()
 
 
-@contextmanager
-def a_server() -> Iterator[redis.Redis]:
-    program = shutil.which("redis-server") or shutil.which("valkey-server")
-    if program is None:
-        sys.exit("there is no Redis server: `sh scripts/redis` installs one")
-    with tempfile.TemporaryDirectory(prefix="fm") as directory:
-        socket = Path(directory) / "s"
-        command = [program, "--port", "0", "--unixsocket", str(socket), "--dir", directory, "--save", ""]
-        process = subprocess.Popen([*command, "--appendonly", "yes"], stdout=subprocess.DEVNULL)
-        client = redis.Redis(unix_socket_path=str(socket))
-        try:
-            while True:
-                try:
-                    client.ping()
-                    break
-                except redis.RedisError:
-                    time.sleep(0.02)
-            yield client
-        finally:
-            process.kill()
-            process.wait()
-
-
 @dataclass(frozen=True)
 class Cost:
     """Processor time and memory at a moment."""
@@ -86,13 +59,18 @@ class Cost:
     ours: float
     used: int
     resident: int
+    heard: int  # bytes
+    said: int
 
     @classmethod
     def now(cls, client: redis.Redis) -> Cost:
-        cpu, memory = client.info("cpu"), client.info("memory")
+        cpu, memory, net = client.info("cpu"), client.info("memory"), client.info("stats")
         # The thread that serves, not the children that write its file anew.
         server = cpu["used_cpu_user"] + cpu["used_cpu_sys"]
-        return cls(server, time.process_time(), memory["used_memory"], memory["used_memory_rss"])
+        return cls(
+            server, time.process_time(), memory["used_memory"], memory["used_memory_rss"],
+            net["total_net_input_bytes"], net["total_net_output_bytes"],
+        )  # fmt: skip
 
 
 def board_of(client: redis.Redis) -> RedisBoard:
@@ -136,6 +114,17 @@ async def seen(client: redis.Redis, stops: list[int]) -> list[list[str]]:
         before = Cost.now(client)
     await board.close()
     return rows
+
+
+def restarted(server: BoardProcess, urls: int) -> list[str]:
+    """How the seen keys lie in a server that was killed and has read its file."""
+    size = server.write_file_anew()
+    server.kill()
+    begun = time.monotonic()
+    server.start()
+    seconds, memory = time.monotonic() - begun, server.client.info("memory")
+    cells = [size / urls, memory["used_memory"] / urls, memory["used_memory_rss"] / urls]
+    return [f"{urls:,}", *(f"{cell:.2f}" for cell in cells), f"{seconds:.1f}"]
 
 
 class Web:
@@ -246,20 +235,20 @@ async def agents(client: redis.Redis, stops: list[int]) -> list[list[str]]:
             await board.ask_addresses(name, [asked])
             names.append(name)
         held = Cost.now(client)
-        told = client.info("stats")["total_net_output_bytes"]
         for name in names[-100:]:
             await board.beat(name, advert, 10_000.0)
         after, beats = Cost.now(client), min(100, stop)
-        answers = client.info("stats")["total_net_output_bytes"] - told
         each = (held.used - empty.used) / (stop - 1)
-        rows.append([f"{stop:,}", f"{each:,.0f}", f"{answers / beats:,.0f}", *spent(held, after, beats)])
+        rows.append([f"{stop:,}", f"{each:,.0f}", *spent(held, after, beats)])
     await board.close()
     return rows
 
 
 def spent(before: Cost, after: Cost, count: int) -> list[str]:
     server, ours = after.server - before.server, after.ours - before.ours
-    return [f"{server / count * 1e6:.1f}", f"{ours / count * 1e6:.1f}"]
+    heard, said = after.heard - before.heard, after.said - before.said
+    times = [f"{seconds / count * 1e6:,.1f}" for seconds in (server, ours)]
+    return [*times, *(f"{bytes / count:,.0f}" for bytes in (heard, said))]
 
 
 def main() -> None:
@@ -272,9 +261,10 @@ def main() -> None:
     if given.quick:
         given.seen, given.waiting = 200_000, 50_000
     stops = [n for n in (10**6, 10**7, 10**8) if n < given.seen] + [given.seen]
-    with a_server() as client:
+    with a_process() as server:
         say(f"offering until {given.seen:,} are seen")
-        by_seen = asyncio.run(seen(client, stops))
+        by_seen = asyncio.run(seen(server.client, stops))
+        again = restarted(server, given.seen)
     with a_server() as client:
         say(f"offering, leasing and booking {given.waiting:,}")
         table, steps = asyncio.run(waiting(client, given.waiting))
@@ -283,11 +273,12 @@ def main() -> None:
         by_agents = asyncio.run(agents(client, [10, 100, 1000]))
     heads = (
         ["seen", "used B/URL", "resident B/URL", "server us/offered", "ours us/offered"],
+        ["started again", "file B/URL", "used B/URL", "resident B/URL", "seconds"],
         ["waiting", "hosts", "row B", "queued B/URL", "host B", "all used B/URL", "kept B/URL", "URL B"],
-        ["for each URL", "server us", "ours us"],
-        ["agents", "B/agent", "B heard with a beat", "server us/beat", "ours us/beat"],
+        ["for each URL", "server us", "ours us", "B to it", "B from it"],
+        ["agents", "B/agent", "server us/beat", "ours us/beat", "B to it", "B from it"],
     )
-    parts = list(zip(heads, (by_seen, [table], steps, by_agents), strict=True))
+    parts = list(zip(heads, (by_seen, [again], [table], steps, by_agents), strict=True))
     if given.json:
         tables = [[dict(zip(head, row, strict=True)) for row in body] for head, body in parts]
         print(json.dumps(tables))

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import redis
-from board import a_server
+from boardserver import a_server
 from ground import NO_TRAPS, fresh_meadow
 from table import aligned, say
 
