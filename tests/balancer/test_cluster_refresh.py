@@ -85,7 +85,7 @@ def test_agents_poll_what_they_have_and_one_that_was_killed_goes_on(
                 crawling.end(agent)
         meadow.stop()
         arrivals = meadow.arrivals()
-    assert all(one["refreshed"]["changed"] > 0 for one in told)
+    assert sum(one["changed"] for one in told) > 0
     assert [one["lost"] for one in told] == [0, 0]
     together = crawling.exported(homes[0], "--with", homes[1])
     assert sorted(row["url"] for row in together) == sorted(truth)

@@ -1,0 +1,60 @@
+"""Polls that wait for their hosts on a network: none is lost, and the board is told of each host in time."""
+
+from __future__ import annotations
+
+from fieldmouse.clock import ManualClock
+from fieldmouse.frontier.leasedpolls import REMIND, LeasedPolls, polls_by_host
+from fieldmouse.records import Door, Link
+from fieldmouse.url import Host, Url
+
+A, B = Host("http://a.test"), Host("http://b.test")
+
+
+def link(host: Host, number: int) -> Link:
+    return Link(Url(f"{host}/{number}"))
+
+
+def test_a_host_is_wished_for_once_and_again_when_the_board_may_have_forgotten() -> None:
+    clock = ManualClock(1000.0)
+    wishes: list[list[Host]] = []
+    polls = LeasedPolls(lambda hosts: wishes.append(list(hosts)), clock)
+    polls.remind(clock.now())
+    polls.wait(A, [link(A, 1), link(A, 2)])
+    polls.wait(A, [link(A, 3)])
+    polls.wait(B, [link(B, 1)])
+    polls.wait(B, [])
+    assert wishes == [[A], [B]]
+    polls.remind(clock.now() + REMIND / 2)
+    assert len(wishes) == 2
+    polls.remind(clock.now() + REMIND)
+    assert wishes[2:] == [[A, B]]
+    assert [one.url for one in polls.take(A)] == [link(A, n).url for n in (1, 2, 3)]
+    assert polls.take(A) == []
+    polls.remind(clock.now() + 2 * REMIND)
+    assert wishes[3:] == [[B]]
+    assert len(polls) == 1
+
+
+def test_who_ends_wishes_for_nothing() -> None:
+    wishes: list[list[Host]] = []
+    polls = LeasedPolls(lambda hosts: wishes.append(list(hosts)), ManualClock(1000.0))
+    polls.wait(A, [link(A, 1)], wished=False)
+    assert (wishes, len(polls)) == ([], 1)
+
+
+def test_a_poll_counts_until_its_ticket_is_done_with() -> None:
+    polls = LeasedPolls(lambda hosts: None, ManualClock(1000.0))
+    polls.wait(A, [link(A, 1)])
+    (known,) = polls.take(A)
+    assert len(polls) == 0, "it is in the hands of who took it"
+    polls.add(7, known)
+    assert (7 in polls, 8 in polls, len(polls)) == (True, False, 1)
+    assert polls.strike(8) is None
+    assert polls.strike(7) == known
+    assert not len(polls)
+
+
+def test_known_pages_become_polls_by_host() -> None:
+    lines = polls_by_host([link(A, 1), link(B, 1), link(A, 2)])
+    assert {host: len(line) for host, line in lines.items()} == {A: 2, B: 1}
+    assert all((one.door, one.was) == (Door.POLLED, "page") for line in lines.values() for one in line)
