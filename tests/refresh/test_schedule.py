@@ -269,6 +269,25 @@ def test_once_polls_every_page_one_time_and_what_has_likely_changed_first(tmp_pa
     assert refreshing.scheduler.next_at(6000.0) is None
 
 
+def test_a_round_ends_though_the_clock_was_put_back(tmp_path: Path) -> None:
+    chronicle = crawled(tmp_path / "c", 40, at=5000.0)
+    refreshing = Refreshing(chronicle, budget=1.0, once_since=5500.0)
+    refreshing.run(5500.0, 20)
+    polled = {name for _, name in refreshing.asked}
+    refreshing.chronicle.checkpoint()
+    refreshing.killed()
+    # By the clock this is before the round began, and before those pages were crawled.
+    refreshing.in_the_air = [(1000.0, link) for _, link in refreshing.in_the_air]
+    refreshing.run(1000.0, 60)
+    refreshing.chronicle.settle([page(40, 1060.0)])
+    refreshing.run(1061.0, 60)
+    times = Counter(name for _, name in refreshing.asked)
+    assert len(times) == 41
+    assert {name for name, count in times.items() if count > 1} <= polled, "only what was lost by the kill"
+    assert max(times.values()) <= 2
+    assert refreshing.scheduler.left == 0
+
+
 def test_what_is_no_page_is_asked_at_the_set_rate_and_takes_a_tenth_at_most(tmp_path: Path) -> None:
     chronicle = Chronicle(tmp_path / "c", lookup.policy("uniform"), "uniform")
     refused = {"kind": OutcomeKind.REFUSED, "reason": Reason.EXCLUDED}

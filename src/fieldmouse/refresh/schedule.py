@@ -32,6 +32,7 @@ from fieldmouse.refresh.polling import Polls, ReadHeaders
 from fieldmouse.refresh.signals import ReadAnswer, SignalReader, weights
 
 Reals = NDArray[np.float64]
+Mask = NDArray[np.bool_]
 
 RETRY = 7 * 86_400.0
 _PATIENT = 15.0  # seconds of a host's polls that may be under way
@@ -45,7 +46,7 @@ class Scheduler:
     """What to poll next. Times are epoch seconds, rates are polls a second.
 
     budget: None means that only politeness bounds it: `host_rate` polls a second of each host.
-    once_since: poll what was last tried before then, once, and nothing else.
+    once_since: poll what was last tried before then, once, and nothing else; also if the clock goes back.
     retry: seconds between two polls of what is gone, moved, failed or refused.
     read_answer: reads sitemaps and feeds that were polled from the archive; None: nobody reads them.
     pool: where plans are made while others go on; None makes them when they are wanted.
@@ -68,6 +69,7 @@ class Scheduler:
         self._planning: Future[Reals] | None = None
         self._line = NOBODY
         self._left, self._counted_at = 0, -1
+        self._met: Reals = np.empty(0)  # in `once`: when each page had been tried last when we met it
         ledger.note_budget(budget)
         ledger.note_purse(self._bucket.purse)
 
@@ -118,10 +120,22 @@ class Scheduler:
     def left(self) -> int:
         """In `once`: how many are still to be polled, those under way included."""
         if self._since is not None and self._counted_at != self._ledger.cursor:
-            tried, flags = self._ledger.column("tried"), self._ledger.column("flags")
-            self._left = int(np.count_nonzero((tried < self._since) & (flags & Flag.ABSENT == 0)))
+            present = self._ledger.column("flags") & Flag.ABSENT == 0
+            self._left = int(np.count_nonzero(self._untried(np.arange(len(present))) & present))
             self._counted_at = self._ledger.cursor
         return self._left
+
+    def _untried(self, rows: Rows) -> Mask:
+        """In `once`: which of these pages have not been tried in this round.
+
+        What was tried in this run counts whatever the clock said: one that was put back would have all
+        of them tried before the round began, for ever.
+        """
+        if len(self._ledger) > len(self._met):
+            self._met = np.concatenate([self._met, self._ledger.column("tried")[len(self._met) :]])
+        tried = self._ledger.take("tried", rows)
+        untried: Mask = (tried < self._since) & (tried == self._met[rows])
+        return untried
 
     def rates(self) -> Reals:
         """Polls a second of each page by the newest plan; those that came since have the others' mean."""
@@ -200,7 +214,7 @@ class Scheduler:
         for block in blocks_of(ledger):
             rows = block.rows[block.free(open_hosts)]
             if self._since is not None:
-                rows = rows[ledger.take("tried", rows) < self._since]
+                rows = rows[self._untried(rows)]
                 found.add(rows, rates[rows], np.full(len(rows), now))
             else:
                 rows = rows[rates[rows] > 0]

@@ -34,7 +34,7 @@ class Region:
     """How far hosts are from agents, and what bounds the crawl."""
 
     hosts: int = 24
-    pages: int = 3_600
+    pages: int = 2_400
     places: int = 4
     near: float = 0.005
     far: float = 0.5
