@@ -10,20 +10,28 @@ import asyncio
 import itertools
 import random
 from collections import Counter, defaultdict
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from fieldmouse.balancer import tellings
 from fieldmouse.balancer.board import Charter
 from fieldmouse.balancer.memory import MemoryBoard
 from fieldmouse.balancer.memorybuilder import MemoryBuilder
 from fieldmouse.clock import Clock
+from fieldmouse.crawldir import CrawlDir, outcomes, read_checkpoint, sealed_outcomes
 from fieldmouse.errors import BoardLost
 from fieldmouse.lab import bottle
 from fieldmouse.lab.meadow.meadow import Meadow
 from fieldmouse.lab.meadow.options import MeadowOptions
+from fieldmouse.outcome import OutcomeKind
+from fieldmouse.reading import ReadingRoom
+from fieldmouse.records import OutcomeRow
+from fieldmouse.repair.archived import ArchivedCrawl
 from fieldmouse.repair.board import RebuiltBoard, open_agent, rebuild_with
+from fieldmouse.url import Url, host_of, key_of
 
 from .test_network_in_a_bottle import Band, charter, is_polite, pages_alone, pages_of
 
@@ -63,10 +71,34 @@ async def rebuild(band: Band, builder: MemoryBuilder) -> RebuiltBoard:
     return await rebuild_with(builder, members, "fieldmouse", band.clock.now())
 
 
+def rows_of(path: Path) -> list[OutcomeRow]:
+    home = CrawlDir.open(path)
+    last = read_checkpoint(home)
+    return [*outcomes.rows(home, length=sealed_outcomes(last))] if last is not None else []
+
+
+def led_to(path: Path, known: Mapping[Url, OutcomeRow]) -> set[Url]:
+    """Where all that the agents have stored leads to, of what a crawl alone comes to."""
+    found: set[Url] = set()
+    for name in NAMES:
+        rows = rows_of(path / name)
+        hosts = {host_of(row.url) for row in rows if row.kind is OutcomeKind.PAGE}
+        found |= {Url(row.target) for row in rows if row.target}
+        found |= {Url(link) for page in ReadingRoom(path / name).pages() for link in page.links}
+        # Who has a page of a host has read its robots.txt before.
+        found |= {url for url, row in known.items() if row.found_as == "sitemap" and host_of(url) in hosts}
+    return found & known.keys()
+
+
 @pytest.mark.parametrize("seed", range(3))
-def test_nothing_is_missing_after_the_board_was_lost_and_made_again(seed: int, tmp_path: Path) -> None:
+def test_nothing_is_missing_after_the_board_was_lost_and_made_again(
+    seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Agents keep what they told last for half a minute; here it must come from the archives.
+    monkeypatch.setattr(tellings, "KEPT", 0.0)
     meadow = Meadow(MeadowOptions(hosts=12, pages=200, seed=40 + seed, **VARIED))
     alone = pages_alone(tmp_path / "alone", meadow)
+    known = {row.url: row for row in rows_of(tmp_path / "alone")}
     dice = random.Random(seed)
 
     async def life(clock: Clock) -> Band:
@@ -89,6 +121,9 @@ def test_nothing_is_missing_after_the_board_was_lost_and_made_again(seed: int, t
         assert told.seen == told.booked + told.waiting
         assert told.booked >= len(before)
         assert told.unreadable == 0
+        seen = MemoryBoard(band.servers[0]).ledger().seen
+        missing = {url for url in led_to(tmp_path, known) if key_of(url, founded.key_seed) not in seen}
+        assert not missing, "a page that is stored leads there"
         made = await MemoryBoard(band.servers[0]).charter()
         assert made is not None
         assert (made.key_seed, made.seeds) == (founded.key_seed, founded.seeds)
@@ -136,3 +171,20 @@ def test_another_crawl_of_that_name_is_not_joined_by_agents_of_the_lost_one(tmp_
         assert books.seen == 0
 
     bottle.run(life)
+
+
+@pytest.mark.parametrize("seed", [41, 42])
+def test_what_the_archive_of_a_finished_crawl_leads_to_is_what_it_has_seen(seed: int, tmp_path: Path) -> None:
+    meadow = Meadow(MeadowOptions(hosts=12, pages=200, seed=seed, **VARIED))
+    pages_alone(tmp_path / "alone", meadow)
+    home = CrawlDir.open(tmp_path / "alone")
+    crawl = ArchivedCrawl(home, read_checkpoint(home))
+    by_links = {link.url for links in crawl.links() for link in links}
+    by_robots_txt = {
+        link.url for host, _, rules in crawl.robots_txts() for link in crawl.sitemaps(host, rules, 0.0)
+    }
+    rows = rows_of(tmp_path / "alone")
+    assert {*meadow.seeds} | by_links | by_robots_txt == {row.url for row in rows}
+    assert by_robots_txt == {row.url for row in rows if row.found_as == "sitemap" and "robots.txt" in row.via}
+    assert {row.target for row in rows if row.kind is OutcomeKind.MOVED} <= by_links | {*meadow.seeds}
+    assert crawl.unreadable == 0
