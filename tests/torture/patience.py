@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from fieldmouse.lab.meadow.arrivals import Arrival
 from fieldmouse.lab.meadow.options import MeadowOptions
 from fieldmouse.lab.meadow.plan import MeadowPlan
 from meadowland import running_meadow
@@ -44,19 +45,29 @@ class PatientScene(Scene):
             site.origin.removeprefix("http://"): site.habits.crawl_delay
             for site in MeadowPlan(options, self.meadow.port).sites
         }
-        times: dict[tuple[str, str], list[float]] = defaultdict(list)
+        visits: dict[tuple[str, str], list[Arrival]] = defaultdict(list)
         for arrival in self.meadow.arrivals():
-            times[arrival.agent, arrival.host].append(arrival.t)
+            visits[arrival.agent, arrival.host].append(arrival)
         short: dict[str, int] = {}
-        for (agent, host), each in times.items():
-            # Before its robots.txt is read nobody knows what a host asks for, and a kill may come between:
-            # what was not durable is not known. The first gap of a life may be the ordinary delay.
-            least = max(DELAY, asks[host])
-            gaps = [later - sooner for sooner, later in itertools.pairwise(sorted(each))]
-            too_soon = sum(gap < least for gap in gaps)
+        for (agent, host), each in visits.items():
+            too_soon = sum(
+                later.t - sooner.t < _least(sooner, later, asks[host])
+                for sooner, later in itertools.pairwise(each)
+            )
             if too_soon:
                 short[f"{agent} {host}"] = too_soon
         return short
+
+
+def _least(sooner: Arrival, later: Arrival, asked: float) -> float:
+    """What a host asks for is known when its robots.txt is durable.
+
+    If a kill came before that, nobody knows that it was asked at all: then it is asked for the same once
+    more, no sooner than any host.
+    """
+    if sooner.path == later.path == "/robots.txt":
+        return DELAY
+    return max(DELAY, asked)
 
 
 @contextmanager
