@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from balancer.boards import needs_server
+from fieldmouse.lab import findings
 from fieldmouse.lab.meadow.arrivals import Arrival
 from fieldmouse.lab.meadow.plan import MeadowPlan
 from fieldmouse.lab.network.places import VISITORS, Crossing, Region, cross, crossing
@@ -51,10 +52,12 @@ def test_leads_are_told_by_the_worst_seed() -> None:
         ("priced", 1): steady(60, [True]), ("priced", 2): steady(50, [True]),
         ("hash", 1): steady(30, [True, False]), ("hash", 2): steady(40, [True, False]),
     }  # fmt: skip
-    rows = {row.label: row for row in terrain.result(found).rows}
+    result = terrain.result(found)
+    rows = {row.label: row for row in result.rows}
     assert rows["pages a second, priced"].ours == pytest.approx(55)
     assert rows["priced over hash"].ours == pytest.approx((2 + 1.25) / 2)
     assert rows["priced over hash"].note == "at least 1.25"
+    assert findings.write([findings.LabFinding("t", "live", "", "", result, 1.0)]), "it can be kept"
     assert rows["pages a second, hash"].note.startswith("50% of the later requests from near by, 0.100 moves")
 
 

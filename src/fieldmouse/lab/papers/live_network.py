@@ -84,7 +84,7 @@ class Terrain:
                        [sum(one.near[first:last]) / (last - first) for first, last in stretches])
             )  # fmt: skip
             step = max(1, len(one.times) // 100)
-            pace.append(Series(rule, one.times[::step], range(0, len(one.times), step)))
+            pace.append(Series(rule, one.times[::step], list(range(0, len(one.times), step))))
         return Figure(
             self.name,
             "Agents in four places, one web",
