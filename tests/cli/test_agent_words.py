@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from fieldmouse.cli import progress
+from fieldmouse.cli import progress, voice
 from fieldmouse.outcome import StoppedBy
 from fieldmouse.settings import Settings
 from fieldmouse.summary import Summary, WholeCrawl
@@ -19,6 +19,7 @@ STOPPED = msgspec.structs.replace(DONE, exit=130, stopped_by=StoppedBy.SIGNAL, w
 
 
 def last_words(summary: Summary, said: pytest.CaptureFixture[str]) -> str:
+    voice.mute(False)  # whoever asked for JSON before us
     progress.tell(summary, Settings(), "my west")
     return said.readouterr().err
 

@@ -159,7 +159,7 @@ def test_a_report_is_the_same_from_a_run_and_from_what_was_kept(tmp_path: Path, 
     assert told(capsys) == {
         "to": str(again),
         "experiments": ["tiny-table", "tiny-grid"],
-        "verdicts": {"same": 7, "misprint": 1, "outlier": 1, "different": 0, "new": 1},
+        "verdicts": {"same": 7, "misprint": 1, "outlier": 1, "open": 0, "different": 0, "new": 1},
     }
 
     def timeless(page: Path) -> str:
