@@ -105,6 +105,13 @@ def pages_of(path: Path) -> list[str]:
     return [str(row.url) for row in outcomes.pages(home, length=sealed_outcomes(last))]
 
 
+def is_well(band: Band, folder: Path) -> None:
+    """Nobody was annoyed, and doctor finds nothing with any of the three."""
+    is_polite(band.arrivals)
+    for name in "abc":
+        assert not [finding for finding in examine(CrawlDir.open(folder / name)) if not finding.healthy]
+
+
 def is_polite(arrivals: Sequence[Arrival]) -> None:
     by_address: dict[str, list[Arrival]] = defaultdict(list)
     for arrival in arrivals:
@@ -140,9 +147,7 @@ def test_agents_have_together_what_one_would_have(tmp_path: Path) -> None:
         told = str(explain(CrawlDir.open(tmp_path / "a"), Url(url)))
         assert "never" not in told, "who has it knows it, and others know that they do not know"
         assert ("the board knows" in told) == (url not in pages_of(tmp_path / "a"))
-    is_polite(band.arrivals)
-    for name in "abc":
-        assert not [finding for finding in examine(CrawlDir.open(tmp_path / name)) if not finding.healthy]
+    is_well(band, tmp_path)
 
 
 def test_nobody_joins_before_the_first_checkpoint(tmp_path: Path) -> None:
@@ -204,11 +209,8 @@ def test_nothing_is_lost_when_agents_die_and_return(seed: int, tmp_path: Path) -
         return band
 
     band = bottle.run(life)
-    stored = Counter(url for name in "abc" for url in pages_of(tmp_path / name))
-    assert set(stored) == alone
-    is_polite(band.arrivals)
-    for name in "abc":
-        assert not [finding for finding in examine(CrawlDir.open(tmp_path / name)) if not finding.healthy]
+    assert {url for name in "abc" for url in pages_of(tmp_path / name)} == alone
+    is_well(band, tmp_path)
 
 
 def test_nothing_is_lost_on_two_servers_of_which_one_forgets(tmp_path: Path) -> None:
@@ -238,11 +240,8 @@ def test_nothing_is_lost_on_two_servers_of_which_one_forgets(tmp_path: Path) -> 
         return band
 
     band = bottle.run(life)
-    stored = Counter(url for name in "abc" for url in pages_of(tmp_path / name))
-    assert set(stored) == alone
-    is_polite(band.arrivals)
-    for name in "abc":
-        assert not [finding for finding in examine(CrawlDir.open(tmp_path / name)) if not finding.healthy]
+    assert {url for name in "abc" for url in pages_of(tmp_path / name)} == alone
+    is_well(band, tmp_path)
 
 
 def test_a_new_server_is_told_how_the_hosts_stand_that_are_held(tmp_path: Path) -> None:

@@ -63,7 +63,7 @@ def command(
     agent ends by itself when the whole crawl is done. It may be stopped or killed at
     any time: others take over what it had, and the same command lets it go on.
 
-    `fieldmouse search`, `export` and `explain` read several directories with --with.
+    `fieldmouse search`, `export`, `explain` and `changes` read several directories with --with.
     """
     every = options.progress_every(given)
     words, changes = options.asked(given)
