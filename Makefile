@@ -5,7 +5,8 @@
 #   make test    checks, tests and the examples in the documentation
 #   make quick   the checks and the quick tests, in under a minute: before each commit
 #   make check   only the checks: lint, format, types, architecture
-#   make torture kills, power cuts, damaged files and broken disks: what was tried, and what was lost
+#   make torture all that can hurt a crawl or a network, in under 40 minutes: make mishaps and make uproar together
+#   make mishaps kills, power cuts, damaged files and broken disks: what was tried, and what was lost
 #   make uproar  agents of a network killed, paused and drained, and their board: is anything missing?
 #   make bench   the benchmarks, printed as tables (see benchmarks/)
 
@@ -13,7 +14,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 INSTALLED := .venv/.installed
 
-.PHONY: all demo cluster-demo uproar test quick check bench torture replay lock clean
+.PHONY: all demo cluster-demo mishaps uproar test quick check bench torture replay lock clean
 .DEFAULT_GOAL := all
 
 all: $(INSTALLED)
@@ -40,10 +41,13 @@ test: check
 	@sh scripts/redis
 	$(BIN)/python -m pytest -n $(or $(JOBS),2) --dist worksteal --doctest-modules src/fieldmouse tests
 
-# SEED=2 tries other moments; MINUTES=10 stops the first part sooner.
+# The uproar waits for leases most of its time, so both are played side by side.
 torture: $(INSTALLED)
+	$(MAKE) --keep-going --jobs 2 mishaps uproar
+
+# SEED=2 tries other moments; MINUTES=10 stops sooner.
+mishaps: $(INSTALLED)
 	sh scripts/torture --seed $(or $(SEED),1) --minutes $(or $(MINUTES),40)
-	$(MAKE) uproar SEED=$(or $(SEED),1)
 
 # Kills, pauses, drains and cuts off agents of a network, and stops and kills their board; SEED=2 is another story.
 uproar: $(INSTALLED)
