@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from webencodings.labels import LABELS
 
 from fieldmouse.indexer.charset import find_charset, prescan
-from fieldmouse.web.labels import codec_of, decoded, web_codec
+from fieldmouse.url import resolve
+from fieldmouse.web.labels import codec_of, decoded, spelt, web_codec
 
 RUSSIAN = "Полевая мышь живёт в поле и питается зерном, а зимой прячется в стогах сена."
 KOI = "koi8-r"
@@ -223,3 +224,28 @@ def test_a_mark_is_no_text() -> None:
     for codec, mark in (("utf-8", codecs.BOM_UTF8), ("utf-16-le", b"\xff\xfe"), ("utf-16-be", b"\xfe\xff")):
         assert decoded(mark + "mouse".encode(codec), codec) == "mouse"
     assert decoded(b"\xef\xbb\xbf", "cp1252") == "ï»¿"
+
+
+@pytest.mark.parametrize(
+    ("charset", "href", "asked"),
+    [
+        ("iso-8859-1", "?q=Mäuse x", "?q=M%E4use%20x"),
+        ("iso-8859-1", "/ä?ö=ü#ß?ß", "%C3%A4?%F6=%FC"),
+        ("windows-1252", "?a=\u2021\u2212", "?a=%87%26%238722%3B"),
+        ("windows-1252", "?\x81x", "?%81x"),
+        ("windows-1252", "?a\\ä|`{}[]^\"'<>", "?a\\%E4|`{}[]^%22%27%3C%3E"),
+        ("windows-1252", "#?ä", ""),
+        ("koi8-r", "?q=мышь", "?q=%CD%D9%DB%D8"),
+        ("koi8-r", "?☃😀", "?%26%239731%3B%26%23128512%3B"),
+        ("shift_jis", "?q=日本語 表", "?q=%93%FA%96{%8C%EA%20%95\\"),
+        ("iso-2022-jp", "?q=日本語 表", "?q=%1B$BF|K\\8l%1B(B%20%1B$BI=%1B(B"),
+        ("iso-2022-jp", "?q=ä&b", "?q=%26%23228%3B&b"),
+        ("euc-jp", "?q=ä漢", "?q=%26%23228%3B%B4%C1"),
+        ("gbk", "?q=漢字ä", "?q=%9Dh%D7%D6%26%23228%3B"),
+        ("utf-16le", "?q=ä", "?q=%C3%A4"),
+        ("utf-8", "?q=ä", "?q=%C3%A4"),
+    ],
+)
+def test_a_query_is_asked_in_the_charset_of_its_page(charset: str, href: str, asked: str) -> None:
+    """As Chromium 156 asks; paths are always UTF-8."""
+    assert resolve(spelt(href, codec_of(charset)), "http://h.test/") == f"http://h.test/{asked}"

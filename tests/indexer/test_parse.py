@@ -378,3 +378,14 @@ def test_language_comes_from_the_header_if_the_page_is_silent() -> None:
 )
 def test_a_language_is_guessed_only_when_it_shows(language: str, text: str) -> None:
     assert guess(text) == language
+
+
+def test_links_of_an_old_page_are_asked_in_its_charset() -> None:
+    html = (
+        "<link rel=canonical href='?k=\u00e4'>"
+        "<link rel=alternate type=application/rss+xml href='/f?k=\u00e4'>"
+        "<a href='/s?k=\u00e4'>x</a>"
+    )
+    read = parse(html, Url("http://example.org/"), charset="cp1252")
+    assert (read.canonical, read.feeds) == ("http://example.org/?k=%E4", ["/f?k=%E4"])
+    assert read.hrefs == ["?k=%E4", "/s?k=%E4"]

@@ -24,7 +24,7 @@ from fieldmouse.indexer.wire import ShardState
 from fieldmouse.records import Response
 from fieldmouse.url import Url, resolve
 from fieldmouse.web.encoding import decode
-from fieldmouse.web.labels import decoded
+from fieldmouse.web.labels import decoded, spelt
 
 BUDGET = 256 << 20  # bytes of archive that are read for one question
 
@@ -92,12 +92,12 @@ def _rule(page: Url, response: Response, url: Url, needle: bytes) -> str | None:
     charset = find_charset(body, response.header("content-type"))
     html = body if charset == "utf-8" else decoded(body, charset).encode("utf-8", "replace")
     tags = [value for name, value in response.headers if name == "x-robots-tag"]
-    read = parse(html, page, tags=tags)
+    read = parse(html, page, tags=tags, charset=charset)
     tree = LexborHTMLParser(bounded(html)[0])
     marked = None
     for node in tree.css("a[href], area[href]"):
         attributes = node.attributes
-        if resolve(attributes.get("href") or "", Url(read.base)) != url:
+        if resolve(spelt(attributes.get("href") or "", charset), Url(read.base)) != url:
             continue
         if "nofollow" not in (attributes.get("rel") or "").lower().split():
             return "the page asks robots not to follow its links (nofollow)" if read.rules.nofollow else ""

@@ -20,6 +20,7 @@ from selectolax.lexbor import LexborDocumentOptions, LexborHTMLParser, LexborNod
 
 from fieldmouse.indexer.markup import bounded
 from fieldmouse.url import Url, resolve
+from fieldmouse.web.labels import spelt
 
 ROBOT = "fieldmouse"  # the name under which pages address us, unless the user has another
 TITLE = 300  # characters kept of a title
@@ -96,11 +97,12 @@ _HEEDED = SILENT | INLINE | FRAMES | {_AREA, _LINK, _BASE, TITLE_TAG, _META, COM
 
 
 def parse(
-    html: bytes | str, url: Url, *, tags: Iterable[str] = (), language: str = "", robot: str = ROBOT
-) -> Document:
+    html: bytes | str, url: Url, *, tags: Iterable[str] = (), language: str = "", robot: str = ROBOT,
+    charset: str = "utf-8",
+) -> Document:  # fmt: skip
     """Read an HTML page found at `url`, as the robot of that name.
 
-    `tags` are its X-Robots-Tag headers, `language` its Content-Language.
+    `tags` are its X-Robots-Tag headers, `language` its Content-Language; in `charset` it was written.
 
     >>> page = parse("<title>Mice</title><p>r<b>u</b>n <a href='/home' rel=nofollow>home</a>", Url("http://a.b/"))
     >>> page.title, page.text, page.hrefs
@@ -155,9 +157,11 @@ def parse(
             silent.append(node)
         elif len(titles) < TITLES:
             titles.append(node)
-    page.hrefs, page.anchors = hrefs, anchors
+    if charset != "utf-8":
+        hrefs, page.feeds = ([spelt(href, charset) for href in each] for each in (hrefs, page.feeds))
+    page.hrefs, page.anchors, page.charset = hrefs, anchors, charset
     if page.canonical:
-        page.canonical = resolve(page.canonical, page.base) or ""
+        page.canonical = resolve(spelt(page.canonical, charset), page.base) or ""
     title = next((title for title in titles if not is_drawn(title)), None)
     if title is not None:
         page.title = " ".join(title.text().replace("\xad", "").split())[:TITLE]

@@ -40,7 +40,7 @@ def read_html(answer: Answer, config: IndexerConfig) -> Document:
     charset = find_charset(answer.body[:MARKUP], answer.header("content-type"))
     page = parse(
         markup_of(answer.body, charset), Url(answer.url),
-        language=answer.header("content-language"), robot=config.robot,
+        language=answer.header("content-language"), robot=config.robot, charset=charset,
     )  # fmt: skip
     return replace(page, charset=charset, language=page.language or guess(page.text))
 

@@ -76,6 +76,45 @@ def decoded(body: bytes, codec: str) -> str:
     return body.decode(codec, "replace")
 
 
+def spelt(href: str, codec: str) -> str:
+    """A link as its page means it: the query in the page's own charset (URL Standard, query state).
+
+    >>> spelt("/suche?wort=M\u00e4use", "cp1252"), spelt("/?\u2603", "cp1252"), spelt("/?\u00e4", "utf-8")
+    ('/suche?wort=M%E4use', '/?%26%239731%3B', '/?\u00e4')
+    """
+    if href.isascii() or codec.startswith("utf"):
+        return href
+    path, _, query = href.partition("#")[0].partition("?")
+    if query.isascii():
+        return href
+    if codec.startswith("cp1") or codec in ("cp874", "koi8-u"):
+        raw = codecs.charmap_encode(query, _ERRORS, codecs.charmap_build(_table(codec)))[0]
+    else:
+        if codec == "euc_jp":  # of its three sets browsers write two
+            query = "".join(_reference(c) if c.encode(codec, "ignore")[:1] == b"\x8f" else c for c in query)
+        raw = query.encode(_WRITTEN.get(codec, codec), _ERRORS)
+    return f"{path}?{''.join(map(_escaped, raw))}"
+
+
+def _escaped(byte: int) -> str:
+    return chr(byte) if byte < 0x7F and byte not in b"\x1b#" else f"%{byte:02X}"
+
+
+def _as_reference(trouble: UnicodeError) -> tuple[str, int]:
+    assert isinstance(trouble, UnicodeEncodeError)
+    return "".join(map(_reference, trouble.object[trouble.start : trouble.end])), trouble.end
+
+
+def _reference(character: str) -> str:
+    """What browsers send for a character that a charset does not have: `&#9731;`, escaped."""
+    return f"%26%23{ord(character)}%3B"
+
+
+_WRITTEN = {"gb18030": "gbk", "iso2022_jp_ext": "iso2022_jp"}  # what is read is more
+_ERRORS = "fieldmouse.query"
+codecs.register_error(_ERRORS, _as_reference)
+
+
 @cache
 def _table(codec: str) -> str:
     """The 256 characters of a Windows charset, where the standard leaves no hole below 0xA0."""
