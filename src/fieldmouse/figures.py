@@ -38,14 +38,17 @@ def duration(seconds: float) -> str:
     """
     >>> duration(0.26), duration(9.5), duration(304), duration(7500), duration(200_000)
     ('0.3 s', '9.5 s', '5 min 4 s', '2 h 5 min', '2 d 7 h')
+    >>> duration(419.7), duration(59.97)
+    ('7 min 0 s', '1 min 0 s')
     """
-    if seconds < 60:
+    if round(seconds, 1) < 60:
         return f"{number(round(seconds, 1))} s"
-    if seconds < 3600:
-        return f"{seconds // 60:.0f} min {seconds % 60:.0f} s"
-    if seconds < 86400:
-        return f"{seconds // 3600:.0f} h {seconds % 3600 // 60:.0f} min"
-    return f"{seconds // 86400:,.0f} d {seconds % 86400 // 3600:.0f} h"
+    whole = round(seconds)  # once, before it is divided: there is no sixtieth second
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60} s"
+    if whole < 86400:
+        return f"{whole // 3600} h {whole % 3600 // 60} min"
+    return f"{whole // 86400:,} d {whole % 86400 // 3600} h"
 
 
 def rate(per_second: float) -> str:

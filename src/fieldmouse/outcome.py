@@ -28,3 +28,4 @@ class StoppedBy(StrEnum):
     TIME = "time"
     DISK = "disk"
     SIGNAL = "signal"  # or whoever else asked for it
+    DRAINED = "drained"  # an agent that was asked to leave, from afar

@@ -40,6 +40,7 @@ _ENDINGS = {
     StoppedBy.TIME: "stopped by the limit of time",
     StoppedBy.DISK: "stopped: the disk is nearly full",
     StoppedBy.SIGNAL: "stopped by you",
+    StoppedBy.DRAINED: "asked to leave",
 }
 
 

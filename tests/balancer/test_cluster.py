@@ -78,7 +78,7 @@ def test_an_option_that_contradicts_the_crawl_is_refused(
         "--set", "robots.count=3",
     )  # fmt: skip
     other = asked(capfd, "agent", tmp_path / "b", *where, "--delay", "2s", expect=2)
-    assert "`politeness.delay` is 2.0 here, and 1.0 in the crawl" in str(other["error"])
+    assert '`politeness.delay` is "2s" here, and "1s" in the crawl' in str(other["error"])
     stray = asked(capfd, "agent", tmp_path / "b", *where, "--seed", "http://127.0.0.1:8/", expect=2)
     assert "is no seed of this crawl" in str(stray["error"])
     assert not (tmp_path / "b").exists()

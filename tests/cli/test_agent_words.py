@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import msgspec
 import pytest
 
+from fieldmouse.balancer.identity import NAMELESS
 from fieldmouse.cli import progress, voice
+from fieldmouse.crawldir import CrawlDir
 from fieldmouse.outcome import StoppedBy
+from fieldmouse.reading.examination import examine
+from fieldmouse.reading.explanation import ELSEWHERE, Explanation
+from fieldmouse.reading.explanations import Explanations
+from fieldmouse.reading.packing import NothingPolled
 from fieldmouse.settings import Settings
-from fieldmouse.summary import Summary, WholeCrawl
+from fieldmouse.summary import Reading, Summary, WholeCrawl
+from fieldmouse.url import Url
 
 DONE = Summary(
     pages=184, hosts=11, seconds=29.0, pages_per_second=6.3, seen=2066, waiting=0, failed=1, refused=0,
@@ -41,3 +50,63 @@ def test_an_agent_counts_no_hosts_that_gave_their_first_page_to_others(
     assert "--with" in told
     alone = last_words(msgspec.structs.replace(DONE, whole=None, giving_hosts=3), capsys)
     assert "184 pages from 3 hosts" in alone
+
+
+def test_an_agent_tells_its_own_outcomes_from_what_waits_for_all(capsys: pytest.CaptureFixture[str]) -> None:
+    """2,066 URLs known here, of which 1,881 wait on the board: neither is a count of what this agent saw."""
+    told = last_words(STOPPED, capsys)
+    assert "185 URLs settled by this agent: 0 moved, 0 refused, 1 failed\n" in told
+    assert "all agents together: 712 pages, 2,829 URLs seen, 0 waiting\n" in told
+    assert "URLs seen:" not in told
+    alone = last_words(msgspec.structs.replace(STOPPED, whole=None), capsys)
+    assert "2,066 URLs seen: 0 moved, 0 refused, 1 failed, 1,881 waiting" in alone
+    assert "all agents" not in alone
+
+
+def test_an_agent_that_was_drained_does_not_say_that_you_stopped_it(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    told = last_words(msgspec.structs.replace(STOPPED, stopped_by=StoppedBy.DRAINED), capsys)
+    assert "asked to leave (`fieldmouse cluster drain`); 1,881 URLs are waiting for others" in told
+    assert "`fieldmouse agent 'my west' --board URL`" in told
+    assert "by you" not in told
+
+
+def test_an_agent_counts_the_hosts_it_holds_not_how_often_hosts_came() -> None:
+    reading = Reading(
+        at=1.0, pages=5, hosts=76, ready=1, front=3, buffered=0, robots=2, waiting=900, failed=0, seen=905,
+        bytes=0,
+    )  # fmt: skip
+    line = progress.Progress(network=True)
+    line.show(reading)
+    assert "  3 hosts held (1 ready)" in line.line(reading)
+    assert "  waiting 900 for all" in line.line(reading)
+    alone = progress.Progress()
+    alone.show(reading)
+    assert "  76 hosts (1 ready)" in alone.line(reading)
+    assert "  waiting 900  failed" in alone.line(reading)
+
+
+@pytest.mark.parametrize(("agent", "verb"), [(NAMELESS, "agent"), (b"", "resume")])
+def test_hints_of_a_directory_name_the_command_that_goes_on_with_it(
+    agent: bytes, verb: str, tmp_path: Path
+) -> None:
+    home = CrawlDir.create(tmp_path / "east", shards=1, settings=b"", agent=agent)
+    (advice,) = [each.advice for each in examine(home) if each.what == "journal"]
+    assert f"`fieldmouse {verb} {home.path}" in advice
+    assert ("--board URL" in advice) is bool(agent)
+    # `fieldmouse refresh` is refused there.
+    assert ("refresh.on=true" in home.way_to_poll()) is bool(agent)
+    assert home.way_to_poll("500/h") in NothingPolled(home).hint
+
+
+def test_agents_that_know_nothing_of_a_url_are_named_in_one_line() -> None:
+    knows = Explanation(Url("http://a.test/"), "done", ["fetched once"])
+    silent = Explanation(Url("http://a.test/"), "unknown", [ELSEWHERE])
+    told = Explanations(knows.url, "done", "b", [], {"a": silent, "b": knows, "c": silent})
+    assert told.lines == [
+        "http://a.test/",
+        "  in `b`:",
+        "    fetched once",
+        "  `a` and `c` have no outcome of it",
+    ]

@@ -196,7 +196,7 @@ class NetworkStage:
         if self._fetcher is not None:
             self._fetcher.extend()
         if pulse.draining:
-            self._stopping.ask(StoppedBy.SIGNAL)
+            self._stopping.ask(StoppedBy.DRAINED)
         reached = self._reached(pulse.books)
         if pulse.over and first and not reached:
             return ""  # it was stopped by a limit that does not hold any more

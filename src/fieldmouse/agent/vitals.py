@@ -84,7 +84,8 @@ def sum_up(
     """How the crawl ended; `peak_rss` is bytes, and `told` what its polls showed, if there were any."""
     tally = desk.tally
     nothing = whole is None and not tally.pages and not tally.unchanged and not tally.polled.polls
-    code = 130 if stopped_by is StoppedBy.SIGNAL else 3 if not is_done else 1 if nothing else 0
+    left = stopped_by in (StoppedBy.SIGNAL, StoppedBy.DRAINED)
+    code = 130 if left else 3 if not is_done else 1 if nothing else 0
     return Summary(
         pages=tally.pages,
         hosts=frontier.hosts,

@@ -25,6 +25,7 @@ from fieldmouse.crawldir import CrawlDir
 from fieldmouse.errors import BoardLost, BoardUnreachable, UsageError, typed
 from fieldmouse.settings import Settings
 from fieldmouse.settings.board import is_of_a_machine, is_of_a_run
+from fieldmouse.settings.reading import written
 
 DEFAULT_CRAWL = "fieldmouse"
 BOARD_VARIABLE = "FIELDMOUSE_BOARD"
@@ -154,7 +155,8 @@ def _agree(common: Settings, own: Settings, said: set[str], seeds: Sequence[str]
         is_said = f"{section}.{key}" in said or ours != getattr(getattr(usual, section), key)
         if is_said and ours != theirs:
             raise UsageError(
-                f"`{section}.{key}` is {ours!r} here, and {theirs!r} in the crawl that is joined",
+                f"`{section}.{key}` is {written(own, section, key)} here,"
+                f" and {written(common, section, key)} in the crawl that is joined",
                 "leave it out to join the crawl as it is, or begin another with --crawl NAME",
             )
 

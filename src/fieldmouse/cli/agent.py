@@ -42,6 +42,9 @@ Examples:
     "--seed", "seeds", metavar="URL", multiple=True, help="Where the crawl begins; the first agent says it."
 )
 @click.option(
+    "--seeds-file", metavar="FILE", help="A file with one URL a line, # for comments; - for standard input."
+)
+@click.option(
     "--scope", metavar="MODE", help="page, host, site or web: how far to go from the seeds.  [default: site]"
 )
 @click.option("--balance", metavar="NAME", help="Which agent visits a host next: priced, kalman, hash, ...")
@@ -49,8 +52,8 @@ Examples:
 @options.limits
 @options.as_json
 def command(
-    directory: Path, boards: tuple[str, ...], name: str, seeds: tuple[str, ...], balance: str | None,
-    config: Path | None, as_json: bool, **given: Any,
+    directory: Path, boards: tuple[str, ...], name: str, seeds: tuple[str, ...], seeds_file: str | None,
+    balance: str | None, config: Path | None, as_json: bool, **given: Any,
 ) -> int:  # fmt: skip
     """Crawl into DIRECTORY together with other agents.
 
@@ -69,10 +72,13 @@ def command(
     words, changes = options.asked(given)
     if balance is not None:
         changes = {"board.policy": balance} | changes
+    listed = [*seeds, *(crawl.listed_in(seeds_file) if seeds_file else ())]
     with voice.talk_only():
         plan = joining.plan_to_join(
-            directory, boards, name, words, changes, seeds, config, on_waiting=voice.say
+            directory, boards, name, words, changes, listed, config, on_waiting=voice.say
         )
+    if listed and plan.new:  # what is missing here was said, or not, by the first
+        crawl.advise(plan)
     try:
         return crawl.run(plan, as_json=as_json, every=every)
     except FieldmouseError as trouble:

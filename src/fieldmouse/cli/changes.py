@@ -15,7 +15,7 @@ import msgspec
 
 from fieldmouse.cli import options, voice
 from fieldmouse.cli.differing import lines_of
-from fieldmouse.errors import UsageError, typed
+from fieldmouse.errors import UsageError
 
 if TYPE_CHECKING:
     from fieldmouse.crawldir.news import Change
@@ -98,9 +98,7 @@ def _list(
         rooms = _rooms(room)
         voice.say(f"nothing is told to have changed in {_named(room)}{after}")
         if not any(one.status().polls for one in rooms):
-            voice.hint(
-                f"no page was looked at twice so far: `fieldmouse refresh {typed(rooms[0].path)} --once` does"
-            )
+            voice.hint(f"no page was looked at twice so far: `{rooms[0].way_to_poll}` does")
         return 0
     for line in voice.columns([_cells(where, change) for where, change in told], right={2}):
         voice.data(line[: voice.width()])

@@ -62,10 +62,10 @@ def command(directory: Path, seeds: tuple[str, ...], as_json: bool, **given: Any
     """
     every = options.progress_every(given)
     words, changes = options.asked(given)
-    listed = [*seeds, *(_lines(given["seeds_file"]) if given["seeds_file"] else ())]
+    listed = [*seeds, *(listed_in(given["seeds_file"]) if given["seeds_file"] else ())]
     with voice.talk_only():
         plan = api.plan_anew(directory, words, changes, listed, given["config"])
-    _advise(plan)
+    advise(plan)
     return run(plan, as_json=as_json, every=every)
 
 
@@ -87,7 +87,8 @@ def run(
             signals.obey(asyncio.get_running_loop().call_soon_threadsafe, life.interrupt, life.hurry)
 
         budget = plan.settings.refresh.budget if plan.order is not None else None
-        shown = progress.shown(every=every, polls=plan.order is not None, budget=budget)
+        polls, network = plan.order is not None, bool(plan.boards)
+        shown = progress.shown(every=every, polls=polls, budget=budget, network=network)
         with shown as line, voice.talk_only():
             try:
                 summary = api.run(
@@ -119,7 +120,7 @@ def _save_on_garbage() -> None:
     gc.set_threshold(50_000, 20, 100)
 
 
-def _lines(file: str) -> list[str]:
+def listed_in(file: str) -> list[str]:
     try:
         text = sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as trouble:
@@ -131,7 +132,7 @@ def _lines(file: str) -> list[str]:
     return [line for line in lines if line]
 
 
-def _advise(plan: Plan) -> None:
+def advise(plan: Plan) -> None:
     """Say beforehand what would surprise afterwards."""
     sites = {url.site_of(url.name_of(url.host_of(seed))) for seed in plan.seeds}
     if sites != {url.LOOPBACK} and not plan.settings.crawl.contact:

@@ -21,12 +21,16 @@ WINDOW = 10.0
 class Progress:
     """The line of vital signs, once a second on a terminal, every few seconds elsewhere if at all."""
 
-    def __init__(self, *, every: float | None = None, polls: bool = False, budget: float | None = None):
+    def __init__(
+        self, *, every: float | None = None, polls: bool = False, budget: float | None = None,
+        network: bool = False,
+    ):  # fmt: skip
         """`every`: seconds between lines when there is no terminal; None for silence.
 
-        With `polls` it is about these; their `budget` is seconds between two.
+        With `polls` it is about these; their `budget` is seconds between two. In a `network` hosts come to an
+        agent and go, and what waits waits for all of them.
         """
-        self._polls, self._budget = polls, budget
+        self._polls, self._budget, self._network = polls, budget, network
         self._first: Reading | None = None
         self._live = voice.LiveLine() if voice.on_terminal() else None
         self._every = every
@@ -48,10 +52,11 @@ class Progress:
         count, dropped = voice.number, reading.dropped + reading.obsolete
         if self._polls:
             return self._line_of_polls(reading, self._first or reading)
+        hosts = f"{counted(reading.front, 'host')} held" if self._network else f"{count(reading.hosts)} hosts"
         return (
-            f"{count(reading.pages)} pages  {count(self._speed())}/s  {count(reading.hosts)} hosts"
+            f"{count(reading.pages)} pages  {count(self._speed())}/s  {hosts}"
             f" ({count(reading.ready)} ready)  buffer {reading.buffered}  robots {reading.robots}"
-            f"  waiting {count(reading.waiting)}  failed {count(reading.failed)}"
+            f"  waiting {count(reading.waiting)}{' for all' * self._network}  failed {count(reading.failed)}"
             + (f"  dropped {count(dropped)}" if dropped else "")
         )
 
@@ -76,10 +81,10 @@ class Progress:
 
 @contextmanager
 def shown(
-    *, every: float | None = None, polls: bool = False, budget: float | None = None
+    *, every: float | None = None, polls: bool = False, budget: float | None = None, network: bool = False
 ) -> Iterator[Progress]:
     """A progress line for as long as the block lasts; see `Progress`."""
-    progress = Progress(every=every, polls=polls, budget=budget)
+    progress = Progress(every=every, polls=polls, budget=budget, network=network)
     try:
         yield progress
     finally:
@@ -117,10 +122,11 @@ def tell(summary: Summary, settings: Settings, directory: str, order: Order | No
         f" {voice.size(summary.bytes)}{', in' if alone else '; this run took'}"
         f" {voice.duration(summary.seconds)}{speed}"
     )
-    voice.say(
-        f"{counted(summary.seen, 'URL')} seen: {count(summary.moved)} moved,"
-        f" {count(summary.refused)} refused, {count(summary.failed)} failed, {count(summary.waiting)} waiting"
-    )
+    others = f"{count(summary.moved)} moved, {count(summary.refused)} refused, {count(summary.failed)} failed"
+    if summary.whole is None:
+        voice.say(f"{counted(summary.seen, 'URL')} seen: {others}, {count(summary.waiting)} waiting")
+    else:  # what waits is nobody's own
+        voice.say(f"{counted(summary.seen - summary.waiting, 'URL')} settled by this agent: {others}")
     for reason, times in sorted(summary.reasons.items(), key=lambda item: -item[1])[:6]:
         voice.say(f"  {count(times):>7}  {reason}")
     for rule, links in summary.dropped_links.items():
@@ -131,6 +137,11 @@ def tell(summary: Summary, settings: Settings, directory: str, order: Order | No
     if summary.lost:
         voice.say(f"error: {count(summary.lost)} URLs cannot be accounted for, which is a bug in fieldmouse")
         voice.hint(f"`fieldmouse doctor {typed(directory)}` says more; please report it")
+    if summary.whole is not None:
+        voice.say(
+            f"all agents together: {counted(summary.whole.pages, 'page')},"
+            f" {counted(summary.whole.seen, 'URL')} seen, {count(summary.whole.waiting)} waiting"
+        )
     voice.say(_ending(summary, settings))
     if summary.exit in (3, 130) and summary.whole is not None:
         voice.hint(f"the same command lets it go on: `fieldmouse agent {typed(directory)} --board URL`")
@@ -169,3 +180,5 @@ def _ending(summary: Summary, settings: Settings) -> str:
             )
         case StoppedBy.SIGNAL:
             return f"stopped by you; {waiting}"
+        case StoppedBy.DRAINED:
+            return f"asked to leave (`fieldmouse cluster drain`); {waiting} for others"

@@ -14,7 +14,15 @@ import msgspec
 
 from fieldmouse import __version__
 from fieldmouse.crawldir.durable import make_directory, sync_directory, write_whole
-from fieldmouse.errors import CrawlDirError, CrawlExists, CrawlLocked, Damaged, NotACrawl, WrongFormat
+from fieldmouse.errors import (
+    CrawlDirError,
+    CrawlExists,
+    CrawlLocked,
+    Damaged,
+    NotACrawl,
+    WrongFormat,
+    typed,
+)
 
 FORMAT = 3
 ROOMS = ("frontier", "archive", "index")
@@ -106,6 +114,25 @@ class CrawlDir:
 
     def __truediv__(self, name: str) -> Path:
         return self.path / name
+
+    @property
+    def is_agents(self) -> bool:
+        """Whether it is one agent's part of a larger crawl."""
+        return (self / AGENT_FILE).is_file()
+
+    @property
+    def way_on(self) -> str:
+        """The command that goes on with the crawl."""
+        if self.is_agents:
+            return f"fieldmouse agent {typed(self.path)} --board URL"
+        return f"fieldmouse resume {typed(self.path)}"
+
+    def way_to_poll(self, budget: str = "") -> str:
+        """The command that asks for known pages again: for each once, or by a budget such as `500/h`."""
+        if self.is_agents:
+            rate = f" --set refresh.budget={budget}" if budget else ""
+            return f"{self.way_on} --set refresh.on=true{rate}"
+        return f"fieldmouse refresh {typed(self.path)} {f'--budget {budget}' if budget else '--once'}"
 
     def begin(self) -> None:
         """All has opened, and a checkpoint of today's format comes next: no older fieldmouse may look."""

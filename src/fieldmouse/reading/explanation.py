@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import msgspec
 
 from fieldmouse import url as urls
-from fieldmouse.crawldir import AGENT_FILE, CrawlDir, outcomes
+from fieldmouse.crawldir import CrawlDir, outcomes
 from fieldmouse.figures import counted, duration, size, when
 from fieldmouse.frontier import lookout
 from fieldmouse.frontier.lookout import Place, Whereabouts
@@ -27,9 +27,7 @@ from fieldmouse.reading.moment import Checkpoint, look, sealed_frontier, sealed_
 from fieldmouse.records import HostState, Link, OutcomeKind, OutcomeRow
 from fieldmouse.url import Url
 
-_ELSEWHERE = (
-    "this agent of a network has no outcome of it: the board knows whether it waits or another has it"
-)
+ELSEWHERE = "this agent of a network has no outcome of it: the board knows whether it waits or another has it"
 
 
 class Explanation(msgspec.Struct, frozen=True):
@@ -63,8 +61,7 @@ def _explain(home: CrawlDir, url: Url, last: Checkpoint, now: float, absent: boo
     rows = outcomes.rows_of(home, url, length=sealed_outcomes(last))
     place = found.place.value
     says = [*_origin(rows[0] if rows else found.link), *_fates(rows, unbooked(home, url))]
-    is_agent = (home / AGENT_FILE).is_file()
-    never = _ELSEWHERE if is_agent else "it was never seen as a link to be taken"
+    never = ELSEWHERE if home.is_agents else "it was never seen as a link to be taken"
     if found.place is Place.UNKNOWN and not absent:
         says += [] if rows else [never]
     elif found.place is Place.UNKNOWN:
@@ -88,7 +85,7 @@ def _explain(home: CrawlDir, url: Url, last: Checkpoint, now: float, absent: boo
     due = due_date(home, url, last)
     if due is not None:
         says.append(told_of_due(due, now))
-    if found.host is not None or not is_agent:  # how an agent's hosts stand is on the board
+    if found.host is not None or not home.is_agents:  # how an agent's hosts stand is on the board
         says += _host(url, found.host, now)
     return Explanation(url, place, says, rows, found.link, found.host, due, [row.url for row in moves])
 

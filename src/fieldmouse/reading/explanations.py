@@ -9,7 +9,7 @@ import msgspec
 from fieldmouse.crawldir import CrawlDir, outcomes
 from fieldmouse.figures import when
 from fieldmouse.frontier.lookout import Place
-from fieldmouse.reading.explanation import Explanation, explain
+from fieldmouse.reading.explanation import ELSEWHERE, Explanation, explain
 from fieldmouse.records import OutcomeKind, OutcomeRow
 from fieldmouse.url import Url
 
@@ -33,8 +33,13 @@ class Explanations(msgspec.Struct, frozen=True):
     def lines(self) -> list[str]:
         """What each crawl says, and what is said of all together, for people."""
         lines: list[str] = [self.url]
+        # Of many agents one has fetched a page: that the others have nothing to say of it is said once.
+        silent = [directory for directory, told in self.crawls.items() if told.says == [ELSEWHERE]]
         for directory, told in self.crawls.items():
-            lines += [f"  in `{directory}`:", *(f"    {sentence}" for sentence in told.says)]
+            if directory not in silent:
+                lines += [f"  in `{directory}`:", *(f"    {sentence}" for sentence in told.says)]
+        if silent:
+            lines.append(f"  {_listed(silent)} {'has' if len(silent) == 1 else 'have'} no outcome of it")
         return [*lines, *(f"  {sentence}" for sentence in self.says)]
 
     def __str__(self) -> str:
@@ -53,6 +58,11 @@ def explain_all(homes: Sequence[CrawlDir], url: Url, now: float | None = None) -
     )  # fmt: skip
     known = [crawls[last[0]]] if last else [one for one in told if _is_known(one)] or told
     return Explanations(url, known[0].place, last[0] if last else None, list(_together(crawls)), crawls)
+
+
+def _listed(directories: Sequence[str]) -> str:
+    *others, last = [f"`{directory}`" for directory in directories]
+    return f"{', '.join(others)} and {last}" if others else last
 
 
 def _is_known(told: Explanation) -> bool:

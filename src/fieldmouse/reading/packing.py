@@ -8,7 +8,7 @@ import msgspec
 import numpy as np
 
 from fieldmouse.crawldir import CrawlDir
-from fieldmouse.errors import CrawlDirError, FieldmouseError, typed
+from fieldmouse.errors import CrawlDirError, FieldmouseError
 from fieldmouse.policy.packing.plan import HostWeight, PackingPlan, SiteWeight, planned
 from fieldmouse.reading.planning import Planner
 from fieldmouse.reading.shelf import shelves
@@ -24,7 +24,7 @@ class NothingPolled(FieldmouseError):
     def __init__(self, home: CrawlDir):
         super().__init__(
             f"no page of `{home.path}` was ever polled, so no site has polls to be packed",
-            f"ask for its pages again with `fieldmouse refresh {typed(home.path)} --budget 500/h`, then pack",
+            f"ask for its pages again with `{home.way_to_poll('500/h')}`, then pack",
         )
 
 

@@ -50,6 +50,11 @@ class ReadingRoom:
         return self._path
 
     @property
+    def way_to_poll(self) -> str:
+        """The command that asks for its pages again."""
+        return self._home.way_to_poll()
+
+    @property
     def _home(self) -> CrawlDir:
         """Looked at for each question: the crawl may be gone since the last one, or be another."""
         return CrawlDir.open(self._path)

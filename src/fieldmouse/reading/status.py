@@ -63,9 +63,9 @@ def read_status(home: CrawlDir) -> Status:
     tally, frontier = sealed_tally(last), sealed_frontier(last)
     standing = Standing.CRAWLING
     if owner is None:
-        standing = (
-            Standing.KILLED if not last.clean else Standing.STOPPED if frontier.waiting else Standing.DONE
-        )
+        # What waits for an agent is on the board.
+        left = frontier.waiting or (home.is_agents and last.stopped_by)
+        standing = Standing.KILLED if not last.clean else Standing.STOPPED if left else Standing.DONE
     return Status(
         str(home.path),
         standing,

@@ -125,6 +125,11 @@ def _likely(word: str, known: Iterable[str], otherwise: str) -> str:
     return f"did you mean `{near[0]}`?" if near else otherwise
 
 
+def written(settings: msgspec.Struct, section: str, key: str) -> str:
+    """One value as it stands in the file."""
+    return abouts(sections(type(settings))[section])[key].kind.write(getattr(getattr(settings, section), key))
+
+
 def render(settings: msgspec.Struct) -> str:
     return "\n".join(_lines(settings))
 

@@ -71,7 +71,7 @@ def count_outcomes(home: CrawlDir, last: Checkpoint) -> OutcomeCounts:
 
 
 def look_at_journal(home: CrawlDir, last: Checkpoint | None, here: Presence) -> Finding:
-    resume = f"continue with `fieldmouse resume {typed(home.path)}`"
+    resume = f"continue with `{home.way_on}`"
     report = inspect_journal(home)
     if report.bad:
         spans = ", ".join(f"the record at byte {span.offset} {span.what}" for span in report.bad[:3])
@@ -91,6 +91,10 @@ def look_at_journal(home: CrawlDir, last: Checkpoint | None, here: Presence) -> 
     if last is None:
         return good("journal", "no checkpoint yet", "" if here.owner else resume)
     says = f"last checkpoint {max(0.0, time.time() - last.at):,.0f} s ago"
+    if last.clean and home.is_agents:  # what waits is on the board
+        if not last.stopped_by:
+            return good("journal", f"{says}; the crawl is done")
+        return good("journal", f"{says}; this agent was stopped ({last.stopped_by})", resume)
     if last.clean:
         frontier = sealed_frontier(last)
         if not frontier.waiting + frontier.polls:
