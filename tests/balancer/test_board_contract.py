@@ -566,6 +566,29 @@ async def test_an_agent_is_forgotten_and_what_it_booked_is_not(world: World, boa
     assert len(await board.agents()) == 2
 
 
+@told_to
+async def test_who_left_is_known_as_long_as_what_it_booked_is(world: World, board: Board) -> None:
+    """Its disk may be lost when it is long gone: somebody must find its name then."""
+    urls = {key_of(url, CHARTER.key_seed): url for url in (f"{A}/{n}" for n in range(2))}
+    await board.offer([offer(A, urls)], FREE)
+    grant = await only(board, ADA)
+    await board.beat(ADA, b"two pages", LEASE)
+    await board.book(
+        ADA, Told([BookedKeys(of(grant), list(urls))], {"page": 2}, pack_urls(list(urls.values())))
+    )
+    assert await board.departed() == [], "she is still here"
+    await board.leave(ADA)
+    await board.leave(BOB)
+    (left,) = await board.departed()  # bob booked nothing, so nobody will miss him
+    assert (left.agent, left.advert, left.alive, left.hosts) == ("ada", b"two pages", False, 0)
+    await board.join(Name("ada", 2), LEASE)
+    assert await board.departed() == []
+    assert await board.forget("ada", again=False) == 0
+    assert [note.agent for note in await board.departed()] == ["ada"]
+    assert await board.forget("ada", again=True) == 2
+    assert await board.departed() == []
+
+
 # -- breaks
 
 

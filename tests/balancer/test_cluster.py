@@ -31,6 +31,12 @@ def asked(said: Said, *words: object, expect: int = 0) -> dict[str, object]:
     return told
 
 
+def agents_in(status: dict[str, object]) -> list[dict[str, object]]:
+    listed = status["agents"]
+    assert isinstance(listed, list)
+    return listed
+
+
 def test_two_agents_crawl_a_meadow_and_the_board_says_so(
     server: ServerProcess, tmp_path: Path, capfd: Said
 ) -> None:
@@ -53,9 +59,14 @@ def test_two_agents_crawl_a_meadow_and_the_board_says_so(
 
     # A machine is lost for good: what it had fetched is fetched again, by whoever comes.
     lost = json.loads((tmp_path / "a" / "agent.json").read_text())["agent"]
+    left = {each["agent"]: each for each in agents_in(status)}
+    assert {each["state"] for each in left.values()} == {"left"}
+    assert left[lost]["directory"] == str(tmp_path / "a")
     again = asked(capfd, "cluster", "forget", lost, "--again", *where)["again"]
     assert again == told[0]["seen"]
-    assert asked(capfd, "cluster", "status", *where)["waiting"] == again
+    status = asked(capfd, "cluster", "status", *where)
+    assert status["waiting"] == again
+    assert [each["agent"] for each in agents_in(status)] == [name for name in left if name != lost]
 
 
 def test_wrong_words_get_a_sentence(server: ServerProcess, tmp_path: Path, capfd: Said) -> None:

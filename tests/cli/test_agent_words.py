@@ -7,9 +7,14 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from fieldmouse import cli
+from fieldmouse.api import cluster
+from fieldmouse.api.cluster import AgentStanding, ClusterStanding
 from fieldmouse.balancer.identity import NAMELESS
 from fieldmouse.cli import progress, voice
+from fieldmouse.cli.cluster import status
 from fieldmouse.crawldir import CrawlDir
+from fieldmouse.errors import BoardUnreachable
 from fieldmouse.outcome import StoppedBy
 from fieldmouse.reading.examination import examine
 from fieldmouse.reading.explanation import ELSEWHERE, Explanation
@@ -110,3 +115,36 @@ def test_agents_that_know_nothing_of_a_url_are_named_in_one_line() -> None:
         "    fetched once",
         "  `a` and `c` have no outcome of it",
     ]
+
+
+def test_status_tells_agents_that_left_from_those_that_are_here() -> None:
+    here = AgentStanding("ox-1", "alive", 2, 40, 3, 0.0, 0.1, 1.4, "ox", "/crawl/a")
+    left = msgspec.structs.replace(here, agent="owl-2", state="left", hosts=0, seen_ago=419.7)
+    unheard = AgentStanding("elk-3", "left", 0, 0, 0, 0.0, 0.0, 0.0, "", "")
+    told = ClusterStanding("news", 9, 5, 4, 2, 5, 419.7, False, [here, left, unheard])
+    head, _, *rows = status.lines(told)
+    assert head.endswith("; 1 agent, begun 7 min 0 s ago")
+    assert [row.split()[:2] for row in rows] == [["ox-1", "alive"], ["owl-2", "left"], ["elk-3", "left"]]
+    assert "1 s ago" in rows[0]
+    assert "7 min 0 s ago" in rows[1]
+    assert rows[2].split() == ["elk-3", "left"]
+
+
+def test_top_waits_for_a_server_that_went_away(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    going = ClusterStanding("news", 9, 5, 4, 2, 5, 60.0, False, [])
+    answers = [going, BoardUnreachable("the board is away"), msgspec.structs.replace(going, done=True)]
+
+    def standing(*_: object) -> ClusterStanding:
+        answer = answers.pop(0)
+        if isinstance(answer, BoardUnreachable):
+            raise answer
+        return answer
+
+    monkeypatch.setattr(cluster, "standing", standing)
+    monkeypatch.setattr("time.sleep", lambda _: None)
+    assert cli.run(["cluster", "top", "--board", "redis://board.test:1/0"]) == 0
+    assert "the board is away; waiting for it" in capsys.readouterr().err
+    answers[:] = [BoardUnreachable("the board is away")]
+    assert cli.run(["cluster", "top", "--board", "redis://board.test:1/0"]) == 1

@@ -20,7 +20,7 @@ class AgentStanding(msgspec.Struct, frozen=True):
     """One agent."""
 
     agent: str
-    state: str  # alive, draining or gone
+    state: str  # alive, draining, gone (not heard of) or left
     hosts: int  # that it holds
     pages: int
     robots: int
@@ -51,9 +51,10 @@ def standing(boards: Sequence[str], crawl: str) -> ClusterStanding:
 
     async def look(board: Board) -> ClusterStanding:
         books, notes = await board.books(), await board.agents()
+        left = [_agent(note, left=True) for note in await board.departed()]
         return ClusterStanding(
             crawl, books.seen, books.settled, books.waiting, books.hosts, books.kinds.get("page", 0),
-            round(books.age, 1), books.begun and not books.waiting, [_agent(note) for note in notes],
+            round(books.age, 1), books.begun and not books.waiting, [*map(_agent, notes), *left],
         )  # fmt: skip
 
     return _asked(boards, crawl, look)
@@ -72,9 +73,9 @@ def forget(boards: Sequence[str], crawl: str, agent: str, *, again: bool) -> int
     """
 
     async def act(board: Board) -> int:
-        here = agent in {note.agent for note in await board.agents()}
+        here = agent in {note.agent for note in [*await board.agents(), *await board.departed()]}
         urls = await board.forget(agent, again=again)
-        if not here and not urls:  # one that left is not among the agents, but what it booked is known
+        if not here and not urls:
             raise _unknown(agent)
         return urls
 
@@ -85,11 +86,12 @@ def _unknown(agent: str) -> UsageError:
     return UsageError(f"there is no agent `{agent}` in this crawl", "`fieldmouse cluster status` lists them")
 
 
-def _agent(note: AgentNote) -> AgentStanding:
+def _agent(note: AgentNote, *, left: bool = False) -> AgentStanding:
     said = advert_of(note)
-    state = "gone" if not note.alive else "draining" if note.draining else "alive"
+    state = "left" if left else "gone" if not note.alive else "draining" if note.draining else "alive"
+    robots = said.robots if note.alive else 0
     return AgentStanding(
-        note.agent, state, note.hosts, said.pages, said.robots, round(said.backlog, 3), round(said.price, 3),
+        note.agent, state, note.hosts, said.pages, robots, round(said.backlog, 3), round(said.price, 3),
         round(note.seen_ago, 1), said.machine, said.directory, said.polls,
     )  # fmt: skip
 

@@ -269,6 +269,9 @@ class Board(Protocol):
     async def agents(self) -> list[AgentNote]:
         """Those that joined and did not leave, by name."""
 
+    async def departed(self) -> list[AgentNote]:
+        """Those that are no longer among the agents, and of whom it is kept what they booked."""
+
     async def ask_to_drain(self, agent: str) -> bool:
         """Tell an agent to finish what it has and leave; False if there is none of that name."""
 

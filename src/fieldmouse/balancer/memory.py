@@ -159,6 +159,17 @@ class MemoryBoard:
             if agent in ledger.present
         ]
 
+    async def departed(self) -> list[AgentNote]:
+        ledger, now = self.ledger(), self._now()
+        gone = [(agent, ledger.agents.get(agent)) for agent in sorted(ledger.kept) if ledger.kept[agent]]
+        return [
+            AgentNote(agent, known.incarnation, False, False, known.advert, now - known.seen_at)
+            if known is not None
+            else AgentNote(agent, 0, False, False, b"", 0.0)
+            for agent, known in gone
+            if agent not in ledger.present
+        ]
+
     async def ask_to_drain(self, agent: str) -> bool:
         ledger = self.ledger()
         if agent in ledger.present:

@@ -131,6 +131,9 @@ class RedisBoard:
         _, _, agents = await self._call("look")
         return notes_of(agents)
 
+    async def departed(self) -> list[AgentNote]:
+        return notes_of(await self._call("departed"))
+
     async def ask_to_drain(self, agent: str) -> bool:
         return bool(await self._call("drain", agent))
 

@@ -160,6 +160,11 @@ class SpreadBoard:
     async def agents(self) -> list[AgentNote]:
         return met(await self._each(lambda board: board.agents()))
 
+    async def departed(self) -> list[AgentNote]:
+        gone = met(await self._each(lambda board: board.departed()))
+        here = {note.agent for note in await self.agents()}
+        return [note for note in gone if note.agent not in here]
+
     async def ask_to_drain(self, agent: str) -> bool:
         return any(await self._each(lambda board: board.ask_to_drain(agent)))
 

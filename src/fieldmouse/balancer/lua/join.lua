@@ -17,6 +17,7 @@ else
   call('SREM', P .. 'moving', agent)
 end
 call('SADD', P .. 'agents', agent)
+call('SREM', P .. 'left', agent)
 extend(agent, lease)
 fence_overdue('')
 return sweep(64)

@@ -8,8 +8,9 @@ local known = call('HMGET', P .. 'agent:' .. agent, 'inc', 'counts', 'deadline')
 if not known[1] or (incarnation ~= '' and known[1] ~= incarnation) then return sweep(64) end
 if known[2] == '1' then
   fence(agent, known[1], stopped == '1' and now or known[3], true)
+end
+if known[2] == '1' or incarnation == '' then
   call('SREM', P .. 'agents', agent)
-elseif incarnation == '' then
-  call('SREM', P .. 'agents', agent)
+  call('SADD', P .. 'left', agent)
 end
 return sweep(64)

@@ -8,6 +8,7 @@
 -- restored  the last start of each agent whose outcomes were restored (hash)
 local agent, incarnation, bounded, urls = arg(), arg(), arg(), arg()
 call('HSET', P .. 'restored', agent, incarnation)
+call('SADD', P .. 'left', agent)
 local mask, kinds, fresh = {}, {}, 0
 for _ = 1, number() do
   local host, site, keys, its, new = arg(), arg(), list(), list(), 0

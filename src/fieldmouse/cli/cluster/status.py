@@ -37,18 +37,22 @@ def lines(told: ClusterStanding) -> list[str]:
     """For people."""
     count = voice.number
     state = "done" if told.done else f"{count(told.waiting)} waiting"
-    alive = sum(agent.state != "gone" for agent in told.agents)
+    alive = sum(agent.state in ("alive", "draining") for agent in told.agents)
     head = (
         f"{told.crawl}: {counted(told.pages, 'page')} from {counted(told.hosts, 'host')};"
         f" {count(told.seen)} URLs seen, {count(told.booked)} booked, {state};"
-        f" {counted(alive, 'agent')}, {voice.duration(told.seconds)}"
+        f" {counted(alive, 'agent')}, begun {voice.duration(told.seconds)} ago"
     )
     rows = [HEADS, *map(_row, told.agents)]
     return [head, *(voice.columns(rows, right=range(2, 8)) if told.agents else ())]
 
 
 def _row(agent: AgentStanding) -> tuple[str, ...]:
-    count, heard = voice.number, f"{agent.seen_ago:.0f} s ago"
+    count, whole = voice.number, round(agent.seen_ago)
+    heard = f"{whole} s ago" if whole < 60 else f"{voice.duration(whole)} ago"
+    named = (visible(agent.agent), agent.state)
+    if not agent.machine:  # it has not said anything yet, or to a board that lost it
+        return (*named, "", "", "", "", "", "", "")
     where = visible(f"{agent.machine}:{agent.directory}")
     numbers = (count(agent.hosts), count(agent.pages), count(agent.polls), count(agent.robots))
-    return (visible(agent.agent), agent.state, *numbers, heard, f"{agent.price:+.2f}", where)
+    return (*named, *numbers, heard, f"{agent.price:+.2f}", where)

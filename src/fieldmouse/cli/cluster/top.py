@@ -10,6 +10,7 @@ from fieldmouse.api import cluster
 from fieldmouse.cli import options, voice
 from fieldmouse.cli.cluster.options import of_a_crawl
 from fieldmouse.cli.cluster.status import lines
+from fieldmouse.errors import BoardUnreachable
 
 
 @click.command(
@@ -27,10 +28,18 @@ Examples:
 def command(boards: tuple[str, ...], crawl: str, every: float, as_json: bool) -> int:
     """Show how the crawl on a board stands, until it is done or you stop it.
 
-    With --json there is a JSON value a line.
+    A server that goes away meanwhile is waited for. With --json there is a JSON value a line.
     """
+    told = None
     while True:
-        told = cluster.standing(boards, crawl)
+        try:
+            told = cluster.standing(boards, crawl)
+        except BoardUnreachable as silence:
+            if told is None:
+                raise
+            voice.say(f"{silence}; waiting for it")
+            time.sleep(every)
+            continue
         if as_json:
             voice.json(told)
         else:
