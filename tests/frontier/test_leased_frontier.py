@@ -1,0 +1,119 @@
+"""A frontier whose hosts are leased, when a host leaves whose known pages are about to be asked again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from fieldmouse.clock import ManualClock
+from fieldmouse.frontier.landlord import SettledUrl
+from fieldmouse.frontier.leased import LeasedFrontier
+from fieldmouse.frontier.parts import open_parts
+from fieldmouse.policy.front import FrontRule
+from fieldmouse.policy.sitelimits import SiteLimits
+from fieldmouse.records import Door, HostState, Link
+from fieldmouse.url import Host, Url
+
+A = Host("http://a.test")
+STATE = HostState(address="10.0.0.1")
+TURN = 60.0
+
+
+class Listener:
+    """A landlord that only listens."""
+
+    open, waiting = True, 1
+
+    def __init__(self) -> None:
+        self.wished: list[Host] = []
+        self.back: list[tuple[Host, int, list[str]]] = []
+        self.dropped: dict[str, int] = {}
+
+    def found(self, links: Sequence[Link], keys: Sequence[int]) -> None: ...
+
+    def stays(self, host: Host, state: HostState, visits: int) -> bool:
+        return True
+
+    def want_more(self, host: Host, epoch: int) -> None: ...
+
+    def wish(self, hosts: Sequence[Host]) -> None:
+        self.wished += hosts
+
+    def vacated(self, host: Host, epoch: int, state: HostState, unused: Sequence[Link]) -> None:
+        self.back.append((host, epoch, [link.url for link in unused]))
+
+    def put_back(self, host: Host, epoch: int, link: Link) -> None: ...
+
+    def settled(self, urls: Sequence[SettledUrl]) -> None: ...
+
+
+@pytest.fixture
+def landlord() -> Listener:
+    return Listener()
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    return ManualClock(1000.0)
+
+
+@pytest.fixture
+def frontier(tmp_path: Path, landlord: Listener, clock: ManualClock) -> Iterator[LeasedFrontier]:
+    parts = open_parts(
+        tmp_path / "frontier", None, key_seed=7, now=clock.now(), resumed_delay=lambda _: 1.0,
+        run_size=1000, limits=SiteLimits(),
+    )  # fmt: skip
+    frontier = LeasedFrontier(
+        parts, landlord=landlord, clock=clock, rule=FrontRule(4, 8), key_seed=7, errand_links=16, state=None,
+        turn=TURN,
+    )  # fmt: skip
+    frontier.begin()
+    yield frontier
+    frontier.close()
+
+
+def link(number: int, not_before: float = 0.0) -> Link:
+    return Link(Url(f"{A}/{number}"), not_before=not_before)
+
+
+def polled(frontier: LeasedFrontier, now: float) -> list[str]:
+    """What the next errand asks for again."""
+    errand = frontier.take(now)
+    assert errand is not None
+    assert all(ticket.link.door is Door.POLLED for ticket in errand.tickets)
+    return sorted(ticket.link.url for ticket in errand.tickets)
+
+
+def test_polls_of_a_host_that_was_lost_wait_for_it_and_are_made_when_it_is_ours_again(
+    frontier: LeasedFrontier, landlord: Listener, clock: ManualClock
+) -> None:
+    """Some of them are at hand, and one rests until its time has come."""
+    frontier.grant(A, 1, [link(9)], STATE, 0)
+    frontier.poll([link(1), link(2), link(3, not_before=clock.now() + 10.0)])
+    landlord.wished.clear()
+    frontier.revoke(A, 1)
+    assert landlord.wished == [A], "the board hears that we want it back"
+    assert frontier.polling == 3
+    assert frontier.take(clock.now()) is None
+    frontier.grant(A, 2, [], STATE, 0)
+    assert polled(frontier, clock.now()) == [f"{A}/1", f"{A}/2"]
+    assert frontier.polling == 3
+
+
+def test_a_host_whose_turn_is_over_leaves_without_the_polls_of_its_pages(
+    frontier: LeasedFrontier, landlord: Listener, clock: ManualClock
+) -> None:
+    """The board gets its URLs back; the known pages are ours, and nobody else could ask for them again."""
+    frontier.grant(A, 1, [link(8), link(9)], STATE, 0)
+    errand = frontier.take(clock.now())
+    assert errand is not None
+    frontier.poll([link(1), link(2)])
+    clock.advance(TURN)
+    landlord.wished.clear()
+    frontier.give_back(errand, STATE, errand.tickets)
+    assert landlord.back == [(A, 1, [f"{A}/8", f"{A}/9"])]
+    assert (landlord.wished, frontier.polling) == ([A], 2)
+    frontier.grant(A, 2, [], STATE, 0)
+    assert polled(frontier, clock.now()) == [f"{A}/1", f"{A}/2"]
