@@ -81,8 +81,10 @@ async def test_what_has_an_outcome_is_settled_and_the_rest_waits(
     world: World, board: Board, builder: BoardBuilder
 ) -> None:
     await built(builder)
-    await builder.publish(LEASE, DELAY)
+    world.advance(50.0)  # it takes its time
+    await builder.publish(LEASE, DELAY, age=3600.0)
     books = await board.books()
+    assert books.age == pytest.approx(3600.0, abs=30.0)
     assert (books.seen, books.settled, books.waiting, books.hosts) == (22, 15, 7, 2)
     assert books.kinds == {"page": 10, "failed": 5}
     assert books.begun

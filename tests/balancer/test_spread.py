@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from balancer.boards import MemoryWorld, SpreadWorld
+from balancer.boards import MemoryWorld, RedisWorld, ServerProcess, SpreadWorld
 from fieldmouse.balancer.board import (
     AddressAsk,
     Board,
@@ -26,6 +27,8 @@ from fieldmouse.balancer.board import (
 )
 from fieldmouse.balancer.founding import check_whole
 from fieldmouse.balancer.memory import MemoryBoard
+from fieldmouse.balancer.opening import open_board
+from fieldmouse.balancer.redisboard import RedisBoard
 from fieldmouse.balancer.rows import pack_urls, unpack_urls
 from fieldmouse.balancer.shares import place_of_address, place_of_host, shared_out
 from fieldmouse.balancer.spread import SpreadBoard
@@ -275,3 +278,51 @@ def test_shares_of_a_batch_add_up_to_it(
         kinds.update(part.kinds)
     if keys:
         assert (kinds["page"], kinds["failed"]) == (pages, failures)
+
+
+# -- one server under two names
+
+
+def test_one_server_under_two_names_is_refused_before_anything_is_founded() -> None:
+    async def story() -> None:
+        world = MemoryWorld()
+        twice = SpreadWorld(world, world)
+        for act in (twice.board().found(CHARTER), twice.board().charter(), twice.builder().hide(CHARTER)):
+            with pytest.raises(UsageError, match="`server 0` and `server 1` are one server"):
+                await act
+        assert not world.server.crawls
+        assert not world.server.hidden
+
+    tell(story)
+
+
+def test_a_real_server_is_known_by_its_run_whatever_it_is_called(
+    server: ServerProcess, tmp_path: Path
+) -> None:
+    async def story() -> None:
+        RedisWorld(server)
+        other = tmp_path / "other"
+        other.symlink_to(server.socket)
+        for name in (f"unix://{other}", f"{server.url}?db=0"):
+            board = open_board([server.url, name], "fieldmouse")
+            with pytest.raises(UsageError, match="are one server"):
+                await board.found(CHARTER)
+            await board.close()
+            assert not server.client().keys()
+
+    tell(story)
+
+
+def test_two_databases_of_one_server_are_two_boards(server: ServerProcess) -> None:
+    async def story() -> None:
+        RedisWorld(server)
+        board = open_board([f"{server.url}?db=1", f"{server.url}?db=2"], "fieldmouse")
+        assert (await board.found(CHARTER)).key_seed == CHARTER.key_seed
+        await board.offer([Offer(HERE, "", [(1, b"1")]), Offer(THERE, "", [(2, b"2")])], FREE, seeds=True)
+        await board.close()
+        for database in (1, 2):
+            part = RedisBoard(f"{server.url}?db={database}")
+            assert (await part.books()).hosts == 1
+            await part.close()
+
+    tell(story)

@@ -67,7 +67,7 @@ def frontier(tmp_path: Path, landlord: Listener, clock: ManualClock) -> Iterator
     )  # fmt: skip
     frontier = LeasedFrontier(
         parts, landlord=landlord, clock=clock, rule=FrontRule(4, 8), key_seed=7, errand_links=16, state=None,
-        turn=TURN,
+        turn=lambda: TURN,
     )  # fmt: skip
     frontier.begin()
     yield frontier

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from fieldmouse.balancer.board import BoardBooks
+from fieldmouse.balancer.memory import MemoryBoard
 from fieldmouse.clock import Clock
 from fieldmouse.crawldir import CrawlDir
 from fieldmouse.lab import bottle
@@ -206,3 +207,37 @@ def test_pages_stay_fresh_though_agents_die_and_the_board_forgets(servers: int, 
     upkeep.check(alone)
     # What was asked and forgotten in a kill is asked again; no more than some seconds of it.
     assert keeps(upkeep.polls(), BUDGET, 5 * BUDGET + len(NAMES) + 15 * BUDGET * kills)
+
+
+def test_who_does_not_poll_gives_hosts_to_those_who_do(tmp_path: Path) -> None:
+    """An agent was started without `refresh.on`, has work for all hosts, and is the one that should visit some."""
+    meadow = Meadow(
+        MeadowOptions(
+            hosts=6, pages=1200, gamma=0.0, seed=6, page_kb=1.0, links=20, robots=0.0, sitemaps=0.0,
+            compression=False,
+        )
+    )  # fmt: skip
+
+    async def life(clock: Clock) -> None:
+        band = Band(tmp_path, meadow, clock, board__policy="hash")
+        await band.board().found(charter(band.settings, meadow.seeds))
+        band.start("a", seeded=True)
+        await clock.sleep(12.0)
+        await band.kill("a")
+        band.start("b")
+        await clock.sleep(25.0)
+        band.settings = band.settings.override(
+            {"refresh.on": True, "refresh.policy": "uniform", "refresh.budget": "10/s"}
+        )
+        band.start("a")
+        await clock.sleep(60.0)
+        board = MemoryBoard(band.servers[0])
+        assert min(len(record.waiting) for record in board.ledger().hosts.values()) > 20, "all have work left"
+        for name in "ab":
+            await band.kill(name)
+
+    bottle.run(life)
+    rows = outcomes(tmp_path / "a")
+    known = {host_of(row.url) for row in rows if row.kind == "page" and not row.polled}
+    assert len(known) == 6
+    assert {host_of(row.url) for row in rows if row.polled} == known

@@ -103,6 +103,7 @@ def test_nothing_is_missing_after_the_board_was_lost_and_made_again(
 
     async def life(clock: Clock) -> Band:
         band = Band(tmp_path, meadow, clock)
+        begun_at = clock.now()
         founded = charter(band.settings, meadow.seeds)
         await MemoryBoard(band.servers[0]).found(founded)
         for number, name in enumerate(NAMES):
@@ -111,6 +112,7 @@ def test_nothing_is_missing_after_the_board_was_lost_and_made_again(
         await lose_all(band)
         before = Counter(url for name in NAMES for url in pages_of(tmp_path / name))
         assert 0 < len(before) < len(alone), "it was lost in the middle"
+        await clock.sleep(500.0)
 
         short = ShortLived(band.servers[0])
         short.left = dice.randrange(1, 8)
@@ -128,6 +130,8 @@ def test_nothing_is_missing_after_the_board_was_lost_and_made_again(
         assert made is not None
         assert (made.key_seed, made.seeds) == (founded.key_seed, founded.seeds)
         assert made.settings == founded.settings
+        lasted = (await MemoryBoard(band.servers[0]).books()).age
+        assert clock.now() - begun_at - 5.0 < lasted <= clock.now() - begun_at, "--time counts from the beginning"
 
         for name in NAMES:
             band.start(name)

@@ -14,7 +14,7 @@ import numpy as np
 from fieldmouse.agent.fuse import Fuse
 from fieldmouse.agent.leasing import LeasedErrands, LeasedFetcher
 from fieldmouse.agent.stopping import Stopping
-from fieldmouse.balancer.adverts import Advert, share_of, table_of
+from fieldmouse.balancer.adverts import Advert, anybody_refreshes, share_of, table_of
 from fieldmouse.balancer.board import Board, BoardBooks, Grant, Luggage, Name, Pulse, SiteBounds
 from fieldmouse.balancer.choice import Chooser
 from fieldmouse.balancer.identity import next_start
@@ -89,7 +89,7 @@ class NetworkStage:
             landlord=self._mailbox, clock=clock,
             rule=FrontRule(settings.frontier.front_min, settings.frontier.front_max), key_seed=seed,
             errand_links=settings.robots.errand_links, state=state, share=settings.refresh.share,
-            turn=settings.board.lease if settings.refresh.on else math.inf,
+            turn=self._turn,
         )  # fmt: skip
         self._fetcher: LeasedFetcher | None = None
         self._messenger = Messenger(
@@ -106,6 +106,7 @@ class NetworkStage:
         self._board = joining.board
         self._agents = self._again = 0
         self._me, self._share, self._heard = "", 1.0, False
+        self._wanted_elsewhere = False  # an agent polls known pages, perhaps of hosts that we hold
         self._idle_at = 0.0  # when nothing waited in the whole crawl, as far as we heard
 
     @property
@@ -158,6 +159,11 @@ class NetworkStage:
         """Our part of the crawl's budget of polls: that of the pages that we have."""
         return self._share
 
+    def _turn(self) -> float:
+        """Seconds that a host stays with us when others may have known pages of it, as some say they do."""
+        polled = self._settings.refresh.on or self._wanted_elsewhere
+        return self._settings.board.lease if polled else math.inf
+
     @property
     def whole(self) -> WholeCrawl:
         books = self._mailbox.books
@@ -182,6 +188,7 @@ class NetworkStage:
                 machine=socket.gethostname(),
                 directory=str(self._home.path.absolute()),
                 polls=self._tally.polled.polls,
+                refreshes=self._settings.refresh.on,
             )
         )
 
@@ -191,6 +198,7 @@ class NetworkStage:
         self._chooser.meet(table_of(pulse.agents))
         self._agents = sum(note.alive for note in pulse.agents)
         self._share = share_of(pulse.agents, self._me)
+        self._wanted_elsewhere = anybody_refreshes(pulse.agents)
         if pulse.books.begun and not pulse.books.waiting and not len(self._tellings):
             self._idle_at = self._clock.now()
         if self._fetcher is not None:

@@ -23,6 +23,7 @@ class Advert(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True):
     directory: str = ""
     rss_mb: float = 0.0
     polls: int = 0
+    refreshes: bool = False  # it asks for known pages again, and needs their hosts for that
 
 
 _decoder = msgspec.msgpack.Decoder(Advert)
@@ -47,6 +48,11 @@ def table_of(notes: Sequence[AgentNote]) -> AgentTable:
         [advert.price for advert in adverts],
         [not note.draining for note in known],
     )
+
+
+def anybody_refreshes(notes: Sequence[AgentNote]) -> bool:
+    """Whether hosts are wanted for more than what waits on the board."""
+    return any(note.alive and advert_of(note).refreshes for note in notes)
 
 
 def share_of(notes: Sequence[AgentNote], agent: str) -> float:

@@ -187,6 +187,9 @@ class Pulse:
 class Board(Protocol):
     """Single-threaded, asynchronous; calls may run side by side."""
 
+    async def identity(self) -> str:
+        """Which server this is, as long as it runs: the same for two boards that lie on one."""
+
     async def charter(self) -> Charter | None:
         """What the crawl is; None if there is none of that name."""
 

@@ -45,12 +45,16 @@ Argument = str | bytes | int
 
 
 def label_of(url: str) -> str:
-    """A board's URL as people may see it, without its password.
+    """A board's URL as people may see it, without its password; a database is a part of it.
 
     >>> label_of("redis://:secret@board.example:6380/2")
     'redis://board.example:6380/2'
+    >>> label_of("unix:///run/board.sock?ssl_cert_reqs=none&db=2")
+    'unix:///run/board.sock?db=2'
     """
-    return re.sub(r"(?<=://)[^/@]*@", "", url).partition("?")[0]
+    address, _, options = re.sub(r"(?<=://)[^/@]*@", "", url).partition("?")
+    database = dict(parse_qsl(options)).get("db", "")
+    return f"{address}?db={database}" if database else address
 
 
 def checked_url(url: str) -> str:
@@ -127,6 +131,12 @@ class BoardServer:
                 await self._pool.release(connection)
         except (RedisError, OSError) as trouble:
             raise await self._meaning(trouble) from trouble
+
+    async def identity(self) -> str:
+        """Which database of which server this is, whatever the server is called."""
+        told: bytes = await self.command("INFO", "server")
+        run, database = re.search(rb"run_id:(\w+)", told), self._pool.connection_kwargs.get("db") or 0
+        return f"{run[1].decode()}/{database}" if run else self.label
 
     async def check_that_it_keeps(self) -> None:
         """A server that throws keys away when its memory is full would lose URLs without a word."""

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from fieldmouse.balancer.board import Board, Charter
+from fieldmouse.balancer.gathering import together
 from fieldmouse.balancer.refusals import missing
 from fieldmouse.errors import UsageError
 
@@ -38,7 +39,7 @@ def order_of(known: Mapping[str, Charter | None], crawl: str) -> list[str] | Non
     for label, its in charters.items():
         twin = places.setdefault(its.place, label)
         if twin != label:
-            raise UsageError(f"`{twin}` and `{label}` are one server", "name each server once")
+            raise one_server(twin, label)
     return [places[place] for place in range(len(servers))] if len(places) == len(servers) else None
 
 
@@ -59,6 +60,21 @@ async def found_on(
             raise missing(crawl, [label])
     for place, label in zip(free, strangers, strict=True):
         charter = await boards[label].found(replace(charter, place=place))
+
+
+async def check_apart(boards: Mapping[str, Board]) -> None:
+    """Raise if two of these are one server under two names: nothing may be founded on it twice."""
+    names: dict[str, str] = {}
+    for label, identity in zip(
+        boards, await together([board.identity() for board in boards.values()]), strict=True
+    ):
+        twin = names.setdefault(identity, label)
+        if twin != label:
+            raise one_server(twin, label)
+
+
+def one_server(twin: str, label: str) -> UsageError:
+    return UsageError(f"`{twin}` and `{label}` are one server", "name each server once")
 
 
 def check_whole(charter: Charter, crawl: str) -> None:

@@ -85,6 +85,9 @@ class MemoryBoard:
 
     # -- the crawl
 
+    async def identity(self) -> str:
+        return f"{self._server.run} of {id(self._server)}"
+
     async def charter(self) -> Charter | None:
         return self.ledger().charter if self._crawl in self._server.crawls else None
 

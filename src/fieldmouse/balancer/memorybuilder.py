@@ -37,7 +37,8 @@ class HiddenLedger(CrawlLedger):
             self.kept.setdefault(name.agent, []).append(KeptBooking(urls, tuple(counted), dict(fresh)))
         return fresh.total()
 
-    def publish(self, now: float, lease: float, delay: float) -> None:
+    def publish(self, now: float, lease: float, delay: float, age: float) -> None:
+        self.founded_at = now - age
         self.longest_lease = lease
         self.longest_delay = max(self.longest_delay, min(delay, LONG_DELAY))
         self.calm_until = now + max(lease, USUAL_LEASE) + self.longest_delay + CALM
@@ -72,8 +73,8 @@ class MemoryBuilder(MemoryBoard):
         for host, its in luggage.items():
             self.ledger().unpack(host, its, self._now())
 
-    async def publish(self, lease: float, delay: float) -> None:
+    async def publish(self, lease: float, delay: float, age: float = 0.0) -> None:
         if self._crawl in self._server.crawls:
             raise occupied(self._crawl)
-        self.ledger().publish(self._now(), lease, delay)
+        self.ledger().publish(self._now(), lease, delay, age)
         self._server.crawls[self._crawl] = self._server.hidden.pop(self._crawl)

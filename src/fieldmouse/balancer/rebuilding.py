@@ -48,7 +48,10 @@ class BoardBuilder(Protocol):
     async def books(self) -> BoardBooks:
         """What all adds up to so far."""
 
-    async def publish(self, lease: float, delay: float) -> None:
-        """All of it is there. The board is calm for as long as anybody may still ask a host, and a delay."""
+    async def publish(self, lease: float, delay: float, age: float = 0.0) -> None:
+        """All of it is there. The board is calm for as long as anybody may still ask a host, and a delay.
+
+        `age` is how many seconds ago the crawl was founded on the board that was lost.
+        """
 
     async def close(self) -> None: ...

@@ -83,6 +83,9 @@ class RedisBoard:
 
     # -- the crawl
 
+    async def identity(self) -> str:
+        return await self._server.identity()
+
     async def charter(self) -> Charter | None:
         told = await self._server.command("HGET", f"{self._prefix}meta", "charter")
         return _charter.decode(told) if told else None

@@ -41,5 +41,5 @@ class RedisBuilder(RedisBoard):
             words += (host, *luggage_words(its))
         await self._call("settlehosts", *words)
 
-    async def publish(self, lease: float, delay: float) -> None:
-        await self._call("publish", milliseconds(lease), milliseconds(delay))
+    async def publish(self, lease: float, delay: float, age: float = 0.0) -> None:
+        await self._call("publish", milliseconds(lease), milliseconds(delay), milliseconds(age))

@@ -37,7 +37,7 @@ from fieldmouse.balancer.board import (
     SiteBounds,
     Told,
 )
-from fieldmouse.balancer.founding import found_on, order_of
+from fieldmouse.balancer.founding import check_apart, found_on, order_of
 from fieldmouse.balancer.gathering import answered, together
 from fieldmouse.balancer.refusals import missing, vanished
 from fieldmouse.balancer.shares import met, place_of_address, place_of_host, shared_out, summed
@@ -60,6 +60,9 @@ class SpreadBoard:
 
     # -- the crawl
 
+    async def identity(self) -> str:
+        return " ".join(await together([board.identity() for board in self._named.values()]))
+
     async def _charters(self) -> dict[str, Charter | None]:
         told = await together([board.charter() for board in self._named.values()])
         return dict(zip(self._named, told, strict=True))
@@ -70,6 +73,7 @@ class SpreadBoard:
         if order is not None:
             self._parts = [self._named[label] for label in order]
             return _whole(known[order[0]])
+        await check_apart(self._named)
         there = [label for label, charter in known.items() if charter is not None]
         books = await together([self._named[label].books() for label in there])
         if any(its.begun or its.seen for its in books):
@@ -77,6 +81,7 @@ class SpreadBoard:
         return None  # whoever founds it has not come to all servers yet
 
     async def found(self, charter: Charter) -> Charter:
+        await check_apart(self._named)
         await found_on(self._named, await self._charters(), charter, self._crawl)
         settled = await self.charter()
         if settled is None:

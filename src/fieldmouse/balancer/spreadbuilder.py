@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from fieldmouse.balancer.board import Board, BoardBooks, Charter, Luggage, Name, Offer, Offered, SiteBounds
-from fieldmouse.balancer.founding import order_of, other_servers
+from fieldmouse.balancer.founding import check_apart, order_of, other_servers
 from fieldmouse.balancer.gathering import together
 from fieldmouse.balancer.rebuilding import BoardBuilder, RestoredHost
 from fieldmouse.balancer.refusals import occupied
@@ -30,6 +30,7 @@ class SpreadBuilder:
         self._there: list[Board] = []
 
     async def hide(self, charter: Charter) -> Charter:
+        await check_apart(self._boards)
         told = await together([board.charter() for board in self._boards.values()])
         known = dict(zip(self._boards, told, strict=True))
         for label, its in list(known.items()):
@@ -98,10 +99,10 @@ class SpreadBuilder:
         made = await together([builder.books() for builder in self._hidden.values()])
         return summed([*made, *await together([board.books() for board in self._there])])
 
-    async def publish(self, lease: float, delay: float) -> None:
+    async def publish(self, lease: float, delay: float, age: float = 0.0) -> None:
         """One server after another: until the last of them agents are told that one lacks the crawl."""
         for builder in self._hidden.values():
-            await builder.publish(lease, delay)
+            await builder.publish(lease, delay, age)
 
     async def close(self) -> None:
         await together([builder.close() for builder in self._builders.values()])

@@ -13,7 +13,7 @@ owe the board an outcome for it, under the epoch its host was granted with. Poll
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 from xxhash import xxh3_64_intdigest
@@ -43,12 +43,13 @@ class LeasedFrontier:
 
     def __init__(
         self, parts: FrontierParts, *, landlord: Landlord, clock: Clock, rule: FrontRule, key_seed: int,
-        errand_links: int, state: FrontierState | None, share: float = 0.5, turn: float = math.inf,
+        errand_links: int, state: FrontierState | None, share: float = 0.5,
+        turn: Callable[[], float] = lambda: math.inf,
     ):  # fmt: skip
         """`parts` hold nothing but the keys of what was settled here.
 
-        `share` of a host's visits are polls while new URLs of it wait, too. After `turn` seconds a host goes
-        back to the board, whatever there is left to do: others may have known pages of it as well.
+        `share` of a host's visits are polls while new URLs of it wait, too. After `turn()` seconds a host
+        goes back to the board, whatever there is left to do: others may have known pages of it as well.
         """
         self._parts, self._landlord, self._clock, self._rule = parts, landlord, clock, rule
         self._key_seed, self._errand_links, self._turn = key_seed, errand_links, turn
@@ -206,7 +207,7 @@ class LeasedFrontier:
         visits = len(errand.tickets) - len(unused)
         # Polls of ours nobody else can make: the host goes to who is nearer when they are done.
         stays = self._landlord.stays(host, state, visits) or tenancy.polls > 0
-        over = self._clock.now() >= tenancy.since + self._turn
+        over = self._clock.now() >= tenancy.since + self._turn()
         if self._closing or not tenancy.epoch or not stays or over:
             self._let_go(host)
         elif not tenancy.online and tenancy.left:

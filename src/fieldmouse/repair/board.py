@@ -78,6 +78,13 @@ class AgentDirectory:
     def path(self) -> Path:
         return self.crawl.home.path
 
+    @property
+    def begun_at(self) -> float:
+        """When it was made, or what it has was first fetched: the first of a crawl is as old as that."""
+        first = next(iter(self.crawl.rows()), None)
+        made_at = self.crawl.home.identity.created_at
+        return made_at if first is None else min(made_at, first.at)
+
 
 def rebuild_board(
     boards: Sequence[str],
@@ -158,8 +165,10 @@ async def rebuild_with(
             "make that one again first, or name another board",
         )
     hosts: dict[Host, _HostFacts] = {}
+    begun_at = now
     for member in members:
         urls = await _restore(builder, member, seed, hosts)
+        begun_at = min(begun_at, member.begun_at)
         tell(f"`{member.path}` has outcomes of {urls:,} URLs that no other has")
     named: list[Link] = []
     for member in members:
@@ -178,7 +187,8 @@ async def rebuild_with(
         tell(f"`{member.path}` leads to {offering.new - before:,} more")
     politeness = politeness_of(settings)
     books = await builder.books()
-    await builder.publish(settings.board.lease, max(politeness.delay, politeness.address_delay))
+    delay = max(politeness.delay, politeness.address_delay)
+    await builder.publish(settings.board.lease, delay, age=now - begun_at)
     unreadable = sum(member.crawl.unreadable for member in members)
     return RebuiltBoard(
         crawl, len(members), books.seen, books.settled, books.waiting, books.hosts, unreadable
