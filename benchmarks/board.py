@@ -5,9 +5,9 @@ and ours apart, since the server is what all agents share. `used` is what the se
 less what an empty one holds; `resident` is what the system gave it for that.
 
 Seen: offers in batches of 500, as agents make them, half of them seen before; then all that waits is thrown
-away, so that the seen keys alone remain, and the server is killed and reads its file. Waiting: pages of sites
-with power-law sizes link to other pages, most of them of the same site; rows are those of real links. Then
-all is leased and booked, the URLs kept.
+away, so that the seen keys alone remain (`restart.py` says what becomes of them when the server is started
+again). Waiting: pages of sites with power-law sizes link to other pages, most of them of the same site; rows
+are those of real links. Then all is leased and booked, the URLs kept.
 Agents: each joins, holds a host and an address, says that it lives, and hears of all the others.
 
     .venv/bin/python benchmarks/board.py [--seen 10000000] [--waiting 300000]
@@ -25,7 +25,7 @@ from dataclasses import dataclass
 
 import msgspec
 import redis
-from boardserver import BoardProcess, a_process, a_server
+from boardserver import a_server
 from sieve import Source
 from table import aligned, say
 
@@ -114,17 +114,6 @@ async def seen(client: redis.Redis, stops: list[int]) -> list[list[str]]:
         before = Cost.now(client)
     await board.close()
     return rows
-
-
-def restarted(server: BoardProcess, urls: int) -> list[str]:
-    """How the seen keys lie in a server that was killed and has read its file."""
-    size = server.write_file_anew()
-    server.kill()
-    begun = time.monotonic()
-    server.start()
-    seconds, memory = time.monotonic() - begun, server.client.info("memory")
-    cells = [size / urls, memory["used_memory"] / urls, memory["used_memory_rss"] / urls]
-    return [f"{urls:,}", *(f"{cell:.2f}" for cell in cells), f"{seconds:.1f}"]
 
 
 class Web:
@@ -261,10 +250,9 @@ def main() -> None:
     if given.quick:
         given.seen, given.waiting = 200_000, 50_000
     stops = [n for n in (10**6, 10**7, 10**8) if n < given.seen] + [given.seen]
-    with a_process() as server:
+    with a_server() as client:
         say(f"offering until {given.seen:,} are seen")
-        by_seen = asyncio.run(seen(server.client, stops))
-        again = restarted(server, given.seen)
+        by_seen = asyncio.run(seen(client, stops))
     with a_server() as client:
         say(f"offering, leasing and booking {given.waiting:,}")
         table, steps = asyncio.run(waiting(client, given.waiting))
@@ -273,12 +261,11 @@ def main() -> None:
         by_agents = asyncio.run(agents(client, [10, 100, 1000]))
     heads = (
         ["seen", "used B/URL", "resident B/URL", "server us/offered", "ours us/offered"],
-        ["started again", "file B/URL", "used B/URL", "resident B/URL", "seconds"],
         ["waiting", "hosts", "row B", "queued B/URL", "host B", "all used B/URL", "kept B/URL", "URL B"],
         ["for each URL", "server us", "ours us", "B to it", "B from it"],
         ["agents", "B/agent", "server us/beat", "ours us/beat", "B to it", "B from it"],
     )
-    parts = list(zip(heads, (by_seen, [again], [table], steps, by_agents), strict=True))
+    parts = list(zip(heads, (by_seen, [table], steps, by_agents), strict=True))
     if given.json:
         tables = [[dict(zip(head, row, strict=True)) for row in body] for head, body in parts]
         print(json.dumps(tables))

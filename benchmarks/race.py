@@ -111,7 +111,7 @@ class _Watch(threading.Thread):
     def run(self) -> None:
         next_pss = 0.0
         while not self._over.wait(_SAMPLE_EVERY):
-            pids = _tree(self._pid)
+            pids = tree(self._pid)
             self.peak_rss_mb = max(self.peak_rss_mb, sum(map(_rss_mb, pids)))
             if time.monotonic() >= next_pss:
                 next_pss = time.monotonic() + _PSS_EVERY
@@ -122,7 +122,7 @@ class _Watch(threading.Thread):
         self.join()
 
 
-def _tree(root: int) -> list[int]:
+def tree(root: int) -> list[int]:
     """The process and its descendants, as far as they still live."""
     pids = [root]
     for pid in pids:

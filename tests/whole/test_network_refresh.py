@@ -210,7 +210,7 @@ def test_pages_stay_fresh_though_agents_die_and_the_board_forgets(servers: int, 
 
 
 def test_who_does_not_poll_gives_hosts_to_those_who_do(tmp_path: Path) -> None:
-    """An agent was started without `refresh.on`, has work for all hosts, and is the one that should visit some."""
+    """An agent without `refresh.on` has work for all hosts, and is the one that should visit some of them."""
     meadow = Meadow(
         MeadowOptions(
             hosts=6, pages=1200, gamma=0.0, seed=6, page_kb=1.0, links=20, robots=0.0, sitemaps=0.0,
