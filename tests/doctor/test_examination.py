@@ -182,3 +182,20 @@ def test_a_memory_of_payloads_that_a_resume_refuses_is_not_healthy(crawl: Path) 
     with pytest.raises(Damaged):
         verify(crawl / "archive")
     assert [finding.what for finding in troubles(crawl)] == ["digests"]
+
+
+def test_a_page_of_payloads_that_counts_as_free_and_is_in_use_is_seen_before_it_is_written_over(
+    crawl: Path,
+) -> None:
+    digests = crawl / "archive" / "digests.lmdb"
+    raw = bytearray(digests.read_bytes())
+    newest = max((0, 4096), key=lambda at: raw[at + 144 : at + 152][::-1])
+    free, used = (int.from_bytes(raw[at : at + 8], "little") for at in (newest + 80, newest + 128))
+    end = (free + 1) * 4096  # where the oldest of the lists of free pages ends
+    assert 1 < int.from_bytes(raw[end - 8 : end], "little") < len(raw) // 4096
+    raw[end - 8 : end] = used.to_bytes(8, "little")
+    digests.write_bytes(raw)
+    (finding,) = troubles(crawl)
+    assert (finding.what, f"page {used} is named twice" in finding.says) == ("digests", True)
+    with pytest.raises(Damaged, match="named twice"):
+        verify(crawl / "archive")

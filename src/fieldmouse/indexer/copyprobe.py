@@ -15,9 +15,10 @@ from pathlib import Path
 import lmdb
 
 from fieldmouse.indexer.copies import TABLE, CopyView, among, newest_of, read_logs, whole_logs
+from fieldmouse.indexer.lmdbpages import page_flaw
 
 
-def flaw_of_table(directory: Path, lengths: Sequence[int]) -> str:
+def flaw_of_table(directory: Path, lengths: Sequence[int], *, busy: bool) -> str:
     """What is wrong with it, in a few words; `lengths` is how much of each shard's log counts."""
     if not any(lengths) or not (directory / TABLE).exists():
         return ""
@@ -25,7 +26,9 @@ def flaw_of_table(directory: Path, lengths: Sequence[int]) -> str:
     child = subprocess.run(words, capture_output=True, check=False, text=True)
     if child.returncode < 0:
         return f"whoever reads it dies (signal {-child.returncode})"
-    return child.stdout.strip() if child.returncode == 0 else "it cannot be read"
+    if child.returncode:
+        return "it cannot be read"
+    return child.stdout.strip() or ("" if busy else page_flaw(directory / TABLE, leaves=True))
 
 
 def look(directory: Path, lengths: Sequence[int]) -> str:

@@ -25,6 +25,7 @@ import numpy as np
 
 from fieldmouse.errors import Damaged, StorageError
 from fieldmouse.indexer import sketch
+from fieldmouse.indexer.lmdbpages import page_flaw
 
 DIGESTS, SIMHASHES = "digests.lmdb", "simhashes"
 SLOTS = 4  # pages remembered per band value
@@ -63,7 +64,7 @@ def verify(directory: Path) -> None:
     size = path.stat().st_size
     if size < wanted:
         raise _damaged(path, f"{wanted} bytes were written, {size} are there")
-    if flaw := write_flaw(path):
+    if flaw := page_flaw(path) or write_flaw(path):
         raise _damaged(path, flaw)
 
 

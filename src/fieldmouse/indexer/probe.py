@@ -243,6 +243,7 @@ def read_digests(asked: DigestsAsked) -> ProbeReport:
     import lmdb
 
     from fieldmouse.indexer.digest import write_flaw
+    from fieldmouse.indexer.lmdbpages import page_flaw
 
     names = [Path(asked.path).with_name(f"shard-{shard}.cdxj") for shard in range(asked.shards)]
     logs = [os.open(name, os.O_RDONLY) for name in names if name.exists()]
@@ -266,6 +267,8 @@ def read_digests(asked: DigestsAsked) -> ProbeReport:
         return ProbeReport(trouble=f"it cannot be read ({trouble})")
     if entries != count:
         return ProbeReport(count, trouble=f"it counts {entries} entries, {count} are there")
+    if not asked.busy and (flaw := page_flaw(Path(asked.path), leaves=True)):
+        return ProbeReport(count, trouble=flaw)
     tried = not asked.busy and os.access(asked.path, os.W_OK)
     flaw = write_flaw(Path(asked.path), lock=False) if tried else ""  # the lock is a file that would change
     return ProbeReport(count, stale=stale, trouble=f"it cannot be added to ({flaw})" if flaw else "")

@@ -30,7 +30,7 @@ def look_at_index(
             advice = f"`fieldmouse doctor {typed(home.path)} --repair` builds the index again without it"
             yield curable("index", str(trouble), advice, f"index/shard-{shard}.copies")
             return
-    if flaw := flaw_of_table(home / "index", copies):
+    if flaw := flaw_of_table(home / "index", copies, busy=busy):
         advice = (
             f"`fieldmouse doctor {typed(home.path)} --repair` takes it away; it is made again from the logs"
         )
