@@ -52,7 +52,7 @@ mishaps: $(INSTALLED)
 # Kills, pauses, drains and cuts off agents of a network, and stops and kills their board; SEED=2 is another story.
 uproar: $(INSTALLED)
 	@sh scripts/redis
-	FIELDMOUSE_UPROAR=$(or $(SEED),1) $(BIN)/python -m pytest -s tests/network
+	FIELDMOUSE_UPROAR=$(or $(SEED),1) $(BIN)/python -m pytest -s tests/network -k long_uproar
 
 bench: $(INSTALLED)
 	sh scripts/bench
