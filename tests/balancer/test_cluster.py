@@ -15,6 +15,7 @@ from fieldmouse import cli
 from fieldmouse.api import joining
 from fieldmouse.balancer.identity import NAMELESS, is_agent, next_start
 from fieldmouse.crawldir import CrawlDir
+from fieldmouse.errors import BoardLost, UsageError
 from fieldmouse.settings import Settings, render
 from meadowland import running_meadow
 from whole import crawling
@@ -182,6 +183,47 @@ def test_an_agent_that_was_killed_while_its_directory_was_made_is_still_one(
     assert again.new == (missing == "crawl.json")
     again.open().unlock()
     assert is_agent(tmp_path / "a")
+
+
+def test_an_agent_that_goes_on_has_the_names_and_robots_of_its_machine(
+    server: ServerProcess, tmp_path: Path
+) -> None:
+    """Without the names it would find no host, and hosts would rest for all agents."""
+    where, home = ([server.url], "kept"), tmp_path / "a"
+    words: dict[str, object] = {"resolve": ("a.test=127.0.0.9",), "robots": "3", "pages": "70"}
+    first = joining.plan_to_join(home, *where, words, {"storage.checkpoint": "1s"}, ["http://a.test/"])
+    first.open().unlock()
+    again = joining.plan_to_join(home, *where, {}, {}).settings
+    assert again.network.resolve == ("a.test=127.0.0.9",)
+    assert (again.robots.count, again.storage.checkpoint) == (3, 1.0)
+    said = joining.plan_to_join(home, *where, {"robots": "5"}, {}).settings
+    assert (said.robots.count, said.storage.checkpoint) == (5, 1.0)
+    other = tmp_path / "other.toml"
+    other.write_text("[robots]\ncount = 7\n")
+    instead = joining.plan_to_join(home, *where, {}, {}, config=other).settings
+    assert (instead.robots.count, instead.network.resolve) == (7, ())
+    # What is the crawl's is as it stands on the board, whatever a file of one agent says.
+    file = home / "fieldmouse.toml"
+    file.write_text(
+        file.read_text().replace("pages = 70", "pages = 9").replace('delay = "1s"', 'delay = "9s"')
+    )
+    strange = joining.plan_to_join(home, *where, {}, {}).settings
+    assert (strange.crawl.pages, strange.politeness.delay) == (70, 1.0)
+
+
+def test_an_agent_of_another_crawl_is_not_told_that_its_board_lost_everything(
+    server: ServerProcess, tmp_path: Path
+) -> None:
+    words: dict[str, object] = {"allow_private": True}
+    where = ([server.url], "news")
+    joining.plan_to_join(tmp_path / "a", *where, words, {}, ["http://127.0.0.1:9/"]).open().unlock()
+    next_start(tmp_path / "a", "news")
+    with pytest.raises(UsageError, match="belongs to the crawl `news`, not to `nwes`") as wrong:
+        joining.plan_to_join(tmp_path / "a", [server.url], "nwes", {}, {})
+    assert "`--crawl news`" in wrong.value.hint
+    server.client().flushall()
+    with pytest.raises(BoardLost):
+        joining.plan_to_join(tmp_path / "a", *where, {}, {})
 
 
 def test_a_crawl_of_its_own_is_made_where_an_agent_was_killed_before_it_was_one(tmp_path: Path) -> None:

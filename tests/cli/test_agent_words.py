@@ -77,6 +77,15 @@ def test_an_agent_that_was_drained_does_not_say_that_you_stopped_it(
     assert "by you" not in told
 
 
+@pytest.mark.parametrize(("by", "word"), [(StoppedBy.PAGES, "--pages N"), (StoppedBy.TIME, "--time T")])
+def test_an_agent_that_a_limit_stopped_would_be_stopped_again_by_the_same_command(
+    by: StoppedBy, word: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    told = last_words(msgspec.structs.replace(STOPPED, exit=3, stopped_by=by), capsys)
+    assert f"`fieldmouse agent 'my west' --board URL {word}`" in told
+    assert "same command" not in told
+
+
 def test_an_agent_counts_the_hosts_it_holds_not_how_often_hosts_came() -> None:
     reading = Reading(
         at=1.0, pages=5, hosts=76, ready=1, front=3, buffered=0, robots=2, waiting=900, failed=0, seen=905,

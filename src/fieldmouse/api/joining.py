@@ -18,7 +18,7 @@ from fieldmouse import settings as settings_file
 from fieldmouse.api import asking
 from fieldmouse.api.plan import Plan, check
 from fieldmouse.balancer.board import Board, Charter
-from fieldmouse.balancer.identity import is_agent
+from fieldmouse.balancer.identity import is_agent, read_origin
 from fieldmouse.balancer.opening import charter_of, open_board
 from fieldmouse.balancer.refusals import REMEDY
 from fieldmouse.crawldir import CrawlDir
@@ -58,10 +58,10 @@ def plan_to_join(
             f"the crawl in `{directory}` is one of its own, and no agent of a network",
             f"continue it with `fieldmouse resume {typed(directory)}`, or name another directory",
         )
-    base = settings_file.load(config) if config is not None else Settings()
+    base = settings_file.load(config) if config is not None else _kept(directory) if known else Settings()
     own = asking.applied(base, words, changes)
     listed = asking.seeds_of([*own.crawl.seeds, *listed])
-    charter = asyncio.run(_charter(boards, crawl, own, listed, known=known, on_waiting=on_waiting))
+    charter = asyncio.run(_charter(boards, crawl, own, listed, directory, known=known, on_waiting=on_waiting))
     common = settings_file.parse(charter.settings, f"the settings of `{crawl}` on the board")
     said = {asking.SETTING_OF[word] for word, value in words.items() if value is not None} | {*changes}
     _agree(common, own, said, listed, charter)
@@ -89,8 +89,13 @@ def plan_to_join(
     return plan
 
 
+def _kept(directory: Path) -> Settings:
+    """What this machine said for itself before, or was written into the agent's `fieldmouse.toml` since."""
+    return _merged(Settings(), settings_file.load(directory / "fieldmouse.toml"), set())
+
+
 async def _charter(
-    boards: Sequence[str], crawl: str, own: Settings, seeds: Sequence[str], *, known: bool,
+    boards: Sequence[str], crawl: str, own: Settings, seeds: Sequence[str], directory: Path, *, known: bool,
     on_waiting: Callable[[str], None],
 ) -> Charter:  # fmt: skip
     """What the crawl is: as it stands on the board, or, with seeds and if there is none, as we make it."""
@@ -98,6 +103,12 @@ async def _charter(
     try:
         charter = await _answered(board, crawl, None if known else _NEW_PATIENCE, on_waiting)
         if charter is None and known:
+            joined = read_origin(directory)
+            if joined is not None and joined.crawl not in ("", crawl):
+                raise UsageError(
+                    f"the agent in `{directory}` belongs to the crawl `{joined.crawl}`, not to `{crawl}`",
+                    f"name it with `--crawl {joined.crawl}`, or name another directory",
+                )
             raise BoardLost(
                 f"the board knows no crawl `{crawl}`, though this directory has been an agent of it",
                 REMEDY,

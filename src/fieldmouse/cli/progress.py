@@ -144,7 +144,12 @@ def tell(summary: Summary, settings: Settings, directory: str, order: Order | No
         )
     voice.say(_ending(summary, settings))
     if summary.exit in (3, 130) and summary.whole is not None:
-        voice.hint(f"the same command lets it go on: `fieldmouse agent {typed(directory)} --board URL`")
+        again = f"fieldmouse agent {typed(directory)} --board URL"
+        limit = {StoppedBy.PAGES: "--pages N", StoppedBy.TIME: "--time T"}.get(summary.stopped_by)
+        if limit is not None:  # it is the crawl's, and counts from its beginning
+            voice.hint(f"a higher limit lets it go on, or 0 for none: `{again} {limit}`, for each agent")
+        else:
+            voice.hint(f"the same command lets it go on: `{again}`")
     elif summary.exit in (3, 130):
         again = "refresh" if order is not None else "resume"
         voice.hint(
