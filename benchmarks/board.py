@@ -30,7 +30,7 @@ from sieve import Source
 from table import aligned, say
 
 from fieldmouse.balancer.adverts import Advert
-from fieldmouse.balancer.board import (
+from fieldmouse.balancer.board.contract import (
     AddressAsk,
     BookedKeys,
     Charter,
@@ -41,8 +41,8 @@ from fieldmouse.balancer.board import (
     SiteBounds,
     Told,
 )
-from fieldmouse.balancer.redisboard import RedisBoard
-from fieldmouse.balancer.rows import pack_urls, to_link, to_row
+from fieldmouse.balancer.board.rows import pack_urls, to_link, to_row
+from fieldmouse.balancer.board.server.board import RedisBoard
 from fieldmouse.records import Link
 from fieldmouse.url import Host, Url, key_of
 

@@ -250,6 +250,21 @@ def test_a_shelf_of_the_model_imports_only_those_before_it(path: Path) -> None:
             assert module.split(".")[2] in (shelf, *below), f"{name_of(path)}:{line} imports {module}"
 
 
+BOARDS = ("memory", "server", "spread")
+"""Of `balancer/board`: each knows the contract beside them, and neither the others nor an agent's side."""
+
+
+@pytest.mark.parametrize("path", sorted((SOURCE / "balancer" / "board").rglob("*.py")), ids=name_of)
+def test_a_board_knows_neither_agents_nor_other_boards(path: Path) -> None:
+    own = path.parent.name
+    for line, module in imports_of(path):
+        if module.startswith("fieldmouse.balancer"):
+            house, *rooms = module.removeprefix("fieldmouse.balancer.").split(".")
+            strangers = {*BOARDS} - {own}
+            assert house == "board", f"{name_of(path)}:{line} imports {module} of an agent's side"
+            assert not strangers & {*rooms[:1]}, f"{name_of(path)}:{line} imports {module}"
+
+
 def test_no_file_speaks_of_the_machine_it_was_written_on() -> None:
     listed = subprocess.run(
         ["git", "ls-files", "-z"], cwd=SOURCE.parent.parent, capture_output=True, check=True, text=True

@@ -111,7 +111,7 @@ def test_the_compose_file_starts_a_board_that_keeps_its_data_and_agents_that_fin
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     yaml = pytest.importorskip("yaml")
-    from fieldmouse.balancer.connect import checked_url
+    from fieldmouse.balancer.board.server.connect import checked_url
 
     file = yaml.safe_load((EXAMPLES / "network-compose.yaml").read_text())
     services = file["services"]

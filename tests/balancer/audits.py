@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 import redis
 
-from fieldmouse.balancer.blocks import rows_in
-from fieldmouse.balancer.board import Held, Name
-from fieldmouse.balancer.ledger import CrawlLedger
+from fieldmouse.balancer.board.blocks import rows_in
+from fieldmouse.balancer.board.contract import Held, Name
+from fieldmouse.balancer.board.memory.ledger import CrawlLedger
 from fieldmouse.url import Host
 
 

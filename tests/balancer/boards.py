@@ -16,15 +16,15 @@ import pytest
 import redis
 
 from balancer.audits import Audit, audit_of_ledger, audit_of_server, merged
-from fieldmouse.balancer.board import Board
-from fieldmouse.balancer.memory import MemoryBoard, MemoryServer
-from fieldmouse.balancer.memorybuilder import MemoryBuilder
-from fieldmouse.balancer.rebuilding import BoardBuilder
-from fieldmouse.balancer.redisboard import RedisBoard
-from fieldmouse.balancer.redisbuilder import RedisBuilder
-from fieldmouse.balancer.shares import place_of_address, place_of_host
-from fieldmouse.balancer.spread import SpreadBoard
-from fieldmouse.balancer.spreadbuilder import SpreadBuilder
+from fieldmouse.balancer.board.contract import Board
+from fieldmouse.balancer.board.memory.board import MemoryBoard, MemoryServer
+from fieldmouse.balancer.board.memory.builder import MemoryBuilder
+from fieldmouse.balancer.board.rebuilding import BoardBuilder
+from fieldmouse.balancer.board.server.board import RedisBoard
+from fieldmouse.balancer.board.server.builder import RedisBuilder
+from fieldmouse.balancer.board.spread.board import SpreadBoard
+from fieldmouse.balancer.board.spread.builder import SpreadBuilder
+from fieldmouse.balancer.board.spread.shares import place_of_address, place_of_host
 from fieldmouse.clock import ManualClock
 from fieldmouse.url import Host
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from fieldmouse.balancer.board import Luggage
+from fieldmouse.balancer.board.contract import Luggage
 from fieldmouse.balancer.choice import Chooser
 from fieldmouse.balancer.lease import LeaseClock
 from fieldmouse.balancer.mailbox import Mailbox

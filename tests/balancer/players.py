@@ -14,7 +14,7 @@ from random import Random
 from typing import TypeVar
 
 from balancer.boards import World
-from fieldmouse.balancer.board import (
+from fieldmouse.balancer.board.contract import (
     AddressAsk,
     Board,
     BookedKeys,
@@ -28,7 +28,7 @@ from fieldmouse.balancer.board import (
     SiteBounds,
     Told,
 )
-from fieldmouse.balancer.rows import pack_urls
+from fieldmouse.balancer.board.rows import pack_urls
 from fieldmouse.errors import Fenced
 from fieldmouse.url import Host
 

@@ -10,7 +10,7 @@ from functools import wraps
 import pytest
 
 from balancer.boards import World
-from fieldmouse.balancer.board import (
+from fieldmouse.balancer.board.contract import (
     AddressAsk,
     Board,
     BookedKeys,
@@ -26,7 +26,7 @@ from fieldmouse.balancer.board import (
     SiteBounds,
     Told,
 )
-from fieldmouse.balancer.rows import pack_urls, to_link
+from fieldmouse.balancer.board.rows import pack_urls, to_link
 from fieldmouse.errors import BoardLost, Fenced, Superseded
 from fieldmouse.policy.sitelimits import limited_site
 from fieldmouse.url import Host, key_of

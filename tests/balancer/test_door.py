@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
-from fieldmouse.balancer.board import Charter, Name, Offer, SiteBounds
+from fieldmouse.balancer.board.contract import Charter, Name, Offer, SiteBounds
+from fieldmouse.balancer.board.memory.board import MemoryBoard, MemoryServer
 from fieldmouse.balancer.door import AddressDoor
 from fieldmouse.balancer.lease import LeaseClock
-from fieldmouse.balancer.memory import MemoryBoard, MemoryServer
 from fieldmouse.clock import Clock
 from fieldmouse.lab import bottle
 from fieldmouse.records import HostState

@@ -10,14 +10,24 @@ import pytest
 
 from balancer.audits import audit_of_ledger
 from balancer.boards import MemoryWorld, RedisWorld, World
-from fieldmouse.balancer.board import Board, BookedKeys, Charter, Held, Luggage, Name, Offer, SiteBounds, Told
-from fieldmouse.balancer.memory import MemoryBoard, MemoryServer
-from fieldmouse.balancer.memorybuilder import MemoryBuilder
-from fieldmouse.balancer.rebuilding import BoardBuilder, RestoredHost
-from fieldmouse.balancer.rows import pack_urls, to_link
-from fieldmouse.balancer.shares import place_of_host
-from fieldmouse.balancer.spread import SpreadBoard
-from fieldmouse.balancer.spreadbuilder import SpreadBuilder
+from fieldmouse.balancer.board.contract import (
+    Board,
+    BookedKeys,
+    Charter,
+    Held,
+    Luggage,
+    Name,
+    Offer,
+    SiteBounds,
+    Told,
+)
+from fieldmouse.balancer.board.memory.board import MemoryBoard, MemoryServer
+from fieldmouse.balancer.board.memory.builder import MemoryBuilder
+from fieldmouse.balancer.board.rebuilding import BoardBuilder, RestoredHost
+from fieldmouse.balancer.board.rows import pack_urls, to_link
+from fieldmouse.balancer.board.spread.board import SpreadBoard
+from fieldmouse.balancer.board.spread.builder import SpreadBuilder
+from fieldmouse.balancer.board.spread.shares import place_of_host
 from fieldmouse.clock import ManualClock
 from fieldmouse.errors import BoardError, BoardLost
 from fieldmouse.url import Host, key_of

@@ -9,8 +9,8 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from balancer.boards import MISSING, PROGRAM, RedisWorld, ServerProcess, a_server
-from fieldmouse.balancer.board import Charter, Held, Name, Offer, Row, SiteBounds
-from fieldmouse.balancer.redisboard import RedisBoard
+from fieldmouse.balancer.board.contract import Charter, Held, Name, Offer, Row, SiteBounds
+from fieldmouse.balancer.board.server.board import RedisBoard
 from fieldmouse.errors import BoardError, BoardLost, BoardUnreachable, UsageError
 from fieldmouse.url import Host
 

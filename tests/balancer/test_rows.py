@@ -6,7 +6,7 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fieldmouse.balancer.rows import to_link, to_row
+from fieldmouse.balancer.board.rows import to_link, to_row
 from fieldmouse.records import Door, Kind, Link, Reason
 from fieldmouse.url import Host, Url
 

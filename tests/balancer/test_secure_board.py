@@ -15,8 +15,8 @@ import redis
 import trustme
 
 from balancer.boards import MISSING, PROGRAM, a_server
-from fieldmouse.balancer.board import Charter
-from fieldmouse.balancer.redisboard import RedisBoard
+from fieldmouse.balancer.board.contract import Charter
+from fieldmouse.balancer.board.server.board import RedisBoard
 from fieldmouse.errors import BoardError, BoardUnreachable, UsageError
 
 CHARTER = Charter(1, "", ())

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from balancer.boards import MemoryWorld, RedisWorld, ServerProcess, SpreadWorld
-from fieldmouse.balancer.board import (
+from fieldmouse.balancer.board.contract import (
     AddressAsk,
     Board,
     BoardBooks,
@@ -25,13 +25,13 @@ from fieldmouse.balancer.board import (
     SiteBounds,
     Told,
 )
-from fieldmouse.balancer.founding import check_whole
-from fieldmouse.balancer.memory import MemoryBoard
+from fieldmouse.balancer.board.memory.board import MemoryBoard
+from fieldmouse.balancer.board.rows import pack_urls, unpack_urls
+from fieldmouse.balancer.board.server.board import RedisBoard
+from fieldmouse.balancer.board.spread.board import SpreadBoard
+from fieldmouse.balancer.board.spread.founding import check_whole
+from fieldmouse.balancer.board.spread.shares import place_of_address, place_of_host, shared_out
 from fieldmouse.balancer.opening import open_board
-from fieldmouse.balancer.redisboard import RedisBoard
-from fieldmouse.balancer.rows import pack_urls, unpack_urls
-from fieldmouse.balancer.shares import place_of_address, place_of_host, shared_out
-from fieldmouse.balancer.spread import SpreadBoard
 from fieldmouse.errors import BoardLost, BoardUnreachable, Fenced, UsageError
 from fieldmouse.url import Host
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
-from fieldmouse.balancer.board import Charter, Name, Offer, SiteBounds
-from fieldmouse.balancer.memory import MemoryBoard, MemoryServer
+from fieldmouse.balancer.board.contract import Charter, Name, Offer, SiteBounds
+from fieldmouse.balancer.board.memory.board import MemoryBoard, MemoryServer
 from fieldmouse.balancer.teller import Teller
 from fieldmouse.balancer.tellings import FoundLinks, Tellings
 from fieldmouse.clock import ManualClock

@@ -18,9 +18,9 @@ import pytest
 
 from fieldmouse.agent.build import Crew, build
 from fieldmouse.agent.network import Joining
-from fieldmouse.balancer.board import Board, Charter, Luggage, Name, Told
-from fieldmouse.balancer.memory import MemoryBoard, MemoryServer
-from fieldmouse.balancer.spread import SpreadBoard
+from fieldmouse.balancer.board.contract import Board, Charter, Luggage, Name, Told
+from fieldmouse.balancer.board.memory.board import MemoryBoard, MemoryServer
+from fieldmouse.balancer.board.spread.board import SpreadBoard
 from fieldmouse.clock import Clock
 from fieldmouse.crawldir import Checkpoint, CrawlDir, outcomes, read_checkpoint, sealed_outcomes
 from fieldmouse.indexer.inline import InlineLane

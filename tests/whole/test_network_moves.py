@@ -10,9 +10,9 @@ from typing import ClassVar
 
 from fieldmouse.agent.build import Crew, build
 from fieldmouse.agent.network import Joining
-from fieldmouse.balancer.board import Charter, Offer, Offered, SiteBounds
+from fieldmouse.balancer.board.contract import Charter, Offer, Offered, SiteBounds
+from fieldmouse.balancer.board.memory.board import MemoryBoard, MemoryServer
 from fieldmouse.balancer.identity import read_identity
-from fieldmouse.balancer.memory import MemoryBoard, MemoryServer
 from fieldmouse.clock import Clock
 from fieldmouse.crawldir import CrawlDir
 from fieldmouse.indexer.inline import InlineLane

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from fieldmouse.balancer.board import BoardBooks
-from fieldmouse.balancer.memory import MemoryBoard
+from fieldmouse.balancer.board.contract import BoardBooks
+from fieldmouse.balancer.board.memory.board import MemoryBoard
 from fieldmouse.clock import Clock
 from fieldmouse.crawldir import CrawlDir
 from fieldmouse.lab import bottle

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from fieldmouse.balancer.board import Board, Name, Pulse
-from fieldmouse.balancer.memory import MemoryBoard
+from fieldmouse.balancer.board.contract import Board, Name, Pulse
+from fieldmouse.balancer.board.memory.board import MemoryBoard
 from fieldmouse.clock import Clock
 from fieldmouse.errors import Superseded
 from fieldmouse.lab import bottle

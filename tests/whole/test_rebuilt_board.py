@@ -17,9 +17,9 @@ from typing import Any
 import pytest
 
 from fieldmouse.balancer import tellings
-from fieldmouse.balancer.board import Charter
-from fieldmouse.balancer.memory import MemoryBoard
-from fieldmouse.balancer.memorybuilder import MemoryBuilder
+from fieldmouse.balancer.board.contract import Charter
+from fieldmouse.balancer.board.memory.board import MemoryBoard
+from fieldmouse.balancer.board.memory.builder import MemoryBuilder
 from fieldmouse.clock import Clock
 from fieldmouse.crawldir import CrawlDir, outcomes, read_checkpoint, sealed_outcomes
 from fieldmouse.errors import BoardLost

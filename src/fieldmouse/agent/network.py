@@ -15,7 +15,7 @@ from fieldmouse.agent.fuse import Fuse
 from fieldmouse.agent.leasing import LeasedErrands, LeasedFetcher
 from fieldmouse.agent.stopping import Stopping
 from fieldmouse.balancer.adverts import Advert, anybody_refreshes, share_of, table_of
-from fieldmouse.balancer.board import Board, BoardBooks, Grant, Luggage, Name, Pulse, SiteBounds
+from fieldmouse.balancer.board.contract import Board, BoardBooks, Grant, Luggage, Name, Pulse, SiteBounds
 from fieldmouse.balancer.choice import Chooser
 from fieldmouse.balancer.identity import next_start
 from fieldmouse.balancer.lease import LeaseClock, boottime

@@ -9,7 +9,7 @@ from typing import TypeVar
 import msgspec
 
 from fieldmouse.balancer.adverts import advert_of
-from fieldmouse.balancer.board import AgentNote, Board
+from fieldmouse.balancer.board.contract import AgentNote, Board
 from fieldmouse.balancer.opening import charter_of, open_board
 from fieldmouse.errors import BoardError, UsageError
 

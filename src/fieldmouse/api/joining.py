@@ -17,10 +17,10 @@ from fieldmouse import __version__
 from fieldmouse import settings as settings_file
 from fieldmouse.api import asking
 from fieldmouse.api.plan import Plan, check
-from fieldmouse.balancer.board import Board, Charter
+from fieldmouse.balancer.board.contract import Board, Charter
+from fieldmouse.balancer.board.refusals import REMEDY
 from fieldmouse.balancer.identity import is_agent, read_origin
 from fieldmouse.balancer.opening import charter_of, open_board
-from fieldmouse.balancer.refusals import REMEDY
 from fieldmouse.crawldir import CrawlDir
 from fieldmouse.errors import BoardLost, BoardUnreachable, UsageError, typed
 from fieldmouse.settings import Settings

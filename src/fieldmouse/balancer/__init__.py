@@ -21,7 +21,13 @@ again. It stops asking by itself before that, by a clock that counts sleep (`lea
 
 The board may be killed, too. Its server keeps what it was told but for the last second; agents keep what
 they told until that is safe (`tellings`), and when the server is another one they tell it again.
-Everything they say may be said twice. A crawl may lie on several servers (`spread`): each has some sites.
+Everything they say may be said twice. A crawl may lie on several servers (`board/spread`): each has some
+sites.
+
+What a board is lies in `board/`, and knows nothing of agents. The modules beside this page are an agent's
+side of it: `mailbox` and `tellings` are filled by its frontier, `messenger`, `teller` and `door` bring that
+to the board, `adverts` and `choice` are what agents say and think of each other, and `opening` finds the
+board of a URL.
 
 Invariant: a URL that was accepted is waiting on the board, or held by one agent under an epoch, or
 booked.

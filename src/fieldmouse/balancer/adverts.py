@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from fieldmouse.balancer.board import AgentNote
+from fieldmouse.balancer.board.contract import AgentNote
 from fieldmouse.policy.balance.balancer import AgentTable
 
 

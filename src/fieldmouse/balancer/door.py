@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 
-from fieldmouse.balancer.board import AddressAnswer, AddressAsk, Board, Name
+from fieldmouse.balancer.board.contract import AddressAnswer, AddressAsk, Board, Name
 from fieldmouse.balancer.lease import LeaseClock
 from fieldmouse.balancer.mailbox import Mailbox
 from fieldmouse.errors import BoardUnreachable, Fenced

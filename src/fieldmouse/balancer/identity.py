@@ -14,7 +14,7 @@ from pathlib import Path
 
 import msgspec
 
-from fieldmouse.balancer.board import Name
+from fieldmouse.balancer.board.contract import Name
 from fieldmouse.crawldir import AGENT_FILE, write_whole
 from fieldmouse.errors import Damaged
 

@@ -12,10 +12,18 @@ from typing import Protocol
 
 import numpy as np
 
-from fieldmouse.balancer.board import AddressAnswer, AddressAsk, BoardBooks, GivenBack, Held, Luggage, Row
+from fieldmouse.balancer.board.contract import (
+    AddressAnswer,
+    AddressAsk,
+    BoardBooks,
+    GivenBack,
+    Held,
+    Luggage,
+    Row,
+)
+from fieldmouse.balancer.board.rows import to_row
 from fieldmouse.balancer.choice import Chooser
 from fieldmouse.balancer.lease import LeaseClock
-from fieldmouse.balancer.rows import to_row
 from fieldmouse.balancer.tellings import FoundLinks, Tellings
 from fieldmouse.balancer.tray import Tray
 from fieldmouse.clock import Clock

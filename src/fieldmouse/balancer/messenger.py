@@ -17,12 +17,12 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from fieldmouse.balancer.board import Board, Grant, Held, Name, Pulse, Row, SiteBounds
+from fieldmouse.balancer.board.contract import Board, Grant, Held, Name, Pulse, Row, SiteBounds
+from fieldmouse.balancer.board.refusals import check_same
+from fieldmouse.balancer.board.rows import to_link
 from fieldmouse.balancer.door import AddressDoor
 from fieldmouse.balancer.lease import LeaseClock
 from fieldmouse.balancer.mailbox import Mailbox
-from fieldmouse.balancer.refusals import check_same
-from fieldmouse.balancer.rows import to_link
 from fieldmouse.balancer.teller import Teller
 from fieldmouse.balancer.tellings import Tellings
 from fieldmouse.balancer.tenant import Tenant

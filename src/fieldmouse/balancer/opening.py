@@ -5,18 +5,18 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from fieldmouse.balancer.board import Board, Charter
-from fieldmouse.balancer.founding import check_whole
-from fieldmouse.balancer.rebuilding import BoardBuilder
-from fieldmouse.balancer.spread import SpreadBoard
-from fieldmouse.balancer.spreadbuilder import SpreadBuilder
+from fieldmouse.balancer.board.contract import Board, Charter
+from fieldmouse.balancer.board.rebuilding import BoardBuilder
+from fieldmouse.balancer.board.spread.board import SpreadBoard
+from fieldmouse.balancer.board.spread.builder import SpreadBuilder
+from fieldmouse.balancer.board.spread.founding import check_whole
 from fieldmouse.errors import UsageError
 
 
 def open_board(urls: Sequence[str], crawl: str) -> Board:
     """Connects to nobody yet. With several URLs, sites are spread over their servers."""
     labels = _labels(urls, crawl)
-    from fieldmouse.balancer.redisboard import RedisBoard
+    from fieldmouse.balancer.board.server.board import RedisBoard
 
     boards = {label: RedisBoard(url, crawl) for label, url in zip(labels, urls, strict=True)}
     return SpreadBoard(boards, crawl) if len(urls) > 1 else boards[labels[0]]
@@ -25,8 +25,8 @@ def open_board(urls: Sequence[str], crawl: str) -> Board:
 def open_builder(urls: Sequence[str], crawl: str) -> BoardBuilder:
     """The same for a crawl that is made again."""
     labels = _labels(urls, crawl)
-    from fieldmouse.balancer.redisboard import RedisBoard
-    from fieldmouse.balancer.redisbuilder import RedisBuilder
+    from fieldmouse.balancer.board.server.board import RedisBoard
+    from fieldmouse.balancer.board.server.builder import RedisBuilder
 
     boards = {label: RedisBoard(url, crawl) for label, url in zip(labels, urls, strict=True)}
     builders = {label: RedisBuilder(url, crawl) for label, url in zip(labels, urls, strict=True)}
@@ -42,7 +42,7 @@ def _labels(urls: Sequence[str], crawl: str) -> list[str]:
     if not urls:
         raise UsageError("no board is named", "name its server: `--board redis://HOST:6379/0`")
     try:
-        from fieldmouse.balancer.connect import label_of
+        from fieldmouse.balancer.board.server.connect import label_of
     except ModuleNotFoundError as missing:
         raise UsageError(
             f"a board needs `{missing.name}`, which is not installed",

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from fieldmouse.balancer.board import Board, BookedKeys, Held, Name, Offer, SiteBounds, Told
-from fieldmouse.balancer.rows import pack_urls
+from fieldmouse.balancer.board.contract import Board, BookedKeys, Held, Name, Offer, SiteBounds, Told
+from fieldmouse.balancer.board.rows import pack_urls
 from fieldmouse.balancer.tellings import DoneUrls, FoundLinks, Tellings
 from fieldmouse.errors import Fenced
 from fieldmouse.policy.sitelimits import limited_site

@@ -21,11 +21,11 @@ import msgspec
 from fieldmouse import __version__
 from fieldmouse import settings as settings_file
 from fieldmouse.agent.asked import politeness_of
-from fieldmouse.balancer.board import Charter, Luggage, Name, Offer, Row, SiteBounds
+from fieldmouse.balancer.board.contract import Charter, Luggage, Name, Offer, Row, SiteBounds
+from fieldmouse.balancer.board.rebuilding import BoardBuilder, RestoredHost
+from fieldmouse.balancer.board.rows import pack_urls, to_row
 from fieldmouse.balancer.identity import read_origin
 from fieldmouse.balancer.opening import open_builder
-from fieldmouse.balancer.rebuilding import BoardBuilder, RestoredHost
-from fieldmouse.balancer.rows import pack_urls, to_row
 from fieldmouse.balancer.tellings import PART, found_links
 from fieldmouse.crawldir import CrawlDir, read_checkpoint
 from fieldmouse.errors import BoardError, CrawlLocked, UsageError, typed

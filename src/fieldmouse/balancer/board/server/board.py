@@ -12,9 +12,9 @@ from typing import Any
 import msgspec
 from redis.exceptions import ResponseError
 
-from fieldmouse.balancer import blocks
-from fieldmouse.balancer.again import rows_again
-from fieldmouse.balancer.board import (
+from fieldmouse.balancer.board import blocks
+from fieldmouse.balancer.board.again import rows_again
+from fieldmouse.balancer.board.contract import (
     AddressAnswer,
     AddressAsk,
     AgentNote,
@@ -32,8 +32,9 @@ from fieldmouse.balancer.board import (
     SiteBounds,
     Told,
 )
-from fieldmouse.balancer.connect import Argument, BoardServer
-from fieldmouse.balancer.messages import (
+from fieldmouse.balancer.board.refusals import fenced, hidden, occupied, superseded, vanished
+from fieldmouse.balancer.board.server.connect import Argument, BoardServer
+from fieldmouse.balancer.board.server.messages import (
     books_of,
     grant_of,
     in_parts,
@@ -43,8 +44,7 @@ from fieldmouse.balancer.messages import (
     pairs,
     row_words,
 )
-from fieldmouse.balancer.refusals import fenced, hidden, occupied, superseded, vanished
-from fieldmouse.balancer.scripts import script
+from fieldmouse.balancer.board.server.scripts import script
 from fieldmouse.url import Host
 
 _WISHES = 1000  # hosts a script takes at once

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fieldmouse.balancer.board import Row
-from fieldmouse.balancer.rows import to_row, unpack_urls
+from fieldmouse.balancer.board.contract import Row
+from fieldmouse.balancer.board.rows import to_row, unpack_urls
 from fieldmouse.records import Link
 from fieldmouse.url import Host, Url, host_of, key_of
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from fieldmouse.balancer.board import Board, Charter
-from fieldmouse.balancer.gathering import together
-from fieldmouse.balancer.refusals import missing
+from fieldmouse.balancer.board.contract import Board, Charter
+from fieldmouse.balancer.board.refusals import missing
+from fieldmouse.balancer.board.spread.gathering import together
 from fieldmouse.errors import UsageError
 
 _ALL = "name all of its servers with --board, in any order, or begin another crawl with --crawl NAME"

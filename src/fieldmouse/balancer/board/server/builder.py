@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from fieldmouse.balancer import blocks
-from fieldmouse.balancer.board import Charter, Luggage, Name
-from fieldmouse.balancer.connect import Argument
-from fieldmouse.balancer.messages import luggage_words, milliseconds
-from fieldmouse.balancer.rebuilding import RestoredHost
-from fieldmouse.balancer.redisboard import RedisBoard
+from fieldmouse.balancer.board import blocks
+from fieldmouse.balancer.board.contract import Charter, Luggage, Name
+from fieldmouse.balancer.board.rebuilding import RestoredHost
+from fieldmouse.balancer.board.server.board import RedisBoard
+from fieldmouse.balancer.board.server.connect import Argument
+from fieldmouse.balancer.board.server.messages import luggage_words, milliseconds
 from fieldmouse.url import Host
 
 

@@ -18,7 +18,7 @@ from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, 
 from dataclasses import replace
 from typing import TypeVar
 
-from fieldmouse.balancer.board import (
+from fieldmouse.balancer.board.contract import (
     AddressAnswer,
     AddressAsk,
     AgentNote,
@@ -37,10 +37,10 @@ from fieldmouse.balancer.board import (
     SiteBounds,
     Told,
 )
-from fieldmouse.balancer.founding import check_apart, found_on, order_of
-from fieldmouse.balancer.gathering import answered, together
-from fieldmouse.balancer.refusals import missing, vanished
-from fieldmouse.balancer.shares import met, place_of_address, place_of_host, shared_out, summed
+from fieldmouse.balancer.board.refusals import missing, vanished
+from fieldmouse.balancer.board.spread.founding import check_apart, found_on, order_of
+from fieldmouse.balancer.board.spread.gathering import answered, together
+from fieldmouse.balancer.board.spread.shares import met, place_of_address, place_of_host, shared_out, summed
 from fieldmouse.errors import BoardUnreachable, Fenced
 from fieldmouse.url import Host
 

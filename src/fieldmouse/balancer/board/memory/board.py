@@ -11,7 +11,7 @@ import copy
 import sys
 from collections.abc import Collection, Mapping, Sequence
 
-from fieldmouse.balancer.board import (
+from fieldmouse.balancer.board.contract import (
     AddressAnswer,
     AddressAsk,
     AgentNote,
@@ -29,8 +29,8 @@ from fieldmouse.balancer.board import (
     SiteBounds,
     Told,
 )
-from fieldmouse.balancer.ledger import CrawlLedger
-from fieldmouse.balancer.refusals import fenced, hidden, superseded, vanished
+from fieldmouse.balancer.board.memory.ledger import CrawlLedger
+from fieldmouse.balancer.board.refusals import fenced, hidden, superseded, vanished
 from fieldmouse.clock import Clock
 from fieldmouse.url import Host
 

@@ -32,7 +32,7 @@ from redis.exceptions import (
 from redis.exceptions import ConnectionError as NotConnected
 from redis.exceptions import TimeoutError as TooLate
 
-from fieldmouse.balancer.scripts import BoardScript
+from fieldmouse.balancer.board.server.scripts import BoardScript
 from fieldmouse.errors import BoardError, BoardUnreachable, UsageError
 
 SCHEMES = ("redis", "rediss", "unix")

@@ -9,9 +9,9 @@ from collections.abc import Iterator, Sequence
 from math import ceil
 from typing import Any
 
-from fieldmouse.balancer import blocks
-from fieldmouse.balancer.board import AgentNote, BoardBooks, Grant, Luggage, Offer, Row
-from fieldmouse.balancer.connect import Argument
+from fieldmouse.balancer.board import blocks
+from fieldmouse.balancer.board.contract import AgentNote, BoardBooks, Grant, Luggage, Offer, Row
+from fieldmouse.balancer.board.server.connect import Argument
 from fieldmouse.url import Host
 
 OFFER_LINKS = 1000

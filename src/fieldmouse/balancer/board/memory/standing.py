@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from fieldmouse.balancer.board import Luggage, Name, Row
+from fieldmouse.balancer.board.contract import Luggage, Name, Row
 from fieldmouse.url import Host
 
 

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from fieldmouse.balancer.again import rows_again
-from fieldmouse.balancer.board import (
+from fieldmouse.balancer.board.again import rows_again
+from fieldmouse.balancer.board.contract import (
     AddressAnswer,
     AddressAsk,
     Charter,
@@ -22,8 +22,14 @@ from fieldmouse.balancer.board import (
     SiteBounds,
     Told,
 )
-from fieldmouse.balancer.standing import AddressRecord, AgentRecord, HostRecord, KeptBooking, UrlLease
-from fieldmouse.balancer.wishes import Wishes
+from fieldmouse.balancer.board.memory.standing import (
+    AddressRecord,
+    AgentRecord,
+    HostRecord,
+    KeptBooking,
+    UrlLease,
+)
+from fieldmouse.balancer.board.memory.wishes import Wishes
 from fieldmouse.url import Host
 
 EPOCH_JUMP = 1_000_000

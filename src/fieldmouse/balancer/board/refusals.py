@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fieldmouse.balancer.board import Charter, Name
+from fieldmouse.balancer.board.contract import Charter, Name
 from fieldmouse.errors import BoardError, BoardLost, Fenced, Superseded
 
 REMEDY = (

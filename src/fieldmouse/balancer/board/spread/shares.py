@@ -13,8 +13,8 @@ from functools import lru_cache
 
 import xxhash
 
-from fieldmouse.balancer.board import AgentNote, BoardBooks, Told
-from fieldmouse.balancer.rows import pack_urls, unpack_urls
+from fieldmouse.balancer.board.contract import AgentNote, BoardBooks, Told
+from fieldmouse.balancer.board.rows import pack_urls, unpack_urls
 from fieldmouse.policy.sitelimits import limited_site
 from fieldmouse.url import Host, name_of
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import zstandard
 
-from fieldmouse.balancer.board import Row
+from fieldmouse.balancer.board.contract import Row
 
 RAW, PACKED, EXCLUDING = b"r", b"z", b"x"
 SMALL = 4

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from fieldmouse.balancer.board import Charter, Luggage, Name
-from fieldmouse.balancer.ledger import CALM, LONG_DELAY, USUAL_LEASE, CrawlLedger
-from fieldmouse.balancer.memory import MemoryBoard
-from fieldmouse.balancer.rebuilding import RestoredHost
-from fieldmouse.balancer.refusals import occupied, vanished
-from fieldmouse.balancer.standing import HostRecord, KeptBooking
+from fieldmouse.balancer.board.contract import Charter, Luggage, Name
+from fieldmouse.balancer.board.memory.board import MemoryBoard
+from fieldmouse.balancer.board.memory.ledger import CALM, LONG_DELAY, USUAL_LEASE, CrawlLedger
+from fieldmouse.balancer.board.memory.standing import HostRecord, KeptBooking
+from fieldmouse.balancer.board.rebuilding import RestoredHost
+from fieldmouse.balancer.board.refusals import occupied, vanished
 from fieldmouse.url import Host
 
 

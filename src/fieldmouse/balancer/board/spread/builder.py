@@ -9,13 +9,22 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from fieldmouse.balancer.board import Board, BoardBooks, Charter, Luggage, Name, Offer, Offered, SiteBounds
-from fieldmouse.balancer.founding import check_apart, order_of, other_servers
-from fieldmouse.balancer.gathering import together
-from fieldmouse.balancer.rebuilding import BoardBuilder, RestoredHost
-from fieldmouse.balancer.refusals import occupied
-from fieldmouse.balancer.rows import pack_urls, unpack_urls
-from fieldmouse.balancer.shares import place_of_host, summed
+from fieldmouse.balancer.board.contract import (
+    Board,
+    BoardBooks,
+    Charter,
+    Luggage,
+    Name,
+    Offer,
+    Offered,
+    SiteBounds,
+)
+from fieldmouse.balancer.board.rebuilding import BoardBuilder, RestoredHost
+from fieldmouse.balancer.board.refusals import occupied
+from fieldmouse.balancer.board.rows import pack_urls, unpack_urls
+from fieldmouse.balancer.board.spread.founding import check_apart, order_of, other_servers
+from fieldmouse.balancer.board.spread.gathering import together
+from fieldmouse.balancer.board.spread.shares import place_of_host, summed
 from fieldmouse.url import Host
 
 

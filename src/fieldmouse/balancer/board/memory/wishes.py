@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from fieldmouse.balancer.standing import HostRecord
+from fieldmouse.balancer.board.memory.standing import HostRecord
 from fieldmouse.url import Host
 
 LOOK_AGAIN = 1.0

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from fieldmouse.balancer.board import BoardBooks, Charter, Luggage, Name, Offer, Offered, SiteBounds
+from fieldmouse.balancer.board.contract import BoardBooks, Charter, Luggage, Name, Offer, Offered, SiteBounds
 from fieldmouse.url import Host
 
 
