@@ -29,6 +29,7 @@ class Listener:
     def __init__(self) -> None:
         self.wished: list[Host] = []
         self.back: list[tuple[Host, int, list[str]]] = []
+        self.taken: list[Host] = []
         self.dropped: dict[str, int] = {}
 
     def found(self, links: Sequence[Link], keys: Sequence[int]) -> None: ...
@@ -43,6 +44,9 @@ class Listener:
 
     def vacated(self, host: Host, epoch: int, state: HostState, unused: Sequence[Link]) -> None:
         self.back.append((host, epoch, [link.url for link in unused]))
+
+    def evicted(self, host: Host) -> None:
+        self.taken.append(host)
 
     def put_back(self, host: Host, epoch: int, link: Link) -> None: ...
 
@@ -95,6 +99,7 @@ def test_polls_of_a_host_that_was_lost_wait_for_it_and_are_made_when_it_is_ours_
     landlord.wished.clear()
     frontier.revoke(A, 1)
     assert landlord.wished == [A], "the board hears that we want it back"
+    assert landlord.taken == [A]
     assert frontier.polling == 3
     assert frontier.take(clock.now()) is None
     frontier.grant(A, 2, [], STATE, 0)
@@ -117,3 +122,15 @@ def test_a_host_whose_turn_is_over_leaves_without_the_polls_of_its_pages(
     assert (landlord.wished, frontier.polling) == ([A], 2)
     frontier.grant(A, 2, [], STATE, 0)
     assert polled(frontier, clock.now()) == [f"{A}/1", f"{A}/2"]
+
+
+def test_a_host_that_was_taken_while_a_robot_had_it_is_lost_when_the_robot_is_back(
+    frontier: LeasedFrontier, landlord: Listener, clock: ManualClock
+) -> None:
+    frontier.grant(A, 1, [link(8), link(9)], STATE, 0)
+    errand = frontier.take(clock.now())
+    assert errand is not None
+    frontier.revoke_all()
+    assert (landlord.taken, frontier.holds) == ([], 1)
+    frontier.give_back(errand, STATE, errand.tickets)
+    assert (landlord.taken, landlord.back, frontier.holds) == ([A], [], 0)

@@ -15,7 +15,10 @@ UNIT = 0.05
 
 
 class Chooser:
-    """One for an agent. Asking twice about one visit gives one answer."""
+    """One for an agent. Asking twice about one visit gives one answer.
+
+    Invariant: it remembers hosts that were brought and not forgotten, and no others.
+    """
 
     def __init__(self, balancer: Balancer):
         self._balancer = balancer
@@ -42,6 +45,10 @@ class Chooser:
         self._learned[host] = learned
         self._places.pop(host, None)
 
+    def __contains__(self, host: object) -> bool:
+        """Whether anything is remembered of it."""
+        return any(host in known for known in (self._learned, self._trips, self._queued, self._places))
+
     def learned(self, host: Host) -> bytes:
         return self._learned.get(host, b"")
 
@@ -54,15 +61,17 @@ class Chooser:
 
     def queued(self, host: Host, seconds: float) -> None:
         """So long it was ready to be visited, and no robot came."""
-        self._queued[host] = seconds
+        if host in self._learned:
+            self._queued[host] = seconds
 
     def took(self, host: Host, seconds: float) -> None:
-        """A request was answered after so long."""
-        self._trips.setdefault(host, []).append(seconds)
+        """A request was answered after so long; perhaps one to a host that others have."""
+        if host in self._learned:
+            self._trips.setdefault(host, []).append(seconds)
 
     def prefers(self, host: Host, agent: str) -> None:
         """It lives at an address that this agent has."""
-        if agent != self._me:
+        if agent != self._me and host in self._learned:
             self._places[host] = agent
 
     def stays(self, host: Host, visits: int) -> bool:

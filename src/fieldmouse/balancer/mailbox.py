@@ -125,6 +125,9 @@ class Mailbox:
         self._chooser.forget(host)
         self.post()
 
+    def evicted(self, host: Host) -> None:
+        self._chooser.forget(host)
+
     def put_back(self, host: Host, epoch: int, link: Link) -> None:
         row = to_row(link, host, self._clock.now())
         self.strays.put((Held(host, epoch), (self._key_of(link.url), row)))

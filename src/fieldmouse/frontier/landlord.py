@@ -40,6 +40,9 @@ class Landlord(Protocol):
     def vacated(self, host: Host, epoch: int, state: HostState, unused: Sequence[Link]) -> None:
         """We let a host go; these URLs of it were not visited."""
 
+    def evicted(self, host: Host) -> None:
+        """We had to leave a host: it was taken from us."""
+
     def put_back(self, host: Host, epoch: int, link: Link) -> None:
         """This one of a host that left should be visited again by whoever has it."""
 

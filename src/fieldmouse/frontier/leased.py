@@ -108,21 +108,16 @@ class LeasedFrontier:
 
     def revoke_all(self) -> None:
         """Nothing is ours any more: all of it is with others, what robots have in hand included."""
-        for host in self._tenancies.at_home():
-            self._forget(host)
-        for _, tenancy in self._tenancies:
-            # A robot has it: when it comes back there is nobody to give it to.
-            tenancy.lapse()
+        for host, tenancy in list(self._tenancies):
+            self.revoke(host, tenancy.epoch)
 
     def revoke(self, host: Host, epoch: int) -> None:
         """This one is not ours any more."""
         tenancy = self._tenancies.get(host)
-        if tenancy is None or tenancy.epoch != epoch:
-            return
-        if tenancy.out:
+        if tenancy is not None and tenancy.epoch == epoch:
             tenancy.lapse()
-        else:
-            self._forget(host)
+            if not tenancy.out:  # else a robot has it, and leaves it when it comes back
+                self._let_go(host)
 
     def _forget(self, host: Host) -> list[Link]:
         """Take a host that no robot has off the workbench; returns its URLs that were not visited.
@@ -140,6 +135,8 @@ class LeasedFrontier:
         unused = self._forget(host)
         if tenancy.epoch:
             self._landlord.vacated(host, tenancy.epoch, tenancy.state, unused)
+        else:
+            self._landlord.evicted(host)
 
     def let_all_go(self) -> None:
         """The end: no host is taken any more, and those that no robot has go back to the board."""
