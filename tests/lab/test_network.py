@@ -130,6 +130,12 @@ def test_prices_come_near_the_limit_with_few_moves_on_webs_not_seen_before(times
         )
 
 
+def test_prices_are_paid_for_all_the_time_that_a_visit_takes() -> None:
+    """Half a second of each visit is work that no distance makes longer; who forgot it would move too far."""
+    for seed in (111, 112):
+        assert run(NetworkSetting("priced", reading=TripReading.CALIBRATED), seed).fraction_of_limit >= 0.98
+
+
 @pytest.mark.parametrize("unit", [10.0, 0.1, 0.01])
 def test_prices_find_their_way_whatever_the_unit_of_time(unit: float) -> None:
     """The same web with trips ten times longer or a hundred times shorter, and adverts as seldom as ever."""

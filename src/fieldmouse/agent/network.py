@@ -250,4 +250,5 @@ class NetworkStage:
         self._chooser.brought(grant.host, luggage.learned)
         self._exclusions.unpack(grant.host, luggage.robots_txt, luggage.robots_txt_rest)
         state = _state.decode(luggage.state) if luggage.state else HostState()
-        return msgspec.structs.replace(state, ready_at=now + luggage.rest if luggage.rest > 0 else 0.0)
+        # It waits for us from now on, and not from the beginning of time: what it waits is learned from.
+        return msgspec.structs.replace(state, ready_at=now + max(0.0, luggage.rest))

@@ -97,10 +97,10 @@ def _finish(rng: Generator, t: NetworkTables, k: Knobs, agent: int, now: float, 
 @compiled
 def _note(t: NetworkTables, k: Knobs, host: int, agent: int) -> None:
     """What the visit teaches."""
-    took = t.took[agent]
     if k.rule == _KALMAN:
         learn(t.mean[host], t.variance[host], agent, t.process[agent], k.observation, k.transition)
         return
+    took = t.took[agent] + k.overhead  # what counts is how long the agent is kept
     t.learned[host] += 1
     t.usual[host] = usual = usual_after(t.usual[host], t.learned[host], took / t.speed[agent])
     if t.mean[host, agent] < 0.0:  # nobody knows it from there
@@ -108,7 +108,7 @@ def _note(t: NetworkTables, k: Knobs, host: int, agent: int) -> None:
     if t.variance[host, agent] < k.observation:  # somebody who knows the host: is it we who are slow?
         t.speed[agent] = speed_after(t.speed[agent], took, t.mean[host, agent], k.least * usual)
     learn(t.mean[host], t.variance[host], agent, took / t.speed[agent], k.observation, k.transition)
-    t.pace[agent] = pace_after(t.pace[agent], took + k.overhead)
+    t.pace[agent] = pace_after(t.pace[agent], took)
 
 
 @compiled

@@ -29,7 +29,7 @@ class PrintedRun:
 
 RUNS = (
     PrintedRun("experiment 1", "kalman", 1, "1795.49", 0.1, 2.0, rate=(1.2, 1.3)),
-    PrintedRun("experiment 2", "kalman", 1, "46242", 2.0, 4.0, rate=(1.45, 1.55)),
+    PrintedRun("experiment 2", "kalman", 1, "46242", 2.0, 4.0, rate=(1.5, 1.5)),
     PrintedRun("experiment 3", "kalman", 1, "25715.58", 0.1, 20.0, rate=(1.2, 1.3)),
     PrintedRun("experiment 4", "kalman", 10, "14542.13", 0.1, 2.0, rate=(1.2, 1.3), fairness=(250, 300)),
     PrintedRun("experiment 5", "kalman", 10, "12131.8", 2.0, 4.0, rate=(1.2, 1.3), fairness=(250, 300)),
