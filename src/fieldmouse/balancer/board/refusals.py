@@ -9,7 +9,7 @@ from fieldmouse.errors import BoardError, BoardLost, Fenced, Superseded
 
 REMEDY = (
     "give the server its data back (its append-only file), or make the board again from the directories"
-    " of all agents: `fieldmouse cluster rebuild DIR... --board URL`"
+    " of all agents: `fieldmouse cluster rebuild DIR... --board URL`, with the same `--crawl`"
 )
 """What helps whose board was lost."""
 

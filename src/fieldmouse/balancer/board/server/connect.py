@@ -217,7 +217,7 @@ class BoardServer:
     def _unreachable(self, what: str, hint: str = "") -> BoardUnreachable:
         return BoardUnreachable(
             f"the board at {self.label} {what}",
-            hint or "see that its server runs and can be reached; what was not told is told later",
+            hint or "see that a Redis server runs there, and that it can be reached from here",
         )
 
     async def close(self) -> None:
