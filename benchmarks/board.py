@@ -8,7 +8,7 @@ Seen: offers in batches of 500, as agents make them, half of them seen before; t
 away, so that the seen keys alone remain (`restart.py` says what becomes of them when the server is started
 again). Waiting: pages of sites with power-law sizes link to other pages, most of them of the same site; rows
 are those of real links. Then all is leased and booked, the URLs kept.
-Agents: each joins, holds a host and an address, says that it lives, and hears of all the others.
+Agents: each joins, holds a host and an address, says that it lives, and hears of the others, of 64 at a time.
 
     .venv/bin/python benchmarks/board.py [--seen 10000000] [--waiting 300000]
 """

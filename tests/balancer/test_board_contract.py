@@ -11,6 +11,7 @@ import pytest
 
 from balancer.boards import World
 from fieldmouse.balancer.board.contract import (
+    TOLD,
     AddressAsk,
     Board,
     BookedKeys,
@@ -199,6 +200,66 @@ async def test_agents_see_each_other(world: World, board: Board) -> None:
     assert await board.agents() != []
     await board.leave(BOB)
     assert [note.agent for note in await board.agents()] == ["ada"]
+
+
+async def crowd(board: Board, many: int) -> list[str]:
+    """So many agents with ada and bob, by name; each has said its name."""
+    names = [f"agent {number}" for number in range(many - 2)]
+    for name in (*map(Name, names, [1] * len(names)), ADA, BOB):
+        await board.join(name, LEASE)
+        await board.beat(name, name.agent.encode(), LEASE)
+    return sorted([*names, "ada", "bob"])
+
+
+@told_to
+async def test_a_few_agents_hear_of_all_each_time(world: World, board: Board) -> None:
+    names = await crowd(board, TOLD)
+    for after in ("", "agent 7", "bob", "zoe"):
+        pulse = await board.beat(ADA, b"new", LEASE, after)
+        assert [note.agent for note in pulse.agents] == names
+        assert (pulse.alive, pulse.members, pulse.upto, pulse.whole) == (TOLD, TOLD, "", True)
+
+
+@told_to
+async def test_of_many_agents_each_has_its_turn_to_be_told_of(world: World, board: Board) -> None:
+    names = await crowd(board, 150)
+    first, upto = 0, ""
+    for _ in range(5):  # twice round
+        pulse = await board.beat(BOB, b"new", LEASE, upto)
+        turn = [names[(first + place) % 150] for place in range(TOLD)]
+        assert [note.agent for note in pulse.agents] == sorted({"bob", *turn})
+        assert {note.agent: note.advert for note in pulse.agents}["bob"] == b"new"
+        assert all(note.advert == note.agent.encode() for note in pulse.agents if note.agent != "bob")
+        assert all(note.alive for note in pulse.agents)
+        assert (pulse.alive, pulse.members, pulse.upto, pulse.whole) == (150, 150, turn[-1], False)
+        first, upto = first + TOLD, pulse.upto
+    assert len(await board.agents()) == 150
+
+
+@told_to
+async def test_a_turn_goes_on_after_a_name_that_has_left(world: World, board: Board) -> None:
+    names = await crowd(board, 100)
+    await board.leave(Name(names[60], 1))
+    pulse = await board.beat(ADA, b"", LEASE, names[60])
+    assert {note.agent for note in pulse.agents} == {"ada", *names[61:], *names[:25]}
+    assert (pulse.alive, pulse.members) == (99, 99)
+
+
+@told_to
+async def test_who_is_overdue_is_fenced_whoever_is_told_of(world: World, board: Board) -> None:
+    names = await crowd(board, 100)
+    lost = Name(names[50], 1)
+    await board.offer([offer(A, [1])], FREE)
+    await only(board, lost)
+    for name in names:
+        if name != lost.agent:
+            await board.beat(Name(name, 1), b"", 2 * LEASE)
+    world.advance(LEASE + 10)
+    pulse = await board.beat(BOB, b"", LEASE, names[55])
+    assert {note.agent for note in pulse.agents} == {"bob", *names[56:], *names[:20]}
+    assert (pulse.alive, pulse.members) == (99, 100)
+    assert not await board.outlives(lost)
+    assert (await only(board, BOB)).host == A
 
 
 @told_to

@@ -52,11 +52,11 @@ class MoodyBoard(MemoryBoard):
     silent = False
     heard = 0
 
-    async def beat(self, name: Name, advert: bytes, lease: float) -> Pulse:
+    async def beat(self, name: Name, advert: bytes, lease: float, after: str = "") -> Pulse:
         if self.silent:
             raise BoardUnreachable("it does not answer", "wait")
         self.heard += 1
-        return await super().beat(name, advert, lease)
+        return await super().beat(name, advert, lease, after)
 
     before_books: Callable[[], Awaitable[None]] | None = None
 

@@ -12,13 +12,14 @@ import itertools
 import random
 from collections import Counter, defaultdict
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from fieldmouse.agent.build import Crew, build
 from fieldmouse.agent.network import Joining
-from fieldmouse.balancer.board.contract import Board, Charter, Luggage, Name, Told
+from fieldmouse.balancer.board.contract import Board, Charter, Luggage, Name, Pulse, Told
 from fieldmouse.balancer.board.memory.board import MemoryBoard, MemoryServer
 from fieldmouse.balancer.board.spread.board import SpreadBoard
 from fieldmouse.clock import Clock
@@ -40,11 +41,23 @@ from .bottled import CALM, bottled_crawl
 DELAY = 1.0
 
 
+class DiscreetBoard(MemoryBoard):
+    """Tells nobody of the others, as one of a thousand agents hears nothing of most of them for a while."""
+
+    async def beat(self, name: Name, advert: bytes, lease: float, after: str = "") -> Pulse:
+        pulse = await super().beat(name, advert, lease, after)
+        own = [note for note in pulse.agents if note.agent == name.agent]
+        return replace(pulse, agents=own, members=1000)
+
+
 class Band:
     """Agents of one crawl, in one bottle."""
 
-    def __init__(self, path: Path, meadow: Meadow, clock: Clock, servers: int = 1, **changes: object) -> None:
-        self.path, self.meadow, self.clock = path, meadow, clock
+    def __init__(
+        self, path: Path, meadow: Meadow, clock: Clock, servers: int = 1,
+        kind: type[MemoryBoard] = MemoryBoard, **changes: object,
+    ) -> None:  # fmt: skip
+        self.path, self.meadow, self.clock, self.kind = path, meadow, clock, kind
         self.settings = Settings().override(
             {
                 "crawl.seeds": list(meadow.seeds), "politeness.delay": f"{DELAY:g}s",
@@ -57,7 +70,7 @@ class Band:
         self.living: dict[str, tuple[Crew, asyncio.Future[Summary], MeadowFetcher]] = {}
 
     def board(self) -> Board:
-        boards = {f"server {number}": MemoryBoard(server) for number, server in enumerate(self.servers)}
+        boards = {f"server {number}": self.kind(server) for number, server in enumerate(self.servers)}
         return SpreadBoard(boards) if len(boards) > 1 else boards["server 0"]
 
     def start(self, name: str, *, seeded: bool = False) -> asyncio.Future[Summary]:
@@ -122,12 +135,13 @@ def is_polite(arrivals: Sequence[Arrival]) -> None:
             assert after.t - before.t >= DELAY - 1e-6, (before, after)
 
 
-def test_agents_have_together_what_one_would_have(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", [MemoryBoard, DiscreetBoard])
+def test_agents_have_together_what_one_would_have(kind: type[MemoryBoard], tmp_path: Path) -> None:
     meadow = Meadow(MeadowOptions(hosts=12, pages=200, seed=3, page_kb=1.0, links=10, robots=0.5))
     alone = pages_alone(tmp_path / "alone", meadow)
 
     async def life(clock: Clock) -> Band:
-        band = Band(tmp_path, meadow, clock)
+        band = Band(tmp_path, meadow, clock, kind=kind)
         await band.board().found(charter(band.settings, meadow.seeds))
         for number, name in enumerate("abc"):
             band.start(name, seeded=number == 0)

@@ -28,8 +28,8 @@ class LaggingBoard(MemoryBoard):
     late: Name | None = None
     refused = 0
 
-    async def beat(self, name: Name, advert: bytes, lease: float) -> Pulse:
-        pulse = await super().beat(name, advert, lease)
+    async def beat(self, name: Name, advert: bytes, lease: float, after: str = "") -> Pulse:
+        pulse = await super().beat(name, advert, lease, after)
         if self.late is not None and name != self.late:
             self.came_back.set()
         return pulse

@@ -21,6 +21,7 @@ from fieldmouse.balancer.identity import next_start
 from fieldmouse.balancer.lease import LeaseClock, boottime
 from fieldmouse.balancer.mailbox import Mailbox
 from fieldmouse.balancer.messenger import Messenger, Terms
+from fieldmouse.balancer.neighbours import Neighbours
 from fieldmouse.balancer.tellings import Tellings
 from fieldmouse.clock import Clock
 from fieldmouse.crawldir import Checkpoint, CrawlDir, CrawlTally, DurableLog, Part
@@ -103,7 +104,7 @@ class NetworkStage:
             place_new=self._chooser.place_new, on_pulse=self._on_pulse, on_trouble=fuse.blow,
             on_unbooked=self._on_unbooked, on_refused=self._on_refused, nudge=bell.ring,
         )  # fmt: skip
-        self._board = joining.board
+        self._board, self._neighbours = joining.board, Neighbours()
         self._agents = self._again = 0
         self._me, self._share, self._heard = "", 1.0, False
         self._wanted_elsewhere = False  # an agent polls known pages, perhaps of hosts that we hold
@@ -195,10 +196,11 @@ class NetworkStage:
     def _on_pulse(self, pulse: Pulse) -> str | None:
         """Returns why the crawl is over for everybody, if a limit says so; "" if it goes on after all."""
         first, self._heard = not self._heard, True
-        self._chooser.meet(table_of(pulse.agents))
-        self._agents = sum(note.alive for note in pulse.agents)
-        self._share = share_of(pulse.agents, self._me)
-        self._wanted_elsewhere = anybody_refreshes(pulse.agents)
+        notes = self._neighbours.hear(pulse)
+        self._chooser.meet(table_of(notes), {note.agent for note in pulse.agents})
+        self._agents = pulse.alive
+        self._share = share_of(notes, self._me, pulse.alive)
+        self._wanted_elsewhere = anybody_refreshes(notes)
         if pulse.books.begun and not pulse.books.waiting and not len(self._tellings):
             self._idle_at = self._clock.now()
         if self._fetcher is not None:

@@ -55,13 +55,21 @@ def anybody_refreshes(notes: Sequence[AgentNote]) -> bool:
     return any(note.alive and advert_of(note).refreshes for note in notes)
 
 
-def share_of(notes: Sequence[AgentNote], agent: str) -> float:
+def share_of(notes: Sequence[AgentNote], agent: str, alive: int) -> float:
     """Which part of what all have together is that agent's: as large as that of the pages it has.
+
+    Of the others that are `alive` those that were not heard of are taken to have as many as those that were.
 
     >>> def note(name: str, pages: int) -> AgentNote:
     ...     return AgentNote(name, 1, True, False, msgspec.msgpack.encode(Advert(pages=pages)), 0.0)
-    >>> share_of([note("ada", 30), note("bob", 10)], "bob"), share_of([], "ada")
+    >>> share_of([note("ada", 30), note("bob", 10)], "bob", 2), share_of([], "ada", 1)
     (0.25, 1.0)
+    >>> share_of([note("ada", 30), note("bob", 10)], "bob", 4)
+    0.1
     """
     pages = {note.agent: max(1, advert_of(note).pages) for note in notes if note.alive}
-    return pages[agent] / sum(pages.values()) if agent in pages else 1.0
+    if agent not in pages:
+        return 1.0
+    own, heard = pages.pop(agent), len(pages)
+    others = sum(pages.values()) * (alive - 1) / heard if heard else own * (alive - 1)
+    return own / (own + max(0.0, others))

@@ -7,6 +7,8 @@ of the web about as large as the ones that the rules were tried on.
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from fieldmouse.policy.balance.balancer import AgentTable, Balancer
 from fieldmouse.url import Host
 
@@ -35,8 +37,9 @@ class Chooser:
         """The name of this agent."""
         self._me = me
 
-    def meet(self, table: AgentTable) -> None:
-        """The agents have told how they stand."""
+    def meet(self, table: AgentTable, told: Collection[str]) -> None:
+        """Agents have told how they stand: those that are in `told`, the others some time before."""
+        table.carry_over(self.table, told)
         self.table = table
         self._here = table.names.index(self._me) if self._me in table.names else -1
 

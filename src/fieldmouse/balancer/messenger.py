@@ -17,7 +17,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from fieldmouse.balancer.board.contract import Board, Grant, Held, Name, Pulse, Row, SiteBounds
+from fieldmouse.balancer.board.contract import TOLD, Board, Grant, Held, Name, Pulse, Row, SiteBounds
 from fieldmouse.balancer.board.refusals import check_same
 from fieldmouse.balancer.board.rows import to_link
 from fieldmouse.balancer.door import AddressDoor
@@ -36,6 +36,7 @@ log = logging.getLogger(__name__)
 _URLS = 64  # of a host that is granted
 _HUNGRY = 0.05  # seconds until hosts are asked for again when there were too few, at first
 _SATED = 1.0  # ... and at last
+_IDLE = 0.5  # seconds between two signs of life of who has no host
 _PATIENCE = 0.3  # seconds between two tries to reach the board
 _FAREWELL = 20.0  # seconds for telling the board that we leave
 
@@ -67,18 +68,16 @@ class Messenger:
         self._board, self._terms, self._mailbox, self._tellings = board, terms, mailbox, tellings
         self._lease, self._tenant, self._clock = lease, tenant, clock
         self._rejoin, self._advert, self._unpack = rejoin, advert, unpack
-        self._on_pulse, self._on_trouble = on_pulse, on_trouble
-        self._nudge = nudge
-        self._name = Name("", 0)
-        self._run = ""
+        self._on_pulse, self._on_trouble, self._nudge = on_pulse, on_trouble, nudge
+        self._name, self._run = Name("", 0), ""
+        self._upto, self._members = "", 1
         self._teller = Teller(
             board, tellings, keep_urls=terms.keep_booked, bounds=terms.bounds, place_new=place_new,
             on_dropped=mailbox.note_dropped, on_unbooked=on_unbooked,
         )  # fmt: skip
         self._door = AddressDoor(board, mailbox, lease, lambda: self._name, on_refused)
-        self._ask_at, self._pause = 0.0, _HUNGRY
+        self._ask_at, self._pause, self._reachable = 0.0, _HUNGRY, True
         self._tasks: list[asyncio.Task[None]] = []
-        self._reachable = True
         self._joining, self._bringing = asyncio.Lock(), asyncio.Lock()
 
     # -- a life
@@ -174,8 +173,8 @@ class Messenger:
 
     async def _heart(self) -> None:
         while True:
-            idle = not self._tenant.holds
-            pause = self._terms.heartbeat if not idle else min(0.5, self._terms.heartbeat)
+            idle = _IDLE * max(1.0, self._members / TOLD)  # many that are idle ask no more often than a few
+            pause = self._terms.heartbeat if self._tenant.holds else min(idle, self._terms.heartbeat)
             await self._clock.sleep(pause if self._reachable else min(pause, _PATIENCE))
             await self._unfenced(self._beat)
 
@@ -203,7 +202,8 @@ class Messenger:
 
     async def _beat(self) -> None:
         sent_at = self._lease.now()
-        pulse = await self._board.beat(self._name, self._advert(), self._terms.lease)
+        pulse = await self._board.beat(self._name, self._advert(), self._terms.lease, self._upto)
+        self._upto, self._members = pulse.upto, pulse.members
         if self._run and pulse.run != self._run:
             # It is told again before anybody asks; what it forgot to have granted is not ours.
             log.warning("the board was started again; telling it anew what it may have forgotten")

@@ -22,6 +22,8 @@ from fieldmouse.url import Host
 
 Row: TypeAlias = tuple[int, bytes]
 """A URL: its key, and its row, of which the board knows nothing."""
+TOLD = 64
+"""Agents that are told of at once: if each of a thousand heard of all, a server would do nothing else."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,11 +179,18 @@ class Pulse:
     """The board's answer to a sign of life."""
 
     books: BoardBooks
-    agents: Sequence[AgentNote]
+    agents: Sequence[AgentNote]  # by name: all (`whole`), or of many the caller and those whose turn it is
+    alive: int  # agents, whether told of or not
+    members: int  # those that joined and did not leave
+    upto: str  # the last of those whose turn it was, "" if all were told of
     run: str  # of the server
     calm: float  # seconds for which nothing new is granted
     draining: bool  # the caller was asked to drain
     over: str = ""  # why the crawl was ended for everybody (a limit), "" if it goes on
+
+    @property
+    def whole(self) -> bool:
+        return self.members <= TOLD
 
 
 class Board(Protocol):
@@ -202,8 +211,12 @@ class Board(Protocol):
     async def outlives(self, name: Name) -> bool:
         """Whether `name` was never fenced: what it told late still counts."""
 
-    async def beat(self, name: Name, advert: bytes, lease: float) -> Pulse:
-        """A sign of life: `name` keeps what it holds for `lease` seconds more. Fences whoever is overdue."""
+    async def beat(self, name: Name, advert: bytes, lease: float, after: str = "") -> Pulse:
+        """A sign of life: `name` keeps what it holds for `lease` seconds more. Fences whoever is overdue.
+
+        Of more than `TOLD` agents so many are told of, by name the next `after` that one, round and round:
+        whoever says each time `upto` whom he heard hears of all.
+        """
 
     async def leave(self, name: Name) -> None:
         """An orderly end: what it held waits again, and it is no longer among the agents."""

@@ -7,7 +7,7 @@ themselves. The answers are those that the lab's simulation gives on the same nu
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -46,6 +46,21 @@ class AgentTable:
     def send(self, agent: int, seconds: float) -> None:
         """We have sent that agent a host, whose visit will take so long: its backlog grows by that."""
         self.backlog[agent] += seconds
+
+    def carry_over(self, before: AgentTable, told: Collection[str]) -> None:
+        """What was sent counts still, for agents that are not among those that `told` something since.
+
+        >>> table = AgentTable.of(["east", "west"])
+        >>> table.send(0, 5.0); table.send(1, 5.0)
+        >>> newer = AgentTable.of(["east", "north", "west"])
+        >>> newer.carry_over(table, told={"north", "west"})
+        >>> newer.backlog
+        [5.0, 0.0, 0.0]
+        """
+        backlogs = dict(zip(before.names, before.backlog, strict=True))
+        for place, name in enumerate(self.names):
+            if name not in told:
+                self.backlog[place] = backlogs.get(name, self.backlog[place])
 
     def repriced(self, agent: int, step: float = PRICING.step) -> float:
         """The price that an agent advertises next, once for every `Pricing.advert` seconds.

@@ -30,6 +30,7 @@ from fieldmouse.balancer.board.contract import (
     Told,
 )
 from fieldmouse.balancer.board.memory.ledger import CrawlLedger
+from fieldmouse.balancer.board.memory.standing import whose_turn
 from fieldmouse.balancer.board.refusals import fenced, hidden, superseded, vanished
 from fieldmouse.clock import Clock
 from fieldmouse.url import Host
@@ -113,14 +114,20 @@ class MemoryBoard:
     async def outlives(self, name: Name) -> bool:
         return self.ledger().counts(name)
 
-    async def beat(self, name: Name, advert: bytes, lease: float) -> Pulse:
+    async def beat(self, name: Name, advert: bytes, lease: float, after: str = "") -> Pulse:
         ledger, now = self._called_by(name), self._now()
         ledger.extend(name, now, lease)
         ledger.agents[name.agent].tell(advert)
         ledger.fence_overdue(now)
+        notes = await self.agents()
+        turn = whose_turn([note.agent for note in notes], after)
+        told = {name.agent, *turn}
         return Pulse(
             books=await self.books(),
-            agents=await self.agents(),
+            agents=[note for note in notes if note.agent in told],
+            alive=sum(note.alive for note in notes),
+            members=len(notes),
+            upto=turn[-1] if len(turn) < len(notes) else "",
             run=ledger.run,
             calm=max(0.0, ledger.calm_until - now),
             draining=ledger.agents[name.agent].draining,

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from fieldmouse.balancer.board.contract import Luggage, Name, Row
+from fieldmouse.balancer.board.contract import TOLD, Luggage, Name, Row
 from fieldmouse.url import Host
 
 
@@ -144,3 +145,15 @@ class KeptBooking:
     urls: bytes
     counted: tuple[bool, ...]
     kinds: dict[str, int]
+
+
+def whose_turn(names: Sequence[str], after: str, most: int = TOLD) -> Sequence[str]:
+    """Those of the names, which are in order, that are told this time.
+
+    >>> ["".join(whose_turn("abcdf", after, most=3)) for after in ("", "c", "e", "z")]
+    ['abc', 'dfa', 'fab', 'abc']
+    """
+    if len(names) <= most:
+        return names
+    first = bisect_right(names, after)
+    return [*names[first : first + most], *names[: max(0, first + most - len(names))]]

@@ -15,6 +15,7 @@ from redis.exceptions import ResponseError
 from fieldmouse.balancer.board import blocks
 from fieldmouse.balancer.board.again import rows_again
 from fieldmouse.balancer.board.contract import (
+    TOLD,
     AddressAnswer,
     AddressAsk,
     AgentNote,
@@ -110,13 +111,17 @@ class RedisBoard:
     async def outlives(self, name: Name) -> bool:
         return bool(await self._call("outlives", name.agent, name.incarnation))
 
-    async def beat(self, name: Name, advert: bytes, lease: float) -> Pulse:
-        looked, draining, swept = await self._call("beat", advert, milliseconds(lease), name=name)
+    async def beat(self, name: Name, advert: bytes, lease: float, after: str = "") -> Pulse:
+        words = (advert, milliseconds(lease), after, TOLD)
+        looked, draining, swept, alive, members, upto = await self._call("beat", *words, name=name)
         await self._sweep(swept)
         sums, kinds, agents = looked
         return Pulse(
             books=books_of(sums, kinds),
             agents=notes_of(agents),
+            alive=alive,
+            members=members,
+            upto=upto.decode(),
             run=sums[7].decode(),
             calm=sums[6] / 1000,
             draining=bool(draining),

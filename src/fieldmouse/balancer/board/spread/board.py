@@ -40,7 +40,14 @@ from fieldmouse.balancer.board.contract import (
 from fieldmouse.balancer.board.refusals import missing, vanished
 from fieldmouse.balancer.board.spread.founding import check_apart, found_on, order_of
 from fieldmouse.balancer.board.spread.gathering import answered, together
-from fieldmouse.balancer.board.spread.shares import met, place_of_address, place_of_host, shared_out, summed
+from fieldmouse.balancer.board.spread.shares import (
+    in_one,
+    met,
+    place_of_address,
+    place_of_host,
+    shared_out,
+    summed,
+)
 from fieldmouse.errors import BoardUnreachable, Fenced
 from fieldmouse.url import Host
 
@@ -117,14 +124,14 @@ class SpreadBoard:
     async def outlives(self, name: Name) -> bool:
         return all(await self._each(lambda board: board.outlives(name)))
 
-    async def beat(self, name: Name, advert: bytes, lease: float) -> Pulse:
+    async def beat(self, name: Name, advert: bytes, lease: float, after: str = "") -> Pulse:
         boards = await self._places()
         pulses: dict[int, Pulse] = {}
 
         async def call(places: Iterable[int]) -> None:
             asked = list(places)
             answers = await asyncio.gather(
-                *(boards[place].beat(name, advert, lease) for place in asked), return_exceptions=True
+                *(boards[place].beat(name, advert, lease, after) for place in asked), return_exceptions=True
             )
             for place, answer in zip(asked, answers, strict=True):
                 if isinstance(answer, BoardUnreachable):
@@ -138,14 +145,7 @@ class SpreadBoard:
             await call(sorted(self._doubtful))
         await call([place for place in range(len(boards)) if place not in pulses])
         told = [pulse for _, pulse in sorted(pulses.items())]
-        return Pulse(
-            books=await self._at_one_moment([pulse.books for pulse in told]),
-            agents=met([pulse.agents for pulse in told]),
-            run=" ".join(pulse.run for pulse in told),
-            calm=max(pulse.calm for pulse in told),
-            draining=any(pulse.draining for pulse in told),
-            over=next((pulse.over for pulse in told if pulse.over), ""),
-        )
+        return in_one(told, await self._at_one_moment([pulse.books for pulse in told]))
 
     async def leave(self, name: Name) -> None:
         await self._each(lambda board: board.leave(name))

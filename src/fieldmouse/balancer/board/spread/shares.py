@@ -13,7 +13,7 @@ from functools import lru_cache
 
 import xxhash
 
-from fieldmouse.balancer.board.contract import AgentNote, BoardBooks, Told
+from fieldmouse.balancer.board.contract import AgentNote, BoardBooks, Pulse, Told
 from fieldmouse.balancer.board.rows import pack_urls, unpack_urls
 from fieldmouse.policy.sitelimits import limited_site
 from fieldmouse.url import Host, name_of
@@ -94,8 +94,12 @@ def summed(books: Sequence[BoardBooks]) -> BoardBooks:
     )
 
 
-def met(notes: Sequence[Sequence[AgentNote]]) -> list[AgentNote]:
-    """Agents as all servers together know them: alive is who is for each of them."""
+def met(notes: Sequence[Sequence[AgentNote]], *, whole: bool = True) -> list[AgentNote]:
+    """Agents as all servers together know them: alive is who is for each of them.
+
+    Unless the servers told of all (`whole`), one that a server says nothing of is what the others say: who is
+    on one of them alone takes the turn of another there.
+    """
     by_agent: dict[str, list[AgentNote]] = {}
     for its in notes:
         for note in its:
@@ -103,10 +107,27 @@ def met(notes: Sequence[Sequence[AgentNote]]) -> list[AgentNote]:
     return [
         replace(
             max(known, key=lambda note: (note.incarnation, -note.seen_ago)),
-            alive=len(known) == len(notes) and all(note.alive for note in known),
+            alive=(len(known) == len(notes) or not whole) and all(note.alive for note in known),
             draining=any(note.draining for note in known),
             seen_ago=max(note.seen_ago for note in known),
             hosts=sum(note.hosts for note in known),
         )
         for _, known in sorted(by_agent.items())
     ]
+
+
+def in_one(pulses: Sequence[Pulse], books: BoardBooks) -> Pulse:
+    """The answers of all servers to a sign of life; `books` is what their books add up to."""
+    whole = all(pulse.whole for pulse in pulses)
+    agents = met([pulse.agents for pulse in pulses], whole=whole)
+    return Pulse(
+        books=books,
+        agents=agents,
+        alive=sum(note.alive for note in agents) if whole else min(pulse.alive for pulse in pulses),
+        members=max(pulse.members for pulse in pulses),
+        upto=min(pulse.upto for pulse in pulses),
+        run=" ".join(pulse.run for pulse in pulses),
+        calm=max(pulse.calm for pulse in pulses),
+        draining=any(pulse.draining for pulse in pulses),
+        over=next((pulse.over for pulse in pulses if pulse.over), ""),
+    )

@@ -1,7 +1,7 @@
 -- Agents: who counts, and what becomes of those who do not.
 --
 -- agent:AGENT  inc, counts, deadline, seen, advert, draining of its newest start (hash)
--- agents       those that did not leave (set); live: those that count, by their deadline (sorted set)
+-- names        agents that did not leave, by name (sorted set); live: those that count, by deadline (sorted set)
 -- fallen       `INCARNATION:AGENT` of all who count no longer, by when their lease ended (sorted set)
 -- dead         those of them of whom something is left to be given to others (set)
 -- moving       agents whose waiting hosts are to wait for anybody (set)

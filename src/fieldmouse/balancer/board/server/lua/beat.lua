@@ -1,14 +1,18 @@
 -- uses: begin rows hosts agents books
 -- A sign of life.
 --
--- ARGV: agent, incarnation, advert, lease
--- Promise: what it holds is its own for `lease` longer. Whoever is overdue is fenced, and a part of what
--- they had given to others. Returns the books, whether the caller should drain, and whether all is swept up.
-local agent, incarnation, advert, lease = arg(), arg(), arg(), number()
+-- ARGV: agent, incarnation, advert, lease, after whom agents are told of, how many of them at most
+-- Promise: what it holds is its own for `lease` longer. Whoever is overdue is fenced, told of or not, and a part
+-- of what they had given to others. Returns the books with the caller and the agents of that turn, whether the
+-- caller should drain, whether all is swept up, how many agents are alive, how many there are, and up to whom they
+-- were told of, `` if all were.
+local agent, incarnation, advert, lease, after, most = arg(), arg(), arg(), number(), arg(), number()
 local no = refusal(agent, incarnation)
 if no then return no end
 call('HSET', P .. 'agent:' .. agent, 'advert', advert)
 extend(agent, lease)
 fence_overdue('')
 local swept = sweep(64)
-return { books(), call('HGET', P .. 'agent:' .. agent, 'draining') == '1' and 1 or 0, swept }
+local told, members, upto = whose_turn(agent, after, most)
+local draining = call('HGET', P .. 'agent:' .. agent, 'draining') == '1' and 1 or 0
+return { books(told), draining, swept, call('ZCARD', P .. 'live'), members, upto }

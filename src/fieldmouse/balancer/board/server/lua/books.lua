@@ -1,11 +1,28 @@
 -- What all adds up to, and who is here.
---
+
+-- Those of the agents that are told of with a sign of life, how many there are, and the last of those told of: all
+-- (and `` for the last) if they are at most `most`, else the caller and the next `most` of them after that one, in the
+-- order of their names, round and round.
+local function whose_turn(caller, after, most)
+  local members = call('ZCARD', P .. 'names')
+  if members <= most then return call('ZRANGE', P .. 'names', 0, -1), members, '' end
+  local told = call('ZRANGEBYLEX', P .. 'names', '(' .. after, '+', 'LIMIT', 0, most)
+  if #told < most then
+    for _, agent in ipairs(call('ZRANGE', P .. 'names', 0, most - #told - 1)) do told[#told + 1] = agent end
+  end
+  local upto, has_caller = told[most], false
+  for _, agent in ipairs(told) do has_caller = has_caller or agent == caller end
+  if not has_caller then told[most + 1] = caller end
+  return told, members, upto
+end
+
 -- m:KINDS is the hash `kinds`. Returns seen, settled, hosts, begun, age, over, calm, run; kinds and counts; and of
--- each agent its name, incarnation, whether it is alive, drains, its advert, how long ago it was heard, its hosts.
-local function books()
+-- each agent told of its name, incarnation, whether it is alive, drains, its advert, how long ago it was heard, its
+-- hosts.
+local function books(told)
   local known = call('HMGET', meta, 'seen', 'settled', 'hosts', 'begun', 'founded', 'over')
   local agents = {}
-  for _, agent in ipairs(call('SMEMBERS', P .. 'agents')) do
+  for _, agent in ipairs(told) do
     local its = call('HMGET', P .. 'agent:' .. agent, 'inc', 'counts', 'deadline', 'draining', 'advert', 'seen')
     local alive = its[2] == '1' and tonumber(its[3]) >= now
     agents[#agents + 1] = {

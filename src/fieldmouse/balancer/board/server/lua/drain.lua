@@ -4,6 +4,6 @@
 -- ARGV: agent
 -- Returns whether there is one of that name. It hears of it with its next sign of life.
 local agent = arg()
-if call('SISMEMBER', P .. 'agents', agent) == 0 then return 0 end
+if not call('ZSCORE', P .. 'names', agent) then return 0 end
 call('HSET', P .. 'agent:' .. agent, 'draining', '1')
 return 1

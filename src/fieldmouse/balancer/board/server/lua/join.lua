@@ -16,7 +16,7 @@ else
   call('HSET', name, 'inc', incarnation, 'counts', '1')
   call('SREM', P .. 'moving', agent)
 end
-call('SADD', P .. 'agents', agent)
+call('ZADD', P .. 'names', 0, agent)
 call('SREM', P .. 'left', agent)
 extend(agent, lease)
 fence_overdue('')

@@ -48,7 +48,7 @@ from(agent, now + soon)
 from('', now + soon)
 if #grants < wanted then
   local patience = now - tonumber(call('HGET', meta, 'longest') or 0)
-  for _, other in ipairs(call('SRANDMEMBER', P .. 'agents', 8)) do
+  for _, other in ipairs(call('ZRANDMEMBER', P .. 'names', 8)) do
     if other ~= agent then from(other, patience) end
   end
 end

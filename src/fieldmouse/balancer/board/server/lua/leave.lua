@@ -10,7 +10,7 @@ if known[2] == '1' then
   fence(agent, known[1], stopped == '1' and now or known[3], true)
 end
 if known[2] == '1' or incarnation == '' then
-  call('SREM', P .. 'agents', agent)
+  call('ZREM', P .. 'names', agent)
   call('SADD', P .. 'left', agent)
 end
 return sweep(64)

@@ -1,0 +1,137 @@
+"""What an agent knows of the others when it is told of some at a time."""
+
+from __future__ import annotations
+
+import asyncio
+from math import ceil
+
+import msgspec
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from balancer.boards import MemoryWorld
+from fieldmouse.balancer.adverts import Advert, share_of, table_of
+from fieldmouse.balancer.board.contract import TOLD, AgentNote, Board, BoardBooks, Charter, Name, Pulse
+from fieldmouse.balancer.board.spread.board import SpreadBoard
+from fieldmouse.balancer.board.spread.shares import met
+from fieldmouse.balancer.choice import Chooser
+from fieldmouse.balancer.neighbours import Neighbours
+from fieldmouse.policy.balance.balancer import lookup
+
+LEASE = 100.0
+ADA = Name("ada", 1)
+
+
+def note(agent: str, *, pages: int = 0, backlog: float = 0.0, alive: bool = True) -> AgentNote:
+    return AgentNote(agent, 1, alive, False, msgspec.msgpack.encode(Advert(backlog, pages=pages)), 0.0)
+
+
+def pulse(notes: list[AgentNote], members: int, upto: str = "") -> Pulse:
+    return Pulse(BoardBooks(), notes, members, members, upto, "run 1", 0.0, draining=False)
+
+
+class Listener:
+    """Ada, who says that she lives, and keeps what she hears."""
+
+    def __init__(self, board: Board) -> None:
+        self.board, self.neighbours, self.upto = board, Neighbours(), ""
+
+    async def listen(self) -> set[str]:
+        heard = await self.board.beat(ADA, b"", LEASE, self.upto)
+        self.upto = heard.upto
+        return {note.agent for note in self.neighbours.hear(heard)}
+
+
+async def founded(board: Board, names: list[str]) -> Listener:
+    await board.found(Charter(7, "", ()))
+    await board.join(ADA, LEASE)
+    for name in names:
+        await board.join(Name(name, 1), LEASE)
+    return Listener(board)
+
+
+@given(st.sets(st.text(min_size=1, max_size=4), max_size=300), st.data())
+def test_everybody_is_known_after_a_round_and_who_left_is_forgotten_after_two(
+    others: set[str], data: st.DataObject
+) -> None:
+    others -= {"ada"}
+    left = data.draw(st.sets(st.sampled_from(sorted(others)))) if others else set()
+
+    async def story() -> None:
+        ada = await founded(MemoryWorld().board(), sorted(others))
+        everybody = {"ada", *others}
+        for _ in range(ceil(len(everybody) / TOLD)):
+            known = await ada.listen()
+        assert known == everybody
+        for name in left:
+            await ada.board.leave(Name(name, 1))
+        stay = everybody - left
+        for _ in range(2 * ceil(len(stay) / TOLD)):
+            known = await ada.listen()
+            if len(stay) <= TOLD:
+                assert known == stay, "as ever"
+        assert known == stay
+
+    asyncio.run(story())
+
+
+def test_nobody_who_stays_is_forgotten_while_others_come_and_go() -> None:
+    async def story() -> None:
+        ada = await founded(MemoryWorld().board(), [f"stays {number:03}" for number in range(300)])
+        staying = {f"stays {number:03}" for number in range(300)}
+        for turn in range(40):
+            for number in range(3):
+                await ada.board.join(Name(f"visitor {turn} {number}", 1), LEASE)
+                if turn:
+                    await ada.board.leave(Name(f"visitor {turn - 1} {number}", 1))
+            known = await ada.listen()
+            assert turn < 5 or staying <= known
+        assert len(known - staying) <= 3 * 13, "and those who went are forgotten"
+
+    asyncio.run(story())
+
+
+def test_who_is_told_to_be_gone_is_forgotten_at_once() -> None:
+    neighbours, crowd = Neighbours(), [note(f"{number:03}") for number in range(TOLD)]
+    neighbours.hear(pulse(crowd, 100, "063"))
+    known = neighbours.hear(pulse([note("001", alive=False)], 100, "001"))
+    assert {note.agent for note in known} == {note.agent for note in crowd} - {"001"}
+
+
+@pytest.mark.parametrize("heard", [2, 65, 999, 1000])
+def test_an_agents_share_does_not_hang_on_how_many_it_has_heard_of(heard: int) -> None:
+    notes = [note(f"{number:04}", pages=50) for number in range(heard)]
+    assert share_of(notes, "0001", 1000) == pytest.approx(1 / 1000)
+
+
+def test_what_was_sent_counts_until_the_other_tells_anew() -> None:
+    chooser = Chooser(lookup("priced")(np.random.default_rng(1)))
+    chooser.call("ada")
+    notes = [note("ada"), note("bob", backlog=1.0), note("cyd", backlog=1.0)]
+    chooser.meet(table_of(notes), {"ada", "bob", "cyd"})
+    chooser.table.send(1, 5.0)
+    chooser.table.send(2, 5.0)
+    chooser.meet(table_of(notes), {"ada", "cyd"})
+    assert chooser.table.backlog == [0.0, 6.0, 1.0]
+
+
+def test_servers_that_tell_of_different_agents_are_believed_both() -> None:
+    first, second = [note("ada"), note("bob")], [note("ada"), note("cyd"), note("dan", alive=False)]
+    told = {note.agent: note.alive for note in met([first, second], whole=False)}
+    assert told == {"ada": True, "bob": True, "cyd": True, "dan": False}
+    assert {note.agent for note in met([first, second]) if note.alive} == {"ada"}
+
+
+def test_somebody_on_one_server_alone_hides_nobody() -> None:
+    async def story() -> None:
+        parts = [MemoryWorld().board() for _ in range(2)]
+        names = [f"{number:03}" for number in range(2 * TOLD)]
+        ada = await founded(SpreadBoard(dict(zip("xy", parts, strict=True))), names)
+        await parts[1].join(Name("000 stray", 1), LEASE)
+        for _ in range(4):
+            known = await ada.listen()
+        assert known >= {"ada", *names}
+
+    asyncio.run(story())
