@@ -301,7 +301,7 @@ def test_only_agents_of_one_crawl_make_a_board(server: ServerProcess, tmp_path: 
     toml = tmp_path / "copy" / "fieldmouse.toml"
     shutil.copytree(tmp_path / "a", tmp_path / "copy")
     toml.write_text(toml.read_text().replace('mode = "site"', 'mode = "web"'))
-    assert "`scope.mode` is 'site'" in refused("a", "copy")
+    assert '`scope.mode` is "site"' in refused("a", "copy")
     stranger = tmp_path / "stranger"
     CrawlDir.create(stranger, shards=1, settings=render(Settings()).encode(), key_seed=2)
     next_start(stranger, "mixed")

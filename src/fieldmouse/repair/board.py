@@ -35,6 +35,7 @@ from fieldmouse.records import HostState, Kind, Link, OutcomeRow
 from fieldmouse.repair.archived import ArchivedCrawl
 from fieldmouse.settings import Settings
 from fieldmouse.settings.board import is_of_a_machine, is_of_a_run
+from fieldmouse.settings.reading import written
 from fieldmouse.settings.rules import seeds_of, site_limits_of
 from fieldmouse.url import Host, host_of, key_of
 
@@ -142,9 +143,9 @@ def _agree(members: Sequence[AgentDirectory]) -> None:
             for key in ours.__struct_fields__:
                 own = is_of_a_machine(section, key) or is_of_a_run(section, key)
                 if not own and getattr(ours, key) != getattr(theirs, key):
+                    here, there = (written(each.crawl.settings, section, key) for each in (first, member))
                     raise UsageError(
-                        f"`{section}.{key}` is {getattr(ours, key)!r} in `{first.path}`, and"
-                        f" {getattr(theirs, key)!r} in `{member.path}`",
+                        f"`{section}.{key}` is {here} in `{first.path}`, and {there} in `{member.path}`",
                         "their fieldmouse.toml files must agree in all that is the crawl's",
                     )
 
