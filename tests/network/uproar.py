@@ -14,7 +14,7 @@ import subprocess
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -34,6 +34,10 @@ PORT = 6379
 FENCED = "what this agent held was given to others"
 _PREFIX = META.removesuffix("meta")
 _PATIENCE = 240.0  # seconds without any progress until a test gives up
+_STACKS = Path(__file__).with_name("stacks")
+_TELLING = os.environ | {
+    "PYTHONPATH": os.pathsep.join(filter(None, (str(_STACKS), os.environ.get("PYTHONPATH"))))
+}
 
 
 @dataclass(frozen=True)
@@ -72,7 +76,7 @@ class Member:
         with (self.home.parent / f"{self.home.name}.err").open("ab") as talk:
             self.process = subprocess.Popen(
                 [*self.before, *command("agent", self.home, *self.words, "--json")],
-                stdout=talk, stderr=talk, start_new_session=True,
+                stdout=talk, stderr=talk, start_new_session=True, env=_TELLING,
             )  # fmt: skip
 
     @property
@@ -228,7 +232,12 @@ class Troop:
         assert process is not None
         process.send_signal(signal.SIGTERM)
         # One that has not listened for signals yet has not joined either, and just ends.
-        assert process.wait(120) in (0, 130, -signal.SIGTERM), (
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(120)
+        if process.returncode is None:
+            process.send_signal(signal.SIGUSR1)
+            time.sleep(5)  # for what it has to say
+        assert process.returncode in (0, 130, -signal.SIGTERM), (
             f"{victim.home.name} was drained\n{victim.talk}"
         )
         victim.process = None
