@@ -175,7 +175,8 @@ class RedisWorld:
     def now(self) -> float:
         client = self.server.client()
         seconds, rest = client.time()
-        return seconds + rest / 1e6 + int(client.hget(META, "skew") or 0) / 1000
+        skew, drag = client.hmget(META, "skew", "drag")
+        return seconds + rest / 1e6 + (int(skew or 0) + float(drag or 0)) / 1000
 
     def remember(self) -> None:
         client = self.server.client()

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
+
 import msgspec
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from fieldmouse.balancer.board.rows import to_link, to_row
+from fieldmouse.errors import BoardError
 from fieldmouse.records import Door, Kind, Link, Reason
 from fieldmouse.url import Host, Url
 
@@ -52,3 +56,14 @@ def test_fields_that_say_nothing_take_no_room() -> None:
     later = msgspec.structs.replace(plain, tries=1, not_before=50.0)
     assert len(msgspec.msgpack.decode(to_row(later, HOST, 60.0))) == 7, "the wait is over"
     assert len(msgspec.msgpack.decode(to_row(later, HOST, 40.0))) == 8
+
+
+@given(st.binary(max_size=20))
+def test_of_whatever_lies_on_a_board_comes_a_link_or_a_sentence(row: bytes) -> None:
+    with contextlib.suppress(BoardError):
+        assert to_link(row, HOST, 0.0).url.startswith(HOST)
+
+
+def test_a_row_of_another_version_is_called_so() -> None:
+    with pytest.raises(BoardError, match="cannot be read"):
+        to_link(msgspec.msgpack.encode({"url": "/a"}), HOST, 0.0)

@@ -16,6 +16,7 @@ from fieldmouse.agent.leasing import LeasedErrands, LeasedFetcher
 from fieldmouse.agent.stopping import Stopping
 from fieldmouse.balancer.adverts import Advert, anybody_refreshes, share_of, table_of
 from fieldmouse.balancer.board.contract import Board, BoardBooks, Grant, Luggage, Name, Pulse, SiteBounds
+from fieldmouse.balancer.board.rows import unread
 from fieldmouse.balancer.choice import Chooser
 from fieldmouse.balancer.identity import next_start
 from fieldmouse.balancer.lease import LeaseClock, boottime
@@ -249,8 +250,11 @@ class NetworkStage:
 
     def _unpack(self, grant: Grant) -> HostState:
         luggage, now = grant.luggage, self._clock.now()
+        try:
+            state = _state.decode(luggage.state) if luggage.state else HostState()
+        except msgspec.MsgspecError as trouble:
+            raise unread(grant.host, trouble) from trouble
         self._chooser.brought(grant.host, luggage.learned)
         self._exclusions.unpack(grant.host, luggage.robots_txt, luggage.robots_txt_rest)
-        state = _state.decode(luggage.state) if luggage.state else HostState()
         # It waits for us from now on, and not from the beginning of time: what it waits is learned from.
         return msgspec.structs.replace(state, ready_at=now + max(0.0, luggage.rest))

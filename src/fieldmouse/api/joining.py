@@ -101,7 +101,7 @@ async def _charter(
     """What the crawl is: as it stands on the board, or, with seeds and if there is none, as we make it."""
     board = open_board(boards, crawl)
     try:
-        charter = await _answered(board, crawl, None if known else _NEW_PATIENCE, on_waiting)
+        charter = await answered(board, crawl, None if known else _NEW_PATIENCE, on_waiting)
         if charter is None and known:
             joined = read_origin(directory)
             if joined is not None and joined.crawl not in ("", crawl):
@@ -121,26 +121,27 @@ async def _charter(
             on_waiting(f"waiting for a crawl `{crawl}` to appear on the board")
         while charter is None:
             await asyncio.sleep(_LOOK_EVERY)
-            charter = await _answered(board, crawl, None, on_waiting)
+            charter = await answered(board, crawl, None, on_waiting)
         return charter
     finally:
         await board.close()
 
 
-async def _answered(
+async def answered(
     board: Board, crawl: str, patience: float | None, on_waiting: Callable[[str], None]
 ) -> Charter | None:
     """What the board says the crawl is, when it answers; None is patient for ever."""
-    silent = 0.0
+    now = asyncio.get_running_loop().time
+    since, told = now(), False
     while True:
         try:
             return await charter_of(board, crawl)
         except BoardUnreachable as trouble:
-            if patience is not None and silent >= patience:
+            if patience is not None and now() - since >= patience:
                 raise
-            if not silent:
+            if not told:
                 on_waiting(f"{trouble}; waiting for it")
-        silent += _LOOK_EVERY
+                told = True
         await asyncio.sleep(_LOOK_EVERY)
 
 

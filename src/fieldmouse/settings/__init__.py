@@ -87,6 +87,7 @@ class Settings(msgspec.Struct, frozen=True):
             )
         self.control.check(most=self.robots.count)
         self.notify.check()
+        self.board.check()
         return self
 
 

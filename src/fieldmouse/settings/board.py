@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
+from fieldmouse.errors import SettingsError
 from fieldmouse.settings import kinds
 from fieldmouse.settings.kinds import About
 from fieldmouse.settings.sections import Section
@@ -24,6 +25,14 @@ class BoardSection(Section, frozen=True):
     keep_booked: Annotated[
         bool, About(kinds.FLAG, "the board remembers who fetched what, should a machine be lost for good")
     ] = True
+
+    def check(self) -> None:
+        """An agent that is late once must not lose what it holds: two signs of life fit into a lease."""
+        if self.heartbeat > 0.4 * self.lease:
+            raise SettingsError(
+                f"`board.heartbeat` ({self.heartbeat:g} s) is too long for `board.lease` ({self.lease:g} s)",
+                "let a lease last at least two and a half times as long: agents would lose what they hold",
+            )
 
 
 _SECTIONS = frozenset({"robots", "buffer", "control", "cost", "storage", "archive", "frontier", "notify"})

@@ -12,6 +12,7 @@ import msgspec
 import zstandard
 from msgspec.structs import astuple
 
+from fieldmouse.errors import BoardError
 from fieldmouse.records import Link
 from fieldmouse.url import Host, Url
 
@@ -41,10 +42,21 @@ def to_row(link: Link, host: Host, now: float) -> bytes:
 
 
 def to_link(row: bytes, host: Host, now: float) -> Link:
-    link = _decode(row)
+    """The link; a BoardError if the row is none of this version's: the board keeps it for others."""
+    try:
+        link = _decode(row)
+    except msgspec.MsgspecError as trouble:
+        raise unread(host, trouble) from trouble
     via = host + link.via if link.via.startswith("/") else link.via
     wait = now + link.not_before if link.not_before else 0.0
     return msgspec.structs.replace(link, url=Url(host + link.url), via=via, not_before=wait)
+
+
+def unread(host: Host, why: Exception) -> BoardError:
+    return BoardError(
+        f"what the board has of {host} cannot be read: {why}",
+        "another version of fieldmouse has written it: run the same one on all machines",
+    )
 
 
 def pack_urls(urls: list[str]) -> bytes:

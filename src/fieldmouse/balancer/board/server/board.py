@@ -6,14 +6,13 @@ none of which leaves anything half done. Rows are packed and unpacked here: the 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
+from typing import Any, TypeVar
 
 import msgspec
-from redis.exceptions import ResponseError
 
 from fieldmouse.balancer.board import blocks
-from fieldmouse.balancer.board.again import rows_again
 from fieldmouse.balancer.board.contract import (
     TOLD,
     AddressAnswer,
@@ -34,15 +33,22 @@ from fieldmouse.balancer.board.contract import (
     Told,
 )
 from fieldmouse.balancer.board.refusals import fenced, hidden, occupied, superseded, vanished
+from fieldmouse.balancer.board.server.complaints import ScriptRefusal, unreadable
 from fieldmouse.balancer.board.server.connect import Argument, BoardServer
 from fieldmouse.balancer.board.server.messages import (
+    UNREADABLE,
+    answers_of,
     books_of,
-    grant_of,
+    grants_of,
+    holdings_of,
     in_parts,
+    kept_of,
     luggage_words,
     milliseconds,
+    more_of,
     notes_of,
-    pairs,
+    offered_of,
+    pulse_of,
     row_words,
 )
 from fieldmouse.balancer.board.server.scripts import script
@@ -50,6 +56,7 @@ from fieldmouse.url import Host
 
 _WISHES = 1000  # hosts a script takes at once
 _charter = msgspec.json.Decoder(Charter)
+T = TypeVar("T")
 
 
 class RedisBoard:
@@ -68,8 +75,8 @@ class RedisBoard:
         caller: tuple[Argument, ...] = (name.agent, name.incarnation) if name else ()
         try:
             return await self._server.call(script(act), self._keys, (*caller, *arguments))
-        except ResponseError as trouble:
-            match str(trouble).partition(" ")[0]:
+        except ScriptRefusal as refused:
+            match refused.word:
                 case "LOST":
                     raise vanished(self._crawl) from None
                 case "HIDDEN":
@@ -82,6 +89,13 @@ class RedisBoard:
                     raise superseded(name) from None
             raise
 
+    def _read(self, read: Callable[[Any], T], told: Any) -> T:
+        """What an answer says; a BoardError if it is none that our scripts give to our data."""
+        try:
+            return read(told)
+        except UNREADABLE as trouble:
+            raise unreadable(self._server.label, trouble) from trouble
+
     # -- the crawl
 
     async def identity(self) -> str:
@@ -89,10 +103,10 @@ class RedisBoard:
 
     async def charter(self) -> Charter | None:
         told = await self._server.command("HGET", f"{self._prefix}meta", "charter")
-        return _charter.decode(told) if told else None
+        return self._read(_charter.decode, told) if told is not None else None
 
     async def found(self, charter: Charter) -> Charter:
-        return _charter.decode(await self._call("found", msgspec.json.encode(charter)))
+        return self._read(_charter.decode, await self._call("found", msgspec.json.encode(charter)))
 
     async def end(self, why: str) -> None:
         await self._call("end", why)
@@ -105,7 +119,7 @@ class RedisBoard:
 
     async def _sweep(self, done: int) -> None:
         """Give all that the dead had to others, a little at a time."""
-        while not done:
+        while not self._read(int, done):
             done = await self._call("sweep")
 
     async def outlives(self, name: Name) -> bool:
@@ -113,31 +127,19 @@ class RedisBoard:
 
     async def beat(self, name: Name, advert: bytes, lease: float, after: str = "") -> Pulse:
         words = (advert, milliseconds(lease), after, TOLD)
-        looked, draining, swept, alive, members, upto = await self._call("beat", *words, name=name)
+        told = await self._call("beat", *words, name=name)
+        pulse, swept = self._read(pulse_of, told)
         await self._sweep(swept)
-        sums, kinds, agents = looked
-        return Pulse(
-            books=books_of(sums, kinds),
-            agents=notes_of(agents),
-            alive=alive,
-            members=members,
-            upto=upto.decode(),
-            run=sums[7].decode(),
-            calm=sums[6] / 1000,
-            draining=bool(draining),
-            over=sums[5].decode(),
-        )
+        return pulse
 
     async def leave(self, name: Name) -> None:
         await self._sweep(await self._call("leave", name.agent, name.incarnation, 1))
 
     async def books(self) -> BoardBooks:
-        sums, kinds, _ = await self._call("look")
-        return books_of(sums, kinds)
+        return self._read(books_of, await self._call("look"))
 
     async def agents(self) -> list[AgentNote]:
-        _, _, agents = await self._call("look")
-        return notes_of(agents)
+        return self._read(notes_of, await self._call("look"))
 
     async def departed(self) -> list[AgentNote]:
         return notes_of(await self._call("departed"))
@@ -153,9 +155,8 @@ class RedisBoard:
             kept = await self._call("kept", agent)
             if not kept:
                 break
-            mask, kinds, urls, digest = kept
+            rows, kinds, digest = self._read(partial(kept_of, key_seed=charter.key_seed), kept)
             words: list[Argument] = [agent, digest, len(kinds), *kinds]
-            rows = rows_again(urls, [its == 49 for its in mask], charter.key_seed)
             words.append(len(rows))
             for host, its in rows.items():
                 words += (host, len(its), blocks.block(its))
@@ -171,10 +172,11 @@ class RedisBoard:
             for offer in part:
                 keys, entries = blocks.entries(offer.links)
                 words += (offer.host, offer.site, offer.place, len(keys), *keys, len(keys), *entries)
-            told = await self._call("offer", *words)
-            new, dropped_hosts, dropped_urls = new + told[0], dropped_hosts + told[1], dropped_urls + told[2]
-            if told[3]:
-                await self._pack(told[3])
+            told, raw = self._read(offered_of, await self._call("offer", *words))
+            new, dropped_hosts = new + told.new, dropped_hosts + told.dropped_hosts
+            dropped_urls += told.dropped_urls
+            if raw:
+                await self._pack(raw)
         return Offered(new, dropped_hosts, dropped_urls)
 
     async def _pack(self, hosts: Sequence[bytes]) -> None:
@@ -182,16 +184,17 @@ class RedisBoard:
         tails = await self._call("tails", len(hosts), *hosts)
         words: list[Argument] = [len(hosts)]
         for host, (tail, digest) in zip(hosts, tails, strict=True):
-            smaller = blocks.packed(tail)
+            smaller = self._read(blocks.packed, tail)
             words += (host, len(tail), digest, len(smaller), *smaller)
         await self._call("pack", *words)
 
     # -- hosts
 
     async def lease(self, name: Name, hosts: int, urls: int, soon: float = 0.0) -> list[Grant]:
-        grants, swept = await self._call("lease", hosts, urls, milliseconds(soon), name=name)
+        told = await self._call("lease", hosts, urls, milliseconds(soon), name=name)
+        grants, swept = self._read(grants_of, told)
         await self._sweep(swept)
-        return [grant_of(told) for told in grants]
+        return grants
 
     async def wish(self, name: Name, hosts: Sequence[Host]) -> None:
         for start in range(0, len(hosts), _WISHES):
@@ -202,11 +205,8 @@ class RedisBoard:
         words: list[Argument] = [urls, len(held)]
         for each in held:
             words += (each.host, each.epoch)
-        grants = await self._call("more", *words, name=name)
-        return [
-            grant_of(told) if told else Grant(each.host, each.epoch, ())
-            for told, each in zip(grants, held, strict=True)
-        ]
+        told = await self._call("more", *words, name=name)
+        return self._read(lambda told: more_of(told, held), told)
 
     async def note(self, name: Name, luggage: Mapping[Held, Luggage]) -> None:
         words: list[Argument] = [len(luggage)]
@@ -228,9 +228,7 @@ class RedisBoard:
         await self._call("putback", *words, name=name)
 
     async def recover(self, name: Name, known: Mapping[Held, Collection[int]]) -> list[Held]:
-        hosts, debts = await self._call("holdings", name=name)
-        holds = {Held(Host(host.decode()), int(epoch)) for host, epoch in pairs(hosts)}
-        owes = {Held(Host(debt.split(b" ", 2)[2].decode()), int(epoch)) for epoch, debt in pairs(debts)}
+        holds, owes = self._read(holdings_of, await self._call("holdings", name=name))
         for held in sorted(holds | owes, key=lambda held: held.epoch):
             keys = known.get(held, ())
             words: list[Argument] = [1, held.host, held.epoch, int(held in known)]
@@ -244,10 +242,8 @@ class RedisBoard:
         words: list[Argument] = [len(asks)]
         for ask in asks:
             words += (ask.address, ask.held.host, ask.held.epoch, milliseconds(ask.delay))
-        answers = await self._call("ask", *words, name=name)
-        return [
-            AddressAnswer(bool(granted), rest / 1000, holder.decode()) for granted, rest, holder in answers
-        ]
+        told = await self._call("ask", *words, name=name)
+        return self._read(lambda told: answers_of(told, len(asks)), told)
 
     async def free_addresses(self, name: Name, rests: Mapping[str, float]) -> None:
         words: list[Argument] = [len(rests)]
@@ -266,12 +262,16 @@ class RedisBoard:
             words += (booked.held.host, booked.held.epoch)
             words += (len(booked.keys), *map(blocks.decimal, booked.keys))
         answers = await self._call("book", *words, name=name)
-        return [
-            () if counted else booked.keys for counted, booked in zip(answers, told.bookings, strict=True)
-        ]
+        return self._read(
+            lambda answers: [
+                () if int(counted) else booked.keys
+                for counted, booked in zip(answers, told.bookings, strict=True)
+            ],
+            answers,
+        )
 
     async def last_told(self, name: Name) -> int:
-        return int(await self._call("lasttold", name.agent, name.incarnation))
+        return self._read(int, await self._call("lasttold", name.agent, name.incarnation))
 
     async def close(self) -> None:
         await self._server.close()

@@ -9,7 +9,6 @@ lost may be repeated is known by who made it.
 from __future__ import annotations
 
 import re
-import ssl
 from collections.abc import Sequence
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
@@ -18,28 +17,28 @@ import hiredis
 import redis.asyncio as aioredis
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
-from redis.exceptions import (
-    AuthenticationError,
-    AuthorizationError,
-    BusyLoadingError,
-    NoPermissionError,
-    NoScriptError,
-    OutOfMemoryError,
-    ReadOnlyError,
-    RedisError,
-    ResponseError,
-)
-from redis.exceptions import ConnectionError as NotConnected
-from redis.exceptions import TimeoutError as TooLate
+from redis.exceptions import InvalidResponse, NoScriptError, RedisError, ResponseError
 
+from fieldmouse.balancer.board.server.complaints import is_silence, meaning, unreadable
 from fieldmouse.balancer.board.server.scripts import BoardScript
-from fieldmouse.errors import BoardError, BoardUnreachable, UsageError
+from fieldmouse.errors import BoardError, UsageError
 
 SCHEMES = ("redis", "rediss", "unix")
-OPTIONS = frozenset(
-    {"db", "ssl_ca_certs", "ssl_certfile", "ssl_keyfile", "ssl_cert_reqs", "ssl_check_hostname"}
-)
-"""What may stand behind the `?` of a board's URL; the client's own words."""
+_BOOLEAN = "true|false|yes|no|1|0|on|off|t|f|y|n"
+OPTIONS = {
+    "db": r"\d{1,9}",
+    "ssl_ca_certs": r".+",
+    "ssl_certfile": r".+",
+    "ssl_keyfile": r".+",
+    "ssl_cert_reqs": "none|optional|required",
+    "ssl_check_hostname": _BOOLEAN,
+}
+"""What may stand behind the `?` of a board's URL, in the client's own words, and what values look like."""
+_MEANT = {
+    "db": "the number of a database",
+    "ssl_cert_reqs": "none, optional or required",
+    "ssl_check_hostname": "true or false",
+}
 
 Argument = str | bytes | int
 
@@ -51,32 +50,50 @@ def label_of(url: str) -> str:
     'redis://board.example:6380/2'
     >>> label_of("unix:///run/board.sock?ssl_cert_reqs=none&db=2")
     'unix:///run/board.sock?db=2'
+
+    Nor a part of one that holds what a URL cannot hold unless it is written otherwise:
+
+    >>> label_of("redis://:se@cr/et?@board.example:6380/2")
+    'redis://board.example:6380/2'
     """
-    address, _, options = re.sub(r"(?<=://)[^/@]*@", "", url).partition("?")
+    found = re.search(rf"\?({'|'.join(sorted(OPTIONS))})=.*", url)
+    plain, options = (url[: found.start()], found[0][1:]) if found else (url, "")
+    if not plain.startswith("unix:///"):
+        plain = re.sub(r"(?<=://).*@", "", plain)
+    address = plain.partition("?")[0]
     database = dict(parse_qsl(options)).get("db", "")
     return f"{address}?db={database}" if database else address
 
 
 def checked_url(url: str) -> str:
     """The URL of a server, or a UsageError that says what one looks like."""
+    label = label_of(url)
     try:
         parts = urlsplit(url)
         named = parts.path if parts.scheme == "unix" else parts.hostname
         parts.port  # noqa: B018  a port that is no number is found out by asking for it
     except ValueError:
         parts, named = urlsplit(""), None
-    numbered = parts.scheme == "unix" or re.fullmatch(r"/?\d*", parts.path)
-    if parts.scheme not in SCHEMES or not named or not numbered:
+    numbered = parts.scheme == "unix" or re.fullmatch(r"/?\d{0,9}", parts.path)
+    if parts.scheme not in SCHEMES or not named or not numbered or parts.fragment or "@" in parts.query:
+        escaped = "; in a password, write @ / ? # % as %40 %2F %3F %23 %25" if "@" in url else ""
         raise UsageError(
-            f"`{label_of(url)}` is no board",
-            "name its server as redis://[:password@]host:port/0, rediss://... for TLS, or unix:///path/of.sock",
+            f"`{label}` is no board",
+            "name its server as redis://[:password@]host:port/0, rediss://... for TLS, or"
+            f" unix:///path/of.sock{escaped}",
         )
-    strange = [name for name, _ in parse_qsl(parts.query, keep_blank_values=True) if name not in OPTIONS]
-    if strange:
-        raise UsageError(
-            f"`{strange[0]}` is no option of the board `{label_of(url)}`",
-            f"behind the question mark may stand {', '.join(sorted(OPTIONS))}",
-        )
+    for name, value in parse_qsl(parts.query, keep_blank_values=True):
+        if name not in OPTIONS:
+            raise UsageError(
+                f"`{name}` is no option of the board `{label}`",
+                f"behind the question mark may stand {', '.join(sorted(OPTIONS))}",
+            )
+        if name != "db" and parts.scheme != "rediss":
+            raise UsageError(f"`{name}` of the board `{label}` is for TLS", "name it as rediss://host:port/0")
+        if not re.fullmatch(OPTIONS[name], value, re.IGNORECASE):
+            raise UsageError(
+                f"`{name}` of the board `{label}` cannot be `{value}`", f"it is {_MEANT.get(name, 'a file')}"
+            )
     return url
 
 
@@ -101,12 +118,14 @@ class BoardServer:
     async def _greet(self, connection: Any) -> None:
         await connection.on_connect()
         await connection.send_command("INFO", "server")
-        told: bytes = await connection.read_response()
-        found = re.search(rb"run_id:(\w+)", told)
-        self._runs[id(connection)] = found[1].decode() if found else "unknown"
+        told = await connection.read_response()
+        found = re.search(rb"run_id:(\w+)", told) if isinstance(told, bytes) else None
+        if found is None:
+            raise InvalidResponse("a server says which run of it this is")
+        self._runs[id(connection)] = found[1].decode()
 
     async def call(self, script: BoardScript, keys: Sequence[str], arguments: Sequence[Argument]) -> Any:
-        """Run a script. Raises `BoardUnreachable` if nobody knows whether it ran."""
+        """Run a script. Raises `BoardUnreachable` if nobody knows whether it ran, else what it refuses."""
         try:
             connection = await self._pool.get_connection()
             try:
@@ -134,13 +153,19 @@ class BoardServer:
 
     async def identity(self) -> str:
         """Which database of which server this is, whatever the server is called."""
-        told: bytes = await self.command("INFO", "server")
+        told = await self._info("server")
         run, database = re.search(rb"run_id:(\w+)", told), self._pool.connection_kwargs.get("db") or 0
         return f"{run[1].decode()}/{database}" if run else self.label
 
+    async def _info(self, section: str) -> bytes:
+        told = await self.command("INFO", section)
+        if not isinstance(told, bytes):
+            raise unreadable(self.label, "INFO is no text")
+        return told
+
     async def check_that_it_keeps(self) -> None:
         """A server that throws keys away when its memory is full would lose URLs without a word."""
-        told: bytes = await self.command("INFO", "memory")
+        told = await self._info("memory")
         limit = re.search(rb"maxmemory:(\d+)", told)
         policy = re.search(rb"maxmemory_policy:([\w-]+)", told)
         if limit and int(limit[1]) and policy and policy[1] != b"noeviction":
@@ -157,68 +182,19 @@ class BoardServer:
             return await connection.read_response()
         except ResponseError:
             raise  # an answer like any other: the connection is as good as before
+        except ValueError as nonsense:
+            await connection.disconnect(nowait=True)
+            raise InvalidResponse(str(nonsense)) from nonsense
         except BaseException:
             # Cancelled or broken: an answer that comes later must not be taken for the next one's.
             await connection.disconnect(nowait=True)
             raise
 
     async def _meaning(self, trouble: Exception) -> Exception:
-        if isinstance(trouble.__cause__, RedisError):  # what went wrong while a connection was made
-            trouble = trouble.__cause__
-        if refused := self._refused(trouble):
-            return refused
-        match trouble:
-            case AuthenticationError() | AuthorizationError() | NoPermissionError():
-                return BoardError(
-                    f"the board at {self.label} lets nobody in without the right password: {trouble}",
-                    "put it into the URL, as in redis://:PASSWORD@host:port/0",
-                )
-            case ReadOnlyError():
-                return BoardError(
-                    f"the board at {self.label} is a replica, which takes no writes", "name its primary"
-                )
-            case BusyLoadingError():
-                return self._unreachable("is still reading its data from disk")
-            case OutOfMemoryError():
-                return self._unreachable(
-                    "has no memory left", "give it more (`maxmemory`), or another server"
-                )
-            case TooLate() | NotConnected() | OSError():
-                # Whoever else waits in the pool leads to the same server that went away.
-                await self._pool.disconnect(inuse_connections=False)
-                return self._unreachable("does not answer")
-            case ResponseError() if "DB index" in str(trouble):
-                return BoardError(
-                    f"the server has no database of the number in {self.label}",
-                    "there are 16 unless its `databases` says otherwise: 0 to 15",
-                )
-            case ResponseError() if str(trouble).startswith("MISCONF"):
-                return self._unreachable("cannot write to its disk")
-            case _:
-                return trouble
-
-    def _refused(self, trouble: BaseException) -> BoardError | None:
-        """Trouble with TLS, or with files that the URL names: waiting would not help."""
-        around: BaseException | None = trouble
-        while around is not None:
-            if isinstance(around, ssl.SSLCertVerificationError):
-                return BoardError(
-                    f"the certificate of the board at {self.label} is not trusted: {around.verify_message}",
-                    "name the file of its authority: rediss://host:port/0?ssl_ca_certs=FILE",
-                )
-            if isinstance(around, FileNotFoundError) and "ssl" in self._query:
-                return BoardError(
-                    f"a file that the URL of the board at {self.label} names is not there",
-                    "check what stands behind the question mark",
-                )
-            around = around.__cause__ or around.__context__
-        return None
-
-    def _unreachable(self, what: str, hint: str = "") -> BoardUnreachable:
-        return BoardUnreachable(
-            f"the board at {self.label} {what}",
-            hint or "see that a Redis server runs there, and that it can be reached from here",
-        )
+        if is_silence(trouble):
+            # Whoever else waits in the pool leads to the same server that went away.
+            await self._pool.disconnect(inuse_connections=False)
+        return meaning(trouble, self.label, self._query)
 
     async def close(self) -> None:
         await self._pool.disconnect()

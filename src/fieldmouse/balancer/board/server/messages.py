@@ -7,15 +7,34 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from math import ceil
+from struct import error as StructError
 from typing import Any
 
+from msgspec import MsgspecError
+from zstandard import ZstdError
+
 from fieldmouse.balancer.board import blocks
-from fieldmouse.balancer.board.contract import AgentNote, BoardBooks, Grant, Luggage, Offer, Row
+from fieldmouse.balancer.board.again import rows_again
+from fieldmouse.balancer.board.contract import (
+    AddressAnswer,
+    AgentNote,
+    BoardBooks,
+    Grant,
+    Held,
+    Luggage,
+    Offer,
+    Offered,
+    Pulse,
+    Row,
+)
 from fieldmouse.balancer.board.server.connect import Argument
 from fieldmouse.url import Host
 
 OFFER_LINKS = 1000
 """Links a script takes at once: a server that is busy with one keeps all agents waiting."""
+
+UNREADABLE = (TypeError, ValueError, LookupError, AttributeError, StructError, MsgspecError, ZstdError)
+"""What reading an answer raises that is none of our scripts', or speaks of data that we did not write."""
 
 
 def milliseconds(seconds: float) -> int:
@@ -68,8 +87,48 @@ def grant_of(told: Any) -> Grant:
     return Grant(Host(host.decode()), int(epoch), blocks.all_rows(blobs), luggage, left)
 
 
-def books_of(sums: Any, kinds: list[bytes]) -> BoardBooks:
-    seen, settled, hosts, begun, age = sums[:5]
+def grants_of(told: Any) -> tuple[list[Grant], int]:
+    """Grants, and whether all that the dead had is swept up."""
+    grants, swept = told
+    return [grant_of(grant) for grant in grants], swept
+
+
+def more_of(told: Any, held: Sequence[Held]) -> list[Grant]:
+    return [
+        grant_of(grant) if grant else Grant(each.host, each.epoch, ())
+        for grant, each in zip(told, held, strict=True)
+    ]
+
+
+def offered_of(told: Any) -> tuple[Offered, list[bytes]]:
+    """What became of offers, and the hosts whose queues should be packed."""
+    new, hosts, urls, raw = told
+    return Offered(int(new), int(hosts), int(urls)), raw
+
+
+def holdings_of(told: Any) -> tuple[set[Held], set[Held]]:
+    """The leases of hosts that an agent holds, and those under which it owes anything."""
+    hosts, debts = told
+    holds = {Held(Host(host.decode()), int(epoch)) for host, epoch in _pairs(hosts)}
+    owes = {Held(Host(debt.split(b" ", 2)[2].decode()), int(epoch)) for epoch, debt in _pairs(debts)}
+    return holds, owes
+
+
+def answers_of(told: Any, asks: int) -> list[AddressAnswer]:
+    answers = [AddressAnswer(bool(granted), rest / 1000, holder.decode()) for granted, rest, holder in told]
+    if len(answers) != asks:
+        raise ValueError(f"{len(answers)} answers to {asks} questions")
+    return answers
+
+
+def kept_of(told: Any, key_seed: int) -> tuple[dict[Host, list[Row]], list[bytes], bytes]:
+    """What was booked at once, to be fetched again: rows by host, kinds and counts in turn, and a digest."""
+    mask, kinds, urls, digest = told
+    return rows_again(urls, [its == ord("1") for its in mask], key_seed), kinds, digest
+
+
+def books_of(told: Any) -> BoardBooks:
+    (seen, settled, hosts, begun, age, *_), kinds, _ = told
     return BoardBooks(
         seen=seen,
         settled=settled,
@@ -77,11 +136,12 @@ def books_of(sums: Any, kinds: list[bytes]) -> BoardBooks:
         hosts=hosts,
         begun=bool(begun),
         age=age / 1000,
-        kinds={kind.decode(): int(count) for kind, count in pairs(kinds) if int(count)},
+        kinds={kind.decode(): int(count) for kind, count in _pairs(kinds) if int(count)},
     )
 
 
-def notes_of(agents: Any) -> list[AgentNote]:
+def notes_of(told: Any) -> list[AgentNote]:
+    _, _, agents = told
     notes = [
         AgentNote(agent.decode(), int(start), bool(alive), bool(draining), advert, ago / 1000, hosts)
         for agent, start, alive, draining, advert, ago, hosts in agents
@@ -89,5 +149,22 @@ def notes_of(agents: Any) -> list[AgentNote]:
     return sorted(notes, key=lambda note: note.agent)
 
 
-def pairs(flat: list[bytes]) -> Iterator[tuple[bytes, bytes]]:
+def pulse_of(told: Any) -> tuple[Pulse, int]:
+    """The answer to a sign of life, and whether all that the dead had is swept up."""
+    looked, draining, swept, alive, members, upto = told
+    *_, over, calm, run = looked[0]
+    return Pulse(
+        books=books_of(looked),
+        agents=notes_of(looked),
+        alive=alive,
+        members=members,
+        upto=upto.decode(),
+        run=run.decode(),
+        calm=calm / 1000,
+        draining=bool(draining),
+        over=over.decode(),
+    ), swept
+
+
+def _pairs(flat: list[bytes]) -> Iterator[tuple[bytes, bytes]]:
     return zip(flat[::2], flat[1::2], strict=True)

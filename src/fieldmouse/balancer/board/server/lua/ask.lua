@@ -34,7 +34,6 @@ for i = 1, number() do
     elseif not counts then
       call('HSET', name, 'by', id, 'd', delay)
       heed(delay)
-      call('PEXPIRE', name, 86400000 + delay) -- longer than any errand
       answers[i] = { 1, 0, '' }
     end
   end

@@ -32,7 +32,7 @@ local function books(told)
   end
   local sums = {
     tonumber(known[1]), tonumber(known[2]), tonumber(known[3]), known[4] == '1' and 1 or 0,
-    now - tonumber(known[5]), known[6] or '', math.max(0, calm - now), RUN,
+    math.max(0, wall + tonumber(begun[2] or 0) - tonumber(known[5])), known[6] or '', math.max(0, calm - now), RUN,
   }
   return { sums, call('HGETALL', P .. 'kinds'), agents }
 end

@@ -2,7 +2,9 @@
 -- Errands are over.
 --
 -- ARGV: agent, incarnation, number of addresses, and for each: address, rest
--- Promise: nobody is granted the address before its rest is over; the caller has it no longer.
+-- resting  addresses that nobody has, by when their rest is over (sorted set)
+-- Promise: nobody is granted the address before its rest is over; the caller has it no longer. What is known of
+-- addresses whose rest is over goes, a few at a time: were it to expire, it would by a clock that may be set.
 local agent, incarnation = arg(), arg()
 local no = refusal(agent, incarnation)
 if no then return no end
@@ -14,6 +16,11 @@ for _ = 1, number() do
   local ready = math.max(now + rest, tonumber(known[2] or 0))
   if known[1] == id then call('HDEL', name, 'by') end
   call('HSET', name, 'nb', ready)
-  if known[1] == id or not known[1] then call('PEXPIRE', name, ready - now + 1000) end
+  if known[1] == id or not known[1] then call('ZADD', P .. 'resting', ready, address) end
+end
+for _, address in ipairs(call('ZRANGEBYSCORE', P .. 'resting', '-inf', now, 'LIMIT', 0, 64)) do
+  call('ZREM', P .. 'resting', address)
+  local known = call('HMGET', P .. 'a:' .. address, 'by', 'nb')
+  if not known[1] and tonumber(known[2] or 0) <= now then call('UNLINK', P .. 'a:' .. address) end
 end
 return 1

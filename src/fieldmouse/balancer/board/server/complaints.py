@@ -1,0 +1,174 @@
+"""What a server's complaints mean, in words that name the server and what helps: none is left over.
+
+What its keeper can mend while agents wait is `BoardUnreachable`: memory, disk, a failover, a script that
+takes long. What waiting would not mend is a `BoardError`, which ends an agent with a sentence; it goes on
+when it is started again. With a `ScriptRefusal` our own scripts say that they do not do what was asked.
+"""
+
+from __future__ import annotations
+
+import re
+import ssl
+from collections.abc import Iterator
+
+from redis.exceptions import (
+    AskError,
+    AuthenticationError,
+    AuthorizationError,
+    BusyLoadingError,
+    ClusterCrossSlotError,
+    ClusterDownError,
+    InvalidResponse,
+    MasterDownError,
+    NoPermissionError,
+    OutOfMemoryError,
+    ReadOnlyError,
+    RedisError,
+    ResponseError,
+    TryAgainError,
+)
+from redis.exceptions import ConnectionError as NotConnected
+from redis.exceptions import TimeoutError as TooLate
+
+from fieldmouse.errors import BoardError, BoardUnreachable
+
+REFUSALS = ("LOST", "HIDDEN", "HELD", "FENCED", "NEWER")
+"""The words with which our scripts refuse."""
+_PATIENCE = "see that a Redis server runs there, and that it can be reached from here"
+_WAITED_FOR = {
+    "LOADING": ("is still reading its data from disk", ""),
+    "OOM": ("has no memory left", "give it more (`maxmemory`), or another server"),
+    "MISCONF": ("cannot write to its disk", "make room there; what was not told is told later"),
+    "READONLY": ("is a replica, which takes no writes", "name its primary, or make it one"),
+    "MASTERDOWN": ("is a replica that has lost its primary", "name the primary, or bring it back"),
+    "NOREPLICAS": ("has too few replicas to take writes", "bring them back (`min-replicas-to-write`)"),
+    "CLUSTERDOWN": ("is a node of a cluster that is down", "bring the cluster's other nodes back"),
+    "TRYAGAIN": ("is a node of a cluster that is being moved", ""),
+    "BUSY": ("is busy with a script that takes long", "`redis-cli SCRIPT KILL` ends it, if it is not ours"),
+    "KILLED": ("was told to end the script that we had asked for", ""),
+    "STRANGE": ("answers, but not as a Redis server does", "see that the URL names one, and its port"),
+}
+_WORDS: dict[type[RedisError], str] = {
+    BusyLoadingError: "LOADING",
+    OutOfMemoryError: "OOM",
+    ReadOnlyError: "READONLY",
+    MasterDownError: "MASTERDOWN",
+    ClusterDownError: "CLUSTERDOWN",
+    TryAgainError: "TRYAGAIN",
+    InvalidResponse: "STRANGE",
+}
+"""The client takes the word off a complaint that it knows."""
+_NO_TLS = ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "UNEXPECTED_MESSAGE")
+_NO_PAPERS = ("PEM_LIB", "NO_CERTIFICATE_OR_CRL_FOUND", "NO_START_LINE", "KEY_VALUES_MISMATCH")
+_PASSED_ON = re.compile(r"(?:^|[\s:-])(OOM|MISCONF|READONLY|NOREPLICAS|BUSY|CLUSTERDOWN) ")
+"""A script passes on what a command said that it ran; servers before version 7 in the midst of a sentence."""
+
+
+class ScriptRefusal(Exception):
+    """A script's own answer; `word` is one of `REFUSALS`."""
+
+    def __init__(self, word: str) -> None:
+        super().__init__(word)
+        self.word = word
+
+
+def is_silence(trouble: BaseException) -> bool:
+    """Whether the server did not answer at all: other connections to it are worth nothing either."""
+    return isinstance(_inmost(trouble), (TooLate, NotConnected, OSError)) and not _waited_for(trouble)
+
+
+def meaning(trouble: Exception, label: str, query: str = "") -> Exception:
+    """What `trouble` with the server of that label, in whose URL `query` stands, is to whoever asked."""
+    if refused := _not_trusted(trouble, label, query):
+        return refused
+    cause = _inmost(trouble)
+    text = str(cause)
+    word = text.partition(" ")[0]
+    if isinstance(cause, ResponseError) and word in REFUSALS:
+        return ScriptRefusal(word)
+    if waited := _waited_for(cause):
+        return BoardUnreachable(f"the board at {label} {waited[0]}", waited[1] or _PATIENCE)
+    match cause:
+        case AuthenticationError() | AuthorizationError() | NoPermissionError():
+            return BoardError(
+                f"the board at {label} lets nobody in without the right password: {text}",
+                "put it into the URL, as in redis://:PASSWORD@host:port/0",
+            )
+        case TooLate() | NotConnected() | OSError():
+            return BoardUnreachable(f"the board at {label} does not answer", _PATIENCE)
+        case AskError() | ClusterCrossSlotError():
+            return BoardError(
+                f"the board at {label} is a node of a cluster, and the crawl lies on another: {text}",
+                "name a server that stands alone, or the node that has all of the crawl",
+            )
+        case ResponseError() if "DB index" in text:
+            return BoardError(
+                f"the server has no database of the number in {label}",
+                "there are 16 unless its `databases` says otherwise: 0 to 15",
+            )
+        case ResponseError() if "WRONGTYPE" in text:
+            return unreadable(label, text)
+    return BoardError(
+        f"the board at {label} refuses: {' '.join(text.split())[:300] or type(cause).__name__}",
+        "it must be a Redis-protocol server of version 6.2 or newer that may run scripts;"
+        " the crawl goes on with the same words when it is",
+    )
+
+
+def unreadable(label: str, why: object) -> BoardError:
+    """What lies there is not what this version writes."""
+    return BoardError(
+        f"what the board at {label} has cannot be read: {' '.join(str(why).split())[:300]}",
+        "another program, or another version of fieldmouse, has written there: use that version, or"
+        " another database of the server (redis://host:port/1)",
+    )
+
+
+def _waited_for(trouble: BaseException) -> tuple[str, str] | None:
+    trouble = _inmost(trouble)
+    for kind, word in _WORDS.items():
+        if isinstance(trouble, kind):
+            return _WAITED_FOR[word]
+    if isinstance(trouble, ResponseError):
+        if passed_on := _PASSED_ON.search(str(trouble)):
+            return _WAITED_FOR[passed_on[1]]
+        if "killed by user" in str(trouble):
+            return _WAITED_FOR["KILLED"]
+    return None
+
+
+def _inmost(trouble: BaseException) -> BaseException:
+    """What went wrong while a connection was made is wrapped by the client."""
+    return trouble.__cause__ if isinstance(trouble.__cause__, RedisError) else trouble
+
+
+def _around(trouble: BaseException | None) -> Iterator[BaseException]:
+    while trouble is not None:
+        yield trouble
+        trouble = trouble.__cause__ or trouble.__context__
+
+
+def _not_trusted(trouble: BaseException, label: str, query: str) -> BoardError | None:
+    """Trouble with TLS, or with files that the URL names: waiting would not help."""
+    for around in _around(trouble):
+        if isinstance(around, ssl.SSLCertVerificationError):
+            return BoardError(
+                f"the certificate of the board at {label} is not trusted: {around.verify_message}",
+                "name the file of its authority: rediss://host:port/0?ssl_ca_certs=FILE",
+            )
+        if isinstance(around, FileNotFoundError) and "ssl" in query:
+            return BoardError(
+                f"a file that the URL of the board at {label} names is not there",
+                "check what stands behind the question mark",
+            )
+        if isinstance(around, ssl.SSLError) and around.reason in _NO_PAPERS:
+            return BoardError(
+                f"a file that the URL of the board at {label} names holds no certificate, or no key to it",
+                "check what stands behind the question mark",
+            )
+        if isinstance(around, ssl.SSLError) and around.reason in _NO_TLS:
+            return BoardError(
+                f"the board at {label} does not speak TLS",
+                "name it with redis://, or the port where it does",
+            )
+    return None

@@ -1,0 +1,106 @@
+"""A server's clock that is set takes nothing from anybody, and keeps nobody waiting."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from balancer.boards import META, RedisWorld, ServerProcess
+from fieldmouse.balancer.board.contract import AddressAsk, Charter, Held, Name, Offer, SiteBounds
+from fieldmouse.balancer.board.server.board import RedisBoard
+from fieldmouse.errors import Fenced
+from fieldmouse.url import Host
+
+ADA, BOB = Name("ada", 5), Name("bob", 5)
+A, HERE, THERE = Host("http://a.test"), "10.0.0.1", "10.0.0.2"
+LEASE, HOURS = 20.0, 5 * 3600.0
+
+
+class SetClock(RedisWorld):
+    """A server whose clock can be set, too."""
+
+    def set_clock(self, seconds: float) -> None:
+        self.server.client().hincrby(META, "jump", round(seconds * 1000))
+
+
+@pytest.fixture
+def world(server: ServerProcess) -> SetClock:
+    return SetClock(server)
+
+
+def play(world: SetClock, story: Callable[[RedisBoard, Held], Awaitable[None]]) -> None:
+    """Ada and Bob are there; she holds a host and its address, and another one rests."""
+
+    async def whole() -> None:
+        board = world.board()
+        await board.found(Charter(1, "", ()))
+        await board.join(ADA, LEASE)
+        await board.join(BOB, LEASE)
+        await board.offer([Offer(A, "test", [(1, b"row"), (2, b"row")])], SiteBounds())
+        (grant,) = await board.lease(ADA, 1, 1)
+        held = Held(A, grant.epoch)
+        asks = [AddressAsk(HERE, held, 1.0), AddressAsk(THERE, held, 1.0)]
+        assert all(answer.granted for answer in await board.ask_addresses(ADA, asks))
+        await board.free_addresses(ADA, {THERE: 60.0})
+        await story(board, held)
+        world.audit().check()
+        await board.close()
+
+    asyncio.run(whole())
+
+
+@pytest.mark.parametrize("seconds", [HOURS, 30 * 24 * 3600.0, -HOURS])
+def test_nobody_loses_anything_and_rests_last_as_long_as_they_should(world: SetClock, seconds: float) -> None:
+    async def story(board: RedisBoard, held: Held) -> None:
+        world.set_clock(seconds)
+        assert not await board.lease(BOB, 9, 9), "she holds it"
+        stranger = Held(Host("http://b.test"), 0)
+        here, there = await board.ask_addresses(
+            BOB, [AddressAsk(HERE, stranger, 1.0), AddressAsk(THERE, stranger, 1.0)]
+        )
+        assert here.holder == "ada"
+        assert not there.granted
+        assert 50.0 < there.rest < 61.0
+        await board.beat(ADA, b"", LEASE)
+        assert [note.alive for note in await board.agents()] == [True, True]
+
+    play(world, story)
+
+
+@pytest.mark.parametrize("seconds", [HOURS, -HOURS])
+def test_what_a_dead_agent_held_goes_to_others_after_its_lease(world: SetClock, seconds: float) -> None:
+    async def story(board: RedisBoard, held: Held) -> None:
+        world.set_clock(seconds)
+        await board.beat(BOB, b"", 10 * LEASE)
+        world.advance(LEASE + 1.0)
+        (grant,) = await board.lease(BOB, 9, 9)
+        assert (grant.host, len(grant.rows)) == (A, 2)
+        with pytest.raises(Fenced):
+            await board.beat(ADA, b"", LEASE)
+
+    play(world, story)
+
+
+def test_time_goes_on_though_calls_are_few(world: SetClock) -> None:
+    async def story(board: RedisBoard, held: Held) -> None:
+        for _ in range(12):
+            world.set_clock(LEASE)  # nobody called for so long, again and again
+            await board.books()
+        await board.join(Name("cyd", 5), LEASE)
+        with pytest.raises(Fenced):
+            await board.beat(ADA, b"", LEASE)
+
+    play(world, story)
+
+
+def test_what_is_known_of_addresses_goes_when_their_rest_is_over(world: SetClock) -> None:
+    async def story(board: RedisBoard, held: Held) -> None:
+        assert world.server.client().exists(f"{META.removesuffix('meta')}a:{THERE}")
+        await board.beat(ADA, b"", 1000.0)
+        world.advance(61.0)
+        await board.free_addresses(ADA, {HERE: 1.0})
+        assert not world.server.client().exists(f"{META.removesuffix('meta')}a:{THERE}")
+
+    play(world, story)

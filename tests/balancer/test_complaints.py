@@ -1,0 +1,237 @@
+"""Whatever a board's server says, and whatever says it, becomes a sentence: to wait, or to end with."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+
+import pytest
+
+from balancer.boards import RedisWorld, ServerProcess
+from fieldmouse.api.joining import answered
+from fieldmouse.balancer.board.contract import (
+    AddressAsk,
+    BookedKeys,
+    Charter,
+    Held,
+    Name,
+    Offer,
+    SiteBounds,
+    Told,
+)
+from fieldmouse.balancer.board.memory.board import MemoryBoard, MemoryServer
+from fieldmouse.balancer.board.server.board import RedisBoard
+from fieldmouse.balancer.board.server.connect import checked_url, label_of
+from fieldmouse.errors import BoardError, BoardUnreachable, FieldmouseError, UsageError
+from fieldmouse.lab import bottle
+from fieldmouse.url import Host
+
+ADA, A = Name("ada", 5), Host("http://a.test")
+HELD = Held(A, 1)
+CALLS: list[Callable[[RedisBoard], Awaitable[object]]] = [
+    lambda board: board.charter(),
+    lambda board: board.found(Charter(1, "", ())),
+    lambda board: board.join(ADA, 15.0),
+    lambda board: board.beat(ADA, b"", 15.0),
+    lambda board: board.offer([Offer(A, "test", [(1, b"row")])], SiteBounds()),
+    lambda board: board.lease(ADA, 1, 1),
+    lambda board: board.more(ADA, [HELD], 1),
+    lambda board: board.recover(ADA, {}),
+    lambda board: board.ask_addresses(ADA, [AddressAsk("10.0.0.1", HELD, 1.0)]),
+    lambda board: board.book(ADA, Told([BookedKeys(HELD, [1])], {})),
+    lambda board: board.last_told(ADA),
+    lambda board: board.books(),
+    lambda board: board.agents(),
+    lambda board: board.leave(ADA),
+]
+GREETING = b"$12\r\nrun_id:abcde\r\n"
+
+
+@asynccontextmanager
+async def a_stranger(answer: Callable[[bytes], bytes]) -> AsyncIterator[str]:
+    """Somebody on a port who answers whatever it likes; gives the URL of it."""
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while asked := await reader.read(1 << 16):
+            writer.write(answer(asked))
+        writer.close()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    try:
+        yield f"redis://127.0.0.1:{server.sockets[0].getsockname()[1]}/0"
+    finally:
+        server.close()
+
+
+def complaining(complaint: str, greeting: bytes = GREETING) -> Callable[[bytes], bytes]:
+    """A server that lets everybody in, and then says this to all they ask."""
+
+    def answer(asked: bytes) -> bytes:
+        said = b""
+        for words in asked.split(b"*")[1:]:
+            kind = words.split(b"\r\n")[2]
+            said += greeting if kind == b"INFO" else b"+OK\r\n" if kind == b"CLIENT" else complaint.encode()
+        return said
+
+    return answer
+
+
+def heard(answer: Callable[[bytes], bytes]) -> list[FieldmouseError | None]:
+    """What becomes of every call; anything else than a sentence of ours ends the test."""
+
+    async def story() -> list[FieldmouseError | None]:
+        said: list[FieldmouseError | None] = []
+        async with a_stranger(answer) as url:
+            for call in CALLS:
+                board = RedisBoard(url)
+                try:
+                    await call(board)
+                    said.append(None)
+                except FieldmouseError as trouble:
+                    said.append(trouble)
+                await board.close()
+        return said
+
+    return asyncio.run(story())
+
+
+@pytest.mark.parametrize(
+    ("complaint", "words"),
+    [
+        ("-BUSY Redis is busy running a script. You can only call SCRIPT KILL", "busy with a script"),
+        ("-LOADING Redis is loading the dataset in memory", "reading its data"),
+        ("-OOM command not allowed when used memory > 'maxmemory'.", "no memory left"),
+        ("-MISCONF Redis is configured to save RDB snapshots", "cannot write to its disk"),
+        ("-READONLY You can't write against a read only replica.", "replica"),
+        ("-MASTERDOWN Link with MASTER is down", "lost its primary"),
+        ("-NOREPLICAS Not enough good replicas to write.", "too few replicas"),
+        ("-CLUSTERDOWN Hash slot not served", "cluster that is down"),
+        ("-TRYAGAIN Multiple keys request during rehashing of slot", "being moved"),
+        ("-ERR Error running script: Script killed by user with SCRIPT KILL...", "told to end the script"),
+        ("-ERR max number of clients reached", "does not answer"),
+        ("-ERR Error running script (call to f_1): @user_script:9: -READONLY You can't", "replica"),
+        ("-MOVED nowhere", "not as a Redis server does"),
+    ],
+)
+def test_what_its_keeper_can_mend_is_waited_for(complaint: str, words: str) -> None:
+    for trouble in heard(complaining(f"{complaint}\r\n")):
+        assert isinstance(trouble, BoardUnreachable)
+        assert words in str(trouble)
+        assert trouble.hint
+
+
+@pytest.mark.parametrize(
+    ("complaint", "words"),
+    [
+        ("-NOAUTH Authentication required.", "password"),
+        ("-NOPERM this user has no permissions to run the 'evalsha' command", "password"),
+        ("-MOVED 3999 127.0.0.1:6381", "a node of a cluster"),
+        ("-CROSSSLOT Keys in request don't hash to the same slot", "a node of a cluster"),
+        ("-DENIED Redis is running in protected mode", "DENIED Redis is running"),
+        ("-ERR unknown command 'EVALSHA'", "unknown command"),
+        ("-WRONGTYPE Operation against a key holding the wrong kind of value", "cannot be read"),
+        ("-ERR @user_script:3: WRONGTYPE Operation against a key", "cannot be read"),
+    ],
+)
+def test_what_waiting_would_not_mend_ends_with_a_sentence(complaint: str, words: str) -> None:
+    for trouble in heard(complaining(f"{complaint}\r\n")):
+        assert isinstance(trouble, BoardError)
+        assert not isinstance(trouble, BoardUnreachable)
+        assert words in str(trouble)
+        assert trouble.hint
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"HTTP/1.1 400 Bad Request\r\n\r\n",
+        b"ERROR\r\n",
+        b"SSH-2.0-OpenSSH_9\r\n",
+        b"\x15\x03\x01\x00\x02\x02\x46",
+    ],
+    ids=["web server", "memcached", "ssh", "tls"],
+)
+def test_who_speaks_another_language_is_called_no_redis_server(answer: bytes) -> None:
+    for trouble in heard(lambda _: answer):
+        assert isinstance(trouble, BoardUnreachable), "a proxy before a server that is away is one, too"
+        assert "not as a Redis server does" in str(trouble)
+
+
+@pytest.mark.parametrize("greeting", [b"$-1\r\n", b":1\r\n", b"*1\r\n:1\r\n", b"$2\r\nhi\r\n"])
+def test_a_server_that_does_not_say_which_run_of_it_this_is_is_none(greeting: bytes) -> None:
+    for trouble in heard(complaining("+OK\r\n", greeting)):
+        assert isinstance(trouble, BoardUnreachable)
+
+
+@pytest.mark.parametrize("answer", [":7", "*0", "*1\r\n$-1", "$3\r\nabc", "+OK", "*3\r\n:1\r\n:2\r\n:3"])
+def test_an_answer_that_is_none_of_ours_is_no_traceback(answer: str) -> None:
+    assert any(isinstance(trouble, BoardError) for trouble in heard(complaining(f"{answer}\r\n")))
+
+
+def test_data_of_another_program_is_called_so(server: ServerProcess) -> None:
+    RedisWorld(server)
+
+    async def story(key: str, act: Callable[[RedisBoard], Awaitable[object]]) -> None:
+        server.client().flushall()
+        board = RedisBoard(server.url)
+        await board.found(Charter(1, "", ()))
+        await board.join(ADA, 15.0)
+        await board.offer([Offer(A, "test", [(1, b"row")])], SiteBounds())
+        server.client().delete(key)
+        server.client().set(key, "not ours")
+        with pytest.raises(BoardError, match="cannot be read"):
+            await act(board)
+        await board.close()
+
+    prefix = "fm:{fieldmouse}:"
+    asyncio.run(story(f"{prefix}meta", lambda board: board.charter()))
+    asyncio.run(story(f"{prefix}meta", lambda board: board.books()))
+    asyncio.run(story(f"{prefix}q:{A}", lambda board: board.lease(ADA, 1, 1)))
+    asyncio.run(story(f"{prefix}agent:ada", lambda board: board.beat(ADA, b"", 15.0)))
+
+
+def test_nothing_of_a_password_is_shown_however_it_is_written() -> None:
+    for password in ("pass", "p@ss", "pa/ss", "pa?ss", "pa#ss", "p@/?#ss", "p?q=x"):
+        assert label_of(f"redis://me:{password}@board.test:7/1?db=3") == "redis://board.test:7/1?db=3"
+    for password in ("pa/ss", "pa?ss", "pa#ss", "p@/?#ss", "p?ss=x"):
+        with pytest.raises(UsageError, match=re.escape("`redis://board.test:7/1` is no board")) as wrong:
+            checked_url(f"redis://me:{password}@board.test:7/1")
+        assert "%40" in wrong.value.hint
+    checked_url("redis://me:p%40%2F%3Fss@[::1]:7/1")
+
+
+@pytest.mark.parametrize(
+    ("url", "words"),
+    [
+        ("redis://board.test/0?db=x", "`db`"),
+        ("redis://board.test/0?ssl_ca_certs=ca.pem", "is for TLS"),
+        ("rediss://board.test/0?ssl_cert_reqs=maybe", "cannot be `maybe`"),
+        ("rediss://board.test/0?ssl_check_hostname=maybe", "cannot be `maybe`"),
+        ("redis://board.test/99999999999999999999", "is no board"),
+    ],
+)
+def test_options_that_cannot_be_meant_are_named(url: str, words: str) -> None:
+    with pytest.raises(UsageError, match=words):
+        checked_url(url)
+
+
+class SilentBoard(MemoryBoard):
+    """Its server takes calls and never answers them: a call lasts until it is given up."""
+
+    async def charter(self) -> Charter | None:
+        await asyncio.sleep(10.0)
+        raise BoardUnreachable("the board says nothing")
+
+
+def test_a_new_agent_does_not_wait_for_somebody_who_says_nothing() -> None:
+    said: list[str] = []
+
+    async def story(clock: bottle.BottleClock) -> float:
+        began = clock.now()
+        with pytest.raises(BoardUnreachable):
+            await answered(SilentBoard(MemoryServer(clock)), "fieldmouse", 5.0, said.append)
+        return clock.now() - began
+
+    assert bottle.run(story) == 10.0, "once, since that took longer than it had patience"
