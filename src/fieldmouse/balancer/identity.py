@@ -16,7 +16,6 @@ import msgspec
 
 from fieldmouse.balancer.board.contract import Name
 from fieldmouse.crawldir import AGENT_FILE, write_whole
-from fieldmouse.errors import Damaged
 
 
 class AgentIdentity(msgspec.Struct, frozen=True):
@@ -28,7 +27,10 @@ class AgentIdentity(msgspec.Struct, frozen=True):
     crawl: str = ""
 
 
-NAMELESS = msgspec.json.encode(AgentIdentity("", 0, ""))
+_NOBODY = AgentIdentity("", 0, "")
+_NAME = re.compile(r"[A-Za-z0-9-]{0,64}")
+_MOST = 1 << 52  # microseconds: a number that the board's scripts can count on from
+NAMELESS = msgspec.json.encode(_NOBODY)
 """An agent's that has not joined yet: whoever is killed between its making and its joining is one, too."""
 
 
@@ -44,14 +46,18 @@ def read_identity(directory: Path) -> AgentIdentity | None:
 
 
 def read_origin(directory: Path) -> AgentIdentity | None:
-    """Who the agent was that this directory is of, or a copy of; None if it is of none."""
+    """Who the agent was that this directory is of, or a copy of; None if it is of none.
+
+    Of a file that is damaged nothing is lost but a name, and whoever joins without one gets another.
+    """
     file = directory / AGENT_FILE
     try:
-        return msgspec.json.decode(file.read_bytes(), type=AgentIdentity)
+        known = msgspec.json.decode(file.read_bytes(), type=AgentIdentity)
     except FileNotFoundError:
         return None
-    except msgspec.MsgspecError as trouble:
-        raise Damaged(file, str(trouble)) from trouble
+    except msgspec.MsgspecError:
+        return _NOBODY
+    return known if _NAME.fullmatch(known.agent) and 0 <= known.incarnation < _MOST else _NOBODY
 
 
 def next_start(directory: Path, crawl: str) -> Name:

@@ -26,7 +26,7 @@ from fieldmouse.balancer.board.rebuilding import BoardBuilder, RestoredHost
 from fieldmouse.balancer.board.rows import pack_urls, to_row
 from fieldmouse.balancer.identity import read_origin
 from fieldmouse.balancer.opening import open_builder
-from fieldmouse.balancer.tellings import PART, found_links
+from fieldmouse.balancer.tellings import PART, found_links, sealed_tellings
 from fieldmouse.crawldir import CrawlDir, read_checkpoint
 from fieldmouse.errors import BoardError, CrawlLocked, UsageError, typed
 from fieldmouse.policy.politeness import sane_delay
@@ -123,7 +123,12 @@ def open_agent(path: Path, crawl: str) -> AgentDirectory:
         )
     if (owner := home.owner()) is not None:
         raise CrawlLocked(path, owner)
-    return AgentDirectory(Name(known.agent, known.incarnation), ArchivedCrawl(home, read_checkpoint(home)))
+    last = read_checkpoint(home)
+    name = Name(known.agent, known.incarnation)
+    if not known.agent:  # its file is damaged: the checkpoint knows by which name it spoke last
+        told = sealed_tellings(last)
+        name = Name(told.agent, told.incarnation)
+    return AgentDirectory(name, ArchivedCrawl(home, last))
 
 
 def _agree(members: Sequence[AgentDirectory]) -> None:

@@ -1,4 +1,4 @@
-"""Parts that doctor knows nothing of: the files noted for each are there, and long enough.
+"""Parts that doctor knows little of: the files noted for each are there, and long enough; logs are read.
 
 Of the ledger of known pages it knows more: all of it follows from the outcome log, so damage costs nothing.
 """
@@ -6,8 +6,9 @@ Of the ledger of known pages it knows more: all of it follows from the outcome l
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
-from fieldmouse.crawldir import Checkpoint, CrawlDir
+from fieldmouse.crawldir import Checkpoint, CrawlDir, records
 from fieldmouse.errors import Damaged
 from fieldmouse.figures import counted
 from fieldmouse.reading.examination.finding import COPY, Finding, bad, good
@@ -16,6 +17,12 @@ from fieldmouse.refresh.reading import LEDGER, check_ledger
 
 _READ_BY_OTHERS = {"frontier", "outcomes", "shards", "tally"}
 """Each of their records is read elsewhere, by its checksum."""
+_LOGS = {"board", "unbooked"}
+_UNTOLD = (
+    f"{COPY}, or begin another one with `fieldmouse agent`: what this agent had not booked is fetched by"
+    " others, and its pages can be read where they are"
+)
+_REMEDIES = {"board": _UNTOLD}
 
 
 def look_at_parts(home: CrawlDir) -> Iterator[Finding]:
@@ -30,10 +37,11 @@ def look_at_parts(home: CrawlDir) -> Iterator[Finding]:
             continue
         hurt = [(file, says) for (part, file), says in wounds.items() if part == name]
         for file, says in hurt:
-            yield bad(name, f"`{file}` is damaged: {says}", COPY, file)
+            yield bad(name, f"`{file}` is damaged: {says}", _REMEDIES.get(name, COPY), file)
         if not hurt:
             files = counted(len(last.parts[name].files), "file")
-            yield good(name, f"{files}, as long as the journal knows them")
+            known = "every record whole" if name in _LOGS else "as long as the journal knows them"
+            yield good(name, f"{files}, {known}")
 
 
 def _ledger(home: CrawlDir, last: Checkpoint) -> Finding:
@@ -56,3 +64,15 @@ def _wounds(home: CrawlDir, last: Checkpoint) -> Iterator[tuple[tuple[str, str],
                 continue
             if size < length:
                 yield (name, file), f"{length:,} bytes were written and synced, {size:,} are there"
+            elif name in _LOGS and (says := _torn(home / file, length)):
+                yield (name, file), says
+
+
+def _torn(path: Path, length: int) -> str:
+    """What is wrong with a log, if anything is."""
+    try:
+        for _ in records(path, length=length):
+            pass
+    except Damaged as trouble:
+        return str(trouble).partition("is damaged: ")[2]
+    return ""

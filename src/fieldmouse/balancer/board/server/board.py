@@ -37,6 +37,7 @@ from fieldmouse.balancer.board.server.complaints import ScriptRefusal, unreadabl
 from fieldmouse.balancer.board.server.connect import Argument, BoardServer
 from fieldmouse.balancer.board.server.messages import (
     UNREADABLE,
+    agents_of,
     answers_of,
     books_of,
     grants_of,
@@ -139,10 +140,10 @@ class RedisBoard:
         return self._read(books_of, await self._call("look"))
 
     async def agents(self) -> list[AgentNote]:
-        return self._read(notes_of, await self._call("look"))
+        return self._read(agents_of, await self._call("look"))
 
     async def departed(self) -> list[AgentNote]:
-        return notes_of(await self._call("departed"))
+        return self._read(notes_of, await self._call("departed"))
 
     async def ask_to_drain(self, agent: str) -> bool:
         return bool(await self._call("drain", agent))

@@ -140,8 +140,13 @@ def books_of(told: Any) -> BoardBooks:
     )
 
 
-def notes_of(told: Any) -> list[AgentNote]:
+def agents_of(told: Any) -> list[AgentNote]:
+    """Those in an answer that has the books, too."""
     _, _, agents = told
+    return notes_of(agents)
+
+
+def notes_of(agents: Any) -> list[AgentNote]:
     notes = [
         AgentNote(agent.decode(), int(start), bool(alive), bool(draining), advert, ago / 1000, hosts)
         for agent, start, alive, draining, advert, ago, hosts in agents
@@ -155,7 +160,7 @@ def pulse_of(told: Any) -> tuple[Pulse, int]:
     *_, over, calm, run = looked[0]
     return Pulse(
         books=books_of(looked),
-        agents=notes_of(looked),
+        agents=agents_of(looked),
         alive=alive,
         members=members,
         upto=upto.decode(),

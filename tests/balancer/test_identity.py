@@ -1,0 +1,44 @@
+"""An agent has a name as long as its file can be read, and another one afterwards; never none."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from fieldmouse.balancer.identity import is_agent, next_start, read_identity, read_origin
+from fieldmouse.crawldir import AGENT_FILE
+
+DAMAGE = [
+    b"",
+    b"{",
+    b"\xff\xfe",
+    b"[]",
+    b'{"agent": 5, "incarnation": "x", "lies_at": []}',
+    b'{"agent": "a b:c", "incarnation": 5, "lies_at": ""}',
+    b'{"agent": "a", "incarnation": -5, "lies_at": ""}',
+    b'{"agent": "a", "incarnation": 4611686018427387904, "lies_at": ""}',
+    b'{"agent": "a", "incarnation": 99999999999999999999999999, "lies_at": ""}',
+]
+
+
+def test_starts_of_an_agent_have_one_name_and_numbers_that_grow(tmp_path: Path) -> None:
+    first, second = next_start(tmp_path, "crawl"), next_start(tmp_path, "crawl")
+    assert first.agent == second.agent
+    assert first.incarnation < second.incarnation
+
+
+@pytest.mark.parametrize("damage", DAMAGE)
+def test_who_finds_its_name_damaged_takes_another(tmp_path: Path, damage: bytes) -> None:
+    """`doctor` could not give the name back, and nothing hangs on it: what it held goes to others."""
+    before = next_start(tmp_path, "crawl")
+    (tmp_path / AGENT_FILE).write_bytes(damage)
+    assert is_agent(tmp_path)
+    assert read_identity(tmp_path) is None
+    origin = read_origin(tmp_path)
+    assert origin is not None
+    assert origin.agent == ""
+    after = next_start(tmp_path, "crawl")
+    assert after.agent != before.agent
+    assert 0 < after.incarnation < 2**53
+    assert next_start(tmp_path, "crawl").agent == after.agent

@@ -1,0 +1,40 @@
+"""What an agent of a network has to tell its board is examined record by record."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from fieldmouse.balancer.tellings import FoundLinks, Tellings
+from fieldmouse.crawldir import CrawlDir, DurableLog, Parts, open_journal
+from fieldmouse.reading.examination.parts import look_at_parts
+from fieldmouse.url import Host
+
+from .sickbed import DAMAGES
+
+
+@pytest.fixture
+def agent(tmp_path: Path) -> CrawlDir:
+    home = CrawlDir.create(tmp_path / "c", shards=1, settings=b"", key_seed=7)
+    journal, last = open_journal(home)
+    tellings = Tellings(home / "board", last, lambda: 0.0)
+    unbooked = DurableLog("unbooked", home / "unbooked.log", last)
+    parts = Parts(home, journal, (tellings, unbooked), last)
+    parts.begin()
+    for number in range(9):
+        tellings.found(FoundLinks(Host(f"http://{number}.test"), ((number, b"row"),)))
+        unbooked.append(b"a record")
+    parts.commit(parts.seal(1000.0))
+    for part in (tellings, unbooked, journal):
+        part.close()
+    return home
+
+
+@pytest.mark.parametrize("file", ["board/tell-1.log", "unbooked.log"])
+@pytest.mark.parametrize("damage", ["flip", "first byte", "cut", "delete"])
+def test_damage_to_what_an_agent_has_to_tell_is_seen(agent: CrawlDir, file: str, damage: str) -> None:
+    assert all(finding.healthy for finding in look_at_parts(agent))
+    DAMAGES[damage](agent / file)
+    (hurt,) = [finding for finding in look_at_parts(agent) if not finding.healthy]
+    assert file in f"{hurt}"
