@@ -133,6 +133,41 @@ def test_a_server_that_throws_data_away_is_refused(server: ServerProcess) -> Non
     run(story)
 
 
+def test_a_server_that_begins_to_throw_data_away_is_noticed(server: ServerProcess) -> None:
+    world = RedisWorld(server)
+
+    async def story() -> None:
+        board, client = world.board(), server.client()
+        await board.found(CHARTER)
+        await board.join(ADA, 100.0)
+
+        async def beat() -> None:
+            for _ in range(12):
+                await board.beat(ADA, b"", 100.0)
+
+        await beat()
+        try:
+            client.config_set("maxmemory", "1gb")
+            client.config_set("maxmemory-policy", "allkeys-lru")
+            with pytest.raises(BoardError, match="allkeys-lru"):
+                await beat()
+            client.set("somebody else's", "x" * 100_000)
+            client.config_set("maxmemory-policy", "volatile-ttl")
+            client.expire("somebody else's", 1000)
+            client.config_set("maxmemory", str(client.info("memory")["used_memory"] - 50_000))
+            while client.exists("somebody else's"):
+                client.ping()
+            client.config_set("maxmemory", "0")
+            with pytest.raises(BoardLost, match="has thrown data away"):
+                await beat()
+        finally:
+            client.config_set("maxmemory", "0")
+            client.config_set("maxmemory-policy", "noeviction")
+        await board.close()
+
+    run(story)
+
+
 def test_a_server_without_memory_is_waited_for(server: ServerProcess) -> None:
     world = RedisWorld(server)
 

@@ -55,6 +55,7 @@ from fieldmouse.balancer.board.server.messages import (
 from fieldmouse.balancer.board.server.scripts import script
 from fieldmouse.url import Host
 
+_LOOK_EVERY = 12  # signs of life, until it is looked whether the server still keeps what it is told
 _WISHES = 1000  # hosts a script takes at once
 _charter = msgspec.json.Decoder(Charter)
 T = TypeVar("T")
@@ -67,6 +68,7 @@ class RedisBoard:
         self._server = BoardServer(url, timeout)
         self._crawl, self._prefix = crawl, f"fm:{{{crawl}}}:"
         self._keys = self._named_keys()
+        self._beats = 0
 
     def _named_keys(self) -> tuple[str, ...]:
         """What every script is given."""
@@ -127,6 +129,9 @@ class RedisBoard:
         return bool(await self._call("outlives", name.agent, name.incarnation))
 
     async def beat(self, name: Name, advert: bytes, lease: float, after: str = "") -> Pulse:
+        self._beats += 1
+        if self._beats % _LOOK_EVERY == 0:
+            await self._server.check_that_it_keeps()
         words = (advert, milliseconds(lease), after, TOLD)
         told = await self._call("beat", *words, name=name)
         pulse, swept = self._read(pulse_of, told)

@@ -19,9 +19,10 @@ from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 from redis.exceptions import InvalidResponse, NoScriptError, RedisError, ResponseError
 
+from fieldmouse.balancer.board.refusals import REMEDY
 from fieldmouse.balancer.board.server.complaints import is_silence, meaning, unreadable
 from fieldmouse.balancer.board.server.scripts import BoardScript
-from fieldmouse.errors import BoardError, UsageError
+from fieldmouse.errors import BoardError, BoardLost, UsageError
 
 SCHEMES = ("redis", "rediss", "unix")
 _BOOLEAN = "true|false|yes|no|1|0|on|off|t|f|y|n"
@@ -103,6 +104,7 @@ class BoardServer:
     def __init__(self, url: str, timeout: float = 10.0, connections: int = 8) -> None:
         self.label, self._query = label_of(url), urlsplit(checked_url(url)).query
         self._runs: dict[int, str] = {}
+        self._evicted: int | None = None  # keys that it had thrown away when we looked last
         self._pool: Any = aioredis.BlockingConnectionPool.from_url(
             url,
             max_connections=connections,
@@ -168,6 +170,13 @@ class BoardServer:
         told = await self._info("memory")
         limit = re.search(rb"maxmemory:(\d+)", told)
         policy = re.search(rb"maxmemory_policy:([\w-]+)", told)
+        gone = re.search(rb"evicted_keys:(\d+)", await self._info("stats"))
+        before, self._evicted = self._evicted, int(gone[1]) if gone else 0
+        if before is not None and self._evicted > before:
+            raise BoardLost(
+                f"the board at {self.label} has thrown data away, since its memory was full",
+                f"set `maxmemory-policy noeviction` there, and give it more; then {REMEDY}",
+            )
         if limit and int(limit[1]) and policy and policy[1] != b"noeviction":
             raise BoardError(
                 f"the board at {self.label} throws data away when its memory is full ({policy[1].decode()})",
