@@ -52,7 +52,6 @@ from fieldmouse.crawldir import (
 from fieldmouse.frontier.exchange import Exchanging
 from fieldmouse.frontier.face import CrawlFrontier
 from fieldmouse.indexer.indexer import Indexer
-from fieldmouse.indexer.inline import InlineLane
 from fieldmouse.indexer.lane import Lane
 from fieldmouse.indexer.shards import Shards
 from fieldmouse.indexer.wire import sealed_shards
@@ -77,6 +76,7 @@ from fieldmouse.web.resolver import Resolver
 
 if TYPE_CHECKING:
     from fieldmouse.agent.network import Joining, NetworkStage
+    from fieldmouse.indexer.inline import InlineLane  # all of the workers' modules, which we do not need
 
 OpenPart = Callable[[CrawlDir, Checkpoint | None], Part]
 """Opens a part at the last checkpoint, or anew where that does not know it; changes nothing on the disk."""

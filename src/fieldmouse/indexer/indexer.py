@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine, Sequence
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import xxhash
 
@@ -20,12 +20,14 @@ from fieldmouse.indexer import cdxj
 from fieldmouse.indexer.archive import log_path
 from fieldmouse.indexer.copies import Copies
 from fieldmouse.indexer.digest import Doubles
-from fieldmouse.indexer.inline import InlineLane
 from fieldmouse.indexer.lane import Lane
 from fieldmouse.indexer.wire import IndexerConfig, ShardState
 from fieldmouse.meter import Meter
 from fieldmouse.records import Outcome, Parsed, Refused
 from fieldmouse.url import Host, host_of
+
+if TYPE_CHECKING:
+    from fieldmouse.indexer.inline import InlineLane  # all of the workers' modules, which we do not need
 
 __all__ = ["Indexer", "IndexerConfig", "ShardState"]
 
