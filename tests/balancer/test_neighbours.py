@@ -135,3 +135,10 @@ def test_somebody_on_one_server_alone_hides_nobody() -> None:
         assert known >= {"ada", *names}
 
     asyncio.run(story())
+
+
+def test_of_many_one_that_is_not_told_of_for_two_rounds_is_forgotten() -> None:
+    members, neighbours = 3 * TOLD, Neighbours()
+    neighbours.hear(pulse([note("ada"), note("gone")], members, "gone"))
+    rounds = [{one.agent for one in neighbours.hear(pulse([note("ada")], members, "ada"))} for _ in range(6)]
+    assert rounds == [{"ada", "gone"}] * 5 + [{"ada"}]
