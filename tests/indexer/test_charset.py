@@ -152,6 +152,148 @@ def test_undeclared_bytes_are_guessed() -> None:
     assert RUSSIAN in decoded(body, find_charset(body, ""))
 
 
+UNDECLARED = [
+    (
+        "cp1252",
+        "Le petit garçon était très fâché : il avait perdu la clé du château où sa grand-mère gardait "
+        "les gâteaux",
+    ),
+    ("cp1252", "Conditions générales de vente. Livraison à domicile, paiement sécurisé"),
+    (
+        "cp1252",
+        "Die Bäume blühen im Frühling, und über den Flüssen hängt früh am Tage Nebel. Größere Städte "
+        "haben Straßenbahnen; kleinere müssen sich mit Omnibussen begnügen",
+    ),
+    (
+        "cp1252",
+        "El niño pequeño corrió mañana por la calle; después comió una piña en la cocina. ¿Dónde está "
+        "la estación? ¡Qué día tan bonito! Según el periódico, la situación económica mejoró en "
+        "España durante los últimos años.",
+    ),
+    (
+        "cp1252",
+        "A situação económica do país não é boa. O coração da nação está em Brasília, mas São Paulo é "
+        "a maior cidade",
+    ),
+    (
+        "cp1252",
+        "La città è più bella di sera, perché le luci si riflettono nell’acqua. Così dicono gli "
+        "abitanti; però non è vero che piova ogni giovedì",
+    ),
+    (
+        "cp1252",
+        "Många människor i Sverige åker till fjällen på vintern. Det är kallt, men snön är vacker, "
+        "och på kvällen är det mörkt",
+    ),
+    (
+        "cp1252",
+        "Hun købte rødgrød med fløde på øen, mens børnene løb på stranden. Det er ærgerligt, at året "
+        "går så hurtigt, sagde bedstefaderen",
+    ),
+    (
+        "cp1252",
+        "Hyvää päivää! Tämä on pitkä lause, jossa on paljon ääkkösiä. Järven rannalla istui mies, "
+        "joka söi mämmiä ja katseli vettä",
+    ),
+    (
+        "cp1252",
+        "Það er gott að vera á Íslandi á sumrin, þegar sólin sest ekki. Börnin leika sér við ána og "
+        "fuglarnir syngja",
+    ),
+    (
+        "cp1252",
+        "De coördinatie van de patiënten verliep goed, zei één van de artsen. België en Italië deden "
+        "mee; de ruïne werd geïnspecteerd en de reünie vond plaats in het café.",
+    ),
+    (
+        "cp1252",
+        "La nació catalana té una llengua pròpia. L’estació és plena de gent; això passa sovint a l’estiu",
+    ),
+    (
+        "cp1250",
+        "Wszyscy ludzie rodzą się wolni i równi pod względem swej godności i swych praw. Są oni "
+        "obdarzeni rozumem i sumieniem i powinni postępować wobec innych w duchu braterstwa",
+    ),
+    (
+        "iso8859-2",
+        "Wszyscy ludzie rodzą się wolni i równi pod względem swej godności i swych praw. Są oni "
+        "obdarzeni rozumem i sumieniem i powinni postępować wobec innych w duchu braterstwa",
+    ),
+    (
+        "cp1250",
+        "Všichni lidé rodí se svobodní a sobě rovní co do důstojnosti a práv. Jsou nadáni rozumem a "
+        "svědomím a mají spolu jednat v duchu bratrství",
+    ),
+    (
+        "iso8859-2",
+        "Všichni lidé rodí se svobodní a sobě rovní co do důstojnosti a práv. Jsou nadáni rozumem a "
+        "svědomím a mají spolu jednat v duchu bratrství",
+    ),
+    (
+        "cp1250",
+        "Minden emberi lény szabadon születik és egyenlő méltósága és joga van. Az emberek, ésszel és "
+        "lelkiismerettel bírván, egymással szemben testvéri szellemben kell hogy viseltessenek",
+    ),
+    (
+        "cp1250",
+        "A magyar nyelv szép és gazdag. Az én házam a folyó mellett áll, ahol sok fa nő, és este "
+        "hűvös szél fúj",
+    ),
+    (
+        "cp1250",
+        "Všetci ľudia sa rodia slobodní a sebe rovní, čo sa týka ich dôstojnosti a práv. Sú obdarení "
+        "rozumom a majú navzájom jednať v bratskom duchu",
+    ),
+    (
+        "cp1250",
+        "Sva ljudska bića rađaju se slobodna i jednaka u dostojanstvu i pravima. Ona su obdarena "
+        "razumom i sviješću i trebaju jedna prema drugima postupati u duhu bratstva",
+    ),
+    (
+        "cp1250",
+        "Vsi ljudje se rodijo svobodni in imajo enako dostojanstvo in enake pravice. Obdarjeni so z "
+        "razumom in vestjo in bi morali ravnati drug z drugim kakor bratje",
+    ),
+    (
+        "cp1250",
+        "Toate fiinţele umane se nasc libere şi egale în demnitate şi în drepturi. Ele sunt "
+        "înzestrate cu raţiune şi conştiinţă şi trebuie să se comporte unele faţă de altele în "
+        "spiritul fraternităţii.",
+    ),
+    (
+        "cp1251",
+        "Все люди рождаются свободными и равными в своем достоинстве и правах. Они наделены разумом и "
+        "совестью и должны поступать в отношении друг друга в духе братства.",
+    ),
+    (
+        "cp1254",
+        "Bütün insanlar hür, haysiyet ve haklar bakımından eşit doğarlar. Akıl ve vicdana sahiptirler "
+        "ve birbirlerine karşı kardeşlik zihniyeti ile hareket etmelidirler",
+    ),
+    (
+        "cp1257",
+        "Visi žmonės gimsta laisvi ir lygūs savo orumu ir teisėmis. Jiems suteiktas protas ir sąžinė "
+        "ir jie turi elgtis vienas kito atžvilgiu kaip broliai",
+    ),
+    (
+        "cp1257",
+        "Visi cilvēki piedzimst brīvi un vienlīdzīgi savā pašcieņā un tiesībās. Viņi ir apveltīti ar "
+        "saprātu un sirdsapziņu, un viņiem jāizturas citam pret citu brālības garā.",
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    "shape", ["<p>{}</p>", "<title>{0:.30}</title><a href='/'>Home</a><p class=text>{0}</p>"]
+)
+@pytest.mark.parametrize(("charset", "text"), UNDECLARED)
+def test_letters_tell_apart_charsets_that_all_decode_a_page(charset: str, text: str, shape: str) -> None:
+    """A page in each language, in the charset that its pages had before UTF-8, which it does not declare."""
+    page = shape.format(text)
+    body = page.encode(charset)
+    assert decoded(body, find_charset(body, "text/html")) == page
+
+
 # -- labels
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
+from fieldmouse.indexer.alphabets import settled_by_letters
 from fieldmouse.web.labels import BOMS, codec_of, web_codec
 
 _EARLY = 1024
@@ -134,4 +135,5 @@ def _guess(body: bytes) -> str:
     from charset_normalizer import from_bytes  # loads tables that most crawls never need
 
     best = from_bytes(prefix).best()
-    return web_codec(best.encoding) or "cp1252" if best is not None else "cp1252"
+    guess = (web_codec(best.encoding) if best is not None else "") or "cp1252"
+    return settled_by_letters(prefix, guess)
