@@ -55,7 +55,7 @@ _BLOCKS = sorted(
     ]
 )
 _FIRSTS = [first for first, _, _ in _BLOCKS]
-_FOREIGN = re.compile("[\u0370-\U0010ffff]+")
+_FOREIGN = re.compile("[^\0-\u036f]+")
 _LATIN = re.compile("[A-Za-z\u00c0-\u024f]+")
 _DENSE = frozenset(("han", "kana", "ko"))  # one letter says as much as two or three of an alphabet
 # Languages of one script, with letters that most of their neighbours do not have.

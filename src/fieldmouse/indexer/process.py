@@ -20,8 +20,10 @@ AGONY = 0.5  # seconds between hanging up and being gone
 PATIENCE = 10.0  # seconds that a worker may take to end by itself
 LEFT_TO_THE_AGENT = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _NUMBER = struct.Struct("<q")
-# A tree per page is built and thrown away: keep glibc from giving its memory back and asking again.
-_MALLOC = {
+_ENVIRONMENT = {
+    # We multiply no matrices; the threads that numpy starts for it spin at every start, one for each core.
+    "OPENBLAS_NUM_THREADS": "1",
+    # A tree per page is built and thrown away: keep glibc from giving its memory back and asking again.
     "MALLOC_TRIM_THRESHOLD_": str(64 << 20),
     "MALLOC_MMAP_THRESHOLD_": str(32 << 20),
     "MALLOC_TOP_PAD_": str(1 << 20),
@@ -64,7 +66,7 @@ class WorkerProcess:
                 [sys.executable, "-P", "-m", "fieldmouse.indexer.worker", *map(str, (*handles, os.getpid()))],
                 pass_fds=handles,
                 stdin=subprocess.DEVNULL,
-                env=os.environ | _MALLOC,
+                env=os.environ | _ENVIRONMENT,
             )
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, mask)

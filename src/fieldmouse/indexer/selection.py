@@ -16,7 +16,7 @@ from fieldmouse.policy.noiserules import NoiseRule
 
 WORK = 300_000  # elements around each element, added up over the page; sane pages have a third of that
 
-_NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_NOT_XML = re.compile("[\0-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 _NAME = re.compile(r"[A-Za-z_][\w.-]*", re.ASCII)
 
 

@@ -59,21 +59,22 @@ def _shingles(text: str) -> tuple[_Hashes | None, int]:
     size = len(raw)
     padded = _BEFORE + raw + _BEHIND
     blank = np.frombuffer(padded, np.uint8) <= 32
-    edges = np.flatnonzero(blank[: size + 8] != blank[1 : size + 9]) + 1
+    edges = (blank[: size + 8] != blank[1 : size + 9]).nonzero()[0] + 1
     starts, ends = edges[0::2], edges[1::2]
     words = len(starts)
     if words < ENOUGH:
         return None, words
     # Of a word: its first sixteen bytes and its last eight, which is all of it but for monsters.
+    # By index: `take` would first make a copy of all of them, eight times the text.
     eight: _Hashes = np.ndarray((size + 16,), "<u8", padded, strides=(1,))
     length = ends - starts
     inside = _FIRST_BYTES.take(length, mode="clip")
-    word = (eight.take(starts) & inside) * _C1
+    word = (eight[starts] & inside) * _C1
     word ^= word >> _S29
-    word += eight.take(starts + 8) & _FIRST_BYTES.take(length - 8, mode="clip")
+    word += eight[starts + 8] & _FIRST_BYTES.take(length - 8, mode="clip")
     word *= _C2
     word ^= word >> _S29
-    word += eight.take(np.maximum(ends - 8, starts)) & inside
+    word += eight[np.maximum(ends - 8, starts)] & inside
     word *= _C3
     word ^= word >> _S32
     shingle: _Hashes = word[:-3] * _C1
@@ -88,11 +89,9 @@ def _shingles(text: str) -> tuple[_Hashes | None, int]:
 
 def _mark(hashes: _Hashes) -> int:
     hashes.sort()
-    at = hashes.searchsorted(_EDGES)
-    at[at == hashes.size] = 0  # behind the last hash comes the first
-    least = hashes[at]
+    least = hashes.take(hashes.searchsorted(_EDGES), mode="wrap")  # behind the last hash comes the first
     own = least >> _S58 == _BINS
     bits = least >> _KEPT
-    if not own.all():
+    if b"\0" in own.tobytes():
         bits = np.where(own, bits, (least ^ _BINS * _C2) * _C3 >> _MIXED)
     return int.from_bytes(np.packbits((bits & _ONE).astype(np.bool_)).tobytes(), "big")
