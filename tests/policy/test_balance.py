@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from fieldmouse.policy.balance.delays import better_of_two, shortest_delay
 from fieldmouse.policy.balance.kalman import learn, least_drawn
 from fieldmouse.policy.balance.nearness import delegate
+from fieldmouse.policy.balance.outlook import SURPRISES, expected_trip, surprised, worthiest
 from fieldmouse.policy.balance.priced import cheapest, reprice
 from fieldmouse.policy.balance.ring import Ring
 
@@ -79,8 +80,8 @@ def test_nobody_who_is_dead_gets_a_host() -> None:
     assert better_of_two(good_there, flat, flat, alive, 0, 2) == 2
     assert better_of_two(good_there, flat, flat, alive, 2, 0) == 2
     none, places = 0 * flat, np.arange(3)
-    assert cheapest(good_there, none, 1.0, flat, flat, none, alive, places, 3, none, 0.01, 0, 9.0) == 1
-    assert cheapest(good_there, none, 1.0, flat, flat, none, alive, places[2:], 1, none, 0.01, 0, 9.0) == 2
+    assert cheapest(good_there, none, flat, flat, none, alive, places, 3, none, 0.01, 0, 9.0, 1.0) == 1
+    assert cheapest(good_there, none, flat, flat, none, alive, places[2:], 1, none, 0.01, 0, 9.0, 1.0) == 2
     nobody_yet = np.full(2, -1)
     assert delegate(0, np.zeros(2, int), nobody_yet, good_there, alive, 5.0, True) == 1
 
@@ -110,3 +111,63 @@ def test_prices_that_follow_backlogs_find_the_prices_of_the_linear_programme() -
         loads.append(load)
     assert np.mean(loads[2000:], axis=0).max() == pytest.approx(least_load(service), rel=0.02)
     assert price.sum() == pytest.approx(0.0, abs=1e-9)
+
+
+def test_prices_fade_where_nobody_waits() -> None:
+    price = np.array([0.5, -0.5])
+    reprice(price, np.zeros(2), np.ones(2, bool), 0.1)
+    assert price.tolist() == pytest.approx([0.45, -0.45])
+
+
+def by_quadrature(usual: float, spread: float, trip: float, visits: float) -> float:
+    """What a try is worth, summed up over everything that it may show."""
+    z = np.linspace(-10.0, 10.0, 200_001)
+    weight = np.exp(-z * z / 2) / np.sqrt(2 * np.pi) * (z[1] - z[0])
+    shown = np.exp(usual + spread * z)
+    gains = np.where(shown < trip, visits * (trip - shown), trip - shown)
+    return float((gains * weight).sum())
+
+
+@given(st.floats(-2.0, 2.0), st.floats(0.1, 2.0), st.floats(0.05, 20.0), st.floats(1.0, 500.0))
+def test_a_stranger_is_tried_if_that_is_expected_to_pay(
+    usual: float, spread: float, trip: float, visits: float
+) -> None:
+    """Nobody waits anywhere and prices are equal, so that trips count alone."""
+    worth = by_quadrature(usual, spread, trip, visits)
+    if abs(worth) < 1e-3 * visits * trip:
+        return
+    flat, none, places = np.ones(2), np.zeros(2), np.arange(2)
+    mean, everybody = np.array([trip, -1.0]), np.ones(2, bool)
+    chosen = worthiest(
+        0, mean, none, flat, none, everybody, places, 2, none, 0, 0.0, 0.0, usual, spread, visits
+    )
+    assert chosen == (1 if worth > 0 else 0)
+
+
+def test_a_host_as_near_as_any_stays_and_one_far_away_is_tried_elsewhere() -> None:
+    """Most trips take a hundred times longer than the others: once that is known."""
+    rng, outlook = np.random.default_rng(8), [0.0] * SURPRISES
+    near, far = np.log(0.1), np.log(10.0)
+    for _ in range(40):
+        others_are_near = rng.random() < 0.3
+        shown = far if others_are_near or rng.random() < 0.67 else near
+        surprised(outlook, near if others_are_near else far, shown)
+    flat, none, places = np.ones(2), np.zeros(2), np.arange(2)
+    for trip, chosen in ((0.1, 0), (10.0, 1)):
+        usual, spread = expected_trip(outlook, float(np.log(trip)), 1.0)
+        mean = np.array([trip, -1.0])
+        assert chosen == worthiest(
+            0, mean, none, flat, none, flat > 0, places, 2, none, 0, 0.35, 0.25, usual, spread, 100.0
+        )
+
+
+def test_what_a_stranger_will_show_is_the_regression_of_what_strangers_showed() -> None:
+    rng, outlook = np.random.default_rng(9), [0.0] * SURPRISES
+    known = rng.normal(0.0, 2.0, 1500)
+    shown = 1.0 + 0.6 * known + rng.normal(0.0, 0.3, 1500)
+    for each, other in zip(known, shown, strict=True):
+        surprised(outlook, float(each), float(other))
+    for at in (-2.0, 0.0, 3.0):
+        mean, spread = expected_trip(outlook, at, 1.0)
+        assert mean == pytest.approx(1.0 + 0.6 * at, abs=0.15)
+        assert spread == pytest.approx(0.3, abs=0.1)

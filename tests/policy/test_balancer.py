@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import msgspec
 import numpy as np
 import pytest
 from hypothesis import given
@@ -15,6 +16,7 @@ from fieldmouse.lab.network import kernel
 from fieldmouse.lab.network.floor import Knobs, NetworkTables
 from fieldmouse.lab.network.play import NetworkGame, NetworkSetting, ground_of
 from fieldmouse.policy.balance.balancer import BALANCERS, AgentTable, NearnessBalancer, lookup
+from fieldmouse.policy.balance.pace import AgentPace
 from fieldmouse.policy.balance.priced import reprice
 from fieldmouse.policy.balance.ring import Ring
 from fieldmouse.policy.balance.triprow import MOST_AGENTS, TripRow
@@ -149,6 +151,14 @@ def test_a_row_that_nobody_can_read_is_a_new_one(policy: str) -> None:
             assert balancer.observe(row, "a", 1.0, 2.0) == fresh.observe(b"", "a", 1.0, 2.0)
 
 
+def test_rows_that_were_written_before_are_read() -> None:
+    """As they lie on boards since rows began to travel: a list, whose fields are known by their order."""
+    told = ["trips", 40, 0.2, ["near", "far"], [0.1, 10.0], [0.01, 0.02], False, "near", 0]
+    row, agents = msgspec.msgpack.encode(told), AgentTable.of(["far", "near"])
+    for here in (-1, 0, 1):
+        assert lookup("priced")(np.random.default_rng(1)).choose("h", row, here, agents) == 1
+
+
 def test_a_row_goes_by_names_and_not_by_places() -> None:
     balancer = lookup("shortest-delay")(np.random.default_rng(1))
     row = b""
@@ -201,3 +211,16 @@ def test_a_live_agent_needs_no_compiler() -> None:
     probe = "import sys, fieldmouse.policy.balance.balancer; print('numba' in sys.modules)"
     told = subprocess.run([sys.executable, "-c", probe], capture_output=True, check=True, text=True).stdout
     assert told.strip() == "False"
+
+
+@pytest.mark.parametrize("beats", [1, 100, 4000])
+@pytest.mark.parametrize("others", [1, 2, 9])
+def test_agents_that_were_idle_for_long_still_have_a_price(beats: int, others: int) -> None:
+    """What is left of an old backlog is smoothed away until it cannot be divided any more."""
+    pace = AgentPace()
+    pace.advertise(12)
+    backlog = [pace.advertise(0) for _ in range(beats)][-1]
+    assert backlog > 0.0
+    table = AgentTable.of(["ada", *(f"bob {number}" for number in range(others))])
+    table.backlog[0] = backlog
+    assert abs(table.repriced(0)) < 1.0

@@ -36,7 +36,10 @@ class Knobs(NamedTuple):
     step: float
     least: float
     loyal: float
+    heed: float
     others: int
+    unmet: float  # variance of the logarithm of a stranger's trip, at first
+    more: float  # visits that a host is expected to get, besides as many as it had
     threshold: float  # nearness: a visit that takes longer speaks against the agent
     patience: int  # nearness: after so many of them the subnet is given away
     lease: float  # seconds until the hosts of an agent that died are taken over
@@ -79,6 +82,7 @@ class NetworkTables(NamedTuple):
     backlog: Reals  # ... and with what came since, as others know it
     price: Reals  # agent
     speed: Reals  # agent: as it advertises it
+    outlook: Reals  # agent, and nobody: what first visits taught
     pace: Reals  # agent: mean seconds of its visits
     measured: Reals  # see `Measured`
     worked: Reals  # agent: process times of its visits in the span, added up

@@ -7,7 +7,8 @@ from numpy.random import Generator
 
 from fieldmouse.compiled import compiled_in_place as compiled
 from fieldmouse.lab.network.floor import Knobs, NetworkTables
-from fieldmouse.policy.balance import delays, kalman, nearness, pace, priced
+from fieldmouse.policy.balance import delays, kalman, nearness, outlook, pace, priced
+from fieldmouse.policy.balance.priced import NOTHING, WELL_KNOWN
 
 # `BalanceRule` and `Measured`, as the compiler wants them
 _KALMAN, _RING, _NEARNESS, _SHORTEST, _TWO, _PRICED = 0, 1, 2, 3, 4, 5
@@ -22,6 +23,8 @@ cheapest, reprice = compiled(priced.cheapest), compiled(priced.reprice)
 usual_after, advert_after = compiled(priced.usual_after), compiled(pace.advert_after)
 speed_after, pace_after = compiled(pace.speed_after), compiled(pace.pace_after)
 delegate = compiled(nearness.delegate)
+surprised, worthiest = compiled(outlook.surprised), compiled(outlook.worthiest)
+expected_trip, usual_of_all = compiled(outlook.expected_trip), compiled(outlook.usual_of_all)
 
 
 @compiled
@@ -101,13 +104,17 @@ def _note(t: NetworkTables, k: Knobs, host: int, agent: int) -> None:
         learn(t.mean[host], t.variance[host], agent, t.process[agent], k.observation, k.transition)
         return
     took = t.took[agent] + k.overhead  # what counts is how long the agent is kept
-    t.learned[host] += 1
-    t.usual[host] = usual = usual_after(t.usual[host], t.learned[host], took / t.speed[agent])
+    if t.variance[host, agent] < k.observation * WELL_KNOWN:  # who knows the host: is it we who are slow?
+        expected = t.mean[host, agent]
+        t.speed[agent] = speed_after(t.speed[agent], took, expected, k.least * expected)
+    trip = max(took / t.speed[agent], NOTHING)
     if t.mean[host, agent] < 0.0:  # nobody knows it from there
-        t.mean[host, agent] = usual
-    if t.variance[host, agent] < k.observation:  # somebody who knows the host: is it we who are slow?
-        t.speed[agent] = speed_after(t.speed[agent], took, t.mean[host, agent], k.least * usual)
-    learn(t.mean[host], t.variance[host], agent, took / t.speed[agent], k.observation, k.transition)
+        if t.learned[host] > 0:
+            surprised(t.outlook[agent], usual_of_all(t.mean[host])[0], np.log(trip))
+        t.mean[host, agent] = trip
+    t.learned[host] += 1
+    t.usual[host] = usual_after(t.usual[host], t.learned[host], trip)
+    learn(t.mean[host], t.variance[host], agent, trip, k.observation, k.transition)
     t.pace[agent] = pace_after(t.pace[agent], took)
 
 
@@ -140,7 +147,8 @@ def choose(rng: Generator, t: NetworkTables, k: Knobs, host: int, here: int) -> 
         while not t.alive[first]:
             first = int(rng.random() * agents)
         return better_of_two(t.expected, t.backlog, t.speed, t.alive, first, second)
-    if k.rule == _PRICED and here >= 0 and t.alive[here] and rng.random() < k.sticky:
+    at_home = here >= 0 and t.alive[here] and variance[here] < k.observation * WELL_KNOWN
+    if k.rule == _PRICED and at_home and rng.random() < k.sticky:
         return here
     if k.rule == _KALMAN:
         for agent in range(agents):
@@ -149,9 +157,16 @@ def choose(rng: Generator, t: NetworkTables, k: Knobs, host: int, here: int) -> 
     many = _consider(rng, t, k, here)
     for turn in range(many):
         t.drawn[turn] = rng.standard_normal()
-    return cheapest(
-        t.expected, variance, t.usual[host] or 1.0, t.backlog, t.speed, t.price, t.alive, t.places, many,
-        t.drawn, k.least, here, k.loyal,
+    looker = t.outlook[here] if here >= 0 else t.outlook[agents]  # who is nobody was never surprised
+    usual, tried = usual_of_all(mean)
+    unmet, spread = expected_trip(looker, usual, k.unmet)
+    best = cheapest(
+        mean, variance, t.backlog, t.speed, t.price, t.alive, t.places, many, t.drawn, k.least, here, k.loyal,
+        k.heed,
+    )  # fmt: skip
+    return worthiest(
+        best, mean, t.backlog, t.speed, t.price, t.alive, t.places, many, t.drawn, here, k.loyal, k.heed,
+        unmet, spread, (t.learned[host] + k.more) / max(1, tried),
     )  # fmt: skip
 
 
@@ -187,7 +202,7 @@ def _enqueue(rng: Generator, t: NetworkTables, k: Knobs, host: int, agent: int, 
     t.at[host], t.stamp[host] = agent, now
     t.queue[agent, (t.head[agent] + t.length[agent]) % places] = host
     t.length[agent] += 1
-    # What is sent here is known here at once, so that nobody sends more than the next advert allows for.
+    # What is sent is known at once, so that nobody sends more than the next advert allows for.
     t.backlog[agent] += t.pace[agent] / len(t.until)
     if t.alive[agent] and t.serving[agent] < 0:
         _serve(rng, t, k, agent, now)

@@ -14,6 +14,7 @@ from fieldmouse.lab.network.kernel import advance, begin, orphans
 from fieldmouse.lab.network.limit import limit
 from fieldmouse.policy.balance.kalman import THESIS, Flags, Reals
 from fieldmouse.policy.balance.nearness import PATIENCE
+from fieldmouse.policy.balance.outlook import SURPRISES
 from fieldmouse.policy.balance.priced import Pricing
 from fieldmouse.policy.balance.ring import Ring
 
@@ -178,7 +179,8 @@ def _knobs(setting: NetworkSetting) -> Knobs:
         observation=setting.sigma_ob**2 if thesis else pricing.observation,
         transition=setting.sigma_tr**2 if thesis else pricing.transition,
         sticky=pricing.sticky, advert=pricing.advert, step=pricing.step, least=pricing.least,
-        loyal=pricing.loyal, others=pricing.others,
+        loyal=pricing.loyal, heed=pricing.heed, others=pricing.others, unmet=pricing.variance,
+        more=pricing.more,
         threshold=PATIENCE.threshold,
         patience=setting.complaints or (PATIENCE.complaints if setting.times == 1 else 25),
         lease=LEASE, transfer=setting.transfer, delay=setting.delay,
@@ -192,7 +194,7 @@ def _tables(setting: NetworkSetting, ground: Web) -> NetworkTables:
     alive = np.ones(agents, np.bool_)
     if setting.shock is Shock.JOIN:
         alive[-1] = False
-    believed = (THESIS.mean, THESIS.variance) if thesis else (-1.0, pricing.variance)
+    believed = (THESIS.mean, THESIS.variance) if thesis else (-1.0, 1e6)
     measured = np.zeros(len(Measured))
     measured[Measured.ADVERT_AT] = pricing.advert
     return NetworkTables(
@@ -207,7 +209,8 @@ def _tables(setting: NetworkSetting, ground: Web) -> NetworkTables:
         length=np.zeros(agents, np.int64), serving=np.full(agents, -1, np.int64),
         until=np.full(agents, np.inf), took=np.zeros(agents), process=np.zeros(agents), slow=np.ones(agents),
         alive=alive, told=np.zeros(agents), backlog=np.zeros(agents), price=np.zeros(agents),
-        speed=np.ones(agents), pace=np.ones(agents), measured=measured, worked=np.zeros(agents),
+        speed=np.ones(agents), outlook=np.zeros((agents + 1, SURPRISES)),
+        pace=np.ones(agents), measured=measured, worked=np.zeros(agents),
         served=np.zeros(agents, np.int64), expected=np.zeros(agents), drawn=np.zeros(agents),
         places=np.zeros(agents, np.int64),
     )  # fmt: skip

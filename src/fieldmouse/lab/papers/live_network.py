@@ -112,9 +112,9 @@ TERRAINS = (
         Terrain(
             "live-network-busy",
             Region(hosts=48, pages=2_400, near=0.05, far=0.3, delay=0.05, robots=1),
-            rules=("priced", "kalman", "hash", "shortest-delay"),
+            rules=("priced", "ipmicra", "kalman", "hash", "shortest-delay"),
         ),
-        "Four rules with few robots, live",
+        "Five rules with few robots, live",
         "Each agent has one robot: hosts wait for it, and being near must be weighed against being idle.",
     ),
 )

@@ -9,7 +9,8 @@ agent) and from the few numbers that agents tell each other (`backlog`, `price`,
 - `ring`: consistent hashing, which looks at nothing.
 - `nearness`: IPMicra, which gives whole subnets to the agent that is nearest.
 - `delays`: the shortest expected delay, and the better of two agents drawn by lot.
-- `priced`: round trips times a price for each agent, which rises where work piles up. The default.
+- `priced`: round trips times a price for each agent, which rises where work piles up. The default. `outlook`
+  says whether it is worth it to try an agent that never visited the host.
 
 `handover` is how the lease of a host goes from one agent to the next, whoever is chosen.
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
+from math import log
 from typing import Protocol
 
 from numpy.random import Generator
@@ -18,18 +19,19 @@ from fieldmouse.errors import UsageError
 from fieldmouse.policy.balance.delays import better_of_two, shortest_delay
 from fieldmouse.policy.balance.kalman import THESIS, Filtering, least_drawn
 from fieldmouse.policy.balance.nearness import PATIENCE, Patience, delegate
+from fieldmouse.policy.balance.outlook import SURPRISES, expected_trip, surprised, usual_of_all, worthiest
 from fieldmouse.policy.balance.pace import AgentPace
-from fieldmouse.policy.balance.priced import PRICING, Pricing, cheapest, reprice
+from fieldmouse.policy.balance.priced import NOTHING, PRICING, WELL_KNOWN, Pricing, cheapest, reprice
 from fieldmouse.policy.balance.ring import Ring
 from fieldmouse.policy.balance.triprow import TripRow
+
+_ANY = 1e6
+"""The variance of what nobody knows: the first visit says all there is to know."""
 
 
 @dataclass(slots=True)
 class AgentTable:
-    """What is known of the agents, one place each: what they advertised last.
-
-    What one sends to an agent counts there at once (`send`), until its next advert.
-    """
+    """What the agents advertised last, one place each; what one sends counts at once (`send`)."""
 
     names: list[str]
     backlog: list[float]  # seconds of work that wait there
@@ -152,23 +154,33 @@ class TripBalancer(Paced):
     def __init__(self, rng: Generator, pricing: Pricing = PRICING):
         super().__init__(rng)
         self._pricing = pricing
+        self._outlooks: dict[str, list[float]] = {}
 
-    def beliefs(self, known: TripRow, agents: Sequence[str]) -> tuple[list[float], list[float]]:
-        """Means in seconds, variances as shares of the usual trip squared: strangers are believed usual."""
+    def beliefs(
+        self, known: TripRow, agents: Sequence[str], unmet: float | None = None
+    ) -> tuple[list[float], list[float]]:
+        """Means in seconds, variances as shares of them squared; strangers are believed usual, or `unmet`."""
         pricing = self._pricing
         return known.beliefs(
-            agents, mean=known.usual, variance=pricing.variance, transition=pricing.transition
+            agents, mean=known.usual if unmet is None else unmet, variance=_ANY, transition=pricing.transition
         )
+
+    def outlook_of(self, agent: str) -> list[float]:
+        """What its first visits to hosts that others knew have taught an agent (`outlook`)."""
+        return self._outlooks.setdefault(agent, [0.0] * SURPRISES)
 
     def observe(self, row: bytes, agent: str, round_trip: float, queue_time: float) -> bytes:
         known, pricing, pace = TripRow.from_row(row, "trips"), self._pricing, self.pace_of(agent)
         (expected,), (variance,) = self.beliefs(known, (agent,))
-        known.get_used(round_trip / pace.speed)
-        if variance < pricing.observation:  # somebody who knows the host: is it we who are slow?
-            pace.compare(round_trip, expected, pricing.least * known.usual)
+        if variance < pricing.observation * WELL_KNOWN:  # who knows the host: is it we who are slow?
+            pace.compare(round_trip, expected, pricing.least * expected)
+        trip = max(round_trip / pace.speed, NOTHING)
+        if known.agents and agent not in known.agents:
+            surprised(self.outlook_of(agent), usual_of_all(known.mean)[0], log(trip))
+        known.get_used(trip)
         known.learn(
-            agent, round_trip / pace.speed, observation=pricing.observation, transition=pricing.transition,
-            mean=known.usual, variance=pricing.variance,
+            agent, trip, observation=pricing.observation, transition=pricing.transition, mean=trip,
+            variance=_ANY,
         )  # fmt: skip
         super().observe(row, agent, round_trip, queue_time)
         self._book(known, agent, round_trip)
@@ -205,15 +217,23 @@ class PricedBalancer(TripBalancer):
 
     def choose(self, host: str, row: bytes, here: int, agents: AgentTable) -> int:
         pricing = self._pricing
-        if here >= 0 and agents.alive[here] and self._rng.random() < pricing.sticky:
+        known = TripRow.from_row(row, "trips")
+        mean, variance = self.beliefs(known, agents.names, unmet=-1.0)
+        at_home = here >= 0 and agents.alive[here] and variance[here] < pricing.observation * WELL_KNOWN
+        if at_home and self._rng.random() < pricing.sticky:
             return here
         places = self._considered(here, agents)
-        known = TripRow.from_row(row, "trips")
-        mean, variance = self.beliefs(known, agents.names)
-        return cheapest(
-            mean, variance, known.usual or 1.0, agents.backlog, agents.speed, agents.price, agents.alive,
-            places, len(places), self._rng.standard_normal(len(places)).tolist(), pricing.least, here,
-            pricing.loyal,
+        outlook = self.outlook_of(agents.names[here]) if here >= 0 else [0.0] * SURPRISES
+        usual, tried = usual_of_all(known.mean)
+        unmet, spread = expected_trip(outlook, usual, pricing.variance)
+        many, normals = len(places), self._rng.standard_normal(len(places)).tolist()
+        best = cheapest(
+            mean, variance, agents.backlog, agents.speed, agents.price, agents.alive, places, many, normals,
+            pricing.least, here, pricing.loyal, pricing.heed,
+        )  # fmt: skip
+        return worthiest(
+            best, mean, agents.backlog, agents.speed, agents.price, agents.alive, places, many, normals, here,
+            pricing.loyal, pricing.heed, unmet, spread, (known.visits + pricing.more) / max(1, tried),
         )  # fmt: skip
 
     def _considered(self, here: int, agents: AgentTable) -> Sequence[int]:

@@ -4,13 +4,15 @@ The best equal division of visits over agents is a linear programme. Its dual gi
 for a second of its time, and each host belongs to the agent where its round trip, so priced, is least.
 Nobody has to solve it. Agents advertise their backlog from time to time; where it is
 above the mean the price rises, slowly. Between two such adverts a host also heeds the backlog itself,
-so that a sudden pile is not added to. What is advertised is smoothed: if all heeded the last minute's pile,
-all would go elsewhere at once, and make the next one.
+so that a sudden pile is not added to; that counts for less than the price (`heed`), since a pile of hosts
+that nobody has visited yet goes away by itself. What is advertised is smoothed: if all heeded the last
+minute's pile, all would go elsewhere at once, and make the next one.
 
 The round trip is learned apart from the time in the queue (`kalman`, on round trips alone): their sum
-hides where a host is, once queues are long. All noises are shares of the host's usual round trip,
+hides where a host is, once queues are long. All noises are shares of the expected round trip,
 so that milliseconds are learned as seconds are. A draw from the belief keeps looking at agents that
-are seldom asked. A host stays where it is after some visits without a thought, and after the others
+are seldom asked; those that never were are tried if it is worth it (`outlook`). A host that its agent
+knows well stays where it is after some visits without a thought, and after the others
 unless another agent is clearly cheaper: moves cost more than they bring. Of many agents a few are looked at,
 by lot: the luckiest of a hundred draws would always be somebody else's.
 """
@@ -29,19 +31,24 @@ class Pricing:
 
     sticky: float = 0.3  # share of visits after which the host stays without a thought
     advert: float = 30.0  # seconds between two adverts of an agent
-    step: float = 0.02  # how far a price moves when a backlog is twice the mean
+    step: float = 0.01  # how far a price moves when a backlog is twice the mean
     loyal: float = 0.35  # a logarithm: by so much another must be cheaper than the agent that has the host
+    heed: float = 0.25  # how much the wait of the moment counts beside the price
     others: int = 3  # agents that are compared with it after a visit
-    least: float = 0.05  # share of the usual trip: none is drawn shorter
-    observation: float = 0.1  # variance of one round trip, as a share of the usual one squared
+    least: float = 0.05  # share of the expected trip: none is drawn shorter
+    observation: float = 0.1  # variance of one round trip, as a share of the expected one squared
     transition: float = 1e-4  # variance that a round trip gains from visit to visit
-    variance: float = 0.2  # about the usual one, believed of an agent that never visited the host
+    variance: float = 1.0  # of the logarithm of the trip of an agent that never visited the host, at first
+    more: float = 8.0  # visits that a host is expected to get, besides as many as it had
 
 
 PRICING = Pricing()
 
+NOTHING = 1e-6
+"""Seconds: no round trip is shorter."""
+WELL_KNOWN = 0.5
+"""Of `observation`: an agent whose variance is less knows the host well enough to judge itself by it."""
 _MEMORY = 20.0
-_NOTHING = 1e-6  # seconds: no round trip is shorter
 
 
 def usual_after(usual: float, visits: int, trip: float) -> float:
@@ -52,7 +59,7 @@ def usual_after(usual: float, visits: int, trip: float) -> float:
     >>> usual_after(0.0, 1, 0.5), round(usual_after(0.5, 2, 2.0), 3)
     (0.5, 1.0)
     """
-    trip = max(trip, _NOTHING)
+    trip = max(trip, NOTHING)
     if visits <= 1:
         return trip
     far = min(max(trip / usual, 0.1), 10.0)
@@ -60,18 +67,20 @@ def usual_after(usual: float, visits: int, trip: float) -> float:
 
 
 def cheapest(
-    mean: AgentNumbers, variance: AgentNumbers, usual: float, backlog: AgentNumbers, speed: AgentNumbers,
+    mean: AgentNumbers, variance: AgentNumbers, backlog: AgentNumbers, speed: AgentNumbers,
     price: AgentNumbers, alive: AgentFlags, places: AgentPlaces, many: int, normals: AgentNumbers,
-    least: float, here: int, loyal: float,
+    least: float, here: int, loyal: float, heed: float,
 ) -> int:  # fmt: skip
-    """Where drawn round trip, price and wait are least together, of the first `many` of `places`."""
+    """Where drawn round trip, price and wait are least together, of the first `many` of `places`.
+
+    An agent that never visited the host has a `mean` below 0 and is left out; -1 if that leaves nobody.
+    """
     best, cheap = -1, inf
     for turn in range(many):
         agent = places[turn]
-        if alive[agent]:
-            drawn = mean[agent] + usual * sqrt(variance[agent]) * normals[turn]
-            trip = max(drawn, least * usual) * speed[agent]
-            cost = log(trip) + price[agent] + log(backlog[agent] + trip)
+        if alive[agent] and mean[agent] >= 0.0:
+            trip = mean[agent] * max(1.0 + sqrt(variance[agent]) * normals[turn], least) * speed[agent]
+            cost = log(trip) + price[agent] + heed * log(backlog[agent] + trip)
             if agent == here:
                 cost -= loyal
             if cost < cheap:
@@ -80,15 +89,17 @@ def cheapest(
 
 
 def reprice(price: AgentNumbers, backlog: AgentNumbers, alive: AgentFlags, step: float) -> None:
-    """New adverts came: prices rise where the backlog is above the mean, in place."""
+    """New adverts came: prices rise where the backlog is above the mean; if nobody waits they fade."""
     total, count = 0.0, 0
     for agent in range(len(price)):
         if alive[agent]:
             total += backlog[agent]
             count += 1
-    if count == 0 or total <= 0.0:
+    mean, centre = total / max(count, 1), 0.0
+    if mean <= 0.0:  # also where the last trace of a backlog, smoothed for long, is too small to be divided
+        for agent in range(len(price)):
+            price[agent] *= 1.0 - step
         return
-    mean, centre = total / count, 0.0
     for agent in range(len(price)):
         if alive[agent]:
             price[agent] += step * min(max(backlog[agent] / mean - 1.0, -1.0), 3.0)
