@@ -301,6 +301,24 @@ def test_reading_a_crawl_loads_no_crawler() -> None:
         assert not any(module == name or module.startswith(f"{name}.") for name in crawling), module
 
 
+def test_a_plain_crawl_loads_what_it_needs_and_no_more() -> None:
+    """Not the ledger and the policies of polling, no board, no room for readers, and nothing of the workers'.
+
+    All of that made the start of a crawl a third dearer, once for every worker.
+    """
+    probe = "import sys, fieldmouse.cli.crawl, fieldmouse.agent.build; print(*sys.modules)"
+    loaded = subprocess.run(
+        [sys.executable, "-c", probe], capture_output=True, check=True, text=True
+    ).stdout.split()
+    others = (
+        "fieldmouse.refresh", "fieldmouse.policy.polling", "fieldmouse.balancer.board",
+        "fieldmouse.policy.balance",
+        "fieldmouse.reading", "fieldmouse.indexer.shard", "redis", "tantivy", "selectolax", "scipy",
+    )  # fmt: skip
+    for module in loaded:
+        assert not any(module == name or module.startswith(f"{name}.") for name in others), module
+
+
 # -- nothing is wired late
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -39,9 +40,17 @@ class FieldmouseError(Exception):
         if hint:
             self.hint = hint
 
-    def continued_by(self, verb: str) -> None:
-        """Let the hint name this command, where it names the one that goes on with a crawl."""
-        self.hint = self.hint.replace("`fieldmouse resume", f"`fieldmouse {verb}")
+    def continued_by(self, verb: str, options: str = "") -> None:
+        """Let the hint name this command, where it names the one that goes on with a crawl.
+
+        >>> full = FieldmouseError("the disk is full", "make room, then `fieldmouse resume atlas`")
+        >>> full.continued_by("agent", " --board URL")
+        >>> full.hint
+        'make room, then `fieldmouse agent atlas --board URL`'
+        """
+        self.hint = re.sub(
+            r"`fieldmouse resume\b([^`]*)", lambda found: f"`fieldmouse {verb}{found[1]}{options}", self.hint
+        )
 
 
 class UsageError(FieldmouseError):
@@ -168,6 +177,16 @@ class StoppedAtOnce(FieldmouseError):
 
     def __init__(self) -> None:
         super().__init__("stopped at once", "nothing is lost: the next run fetches the last pages again")
+
+
+class StillBusy(FieldmouseError):
+    """An agent that was to leave could not finish what it had."""
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__(
+            f"the last pages of this agent were not done within {seconds:g} s, and are left to others",
+            "see that disk and machine are well; nothing is lost, and the same command lets it go on",
+        )
 
 
 class BoardError(FieldmouseError):

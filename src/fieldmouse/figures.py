@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 
 
@@ -20,6 +21,18 @@ def counted(value: float, noun: str) -> str:
     ('1 page', '0 pages', '1,200 URLs')
     """
     return f"{number(value)} {noun}{'' if value == 1 else 's'}"
+
+
+def listed(names: Sequence[str], most: int = 8) -> str:
+    """Names in a sentence; "" if there are none.
+
+    >>> listed(["a"]), listed(["a", "b", "c"]), listed(["a", "b", "c", "d"], most=2), listed([])
+    ('`a`', '`a`, `b` and `c`', '`a`, `b` and 2 more', '')
+    """
+    shown = [f"`{name}`" for name in names[:most]]
+    if len(names) > most:
+        shown.append(f"{len(names) - most} more")
+    return " and ".join([", ".join(shown[:-1]), shown[-1]] if len(shown) > 1 else shown)
 
 
 def size(value: float) -> str:

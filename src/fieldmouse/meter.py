@@ -15,7 +15,7 @@ from collections.abc import Callable
 class Meter:
     """Plain integers, for one event loop; whoever decides by them can be told at once."""
 
-    __slots__ = ("_followers", "allowed", "indexing", "level", "most", "out", "paused", "waiting")
+    __slots__ = ("_followers", "allowed", "cut_off", "indexing", "level", "most", "out", "paused", "waiting")
 
     def __init__(self) -> None:
         self.waiting = 0  # pages in the buffer
@@ -23,6 +23,7 @@ class Meter:
         self.level = 0  # both together: the level that robots are governed by
         self.out = 0  # robots on an errand
         self.most = sys.maxsize  # robots that the network and our descriptors have room for
+        self.cut_off = False  # our network is gone
         self.paused = False  # whoever takes the pages of the crawl is behind
         self.allowed = 0  # robots that may work, at this level and with this network
         self._followers: list[Callable[[], None]] = []
@@ -49,8 +50,8 @@ class Meter:
     def note_allowed(self, robots: int) -> None:
         self.allowed = robots
 
-    def note_most(self, robots: int) -> None:
-        self.most = robots
+    def note_most(self, robots: int, *, cut_off: bool = False) -> None:
+        self.most, self.cut_off = robots, cut_off
         self._tell()
 
     def note_paused(self, paused: bool) -> None:

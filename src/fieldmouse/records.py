@@ -2,8 +2,7 @@
 
 A `Link` is a URL on its way round. It goes to the sieve, waits in the frontier,
 leaves on an `Errand`, and comes back as an `Outcome`. Times are epoch seconds,
-sizes are bytes. All of these are msgspec structs, so each can be written to a
-log or sent to a worker process as it is.
+sizes are bytes. All of these are msgspec structs: each is fit for a log or a worker process.
 """
 
 from __future__ import annotations
@@ -96,6 +95,7 @@ class Link(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True):
     offset: int = 0
     memory: bytes = b""  # what earlier looks taught of the page's noise
     why: Reason = Reason.NONE  # polled: for which reason it was no page
+    forgiven: bool = False  # of a network: it has failed, and that was taken back
 
     @property
     def again(self) -> bool:
@@ -104,15 +104,23 @@ class Link(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True):
 
 
 class Ticket(msgspec.Struct, frozen=True, array_like=True):
-    """A link that is online: the frontier's number for it, and the link."""
-
-    number: int
+    number: int  # the frontier's, for a link that is online
     link: Link
 
     @property
     def door(self) -> Door:
         """By which door it came in."""
         return self.link.door
+
+
+class Unreached(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True):
+    """An agent of a network that could not reach a host: others try it before that counts."""
+
+    agent: str
+    machine: str
+    reason: Reason
+    until: float  # before then it does not try again; on the board: seconds that are left
+    counts: bool = True  # it says something of the host: the trouble was not plainly the agent's own
 
 
 class HostState(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True):
@@ -127,6 +135,7 @@ class HostState(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True
     verdict: Reason = Reason.NONE  # the reason when all its URLs are answered without asking (buried, full)
     detail: str = ""  # of the verdict, for people
     put_off: int = 0  # times in a row that trouble of our own kept us from asking; not held against it
+    unreached: tuple[Unreached, ...] = ()  # by agents of a network, lately
 
 
 class Errand(msgspec.Struct, frozen=True):
@@ -259,9 +268,8 @@ class OutcomeRow(msgspec.Struct, frozen=True, array_like=True, omit_defaults=Tru
     def stands(self) -> bool:
         """Whether the URL is what this row says from now on.
 
-        Of a poll that is so if the server told: a page, one that moved for good to a page that is stored,
-        that there is none, or, in robots.txt, that we may not ask. Trouble on the way, a 304 and redirects
-        for the time being leave what was there before.
+        Of a poll that is so if the server told: a page, one that moved for good to a stored page, none, or,
+        in robots.txt, that we may not ask. Trouble, a 304 and redirects for now leave what was there.
         """
         if not self.polled or self.kind is OutcomeKind.PAGE or self.gone:
             return True
@@ -281,9 +289,7 @@ class Parsed(msgspec.Struct, frozen=True, array_like=True):
     number: int  # the ticket's
     shard: int
     batch: int
-    kind: (
-        OutcomeKind  # the OutcomeRow's; may differ from what the robot thought (a bomb is found on unpacking)
-    )
+    kind: OutcomeKind  # the OutcomeRow's; the robot may have thought otherwise (a bomb shows on unpacking)
     row: bytes  # the OutcomeRow, encoded
     links: tuple[Link, ...] = ()
     size: int = 0

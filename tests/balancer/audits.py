@@ -100,6 +100,9 @@ def audit_of_server(client: redis.Redis, prefix: str = "fm:{fieldmouse}:") -> Au
             assert (host in standing) == bool(rows)
             assert not rows or standing[host] == record.get(b"p", b"").decode()
     assert int(meta[b"hosts"]) == len(kinds.get("h", ()))
+    pages = [client.hmget(f"{prefix}agent:{agent}", "pages", "counts") for agent in kinds.get("agent", ())]
+    assert int(meta.get(b"reserved", 0)) == sum(int(its or 0) for its, _ in pages)
+    assert not any(int(its or 0) for its, counts in pages if counts == b"0"), "reserved for nobody"
 
     held = {
         Host(host.decode()): (_name(id), int(epoch))

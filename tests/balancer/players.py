@@ -28,6 +28,7 @@ from fieldmouse.balancer.board.contract import (
     SiteBounds,
     Told,
 )
+from fieldmouse.balancer.board.pagelimit import PageAsk
 from fieldmouse.balancer.board.rows import pack_urls
 from fieldmouse.errors import Fenced
 from fieldmouse.url import Host
@@ -331,6 +332,14 @@ class Network:
                 elif not self.forgot:
                     assert key in self.settled
                     assert key not in out
+
+    def reserve(self, dice: Random) -> None:
+        """Nobody here counts its pages; the audit sees that the board adds them up."""
+        player = self._somebody(dice)
+        keep, want = dice.choice([0, 3]), dice.choice([3, 9])
+        pages = self.do(self.board.reserve_pages(player.name, PageAsk(30, keep, want)))
+        assert keep <= pages <= want
+        self.happened("reserved" if pages > keep else "refused to reserve")
 
     # -- addresses
 

@@ -18,6 +18,7 @@ from fieldmouse.balancer.board.contract import (
     Charter,
     GivenBack,
     Grant,
+    Heard,
     Held,
     Luggage,
     Name,
@@ -27,6 +28,7 @@ from fieldmouse.balancer.board.contract import (
     SiteBounds,
     Told,
 )
+from fieldmouse.balancer.board.forgiving import TakenBack
 from fieldmouse.balancer.board.rows import pack_urls, to_link
 from fieldmouse.errors import BoardLost, Fenced, Superseded
 from fieldmouse.policy.sitelimits import limited_site
@@ -433,6 +435,41 @@ async def test_hosts_wait_for_whom_they_are_placed_with_but_not_for_ever(world: 
 
 
 @told_to
+async def test_a_host_shuns_who_could_not_reach_it_while_it_waits_for_another(
+    world: World, board: Board
+) -> None:
+    await board.join(CYD, LEASE)
+    await board.offer([offer(A, [1])], FREE)
+    (grant,) = await board.lease(ADA, 5, 5)
+    shunned = {"ada": 2 * LEASE, "dan": 9 * LEASE}
+    back = GivenBack(of(grant), Luggage(), [(1, b"row 1")], place="bob", shunned=shunned)
+    await board.give_back(ADA, [back])
+    for _ in range(3):
+        world.advance(LEASE / 2 + 1)
+        for name in (ADA, BOB, CYD):
+            await board.beat(name, b"", LEASE)
+        assert await board.lease(ADA, 5, 5) == [], "it waits for bob, and not for ada"
+    (grant,) = await board.lease(CYD, 5, 5)
+    assert grant.host == A, "whoever else has time may have it"
+    await board.give_back(CYD, [GivenBack(of(grant), Luggage(), [(1, b"row 1")], place="bob")])
+    for _ in range(3):
+        world.advance(LEASE / 2 + 1)
+        for name in (ADA, BOB, CYD):
+            await board.beat(name, b"", LEASE)
+    assert [grant.host for grant in await board.lease(ADA, 5, 5)] == [A], "not for ever"
+
+
+@told_to
+async def test_who_is_shunned_is_given_the_host_when_nobody_else_is_there(world: World, board: Board) -> None:
+    await board.offer([offer(A, [1])], FREE)
+    (grant,) = await board.lease(ADA, 5, 5)
+    back = GivenBack(of(grant), Luggage(), [(1, b"row 1")], place="bob", shunned={"ada": 9 * LEASE})
+    await board.give_back(ADA, [back])
+    await board.leave(BOB)
+    assert [grant.host for grant in await board.lease(ADA, 5, 5)] == [A]
+
+
+@told_to
 async def test_an_agents_own_hosts_come_first_then_those_ready_first(world: World, board: Board) -> None:
     hosts = [Host(f"http://{n}.example.org") for n in range(3)]
     await board.offer([offer(hosts[0], [1])], FREE)
@@ -654,6 +691,31 @@ async def test_who_left_is_known_as_long_as_what_it_booked_is(world: World, boar
 
 
 @told_to
+async def test_an_outcome_that_is_taken_back_waits_again_once(world: World, board: Board) -> None:
+    await board.offer([offer(A, [1, 2, 3])], FREE, seeds=True)
+    (grant,) = await board.lease(ADA, 5, 5)
+    await board.book(ADA, done(grant, [1], "page"))
+    await board.book(ADA, done(grant, [2, 3], "failed"))
+    await board.give_back(ADA, [GivenBack(of(grant), Luggage(b"buried"))])
+    taken = TakenBack(A, [(2, b"again 2"), (3, b"again 3")], {"failed": 2}, 7)
+    assert await board.take_back(ADA, taken) == 2
+    for _ in range(2):
+        assert await board.take_back(ADA, taken) == 0, "it was told before"
+    books = await board.books()
+    assert (books.seen, books.settled, books.waiting) == (3, 1, 2)
+    assert books.kinds == {"page": 1}
+    (grant,) = await board.lease(BOB, 5, 5)
+    assert dict(grant.rows) == {2: b"again 2", 3: b"again 3"}
+    assert grant.luggage.state == b"buried"
+    await board.book(BOB, done(grant, [2, 3], "page"))
+    assert (await board.books()).kinds == {"page": 3}
+    assert await board.take_back(ADA, replace(taken, number=8, rows=[(3, b"row 3")], kinds={"page": 1})) == 1
+    assert (await board.books()).waiting == 1
+    with pytest.raises(Fenced):
+        await board.take_back(CYD, taken)
+
+
+@told_to
 async def test_what_was_granted_in_an_answer_that_was_lost_goes_to_others(world: World, board: Board) -> None:
     await board.offer([offer(A, range(9)), offer(B, [20, 21])], FREE)
     grants = {grant.host: grant for grant in await board.lease(ADA, 5, 3)}
@@ -700,6 +762,39 @@ async def test_a_new_server_is_calm_and_repeats_no_epoch(world: World, board: Bo
     world.advance(LEASE / 2 + 4)
     second = await only(board, BOB)
     assert second.epoch > first.epoch + 100_000
+    await board.close()
+
+
+@told_to
+async def test_a_board_with_an_old_copy_of_its_data_hears_nothing_of_who_knows_more(
+    world: World, board: Board
+) -> None:
+    """Each agent's signs of life are counted for itself; an old copy never heard the later ones."""
+    await board.beat(ADA, b"", LEASE, number=3)
+    world.remember()
+    await board.beat(ADA, b"", LEASE, number=4, since=Heard("ada", 1, 3))
+    await board.beat(ADA, b"", LEASE, number=2)  # came late
+    await board.recalls(Heard("ada", 1, 4))
+    await board.close()
+    world.restart_forgetful()
+    board = world.board()
+    for number in range(1, 9):
+        await board.beat(BOB, b"", LEASE, number=number)
+    await board.recalls(Heard("ada", 1, 3))
+    before = await board.beat(ADA, b"old", LEASE, since=Heard("ada", 1, 3))
+    for unheard in (Heard("ada", 1, 4), Heard("ada", 2, 1), Heard("eve", 1, 1)):
+        with pytest.raises(BoardLost, match=f"old copy of its data.*`{unheard.agent}`") as told:
+            await board.recalls(unheard)
+        assert "cluster rebuild" in told.value.hint
+        with pytest.raises(BoardLost, match="old copy"):
+            await board.beat(ADA, b"new", LEASE, number=9, since=unheard)
+    after = await board.beat(ADA, b"old", LEASE)
+    assert [note.advert for note in after.agents] == [note.advert for note in before.agents]
+    with pytest.raises(BoardLost):
+        await board.recalls(Heard("ada", 1, 9))
+    await board.join(Name("ada", 2), LEASE)
+    await board.beat(Name("ada", 2), b"", LEASE, number=1, since=Heard("ada", 1, 3))
+    await board.recalls(Heard("ada", 1, 1000))
     await board.close()
 
 

@@ -31,6 +31,7 @@ WEIGHTS = {
     Network.die: 3,
     Network.sleep: 2,
     Network.restart: 1,
+    Network.reserve: 3,
     Network.leave: 1,
     Network.drain: 1,
 }
@@ -97,6 +98,8 @@ def test_long_courses_lose_nothing_either() -> None:
         "fenced",
         "recovered",
         "address refused",
+        "reserved",
+        "refused to reserve",
     }
 
 

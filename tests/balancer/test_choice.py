@@ -6,7 +6,8 @@ from pathlib import Path
 
 from fieldmouse.balancer.lease import LeaseClock
 from fieldmouse.clock import ManualClock
-from fieldmouse.records import HostState
+from fieldmouse.policy.balance.balancer import AgentTable
+from fieldmouse.records import HostState, Reason, Unreached
 from fieldmouse.url import Host
 
 from .mailboxes import a_chooser, a_mailbox
@@ -32,3 +33,42 @@ def test_a_host_that_is_not_ours_leaves_nothing_behind(tmp_path: Path) -> None:
         late(A, 0.1)
     chooser.prefers(A, "another")
     assert A not in chooser, "its robot was still out"
+
+
+def test_a_host_without_work_comes_back_to_where_it_is_near(tmp_path: Path) -> None:
+    """It leaves since nothing of it waits: the board keeps it for us, until others must help."""
+    clock, chooser = ManualClock(1000.0), a_chooser()
+    chooser.call("me")
+    chooser.meet(AgentTable.of(["me", "you"]), {"me", "you"})
+    mailbox = a_mailbox(tmp_path, clock, LeaseClock(100.0, clock.now), chooser)
+    row = b""
+    for _ in range(20):
+        row = chooser._balancer.observe(row, "me", 0.1, 0.0)
+        row = chooser._balancer.observe(row, "you", 100.0, 0.0)
+    for idle, place in ((True, "me"), (False, "")):
+        chooser.brought(A, row)
+        chooser.took(A, 0.005)
+        assert mailbox.stays(A, HostState(), 1)
+        mailbox.vacated(A, 1, HostState(), (), idle=idle)
+        assert [given.place for given in mailbox.back.take()] == [place]
+    chooser.brought(B, b"")
+    mailbox.vacated(B, 1, HostState(), (), idle=True)
+    assert [given.place for given in mailbox.back.take()] == [""], "nobody has chosen for it"
+
+
+def test_a_host_that_we_could_not_reach_goes_back_with_the_word_that_it_shuns_us(tmp_path: Path) -> None:
+    """So long as the note says, and to whom we have chosen; what is over is not told."""
+    clock, chooser = ManualClock(1000.0), a_chooser()
+    chooser.call("me")
+    mailbox = a_mailbox(tmp_path, clock, LeaseClock(100.0, clock.now), chooser)
+    notes = tuple(
+        Unreached(agent, "here", Reason.NO_CONNECTION, until, counts=False)
+        for agent, until in (("me", 1600.0), ("dan", 1000.0))
+    )
+    chooser.brought(A, b"")
+    chooser.prefers(A, "you")
+    state = HostState(unreached=notes)
+    assert not mailbox.stays(A, state, 0)
+    mailbox.vacated(A, 1, state, ())
+    (given,) = mailbox.back.take()
+    assert (given.place, given.shunned) == ("you", {"me": 600.0})

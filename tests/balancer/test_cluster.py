@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import signal
 import subprocess
 import time
 from collections.abc import Callable, Sequence
@@ -314,3 +315,60 @@ def wait_for(is_so: Callable[[], object], agents: Sequence[subprocess.Popen[byte
         assert all(agent.poll() is None for agent in agents), "an agent ended"
         assert time.monotonic() < deadline, "nothing happens"
         time.sleep(0.02)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+def test_an_agent_that_waits_for_a_crawl_to_appear_ends_in_order_when_told_to(
+    server: ServerProcess, tmp_path: Path, number: signal.Signals
+) -> None:
+    waiting = subprocess.Popen(
+        crawling.command("agent", tmp_path / "a", "--board", server.url, "--crawl", "not-yet"),
+        stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, start_new_session=True,
+    )  # fmt: skip
+    try:
+        assert waiting.stderr is not None
+        assert "waiting for a crawl `not-yet` to appear" in waiting.stderr.readline()
+        waiting.send_signal(number)
+        assert waiting.wait(60) == 130
+        assert "Traceback" not in waiting.stderr.read()
+    finally:
+        crawling.end(waiting)
+
+
+@needs_server
+def test_whoever_names_a_crawl_that_is_not_there_hears_which_are(tmp_path: Path, capfd: Said) -> None:
+    with a_server() as server:
+        where = ("--board", server.url)
+        none = asked(capfd, "cluster", "status", *where, expect=1)
+        assert none["hint"] == "it has none yet: begin one with `fieldmouse agent`"
+        assert not asked(capfd, "cluster", "list", *where)
+        for name in ("news", "wikis"):
+            plan = joining.plan_to_join(tmp_path / name, [server.url], name, {}, {}, ["http://127.0.0.1:9/"])
+            plan.open().unlock()
+        wrong = asked(capfd, "cluster", "drain", "ada", *where, "--crawl", "nwes", expect=1)
+        assert wrong["error"] == "the board knows no crawl `nwes`"
+        assert wrong["hint"] == "it has `news` and `wikis`: name one with --crawl"
+        assert list(asked(capfd, "cluster", "list", *where)) == ["news", "wikis"]
+        command = crawling.command("agent", tmp_path / "b", *where, "--crawl", "nwes")
+        waiting = subprocess.Popen(
+            command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, start_new_session=True
+        )
+        try:
+            assert waiting.stderr is not None
+            assert "to appear on the board, which has `news` and `wikis`" in waiting.stderr.readline()
+        finally:
+            crawling.end(waiting)
+
+
+@needs_server
+def test_one_url_is_told_as_one(tmp_path: Path, capfd: Said) -> None:
+    with a_server() as server:
+        where = ("--board", server.url)
+        asked(capfd, "agent", tmp_path / "a", *where, "--seed", "http://127.0.0.1:9/")
+        assert cli.run(["cluster", "status", *where]) == 0
+        assert "fieldmouse: 0 pages from 1 host; 1 URL seen, 1 booked, done;" in capfd.readouterr().out
+        server.client().flushall()
+        assert cli.run(["cluster", "rebuild", str(tmp_path / "a"), *where]) == 0
+        told = capfd.readouterr().err
+        assert "has outcomes of 1 URL that no other has" in told
+        assert "made `fieldmouse` again: 1 URL seen, 1 booked, 0 waiting" in told

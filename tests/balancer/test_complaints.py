@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from balancer.boards import RedisWorld, ServerProcess
-from fieldmouse.api.joining import answered
+from fieldmouse.api.joining import answered, founded
 from fieldmouse.balancer.board.contract import (
     AddressAsk,
     BookedKeys,
@@ -235,3 +235,26 @@ def test_a_new_agent_does_not_wait_for_somebody_who_says_nothing() -> None:
         return clock.now() - began
 
     assert bottle.run(story) == 10.0, "once, since that took longer than it had patience"
+
+
+class InterruptedBoard(MemoryBoard):
+    """The first time nothing arrives, the second time the answer is lost."""
+
+    tries = 0
+
+    async def found(self, charter: Charter) -> Charter:
+        self.tries += 1
+        if self.tries > 1:
+            charter = await super().found(charter)
+        if self.tries < 3:
+            raise BoardUnreachable("the board does not answer")
+        return charter
+
+
+def test_who_begins_a_crawl_does_not_end_because_an_answer_was_lost() -> None:
+    async def story(clock: bottle.BottleClock) -> None:
+        board, ours = InterruptedBoard(MemoryServer(clock)), Charter(1, "", ())
+        assert await founded(board, ours, "fieldmouse", lambda words: None) == ours
+        assert board.tries == 2
+
+    bottle.run(story)

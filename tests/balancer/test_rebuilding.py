@@ -9,11 +9,12 @@ from functools import wraps
 import pytest
 
 from balancer.audits import audit_of_ledger
-from balancer.boards import MemoryWorld, RedisWorld, World
+from balancer.boards import MemoryWorld, RedisWorld, ServerProcess, World
 from fieldmouse.balancer.board.contract import (
     Board,
     BookedKeys,
     Charter,
+    Heard,
     Held,
     Luggage,
     Name,
@@ -207,6 +208,64 @@ async def test_what_an_agent_told_the_lost_board_was_told(
     assert await board.last_told(ADA) > 10**12
     assert await board.last_told(Name("ada", 2)) == 0, "a later start has told nothing yet"
     assert await board.last_told(Name("eve", 1)) == 0
+
+
+@told_to
+async def test_an_old_copy_is_cleared_and_nothing_of_it_is_left(
+    world: World, board: Board, builder: BoardBuilder
+) -> None:
+    await board.found(CHARTER)
+    await board.join(ADA, LEASE)
+    await board.offer([offer(A, range(15, 30)), offer(B, range(7))], FREE)
+    await board.lease(ADA, 1, 4)
+    await board.beat(ADA, b"", LEASE, number=5)
+    assert not await builder.clear([Heard("ada", 1, 5), Heard()])
+    with pytest.raises(BoardError, match="is not empty"):
+        await builder.hide(CHARTER)
+    assert await builder.clear([Heard("ada", 1, 5), Heard("bob", 1, 9)])
+    assert not await builder.clear([Heard("bob", 1, 9)]), "there is none"
+    with pytest.raises(BoardLost, match="has lost the crawl"):
+        await board.beat(ADA, b"", LEASE, number=6)
+    await built(builder)
+    await builder.publish(LEASE, DELAY)
+    books = await board.books()
+    assert (books.seen, books.settled, books.waiting, books.hosts) == (22, 15, 7, 2)
+    assert await board.agents() == []
+    await board.recalls(Heard("bob", 1, 9))
+    for unheard in (Heard("bob", 2, 1), Heard("cyd", 1, 1)):
+        with pytest.raises(BoardLost, match="old copy"):
+            await board.recalls(unheard)
+    assert not await builder.clear([Heard("bob", 1, 9)])
+
+
+def test_a_clearing_that_was_killed_is_done_before_anything_is_made(server: ServerProcess) -> None:
+    """Keys of the old copy that are left would be taken for seen: their URLs would be lost."""
+    world = RedisWorld(server)
+
+    async def story() -> None:
+        board, builder, neighbour = world.board(), world.builder(), world.board("other")
+        for each in (board, neighbour):
+            await each.found(CHARTER)
+            await each.offer([offer(A, range(15, 30))], FREE)
+        command = builder._server.command
+
+        async def killed(*words: str | bytes | int) -> object:
+            if words[0] == "UNLINK":
+                raise KeyboardInterrupt
+            return await command(*words)
+
+        builder._server.command = killed  # type: ignore[method-assign]
+        with pytest.raises(KeyboardInterrupt):
+            await builder.clear([Heard("ada", 1, 1)])
+        assert await board.charter() is None
+        builder._server.command = command  # type: ignore[method-assign]
+        assert await builder.clear([Heard("ada", 1, 1)])
+        assert not server.client().keys("fm:{fieldmouse}:*")
+        assert (await neighbour.books()).seen == 15, "crawls beside it are not touched"
+        for each in (board, builder, neighbour):
+            await each.close()
+
+    asyncio.run(story())
 
 
 def spread(servers: list[MemoryServer]) -> SpreadBuilder:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import re
+import shutil
 from collections.abc import Awaitable, Callable
 
+import msgspec
 import pytest
 
-from balancer.boards import MISSING, PROGRAM, RedisWorld, ServerProcess, a_server
-from fieldmouse.balancer.board.contract import Charter, Held, Name, Offer, Row, SiteBounds
+from balancer.boards import META, MISSING, PROGRAM, RedisWorld, ServerProcess, a_server, needs_server
+from fieldmouse.balancer.board.contract import Charter, Heard, Held, Name, Offer, Row, SiteBounds
 from fieldmouse.balancer.board.server.board import RedisBoard
 from fieldmouse.errors import BoardError, BoardLost, BoardUnreachable, UsageError
 from fieldmouse.url import Host
@@ -201,6 +203,64 @@ def test_a_board_that_lost_everything_names_what_helps(server: ServerProcess) ->
         await board.close()
 
     run(story)
+
+
+def test_a_charter_of_a_newer_format_is_refused_and_one_without_is_read(server: ServerProcess) -> None:
+    world = RedisWorld(server)
+
+    async def story() -> None:
+        board, client = world.board(), server.client()
+        client.hset(META, "charter", b'{"key_seed": 5, "settings": "[crawl]", "seeds": ["http://a.test/"]}')
+        assert await board.charter() == Charter(5, "[crawl]", ("http://a.test/",))
+        client.hset(
+            META, "charter", b'{"format": 2, "key_seed": "of another kind", "made_by": "fieldmouse/9.1"}'
+        )
+        for act in (board.charter, lambda: board.found(CHARTER)):
+            with pytest.raises(BoardError, match=r"has format 2, 1 is the newest") as caught:
+                await act()
+            assert "fieldmouse/9.1" in caught.value.hint
+        await board.close()
+        client.delete(META)
+        board = world.board()
+        await board.found(CHARTER)
+        assert msgspec.json.decode(client.hget(META, "charter"))["format"] == 1
+        await board.close()
+
+    run(story)
+
+
+@needs_server
+def test_an_old_file_of_the_server_is_noticed() -> None:
+    """A copy of its dump is put back, as from a backup."""
+    with a_server("--appendonly", "no") as server:
+        folder = server.socket.parent
+
+        async def beat(number: int, since: Heard) -> None:
+            board = RedisBoard(server.url)
+            await board.beat(ADA, b"", 100.0, number=number, since=since)
+            await board.close()
+
+        async def begin() -> None:
+            board = RedisBoard(server.url)
+            await board.found(CHARTER)
+            await board.join(ADA, 100.0)
+            await board.close()
+
+        asyncio.run(begin())
+        asyncio.run(beat(1, Heard()))
+        server.client().save()
+        shutil.copy(folder / "dump.rdb", folder / "backup.rdb")
+        asyncio.run(beat(2, Heard("ada", 1, 1)))
+        server.client().save()
+        server.kill()
+        server.start()
+        asyncio.run(beat(3, Heard("ada", 1, 2)))
+        server.kill()
+        shutil.copy(folder / "backup.rdb", folder / "dump.rdb")
+        server.start()
+        with pytest.raises(BoardLost, match="old copy of its data"):
+            asyncio.run(beat(4, Heard("ada", 1, 2)))
+        asyncio.run(beat(4, Heard("ada", 1, 1)))
 
 
 def test_a_server_that_comes_back_is_found_again_by_the_same_board(server: ServerProcess) -> None:

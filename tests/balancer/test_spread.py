@@ -6,6 +6,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -52,11 +53,11 @@ class MoodyBoard(MemoryBoard):
     silent = False
     heard = 0
 
-    async def beat(self, name: Name, advert: bytes, lease: float, after: str = "") -> Pulse:
+    async def beat(self, name: Name, *words: Any, **more: Any) -> Pulse:
         if self.silent:
             raise BoardUnreachable("it does not answer", "wait")
         self.heard += 1
-        return await super().beat(name, advert, lease, after)
+        return await super().beat(name, *words, **more)
 
     before_books: Callable[[], Awaitable[None]] | None = None
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
-from fieldmouse.balancer.board.contract import Charter, Name, Offer, SiteBounds
+from fieldmouse.balancer.board.contract import Charter, Heard, Name, Offer, SiteBounds
 from fieldmouse.balancer.board.memory.board import MemoryBoard, MemoryServer
 from fieldmouse.balancer.teller import Teller
-from fieldmouse.balancer.tellings import FoundLinks, Tellings
+from fieldmouse.balancer.tellings import KEPT, FoundLinks, Tellings, TellingsState, found_links
 from fieldmouse.clock import ManualClock
 from fieldmouse.crawldir import Checkpoint
 from fieldmouse.url import Host
@@ -35,6 +35,40 @@ def test_what_is_to_be_told_again_is_not_taken_for_what_was_on_its_way(tmp_path:
     assert not len(tellings)
 
 
+def test_what_was_told_is_kept_until_a_later_sign_of_life_was_heard_long_ago(tmp_path: Path) -> None:
+    """Otherwise nobody could know that the board has an old copy of its data."""
+    clock = ManualClock(1_000.0)
+    tellings = Tellings(tmp_path / "board", None, clock.now)
+    tellings.begin()
+
+    def checkpoint() -> TellingsState:
+        state = tellings.seal().state
+        tellings.committed()
+        return state
+
+    def kept() -> int:
+        return len(
+            [*found_links(tmp_path / "board", Checkpoint(0.0, {}).replaced("board", checkpoint(), {}))]
+        )
+
+    tellings.found(found("a.example"))
+    assert tellings.next(9)
+    tellings.heard(clock.now(), Heard("ada", 1, 1))  # before it was told
+    clock.advance(1.0)
+    tellings.told(1)
+    clock.advance(100.0)
+    checkpoint()
+    tellings.heard(clock.now(), Heard("ada", 1, 2))
+    assert (kept(), checkpoint().since.number) == (1, 1), "told before a sign that was heard just now"
+    clock.advance(KEPT + 1)
+    assert kept() == 1
+    tellings.heard(clock.now(), Heard("ada", 1, 3))
+    assert (kept(), checkpoint().since) == (0, Heard("ada", 1, 2))
+    last = Checkpoint(0.0, {}).replaced("board", checkpoint(), {})
+    tellings.close()
+    assert Tellings(tmp_path / "board", last, clock.now).since == Heard("ada", 1, 2)
+
+
 CHARTER = Charter(key_seed=7, settings="", seeds=())
 A = Host("http://a.test")
 
@@ -55,6 +89,7 @@ def test_a_booking_that_counted_is_not_called_late_when_it_is_told_again_after_a
         teller = Teller(
             board, tellings, keep_urls=False, bounds=SiteBounds(), place_new=lambda host: "",
             on_dropped=lambda hosts, urls: None, on_unbooked=late.extend,
+            on_booked=lambda pages: None, on_again=lambda urls: None,
         )  # fmt: skip
         return tellings, teller
 

@@ -1,4 +1,4 @@
-"""A frontier whose hosts are leased, when a host leaves whose known pages are about to be asked again."""
+"""A frontier whose hosts are leased: which leave and which are wanted, with known pages to be asked again."""
 
 from __future__ import annotations
 
@@ -25,11 +25,13 @@ class Listener:
     """A landlord that only listens."""
 
     open, waiting = True, 1
+    cut_off = False  # what the agent finds of its network
 
     def __init__(self) -> None:
         self.wished: list[Host] = []
         self.back: list[tuple[Host, int, list[str]]] = []
         self.taken: list[Host] = []
+        self.idle: list[bool] = []  # of each that went back, whether it had nothing to do
         self.dropped: dict[str, int] = {}
 
     def found(self, links: Sequence[Link], keys: Sequence[int]) -> None: ...
@@ -42,7 +44,10 @@ class Listener:
     def wish(self, hosts: Sequence[Host]) -> None:
         self.wished += hosts
 
-    def vacated(self, host: Host, epoch: int, state: HostState, unused: Sequence[Link]) -> None:
+    def vacated(
+        self, host: Host, epoch: int, state: HostState, unused: Sequence[Link], *, idle: bool = False
+    ) -> None:
+        self.idle.append(idle)
         self.back.append((host, epoch, [link.url for link in unused]))
 
     def evicted(self, host: Host) -> None:
@@ -71,7 +76,7 @@ def frontier(tmp_path: Path, landlord: Listener, clock: ManualClock) -> Iterator
     )  # fmt: skip
     frontier = LeasedFrontier(
         parts, landlord=landlord, clock=clock, rule=FrontRule(4, 8), key_seed=7, errand_links=16, state=None,
-        turn=lambda: TURN,
+        turn=lambda: TURN, rests=lambda: landlord.cut_off,
     )  # fmt: skip
     frontier.begin()
     yield frontier
@@ -119,6 +124,7 @@ def test_a_host_whose_turn_is_over_leaves_without_the_polls_of_its_pages(
     landlord.wished.clear()
     frontier.give_back(errand, STATE, errand.tickets)
     assert landlord.back == [(A, 1, [f"{A}/8", f"{A}/9"])]
+    assert landlord.idle == [False]
     assert (landlord.wished, frontier.polling) == ([A], 2)
     frontier.grant(A, 2, [], STATE, 0)
     assert polled(frontier, clock.now()) == [f"{A}/1", f"{A}/2"]
@@ -134,3 +140,46 @@ def test_a_host_that_was_taken_while_a_robot_had_it_is_lost_when_the_robot_is_ba
     assert (landlord.taken, frontier.holds) == ([], 1)
     frontier.give_back(errand, STATE, errand.tickets)
     assert (landlord.taken, landlord.back, frontier.holds) == ([A], [], 0)
+
+
+def test_a_host_that_has_nothing_left_is_told_from_one_that_must_leave(
+    frontier: LeasedFrontier, landlord: Listener, clock: ManualClock
+) -> None:
+    frontier.grant(A, 1, [link(9)], STATE, 0)
+    errand = frontier.take(clock.now())
+    assert errand is not None
+    frontier.give_back(errand, STATE)
+    assert (landlord.back, landlord.idle) == ([(A, 1, [])], [True])
+
+
+def test_who_is_cut_off_keeps_one_host_of_those_that_it_could_do_without(
+    frontier: LeasedFrontier, landlord: Listener, clock: ManualClock
+) -> None:
+    """Those that a robot has, or whose known pages only we can ask for again, are not among them."""
+    hosts = [Host(f"http://{letter}.test") for letter in "bcdef"]
+    for number, host in enumerate([A, *hosts]):
+        state = HostState(address=f"10.0.0.{number}", ready_at=clock.now() + number)
+        frontier.grant(host, number + 1, [Link(Url(f"{host}/{n}")) for n in range(2)], state, 0)
+    errand = frontier.take(clock.now())
+    assert errand is not None
+    assert errand.host == A
+    frontier.poll([Link(Url(f"{hosts[0]}/9"))])
+    frontier.let_idle_go()
+    gone = [host for host, _, _ in landlord.back]
+    assert len(set(gone)) == len(hosts) - 2, "all but the one with a poll, and one to try"
+    assert set(gone) < set(hosts[1:])
+    assert all(urls == [f"{host}/0", f"{host}/1"] for host, _, urls in landlord.back)
+    assert landlord.idle == [False] * len(gone), "others are to have them"
+    assert frontier.holds == 3
+    frontier.let_idle_go()
+    assert frontier.holds == 3
+
+
+def test_who_is_cut_off_wants_no_host_but_one(frontier: LeasedFrontier, landlord: Listener) -> None:
+    assert frontier.wanted == 4
+    landlord.cut_off = True
+    assert frontier.wanted == 1
+    frontier.grant(A, 1, [link(1)], STATE, 0)
+    assert frontier.wanted == 0
+    landlord.cut_off = False
+    assert frontier.wanted == 3

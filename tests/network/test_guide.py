@@ -94,8 +94,9 @@ def a_reader(folder: Path, meadow: RunningMeadow) -> Iterator[Reader]:
 def test_the_guide_can_be_typed_from_top_to_bottom(tmp_path: Path) -> None:
     lines = [line for line in typed_lines(GUIDE.read_text()) if "rediss://" not in line]
     agents = [line for line in lines if line.startswith("fieldmouse agent")]
-    assert len(agents) == 3, "two agents, of which one is stopped and comes back"
+    assert len(agents) == 5, "two agents, of which one is stopped and comes back; both take failures back"
     assert agents[1] == agents[2]
+    assert agents[3] == f"{agents[1]} --forgive"
     # `top` is typed when the crawl goes on, and would end only with it: it is typed last.
     later = [line for line in lines if "cluster top" in line]
     first, rest = lines[: lines.index(agents[2]) + 1], lines[lines.index(agents[2]) + 1 :]
@@ -110,6 +111,9 @@ def test_the_guide_can_be_typed_from_top_to_bottom(tmp_path: Path) -> None:
             reader.type(line)
         assert list(reader.agents_end()) == [0, 0]
         for line in rest:
+            if line not in agents:
+                assert not any(reader.agents_end())
             reader.type(line)
+        assert list(reader.agents_end()) == [0, 0, 0, 0]
         stored = [json.loads(row)["url"] for row in (tmp_path / "pages.jsonl").read_text().splitlines()]
         assert sorted(stored) == sorted(meadow.pages())

@@ -231,7 +231,7 @@ class Troop:
         process = victim.process
         assert process is not None
         process.send_signal(signal.SIGTERM)
-        # One that has not listened for signals yet has not joined either, and just ends.
+        # One that is not at its first line yet, while Python loads, has no hands for a signal.
         with suppress(subprocess.TimeoutExpired):
             process.wait(120)
         if process.returncode is None:

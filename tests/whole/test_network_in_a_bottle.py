@@ -14,6 +14,7 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -44,8 +45,8 @@ DELAY = 1.0
 class DiscreetBoard(MemoryBoard):
     """Tells nobody of the others, as one of a thousand agents hears nothing of most of them for a while."""
 
-    async def beat(self, name: Name, advert: bytes, lease: float, after: str = "") -> Pulse:
-        pulse = await super().beat(name, advert, lease, after)
+    async def beat(self, name: Name, *words: Any, **more: Any) -> Pulse:
+        pulse = await super().beat(name, *words, **more)
         own = [note for note in pulse.agents if note.agent == name.agent]
         return replace(pulse, agents=own, members=1000)
 
@@ -55,9 +56,9 @@ class Band:
 
     def __init__(
         self, path: Path, meadow: Meadow, clock: Clock, servers: int = 1,
-        kind: type[MemoryBoard] = MemoryBoard, **changes: object,
+        kind: type[MemoryBoard] = MemoryBoard, lane: type[InlineLane] = InlineLane, **changes: object,
     ) -> None:  # fmt: skip
-        self.path, self.meadow, self.clock, self.kind = path, meadow, clock, kind
+        self.path, self.meadow, self.clock, self.kind, self.lane = path, meadow, clock, kind, lane
         self.settings = Settings().override(
             {
                 "crawl.seeds": list(meadow.seeds), "politeness.delay": f"{DELAY:g}s",
@@ -81,7 +82,7 @@ class Band:
             home = CrawlDir.create(path, shards=1, settings=render(self.settings).encode(), key_seed=4711)
         web = MeadowFetcher(self.meadow, self.clock)
         crew = build(
-            home, self.settings, clock=self.clock, fetcher=web, lane=InlineLane,
+            home, self.settings, clock=self.clock, fetcher=web, lane=self.lane,
             joining=Joining(self.board(), "fieldmouse", self.clock.now),
         )  # fmt: skip
         seeds = [Url(seed) for seed in self.meadow.seeds] if seeded else []

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from fieldmouse.balancer.board.contract import Board, Name, Pulse
+from fieldmouse.balancer.board.contract import Board, Grant, Held, Name, Pulse
 from fieldmouse.balancer.board.memory.board import MemoryBoard
 from fieldmouse.clock import Clock
-from fieldmouse.errors import Superseded
+from fieldmouse.errors import BoardError, BoardUnreachable, Fenced, Superseded
 from fieldmouse.lab import bottle
 from fieldmouse.lab.meadow.meadow import Meadow
 from fieldmouse.lab.meadow.options import MeadowOptions
 
-from .test_network_in_a_bottle import Band, charter, is_polite, pages_alone, pages_of
+from .test_network_in_a_bottle import Band, charter, is_polite, is_well, pages_alone, pages_of
 
 CALLS = ("beat", "lease", "give_back", "book", "ask_addresses", "free_addresses")
 
@@ -28,8 +31,8 @@ class LaggingBoard(MemoryBoard):
     late: Name | None = None
     refused = 0
 
-    async def beat(self, name: Name, advert: bytes, lease: float, after: str = "") -> Pulse:
-        pulse = await super().beat(name, advert, lease, after)
+    async def beat(self, name: Name, *words: Any, **more: Any) -> Pulse:
+        pulse = await super().beat(name, *words, **more)
         if self.late is not None and name != self.late:
             self.came_back.set()
         return pulse
@@ -55,6 +58,106 @@ def lagging(call: str) -> type[LaggingBoard]:
         return await self.lag(call, name, *words)
 
     return type("LaggingBoard", (LaggingBoard,), {call: late})
+
+
+@pytest.mark.parametrize("stopped", [False, True])
+def test_a_directory_that_was_brought_back_from_a_snapshot_is_refused(stopped: bool, tmp_path: Path) -> None:
+    """What it lacks counts as stored; with the newest state back it goes on, and all is there."""
+    meadow = Meadow(MeadowOptions(hosts=8, pages=120, seed=7, page_kb=1.0, links=10))
+    alone = pages_alone(tmp_path / "alone", meadow)
+    home, snapshot, newest = tmp_path / "a", tmp_path / "snapshot", tmp_path / "newest"
+
+    def bring_back(copy: Path) -> None:
+        """Into the same directory, as a filesystem does."""
+        for place in home.iterdir():
+            shutil.rmtree(place) if place.is_dir() else place.unlink()
+        shutil.copytree(copy, home, dirs_exist_ok=True)
+
+    async def life(clock: Clock) -> None:
+        band = Band(tmp_path, meadow, clock)
+        await band.board().found(charter(band.settings, meadow.seeds))
+        band.start("a", seeded=True)
+        await clock.sleep(8.0)
+        if stopped:
+            await band.kill("a")
+        shutil.copytree(home, snapshot)
+        if stopped:
+            band.start("a")
+        await clock.sleep(22.0)
+        await band.kill("a")
+        shutil.copytree(home, newest)
+        bring_back(snapshot)
+        with pytest.raises(BoardError, match="is an old copy") as told:
+            await band.start("a")
+        assert "--again" in told.value.hint
+        crew, _, _ = band.living.pop("a")
+        await crew.close()
+        bring_back(newest)
+        band.start("a")
+        (summary,) = (await band.ended()).values()
+        assert summary.exit == 0
+
+    bottle.run(life)
+    assert set(pages_of(home)) == alone
+
+
+class SpottyBoard(MemoryBoard):
+    """Does what it is asked, and then every third answer of some kind is lost; perhaps it hears it again."""
+
+    asked = 0
+    stutters = False
+
+    async def lose(self, grants: list[Grant], again: Callable[[], Awaitable[list[Grant]]]) -> list[Grant]:
+        if grants:
+            self.asked += 1
+            if self.asked % 3 == 0:
+                if self.stutters:
+                    self.echo = asyncio.ensure_future(self.heard_again(again))
+                raise BoardUnreachable("the answer was lost")
+        return grants
+
+    async def heard_again(self, again: Callable[[], Awaitable[list[Grant]]]) -> None:
+        await self._server.clock.sleep(2.0)
+        with suppress(Fenced):
+            await again()
+
+    async def lease(self, name: Name, hosts: int, urls: int, soon: float = 0.0) -> list[Grant]:
+        return await self.lose(
+            await super().lease(name, min(hosts, 2), urls, soon),
+            lambda: MemoryBoard.lease(self, name, 2, urls),
+        )
+
+    async def more(self, name: Name, held: Sequence[Held], urls: int) -> list[Grant]:
+        return await self.lose(
+            await super().more(name, held, urls), lambda: MemoryBoard.more(self, name, held, urls)
+        )
+
+
+class StutteringBoard(SpottyBoard):
+    stutters = True
+
+
+@pytest.mark.parametrize("kind", [SpottyBoard, StutteringBoard])
+def test_what_was_granted_in_answers_that_were_lost_is_visited_all_the_same(
+    kind: type[SpottyBoard], tmp_path: Path
+) -> None:
+    """Others may reach the board again before anybody has found out what it granted."""
+    meadow = Meadow(MeadowOptions(hosts=12, pages=300, seed=6, page_kb=1.0, links=10, robots=0.5))
+    alone = pages_alone(tmp_path / "alone", meadow)
+
+    async def life(clock: Clock) -> Band:
+        band = Band(tmp_path, meadow, clock, kind=kind)
+        await band.board().found(charter(band.settings, meadow.seeds))
+        for number, name in enumerate("abc"):
+            band.start(name, seeded=number == 0)
+        async with asyncio.timeout(3600.0):
+            for summary in (await band.ended()).values():
+                assert summary.exit == 0
+        return band
+
+    band = bottle.run(life)
+    assert {url for name in "abc" for url in pages_of(tmp_path / name)} == alone
+    is_well(band, tmp_path)
 
 
 @pytest.mark.parametrize("call", CALLS)

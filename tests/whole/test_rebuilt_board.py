@@ -20,6 +20,8 @@ from fieldmouse.balancer import tellings
 from fieldmouse.balancer.board.contract import Charter
 from fieldmouse.balancer.board.memory.board import MemoryBoard
 from fieldmouse.balancer.board.memory.builder import MemoryBuilder
+from fieldmouse.balancer.board.rebuilding import BoardBuilder
+from fieldmouse.balancer.board.spread.builder import SpreadBuilder
 from fieldmouse.clock import Clock
 from fieldmouse.crawldir import CrawlDir, outcomes, read_checkpoint, sealed_outcomes
 from fieldmouse.errors import BoardLost
@@ -66,7 +68,7 @@ async def lose_all(band: Band) -> None:
         band.arrivals += web.arrivals
 
 
-async def rebuild(band: Band, builder: MemoryBuilder) -> RebuiltBoard:
+async def rebuild(band: Band, builder: BoardBuilder) -> RebuiltBoard:
     members = [open_agent(band.path / name, "fieldmouse") for name in NAMES]
     return await rebuild_with(builder, members, "fieldmouse", band.clock.now())
 
@@ -154,6 +156,65 @@ def test_nothing_is_missing_after_the_board_was_lost_and_made_again(
     for host in slow:
         moments = sorted(visits[host])
         assert all(after - before >= 3.0 - 1e-6 for before, after in itertools.pairwise(moments)), host
+
+
+@pytest.mark.parametrize("servers", [1, 2])
+def test_a_board_with_an_old_copy_stops_its_agents_and_is_made_again(
+    servers: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who was drained before is told so, too, when it comes back. Of two servers one has an old copy."""
+    monkeypatch.setattr(tellings, "KEPT", 3.0)
+    meadow = Meadow(MeadowOptions(hosts=12, pages=200, seed=44, **VARIED))
+    alone = pages_alone(tmp_path / "alone", meadow)
+
+    async def is_told(band: Band, name: str) -> None:
+        crew, task, web = band.living.pop(name)
+        with pytest.raises(BoardLost, match="old copy of its data") as told:
+            await asyncio.wait_for(task, 60)
+        assert "cluster rebuild" in told.value.hint
+        await crew.close()
+        band.arrivals += web.arrivals
+
+    async def life(clock: Clock) -> Band:
+        band = Band(tmp_path, meadow, clock, servers=servers, board__heartbeat="1s")
+        await band.board().found(charter(band.settings, meadow.seeds))
+        for number, name in enumerate(NAMES):
+            band.start(name, seeded=number == 0)
+        await clock.sleep(6.0)
+        old = band.servers[-1].memory()
+        await clock.sleep(9.0)
+        (drained,) = [
+            note.agent for note in await band.board().agents() if str(tmp_path / "c") in str(note.advert)
+        ]
+        await band.board().ask_to_drain(drained)
+        crew, task, web = band.living.pop("c")
+        assert (await task).exit == 130
+        await crew.close()
+        band.arrivals += web.arrivals
+        await clock.sleep(2.0)
+        assert (await band.board().books()).waiting > 30, "it is in the middle"
+        band.servers[-1].restart(old)
+        for name in "ab":
+            await is_told(band, name)
+        band.start("c")
+        await is_told(band, "c")
+
+        boards = {f"server {number}": MemoryBoard(server) for number, server in enumerate(band.servers)}
+        builders = {f"server {number}": MemoryBuilder(server) for number, server in enumerate(band.servers)}
+        told = await rebuild(band, SpreadBuilder(builders, boards) if servers > 1 else builders["server 0"])
+        assert told.unreadable == 0
+        for name in NAMES:
+            band.start(name)
+        for summary in (await band.ended()).values():
+            assert summary.exit == 0
+        return band
+
+    band = bottle.run(life)
+    stored = Counter(url for name in NAMES for url in pages_of(tmp_path / name))
+    assert set(stored) == alone
+    is_polite(band.arrivals)
+    if servers == 1:
+        assert set(stored.values()) == {1}
 
 
 def test_another_crawl_of_that_name_is_not_joined_by_agents_of_the_lost_one(tmp_path: Path) -> None:

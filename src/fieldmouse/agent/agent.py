@@ -24,14 +24,15 @@ from fieldmouse.agent.forgiveness import Mercy
 from fieldmouse.agent.fuse import Fuse
 from fieldmouse.agent.intake import Intake
 from fieldmouse.agent.limits import CrawlLimits
-from fieldmouse.agent.refreshing import Refreshing
 from fieldmouse.agent.stopping import Stopping
 from fieldmouse.agent.vitals import Before, refreshed, sum_up, take_reading
-from fieldmouse.aside import Aside
+from fieldmouse.aside import Aside, call_off
 from fieldmouse.clock import Clock
 from fieldmouse.control.governor import Governor
 from fieldmouse.control.pagetrace import PageTrace
 from fieldmouse.crawldir import CrawlDir, Diary, DurableLog, Parts
+from fieldmouse.errors import StillBusy
+from fieldmouse.figures import counted
 from fieldmouse.frontier.face import CrawlFrontier
 from fieldmouse.frontier.frontier import Frontier
 from fieldmouse.indexer.process import peak_rss
@@ -43,10 +44,13 @@ from fieldmouse.url import Url
 
 if TYPE_CHECKING:
     from fieldmouse.agent.network import NetworkStage  # loaded by who is one of many
+    from fieldmouse.agent.refreshing import Refreshing  # by who polls
 
 TICK = 0.1
 GRACE = 5.0
 IDLE = 1.0
+LAST_PAGES = 75.0
+"""Seconds that an agent of a network has to store what it fetched when it leaves."""
 
 Listener = Callable[[Reading], None]
 """Told of every reading, in the event loop."""
@@ -122,12 +126,16 @@ class Agent:
         if not self._crawled:
             self._stopping.ask(StoppedBy.SIGNAL)
         pages = self._stages.meter.out + self._stages.meter.level
-        return f"finishing {pages} pages and writing a checkpoint" if pages else "writing a checkpoint"
+        return (
+            f"finishing {counted(pages, 'page')} and writing a checkpoint"
+            if pages
+            else "writing a checkpoint"
+        )
 
     async def crawl(self, seeds: Sequence[Url], *, mercy: Mercy | None = None) -> Summary:
         self._started = self._clock.now()
         await self._indexer.start()
-        if mercy is not None:
+        if mercy is not None and self._network is None:
             mercy.pardon(self._alone)
         self._stages.readings.begin()
         self._parts.begin()
@@ -136,10 +144,12 @@ class Agent:
         if self._governor is not None:
             self._governor.begin()
         if self._network is not None:
+            if mercy is not None:
+                self._network.forgive(mercy, self._stages.outcomes, self._started)
             await self.checkpoint()  # from `begin` on there may be pages, and a kill
             await self._network.begin()
         self._frontier.discover([Link(url, kind=Kind.SEED, seen_at=self._started) for url in seeds])
-        if mercy is not None:
+        if mercy is not None and self._network is None:
             mercy.readmit(self._alone, self._stages.outcomes, self._desk.tally, self._started)
         await self.checkpoint()
         self._heed_audience()
@@ -148,11 +158,9 @@ class Agent:
         self._check()
         if self._governor is not None:
             self._governor.end()
-        await self._fleet.stop(GRACE)
-        await self._drain()
+        await self._finish_pages()
         self._crawled = True
         if self._network is not None:
-            await self.checkpoint()
             await self._network.end()
         if self._refreshing is not None:
             await self.checkpoint()
@@ -163,6 +171,28 @@ class Agent:
         await self._indexer.finish()
         self._read()
         return self._summary()
+
+    async def _finish_pages(self) -> None:
+        """Store all that was fetched. An agent of many does not wait for ever: others wait for its hosts."""
+        if self._network is None:
+            await self._store_last()
+            return
+        storing = asyncio.create_task(self._store_last(durable=True))
+        try:
+            await asyncio.wait({storing}, timeout=LAST_PAGES)
+        finally:
+            finished = storing.done()
+            await call_off([storing])
+        if not finished:
+            self._indexer.abandon()
+            raise StillBusy(LAST_PAGES)
+        storing.result()
+
+    async def _store_last(self, *, durable: bool = False) -> None:
+        await self._fleet.stop(GRACE)
+        await self._drain()
+        if durable:
+            await self.checkpoint()
 
     async def _watch(self) -> None:
         """Look after the crawl until it is done or told to stop."""
@@ -177,6 +207,8 @@ class Agent:
             limit = self._limits.reached(
                 pages=full, seconds=now - self._started, free_bytes=self._stages.home.free_bytes
             )
+            if self._network is not None and self._network.limits.is_overdue:
+                limit = limit or StoppedBy.TIME
             if limit:
                 self._stopping.ask(limit)
             if self._governor is not None:
@@ -187,7 +219,9 @@ class Agent:
             if now - read_at >= 1.0:
                 read_at = now
                 self._read()
-            idle = not meter.out and not meter.level and self._frontier.ready_at() is None
+            # Who may ask for no page is idle, too: others may, once what is known here is booked.
+            stuck = self._frontier.ready_at() is None or self._desk.sated
+            idle = not meter.out and not meter.level and stuck
             if now - sealed_at >= self._until_checkpoint(idle, was_idle):
                 await self.checkpoint()
                 sealed_at = self._clock.now()

@@ -31,7 +31,7 @@ from fieldmouse.agent.intake import Intake
 from fieldmouse.agent.limits import CrawlLimits
 from fieldmouse.agent.opened import OpenedParts
 from fieldmouse.agent.outlet import BookedOutlet
-from fieldmouse.agent.refreshing import Refreshing, RefreshState, begun, open_ledger, scheduler_of
+from fieldmouse.agent.rounds import RefreshState, begun
 from fieldmouse.agent.scopenote import ScopeNote
 from fieldmouse.agent.stopping import Stopping
 from fieldmouse.buffer import Buffer, WhenFull
@@ -151,7 +151,7 @@ def _connect(
     scope, politeness = scope_of(settings, seeds), politeness_of(settings)
     meter, bell, fuse = Meter(), Bell(), Fuse(home.path)
     stopping, roster = Stopping(bell), Roster(meter)
-    desk = Desk(sealed_tally(last), page_limit=settings.crawl.pages if joining is None else 0)
+    tally = sealed_tally(last)
     with fitting(journal):
         refresh = begun(last, order, clock.now()) if order is not None else RefreshState()
         witness = witness_of(home, settings) if exchanging is None else None
@@ -161,7 +161,7 @@ def _connect(
         exchanging = exchanging and with_robots_txt(exchanging, exclusions)
         network = None if joining is None else _network_stage()(
             joining, home, settings, last, clock=clock, politeness=politeness, exclusions=exclusions,
-            tally=desk.tally, meter=meter, bell=bell, fuse=fuse, stopping=stopping,
+            tally=tally, meter=meter, bell=bell, fuse=fuse, stopping=stopping,
         )  # fmt: skip
         frontier: CrawlFrontier = opened.keep(
             network.frontier
@@ -172,16 +172,22 @@ def _connect(
         more = [ScopeNote(scope, last), *(opened.keep(open_part(home, last)) for open_part in parts)]
         refreshing = None
         if order is not None:
-            ledger = opened.keep(open_ledger(home, settings, last))
-            refreshing = Refreshing(
+            from fieldmouse.agent import refreshing as polls  # with all policies: few crawls need it
+
+            ledger = opened.keep(polls.open_ledger(home, settings, last))
+            refreshing = polls.Refreshing(
                 order, refresh, ledger=ledger, frontier=frontier, outcomes=outcomes, clock=clock,
-                scheduler=scheduler_of(home, ledger, settings, refresh.round, clock),
+                scheduler=polls.scheduler_of(home, ledger, settings, refresh.round, clock),
                 share=network.share if network is not None else None,
                 elsewhere=_elsewhere(scope, network) if network is not None else None,
             )  # fmt: skip
             more += [ledger, refreshing]
         if network is not None:
             more += [opened.keep(part) for part in network.parts]
+    desk = Desk(
+        tally, page_limit=settings.crawl.pages if network is None else 0,
+        quota=network.allowance if network is not None else None,
+    )  # fmt: skip
     readings = opened.keep(Diary(home / "readings.log"))
     trace_file = TraceFile(home / "pages.trace", settings.control.trace)
     trace = opened.keep(PageTrace(clock=clock, file=trace_file, meter=meter))
@@ -223,7 +229,7 @@ def _connect(
             booking=booking, intake=intake, roster=roster, stopping=stopping,
             has_moved=refreshing.has_moved if refreshing is not None else None,
         ),
-        manners=manners_of(settings, politeness),
+        manners=manners_of(settings, politeness), opinion=network.colleagues if network is not None else None,
     )  # fmt: skip
     errands = Errands(
         robot=robot, desk=desk, frontier=frontier, fuse=fuse, stopping=stopping, bell=bell, clock=clock

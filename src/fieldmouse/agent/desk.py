@@ -9,7 +9,8 @@ is counted in the tally only once it is settled, so no page is counted twice.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from typing import Protocol
 
 import msgspec
 
@@ -43,14 +44,25 @@ class Judged(msgspec.Struct, frozen=True):
     why: Reason = Reason.NONE  # of a poll: for which reason its URL was no page before
 
 
+class PageQuota(Protocol):
+    """What others leave us of a limit that counts for many agents: see `balancer/allowance.py`."""
+
+    def follow(self, in_air: Callable[[], int]) -> None:
+        """Who knows how many pages are in the air, or known and not settled."""
+
+    def admits(self) -> bool:
+        """Whether one more page may be asked for."""
+
+
 class Desk:
     """The part of a checkpoint that counts; its rows are in the outcome log, which is another."""
 
     name = "tally"
 
-    def __init__(self, tally: CrawlTally, *, page_limit: int):
+    def __init__(self, tally: CrawlTally, *, page_limit: int, quota: PageQuota | None = None):
+        """`page_limit` is that of a crawl of its own, 0 for none; an agent of many has a quota instead."""
         self.tally = tally
-        self.page_limit = page_limit  # 0: no limit
+        self.page_limit, self._quota = page_limit, quota
         self.links: dict[int, Link] = {}  # tickets whose answer is in the buffer or with the indexer
         self._bag: set[int] = set()  # tickets in robots' hands that nothing is known of
         self._flying: set[int] = set()  # pages asked for whose fate is not known
@@ -61,6 +73,11 @@ class Desk:
         self.fresh_polls = 0  # known and not settled
         self.fresh: Counter[OutcomeKind] = Counter()  # known and not settled, by kind
         self.fresh_bytes = 0
+        if quota is not None:
+            quota.follow(self._in_air)
+
+    def _in_air(self) -> int:
+        return len(self._flying) + self.fresh[OutcomeKind.PAGE]
 
     @property
     def unsettled(self) -> bool:
@@ -79,6 +96,8 @@ class Desk:
     @property
     def sated(self) -> bool:
         """Whether the pages in the air, if all of them arrive, are as many as were asked for."""
+        if self._quota is not None:
+            return not self._quota.admits()
         return bool(self.page_limit) and self._discovered + len(self._flying) >= self.page_limit
 
     @property

@@ -6,30 +6,26 @@ that reason is to be visited again. Such a URL is known to the sieve, so it ente
 
 The outcome log is never changed: a row of the kind `forgiven` takes the URL's last one back, and
 whoever reads the log (`outcomes.py`) passes over both. All of this is part of one
-checkpoint, the first of the run: a kill before it leaves everything as it was.
+checkpoint, the first of the run: a kill before it leaves everything as it was. An agent of a network takes
+its own outcomes back in the same way, and tells the board of it behind that checkpoint (`agent --forgive`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import msgspec
 
 from fieldmouse.crawldir import CrawlTally, Log, records
 from fieldmouse.frontier.frontier import Frontier
+from fieldmouse.policy.retry import OF_HOSTS
 from fieldmouse.records import Kind, Link, OutcomeKind, OutcomeRow, Reason
 from fieldmouse.url import Host, host_of
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(OutcomeRow).decode
+_decode_late = msgspec.msgpack.Decoder(tuple[str, float]).decode
 
-OF_HOSTS = frozenset(
-    reason.value
-    for reason in (
-        Reason.BURIED, Reason.NO_ADDRESS, Reason.NO_CONNECTION, Reason.EXCLUSION_UNREACHABLE, Reason.TLS,
-    )
-)  # fmt: skip
-"""Verdicts on hosts that are failures. Private addresses and full hosts are no failures."""
 _OF_ONE_PAGE = frozenset({Reason.TLS.value, Reason.TIMEOUT.value, Reason.CLOSED.value})
 """These may be of one page of a healthy host: then they stand."""
 
@@ -59,12 +55,38 @@ class Mercy:
             for row in _given_up(outcomes, polled=tally.polled.polls > 0).values()
             if row.reason not in _OF_ONE_PAGE or host_of(row.url) in self._pardoned
         ]
+        self._take_back(rows, outcomes, tally, now)
+        frontier.readmit([_link(row) for row in rows])
+        self._tell(Forgiven(len(self._pardoned | {host_of(row.url) for row in rows}), len(rows)))
+
+    def send_out(
+        self, take_back: Callable[[Sequence[tuple[Link, str]]], None], outcomes: Log, unbooked: Log,
+        tally: CrawlTally, now: float,
+    ) -> None:  # fmt: skip
+        """The same for an agent of a network: its URLs wait on the board again, for whichever agent.
+
+        What is `unbooked`, because it came too late to count, is others' to forgive. How hosts stand is on
+        the board: here those of which a URL was answered for such a verdict are taken to have it.
+        """
+        late = dict(_decode_late(record) for _, record in records(unbooked.path, length=unbooked.length))
+        given_up = _given_up(outcomes, polled=tally.polled.polls > 0).values()
+        rows = [row for row in given_up if row.at > late.get(row.url, 0.0)]
+        hosts = {host_of(row.url) for row in rows if row.reason in OF_HOSTS}
+        rows = [row for row in rows if row.reason in OF_HOSTS or host_of(row.url) in hosts]
+        self._take_back(rows, outcomes, tally, now)
+        take_back([(msgspec.structs.replace(_link(row), forgiven=True), row.kind.value) for row in rows])
+        self._tell(Forgiven(len(hosts), len(rows)))
+
+    @staticmethod
+    def _take_back(rows: Sequence[OutcomeRow], outcomes: Log, tally: CrawlTally, now: float) -> None:
         for row in rows:
             said = OutcomeRow(row.url, OutcomeKind.FORGIVEN, now, reason=row.reason, detail=row.kind)
             outcomes.append(_encode(said))
             tally.take_back(row.kind, row.reason)
-        frontier.readmit([Link(row.url, row.depth, row.via, Kind(row.found_as), row.seen_at) for row in rows])
-        self._tell(Forgiven(len(self._pardoned | {host_of(row.url) for row in rows}), len(rows)))
+
+
+def _link(row: OutcomeRow) -> Link:
+    return Link(row.url, row.depth, row.via, Kind(row.found_as), row.seen_at)
 
 
 _GIVEN_UP = (OutcomeKind.FAILED, OutcomeKind.REFUSED)

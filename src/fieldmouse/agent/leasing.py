@@ -15,9 +15,11 @@ from errno import ENETUNREACH
 import msgspec
 
 from fieldmouse.balancer.choice import Chooser
+from fieldmouse.balancer.colleagues import Colleagues
 from fieldmouse.balancer.lease import LeaseClock
 from fieldmouse.balancer.mailbox import Mailbox
 from fieldmouse.clock import Clock
+from fieldmouse.policy.opinion import shunned
 from fieldmouse.policy.politeness import Politeness
 from fieldmouse.records import Errand, Failed, HostState, Link, Reason, Response
 from fieldmouse.robots.robot import Report
@@ -107,18 +109,25 @@ class LeasedErrands:
     def __init__(
         self, run: Callable[[Errand], Awaitable[Report]], *, fetcher: LeasedFetcher, mailbox: Mailbox,
         chooser: Chooser, clock: Clock, epoch_of: Callable[[Host], int], politeness: Politeness,
+        colleagues: Colleagues,
     ):  # fmt: skip
         self._run, self._fetcher, self._mailbox = run, fetcher, mailbox
         self._chooser, self._clock, self._epoch_of = chooser, clock, epoch_of
-        self._politeness = politeness
+        self._politeness, self._colleagues = politeness, colleagues
 
     async def run(self, errand: Errand) -> Report:
+        report = await self._run_leased(errand)
+        if report[0].unreached and (heir := self._colleagues.heir(errand.state, report[0])):
+            self._chooser.prefers(errand.host, heir)
+        return report
+
+    async def _run_leased(self, errand: Errand) -> Report:
         address, state, now = errand.address, errand.state, self._clock.now()
         if not address or state.verdict:
             return await self._run(errand)
         answer = await self._mailbox.ask_address(address, errand.host, self._epoch_of(errand.host), state)
         if not answer.granted:
-            if answer.holder:
+            if answer.holder and answer.holder not in shunned(state.unreached, now):
                 self._chooser.prefers(errand.host, answer.holder)
             later = self._clock.now() + max(0.05, answer.rest)
             return msgspec.structs.replace(state, address_ready_at=later), errand.tickets

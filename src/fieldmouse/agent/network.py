@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import math
 import socket
@@ -11,31 +12,39 @@ from dataclasses import dataclass
 import msgspec
 import numpy as np
 
+from fieldmouse.agent.forgiveness import Mercy
 from fieldmouse.agent.fuse import Fuse
 from fieldmouse.agent.leasing import LeasedErrands, LeasedFetcher
+from fieldmouse.agent.settledkinds import SettledKinds
 from fieldmouse.agent.stopping import Stopping
+from fieldmouse.agent.wholelimits import WholeLimits
+from fieldmouse.aside import call_off
 from fieldmouse.balancer.adverts import Advert, anybody_refreshes, share_of, table_of
-from fieldmouse.balancer.board.contract import Board, BoardBooks, Grant, Luggage, Name, Pulse, SiteBounds
+from fieldmouse.balancer.allowance import PageAllowance
+from fieldmouse.balancer.board.contract import Board, Grant, Luggage, Name, Pulse, SiteBounds
 from fieldmouse.balancer.board.rows import unread
 from fieldmouse.balancer.choice import Chooser
-from fieldmouse.balancer.identity import next_start
+from fieldmouse.balancer.colleagues import Colleagues
+from fieldmouse.balancer.identity import last_start, next_start
 from fieldmouse.balancer.lease import LeaseClock, boottime
 from fieldmouse.balancer.mailbox import Mailbox
-from fieldmouse.balancer.messenger import Messenger, Terms
+from fieldmouse.balancer.messenger import Messenger
 from fieldmouse.balancer.neighbours import Neighbours
 from fieldmouse.balancer.tellings import Tellings
+from fieldmouse.balancer.terms import Terms
 from fieldmouse.clock import Clock
-from fieldmouse.crawldir import Checkpoint, CrawlDir, CrawlTally, DurableLog, Part
+from fieldmouse.crawldir import Checkpoint, CrawlDir, CrawlTally, DurableLog, Log, Part
 from fieldmouse.frontier.leased import LeasedFrontier
 from fieldmouse.frontier.moment import sealed_frontier
 from fieldmouse.frontier.parts import open_parts
 from fieldmouse.meter import Meter
 from fieldmouse.outcome import StoppedBy
+from fieldmouse.policy import opinion
 from fieldmouse.policy.balance import balancer
 from fieldmouse.policy.front import FrontRule
 from fieldmouse.policy.politeness import Politeness
 from fieldmouse.policy.sitelimits import SiteLimits
-from fieldmouse.records import Errand, HostState
+from fieldmouse.records import Errand, HostState, Link
 from fieldmouse.robots.bell import Bell
 from fieldmouse.robots.exclusions import Exclusions
 from fieldmouse.robots.robot import Report
@@ -48,6 +57,8 @@ from fieldmouse.web.fetcher import Fetcher
 log = logging.getLogger(__name__)
 
 _state = msgspec.msgpack.Decoder(HostState)
+_LOOK_EVERY = 0.1  # seconds
+_FOR_ALL = (StoppedBy.TIME, StoppedBy.PAGES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,14 +83,16 @@ class NetworkStage:
         self._tally, self._meter, self._stopping = tally, meter, stopping
         seed = home.identity.key_seed
         limits = site_limits_of(settings)
-        self._tellings = Tellings(home / "board", last, clock.now)
+        self._tellings = Tellings(home / "board", last, joining.now)
         self._unbooked = DurableLog("unbooked", home / "unbooked.log", last)
         self._lease = LeaseClock(settings.board.lease, joining.now)
         rng = np.random.default_rng()
         self._chooser = Chooser(balancer.lookup(settings.board.policy)(rng))
+        self.colleagues = Colleagues(clock, rng, socket.gethostname())
         self._mailbox = Mailbox(
             tellings=self._tellings, lease=self._lease, chooser=self._chooser, clock=clock, pack=self._pack,
             delay=politeness.host_delay, key_of=lambda url: key_of(url, seed), kinds=self._kinds,
+            kinds_of=SettledKinds(home),
         )  # fmt: skip
         state = sealed_frontier(last) if last else None
         self.frontier = LeasedFrontier(
@@ -91,7 +104,11 @@ class NetworkStage:
             landlord=self._mailbox, clock=clock,
             rule=FrontRule(settings.frontier.front_min, settings.frontier.front_max), key_seed=seed,
             errand_links=settings.robots.errand_links, state=state, share=settings.refresh.share,
-            turn=self._turn,
+            turn=self._turn, rests=self._rests,
+        )  # fmt: skip
+        self.allowance = PageAllowance(
+            settings.crawl.pages, tellings=self._tellings, clock=clock, every=settings.board.heartbeat,
+            hosts=lambda: self.frontier.holds if meter.allowed else 0, on_hunger=self._mailbox.post,
         )  # fmt: skip
         self._fetcher: LeasedFetcher | None = None
         self._messenger = Messenger(
@@ -101,11 +118,14 @@ class NetworkStage:
                 SiteBounds(limits.hosts, limits.urls),
             ),
             mailbox=self._mailbox, tellings=self._tellings, lease=self._lease, tenant=self.frontier,
-            clock=clock, rejoin=self._rejoin, advert=self._advert, unpack=self._unpack,
-            place_new=self._chooser.place_new, on_pulse=self._on_pulse, on_trouble=fuse.blow,
-            on_unbooked=self._on_unbooked, on_refused=self._on_refused, nudge=bell.ring,
+            allowance=self.allowance, clock=clock, rejoin=self._rejoin, advert=self._advert,
+            unpack=self._unpack, place_new=self._chooser.place_new, on_pulse=self._on_pulse,
+            on_trouble=fuse.blow, on_unbooked=self._on_unbooked, on_refused=self._on_refused, nudge=bell.ring,
         )  # fmt: skip
         self._board, self._neighbours = joining.board, Neighbours()
+        self.limits = WholeLimits(
+            settings.crawl.pages, settings.crawl.time, clock, endless=settings.refresh.on
+        )
         self._agents = self._again = 0
         self._me, self._share, self._heard = "", 1.0, False
         self._wanted_elsewhere = False  # an agent polls known pages, perhaps of hosts that we hold
@@ -121,7 +141,6 @@ class NetworkStage:
         return self._lease.valid
 
     def leased(self, fetcher: Fetcher) -> LeasedFetcher:
-        """The fetcher that robots get."""
         self._fetcher = LeasedFetcher(
             fetcher, lease=self._lease, mailbox=self._mailbox, chooser=self._chooser, clock=self._clock,
             politeness=self._politeness,
@@ -131,16 +150,33 @@ class NetworkStage:
     def errands(self, run: Callable[[Errand], Awaitable[Report]], fetcher: LeasedFetcher) -> LeasedErrands:
         return LeasedErrands(
             run, fetcher=fetcher, mailbox=self._mailbox, chooser=self._chooser, clock=self._clock,
-            epoch_of=self.frontier.epoch_of, politeness=self._politeness,
+            epoch_of=self.frontier.epoch_of, politeness=self._politeness, colleagues=self.colleagues,
         )  # fmt: skip
 
     # -- a life
 
+    def forgive(self, mercy: Mercy, outcomes: Log, now: float) -> None:
+        """Take our failures back: part of the first checkpoint, and told to the board behind it."""
+        mercy.send_out(self._take_back, outcomes, self._unbooked, self._tally, now)
+
+    def _take_back(self, links: Sequence[tuple[Link, str]]) -> None:
+        self._mailbox.take_back(links)
+        self.frontier.take_back(len(links))
+
     async def begin(self) -> None:
-        await self._messenger.begin()
+        """Join the others, however long the board is away; not if we are told to stop meanwhile."""
+        joining = asyncio.create_task(self._messenger.begin(last_start(self._home.path)))
+        try:
+            while not joining.done() and not self._stopping.asked:
+                await asyncio.wait({joining}, timeout=_LOOK_EVERY)
+        finally:
+            await call_off([joining])
+        if joining.done() and not joining.cancelled():
+            joining.result()
 
     async def end(self) -> bool:
-        return await self._messenger.end()
+        why = self._stopping.reason
+        return await self._messenger.end(why.value if why in _FOR_ALL else "")
 
     async def close(self) -> None:
         await self._messenger.close()
@@ -158,13 +194,16 @@ class NetworkStage:
         return self._idle_at >= found_at + 3 * self._settings.board.heartbeat
 
     def share(self) -> float:
-        """Our part of the crawl's budget of polls: that of the pages that we have."""
-        return self._share
+        return self._share  # of the crawl's budget of polls: that of the pages that we have
 
     def _turn(self) -> float:
         """Seconds that a host stays with us when others may have known pages of it, as some say they do."""
         polled = self._settings.refresh.on or self._wanted_elsewhere
         return self._settings.board.lease if polled else math.inf
+
+    def _rests(self) -> bool:
+        """Whether our network is gone, and others may reach what we cannot."""
+        return self._meter.cut_off and self.colleagues.present
 
     @property
     def whole(self) -> WholeCrawl:
@@ -179,7 +218,9 @@ class NetworkStage:
         return self._tally.discovered()
 
     def _advert(self) -> bytes:
-        due, robots = self.frontier.ready_hosts(self._clock.now()), max(1, self._meter.allowed)
+        robots = max(1, self._meter.allowed)
+        # Hosts that robots without an errand are about to take wait for nobody.
+        due = self.frontier.ready_hosts(self._clock.now()) - max(0, robots - self._meter.out)
         return msgspec.msgpack.encode(
             Advert(
                 self._chooser.backlog(due, robots),
@@ -191,6 +232,7 @@ class NetworkStage:
                 directory=str(self._home.path.absolute()),
                 polls=self._tally.polled.polls,
                 refreshes=self._settings.refresh.on,
+                resting=self._meter.cut_off,
             )
         )
 
@@ -199,6 +241,9 @@ class NetworkStage:
         first, self._heard = not self._heard, True
         notes = self._neighbours.hear(pulse)
         self._chooser.meet(table_of(notes), {note.agent for note in pulse.agents})
+        self.colleagues.meet(self._me, notes)
+        if self._rests():
+            self.frontier.let_idle_go()
         self._agents = pulse.alive
         self._share = share_of(notes, self._me, pulse.alive)
         self._wanted_elsewhere = anybody_refreshes(notes)
@@ -208,22 +253,15 @@ class NetworkStage:
             self._fetcher.extend()
         if pulse.draining:
             self._stopping.ask(StoppedBy.DRAINED)
-        reached = self._reached(pulse.books)
+        reached = self.limits.reached(pulse.books)
+        if reached and not pulse.over:
+            self._stopping.ask(reached)
         if pulse.over and first and not reached:
             return ""  # it was stopped by a limit that does not hold any more
         if pulse.over:
             self._stopping.ask(StoppedBy(pulse.over))
             return None
-        return reached or None
-
-    def _reached(self, books: BoardBooks) -> str:
-        """The limit that is reached, if there is anything left to do."""
-        asked = self._settings.crawl
-        if not books.waiting and not self._settings.refresh.on:
-            return ""
-        if asked.pages and books.kinds.get("page", 0) >= asked.pages:
-            return StoppedBy.PAGES.value
-        return StoppedBy.TIME.value if asked.time and books.age >= asked.time else ""
+        return reached.value or None
 
     def _on_unbooked(self, urls: Sequence[str]) -> None:
         """Others had them, too: our copies stay, and are marked."""
@@ -241,9 +279,10 @@ class NetworkStage:
     def _pack(self, host: Host, state: HostState) -> Luggage:
         now = self._clock.now()
         text, until = self._exclusions.pack(host)
-        learned = self._chooser.learned(host)
+        learned, notes = self._chooser.learned(host), opinion.packed(state.unreached, now)
+        bare = msgspec.structs.replace(state, ready_at=0.0, address_ready_at=0.0, unreached=notes)
         return Luggage(
-            msgspec.msgpack.encode(msgspec.structs.replace(state, ready_at=0.0, address_ready_at=0.0)),
+            msgspec.msgpack.encode(bare),
             rest=max(0.0, state.ready_at - now), delay=self._politeness.host_delay(state), learned=learned,
             robots_txt=text, robots_txt_rest=max(0.0, until - now),
         )  # fmt: skip
@@ -257,4 +296,5 @@ class NetworkStage:
         self._chooser.brought(grant.host, luggage.learned)
         self._exclusions.unpack(grant.host, luggage.robots_txt, luggage.robots_txt_rest)
         # It waits for us from now on, and not from the beginning of time: what it waits is learned from.
-        return msgspec.structs.replace(state, ready_at=now + max(0.0, luggage.rest))
+        notes = opinion.unpacked(state.unreached, now)
+        return msgspec.structs.replace(state, ready_at=now + max(0.0, luggage.rest), unreached=notes)

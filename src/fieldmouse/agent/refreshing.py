@@ -7,11 +7,6 @@ loses none that was asked.
 
 A page that has moved for good stays in search until the page it moved to is stored. The ledger knows
 what is stored; if the target is yet to come, the page is polled again when it has.
-
-The part `refresh` remembers three moments. `baseline`: when the crawl first had nothing more to
-discover, or was first refreshed; what was seen later is new to its readers. `round`: when the round
-under way began, in which every known page is polled once; a round that was stopped goes on. `held`:
-URLs discovered before then stay where they wait, because only a refresh was asked for.
 """
 
 from __future__ import annotations
@@ -24,9 +19,10 @@ from pathlib import Path
 import msgspec
 import numpy as np
 
+from fieldmouse.agent.rounds import RefreshState
 from fieldmouse.aside import Aside
 from fieldmouse.clock import Clock, WallClock
-from fieldmouse.crawldir import Checkpoint, CrawlDir, DurableLog, Sealed, sealed_outcomes
+from fieldmouse.crawldir import Checkpoint, CrawlDir, DurableLog, Sealed
 from fieldmouse.crawldir.news import REFRESH
 from fieldmouse.errors import Damaged
 from fieldmouse.frontier.face import CrawlFrontier
@@ -46,33 +42,6 @@ _MOVING = 4096  # pages remembered whose targets are yet to come; others are pol
 _NEAR = 1 << 14  # bytes: most heads are in the first piece that is read
 _HOPS = 10  # redirects in a row
 _FEWEST_OPEN = 8  # polls of a host under way, however slow it is
-
-
-class RefreshState(msgspec.Struct, frozen=True):
-    """The part `refresh` of a checkpoint. Times are epoch seconds; 0: never."""
-
-    baseline: float = 0.0
-    round: float = 0.0
-    held: float = 0.0
-    reach: int = 0  # bytes of outcomes then; if there are more, a crawl without refresh came between
-    moving: dict[str, str] = {}  # pages that have moved, and to where, as far as that is not stored yet
-
-
-def sealed_refresh(last: Checkpoint | None) -> RefreshState:
-    """As the last checkpoint knows it; nothing yet, if the crawl was never refreshed."""
-    return last.state(REFRESH, RefreshState) if last is not None and REFRESH in last.parts else RefreshState()
-
-
-def begun(last: Checkpoint | None, order: Order, now: float) -> RefreshState:
-    """How a run that is asked for `order` goes on from there."""
-    state = sealed_refresh(last)
-    alone = state.reach == sealed_outcomes(last)
-    return RefreshState(
-        baseline=state.baseline or (now if order.hold else 0.0),
-        round=(state.round or now) if order.once else 0.0,
-        held=(state.held if alone and state.held else now) if order.hold else 0.0,
-        moving=state.moving,
-    )
 
 
 class Refreshing:

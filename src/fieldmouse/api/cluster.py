@@ -10,8 +10,9 @@ import msgspec
 
 from fieldmouse.balancer.adverts import advert_of
 from fieldmouse.balancer.board.contract import AgentNote, Board
-from fieldmouse.balancer.opening import charter_of, open_board
+from fieldmouse.balancer.opening import charter_of, crawls_of, open_board
 from fieldmouse.errors import BoardError, UsageError
+from fieldmouse.figures import listed
 
 T = TypeVar("T")
 
@@ -60,6 +61,11 @@ def standing(boards: Sequence[str], crawl: str) -> ClusterStanding:
     return _asked(boards, crawl, look)
 
 
+def crawls(boards: Sequence[str]) -> list[str]:
+    """The names of the crawls on a board."""
+    return asyncio.run(crawls_of(boards))
+
+
 def drain(boards: Sequence[str], crawl: str, agent: str) -> None:
     """Ask an agent to finish what it has and leave."""
     if not _asked(boards, crawl, lambda board: board.ask_to_drain(agent)):
@@ -101,10 +107,12 @@ def _asked(boards: Sequence[str], crawl: str, act: Callable[[Board], Awaitable[T
         board = open_board(boards, crawl)
         try:
             if await charter_of(board, crawl) is None:
+                there = listed(await crawls_of(boards))
                 raise BoardError(
                     f"the board knows no crawl `{crawl}`",
-                    "name it with --crawl, or begin it with `fieldmouse agent`",
-                )
+                    f"it has {there}: name one with --crawl" if there
+                    else "it has none yet: begin one with `fieldmouse agent`",
+                )  # fmt: skip
             return await act(board)
         finally:
             await board.close()

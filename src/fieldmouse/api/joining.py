@@ -20,9 +20,10 @@ from fieldmouse.api.plan import Plan, check
 from fieldmouse.balancer.board.contract import Board, Charter
 from fieldmouse.balancer.board.refusals import REMEDY
 from fieldmouse.balancer.identity import is_agent, read_origin
-from fieldmouse.balancer.opening import charter_of, open_board
+from fieldmouse.balancer.opening import charter_of, crawls_of, open_board
 from fieldmouse.crawldir import CrawlDir
 from fieldmouse.errors import BoardLost, BoardUnreachable, UsageError, typed
+from fieldmouse.figures import listed
 from fieldmouse.settings import Settings
 from fieldmouse.settings.board import is_of_a_machine, is_of_a_run
 from fieldmouse.settings.reading import written
@@ -116,15 +117,29 @@ async def _charter(
         if charter is None and seeds:
             text = settings_file.render(own.override({"crawl.seeds": tuple(seeds)}))
             made_by = f"fieldmouse/{__version__}"
-            charter = await board.found(Charter(secrets.randbits(63), text, tuple(seeds), made_by))
+            ours = Charter(secrets.randbits(63), text, tuple(seeds), made_by)
+            charter = await founded(board, ours, crawl, on_waiting)
         if charter is None:
-            on_waiting(f"waiting for a crawl `{crawl}` to appear on the board")
+            there = listed(await crawls_of(boards))
+            others = f", which has {there}" if there else ""
+            on_waiting(f"waiting for a crawl `{crawl}` to appear on the board{others}")
         while charter is None:
             await asyncio.sleep(_LOOK_EVERY)
             charter = await answered(board, crawl, None, on_waiting)
         return charter
     finally:
         await board.close()
+
+
+async def founded(board: Board, ours: Charter, crawl: str, on_waiting: Callable[[str], None]) -> Charter:
+    """The charter that counts, also if the answer to who wrote it was lost on the way."""
+    while True:
+        try:
+            return await board.found(ours)
+        except BoardUnreachable:
+            known = await answered(board, crawl, _NEW_PATIENCE, on_waiting)
+            if known is not None:
+                return known
 
 
 async def answered(

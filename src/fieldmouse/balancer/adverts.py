@@ -24,6 +24,7 @@ class Advert(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True):
     rss_mb: float = 0.0
     polls: int = 0
     refreshes: bool = False  # it asks for known pages again, and needs their hosts for that
+    resting: bool = False  # its own network is gone: it waits, and wants no hosts
 
 
 _decoder = msgspec.msgpack.Decoder(Advert)
@@ -38,7 +39,7 @@ def advert_of(note: AgentNote) -> Advert:
 
 
 def table_of(notes: Sequence[AgentNote]) -> AgentTable:
-    """The agents by name, those that drain counted out: nobody sends them a host."""
+    """The agents by name, those that drain or rest counted out: nobody sends them a host."""
     known = sorted((note for note in notes if note.alive), key=lambda note: note.agent)
     adverts = [advert_of(note) for note in known]
     return AgentTable(
@@ -46,7 +47,7 @@ def table_of(notes: Sequence[AgentNote]) -> AgentTable:
         [advert.backlog for advert in adverts],
         [advert.speed for advert in adverts],
         [advert.price for advert in adverts],
-        [not note.draining for note in known],
+        [not (note.draining or advert.resting) for note, advert in zip(known, adverts, strict=True)],
     )
 
 

@@ -77,8 +77,8 @@ class Chooser:
         if agent != self._me and host in self._learned:
             self._places[host] = agent
 
-    def stays(self, host: Host, visits: int) -> bool:
-        """Whether we visit it the next time, too."""
+    def stays(self, host: Host, visits: int, shunned: Collection[str] = ()) -> bool:
+        """Whether we visit it the next time, too. Nobody who is `shunned` does."""
         if self._places.get(host, self._me) != self._me:
             return False
         trips = self._trips.pop(host, None)
@@ -92,15 +92,24 @@ class Chooser:
         if len(self.table.names) < 2:
             return True
         place = self._balancer.choose(host, row, self._here, self.table)
-        if place < 0 or place == self._here:
+        if place < 0 or place == self._here or self.table.names[place] in shunned:
+            self._places[host] = self._me
             return True
         self.table.send(place, self._balancer.pace_of(self._me).pace / self._robots)
         self._places[host] = self.table.names[place]
         return False
 
-    def place_of(self, host: Host) -> str:
-        """Who should visit a host that we let go; "" for anybody."""
-        return self._places.get(host, "")
+    def place_of(self, host: Host, shunned: Collection[str] = (), *, idle: bool = False) -> str:
+        """Who should visit a host that we let go; "" for anybody, but for one that somebody is to shun.
+
+        If it goes only since there is nothing to do (`idle`), that may be ourselves: a host that is near to
+        us should not be far from whoever is first when somebody finds a link to it.
+        """
+        place = self._places.get(host, "")
+        if place not in ("", self._me):
+            return place
+        ours = bool(shunned) or (idle and bool(place))
+        return self._me if ours and self._me not in shunned else ""
 
     def place_new(self, host: Host) -> str:
         """Who should visit a host that nobody has met: whoever has time, but for the rule that hashes."""

@@ -11,11 +11,14 @@ import secrets
 import socket
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
-from fieldmouse.balancer.board.contract import Name
 from fieldmouse.crawldir import AGENT_FILE, write_whole
+
+if TYPE_CHECKING:
+    from fieldmouse.balancer.board.contract import Name  # of a board, which a crawl of its own does not load
 
 
 class AgentIdentity(msgspec.Struct, frozen=True):
@@ -60,8 +63,18 @@ def read_origin(directory: Path) -> AgentIdentity | None:
     return known if _NAME.fullmatch(known.agent) and 0 <= known.incarnation < _MOST else _NOBODY
 
 
+def last_start(directory: Path) -> Name:
+    """Who we were last; nobody, if we never were, or if this is a copy."""
+    from fieldmouse.balancer.board.contract import Name
+
+    known = read_identity(directory) or _NOBODY
+    return Name(known.agent, known.incarnation)
+
+
 def next_start(directory: Path, crawl: str) -> Name:
     """Who we are from now on, written down before anybody is told."""
+    from fieldmouse.balancer.board.contract import Name
+
     known = read_identity(directory)
     machine = re.sub(r"[^A-Za-z0-9-]", "-", socket.gethostname())[:32] or "agent"
     agent = known.agent if known is not None else f"{machine}-{secrets.token_hex(3)}"

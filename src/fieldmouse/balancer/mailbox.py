@@ -7,11 +7,14 @@ puts back what could not be brought. Invariant: what is in no tray, the board ha
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Protocol
 
 import numpy as np
 
+from fieldmouse.balancer.board.again import is_again
 from fieldmouse.balancer.board.contract import (
     AddressAnswer,
     AddressAsk,
@@ -27,6 +30,7 @@ from fieldmouse.balancer.lease import LeaseClock
 from fieldmouse.balancer.tellings import FoundLinks, Tellings
 from fieldmouse.balancer.tray import Tray
 from fieldmouse.clock import Clock
+from fieldmouse.policy.opinion import shunned
 from fieldmouse.policy.sitelimits import DropRule
 from fieldmouse.records import HostState, Kind, Link
 from fieldmouse.url import Host, host_of
@@ -48,6 +52,7 @@ class SettledPage(Protocol):
     def url(self) -> str: ...
 
 
+_TOGETHER = 1000  # URLs that are taken back at once
 _REMEMBERED = 1 << 18  # keys that were told lately: a power of two
 
 
@@ -58,10 +63,11 @@ class Mailbox:
         self, *, tellings: Tellings, lease: LeaseClock, chooser: Chooser, clock: Clock,
         pack: Callable[[Host, HostState], Luggage], delay: Callable[[HostState], float],
         key_of: Callable[[str], int], kinds: Callable[[], Mapping[str, int]],
+        kinds_of: Callable[[Sequence[str]], Mapping[str, int]],
     ):  # fmt: skip
         """`pack` gives a host what others are to know of it; `delay` is that between two visits.
 
-        `kinds` counts all outcomes that are settled."""
+        `kinds` counts all outcomes that are settled, `kinds_of` those of some URLs."""
         self.asks = Tray[tuple[AddressAsk, asyncio.Future[AddressAnswer]]]()
         self.back = Tray[GivenBack]()
         self.strays = Tray[tuple[Held, Row]]()  # URLs of hosts that left before
@@ -72,6 +78,7 @@ class Mailbox:
         self._heard = False  # the board has said how things stand
         self._tellings, self._lease, self._chooser, self._clock = tellings, lease, chooser, clock
         self._pack, self._delay, self._key_of, self._kinds = pack, delay, key_of, kinds
+        self._kinds_of = kinds_of
         self._lately = np.zeros(_REMEMBERED, np.uint64)
         self._dropped: dict[str, int] = {}
         self._posted = asyncio.Event()
@@ -106,7 +113,7 @@ class Mailbox:
         self.post()
 
     def stays(self, host: Host, state: HostState, visits: int) -> bool:
-        return self._chooser.stays(host, visits)
+        return self._chooser.stays(host, visits, shunned(state.unreached, self._clock.now()))
 
     def want_more(self, host: Host, epoch: int) -> None:
         self.more.put(Held(host, epoch))
@@ -117,11 +124,14 @@ class Mailbox:
             self.wishes.put(host)
         self.post()
 
-    def vacated(self, host: Host, epoch: int, state: HostState, unused: Sequence[Link]) -> None:
+    def vacated(
+        self, host: Host, epoch: int, state: HostState, unused: Sequence[Link], *, idle: bool = False
+    ) -> None:
         now = self._clock.now()
         rows = [(self._key_of(link.url), to_row(link, host, now)) for link in unused]
-        place = self._chooser.place_of(host)
-        self.back.put(GivenBack(Held(host, epoch), self._pack(host, state), rows, place))
+        shuns = shunned(state.unreached, now)
+        place = self._chooser.place_of(host, shuns, idle=idle)
+        self.back.put(GivenBack(Held(host, epoch), self._pack(host, state), rows, place, shuns))
         self._chooser.forget(host)
         self.post()
 
@@ -140,9 +150,30 @@ class Mailbox:
             leases.setdefault((url.host, url.epoch), []).append((url.key, url.url))
         self._tellings.done(leases, self._kinds())
 
-    def book_known(self, host: Host, epoch: int, urls: Sequence[str]) -> None:
-        """These have outcomes here already: the board can have them at once."""
-        self._tellings.known((host, epoch), [(self._key_of(url), url) for url in urls])
+    def take_back(self, links: Sequence[tuple[Link, str]]) -> None:
+        """Outcomes of ours that do not count any more, with the kinds they were of: these URLs wait again."""
+        now = self._clock.now()
+        by_host: dict[Host, list[tuple[Link, str]]] = {}
+        for link, kind in links:
+            by_host.setdefault(host_of(link.url), []).append((link, kind))
+        for host, its in by_host.items():
+            for start in range(0, len(its), _TOGETHER):
+                part = its[start : start + _TOGETHER]
+                rows = [(self._key_of(link.url), to_row(link, host, now)) for link, _ in part]
+                self._tellings.forgiven(host, rows, Counter(kind for _, kind in part))
+
+    def wait_again(self, urls: int) -> None:
+        """So many URLs wait on the board that were settled when we heard of it last."""
+        self.books = replace(self.books, waiting=self.books.waiting + urls)
+
+    def book_known(self, host: Host, epoch: int, links: Sequence[Link]) -> None:
+        """These have outcomes here already: the board can have them at once.
+
+        What we booked before we were forgotten, and our copies with us, counts once more as what it is.
+        """
+        kinds = self._kinds_of([link.url for link in links if is_again(link)])
+        keys = [(self._key_of(link.url), str(link.url)) for link in links]
+        self._tellings.known((host, epoch), keys, kinds)
         self.post()
 
     @property
@@ -193,6 +224,13 @@ class Mailbox:
         """What the board is to know of hosts that we go on holding."""
         return {Held(host, epoch): self._pack(host, state) for (host, epoch), state in standing.items()}
 
+    def unsaid_keys(self) -> Iterator[tuple[tuple[Host, int], list[int]]]:
+        """Of hosts given back and URLs that will not be visited, of which the board was not told."""
+        for given in self.back:
+            yield (given.held.host, given.held.epoch), [key for key, _ in given.unused]
+        for held, (key, _) in self.strays:
+            yield (held.host, held.epoch), [key]
+
     def hear(self, books: BoardBooks) -> None:
         """How the whole crawl stands."""
         self.books, self._heard = books, True
@@ -211,6 +249,13 @@ class Mailbox:
     def forget_lately(self) -> None:
         """The board may have forgotten what it was told."""
         self._lately[:] = 0
+
+
+def by_lease(strays: Sequence[tuple[Held, Row]]) -> dict[Held, list[Row]]:
+    rows: dict[Held, list[Row]] = {}
+    for held, row in strays:
+        rows.setdefault(held, []).append(row)
+    return rows
 
 
 async def _wait(event: asyncio.Event, seconds: float) -> None:

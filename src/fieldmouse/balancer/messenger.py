@@ -14,20 +14,24 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field
-from typing import Any
 
-from fieldmouse.balancer.board.contract import TOLD, Board, Grant, Held, Name, Pulse, Row, SiteBounds
+from fieldmouse.aside import call_off
+from fieldmouse.balancer.allowance import PageAllowance
+from fieldmouse.balancer.board.contract import TOLD, Board, Grant, Heard, Held, Name, Pulse
 from fieldmouse.balancer.board.refusals import check_same
 from fieldmouse.balancer.board.rows import to_link
 from fieldmouse.balancer.door import AddressDoor
 from fieldmouse.balancer.lease import LeaseClock
-from fieldmouse.balancer.mailbox import Mailbox
+from fieldmouse.balancer.mailbox import Mailbox, by_lease
+from fieldmouse.balancer.newest import check_newest
+from fieldmouse.balancer.patience import PAUSE, BoardPatience
 from fieldmouse.balancer.teller import Teller
 from fieldmouse.balancer.tellings import Tellings
 from fieldmouse.balancer.tenant import Tenant
+from fieldmouse.balancer.terms import Terms
 from fieldmouse.clock import Clock
 from fieldmouse.errors import BoardUnreachable, Fenced, Superseded
+from fieldmouse.policy.retry import pardoned
 from fieldmouse.records import HostState
 from fieldmouse.url import Host
 
@@ -37,27 +41,17 @@ _URLS = 64  # of a host that is granted
 _HUNGRY = 0.05  # seconds until hosts are asked for again when there were too few, at first
 _SATED = 1.0  # ... and at last
 _IDLE = 0.5  # seconds between two signs of life of who has no host
-_PATIENCE = 0.3  # seconds between two tries to reach the board
+_LOOK_EVERY = 10  # signs of life of who has no host, until it asks the board whether that is so
 _FAREWELL = 20.0  # seconds for telling the board that we leave
-
-
-@dataclass(frozen=True, slots=True)
-class Terms:
-    """What was agreed for the whole crawl."""
-
-    key_seed: int
-    lease: float = 15.0
-    heartbeat: float = 5.0
-    keep_booked: bool = True
-    bounds: SiteBounds = field(default_factory=SiteBounds)
 
 
 class Messenger:
     def __init__(
         self, board: Board, *, terms: Terms, mailbox: Mailbox, tellings: Tellings, lease: LeaseClock,
-        tenant: Tenant, clock: Clock, rejoin: Callable[[], Name], advert: Callable[[], bytes],
-        unpack: Callable[[Grant], HostState], place_new: Callable[[Host], str], nudge: Callable[[], None],
-        on_pulse: Callable[[Pulse], str | None], on_trouble: Callable[[Exception], None],
+        allowance: PageAllowance, tenant: Tenant, clock: Clock, rejoin: Callable[[], Name],
+        advert: Callable[[], bytes], unpack: Callable[[Grant], HostState], place_new: Callable[[Host], str],
+        nudge: Callable[[], None], on_pulse: Callable[[Pulse], str | None],
+        on_trouble: Callable[[Exception], None],
         on_unbooked: Callable[[Sequence[str]], None], on_refused: Callable[[str], None],
     ):  # fmt: skip
         """`rejoin` says who we are from now on, durably; `unpack` takes in what came with a host.
@@ -66,30 +60,34 @@ class Messenger:
         of outcomes that came too late to count, `on_refused` of addresses that were ours, `nudge` of work.
         """
         self._board, self._terms, self._mailbox, self._tellings = board, terms, mailbox, tellings
-        self._lease, self._tenant, self._clock = lease, tenant, clock
+        self._lease, self._tenant, self._clock, self._allowance = lease, tenant, clock, allowance
         self._rejoin, self._advert, self._unpack = rejoin, advert, unpack
         self._on_pulse, self._on_trouble, self._nudge = on_pulse, on_trouble, nudge
         self._name, self._run = Name("", 0), ""
-        self._upto, self._members = "", 1
+        self._upto, self._members, self._beats = "", 1, 0
         self._teller = Teller(
             board, tellings, keep_urls=terms.keep_booked, bounds=terms.bounds, place_new=place_new,
-            on_dropped=mailbox.note_dropped, on_unbooked=on_unbooked,
+            on_dropped=mailbox.note_dropped, on_unbooked=on_unbooked, on_booked=allowance.told,
+            on_again=mailbox.wait_again,
         )  # fmt: skip
         self._door = AddressDoor(board, mailbox, lease, lambda: self._name, on_refused)
-        self._ask_at, self._pause, self._reachable = 0.0, _HUNGRY, True
+        self._ask_at, self._pause = 0.0, _HUNGRY
+        self._patience = BoardPatience(clock, nudge)
         self._tasks: list[asyncio.Task[None]] = []
         self._joining, self._bringing = asyncio.Lock(), asyncio.Lock()
 
     # -- a life
 
-    async def begin(self) -> None:
-        """Tell what was not told before we died, join, and set out."""
+    async def begin(self, last: Name) -> None:
+        """Tell what was not told before we died, join, and set out. `last` is our last start, if any."""
+        await self._patience.until_done(lambda: self._board.recalls(self._tellings.since))
+        await self._patience.until_done(lambda: check_newest(self._board, self._tellings.before, last))
         before = self._tellings.before
         old = Name(before.agent, before.incarnation)
-        if before.incarnation and await self._patiently(lambda: self._board.outlives(old)):
+        if before.incarnation and await self._patience.until_done(lambda: self._board.outlives(old)):
             self._name = old
             with contextlib.suppress(Fenced):  # its lease ended just now: all that is told by our next name
-                await self._patiently(lambda: self._teller.tell_all(old))
+                await self._patience.until_done(lambda: self._teller.tell_all(old))
         await self._enter()
         self._tasks = [
             asyncio.create_task(errand) for errand in (self._heart(), self._door.serve(), self._post())
@@ -100,9 +98,9 @@ class Messenger:
     async def _enter(self) -> None:
         """Join and be heard of; again, should so much time pass between the two that our lease is over."""
         while True:
-            await self._patiently(self._join)
+            await self._patience.until_done(self._join)
             try:
-                await self._patiently(self._beat)
+                await self._patience.until_done(self._beat)
             except Superseded:
                 raise
             except Fenced:
@@ -114,21 +112,36 @@ class Messenger:
         self._name = self._rejoin()
         await self._board.join(self._name, self._terms.lease)
 
-    async def end(self) -> bool:
-        """Give back what we hold and say goodbye; False if the board could not be told all of it."""
+    async def end(self, over: str = "") -> bool:
+        """Give back what we hold and say goodbye; False if the board could not be told all of it.
+
+        If the crawl is `over` for everybody by a limit, the board hears that, too.
+
+        That takes `_FAREWELL` seconds at most and some to call it off, whatever does not answer.
+        """
         self._tenant.let_all_go()
+        if not self._tasks:
+            return False  # it never joined
+        farewell = asyncio.create_task(self._say_goodbye(over))
         try:
-            async with asyncio.timeout(_FAREWELL):
-                while self._unsaid:
-                    await self._patiently(self._bring)
-                await self._patiently(lambda: self._board.leave(self._name))
-        except TimeoutError:
-            log.warning("the board could not be told that we leave; the lease ends by itself")
-            return False
+            await asyncio.wait({farewell}, timeout=_FAREWELL)
+        finally:
+            await call_off([farewell])
+            await self.close()
+        if farewell.done() and not farewell.cancelled():
+            return farewell.result()
+        log.warning("the board could not be told that we leave; the lease ends by itself")
+        return False
+
+    async def _say_goodbye(self, over: str) -> bool:
+        try:
+            while self._unsaid:
+                await self._patience.until_done(self._bring)
+            if over:
+                await self._patience.until_done(lambda: self._board.end(over))
+            await self._patience.until_done(lambda: self._board.leave(self._name))
         except Fenced:
             return False
-        finally:
-            await self.close()
         return True
 
     @property
@@ -136,38 +149,13 @@ class Messenger:
         return bool(len(self._tellings) or self._mailbox.back or self._mailbox.strays)
 
     async def close(self) -> None:
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
-        self._tasks = []
+        tasks, self._tasks = self._tasks, []
+        await call_off(tasks)
 
     def _stumbled(self, errand: asyncio.Task[None]) -> None:
         mistake = None if errand.cancelled() else errand.exception()
         if isinstance(mistake, Exception):
             self._on_trouble(mistake)
-
-    async def _patiently(self, act: Callable[[], Awaitable[Any]]) -> Any:
-        """Try until the board answers."""
-        while True:
-            try:
-                done = await act()
-            except BoardUnreachable as trouble:
-                self._note_unreachable(trouble)
-                await self._clock.sleep(_PATIENCE)
-                continue
-            self._note_reached()
-            return done
-
-    def _note_unreachable(self, trouble: BoardUnreachable) -> None:
-        if self._reachable:
-            self._reachable = False
-            log.warning("%s; waiting for it", trouble)
-
-    def _note_reached(self) -> None:
-        if not self._reachable:
-            self._reachable = True
-            log.warning("the board answers again; going on")
-            self._nudge()
 
     # -- signs of life
 
@@ -175,7 +163,7 @@ class Messenger:
         while True:
             idle = _IDLE * max(1.0, self._members / TOLD)  # many that are idle ask no more often than a few
             pause = self._terms.heartbeat if self._tenant.holds else min(idle, self._terms.heartbeat)
-            await self._clock.sleep(pause if self._reachable else min(pause, _PATIENCE))
+            await self._clock.sleep(pause if self._patience.answered else min(pause, PAUSE))
             await self._unfenced(self._beat)
 
     async def _unfenced(self, act: Callable[[], Awaitable[None]]) -> None:
@@ -184,8 +172,8 @@ class Messenger:
         try:
             await act()
         except BoardUnreachable as trouble:
-            self._note_unreachable(trouble)
-            await self._clock.sleep(_PATIENCE)
+            self._patience.note_silence(trouble)
+            await self._clock.sleep(PAUSE)
         except Superseded:
             if self._name == name:
                 raise
@@ -196,24 +184,33 @@ class Messenger:
                     log.warning("what this agent held was given to others, since it was not heard of")
                     self._lease.over()
                     self._tenant.revoke_all()
+                    self._allowance.lapse()
                     await self._enter()
         else:
-            self._note_reached()
+            self._patience.note_answer()
 
     async def _beat(self) -> None:
         sent_at = self._lease.now()
-        pulse = await self._board.beat(self._name, self._advert(), self._terms.lease, self._upto)
+        self._beats += 1
+        name, number = self._name, self._beats
+        pulse = await self._board.beat(
+            name, self._advert(), self._terms.lease, self._upto, number, self._tellings.since
+        )
+        self._tellings.heard(sent_at, Heard(name.agent, name.incarnation, number))
         self._upto, self._members = pulse.upto, pulse.members
         if self._run and pulse.run != self._run:
             # It is told again before anybody asks; what it forgot to have granted is not ours.
             log.warning("the board was started again; telling it anew what it may have forgotten")
             self._mailbox.forget_lately()
             self._tellings.tell_again()
+            self._allowance.say_again()
             await self._recover()
             await self._door.ask_again()
             await self._board.note(self._name, self._mailbox.notes(self._tenant.standing()))
-        elif not self._run or not self._reachable:
+        elif not self._run:
             await self._recover()
+        elif not self._tenant.holds and self._beats % _LOOK_EVERY == 0:
+            self._patience.doubt()  # the network may bring twice what we said once
         self._run = pulse.run
         self._lease.renewed(sent_at)
         self._mailbox.hear(pulse.books)
@@ -225,7 +222,7 @@ class Messenger:
     async def _recover(self) -> None:
         """Find out what is still ours, and give back what came while we did not listen."""
         owed = self._tenant.owed()
-        for lease, keys in self._tellings.untold_keys().items():
+        for lease, keys in (*self._tellings.untold_keys().items(), *self._mailbox.unsaid_keys()):
             owed.setdefault(lease, set()).update(keys)
         known = {Held(*lease): keys for lease, keys in owed.items()}
         for held in await self._board.recover(self._name, known):
@@ -236,7 +233,8 @@ class Messenger:
     async def _post(self) -> None:
         while True:
             due_in = max(0.0, self._ask_at - self._clock.now())
-            await self._mailbox.posted(due_in if self._tenant.wanted else self._terms.heartbeat)
+            due_in = due_in if self._tenant.wanted else self._terms.heartbeat
+            await self._mailbox.posted(min(due_in, self._allowance.due_in()))
             await self._unfenced(self._bring)
 
     async def _bring(self) -> None:
@@ -245,6 +243,8 @@ class Messenger:
 
     async def _bring_all(self) -> None:
         await self._teller.tell_all(self._name)
+        if await self._allowance.renew(self._board, self._name):
+            self._nudge()
         mailbox = self._mailbox
         if back := mailbox.back.take():
             try:
@@ -253,14 +253,13 @@ class Messenger:
                 mailbox.back.put_back(back)
                 raise
         if strays := mailbox.strays.take():
-            rows: dict[Held, list[Row]] = {}
-            for held, row in strays:
-                rows.setdefault(held, []).append(row)
             try:
-                await self._board.put_back(self._name, rows)
+                await self._board.put_back(self._name, by_lease(strays))
             except BoardUnreachable:
                 mailbox.strays.put_back(strays)
                 raise
+        if self._patience.take_doubt():  # now that nothing is asked for, and what we gave back is told
+            await self._recover()
         if wishes := mailbox.wishes.take():  # said again in a while, should they not arrive
             await self._board.wish(self._name, list(dict.fromkeys(wishes)))
         if wanted := mailbox.more.take():
@@ -290,11 +289,10 @@ class Messenger:
                 continue
             links = [to_link(row, grant.host, now) for _, row in grant.rows]
             there = self._tenant.settled_before(links)
-            old = [link for link, settled in zip(links, there, strict=True) if settled]
-            if old:
-                self._mailbox.book_known(grant.host, grant.epoch, [link.url for link in old])
+            if old := [link for link, settled in zip(links, there, strict=True) if settled]:
+                self._mailbox.book_known(grant.host, grant.epoch, old)
             new = [link for link, settled in zip(links, there, strict=True) if not settled]
-            state = self._unpack(grant) if fresh else HostState()
+            state = pardoned(self._unpack(grant), new) if fresh else HostState()
             self._tenant.grant(grant.host, grant.epoch, new, state, grant.left)
         if grants:
             self._nudge()

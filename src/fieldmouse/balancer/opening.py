@@ -54,6 +54,14 @@ def _labels(urls: Sequence[str], crawl: str) -> list[str]:
     return labels
 
 
+async def crawls_of(urls: Sequence[str]) -> list[str]:
+    """The names of all crawls on these servers."""
+    _labels(urls, "any")
+    from fieldmouse.balancer.board.server.listing import crawls_on
+
+    return sorted(set[str]().union(*[await crawls_on(url) for url in urls]))
+
+
 async def charter_of(board: Board, crawl: str) -> Charter | None:
     """What the crawl is, None if there is none; a UsageError if it lies on other servers than were named."""
     charter = await board.charter()

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from fieldmouse.balancer.board.contract import Board, BookedKeys, Held, Name, Offer, SiteBounds, Told
+from fieldmouse.balancer.board.forgiving import TakenBack
+from fieldmouse.balancer.board.pagelimit import PAGE
 from fieldmouse.balancer.board.rows import pack_urls
-from fieldmouse.balancer.tellings import DoneUrls, FoundLinks, Tellings
+from fieldmouse.balancer.tellings import DoneUrls, ForgivenUrls, FoundLinks, Tellings
 from fieldmouse.errors import Fenced
 from fieldmouse.policy.sitelimits import limited_site
 from fieldmouse.url import Host
@@ -18,16 +20,24 @@ class Teller:
     def __init__(
         self, board: Board, tellings: Tellings, *, keep_urls: bool, bounds: SiteBounds,
         place_new: Callable[[Host], str], on_dropped: Callable[[int, int], None],
-        on_unbooked: Callable[[Sequence[str]], None],
+        on_unbooked: Callable[[Sequence[str]], None], on_booked: Callable[[int], None],
+        on_again: Callable[[int], None],
     ):  # fmt: skip
-        """`place_new` says who should visit a host that is new; the last two hear what did not count."""
+        """`place_new` says who should visit a host that is new.
+
+        `on_dropped` and `on_unbooked` hear what did not count, `on_booked` how many pages were told, and
+        `on_again` how many URLs wait again.
+        """
         self._board, self._tellings, self._keep_urls, self._bounds = board, tellings, keep_urls, bounds
         self._place_new, self._on_dropped, self._on_unbooked = place_new, on_dropped, on_unbooked
+        self._on_booked, self._on_again = on_booked, on_again
 
     async def tell_all(self, name: Name) -> None:
         while batch := self._tellings.next(_LINKS):
             if isinstance(batch[0], FoundLinks):
                 await self._tell_links([telling for telling in batch if isinstance(telling, FoundLinks)])
+            elif isinstance(batch[0], ForgivenUrls):
+                await self._tell_forgiven(name, [each for each in batch if isinstance(each, ForgivenUrls)])
             else:
                 await self._tell_done(name, [telling for telling in batch if isinstance(telling, DoneUrls)])
             self._tellings.told(len(batch))
@@ -41,6 +51,11 @@ class Teller:
         answer = await self._board.offer(offers, self._bounds, seeds=seeds)
         self._on_dropped(answer.dropped_hosts, answer.dropped_urls)
 
+    async def _tell_forgiven(self, name: Name, forgiven: Sequence[ForgivenUrls]) -> None:
+        for told in forgiven:
+            taken = TakenBack(told.host, told.links, told.kinds, told.number)
+            self._on_again(await self._board.take_back(name, taken))
+
     async def _tell_done(self, me: Name, done: Sequence[DoneUrls]) -> None:
         for told in done:
             bookings = [
@@ -51,6 +66,7 @@ class Teller:
             name = Name(me.agent, told.incarnation or me.incarnation)
             try:
                 missed = await self._board.book(name, Told(bookings, told.kinds, packed, told.number))
+                self._on_booked(told.kinds.get(PAGE, 0))
             except Fenced:
                 if name == me:
                     raise

@@ -6,17 +6,23 @@ is. All of it is a part of the checkpoint: what a page said is as durable as the
 only once the checkpoint that holds it is.
 
 A server that is killed forgets what it heard last. So what was told is kept for a while, and told again
-to a server that was started anew; the board counts nothing twice.
+to a server that was started anew; the board counts nothing twice. It is kept until the board has heard a
+later sign of life, and for a while after that: `since` is that sign, noted in the checkpoint in which what
+was told before is not kept any more. A board that never heard it has an old copy of its data, and is told
+nothing.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from math import inf
 from pathlib import Path
 
 import msgspec
 
+from fieldmouse.balancer.board.heard import ANY, Heard
+from fieldmouse.balancer.board.pagelimit import PAGE
 from fieldmouse.crawldir import Checkpoint, Log, Sealed, make_directory, records, understood
 from fieldmouse.url import Host
 
@@ -43,7 +49,21 @@ class DoneUrls(msgspec.Struct, frozen=True, array_like=True, tag="done"):
     number: int = 0  # grows from one to the next; 0 where nothing is kept
 
 
-Telling = FoundLinks | DoneUrls
+class ForgivenUrls(msgspec.Struct, frozen=True, array_like=True, tag="forgiven"):
+    """Outcomes of one host that are taken back: as `board.forgiving.TakenBack`."""
+
+    host: Host
+    links: tuple[tuple[int, bytes], ...]
+    kinds: dict[str, int]
+    number: int  # grows with those of `DoneUrls`
+
+
+Telling = FoundLinks | DoneUrls | ForgivenUrls
+
+
+def _pages(telling: Telling) -> int:
+    return telling.kinds.get(PAGE, 0) if isinstance(telling, DoneUrls) else 0
+
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(Telling).decode
@@ -57,6 +77,7 @@ class TellingsState(msgspec.Struct, frozen=True):
     incarnation: int = 0
     kinds: dict[str, int] = {}  # outcomes by kind, told so far
     done: int = 0  # the number of the last `DoneUrls`
+    since: Heard = ANY  # the board has heard it after all that is not kept any more
 
 
 class _Segment:
@@ -76,11 +97,14 @@ class Tellings:
         self._directory, self._now = directory, now
         self.before, self._agent, self._incarnation = state, state.agent, state.incarnation
         self._kinds, self._done = dict(state.kinds), state.done
+        self.since, self._since_at = state.since, -inf
+        self._signs: deque[tuple[float, Heard]] = deque()  # heard later, and when each was sent
         self._segments: deque[_Segment] = deque()
         self._queue: deque[tuple[_Segment, Telling]] = deque()  # to be told, the oldest first
         self._told: deque[tuple[_Segment, Telling]] = deque()  # told, and perhaps not safe yet
         self._sealed: list[tuple[_Segment, Telling]] = []  # outcomes that wait for the journal
         self._leftovers: list[Path] = []
+        self.untold_pages = 0  # that the outcomes count which were not told yet
         self._again = self._again_at_next = (
             0  # how often all was to be told again, also when `next` was asked
         )
@@ -96,6 +120,7 @@ class Tellings:
 
     def _enqueue(self, segment: _Segment, telling: Telling) -> None:
         segment.untold += 1
+        self.untold_pages += _pages(telling)
         self._queue.append((segment, telling))
 
     # -- the agent's side
@@ -125,11 +150,27 @@ class Tellings:
         segment = self._current()
         segment.log.append(_encode(told))
         segment.untold += 1
+        self.untold_pages += _pages(told)
         self._sealed.append((segment, told))
 
-    def known(self, lease: tuple[Host, int], urls: Sequence[tuple[int, str]]) -> None:
-        """These were settled long ago. Nothing need be kept: whoever is granted them again says it again."""
-        self._enqueue(self._current(), DoneUrls(0, ((*lease, tuple(urls)),), {}))
+    def forgiven(self, host: Host, links: Sequence[tuple[int, bytes]], kinds: Mapping[str, int]) -> None:
+        """These were settled, and are not any more in the checkpoint at hand: they wait again."""
+        self._done += 1
+        self._kinds = {kind: count - kinds.get(kind, 0) for kind, count in self._kinds.items()}
+        told = ForgivenUrls(host, tuple(links), dict(kinds), self._done)
+        segment = self._current()
+        segment.log.append(_encode(told))
+        segment.untold += 1
+        self._sealed.append((segment, told))
+
+    def known(
+        self, lease: tuple[Host, int], urls: Sequence[tuple[int, str]], kinds: Mapping[str, int]
+    ) -> None:
+        """These were settled long ago. Nothing need be kept: whoever is granted them again says it again.
+
+        `kinds` counts those of them that the board counts no longer.
+        """
+        self._enqueue(self._current(), DoneUrls(0, ((*lease, tuple(urls)),), dict(kinds)))
 
     def _current(self) -> _Segment:
         if not self._segments or self._segments[-1].log.length > _SEGMENT:
@@ -177,19 +218,28 @@ class Tellings:
         for _ in range(count):
             segment, telling = self._queue.popleft()
             segment.untold -= 1
+            self.untold_pages -= _pages(telling)
             segment.told_at = now
             self._told.append((segment, telling))
         while self._told and self._is_safe(self._told[0][0], now):
             self._told.popleft()
 
     def _is_safe(self, segment: _Segment, now: float) -> bool:
-        return segment is not self._segments[-1] and not segment.untold and segment.told_at < now - KEPT
+        told = segment is not self._segments[-1] and not segment.untold
+        return told and segment.told_at < min(self._since_at, now - KEPT)
+
+    def heard(self, sent_at: float, sign: Heard) -> None:
+        """The board has heard a sign of life that was sent then."""
+        self._signs.append((sent_at, sign))
+        while self._signs and self._signs[0][0] <= self._now() - KEPT:
+            self._since_at, self.since = self._signs.popleft()
 
     def tell_again(self) -> None:
         """The server is another one, and may have forgotten the last of it."""
         self._again += 1
-        for segment, _ in self._told:
+        for segment, telling in self._told:
             segment.untold += 1
+            self.untold_pages += _pages(telling)
         self._queue.extendleft(reversed(self._told))
         self._told.clear()
 
@@ -213,7 +263,7 @@ class Tellings:
             segment.log.close()
             self._leftovers.append(segment.log.path)
         lengths = tuple((segment.number, segment.log.flush()) for segment in self._segments)
-        state = TellingsState(lengths, self._agent, self._incarnation, self._kinds, self._done)
+        state = TellingsState(lengths, self._agent, self._incarnation, self._kinds, self._done, self.since)
         return Sealed(state, [segment.log.path for segment in self._segments])
 
     def committed(self) -> None:

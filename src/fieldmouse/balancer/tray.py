@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Generic, TypeVar
 
 T = TypeVar("T")
@@ -13,6 +14,9 @@ class Tray(Generic[T]):
 
     def __len__(self) -> int:
         return len(self._things)
+
+    def __iter__(self) -> Iterator[T]:
+        return iter(self._things)
 
     def put(self, thing: T) -> None:
         self._things.append(thing)

@@ -10,6 +10,7 @@ Exit codes: 0 done, 1 failed, 2 wrong usage, 3 stopped by a limit with work left
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import Any
 
@@ -18,9 +19,12 @@ import click
 from fieldmouse import __version__
 from fieldmouse.cli import voice
 from fieldmouse.cli.lazy import LazyGroup
+from fieldmouse.cli.signals import heed_signals
 from fieldmouse.errors import FieldmouseError, StoppedAtOnce, UsageError
 
 INTERRUPTED = 130
+CRAWLING = frozenset({"crawl", "resume", "refresh", "agent"})
+"""Verbs that end in order when they are told to stop, from their first moment on."""
 
 VERBS = {
     "crawl": "Crawl websites into a new directory.",
@@ -61,8 +65,13 @@ def fieldmouse() -> None:
 
 def main(args: list[str] | None = None) -> None:
     """Run one command and leave with its exit code."""
+    # The threads that numpy starts to multiply large matrices spin at every start, one for each core, and
+    # nothing here multiplies such. Whoever wants them says so.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     words = sys.argv[1:] if args is None else args
     try:
+        if words[:1] and words[0] in CRAWLING:
+            heed_signals()  # before anything slow: a board may be waited for, for long
         code = run(words)
     except KeyboardInterrupt:
         code = INTERRUPTED

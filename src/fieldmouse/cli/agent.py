@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from fieldmouse.api import joining
-from fieldmouse.cli import crawl, options, voice
+from fieldmouse.cli import crawl, options, resume, voice
 from fieldmouse.errors import FieldmouseError
 
 
@@ -17,6 +17,7 @@ from fieldmouse.errors import FieldmouseError
 Examples:
   fieldmouse agent east --board redis://board.example:6379/0 --seed https://example.org/
   fieldmouse agent west --board redis://board.example:6379/0
+  fieldmouse agent west --board redis://board.example:6379/0 --forgive
   fieldmouse agent east --board rediss://:PASSWORD@board.example:6380/0 --crawl news"""
 )
 @click.argument("directory", type=click.Path(path_type=Path))
@@ -49,11 +50,12 @@ Examples:
 )
 @click.option("--balance", metavar="NAME", help="Which agent visits a host next: priced, kalman, hash, ...")
 @click.option("--config", metavar="FILE", type=click.Path(path_type=Path), help="Settings to start from.")
+@click.option("--forgive", is_flag=True, help="Ask again whatever this agent gave up because a host failed.")
 @options.limits
 @options.as_json
 def command(
     directory: Path, boards: tuple[str, ...], name: str, seeds: tuple[str, ...], seeds_file: str | None,
-    balance: str | None, config: Path | None, as_json: bool, **given: Any,
+    balance: str | None, config: Path | None, forgive: bool, as_json: bool, **given: Any,
 ) -> int:  # fmt: skip
     """Crawl into DIRECTORY together with other agents.
 
@@ -65,6 +67,10 @@ def command(
     without saying it again, and one without seeds waits for a crawl to appear. An
     agent ends by itself when the whole crawl is done. It may be stopped or killed at
     any time: others take over what it had, and the same command lets it go on.
+
+    With --forgive, after the crawl has ended, the URLs that this agent gave up because their
+    hosts failed (no address, no connection, TLS, no robots.txt) wait on the board again, for
+    whichever agents are there.
 
     `fieldmouse search`, `export`, `explain` and `changes` read several directories with --with.
     """
@@ -80,7 +86,8 @@ def command(
     if listed and plan.new:  # what is missing here was said, or not, by the first
         crawl.advise(plan)
     try:
-        return crawl.run(plan, as_json=as_json, every=every)
+        on_forgiven = resume.tell_forgiven if forgive else None
+        return crawl.run(plan, as_json=as_json, every=every, on_forgiven=on_forgiven)
     except FieldmouseError as trouble:
-        trouble.continued_by("agent")
+        trouble.continued_by("agent", " --board URL")
         raise

@@ -76,7 +76,6 @@ def run(
     import uvloop
 
     from fieldmouse import agent  # the whole house: loaded once we know that we crawl
-    from fieldmouse.reading import ReadingRoom
 
     voice.show_warnings()
     voice.say(progress.beginning(plan.settings, str(plan.directory), plan.order))
@@ -100,7 +99,7 @@ def run(
                 )
             finally:
                 signals.ended()
-        why, hint = ReadingRoom(plan.directory).why_nothing() if summary.exit == 1 else ("", "")
+        why, hint = _why_nothing(plan.directory) if summary.exit == 1 else ("", "")
         if as_json:
             voice.json(msgspec.to_builtins(summary) | ({"error": why, "hint": hint} if why else {}))
         else:
@@ -108,6 +107,12 @@ def run(
             if why:
                 voice.error(why, hint)
     return summary.exit
+
+
+def _why_nothing(directory: Path) -> tuple[str, str]:
+    from fieldmouse.reading import ReadingRoom  # a room that a crawl needs only here
+
+    return ReadingRoom(directory).why_nothing()
 
 
 def _save_on_garbage() -> None:

@@ -45,7 +45,11 @@ def limits(command: F) -> F:
     for option in reversed(
         [
             click.option("--pages", metavar="N", help="Stop after N pages in all; 0 for no limit."),
-            click.option("--time", metavar="T", help="Stop after this long, such as 10m; 0s for no limit."),
+            click.option(
+                "--time",
+                metavar="T",
+                help="Ask nobody after this long, such as 10m, and store what there is; 0s for no limit.",
+            ),
             click.option(
                 "--depth", metavar="N", help='Links to follow away from a seed; "none" for no limit.'
             ),

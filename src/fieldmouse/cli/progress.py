@@ -52,9 +52,9 @@ class Progress:
         count, dropped = voice.number, reading.dropped + reading.obsolete
         if self._polls:
             return self._line_of_polls(reading, self._first or reading)
-        hosts = f"{counted(reading.front, 'host')} held" if self._network else f"{count(reading.hosts)} hosts"
+        hosts = f"{counted(reading.front, 'host')} held" if self._network else counted(reading.hosts, "host")
         return (
-            f"{count(reading.pages)} pages  {count(self._speed())}/s  {hosts}"
+            f"{counted(reading.pages, 'page')}  {count(self._speed())}/s  {hosts}"
             f" ({count(reading.ready)} ready)  buffer {reading.buffered}  robots {reading.robots}"
             f"  waiting {count(reading.waiting)}{' for all' * self._network}  failed {count(reading.failed)}"
             + (f"  dropped {count(dropped)}" if dropped else "")
@@ -135,7 +135,9 @@ def tell(summary: Summary, settings: Settings, directory: str, order: Order | No
         verb = "waits" if changes == 1 else "wait"
         voice.say(f"{counted(changes, 'change')} {verb} to be told by {channel}, in the next run")
     if summary.lost:
-        voice.say(f"error: {count(summary.lost)} URLs cannot be accounted for, which is a bug in fieldmouse")
+        voice.say(
+            f"error: {counted(summary.lost, 'URL')} cannot be accounted for, which is a bug in fieldmouse"
+        )
         voice.hint(f"`fieldmouse doctor {typed(directory)}` says more; please report it")
     if summary.whole is not None:
         voice.say(

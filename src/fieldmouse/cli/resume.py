@@ -48,10 +48,10 @@ def command(directory: Path, seeds: tuple[str, ...], forgive: bool, as_json: boo
     _tell_lifted(plan)
     if plan.added:
         _tell_added(plan)
-    return crawl.run(plan, as_json=as_json, every=every, on_forgiven=_tell if forgive else None)
+    return crawl.run(plan, as_json=as_json, every=every, on_forgiven=tell_forgiven if forgive else None)
 
 
-def _tell(forgiven: Forgiven) -> None:
+def tell_forgiven(forgiven: Forgiven) -> None:
     hosts, urls = counted(forgiven.hosts, "host"), counted(forgiven.urls, "URL")
     voice.say(f"forgave {hosts} and {urls}" if forgiven.hosts else "there was nothing to forgive")
 

@@ -6,7 +6,8 @@ crawl comes to an orderly end. The second ends it where it stands, which is no w
 than a kill. Worker processes ignore all of them: the agent decides what they mean.
 
 The handlers stand before the event loop runs and after it has ended, so that no moment
-of a crawl answers a signal with a traceback.
+of a crawl answers a signal with a traceback. Before that, while a crawl is planned, modules are
+loaded or a board is waited for, there is nothing to bring to an end: a signal just ends it (`heed_signals`).
 """
 
 from __future__ import annotations
@@ -23,6 +24,13 @@ from fieldmouse.errors import StoppedAtOnce
 STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 ECHO = 0.5
 """Seconds in which a signal is the one before: `timeout` sends each to us and to our group."""
+
+
+def heed_signals() -> None:
+    """From now on every signal to stop is what Ctrl-C is to Python, until `Signals` knows better."""
+    for number in STOPPING:
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, signal.default_int_handler)
 
 
 class Signals:

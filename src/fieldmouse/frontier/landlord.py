@@ -37,8 +37,10 @@ class Landlord(Protocol):
     def wish(self, hosts: Sequence[Host]) -> None:
         """We have known pages of these hosts to ask for again: each should come to us some time."""
 
-    def vacated(self, host: Host, epoch: int, state: HostState, unused: Sequence[Link]) -> None:
-        """We let a host go; these URLs of it were not visited."""
+    def vacated(
+        self, host: Host, epoch: int, state: HostState, unused: Sequence[Link], *, idle: bool = False
+    ) -> None:
+        """We let a host go; these URLs of it were not visited. `idle`: only since there is nothing to do."""
 
     def evicted(self, host: Host) -> None:
         """We had to leave a host: it was taken from us."""

@@ -1,9 +1,8 @@
 """A frontier whose hosts are leased: the board of the network has the URLs, this has those at hand.
 
 Nothing here outlives the process but the keys of what was settled, in the sieve that every crawl has: the
-board knows what waits, and gives it to others should we die. A host comes with some of its URLs (`grant`),
-stands on the workbench like any other, and leaves again when it has none left, when it rests for long, or
-when the landlord says that another agent is nearer.
+board knows what waits, and gives it to others should we die. A host comes with some URLs (`grant`), stands
+on the workbench like any other, and leaves when it has none left, rests for long, or another is nearer.
 
 Invariant: a ticket is online, resting, with a robot, or known and not settled; until it is settled we
 owe the board an outcome for it, under the epoch its host was granted with. Polls are owed to nobody
@@ -15,7 +14,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 
-import numpy as np
 from xxhash import xxh3_64_intdigest
 
 from fieldmouse.clock import Clock
@@ -25,6 +23,7 @@ from fieldmouse.frontier.leasedpolls import LeasedPolls, polls_by_host
 from fieldmouse.frontier.moment import FrontierState
 from fieldmouse.frontier.owed import OwedTickets
 from fieldmouse.frontier.parts import Books, FrontierParts
+from fieldmouse.frontier.settledhere import SettledHere
 from fieldmouse.frontier.tenancy import Tenancies
 from fieldmouse.frontier.workbench import Workbench
 from fieldmouse.policy.front import FrontRule
@@ -44,15 +43,16 @@ class LeasedFrontier:
     def __init__(
         self, parts: FrontierParts, *, landlord: Landlord, clock: Clock, rule: FrontRule, key_seed: int,
         errand_links: int, state: FrontierState | None, share: float = 0.5,
-        turn: Callable[[], float] = lambda: math.inf,
+        turn: Callable[[], float] = lambda: math.inf, rests: Callable[[], bool] = lambda: False,
     ):  # fmt: skip
         """`parts` hold nothing but the keys of what was settled here.
 
         `share` of a host's visits are polls while new URLs of it wait, too. After `turn()` seconds a host
-        goes back to the board, whatever there is left to do: others may have known pages of it as well.
+        goes back whatever is left to do: others may have known pages of it. While it `rests()` the agent can
+        reach nobody, and wants one host at most, to see whether it can.
         """
         self._parts, self._landlord, self._clock, self._rule = parts, landlord, clock, rule
-        self._key_seed, self._errand_links, self._turn = key_seed, errand_links, turn
+        self._key_seed, self._errand_links, self._turn, self._rests = key_seed, errand_links, turn, rests
         self._polls = LeasedPolls(landlord.wish, clock)
         self._workbench = Workbench(polls=self._polls, share=share)
         self._tenancies = Tenancies(self._workbench, self._polls, clock)
@@ -60,13 +60,15 @@ class LeasedFrontier:
         self._width = max(rule.minimum, min(rule.maximum, state.width if state else 0))
         self._errands, self._met = 0, 0  # errands, and hosts that were ever granted
         self._finished, self._closing = list[SettledUrl](), False
+        self._own = SettledHere(parts.sieve, state, key_seed)
 
     # -- hosts come and go
 
     @property
     def wanted(self) -> int:
         """How many more hosts we could use."""
-        return 0 if self._closing else max(0, self._width - len(self._tenancies))
+        width = 1 if self._rests() else self._width
+        return 0 if self._closing else max(0, width - len(self._tenancies))
 
     def grant(self, host: Host, epoch: int, links: Sequence[Link], state: HostState, left: int) -> None:
         """A host that nobody else has, with URLs of it; or more URLs of one that we have."""
@@ -104,7 +106,10 @@ class LeasedFrontier:
 
     def settled_before(self, links: Sequence[Link]) -> list[bool]:
         """Which of these have an outcome here already, that the board forgot or never counted."""
-        return self._parts.sieve.knows([key_of(link.url, self._key_seed) for link in links])
+        return self._own.before(links)
+
+    def take_back(self, urls: int) -> None:
+        self._own.take_back(urls)
 
     def revoke_all(self) -> None:
         """Nothing is ours any more: all of it is with others, what robots have in hand included."""
@@ -120,21 +125,18 @@ class LeasedFrontier:
                 self._let_go(host)
 
     def _forget(self, host: Host) -> list[Link]:
-        """Take a host that no robot has off the workbench; returns its URLs that were not visited.
-
-        Polls of it wait until it is ours again.
-        """
+        """Take a host off the workbench; returns its URLs that were not visited. Polls wait for it."""
         numbers = self._tenancies.end(host)
         polls = [self._polls.strike(number) for number in numbers if number in self._polls]
         self._polls.wait(host, [link for link in polls if link is not None], wished=not self._closing)
         struck = map(self._owed.strike, numbers)
         return [owed.link for owed in struck if owed is not None]
 
-    def _let_go(self, host: Host) -> None:
+    def _let_go(self, host: Host, *, idle: bool = False) -> None:
         tenancy = self._tenancies[host]
         unused = self._forget(host)
         if tenancy.epoch:
-            self._landlord.vacated(host, tenancy.epoch, tenancy.state, unused)
+            self._landlord.vacated(host, tenancy.epoch, tenancy.state, unused, idle=idle)
         else:
             self._landlord.evicted(host)
 
@@ -144,9 +146,13 @@ class LeasedFrontier:
         for host in self._tenancies.at_home():
             self._let_go(host)
 
+    def let_idle_go(self) -> None:
+        """Others may reach what we cannot: hosts that no robot has go back, but for one to try ourselves."""
+        for host in [host for host in self._tenancies.at_home() if not self._tenancies[host].polls][1:]:
+            self._let_go(host)
+
     @property
     def holds(self) -> int:
-        """Hosts that are ours."""
         return len(self._tenancies)
 
     def owed(self) -> dict[tuple[Host, int], set[int]]:
@@ -159,11 +165,9 @@ class LeasedFrontier:
         return keys
 
     def standing(self) -> dict[tuple[Host, int], HostState]:
-        """How the hosts stand that are ours, by lease."""
         return {(host, its.epoch): its.state for host, its in self._tenancies if its.epoch}
 
     def epoch_of(self, host: Host) -> int:
-        """Under which epoch we hold it; 0 if we do not."""
         return tenancy.epoch if (tenancy := self._tenancies.get(host)) is not None else 0
 
     # -- errands
@@ -212,7 +216,7 @@ class LeasedFrontier:
                 tenancy.ask()
                 self._landlord.want_more(host, tenancy.epoch)
         elif not tenancy.online or state.ready_at > self._clock.now() + LONG:
-            self._let_go(host)
+            self._let_go(host, idle=True)
 
     def done(self, numbers: Iterable[int]) -> None:
         """The outcomes of these tickets go into the checkpoint at hand."""
@@ -247,7 +251,7 @@ class LeasedFrontier:
     def seal(self) -> Sealed[FrontierState]:
         settled, self._finished = self._finished, []
         if settled:
-            self._parts.sieve.learn(np.array([url.key for url in settled], np.uint64))
+            self._own.add(settled)
             self._landlord.settled(settled)
         books = Books(self.finished, self._width, self.finished, 0, 0)
         return Sealed(*self._parts.seal(self._clock.now(), books))
@@ -269,7 +273,7 @@ class LeasedFrontier:
 
     @property
     def finished(self) -> int:
-        return self._parts.sieve.seen
+        return len(self._own)
 
     @property
     def waiting(self) -> int:
@@ -277,7 +281,6 @@ class LeasedFrontier:
 
     @property
     def polling(self) -> int:
-        """Known pages that are to be asked again, and have not been."""
         return len(self._polls)
 
     @property

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 import msgspec
 
+from fieldmouse.policy.opinion import reached
 from fieldmouse.records import HostState, Reason
 
 LONGEST_DELAY = (
@@ -65,8 +66,9 @@ class Politeness:
         """The host answered: it is well, and rests for its delay."""
         host_at, address_at = self.quiet_until(state, answered_at, ended_at)
         return msgspec.structs.replace(
-            state, ready_at=host_at, address_ready_at=address_at, failures=0, put_off=0
-        )
+            state, ready_at=host_at, address_ready_at=address_at, failures=0, put_off=0,
+            unreached=reached(state.unreached, ended_at) if state.unreached else (),
+        )  # fmt: skip
 
     def after_trouble(
         self, state: HostState, now: float, *, retry_after: float = 0.0, bury_after: int = 0
@@ -88,6 +90,12 @@ class Politeness:
             address_ready_at=now + self.address_delay,
             failures=failures,
             verdict=Reason.BURIED if buried else state.verdict,
+        )
+
+    def handed_on(self, state: HostState, now: float) -> HostState:
+        """Another agent is to try it: after the ordinary delay, and nothing more is held against it."""
+        return msgspec.structs.replace(
+            state, ready_at=now + self.host_delay(state), address_ready_at=now + self.address_delay
         )
 
     def put_off(self, state: HostState, now: float, *, at_least: float = 0.0) -> HostState:

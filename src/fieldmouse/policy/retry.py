@@ -10,9 +10,12 @@ healthy host meet again when they are all that is left of it.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
-from fieldmouse.records import Reason
+import msgspec
+
+from fieldmouse.records import HostState, Link, Reason
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +47,19 @@ RETRIES: dict[Reason, Retry] = {
     Reason.BURIED: NEVER,
     Reason.UNSIGNED: NEVER,
 }
+
+
+OF_HOSTS = frozenset(
+    {Reason.BURIED, Reason.NO_ADDRESS, Reason.NO_CONNECTION, Reason.EXCLUSION_UNREACHABLE, Reason.TLS}
+)
+"""Verdicts on hosts that are failures. Private addresses and full hosts are no failures."""
+
+
+def pardoned(state: HostState, links: Iterable[Link]) -> HostState:
+    """The host without a verdict for failing, if any of the URLs that came with it is forgiven."""
+    if state.verdict not in OF_HOSTS or not any(link.forgiven for link in links):
+        return state
+    return msgspec.structs.replace(state, failures=0, put_off=0, verdict=Reason.NONE, detail="", unreached=())
 
 
 def next_try(reason: Reason, tries: int, patience: float = 1.0) -> float | None:

@@ -21,7 +21,7 @@ import msgspec
 from fieldmouse import __version__
 from fieldmouse import settings as settings_file
 from fieldmouse.agent.asked import politeness_of
-from fieldmouse.balancer.board.contract import Charter, Luggage, Name, Offer, Row, SiteBounds
+from fieldmouse.balancer.board.contract import Charter, Heard, Luggage, Name, Offer, Row, SiteBounds
 from fieldmouse.balancer.board.rebuilding import BoardBuilder, RestoredHost
 from fieldmouse.balancer.board.rows import pack_urls, to_row
 from fieldmouse.balancer.identity import read_origin
@@ -29,6 +29,7 @@ from fieldmouse.balancer.opening import open_builder
 from fieldmouse.balancer.tellings import PART, found_links, sealed_tellings
 from fieldmouse.crawldir import CrawlDir, read_checkpoint
 from fieldmouse.errors import BoardError, CrawlLocked, UsageError, typed
+from fieldmouse.figures import counted
 from fieldmouse.policy.politeness import sane_delay
 from fieldmouse.policy.sitelimits import limited_site
 from fieldmouse.records import HostState, Kind, Link, OutcomeRow
@@ -78,6 +79,11 @@ class AgentDirectory:
     @property
     def path(self) -> Path:
         return self.crawl.home.path
+
+    @property
+    def since(self) -> Heard:
+        """What a board has heard that is as new as this directory."""
+        return sealed_tellings(self.crawl.last).since
 
     @property
     def begun_at(self) -> float:
@@ -165,6 +171,8 @@ async def rebuild_with(
     seeds = seeds_of(settings)
     made_by = f"fieldmouse/{__version__}"
     charter = Charter(seed, settings_file.render(settings), tuple(map(str, seeds)), made_by)
+    if await builder.clear([member.since for member in members]):
+        tell("the board had an old copy of the crawl, which is cleared")
     if (await builder.hide(charter)).key_seed != seed:
         raise BoardError(
             f"half of another crawl `{crawl}` lies on this board: it was to be made again, too",
@@ -174,8 +182,11 @@ async def rebuild_with(
     begun_at = now
     for member in members:
         urls = await _restore(builder, member, seed, hosts)
+        # Also of whoever has none, and of a directory that was copied: all that these told is there.
+        for name in (member.name, Name(member.since.agent, member.since.incarnation)):
+            await builder.restore(name, [])
         begun_at = min(begun_at, member.begun_at)
-        tell(f"`{member.path}` has outcomes of {urls:,} URLs that no other has")
+        tell(f"`{member.path}` has outcomes of {counted(urls, 'URL')} that no other has")
     named: list[Link] = []
     for member in members:
         for host, stamp, rules in member.crawl.robots_txts():

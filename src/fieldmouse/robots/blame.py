@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Protocol
+
 import msgspec
 
 from fieldmouse.clock import Clock
@@ -13,11 +15,39 @@ from fieldmouse.robots.prober import Prober
 from fieldmouse.url import Host
 
 
+class SecondOpinion(Protocol):
+    """The other agents of a network, one of which may reach a host that we cannot (`policy/opinion`)."""
+
+    def hand_on(self, state: HostState, reason: Reason, *, final: bool) -> HostState | None:
+        """The host with a note for whoever tries it next; None if our word counts.
+
+        `final`: this would be a verdict; otherwise trouble of our own keeps us from asking.
+        """
+
+
+class OurWord:
+    """Nobody else is there."""
+
+    def hand_on(self, state: HostState, reason: Reason, *, final: bool) -> HostState | None:
+        return None
+
+
 class Blame:
     """Every sighting of trouble passes here on its way to the prober."""
 
-    def __init__(self, prober: Prober, politeness: Politeness, clock: Clock):
-        self._prober, self._politeness, self._clock = prober, politeness, clock
+    def __init__(self, prober: Prober, politeness: Politeness, clock: Clock, opinion: SecondOpinion):
+        self._prober, self._politeness, self._clock, self._opinion = prober, politeness, clock, opinion
+
+    def elsewhere(self, state: HostState, reason: Reason) -> HostState | None:
+        """The host as it was, for another agent to try, before we give it or a URL of it up; None: we do."""
+        noted = self._opinion.hand_on(state, reason, final=True)
+        return noted and self._politeness.handed_on(noted, self._clock.now())
+
+    def _later(self, state: HostState, reason: Reason, at_least: float = 0.0) -> HostState:
+        """The trouble is ours: put off, for another agent if there is one, whom our DNS does not hold up."""
+        noted = self._opinion.hand_on(state, reason, final=False)
+        now = self._clock.now()
+        return self._politeness.put_off(noted or state, now, at_least=0.0 if noted else at_least)
 
     def excuse(self, host: Host, state: HostState) -> HostState:
         """The host without the failures that turned out to be ours."""
@@ -35,27 +65,31 @@ class Blame:
         self._prober.failed(host, cause, known=state.pages > 0, address=state.address)
         often = state.put_off + 1 >= PUT_OFFS and cause is not Cause.MACHINE
         if often and await self._prober.others_are_fine(cause):
-            return msgspec.structs.replace(state, verdict=reason, detail=detail)
-        return self._politeness.put_off(state, self._clock.now(), at_least=at_least)
+            verdict = msgspec.structs.replace(state, verdict=reason, detail=detail)
+            return self.elsewhere(state, reason) or verdict
+        return self._later(state, reason, at_least)
 
     def weigh(
-        self, host: Host, before: HostState, after: HostState, cause: Cause | None, url: str = "",
-        *, final: bool = False, ask: bool = False,
-    ) -> HostState | None:  # fmt: skip
-        """Would `after` be fair? It is returned if so; None means that the trouble is likely ours.
+        self, host: Host, before: HostState, after: HostState, cause: Cause | None, reason: Reason,
+        url: str = "", *, final: bool = False, ask: bool = False, unheard: bool = False, asked: float = 0.0,
+    ) -> tuple[bool, HostState]:  # fmt: skip
+        """Would `after` be fair? And how the host stands: as it does there, if so.
 
         Giving up is `final`, a host as well as a URL, and must not be rash. For a host, and if it is worth
-        to `ask`, others are asked first whether they can be reached.
+        to `ask`, others are asked first whether they can be reached. Where we were `unheard`, as far as the
+        failure of a URL tells, and where a host is given up, another agent has the last word.
         """
-        if cause is None:
-            return after
-        gives_up = bool(after.verdict)
-        rash = (final or gives_up) and self._prober.is_rash(host, ask=ask or gives_up)
-        self._prober.failed(host, cause, known=before.pages > 0, address=before.address)
-        if rash or self._prober.lenient:
-            return None
-        self._prober.outage.counted(host, url, failures=after.failures - before.failures)
-        return after
+        gives_up = bool(after.verdict) and (cause is not None or reason is Reason.TLS)
+        if cause is not None:
+            rash = (final or gives_up) and self._prober.is_rash(host, ask=ask or gives_up)
+            self._prober.failed(host, cause, known=before.pages > 0, address=before.address)
+            if rash or self._prober.lenient:
+                return False, self._later(before, reason, asked)
+        if (gives_up or (final and unheard)) and (other := self.elsewhere(before, reason)) is not None:
+            return False, other
+        if cause is not None:
+            self._prober.outage.counted(host, url, failures=after.failures - before.failures)
+        return True, after
 
     async def in_trouble(
         self, host: Host, state: HostState, cause: Cause | None, reason: Reason, detail: str,
@@ -69,13 +103,13 @@ class Blame:
         after = self._politeness.after_trouble(state, now, retry_after=asked, bury_after=bury_after)
         if after.verdict:
             after = msgspec.structs.replace(after, verdict=reason, detail=detail)
-        fair = self.weigh(host, state, after, cause)
-        return fair or self._politeness.put_off(state, self._clock.now(), at_least=asked)
+        return self.weigh(host, state, after, cause, reason, asked=asked)[1]
 
     async def no_such_name(self, host: Host, state: HostState, detail: str) -> HostState:
         """A definite word on the name, unless it is said of all names, or of one that led to pages before."""
         vanished = state.pages and state.put_off + 1 < PUT_OFFS
         if vanished or await self._prober.denies_all(host):
             self._prober.doubt_name(host)
-            return self._politeness.put_off(state, self._clock.now())
-        return msgspec.structs.replace(state, verdict=Reason.NO_ADDRESS, detail=detail)
+            return self._later(state, Reason.NO_ADDRESS)
+        verdict = msgspec.structs.replace(state, verdict=Reason.NO_ADDRESS, detail=detail)
+        return self.elsewhere(state, Reason.NO_ADDRESS) or verdict

@@ -14,6 +14,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Protocol
 
+from fieldmouse.aside import call_off
 from fieldmouse.clock import Clock
 from fieldmouse.meter import Meter
 from fieldmouse.records import Errand
@@ -108,7 +109,4 @@ class Fleet:
         out = self._roster.out
         if out:
             await asyncio.wait(out, timeout=grace)
-        for robot in out:
-            robot.cancel()
-        if out:
-            await asyncio.wait(out)
+        await call_off(out)

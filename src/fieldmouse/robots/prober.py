@@ -78,7 +78,7 @@ class Prober:
     def _tell(self) -> None:
         """As many robots may be out, as far as the network and our descriptors go."""
         most = 0 if self._probing else self._headroom.robots
-        self._meter.note_most(int(self._scouting) if self.out else most)
+        self._meter.note_most(int(self._scouting) if self.out else most, cut_off=self.out)
         self._bell.ring()
 
     # -- what robots say

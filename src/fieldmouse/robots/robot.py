@@ -9,6 +9,7 @@ from typing import Protocol
 import msgspec
 
 from fieldmouse.clock import Clock
+from fieldmouse.policy.names import is_address
 from fieldmouse.policy.outage import Cause, cause_of
 from fieldmouse.policy.politeness import Politeness
 from fieldmouse.policy.retry import next_try, rule_for
@@ -26,7 +27,7 @@ from fieldmouse.records import (
     Ticket,
 )
 from fieldmouse.robots.answers import outcome_of
-from fieldmouse.robots.blame import Blame
+from fieldmouse.robots.blame import Blame, OurWord, SecondOpinion
 from fieldmouse.robots.exclusions import Exclusions
 from fieldmouse.robots.gate import Gate
 from fieldmouse.robots.prober import Prober
@@ -79,6 +80,7 @@ class Robot:
     def __init__(
         self, *, fetcher: Fetcher, resolver: Resolver, exclusions: Exclusions, gate: Gate, clock: Clock,
         manners: Manners, outlet: Outlet, prober: Prober | None = None,
+        opinion: SecondOpinion | None = None,
     ):  # fmt: skip
         self._fetcher, self._resolver = fetcher, resolver
         self._gate, self._clock, self._manners, self._outlet = gate, clock, manners, outlet
@@ -86,7 +88,7 @@ class Robot:
             fetcher=fetcher, resolver=resolver, gate=gate, clock=clock, exclusions=exclusions,
             politeness=manners.politeness, size=manners.exclusion_bytes,
         )  # fmt: skip
-        self._blame = Blame(self._prober, manners.politeness, clock)
+        self._blame = Blame(self._prober, manners.politeness, clock, opinion or OurWord())
         self._rulebook = Rulebook(
             fetcher=fetcher, resolver=resolver, exclusions=exclusions, gate=gate, clock=clock,
             politeness=manners.politeness, size=manners.exclusion_bytes, prober=self._prober,
@@ -156,16 +158,18 @@ class Robot:
         wait = next_try(failed.reason, link.tries + 1, self._manners.patience)
         # Where a connection was made, a page that stays silent is no sign of a network that is gone.
         unconnected = failed.reason is Reason.NO_CONNECTION
-        fair = self._blame.weigh(host, before, after, cause, link.url, final=wait is None, ask=unconnected)
-        if fair is None:
+        fair, state = self._blame.weigh(
+            host, before, after, cause, failed.reason, link.url, final=wait is None, ask=unconnected,
+            unheard=(unconnected and after.failures > link.tries) or failed.reason is Reason.TLS,
+        )  # fmt: skip
+        if not fair:
             self._outlet.retry(ticket, link)
-            return self._manners.politeness.put_off(before, self._clock.now())
-        if wait is not None and not fair.verdict:
+        elif wait is not None and not state.verdict:
             later = failed.at + wait if wait else 0.0
             self._outlet.retry(ticket, msgspec.structs.replace(link, tries=link.tries + 1, not_before=later))
         else:
             await self._outlet.deliver(ticket, failed)
-        return fair
+        return state
 
     async def _ask(self, link: Link, host: Host, address: str, state: HostState) -> tuple[HostState, Outcome]:
         """One request and what it means for the URL and for the host."""
@@ -201,7 +205,7 @@ class Robot:
             # No answer is no sign of health: the host rests, and its failures still count.
             now = self._clock.now()
             rested = politeness.after_visit(state, now, now)
-            return msgspec.structs.replace(rested, failures=state.failures)
+            return msgspec.structs.replace(rested, failures=state.failures, unreached=state.unreached)
         after = politeness.after_visit(state, response.answered_at, response.ended_at)
         if isinstance(outcome, Page) and outcome.link.door is not Door.POLLED:
             after = msgspec.structs.replace(after, pages=after.pages + 1)
@@ -210,7 +214,10 @@ class Robot:
     async def _unresolved(self, host: Host, state: HostState, found: Forbidden | NoAddress) -> HostState:
         if isinstance(found, Forbidden):
             detail = f"{found.address} is {found.why}"
-            return msgspec.structs.replace(state, verdict=Reason.PRIVATE, detail=detail)
+            verdict = msgspec.structs.replace(state, verdict=Reason.PRIVATE, detail=detail)
+            if is_address(name_of(host)):
+                return verdict
+            return self._blame.elsewhere(state, Reason.PRIVATE) or verdict
         if not found.temporary:
             return await self._blame.no_such_name(host, state, found.why)
         asked = max(0.0, found.expires_at - self._clock.now())

@@ -109,7 +109,8 @@ class Rulebook:
         if isinstance(answer, Response) or cause_of(answer) is None:
             self._prober.reached(host, address)
         # Whether the host is well is for the reader of the answer to say.
-        return msgspec.structs.replace(after, failures=state.failures, put_off=state.put_off), answer
+        as_before = {"failures": state.failures, "put_off": state.put_off, "unreached": state.unreached}
+        return msgspec.structs.replace(after, **as_before), answer
 
     async def _unresolved(self, host: Host, state: HostState, target: Url, where: NoAddress) -> HostState:
         """The DNS cannot say now where robots.txt was moved to: that is no leave to do without it."""

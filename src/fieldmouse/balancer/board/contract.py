@@ -1,15 +1,15 @@
 """What agents ask of a board, and what it promises.
 
 Every call may be repeated, because an answer may be lost on the way; repeated it changes nothing more.
-Times go over the wire as seconds from now, never as moments: the board's clock is the server's, and no
-two machines need agree. A call of an agent that is fenced raises `Fenced`; if the server cannot be
-reached, it raises `BoardUnreachable`, and nobody knows whether it was done.
+Times go over the wire as seconds from now, never as moments: the board's clock is the server's, and no two
+machines need agree. A call of an agent that is fenced raises `Fenced`; if the server cannot be reached, it
+raises `BoardUnreachable`, and nobody knows whether it was done.
 
 `run` of a pulse is the server's: when it changes the server was started again, and may have forgotten its
-last second. Then the board is *calm* for longer than any lease and delay last: it grants no host and no
-address that its caller does not hold already, so that whoever held what it forgot has stopped. Whoever
-finds another run tells what it told last again (`tellings`), finds out what is still its own (`recover`, and
-by asking for the addresses it has: one that is refused is left at once), and notes how its hosts stand.
+last second. Then the board is *calm* for longer than any lease and delay last: it grants no host, address
+or page that its caller does not have already, so that whoever held what it forgot has stopped. Whoever
+finds another run tells what it told last again (`tellings`), finds out what is still its own (`recover`,
+and by asking for the addresses it has: one that is refused is left at once), and notes how its hosts stand.
 """
 
 from __future__ import annotations
@@ -18,24 +18,17 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias
 
+from fieldmouse.balancer.board.charter import Charter as Charter
+from fieldmouse.balancer.board.forgiving import ForgivingBoard
+from fieldmouse.balancer.board.heard import ANY
+from fieldmouse.balancer.board.heard import Heard as Heard
+from fieldmouse.balancer.board.pagelimit import PageBoard
 from fieldmouse.url import Host
 
 Row: TypeAlias = tuple[int, bytes]
 """A URL: its key, and its row, of which the board knows nothing."""
 TOLD = 64
 """Agents that are told of at once: if each of a thousand heard of all, a server would do nothing else."""
-
-
-@dataclass(frozen=True, slots=True)
-class Charter:
-    """What all agents of a crawl have in common; whoever comes first writes it."""
-
-    key_seed: int
-    settings: str  # TOML: those of the crawl, not of a machine
-    seeds: tuple[str, ...]
-    made_by: str = ""
-    servers: tuple[str, ...] = ()  # all that the crawl lies on, if they are several, without passwords
-    place: int = 0  # which of them this is
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +107,7 @@ class GivenBack:
     luggage: Luggage
     unused: Sequence[Row] = ()  # not visited: they wait again, before all others
     place: str = ""  # who should visit it next; "" for any
+    shunned: Mapping[str, float] = field(default_factory=dict)  # who gets it from no other, for how long
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,8 +187,8 @@ class Pulse:
         return self.members <= TOLD
 
 
-class Board(Protocol):
-    """Single-threaded, asynchronous; calls may run side by side."""
+class Board(PageBoard, ForgivingBoard, Protocol):
+    """Single-threaded, asynchronous; calls may run side by side. How pages are counted is in `pagelimit`."""
 
     async def identity(self) -> str:
         """Which server this is, as long as it runs: the same for two boards that lie on one."""
@@ -211,11 +205,17 @@ class Board(Protocol):
     async def outlives(self, name: Name) -> bool:
         """Whether `name` was never fenced: what it told late still counts."""
 
-    async def beat(self, name: Name, advert: bytes, lease: float, after: str = "") -> Pulse:
+    async def recalls(self, since: Heard) -> None:
+        """Raises `BoardLost` if it never heard that: its server has an old copy of its data."""
+
+    async def beat(
+        self, name: Name, advert: bytes, lease: float, after: str = "", number: int = 0, since: Heard = ANY
+    ) -> Pulse:
         """A sign of life: `name` keeps what it holds for `lease` seconds more. Fences whoever is overdue.
 
-        Of more than `TOLD` agents so many are told of, by name the next `after` that one, round and round:
-        whoever says each time `upto` whom he heard hears of all.
+        It is heard as `number`, which grows, but only by a board that recalls `since`.
+
+        Of more than `TOLD` agents so many are told of, by name the next `after` that one, round and round.
         """
 
     async def leave(self, name: Name) -> None:
@@ -227,8 +227,8 @@ class Board(Protocol):
     async def lease(self, name: Name, hosts: int, urls: int, soon: float = 0.0) -> list[Grant]:
         """Up to so many hosts that may be visited within `soon` seconds, with about so many URLs each.
 
-        First those that it wished for, then those that should be visited by `name`, then those that anybody
-        may visit, then those that waited for another agent in vain; so on each server, if there are several.
+        First those it wished for, then its own, then anybody's, then those that waited for another agent in
+        vain and do not shun it; so on each server.
         """
 
     async def wish(self, name: Name, hosts: Sequence[Host]) -> None:

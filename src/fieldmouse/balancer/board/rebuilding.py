@@ -11,7 +11,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from fieldmouse.balancer.board.contract import BoardBooks, Charter, Luggage, Name, Offer, Offered, SiteBounds
+from fieldmouse.balancer.board.contract import (
+    BoardBooks,
+    Charter,
+    Heard,
+    Luggage,
+    Name,
+    Offer,
+    Offered,
+    SiteBounds,
+)
 from fieldmouse.url import Host
 
 
@@ -27,6 +36,12 @@ class RestoredHost:
 
 class BoardBuilder(Protocol):
     """The board of a crawl that cannot be seen yet."""
+
+    async def clear(self, since: Sequence[Heard]) -> bool:
+        """A crawl that never heard one of these is an old copy, and is cleared; says whether one was.
+
+        `since` are the signs of life that all else hangs on in the directories of its agents.
+        """
 
     async def hide(self, charter: Charter) -> Charter:
         """Begin, or go on; returns the charter that counts. `BoardError` if there is a crawl with URLs."""

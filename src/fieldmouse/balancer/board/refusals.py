@@ -38,6 +38,24 @@ def vanished(crawl: str) -> BoardLost:
     )
 
 
+def older(agent: str, label: str = "") -> BoardLost:
+    """It has forgotten more than agents can tell it again."""
+    return BoardLost(
+        f"the board{label and f' at {label}'} has an old copy of its data: it has forgotten what"
+        f" agent `{agent}` told it",
+        REMEDY,
+    )
+
+
+def outdated(agent: str) -> BoardError:
+    """The board knows more of an agent than the agent does."""
+    return BoardError(
+        f"the directory of agent `{agent}` is an old copy: the board knows of more than it has",
+        "bring its newest state back; if that is lost, begin in another directory, and have all that it had"
+        f" fetched again: `fieldmouse cluster forget {agent} --again --board URL`",
+    )
+
+
 def check_same(charter: Charter | None, key_seed: int) -> None:
     """Raise if the board was lost, and somebody began another crawl on it."""
     if charter is not None and charter.key_seed != key_seed:
@@ -59,7 +77,8 @@ def occupied(crawl: str) -> BoardError:
     """A crawl is there, and nobody asked to lose it."""
     return BoardError(
         f"the board has a crawl `{crawl}`, and it is not empty",
-        "only a crawl that the board has lost can be made again; `fieldmouse cluster status` shows this one",
+        "only a crawl that the board has lost, or has an old copy of, can be made again; `fieldmouse cluster"
+        " status` shows this one",
     )
 
 

@@ -24,7 +24,9 @@ def command(agent: str, again: bool, boards: tuple[str, ...], crawl: str, as_jso
     """Take everything that AGENT holds from it, for good.
 
     That happens by itself to an agent that is not heard of; what it had fetched stays
-    on its disk, and counts. If that disk is lost, --again sends all of it out again.
+    on its disk, and counts. If that disk is lost, --again sends all of it out again;
+    should it turn up, the agent may come back in its directory: what it has there and
+    nobody has fetched meanwhile counts again without being fetched.
     """
     urls = cluster.forget(boards, crawl, agent, again=again)
     if as_json:

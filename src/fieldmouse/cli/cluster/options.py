@@ -21,9 +21,14 @@ def of_a_crawl(command: F) -> F:
         show_default=True,
         help="Which crawl of it.",
     )
+    return on_a_board(crawl(command))
+
+
+def on_a_board(command: F) -> F:
+    """`--board` alone."""
     board = click.option(
         "--board", "boards", metavar="URL", multiple=True, required=True,
         envvar=BOARD_VARIABLE, show_envvar=True,
         help="The server where the agents meet; if there are several, each of them.",
     )  # fmt: skip
-    return board(crawl(command))
+    return board(command)

@@ -23,6 +23,8 @@ Examples:
 def command(directories: tuple[Path, ...], boards: tuple[str, ...], crawl: str, as_json: bool) -> int:
     """Make a crawl again on a board that has lost it, from the directories of its agents.
 
+    A board that has an old copy of it, as the agents said, is cleared of that first.
+
     What was fetched is in their outcome logs; what waits is found again by reading the
     links of all pages in their archives. Name the directories of all agents, copied or
     mounted on this machine: what only a missing one had is fetched again. They are
@@ -45,7 +47,7 @@ def command(directories: tuple[Path, ...], boards: tuple[str, ...], crawl: str, 
         voice.json(told)
     else:
         voice.say(
-            f"made `{crawl}` again: {voice.number(told.seen)} URLs seen, {voice.number(told.booked)} booked,"
+            f"made `{crawl}` again: {counted(told.seen, 'URL')} seen, {voice.number(told.booked)} booked,"
             f" {voice.number(told.waiting)} waiting; start the agents again"
         )
     return 0

@@ -40,7 +40,7 @@ def lines(told: ClusterStanding) -> list[str]:
     alive = sum(agent.state in ("alive", "draining") for agent in told.agents)
     head = (
         f"{told.crawl}: {counted(told.pages, 'page')} from {counted(told.hosts, 'host')};"
-        f" {count(told.seen)} URLs seen, {count(told.booked)} booked, {state};"
+        f" {counted(told.seen, 'URL')} seen, {count(told.booked)} booked, {state};"
         f" {counted(alive, 'agent')}, begun {voice.duration(told.seconds)} ago"
     )
     rows = [HEADS, *map(_row, told.agents)]
@@ -55,4 +55,5 @@ def _row(agent: AgentStanding) -> tuple[str, ...]:
         return (*named, "", "", "", "", "", "", "")
     where = visible(f"{agent.machine}:{agent.directory}")
     numbers = (count(agent.hosts), count(agent.pages), count(agent.polls), count(agent.robots))
-    return (*named, *numbers, heard, f"{agent.price:+.2f}", where)
+    price = round(agent.price, 2) + 0.0  # no -0.00
+    return (*named, *numbers, heard, f"{price:+.2f}", where)

@@ -1,13 +1,11 @@
 """A board in memory: for tests, for virtual time, and to read what a board does.
 
-This is the Redis board's twin, and its executable description: the same promises, kept by the plainest
-code (the rules are in `ledger`). Agents that share a `MemoryServer` share a crawl. A server can be
-started again with an older memory, as a real one is that was killed before its last second was on disk.
+This is the Redis board's twin, and its executable description: the same promises, kept by the plainest code
+(the rules are in `ledger`). A server can be started again with an older memory, as real ones are.
 """
 
 from __future__ import annotations
 
-import copy
 import sys
 from collections.abc import Collection, Mapping, Sequence
 
@@ -19,6 +17,7 @@ from fieldmouse.balancer.board.contract import (
     Charter,
     GivenBack,
     Grant,
+    Heard,
     Held,
     Luggage,
     Name,
@@ -29,35 +28,16 @@ from fieldmouse.balancer.board.contract import (
     SiteBounds,
     Told,
 )
+from fieldmouse.balancer.board.forgiving import TakenBack
+from fieldmouse.balancer.board.heard import ANY
+from fieldmouse.balancer.board.memory.forgiving import take_back_in
 from fieldmouse.balancer.board.memory.ledger import CrawlLedger
+from fieldmouse.balancer.board.memory.reserving import count_in, reserve_in
+from fieldmouse.balancer.board.memory.server import MemoryServer as MemoryServer
 from fieldmouse.balancer.board.memory.standing import whose_turn
-from fieldmouse.balancer.board.refusals import fenced, hidden, superseded, vanished
-from fieldmouse.clock import Clock
+from fieldmouse.balancer.board.pagelimit import PageAsk, PageCount
+from fieldmouse.balancer.board.refusals import fenced, hidden, older, superseded, vanished
 from fieldmouse.url import Host
-
-
-class MemoryServer:
-    """What would be a server on the network: several boards, and so several agents, may share one."""
-
-    def __init__(self, clock: Clock) -> None:
-        self.clock = clock
-        self.starts = 1
-        self.crawls: dict[str, CrawlLedger] = {}
-        self.hidden: dict[str, CrawlLedger] = {}  # those that are being made again
-
-    @property
-    def run(self) -> str:
-        return f"run {self.starts}"
-
-    def memory(self) -> dict[str, CrawlLedger]:
-        """What is on its disk, if all of it is."""
-        return copy.deepcopy(self.crawls)
-
-    def restart(self, memory: Mapping[str, CrawlLedger] | None = None) -> None:
-        """It was killed and started again; `memory` is what it still knows, None for all of it."""
-        self.starts += 1
-        if memory is not None:
-            self.crawls = copy.deepcopy(dict(memory))
 
 
 class MemoryBoard:
@@ -114,8 +94,16 @@ class MemoryBoard:
     async def outlives(self, name: Name) -> bool:
         return self.ledger().counts(name)
 
-    async def beat(self, name: Name, advert: bytes, lease: float, after: str = "") -> Pulse:
+    async def recalls(self, since: Heard) -> None:
+        if not self.ledger().recalls(since):
+            raise older(since.agent)
+
+    async def beat(
+        self, name: Name, advert: bytes, lease: float, after: str = "", number: int = 0, since: Heard = ANY
+    ) -> Pulse:
+        await self.recalls(since)
         ledger, now = self._called_by(name), self._now()
+        ledger.signs.hear(name, number)
         ledger.extend(name, now, lease)
         ledger.agents[name.agent].tell(advert)
         ledger.fence_overdue(now)
@@ -245,6 +233,7 @@ class MemoryBoard:
                 if ledger.owes(name, given.held):
                     ledger.put_back(given.held.epoch, given.unused, now)
                 ledger.unpack(given.held.host, given.luggage, now)
+                ledger.hosts[given.held.host].shun(given.shunned, now)
                 ledger.free(given.held.host, now, given.place)
 
     async def put_back(self, name: Name, rows: Mapping[Held, Sequence[Row]]) -> None:
@@ -280,6 +269,15 @@ class MemoryBoard:
 
     async def book(self, name: Name, told: Told) -> list[Sequence[int]]:
         return self._called_by(name).book(name, told)
+
+    async def take_back(self, name: Name, taken: TakenBack) -> int:
+        return take_back_in(self._called_by(name), name, taken, self._now())
+
+    async def reserve_pages(self, name: Name, ask: PageAsk) -> int:
+        return reserve_in(self._called_by(name), name, ask, self._now())
+
+    async def count_pages(self) -> PageCount:
+        return count_in(self.ledger(), self._now())
 
     async def last_told(self, name: Name) -> int:
         ledger = self.ledger()

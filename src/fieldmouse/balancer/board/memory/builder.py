@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from fieldmouse.balancer.board.contract import Charter, Luggage, Name
+from fieldmouse.balancer.board.contract import Charter, Heard, Luggage, Name
 from fieldmouse.balancer.board.memory.board import MemoryBoard
 from fieldmouse.balancer.board.memory.ledger import CALM, LONG_DELAY, USUAL_LEASE, CrawlLedger
 from fieldmouse.balancer.board.memory.standing import HostRecord, KeptBooking
@@ -55,6 +55,13 @@ class MemoryBuilder(MemoryBoard):
             raise vanished(self._crawl)
         ledger.served_by(self._server.run, self._now())
         return ledger
+
+    async def clear(self, since: Sequence[Heard]) -> bool:
+        known = self._server.crawls.get(self._crawl)
+        if known is None or all(known.recalls(heard) for heard in since):
+            return False
+        del self._server.crawls[self._crawl]
+        return True
 
     async def hide(self, charter: Charter) -> Charter:
         known = self._server.crawls.get(self._crawl)

@@ -1,7 +1,4 @@
-"""What a board in memory knows of a crawl, and its rules: who counts, who holds what, what is owed.
-
-The scripts of the Redis board have the same rules, in Lua.
-"""
+"""What a board in memory knows of a crawl, and its rules, which the Redis board has in Lua, too."""
 
 from __future__ import annotations
 
@@ -13,6 +10,7 @@ from fieldmouse.balancer.board.contract import (
     AddressAsk,
     Charter,
     Grant,
+    Heard,
     Held,
     Luggage,
     Name,
@@ -27,6 +25,7 @@ from fieldmouse.balancer.board.memory.standing import (
     AgentRecord,
     HostRecord,
     KeptBooking,
+    SignsHeard,
     UrlLease,
 )
 from fieldmouse.balancer.board.memory.wishes import Wishes
@@ -67,7 +66,9 @@ class CrawlLedger:
         self.addresses: dict[str, AddressRecord] = {}
         self.kept: dict[str, list[KeptBooking]] = {}
         self.wishes = Wishes(self.hosts)
+        self.forgave: dict[str, int] = {}  # the number of the last part that an agent took back
         self.told: dict[Name, int] = {}  # the number of the last booking of each start of an agent
+        self.signs = SignsHeard()
         self.restored: dict[str, int] = {}  # starts of agents whose outcomes were all read from their disks
 
     def served_by(self, run: str, now: float) -> None:
@@ -77,6 +78,9 @@ class CrawlLedger:
             self.calm_until = now + max(self.longest_lease, USUAL_LEASE) + self.longest_delay + CALM
             self.gaps.append((self.epoch + 1, self.epoch + EPOCH_JUMP))
             self.epoch += EPOCH_JUMP
+
+    def recalls(self, since: Heard) -> bool:
+        return since in self.signs or self.restored.get(since.agent, 0) >= since.incarnation
 
     def end(self, why: str) -> None:
         self.over = why
@@ -174,7 +178,7 @@ class CrawlLedger:
             if record.stands:
                 turn = 0 if record.place == agent else 2 if record.place else 1
                 latest = now - self.longest_lease if turn == 2 else now + soon
-                if record.ready_at <= latest:
+                if record.ready_at <= latest and not (turn == 2 and record.shuns(agent, now)):
                     turns.append((turn, record.ready_at, host))
         return list(dict.fromkeys([*wished, *(host for _, _, host in sorted(turns))]))
 
@@ -230,10 +234,7 @@ class CrawlLedger:
         return any(first <= epoch <= last for first, last in self.gaps)
 
     def book(self, name: Name, told: Told) -> list[Sequence[int]]:
-        """Returns the keys that did not count, for each booking.
-
-        What is owed no longer was booked before: nothing else ends it while its agent counts.
-        """
+        """Returns the keys that did not count, for each booking. What is owed no longer was booked before."""
         counted: list[bool] = []
         strays: list[Sequence[int]] = []
         for booked in told.bookings:
@@ -245,6 +246,7 @@ class CrawlLedger:
         self.told[name] = max(told.number, self.told.get(name, 0))
         if any(counted):
             self._count(told.kinds)
+            self.agents[name.agent].book(told.kinds)
             if told.urls:
                 kept = KeptBooking(told.urls, tuple(counted), dict(told.kinds))
                 self.kept.setdefault(name.agent, []).append(kept)
@@ -261,9 +263,13 @@ class CrawlLedger:
             for host, rows in rows_again(kept.urls, kept.counted, self.charter.key_seed).items():
                 self.hosts[host].wait(rows, now)
                 urls += len(rows)
-            self._count(kept.kinds, -1)
+            self.unsettle(0, kept.kinds)
         self.settled -= urls
         return urls
+
+    def unsettle(self, urls: int, kinds: Mapping[str, int]) -> None:
+        self._count(kinds, -1)
+        self.settled -= urls
 
     # -- addresses
 

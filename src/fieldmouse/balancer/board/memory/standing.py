@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from fieldmouse.balancer.board.contract import TOLD, Luggage, Name, Row
+from fieldmouse.balancer.board.contract import TOLD, Heard, Luggage, Name, Row
+from fieldmouse.balancer.board.pagelimit import PAGE
 from fieldmouse.url import Host
 
 
@@ -25,6 +26,7 @@ class HostRecord:
     not_before: float = 0.0
     luggage: Luggage = field(default_factory=Luggage)
     robots_txt_until: float = 0.0
+    shunned: dict[str, float] = field(default_factory=dict)  # who gets it from no other, and until when
 
     @property
     def stands(self) -> bool:
@@ -77,6 +79,13 @@ class HostRecord:
         self.not_before = max(self.not_before, not_before)
         self.ready_at = max(now, self.not_before)
 
+    def shun(self, agents: Mapping[str, float], now: float) -> None:
+        if agents:
+            self.shunned = {agent: now + seconds for agent, seconds in agents.items()}
+
+    def shuns(self, agent: str, now: float) -> bool:
+        return now < self.shunned.get(agent, 0.0)
+
     def move(self) -> None:
         """It waits for anybody now."""
         self.place = ""
@@ -105,6 +114,7 @@ class AgentRecord:
     advert: bytes = b""
     draining: bool = False
     counts: bool = True  # False once it is fenced, or has left
+    pages: int = 0  # reserved for it
 
     def extend(self, now: float, lease: float) -> None:
         self.seen_at, self.deadline = now, max(self.deadline, now + lease)
@@ -116,7 +126,15 @@ class AgentRecord:
         self.draining = True
 
     def fall(self) -> None:
-        self.counts = False
+        self.counts, self.pages = False, 0
+
+    def reserve(self, pages: int) -> None:
+        """So many pages it may have in the air, or not booked."""
+        self.pages = max(0, pages)
+
+    def book(self, kinds: Mapping[str, int]) -> None:
+        """Pages among these outcomes are booked, and reserved no longer."""
+        self.reserve(self.pages - kinds.get(PAGE, 0))
 
 
 @dataclass(slots=True)
@@ -145,6 +163,19 @@ class KeptBooking:
     urls: bytes
     counted: tuple[bool, ...]
     kinds: dict[str, int]
+
+
+class SignsHeard:
+    """The last sign of life of each agent; `heard in signs` says whether that, or a later one, was heard."""
+
+    def __init__(self) -> None:
+        self._last: dict[str, tuple[int, int]] = {}  # start and number
+
+    def __contains__(self, heard: Heard) -> bool:
+        return self._last.get(heard.agent, (0, 0)) >= (heard.incarnation, heard.number)
+
+    def hear(self, name: Name, number: int) -> None:
+        self._last[name.agent] = max(self._last.get(name.agent, (0, 0)), (name.incarnation, number))
 
 
 def whose_turn(names: Sequence[str], after: str, most: int = TOLD) -> Sequence[str]:

@@ -6,13 +6,14 @@ none of which leaves anything half done. Rows are packed and unpacked here: the 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import partial
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import msgspec
 
 from fieldmouse.balancer.board import blocks
+from fieldmouse.balancer.board.charter import read_charter
 from fieldmouse.balancer.board.contract import (
     TOLD,
     AddressAnswer,
@@ -22,6 +23,7 @@ from fieldmouse.balancer.board.contract import (
     Charter,
     GivenBack,
     Grant,
+    Heard,
     Held,
     Luggage,
     Name,
@@ -32,15 +34,19 @@ from fieldmouse.balancer.board.contract import (
     SiteBounds,
     Told,
 )
-from fieldmouse.balancer.board.refusals import fenced, hidden, occupied, superseded, vanished
-from fieldmouse.balancer.board.server.complaints import ScriptRefusal, unreadable
-from fieldmouse.balancer.board.server.connect import Argument, BoardServer
+from fieldmouse.balancer.board.forgiving import TakenBack
+from fieldmouse.balancer.board.heard import ANY
+from fieldmouse.balancer.board.pagelimit import PageAsk, PageCount
+from fieldmouse.balancer.board.server.calls import ScriptedCrawl
+from fieldmouse.balancer.board.server.connect import Argument
 from fieldmouse.balancer.board.server.messages import (
-    UNREADABLE,
     agents_of,
     answers_of,
     books_of,
+    count_of,
+    given_words,
     grants_of,
+    heard_words,
     holdings_of,
     in_parts,
     kept_of,
@@ -51,53 +57,21 @@ from fieldmouse.balancer.board.server.messages import (
     offered_of,
     pulse_of,
     row_words,
+    taken_words,
 )
-from fieldmouse.balancer.board.server.scripts import script
 from fieldmouse.url import Host
 
 _LOOK_EVERY = 12  # signs of life, until it is looked whether the server still keeps what it is told
 _WISHES = 1000  # hosts a script takes at once
-_charter = msgspec.json.Decoder(Charter)
 T = TypeVar("T")
 
 
-class RedisBoard:
+class RedisBoard(ScriptedCrawl):
     """The board of one crawl on one server."""
 
     def __init__(self, url: str, crawl: str = "fieldmouse", timeout: float = 10.0) -> None:
-        self._server = BoardServer(url, timeout)
-        self._crawl, self._prefix = crawl, f"fm:{{{crawl}}}:"
-        self._keys = self._named_keys()
+        super().__init__(url, crawl, timeout)
         self._beats = 0
-
-    def _named_keys(self) -> tuple[str, ...]:
-        """What every script is given."""
-        return (self._prefix,)
-
-    async def _call(self, act: str, *arguments: Argument, name: Name | None = None) -> Any:
-        caller: tuple[Argument, ...] = (name.agent, name.incarnation) if name else ()
-        try:
-            return await self._server.call(script(act), self._keys, (*caller, *arguments))
-        except ScriptRefusal as refused:
-            match refused.word:
-                case "LOST":
-                    raise vanished(self._crawl) from None
-                case "HIDDEN":
-                    raise hidden(self._crawl) from None
-                case "HELD":
-                    raise occupied(self._crawl) from None
-                case "FENCED" if name:
-                    raise fenced(name) from None
-                case "NEWER" if name:
-                    raise superseded(name) from None
-            raise
-
-    def _read(self, read: Callable[[Any], T], told: Any) -> T:
-        """What an answer says; a BoardError if it is none that our scripts give to our data."""
-        try:
-            return read(told)
-        except UNREADABLE as trouble:
-            raise unreadable(self._server.label, trouble) from trouble
 
     # -- the crawl
 
@@ -106,10 +80,13 @@ class RedisBoard:
 
     async def charter(self) -> Charter | None:
         told = await self._server.command("HGET", f"{self._prefix}meta", "charter")
-        return self._read(_charter.decode, told) if told is not None else None
+        return self._read(self._charter, told) if told is not None else None
+
+    def _charter(self, told: bytes) -> Charter:
+        return read_charter(told, self._server.label)
 
     async def found(self, charter: Charter) -> Charter:
-        return self._read(_charter.decode, await self._call("found", msgspec.json.encode(charter)))
+        return self._read(self._charter, await self._call("found", msgspec.json.encode(charter)))
 
     async def end(self, why: str) -> None:
         await self._call("end", why)
@@ -128,11 +105,16 @@ class RedisBoard:
     async def outlives(self, name: Name) -> bool:
         return bool(await self._call("outlives", name.agent, name.incarnation))
 
-    async def beat(self, name: Name, advert: bytes, lease: float, after: str = "") -> Pulse:
+    async def recalls(self, since: Heard) -> None:
+        await self._call("recalls", *heard_words(since))
+
+    async def beat(
+        self, name: Name, advert: bytes, lease: float, after: str = "", number: int = 0, since: Heard = ANY
+    ) -> Pulse:
         self._beats += 1
         if self._beats % _LOOK_EVERY == 0:
             await self._server.check_that_it_keeps()
-        words = (advert, milliseconds(lease), after, TOLD)
+        words = (advert, milliseconds(lease), after, TOLD, number, *heard_words(since))
         told = await self._call("beat", *words, name=name)
         pulse, swept = self._read(pulse_of, told)
         await self._sweep(swept)
@@ -155,18 +137,13 @@ class RedisBoard:
 
     async def forget(self, agent: str, *, again: bool) -> int:
         await self._sweep(await self._call("leave", agent, "", 0))
-        charter = await self.charter()
-        urls_again = 0
+        charter, urls_again = await self.charter(), 0
         while again and charter is not None:
             kept = await self._call("kept", agent)
             if not kept:
                 break
-            rows, kinds, digest = self._read(partial(kept_of, key_seed=charter.key_seed), kept)
-            words: list[Argument] = [agent, digest, len(kinds), *kinds]
-            words.append(len(rows))
-            for host, its in rows.items():
-                words += (host, len(its), blocks.block(its))
-            urls_again += await self._call("again", *words)
+            words = self._read(partial(kept_of, key_seed=charter.key_seed), kept)
+            urls_again += await self._call("again", agent, *words)
         return urls_again
 
     # -- links
@@ -223,8 +200,7 @@ class RedisBoard:
     async def give_back(self, name: Name, hosts: Sequence[GivenBack]) -> None:
         words: list[Argument] = [len(hosts)]
         for given in hosts:
-            words += (given.held.host, given.held.epoch, given.place, *luggage_words(given.luggage))
-            words += row_words(given.unused)
+            words += given_words(given)
         await self._call("giveback", *words, name=name)
 
     async def put_back(self, name: Name, rows: Mapping[Held, Sequence[Row]]) -> None:
@@ -275,6 +251,16 @@ class RedisBoard:
             ],
             answers,
         )
+
+    async def take_back(self, name: Name, taken: TakenBack) -> int:
+        return self._read(int, await self._call("takeback", *taken_words(taken), name=name))
+
+    async def reserve_pages(self, name: Name, ask: PageAsk) -> int:
+        words = (ask.limit, ask.keep, ask.want, ask.elsewhere, int(ask.still))
+        return self._read(int, await self._call("reserve", *words, name=name))
+
+    async def count_pages(self) -> PageCount:
+        return self._read(count_of, await self._call("pages"))
 
     async def last_told(self, name: Name) -> int:
         return self._read(int, await self._call("lasttold", name.agent, name.incarnation))

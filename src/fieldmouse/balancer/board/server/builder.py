@@ -7,16 +7,20 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from fieldmouse.balancer.board import blocks
-from fieldmouse.balancer.board.contract import Charter, Luggage, Name
+from fieldmouse.balancer.board.contract import Charter, Heard, Luggage, Name
 from fieldmouse.balancer.board.rebuilding import RestoredHost
 from fieldmouse.balancer.board.server.board import RedisBoard
+from fieldmouse.balancer.board.server.complaints import ScriptRefusal
 from fieldmouse.balancer.board.server.connect import Argument
-from fieldmouse.balancer.board.server.messages import luggage_words, milliseconds
+from fieldmouse.balancer.board.server.messages import heard_words, luggage_words, milliseconds
+from fieldmouse.balancer.board.server.scripts import script
 from fieldmouse.url import Host
+
+_KEYS = 1000  # looked at at once
 
 
 class RedisBuilder(RedisBoard):
-    """See `rebuilding.BoardBuilder`. The scripts are those of the board, but for four."""
+    """See `rebuilding.BoardBuilder`. The scripts are those of the board, but for five."""
 
     def _named_keys(self) -> tuple[str, ...]:
         return (self._prefix, f"{self._prefix}hidden")
@@ -24,7 +28,30 @@ class RedisBuilder(RedisBoard):
     async def hide(self, charter: Charter) -> Charter:
         await self._server.check_that_it_keeps()
         told = await self._call("hide", msgspec.json.encode(charter))
-        return msgspec.json.decode(told, type=Charter)
+        return self._charter(told)
+
+    async def clear(self, since: Sequence[Heard]) -> bool:
+        words: list[Argument] = [len(since)]
+        for heard in since:
+            words += heard_words(heard)
+        hidden = f"{self._prefix}hidden"
+        try:
+            # By the keys of a crawl that can be seen.
+            older = await self._server.call(script("clear"), (self._prefix,), words)
+        except ScriptRefusal:
+            older = 0  # there is none
+        if not older and not await self._server.command("HEXISTS", hidden, "clearing"):
+            return False
+        cursor = b"0"
+        while True:
+            found = await self._server.command("SCAN", cursor, "MATCH", f"{self._prefix}*", "COUNT", _KEYS)
+            cursor, keys = found
+            if gone := [key for key in keys if key != hidden.encode()]:
+                await self._server.command("UNLINK", *gone)
+            if cursor == b"0":
+                break
+        await self._server.command("DEL", hidden)
+        return True
 
     async def restore(
         self, name: Name, hosts: Sequence[RestoredHost], urls: bytes = b"", *, bounded: bool = False

@@ -32,7 +32,7 @@ from redis.exceptions import TimeoutError as TooLate
 
 from fieldmouse.errors import BoardError, BoardUnreachable
 
-REFUSALS = ("LOST", "HIDDEN", "HELD", "FENCED", "NEWER")
+REFUSALS = ("LOST", "HIDDEN", "HELD", "FENCED", "NEWER", "OLDER")
 """The words with which our scripts refuse."""
 _PATIENCE = "see that a Redis server runs there, and that it can be reached from here"
 _WAITED_FOR = {
@@ -65,11 +65,11 @@ _PASSED_ON = re.compile(r"(?:^|[\s:-])(OOM|MISCONF|READONLY|NOREPLICAS|BUSY|CLUS
 
 
 class ScriptRefusal(Exception):
-    """A script's own answer; `word` is one of `REFUSALS`."""
+    """A script's own answer; `word` is one of `REFUSALS`, `about` what it says behind that."""
 
-    def __init__(self, word: str) -> None:
+    def __init__(self, word: str, about: str = "") -> None:
         super().__init__(word)
-        self.word = word
+        self.word, self.about = word, about
 
 
 def is_silence(trouble: BaseException) -> bool:
@@ -83,9 +83,9 @@ def meaning(trouble: Exception, label: str, query: str = "") -> Exception:
         return refused
     cause = _inmost(trouble)
     text = str(cause)
-    word = text.partition(" ")[0]
+    word, _, about = text.partition(" ")
     if isinstance(cause, ResponseError) and word in REFUSALS:
-        return ScriptRefusal(word)
+        return ScriptRefusal(word, about)
     if waited := _waited_for(cause):
         return BoardUnreachable(f"the board at {label} {waited[0]}", waited[1] or _PATIENCE)
     match cause:

@@ -143,7 +143,7 @@ class BoardServer:
             raise await self._meaning(trouble) from trouble
 
     async def command(self, *words: Argument) -> Any:
-        """Run a command that changes nothing."""
+        """Run a command that may be repeated."""
         try:
             connection = await self._pool.get_connection()
             try:

@@ -19,7 +19,9 @@ from fieldmouse.balancer.board.contract import (
     AddressAnswer,
     AgentNote,
     BoardBooks,
+    GivenBack,
     Grant,
+    Heard,
     Held,
     Luggage,
     Offer,
@@ -27,6 +29,8 @@ from fieldmouse.balancer.board.contract import (
     Pulse,
     Row,
 )
+from fieldmouse.balancer.board.forgiving import TakenBack
+from fieldmouse.balancer.board.pagelimit import PageCount
 from fieldmouse.balancer.board.server.connect import Argument
 from fieldmouse.url import Host
 
@@ -68,10 +72,33 @@ def luggage_words(luggage: Luggage) -> tuple[Argument, ...]:
     )
 
 
+def heard_words(heard: Heard) -> tuple[Argument, ...]:
+    return heard.agent, heard.incarnation, heard.number
+
+
 def row_words(rows: Sequence[Row]) -> tuple[Argument, ...]:
     """A block of rows, and their keys."""
     once = dict(rows)
     return blocks.block(list(once.items())), len(once), *map(blocks.decimal, once)
+
+
+def taken_words(taken: TakenBack) -> tuple[Argument, ...]:
+    kinds = [word for kind, count in taken.kinds.items() for word in (kind, count)]
+    return taken.number, len(kinds), *kinds, taken.host, len(taken.rows), blocks.block(list(taken.rows))
+
+
+def given_words(given: GivenBack) -> tuple[Argument, ...]:
+    """A host that is let go; whom it shuns and for how many milliseconds, in turn, come last."""
+    shunned = [word for who, left in given.shunned.items() for word in (who, milliseconds(left))]
+    return (
+        given.held.host,
+        given.held.epoch,
+        given.place,
+        *luggage_words(given.luggage),
+        *row_words(given.unused),
+        len(shunned),
+        *shunned,
+    )
 
 
 def grant_of(told: Any) -> Grant:
@@ -121,10 +148,14 @@ def answers_of(told: Any, asks: int) -> list[AddressAnswer]:
     return answers
 
 
-def kept_of(told: Any, key_seed: int) -> tuple[dict[Host, list[Row]], list[bytes], bytes]:
-    """What was booked at once, to be fetched again: rows by host, kinds and counts in turn, and a digest."""
+def kept_of(told: Any, key_seed: int) -> list[Argument]:
+    """What was booked at once, as it is to be fetched again: the words of `again` after the agent."""
     mask, kinds, urls, digest = told
-    return rows_again(urls, [its == ord("1") for its in mask], key_seed), kinds, digest
+    rows = rows_again(urls, [its == ord("1") for its in mask], key_seed)
+    words: list[Argument] = [digest, len(kinds), *kinds, len(rows)]
+    for host, its in rows.items():
+        words += (host, len(its), blocks.block(its))
+    return words
 
 
 def books_of(told: Any) -> BoardBooks:
@@ -138,6 +169,11 @@ def books_of(told: Any) -> BoardBooks:
         age=age / 1000,
         kinds={kind.decode(): int(count) for kind, count in _pairs(kinds) if int(count)},
     )
+
+
+def count_of(told: Any) -> PageCount:
+    booked, calm = told
+    return PageCount(int(booked), bool(calm))
 
 
 def agents_of(told: Any) -> list[AgentNote]:

@@ -7,15 +7,13 @@ Each server keeps its own promises, and knows nothing of the others. What must h
 - Servers are read one after the other. That nothing waits is believed only if it was so at one moment:
   when a second look finds all counts as they were, since none of them ever goes back.
 
-An address and the hosts that live there may lie on two servers. Then the address's does not know who holds
-the host, and goes by the asker's word; its own lease is checked as ever.
+An address may lie on another server than a host that lives there: that one takes the asker's word for it.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import replace
 from typing import TypeVar
 
 from fieldmouse.balancer.board.contract import (
@@ -27,6 +25,7 @@ from fieldmouse.balancer.board.contract import (
     Charter,
     GivenBack,
     Grant,
+    Heard,
     Held,
     Luggage,
     Name,
@@ -37,9 +36,14 @@ from fieldmouse.balancer.board.contract import (
     SiteBounds,
     Told,
 )
+from fieldmouse.balancer.board.forgiving import TakenBack
+from fieldmouse.balancer.board.heard import ANY
+from fieldmouse.balancer.board.pagelimit import PageAsk, PageCount
 from fieldmouse.balancer.board.refusals import missing, vanished
-from fieldmouse.balancer.board.spread.founding import check_apart, found_on, order_of
+from fieldmouse.balancer.board.spread.addresses import ask_on
+from fieldmouse.balancer.board.spread.founding import check_apart, found_on, order_of, whole
 from fieldmouse.balancer.board.spread.gathering import answered, together
+from fieldmouse.balancer.board.spread.reserving import count_on, reserve_on
 from fieldmouse.balancer.board.spread.shares import (
     in_one,
     met,
@@ -53,7 +57,6 @@ from fieldmouse.url import Host
 
 T = TypeVar("T")
 K = TypeVar("K")
-_ASK_AGAIN = 1.0  # seconds, for an address whose server cannot be reached
 
 
 class SpreadBoard:
@@ -79,7 +82,7 @@ class SpreadBoard:
         order = order_of(known, self._crawl)
         if order is not None:
             self._parts = [self._named[label] for label in order]
-            return _whole(known[order[0]])
+            return whole(known[order[0]])
         await check_apart(self._named)
         there = [label for label, charter in known.items() if charter is not None]
         books = await together([self._named[label].books() for label in there])
@@ -124,14 +127,20 @@ class SpreadBoard:
     async def outlives(self, name: Name) -> bool:
         return all(await self._each(lambda board: board.outlives(name)))
 
-    async def beat(self, name: Name, advert: bytes, lease: float, after: str = "") -> Pulse:
+    async def recalls(self, since: Heard) -> None:
+        await self._each(lambda board: board.recalls(since))
+
+    async def beat(
+        self, name: Name, advert: bytes, lease: float, after: str = "", number: int = 0, since: Heard = ANY
+    ) -> Pulse:
         boards = await self._places()
         pulses: dict[int, Pulse] = {}
 
         async def call(places: Iterable[int]) -> None:
             asked = list(places)
+            words = (name, advert, lease, after, number, since)
             answers = await asyncio.gather(
-                *(boards[place].beat(name, advert, lease, after) for place in asked), return_exceptions=True
+                *(boards[place].beat(*words) for place in asked), return_exceptions=True
             )
             for place, answer in zip(asked, answers, strict=True):
                 if isinstance(answer, BoardUnreachable):
@@ -166,9 +175,8 @@ class SpreadBoard:
         return met(await self._each(lambda board: board.agents()))
 
     async def departed(self) -> list[AgentNote]:
-        gone = met(await self._each(lambda board: board.departed()))
-        here = {note.agent for note in await self.agents()}
-        return [note for note in gone if note.agent not in here]
+        here, gone = await self.agents(), met(await self._each(lambda board: board.departed()))
+        return [note for note in gone if note.agent not in {present.agent for present in here}]
 
     async def ask_to_drain(self, agent: str) -> bool:
         return any(await self._each(lambda board: board.ask_to_drain(agent)))
@@ -200,8 +208,8 @@ class SpreadBoard:
         for number in range(len(boards)):
             if len(grants) >= hosts:
                 break
+            board = boards[(self._turn + number) % len(boards)]
             try:
-                board = boards[(self._turn + number) % len(boards)]
                 grants += await board.lease(name, hosts - len(grants), urls, soon)
             except BoardUnreachable:
                 if not grants:
@@ -243,24 +251,7 @@ class SpreadBoard:
     # -- addresses
 
     async def ask_addresses(self, name: Name, asks: Sequence[AddressAsk]) -> list[AddressAnswer]:
-        boards = await self._places()
-        parts: dict[int, dict[int, AddressAsk]] = {}
-        for number, ask in enumerate(asks):
-            place = place_of_address(ask.address, len(boards))
-            if place_of_host(ask.held.host, len(boards)) != place:
-                ask = replace(ask, held=Held(ask.held.host, 0))
-            parts.setdefault(place, {})[number] = ask
-        told = await asyncio.gather(
-            *(boards[place].ask_addresses(name, list(part.values())) for place, part in parts.items()),
-            return_exceptions=True,
-        )
-        answered([answer for answer in told if not isinstance(answer, BoardUnreachable)] or told)
-        answers = [AddressAnswer(granted=False, rest=_ASK_AGAIN)] * len(asks)
-        for part, its in zip(parts.values(), told, strict=True):
-            if not isinstance(its, BaseException):
-                for number, answer in zip(part, its, strict=True):
-                    answers[number] = answer
-        return answers
+        return await ask_on(await self._places(), name, asks)
 
     async def free_addresses(self, name: Name, rests: Mapping[str, float]) -> None:
         boards = await self._places()
@@ -286,13 +277,19 @@ class SpreadBoard:
                     strays[number] = keys
         return strays
 
+    async def take_back(self, name: Name, taken: TakenBack) -> int:
+        boards = await self._places()
+        return await boards[place_of_host(taken.host, len(boards))].take_back(name, taken)
+
+    async def reserve_pages(self, name: Name, ask: PageAsk) -> int:
+        return await reserve_on(await self._places(), name, ask)
+
+    async def count_pages(self) -> PageCount:
+        return await count_on(await self._places())
+
     async def last_told(self, name: Name) -> int:
         """A batch is told on all servers concerned before the next one is."""
         return max(await self._each(lambda board: board.last_told(name)))
 
     async def close(self) -> None:
         await together([board.close() for board in self._named.values()])
-
-
-def _whole(charter: Charter | None) -> Charter | None:
-    return None if charter is None else replace(charter, servers=(), place=0)

@@ -13,6 +13,7 @@ from fieldmouse.balancer.board.contract import (
     Board,
     BoardBooks,
     Charter,
+    Heard,
     Luggage,
     Name,
     Offer,
@@ -37,6 +38,9 @@ class SpreadBuilder:
         self._builders, self._boards, self._crawl = dict(builders), dict(boards), crawl
         self._hidden: dict[int, BoardBuilder] = {}  # those that are made again, by place
         self._there: list[Board] = []
+
+    async def clear(self, since: Sequence[Heard]) -> bool:
+        return any(await together([builder.clear(since) for builder in self._builders.values()]))
 
     async def hide(self, charter: Charter) -> Charter:
         await check_apart(self._boards)

@@ -73,6 +73,11 @@ async def check_apart(boards: Mapping[str, Board]) -> None:
             raise one_server(twin, label)
 
 
+def whole(charter: Charter | None) -> Charter | None:
+    """As agents know it, on however many servers it lies."""
+    return None if charter is None else replace(charter, servers=(), place=0)
+
+
 def one_server(twin: str, label: str) -> UsageError:
     return UsageError(f"`{twin}` and `{label}` are one server", "name each server once")
 

@@ -1,6 +1,7 @@
 -- Agents: who counts, and what becomes of those who do not.
 --
--- agent:AGENT  inc, counts, deadline, seen, advert, draining of its newest start (hash)
+-- agent:AGENT  inc, counts, deadline, seen, advert, draining of its newest start, pages reserved for it (hash)
+-- meta.reserved  the pages reserved for all agents together
 -- names        agents that did not leave, by name (sorted set); live: those that count, by deadline (sorted set)
 -- fallen       `INCARNATION:AGENT` of all who count no longer, by when their lease ended (sorted set)
 -- dead         those of them of whom something is left to be given to others (set)
@@ -18,10 +19,20 @@ local function refusal(agent, incarnation)
   return redis.error_reply('FENCED it does not count')
 end
 
+-- How many pages an agent may have in the air, or not booked.
+local function reserve(agent, pages)
+  local name = P .. 'agent:' .. agent
+  local before = tonumber(call('HGET', name, 'pages') or 0)
+  if pages == before then return end
+  call('HSET', name, 'pages', pages)
+  call('HINCRBY', meta, 'reserved', pages - before)
+end
+
 -- From now on it does not count; what it had is swept up later, a part at a time.
 local function fence(agent, incarnation, deadline, moves)
   local id = id_of(agent, incarnation)
   call('HSET', P .. 'agent:' .. agent, 'counts', '0')
+  reserve(agent, 0)
   call('ZREM', P .. 'live', agent)
   call('ZADD', P .. 'fallen', deadline, id)
   call('SADD', P .. 'dead', id)

@@ -6,7 +6,8 @@
 -- kept:AGENT  for each call that booked anything: mask, kinds, packed URLs (list)
 -- told        the number of the last call, by ID (hash): the numbers of an agent grow
 -- Promise: a key is settled once. What is owed no longer was booked before: nothing else ends it while its agent
--- counts. Under an epoch that the server may have forgotten nothing counts. Returns for each lease whether it did.
+-- counts. Under an epoch that the server may have forgotten nothing counts. Pages are taken from those reserved for the
+-- agent. Returns for each lease whether it counted.
 local agent, incarnation, kinds, urls, place = arg(), arg(), list(), arg(), number()
 local no = refusal(agent, incarnation)
 if no then return no end
@@ -41,7 +42,13 @@ end
 if place > tonumber(call('HGET', P .. 'told', id) or 0) then call('HSET', P .. 'told', id, place) end
 if settled > 0 then
   call('HINCRBY', meta, 'settled', settled)
-  for i = 1, #kinds, 2 do call('HINCRBY', P .. 'kinds', kinds[i], kinds[i + 1]) end
+  for i = 1, #kinds, 2 do
+    call('HINCRBY', P .. 'kinds', kinds[i], kinds[i + 1])
+    if kinds[i] == 'page' then
+      local had = tonumber(call('HGET', P .. 'agent:' .. agent, 'pages') or 0)
+      reserve(agent, math.max(0, had - tonumber(kinds[i + 1])))
+    end
+  end
   if urls ~= '' then
     if settled == #mask then mask = {} end
     call('RPUSH', P .. 'kept:' .. agent, cmsgpack.pack({ table.concat(mask), kinds, urls }))

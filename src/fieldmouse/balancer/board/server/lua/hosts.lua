@@ -3,6 +3,7 @@
 -- h:HOST   n rows that wait; by, e who holds it and under which epoch; p the agent that should visit it;
 --          nb, d not before when, and the delay; st, le, rt, rx state, what was learned, robots.txt and its end;
 --          w, wu who found it held and should have it next, and until when it is kept for that one;
+--          no agents that do not get it from another that it waits for, and until when, in lines;
 --          raw how many rows came since its queue was packed last (hash)
 -- held:ID  the hosts that an agent holds, with their epochs (hash)
 -- r:AGENT  hosts that wait for an agent, and r: those that wait for anybody, by when they are ready (sorted set)

@@ -4,7 +4,7 @@
 -- ARGV: agent, incarnation, hosts, urls, soon
 -- Promise: each host is held by the caller alone from now on, under an epoch that is never given again; about so
 -- many of its URLs are owed by it. First hosts that it wished for, which may have none, then its own, then anybody's,
--- then those that waited for others in vain. Who wished for a host that is held is the next to have it.
+-- then those that waited for others in vain, but for those that shun it. Who wished for a host that is held is the next to have it.
 -- Nothing is granted while the board is calm, to an agent whose lease is over, and to one that drains.
 -- Returns the grants, and whether all that the dead had is swept up.
 local agent, incarnation, wanted, urls, soon = arg(), arg(), number(), number(), number()
@@ -25,11 +25,16 @@ local function hold(host, place)
   call('HSET', P .. 'held:' .. id, host, epoch)
   grants[#grants + 1] = grant(id, host, epoch, urls)
 end
+local function shuns(host)
+  local known = call('HGET', P .. 'h:' .. host, 'no')
+  local _, last = string.find(known or '', '\n' .. agent .. '\n', 1, true)
+  return last and now < tonumber(string.match(known, '^%d+', last + 1))
+end
 local function from(whose, latest)
   if #grants >= wanted then return end
   local ready = P .. 'r:' .. whose
   for _, host in ipairs(call('ZRANGEBYSCORE', ready, '-inf', latest, 'LIMIT', 0, wanted - #grants)) do
-    hold(host, whose)
+    if whose == '' or whose == agent or not shuns(host) then hold(host, whose) end
   end
 end
 for _, host in ipairs(call('ZRANGEBYSCORE', wishes, '-inf', now, 'LIMIT', 0, 64)) do

@@ -1,0 +1,18 @@
+"""How a board in memory takes failures back."""
+
+from __future__ import annotations
+
+from fieldmouse.balancer.board.contract import Name
+from fieldmouse.balancer.board.forgiving import TakenBack
+from fieldmouse.balancer.board.memory.ledger import CrawlLedger
+from fieldmouse.balancer.board.memory.standing import HostRecord
+
+
+def take_back_in(ledger: CrawlLedger, name: Name, taken: TakenBack, now: float) -> int:
+    """The rows wait again and are settled no longer, unless this part was told before."""
+    if taken.number <= ledger.forgave.get(name.agent, 0):
+        return 0
+    ledger.forgave[name.agent] = taken.number
+    ledger.hosts.setdefault(taken.host, HostRecord()).wait(list(taken.rows), now)
+    ledger.unsettle(len(taken.rows), taken.kinds)
+    return len(taken.rows)

@@ -1,0 +1,31 @@
+"""Which crawls lie on a server: each has one key that says what it is."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from fieldmouse.balancer.board.server.complaints import unreadable
+from fieldmouse.balancer.board.server.connect import BoardServer
+
+_KEYS = 10_000  # that the server looks at in one go
+_ROUNDS = 300  # then those that were found by then must do: a server may hold many millions of keys
+_META = re.compile(rb"fm:\{([A-Za-z0-9._-]{1,64})\}:meta")
+
+
+async def crawls_on(url: str) -> set[str]:
+    """Their names; of a server with more than three million keys perhaps not all."""
+    server, found, cursor = BoardServer(url), set[str](), b"0"
+    try:
+        for _ in range(_ROUNDS):
+            told: Any = await server.command("SCAN", cursor, "MATCH", "fm:{*}:meta", "COUNT", _KEYS)
+            try:
+                cursor, keys = told
+                found.update(name[1].decode() for key in keys if (name := _META.fullmatch(key)))
+            except (TypeError, ValueError) as nonsense:
+                raise unreadable(server.label, nonsense) from nonsense
+            if cursor == b"0":
+                break
+    finally:
+        await server.close()
+    return found

@@ -1,0 +1,21 @@
+-- uses: begin agents
+-- Pages that an agent may fetch under a limit of the whole crawl.
+--
+-- ARGV: agent, incarnation, limit, how many it keeps, how many it wants, pages booked on other servers, whether one of
+--       those is calm
+-- Promise: booked and reserved pages never exceed the limit, unless agents keep more than it; repeated it changes
+-- nothing. The rule is that of `pagelimit.reserved`. Returns how many are reserved for the agent.
+local agent, incarnation = arg(), arg()
+local no = refusal(agent, incarnation)
+if no then return no end
+local limit, keep, want, elsewhere, still = number(), number(), number(), number(), arg()
+local own = tonumber(call('HGET', P .. 'agent:' .. agent, 'pages') or 0)
+local others = tonumber(call('HGET', meta, 'reserved') or 0) - own
+local booked = tonumber(call('HGET', P .. 'kinds', 'page') or 0) + elsewhere
+local free, most = limit - booked - others - keep, keep
+if now >= calm and still ~= '1' and free > 0 then
+  local part = math.max(1, math.floor(free / (2 * math.max(1, call('ZCARD', P .. 'live')))))
+  most = math.max(keep, math.min(want, keep + math.min(free, part)))
+end
+reserve(agent, most)
+return most

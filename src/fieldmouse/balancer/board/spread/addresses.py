@@ -1,0 +1,39 @@
+"""Addresses on several servers.
+
+An address and the hosts that live there may lie on two servers. Then the address's does not know who holds
+the host, and goes by the asker's word; its own lease is checked as ever.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import replace
+
+from fieldmouse.balancer.board.contract import AddressAnswer, AddressAsk, Board, Held, Name
+from fieldmouse.balancer.board.spread.gathering import answered
+from fieldmouse.balancer.board.spread.shares import place_of_address, place_of_host
+from fieldmouse.errors import BoardUnreachable
+
+_ASK_AGAIN = 1.0  # seconds, for an address whose server cannot be reached
+
+
+async def ask_on(boards: Sequence[Board], name: Name, asks: Sequence[AddressAsk]) -> list[AddressAnswer]:
+    """See `Board.ask_addresses`; those of a server that cannot be reached are refused."""
+    parts: dict[int, dict[int, AddressAsk]] = {}
+    for number, ask in enumerate(asks):
+        place = place_of_address(ask.address, len(boards))
+        if place_of_host(ask.held.host, len(boards)) != place:
+            ask = replace(ask, held=Held(ask.held.host, 0))
+        parts.setdefault(place, {})[number] = ask
+    told = await asyncio.gather(
+        *(boards[place].ask_addresses(name, list(part.values())) for place, part in parts.items()),
+        return_exceptions=True,
+    )
+    answered([answer for answer in told if not isinstance(answer, BoardUnreachable)] or told)
+    answers = [AddressAnswer(granted=False, rest=_ASK_AGAIN)] * len(asks)
+    for part, its in zip(parts.values(), told, strict=True):
+        if not isinstance(its, BaseException):
+            for number, answer in zip(part, its, strict=True):
+                answers[number] = answer
+    return answers

@@ -1,0 +1,55 @@
+"""The other agents, as one asks them who could not reach a host: `policy/opinion` with what adverts say."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+from numpy.random import Generator
+
+from fieldmouse.balancer.adverts import advert_of
+from fieldmouse.balancer.board.contract import AgentNote
+from fieldmouse.clock import Clock
+from fieldmouse.policy.opinion import WHILE, Colleague, to_ask, with_note
+from fieldmouse.records import HostState, Reason, Unreached
+
+
+class Colleagues:
+    """See `robots.blame.SecondOpinion`. Nobody is asked who drains, or whose own network is gone."""
+
+    def __init__(self, clock: Clock, rng: Generator, machine: str):
+        self._clock, self._rng = clock, rng
+        self._me, self._others = Colleague("", machine), list[Colleague]()
+
+    def meet(self, me: str, notes: Sequence[AgentNote]) -> None:
+        """Agents have told how they stand."""
+        self._me = Colleague(me, self._me.machine)
+        told = [(note, advert_of(note)) for note in notes if note.alive and not note.draining]
+        self._others = [
+            Colleague(note.agent, advert.machine)
+            for note, advert in told
+            if note.agent != me and not advert.resting
+        ]
+
+    @property
+    def present(self) -> bool:
+        """Whether anybody else takes hosts."""
+        return bool(self._others)
+
+    def hand_on(self, state: HostState, reason: Reason, *, final: bool) -> HostState | None:
+        now = self._clock.now()
+        if not to_ask(state.unreached, self._me, self._others, now, final=final):
+            return None
+        note = Unreached(self._me.agent, self._me.machine, reason, now + WHILE, counts=final)
+        return msgspec.structs.replace(state, unreached=with_note(state.unreached, note))
+
+    def heir(self, before: HostState, after: HostState) -> str:
+        """Who should try a host that we have just noted as unreached; "" if we have not."""
+        note = self._own(after)
+        if note is None or note == self._own(before):
+            return ""
+        who = to_ask(after.unreached, self._me, self._others, self._clock.now(), final=note.counts)
+        return who[int(self._rng.integers(len(who)))].agent if who else ""
+
+    def _own(self, state: HostState) -> Unreached | None:
+        return next((note for note in state.unreached if note.agent == self._me.agent), None)

@@ -1,0 +1,83 @@
+"""Whom an agent asks when it cannot reach a host, from what others say of themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+import numpy as np
+import pytest
+
+from fieldmouse.balancer.adverts import Advert, table_of
+from fieldmouse.balancer.board.contract import AgentNote
+from fieldmouse.balancer.colleagues import Colleagues
+from fieldmouse.clock import ManualClock
+from fieldmouse.policy.opinion import WHILE
+from fieldmouse.records import HostState, Reason, Unreached
+
+
+def note(
+    agent: str, machine: str, *, alive: bool = True, draining: bool = False, resting: bool = False
+) -> AgentNote:
+    advert = msgspec.msgpack.encode(Advert(machine=machine, resting=resting))
+    return AgentNote(agent, 1, alive, draining, advert, 0.0)
+
+
+ME = note("me", "here")
+WELL = note("well", "there")
+GONE = [
+    note("dead", "a", alive=False), note("leaving", "b", draining=True), note("cut off", "c", resting=True)
+]  # fmt: skip
+
+
+def meeting(notes: Sequence[AgentNote], clock: ManualClock | None = None) -> Colleagues:
+    colleagues = Colleagues(clock or ManualClock(1000.0), np.random.default_rng(1), "here")
+    colleagues.meet("me", notes)
+    return colleagues
+
+
+@pytest.mark.parametrize("final", [False, True])
+@pytest.mark.parametrize("other", GONE, ids=lambda other: other.agent)
+def test_nobody_is_asked_who_takes_no_hosts(other: AgentNote, final: bool) -> None:
+    colleagues = meeting([ME, other])
+    assert not colleagues.present
+    assert colleagues.hand_on(HostState(), Reason.NO_CONNECTION, final=final) is None
+    both = meeting([ME, other, WELL])
+    assert both.present
+    noted = both.hand_on(HostState(), Reason.NO_CONNECTION, final=final)
+    assert noted is not None
+    assert noted.unreached == (Unreached("me", "here", Reason.NO_CONNECTION, 1000.0 + WHILE, counts=final),)
+    assert {both.heir(HostState(), noted) for _ in range(20)} == {"well"}
+
+
+def test_nobody_sends_a_host_to_who_drains_or_is_cut_off() -> None:
+    table = table_of([ME, WELL, *GONE])
+    takes = dict(zip(table.names, table.alive, strict=True))
+    assert takes == {"cut off": False, "leaving": False, "me": True, "well": True}
+
+
+def test_trouble_of_our_own_is_no_second_opinion_of_the_host() -> None:
+    """One has no network, the other is refused by the host: a third is asked before that counts."""
+    ours = meeting([ME, WELL]).hand_on(HostState(), Reason.NO_CONNECTION, final=False)
+    assert ours is not None
+    theirs = Colleagues(ManualClock(1000.0), np.random.default_rng(1), "there")
+    theirs.meet("well", [ME, WELL, note("third", "elsewhere")])
+    refused = theirs.hand_on(ours, Reason.NO_CONNECTION, final=True)
+    assert refused is not None
+    assert theirs.heir(ours, refused) == "third"
+    verdict = meeting([ME, WELL]).hand_on(HostState(), Reason.NO_CONNECTION, final=True)
+    assert verdict is not None
+    assert theirs.hand_on(verdict, Reason.NO_CONNECTION, final=True) is None, "two machines agree"
+
+
+def test_a_host_does_not_come_back_to_whom_it_was_handed_on_by_for_a_while() -> None:
+    clock = ManualClock(1000.0)
+    mine = meeting([ME, WELL]).hand_on(HostState(), Reason.NO_ADDRESS, final=False)
+    assert mine is not None
+    theirs = Colleagues(clock, np.random.default_rng(1), "there")
+    theirs.meet("well", [ME, WELL])
+    assert theirs.hand_on(mine, Reason.NO_ADDRESS, final=False) is None
+    clock.advance(WHILE)
+    again = theirs.hand_on(mine, Reason.NO_ADDRESS, final=False)
+    assert again is not None
+    assert theirs.heir(mine, again) == "me"

@@ -1,0 +1,128 @@
+"""Pages are reserved on the board before they are fetched: all boards keep one limit for all agents."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from balancer.boards import World
+from fieldmouse.balancer.board.contract import Board, Name, Told
+from fieldmouse.balancer.board.pagelimit import PageAsk, reserved
+from fieldmouse.errors import Fenced
+
+from .test_board_contract import ADA, BOB, CYD, FREE, LEASE, A, B, done, offer, only, told_to
+
+LIMIT = 20
+small = st.integers(0, 40)
+
+
+async def ask(board: Board, name: Name, keep: int, want: int, limit: int = LIMIT) -> int:
+    return await board.reserve_pages(name, PageAsk(limit, keep, want))
+
+
+async def all_of(board: Board, name: Name, want: int, limit: int = LIMIT) -> int:
+    """Asked again and again, as an agent does that has too few."""
+    pages = 0
+    for _ in range(2 * LIMIT):
+        pages = await ask(board, name, pages, want, limit)
+    return pages
+
+
+@told_to
+async def test_what_is_reserved_and_booked_is_never_more_than_the_limit(world: World, board: Board) -> None:
+    await board.offer([offer(A, range(30)), offer(B, range(30, 60))], FREE)
+    assert await all_of(board, ADA, 12) == 12
+    assert await all_of(board, BOB, 12) == LIMIT - 12
+    grants = {grant.host: grant for grant in await board.lease(ADA, 5, 30)}
+    await board.book(ADA, done(grants[A], range(5)))
+    await board.book(ADA, done(grants[B], range(30, 34)))
+    await board.book(ADA, done(grants[B], range(30, 34)))
+    assert await ask(board, ADA, 3, 12) == 3, "nothing is left but what bob has"
+    assert await all_of(board, BOB, 12) == LIMIT - 12, "ada's are booked, and count on"
+    assert await ask(board, ADA, 3, 12, LIMIT + 40) > 3, "with a higher limit it goes on"
+    assert (await board.count_pages()).booked == 9
+
+
+@told_to
+async def test_nobody_gets_all_of_the_last(world: World, board: Board) -> None:
+    await board.join(CYD, LEASE)
+    first, second, third = [await ask(board, name, 0, LIMIT) for name in (ADA, BOB, CYD)]
+    assert LIMIT / 2 > first >= second >= third > 0
+
+
+@told_to
+async def test_a_page_that_leads_nowhere_and_an_agent_that_leaves_cost_nothing(
+    world: World, board: Board
+) -> None:
+    assert await all_of(board, ADA, LIMIT) == LIMIT
+    assert await ask(board, BOB, 0, 5) == 0
+    assert await ask(board, ADA, LIMIT - 4, LIMIT - 4) == LIMIT - 4
+    assert await all_of(board, BOB, 5) == 4
+    await board.leave(ADA)
+    assert await all_of(board, BOB, LIMIT) == LIMIT
+    with pytest.raises(Fenced):
+        await ask(board, ADA, 0, 1)
+
+
+@told_to
+async def test_what_was_reserved_dies_with_the_lease(world: World, board: Board) -> None:
+    assert await all_of(board, ADA, LIMIT) == LIMIT
+    await board.beat(BOB, b"", 3 * LEASE)
+    world.advance(LEASE + 1)
+    await board.beat(BOB, b"", LEASE)
+    assert await all_of(board, BOB, LIMIT) == LIMIT
+    newer = Name("ada", 2)
+    await board.join(newer, LEASE)
+    assert await ask(board, newer, 0, 5) == 0
+
+
+@told_to
+async def test_a_new_start_of_an_agent_has_nothing_reserved(world: World, board: Board) -> None:
+    assert await all_of(board, ADA, LIMIT) == LIMIT
+    await board.join(Name("ada", 2), LEASE)
+    assert await all_of(board, BOB, LIMIT) == LIMIT
+
+
+@told_to
+async def test_a_server_that_forgot_what_it_reserved_reserves_nothing_new_before_it_was_told_again(
+    world: World, board: Board
+) -> None:
+    if hasattr(world, "worlds"):
+        return  # which of them forgets is not ours to say
+    world.remember()
+    assert await all_of(board, ADA, LIMIT) == LIMIT
+    await board.close()
+    world.restart_forgetful()
+    again = world.board()
+    assert await ask(again, BOB, 0, 5) == 0
+    assert await ask(again, ADA, LIMIT, LIMIT) == LIMIT
+    for name in (ADA, BOB):
+        await again.beat(name, b"", 3 * LEASE)
+    world.advance(2 * LEASE)
+    assert await ask(again, BOB, 0, 5) == 0
+    assert await ask(again, ADA, LIMIT - 3, LIMIT - 3) == LIMIT - 3
+    assert await all_of(again, BOB, 5) == 3
+    await again.close()
+
+
+@told_to
+async def test_outcomes_that_are_no_pages_take_nothing_from_what_is_reserved(
+    world: World, board: Board
+) -> None:
+    await board.offer([offer(A, range(30))], FREE)
+    grant = await only(board, ADA, 30)
+    assert await all_of(board, ADA, 8) == 8
+    await board.book(ADA, Told(done(grant, range(3)).bookings, {"failed": 3}))
+    assert await all_of(board, BOB, LIMIT) == LIMIT - 8
+
+
+@given(small, small, small, small, small, st.integers(1, 9), st.booleans())
+def test_the_rule_takes_from_nobody(
+    limit: int, keep: int, want: int, booked: int, others: int, agents: int, calm: bool
+) -> None:
+    pages = reserved(PageAsk(limit, keep, want), booked=booked, others=others, agents=agents, calm=calm)
+    assert keep <= pages <= max(keep, want)
+    assert pages == keep or booked + others + pages <= limit
+    if not calm and want > keep and booked + others + keep < limit:
+        assert pages > keep, "whoever asks again and again gets all that is left"

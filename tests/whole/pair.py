@@ -1,0 +1,122 @@
+"""Agents of one crawl, each with troubles of its own: in virtual time, on boards in memory."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import math
+from collections.abc import Collection, Sequence
+from pathlib import Path
+
+from fieldmouse.agent import Mercy
+from fieldmouse.agent.build import Crew, build
+from fieldmouse.agent.network import Joining
+from fieldmouse.balancer.board.contract import Board, Charter
+from fieldmouse.balancer.board.memory.board import MemoryBoard, MemoryServer
+from fieldmouse.balancer.board.spread.board import SpreadBoard
+from fieldmouse.clock import Clock
+from fieldmouse.crawldir import CrawlDir
+from fieldmouse.indexer.inline import InlineLane
+from fieldmouse.lab import bottle
+from fieldmouse.lab.meadow.arrivals import Arrival
+from fieldmouse.lab.meadow.meadow import Meadow
+from fieldmouse.lab.meadow.options import MeadowOptions
+from fieldmouse.lab.meadow.spells import Ill, Spell, SpellDns, SpellFetcher
+from fieldmouse.records import OutcomeRow, Summary
+from fieldmouse.settings import Settings, render
+from fieldmouse.url import Host, Url
+
+from .bottled import CALM, outcomes
+
+DELAY = 1.0
+MEADOW = MeadowOptions(
+    hosts=12, pages=60, seeds=3, seed=8, page_kb=1.0, links=12, gamma=0.4, named=True, latency=0.1
+)
+ALWAYS = (0.0, math.inf)
+
+
+class Pair:
+    """Agents of one crawl, each with troubles of its own; `dead` hosts are so for all."""
+
+    def __init__(
+        self, path: Path, clock: Clock, dead: Collection[Host] = (), servers: int = 1, policy: str = "priced",
+        meadow: MeadowOptions = MEADOW, delay: float = DELAY,
+    ):  # fmt: skip
+        self.path, self.clock, self.dead, self.meadow = path, clock, dead, Meadow(meadow)
+        asked = {
+            "crawl.seeds": list(self.meadow.seeds), "politeness.delay": f"{delay:g}s", "scope.mode": "web",
+            "network.allow_private": True, **CALM, "storage.checkpoint": "3s", "board.policy": policy,
+        }  # fmt: skip
+        self.settings = Settings().override(asked)
+        self.servers = [MemoryServer(clock) for _ in range(servers)]
+        self.webs: dict[str, SpellFetcher] = {}
+        self.nameless = ""  # a name that nobody finds
+        self.crews: dict[str, tuple[Crew, asyncio.Future[Summary]]] = {}
+
+    def board(self) -> Board:
+        boards = {f"server {number}": MemoryBoard(server) for number, server in enumerate(self.servers)}
+        return SpreadBoard(boards) if len(boards) > 1 else boards["server 0"]
+
+    async def start(
+        self, name: str, ills: Sequence[Ill] = (), when: tuple[float, float] = ALWAYS,
+        mercy: Mercy | None = None,
+    ) -> None:  # fmt: skip
+        board, path = self.board(), self.path / name
+        await board.found(Charter(4711, render(self.settings), tuple(self.meadow.seeds)))
+        if (path / "crawl.json").exists():
+            home = CrawlDir.open(path)
+        else:
+            home = CrawlDir.create(path, shards=1, settings=render(self.settings).encode(), key_seed=4711)
+        spells = [Spell(bottle.EPOCH + when[0], bottle.EPOCH + when[1], ill) for ill in ills]
+        self.webs[name] = SpellFetcher(self.meadow, self.clock, spells, dead=self.dead)
+        crew = build(
+            home, self.settings, clock=self.clock, fetcher=self.webs[name], lane=InlineLane,
+            dns=self.names(spells),
+            joining=Joining(board, "fieldmouse", self.clock.now),
+        )  # fmt: skip
+        seeds = [Url(seed) for seed in self.meadow.seeds]
+        task = asyncio.ensure_future(crew.agent.crawl(seeds, mercy=mercy))
+        self.crews[name] = crew, task
+
+    async def kill(self, name: str) -> None:
+        """It stops dead: nothing more is written, and nobody is told."""
+        crew, task = self.crews.pop(name)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        await crew.close()
+
+    def names(self, spells: Sequence[Spell]) -> SpellDns:
+        nameless = self.nameless
+
+        class Denying(SpellDns):
+            def __init__(self, meadow: Meadow, clock: Clock):
+                super().__init__(meadow, clock, spells)
+                self._addresses = {name: at for name, at in self._addresses.items() if name != nameless}
+
+        return Denying(self.meadow, self.clock)
+
+    async def ended(self) -> dict[str, Summary]:
+        summaries = {}
+        for name, (crew, task) in self.crews.items():
+            summaries[name] = await task
+            await crew.close()
+        self.crews.clear()
+        return summaries
+
+    def rows(self) -> list[OutcomeRow]:
+        return [row for name in self.webs for row in outcomes(self.path / name)]
+
+    def arrivals(self) -> list[Arrival]:
+        return sorted((each for web in self.webs.values() for each in web.arrivals), key=lambda each: each.t)
+
+
+def check_polite(arrivals: Sequence[Arrival]) -> None:
+    times: dict[str, list[float]] = {}
+    for arrival in arrivals:
+        times.setdefault(arrival.host, []).append(arrival.t)
+    for host, visits in times.items():
+        assert all(b - a >= DELAY - 1e-6 for a, b in itertools.pairwise(visits)), host
+
+
+def allowed(meadow: Meadow) -> set[str]:
+    return {fact.url for fact in meadow.truth() if fact.allowed and fact.status == 200}

@@ -1,0 +1,130 @@
+"""An agent that is told to leave ends, whatever does not answer: its lease gives back what it could not."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fieldmouse.aside import call_off
+from fieldmouse.balancer.board.contract import Board, Name, Pulse
+from fieldmouse.balancer.board.memory.board import MemoryBoard
+from fieldmouse.clock import Clock
+from fieldmouse.errors import BoardUnreachable, StillBusy
+from fieldmouse.indexer.inline import InlineLane
+from fieldmouse.lab import bottle
+from fieldmouse.lab.meadow.meadow import Meadow
+from fieldmouse.lab.meadow.options import MeadowOptions
+from fieldmouse.records import Summary
+
+from .test_network_in_a_bottle import Band, charter
+
+BOUND = 110.0
+"""Seconds: a process that is waited for two minutes has ended."""
+
+
+class OddBoard(MemoryBoard):
+    odd = False
+
+
+class DeafBoard(OddBoard):
+    """A call that is called off in the moment of its answer goes on, as `asyncio.wait_for` of Python 3.11."""
+
+    async def beat(self, name: Name, *words: Any, **more: Any) -> Pulse:
+        if self.odd:
+            try:
+                await asyncio.sleep(1e9)
+            except asyncio.CancelledError:
+                type(self).odd = False
+        return await super().beat(name, *words, **more)
+
+
+class StubbornBoard(OddBoard):
+    """It never hears that somebody leaves, and takes the end of a wait for a broken one, three times."""
+
+    times = 0
+
+    async def leave(self, name: Name) -> None:
+        try:
+            await asyncio.sleep(1e9)
+        except asyncio.CancelledError as called_off:
+            type(self).times += 1
+            if self.times > 3:
+                raise
+            raise BoardUnreachable("it does not answer", "wait") from called_off
+
+
+class SilentBoard(OddBoard):
+    async def join(self, name: Name, lease: float) -> None:
+        raise BoardUnreachable("it does not answer", "wait")
+
+
+def drained(path: Path, kind: type[OddBoard], after: float, lane: type[InlineLane] = InlineLane) -> Summary:
+    """How an agent ends that is told to stop then."""
+    meadow = Meadow(MeadowOptions(hosts=6, pages=200, seed=4, page_kb=1.0, links=10))
+    kind.odd = False
+
+    class OddBand(Band):
+        def board(self) -> Board:
+            return kind(self.servers[0])
+
+    async def life(clock: Clock) -> Summary:
+        band = OddBand(path, meadow, clock, lane=lane)
+        await band.board().found(charter(band.settings, meadow.seeds))
+        task = band.start("a", seeded=True)
+        await clock.sleep(after)
+        kind.odd = True
+        await clock.sleep(6.0)
+        crew = band.living["a"][0]
+        crew.agent.interrupt()
+        try:
+            async with asyncio.timeout(BOUND):
+                return await asyncio.shield(task)
+        finally:
+            task.cancel()
+            async with asyncio.timeout(BOUND):
+                await crew.close()
+
+    return bottle.run(life)
+
+
+@pytest.mark.parametrize("kind", [DeafBoard, StubbornBoard])
+def test_an_agent_ends_though_its_board_does_not_let_it_go(kind: type[OddBoard], tmp_path: Path) -> None:
+    assert drained(tmp_path, kind, 9.0).exit == 130
+
+
+def test_an_agent_that_waits_for_its_board_to_join_it_ends_when_it_is_told_to(tmp_path: Path) -> None:
+    told = drained(tmp_path, SilentBoard, 3.0)
+    assert (told.exit, told.pages) == (130, 0)
+
+
+def test_an_agent_whose_worker_never_answers_leaves_its_pages_to_others(tmp_path: Path) -> None:
+    class StuckLane(InlineLane):
+        @property
+        def outstanding(self) -> int:
+            return 1
+
+    with pytest.raises(StillBusy):
+        drained(tmp_path, OddBoard, 3.0, StuckLane)
+
+
+def test_what_does_not_hear_the_first_time_is_called_off_again() -> None:
+    async def life(clock: Clock) -> None:
+        async def deaf(times: int) -> None:
+            for _ in range(times):
+                try:
+                    await clock.sleep(1e9)
+                except asyncio.CancelledError:
+                    continue
+            await clock.sleep(1e9)
+
+        for times, ends in ((0, True), (2, True), (7, False)):
+            task = asyncio.create_task(deaf(times))
+            await clock.sleep(1.0)
+            assert await call_off([task]) == task.done() == ends
+        assert await call_off([task])
+        assert await call_off([])
+
+    bottle.run(life)

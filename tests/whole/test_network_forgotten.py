@@ -1,0 +1,70 @@
+"""An agent was forgotten, all it had was sent out again, and it comes back with its directory."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from fieldmouse.balancer.board.memory.board import MemoryBoard
+from fieldmouse.balancer.identity import read_origin
+from fieldmouse.clock import Clock
+from fieldmouse.crawldir import CrawlDir
+from fieldmouse.lab import bottle
+from fieldmouse.lab.meadow.meadow import Meadow
+from fieldmouse.lab.meadow.options import MeadowOptions
+from fieldmouse.reading.examination import examine
+
+from .test_network_in_a_bottle import Band, charter, is_polite, pages_alone, pages_of
+
+
+@pytest.mark.parametrize("ahead", [0.0, 12.0, 4000.0])
+def test_what_a_forgotten_agent_still_has_counts_unless_others_were_first(
+    ahead: float, tmp_path: Path
+) -> None:
+    """Somebody new is `ahead` by so many seconds when it comes back."""
+    meadow = Meadow(
+        MeadowOptions(hosts=12, pages=200, seed=13, page_kb=1.0, links=10, robots=0.5, broken=0.02)
+    )
+    alone = pages_alone(tmp_path / "alone", meadow)
+
+    async def life(clock: Clock) -> Band:
+        band = Band(tmp_path, meadow, clock)
+        board = MemoryBoard(band.servers[0])
+        await board.found(charter(band.settings, meadow.seeds))
+        for number, name in enumerate("ab"):
+            band.start(name, seeded=not number)
+        await band.ended()
+        before, had = await board.books(), pages_of(tmp_path / "a")
+        assert before.kinds["page"] == len(alone) == len(had) + len(pages_of(tmp_path / "b"))
+        who = read_origin(tmp_path / "a")
+        assert who is not None
+        again = await board.forget(who.agent, again=True)
+        assert again >= len(had) > 0
+        assert (await board.books()).kinds["page"] == len(alone) - len(had)
+        if ahead:
+            band.start("c")
+            await clock.sleep(ahead)
+        band.start("a")
+        for summary in (await band.ended()).values():
+            assert (summary.exit, summary.lost) == (0, 0)
+        after = await board.books()
+        assert (after.seen, after.settled, after.kinds) == (before.seen, before.settled, before.kinds)
+        # What it has now it can be asked for once more, and no more than that.
+        kept = await board.forget(who.agent, again=True)
+        assert kept == again if not ahead else kept < again
+        return band
+
+    band = bottle.run(life)
+    names = "abc" if ahead else "ab"
+    copies = {name: pages_of(tmp_path / name) for name in names}
+    stored = Counter(url for urls in copies.values() for url in urls)
+    assert set(stored) == alone, "nothing is missing in what is still there"
+    twice = {url for url, times in stored.items() if times > 1}
+    assert twice == set(copies.get("c", ())), "nothing was fetched but what came to others before"
+    if ahead > 1000:
+        assert twice == set(copies["a"])
+    is_polite(band.arrivals)
+    for name in names:
+        assert not [finding for finding in examine(CrawlDir.open(tmp_path / name)) if not finding.healthy]

@@ -1,0 +1,137 @@
+"""A limit of pages holds for all agents of a crawl together, whoever is killed, and nothing is lost by it."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fieldmouse.balancer.board.contract import Name, Pulse
+from fieldmouse.balancer.board.memory.board import MemoryBoard
+from fieldmouse.clock import Clock
+from fieldmouse.errors import BoardUnreachable
+from fieldmouse.lab import bottle
+from fieldmouse.lab.meadow.meadow import Meadow
+from fieldmouse.lab.meadow.options import MeadowOptions
+from fieldmouse.outcome import StoppedBy
+from fieldmouse.records import Summary
+
+from .test_network_in_a_bottle import Band, charter, is_well, pages_alone, pages_of
+
+NAMES = "abc"
+
+
+def a_meadow(seed: int, **changes: object) -> Meadow:
+    options: dict[str, object] = {"hosts": 12, "pages": 200, "page_kb": 1.0, "links": 10, "robots": 0.5}
+    return Meadow(MeadowOptions(seed=seed, **(options | changes)))  # type: ignore[arg-type]
+
+
+def stored(folder: Path) -> list[str]:
+    return [url for name in NAMES if (folder / name).exists() for url in pages_of(folder / name)]
+
+
+async def crawled(band: Band, *, seeded: bool = True) -> dict[str, Summary]:
+    for number, name in enumerate(NAMES):
+        band.start(name, seeded=seeded and number == 0)
+    return await band.ended()
+
+
+@pytest.mark.parametrize("servers", [1, 2])
+@pytest.mark.parametrize("limit", [1, 2, 60])
+def test_agents_fetch_as_many_pages_together_as_were_asked_for(
+    limit: int, servers: int, tmp_path: Path
+) -> None:
+    meadow = a_meadow(3)
+
+    async def life(clock: Clock) -> Band:
+        band = Band(tmp_path, meadow, clock, servers=servers, crawl__pages=limit)
+        await band.board().found(charter(band.settings, meadow.seeds))
+        for summary in (await crawled(band)).values():
+            assert (summary.exit, summary.stopped_by) == (3, StoppedBy.PAGES)
+        assert (await band.board().books()).kinds["page"] == limit
+        return band
+
+    band = bottle.run(life)
+    assert len(stored(tmp_path)) == limit
+    is_well(band, tmp_path)
+
+
+def test_a_crawl_that_was_stopped_by_a_limit_goes_on_with_a_higher_one(tmp_path: Path) -> None:
+    meadow = a_meadow(5)
+    alone = pages_alone(tmp_path / "alone", meadow)
+
+    async def life(clock: Clock) -> Band:
+        band = Band(tmp_path, meadow, clock)
+        await band.board().found(charter(band.settings, meadow.seeds))
+        for number, limit in enumerate((30, 75, 0)):
+            band.settings = band.settings.override({"crawl.pages": limit})
+            await crawled(band, seeded=not number)
+            assert len(stored(tmp_path)) == (limit or len(alone))
+        return band
+
+    band = bottle.run(life)
+    assert set(stored(tmp_path)) == alone
+    is_well(band, tmp_path)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_limit_holds_when_agents_die_and_pages_fail(seed: int, tmp_path: Path) -> None:
+    """What a dead one had reserved others fetch; no more than that, and no less."""
+    meadow = a_meadow(20 + seed, not_found=0.1, server_error=0.1)
+    limit, dice = 70, random.Random(seed)
+
+    async def life(clock: Clock) -> Band:
+        band = Band(tmp_path, meadow, clock, servers=1 + seed % 2, crawl__pages=limit)
+        await band.board().found(charter(band.settings, meadow.seeds))
+        for number, name in enumerate(NAMES):
+            band.start(name, seeded=not number)
+        async with asyncio.timeout(600.0):
+            for _ in range(4):
+                await clock.sleep(dice.uniform(0.5, 6.0))
+                name = dice.choice(NAMES)
+                if name in band.living and not band.living[name][1].done():
+                    await band.kill(name)
+                    await clock.sleep(dice.choice([0.0, 1.0, 20.0]))
+                    band.start(name)
+            await band.kill("c")
+            await band.ended()
+        assert (await band.board().books()).kinds["page"] == limit
+        return band
+
+    band = bottle.run(life)
+    is_well(band, tmp_path)
+
+
+@pytest.mark.parametrize("silent", [False, True])
+def test_nobody_asks_for_anything_once_the_time_of_the_crawl_is_over(silent: bool, tmp_path: Path) -> None:
+    """Also when no sign of life was answered since, which come every five seconds."""
+    meadow = a_meadow(7, pages=2000)
+
+    class MuteBoard(MemoryBoard):
+        mute = False
+
+        async def beat(self, name: Name, *words: Any, **more: Any) -> Pulse:
+            if self.mute:
+                raise BoardUnreachable("it does not answer", "wait")
+            return await super().beat(name, *words, **more)
+
+    async def life(clock: Clock) -> tuple[Band, float]:
+        band = Band(tmp_path, meadow, clock, kind=MuteBoard, crawl__time="33s")
+        began = clock.now()
+        await band.board().found(charter(band.settings, meadow.seeds))
+        for number, name in enumerate(NAMES):
+            band.start(name, seeded=not number)
+        await clock.sleep(25.0)
+        MuteBoard.mute = silent
+        for summary in (await band.ended()).values():
+            assert (summary.exit, summary.stopped_by) == (3, StoppedBy.TIME)
+        assert MemoryBoard(band.servers[0]).ledger().over == "time"
+        return band, began
+
+    band, began = bottle.run(life)
+    last = max(arrival.t for arrival in band.arrivals) - began
+    assert 31.0 < last < 33.2, "a robot may be on its way when the time is over"
+    is_well(band, tmp_path)

@@ -1,0 +1,156 @@
+"""An agent whose trouble is plainly its own, and what it leaves to another, whom the test plays.
+
+Who is played says that it lives, and takes hosts only to look at them. So what the agent gave up by itself is
+told from what others took, and when from whether: in the end another fetches everything in any case.
+"""
+
+from __future__ import annotations
+
+import math
+import socket
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from fieldmouse.balancer.adverts import Advert, advert_of
+from fieldmouse.balancer.board.contract import AgentNote, Name
+from fieldmouse.balancer.identity import read_identity
+from fieldmouse.clock import Clock
+from fieldmouse.lab import bottle
+from fieldmouse.lab.meadow.options import MeadowOptions
+from fieldmouse.lab.meadow.spells import Ill
+from fieldmouse.policy.opinion import WHILE
+from fieldmouse.records import HostState, Reason
+from fieldmouse.url import Host, Url, host_of
+
+from .pair import Pair
+
+STEP, LEASE, HEARTBEAT = 0.25, 30.0, 5.0
+LITERAL = MeadowOptions(hosts=12, pages=60, seeds=3, seed=8, page_kb=1.0, links=12, gamma=0.4, latency=0.1)
+RESTFUL = msgspec.structs.replace(
+    LITERAL, hosts=24, pages=300, robots=1.0, crawl_delay_share=0.5, crawl_delay=19.0
+)
+NAMED = msgspec.structs.replace(LITERAL, named=True)
+
+
+class PlayedAgent:
+    """Somebody else on the board, on another machine."""
+
+    name = Name("played", 1)
+
+    def __init__(self, pair: Pair, *, resting: bool):
+        self._pair, self._board = pair, pair.board()
+        # So busy that no host is sent to it for its being near.
+        advert = Advert(backlog=1e6, machine="elsewhere", resting=resting)
+        self._advert = msgspec.msgpack.encode(advert)
+
+    async def beat(self) -> AgentNote | None:
+        """Say that we live; returns what the other says, if it is there yet."""
+        pulse = await self._board.beat(self.name, self._advert, LEASE)
+        return next((note for note in pulse.agents if note.agent != self.name.agent), None)
+
+    @classmethod
+    async def joined(cls, pair: Pair, *, resting: bool = False) -> PlayedAgent:
+        played = cls(pair, resting=resting)
+        await played._board.join(cls.name, LEASE)
+        await played.beat()
+        return played
+
+    async def take(self) -> dict[Host, HostState]:
+        """All hosts that we are given, as they come."""
+        grants = await self._board.lease(self.name, 99, 99)
+        return {each.host: msgspec.msgpack.decode(each.luggage.state, type=HostState) for each in grants}
+
+    def held_by_the_other(self) -> int:
+        hosts = self._pair.servers[0].crawls["fieldmouse"].hosts.values()
+        return sum(record.holder not in (None, self.name) for record in hosts)
+
+
+FAILS = [
+    (Ill.NO_NETWORK, LITERAL, 0.0, 3.0, Reason.NO_CONNECTION),
+    (Ill.NO_NETWORK, LITERAL, 0.5, 4.0, Reason.NO_CONNECTION),
+    (Ill.NO_ROUTE, LITERAL, 0.0, 3.0, Reason.NO_CONNECTION),
+    (Ill.NO_DESCRIPTORS, LITERAL, 0.0, 3.0, Reason.NO_CONNECTION),
+    (Ill.NO_DESCRIPTORS, LITERAL, 0.5, 4.0, Reason.NO_CONNECTION),
+    (Ill.DNS_FAILS, NAMED, 0.0, 3.0, Reason.NO_ADDRESS),
+    (Ill.DNS_SILENT, NAMED, 0.0, 18.0, Reason.NO_ADDRESS),  # 15 s until a lookup is given up
+]
+"""A trouble, since when (robots.txt has been read after half a second), and by when another has the host."""
+
+
+@pytest.mark.parametrize(
+    ("ill", "meadow", "since", "by", "reason"),
+    FAILS,
+    ids=[f"{ill.name}-{since:g}" for ill, _, since, *_ in FAILS],
+)
+def test_a_host_that_our_own_trouble_keeps_from_us_goes_to_another_at_once(
+    tmp_path: Path, ill: Ill, meadow: MeadowOptions, since: float, by: float, reason: Reason
+) -> None:
+    """After one try and the first put-off of 2 s, with a note that is no opinion of the host."""
+
+    async def life(clock: Clock) -> tuple[Pair, dict[Host, HostState]]:
+        pair = Pair(tmp_path, clock, meadow=meadow)
+        await pair.start("ill", [ill], (since, math.inf))
+        played = await PlayedAgent.joined(pair)
+        given: dict[Host, HostState] = {}
+        while clock.now() < bottle.EPOCH + by:
+            await clock.sleep(STEP)
+            await played.beat()
+            given |= await played.take()
+        await pair.kill("ill")
+        return pair, given
+
+    pair, given = bottle.run(life)
+    assert given.keys() == {host_of(Url(seed)) for seed in pair.meadow.seeds}
+    identity = read_identity(tmp_path / "ill")
+    assert identity is not None
+    for state in given.values():
+        (note,) = state.unreached
+        assert (note.agent, note.machine) == (identity.agent, socket.gethostname())
+        assert (note.reason, note.counts, note.until) == (reason, False, pytest.approx(WHILE))
+        assert (state.failures, state.verdict) == (0, "")
+
+
+Seen = tuple[float, bool, int]
+"""When, whether the agent says that it rests, and how many hosts it holds."""
+CUT, BACK = 8.0, 100.0
+
+
+def seen_of_one_cut_off(folder: Path, *, both: bool) -> list[Seen]:
+    """Half of the hosts ask for rests of 19 s, so that it is cut off before it tries them again."""
+
+    async def life(clock: Clock) -> list[Seen]:
+        pair = Pair(folder, clock, meadow=RESTFUL)
+        await pair.start("ill", [Ill.NO_NETWORK], (CUT, BACK))
+        played = await PlayedAgent.joined(pair, resting=both)
+        seen: list[Seen] = []
+        while clock.now() < bottle.EPOCH + 180.0:
+            await clock.sleep(STEP)
+            note = await played.beat()
+            assert note is not None
+            seen.append((clock.now() - bottle.EPOCH, advert_of(note).resting, played.held_by_the_other()))
+        await pair.kill("ill")
+        return seen
+
+    seen = bottle.run(life)
+    assert max(held for at, _, held in seen if at < CUT) > 10
+    return seen
+
+
+def test_who_is_cut_off_says_so_and_gives_back_the_hosts_that_it_does_not_try(tmp_path: Path) -> None:
+    """It keeps one to try, and its robot that looks whether the network is back may have another."""
+    seen = seen_of_one_cut_off(tmp_path, both=False)
+    rests = [at for at, resting, _ in seen if resting]
+    assert CUT < rests[0] < 30.0
+    assert BACK < rests[-1] < BACK + 60.0 + HEARTBEAT, "it looks every minute"
+    assert len(rests) == (rests[-1] - rests[0]) / STEP + 1, "all the time"
+    assert min(held for at, _, held in seen if CUT < at < rests[0]) > 5, "not before it knows"
+    # Of what it does when it is back we hear with its next sign of life.
+    assert max(held for at, _, held in seen if rests[0] < at < rests[-1] - HEARTBEAT) <= 2
+    assert max(held for at, _, held in seen if at > rests[-1]) > 2, "it works again"
+
+
+def test_who_is_cut_off_keeps_its_hosts_if_all_others_are_as_well(tmp_path: Path) -> None:
+    seen = seen_of_one_cut_off(tmp_path, both=True)
+    assert min(held for at, resting, held in seen if resting and at < BACK) > 5

@@ -1,0 +1,181 @@
+"""One agent of two has trouble of its own: with names, with its way to the web, with descriptors.
+
+Another can fetch what it cannot, so no URL is failed for that; what nobody can reach is, and the crawl ends.
+
+In virtual time, on boards in memory. The meadow knows what there is, and its arrivals how it was asked for.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from fieldmouse.agent import Forgiven, Mercy
+from fieldmouse.clock import Clock
+from fieldmouse.lab import bottle
+from fieldmouse.lab.meadow.meadow import Meadow
+from fieldmouse.lab.meadow.spells import Ill
+from fieldmouse.records import OutcomeRow, Reason, Summary
+from fieldmouse.url import Url, host_of, name_of
+
+from .pair import MEADOW, Pair, allowed, check_polite
+
+CASES = [
+    (Ill.NO_DESCRIPTORS, "priced"), (Ill.DNS_FAILS, "priced"), (Ill.DNS_SILENT, "priced"),
+    (Ill.DNS_DENIES, "priced"), (Ill.DNS_DENIES, "hash"), (Ill.REFUSED, "priced"), (Ill.REFUSED, "hash"),
+]  # fmt: skip
+"""Of a name that is asked for in vain no more is seen than of a nameserver that is silent: the network and
+the way to it are gone in `test_network_own_trouble`."""
+
+
+@pytest.mark.parametrize(("ill", "policy"), CASES, ids=lambda each: getattr(each, "name", each))
+def test_what_one_agent_cannot_reach_another_fetches(tmp_path: Path, ill: Ill, policy: str) -> None:
+    """And soon: a good agent alone takes 16 s. What is hashed may wait for the bad one for a lease."""
+
+    async def life(clock: Clock) -> tuple[Pair, dict[str, Summary], float]:
+        pair = Pair(tmp_path, clock, policy=policy)
+        await pair.start("bad", [ill])
+        await pair.start("good")
+        return pair, await pair.ended(), clock.now() - bottle.EPOCH
+
+    pair, summaries, seconds = bottle.run(life)
+    rows = pair.rows()
+    assert not [(row.url, row.reason) for row in rows if row.reason in BLAMED]
+    assert sorted(row.url for row in rows if row.kind == "page") == sorted(allowed(pair.meadow))
+    assert all(summary.exit == summary.lost == 0 for summary in summaries.values())
+    assert seconds < 60.0 or policy == "hash"
+    check_polite(pair.arrivals())
+
+
+BLAMED = {
+    Reason.NO_ADDRESS, Reason.NO_CONNECTION, Reason.TIMEOUT, Reason.CLOSED, Reason.BURIED,
+    Reason.EXCLUSION_UNREACHABLE,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("servers", [1, 2])
+def test_what_nobody_can_reach_is_given_up_after_one_more_try(tmp_path: Path, servers: int) -> None:
+    """Hosts that are dead for all, and one whose name there is not."""
+    meadow = Meadow(MEADOW)
+    hosts = sorted(
+        {host_of(Url(url)) for url in allowed(meadow)} - {host_of(Url(url)) for url in meadow.seeds}
+    )
+    dead, nameless = hosts[:2], hosts[2]
+
+    async def life(clock: Clock) -> Pair:
+        pair = Pair(tmp_path, clock, dead=dead, servers=servers)
+        pair.nameless = name_of(nameless)
+        await pair.start("east")
+        await pair.start("west")
+        summaries = await pair.ended()
+        assert all(summary.exit == summary.lost == 0 for summary in summaries.values())
+        return pair
+
+    pair = bottle.run(life)
+    rows = pair.rows()
+    failed = {host_of(row.url) for row in rows if row.reason in BLAMED}
+    assert failed == {*dead, nameless}
+    unreachable = {url for url in allowed(meadow) if host_of(Url(url)) in failed}
+    stored = [row.url for row in rows if row.kind == "page"]
+    assert len(stored) == len(set(stored))
+    assert set(stored) >= {url for url in allowed(meadow) - unreachable if on_the_way(url, rows)}
+    for host in dead:
+        tries = [(at, name) for name, web in pair.webs.items() for at, where in web.tries if where == host]
+        assert len({name for _, name in tries}) == 2, "both have tried"
+        assert len(tries) <= 5, "four times, as a crawl alone does, and once more by the other"
+    check_polite(pair.arrivals())
+
+
+def on_the_way(url: str, rows: Sequence[OutcomeRow]) -> bool:
+    """Whether the crawl has come across it: what only dead hosts link to is not known."""
+    return any(row.url == url for row in rows)
+
+
+def test_one_agent_alone_has_the_last_word(tmp_path: Path) -> None:
+    async def life(clock: Clock) -> Pair:
+        pair = Pair(tmp_path, clock)
+        await pair.start("bad", [Ill.REFUSED])
+        await pair.ended()
+        return pair
+
+    pair = bottle.run(life)
+    assert {row.reason for row in pair.rows()} <= BLAMED
+    assert len(pair.rows()) == len(pair.meadow.seeds)
+
+
+def test_who_is_cut_off_for_a_week_holds_nobody_up(tmp_path: Path) -> None:
+    async def life(clock: Clock) -> tuple[Pair, float]:
+        pair = Pair(tmp_path, clock)
+        await pair.start("bad", [Ill.NO_NETWORK], (3.0, 7 * 86400.0))
+        await pair.start("good")
+        await pair.ended()
+        return pair, clock.now() - bottle.EPOCH
+
+    pair, seconds = bottle.run(life)
+    assert sorted(row.url for row in pair.rows() if row.kind == "page") == sorted(allowed(pair.meadow))
+    assert seconds < 60.0
+
+
+def board_books(pair: Pair) -> tuple[int, int, Counter[str]]:
+    """Seen, settled, and by kind, on all servers together."""
+    ledgers = [server.crawls["fieldmouse"] for server in pair.servers]
+    kinds = sum((Counter(ledger.kinds) for ledger in ledgers), Counter[str]())
+    return sum(len(ledger.seen) for ledger in ledgers), sum(ledger.settled for ledger in ledgers), kinds
+
+
+@pytest.mark.parametrize("servers", [1, 2])
+@pytest.mark.parametrize("again", ["good", "bad"])
+def test_what_failed_for_all_is_forgiven_once_and_fetched(tmp_path: Path, servers: int, again: str) -> None:
+    """One agent alone gave all up. It forgives, and itself or another fetches; once more does nothing."""
+    told: list[Forgiven] = []
+
+    async def life(clock: Clock) -> tuple[Pair, list[dict[str, Summary]]]:
+        pair = Pair(tmp_path, clock, servers=servers)
+        await pair.start("bad", [Ill.DNS_DENIES])
+        ends = [await pair.ended()]
+        await pair.start("bad", [Ill.REFUSED] if again == "good" else (), mercy=Mercy(told.append))
+        if again == "good":
+            await clock.sleep(2.0)  # the board has heard: who comes to a crawl that is done ends at once
+            await pair.start("good")
+        ends.append(await pair.ended())
+        await pair.start("bad", mercy=Mercy(told.append))
+        ends.append(await pair.ended())
+        return pair, ends
+
+    pair, ends = bottle.run(life)
+    seeds = len(pair.meadow.seeds)
+    assert told == [Forgiven(seeds, seeds), Forgiven(0, 0)]
+    assert ends[0]["bad"].failed == seeds
+    assert sorted(row.url for row in pair.rows() if row.kind == "page") == sorted(allowed(pair.meadow))
+    assert not [row for row in pair.rows() if row.reason in BLAMED]
+    assert all(summary.exit == summary.lost == 0 for some in ends[1:] for summary in some.values())
+    seen, settled, kinds = board_books(pair)
+    assert seen == settled == kinds.total()
+    assert kinds["page"] == len(allowed(pair.meadow))
+    check_polite(pair.arrivals())
+
+
+@pytest.mark.parametrize("after", [0.001, 0.3, 1.0, 2.0, 4.0, 8.0])
+def test_a_kill_while_it_forgives_loses_nothing_and_counts_nothing_twice(
+    tmp_path: Path, after: float
+) -> None:
+    async def life(clock: Clock) -> Pair:
+        pair = Pair(tmp_path, clock)
+        await pair.start("bad", [Ill.DNS_DENIES])
+        await pair.ended()
+        await pair.start("bad", mercy=Mercy(lambda forgiven: None))
+        await clock.sleep(after)
+        await pair.kill("bad")
+        await pair.start("bad", mercy=Mercy(lambda forgiven: None))
+        summaries = await pair.ended()
+        assert summaries["bad"].exit == summaries["bad"].lost == 0
+        return pair
+
+    pair = bottle.run(life)
+    assert sorted(row.url for row in pair.rows() if row.kind == "page") == sorted(allowed(pair.meadow))
+    seen, settled, kinds = board_books(pair)
+    assert seen == settled == kinds.total()
+    assert kinds["page"] == len(allowed(pair.meadow))
