@@ -190,7 +190,7 @@ async def waiting(client: redis.Redis, urls: int) -> tuple[list[str], list[list[
         part = sorted(flat[start : start + 200], key=lambda settled: settled[0].epoch)
         for held, key, _ in part:
             by_lease.setdefault(held, []).append(key)
-        told = Told([BookedKeys(held, keys) for held, keys in by_lease.items()], {"page": len(part)},
+        told = Told([BookedKeys(held, keys, ["page"] * len(keys)) for held, keys in by_lease.items()],
                     pack_urls([name for _, _, name in part]))  # fmt: skip
         await board.book(NAME, told)
     after = Cost.now(client)

@@ -8,7 +8,8 @@ forgotten. Which act comes next, and its dice, are up to the caller.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable
+from collections import Counter
+from collections.abc import Awaitable, Iterable
 from dataclasses import dataclass, field
 from random import Random
 from typing import TypeVar
@@ -40,6 +41,11 @@ HOSTS = [Host(f"http://{letter}.test") for letter in "abcde"]
 ADDRESSES = ["10.0.0.1", "10.0.0.4"]
 AGENTS = ["ada", "bob", "cyd"]
 SLACK = 0.002  # seconds by which a server's clock, in milliseconds, may differ from ours
+
+
+def kinds_of(keys: Iterable[int]) -> list[str]:
+    """What becomes of each URL, whoever visits it."""
+    return ["failed" if key % 3 == 0 else "page" for key in keys]
 
 
 @dataclass
@@ -313,7 +319,7 @@ class Network:
         player = self._somebody(dice)
         leases = {held: self._some(keys, dice) for held, keys in player.knows.items()}
         urls = pack_urls([f"{held.host}/{key}" for held, keys in leases.items() for key in keys])
-        told = Told([BookedKeys(held, keys) for held, keys in leases.items()], {"page": 1}, urls)
+        told = Told([BookedKeys(held, keys, kinds_of(keys)) for held, keys in leases.items()], urls)
         for _ in range(dice.randint(1, 2)):
             self._book(player, told)
         player.told.append(told)
@@ -404,9 +410,11 @@ class Network:
         books = self.do(self.board.books())
         assert books.seen == books.settled + books.waiting
         assert books.waiting == len(audit.queued) + len(audit.owed)
+        assert sum(books.kinds.values()) == books.settled
         assert not self.settled & (audit.queued.keys() | audit.owed.keys())
         if not self.forgot:
             assert books.settled == len(self.settled)
+            assert books.kinds == Counter(kinds_of(self.settled))
         now = self.world.now()
         taken: set[str] = set()
         for player in self.players.values():
@@ -430,7 +438,8 @@ class Network:
                     keys = [key for key, _ in grant.rows]
                     assert not self.settled & set(keys)
                     self.settled.update(keys)
-                    assert self.do(self.board.book(name, Told([BookedKeys(held, keys)], {"page": 1}))) == [()]
+                    told = Told([BookedKeys(held, keys, kinds_of(keys))])
+                    assert self.do(self.board.book(name, told)) == [()]
                     (grant,) = self.do(self.board.more(name, [held], 9))
         books = self.do(self.board.books())
         assert (books.waiting, books.settled) == (0, books.seen)

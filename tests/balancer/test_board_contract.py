@@ -79,7 +79,7 @@ def of(grant: Grant) -> Held:
 def done(grant: Grant | Held, keys: Iterable[int], kind: str = "page") -> Told:
     keys = list(keys)
     held = of(grant) if isinstance(grant, Grant) else grant
-    return Told([BookedKeys(held, keys)], {kind: len(keys)})
+    return Told([BookedKeys(held, keys, [kind] * len(keys))])
 
 
 async def only(board: Board, name: Name, urls: int = 1000, soon: float = 0.0) -> Grant:
@@ -615,9 +615,25 @@ async def test_it_is_known_what_an_agent_told_last_after_it_was_fenced(world: Wo
 async def test_several_leases_are_booked_at_once(world: World, board: Board) -> None:
     await board.offer([offer(A, [1, 2]), offer(B, [3])], FREE)
     mine, theirs = sorted(await board.lease(ADA, 5, 5), key=lambda grant: grant.host)
-    told = Told([BookedKeys(of(mine), [1]), BookedKeys(of(theirs), [3])], {"page": 2})
+    told = Told([BookedKeys(of(mine), [1], ["page"]), BookedKeys(of(theirs), [3], ["failed"])])
     assert await board.book(ADA, told) == [(), ()]
     assert await sums(board) == (3, 2, 1)
+    assert (await board.books()).kinds == {"page": 1, "failed": 1}
+
+
+@told_to
+async def test_of_a_batch_that_counts_in_part_only_that_part_is_counted(world: World, board: Board) -> None:
+    urls = [f"{A}/{n}" for n in range(4)]
+    keys = [key_of(url, CHARTER.key_seed) for url in urls]
+    await board.offer([offer(A, keys)], FREE)
+    grant = await only(board, ADA)
+    await board.book(ADA, done(grant, keys[1:3]))
+    whole = BookedKeys(of(grant), keys, ["failed", "page", "page", ""])
+    assert await board.book(ADA, Told([whole], pack_urls(urls))) == [()]
+    assert await sums(board) == (4, 4, 0)
+    assert (await board.books()).kinds == {"page": 2, "failed": 1}, "of one it is not known what it was"
+    assert await board.forget("ada", again=True) == 2, "what was booked without its URL was not kept"
+    assert (await board.books()).kinds == {"page": 2}
 
 
 @told_to
@@ -627,12 +643,10 @@ async def test_all_that_a_lost_agent_booked_is_fetched_again(world: World, board
     await board.offer([offer(A, urls), offer(B, theirs)], FREE)
     grants = {grant.host: grant for grant in await board.lease(ADA, 5, 20)}
     booked = list(urls)[:10]
-    first = Told(
-        [BookedKeys(of(grants[A]), booked[:5])], {"page": 5}, pack_urls([urls[k] for k in booked[:5]])
-    )
-    more = [BookedKeys(of(grants[A]), booked[3:]), BookedKeys(of(grants[B]), list(theirs)[:2])]
+    first = replace(done(grants[A], booked[:5]), urls=pack_urls([urls[k] for k in booked[:5]]))
+    more = done(grants[A], booked[3:]).bookings, done(grants[B], list(theirs)[:2], "failed").bookings
     names = [urls[key] for key in booked[3:]] + list(theirs.values())[:2]
-    second = Told(more, {"page": 6, "failed": 1}, pack_urls(names))
+    second = Told([*more[0], *more[1]], pack_urls(names))
     await board.book(ADA, first)
     await board.book(ADA, second)
     await board.book(ADA, second)
@@ -671,9 +685,7 @@ async def test_who_left_is_known_as_long_as_what_it_booked_is(world: World, boar
     await board.offer([offer(A, urls)], FREE)
     grant = await only(board, ADA)
     await board.beat(ADA, b"two pages", LEASE)
-    await board.book(
-        ADA, Told([BookedKeys(of(grant), list(urls))], {"page": 2}, pack_urls(list(urls.values())))
-    )
+    await board.book(ADA, replace(done(grant, urls), urls=pack_urls(list(urls.values()))))
     assert await board.departed() == [], "she is still here"
     await board.leave(ADA)
     await board.leave(BOB)

@@ -40,7 +40,7 @@ CALLS: list[Callable[[RedisBoard], Awaitable[object]]] = [
     lambda board: board.more(ADA, [HELD], 1),
     lambda board: board.recover(ADA, {}),
     lambda board: board.ask_addresses(ADA, [AddressAsk("10.0.0.1", HELD, 1.0)]),
-    lambda board: board.book(ADA, Told([BookedKeys(HELD, [1])], {})),
+    lambda board: board.book(ADA, Told([BookedKeys(HELD, [1], ["page"])])),
     lambda board: board.last_told(ADA),
     lambda board: board.books(),
     lambda board: board.agents(),

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from balancer.boards import World
-from fieldmouse.balancer.board.contract import Board, Name, Told
+from fieldmouse.balancer.board.contract import Board, Name
 from fieldmouse.balancer.board.pagelimit import PageAsk, reserved
 from fieldmouse.errors import Fenced
 
@@ -113,7 +113,7 @@ async def test_outcomes_that_are_no_pages_take_nothing_from_what_is_reserved(
     await board.offer([offer(A, range(30))], FREE)
     grant = await only(board, ADA, 30)
     assert await all_of(board, ADA, 8) == 8
-    await board.book(ADA, Told(done(grant, range(3)).bookings, {"failed": 3}))
+    await board.book(ADA, done(grant, range(3), "failed"))
     assert await all_of(board, BOB, LIMIT) == LIMIT - 8
 
 

@@ -162,7 +162,8 @@ async def test_nothing_is_granted_while_anybody_may_still_ask_and_then_hosts_hav
     (second,) = await board.lease(ADA, 9, 100)
     assert (second.host, second.luggage.state, len(second.rows)) == (A, b"how a stands", 5)
     assert second.epoch > first.epoch > 1_000_000, "the lost board gave no such epoch"
-    told = Told([BookedKeys(Held(A, second.epoch), [key for key, _ in second.rows])], {"page": 5})
+    keys = [key for key, _ in second.rows]
+    told = Told([BookedKeys(Held(A, second.epoch), keys, ["page"] * len(keys))])
     assert await board.book(ADA, told) == [()]
     assert (await board.books()).settled == 20
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from fieldmouse.balancer.board.contract import Charter, Heard, Name, Offer, SiteBounds
 from fieldmouse.balancer.board.memory.board import MemoryBoard, MemoryServer
 from fieldmouse.balancer.teller import Teller
-from fieldmouse.balancer.tellings import KEPT, FoundLinks, Tellings, TellingsState, found_links
+from fieldmouse.balancer.tellings import KEPT, DoneUrl, FoundLinks, Tellings, TellingsState, found_links
 from fieldmouse.clock import ManualClock
 from fieldmouse.crawldir import Checkpoint
 from fieldmouse.url import Host
@@ -77,10 +77,10 @@ def test_a_booking_that_counted_is_not_called_late_when_it_is_told_again_after_a
     tmp_path: Path,
 ) -> None:
     """Of two outcomes one is told in time; then the agent is fenced, joins again, and tells all."""
-    clock, late = ManualClock(1_700_000_000.0), list[str]()
+    clock, late = ManualClock(1_700_000_000.0), list[DoneUrl]()
     board = MemoryBoard(MemoryServer(clock))
     first, second = Name("ada", 1), Name("ada", 2)
-    urls = [(1, "http://a.test/in-time"), (2, "http://a.test/late")]
+    urls = [DoneUrl(1, "http://a.test/in-time", "page"), DoneUrl(2, "http://a.test/late", "page")]
 
     def opened(last: Checkpoint | None) -> tuple[Tellings, Teller]:
         tellings = Tellings(tmp_path / "board", last, clock.now)
@@ -96,11 +96,11 @@ def test_a_booking_that_counted_is_not_called_late_when_it_is_told_again_after_a
     async def life() -> None:
         await board.found(CHARTER)
         await board.join(first, 10.0)
-        await board.offer([Offer(A, "test", [(key, b"row") for key, _ in urls])], SiteBounds())
+        await board.offer([Offer(A, "test", [(url.key, b"row") for url in urls])], SiteBounds())
         (grant,) = await board.lease(first, 1, 10)
         tellings, teller = opened(None)
         for number, url in enumerate(urls):
-            tellings.done({(A, grant.epoch): [url]}, {"page": number + 1})
+            tellings.done({(A, grant.epoch): [url]})
             sealed = tellings.seal()
             tellings.committed()
             if number == 0:
@@ -108,14 +108,14 @@ def test_a_booking_that_counted_is_not_called_late_when_it_is_told_again_after_a
         await board.join(second, 10.0)  # fences the first
 
         await teller.tell_all(second)
-        assert late == ["http://a.test/late"]
+        assert [url.url for url in late] == ["http://a.test/late"]
 
         # The same after a kill: all is told again, and the board knows what it was told.
         late.clear()
         again, teller = opened(Checkpoint(0.0, {}).replaced("board", sealed.state, {}))
         assert len(again) == 2
         await teller.tell_all(second)
-        assert late == ["http://a.test/late"]
+        assert [url.url for url in late] == ["http://a.test/late"]
         assert len(again) == 0
 
     asyncio.run(life())

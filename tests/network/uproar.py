@@ -306,7 +306,8 @@ def a_troop(
     uproar: Uproar, meadow: RunningMeadow, folder: Path, rooms: Rooms | None = None
 ) -> Iterator[Troop]:
     heard = ("--port", str(PORT), "--bind", "0.0.0.0", "--protected-mode", "no") if rooms else ()
-    with a_server(*heard, before=rooms.servers.words([]) if rooms else []) as server:
+    syncing = ("--appendfsync", "everysec")  # as servers do: a kill may cost the last of what they were told
+    with a_server(*syncing, *heard, before=rooms.servers.words([]) if rooms else []) as server:
         troop = Troop(uproar, meadow, server, folder, rooms=rooms)
         try:
             yield troop

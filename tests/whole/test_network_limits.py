@@ -11,6 +11,7 @@ import pytest
 
 from fieldmouse.balancer.board.contract import Name, Pulse
 from fieldmouse.balancer.board.memory.board import MemoryBoard
+from fieldmouse.balancer.identity import read_origin
 from fieldmouse.clock import Clock
 from fieldmouse.errors import BoardUnreachable
 from fieldmouse.lab import bottle
@@ -98,7 +99,38 @@ def test_the_limit_holds_when_agents_die_and_pages_fail(seed: int, tmp_path: Pat
                     band.start(name)
             await band.kill("c")
             await band.ended()
-        assert (await band.board().books()).kinds["page"] == limit
+        books = await band.board().books()
+        assert books.kinds["page"] == limit
+        assert sum(books.kinds.values()) == books.settled
+        return band
+
+    band = bottle.run(life)
+    is_well(band, tmp_path)
+
+
+@pytest.mark.parametrize("ahead", [0.0, 4.0, 12.0])
+def test_copies_of_a_forgotten_agent_count_within_the_limit(ahead: float, tmp_path: Path) -> None:
+    """It comes back when somebody new is `ahead` by so many seconds, and both keep the limit together."""
+    meadow, limit = a_meadow(31), 60
+
+    async def life(clock: Clock) -> Band:
+        band = Band(tmp_path, meadow, clock, crawl__pages=limit)
+        board = band.board()
+        await board.found(charter(band.settings, meadow.seeds))
+        for number, name in enumerate("ab"):
+            band.start(name, seeded=not number)
+        await band.ended()
+        who = read_origin(tmp_path / "a")
+        assert who is not None
+        assert await board.forget(who.agent, again=True) > 5
+        band.start("c")
+        await clock.sleep(ahead)
+        band.start("a")
+        async with asyncio.timeout(600.0):
+            await band.ended()
+        books = await board.books()
+        assert books.kinds["page"] == limit
+        assert sum(books.kinds.values()) == books.settled
         return band
 
     band = bottle.run(life)

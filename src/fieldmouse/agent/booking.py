@@ -72,8 +72,8 @@ class Booking:
 
     def settle(self, batches: Sequence[int], seconds: float) -> None:
         """Take all that is durable: shard i up to its batch `batches[i]`, and all verdicts."""
-        numbers, rows = self.desk.settle(batches)
+        settled, rows = self.desk.settle(batches)
         for row in rows:
             self._outcomes.append(row)
-        self._frontier.done(numbers)
+        self._frontier.done(settled)
         self.desk.tally.note_seconds(seconds)

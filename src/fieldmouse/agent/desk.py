@@ -207,26 +207,27 @@ class Desk:
                 again.append((number, link))
         return again
 
-    def settle(self, batches: Sequence[int]) -> tuple[list[int], list[bytes]]:
+    def settle(self, batches: Sequence[int]) -> tuple[dict[int, OutcomeKind], list[bytes]]:
         """Take everything that is durable now: shard i up to its batch `batches[i]`, and all verdicts.
 
-        Returns the ticket numbers and the rows for the outcome log; the tally counts them.
+        Returns the kind of each outcome by ticket number, and the rows for the outcome log; the tally
+        counts them.
         """
-        numbers: list[int] = []
+        kinds: dict[int, OutcomeKind] = {}
         rows: list[bytes] = []
         for shard, last in enumerate(batches):
             known = self._known.get(shard, {})
             for batch in [b for b in known if b <= last]:
                 for one in known.pop(batch):
-                    numbers.append(one.number)
+                    kinds[one.number] = one.kind
                     rows.append(one.row)
                     self._count(one, self.links.pop(one.number, None))
         for verdict in self._verdicts:
-            numbers.append(verdict.number)
+            kinds[verdict.number] = verdict.kind
             rows.append(verdict.row)
             self._count(verdict, None)
         self._verdicts.clear()
-        return numbers, rows
+        return kinds, rows
 
     # -- a part of the checkpoint
 

@@ -6,7 +6,7 @@ import asyncio
 import logging
 import math
 import socket
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
 import msgspec
@@ -30,7 +30,7 @@ from fieldmouse.balancer.lease import LeaseClock, boottime
 from fieldmouse.balancer.mailbox import Mailbox
 from fieldmouse.balancer.messenger import Messenger
 from fieldmouse.balancer.neighbours import Neighbours
-from fieldmouse.balancer.tellings import Tellings
+from fieldmouse.balancer.tellings import DoneUrl, Tellings
 from fieldmouse.balancer.terms import Terms
 from fieldmouse.clock import Clock
 from fieldmouse.crawldir import Checkpoint, CrawlDir, CrawlTally, DurableLog, Log, Part
@@ -89,10 +89,11 @@ class NetworkStage:
         rng = np.random.default_rng()
         self._chooser = Chooser(balancer.lookup(settings.board.policy)(rng))
         self.colleagues = Colleagues(clock, rng, socket.gethostname())
+        self._settled_kinds = SettledKinds(home)
         self._mailbox = Mailbox(
             tellings=self._tellings, lease=self._lease, chooser=self._chooser, clock=clock, pack=self._pack,
-            delay=politeness.host_delay, key_of=lambda url: key_of(url, seed), kinds=self._kinds,
-            kinds_of=SettledKinds(home),
+            delay=politeness.host_delay, key_of=lambda url: key_of(url, seed),
+            kinds_of=self._settled_kinds,
         )  # fmt: skip
         state = sealed_frontier(last) if last else None
         self.frontier = LeasedFrontier(
@@ -214,9 +215,6 @@ class NetworkStage:
 
     # -- what others hear of us, and we of them
 
-    def _kinds(self) -> Mapping[str, int]:
-        return self._tally.discovered()
-
     def _advert(self) -> bytes:
         robots = max(1, self._meter.allowed)
         # Hosts that robots without an errand are about to take wait for nobody.
@@ -263,11 +261,12 @@ class NetworkStage:
             return None
         return reached.value or None
 
-    def _on_unbooked(self, urls: Sequence[str]) -> None:
-        """Others had them, too: our copies stay, and are marked."""
+    def _on_unbooked(self, urls: Sequence[DoneUrl]) -> None:
+        """Others have them, too, or will: our copies stay, and are marked."""
         self._again += len(urls)
         for url in urls:
-            self._unbooked.append(msgspec.msgpack.encode((url, self._clock.now())))
+            self._unbooked.append(msgspec.msgpack.encode((url.url, self._clock.now())))
+            self._settled_kinds.note(url.key, url.kind)
 
     def _on_refused(self, address: str) -> None:
         """The board forgot that it is ours, and may give it to others: we leave at once."""

@@ -42,6 +42,7 @@ class PageAllowance:
         self._lapses = 0
         self._asked_at, self._pause = -math.inf, 0.0
         self._scarce = False  # we got less than we wanted
+        self._lacking = 0  # pages that we have, and could not book
 
     # -- the desk's side
 
@@ -66,7 +67,16 @@ class PageAllowance:
 
     @property
     def _spare(self) -> int:
-        return min(SPARE, HOST * self._hosts())
+        return min(SPARE, HOST * self._hosts() + self._lacking)
+
+    @property
+    def left(self) -> float:
+        """Pages that may be asked for or booked besides; inf without a limit."""
+        return max(0, self._granted - self._used) if self._limit else math.inf
+
+    def lack(self, pages: int) -> None:
+        """So many more we could book at once, were they reserved for us: they wait on the board again."""
+        self._lacking += pages
 
     def told(self, pages: int) -> None:
         """So many of the pages that were reserved are booked."""
@@ -105,5 +115,5 @@ class PageAllowance:
             return False  # it was reserved for who we were
         self._scarce = granted < want
         self._pause = min(_SATED, max(_HUNGRY, 2 * self._pause)) if self._scarce else 0.0
-        self._granted, self._asked_at = granted, self._clock.now()
+        self._granted, self._asked_at, self._lacking = granted, self._clock.now(), 0
         return granted - used > before

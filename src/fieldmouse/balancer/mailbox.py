@@ -14,7 +14,6 @@ from typing import Protocol
 
 import numpy as np
 
-from fieldmouse.balancer.board.again import is_again
 from fieldmouse.balancer.board.contract import (
     AddressAnswer,
     AddressAsk,
@@ -24,10 +23,11 @@ from fieldmouse.balancer.board.contract import (
     Luggage,
     Row,
 )
+from fieldmouse.balancer.board.pagelimit import PAGE
 from fieldmouse.balancer.board.rows import to_row
 from fieldmouse.balancer.choice import Chooser
 from fieldmouse.balancer.lease import LeaseClock
-from fieldmouse.balancer.tellings import FoundLinks, Tellings
+from fieldmouse.balancer.tellings import DoneUrl, FoundLinks, Tellings
 from fieldmouse.balancer.tray import Tray
 from fieldmouse.clock import Clock
 from fieldmouse.policy.opinion import shunned
@@ -51,6 +51,9 @@ class SettledPage(Protocol):
     @property
     def url(self) -> str: ...
 
+    @property
+    def kind(self) -> str: ...
+
 
 _TOGETHER = 1000  # URLs that are taken back at once
 _REMEMBERED = 1 << 18  # keys that were told lately: a power of two
@@ -62,12 +65,11 @@ class Mailbox:
     def __init__(
         self, *, tellings: Tellings, lease: LeaseClock, chooser: Chooser, clock: Clock,
         pack: Callable[[Host, HostState], Luggage], delay: Callable[[HostState], float],
-        key_of: Callable[[str], int], kinds: Callable[[], Mapping[str, int]],
-        kinds_of: Callable[[Sequence[str]], Mapping[str, int]],
+        key_of: Callable[[str], int], kinds_of: Callable[[Sequence[int]], Sequence[str]],
     ):  # fmt: skip
         """`pack` gives a host what others are to know of it; `delay` is that between two visits.
 
-        `kinds` counts all outcomes that are settled, `kinds_of` those of some URLs."""
+        `kinds_of` tells of which kind the outcomes of some keys are that are settled here."""
         self.asks = Tray[tuple[AddressAsk, asyncio.Future[AddressAnswer]]]()
         self.back = Tray[GivenBack]()
         self.strays = Tray[tuple[Held, Row]]()  # URLs of hosts that left before
@@ -77,8 +79,7 @@ class Mailbox:
         self.books = BoardBooks()
         self._heard = False  # the board has said how things stand
         self._tellings, self._lease, self._chooser, self._clock = tellings, lease, chooser, clock
-        self._pack, self._delay, self._key_of, self._kinds = pack, delay, key_of, kinds
-        self._kinds_of = kinds_of
+        self._pack, self._delay, self._key_of, self._kinds_of = pack, delay, key_of, kinds_of
         self._lately = np.zeros(_REMEMBERED, np.uint64)
         self._dropped: dict[str, int] = {}
         self._posted = asyncio.Event()
@@ -145,10 +146,10 @@ class Mailbox:
 
     def settled(self, urls: Sequence[SettledPage]) -> None:
         """They are booked as soon as the checkpoint holds them."""
-        leases: dict[tuple[Host, int], list[tuple[int, str]]] = {}
+        leases: dict[tuple[Host, int], list[DoneUrl]] = {}
         for url in urls:
-            leases.setdefault((url.host, url.epoch), []).append((url.key, url.url))
-        self._tellings.done(leases, self._kinds())
+            leases.setdefault((url.host, url.epoch), []).append(DoneUrl(url.key, url.url, url.kind))
+        self._tellings.done(leases)
 
     def take_back(self, links: Sequence[tuple[Link, str]]) -> None:
         """Outcomes of ours that do not count any more, with the kinds they were of: these URLs wait again."""
@@ -166,15 +167,24 @@ class Mailbox:
         """So many URLs wait on the board that were settled when we heard of it last."""
         self.books = replace(self.books, waiting=self.books.waiting + urls)
 
-    def book_known(self, host: Host, epoch: int, links: Sequence[Link]) -> None:
-        """These have outcomes here already: the board can have them at once.
+    def book_known(self, host: Host, epoch: int, links: Sequence[Link], pages: float) -> int:
+        """These have outcomes here already: the board can have them at once, each as what it is.
 
-        What we booked before we were forgotten, and our copies with us, counts once more as what it is.
+        At most so many `pages` of them; the others wait again. Returns how many these are.
         """
-        kinds = self._kinds_of([link.url for link in links if is_again(link)])
-        keys = [(self._key_of(link.url), str(link.url)) for link in links]
-        self._tellings.known((host, epoch), keys, kinds)
+        keys = [self._key_of(link.url) for link in links]
+        known, over = list[DoneUrl](), 0
+        for key, link, kind in zip(keys, links, self._kinds_of(keys), strict=True):
+            if kind == PAGE and pages < 1:
+                self.put_back(host, epoch, link)
+                over += 1
+            else:
+                pages -= kind == PAGE
+                known.append(DoneUrl(key, link.url, kind))
+        if known:
+            self._tellings.known((host, epoch), known)
         self.post()
+        return over
 
     @property
     def waiting(self) -> int:

@@ -26,7 +26,7 @@ from fieldmouse.balancer.mailbox import Mailbox, by_lease
 from fieldmouse.balancer.newest import check_newest
 from fieldmouse.balancer.patience import PAUSE, BoardPatience
 from fieldmouse.balancer.teller import Teller
-from fieldmouse.balancer.tellings import Tellings
+from fieldmouse.balancer.tellings import DoneUrl, Tellings
 from fieldmouse.balancer.tenant import Tenant
 from fieldmouse.balancer.terms import Terms
 from fieldmouse.clock import Clock
@@ -52,7 +52,7 @@ class Messenger:
         advert: Callable[[], bytes], unpack: Callable[[Grant], HostState], place_new: Callable[[Host], str],
         nudge: Callable[[], None], on_pulse: Callable[[Pulse], str | None],
         on_trouble: Callable[[Exception], None],
-        on_unbooked: Callable[[Sequence[str]], None], on_refused: Callable[[str], None],
+        on_unbooked: Callable[[Sequence[DoneUrl]], None], on_refused: Callable[[str], None],
     ):  # fmt: skip
         """`rejoin` says who we are from now on, durably; `unpack` takes in what came with a host.
 
@@ -290,7 +290,8 @@ class Messenger:
             links = [to_link(row, grant.host, now) for _, row in grant.rows]
             there = self._tenant.settled_before(links)
             if old := [link for link, settled in zip(links, there, strict=True) if settled]:
-                self._mailbox.book_known(grant.host, grant.epoch, old)
+                over = self._mailbox.book_known(grant.host, grant.epoch, old, self._allowance.left)
+                self._allowance.lack(over)
             new = [link for link, settled in zip(links, there, strict=True) if not settled]
             state = pardoned(self._unpack(grant), new) if fresh else HostState()
             self._tenant.grant(grant.host, grant.epoch, new, state, grant.left)

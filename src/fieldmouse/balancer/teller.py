@@ -6,9 +6,8 @@ from collections.abc import Callable, Sequence
 
 from fieldmouse.balancer.board.contract import Board, BookedKeys, Held, Name, Offer, SiteBounds, Told
 from fieldmouse.balancer.board.forgiving import TakenBack
-from fieldmouse.balancer.board.pagelimit import PAGE
 from fieldmouse.balancer.board.rows import pack_urls
-from fieldmouse.balancer.tellings import DoneUrls, ForgivenUrls, FoundLinks, Tellings
+from fieldmouse.balancer.tellings import DoneUrl, DoneUrls, ForgivenUrls, FoundLinks, Tellings
 from fieldmouse.errors import Fenced
 from fieldmouse.policy.sitelimits import limited_site
 from fieldmouse.url import Host
@@ -20,7 +19,7 @@ class Teller:
     def __init__(
         self, board: Board, tellings: Tellings, *, keep_urls: bool, bounds: SiteBounds,
         place_new: Callable[[Host], str], on_dropped: Callable[[int, int], None],
-        on_unbooked: Callable[[Sequence[str]], None], on_booked: Callable[[int], None],
+        on_unbooked: Callable[[Sequence[DoneUrl]], None], on_booked: Callable[[int], None],
         on_again: Callable[[int], None],
     ):  # fmt: skip
         """`place_new` says who should visit a host that is new.
@@ -59,14 +58,15 @@ class Teller:
     async def _tell_done(self, me: Name, done: Sequence[DoneUrls]) -> None:
         for told in done:
             bookings = [
-                BookedKeys(Held(host, epoch), [key for key, _ in urls]) for host, epoch, urls in told.leases
+                BookedKeys(Held(host, epoch), [url.key for url in urls], [url.kind for url in urls])
+                for host, epoch, urls in told.leases
             ]
-            urls = [url for _, _, some in told.leases for _, url in some]
-            packed = pack_urls(urls) if self._keep_urls else b""
+            urls = [url for _, _, some in told.leases for url in some]
+            packed = pack_urls([url.url for url in urls]) if self._keep_urls else b""
             name = Name(me.agent, told.incarnation or me.incarnation)
             try:
-                missed = await self._board.book(name, Told(bookings, told.kinds, packed, told.number))
-                self._on_booked(told.kinds.get(PAGE, 0))
+                missed = await self._board.book(name, Told(bookings, packed, told.number))
+                self._on_booked(told.pages)
             except Fenced:
                 if name == me:
                     raise
@@ -75,4 +75,4 @@ class Teller:
                 missed = [booking.keys for booking in bookings]
             late = {key for keys in missed for key in keys}
             if late:
-                self._on_unbooked([url for _, _, some in told.leases for key, url in some if key in late])
+                self._on_unbooked([url for url in urls if url.key in late])

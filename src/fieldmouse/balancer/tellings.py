@@ -40,13 +40,22 @@ class FoundLinks(msgspec.Struct, frozen=True, array_like=True, tag="found"):
     is_seed: bool = False
 
 
+class DoneUrl(msgspec.Struct, frozen=True, array_like=True):
+    key: int
+    url: str
+    kind: str  # of its outcome
+
+
 class DoneUrls(msgspec.Struct, frozen=True, array_like=True, tag="done"):
-    """Outcomes of one checkpoint, by the lease they belong to: host, epoch, and keys with their URLs."""
+    """Outcomes of one checkpoint, by the lease they belong to: host, epoch and URLs."""
 
     incarnation: int
-    leases: tuple[tuple[Host, int, tuple[tuple[int, str], ...]], ...]
-    kinds: dict[str, int]
+    leases: tuple[tuple[Host, int, tuple[DoneUrl, ...]], ...]
     number: int = 0  # grows from one to the next; 0 where nothing is kept
+
+    @property
+    def pages(self) -> int:
+        return sum(url.kind == PAGE for _, _, urls in self.leases for url in urls)
 
 
 class ForgivenUrls(msgspec.Struct, frozen=True, array_like=True, tag="forgiven"):
@@ -62,7 +71,7 @@ Telling = FoundLinks | DoneUrls | ForgivenUrls
 
 
 def _pages(telling: Telling) -> int:
-    return telling.kinds.get(PAGE, 0) if isinstance(telling, DoneUrls) else 0
+    return telling.pages if isinstance(telling, DoneUrls) else 0
 
 
 _encode = msgspec.msgpack.Encoder().encode
@@ -75,7 +84,6 @@ class TellingsState(msgspec.Struct, frozen=True):
     segments: tuple[tuple[int, int], ...] = ()  # number and length of each file, the oldest first
     agent: str = ""
     incarnation: int = 0
-    kinds: dict[str, int] = {}  # outcomes by kind, told so far
     done: int = 0  # the number of the last `DoneUrls`
     since: Heard = ANY  # the board has heard it after all that is not kept any more
 
@@ -96,7 +104,7 @@ class Tellings:
         state = sealed_tellings(last)
         self._directory, self._now = directory, now
         self.before, self._agent, self._incarnation = state, state.agent, state.incarnation
-        self._kinds, self._done = dict(state.kinds), state.done
+        self._done = state.done
         self.since, self._since_at = state.since, -inf
         self._signs: deque[tuple[float, Heard]] = deque()  # heard later, and when each was sent
         self._segments: deque[_Segment] = deque()
@@ -135,16 +143,12 @@ class Tellings:
         segment.log.append(_encode(found))
         self._enqueue(segment, found)
 
-    def done(
-        self, leases: Mapping[tuple[Host, int], Sequence[tuple[int, str]]], kinds: Mapping[str, int]
-    ) -> None:
-        """These are settled in the checkpoint at hand. `kinds` counts all outcomes that ever were."""
-        fresh = {kind: count - self._kinds.get(kind, 0) for kind, count in kinds.items()}
-        self._kinds, self._done = dict(kinds), self._done + 1
+    def done(self, leases: Mapping[tuple[Host, int], Sequence[DoneUrl]]) -> None:
+        """These are settled in the checkpoint at hand."""
+        self._done += 1
         told = DoneUrls(
             self._incarnation,
             tuple((host, epoch, tuple(urls)) for (host, epoch), urls in leases.items()),
-            {kind: count for kind, count in fresh.items() if count},
             self._done,
         )
         segment = self._current()
@@ -156,21 +160,15 @@ class Tellings:
     def forgiven(self, host: Host, links: Sequence[tuple[int, bytes]], kinds: Mapping[str, int]) -> None:
         """These were settled, and are not any more in the checkpoint at hand: they wait again."""
         self._done += 1
-        self._kinds = {kind: count - kinds.get(kind, 0) for kind, count in self._kinds.items()}
         told = ForgivenUrls(host, tuple(links), dict(kinds), self._done)
         segment = self._current()
         segment.log.append(_encode(told))
         segment.untold += 1
         self._sealed.append((segment, told))
 
-    def known(
-        self, lease: tuple[Host, int], urls: Sequence[tuple[int, str]], kinds: Mapping[str, int]
-    ) -> None:
-        """These were settled long ago. Nothing need be kept: whoever is granted them again says it again.
-
-        `kinds` counts those of them that the board counts no longer.
-        """
-        self._enqueue(self._current(), DoneUrls(0, ((*lease, tuple(urls)),), dict(kinds)))
+    def known(self, lease: tuple[Host, int], urls: Sequence[DoneUrl]) -> None:
+        """These were settled long ago. Nothing need be kept: whoever is granted them again says it again."""
+        self._enqueue(self._current(), DoneUrls(0, ((*lease, tuple(urls)),)))
 
     def _current(self) -> _Segment:
         if not self._segments or self._segments[-1].log.length > _SEGMENT:
@@ -207,7 +205,7 @@ class Tellings:
         for _, telling in (*self._queue, *self._sealed):
             if isinstance(telling, DoneUrls):
                 for host, epoch, urls in telling.leases:
-                    keys.setdefault((host, epoch), set()).update(key for key, _ in urls)
+                    keys.setdefault((host, epoch), set()).update(url.key for url in urls)
         return keys
 
     def told(self, count: int) -> None:
@@ -263,7 +261,7 @@ class Tellings:
             segment.log.close()
             self._leftovers.append(segment.log.path)
         lengths = tuple((segment.number, segment.log.flush()) for segment in self._segments)
-        state = TellingsState(lengths, self._agent, self._incarnation, self._kinds, self._done, self.since)
+        state = TellingsState(lengths, self._agent, self._incarnation, self._done, self.since)
         return Sealed(state, [segment.log.path for segment in self._segments])
 
     def committed(self) -> None:

@@ -16,7 +16,6 @@ class PollTally(msgspec.Struct):
     unchanged: int = 0
     gone: int = 0
     pages: int = 0  # that they made out of other URLs, less those that are pages no more
-    shifted: dict[str, int] = {}  # the same of all kinds of outcomes
 
 
 class CrawlTally(msgspec.Struct):
@@ -61,8 +60,6 @@ class CrawlTally(msgspec.Struct):
             self._add(OutcomeKind(row.polled), -1)
             self._add(row.kind, 1)
             polled.pages += (row.kind == OutcomeKind.PAGE) - (row.polled == OutcomeKind.PAGE)
-            for kind, number in ((str(row.polled), -1), (row.kind.value, 1)):
-                polled.shifted[kind] = polled.shifted.get(kind, 0) + number
         if row.stands and row.reason != why:
             self._blame(why, -1)
             self._blame(row.reason, 1)
@@ -71,17 +68,6 @@ class CrawlTally(msgspec.Struct):
     def discovered_pages(self) -> int:
         """Pages at first sight, whatever became of them: what a limit on pages counts."""
         return self.pages - self.polled.pages
-
-    def discovered(self) -> dict[str, int]:
-        """Outcomes at first sight by kind, whatever polls made of them."""
-        told = {
-            OutcomeKind.PAGE: self.pages,
-            OutcomeKind.UNCHANGED: self.unchanged,
-            OutcomeKind.MOVED: self.moved,
-            OutcomeKind.FAILED: self.failed,
-            OutcomeKind.REFUSED: self.refused,
-        }
-        return {kind.value: count - self.polled.shifted.get(kind.value, 0) for kind, count in told.items()}
 
     @property
     def settled(self) -> int:

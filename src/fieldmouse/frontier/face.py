@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from fieldmouse.crawldir import Sealed
 from fieldmouse.frontier.moment import FrontierState
-from fieldmouse.records import Errand, HostState, Link, Ticket
+from fieldmouse.records import Errand, HostState, Link, OutcomeKind, Ticket
 
 
 class CrawlFrontier(Protocol):
@@ -28,7 +28,8 @@ class CrawlFrontier(Protocol):
 
     def give_back(self, errand: Errand, state: HostState, unused: Sequence[Ticket] = ()) -> None: ...
 
-    def done(self, numbers: Iterable[int]) -> None: ...
+    def done(self, settled: Mapping[int, OutcomeKind], /) -> None:
+        """The outcomes of these tickets, by number, go into the checkpoint at hand."""
 
     def again(self, number: int, link: Link) -> None: ...
 

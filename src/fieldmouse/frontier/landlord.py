@@ -16,6 +16,7 @@ class SettledUrl(NamedTuple):
     epoch: int
     key: int
     url: str
+    kind: str  # of its outcome
 
 
 class Landlord(Protocol):

@@ -12,7 +12,7 @@ owe the board an outcome for it, under the epoch its host was granted with. Poll
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from xxhash import xxh3_64_intdigest
 
@@ -27,7 +27,7 @@ from fieldmouse.frontier.settledhere import SettledHere
 from fieldmouse.frontier.tenancy import Tenancies
 from fieldmouse.frontier.workbench import Workbench
 from fieldmouse.policy.front import FrontRule
-from fieldmouse.records import Errand, HostState, Link, Ticket
+from fieldmouse.records import Errand, HostState, Link, OutcomeKind, Ticket
 from fieldmouse.url import Host, host_of, key_of
 
 LONG = 20.0
@@ -218,14 +218,14 @@ class LeasedFrontier:
         elif not tenancy.online or state.ready_at > self._clock.now() + LONG:
             self._let_go(host, idle=True)
 
-    def done(self, numbers: Iterable[int]) -> None:
+    def done(self, settled: Mapping[int, OutcomeKind]) -> None:
         """The outcomes of these tickets go into the checkpoint at hand."""
-        for number in numbers:
+        for number, kind in settled.items():
             if self._polls.strike(number) is not None:
                 continue
             owed = self._owed.strike(number)
             if owed is not None:
-                self._finished.append(SettledUrl(owed.host, owed.epoch, owed.key, owed.link.url))
+                self._finished.append(SettledUrl(owed.host, owed.epoch, owed.key, owed.link.url, kind.value))
 
     def again(self, number: int, link: Link) -> None:
         """Visit `link` instead of the ticket, not before `link.not_before`."""

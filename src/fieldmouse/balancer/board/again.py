@@ -10,15 +10,6 @@ from fieldmouse.records import Link
 from fieldmouse.url import Host, Url, host_of, key_of
 
 
-def is_again(link: Link) -> bool:
-    """Whether a link is one of those: all others were seen at some time.
-
-    >>> is_again(Link(Url("http://a.test/"))), is_again(Link(Url("http://a.test/"), seen_at=1.7e9))
-    (True, False)
-    """
-    return not link.seen_at
-
-
 def rows_again(packed: bytes, counted: Sequence[bool], key_seed: int) -> dict[Host, list[Row]]:
     """Rows by host for the URLs that counted; an empty `counted` stands for all of them.
 

@@ -130,14 +130,14 @@ class BookedKeys:
 
     held: Held
     keys: Sequence[int]
+    kinds: Sequence[str]  # of the outcome of each key; "" if that is not known
 
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """What an agent books at once: a batch of outcomes, and what they add up to."""
+    """What an agent books at once: a batch of outcomes."""
 
     bookings: Sequence[BookedKeys]
-    kinds: Mapping[str, int]  # outcomes by kind, over all bookings: counted once, if any key of it counts
     urls: bytes = b""  # `rows.pack_urls` of the URLs of all keys in order, to fetch should we be lost
     number: int = 0  # grows with each that an agent tells; 0 where nobody needs to know whether it was told
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
 from fieldmouse.balancer.board.again import rows_again
@@ -236,6 +237,7 @@ class CrawlLedger:
     def book(self, name: Name, told: Told) -> list[Sequence[int]]:
         """Returns the keys that did not count, for each booking. What is owed no longer was booked before."""
         counted: list[bool] = []
+        kinds = Counter[str]()
         strays: list[Sequence[int]] = []
         for booked in told.bookings:
             owed = self.owes(name, booked.held)
@@ -243,12 +245,14 @@ class CrawlLedger:
             counted += (key in fresh for key in booked.keys)
             strays.append(booked.keys if not owed and self.is_forgotten(booked.held.epoch) else ())
             self.settled += len(fresh)
+            its = zip(booked.keys, booked.kinds, strict=True)
+            kinds.update(kind for key, kind in its if kind and key in fresh)
         self.told[name] = max(told.number, self.told.get(name, 0))
         if any(counted):
-            self._count(told.kinds)
-            self.agents[name.agent].book(told.kinds)
+            self._count(kinds)
+            self.agents[name.agent].book(kinds)
             if told.urls:
-                kept = KeptBooking(told.urls, tuple(counted), dict(told.kinds))
+                kept = KeptBooking(told.urls, tuple(counted), dict(kinds))
                 self.kept.setdefault(name.agent, []).append(kept)
         return strays
 

@@ -42,6 +42,7 @@ from fieldmouse.balancer.board.server.connect import Argument
 from fieldmouse.balancer.board.server.messages import (
     agents_of,
     answers_of,
+    booked_words,
     books_of,
     count_of,
     given_words,
@@ -236,14 +237,7 @@ class RedisBoard(ScriptedCrawl):
     # -- outcomes
 
     async def book(self, name: Name, told: Told) -> list[Sequence[int]]:
-        words: list[Argument] = [2 * len(told.kinds)]
-        for kind, count in told.kinds.items():
-            words += (kind, count)
-        words += (told.urls, told.number, len(told.bookings))
-        for booked in told.bookings:
-            words += (booked.held.host, booked.held.epoch)
-            words += (len(booked.keys), *map(blocks.decimal, booked.keys))
-        answers = await self._call("book", *words, name=name)
+        answers = await self._call("book", *booked_words(told), name=name)
         return self._read(
             lambda answers: [
                 () if int(counted) else booked.keys

@@ -28,6 +28,7 @@ from fieldmouse.balancer.board.contract import (
     Offered,
     Pulse,
     Row,
+    Told,
 )
 from fieldmouse.balancer.board.forgiving import TakenBack
 from fieldmouse.balancer.board.pagelimit import PageCount
@@ -80,6 +81,17 @@ def row_words(rows: Sequence[Row]) -> tuple[Argument, ...]:
     """A block of rows, and their keys."""
     once = dict(rows)
     return blocks.block(list(once.items())), len(once), *map(blocks.decimal, once)
+
+
+def booked_words(told: Told) -> list[Argument]:
+    """Names of kinds once, and for each lease a digit for each key: which of them its outcome is of."""
+    names = list(dict.fromkeys(kind for booked in told.bookings for kind in booked.kinds))
+    digit = {kind: str(place) for place, kind in enumerate(names)}
+    words: list[Argument] = [len(names), *names, told.urls, told.number, len(told.bookings)]
+    for booked in told.bookings:
+        words += (booked.held.host, booked.held.epoch, len(booked.keys), *map(blocks.decimal, booked.keys))
+        words.append("".join([digit[kind] for kind in booked.kinds]))
+    return words
 
 
 def taken_words(taken: TakenBack) -> tuple[Argument, ...]:

@@ -7,7 +7,7 @@ leads, whichever hosts live there. The servers of a crawl never change, so a has
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
 
@@ -40,11 +40,7 @@ def place_of_address(address: str, servers: int) -> int:
 
 
 def shared_out(told: Told, servers: int) -> dict[int, tuple[list[int], Told]]:
-    """A batch of outcomes by server: which of its bookings are there, and that part of the batch.
-
-    Kinds are counted for the batch and not for each key, so each server gets as much of them as it has
-    of the keys; in all they stay the same.
-    """
+    """A batch of outcomes by server: which of its bookings are there, and that part of the batch."""
     numbers: dict[int, list[int]] = {}
     for number, booked in enumerate(told.bookings):
         numbers.setdefault(place_of_host(booked.held.host, servers), []).append(number)
@@ -55,26 +51,12 @@ def shared_out(told: Told, servers: int) -> dict[int, tuple[list[int], Told]]:
     for booked in told.bookings:
         starts.append(starts[-1] + len(booked.keys))
     parts: dict[int, tuple[list[int], Told]] = {}
-    before = 0
     for place, its in sorted(numbers.items()):
         bookings = [told.bookings[number] for number in its]
-        after = before + sum(len(booked.keys) for booked in bookings)
         mine = [url for number in its for url in urls[starts[number] : starts[number + 1]]]
         packed = pack_urls(mine) if told.urls else b""
-        parts[place] = (
-            its,
-            Told(bookings, _between(told.kinds, before, after, starts[-1]), packed, told.number),
-        )
-        before = after
+        parts[place] = (its, Told(bookings, packed, told.number))
     return parts
-
-
-def _between(kinds: Mapping[str, int], before: int, after: int, keys: int) -> dict[str, int]:
-    """The share that the keys from `before` to `after` have in the kinds of so many keys."""
-    if not keys:
-        return {}
-    share = {kind: count * after // keys - count * before // keys for kind, count in kinds.items()}
-    return {kind: count for kind, count in share.items() if count}
 
 
 def summed(books: Sequence[BoardBooks]) -> BoardBooks:

@@ -1,17 +1,17 @@
 -- uses: begin rows agents
 -- Outcomes are durable.
 --
--- ARGV: agent, incarnation, LIST of kinds and counts in turn, packed URLs, number of this call, number of leases,
---       and for each: host, epoch, LIST of keys as signed decimals
--- kept:AGENT  for each call that booked anything: mask, kinds, packed URLs (list)
+-- ARGV: agent, incarnation, LIST of kinds, packed URLs, number of this call, number of leases, and for each: host,
+--       epoch, LIST of keys as signed decimals, and a digit for each of them: its place among the kinds, from 0
+-- kept:AGENT  for each call that booked anything: mask, kinds and counts in turn, packed URLs (list)
 -- told        the number of the last call, by ID (hash): the numbers of an agent grow
 -- Promise: a key is settled once. What is owed no longer was booked before: nothing else ends it while its agent
 -- counts. Under an epoch that the server may have forgotten nothing counts. Pages are taken from those reserved for the
 -- agent. Returns for each lease whether it counted.
-local agent, incarnation, kinds, urls, place = arg(), arg(), list(), arg(), number()
+local agent, incarnation, names, urls, place = arg(), arg(), list(), arg(), number()
 local no = refusal(agent, incarnation)
 if no then return no end
-local id, answers, mask, settled = id_of(agent, incarnation), {}, {}, 0
+local id, answers, mask, settled, sums = id_of(agent, incarnation), {}, {}, 0, {}
 
 local function forgotten(epoch)
   local gaps = call('LRANGE', P .. 'gaps', 0, -1)
@@ -22,13 +22,14 @@ local function forgotten(epoch)
 end
 
 for i = 1, number() do
-  local host, epoch, keys = arg(), arg(), list()
+  local host, epoch, keys, digits = arg(), arg(), list(), arg()
   local total, check = owes(id, host, epoch)
   if total then
     local owed, fresh = P .. 'k:' .. epoch, 0
-    for _, key in ipairs(keys) do
-      local counted = call('SREM', owed, key)
+    for j, key in ipairs(keys) do
+      local counted, kind = call('SREM', owed, key), names[tonumber(string.sub(digits, j, j)) + 1]
       fresh = fresh + counted
+      if kind ~= '' then sums[kind] = (sums[kind] or 0) + counted end
       mask[#mask + 1] = counted
     end
     settled = settled + fresh
@@ -42,12 +43,16 @@ end
 if place > tonumber(call('HGET', P .. 'told', id) or 0) then call('HSET', P .. 'told', id, place) end
 if settled > 0 then
   call('HINCRBY', meta, 'settled', settled)
-  for i = 1, #kinds, 2 do
-    call('HINCRBY', P .. 'kinds', kinds[i], kinds[i + 1])
-    if kinds[i] == 'page' then
-      local had = tonumber(call('HGET', P .. 'agent:' .. agent, 'pages') or 0)
-      reserve(agent, math.max(0, had - tonumber(kinds[i + 1])))
+  local kinds = {}
+  for _, kind in ipairs(names) do
+    if (sums[kind] or 0) > 0 then
+      call('HINCRBY', P .. 'kinds', kind, sums[kind])
+      kinds[#kinds + 1], kinds[#kinds + 2] = kind, sums[kind]
     end
+  end
+  if sums.page then
+    local had = tonumber(call('HGET', P .. 'agent:' .. agent, 'pages') or 0)
+    reserve(agent, math.max(0, had - sums.page))
   end
   if urls ~= '' then
     if settled == #mask then mask = {} end
