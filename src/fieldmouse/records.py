@@ -121,6 +121,7 @@ class Unreached(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True
     reason: Reason
     until: float  # before then it does not try again; on the board: seconds that are left
     counts: bool = True  # it says something of the host: the trouble was not plainly the agent's own
+    alone: bool = False  # known pages of that agent are all there is to ask for: nobody else is sent there
 
 
 class HostState(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True):

@@ -29,10 +29,11 @@ from fieldmouse.balancer.board.contract import (
     Told,
 )
 from fieldmouse.balancer.board.forgiving import TakenBack
-from fieldmouse.balancer.board.rows import pack_urls, to_link
+from fieldmouse.balancer.board.rows import pack_urls, to_link, to_row
 from fieldmouse.errors import BoardLost, Fenced, Superseded
 from fieldmouse.policy.sitelimits import limited_site
-from fieldmouse.url import Host, key_of
+from fieldmouse.records import Link
+from fieldmouse.url import Host, Url, key_of
 
 LEASE = 100.0  # seconds: long enough that no test takes a part of it that would count
 FREE = SiteBounds()
@@ -709,7 +710,7 @@ async def test_an_outcome_that_is_taken_back_waits_again_once(world: World, boar
     await board.book(ADA, done(grant, [1], "page"))
     await board.book(ADA, done(grant, [2, 3], "failed"))
     await board.give_back(ADA, [GivenBack(of(grant), Luggage(b"buried"))])
-    taken = TakenBack(A, [(2, b"again 2"), (3, b"again 3")], {"failed": 2}, 7)
+    taken = TakenBack(A, [(2, b"again 2"), (3, b"again 3")], ["failed"] * 2, 7)
     assert await board.take_back(ADA, taken) == 2
     for _ in range(2):
         assert await board.take_back(ADA, taken) == 0, "it was told before"
@@ -721,7 +722,7 @@ async def test_an_outcome_that_is_taken_back_waits_again_once(world: World, boar
     assert grant.luggage.state == b"buried"
     await board.book(BOB, done(grant, [2, 3], "page"))
     assert (await board.books()).kinds == {"page": 3}
-    assert await board.take_back(ADA, replace(taken, number=8, rows=[(3, b"row 3")], kinds={"page": 1})) == 1
+    assert await board.take_back(ADA, replace(taken, number=8, rows=[(3, b"row 3")], kinds=["page"])) == 1
     assert (await board.books()).waiting == 1
     with pytest.raises(Fenced):
         await board.take_back(CYD, taken)
@@ -808,6 +809,54 @@ async def test_a_board_with_an_old_copy_of_its_data_hears_nothing_of_who_knows_m
     await board.beat(Name("ada", 2), b"", LEASE, number=1, since=Heard("ada", 1, 3))
     await board.recalls(Heard("ada", 1, 1000))
     await board.close()
+
+
+@told_to
+async def test_what_was_taken_back_is_not_sent_out_once_more_when_its_agent_is_lost(
+    world: World, board: Board
+) -> None:
+    urls = [Url(f"{A}/{n}") for n in range(10)]
+    rows = [(key_of(url, CHARTER.key_seed), to_row(Link(url, seen_at=1.0), A, 0.0)) for url in urls]
+    keys = [key for key, _ in rows]
+    await board.offer([Offer(A, limited_site(A), rows)], FREE, seeds=True)
+    grant = await only(board, ADA)
+    booked = BookedKeys(of(grant), keys, ["page"] * 7 + ["failed"] * 3)
+    await board.book(ADA, Told([booked], pack_urls(urls), 1))
+    await board.give_back(ADA, [GivenBack(of(grant), Luggage())])
+    assert await board.take_back(ADA, TakenBack(A, rows[7:], ["failed"] * 3, 2)) == 3
+    grant = await only(board, BOB)  # of the three that wait again one is fetched, and fails for good
+    assert len(grant.rows) == 3
+    key = grant.rows[0][0]
+    await board.book(BOB, done(grant, [key], "failed"))
+    assert await board.forget("ada", again=True) == 7
+    assert await board.forget("ada", again=True) == 0
+    assert await sums(board) == (10, 1, 9)
+    assert (await board.books()).kinds == {"failed": 1}
+    await board.give_back(BOB, [GivenBack(of(grant), Luggage(), grant.rows[1:])])
+    world.advance(LEASE + 1)
+    await board.join(CYD, LEASE)
+    grant = await only(board, CYD)
+    assert sorted(key for key, _ in grant.rows) == sorted({*keys} - {key})
+
+
+@told_to
+async def test_hosts_that_shun_an_agent_hide_no_others(world: World, board: Board) -> None:
+    hosts = [Host(f"http://h{n}.example.org") for n in range(3)]  # of one site, so on one server
+    for number, host in enumerate(hosts):
+        await board.offer([offer(host, [number + 1])], FREE)
+    grants = {grant.host: grant for grant in await board.lease(ADA, 9, 9)}
+    for number, host in enumerate(hosts):
+        shunned = {"ada": 10 * LEASE} if number < 2 else {}
+        luggage, row = Luggage(rest=float(number)), (number + 1, b"row")
+        await board.give_back(ADA, [GivenBack(of(grants[host]), luggage, [row], "bob", shunned)])
+    for _ in range(3):
+        for name in (ADA, BOB):
+            await board.beat(name, b"", LEASE)
+        world.advance(LEASE / 2)
+    for name in (ADA, BOB):
+        await board.beat(name, b"", LEASE)
+    got = [grant.host for _ in range(5) for grant in await board.lease(ADA, 1, 9)]
+    assert got == [hosts[2]]
 
 
 async def only_of(board: Board, name: Name, host: Host) -> Grant:

@@ -22,6 +22,7 @@ from fieldmouse.balancer.board.contract import (
     SiteBounds,
     Told,
 )
+from fieldmouse.balancer.board.forgiving import TakenBack
 from fieldmouse.balancer.board.memory.board import MemoryBoard, MemoryServer
 from fieldmouse.balancer.board.memory.builder import MemoryBuilder
 from fieldmouse.balancer.board.rebuilding import BoardBuilder, RestoredHost
@@ -83,6 +84,8 @@ async def built(builder: BoardBuilder) -> None:
     await builder.hide(CHARTER)
     await builder.restore(ADA, [restored(A, range(10))], pack_urls(urls_of(A, range(10))))
     await builder.restore(BOB, [restored(B, range(5), "failed")], pack_urls(urls_of(B, range(5))))
+    for name in (ADA, BOB):
+        await builder.note_restored(name, 3)
     await builder.settle_hosts({A: Luggage(b"how a stands", rest=90.0, delay=DELAY)})
     await builder.offer([offer(A, range(15)), offer(B, range(7))], FREE)
 
@@ -220,11 +223,18 @@ async def test_an_old_copy_is_cleared_and_nothing_of_it_is_left(
     await board.offer([offer(A, range(15, 30)), offer(B, range(7))], FREE)
     await board.lease(ADA, 1, 4)
     await board.beat(ADA, b"", LEASE, number=5)
-    assert not await builder.clear([Heard("ada", 1, 5), Heard()])
+    assert not await builder.clear(CHARTER.key_seed, [Heard("ada", 1, 5), Heard()])
     with pytest.raises(BoardError, match="is not empty"):
         await builder.hide(CHARTER)
-    assert await builder.clear([Heard("ada", 1, 5), Heard("bob", 1, 9)])
-    assert not await builder.clear([Heard("bob", 1, 9)]), "there is none"
+    with pytest.raises(BoardError, match="`ada` crawls with it") as told:
+        await builder.clear(CHARTER.key_seed, [Heard("bob", 1, 9)])
+    assert "stop all agents first" in told.value.hint
+    for each in (board, builder):
+        await each.close()
+    world.restart()  # as whoever gives a server an old copy must do; ada may have been there when it was made
+    board, builder = world.board(), world.builder()
+    assert await builder.clear(CHARTER.key_seed, [Heard("ada", 1, 5), Heard("bob", 1, 9)])
+    assert not await builder.clear(CHARTER.key_seed, [Heard("bob", 1, 9)]), "there is none"
     with pytest.raises(BoardLost, match="has lost the crawl"):
         await board.beat(ADA, b"", LEASE, number=6)
     await built(builder)
@@ -236,7 +246,41 @@ async def test_an_old_copy_is_cleared_and_nothing_of_it_is_left(
     for unheard in (Heard("bob", 2, 1), Heard("cyd", 1, 1)):
         with pytest.raises(BoardLost, match="old copy"):
             await board.recalls(unheard)
-    assert not await builder.clear([Heard("bob", 1, 9)])
+    assert not await builder.clear(CHARTER.key_seed, [Heard("bob", 1, 9)])
+    for each in (board, builder):
+        await each.close()
+
+
+@told_to
+async def test_a_crawl_of_somebody_else_is_never_cleared(
+    world: World, board: Board, builder: BoardBuilder
+) -> None:
+    """Whoever names the wrong server may meet one of the usual name, which never heard of these agents."""
+    await board.found(Charter(key_seed=99, settings="[crawl]", seeds=("http://z.test/",), made_by="zoe"))
+    await board.offer([offer(A, range(15))], FREE)
+    assert not await builder.clear(CHARTER.key_seed, [Heard("ada", 5, 9)])
+    with pytest.raises(BoardError, match="is not empty"):
+        await builder.hide(CHARTER)
+    assert (await board.books()).seen == 15
+
+
+@told_to
+async def test_a_copy_that_is_named_behind_its_original_does_not_make_that_old(
+    world: World, board: Board, builder: BoardBuilder
+) -> None:
+    await builder.hide(CHARTER)
+    failed = restored(A, range(1), "failed")
+    await builder.restore(Name("ada", 200), [failed])
+    await builder.note_restored(Name("ada", 200), 7)
+    await builder.note_restored(Name("bob", 300), 2)  # a copy of ada's directory, which has hardly run since
+    await builder.note_restored(Name("ada", 100), 0)
+    await builder.publish(LEASE, DELAY)
+    await board.recalls(Heard("ada", 200, 7))
+    assert await board.last_told(Name("ada", 200)) > 1 << 50
+    await board.join(Name("ada", 201), LEASE)
+    for number, waits in ((7, 0), (8, 1)):
+        taken = TakenBack(A, [(failed.keys[0], b"row")], ["failed"], number)
+        assert await board.take_back(Name("ada", 201), taken) == waits, "what it had to tell was read"
 
 
 def test_a_clearing_that_was_killed_is_done_before_anything_is_made(server: ServerProcess) -> None:
@@ -257,10 +301,10 @@ def test_a_clearing_that_was_killed_is_done_before_anything_is_made(server: Serv
 
         builder._server.command = killed  # type: ignore[method-assign]
         with pytest.raises(KeyboardInterrupt):
-            await builder.clear([Heard("ada", 1, 1)])
+            await builder.clear(CHARTER.key_seed, [Heard("ada", 1, 1)])
         assert await board.charter() is None
         builder._server.command = command  # type: ignore[method-assign]
-        assert await builder.clear([Heard("ada", 1, 1)])
+        assert await builder.clear(CHARTER.key_seed, [Heard("ada", 1, 1)])
         assert not server.client().keys("fm:{fieldmouse}:*")
         assert (await neighbour.books()).seen == 15, "crawls beside it are not touched"
         for each in (board, builder, neighbour):
@@ -293,6 +337,7 @@ def test_of_several_servers_those_are_made_again_that_lost_their_part(lost: tupl
             assert (await builder.hide(CHARTER)).key_seed == CHARTER.key_seed
             for host in hosts:
                 await builder.restore(ADA, [restored(host, range(3))], pack_urls(urls_of(host, range(3))))
+            await builder.note_restored(BOB, 1)  # who has nothing
             await builder.settle_hosts({host: Luggage(b"state") for host in hosts})
             await builder.offer([offer(host, range(5)) for host in hosts], FREE)
             assert (await builder.books()).seen == 40
@@ -301,6 +346,7 @@ def test_of_several_servers_those_are_made_again_that_lost_their_part(lost: tupl
             books = await board.books()
             assert (books.seen, books.settled, books.waiting, books.hosts) == (40, 24, 16, 8)
             assert books.kinds == {"page": 24}
+            await board.recalls(Heard("bob", 1, 3))
             with pytest.raises(BoardError, match="is not empty"):
                 await spread(servers).hide(CHARTER)
             for place in lost:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
+from fieldmouse.balancer.allowance import PageAllowance
 from fieldmouse.balancer.board.contract import Charter, Heard, Name, Offer, SiteBounds
 from fieldmouse.balancer.board.memory.board import MemoryBoard, MemoryServer
+from fieldmouse.balancer.board.pagelimit import PageAsk
 from fieldmouse.balancer.teller import Teller
 from fieldmouse.balancer.tellings import KEPT, DoneUrl, FoundLinks, Tellings, TellingsState, found_links
 from fieldmouse.clock import ManualClock
@@ -67,6 +69,63 @@ def test_what_was_told_is_kept_until_a_later_sign_of_life_was_heard_long_ago(tmp
     last = Checkpoint(0.0, {}).replaced("board", checkpoint(), {})
     tellings.close()
     assert Tellings(tmp_path / "board", last, clock.now).since == Heard("ada", 1, 2)
+
+
+def test_pages_in_the_air_stay_reserved_when_the_server_was_started_again(tmp_path: Path) -> None:
+    """What was told is told again, and must not be taken off twice."""
+    clock, limit, air = ManualClock(1_700_000_000.0), 40, 0
+    server = MemoryServer(clock)
+    board, ada, bob = MemoryBoard(server), Name("ada", 1), Name("bob", 1)
+    tellings = Tellings(tmp_path / "board", None, clock.now)
+    tellings.begin()
+    tellings.call(ada.agent, ada.incarnation)
+    allowance = PageAllowance(
+        limit, tellings=tellings, clock=clock, hosts=lambda: 4, on_hunger=lambda: None, every=5.0
+    )
+    allowance.follow(lambda: air)
+    teller = Teller(
+        board, tellings, keep_urls=False, bounds=SiteBounds(), place_new=lambda host: "",
+        on_dropped=lambda hosts, urls: None, on_unbooked=lambda urls: None,
+        on_booked=allowance.told, on_again=lambda urls: None,
+    )  # fmt: skip
+
+    async def bring() -> None:
+        await teller.tell_all(ada)
+        clock.advance(2.0)
+        await allowance.renew(board, ada)
+
+    async def life() -> None:
+        nonlocal air
+        await board.found(CHARTER)
+        for name in (ada, bob):
+            await board.join(name, 60.0)
+        await board.offer([Offer(A, "test", [(key, b"row") for key in range(60)])], SiteBounds())
+        (grant,) = await board.lease(ada, 1, 60)
+        for _ in range(20):
+            await bring()
+        while allowance.admits() and air < 20:
+            air += 1
+        assert air > 12
+        air -= 12
+        tellings.done({(A, grant.epoch): [DoneUrl(key, f"{A}/{key}", "page") for key in range(12)]})
+        tellings.seal()
+        tellings.committed()
+        await bring()
+        server.restart()
+        allowance.say_again(tellings.tell_again())  # as the messenger does
+        await bring()
+        for _ in range(9):
+            for name in (ada, bob):
+                await board.beat(name, b"", 60.0)
+            clock.advance(10.0)
+        others = 0
+        for _ in range(100):
+            others = await board.reserve_pages(bob, PageAsk(limit, others, limit))
+        booked = (await board.count_pages()).booked
+        assert booked == 12
+        assert booked + air + others <= limit
+
+    asyncio.run(life())
 
 
 CHARTER = Charter(key_seed=7, settings="", seeds=())

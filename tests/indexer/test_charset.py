@@ -9,6 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from webencodings.labels import LABELS
 
+from fieldmouse.indexer.alphabets import settled_by_letters
 from fieldmouse.indexer.charset import find_charset, prescan
 from fieldmouse.url import resolve
 from fieldmouse.web.labels import codec_of, decoded, spelt, web_codec
@@ -391,3 +392,16 @@ def test_a_mark_is_no_text() -> None:
 def test_a_query_is_asked_in_the_charset_of_its_page(charset: str, href: str, asked: str) -> None:
     """As Chromium 156 asks; paths are always UTF-8."""
     assert resolve(spelt(href, codec_of(charset)), "http://h.test/") == f"http://h.test/{asked}"
+
+
+def test_what_may_be_turkish_or_icelandic_is_what_the_bytes_were_taken_for() -> None:
+    """Short Turkish texts are Icelandic ones in another charset, letter by letter."""
+    turkish = "Şöyle böyle, ış ışığı şöyle".encode("cp1254")
+    assert settled_by_letters(turkish, "cp1254") == "cp1254"
+    assert settled_by_letters("þeir, öðrum, í, á, æ".encode("cp1252"), "cp1254") == "cp1252"
+
+
+def test_letters_that_only_the_guessed_charset_has_count_for_it_alone() -> None:
+    heart = "le cœur à la fête".encode("iso8859-15")
+    assert settled_by_letters(heart, "iso8859-15") == "iso8859-15"
+    assert settled_by_letters("1½ tasse de café".encode("cp1252"), "cp1250") == "cp1252"

@@ -19,8 +19,9 @@ from fieldmouse.lab import bottle
 from fieldmouse.lab.meadow.meadow import Meadow
 from fieldmouse.lab.meadow.spells import Ill
 from fieldmouse.records import OutcomeRow, Reason, Summary
-from fieldmouse.url import Url, host_of, name_of
+from fieldmouse.url import Host, Url, host_of, name_of
 
+from .bottled import outcomes
 from .pair import MEADOW, Pair, allowed, check_polite
 
 CASES = [
@@ -117,6 +118,40 @@ def test_who_is_cut_off_for_a_week_holds_nobody_up(tmp_path: Path) -> None:
     pair, seconds = bottle.run(life)
     assert sorted(row.url for row in pair.rows() if row.kind == "page") == sorted(allowed(pair.meadow))
     assert seconds < 60.0
+
+
+@pytest.mark.parametrize("agents", [1, 2])
+def test_a_dead_host_of_which_only_polls_are_left_is_given_up(agents: int, tmp_path: Path) -> None:
+    """Known pages of an agent are its own: nobody else is sent there to have the last word."""
+
+    async def life(clock: Clock) -> tuple[list[float], list[OutcomeRow]]:
+        pair = Pair(tmp_path, clock, policy="hash")
+        pair.settings = pair.settings.override(
+            {"refresh.on": True, "refresh.budget": "3600/h", "refresh.policy": "uniform"}
+        )
+        names = ["east", "west"][:agents]
+        for name in names:
+            await pair.start(name)
+        await clock.sleep(100.0)
+        whose: dict[Host, set[str]] = {}
+        for name in names:
+            for row in outcomes(tmp_path / name):
+                if row.kind == "page":
+                    whose.setdefault(host_of(row.url), set()).add(name)
+        dead, died = min(host for host, has in whose.items() if len(has) == 1), clock.now()
+        for name in names:
+            pair.webs[name].bury(dead)
+        await clock.sleep(1500.0)
+        tries = [at - died for name in names for at, host in pair.webs[name].tries if host == dead]
+        for name in names:
+            await pair.kill(name)
+        rows = [row for row in pair.rows() if host_of(row.url) == dead and row.polled and row.at > died]
+        return tries, rows
+
+    tries, rows = bottle.run(life)
+    assert 1 < len([at for at in tries if at >= 0.0]) < 12
+    assert rows
+    assert {row.kind for row in rows} == {"failed"}
 
 
 def board_books(pair: Pair) -> tuple[int, int, Counter[str]]:

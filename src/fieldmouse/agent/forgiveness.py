@@ -61,15 +61,16 @@ class Mercy:
 
     def send_out(
         self, take_back: Callable[[Sequence[tuple[Link, str]]], None], outcomes: Log, unbooked: Log,
-        tally: CrawlTally, now: float,
+        tally: CrawlTally, now: float, *, own_from: int,
     ) -> None:  # fmt: skip
         """The same for an agent of a network: its URLs wait on the board again, for whichever agent.
 
-        What is `unbooked`, because it came too late to count, is others' to forgive. How hosts stand is on
+        What is `unbooked`, because it came too late to count, is others' to forgive, and so is what stands
+        in the log before `own_from`: a copy has that of its original. How hosts stand is on
         the board: here those of which a URL was answered for such a verdict are taken to have it.
         """
         late = dict(_decode_late(record) for _, record in records(unbooked.path, length=unbooked.length))
-        given_up = _given_up(outcomes, polled=tally.polled.polls > 0).values()
+        given_up = _given_up(outcomes, polled=tally.polled.polls > 0, start=own_from).values()
         rows = [row for row in given_up if row.at > late.get(row.url, 0.0)]
         hosts = {host_of(row.url) for row in rows if row.reason in OF_HOSTS}
         rows = [row for row in rows if row.reason in OF_HOSTS or host_of(row.url) in hosts]
@@ -92,7 +93,7 @@ def _link(row: OutcomeRow) -> Link:
 _GIVEN_UP = (OutcomeKind.FAILED, OutcomeKind.REFUSED)
 
 
-def _given_up(outcomes: Log, *, polled: bool) -> dict[str, OutcomeRow]:
+def _given_up(outcomes: Log, *, polled: bool, start: int = 0) -> dict[str, OutcomeRow]:
     """The last row of each URL that was answered for the network's sake, and is not taken back yet.
 
     If anything was `polled`, every row is looked at: a poll may have given such a URL another outcome since.
@@ -100,7 +101,7 @@ def _given_up(outcomes: Log, *, polled: bool) -> dict[str, OutcomeRow]:
     found: dict[str, OutcomeRow] = {}
     reasons = OF_HOSTS | _OF_ONE_PAGE
     marks = [reason.encode() for reason in reasons]
-    for _, record in records(outcomes.path, length=outcomes.length):
+    for _, record in records(outcomes.path, start=start, length=outcomes.length):
         # Most rows are pages: looking for the words is much cheaper than decoding.
         if polled or any(mark in record for mark in marks):
             row = _decode(record)

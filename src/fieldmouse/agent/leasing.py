@@ -116,7 +116,7 @@ class LeasedErrands:
         self._politeness, self._colleagues = politeness, colleagues
 
     async def run(self, errand: Errand) -> Report:
-        report = await self._run_leased(errand)
+        report = await self._run_leased(self._colleagues.visit(errand))
         if report[0].unreached and (heir := self._colleagues.heir(errand.state, report[0])):
             self._chooser.prefers(errand.host, heir)
         return report

@@ -15,17 +15,17 @@ import numpy as np
 from fieldmouse.agent.forgiveness import Mercy
 from fieldmouse.agent.fuse import Fuse
 from fieldmouse.agent.leasing import LeasedErrands, LeasedFetcher
-from fieldmouse.agent.settledkinds import SettledKinds
+from fieldmouse.agent.luggage import HostLuggage
+from fieldmouse.agent.settledkinds import SettledKinds, forgiven_keys
 from fieldmouse.agent.stopping import Stopping
 from fieldmouse.agent.wholelimits import WholeLimits
 from fieldmouse.aside import call_off
 from fieldmouse.balancer.adverts import Advert, anybody_refreshes, share_of, table_of
 from fieldmouse.balancer.allowance import PageAllowance
-from fieldmouse.balancer.board.contract import Board, Grant, Luggage, Name, Pulse, SiteBounds
-from fieldmouse.balancer.board.rows import unread
+from fieldmouse.balancer.board.contract import Board, Name, Pulse, SiteBounds
 from fieldmouse.balancer.choice import Chooser
 from fieldmouse.balancer.colleagues import Colleagues
-from fieldmouse.balancer.identity import last_start, next_start
+from fieldmouse.balancer.identity import last_start, next_start, own_from
 from fieldmouse.balancer.lease import LeaseClock, boottime
 from fieldmouse.balancer.mailbox import Mailbox
 from fieldmouse.balancer.messenger import Messenger
@@ -39,24 +39,22 @@ from fieldmouse.frontier.moment import sealed_frontier
 from fieldmouse.frontier.parts import open_parts
 from fieldmouse.meter import Meter
 from fieldmouse.outcome import StoppedBy
-from fieldmouse.policy import opinion
 from fieldmouse.policy.balance import balancer
 from fieldmouse.policy.front import FrontRule
 from fieldmouse.policy.politeness import Politeness
 from fieldmouse.policy.sitelimits import SiteLimits
-from fieldmouse.records import Errand, HostState, Link
+from fieldmouse.records import Errand, Link
 from fieldmouse.robots.bell import Bell
 from fieldmouse.robots.exclusions import Exclusions
 from fieldmouse.robots.robot import Report
 from fieldmouse.settings import Settings
 from fieldmouse.settings.rules import site_limits_of
 from fieldmouse.summary import WholeCrawl
-from fieldmouse.url import Host, key_of
+from fieldmouse.url import key_of
 from fieldmouse.web.fetcher import Fetcher
 
 log = logging.getLogger(__name__)
 
-_state = msgspec.msgpack.Decoder(HostState)
 _LOOK_EVERY = 0.1  # seconds
 _FOR_ALL = (StoppedBy.TIME, StoppedBy.PAGES)
 
@@ -79,7 +77,7 @@ class NetworkStage:
         fuse: Fuse, stopping: Stopping,
     ):  # fmt: skip
         self._home, self._settings, self._crawl = home, settings, joining.crawl
-        self._clock, self._politeness, self._exclusions = clock, politeness, exclusions
+        self._clock, self._politeness = clock, politeness
         self._tally, self._meter, self._stopping = tally, meter, stopping
         seed = home.identity.key_seed
         limits = site_limits_of(settings)
@@ -90,8 +88,9 @@ class NetworkStage:
         self._chooser = Chooser(balancer.lookup(settings.board.policy)(rng))
         self.colleagues = Colleagues(clock, rng, socket.gethostname())
         self._settled_kinds = SettledKinds(home)
+        luggage = HostLuggage(self._chooser, exclusions, politeness, clock)
         self._mailbox = Mailbox(
-            tellings=self._tellings, lease=self._lease, chooser=self._chooser, clock=clock, pack=self._pack,
+            tellings=self._tellings, lease=self._lease, chooser=self._chooser, clock=clock, pack=luggage.pack,
             delay=politeness.host_delay, key_of=lambda url: key_of(url, seed),
             kinds_of=self._settled_kinds,
         )  # fmt: skip
@@ -105,7 +104,7 @@ class NetworkStage:
             landlord=self._mailbox, clock=clock,
             rule=FrontRule(settings.frontier.front_min, settings.frontier.front_max), key_seed=seed,
             errand_links=settings.robots.errand_links, state=state, share=settings.refresh.share,
-            turn=self._turn, rests=self._rests,
+            forgiven=forgiven_keys(home, last), turn=self._turn, rests=self._rests,
         )  # fmt: skip
         self.allowance = PageAllowance(
             settings.crawl.pages, tellings=self._tellings, clock=clock, every=settings.board.heartbeat,
@@ -120,7 +119,7 @@ class NetworkStage:
             ),
             mailbox=self._mailbox, tellings=self._tellings, lease=self._lease, tenant=self.frontier,
             allowance=self.allowance, clock=clock, rejoin=self._rejoin, advert=self._advert,
-            unpack=self._unpack, place_new=self._chooser.place_new, on_pulse=self._on_pulse,
+            unpack=luggage.unpack, place_new=self._chooser.place_new, on_pulse=self._on_pulse,
             on_trouble=fuse.blow, on_unbooked=self._on_unbooked, on_refused=self._on_refused, nudge=bell.ring,
         )  # fmt: skip
         self._board, self._neighbours = joining.board, Neighbours()
@@ -158,11 +157,13 @@ class NetworkStage:
 
     def forgive(self, mercy: Mercy, outcomes: Log, now: float) -> None:
         """Take our failures back: part of the first checkpoint, and told to the board behind it."""
-        mercy.send_out(self._take_back, outcomes, self._unbooked, self._tally, now)
+        mercy.send_out(
+            self._take_back, outcomes, self._unbooked, self._tally, now, own_from=own_from(self._home.path)
+        )
 
     def _take_back(self, links: Sequence[tuple[Link, str]]) -> None:
         self._mailbox.take_back(links)
-        self.frontier.take_back(len(links))
+        self.frontier.take_back([key_of(link.url, self._home.identity.key_seed) for link, _ in links])
 
     async def begin(self) -> None:
         """Join the others, however long the board is away; not if we are told to stop meanwhile."""
@@ -272,28 +273,3 @@ class NetworkStage:
         """The board forgot that it is ours, and may give it to others: we leave at once."""
         if self._fetcher is not None:
             self._fetcher.hang_up(address)
-
-    # -- what travels with a host
-
-    def _pack(self, host: Host, state: HostState) -> Luggage:
-        now = self._clock.now()
-        text, until = self._exclusions.pack(host)
-        learned, notes = self._chooser.learned(host), opinion.packed(state.unreached, now)
-        bare = msgspec.structs.replace(state, ready_at=0.0, address_ready_at=0.0, unreached=notes)
-        return Luggage(
-            msgspec.msgpack.encode(bare),
-            rest=max(0.0, state.ready_at - now), delay=self._politeness.host_delay(state), learned=learned,
-            robots_txt=text, robots_txt_rest=max(0.0, until - now),
-        )  # fmt: skip
-
-    def _unpack(self, grant: Grant) -> HostState:
-        luggage, now = grant.luggage, self._clock.now()
-        try:
-            state = _state.decode(luggage.state) if luggage.state else HostState()
-        except msgspec.MsgspecError as trouble:
-            raise unread(grant.host, trouble) from trouble
-        self._chooser.brought(grant.host, luggage.learned)
-        self._exclusions.unpack(grant.host, luggage.robots_txt, luggage.robots_txt_rest)
-        # It waits for us from now on, and not from the beginning of time: what it waits is learned from.
-        notes = opinion.unpacked(state.unreached, now)
-        return msgspec.structs.replace(state, ready_at=now + max(0.0, luggage.rest), unreached=notes)

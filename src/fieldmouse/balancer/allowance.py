@@ -87,8 +87,9 @@ class PageAllowance:
         self._granted, self._lapses = 0, self._lapses + 1
         self.say_again()
 
-    def say_again(self) -> None:
-        """The server is another one, and may have forgotten what it reserved."""
+    def say_again(self, pages: int = 0) -> None:
+        """The server is another one: so many `pages` that were told are to be told, and taken off, again."""
+        self._granted += pages
         self._asked_at, self._pause = -math.inf, 0.0
 
     def due_in(self) -> float:

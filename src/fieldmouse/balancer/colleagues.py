@@ -10,8 +10,8 @@ from numpy.random import Generator
 from fieldmouse.balancer.adverts import advert_of
 from fieldmouse.balancer.board.contract import AgentNote
 from fieldmouse.clock import Clock
-from fieldmouse.policy.opinion import WHILE, Colleague, to_ask, with_note
-from fieldmouse.records import HostState, Reason, Unreached
+from fieldmouse.policy.opinion import WHILE, Colleague, to_ask, with_note, with_polls
+from fieldmouse.records import Door, Errand, HostState, Reason, Unreached
 
 
 class Colleagues:
@@ -35,6 +35,15 @@ class Colleagues:
     def present(self) -> bool:
         """Whether anybody else takes hosts."""
         return bool(self._others)
+
+    def visit(self, errand: Errand) -> Errand:
+        """We set out. If it is for polls alone, nobody else can have the last word."""
+        state = errand.state
+        if not state.unreached:
+            return errand
+        only = all(ticket.door is Door.POLLED for ticket in errand.tickets)
+        notes = with_polls(state.unreached, self._me.agent, only=only)
+        return msgspec.structs.replace(errand, state=msgspec.structs.replace(state, unreached=notes))
 
     def hand_on(self, state: HostState, reason: Reason, *, final: bool) -> HostState | None:
         now = self._clock.now()

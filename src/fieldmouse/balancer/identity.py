@@ -28,6 +28,7 @@ class AgentIdentity(msgspec.Struct, frozen=True):
     incarnation: int
     lies_at: str  # device and number of the directory
     crawl: str = ""
+    own_from: int = 0  # bytes of outcomes.log: what stands before them, another agent has booked
 
 
 _NOBODY = AgentIdentity("", 0, "")
@@ -81,9 +82,21 @@ def next_start(directory: Path, crawl: str) -> Name:
     # No two starts have one number, not even those of copies.
     started = max(time.time_ns() // 1000, known.incarnation + 1 if known is not None else 1)
     name = Name(agent, started)
-    fresh = AgentIdentity(name.agent, name.incarnation, _place_of(directory), crawl)
+    fresh = AgentIdentity(
+        name.agent, name.incarnation, _place_of(directory), crawl, own_from=own_from(directory)
+    )
     write_whole(directory / AGENT_FILE, msgspec.json.format(msgspec.json.encode(fresh)))
     return name
+
+
+def own_from(directory: Path) -> int:
+    """Where the outcomes of this agent begin in its log: those before are of the one it is a copy of."""
+    known = read_identity(directory)
+    return known.own_from if known is not None else _length_of(directory / "outcomes.log")
+
+
+def _length_of(file: Path) -> int:
+    return file.stat().st_size if file.exists() else 0
 
 
 def _place_of(directory: Path) -> str:

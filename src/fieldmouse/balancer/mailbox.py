@@ -7,7 +7,6 @@ puts back what could not be brought. Invariant: what is in no tray, the board ha
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Protocol
@@ -161,7 +160,7 @@ class Mailbox:
             for start in range(0, len(its), _TOGETHER):
                 part = its[start : start + _TOGETHER]
                 rows = [(self._key_of(link.url), to_row(link, host, now)) for link, _ in part]
-                self._tellings.forgiven(host, rows, Counter(kind for _, kind in part))
+                self._tellings.forgiven(host, rows, [kind for _, kind in part])
 
     def wait_again(self, urls: int) -> None:
         """So many URLs wait on the board that were settled when we heard of it last."""

@@ -202,8 +202,7 @@ class Messenger:
             # It is told again before anybody asks; what it forgot to have granted is not ours.
             log.warning("the board was started again; telling it anew what it may have forgotten")
             self._mailbox.forget_lately()
-            self._tellings.tell_again()
-            self._allowance.say_again()
+            self._allowance.say_again(self._tellings.tell_again())
             await self._recover()
             await self._door.ask_again()
             await self._board.note(self._name, self._mailbox.notes(self._tenant.standing()))
@@ -288,11 +287,10 @@ class Messenger:
                     self._mailbox.strays.put((Held(grant.host, grant.epoch), row))
                 continue
             links = [to_link(row, grant.host, now) for _, row in grant.rows]
-            there = self._tenant.settled_before(links)
-            if old := [link for link, settled in zip(links, there, strict=True) if settled]:
-                over = self._mailbox.book_known(grant.host, grant.epoch, old, self._allowance.left)
+            known, new = self._tenant.sort_out(links)
+            if known:
+                over = self._mailbox.book_known(grant.host, grant.epoch, known, self._allowance.left)
                 self._allowance.lack(over)
-            new = [link for link, settled in zip(links, there, strict=True) if not settled]
             state = pardoned(self._unpack(grant), new) if fresh else HostState()
             self._tenant.grant(grant.host, grant.epoch, new, state, grant.left)
         if grants:

@@ -30,6 +30,7 @@ class Teller:
         self._board, self._tellings, self._keep_urls, self._bounds = board, tellings, keep_urls, bounds
         self._place_new, self._on_dropped, self._on_unbooked = place_new, on_dropped, on_unbooked
         self._on_booked, self._on_again = on_booked, on_again
+        self._late: set[int] = set()  # keys of outcomes of ours that did not count
 
     async def tell_all(self, name: Name) -> None:
         while batch := self._tellings.next(_LINKS):
@@ -39,7 +40,7 @@ class Teller:
                 await self._tell_forgiven(name, [each for each in batch if isinstance(each, ForgivenUrls)])
             else:
                 await self._tell_done(name, [telling for telling in batch if isinstance(telling, DoneUrls)])
-            self._tellings.told(len(batch))
+            self._on_booked(self._tellings.told(len(batch)))
 
     async def _tell_links(self, found: Sequence[FoundLinks]) -> None:
         offers = [
@@ -52,8 +53,12 @@ class Teller:
 
     async def _tell_forgiven(self, name: Name, forgiven: Sequence[ForgivenUrls]) -> None:
         for told in forgiven:
-            taken = TakenBack(told.host, told.links, told.kinds, told.number)
-            self._on_again(await self._board.take_back(name, taken))
+            # What came too late to count waits already, or is others'.
+            counted = [place for place, (key, _) in enumerate(told.links) if key not in self._late]
+            rows, kinds = [told.links[place] for place in counted], [told.kinds[place] for place in counted]
+            if rows:
+                taken = TakenBack(told.host, rows, kinds, told.number)
+                self._on_again(await self._board.take_back(name, taken))
 
     async def _tell_done(self, me: Name, done: Sequence[DoneUrls]) -> None:
         for told in done:
@@ -66,7 +71,6 @@ class Teller:
             name = Name(me.agent, told.incarnation or me.incarnation)
             try:
                 missed = await self._board.book(name, Told(bookings, packed, told.number))
-                self._on_booked(told.pages)
             except Fenced:
                 if name == me:
                     raise
@@ -75,4 +79,5 @@ class Teller:
                 missed = [booking.keys for booking in bookings]
             late = {key for keys in missed for key in keys}
             if late:
+                self._late |= late
                 self._on_unbooked([url for url in urls if url.key in late])

@@ -63,7 +63,7 @@ class ForgivenUrls(msgspec.Struct, frozen=True, array_like=True, tag="forgiven")
 
     host: Host
     links: tuple[tuple[int, bytes], ...]
-    kinds: dict[str, int]
+    kinds: tuple[str, ...]
     number: int  # grows with those of `DoneUrls`
 
 
@@ -157,10 +157,10 @@ class Tellings:
         self.untold_pages += _pages(told)
         self._sealed.append((segment, told))
 
-    def forgiven(self, host: Host, links: Sequence[tuple[int, bytes]], kinds: Mapping[str, int]) -> None:
+    def forgiven(self, host: Host, links: Sequence[tuple[int, bytes]], kinds: Sequence[str]) -> None:
         """These were settled, and are not any more in the checkpoint at hand: they wait again."""
         self._done += 1
-        told = ForgivenUrls(host, tuple(links), dict(kinds), self._done)
+        told = ForgivenUrls(host, tuple(links), tuple(kinds), self._done)
         segment = self._current()
         segment.log.append(_encode(told))
         segment.untold += 1
@@ -208,11 +208,11 @@ class Tellings:
                     keys.setdefault((host, epoch), set()).update(url.key for url in urls)
         return keys
 
-    def told(self, count: int) -> None:
-        """The board has the oldest so many, those that `next` gave."""
+    def told(self, count: int) -> int:
+        """The board has the oldest so many, those that `next` gave; returns how many pages these count."""
         if self._again != self._again_at_next:
-            return  # the server may be another one than it was told to, and the oldest are others, too
-        now = self._now()
+            return 0  # the server may be another one than it was told to, and the oldest are others, too
+        now, untold = self._now(), self.untold_pages
         for _ in range(count):
             segment, telling = self._queue.popleft()
             segment.untold -= 1
@@ -221,6 +221,7 @@ class Tellings:
             self._told.append((segment, telling))
         while self._told and self._is_safe(self._told[0][0], now):
             self._told.popleft()
+        return untold - self.untold_pages
 
     def _is_safe(self, segment: _Segment, now: float) -> bool:
         told = segment is not self._segments[-1] and not segment.untold
@@ -232,14 +233,16 @@ class Tellings:
         while self._signs and self._signs[0][0] <= self._now() - KEPT:
             self._since_at, self.since = self._signs.popleft()
 
-    def tell_again(self) -> None:
-        """The server is another one, and may have forgotten the last of it."""
+    def tell_again(self) -> int:
+        """The server is another one, and may have forgotten the last of it; returns the pages in that."""
         self._again += 1
+        pages = sum(_pages(telling) for _, telling in self._told)
         for segment, telling in self._told:
             segment.untold += 1
             self.untold_pages += _pages(telling)
         self._queue.extendleft(reversed(self._told))
         self._told.clear()
+        return pages
 
     # -- a part of the checkpoint
 
@@ -276,13 +279,13 @@ class Tellings:
             segment.log.close()
 
 
-def found_links(directory: Path, last: Checkpoint | None) -> Iterator[FoundLinks]:
-    """Links that an agent had to tell, or had told lately, as of a checkpoint."""
+def found_links(directory: Path, last: Checkpoint | None) -> Iterator[FoundLinks | ForgivenUrls]:
+    """Links that an agent had to tell, or had told lately, as of a checkpoint; those it forgave, too."""
     for number, length in sealed_tellings(last).segments:
         path = directory / f"tell-{number}.log"
         for _, record in records(path, length=length):
             telling = understood(path, _decode, record)
-            if isinstance(telling, FoundLinks):
+            if not isinstance(telling, DoneUrls):
                 yield telling
 
 

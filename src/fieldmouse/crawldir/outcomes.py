@@ -19,6 +19,7 @@ from xxhash import xxh3_64_intdigest
 from fieldmouse.crawldir.directory import CrawlDir
 from fieldmouse.crawldir.log import FRAME, records
 from fieldmouse.records import News, OutcomeKind, OutcomeRow
+from fieldmouse.url import Url
 
 _decode = msgspec.msgpack.Decoder(OutcomeRow).decode
 _SEED = secrets.randbits(63)
@@ -117,6 +118,19 @@ def pages_from(home: CrawlDir, start: int, *, length: int) -> Iterator[tuple[Out
         row = _decode(record)
         if row.kind is OutcomeKind.PAGE and row.news not in (News.SAME, News.NOISE):
             yield row, offset + FRAME.size + len(record)
+
+
+def forgiven(home: CrawlDir, *, length: int) -> set[Url]:
+    """URLs whose last outcome at first sight was taken back."""
+    mark, taken_back = OutcomeKind.FORGIVEN.encode(), set[Url]()
+    for _, record in records(home / "outcomes.log", length=length):
+        if taken_back or mark in record:  # in most logs there is none
+            row = _decode(record)
+            if row.kind is OutcomeKind.FORGIVEN:
+                taken_back.add(row.url)
+            elif not row.polled:
+                taken_back.discard(row.url)
+    return taken_back
 
 
 def rows_of(home: CrawlDir, url: str, *, length: int) -> list[OutcomeRow]:

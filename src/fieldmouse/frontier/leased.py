@@ -12,7 +12,7 @@ owe the board an outcome for it, under the epoch its host was granted with. Poll
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from xxhash import xxh3_64_intdigest
 
@@ -42,10 +42,10 @@ class LeasedFrontier:
 
     def __init__(
         self, parts: FrontierParts, *, landlord: Landlord, clock: Clock, rule: FrontRule, key_seed: int,
-        errand_links: int, state: FrontierState | None, share: float = 0.5,
+        errand_links: int, state: FrontierState | None, forgiven: Collection[int] = (), share: float = 0.5,
         turn: Callable[[], float] = lambda: math.inf, rests: Callable[[], bool] = lambda: False,
     ):  # fmt: skip
-        """`parts` hold nothing but the keys of what was settled here.
+        """`parts` hold nothing but the keys of what was settled here, of which some are `forgiven`.
 
         `share` of a host's visits are polls while new URLs of it wait, too. After `turn()` seconds a host
         goes back whatever is left to do: others may have known pages of it. While it `rests()` the agent can
@@ -60,7 +60,7 @@ class LeasedFrontier:
         self._width = max(rule.minimum, min(rule.maximum, state.width if state else 0))
         self._errands, self._met = 0, 0  # errands, and hosts that were ever granted
         self._finished, self._closing = list[SettledUrl](), False
-        self._own = SettledHere(parts.sieve, state, key_seed)
+        self._own = SettledHere(parts.sieve, key_seed, forgiven)
 
     # -- hosts come and go
 
@@ -104,12 +104,12 @@ class LeasedFrontier:
         else:
             self._seat_polls(host, polls)
 
-    def settled_before(self, links: Sequence[Link]) -> list[bool]:
-        """Which of these have an outcome here already, that the board forgot or never counted."""
-        return self._own.before(links)
+    def sort_out(self, links: Sequence[Link]) -> tuple[list[Link], list[Link]]:
+        """Those that have an outcome here, which the board forgot or never counted, and the others."""
+        return self._own.sort_out(links)
 
-    def take_back(self, urls: int) -> None:
-        self._own.take_back(urls)
+    def take_back(self, keys: Sequence[int]) -> None:
+        self._own.take_back(keys)
 
     def revoke_all(self) -> None:
         """Nothing is ours any more: all of it is with others, what robots have in hand included."""

@@ -1,37 +1,46 @@
-"""What an agent of a network has settled: the keys of it, in a sieve, and how much of it was taken back."""
+"""What an agent of a network has settled: the keys of it, in a sieve, and those that were taken back."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
+import msgspec
 import numpy as np
 
 from fieldmouse.frontier.disksieve import DiskSieve
 from fieldmouse.frontier.landlord import SettledUrl
-from fieldmouse.frontier.moment import FrontierState
 from fieldmouse.records import Link
 from fieldmouse.url import key_of
 
 
 class SettledHere:
-    """No key is ever forgotten: what is forgiven comes again with a mark, and counts when it is settled."""
+    """No key is ever forgotten; those that were forgiven are known besides, until they are settled again."""
 
-    def __init__(self, sieve: DiskSieve[Link], state: FrontierState | None, key_seed: int):
-        self._sieve, self._key_seed = sieve, key_seed
-        self._taken_back = state.sieve.seen - state.done if state else 0
+    def __init__(self, sieve: DiskSieve[Link], key_seed: int, forgiven: Collection[int]):
+        self._sieve, self._key_seed, self._forgiven = sieve, key_seed, set(forgiven)
 
     def __len__(self) -> int:
-        return self._sieve.seen - self._taken_back
+        return self._sieve.seen - len(self._forgiven)
 
-    def before(self, links: Sequence[Link]) -> list[bool]:
-        """Which of these are settled, and not forgiven."""
-        known = self._sieve.knows([key_of(link.url, self._key_seed) for link in links])
-        return [there and not link.forgiven for there, link in zip(known, links, strict=True)]
+    def sort_out(self, links: Sequence[Link]) -> tuple[list[Link], list[Link]]:
+        """Those that are settled, and those that are not.
+
+        What was forgiven is marked, though a board that was made again may not know of it.
+        """
+        keys = [key_of(link.url, self._key_seed) for link in links]
+        known, new = list[Link](), list[Link]()
+        for link, key, there in zip(links, keys, self._sieve.knows(keys), strict=True):
+            if key in self._forgiven:
+                new.append(msgspec.structs.replace(link, forgiven=True))
+            else:
+                (known if there else new).append(link)
+        return known, new
 
     def add(self, urls: Sequence[SettledUrl]) -> None:
-        new = self._sieve.learn(np.array([url.key for url in urls], np.uint64))
-        self._taken_back = max(0, self._taken_back - len(urls) + new.size)
+        keys = [url.key for url in urls]
+        self._sieve.learn(np.array(keys, np.uint64))
+        self._forgiven.difference_update(keys)
 
-    def take_back(self, urls: int) -> None:
-        """So many are not settled any more."""
-        self._taken_back += urls
+    def take_back(self, keys: Sequence[int]) -> None:
+        """These are not settled any more."""
+        self._forgiven.update(keys)

@@ -7,6 +7,7 @@ as well in the charset of Central Europe, with a few odd letters. But no languag
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 
 _WEST = (
     "àâæçèéêëîïôœùûüÿ",  # French
@@ -35,6 +36,8 @@ _TURKISH = ("çğıöşüâîû",)
 _BALTIC = ("ąčęėįšųūž", "āčēģīķļņšūž")  # Lithuanian, Latvian
 _ALPHABETS = {"cp1252": _WEST, "cp1250": _CENTRE, "iso8859-2": _CENTRE, "cp1254": _TURKISH, "cp1257": _BALTIC}
 """By charset, the likeliest first; all letters beyond those of English."""
+_IF_GUESSED = {"iso8859-15": _WEST}
+"""Elsewhere the letters that only these have are signs, such as fractions, that are likelier."""
 _LATIN = frozenset(
     {*_ALPHABETS, "cp1258", "iso8859-3", "iso8859-4", "iso8859-9", "iso8859-10", "iso8859-13", "iso8859-14"}
     | {"iso8859-1", "iso8859-15", "iso8859-16", "mac-roman", "mac_roman", "mac-latin2", "cp437", "cp850"}
@@ -54,12 +57,14 @@ def settled_by_letters(text: bytes, guess: str) -> str:
     if guess not in _LATIN:
         return guess
     bytes_ = Counter(byte for byte in text if byte >= 0x80)
-    shares = {codec: _share(bytes_, codec) for codec in _ALPHABETS}
-    best = max(shares, key=lambda codec: shares[codec])  # of equals the first, which is likeliest
+    alphabets = _ALPHABETS | {codec: its for codec, its in _IF_GUESSED.items() if codec == guess}
+    shares = {codec: _share(bytes_, codec, its) for codec, its in alphabets.items()}
+    # Of equals the first, which is likeliest; but short texts in Turkish are Icelandic, letter by letter.
+    best = max(shares, key=lambda codec: (shares[codec], codec == guess == "cp1254"))
     return best if shares[best][0] >= _ENOUGH else guess
 
 
-def _share(bytes_: Counter[int], codec: str) -> tuple[float, int]:
+def _share(bytes_: Counter[int], codec: str, alphabets: Sequence[str]) -> tuple[float, int]:
     """The largest share of the letters that one alphabet has, and how many that are.
 
     What stands in no text counts against it.
@@ -70,5 +75,5 @@ def _share(bytes_: Counter[int], codec: str) -> tuple[float, int]:
         if character.isalpha() or character == "\ufffd" or "\x80" <= character <= "\x9f":
             letters[character] += count
     total = letters.total()
-    known = [sum(letters[letter] for letter in alphabet) for alphabet in _ALPHABETS[codec]]
+    known = [sum(letters[letter] for letter in alphabet) for alphabet in alphabets]
     return (max(known) / total, max(known)) if total else (0.0, 0)

@@ -6,6 +6,9 @@ machine if there is one, has found the same, or when nobody is left to ask. Unti
 of who could not reach it (`Unreached`), which travels with it. Whoever is noted is not asked again for a
 `WHILE`, so that a host goes round at most once in that time.
 
+A host of which nothing is wanted but known pages of one agent is never visited by another: there that agent
+has the last word when it has found the same twice (`alone`).
+
 Of trouble that is plainly an agent's own (no network, no descriptors, a DNS that cannot say) there is a
 note as well, so that somebody else gets the host; it is no opinion of the host, and never `counts` as one.
 Nor does any older note once somebody has reached it.
@@ -49,6 +52,8 @@ def to_ask(
     >>> [each.agent for each in to_ask([found], both, [east, west], 0.0, final=True)]
     ['west']
     """
+    if final and any(note.agent == me.agent and note.alone and note.counts for note in notes):
+        return []
     noted = {note.agent for note in notes if note.until > now}
     fresh = [other for other in others if other.agent not in noted and other.agent != me.agent]
     elsewhere = [other for other in fresh if other.machine != me.machine]
@@ -65,6 +70,14 @@ def with_note(notes: Sequence[Unreached], note: Unreached) -> tuple[Unreached, .
     return (*(old for old in notes if old.agent != note.agent), newer)
 
 
+def with_polls(notes: Sequence[Unreached], me: str, *, only: bool) -> tuple[Unreached, ...]:
+    """The notes of a host that `me` is about to visit for known pages of its own `only`, or not."""
+    return tuple(
+        msgspec.structs.replace(note, alone=only) if note.agent == me and note.alone != only else note
+        for note in notes
+    )
+
+
 def reached(notes: Sequence[Unreached], now: float) -> tuple[Unreached, ...]:
     """What is left of the notes once somebody has reached the host: who had better not try it for a while."""
     return tuple(msgspec.structs.replace(note, counts=False) for note in notes if note.until > now)
@@ -78,7 +91,9 @@ def shunned(notes: Sequence[Unreached], now: float) -> dict[str, float]:
 def packed(notes: Sequence[Unreached], now: float) -> tuple[Unreached, ...]:
     """Notes for another machine, whose clock may differ: with the seconds that are left, not the stale."""
     kept = [note for note in notes if note.counts or note.until > now]
-    return tuple(msgspec.structs.replace(note, until=max(0.0, note.until - now)) for note in kept)
+    return tuple(
+        msgspec.structs.replace(note, until=max(0.0, note.until - now), alone=False) for note in kept
+    )
 
 
 def unpacked(notes: Sequence[Unreached], now: float) -> tuple[Unreached, ...]:

@@ -86,6 +86,11 @@ class AgentDirectory:
         return sealed_tellings(self.crawl.last).since
 
     @property
+    def told(self) -> int:
+        """The number of the last that it has told, or has to tell."""
+        return sealed_tellings(self.crawl.last).done
+
+    @property
     def begun_at(self) -> float:
         """When it was made, or what it has was first fetched: the first of a crawl is as old as that."""
         first = next(iter(self.crawl.rows()), None)
@@ -171,7 +176,7 @@ async def rebuild_with(
     seeds = seeds_of(settings)
     made_by = f"fieldmouse/{__version__}"
     charter = Charter(seed, settings_file.render(settings), tuple(map(str, seeds)), made_by)
-    if await builder.clear([member.since for member in members]):
+    if await builder.clear(seed, [member.since for member in members]):
         tell("the board had an old copy of the crawl, which is cleared")
     if (await builder.hide(charter)).key_seed != seed:
         raise BoardError(
@@ -182,9 +187,9 @@ async def rebuild_with(
     begun_at = now
     for member in members:
         urls = await _restore(builder, member, seed, hosts)
-        # Also of whoever has none, and of a directory that was copied: all that these told is there.
-        for name in (member.name, Name(member.since.agent, member.since.incarnation)):
-            await builder.restore(name, [])
+        await builder.note_restored(member.name, member.told)
+        if member.since.agent:  # of a directory that was copied: all that the original told by then
+            await builder.note_restored(Name(member.since.agent, member.since.incarnation), 0)
         begun_at = min(begun_at, member.begun_at)
         tell(f"`{member.path}` has outcomes of {counted(urls, 'URL')} that no other has")
     named: list[Link] = []

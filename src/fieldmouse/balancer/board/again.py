@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
 from fieldmouse.balancer.board.contract import Row
@@ -10,15 +11,28 @@ from fieldmouse.records import Link
 from fieldmouse.url import Host, Url, host_of, key_of
 
 
-def rows_again(packed: bytes, counted: Sequence[bool], key_seed: int) -> dict[Host, list[Row]]:
-    """Rows by host for the URLs that counted; an empty `counted` stands for all of them.
+class BookedAgain:
+    """What of a batch is sent out again: rows by host, and the kinds of their outcomes.
 
-    How a URL was found went with the agent: only the URL itself is known.
+    Left out is what did not count (an empty `counted` stands for all of it), and what its agent has taken
+    back since: each key as often as `taken_back` has it, which is lowered by that. How a URL was found went
+    with the agent: only the URL itself is known.
     """
-    urls = [Url(url) for url in unpack_urls(packed)]
-    again: dict[Host, list[Row]] = {}
-    for url, its in zip(urls, counted or [True] * len(urls), strict=True):
-        if its:
-            host = host_of(url)
-            again.setdefault(host, []).append((key_of(url, key_seed), to_row(Link(url), host, 0.0)))
-    return again
+
+    def __init__(
+        self, urls: bytes, counted: Sequence[bool], kinds: Sequence[str], taken_back: Counter[int],
+        key_seed: int,
+    ):  # fmt: skip
+        self.rows: dict[Host, list[Row]] = {}
+        self.kinds: list[str] = []
+        self.left: list[int] = []  # keys that were taken back
+        every = [Url(url) for url in unpack_urls(urls)]
+        for url, its, kind in zip(every, counted or [True] * len(every), kinds, strict=True):
+            key = key_of(url, key_seed)
+            if its and taken_back[key] > 0:
+                taken_back[key] -= 1
+                self.left.append(key)
+            elif its:
+                host = host_of(url)
+                self.rows.setdefault(host, []).append((key, to_row(Link(url), host, 0.0)))
+                self.kinds.append(kind)

@@ -1,13 +1,14 @@
 """Failures that are taken back: URLs that were booked wait again, and are settled no longer.
 
 An agent says so of what it has booked itself (`agent --forgive`), in parts that are numbered. A part counts
-once, however often it is told.
+once, however often it is told; and what was taken back is not sent out once more should its agent be lost
+(`forget`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from fieldmouse.url import Host
@@ -18,11 +19,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class TakenBack:
-    """Outcomes of one host that an agent takes back: keys with their rows, and the kinds they were of."""
+    """Outcomes of one host that an agent takes back: keys with their rows, and of which kind each was."""
 
     host: Host
     rows: Sequence[tuple[int, bytes]]
-    kinds: Mapping[str, int] = field(default_factory=dict)
+    kinds: Sequence[str]
     number: int = 0  # grows with each that an agent tells
 
 

@@ -37,10 +37,11 @@ class RestoredHost:
 class BoardBuilder(Protocol):
     """The board of a crawl that cannot be seen yet."""
 
-    async def clear(self, since: Sequence[Heard]) -> bool:
+    async def clear(self, key_seed: int, since: Sequence[Heard]) -> bool:
         """A crawl that never heard one of these is an old copy, and is cleared; says whether one was.
 
-        `since` are the signs of life that all else hangs on in the directories of its agents.
+        `since` are the signs of life that all else hangs on in the directories of its agents. A crawl with
+        another `key_seed` is somebody else's and stays. One that agents crawl with is no old copy: raises.
         """
 
     async def hide(self, charter: Charter) -> Charter:
@@ -53,6 +54,9 @@ class BoardBuilder(Protocol):
 
         `urls` are those of all keys in order, packed, should the agent be lost; `bounded`: sites are counted.
         """
+
+    async def note_restored(self, name: Name, told: int) -> None:
+        """All that `name` told, and what its directory has to tell up to that number, is there."""
 
     async def settle_hosts(self, luggage: Mapping[Host, Luggage]) -> None:
         """How hosts stand that were restored."""

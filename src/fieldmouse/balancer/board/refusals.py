@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from fieldmouse.balancer.board.contract import Charter, Name
 from fieldmouse.errors import BoardError, BoardLost, Fenced, Superseded
+from fieldmouse.figures import listed
 
 REMEDY = (
     "give the server its data back (its append-only file), or make the board again from the directories"
@@ -79,6 +80,15 @@ def occupied(crawl: str) -> BoardError:
         f"the board has a crawl `{crawl}`, and it is not empty",
         "only a crawl that the board has lost, or has an old copy of, can be made again; `fieldmouse cluster"
         " status` shows this one",
+    )
+
+
+def awake_there(crawl: str, agents: Sequence[str]) -> BoardError:
+    """An old copy, by the directories at hand, and yet others crawl with it."""
+    return BoardError(
+        f"the board's crawl `{crawl}` lacks what these directories told it, but {listed(agents)} crawl"
+        f"{'s' * (len(agents) == 1)} with it",
+        "if the board is to be made again, stop all agents first, and name the directories of all of them",
     )
 
 

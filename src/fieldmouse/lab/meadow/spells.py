@@ -60,6 +60,10 @@ class SpellFetcher(MeadowFetcher):
         self.tries: list[tuple[float, Host]] = []
         self._spells, self._dead = spells, frozenset(dead)
 
+    def bury(self, host: Host) -> None:
+        """It refuses connections from now on."""
+        self._dead |= {host}
+
     async def fetch(
         self, link: Link, host: Host, address: str, *, body_limit: int | None = None
     ) -> Response | Failed:

@@ -30,6 +30,7 @@ from fieldmouse.balancer.board.contract import (
 )
 from fieldmouse.balancer.board.forgiving import TakenBack
 from fieldmouse.balancer.board.heard import ANY
+from fieldmouse.balancer.board.memory.addresses import ask_in, free_in
 from fieldmouse.balancer.board.memory.forgiving import take_back_in
 from fieldmouse.balancer.board.memory.ledger import CrawlLedger
 from fieldmouse.balancer.board.memory.reserving import count_in, reserve_in
@@ -258,12 +259,12 @@ class MemoryBoard:
     async def ask_addresses(self, name: Name, asks: Sequence[AddressAsk]) -> list[AddressAnswer]:
         ledger, now = self._called_by(name), self._now()
         ledger.fence_overdue(now, but=name.agent)
-        return [ledger.ask_address(name, ask, now) for ask in asks]
+        return [ask_in(ledger, name, ask, now) for ask in asks]
 
     async def free_addresses(self, name: Name, rests: Mapping[str, float]) -> None:
         ledger, now = self._called_by(name), self._now()
         for address, rest in rests.items():
-            ledger.free_address(name, address, now + rest)
+            free_in(ledger, name, address, now + rest)
 
     # -- outcomes
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from fieldmouse.balancer.board.contract import Charter, Heard, Luggage, Name
@@ -10,32 +9,36 @@ from fieldmouse.balancer.board.memory.board import MemoryBoard
 from fieldmouse.balancer.board.memory.ledger import CALM, LONG_DELAY, USUAL_LEASE, CrawlLedger
 from fieldmouse.balancer.board.memory.standing import HostRecord, KeptBooking
 from fieldmouse.balancer.board.rebuilding import RestoredHost
-from fieldmouse.balancer.board.refusals import occupied, vanished
+from fieldmouse.balancer.board.refusals import awake_there, occupied, vanished
 from fieldmouse.url import Host
 
 
 class HiddenLedger(CrawlLedger):
     """A crawl that nobody sees yet."""
 
+    def note_restored(self, name: Name, told: int) -> None:
+        self.restored[name.agent] = max(name.incarnation, self.restored.get(name.agent, 0))
+        self.forgave[name.agent] = max(told, self.forgave.get(name.agent, 0))
+
     def restore(self, name: Name, hosts: Sequence[RestoredHost], urls: bytes, *, bounded: bool) -> int:
-        self.restored[name.agent] = name.incarnation
         counted: list[bool] = []
-        fresh: Counter[str] = Counter()
+        fresh: list[str] = []
         for its in hosts:
             new = [kind for key, kind in zip(its.keys, its.kinds, strict=True) if key not in self.seen]
             counted += (key not in self.seen for key in its.keys)
             self.seen.update(its.keys)
-            fresh.update(new)
+            fresh += new
             if new and bounded:
                 known, before = self.sites.get(its.site, (0, 0))
                 self.sites[its.site] = (known + (its.host not in self.hosts), before + len(new))
             if new:
                 self.hosts.setdefault(its.host, HostRecord())
-        self.settled += fresh.total()
+        self.settled += len(fresh)
         self._count(fresh)
         if fresh and urls:
-            self.kept.setdefault(name.agent, []).append(KeptBooking(urls, tuple(counted), dict(fresh)))
-        return fresh.total()
+            kinds = tuple(kind for its in hosts for kind in its.kinds)
+            self.kept.setdefault(name.agent, []).append(KeptBooking(urls, tuple(counted), kinds))
+        return len(fresh)
 
     def publish(self, now: float, lease: float, delay: float, age: float) -> None:
         self.founded_at = now - age
@@ -56,10 +59,13 @@ class MemoryBuilder(MemoryBoard):
         ledger.served_by(self._server.run, self._now())
         return ledger
 
-    async def clear(self, since: Sequence[Heard]) -> bool:
+    async def clear(self, key_seed: int, since: Sequence[Heard]) -> bool:
         known = self._server.crawls.get(self._crawl)
-        if known is None or all(known.recalls(heard) for heard in since):
+        if known is None or known.charter.key_seed != key_seed or all(map(known.recalls, since)):
             return False
+        known.served_by(self._server.run, self._now())
+        if awake := known.heard_of_late(self._now()):
+            raise awake_there(self._crawl, awake)
         del self._server.crawls[self._crawl]
         return True
 
@@ -75,6 +81,9 @@ class MemoryBuilder(MemoryBoard):
         self, name: Name, hosts: Sequence[RestoredHost], urls: bytes = b"", *, bounded: bool = False
     ) -> int:
         return self.ledger().restore(name, hosts, urls, bounded=bounded)
+
+    async def note_restored(self, name: Name, told: int) -> None:
+        self.ledger().note_restored(name, told)
 
     async def settle_hosts(self, luggage: Mapping[Host, Luggage]) -> None:
         for host, its in luggage.items():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from fieldmouse.balancer.board.contract import Name
 from fieldmouse.balancer.board.forgiving import TakenBack
 from fieldmouse.balancer.board.memory.ledger import CrawlLedger
@@ -14,5 +16,6 @@ def take_back_in(ledger: CrawlLedger, name: Name, taken: TakenBack, now: float) 
         return 0
     ledger.forgave[name.agent] = taken.number
     ledger.hosts.setdefault(taken.host, HostRecord()).wait(list(taken.rows), now)
-    ledger.unsettle(len(taken.rows), taken.kinds)
+    ledger.unsettle(taken.kinds)
+    ledger.taken_back.setdefault(name.agent, Counter()).update(key for key, _ in taken.rows)
     return len(taken.rows)

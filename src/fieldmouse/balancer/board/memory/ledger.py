@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
+from math import inf
 
-from fieldmouse.balancer.board.again import rows_again
+from fieldmouse.balancer.board.again import BookedAgain
 from fieldmouse.balancer.board.contract import (
-    AddressAnswer,
-    AddressAsk,
     Charter,
     Grant,
     Heard,
@@ -30,6 +29,7 @@ from fieldmouse.balancer.board.memory.standing import (
     UrlLease,
 )
 from fieldmouse.balancer.board.memory.wishes import Wishes
+from fieldmouse.balancer.board.pagelimit import PAGE
 from fieldmouse.url import Host
 
 EPOCH_JUMP = 1_000_000
@@ -40,8 +40,6 @@ LONG_DELAY = 60.0
 """Seconds: a delay that is longer keeps nobody else waiting when the server was killed."""
 USUAL_LEASE = 15.0
 """Seconds that a lease is taken to have lasted, should even that be forgotten."""
-ASK_AGAIN = 0.05
-"""Seconds after which an address that somebody has is asked for again, if its delay is not longer."""
 
 
 class CrawlLedger:
@@ -49,7 +47,7 @@ class CrawlLedger:
 
     def __init__(self, charter: Charter, run: str, now: float) -> None:
         self.charter = charter
-        self.run, self.founded_at = run, now
+        self.run, self.founded_at, self.run_since = run, now, -inf
         self.begun, self.over = False, ""
         self.epoch = 0
         self.gaps: list[tuple[int, int]] = []  # epochs that may have been given and forgotten, first and last
@@ -68,6 +66,7 @@ class CrawlLedger:
         self.kept: dict[str, list[KeptBooking]] = {}
         self.wishes = Wishes(self.hosts)
         self.forgave: dict[str, int] = {}  # the number of the last part that an agent took back
+        self.taken_back: dict[str, Counter[int]] = {}  # how often each agent took a key back
         self.told: dict[Name, int] = {}  # the number of the last booking of each start of an agent
         self.signs = SignsHeard()
         self.restored: dict[str, int] = {}  # starts of agents whose outcomes were all read from their disks
@@ -75,13 +74,21 @@ class CrawlLedger:
     def served_by(self, run: str, now: float) -> None:
         """A server that was started again may have forgotten what it did last."""
         if run != self.run:
-            self.run = run
+            self.run, self.run_since = run, now
             self.calm_until = now + max(self.longest_lease, USUAL_LEASE) + self.longest_delay + CALM
             self.gaps.append((self.epoch + 1, self.epoch + EPOCH_JUMP))
             self.epoch += EPOCH_JUMP
 
     def recalls(self, since: Heard) -> bool:
         return since in self.signs or self.restored.get(since.agent, 0) >= since.incarnation
+
+    def heard_of_late(self, now: float) -> list[str]:
+        """Agents that count, and were heard of since this server runs."""
+        return sorted(
+            agent
+            for agent, known in self.agents.items()
+            if known.counts and known.deadline >= now and known.seen_at > self.run_since
+        )
 
     def end(self, why: str) -> None:
         self.over = why
@@ -225,9 +232,9 @@ class CrawlLedger:
     def unpack(self, host: Host, luggage: Luggage, now: float) -> None:
         """How a host stands, as its holder says."""
         self.hosts[host].unpack(luggage, now)
-        self._heed(luggage.delay)
+        self.heed(luggage.delay)
 
-    def _heed(self, delay: float) -> None:
+    def heed(self, delay: float) -> None:
         self.longest_delay = max(self.longest_delay, min(delay, LONG_DELAY))
 
     def is_forgotten(self, epoch: int) -> bool:
@@ -237,7 +244,7 @@ class CrawlLedger:
     def book(self, name: Name, told: Told) -> list[Sequence[int]]:
         """Returns the keys that did not count, for each booking. What is owed no longer was booked before."""
         counted: list[bool] = []
-        kinds = Counter[str]()
+        every = [kind for booked in told.bookings for kind in booked.kinds]
         strays: list[Sequence[int]] = []
         for booked in told.bookings:
             owed = self.owes(name, booked.held)
@@ -245,60 +252,32 @@ class CrawlLedger:
             counted += (key in fresh for key in booked.keys)
             strays.append(booked.keys if not owed and self.is_forgotten(booked.held.epoch) else ())
             self.settled += len(fresh)
-            its = zip(booked.keys, booked.kinds, strict=True)
-            kinds.update(kind for key, kind in its if kind and key in fresh)
         self.told[name] = max(told.number, self.told.get(name, 0))
         if any(counted):
+            kinds = [kind for kind, its in zip(every, counted, strict=True) if its]
             self._count(kinds)
-            self.agents[name.agent].book(kinds)
+            self.agents[name.agent].book(kinds.count(PAGE))
             if told.urls:
-                kept = KeptBooking(told.urls, tuple(counted), dict(kinds))
+                kept = KeptBooking(told.urls, tuple(counted), tuple(every))
                 self.kept.setdefault(name.agent, []).append(kept)
         return strays
 
-    def _count(self, kinds: Mapping[str, int], sign: int = 1) -> None:
-        for kind, count in kinds.items():
-            self.kinds[kind] = self.kinds.get(kind, 0) + sign * count
+    def _count(self, kinds: Iterable[str], sign: int = 1) -> None:
+        for kind in filter(None, kinds):
+            self.kinds[kind] = self.kinds.get(kind, 0) + sign
 
     def unbook(self, agent: str, now: float) -> int:
-        """All that an agent ever booked waits again."""
-        urls = 0
+        """All that an agent ever booked waits again, but for what it has taken back."""
+        urls, taken_back = 0, self.taken_back.pop(agent, Counter[int]())
         for kept in self.kept.pop(agent, ()):
-            for host, rows in rows_again(kept.urls, kept.counted, self.charter.key_seed).items():
+            again = BookedAgain(kept.urls, kept.counted, kept.kinds, taken_back, self.charter.key_seed)
+            for host, rows in again.rows.items():
                 self.hosts[host].wait(rows, now)
-                urls += len(rows)
-            self.unsettle(0, kept.kinds)
-        self.settled -= urls
+            self.unsettle(again.kinds)
+            urls += len(again.kinds)
         return urls
 
-    def unsettle(self, urls: int, kinds: Mapping[str, int]) -> None:
+    def unsettle(self, kinds: Sequence[str]) -> None:
+        """URLs with outcomes of these kinds are not settled any more."""
         self._count(kinds, -1)
-        self.settled -= urls
-
-    # -- addresses
-
-    def ask_address(self, name: Name, ask: AddressAsk, now: float) -> AddressAnswer:
-        """The address, if nobody has it, its rest is over, and `name` may visit the host it is for."""
-        may_visit = ask.held.epoch == 0 or self.holds(name, ask.held)
-        if not may_visit or now > self.agents[name.agent].deadline:
-            return AddressAnswer(False, ASK_AGAIN)
-        record = self.addresses.setdefault(ask.address, AddressRecord())
-        holder = record.holder
-        if holder is not None and holder != name:
-            if self.counts(holder):
-                return AddressAnswer(False, max(record.delay, ASK_AGAIN), holder.agent)
-            record.free(self.fallen.get(holder, now) + record.delay)  # until then it may have asked there
-        ready_at = max(record.not_before, self.calm_until)
-        if holder != name and now < ready_at:
-            return AddressAnswer(False, ready_at - now)
-        record.hold(name, ask.delay)
-        self._heed(ask.delay)
-        return AddressAnswer(True)
-
-    def free_address(self, name: Name, address: str, not_before: float) -> None:
-        """Its errand is over; even if somebody else has it by now, it rests from then on."""
-        record = self.addresses.setdefault(address, AddressRecord())
-        if record.holder == name:
-            record.free(not_before)
-        else:
-            record.rest(not_before)
+        self.settled -= len(kinds)

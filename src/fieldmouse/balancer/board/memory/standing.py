@@ -8,7 +8,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from fieldmouse.balancer.board.contract import TOLD, Heard, Luggage, Name, Row
-from fieldmouse.balancer.board.pagelimit import PAGE
 from fieldmouse.url import Host
 
 
@@ -132,9 +131,9 @@ class AgentRecord:
         """So many pages it may have in the air, or not booked."""
         self.pages = max(0, pages)
 
-    def book(self, kinds: Mapping[str, int]) -> None:
-        """Pages among these outcomes are booked, and reserved no longer."""
-        self.reserve(self.pages - kinds.get(PAGE, 0))
+    def book(self, pages: int) -> None:
+        """So many pages are booked, and reserved no longer."""
+        self.reserve(self.pages - pages)
 
 
 @dataclass(slots=True)
@@ -158,11 +157,11 @@ class AddressRecord:
 
 @dataclass(frozen=True, slots=True)
 class KeptBooking:
-    """What was booked at once by one agent: the URLs, which of them counted, and what they added up to."""
+    """What was booked at once by one agent: the URLs, which of them counted, and of which kind each is."""
 
     urls: bytes
     counted: tuple[bool, ...]
-    kinds: dict[str, int]
+    kinds: tuple[str, ...]
 
 
 class SignsHeard:

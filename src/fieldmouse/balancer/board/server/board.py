@@ -58,6 +58,7 @@ from fieldmouse.balancer.board.server.messages import (
     offered_of,
     pulse_of,
     row_words,
+    taken_of,
     taken_words,
 )
 from fieldmouse.url import Host
@@ -139,12 +140,13 @@ class RedisBoard(ScriptedCrawl):
     async def forget(self, agent: str, *, again: bool) -> int:
         await self._sweep(await self._call("leave", agent, "", 0))
         charter, urls_again = await self.charter(), 0
-        while again and charter is not None:
-            kept = await self._call("kept", agent)
-            if not kept:
-                break
-            words = self._read(partial(kept_of, key_seed=charter.key_seed), kept)
-            urls_again += await self._call("again", agent, *words)
+        if not again or charter is None:
+            return 0
+        told = await self._server.command("HGETALL", f"{self._prefix}back:{agent}")
+        taken_back = self._read(taken_of, told)
+        while kept := await self._call("kept", agent):
+            read = partial(kept_of, taken_back=taken_back, key_seed=charter.key_seed)
+            urls_again += await self._call("again", agent, *self._read(read, kept))
         return urls_again
 
     # -- links

@@ -6,13 +6,18 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from fieldmouse.balancer.board import blocks
 from fieldmouse.balancer.board.contract import Charter, Heard, Luggage, Name
 from fieldmouse.balancer.board.rebuilding import RestoredHost
+from fieldmouse.balancer.board.refusals import awake_there
 from fieldmouse.balancer.board.server.board import RedisBoard
 from fieldmouse.balancer.board.server.complaints import ScriptRefusal
 from fieldmouse.balancer.board.server.connect import Argument
-from fieldmouse.balancer.board.server.messages import heard_words, luggage_words, milliseconds
+from fieldmouse.balancer.board.server.messages import (
+    heard_words,
+    luggage_words,
+    milliseconds,
+    restored_words,
+)
 from fieldmouse.balancer.board.server.scripts import script
 from fieldmouse.url import Host
 
@@ -20,7 +25,7 @@ _KEYS = 1000  # looked at at once
 
 
 class RedisBuilder(RedisBoard):
-    """See `rebuilding.BoardBuilder`. The scripts are those of the board, but for five."""
+    """See `rebuilding.BoardBuilder`. The scripts are those of the board, but for six."""
 
     def _named_keys(self) -> tuple[str, ...]:
         return (self._prefix, f"{self._prefix}hidden")
@@ -30,7 +35,10 @@ class RedisBuilder(RedisBoard):
         told = await self._call("hide", msgspec.json.encode(charter))
         return self._charter(told)
 
-    async def clear(self, since: Sequence[Heard]) -> bool:
+    async def clear(self, key_seed: int, since: Sequence[Heard]) -> bool:
+        known = await self.charter()  # of the crawl that can be seen
+        if known is not None and known.key_seed != key_seed:
+            return False  # somebody else's: `hide` refuses
         words: list[Argument] = [len(since)]
         for heard in since:
             words += heard_words(heard)
@@ -40,6 +48,8 @@ class RedisBuilder(RedisBoard):
             older = await self._server.call(script("clear"), (self._prefix,), words)
         except ScriptRefusal:
             older = 0  # there is none
+        if isinstance(older, list):
+            raise awake_there(self._crawl, [agent.decode() for agent in older])
         if not older and not await self._server.command("HEXISTS", hidden, "clearing"):
             return False
         cursor = b"0"
@@ -56,11 +66,10 @@ class RedisBuilder(RedisBoard):
     async def restore(
         self, name: Name, hosts: Sequence[RestoredHost], urls: bytes = b"", *, bounded: bool = False
     ) -> int:
-        words: list[Argument] = [name.agent, name.incarnation, int(bounded), urls, len(hosts)]
-        for its in hosts:
-            words += (its.host, its.site, len(its.keys), *map(blocks.decimal, its.keys))
-            words += (len(its.kinds), *its.kinds)
-        return int(await self._call("restore", *words))
+        return int(await self._call("restore", name.agent, int(bounded), *restored_words(hosts, urls)))
+
+    async def note_restored(self, name: Name, told: int) -> None:
+        await self._call("noterestored", name.agent, name.incarnation, told)
 
     async def settle_hosts(self, luggage: Mapping[Host, Luggage]) -> None:
         words: list[Argument] = [len(luggage)]

@@ -5,7 +5,9 @@ Scripts take words one after the other and answer with nested lists; seconds tra
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
+from itertools import chain
 from math import ceil
 from struct import error as StructError
 from typing import Any
@@ -14,7 +16,7 @@ from msgspec import MsgspecError
 from zstandard import ZstdError
 
 from fieldmouse.balancer.board import blocks
-from fieldmouse.balancer.board.again import rows_again
+from fieldmouse.balancer.board.again import BookedAgain
 from fieldmouse.balancer.board.contract import (
     AddressAnswer,
     AgentNote,
@@ -32,6 +34,7 @@ from fieldmouse.balancer.board.contract import (
 )
 from fieldmouse.balancer.board.forgiving import TakenBack
 from fieldmouse.balancer.board.pagelimit import PageCount
+from fieldmouse.balancer.board.rebuilding import RestoredHost
 from fieldmouse.balancer.board.server.connect import Argument
 from fieldmouse.url import Host
 
@@ -83,20 +86,34 @@ def row_words(rows: Sequence[Row]) -> tuple[Argument, ...]:
     return blocks.block(list(once.items())), len(once), *map(blocks.decimal, once)
 
 
-def booked_words(told: Told) -> list[Argument]:
-    """Names of kinds once, and for each lease a digit for each key: which of them its outcome is of."""
-    names = list(dict.fromkeys(kind for booked in told.bookings for kind in booked.kinds))
+def _digits(kinds: Sequence[Sequence[str]]) -> tuple[list[str], list[str]]:
+    """Kinds, each once, and for each list of them a digit for each: its place among those."""
+    names = list(dict.fromkeys(chain.from_iterable(kinds)))
     digit = {kind: str(place) for place, kind in enumerate(names)}
+    return names, ["".join([digit[kind] for kind in some]) for some in kinds]
+
+
+def booked_words(told: Told) -> list[Argument]:
+    names, digits = _digits([booked.kinds for booked in told.bookings])
     words: list[Argument] = [len(names), *names, told.urls, told.number, len(told.bookings)]
-    for booked in told.bookings:
-        words += (booked.held.host, booked.held.epoch, len(booked.keys), *map(blocks.decimal, booked.keys))
-        words.append("".join([digit[kind] for kind in booked.kinds]))
+    for booked, its in zip(told.bookings, digits, strict=True):
+        words += (booked.held.host, booked.held.epoch)
+        words += (len(booked.keys), *map(blocks.decimal, booked.keys), its)
+    return words
+
+
+def restored_words(hosts: Sequence[RestoredHost], urls: bytes) -> list[Argument]:
+    names, digits = _digits([its.kinds for its in hosts])
+    words: list[Argument] = [len(names), *names, urls, len(hosts)]
+    for host, its in zip(hosts, digits, strict=True):
+        words += (host.host, host.site, len(host.keys), *map(blocks.decimal, host.keys), its)
     return words
 
 
 def taken_words(taken: TakenBack) -> tuple[Argument, ...]:
-    kinds = [word for kind, count in taken.kinds.items() for word in (kind, count)]
-    return taken.number, len(kinds), *kinds, taken.host, len(taken.rows), blocks.block(list(taken.rows))
+    keys = [blocks.decimal(key) for key, _ in taken.rows]
+    block = blocks.block(list(taken.rows))
+    return taken.number, taken.host, len(keys), *keys, len(taken.kinds), *taken.kinds, block
 
 
 def given_words(given: GivenBack) -> tuple[Argument, ...]:
@@ -160,14 +177,22 @@ def answers_of(told: Any, asks: int) -> list[AddressAnswer]:
     return answers
 
 
-def kept_of(told: Any, key_seed: int) -> list[Argument]:
+def kept_of(told: Any, taken_back: Counter[int], key_seed: int) -> list[Argument]:
     """What was booked at once, as it is to be fetched again: the words of `again` after the agent."""
-    mask, kinds, urls, digest = told
-    rows = rows_again(urls, [its == ord("1") for its in mask], key_seed)
-    words: list[Argument] = [digest, len(kinds), *kinds, len(rows)]
-    for host, its in rows.items():
+    mask, names, digits, urls, digest = told
+    kinds = [names[int(digit)].decode() for digit in digits.decode()]
+    again = BookedAgain(urls, [its == ord("1") for its in mask], kinds, taken_back, key_seed)
+    sums = [word for kind, count in Counter(filter(None, again.kinds)).items() for word in (kind, count)]
+    words: list[Argument] = [digest, len(sums), *sums, len(again.left), *map(blocks.decimal, again.left)]
+    words.append(len(again.rows))
+    for host, its in again.rows.items():
         words += (host, len(its), blocks.block(its))
     return words
+
+
+def taken_of(told: Any) -> Counter[int]:
+    """Keys that an agent has taken back, and how often."""
+    return Counter({int(key) % (1 << 64): int(count) for key, count in _pairs(told)})
 
 
 def books_of(told: Any) -> BoardBooks:

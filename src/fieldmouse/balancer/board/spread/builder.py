@@ -39,8 +39,8 @@ class SpreadBuilder:
         self._hidden: dict[int, BoardBuilder] = {}  # those that are made again, by place
         self._there: list[Board] = []
 
-    async def clear(self, since: Sequence[Heard]) -> bool:
-        return any(await together([builder.clear(since) for builder in self._builders.values()]))
+    async def clear(self, key_seed: int, since: Sequence[Heard]) -> bool:
+        return any(await together([builder.clear(key_seed, since) for builder in self._builders.values()]))
 
     async def hide(self, charter: Charter) -> Charter:
         await check_apart(self._boards)
@@ -89,6 +89,9 @@ class SpreadBuilder:
             part, packed = [hosts[number] for number in numbers], pack_urls(mine) if urls else b""
             new += await self._hidden[place].restore(name, part, packed, bounded=bounded)
         return new
+
+    async def note_restored(self, name: Name, told: int) -> None:
+        await together([builder.note_restored(name, told) for builder in self._hidden.values()])
 
     async def settle_hosts(self, luggage: Mapping[Host, Luggage]) -> None:
         hosts = list(luggage)

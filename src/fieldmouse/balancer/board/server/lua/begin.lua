@@ -10,7 +10,7 @@
 -- move them. They never go back; and more than half a lease between two calls, while agents call more often, is
 -- taken for a clock that was set, and counts for nothing. If nobody called for so long it was time lost, no more;
 -- only when that happens twice running it counts as half a lease, so that time never stands still.
--- `meta.skew` is added to them, and `meta.jump` to the server's clock: nobody but a test sets these.
+-- `meta.since` is when the server that runs was noticed first. `meta.skew` is added to them, and `meta.jump` to the server's clock: nobody but a test sets these.
 -- Promise: a server that was started again is noticed by the first call that reaches it. It may have forgotten
 -- its last second; from now on it is calm for longer than any lease lasts, with the longest delay (`meta.delay`,
 -- a minute at most) after it, and the epochs that it may have given and forgotten are never given again.
@@ -40,7 +40,7 @@ if begun[1] ~= RUN then
   local known = call('HMGET', meta, 'epoch', 'longest', 'delay')
   local epoch = tonumber(known[1] or 0)
   calm = now + math.max(tonumber(known[2] or 0), 15000) + tonumber(known[3] or 0) + 2000
-  call('HSET', meta, 'run', RUN, 'calm', calm, 'epoch', epoch + 1000000)
+  call('HSET', meta, 'run', RUN, 'calm', calm, 'epoch', epoch + 1000000, 'since', now)
   call('RPUSH', P .. 'gaps', epoch + 1, epoch + 1000000)
 end
 

@@ -3,7 +3,7 @@
 --
 -- ARGV: agent, incarnation, LIST of kinds, packed URLs, number of this call, number of leases, and for each: host,
 --       epoch, LIST of keys as signed decimals, and a digit for each of them: its place among the kinds, from 0
--- kept:AGENT  for each call that booked anything: mask, kinds and counts in turn, packed URLs (list)
+-- kept:AGENT  for each call that booked anything: mask (`` for all), kinds, digits, packed URLs (list)
 -- told        the number of the last call, by ID (hash): the numbers of an agent grow
 -- Promise: a key is settled once. What is owed no longer was booked before: nothing else ends it while its agent
 -- counts. Under an epoch that the server may have forgotten nothing counts. Pages are taken from those reserved for the
@@ -11,7 +11,7 @@
 local agent, incarnation, names, urls, place = arg(), arg(), list(), arg(), number()
 local no = refusal(agent, incarnation)
 if no then return no end
-local id, answers, mask, settled, sums = id_of(agent, incarnation), {}, {}, 0, {}
+local id, answers, mask, settled, sums, kinds = id_of(agent, incarnation), {}, {}, 0, {}, {}
 
 local function forgotten(epoch)
   local gaps = call('LRANGE', P .. 'gaps', 0, -1)
@@ -24,6 +24,7 @@ end
 for i = 1, number() do
   local host, epoch, keys, digits = arg(), arg(), list(), arg()
   local total, check = owes(id, host, epoch)
+  kinds[i] = digits
   if total then
     local owed, fresh = P .. 'k:' .. epoch, 0
     for j, key in ipairs(keys) do
@@ -43,12 +44,8 @@ end
 if place > tonumber(call('HGET', P .. 'told', id) or 0) then call('HSET', P .. 'told', id, place) end
 if settled > 0 then
   call('HINCRBY', meta, 'settled', settled)
-  local kinds = {}
-  for _, kind in ipairs(names) do
-    if (sums[kind] or 0) > 0 then
-      call('HINCRBY', P .. 'kinds', kind, sums[kind])
-      kinds[#kinds + 1], kinds[#kinds + 2] = kind, sums[kind]
-    end
+  for kind, count in pairs(sums) do
+    if count > 0 then call('HINCRBY', P .. 'kinds', kind, count) end
   end
   if sums.page then
     local had = tonumber(call('HGET', P .. 'agent:' .. agent, 'pages') or 0)
@@ -56,7 +53,7 @@ if settled > 0 then
   end
   if urls ~= '' then
     if settled == #mask then mask = {} end
-    call('RPUSH', P .. 'kept:' .. agent, cmsgpack.pack({ table.concat(mask), kinds, urls }))
+    call('RPUSH', P .. 'kept:' .. agent, cmsgpack.pack({ table.concat(mask), names, table.concat(kinds), urls }))
   end
 end
 return answers

@@ -3,10 +3,16 @@
 --
 -- ARGV: number of signs of life, and for each: agent, incarnation, number of the sign
 -- hidden  has `clearing` until all that the old one had is gone: whoever makes the crawl again clears that first
--- Promise: unless all of them were heard the crawl can be seen no longer, in one act. Returns whether that is so.
+-- Promise: unless all of them were heard the crawl can be seen no longer, in one act. Returns whether that is so; the
+-- names of agents instead, if some of them were heard of since this server runs and count still.
+local awake, since = {}, tonumber(call('HGET', meta, 'since') or 0)
+for _, agent in ipairs(call('ZRANGEBYSCORE', P .. 'live', string.format('%.0f', now), '+inf')) do
+  if tonumber(call('HGET', P .. 'agent:' .. agent, 'seen') or 0) > since then awake[#awake + 1] = agent end
+end
 for _ = 1, number() do
   local agent, incarnation, count = arg(), arg(), number()
   if not has_heard(agent, incarnation, count) then
+    if #awake > 0 then return awake end
     call('HSET', P .. 'hidden', 'clearing', '1')
     call('DEL', meta)
     return 1

@@ -1,7 +1,7 @@
 -- uses: begin
 -- The oldest of what an agent booked and the board kept. ARGV: agent
--- Returns nothing if there is none; else mask (`` for all), kinds and counts in turn, packed URLs, and a digest.
+-- Returns nothing if there is none; else as `book` keeps it, and a digest.
 local kept = call('LINDEX', P .. 'kept:' .. arg(), 0)
 if not kept then return {} end
 local its = cmsgpack.unpack(kept)
-return { its[1], its[2], its[3], redis.sha1hex(kept) }
+return { its[1], its[2], its[3], its[4], redis.sha1hex(kept) }

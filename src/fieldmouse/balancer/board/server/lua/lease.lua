@@ -33,8 +33,10 @@ end
 local function from(whose, latest)
   if #grants >= wanted then return end
   local ready = P .. 'r:' .. whose
-  for _, host in ipairs(call('ZRANGEBYSCORE', ready, '-inf', latest, 'LIMIT', 0, wanted - #grants)) do
-    if whose == '' or whose == agent or not shuns(host) then hold(host, whose) end
+  local others = whose ~= '' and whose ~= agent
+  local most = wanted - #grants + (others and 64 or 0) -- some of which may shun us
+  for _, host in ipairs(call('ZRANGEBYSCORE', ready, '-inf', latest, 'LIMIT', 0, most)) do
+    if #grants < wanted and not (others and shuns(host)) then hold(host, whose) end
   end
 end
 for _, host in ipairs(call('ZRANGEBYSCORE', wishes, '-inf', now, 'LIMIT', 0, 64)) do

@@ -1,23 +1,23 @@
 -- uses: begin seen
 -- URLs that have outcomes on an agent's disk, for a crawl that is made again.
 --
--- ARGV: agent, incarnation, whether sites are bounded, packed URLs, number of hosts, and for each: host, site, LIST of keys as
---       signed decimals, LIST of the kinds of their outcomes
+-- ARGV: agent, whether sites are bounded, LIST of kinds, packed URLs, number of hosts, and for each: host, site,
+--       LIST of keys as signed decimals, and a digit for each of them: its place among the kinds, from 0
 -- Promise: a key that was never seen is seen, settled and kept as booked by the agent, in one act; what was seen
 -- before stays as it is. Returns how many were new.
--- restored  the last start of each agent whose outcomes were restored (hash)
-local agent, incarnation, bounded, urls = arg(), arg(), arg(), arg()
-call('HSET', P .. 'restored', agent, incarnation)
+local agent, bounded, names, urls = arg(), arg(), list(), arg()
 call('SADD', P .. 'left', agent)
-local mask, kinds, fresh = {}, {}, 0
+local mask, kinds, sums, fresh = {}, {}, {}, 0
 for _ = 1, number() do
-  local host, site, keys, its, new = arg(), arg(), list(), list(), 0
+  local host, site, keys, digits, new = arg(), arg(), list(), arg(), 0
+  kinds[#kinds + 1] = digits
   for i, key in ipairs(keys) do
     local added = call('SADD', bucket_of(key), key)
     mask[#mask + 1] = added
     if added == 1 then
       seen, new = seen + 1, new + 1
-      kinds[its[i]] = (kinds[its[i]] or 0) + 1
+      local kind = names[tonumber(string.sub(digits, i, i)) + 1]
+      sums[kind] = (sums[kind] or 0) + 1
       if seen > 190 * (size + split) then split_one() end
     end
   end
@@ -34,14 +34,10 @@ end
 if fresh > 0 then
   call('HSET', meta, 'seen', seen, 'level', level, 'split', split, 'hosts', hosts)
   call('HINCRBY', meta, 'settled', fresh)
-  local counts = {}
-  for kind, count in pairs(kinds) do
-    call('HINCRBY', P .. 'kinds', kind, count)
-    counts[#counts + 1], counts[#counts + 2] = kind, tostring(count)
-  end
+  for kind, count in pairs(sums) do call('HINCRBY', P .. 'kinds', kind, count) end
   if urls ~= '' then
     if fresh == #mask then mask = {} end
-    call('RPUSH', P .. 'kept:' .. agent, cmsgpack.pack({ table.concat(mask), counts, urls }))
+    call('RPUSH', P .. 'kept:' .. agent, cmsgpack.pack({ table.concat(mask), names, table.concat(kinds), urls }))
   end
 end
 return fresh

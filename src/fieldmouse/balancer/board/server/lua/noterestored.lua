@@ -1,0 +1,15 @@
+-- uses: begin
+-- Of a crawl that is made again: all that an agent told up to now is there.
+--
+-- ARGV: agent, its last start, the number of the last that it has told
+-- restored  the last start of each agent whose outcomes were restored (hash); `forgave` is that of `takeback`
+-- Promise: neither number is ever made smaller.
+local agent, incarnation, told = arg(), number(), number()
+local function raise(name, value)
+  if value > tonumber(call('HGET', P .. name, agent) or 0) then
+    call('HSET', P .. name, agent, string.format('%.0f', value))
+  end
+end
+raise('restored', incarnation)
+raise('forgave', told)
+return 1

@@ -1,0 +1,136 @@
+"""Failures that were taken back, and then something else went wrong: each URL is fetched, and counts once."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from pathlib import Path
+from typing import NoReturn
+
+import pytest
+
+from fieldmouse.agent import Forgiven, Mercy
+from fieldmouse.balancer.board.contract import Name
+from fieldmouse.balancer.board.memory.builder import MemoryBuilder
+from fieldmouse.balancer.identity import read_origin
+from fieldmouse.clock import Clock
+from fieldmouse.errors import BoardUnreachable
+from fieldmouse.lab import bottle
+from fieldmouse.lab.meadow.spells import Ill
+from fieldmouse.repair.board import open_agent, rebuild_with
+
+from .pair import Pair, allowed
+from .test_network_troubles import board_books
+
+
+def mercy() -> Mercy:
+    return Mercy(lambda forgiven: None)
+
+
+async def all_failed(pair: Pair) -> None:
+    """One agent alone gave all up."""
+    await pair.start("bad", [Ill.DNS_DENIES])
+    await pair.ended()
+
+
+async def complete(pair: Pair) -> Pair:
+    async with asyncio.timeout(2000.0):
+        summaries = await pair.ended()
+    assert all(summary.exit == summary.lost == 0 for summary in summaries.values())
+    return pair
+
+
+def check(pair: Pair) -> None:
+    seen, settled, kinds = board_books(pair)
+    assert {row.url for row in pair.rows() if row.kind == "page"} == allowed(pair.meadow)
+    assert seen == settled == kinds.total()
+
+
+async def rebuild(pair: Pair, clock: Clock) -> None:
+    pair.servers[0].crawls.clear()
+    await clock.sleep(100.0)
+    members = [open_agent(pair.path / "bad", "fieldmouse")]
+    await rebuild_with(MemoryBuilder(pair.servers[0]), members, "fieldmouse", clock.now())
+
+
+@pytest.mark.parametrize("after", [0.5, 2.0, 120.0])
+def test_the_board_is_lost_and_made_again(after: float, tmp_path: Path) -> None:
+    async def life(clock: Clock) -> Pair:
+        pair = Pair(tmp_path, clock)
+        await all_failed(pair)
+        await pair.start("bad", [Ill.DNS_SILENT], mercy=mercy())
+        await clock.sleep(after)
+        await pair.kill("bad")
+        await rebuild(pair, clock)
+        await pair.start("bad")
+        return await complete(pair)
+
+    check(bottle.run(life))
+
+
+@pytest.mark.parametrize("heir", ["bad", "good"])
+def test_its_agent_is_forgotten_and_all_it_had_is_fetched_again(heir: str, tmp_path: Path) -> None:
+    async def life(clock: Clock) -> Pair:
+        pair = Pair(tmp_path, clock)
+        await all_failed(pair)
+        await pair.start("bad", [Ill.DNS_SILENT], mercy=mercy())
+        await clock.sleep(2.0)
+        await pair.kill("bad")
+        who = read_origin(tmp_path / "bad")
+        assert who is not None
+        await pair.board().forget(who.agent, again=True)
+        await clock.sleep(20.0)
+        await pair.start(heir)
+        return await complete(pair)
+
+    check(bottle.run(life))
+
+
+@pytest.mark.parametrize("seconds", [5.0, 60.0])
+def test_what_failed_was_never_told_and_then_its_lease_was_over(seconds: float, tmp_path: Path) -> None:
+    """The failures come too late to count, since the URLs wait again; so they cannot be taken back."""
+
+    async def life(clock: Clock) -> Pair:
+        pair = Pair(tmp_path, clock)
+
+        async def deaf(*words: object) -> NoReturn:
+            raise BoardUnreachable("it does not answer", "wait")
+
+        await pair.start("bad", [Ill.DNS_DENIES])
+        crew, _ = pair.crews["bad"]
+        network = crew.stages.network
+        assert network is not None
+        network._board.book = deaf  # type: ignore[method-assign]
+        while not len(network._tellings) or crew.stages.booking.desk.tally.failed < 3:
+            await clock.sleep(0.1)
+        await clock.sleep(0.2)
+        await pair.kill("bad")
+        await clock.sleep(seconds)
+        passer_by = pair.board()
+        await passer_by.join(Name("other", 1), 15.0)  # fences whoever is overdue
+        await passer_by.leave(Name("other", 1))
+        await pair.start("bad", mercy=mercy())
+        return await complete(pair)
+
+    check(bottle.run(life))
+
+
+def test_a_copy_of_the_directory_leaves_what_the_original_booked_to_that(tmp_path: Path) -> None:
+    told: list[Forgiven] = []
+
+    async def life(clock: Clock) -> Pair:
+        pair = Pair(tmp_path, clock)
+        await all_failed(pair)
+        shutil.copytree(tmp_path / "bad", tmp_path / "copy")
+        await pair.start("bad", [Ill.DNS_SILENT], mercy=Mercy(told.append))
+        await pair.start("copy", [Ill.DNS_SILENT], mercy=Mercy(told.append))
+        await clock.sleep(2.0)
+        for name in ("bad", "copy"):
+            await pair.kill(name)
+        await clock.sleep(20.0)
+        await pair.start("good")
+        return await complete(pair)
+
+    pair = bottle.run(life)
+    check(pair)
+    assert sorted(forgiven.urls for forgiven in told) == [0, len(pair.meadow.seeds)]
