@@ -28,7 +28,7 @@ class CrawlFrontier(Protocol):
 
     def give_back(self, errand: Errand, state: HostState, unused: Sequence[Ticket] = ()) -> None: ...
 
-    def done(self, settled: Mapping[int, OutcomeKind], /) -> None:
+    def done(self, kinds: Mapping[int, OutcomeKind], /) -> None:
         """The outcomes of these tickets, by number, go into the checkpoint at hand."""
 
     def again(self, number: int, link: Link) -> None: ...

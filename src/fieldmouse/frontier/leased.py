@@ -218,9 +218,9 @@ class LeasedFrontier:
         elif not tenancy.online or state.ready_at > self._clock.now() + LONG:
             self._let_go(host, idle=True)
 
-    def done(self, settled: Mapping[int, OutcomeKind]) -> None:
+    def done(self, kinds: Mapping[int, OutcomeKind]) -> None:
         """The outcomes of these tickets go into the checkpoint at hand."""
-        for number, kind in settled.items():
+        for number, kind in kinds.items():
             if self._polls.strike(number) is not None:
                 continue
             owed = self._owed.strike(number)
