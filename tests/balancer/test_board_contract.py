@@ -840,6 +840,33 @@ async def test_what_was_taken_back_is_not_sent_out_once_more_when_its_agent_is_l
 
 
 @told_to
+async def test_what_waits_again_does_not_wait_twice_whoever_takes_it_back(world: World, board: Board) -> None:
+    """An agent that was forgotten comes back and forgives; somebody else forgave some of it before."""
+    urls = [Url(f"{A}/{n}") for n in range(6)]
+    rows = [(key_of(url, CHARTER.key_seed), to_row(Link(url, seen_at=1.0), A, 0.0)) for url in urls]
+    keys = [key for key, _ in rows]
+    await board.offer([Offer(A, limited_site(A), rows)], FREE, seeds=True)
+    grant = await only(board, ADA)
+    await board.book(ADA, Told([BookedKeys(of(grant), keys, ["failed"] * 6)], pack_urls(urls), 1))
+    await board.give_back(ADA, [GivenBack(of(grant), Luggage())])
+    assert await board.take_back(BOB, TakenBack(A, rows[:2], ["failed"] * 2, 5)) == 2
+    assert await board.forget("ada", again=True) == 4
+    ada = Name("ada", 2)
+    await board.join(ada, LEASE)
+    assert await board.take_back(ada, TakenBack(A, rows, ["failed"] * 6, 9)) == 0
+    assert await sums(board) == (6, 0, 6)
+    assert (await board.books()).kinds == {}
+    world.advance(1.0)
+    grant = await only(board, ada)
+    assert sorted(key for key, _ in grant.rows) == sorted(keys)
+    await board.book(ada, done(grant, keys))
+    assert await sums(board) == (6, 6, 0)
+    taken = TakenBack(A, rows[:3], ["page"] * 3, 10)
+    assert await board.take_back(ada, taken) == 3, "what was settled since can be taken back as before"
+    assert (await board.books()).kinds == {"page": 3}
+
+
+@told_to
 async def test_hosts_that_shun_an_agent_hide_no_others(world: World, board: Board) -> None:
     hosts = [Host(f"http://h{n}.example.org") for n in range(3)]  # of one site, so on one server
     for number, host in enumerate(hosts):

@@ -44,6 +44,7 @@ def check(pair: Pair) -> None:
     seen, settled, kinds = board_books(pair)
     assert {row.url for row in pair.rows() if row.kind == "page"} == allowed(pair.meadow)
     assert seen == settled == kinds.total()
+    assert min(kinds.values()) >= 0
 
 
 async def rebuild(pair: Pair, clock: Clock) -> None:
@@ -81,6 +82,23 @@ def test_its_agent_is_forgotten_and_all_it_had_is_fetched_again(heir: str, tmp_p
         await pair.board().forget(who.agent, again=True)
         await clock.sleep(20.0)
         await pair.start(heir)
+        return await complete(pair)
+
+    check(bottle.run(life))
+
+
+@pytest.mark.parametrize("later", [0.0, 3.0, 4000.0])
+def test_it_was_forgotten_and_comes_back_and_forgives(later: float, tmp_path: Path) -> None:
+    async def life(clock: Clock) -> Pair:
+        pair = Pair(tmp_path, clock)
+        await all_failed(pair)
+        who = read_origin(tmp_path / "bad")
+        assert who is not None
+        await pair.board().forget(who.agent, again=True)
+        if later:
+            await pair.start("good")
+            await clock.sleep(later)
+        await pair.start("bad", mercy=mercy())
         return await complete(pair)
 
     check(bottle.run(life))

@@ -232,7 +232,8 @@ class Messenger:
     async def _post(self) -> None:
         while True:
             due_in = max(0.0, self._ask_at - self._clock.now())
-            due_in = due_in if self._tenant.wanted else self._terms.heartbeat
+            asks = self._tenant.wanted and self._lease.valid  # who holds nothing safely asks for nothing
+            due_in = due_in if asks else self._terms.heartbeat
             await self._mailbox.posted(min(due_in, self._allowance.due_in()))
             await self._unfenced(self._bring)
 

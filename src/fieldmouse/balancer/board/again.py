@@ -12,7 +12,7 @@ from fieldmouse.url import Host, Url, host_of, key_of
 
 
 class BookedAgain:
-    """What of a batch is sent out again: rows by host, and the kinds of their outcomes.
+    """What of a batch is sent out again: by host its rows, and the kinds of their outcomes.
 
     Left out is what did not count (an empty `counted` stands for all of it), and what its agent has taken
     back since: each key as often as `taken_back` has it, which is lowered by that. How a URL was found went
@@ -23,8 +23,7 @@ class BookedAgain:
         self, urls: bytes, counted: Sequence[bool], kinds: Sequence[str], taken_back: Counter[int],
         key_seed: int,
     ):  # fmt: skip
-        self.rows: dict[Host, list[Row]] = {}
-        self.kinds: list[str] = []
+        self.hosts: dict[Host, tuple[list[Row], list[str]]] = {}
         self.left: list[int] = []  # keys that were taken back
         every = [Url(url) for url in unpack_urls(urls)]
         for url, its, kind in zip(every, counted or [True] * len(every), kinds, strict=True):
@@ -34,5 +33,6 @@ class BookedAgain:
                 self.left.append(key)
             elif its:
                 host = host_of(url)
-                self.rows.setdefault(host, []).append((key, to_row(Link(url), host, 0.0)))
-                self.kinds.append(kind)
+                rows, its_kinds = self.hosts.setdefault(host, ([], []))
+                rows.append((key, to_row(Link(url), host, 0.0)))
+                its_kinds.append(kind)

@@ -7,7 +7,6 @@ from collections import Counter
 from fieldmouse.balancer.board.contract import Name
 from fieldmouse.balancer.board.forgiving import TakenBack
 from fieldmouse.balancer.board.memory.ledger import CrawlLedger
-from fieldmouse.balancer.board.memory.standing import HostRecord
 
 
 def take_back_in(ledger: CrawlLedger, name: Name, taken: TakenBack, now: float) -> int:
@@ -15,7 +14,6 @@ def take_back_in(ledger: CrawlLedger, name: Name, taken: TakenBack, now: float) 
     if taken.number <= ledger.forgave.get(name.agent, 0):
         return 0
     ledger.forgave[name.agent] = taken.number
-    ledger.hosts.setdefault(taken.host, HostRecord()).wait(list(taken.rows), now)
-    ledger.unsettle(taken.kinds)
-    ledger.taken_back.setdefault(name.agent, Counter()).update(key for key, _ in taken.rows)
-    return len(taken.rows)
+    keys = ledger.unsettle(taken.host, taken.rows, taken.kinds, now)
+    ledger.taken_back.setdefault(name.agent, Counter()).update(keys)
+    return len(keys)

@@ -67,6 +67,7 @@ class CrawlLedger:
         self.wishes = Wishes(self.hosts)
         self.forgave: dict[str, int] = {}  # the number of the last part that an agent took back
         self.taken_back: dict[str, Counter[int]] = {}  # how often each agent took a key back
+        self.unsettled: set[int] = set()  # keys that were settled once, and are not now
         self.told: dict[Name, int] = {}  # the number of the last booking of each start of an agent
         self.signs = SignsHeard()
         self.restored: dict[str, int] = {}  # starts of agents whose outcomes were all read from their disks
@@ -252,6 +253,7 @@ class CrawlLedger:
             counted += (key in fresh for key in booked.keys)
             strays.append(booked.keys if not owed and self.is_forgotten(booked.held.epoch) else ())
             self.settled += len(fresh)
+            self.unsettled -= fresh
         self.told[name] = max(told.number, self.told.get(name, 0))
         if any(counted):
             kinds = [kind for kind, its in zip(every, counted, strict=True) if its]
@@ -271,13 +273,16 @@ class CrawlLedger:
         urls, taken_back = 0, self.taken_back.pop(agent, Counter[int]())
         for kept in self.kept.pop(agent, ()):
             again = BookedAgain(kept.urls, kept.counted, kept.kinds, taken_back, self.charter.key_seed)
-            for host, rows in again.rows.items():
-                self.hosts[host].wait(rows, now)
-            self.unsettle(again.kinds)
-            urls += len(again.kinds)
+            for host, (rows, kinds) in again.hosts.items():
+                urls += len(self.unsettle(host, rows, kinds, now))
         return urls
 
-    def unsettle(self, kinds: Sequence[str]) -> None:
-        """URLs with outcomes of these kinds are not settled any more."""
-        self._count(kinds, -1)
-        self.settled -= len(kinds)
+    def unsettle(self, host: Host, rows: Sequence[Row], kinds: Sequence[str], now: float) -> list[int]:
+        """URLs with outcomes of these kinds wait again, unless they do already; returns their keys."""
+        fresh = [(row, kind) for row, kind in zip(rows, kinds, strict=True) if row[0] not in self.unsettled]
+        self.hosts.setdefault(host, HostRecord()).wait([row for row, _ in fresh], now)
+        self._count((kind for _, kind in fresh), -1)
+        self.settled -= len(fresh)
+        keys = [key for (key, _), _ in fresh]
+        self.unsettled.update(keys)
+        return keys

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from functools import partial
+from itertools import chain
 from typing import TypeVar
 
 import msgspec
@@ -40,6 +41,7 @@ from fieldmouse.balancer.board.pagelimit import PageAsk, PageCount
 from fieldmouse.balancer.board.server.calls import ScriptedCrawl
 from fieldmouse.balancer.board.server.connect import Argument
 from fieldmouse.balancer.board.server.messages import (
+    Unsettled,
     agents_of,
     answers_of,
     booked_words,
@@ -51,6 +53,7 @@ from fieldmouse.balancer.board.server.messages import (
     holdings_of,
     in_parts,
     kept_of,
+    keys_of,
     luggage_words,
     milliseconds,
     more_of,
@@ -59,7 +62,8 @@ from fieldmouse.balancer.board.server.messages import (
     pulse_of,
     row_words,
     taken_of,
-    taken_words,
+    unsettled_words,
+    without,
 )
 from fieldmouse.url import Host
 
@@ -146,8 +150,23 @@ class RedisBoard(ScriptedCrawl):
         taken_back = self._read(taken_of, told)
         while kept := await self._call("kept", agent):
             read = partial(kept_of, taken_back=taken_back, key_seed=charter.key_seed)
-            urls_again += await self._call("again", agent, *self._read(read, kept))
+            digest, its = self._read(read, kept)
+            left = (len(its.left), *map(blocks.decimal, its.left))
+            hosts = [(host, rows, kinds) for host, (rows, kinds) in its.hosts.items()]
+            urls_again += await self._unsettle("again", (agent, digest, *left, len(hosts)), hosts)
         return urls_again
+
+    async def _unsettle(
+        self, act: str, words: tuple[Argument, ...], hosts: Sequence[Unsettled], name: Name | None = None
+    ) -> int:
+        """Let URLs wait again. What the board says waits already is left out, and it is asked once more."""
+        waiting: set[int] = set()
+        while True:
+            parts = chain.from_iterable(unsettled_words(*without(part, waiting)) for part in hosts)
+            told = await self._call(act, *words, *parts, name=name)
+            if not isinstance(told, list):
+                return self._read(int, told)
+            waiting |= self._read(keys_of, told)
 
     # -- links
 
@@ -249,7 +268,8 @@ class RedisBoard(ScriptedCrawl):
         )
 
     async def take_back(self, name: Name, taken: TakenBack) -> int:
-        return self._read(int, await self._call("takeback", *taken_words(taken), name=name))
+        rows = [(taken.host, taken.rows, taken.kinds)]
+        return await self._unsettle("takeback", (taken.number,), rows, name)
 
     async def reserve_pages(self, name: Name, ask: PageAsk) -> int:
         words = (ask.limit, ask.keep, ask.want, ask.elsewhere, int(ask.still))

@@ -6,7 +6,7 @@ Scripts take words one after the other and answer with nested lists; seconds tra
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from itertools import chain
 from math import ceil
 from struct import error as StructError
@@ -32,7 +32,6 @@ from fieldmouse.balancer.board.contract import (
     Row,
     Told,
 )
-from fieldmouse.balancer.board.forgiving import TakenBack
 from fieldmouse.balancer.board.pagelimit import PageCount
 from fieldmouse.balancer.board.rebuilding import RestoredHost
 from fieldmouse.balancer.board.server.connect import Argument
@@ -110,10 +109,10 @@ def restored_words(hosts: Sequence[RestoredHost], urls: bytes) -> list[Argument]
     return words
 
 
-def taken_words(taken: TakenBack) -> tuple[Argument, ...]:
-    keys = [blocks.decimal(key) for key, _ in taken.rows]
-    block = blocks.block(list(taken.rows))
-    return taken.number, taken.host, len(keys), *keys, len(taken.kinds), *taken.kinds, block
+def unsettled_words(host: Host, rows: Sequence[Row], kinds: Sequence[str]) -> tuple[Argument, ...]:
+    """URLs of a host that wait again, and what they were."""
+    keys = [blocks.decimal(key) for key, _ in rows]
+    return host, len(keys), *keys, len(kinds), *kinds, blocks.block(list(rows)) if rows else b""
 
 
 def given_words(given: GivenBack) -> tuple[Argument, ...]:
@@ -177,17 +176,27 @@ def answers_of(told: Any, asks: int) -> list[AddressAnswer]:
     return answers
 
 
-def kept_of(told: Any, taken_back: Counter[int], key_seed: int) -> list[Argument]:
-    """What was booked at once, as it is to be fetched again: the words of `again` after the agent."""
+def kept_of(told: Any, taken_back: Counter[int], key_seed: int) -> tuple[bytes, BookedAgain]:
+    """What was booked at once, and a digest of it."""
     mask, names, digits, urls, digest = told
     kinds = [names[int(digit)].decode() for digit in digits.decode()]
-    again = BookedAgain(urls, [its == ord("1") for its in mask], kinds, taken_back, key_seed)
-    sums = [word for kind, count in Counter(filter(None, again.kinds)).items() for word in (kind, count)]
-    words: list[Argument] = [digest, len(sums), *sums, len(again.left), *map(blocks.decimal, again.left)]
-    words.append(len(again.rows))
-    for host, its in again.rows.items():
-        words += (host, len(its), blocks.block(its))
-    return words
+    return digest, BookedAgain(urls, [its == ord("1") for its in mask], kinds, taken_back, key_seed)
+
+
+Unsettled = tuple[Host, Sequence[Row], Sequence[str]]
+"""A host, URLs of it that are to wait again, and of which kind the outcome of each was."""
+
+
+def without(part: Unsettled, waiting: Collection[int]) -> Unsettled:
+    """The same but for some keys."""
+    host, rows, kinds = part
+    kept = [(row, kind) for row, kind in zip(rows, kinds, strict=True) if row[0] not in waiting]
+    return host, [row for row, _ in kept], [kind for _, kind in kept]
+
+
+def keys_of(told: Any) -> set[int]:
+    """Keys, which a server has with a sign."""
+    return {int(key) % (1 << 64) for key in told}
 
 
 def taken_of(told: Any) -> Counter[int]:

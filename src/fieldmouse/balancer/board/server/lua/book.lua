@@ -1,4 +1,4 @@
--- uses: begin rows agents
+-- uses: begin rows hosts agents unsettled
 -- Outcomes are durable.
 --
 -- ARGV: agent, incarnation, LIST of kinds, packed URLs, number of this call, number of leases, and for each: host,
@@ -11,6 +11,7 @@
 local agent, incarnation, names, urls, place = arg(), arg(), list(), arg(), number()
 local no = refusal(agent, incarnation)
 if no then return no end
+local unsettled = tonumber(call('HGET', meta, 'unsettled') or 0)
 local id, answers, mask, settled, sums, kinds = id_of(agent, incarnation), {}, {}, 0, {}, {}
 
 local function forgotten(epoch)
@@ -30,6 +31,9 @@ for i = 1, number() do
     for j, key in ipairs(keys) do
       local counted, kind = call('SREM', owed, key), names[tonumber(string.sub(digits, j, j)) + 1]
       fresh = fresh + counted
+      if unsettled > 0 and counted == 1 and call('SREM', unsettled_in(key), key) == 1 then
+        unsettled = call('HINCRBY', meta, 'unsettled', -1)
+      end
       if kind ~= '' then sums[kind] = (sums[kind] or 0) + counted end
       mask[#mask + 1] = counted
     end

@@ -1,0 +1,28 @@
+-- URLs that were settled once, and wait again.
+--
+-- u:DIGITS  their keys, by the last four digits (sets, small enough to stay packed for some millions of them)
+-- meta.unsettled  how many they are: none in most crawls
+
+local function unsettled_in(key) return P .. 'u:' .. string.sub(key, -4) end
+
+-- Those of the keys that wait again already: nobody may let them wait a second time.
+local function waiting_again(keys)
+  local known = {}
+  for _, key in ipairs(keys) do
+    if call('SISMEMBER', unsettled_in(key), key) == 1 then known[#known + 1] = key end
+  end
+  return known
+end
+
+-- These wait again and are settled no longer: rows of a host, as a blob, with the kinds of their outcomes.
+local function unsettle(host, keys, kinds, blob)
+  if #keys == 0 then return end
+  call('RPUSH', P .. 'q:' .. host, blob)
+  await(host, #keys)
+  call('HINCRBY', meta, 'settled', -#keys)
+  call('HINCRBY', meta, 'unsettled', #keys)
+  for i, key in ipairs(keys) do
+    call('SADD', unsettled_in(key), key)
+    if kinds[i] ~= '' then call('HINCRBY', P .. 'kinds', kinds[i], -1) end
+  end
+end
