@@ -86,10 +86,13 @@ def test_an_option_that_contradicts_the_crawl_is_refused(
     server: ServerProcess, tmp_path: Path, capfd: Said
 ) -> None:
     where = ("--board", server.url, "--crawl", "strict")
-    asked(
+    nothing = asked(
         capfd, "agent", tmp_path / "a", *where, "--seed", "http://127.0.0.1:9/", "--delay", "1s",
-        "--set", "robots.count=3",
+        "--set", "robots.count=3", expect=1,
     )  # fmt: skip
+    assert "private address" in str(nothing["error"])
+    assert "`--allow-private`" in str(nothing["hint"])
+    assert "another name (`--crawl NAME`)" in str(nothing["hint"])
     other = asked(capfd, "agent", tmp_path / "b", *where, "--delay", "2s", expect=2)
     assert '`politeness.delay` is "2s" here, and "1s" in the crawl' in str(other["error"])
     stray = asked(capfd, "agent", tmp_path / "b", *where, "--seed", "http://127.0.0.1:8/", expect=2)
@@ -153,7 +156,8 @@ def test_an_agent_that_comes_back_waits_for_its_board_and_a_new_one_not_for_long
 ) -> None:
     with a_server() as server:
         where = ("--board", server.url)
-        asked(capfd, "agent", tmp_path / "a", *where, "--seed", "http://127.0.0.1:9/", "--delay", "1s")
+        seed = ("--seed", "http://127.0.0.1:9/")
+        asked(capfd, "agent", tmp_path / "a", *where, *seed, "--delay", "1s", expect=1)  # not one page
         server.kill()
         waiting = subprocess.Popen(
             crawling.command("agent", tmp_path / "a", *where), stdout=subprocess.DEVNULL,
@@ -166,7 +170,7 @@ def test_an_agent_that_comes_back_waits_for_its_board_and_a_new_one_not_for_long
             assert "does not answer" in str(strange["error"])
             assert waiting.poll() is None
             server.start()
-            assert waiting.wait(120) == 0
+            assert waiting.wait(120) == 1
         finally:
             crawling.end(waiting)
 
@@ -364,9 +368,9 @@ def test_whoever_names_a_crawl_that_is_not_there_hears_which_are(tmp_path: Path,
 def test_one_url_is_told_as_one(tmp_path: Path, capfd: Said) -> None:
     with a_server() as server:
         where = ("--board", server.url)
-        asked(capfd, "agent", tmp_path / "a", *where, "--seed", "http://127.0.0.1:9/")
+        asked(capfd, "agent", tmp_path / "a", *where, "--seed", "http://127.0.0.1:9/", expect=1)
         assert cli.run(["cluster", "status", *where]) == 0
-        assert "fieldmouse: 0 pages from 1 host; 1 URL seen, 1 booked, done;" in capfd.readouterr().out
+        assert "fieldmouse: 0 pages, 1 host; 1 URL seen, 1 booked, done;" in capfd.readouterr().out
         server.client().flushall()
         assert cli.run(["cluster", "rebuild", str(tmp_path / "a"), *where]) == 0
         told = capfd.readouterr().err

@@ -405,3 +405,30 @@ def test_letters_that_only_the_guessed_charset_has_count_for_it_alone() -> None:
     heart = "le cœur à la fête".encode("iso8859-15")
     assert settled_by_letters(heart, "iso8859-15") == "iso8859-15"
     assert settled_by_letters("1½ tasse de café".encode("cp1252"), "cp1250") == "cp1252"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "<title>Grüße</title><p>Grüße",
+        "Chapter\xa016.\xa0General information",
+        "crème brûlée, déjà vu; schöne Grüße, naïve Café",
+        "Debian\xa012 \xa9 2025",
+    ],
+)
+@pytest.mark.parametrize("guess", ["cp932", "big5hkscs", "cp1257", "iso8859-2", "cp1250", "euc-kr", "koi8-r"])
+def test_a_few_accents_and_signs_are_no_other_script(text: str, guess: str) -> None:
+    assert text.encode("cp1252").decode(settled_by_letters(text.encode("cp1252"), guess)) == text
+
+
+@pytest.mark.parametrize(
+    ("charset", "text"),
+    [
+        ("cp932", "<title>日本語の表</title>"), ("cp932", "<p>データベース</p>"), ("cp932", "<p>ア, イ</p>"),
+        ("big5", "<title>中文字</title>"), ("big5", "<p>一</p><p>上, 下</p>"), ("euc-kr", "<p>한국어 글</p>"),
+        ("euc-kr", "<p>이 그 저 수 등</p>"), ("gb18030", "<p>的 一 是 在 不</p>"),
+        ("gb18030", "<p>汉字和词</p>"), ("koi8-r", "<p>Мышь и поле</p>"), ("iso8859-7", "<p>Ποντίκι</p>"),
+    ],
+)  # fmt: skip
+def test_other_scripts_stand_in_rows_and_keep_what_was_guessed(charset: str, text: str) -> None:
+    assert settled_by_letters(text.encode(charset), charset) == charset

@@ -167,3 +167,42 @@ def test_nobody_asks_for_anything_once_the_time_of_the_crawl_is_over(silent: boo
     last = max(arrival.t for arrival in band.arrivals) - began
     assert 31.0 < last < 33.2, "a robot may be on its way when the time is over"
     is_well(band, tmp_path)
+
+
+@pytest.mark.parametrize("limit", [{"crawl.pages": 40}, {"crawl.time": "20s"}])
+def test_who_comes_late_with_an_older_limit_stops_alone(limit: dict[str, object], tmp_path: Path) -> None:
+    """The others went on behind it; and whoever leaves says by which limit of its own."""
+    meadow = a_meadow(41)
+    alone = pages_alone(tmp_path / "alone", meadow)
+
+    async def life(clock: Clock) -> Band:
+        band = Band(tmp_path, meadow, clock)
+        without = band.settings
+        await band.board().found(charter(without, meadow.seeds))
+        band.settings = without.override(limit)
+        band.start("a", seeded=True)
+        (first,) = (await band.ended()).values()
+        assert first.exit == 3
+        band.settings = without
+        band.start("a")
+        await clock.sleep(5.0)
+        band.settings = without.override(limit)
+        band.start("b")
+        await clock.sleep(15.0)
+        late, on = band.living["b"][1], band.living["a"][1]
+        assert late.done()
+        assert late.result().exit == 3
+        assert late.result().stopped_by is first.stopped_by
+        assert not on.done(), "this one has no limit"
+        band.settings = without
+        band.start("c")
+        summaries = await band.ended()
+        assert (summaries["a"].exit, summaries["c"].exit) == (0, 0)
+        whole = summaries["a"].whole
+        assert whole is not None
+        assert (whole.pages, whole.waiting) == (len(alone), 0), "what it says of all is what is there"
+        return band
+
+    band = bottle.run(life)
+    assert set(stored(tmp_path)) == alone
+    is_well(band, tmp_path)

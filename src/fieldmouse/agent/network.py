@@ -236,7 +236,7 @@ class NetworkStage:
         )
 
     def _on_pulse(self, pulse: Pulse) -> str | None:
-        """Returns why the crawl is over for everybody, if a limit says so; "" if it goes on after all."""
+        """Returns which limit ends the crawl, if that is news; "" if it goes on after all."""
         first, self._heard = not self._heard, True
         notes = self._neighbours.hear(pulse)
         self._chooser.meet(table_of(notes), {note.agent for note in pulse.agents})
@@ -253,14 +253,10 @@ class NetworkStage:
         if pulse.draining:
             self._stopping.ask(StoppedBy.DRAINED)
         reached = self.limits.reached(pulse.books)
-        if reached and not pulse.over:
-            self._stopping.ask(reached)
-        if pulse.over and first and not reached:
-            return ""  # it was stopped by a limit that does not hold any more
-        if pulse.over:
-            self._stopping.ask(StoppedBy(pulse.over))
-            return None
-        return reached.value or None
+        if not reached:  # others may have lower limits, or older ones: those stop them alone
+            return "" if pulse.over else None
+        self._stopping.ask(reached)
+        return None if first or pulse.over else reached.value  # who comes too late tells nobody
 
     def _on_unbooked(self, urls: Sequence[DoneUrl]) -> None:
         """Others have them, too, or will: our copies stay, and are marked."""

@@ -83,7 +83,9 @@ def sum_up(
 ) -> Summary:  # fmt: skip
     """How the crawl ended; `peak_rss` is bytes, and `told` what its polls showed, if there were any."""
     tally = desk.tally
-    nothing = whole is None and not tally.pages and not tally.unchanged and not tally.polled.polls
+    nothing = not tally.pages and not tally.unchanged and not tally.polled.polls
+    if whole is not None:  # others may have found all there was
+        nothing = nothing and tally.settled > 0 and not whole.pages
     left = stopped_by in (StoppedBy.SIGNAL, StoppedBy.DRAINED)
     code = 130 if left else 3 if not is_done else 1 if nothing else 0
     return Summary(

@@ -68,22 +68,29 @@ def crawls(boards: Sequence[str]) -> list[str]:
 
 def drain(boards: Sequence[str], crawl: str, agent: str) -> None:
     """Ask an agent to finish what it has and leave."""
-    if not _asked(boards, crawl, lambda board: board.ask_to_drain(agent)):
-        raise _unknown(agent)
+
+    async def act(board: Board) -> None:
+        if not await board.ask_to_drain(agent):
+            if agent in {note.agent for note in await board.departed()}:
+                raise UsageError(f"`{agent}` has left this crawl", "there is nothing to be done")
+            raise _unknown(agent)
+
+    _asked(boards, crawl, act)
 
 
-def forget(boards: Sequence[str], crawl: str, agent: str, *, again: bool) -> int:
+def forget(boards: Sequence[str], crawl: str, agent: str, *, again: bool) -> tuple[int, bool]:
     """Take everything from an agent for good; with `again`, all it ever booked is fetched again.
 
-    Returns how many URLs that are.
+    Returns how many URLs that are, and whether it was alive: such a one joins again by itself.
     """
 
-    async def act(board: Board) -> int:
-        here = agent in {note.agent for note in [*await board.agents(), *await board.departed()]}
+    async def act(board: Board) -> tuple[int, bool]:
+        notes = [*await board.agents(), *await board.departed()]
+        here = {note.agent: note.alive for note in notes}
         urls = await board.forget(agent, again=again)
-        if not here and not urls:
+        if agent not in here and not urls:
             raise _unknown(agent)
-        return urls
+        return urls, here.get(agent, False)
 
     return _asked(boards, crawl, act)
 

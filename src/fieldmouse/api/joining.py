@@ -19,6 +19,7 @@ from fieldmouse.api import asking
 from fieldmouse.api.plan import Plan, check
 from fieldmouse.balancer.board.contract import Board, Charter
 from fieldmouse.balancer.board.refusals import REMEDY
+from fieldmouse.balancer.identity import DEFAULT_CRAWL as DEFAULT_CRAWL
 from fieldmouse.balancer.identity import is_agent, read_origin
 from fieldmouse.balancer.opening import charter_of, crawls_of, open_board
 from fieldmouse.crawldir import CrawlDir
@@ -28,7 +29,6 @@ from fieldmouse.settings import Settings
 from fieldmouse.settings.board import is_of_a_machine, is_of_a_run
 from fieldmouse.settings.reading import written
 
-DEFAULT_CRAWL = "fieldmouse"
 BOARD_VARIABLE = "FIELDMOUSE_BOARD"
 """Where `--board` may stand instead: a password there is not shown by `ps`."""
 _LOOK_EVERY = 0.5

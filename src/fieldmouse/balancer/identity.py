@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from fieldmouse.crawldir import AGENT_FILE, write_whole
+from fieldmouse.errors import typed
 
 if TYPE_CHECKING:
     from fieldmouse.balancer.board.contract import Name  # of a board, which a crawl of its own does not load
@@ -31,6 +32,7 @@ class AgentIdentity(msgspec.Struct, frozen=True):
     own_from: int = 0  # bytes of outcomes.log: what stands before them, another agent has booked
 
 
+DEFAULT_CRAWL = "fieldmouse"
 _NOBODY = AgentIdentity("", 0, "")
 _NAME = re.compile(r"[A-Za-z0-9-]{0,64}")
 _MOST = 1 << 52  # microseconds: a number that the board's scripts can count on from
@@ -62,6 +64,13 @@ def read_origin(directory: Path) -> AgentIdentity | None:
     except msgspec.MsgspecError:
         return _NOBODY
     return known if _NAME.fullmatch(known.agent) and 0 <= known.incarnation < _MOST else _NOBODY
+
+
+def command_of(directory: Path) -> str:
+    """What lets the agent in this directory go on, for people."""
+    known = read_origin(directory) or _NOBODY
+    crawl = f" --crawl {typed(known.crawl)}" if known.crawl not in ("", DEFAULT_CRAWL) else ""
+    return f"fieldmouse agent {typed(directory)} --board URL{crawl}"
 
 
 def last_start(directory: Path) -> Name:

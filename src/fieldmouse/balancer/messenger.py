@@ -137,6 +137,10 @@ class Messenger:
         try:
             while self._unsaid:
                 await self._patience.until_done(self._bring)
+            with contextlib.suppress(BoardUnreachable):
+                await self._beat()  # our last numbers, and those of all
+            while self._unsaid:
+                await self._patience.until_done(self._bring)
             if over:
                 await self._patience.until_done(lambda: self._board.end(over))
             await self._patience.until_done(lambda: self._board.leave(self._name))
@@ -164,10 +168,11 @@ class Messenger:
             idle = _IDLE * max(1.0, self._members / TOLD)  # many that are idle ask no more often than a few
             pause = self._terms.heartbeat if self._tenant.holds else min(idle, self._terms.heartbeat)
             await self._clock.sleep(pause if self._patience.answered else min(pause, PAUSE))
-            await self._unfenced(self._beat)
+            if await self._unfenced(self._beat):
+                self._patience.note_answer()
 
-    async def _unfenced(self, act: Callable[[], Awaitable[None]]) -> None:
-        """Do it, unless the board cannot be reached; join again if we were fenced."""
+    async def _unfenced(self, act: Callable[[], Awaitable[None]]) -> bool:
+        """Do it, unless the board cannot be reached; join again if we were fenced. Whether it was done."""
         name = self._name
         try:
             await act()
@@ -181,13 +186,16 @@ class Messenger:
         except Fenced:
             async with self._joining:
                 if self._name == name:
-                    log.warning("what this agent held was given to others, since it was not heard of")
+                    log.warning(
+                        "what this agent held was given to others: it was not heard of in time, or forgotten"
+                    )
                     self._lease.over()
                     self._tenant.revoke_all()
                     self._allowance.lapse()
                     await self._enter()
         else:
-            self._patience.note_answer()
+            return True
+        return False
 
     async def _beat(self) -> None:
         sent_at = self._lease.now()

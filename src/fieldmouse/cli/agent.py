@@ -8,8 +8,9 @@ from typing import Any
 import click
 
 from fieldmouse.api import joining
+from fieldmouse.balancer.identity import command_of
 from fieldmouse.cli import crawl, options, resume, voice
-from fieldmouse.errors import FieldmouseError
+from fieldmouse.errors import FieldmouseError, typed
 
 
 @click.command(
@@ -89,5 +90,5 @@ def command(
         on_forgiven = resume.tell_forgiven if forgive else None
         return crawl.run(plan, as_json=as_json, every=every, on_forgiven=on_forgiven)
     except FieldmouseError as trouble:
-        trouble.continued_by("agent", " --board URL")
+        trouble.continued_by("agent", command_of(directory).partition(typed(directory))[2])
         raise

@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
+from fieldmouse.balancer.identity import command_of
 from fieldmouse.cli import voice
 from fieldmouse.errors import typed
 from fieldmouse.figures import counted
 from fieldmouse.outcome import StoppedBy
+from fieldmouse.policy.retry import OF_HOSTS
 from fieldmouse.records import Reading, Summary
 from fieldmouse.settings import Settings
 from fieldmouse.settings.order import Order
@@ -146,7 +149,7 @@ def tell(summary: Summary, settings: Settings, directory: str, order: Order | No
         )
     voice.say(_ending(summary, settings))
     if summary.exit in (3, 130) and summary.whole is not None:
-        again = f"fieldmouse agent {typed(directory)} --board URL"
+        again = command_of(Path(directory))
         limit = {StoppedBy.PAGES: "--pages N", StoppedBy.TIME: "--time T"}.get(summary.stopped_by)
         if limit is not None:  # it is the crawl's, and counts from its beginning
             voice.hint(f"a higher limit lets it go on, or 0 for none: `{again} {limit}`, for each agent")
@@ -164,10 +167,13 @@ def tell(summary: Summary, settings: Settings, directory: str, order: Order | No
         voice.hint(f"`fieldmouse freshness {typed(directory)}` says how fresh the copies are")
     elif summary.pages and summary.whole is not None:
         voice.hint(
-            f"search it with `fieldmouse search {typed(directory)} --with OTHER WORDS`, all agents as one"
+            f"search it with `fieldmouse search {typed(directory)} --with OTHER-DIR WORDS`, all agents as one"
         )
     elif summary.pages:
         voice.hint(f"search it with `fieldmouse search {typed(directory)} WORDS`")
+    if summary.whole is not None and not summary.exit and OF_HOSTS & summary.reasons.keys():
+        again = command_of(Path(directory))
+        voice.hint(f"when the hosts that failed here can be reached again: `{again} --forgive`")
 
 
 def _ending(summary: Summary, settings: Settings) -> str:

@@ -6,6 +6,7 @@ as well in the charset of Central Europe, with a few odd letters. But no languag
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Sequence
 
@@ -46,26 +47,56 @@ _ENOUGH = 0.9
 """Share of the letters that an alphabet must have; names and quotations have some of others."""
 
 
+_TOGETHER = 2.0
+"""Accented letters in a row, on the average, at most: words of other scripts are longer."""
+_FEW = 3
+"""So few bytes beyond ASCII are what most of the web means by them."""
+_USUAL = frozenset({*range(0xC0, 0x100), *range(0x91, 0x98)} - {0xD7, 0xF7}) | frozenset(
+    "€…ŠšŽžŒœ™\xa0¡§©ª«®°·º»½¿".encode("cp1252")
+)
+"""Letters and signs of windows-1252 that texts have; half of the bytes of East Asian ones are no such."""
+_beyond_ascii = re.compile(rb"[\x80-\xff]+").findall
+
+
 def settled_by_letters(text: bytes, guess: str) -> str:
-    """The charset whose alphabets know the letters of a text best, if `guess` is one for Latin letters.
+    """The charset whose alphabets know the letters of a text best, if it is one in Latin letters.
+
+    That is so if `guess` is a charset for such, or if what is beyond ASCII looks like accents in words.
 
     >>> settled_by_letters("à côté du château".encode("cp1252"), "cp1250")
     'cp1252'
     >>> settled_by_letters("źdźbło, gęś i żółw".encode("cp1250"), "cp1252")
     'cp1250'
+    >>> settled_by_letters("16.\xa0General information".encode("cp1252"), "cp932")
+    'cp1252'
     """
     if guess not in _LATIN:
-        return guess
+        if not _has_accents(text):
+            return guess
+        guess = "cp1252"
     bytes_ = Counter(byte for byte in text if byte >= 0x80)
+    if bytes_.total() <= _FEW and _share(bytes_, "cp1252", _WEST)[0] >= _ENOUGH:
+        return guess if guess in ("cp1254", *_IF_GUESSED) else "cp1252"
     alphabets = _ALPHABETS | {codec: its for codec, its in _IF_GUESSED.items() if codec == guess}
-    shares = {codec: _share(bytes_, codec, its) for codec, its in alphabets.items()}
-    # Of equals the first, which is likeliest; but short texts in Turkish are Icelandic, letter by letter.
-    best = max(shares, key=lambda codec: (shares[codec], codec == guess == "cp1254"))
-    return best if shares[best][0] >= _ENOUGH else guess
+    together = {codec: ("".join(its),) for codec, its in alphabets.items()}  # of several languages at once
+    for each in (alphabets, together):
+        shares = {codec: _share(bytes_, codec, its) for codec, its in each.items()}
+        # Of equals the first, which is likeliest; but short texts in Turkish are Icelandic, letter by letter.
+        best = max(shares, key=lambda codec: (shares[codec], codec == guess == "cp1254"))
+        if shares[best][0] >= _ENOUGH:
+            return best
+    return guess
+
+
+def _has_accents(text: bytes) -> bool:
+    runs = _beyond_ascii(text)
+    every = b"".join(runs)
+    usual = sum(byte in _USUAL for byte in every)
+    return usual >= _ENOUGH * len(every) and len(every) <= _TOGETHER * len(runs)
 
 
 def _share(bytes_: Counter[int], codec: str, alphabets: Sequence[str]) -> tuple[float, int]:
-    """The largest share of the letters that one alphabet has, and how many that are.
+    """The largest share of the letters that one alphabet has, and how many that are; all, if there are none.
 
     What stands in no text counts against it.
     """
@@ -75,5 +106,5 @@ def _share(bytes_: Counter[int], codec: str, alphabets: Sequence[str]) -> tuple[
         if character.isalpha() or character == "\ufffd" or "\x80" <= character <= "\x9f":
             letters[character] += count
     total = letters.total()
-    known = [sum(letters[letter] for letter in alphabet) for alphabet in alphabets]
-    return (max(known) / total, max(known)) if total else (0.0, 0)
+    known = [sum(letters[letter] for letter in set(alphabet)) for alphabet in alphabets]
+    return (max(known) / total, max(known)) if total else (1.0, 0)

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 from collections import Counter
 from itertools import islice
+from pathlib import Path
 
+from fieldmouse.balancer.identity import command_of, is_agent
 from fieldmouse.crawldir import CrawlDir, outcomes
 from fieldmouse.errors import typed
 from fieldmouse.reading.moment import read_checkpoint, sealed_outcomes
@@ -34,11 +36,14 @@ def why_nothing(home: CrawlDir) -> tuple[str, str]:
 
 def _hint(row: OutcomeRow, directory: str) -> str:
     name = name_of(host_of(row.url))
-    again = f"`fieldmouse resume {typed(directory)} --forgive` asks again"
+    shared = is_agent(Path(directory))
+    resume = command_of(Path(directory)) if shared else f"fieldmouse resume {typed(directory)}"
+    again = f"`{resume} --forgive` asks again"
     match row.reason:
         case Reason.PRIVATE.value:
             return (
                 f"`{name}` is on a private network; `--allow-private` visits such hosts, in a new directory"
+                + " and under another name (`--crawl NAME`)" * shared
             )
         case Reason.NO_ADDRESS.value:
             return f"try `getent hosts {name}`; when it has an address, {again}"

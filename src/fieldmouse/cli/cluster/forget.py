@@ -7,6 +7,7 @@ import click
 from fieldmouse.api import cluster
 from fieldmouse.cli import options, voice
 from fieldmouse.cli.cluster.options import of_a_crawl
+from fieldmouse.errors import typed
 from fieldmouse.figures import counted
 
 
@@ -28,11 +29,14 @@ def command(agent: str, again: bool, boards: tuple[str, ...], crawl: str, as_jso
     should it turn up, the agent may come back in its directory: what it has there and
     nobody has fetched meanwhile counts again without being fetched.
     """
-    urls = cluster.forget(boards, crawl, agent, again=again)
+    urls, alive = cluster.forget(boards, crawl, agent, again=again)
     if as_json:
         voice.json({"agent": agent, "again": urls})
     elif again:
         voice.say(f"forgot `{agent}`; {counted(urls, 'URL')} will be fetched again")
     else:
         voice.say(f"forgot `{agent}`")
+    if alive and not as_json:
+        voice.say("it was alive, and will join again by itself")
+        voice.hint(f"`fieldmouse cluster drain {typed(agent)}` lets an agent leave")
     return 0

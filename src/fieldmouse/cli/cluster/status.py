@@ -39,7 +39,7 @@ def lines(told: ClusterStanding) -> list[str]:
     state = "done" if told.done else f"{count(told.waiting)} waiting"
     alive = sum(agent.state in ("alive", "draining") for agent in told.agents)
     head = (
-        f"{told.crawl}: {counted(told.pages, 'page')} from {counted(told.hosts, 'host')};"
+        f"{told.crawl}: {counted(told.pages, 'page')}, {counted(told.hosts, 'host')};"
         f" {counted(told.seen, 'URL')} seen, {count(told.booked)} booked, {state};"
         f" {counted(alive, 'agent')}, begun {voice.duration(told.seconds)} ago"
     )
