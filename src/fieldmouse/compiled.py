@@ -9,6 +9,9 @@ from __future__ import annotations
 
 import importlib.util
 from collections.abc import Callable
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
 from typing import Any, TypeVar, cast
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -17,10 +20,26 @@ COMPILED = importlib.util.find_spec("numba") is not None
 """Whether kernels run compiled: about a hundred times as fast."""
 
 
+@cache
+def _drop_what_is_stale() -> None:
+    """Machine code that is older than any source: numba looks at a kernel's own file alone.
+
+    A kernel takes in the rules that it calls, which are written elsewhere.
+    """
+    here = Path(__file__).parent
+    sources = [path for room in ("policy", "queueing", "lab") for path in (here / room).rglob("*.py")]
+    newest = max((path.stat().st_mtime for path in sources), default=0.0)
+    for index in here.rglob("__pycache__/*.nbi"):
+        with suppress(OSError):
+            if index.stat().st_mtime < newest:
+                index.unlink()
+
+
 def compiled(kernel: F) -> F:
     """Compile a kernel on its first call and keep the machine code beside the source for the next time."""
     if not COMPILED:
         return kernel
+    _drop_what_is_stale()
     import numba
 
     return cast(F, numba.njit(cache=True, nogil=True)(kernel))
@@ -34,6 +53,7 @@ def compiled_in_place(kernel: F) -> F:
     """
     if not COMPILED:
         return kernel
+    _drop_what_is_stale()
     import numba
 
     unwritten: dict[str, Any] = {"_nrt": False}  # numba takes it, and leaves it out of its types

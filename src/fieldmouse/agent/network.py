@@ -127,6 +127,7 @@ class NetworkStage:
             settings.crawl.pages, settings.crawl.time, clock, endless=settings.refresh.on
         )
         self._agents = self._again = 0
+        self._priced_at, self._backlog, self._price = -math.inf, 0.0, 0.0
         self._me, self._share, self._heard = "", 1.0, False
         self._wanted_elsewhere = False  # an agent polls known pages, perhaps of hosts that we hold
         self._idle_at = 0.0  # when nothing waited in the whole crawl, as far as we heard
@@ -219,12 +220,16 @@ class NetworkStage:
     def _advert(self) -> bytes:
         robots = max(1, self._meter.allowed)
         # Hosts that robots without an errand are about to take wait for nobody.
-        due = self.frontier.ready_hosts(self._clock.now()) - max(0, robots - self._meter.out)
+        now = self._clock.now()
+        if now >= self._priced_at + 0.5 * self._settings.board.heartbeat:  # who is idle is heard more often
+            due = self.frontier.ready_hosts(now) - max(0, robots - self._meter.out)
+            self._priced_at = now
+            self._backlog, self._price = self._chooser.backlog(due, robots), self._chooser.price()
         return msgspec.msgpack.encode(
             Advert(
-                self._chooser.backlog(due, robots),
+                self._backlog,
                 self._chooser.speed,
-                self._chooser.price(),
+                self._price,
                 pages=self._tally.pages,
                 robots=self._meter.out,
                 machine=socket.gethostname(),

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import isfinite
 
 import msgspec
 
 from fieldmouse.balancer.board.contract import AgentNote
 from fieldmouse.policy.balance.balancer import AgentTable
+from fieldmouse.policy.balance.priced import MOST
 
 
 class Advert(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True):
@@ -38,15 +40,20 @@ def advert_of(note: AgentNote) -> Advert:
         return Advert()
 
 
+def _within(value: float, least: float, most: float, usual: float) -> float:
+    """What an agent says of itself, should it be no number of that kind at all."""
+    return min(max(value, least), most) if isfinite(value) else usual
+
+
 def table_of(notes: Sequence[AgentNote]) -> AgentTable:
     """The agents by name, those that drain or rest counted out: nobody sends them a host."""
     known = sorted((note for note in notes if note.alive), key=lambda note: note.agent)
     adverts = [advert_of(note) for note in known]
     return AgentTable(
         [note.agent for note in known],
-        [advert.backlog for advert in adverts],
-        [advert.speed for advert in adverts],
-        [advert.price for advert in adverts],
+        [_within(advert.backlog, 0.0, 1e9, 0.0) for advert in adverts],
+        [_within(advert.speed, 0.05, 50.0, 1.0) for advert in adverts],
+        [_within(advert.price, -MOST, MOST, 0.0) for advert in adverts],
         [not (note.draining or advert.resting) for note, advert in zip(known, adverts, strict=True)],
     )
 

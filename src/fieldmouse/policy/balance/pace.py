@@ -10,6 +10,8 @@ from math import exp, log
 
 SMOOTH = 0.05
 """The weight of one visit."""
+RETURN = 0.99
+"""Of the logarithm of a speed, what is left of it after a visit that took as long as expected."""
 ADVERT = 0.3
 """The weight of the backlog of now in what is advertised."""
 
@@ -18,9 +20,12 @@ def speed_after(speed: float, took: float, expected: float, least: float) -> flo
     """How many times longer than believed the agent's trips take, after one that `took` so many seconds.
 
     `expected` is what an agent at its usual speed would have taken, and `least` the shortest trip there is.
+
+    Trips are learned divided by the speed, and the speed from trips: nothing but the return to 1 keeps both
+    from drifting off together, and being slow for ever is no longer a speed but how far the hosts are.
     """
     ratio = min(max(took / max(expected * speed, least), 0.1), 10.0)
-    return min(max(speed * exp(SMOOTH * log(ratio)), 0.05), 50.0)
+    return min(max(exp(RETURN * (log(speed) + SMOOTH * log(ratio))), 0.05), 50.0)
 
 
 def pace_after(pace: float, seconds: float) -> float:

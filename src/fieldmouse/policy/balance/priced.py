@@ -46,6 +46,8 @@ PRICING = Pricing()
 
 NOTHING = 1e-6
 """Seconds: no round trip is shorter."""
+MOST = 20.0
+"""A price, which is a logarithm: none is further from 0."""
 WELL_KNOWN = 0.5
 """Of `observation`: an agent whose variance is less knows the host well enough to judge itself by it."""
 _MEMORY = 20.0
@@ -105,4 +107,4 @@ def reprice(price: AgentNumbers, backlog: AgentNumbers, alive: AgentFlags, step:
             price[agent] += step * min(max(backlog[agent] / mean - 1.0, -1.0), 3.0)
             centre += price[agent] / count
     for agent in range(len(price)):
-        price[agent] -= centre
+        price[agent] = min(max(price[agent] - centre, -MOST), MOST)
