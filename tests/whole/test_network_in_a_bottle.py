@@ -151,6 +151,7 @@ def test_agents_have_together_what_one_would_have(kind: type[MemoryBoard], tmp_p
             assert summary.lost == 0
             assert summary.whole is not None
             assert summary.whole.waiting == 0
+        assert await band.board().agents() == [], "who left is not there any more"
         return band
 
     band = bottle.run(life)

@@ -19,8 +19,8 @@ from fieldmouse.aside import call_off
 from fieldmouse.balancer.allowance import PageAllowance
 from fieldmouse.balancer.board.contract import TOLD, Board, Grant, Heard, Held, Name, Pulse
 from fieldmouse.balancer.board.refusals import check_same
-from fieldmouse.balancer.board.rows import to_link
 from fieldmouse.balancer.door import AddressDoor
+from fieldmouse.balancer.hostfetcher import HostFetcher
 from fieldmouse.balancer.lease import LeaseClock
 from fieldmouse.balancer.mailbox import Mailbox, by_lease
 from fieldmouse.balancer.newest import check_newest
@@ -31,15 +31,11 @@ from fieldmouse.balancer.tenant import Tenant
 from fieldmouse.balancer.terms import Terms
 from fieldmouse.clock import Clock
 from fieldmouse.errors import BoardUnreachable, Fenced, Superseded
-from fieldmouse.policy.retry import pardoned
 from fieldmouse.records import HostState
 from fieldmouse.url import Host
 
 log = logging.getLogger(__name__)
 
-_URLS = 64  # of a host that is granted
-_HUNGRY = 0.05  # seconds until hosts are asked for again when there were too few, at first
-_SATED = 1.0  # ... and at last
 _IDLE = 0.5  # seconds between two signs of life of who has no host
 _LOOK_EVERY = 10  # signs of life of who has no host, until it asks the board whether that is so
 _FAREWELL = 20.0  # seconds for telling the board that we leave
@@ -61,7 +57,7 @@ class Messenger:
         """
         self._board, self._terms, self._mailbox, self._tellings = board, terms, mailbox, tellings
         self._lease, self._tenant, self._clock, self._allowance = lease, tenant, clock, allowance
-        self._rejoin, self._advert, self._unpack = rejoin, advert, unpack
+        self._rejoin, self._advert = rejoin, advert
         self._on_pulse, self._on_trouble, self._nudge = on_pulse, on_trouble, nudge
         self._name, self._run = Name("", 0), ""
         self._upto, self._members, self._beats = "", 1, 0
@@ -71,7 +67,11 @@ class Messenger:
             on_again=mailbox.wait_again,
         )  # fmt: skip
         self._door = AddressDoor(board, mailbox, lease, lambda: self._name, on_refused)
-        self._ask_at, self._pause = 0.0, _HUNGRY
+        self._hosts = HostFetcher(
+            board, mailbox=mailbox, tenant=tenant, allowance=allowance, lease=lease, clock=clock,
+            unpack=unpack, on_hosts=nudge,
+        )  # fmt: skip
+        self._leaving = False
         self._patience = BoardPatience(clock, nudge)
         self._tasks: list[asyncio.Task[None]] = []
         self._joining, self._bringing = asyncio.Lock(), asyncio.Lock()
@@ -143,6 +143,7 @@ class Messenger:
                 await self._patience.until_done(self._bring)
             if over:
                 await self._patience.until_done(lambda: self._board.end(over))
+            self._leaving = True  # whoever of us speaks to the board after that must not join again
             await self._patience.until_done(lambda: self._board.leave(self._name))
         except Fenced:
             return False
@@ -185,7 +186,7 @@ class Messenger:
             # We joined again meanwhile: the newer start is our own, and what it holds is found out by it.
         except Fenced:
             async with self._joining:
-                if self._name == name:
+                if self._name == name and not self._leaving:
                     log.warning(
                         "what this agent held was given to others: it was not heard of in time, or forgotten"
                     )
@@ -239,10 +240,8 @@ class Messenger:
 
     async def _post(self) -> None:
         while True:
-            due_in = max(0.0, self._ask_at - self._clock.now())
-            asks = self._tenant.wanted and self._lease.valid  # who holds nothing safely asks for nothing
-            due_in = due_in if asks else self._terms.heartbeat
-            await self._mailbox.posted(min(due_in, self._allowance.due_in()))
+            due_in = min(self._hosts.due_in(), self._terms.heartbeat, self._allowance.due_in())
+            await self._mailbox.posted(due_in)
             await self._unfenced(self._bring)
 
     async def _bring(self) -> None:
@@ -272,35 +271,8 @@ class Messenger:
             await self._board.wish(self._name, list(dict.fromkeys(wishes)))
         if wanted := mailbox.more.take():
             try:
-                self._take_in(await self._board.more(self._name, wanted, _URLS), fresh=False)
+                await self._hosts.ask_for_more(self._name, wanted)
             except BoardUnreachable:
                 mailbox.more.put_back(wanted)
                 raise
-        await self._fetch()
-
-    async def _fetch(self) -> None:
-        """Hosts, if we have room for more and have not asked in vain just now."""
-        wanted, now = self._tenant.wanted, self._clock.now()
-        if not wanted or now < self._ask_at or not self._lease.valid:
-            return
-        grants = await self._board.lease(self._name, wanted, _URLS)
-        self._pause = _HUNGRY if grants else min(_SATED, 2 * self._pause)
-        self._ask_at = self._clock.now() + (0.0 if len(grants) >= wanted else self._pause)
-        self._take_in(grants, fresh=True)
-
-    def _take_in(self, grants: Sequence[Grant], *, fresh: bool) -> None:
-        now = self._clock.now()
-        for grant in grants:
-            if not fresh and self._tenant.epoch_of(grant.host) != grant.epoch:
-                for row in grant.rows:  # we let the host go while we asked for more of it
-                    self._mailbox.strays.put((Held(grant.host, grant.epoch), row))
-                continue
-            links = [to_link(row, grant.host, now) for _, row in grant.rows]
-            known, new = self._tenant.sort_out(links)
-            if known:
-                over = self._mailbox.book_known(grant.host, grant.epoch, known, self._allowance.left)
-                self._allowance.lack(over)
-            state = pardoned(self._unpack(grant), new) if fresh else HostState()
-            self._tenant.grant(grant.host, grant.epoch, new, state, grant.left)
-        if grants:
-            self._nudge()
+        await self._hosts.fetch(self._name)

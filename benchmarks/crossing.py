@@ -1,0 +1,109 @@
+"""Which agent visits a host, by every rule: whole agents in four places, in virtual time.
+
+The scenes are those of `fieldmouse lab run live-network` and `live-network-busy`, which play them on real
+processes. Here a crawl takes seconds, so that several seeds can be played; a seed gives the web, and not the
+course of a crawl, whose agents draw by lot. So each figure is a mean, with the least and the most.
+
+    .venv/bin/python benchmarks/crossing.py --scene busy --seeds 751,752,753
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import statistics
+import tempfile
+from pathlib import Path
+
+import msgspec
+from table import aligned, say
+
+from fieldmouse.agent.build import build
+from fieldmouse.agent.network import Joining
+from fieldmouse.balancer.board.contract import Charter
+from fieldmouse.balancer.board.memory.board import MemoryBoard, MemoryServer
+from fieldmouse.clock import Clock
+from fieldmouse.crawldir import CrawlDir
+from fieldmouse.indexer.inline import InlineLane
+from fieldmouse.lab import bottle
+from fieldmouse.lab.meadow.fetcher import MeadowFetcher
+from fieldmouse.lab.meadow.meadow import Meadow
+from fieldmouse.lab.network.places import VISITORS, Crossing, Region, crossing
+from fieldmouse.settings import Settings, render
+from fieldmouse.url import Url
+
+SCENES = {
+    "calm": Region(),
+    "busy": Region(hosts=48, pages=2_400, near=0.05, far=0.3, delay=0.05, robots=1),
+    "close": Region(hosts=12, pages=1_200, near=0.05, far=0.1, delay=0.0, robots=1),
+    "alike": Region(hosts=24, pages=1_200, near=0.1, far=0.1, delay=0.0, robots=1),
+}
+"""Nobody is busy; each has one robot; the same where distances are small; and where there are none."""
+RULES = "priced,ipmicra,kalman,shortest-delay,two-choices,hash"
+
+
+def crossed(path: Path, land: Region, policy: str, seed: int) -> Crossing:
+    """One crawl, by agents in every place."""
+    meadow = Meadow(msgspec.structs.replace(land.options(seed, path), arrivals=None))
+    settings = Settings().override(
+        {
+            "crawl.seeds": list(meadow.seeds), "politeness.delay": f"{land.delay * 1000:g}ms",
+            "network.allow_private": True, "scope.mode": "web", "storage.checkpoint": "10m",
+            "storage.min_free": "0B", "robots.count": str(land.robots), **land.settings(policy),
+        }
+    )  # fmt: skip
+
+    async def life(clock: Clock) -> Crossing:
+        server = MemoryServer(clock)
+        await MemoryBoard(server).found(Charter(4711, render(settings), tuple(meadow.seeds)))
+        crews, lives, webs = [], [], []
+        for place in range(1, land.places + 1):
+            home = CrawlDir.create(
+                path / str(place), shards=1, settings=render(settings).encode(), key_seed=4711
+            )
+            web = MeadowFetcher(meadow, clock, source=f"{VISITORS}.{place}")
+            crew = build(
+                home, settings, clock=clock, fetcher=web, lane=InlineLane,
+                joining=Joining(MemoryBoard(server), "fieldmouse", clock.now),
+            )  # fmt: skip
+            seeds = [Url(seed) for seed in meadow.seeds] if place == 1 else []
+            lives.append(asyncio.ensure_future(crew.agent.crawl(seeds)))
+            crews.append(crew)
+            webs.append(web)
+        await asyncio.gather(*lives)
+        for crew in crews:
+            await crew.close()
+        return crossing(meadow.plan, sorted((one for web in webs for one in web.arrivals), key=lambda a: a.t))
+
+    return bottle.run(life)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="The rules of a network in virtual time.")
+    parser.add_argument("--scene", choices=SCENES, default="busy")
+    parser.add_argument("--seeds", default="751,752,753", help="webs, each crawled once under every rule")
+    parser.add_argument("--rules", default=RULES)
+    asked = parser.parse_args()
+    rows, first = [], 0.0
+    for policy in asked.rules.split(","):
+        played = []
+        for seed in map(int, asked.seeds.split(",")):
+            with tempfile.TemporaryDirectory(prefix="bench-") as folder:
+                played.append(crossed(Path(folder), SCENES[asked.scene], policy, seed))
+            say(f"{policy}, seed {seed}: {played[-1].pace:.1f} requests/s")
+        paces = [its.pace for its in played]
+        mean = statistics.mean(paces)
+        first = first or mean
+        rows.append(
+            [
+                policy, f"{mean:.1f}", f"{min(paces):.1f} to {max(paces):.1f}", f"{first / mean:.2f}",
+                f"{statistics.mean(its.near_share() for its in played):.0%}",
+                f"{statistics.mean(its.moves_a_request for its in played):.3f}",
+            ]
+        )  # fmt: skip
+    heads = ["rule", "requests/s", "from seed to seed", "first over it", "from near by", "moves a request"]
+    print(aligned(heads, rows))
+
+
+if __name__ == "__main__":
+    main()
