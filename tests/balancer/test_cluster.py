@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import shutil
 import signal
@@ -14,7 +15,9 @@ import pytest
 
 from fieldmouse import cli
 from fieldmouse.api import joining
+from fieldmouse.balancer.board.contract import Name
 from fieldmouse.balancer.identity import NAMELESS, is_agent, next_start
+from fieldmouse.balancer.opening import open_board
 from fieldmouse.crawldir import CrawlDir
 from fieldmouse.errors import BoardLost, UsageError
 from fieldmouse.settings import Settings, render
@@ -362,6 +365,35 @@ def test_whoever_names_a_crawl_that_is_not_there_hears_which_are(tmp_path: Path,
             assert "to appear on the board, which has `news` and `wikis`" in waiting.stderr.readline()
         finally:
             crawling.end(waiting)
+
+
+def test_a_crawl_that_nobody_crawls_in_is_removed_and_its_name_is_free(
+    server: ServerProcess, other_server: ServerProcess, tmp_path: Path, capfd: Said
+) -> None:
+    both = ("--board", server.url, "--board", other_server.url)
+    before = {each: each.client().keys("*") for each in (server, other_server)}
+    seed = ("--seed", "http://127.0.0.1:9/")
+    asked(capfd, "agent", tmp_path / "a", *both, "--crawl", "stray", *seed, expect=1)
+    unknown = asked(capfd, "cluster", "remove", "strays", *both, expect=1)
+    assert "`stray`" in str(unknown["hint"])
+
+    async def join(name: Name, *, leave: bool) -> None:
+        board = open_board([server.url, other_server.url], "stray")
+        await (board.leave(name) if leave else board.join(name, 30.0))
+        await board.close()
+
+    asyncio.run(join(Name("ada", 1), leave=False))
+    busy = asked(capfd, "cluster", "remove", "stray", *both, expect=2)
+    assert "`ada` crawls in `stray`" in str(busy["error"])
+    asyncio.run(join(Name("ada", 1), leave=True))
+    assert asked(capfd, "cluster", "remove", "stray", *both) == {
+        "crawl": "stray", "seen": 1, "booked": 1, "waiting": 0,
+    }  # fmt: skip
+    assert {each: each.client().keys("*") for each in before} == before
+    # Its name is free, and the old agent is told that its crawl is gone.
+    gone = asked(capfd, "agent", tmp_path / "a", *both, "--crawl", "stray", expect=1)
+    assert "stray" in str(gone["error"])
+    asked(capfd, "agent", tmp_path / "b", *both, "--crawl", "stray", *seed, expect=1)
 
 
 @needs_server

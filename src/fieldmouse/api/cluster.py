@@ -9,8 +9,8 @@ from typing import TypeVar
 import msgspec
 
 from fieldmouse.balancer.adverts import advert_of
-from fieldmouse.balancer.board.contract import AgentNote, Board
-from fieldmouse.balancer.opening import charter_of, crawls_of, open_board
+from fieldmouse.balancer.board.contract import AgentNote, Board, BoardBooks
+from fieldmouse.balancer.opening import charter_of, crawls_of, open_board, open_builder
 from fieldmouse.errors import BoardError, UsageError
 from fieldmouse.figures import listed
 
@@ -64,6 +64,27 @@ def standing(boards: Sequence[str], crawl: str) -> ClusterStanding:
 def crawls(boards: Sequence[str]) -> list[str]:
     """The names of the crawls on a board."""
     return asyncio.run(crawls_of(boards))
+
+
+def remove(boards: Sequence[str], crawl: str) -> BoardBooks:
+    """Take a crawl off its board, in which nobody crawls any more; returns what it came to."""
+
+    async def act(board: Board) -> BoardBooks:
+        awake = [note.agent for note in await board.agents() if note.alive]
+        if awake:
+            raise UsageError(
+                f"{listed(awake)} {'crawls' if len(awake) == 1 else 'crawl'} in `{crawl}`",
+                "stop the agents first, with Ctrl-C or `fieldmouse cluster drain AGENT`; those that were"
+                " killed count for as long as their lease",
+            )
+        books, builder = await board.books(), open_builder(boards, crawl)
+        try:
+            await builder.remove()
+        finally:
+            await builder.close()
+        return books
+
+    return _asked(boards, crawl, act)
 
 
 def drain(boards: Sequence[str], crawl: str, agent: str) -> None:

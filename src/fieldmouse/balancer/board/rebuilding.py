@@ -47,6 +47,9 @@ class BoardBuilder(Protocol):
     async def hide(self, charter: Charter) -> Charter:
         """Begin, or go on; returns the charter that counts. `BoardError` if there is a crawl with URLs."""
 
+    async def remove(self) -> None:
+        """Nothing of the crawl is left on the board, whatever state it is in."""
+
     async def restore(
         self, name: Name, hosts: Sequence[RestoredHost], urls: bytes = b"", *, bounded: bool = False
     ) -> int:

@@ -13,6 +13,7 @@ VERBS = {
     "drain": "Ask an agent to finish what it has and leave.",
     "forget": "Take everything from an agent for good.",
     "rebuild": "Make a board again that has lost its crawl.",
+    "remove": "Take a crawl off its board.",
 }
 
 

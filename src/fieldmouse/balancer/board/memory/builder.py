@@ -77,6 +77,10 @@ class MemoryBuilder(MemoryBoard):
         fresh = HiddenLedger(charter, self._server.run, self._now())
         return self._server.hidden.setdefault(self._crawl, fresh).charter
 
+    async def remove(self) -> None:
+        self._server.crawls.pop(self._crawl, None)
+        self._server.hidden.pop(self._crawl, None)
+
     async def restore(
         self, name: Name, hosts: Sequence[RestoredHost], urls: bytes = b"", *, bounded: bool = False
     ) -> int:

@@ -52,7 +52,12 @@ class RedisBuilder(RedisBoard):
             raise awake_there(self._crawl, [agent.decode() for agent in older])
         if not older and not await self._server.command("HEXISTS", hidden, "clearing"):
             return False
-        cursor = b"0"
+        await self._unlink()
+        return True
+
+    async def _unlink(self) -> None:
+        """Nothing of the crawl is left; `hidden` goes last, and says until then what is to be done."""
+        hidden, cursor = f"{self._prefix}hidden", b"0"
         while True:
             found = await self._server.command("SCAN", cursor, "MATCH", f"{self._prefix}*", "COUNT", _KEYS)
             cursor, keys = found
@@ -61,7 +66,11 @@ class RedisBuilder(RedisBoard):
             if cursor == b"0":
                 break
         await self._server.command("DEL", hidden)
-        return True
+
+    async def remove(self) -> None:
+        await self._server.command("HSET", f"{self._prefix}hidden", "clearing", "1")
+        await self._server.command("DEL", f"{self._prefix}meta")
+        await self._unlink()
 
     async def restore(
         self, name: Name, hosts: Sequence[RestoredHost], urls: bytes = b"", *, bounded: bool = False

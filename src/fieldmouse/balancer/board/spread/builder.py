@@ -67,6 +67,9 @@ class SpreadBuilder:
         self._there = [self._boards[label] for label in there]
         return next(iter(there.values()), hidden)
 
+    async def remove(self) -> None:
+        await together([builder.remove() for builder in self._builders.values()])
+
     def _share(self, hosts: Sequence[Host]) -> dict[int, list[int]]:
         """Which of these hosts lie on servers that are made again, by place."""
         parts: dict[int, list[int]] = {}
