@@ -10,27 +10,14 @@ course of a crawl, whose agents draw by lot. So each figure is a mean, with the 
 from __future__ import annotations
 
 import argparse
-import asyncio
 import statistics
 import tempfile
 from pathlib import Path
 
-import msgspec
 from table import aligned, say
 
-from fieldmouse.agent.build import build
-from fieldmouse.agent.network import Joining
-from fieldmouse.balancer.board.contract import Charter
-from fieldmouse.balancer.board.memory.board import MemoryBoard, MemoryServer
-from fieldmouse.clock import Clock
-from fieldmouse.crawldir import CrawlDir
-from fieldmouse.indexer.inline import InlineLane
-from fieldmouse.lab import bottle
-from fieldmouse.lab.meadow.fetcher import MeadowFetcher
-from fieldmouse.lab.meadow.meadow import Meadow
-from fieldmouse.lab.network.places import VISITORS, Crossing, Region, crossing
-from fieldmouse.settings import Settings, render
-from fieldmouse.url import Url
+from fieldmouse.lab.network.bottled import crossed
+from fieldmouse.lab.network.places import Region
 
 SCENES = {
     "calm": Region(),
@@ -40,42 +27,6 @@ SCENES = {
 }
 """Nobody is busy; each has one robot; the same where distances are small; and where there are none."""
 RULES = "priced,ipmicra,kalman,shortest-delay,two-choices,hash"
-
-
-def crossed(path: Path, land: Region, policy: str, seed: int) -> Crossing:
-    """One crawl, by agents in every place."""
-    meadow = Meadow(msgspec.structs.replace(land.options(seed, path), arrivals=None))
-    settings = Settings().override(
-        {
-            "crawl.seeds": list(meadow.seeds), "politeness.delay": f"{land.delay * 1000:g}ms",
-            "network.allow_private": True, "scope.mode": "web", "storage.checkpoint": "10m",
-            "storage.min_free": "0B", "robots.count": str(land.robots), **land.settings(policy),
-        }
-    )  # fmt: skip
-
-    async def life(clock: Clock) -> Crossing:
-        server = MemoryServer(clock)
-        await MemoryBoard(server).found(Charter(4711, render(settings), tuple(meadow.seeds)))
-        crews, lives, webs = [], [], []
-        for place in range(1, land.places + 1):
-            home = CrawlDir.create(
-                path / str(place), shards=1, settings=render(settings).encode(), key_seed=4711
-            )
-            web = MeadowFetcher(meadow, clock, source=f"{VISITORS}.{place}")
-            crew = build(
-                home, settings, clock=clock, fetcher=web, lane=InlineLane,
-                joining=Joining(MemoryBoard(server), "fieldmouse", clock.now),
-            )  # fmt: skip
-            seeds = [Url(seed) for seed in meadow.seeds] if place == 1 else []
-            lives.append(asyncio.ensure_future(crew.agent.crawl(seeds)))
-            crews.append(crew)
-            webs.append(web)
-        await asyncio.gather(*lives)
-        for crew in crews:
-            await crew.close()
-        return crossing(meadow.plan, sorted((one for web in webs for one in web.arrivals), key=lambda a: a.t))
-
-    return bottle.run(life)
 
 
 def main() -> None:
@@ -89,7 +40,7 @@ def main() -> None:
         played = []
         for seed in map(int, asked.seeds.split(",")):
             with tempfile.TemporaryDirectory(prefix="bench-") as folder:
-                played.append(crossed(Path(folder), SCENES[asked.scene], policy, seed))
+                played.append(crossed(Path(folder), SCENES[asked.scene], policy, seed)[0])
             say(f"{policy}, seed {seed}: {played[-1].pace:.1f} requests/s")
         paces = [its.pace for its in played]
         mean = statistics.mean(paces)

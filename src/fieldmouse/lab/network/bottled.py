@@ -1,0 +1,63 @@
+"""The crawl of `places` in virtual time: whole agents, with a board in memory and the meadow's own fetcher.
+
+It takes seconds where real processes take minutes. A seed gives the web, and not the course of the crawl:
+agents draw by lot.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import msgspec
+
+from fieldmouse.agent.build import build
+from fieldmouse.agent.network import Joining
+from fieldmouse.balancer.board.contract import Charter
+from fieldmouse.balancer.board.memory.board import MemoryBoard, MemoryServer
+from fieldmouse.clock import Clock
+from fieldmouse.crawldir import CrawlDir
+from fieldmouse.indexer.inline import InlineLane
+from fieldmouse.lab import bottle
+from fieldmouse.lab.meadow.fetcher import MeadowFetcher
+from fieldmouse.lab.meadow.meadow import Meadow
+from fieldmouse.lab.network.places import VISITORS, Crossing, Region, crossing
+from fieldmouse.settings import Settings, render
+from fieldmouse.url import Url
+
+
+def crossed(path: Path, land: Region, policy: str, seed: int) -> tuple[Crossing, list[bytes]]:
+    """One crawl into `path`, by an agent in every place; and what was learned of each host."""
+    meadow = Meadow(msgspec.structs.replace(land.options(seed, path), arrivals=None))
+    settings = Settings().override(
+        {
+            "crawl.seeds": list(meadow.seeds), "politeness.delay": f"{land.delay * 1000:g}ms",
+            "network.allow_private": True, "scope.mode": "web", "storage.checkpoint": "10m",
+            "storage.min_free": "0B", "robots.count": str(land.robots), **land.settings(policy),
+        }
+    )  # fmt: skip
+
+    async def life(clock: Clock) -> tuple[Crossing, list[bytes]]:
+        server = MemoryServer(clock)
+        await MemoryBoard(server).found(Charter(4711, render(settings), tuple(meadow.seeds)))
+        crews, lives, webs = [], [], []
+        for place in range(1, land.places + 1):
+            written = render(settings).encode()
+            home = CrawlDir.create(path / str(place), shards=1, settings=written, key_seed=4711)
+            web = MeadowFetcher(meadow, clock, source=f"{VISITORS}.{place}")
+            crew = build(
+                home, settings, clock=clock, fetcher=web, lane=InlineLane,
+                joining=Joining(MemoryBoard(server), "fieldmouse", clock.now),
+            )  # fmt: skip
+            seeds = [Url(seed) for seed in meadow.seeds] if place == 1 else []
+            lives.append(asyncio.ensure_future(crew.agent.crawl(seeds)))
+            crews.append(crew)
+            webs.append(web)
+        await asyncio.gather(*lives)
+        for crew in crews:
+            await crew.close()
+        arrivals = sorted((one for web in webs for one in web.arrivals), key=lambda arrival: arrival.t)
+        hosts = server.crawls["fieldmouse"].hosts.values()
+        return crossing(meadow.plan, arrivals), [record.luggage.learned for record in hosts]
+
+    return bottle.run(life)
