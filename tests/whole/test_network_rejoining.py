@@ -61,13 +61,20 @@ def lagging(call: str) -> type[LaggingBoard]:
 
 
 def photograph(home: Path, copy: Path) -> None:
-    """A snapshot of a directory in use: the index merges in threads of its own, and takes away its drafts."""
+    """A snapshot of a directory in use: the index merges in threads of its own, which come to rest meanwhile."""
 
-    def take(source: str, into: str) -> None:
-        with suppress(FileNotFoundError):
-            shutil.copy2(source, into)
+    def listing() -> list[tuple[str, int, int]]:
+        files = [path for path in sorted(home.rglob("*")) if path.is_file()]
+        return [(str(path), path.stat().st_size, path.stat().st_mtime_ns) for path in files]
 
-    shutil.copytree(home, copy, copy_function=take)
+    for _ in range(1000):
+        with suppress(shutil.Error, FileNotFoundError):  # of a file that was gone when it was to be read
+            before = listing()
+            shutil.rmtree(copy, ignore_errors=True)
+            shutil.copytree(home, copy)
+            if listing() == before:
+                return
+    raise AssertionError("the directory never came to rest")
 
 
 @pytest.mark.parametrize("stopped", [False, True])
