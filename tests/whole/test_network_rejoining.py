@@ -61,7 +61,7 @@ def lagging(call: str) -> type[LaggingBoard]:
 
 
 def photograph(home: Path, copy: Path) -> None:
-    """A snapshot of a directory in use: the index merges in threads of its own, which come to rest meanwhile."""
+    """A snapshot of a directory in use, once the threads in which the index merges have come to rest."""
 
     def listing() -> list[tuple[str, int, int]]:
         files = [path for path in sorted(home.rglob("*")) if path.is_file()]
