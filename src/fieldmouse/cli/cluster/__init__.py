@@ -8,8 +8,8 @@ from fieldmouse.cli.lazy import LazyGroup
 
 VERBS = {
     "status": "Say how a crawl of many agents stands.",
-    "list": "List the crawls on a board.",
     "top": "The same, again and again.",
+    "list": "List the crawls on a board.",
     "drain": "Ask an agent to finish what it has and leave.",
     "forget": "Take everything from an agent for good.",
     "rebuild": "Make a board again that has lost its crawl.",
