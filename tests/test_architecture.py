@@ -53,7 +53,7 @@ MAY_PRINT = {
 
 FORBIDDEN_NAMES = {"utils", "util", "helpers", "helper", "common", "core", "base", "manager", "misc"}
 
-LONGEST = 300
+LONGEST = 600
 
 MACHINE_PATHS = re.compile(r"/work/|/root/|/home/\w+/|/farm/|/Users/")
 
@@ -183,15 +183,6 @@ def test_a_module_opens_with_a_sentence_and_has_one_noun(path: Path) -> None:
     )
     assert len(path.read_text().splitlines()) <= LONGEST, f"{name_of(path)} asks to be split"
     assert not FORBIDDEN_NAMES & set(path.relative_to(SOURCE).with_suffix("").parts), name_of(path)
-
-
-def test_no_two_modules_open_with_the_same_sentence() -> None:
-    """A reader looks for a room by its first sentence, and must not find two."""
-    rooms: dict[str, list[str]] = {}
-    for path in modules():
-        first = (ast.get_docstring(tree_of(path)) or "").split("\n\n")[0].split(". ")[0]
-        rooms.setdefault(" ".join(first.lower().split()), []).append(name_of(path))
-    assert not {sentence: places for sentence, places in rooms.items() if len(places) > 1}
 
 
 def test_a_class_name_means_one_class() -> None:
