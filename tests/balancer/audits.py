@@ -21,6 +21,7 @@ class Audit:
     queued: dict[int, Host]  # by key
     owed: dict[int, tuple[Name, Held]]
     holders: dict[Host, tuple[Name, int]]
+    stranded: frozenset[Host] = frozenset()  # hosts that wait for an agent that left
 
     def check(self) -> None:
         """Each URL is waiting, or owed once, or settled."""
@@ -28,6 +29,7 @@ class Audit:
         assert self.queued.keys() <= self.seen
         assert self.owed.keys() <= self.seen
         assert len(self.seen) == self.settled + len(self.queued) + len(self.owed)
+        assert not self.stranded, "no agent can be granted these"
 
 
 def merged(audits: Sequence[Audit]) -> Audit:
@@ -42,6 +44,7 @@ def merged(audits: Sequence[Audit]) -> Audit:
             queued=whole.queued | audit.queued,
             owed=whole.owed | audit.owed,
             holders=whole.holders | audit.holders,
+            stranded=whole.stranded | audit.stranded,
         )
     return whole
 
@@ -65,6 +68,11 @@ def audit_of_ledger(ledger: CrawlLedger) -> Audit:
         queued=once([(key, host) for host, record in ledger.hosts.items() for key, _ in record.waiting]),
         owed=owed,
         holders={h: (record.holder, record.epoch) for h, record in ledger.hosts.items() if record.holder},
+        stranded=frozenset(
+            host
+            for host, record in ledger.hosts.items()
+            if record.stands and record.place and record.place not in ledger.present
+        ),
     )
 
 
@@ -134,6 +142,13 @@ def audit_of_server(client: redis.Redis, prefix: str = "fm:{fieldmouse}:") -> Au
         queued=once(queued),
         owed=owed,
         holders=holders,
+        stranded=frozenset(
+            Host(host)
+            for host, place in standing.items()
+            if place
+            and client.zscore(prefix + "names", place) is None
+            and not client.sismember(prefix + "moving", place)
+        ),
     )
 
 

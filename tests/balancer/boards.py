@@ -16,7 +16,7 @@ import pytest
 import redis
 
 from balancer.audits import Audit, audit_of_ledger, audit_of_server, merged
-from fieldmouse.balancer.board.contract import Board
+from fieldmouse.balancer.board.contract import Board, Name
 from fieldmouse.balancer.board.memory.board import MemoryBoard, MemoryServer
 from fieldmouse.balancer.board.memory.builder import MemoryBuilder
 from fieldmouse.balancer.board.rebuilding import BoardBuilder
@@ -30,7 +30,8 @@ from fieldmouse.url import Host
 
 PROGRAM = os.environ.get("FIELDMOUSE_REDIS") or shutil.which("redis-server") or shutil.which("valkey-server")
 """The server to try boards on; the variable names another one, such as a Valkey."""
-META = "fm:{fieldmouse}:meta"
+PREFIX = "fm:{fieldmouse}:"
+META = PREFIX + "meta"
 MISSING = "there is no Redis server, so the tests of the network are skipped; `apt install redis-server`"
 needs_server = pytest.mark.skipif(PROGRAM is None, reason=MISSING)
 
@@ -64,6 +65,17 @@ class World(Protocol):
 
     def addresses(self, host: Host, count: int) -> list[str]:
         """So many that are looked after where the host is."""
+
+    # -- faults, written past the protocol
+
+    def misplace(self, host: Host, agent: str) -> None:
+        """A waiting host stands in the queue of that agent, whether it is there or not."""
+
+    def fence_unswept(self, name: Name) -> None:
+        """An agent is gone, and what it held is never given to others."""
+
+    def take_out_of_queue(self, host: Host) -> bool:
+        """A waiting host stands in no queue; False where there are no queues."""
 
 
 def some_addresses(count: int) -> list[str]:
@@ -103,6 +115,18 @@ class MemoryWorld:
 
     def addresses(self, host: Host, count: int) -> list[str]:
         return some_addresses(count)
+
+    def misplace(self, host: Host, agent: str) -> None:
+        self.board().ledger().hosts[host].move(agent)
+
+    def fence_unswept(self, name: Name) -> None:
+        ledger = self.board().ledger()
+        ledger.agents[name.agent].fall()
+        ledger.fallen[name] = self.now()
+        ledger.present.discard(name.agent)
+
+    def take_out_of_queue(self, host: Host) -> bool:
+        return False
 
 
 class ServerProcess:
@@ -201,6 +225,25 @@ class RedisWorld:
     def addresses(self, host: Host, count: int) -> list[str]:
         return some_addresses(count)
 
+    def misplace(self, host: Host, agent: str) -> None:
+        client = self.server.client()
+        place = client.hget(f"{PREFIX}h:{host}", "p") or b""
+        client.zrem(f"{PREFIX}r:{place.decode()}", host)
+        client.zadd(f"{PREFIX}r:{agent}", {host: 0})
+        client.hset(f"{PREFIX}h:{host}", "p", agent)
+
+    def fence_unswept(self, name: Name) -> None:
+        client = self.server.client()
+        client.hset(f"{PREFIX}agent:{name.agent}", "counts", 0)
+        client.zrem(f"{PREFIX}live", name.agent)
+        client.zrem(f"{PREFIX}names", name.agent)
+        client.sadd(f"{PREFIX}left", name.agent)
+        client.zadd(f"{PREFIX}fallen", {f"{name.incarnation}:{name.agent}": 0})
+
+    def take_out_of_queue(self, host: Host) -> bool:
+        place = self.server.client().hget(f"{PREFIX}h:{host}", "p") or b""
+        return bool(self.server.client().zrem(f"{PREFIX}r:{place.decode()}", host))
+
 
 class SpreadWorld:
     """Several servers as one. All of them are started again together, but they forget one by one."""
@@ -244,6 +287,19 @@ class SpreadWorld:
         servers = len(self.worlds)
         home = place_of_host(host, servers)
         return [a for a in some_addresses(100) if place_of_address(a, servers) == home][:count]
+
+    def misplace(self, host: Host, agent: str) -> None:
+        self._home(host).misplace(host, agent)
+
+    def fence_unswept(self, name: Name) -> None:
+        for world in self.worlds:
+            world.fence_unswept(name)
+
+    def take_out_of_queue(self, host: Host) -> bool:
+        return self._home(host).take_out_of_queue(host)
+
+    def _home(self, host: Host) -> World:
+        return self.worlds[place_of_host(host, len(self.worlds))]
 
 
 @contextmanager

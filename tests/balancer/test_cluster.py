@@ -15,17 +15,18 @@ import pytest
 
 from fieldmouse import cli
 from fieldmouse.api import joining
-from fieldmouse.balancer.board.contract import Name
+from fieldmouse.balancer.board.contract import Charter, Name, Offer, SiteBounds
 from fieldmouse.balancer.identity import NAMELESS, is_agent, next_start
 from fieldmouse.balancer.opening import open_board
 from fieldmouse.crawldir import CrawlDir
 from fieldmouse.errors import BoardLost, UsageError
 from fieldmouse.settings import Settings, render
+from fieldmouse.url import Host
 from meadowland import running_meadow
 from whole import crawling
 
 from .audits import audit_of_server
-from .boards import ServerProcess, a_server, needs_server
+from .boards import RedisWorld, ServerProcess, a_server, needs_server
 
 Said = pytest.CaptureFixture[str]
 
@@ -72,6 +73,43 @@ def test_two_agents_crawl_a_meadow_and_the_board_says_so(
     status = asked(capfd, "cluster", "status", *where)
     assert status["waiting"] == again
     assert [each["agent"] for each in agents_in(status)] == [name for name in left if name != lost]
+
+
+def test_status_reports_hosts_that_no_agent_can_be_granted(server: ServerProcess, capfd: Said) -> None:
+    world = RedisWorld(server)
+
+    async def strand(hosts: Sequence[Host]) -> None:
+        board = world.board()
+        await board.found(Charter(1, "", ()))
+        cyd = Name("cyd", 1)
+        await board.join(cyd, 100.0)
+        await board.offer(
+            [Offer(host, "e.test", [(key, b"row")]) for key, host in enumerate(hosts)], SiteBounds()
+        )
+        await board.leave(cyd)
+        for host in hosts:
+            world.misplace(host, "cyd")
+        await board.close()
+
+    async def lease() -> None:
+        board, ada = world.board(), Name("ada", 1)
+        await board.join(ada, 100.0)
+        assert len(await board.lease(ada, 9, 9)) == 7
+        await board.close()
+
+    hosts = [Host(f"http://{n}.e.test") for n in range(7)]
+    asyncio.run(strand(hosts))
+    status = asked(capfd, "cluster", "status", "--board", server.url)
+    assert status["stranded"] == 7
+    assert set(status["stranded_hosts"]) < set(hosts)  # type: ignore[call-overload]
+    assert cli.run(["cluster", "status", "--board", server.url]) == 0
+    line = capfd.readouterr().out.splitlines()[1]
+    assert line.startswith(
+        "fault: 7 hosts with waiting URLs cannot be given to any agent (`http://0.e.test`, "
+    )
+    asyncio.run(lease())
+    status = asked(capfd, "cluster", "status", "--board", server.url)
+    assert (status["stranded"], status["repaired"]) == (0, 7)
 
 
 def test_wrong_words_get_a_sentence(server: ServerProcess, tmp_path: Path, capfd: Said) -> None:

@@ -45,6 +45,9 @@ class ClusterStanding(msgspec.Struct, frozen=True):
     seconds: float  # since it was begun
     done: bool
     agents: list[AgentStanding]
+    stranded: int = 0  # hosts with waiting URLs that no agent can be granted: a fault
+    stranded_hosts: list[str] = []  # some of them
+    repaired: int = 0  # hosts of which that was so, and is no longer
 
 
 def standing(boards: Sequence[str], crawl: str) -> ClusterStanding:
@@ -53,10 +56,21 @@ def standing(boards: Sequence[str], crawl: str) -> ClusterStanding:
     async def look(board: Board) -> ClusterStanding:
         books, notes = await board.books(), await board.agents()
         left = [_agent(note, left=True) for note in await board.departed()]
+        stranded = await board.stranded()
         return ClusterStanding(
-            crawl, books.seen, books.settled, books.waiting, books.hosts, books.kinds.get("page", 0),
-            round(books.age, 1), books.begun and not books.waiting, [*map(_agent, notes), *left],
-        )  # fmt: skip
+            crawl=crawl,
+            seen=books.seen,
+            booked=books.settled,
+            waiting=books.waiting,
+            hosts=books.hosts,
+            pages=books.kinds.get("page", 0),
+            seconds=round(books.age, 1),
+            done=books.begun and not books.waiting,
+            agents=[*map(_agent, notes), *left],
+            stranded=stranded.hosts,
+            stranded_hosts=[str(host) for host in stranded.examples],
+            repaired=stranded.repaired,
+        )
 
     return _asked(boards, crawl, look)
 

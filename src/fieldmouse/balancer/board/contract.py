@@ -27,6 +27,8 @@ from fieldmouse.url import Host
 
 Row: TypeAlias = tuple[int, bytes]
 """A URL: its key, and its row, of which the board knows nothing."""
+EXAMPLES = 5
+"""Hosts of a fault that are named."""
 TOLD = 64
 """Agents that are told of at once: if each of a thousand heard of all, a server would do nothing else."""
 
@@ -156,6 +158,15 @@ class AgentNote:
 
 
 @dataclass(frozen=True, slots=True)
+class Stranded:
+    """Hosts with waiting URLs that no agent can be granted: a fault, which the next `lease` repairs."""
+
+    hosts: int = 0
+    examples: Sequence[Host] = ()  # some of them
+    repaired: int = 0  # hosts that were repaired since the crawl began
+
+
+@dataclass(frozen=True, slots=True)
 class BoardBooks:
     """What all adds up to: `seen = settled + waiting`."""
 
@@ -228,7 +239,8 @@ class Board(PageBoard, ForgivingBoard, Protocol):
         """Up to so many hosts that may be visited within `soon` seconds, with about so many URLs each.
 
         First those it wished for, then its own, then anybody's, then those that waited for another agent in
-        vain and do not shun it; so on each server.
+        vain and do not shun it; so on each server. If there are none, hosts that no agent could be granted
+        are repaired (`stranded`).
         """
 
     async def wish(self, name: Name, hosts: Sequence[Host]) -> None:
@@ -281,6 +293,9 @@ class Board(PageBoard, ForgivingBoard, Protocol):
 
     async def books(self) -> BoardBooks:
         """What all adds up to now, for who is no agent."""
+
+    async def stranded(self) -> Stranded:
+        """Hosts that no agent can be granted. All hosts are read only if URLs wait and none can be had."""
 
     async def agents(self) -> list[AgentNote]:
         """Those that joined and did not leave, by name."""

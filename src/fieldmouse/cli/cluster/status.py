@@ -8,7 +8,7 @@ from fieldmouse.api import cluster
 from fieldmouse.api.cluster import AgentStanding, ClusterStanding
 from fieldmouse.cli import options, voice
 from fieldmouse.cli.cluster.options import of_a_crawl
-from fieldmouse.figures import counted
+from fieldmouse.figures import counted, listed
 from fieldmouse.visible import visible
 
 HEADS = ("agent", "", "hosts", "pages", "polls", "robots", "heard", "price", "where")
@@ -44,7 +44,21 @@ def lines(told: ClusterStanding) -> list[str]:
         f" {counted(alive, 'agent')}, begun {voice.duration(told.seconds)} ago"
     )
     rows = [HEADS, *map(_row, told.agents)]
-    return [head, *(voice.columns(rows, right=range(2, 8)) if told.agents else ())]
+    return [head, *_faults(told), *(voice.columns(rows, right=range(2, 8)) if told.agents else ())]
+
+
+def _faults(told: ClusterStanding) -> list[str]:
+    if told.stranded:
+        some = listed([visible(host) for host in told.stranded_hosts])
+        more = " and others" if told.stranded > len(told.stranded_hosts) else ""
+        return [
+            f"fault: {counted(told.stranded, 'host')} with waiting URLs cannot be given to any agent"
+            f" ({some}{more}); an agent that asks for hosts repairs this by itself"
+        ]
+    if told.repaired:
+        repaired = counted(told.repaired, "host")
+        return [f"repaired: {repaired} with waiting URLs could not be given to any agent, and can now"]
+    return []
 
 
 def _row(agent: AgentStanding) -> tuple[str, ...]:

@@ -10,6 +10,7 @@ import sys
 from collections.abc import Collection, Mapping, Sequence
 
 from fieldmouse.balancer.board.contract import (
+    EXAMPLES,
     AddressAnswer,
     AddressAsk,
     AgentNote,
@@ -26,6 +27,7 @@ from fieldmouse.balancer.board.contract import (
     Pulse,
     Row,
     SiteBounds,
+    Stranded,
     Told,
 )
 from fieldmouse.balancer.board.forgiving import TakenBack
@@ -141,6 +143,11 @@ class MemoryBoard:
             ledger.fence(name, now, now)
             ledger.present.discard(name.agent)
 
+    async def stranded(self) -> Stranded:
+        ledger = self.ledger()
+        hosts = ledger.stranded()
+        return Stranded(len(hosts), tuple(hosts[:EXAMPLES]), ledger.repaired)
+
     async def agents(self) -> list[AgentNote]:
         ledger, now = self.ledger(), self._now()
         held = [record.holder.agent for record in ledger.hosts.values() if record.holder]
@@ -205,6 +212,8 @@ class MemoryBoard:
         if now < ledger.calm_until or now > known.deadline or known.draining:
             return []
         turns = ledger.candidates(name.agent, now, soon)
+        if not turns and hosts and ledger.repair(now):
+            turns = ledger.candidates(name.agent, now, soon)
         return [ledger.lease(name, host, urls, now) for host in turns[:hosts]]
 
     async def wish(self, name: Name, hosts: Sequence[Host]) -> None:

@@ -70,6 +70,7 @@ class CrawlLedger:
         self.unsettled: set[int] = set()  # keys that were settled once, and are not now
         self.told: dict[Name, int] = {}  # the number of the last booking of each start of an agent
         self.signs = SignsHeard()
+        self.repaired = 0  # hosts that no agent could be granted
         self.restored: dict[str, int] = {}  # starts of agents whose outcomes were all read from their disks
 
     def served_by(self, run: str, now: float) -> None:
@@ -127,7 +128,7 @@ class CrawlLedger:
             if record.holder == name:
                 self.free(host, now, not_before=deadline + record.luggage.delay)
             elif moves and record.place == name.agent:
-                record.move()
+                record.move("")
         for epoch, lease in list(self.leases.items()):
             if lease.by == name:
                 self.put_back(epoch, list(lease.owed.items()), now)
@@ -157,7 +158,7 @@ class CrawlLedger:
             if bounds.hosts or bounds.urls:
                 self.sites[offer.site] = (hosts, urls + len(rows))
             self.seen.update(key for key, _ in rows)
-            record.wait(rows, now)
+            self._wait(record, rows, now)
         return Offered(len(rows), dropped_urls=len(fresh) - len(rows))
 
     def begin(self) -> None:
@@ -167,6 +168,38 @@ class CrawlLedger:
         """Who should visit a host: nobody is sent to an agent that is not there, or about to leave."""
         known = self.agents.get(agent)
         return agent if known is not None and known.counts and not known.draining else ""
+
+    def _wait(self, record: HostRecord, rows: Sequence[Row], now: float, *, first: bool = False) -> None:
+        """URLs wait. If the host was idle, the agent that should visit it may have left meanwhile."""
+        if rows and not record.waiting:
+            record.move(self.place(record.place))
+        record.wait(rows, now, first=first)
+
+    # -- liveness
+
+    def stranded(self) -> list[Host]:
+        """Hosts that no agent can be granted: they wait for, or are held by, an agent that is not there."""
+        return [
+            host
+            for host, record in self.hosts.items()
+            if (record.stands and record.place not in ("", *self.present))
+            or (record.holder is not None and not self.counts(record.holder))
+            or any(lease.host == host and not self.counts(lease.by) for lease in self.leases.values())
+        ]
+
+    def repair(self, now: float) -> int:
+        """Let stranded hosts wait for anybody; returns how many they were."""
+        hosts = self.stranded()
+        for host in hosts:
+            record = self.hosts[host]
+            if record.holder is not None and not self.counts(record.holder):
+                self.free(host, now, not_before=self.fallen.get(record.holder, now) + record.luggage.delay)
+            record.move("")
+        for epoch, lease in list(self.leases.items()):
+            if not self.counts(lease.by):
+                self.put_back(epoch, list(lease.owed.items()), now)
+        self.repaired += len(hosts)
+        return len(hosts)
 
     # -- hosts and what is owed for them
 
@@ -186,6 +219,8 @@ class CrawlLedger:
         for host, record in self.hosts.items():
             if record.stands:
                 turn = 0 if record.place == agent else 2 if record.place else 1
+                if turn == 2 and record.place not in self.present:
+                    continue  # stranded: see `repair`
                 latest = now - self.longest_lease if turn == 2 else now + soon
                 if record.ready_at <= latest and not (turn == 2 and record.shuns(agent, now)):
                     turns.append((turn, record.ready_at, host))
@@ -228,7 +263,7 @@ class CrawlLedger:
         """These wait again, as far as they are owed."""
         record = self.hosts[self.leases[epoch].host]
         known = self.settle(epoch, dict(rows))
-        record.wait([row for row in dict(rows).items() if row[0] in known], now, first=True)
+        self._wait(record, [row for row in dict(rows).items() if row[0] in known], now, first=True)
 
     def unpack(self, host: Host, luggage: Luggage, now: float) -> None:
         """How a host stands, as its holder says."""
@@ -280,7 +315,7 @@ class CrawlLedger:
     def unsettle(self, host: Host, rows: Sequence[Row], kinds: Sequence[str], now: float) -> list[int]:
         """URLs with outcomes of these kinds wait again, unless they do already; returns their keys."""
         fresh = [(row, kind) for row, kind in zip(rows, kinds, strict=True) if row[0] not in self.unsettled]
-        self.hosts.setdefault(host, HostRecord()).wait([row for row, _ in fresh], now)
+        self._wait(self.hosts.setdefault(host, HostRecord()), [row for row, _ in fresh], now)
         self._count((kind for _, kind in fresh), -1)
         self.settled -= len(fresh)
         keys = [key for (key, _), _ in fresh]

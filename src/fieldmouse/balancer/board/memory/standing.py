@@ -85,9 +85,9 @@ class HostRecord:
     def shuns(self, agent: str, now: float) -> bool:
         return now < self.shunned.get(agent, 0.0)
 
-    def move(self) -> None:
-        """It waits for anybody now."""
-        self.place = ""
+    def move(self, place: str) -> None:
+        """It waits for that agent from now on, or for anybody."""
+        self.place = place
 
 
 @dataclass(slots=True)

@@ -16,6 +16,7 @@ import msgspec
 from fieldmouse.balancer.board import blocks
 from fieldmouse.balancer.board.charter import read_charter
 from fieldmouse.balancer.board.contract import (
+    EXAMPLES,
     TOLD,
     AddressAnswer,
     AddressAsk,
@@ -33,6 +34,7 @@ from fieldmouse.balancer.board.contract import (
     Pulse,
     Row,
     SiteBounds,
+    Stranded,
     Told,
 )
 from fieldmouse.balancer.board.forgiving import TakenBack
@@ -61,6 +63,7 @@ from fieldmouse.balancer.board.server.messages import (
     offered_of,
     pulse_of,
     row_words,
+    stranded_of,
     taken_of,
     unsettled_words,
     without,
@@ -131,6 +134,16 @@ class RedisBoard(ScriptedCrawl):
 
     async def books(self) -> BoardBooks:
         return self._read(books_of, await self._call("look"))
+
+    async def stranded(self) -> Stranded:
+        total, found, cursor = 0, dict[Host, None](), ""
+        while True:
+            cursor, count, hosts, repaired = self._read(stranded_of, await self._call("stranded", cursor))
+            fresh = [host for host in hosts if host not in found]
+            total += count - (len(hosts) - len(fresh))  # a scan may return a key twice
+            found.update(dict.fromkeys(fresh))
+            if not cursor:
+                return Stranded(total, tuple(found)[:EXAMPLES], repaired)
 
     async def agents(self) -> list[AgentNote]:
         return self._read(agents_of, await self._call("look"))

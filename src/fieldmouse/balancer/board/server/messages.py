@@ -161,6 +161,12 @@ def offered_of(told: Any) -> tuple[Offered, list[bytes]]:
     return Offered(int(new), int(hosts), int(urls)), raw
 
 
+def stranded_of(told: Any) -> tuple[str, int, list[Host], int]:
+    """Where to go on, how many hosts are stranded, some of them, and how many were repaired."""
+    cursor, count, hosts, repaired = told
+    return cursor.decode(), int(count), [Host(host.decode()) for host in hosts], int(repaired)
+
+
 def holdings_of(told: Any) -> tuple[set[Held], set[Held]]:
     """The leases of hosts that an agent holds, and those under which it owes anything."""
     hosts, debts = told

@@ -17,6 +17,7 @@ from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, 
 from typing import TypeVar
 
 from fieldmouse.balancer.board.contract import (
+    EXAMPLES,
     AddressAnswer,
     AddressAsk,
     AgentNote,
@@ -34,6 +35,7 @@ from fieldmouse.balancer.board.contract import (
     Pulse,
     Row,
     SiteBounds,
+    Stranded,
     Told,
 )
 from fieldmouse.balancer.board.forgiving import TakenBack
@@ -170,6 +172,14 @@ class SpreadBoard:
                 break
             books = again
         return total
+
+    async def stranded(self) -> Stranded:
+        parts = await self._each(lambda board: board.stranded())
+        return Stranded(
+            hosts=sum(part.hosts for part in parts),
+            examples=tuple(host for part in parts for host in part.examples)[:EXAMPLES],
+            repaired=sum(part.repaired for part in parts),
+        )
 
     async def agents(self) -> list[AgentNote]:
         return met(await self._each(lambda board: board.agents()))

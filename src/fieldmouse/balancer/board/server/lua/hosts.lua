@@ -7,7 +7,7 @@
 --          raw how many rows came since its queue was packed last (hash)
 -- held:ID  the hosts that an agent holds, with their epochs (hash)
 -- r:AGENT  hosts that wait for an agent, and r: those that wait for anybody, by when they are ready (sorted set)
--- A host stands in one of these if and only if it has rows that wait and nobody holds it.
+-- A host stands in one of these if and only if it has rows that wait and nobody holds it (see `stand`).
 
 -- Who should visit a host: nobody is sent to an agent that is not there, or about to leave.
 local function place_of(agent)
@@ -23,14 +23,20 @@ local function next_of(host, agent)
   return ''
 end
 
+-- Puts a host with waiting rows and no holder into a queue: that of the agent which should visit it, if the agent is
+-- still there, or that of hosts which wait for anybody. The agent may have left since the host was placed with it.
+local function stand(host, place, not_before)
+  local where = place_of(place or '')
+  if where ~= place then call('HSET', P .. 'h:' .. host, 'p', where) end
+  call('ZADD', P .. 'r:' .. where, math.max(now, tonumber(not_before or 0)), host)
+end
+
 -- `rows` more wait for a host. It stands up if it was idle.
 local function await(host, rows)
   local name = P .. 'h:' .. host
   if call('HINCRBY', name, 'n', rows) == rows then
     local known = call('HMGET', name, 'by', 'p', 'nb')
-    if not known[1] then
-      call('ZADD', P .. 'r:' .. (known[2] or ''), math.max(now, tonumber(known[3] or 0)), host)
-    end
+    if not known[1] then stand(host, known[2], known[3]) end
   end
 end
 
@@ -47,7 +53,7 @@ local function free(id, host, place, not_before)
   call('HDEL', P .. 'held:' .. id, host)
   call('HDEL', name, 'by', 'e')
   call('HSET', name, 'p', place, 'nb', ready)
-  if tonumber(known[1] or 0) > 0 then call('ZADD', P .. 'r:' .. place, math.max(now, ready), host) end
+  if tonumber(known[1] or 0) > 0 then stand(host, place, ready) end
 end
 
 -- All that `id` owes under an epoch waits again, before all else, but for the keys in `keep`.

@@ -1,4 +1,4 @@
--- uses: begin rows hosts agents grant
+-- uses: begin rows hosts agents grant liveness
 -- Hosts for an agent that has robots to spare.
 --
 -- ARGV: agent, incarnation, hosts, urls, soon
@@ -6,6 +6,7 @@
 -- many of its URLs are owed by it. First hosts that it wished for, which may have none, then its own, then anybody's,
 -- then those that waited for others in vain, but for those that shun it. Who wished for a host that is held is the next to have it.
 -- Nothing is granted while the board is calm, to an agent whose lease is over, and to one that drains.
+-- If there is nothing to grant, hosts that no agent could be granted are repaired.
 -- Returns the grants, and whether all that the dead had is swept up.
 local agent, incarnation, wanted, urls, soon = arg(), arg(), number(), number(), number()
 local no = refusal(agent, incarnation)
@@ -51,6 +52,34 @@ for _, host in ipairs(call('ZRANGEBYSCORE', wishes, '-inf', now, 'LIMIT', 0, 64)
     hold(host, its[4] or '')
   end
 end
+
+-- Returns whether hosts were repaired that nothing could be granted from; tried every 5 seconds.
+local function repair()
+  local known = call('HMGET', meta, 'checked', 'scan')
+  local cursor, repaired = known[2] or '0', 0
+  if cursor == '0' and now < tonumber(known[1] or 0) + 5000 then return false end
+  each_stray(
+    function(left)
+      repaired = repaired + call('ZCARD', P .. 'r:' .. left)
+      call('SADD', P .. 'moving', left)
+    end,
+    function(start, hosts)
+      repaired = repaired + #hosts
+      call('SADD', P .. 'dead', start)
+    end)
+  if repaired > 0 then
+    cursor, swept = '0', sweep(64)
+  elseif cursor ~= '0' or is_idle() then
+    local hosts
+    cursor, hosts = unqueued(cursor)
+    for _, host in ipairs(hosts) do stand(host, unpack(call('HMGET', P .. 'h:' .. host, 'p', 'nb'))) end
+    repaired = #hosts
+  end
+  call('HSET', meta, 'checked', now, 'scan', cursor)
+  if repaired > 0 then call('HINCRBY', meta, 'repaired', repaired) end
+  return repaired > 0
+end
+
 from(agent, now + soon)
 from('', now + soon)
 if #grants < wanted then
@@ -59,4 +88,5 @@ if #grants < wanted then
     if other ~= agent then from(other, patience) end
   end
 end
+if #grants == 0 and wanted > 0 and repair() then from('', now + soon) end
 return { grants, swept }

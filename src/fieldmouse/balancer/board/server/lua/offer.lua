@@ -26,9 +26,7 @@ local function enqueue(host, place, keys, rows)
     hosts, its[3] = hosts + 1, place_of(place)
     call('HSET', name, 'n', count, 'raw', unpacked, 'p', its[3])
   end
-  if before == 0 and not its[2] then
-    call('ZADD', P .. 'r:' .. (its[3] or ''), math.max(now, tonumber(its[4] or 0)), host)
-  end
+  if before == 0 and not its[2] then stand(host, its[3], its[4]) end
   new = new + count
   return not its[1]
 end

@@ -1,0 +1,62 @@
+-- Liveness: waiting URLs that no agent can be granted.
+--
+-- Every waiting URL is in the queue of a host that an agent can lease, or owed by a start of an agent that counts or
+-- whose leases are being returned. Three faults break this: a host stands in the queue of an agent that left (older
+-- versions did that); a host or URLs are held by a start that no longer counts and is not in `dead`; a host has
+-- waiting URLs, no holder, and stands in no queue. The first two are found by looking at agents, the last by reading
+-- every host, which is done only while nothing else is to be had.
+--
+-- meta.checked   when the last repair was tried; meta.scan: where reading all hosts goes on, `0` at the beginning
+-- meta.repaired  hosts that were repaired so far
+
+-- Hosts that a start of an agent holds or owes URLs of.
+local function hosts_of(id)
+  local found = {}
+  for _, host in ipairs(call('HKEYS', P .. 'held:' .. id)) do found[host] = true end
+  for _, owed in ipairs(call('HVALS', P .. 'owe:' .. id)) do
+    found[string.match(owed, '^%d+ %-?%d+ (.*)$')] = true
+  end
+  local names = {}
+  for host in pairs(found) do names[#names + 1] = host end
+  return names
+end
+
+-- Calls `queue(agent)` for each queue, and `lease(id, hosts)` for each start, that nothing will ever be granted from.
+local function each_stray(queue, lease)
+  for _, agent in ipairs(call('SMEMBERS', P .. 'left')) do
+    if call('ZCARD', P .. 'r:' .. agent) > 0 and call('SISMEMBER', P .. 'moving', agent) == 0 then queue(agent) end
+  end
+  for _, id in ipairs(call('ZRANGE', P .. 'fallen', 0, -1)) do
+    if call('SISMEMBER', P .. 'dead', id) == 0 and (call('EXISTS', P .. 'held:' .. id, P .. 'owe:' .. id) > 0) then
+      lease(id, hosts_of(id))
+    end
+  end
+end
+
+-- Whether URLs wait though no agent holds any, no host stands in a queue, and nothing is being returned.
+local function is_idle()
+  local known = call('HMGET', meta, 'seen', 'settled')
+  if tonumber(known[1]) <= tonumber(known[2]) then return false end
+  if call('EXISTS', P .. 'r:', P .. 'dead', P .. 'moving') > 0 then return false end
+  for _, agent in ipairs(call('ZRANGE', P .. 'names', 0, -1)) do
+    local id = (call('HGET', P .. 'agent:' .. agent, 'inc') or '') .. ':' .. agent
+    if call('EXISTS', P .. 'r:' .. agent, P .. 'held:' .. id, P .. 'owe:' .. id) > 0 then return false end
+  end
+  return true
+end
+
+-- Reads some of the hosts. Returns where to go on, `0` at the end, and those that have waiting URLs, no holder, and
+-- stand in no queue of an agent that is here.
+local function unqueued(cursor)
+  local step, found, first = call('SCAN', cursor, 'MATCH', P .. 'h:*', 'COUNT', 10000), {}, #P + 3
+  for _, name in ipairs(step[2]) do
+    local host = string.sub(name, first)
+    local its = call('HMGET', name, 'n', 'by', 'p')
+    if tonumber(its[1] or 0) > 0 and not its[2] then
+      local place = its[3] or ''
+      local here = place == '' or call('ZSCORE', P .. 'names', place) or call('SISMEMBER', P .. 'moving', place) == 1
+      if not (here and call('ZSCORE', P .. 'r:' .. place, host)) then found[#found + 1] = host end
+    end
+  end
+  return step[1], found
+end
