@@ -8,13 +8,14 @@
 #   make torture all that can hurt a crawl or a network, in under 40 minutes: make mishaps and make uproar together
 #   make mishaps kills, power cuts, damaged files and broken disks: what was tried, and what was lost
 #   make uproar  agents of a network killed, paused and drained, and their board: is anything missing?
+#   make soak    agents that come and go for half an hour: does the crawl ever hang?
 #   make bench   the benchmarks, printed as tables (see benchmarks/)
 
 PYTHON ?= python3
 BIN := .venv/bin
 INSTALLED := .venv/.installed
 
-.PHONY: all demo cluster-demo mishaps uproar test quick check bench torture replay lock clean
+.PHONY: all demo cluster-demo mishaps uproar soak test quick check bench torture replay lock clean
 .DEFAULT_GOAL := all
 
 all: $(INSTALLED)
@@ -53,6 +54,12 @@ mishaps: $(INSTALLED)
 uproar: $(INSTALLED)
 	@sh scripts/redis
 	FIELDMOUSE_UPROAR=$(or $(SEED),1) $(BIN)/python -m pytest -s tests/network -k long_uproar
+
+# Agents join, are drained, terminated, killed and forgotten for MINUTES=10 under each of three balance policies.
+soak: $(INSTALLED)
+	@sh scripts/redis
+	FIELDMOUSE_SOAK=$(or $(SEED),1) FIELDMOUSE_SOAK_MINUTES=$(or $(MINUTES),10) \
+	    $(BIN)/python -m pytest -s tests/network -k for_long
 
 bench: $(INSTALLED)
 	sh scripts/bench

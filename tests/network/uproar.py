@@ -25,6 +25,7 @@ from fieldmouse.url import key_of
 from meadowland import RunningMeadow
 from whole.crawling import command
 
+from .chainweb import ChainWeb
 from .namespaces import Rooms
 
 LEASE = 4.0
@@ -105,7 +106,7 @@ class Troop:
     """All agents of the crawl and their board."""
 
     uproar: Uproar
-    meadow: RunningMeadow
+    meadow: RunningMeadow | ChainWeb
     server: ServerProcess
     folder: Path
     members: list[Member] = field(default_factory=list)
@@ -119,17 +120,19 @@ class Troop:
         room = self.rooms.agents[len(self.members)] if self.rooms else None
         words = ["--board", f"redis://{room.server}:{PORT}" if room else self.server.url]
         words += [word for entry in self.meadow.resolve for word in ("--resolve", entry)]
+        words += ["--allow-private", "--set", "storage.checkpoint=500ms"]
         if not self.members:
-            words += ["--seed", self.meadow.seeds[0], "--scope", "web", "--allow-private"]
-            words += ["--delay", f"{self.uproar.delay:g}s"]
-            settled = (f"board.lease={LEASE:g}s", "board.heartbeat=1s")
-            words += [word for value in settled for word in ("--set", value)]
-        words += ["--set", "storage.checkpoint=500ms"]
+            words += self.words_of_the_crawl()
         name = f"agent{len(self.members)}"
         member = Member(self.folder / name, words, room.words([]) if room else [])
         self.members.append(member)
         member.start()
         return member
+
+    def words_of_the_crawl(self) -> list[str]:
+        """Options of the first agent, which founds the crawl."""
+        words = ["--seed", self.meadow.seeds[0], "--scope", "web", "--delay", f"{self.uproar.delay:g}s"]
+        return [*words, "--set", f"board.lease={LEASE:g}s", "--set", "board.heartbeat=1s"]
 
     # -- the board
 
