@@ -366,6 +366,22 @@ async def test_who_is_asked_to_drain_hears_it_and_is_given_nothing_more(world: W
     assert not (await board.beat(Name("ada", 2), b"", LEASE)).draining
 
 
+@told_to
+async def test_an_agent_that_joins_again_still_hears_that_it_should_drain(world: World, board: Board) -> None:
+    assert await board.ask_to_drain("ada")
+    newer, newest = Name("ada", 2), Name("ada", 3)
+    await board.join(newer, LEASE)
+    assert await board.lease(newer, 5, 5) == []
+    assert (await board.beat(newer, b"", LEASE)).draining
+    await board.join(newest, LEASE)
+    assert not (await board.beat(newest, b"", LEASE)).draining, "it was told, and came back"
+
+    assert await board.ask_to_drain("bob")
+    await board.leave(BOB)
+    await board.join(Name("bob", 2), LEASE)
+    assert not (await board.beat(Name("bob", 2), b"", LEASE)).draining, "it left before it heard of it"
+
+
 # -- hosts
 
 

@@ -105,6 +105,11 @@ def drain(boards: Sequence[str], crawl: str, agent: str) -> None:
     """Ask an agent to finish what it has and leave."""
 
     async def act(board: Board) -> None:
+        if agent in {note.agent for note in await board.agents() if not note.alive}:
+            raise UsageError(
+                f"`{agent}` is gone: it was not heard of for longer than its lease",
+                f"others have what it held; to take it off the list, `fieldmouse cluster forget {agent}`",
+            )
         if not await board.ask_to_drain(agent):
             if agent in {note.agent for note in await board.departed()}:
                 raise UsageError(f"`{agent}` has left this crawl", "there is nothing to be done")

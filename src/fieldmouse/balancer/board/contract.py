@@ -304,7 +304,10 @@ class Board(PageBoard, ForgivingBoard, Protocol):
         """Those that are no longer among the agents, and of whom it is kept what they booked."""
 
     async def ask_to_drain(self, agent: str) -> bool:
-        """Tell an agent to finish what it has and leave; False if there is none of that name."""
+        """Tell an agent to finish what it has and leave; False if there is none of that name.
+
+        If the agent joins again before it has heard of this, it hears of it then.
+        """
 
     async def forget(self, agent: str, *, again: bool) -> int:
         """Fence an agent for good; with `again` all it ever booked waits again. Returns how many URLs."""

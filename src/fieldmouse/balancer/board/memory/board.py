@@ -121,7 +121,7 @@ class MemoryBoard:
             upto=turn[-1] if len(turn) < len(notes) else "",
             run=ledger.run,
             calm=max(0.0, ledger.calm_until - now),
-            draining=ledger.agents[name.agent].draining,
+            draining=ledger.agents[name.agent].hear(),
             over=ledger.over,
         )
 

@@ -107,7 +107,10 @@ class CrawlLedger:
         if known is None or known.incarnation < name.incarnation:
             if known is not None and known.counts:
                 self.fence(Name(name.agent, known.incarnation), known.deadline, now, moves=False)
-            self.agents[name.agent] = AgentRecord(name.incarnation, now, now + lease)
+            pending = known is not None and known.draining and not known.heard
+            self.agents[name.agent] = AgentRecord(
+                name.incarnation, now, now + lease, draining=pending and name.agent in self.present
+            )
         self.present.add(name.agent)
         self.extend(name, now, lease)
 

@@ -112,6 +112,7 @@ class AgentRecord:
     deadline: float
     advert: bytes = b""
     draining: bool = False
+    heard: bool = False  # that it should drain
     counts: bool = True  # False once it is fenced, or has left
     pages: int = 0  # reserved for it
 
@@ -123,6 +124,11 @@ class AgentRecord:
 
     def drain(self) -> None:
         self.draining = True
+
+    def hear(self) -> bool:
+        """Whether it should drain, which it knows from now on."""
+        self.heard = self.draining
+        return self.draining
 
     def fall(self) -> None:
         self.counts, self.pages = False, 0

@@ -1,6 +1,7 @@
 -- Agents: who counts, and what becomes of those who do not.
 --
--- agent:AGENT  inc, counts, deadline, seen, advert, draining of its newest start, pages reserved for it (hash)
+-- agent:AGENT  inc, counts, deadline, seen, advert, draining of its newest start, pages reserved for it; heard: it was
+--              told to drain (hash)
 -- meta.reserved  the pages reserved for all agents together
 -- names        agents that did not leave, by name (sorted set); live: those that count, by deadline (sorted set)
 -- fallen       `INCARNATION:AGENT` of all who count no longer, by when their lease ended (sorted set)

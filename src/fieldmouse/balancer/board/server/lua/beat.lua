@@ -19,4 +19,5 @@ fence_overdue('')
 local swept = sweep(64)
 local told, members, upto = whose_turn(agent, after, most)
 local draining = call('HGET', P .. 'agent:' .. agent, 'draining') == '1' and 1 or 0
+if draining == 1 then call('HSET', P .. 'agent:' .. agent, 'heard', '1') end
 return { books(told), draining, swept, call('ZCARD', P .. 'live'), members, upto }

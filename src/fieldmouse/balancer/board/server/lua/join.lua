@@ -3,16 +3,19 @@
 --
 -- ARGV: agent, incarnation, lease
 -- Promise: at most one start of an agent counts. An older one is fenced; its hosts wait until its lease is over.
+-- A request to drain that no start of it has heard of yet holds for the new one, unless the agent had left.
 -- Returns whether all that the dead had is swept up.
 local agent, incarnation, lease = arg(), arg(), number()
 local name = P .. 'agent:' .. agent
-local known = call('HMGET', name, 'inc', 'counts', 'deadline')
+local known = call('HMGET', name, 'inc', 'counts', 'deadline', 'draining', 'heard')
 if known[1] and tonumber(known[1]) >= tonumber(incarnation) then
   local no = refusal(agent, incarnation)
   if no then return no end
 else
   if known[2] == '1' then fence(agent, known[1], known[3], false) end
+  local pending = known[4] == '1' and known[5] ~= '1' and call('ZSCORE', P .. 'names', agent)
   call('DEL', name)
+  if pending then call('HSET', name, 'draining', '1') end
   call('HSET', name, 'inc', incarnation, 'counts', '1')
   call('SREM', P .. 'moving', agent)
 end
