@@ -1,7 +1,8 @@
 """What the thesis on KALMAN-BLAWLB printed: its settings, and what it read off its figures.
 
-Thomas Romtveit, Load-balancing of web-crawler networks, University of Agder, 2010. Levels that it gives as a
-range ("1 - 1.1") stand here as such. Plots have no numbers and are drawn beside ours.
+Tarjei Romtveit, Load-balancing by applying a Bayesian Learning Automata (BLA) scheme in a non-stationary
+web-crawler network, master's thesis, University of Agder, 2010. Levels that it gives as a range ("1 - 1.1")
+stand here as such. Plots have no numbers and are drawn beside ours.
 """
 
 from __future__ import annotations
