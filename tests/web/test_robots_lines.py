@@ -26,7 +26,7 @@ STRANGERS = [
     b"Request-rate: 1/5", b"Visit-time: 0600-0845", b"Noindex: /x", b"Content-Signal: ai-train=no",
     b"foo: bar",
     b"foo", b"foo bar baz", b":", b"# comment", b"  ", b"<html>", b"\xff\xfe\xfd", b"unknown-agent: a",
-    b"allowed: /",
+    b"dis-allow: /",
 ]  # fmt: skip
 
 
@@ -120,8 +120,29 @@ def test_typing_errors_that_google_forgives_are_forgiven(field: str, colon: str,
 
 
 @pytest.mark.parametrize(
-    "field",
-    ["Dis-allow", "Disallows", "Disallowed", "Forbid", "xDisallow", "// Disallow", "-Disallow", "Noindex"],
+    "field", ["Disallowed", "Disallows", "disallow all", "dissalowed", "Disallow-", "disalowx", "disallow(all)"]
+)
+@pytest.mark.parametrize("agent", ["User-agents", "useragentname", "User Agents", "user-agent(s)"])
+def test_a_key_counts_by_its_beginning(field: str, agent: str) -> None:
+    text = f"{agent}: *\n{field}: /a\nAllowed: /a/b\nSitemaps: http://h/s.xml\n".encode()
+    assert (allows(text, "/a"), allows(text, "/a/b"), allows(text, "/b")) == (False, True, True)
+    assert Exclusion.parse(text, US).sitemaps == ("http://h/s.xml",)
+
+
+def test_blanks_stand_for_the_colon_only_between_two_words() -> None:
+    assert not allows(b"User-agent *\nDisallowed /a # comment\n", "/a")
+    assert allows(b"User-agent: *\nDisallow all robots\nDisallow /a b\n", "/a b")
+    # The first colon ends the key, wherever it stands.
+    assert not allows(b"User-agent: *\nDisallow for all robots: /a\n", "/a")
+
+
+def test_an_index_page_is_told_by_the_beginning_of_its_name() -> None:
+    text = b"User-agent: *\nDisallow: /\nAllow: /a/index.htmlx\nAllow: index.html\n"
+    assert (allows(text, "/a/"), allows(text, "/")) == (True, False)
+
+
+@pytest.mark.parametrize(
+    "field", ["Dis-allow", "Disalllow", "Forbid", "xDisallow", "// Disallow", "-Disallow", "Noindex"]
 )
 def test_other_words_are_no_rules(field: str) -> None:
     assert allows(f"User-agent: *\n{field}: /a\n".encode(), "/a")

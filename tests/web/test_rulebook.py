@@ -40,6 +40,8 @@ def decides(rules: list[tuple[bool, str]], path: str) -> str:
     ("/path/foo-$", "/path/foo-", True),
     ("/a$b", "/a$b", True),
     ("/a$b", "/a", False),
+    ("/a$b", "/a%24b", True), ("/a%24b", "/a$b", True), ("/a$*", "/a$b", True), ("/a$*", "/a", False),
+    ("/a$$", "/a$", True), ("/a$$", "/a", False), ("/a%24", "/a$b", True), ("/a%24", "/a", False),
     ("/this/*/exactly", "/this/path/exactly", True),
     ("/this/*/exactly", "/this/exactly", False),
     ("/this/path/exactly$", "/this/path/exactly", True),
@@ -79,6 +81,7 @@ def test_of_allow_and_disallow_the_longer_wins_and_allow_a_tie() -> None:
         ("/p", "/", "/page", True), ("/folder", "/folder", "/folder/page", True),
         ("/page", "/*.htm", "/page.htm", False), ("/page", "/*.ph", "/page.php5", True),
         ("/$", "/", "/", True), ("/$", "/", "/page.htm", False),
+        ("/**", "/$b", "/$b", True), ("/a*b", "/a$b", "/a$b", True), ("/*", "/$b", "/$b", False),
     ]:  # fmt: skip
         assert decides([(True, allow), (False, disallow)], path).startswith("Allow") == allowed
 

@@ -37,12 +37,14 @@ _SHOWN = 200  # characters of a rule, to people
 _BLANK = (
     rb"(?:[\0-\x20\x85\xa0]|\xc2[\x85\xa0]|\xe2\x80[\x80-\x8f\xa8-\xaf]|\xe3\x80\x80|\xef(?:\xbb\xbf?)?)*+"
 )
-# The typing errors are those that Google's reader forgives; so is a missing colon.
+# A line is a key, a colon and a value. As in Google's parser, blanks may stand for the colon if the line has
+# exactly two words, and a key counts by its beginning: `Disallowed`, `User-agents`. So do its usual
+# misspellings.
 _line = re.compile(
     _BLANK + rb"(?:(?P<agent>user[- ]?agent)|(?P<allow>allow)"
     rb"|(?P<disallow>disallow|dissallow|dissalow|disalow|diasllow|disallaw)"
-    rb"|(?P<delay>crawl[- ]delay)|(?P<sitemap>sitemaps?|site-map))"
-    rb"[ \t]*(?::|[ \t])" + _BLANK,
+    rb"|(?P<delay>crawl[- ]delay)|(?P<sitemap>sitemap|site-map))"
+    rb"(?:[^:]*+:|[^: \t]*+[ \t]++(?=[^: \t]++[ \t]*+\Z))" + _BLANK,
     re.IGNORECASE | re.DOTALL,
 ).match
 _token = re.compile(r"[a-z_-]*").match
@@ -147,10 +149,11 @@ class _Reader:
         names_may_follow = False
         sitemaps: dict[str, None] = {}
         for line in text.splitlines():  # of bytes: CR, LF or CRLF, and nothing else, ends a line
+            line = line.partition(b"#")[0]
             found = _line(line)
             if found is None:
                 continue
-            kind, value = found.lastgroup, line[found.end() :].partition(b"#")[0]
+            kind, value = found.lastgroup, line[found.end() :]
             if kind == "agent":
                 if not names_may_follow:
                     for_us = for_all = False
@@ -181,9 +184,10 @@ class _Reader:
     def _note(self, value: bytes, allow: bool, for_us: bool, for_all: bool) -> None:
         pattern = _stripped(value).decode("latin-1")
         rules = [PathRule.read(pattern, allow)]
-        if allow and pattern.endswith(("/index.html", "/index.htm")):
-            # As Google reads it: who allows the index page allows the directory.
-            rules.append(PathRule.read(pattern[: pattern.rindex("/") + 1] + "$", allow))
+        directory, slash, page = pattern.rpartition("/")
+        if allow and slash and page.startswith("index.htm"):
+            # As Google reads it: a rule that allows the index page allows the directory.
+            rules.append(PathRule.read(f"{directory}/$", allow))
         if for_us and self._ours is not None:
             self._ours += rules
         if for_all:

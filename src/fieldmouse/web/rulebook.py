@@ -29,11 +29,12 @@ STRETCH = 256  # characters that one step looks through
 TOO_MUCH = "rules too many or too long to look through"
 _RULE, _PART = 300, 64  # bytes of memory that a rule takes, and each of its parts besides its letters
 
-# Reserved or not, a character and its %xx are the same to us, except for the slash. The star and the
-# dollar are spelled %2A and %24 where they mean themselves, as the RFC advises those who write rules.
-_SAME = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~?=&:@!'()+,;[]")
-_is_plain = re.compile(r"[A-Za-z0-9\-._~/?=&:@!'()+,;\[\]]*").fullmatch
-_respell = re.compile(r"%([0-9A-Fa-f]{2})|[^A-Za-z0-9\-._~/?=&:@!'()+,;\[\]]", re.DOTALL).sub
+# Reserved or not, a character and its %xx are the same to us, except for the slash. A star is spelled %2A
+# where it means itself, as the RFC advises those who write rules, and so is a dollar (%24) at the end of a
+# rule. Anywhere else a dollar means itself.
+_SAME = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~?=&:@!$'()+,;[]")
+_is_plain = re.compile(r"[A-Za-z0-9\-._~/?=&:@!$'()+,;\[\]]*").fullmatch
+_respell = re.compile(r"%([0-9A-Fa-f]{2})|[^A-Za-z0-9\-._~/?=&:@!$'()+,;\[\]]", re.DOTALL).sub
 
 
 def octets(text: str) -> str:
@@ -78,8 +79,13 @@ class PathRule(NamedTuple):
         return cls(tuple(parts), anchored, allow, length, shortest)
 
     def __str__(self) -> str:
-        pattern = "*".join(self.parts) + "$" * self.anchored
-        return f"{'Allow' if self.allow else 'Disallow'}: {pattern}"
+        return self._line("*".join(self.parts))
+
+    def _line(self, pattern: str) -> str:
+        """A line that is read as this rule; a dollar that is no anchor may not end it."""
+        if not self.anchored and pattern.endswith("$"):
+            pattern = f"{pattern[:-1]}%24"
+        return f"{'Allow' if self.allow else 'Disallow'}: {pattern}{'$' * self.anchored}"
 
     def as_written(self) -> str:
         """A line that is read as this rule: with stars beside each other, which count among its octets.
@@ -90,8 +96,7 @@ class PathRule(NamedTuple):
         if len(self.parts) == 1:
             return str(self)
         more = self.length - self.shortest - self.anchored - (len(self.parts) - 1)
-        pattern = self.parts[0] + "*" * more + "".join("*" + part for part in self.parts[1:])
-        return f"{'Allow' if self.allow else 'Disallow'}: {pattern}{'$' * self.anchored}"
+        return self._line(self.parts[0] + "*" * more + "".join("*" + part for part in self.parts[1:]))
 
 
 def fits(parts: tuple[str, ...], anchored: bool, path: str, room: int) -> tuple[bool, int]:
