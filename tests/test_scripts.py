@@ -31,7 +31,9 @@ def run(*words: str, where: Path) -> list[str]:
     return ended.stdout.splitlines()
 
 
-def test_replay_resolves_the_crawl_against_the_directory_of_its_caller(checkout: Path, tmp_path: Path) -> None:
+def test_replay_resolves_the_crawl_against_the_directory_of_its_caller(
+    checkout: Path, tmp_path: Path
+) -> None:
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     told = [str(elsewhere), str(checkout / "scripts" / "replay.py"), "atlas", "--serve"]
