@@ -118,6 +118,10 @@ def test_a_head_is_read_whole() -> None:
         ("<meta name=otherbot content=none>", False, False),
         ("<meta name=robots content='index, follow'>", False, False),
         ("<p><meta name=robots content=noindex>", False, True),
+        ("<meta name=robots content='noindex nofollow'>", True, True),
+        ("<meta name=robots content='noindex;nofollow'>", True, True),
+        ("<meta name=robots content='index;\tNOFOLLOW'>", True, False),
+        ("<meta name=robots content='noindexing, follow-none'>", False, False),
     ],
 )
 def test_meta_robots_is_understood(markup: str, nofollow: bool, noindex: bool) -> None:
@@ -134,12 +138,47 @@ def test_meta_robots_is_understood(markup: str, nofollow: bool, noindex: bool) -
         ("unavailable_after: 25 Jun 2030 15:00:00 PST, noindex", False, True),
         ("Fieldmouse: NONE", True, True),
         ("max-snippet: 5", False, False),
+        ("noindex nofollow", True, True),
+        ("noindex; nofollow", True, True),
+        ("max-snippet: 5; noindex", False, True),
+        ("noindex max-snippet: 5, nofollow", True, True),
+        ("otherbot: noindex; fieldmouse: nofollow", True, False),
+        ("otherbot: noindex nofollow", False, False),
+        ("fieldmouse: noindex nofollow", True, True),
+        ("nofollow otherbot: noindex", True, False),
+        ("unavailable_after: Friday, 25-Jun-30 15:00:00 PST, noindex", False, True),
     ],
 )
 def test_robots_tags_in_headers_are_understood(tag: str, nofollow: bool, noindex: bool) -> None:
     rules = Rules()
     read_robots_tag(tag, rules)
     assert (rules.nofollow, rules.noindex) == (nofollow, noindex)
+
+
+@pytest.mark.parametrize(("markup", "hrefs"), [
+    ("<svg><a xlink:href=/a>x</a></svg>", ["/a"]),
+    ("<svg><g><a xlink:href=/a><text>x</text></a><a href=/b xlink:href=/c /></g></svg>", ["/a", "/b"]),
+    ("<svg><a xlink:href=/a rel=nofollow>x</a></svg>", []),
+    ("<a xlink:href=/a>x</a>", []),
+    ("<svg><foreignObject><a xlink:href=/a>x</a><a href=/b>x</a></foreignObject></svg>", ["/b"]),
+    ("<math><a xlink:href=/a>x</a></math>", []),
+])  # fmt: skip
+def test_links_of_drawings_are_followed(markup: str, hrefs: list[str]) -> None:
+    page = parse(markup, HERE)
+    assert page.hrefs == hrefs
+    assert "x" in page.text or "text" in markup
+
+
+@pytest.mark.parametrize(("markup", "base"), [
+    ("<svg><base href=/drawn/></svg><a href=x>", HERE),
+    ("<svg><base href=/drawn/></svg><base href=/b/><a href=x>", "http://example.org/b/"),
+    ("<svg><g><a><base href=/drawn/></a></g></svg><p><base href=/b/>", "http://example.org/b/"),
+    ("<svg><foreignObject><base href=/b/></foreignObject></svg><base href=/second/>",
+     "http://example.org/b/"),
+    ("<math><base href=/drawn/></math>", HERE),
+])  # fmt: skip
+def test_only_a_base_of_html_changes_what_hrefs_are_relative_to(markup: str, base: str) -> None:
+    assert parse(markup, HERE).base == base
 
 
 def test_deep_nesting_is_read_as_long_as_it_is_cheap() -> None:

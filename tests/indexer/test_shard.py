@@ -121,6 +121,54 @@ def test_a_sitemap_is_read_for_its_urls(shard: Shard, tmp_path: Path) -> None:
     assert row(second).indexed
 
 
+@pytest.mark.parametrize("body", [
+    b"<urlset><url><loc>/a</loc></url><url><loc>/b</loc></url><url><loc>/c",
+    b"http://example.org/a\nhttp://example.org/b\nhttp://example.org/c",
+])  # fmt: skip
+@pytest.mark.parametrize("packed", [False, True])
+def test_of_a_sitemap_that_was_cut_the_whole_entries_are_taken(
+    shard: Shard, body: bytes, packed: bool
+) -> None:
+    url, kind = "http://example.org/s", Kind.SITEMAP
+    wanted = ["http://example.org/a", "http://example.org/b"]
+    if packed:  # stored and not squeezed: so that the cut is where it is in `body`
+        whole = gzip.compress(body + b"/and/more", compresslevel=0)
+        cut = page(url, whole[: -8 - 9], kind=kind, content_encoding="gzip")
+    else:
+        cut = page(url, body, kind=kind, truncated="length")
+    assert [link.url for link in shard.take(1, cut).links] == wanted
+
+
+def test_a_sitemap_whose_connection_was_closed_early_gives_its_whole_entries(shard: Shard) -> None:
+    link = Link(Url("http://example.org/s.txt"), kind=Kind.SITEMAP)
+    answer = response(b"http://example.org/a\nhttp://example.org/b", truncated="disconnect")
+    parsed = shard.take(1, Failed(link, Reason.CLOSED, NOW, response=answer))
+    assert (parsed.kind, parsed.reason) == ("failed", Reason.CLOSED.value)
+    assert [link.url for link in parsed.links] == ["http://example.org/a"]
+    page_link = Link(Url("http://example.org/p"))
+    html = response(b"<a href=/x>", truncated="disconnect")
+    assert not shard.take(2, Failed(page_link, Reason.CLOSED, NOW, response=html)).links
+
+
+@pytest.mark.parametrize(("header", "wanted"), [
+    ("0; url=/next", ["http://example.org/next"]),
+    ("5;URL='../n\xc3\xa4chste'", ["http://example.org/n%C3%A4chste"]),
+    ("0; url=http://example.org/n\xe4chste", ["http://example.org/n%C3%A4chste"]),
+    ("30", []), ("now", []),
+])  # fmt: skip
+@pytest.mark.parametrize("mime", ["text/html", "text/plain", "image/png"])
+def test_a_refresh_header_is_followed_like_a_link(
+    shard: Shard, header: str, wanted: list[str], mime: str
+) -> None:
+    asked = page("http://example.org/dir/", b"<base href=/elsewhere/>", mime=mime, refresh=header)
+    assert [link.url for link in shard.take(1, asked).links] == wanted
+
+
+def test_a_refresh_header_of_a_page_that_asks_not_to_be_followed_is_not_followed(shard: Shard) -> None:
+    asked = page(body=b"<p>x", refresh="0; url=/next", x_robots_tag="nofollow")
+    assert not shard.take(1, asked).links
+
+
 def test_failures_and_robots_txt_are_archived_and_no_more(shard: Shard) -> None:
     link = Link(Url("http://example.org/gone"))
     gone = shard.take(1, Failed(link, Reason.CLIENT_ERROR, NOW, response=response(b"no", status=404)))

@@ -12,12 +12,12 @@ from collections.abc import Mapping
 import msgspec
 
 from fieldmouse.indexer.links import Links
-from fieldmouse.indexer.parse import FEEDS, Document, read_robots_tag
+from fieldmouse.indexer.parse import FEEDS, Document, read_robots_tag, refresh_target
 from fieldmouse.indexer.readers import HTML, LISTING, READERS, OwnReader, Reader, is_markup
 from fieldmouse.indexer.wire import IndexerConfig
 from fieldmouse.plugins.page import Answer
 from fieldmouse.records import Kind, Link, Reason, Response
-from fieldmouse.url import Url
+from fieldmouse.url import Url, resolve
 from fieldmouse.web.encoding import EARLY, decode
 
 _FEED_MARKS = (b"<rss", b"<feed", b"<rdf:RDF")
@@ -64,7 +64,11 @@ def read_contents(
     page, found, left_out = Document(base=link.url), list[Link](), 0
     links.begin(link.url, bare=bare)
     if reason is None:
-        page = _read(link, response, mime, body, config, readers, bare)
+        cut = bool(response.truncated) or unpacked.reason is not None
+        answer = Answer(
+            url=link.url, status=response.status, mime=mime, body=body, fields=response.headers, cut=cut
+        )
+        page = _read(link, answer, config, readers, bare)
         if not (page.rules.nofollow and config.nofollow):
             found, left_out = _links(link, page, response.ended_at, config, links)
         more = f"links left after {config.links_per_page}, {left_out} more were there" if left_out else ""
@@ -75,12 +79,10 @@ def read_contents(
 
 
 def _read(
-    link: Link, response: Response, mime: str, body: bytes, config: IndexerConfig,
-    readers: Mapping[str, Reader], bare: bool,
-) -> Document:  # fmt: skip
-    """The document, as the reader of its kind reads it, and what its headers ask of robots."""
-    reader = _reader_for(link, mime, body, config, readers)
-    answer = Answer(url=link.url, status=response.status, mime=mime, body=body, fields=response.headers)
+    link: Link, answer: Answer, config: IndexerConfig, readers: Mapping[str, Reader], bare: bool
+) -> Document:
+    """The document, as the reader of its kind reads it, and what its headers say: robots rules, a refresh."""
+    reader = _reader_for(link, answer.mime, answer.body, config, readers)
     if reader is None:
         page = Document(base=link.url)
     elif bare and isinstance(reader, OwnReader):
@@ -93,7 +95,21 @@ def _read(
     if link.kind is not Kind.SITEMAP:
         for tag in answer.all("x-robots-tag"):
             read_robots_tag(tag, page.rules, config.robot)
+        if target := _refreshed(answer):
+            page = msgspec.structs.replace(page, hrefs=[*page.hrefs, target])
     return page
+
+
+def _refreshed(answer: Answer) -> Url | None:
+    """The URL that a `Refresh` header leads to: relative to that of the page, whatever its `<base>` is."""
+    target = refresh_target(answer.header("refresh"))
+    if not target:
+        return None
+    raw = target.encode("latin-1", "replace")  # as it came; browsers take it for UTF-8 where it is that
+    try:
+        return resolve(raw.decode("utf-8"), answer.url)
+    except UnicodeDecodeError:
+        return resolve(target, answer.url)
 
 
 def _reader_for(

@@ -34,6 +34,8 @@ _SPACE = "\t\n\f\r "
 _delayed = re.compile(
     rf"[{_SPACE}]*+(?:[0-9]++|(?=\.))[0-9.]*+(?=[;,{_SPACE}])[{_SPACE}]*+[;,]?+[{_SPACE}]*+"
 ).match
+_separators = re.compile(r"[\s,;]+").split
+_robot_name = re.compile(r"[a-z_-][a-z0-9_.-]*").fullmatch
 _named = re.compile(rf"[uU][rR][lL][{_SPACE}]*+=[{_SPACE}]*+").match
 # Directives of X-Robots-Tag that carry a value after a colon; any other name before a colon is a robot's.
 _VALUED = frozenset(("unavailable_after", "max-snippet", "max-image-preview", "max-video-preview"))
@@ -46,7 +48,8 @@ class Rules(msgspec.Struct):
     noindex: bool = False
 
     def add(self, directives: str) -> None:
-        words = {word.strip() for word in directives.lower().split(",")}
+        # Google separates by commas only. Pages also use blanks and semicolons, and mean the same.
+        words = set(_separators(directives.lower()))
         if "none" in words:
             self.nofollow = self.noindex = True
         if "nofollow" in words:
@@ -128,6 +131,8 @@ def parse(
             if kind == _A:
                 attributes = node.attributes
                 href = attributes.get("href")
+                if href is None and "xlink:href" in attributes and drawing_around(node) == "svg":
+                    href = attributes["xlink:href"]
                 if href is not None:
                     anchors += 1
                     if "rel" not in attributes or not _is_nofollow(attributes["rel"]):
@@ -143,7 +148,7 @@ def parse(
             _read_link(node, page, hrefs)
         elif kind == _BASE:
             attributes = node.attributes
-            if "href" in attributes and not is_based:
+            if "href" in attributes and not is_based and not is_drawn(node):
                 is_based = True
                 page.base = resolve(attributes["href"] or "", url) or url
         elif kind == _AREA:
@@ -172,19 +177,24 @@ def parse(
     return page
 
 
-def is_drawn(title: LexborNode) -> bool:
-    """Whether a title is that of a drawing or formula, and not the page's."""
-    around = title.parent
+def is_drawn(node: LexborNode) -> bool:
+    """Whether an element belongs to a drawing or formula, and not to the page itself."""
+    return bool(drawing_around(node))
+
+
+def drawing_around(node: LexborNode) -> str:
+    """`svg` or `math` if an element is in that namespace, "" if it is HTML; `svg` if it is nested too deeply."""
+    around = node.parent
     for _ in range(DEEP):
         if around is None or around.tag_id == _HEAD:
-            return False
+            return ""
         name = (around.tag or "").lower()
         if name in ("svg", "math"):
-            return True
+            return name
         if name in _POINTS:
-            return False
+            return ""
         around = around.parent
-    return True
+    return "svg"
 
 
 def _is_nofollow(rel: str | None) -> bool:
@@ -212,7 +222,7 @@ def _read_meta(node: LexborNode, page: Document, hrefs: list[str], robot: str) -
 
 
 def refresh_target(content: str) -> str:
-    """Where a `<meta http-equiv=refresh>` leads: the shared declarative refresh steps of the HTML standard.
+    """Where a `<meta http-equiv=refresh>` or a `Refresh` header leads: the shared declarative refresh steps of the HTML standard.
 
     >>> refresh_target("0; url='next'"), refresh_target("3;next"), refresh_target("3"), refresh_target("next")
     ('next', 'next', '', '')
@@ -269,10 +279,12 @@ def read_robots_tag(tag: str, rules: Rules, robot: str = ROBOT) -> None:
     False
     """
     ours = True
-    for part in tag.split(","):
-        name, colon, rest = part.partition(":")
-        name = name.strip().lower()
-        if colon and name not in _VALUED:
+    for part in re.split("[,;]", tag):
+        before, colon, rest = part.partition(":")
+        *words, name = before.lower().split() or [""]
+        if colon and name not in _VALUED and _robot_name(name):
+            if ours:
+                rules.add(" ".join(words))
             ours = name == robot
             part = rest
         if ours:

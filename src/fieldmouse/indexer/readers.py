@@ -53,7 +53,7 @@ def read_plain(answer: Answer, config: IndexerConfig) -> Document:
 
 def read_listing(answer: Answer, config: IndexerConfig) -> Document:
     """Sitemaps and feeds: no words, but URLs."""
-    listed = read_sitemap(answer.body, answer.url, limit_bytes=config.decoded_limit)
+    listed = read_sitemap(answer.body, answer.url, limit_bytes=config.decoded_limit, cut=answer.cut)
     pages, sitemaps = [entry.url for entry in listed.urls], [entry.url for entry in listed.sitemaps]
     trouble = f"left after {len(pages) + len(sitemaps)} URLs: {listed.trouble}" if listed.trouble else ""
     return Document(base=answer.url, pages=pages, sitemaps=sitemaps, trouble=trouble)

@@ -112,6 +112,11 @@ class Shard:
             self._links.begin(link.url, bare=bare)
             links = self._links.follow(link, Url(meaning.target), response.ended_at)
             detail = self._links.complaint
+        elif link.kind is Kind.SITEMAP and response.truncated and response.status == 200:
+            # It never came whole. What came of it names pages all the same.
+            links = read_contents(
+                link, response, self._config, self._links, self._guests.readers, bare=bare
+            ).links
         said = of_answer(link, meaning.kind, gone=meaning.gone, moved=meaning.leaves)
         return self._answer(
             number,

@@ -22,11 +22,15 @@ if TYPE_CHECKING:
 class Answer:
     """What a server sent, unpacked: all that a `reader` has to go by."""
 
-    def __init__(self, *, url: str, status: int, mime: str, body: bytes, fields: tuple[tuple[str, str], ...]):
+    def __init__(
+        self, *, url: str, status: int, mime: str, body: bytes, fields: tuple[tuple[str, str], ...],
+        cut: bool = False,
+    ):  # fmt: skip
         self.url = url
         self.status = status
         self.mime = mime  # the Content-Type without its parameters, lower case; "" if there is none
         self.body = body  # without its Content-Encoding
+        self.cut = cut  # only the beginning of the body is there
         self._fields = fields
 
     def header(self, name: str) -> str:

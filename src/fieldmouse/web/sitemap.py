@@ -44,8 +44,12 @@ class Sitemap(msgspec.Struct, frozen=True):
     trouble: str = ""  # why reading ended early
 
 
-def read(body: bytes, base: Url | str, *, limit_urls: int = URLS, limit_bytes: int = BYTES) -> Sitemap:
+def read(
+    body: bytes, base: Url | str, *, limit_urls: int = URLS, limit_bytes: int = BYTES, cut: bool = False
+) -> Sitemap:
     """Read a sitemap or feed found at `base`; never raises, whatever the file holds.
+
+    If the file was `cut` somewhere, its last line may be half a URL and is not taken.
 
     >>> found = read(b"<urlset><url><loc>/a</loc></url></urlset>", "http://example.org/sitemap.xml")
     >>> [entry.url for entry in found.urls]
@@ -53,7 +57,7 @@ def read(body: bytes, base: Url | str, *, limit_urls: int = URLS, limit_bytes: i
     """
     entries = _Entries(base, limit_urls)
     try:
-        _read(texts(_pieces(body, limit_bytes)), entries)
+        _read(texts(_pieces(body, limit_bytes)), entries, cut)
     except _Enough:
         return Sitemap(entries.urls, entries.sitemaps, truncated=True, trouble="more than the limit")
     except BrokenXml as error:
@@ -106,7 +110,7 @@ def _gunzip(body: bytes) -> Iterator[bytes]:
         raise BrokenXml(trouble)
 
 
-def _read(text: Iterator[str], entries: _Entries) -> None:
+def _read(text: Iterator[str], entries: _Entries, cut: bool) -> None:
     # The first pieces may hold nothing at all: a member of gzip that is empty, a mark, blank lines.
     first = next((piece for piece in text if piece.strip(_BLANK)), "").lstrip(_BLANK)
     if first.startswith("<") or _XML_ROOT(first):
@@ -119,10 +123,10 @@ def _read(text: Iterator[str], entries: _Entries) -> None:
     elif first.startswith("{"):
         _read_json(first, text, entries)
     else:
-        _read_lines(first, text, entries)
+        _read_lines(first, text, entries, cut)
 
 
-def _read_lines(first: str, text: Iterator[str], entries: _Entries) -> None:
+def _read_lines(first: str, text: Iterator[str], entries: _Entries, cut: bool) -> None:
     """One URL a line."""
     rest, piece = "", first
     while True:
@@ -134,7 +138,8 @@ def _read_lines(first: str, text: Iterator[str], entries: _Entries) -> None:
         if following is None:
             break
         piece = following
-    entries.add_line(rest)
+    if not cut:
+        entries.add_line(rest)
 
 
 class _Item(msgspec.Struct):
