@@ -183,7 +183,10 @@ def is_drawn(node: LexborNode) -> bool:
 
 
 def drawing_around(node: LexborNode) -> str:
-    """`svg` or `math` if an element is in that namespace, "" if it is HTML; `svg` if it is nested too deeply."""
+    """`svg` or `math` if an element is in that namespace, "" if it is HTML.
+
+    More than `DEEP` elements inside others it counts as `svg`.
+    """
     around = node.parent
     for _ in range(DEEP):
         if around is None or around.tag_id == _HEAD:
@@ -222,7 +225,9 @@ def _read_meta(node: LexborNode, page: Document, hrefs: list[str], robot: str) -
 
 
 def refresh_target(content: str) -> str:
-    """Where a `<meta http-equiv=refresh>` or a `Refresh` header leads: the shared declarative refresh steps of the HTML standard.
+    """Where a `<meta http-equiv=refresh>` or a `Refresh` header leads.
+
+    These are the shared declarative refresh steps of the HTML standard.
 
     >>> refresh_target("0; url='next'"), refresh_target("3;next"), refresh_target("3"), refresh_target("next")
     ('next', 'next', '', '')
