@@ -91,7 +91,19 @@ def test_every_knob_of_the_meadow_can_be_turned() -> None:
         (["dance"], 2, "there is no command `dance`", "`fieldmouse --help` lists the commands"),
         (["crawl"], 2, "Missing argument 'DIRECTORY'", "see `fieldmouse crawl --help`"),
         (["crawl", "x", "--sed", "y"], 2, "No such option", "see `fieldmouse crawl --help`"),
-        (["crawl", "x"], 2, "there is nowhere to begin", "--seed https://"),
+        (["crawl", "x"], 2, "there is nowhere to begin", "`fieldmouse crawl x --seed https://...`"),
+        (
+            ["crawl", "https://www.example.org/docs/"],
+            2,
+            "`https://www.example.org/docs/` is a URL, and the first argument is the directory of the crawl",
+            "`fieldmouse crawl example --seed https://www.example.org/docs/`",
+        ),
+        (
+            ["crawl", "HTTP://127.0.0.1:8000", "--seed", "http://127.0.0.1:8000/"],
+            2,
+            "is a URL",
+            "`fieldmouse crawl atlas --seed http://127.0.0.1:8000/`",
+        ),
         (["crawl", "x", "--seed", "example.org"], 2, "`example.org` is no URL", "`https://example.org`"),
         (["crawl", "x", "--seed", "ftp://a.example/"], 2, "`ftp://a.example/`", "http:// or https://"),
         (["crawl", "x", "--seeds-file", "missing.txt"], 2, "missing.txt", "check the name"),
@@ -143,6 +155,23 @@ def test_an_error_names_the_thing_and_the_way_out(
         assert message in next(line for line in lines if line.startswith("error: "))
         assert advice in next(line for line in lines if line.startswith("hint: "))
     assert not any(tmp_path.iterdir()), "a command that cannot be meant leaves nothing behind"
+
+
+@pytest.mark.parametrize("name", [name for name, _ in verbs()])
+def test_h_is_the_help_of_every_command(name: str, capsys: Said) -> None:
+    assert run([*name.split(), "-h"]) == 0
+    assert capsys.readouterr().out.startswith(f"Usage: fieldmouse {name}")
+
+
+def test_h_is_the_help_of_search_wherever_it_stands_and_other_words_with_a_dash_are_left_out(
+    empty_crawl: Path, capsys: Said
+) -> None:
+    for words in (["docs", "-h"], ["docs", "mouse", "-h"], ["-h", "docs", "mouse"]):
+        assert run(["search", *words]) == 0
+        assert capsys.readouterr().out.startswith("Usage: fieldmouse search")
+    for words in (["mouse", "-hotel"], ["mouse", "--", "-h"], ["--", "-h", "--json"]):
+        assert run(["search", str(empty_crawl), *words]) == 0
+        assert f"has: {' '.join(word for word in words if word != '--')}" in capsys.readouterr().err
 
 
 def test_a_crawl_is_not_begun_twice_in_one_directory(empty_crawl: Path, capsys: Said) -> None:

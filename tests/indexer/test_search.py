@@ -82,6 +82,8 @@ def test_snippets_mark_the_words_and_read_as_text(crawl: Path) -> None:
     (hit,) = search(crawl, "seeds")
     assert "**seeds** & grain" in hit.snippet
     assert "<" not in hit.snippet
+    assert "".join(f"**{text}**" if found else text for text, found in hit.pieces) == hit.snippet
+    assert [text for text, found in hit.pieces if found] == ["seeds"]
 
 
 def test_a_copy_stands_behind_its_canonical_page(crawl: Path) -> None:

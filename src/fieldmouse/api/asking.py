@@ -7,10 +7,12 @@ sentence. `None` means that nothing was said; 0 and False are said.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 
 from fieldmouse import url
-from fieldmouse.errors import UsageError
+from fieldmouse.errors import UsageError, typed
 from fieldmouse.named import name_of
 from fieldmouse.settings import Settings
 from fieldmouse.url import Url
@@ -67,6 +69,21 @@ def _in_toml(word: str, value: object) -> object:
     if word in _LISTS and isinstance(value, Iterable) and not isinstance(value, str):
         return list(value)
     return value
+
+
+def directory_of(given: str | os.PathLike[str]) -> Path:
+    """The directory of a crawl; UsageError if it is a URL, which was meant as the seed."""
+    text = os.fspath(given)
+    seed = url.parse(text) if text.lower().startswith(("http://", "https://")) else None
+    if seed is not None:
+        site = url.site_of(url.name_of(url.host_of(seed)))
+        name = site.partition(".")[0] if site[:1].isalpha() and site != url.LOOPBACK else "atlas"
+        raise UsageError(
+            f"`{text}` is a URL, and the first argument is the directory of the crawl",
+            f"`fieldmouse crawl {typed(name)} --seed {typed(seed)}`,"
+            f' or `fieldmouse.Crawl("{name}", seeds=["{seed}"])` in Python',
+        )
+    return Path(given)
 
 
 def seeds_of(given: Iterable[str]) -> list[Url]:

@@ -9,6 +9,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
+from fieldmouse.api import asking
 from fieldmouse.api.background import Background
 from fieldmouse.api.hatch import Hatch
 from fieldmouse.api.plan import Plan, plan
@@ -111,7 +112,7 @@ class Crawl:
 
         What cannot be meant raises `FieldmouseError` here, before anything is made on the disk.
         """
-        given = Path(directory)
+        given = asking.directory_of(directory)
         self._words: dict[str, object] = {
             "pages": pages, "time": time, "depth": depth, "contact": contact, "delay": delay, "scope": scope,
             "policy": policy, "robots": robots, "control": control, "allow_private": allow_private,

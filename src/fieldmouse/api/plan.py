@@ -95,7 +95,9 @@ def plan_anew(
     wanted = tuple(asking.seeds_of([*settings.crawl.seeds, *_listed(seeds)]))
     if not wanted:
         raise UsageError(
-            "there is nowhere to begin", "name a URL: `--seed https://...`, or `seeds=[...]` in Python"
+            "no seed is given, and so there is nowhere to begin",
+            f"name a URL: `fieldmouse crawl {typed(directory)} --seed https://...`,"
+            " or `seeds=[...]` in Python",
         )
     settings = settings.override({"crawl.seeds": wanted})
     check(settings, directory)

@@ -83,7 +83,7 @@ def main(args: list[str] | None = None) -> None:
 
 def run(words: list[str]) -> int:
     """Run one command and return its exit code; errors are told in the form the command was asked for."""
-    as_json = "--json" in words
+    as_json = "--json" in words[: words.index("--") if "--" in words else None]
     voice.mute(as_json)
     try:
         outcome: Any = fieldmouse.main(args=words, prog_name="fieldmouse", standalone_mode=False)

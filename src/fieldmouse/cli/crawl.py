@@ -15,6 +15,7 @@ import msgspec
 
 from fieldmouse import api, url
 from fieldmouse.api import Plan
+from fieldmouse.api.asking import directory_of
 from fieldmouse.cli import options, progress, voice
 from fieldmouse.cli.signals import Signals
 from fieldmouse.errors import UsageError
@@ -30,7 +31,7 @@ Examples:
   fieldmouse crawl atlas --seeds-file seeds.txt --pages 10000 --delay 2s
   fieldmouse crawl local --seed http://127.0.0.1:8000/ --allow-private --delay 0s"""
 )
-@click.argument("directory", type=click.Path(path_type=Path))
+@click.argument("directory", type=click.Path())
 @click.option(
     "--seed", "seeds", metavar="URL", multiple=True, help="Where to begin; may be given many times."
 )
@@ -48,7 +49,7 @@ Examples:
 @click.option("--config", metavar="FILE", type=click.Path(path_type=Path), help="Settings to start from.")
 @options.limits
 @options.as_json
-def command(directory: Path, seeds: tuple[str, ...], as_json: bool, **given: Any) -> int:
+def command(directory: str, seeds: tuple[str, ...], as_json: bool, **given: Any) -> int:
     """Crawl websites into DIRECTORY, which must be new or empty.
 
     The default scope is "site": the crawl follows links to every host that shares
@@ -62,9 +63,10 @@ def command(directory: Path, seeds: tuple[str, ...], as_json: bool, **given: Any
     """
     every = options.progress_every(given)
     words, changes = options.asked(given)
+    home = directory_of(directory)
     listed = [*seeds, *(listed_in(given["seeds_file"]) if given["seeds_file"] else ())]
     with voice.talk_only():
-        plan = api.plan_anew(directory, words, changes, listed, given["config"])
+        plan = api.plan_anew(home, words, changes, listed, given["config"])
     advise(plan)
     return run(plan, as_json=as_json, every=every)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,11 +12,27 @@ import click
 from fieldmouse.cli import options, voice
 
 if TYPE_CHECKING:
-    from fieldmouse.indexer.search import Hit
+    from fieldmouse.indexer.search import Hit, Piece
+
+WIDTH = 96  # columns of a snippet
+_BOLD, _PLAIN = "\x1b[1m", "\x1b[0m"
+
+
+class SearchCommand(click.Command):
+    """A command whose words may begin with a minus sign.
+
+    Such a word is to be left out, and is no cluster of options: click would read `-hotel` as `-h` and more.
+    Only `-h` itself is the help, as in every command.
+    """
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        end = args.index("--") if "--" in args else len(args)
+        options = ["--help" if word == "-h" else word for word in args[:end]]
+        return super().parse_args(ctx, options + args[end:])
 
 
 @click.command(
-    # A word with a minus sign is a word to leave out, not an option; so `-h` is not help here.
+    cls=SearchCommand,
     context_settings={"ignore_unknown_options": True, "help_option_names": ["--help"]},
     epilog="""\b
 Examples:
@@ -47,8 +63,11 @@ def command(
       host:example.org   on this host or one below it
 
     Nothing you type is an error: punctuation inside a word (don't, std::vector)
-    is understood, and a word that begins with two dashes is a word. When nothing is
-    found the exit code is 0, and --json prints an empty list.
+    is understood, and a word that begins with two dashes is a word. Words behind --
+    are never options: `mouse -- -h` leaves out the word h, while -h alone is the
+    help. When nothing is found the exit code is 0, and --json prints an empty list.
+
+    The words that were found are bold on a terminal. In --json they stand between **.
 
     With --with the pages of several crawls are ranked as if they were in one, and
     of a page that more than one has stored only the newest copy is found.
@@ -76,9 +95,34 @@ def command(
         voice.data(f"    {hit.url}" + (f"  in `{hit.directory}`" if others else ""))
         if versions:
             voice.data(f"    version {told['version']}, {_when(told)}")
-        for line in textwrap.wrap(voice.visible(" ".join(hit.snippet.split())), 96):
-            voice.data(f"    {line}")
+        for line in snippet_lines(hit.pieces, bold=voice.coloured()):
+            voice.shown(f"    {line}")
     return 0
+
+
+def snippet_lines(pieces: Sequence[Piece], *, bold: bool) -> Iterator[str]:
+    """A snippet in lines; with `bold`, found words are in bold type. The page's own text is made visible."""
+    text, marks = "", list[tuple[int, int]]()
+    for piece, found in pieces:
+        start, text = len(text), text + voice.visible(piece)
+        if found:
+            marks.append((start, len(text)))
+    end = 0
+    for line in textwrap.wrap(text, WIDTH):
+        start = text.index(line, end)
+        end = start + len(line)
+        yield _emphasised(text, start, end, marks) if bold else line
+
+
+def _emphasised(text: str, start: int, end: int, marks: Sequence[tuple[int, int]]) -> str:
+    """`text[start:end]` with the parts of it that `marks` cover in bold type."""
+    shown, at = "", start
+    for first, last in marks:
+        first, last = max(first, start), min(last, end)
+        if first < last:
+            shown += f"{text[at:first]}{_BOLD}{text[first:last]}{_PLAIN}"
+            at = last
+    return shown + text[at:end]
 
 
 def _plain(hit: Hit, *, placed: bool) -> dict[str, object]:

@@ -29,7 +29,7 @@ from fieldmouse.indexer.ranking import Ranking
 
 SNIPPET = 240  # characters
 ENOUGH = 500  # pages scored for one question, though of a common word thousands might be among the best
-_MARK = re.compile(r"</?b>")
+_MARK = re.compile(r"</?b>")  # tantivy puts found words between these, and escapes those of the page
 
 
 class Candidate(msgspec.Struct, frozen=True):
@@ -49,6 +49,10 @@ class Found(msgspec.Struct, frozen=True):
     generation: Generation
 
 
+Piece = tuple[str, bool]
+"""A part of a snippet, and whether it is a word that was searched for."""
+
+
 class Hit(msgspec.Struct, frozen=True):
     """A page that answers the question; found words stand between `**` in its snippet."""
 
@@ -57,6 +61,7 @@ class Hit(msgspec.Struct, frozen=True):
     snippet: str
     score: float
     directory: Path  # the crawl whose page it is
+    pieces: tuple[Piece, ...]  # the snippet without `**`, which may also be the page's own
 
 
 Counts = Callable[[int, str], bool]
@@ -228,16 +233,29 @@ def _tell(found: list[Found], ranking: Ranking, limit: int) -> list[Hit]:
                 generation.searcher, query, generation.index.schema, "text"
             )
             makers[generation].set_max_num_chars(SNIPPET)
-        snippet = _snippet(one.document, makers[generation])
+        pieces = _pieces(one.document, makers[generation])
+        snippet = "".join(f"**{text}**" if found else text for text, found in pieces)
         title = text_of(one.document, "title")
-        told.append(Hit(one.url, title, snippet, round(one.score, 4), generation.directory))
+        told.append(Hit(one.url, title, snippet, round(one.score, 4), generation.directory, pieces))
         if len(told) == limit:
             break
     return told
 
 
-def _snippet(document: tantivy.Document, snippets: tantivy.SnippetGenerator) -> str:
-    marked = html.unescape(_MARK.sub("**", snippets.snippet_from_doc(document).to_html()))
-    if not marked:
-        marked = text_of(document, "text")[:SNIPPET]
-    return " ".join(marked.split())
+def _pieces(document: tantivy.Document, snippets: tantivy.SnippetGenerator) -> tuple[Piece, ...]:
+    """The part of the text that answers the question best, with single blanks between words."""
+    marked = snippets.snippet_from_doc(document).to_html() or html.escape(
+        text_of(document, "text")[:SNIPPET], quote=False
+    )
+    pieces: list[Piece] = []
+    blank = True  # the text so far ends in a blank, or is empty
+    for place, markup in enumerate(_MARK.split(marked)):
+        text = " ".join(html.unescape(f"x{markup}x").split())[1:-1]
+        text = text.removeprefix(" ") if blank else text
+        if text:
+            pieces.append((text, place % 2 == 1))
+            blank = text.endswith(" ")
+    if pieces and blank:
+        text, found = pieces[-1]
+        pieces[-1] = (text[:-1], found)
+    return tuple(pieces)

@@ -55,7 +55,7 @@ def search_versions(
         (volume, row), number = shown[hit.url] if hit.directory != scratch else past[hit.url]
         found.append(
             VersionHit(
-                row.url, hit.title, hit.snippet, hit.score, volume.home.path, row.at, number,
+                row.url, hit.title, hit.snippet, hit.score, volume.home.path, hit.pieces, row.at, number,
                 hit.directory != scratch,
             )
         )  # fmt: skip
