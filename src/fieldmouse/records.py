@@ -137,6 +137,8 @@ class HostState(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True
     detail: str = ""  # of the verdict, for people
     put_off: int = 0  # times in a row that trouble of our own kept us from asking; not held against it
     unreached: tuple[Unreached, ...] = ()  # by agents of a network, lately
+    asked: str = ""  # the server's words, if it asked to be left alone: "status 429, Retry-After: 120"
+    asked_beyond: float = 0.0  # it asked for so many seconds more than `ready_at` gives it, or fewer
 
 
 class Errand(msgspec.Struct, frozen=True):

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+from email.utils import formatdate
 from pathlib import Path
 
+import msgspec
 import pytest
 
+from fieldmouse.clock import Clock
 from fieldmouse.crawldir import CrawlDir
 from fieldmouse.lab import bottle
 from fieldmouse.lab.meadow.fetcher import MeadowFetcher
@@ -13,7 +17,8 @@ from fieldmouse.lab.meadow.meadow import Meadow
 from fieldmouse.lab.meadow.options import MeadowOptions
 from fieldmouse.reading import ReadingRoom
 from fieldmouse.reading.explanation import Explanation, explain
-from fieldmouse.url import Url
+from fieldmouse.records import Failed, Link, Response
+from fieldmouse.url import Host, Url, path_of
 from whole.bottled import bottled_crawl, bottled_kill
 
 from .conftest import QUICK
@@ -63,6 +68,45 @@ def test_nothing_rests_once_the_time_has_come(resting: Path) -> None:
     for fact in MEADOW.truth():
         told = explain(home, Url(fact.url), bottle.EPOCH + 1e7)
         assert not said(told, "rests", "tried again in"), told.says
+
+
+class BusyWeb(SmallWeb):
+    """A web with one path that asks to come back later."""
+
+    def __init__(self, clock: Clock, busy: str, asked: str):
+        super().__init__(clock)
+        self._busy, self._asked = busy, asked
+
+    async def fetch(
+        self, link: Link, host: Host, address: str, *, body_limit: int | None = None
+    ) -> Response | Failed:
+        answer = await super().fetch(link, host, address, body_limit=body_limit)
+        if not isinstance(answer, Response) or path_of(link.url) != self._busy:
+            return answer
+        headers = (*answer.headers, ("retry-after", self._asked))
+        return msgspec.structs.replace(answer, status=429, headers=headers)
+
+
+@pytest.mark.parametrize("busy", ["/twin-1.html", "/robots.txt"])
+@pytest.mark.parametrize(("asked", "until", "more"), [
+    ("120", 120.0, ""),
+    (formatdate(bottle.EPOCH + 3600.0, usegmt=True), 3600.0, ""),
+    ("864000", 864000.0, ", which is longer than `politeness.retry_after_cap`"),
+])  # fmt: skip
+def test_the_wait_that_a_server_asked_for_is_named_as_long_as_it_lasts(
+    tmp_path: Path, busy: str, asked: str, until: float, more: str
+) -> None:
+    bottled_kill(
+        tmp_path / "c", lambda clock: BusyWeb(clock, busy, asked), [HOME + "/"], after=60.0, **QUICK,
+        storage__checkpoint="5s",
+    )  # fmt: skip
+    home, url = CrawlDir.open(tmp_path / "c"), Url(HOME + ("/" if busy == "/robots.txt" else busy))
+    (sentence,) = said(explain(home, url, bottle.EPOCH + 60.0), "the server asked")
+    words, _, rest = sentence.partition(" (")
+    assert rest == f"status 429, Retry-After: {asked}){more}"
+    at = datetime.fromisoformat(words.removeprefix("the server asked to wait until ")).timestamp()
+    assert at == pytest.approx(bottle.EPOCH + until, abs=2.0)
+    assert not said(explain(home, url, bottle.EPOCH + 1e7), "the server asked")
 
 
 def test_a_robots_txt_is_in_the_archive_though_nobody_links_to_it(small_crawl: Path) -> None:

@@ -146,6 +146,8 @@ def with_promise(known: HostState, told: HostState) -> HostState:
         address_ready_at=max(known.address_ready_at, told.address_ready_at),
         crawl_delay=told.crawl_delay,
         failures=told.failures,
+        asked=told.asked,
+        asked_beyond=told.asked_beyond,
     )
 
 

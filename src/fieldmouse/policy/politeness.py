@@ -67,29 +67,34 @@ class Politeness:
         host_at, address_at = self.quiet_until(state, answered_at, ended_at)
         return msgspec.structs.replace(
             state, ready_at=host_at, address_ready_at=address_at, failures=0, put_off=0,
-            unreached=reached(state.unreached, ended_at) if state.unreached else (),
+            unreached=reached(state.unreached, ended_at) if state.unreached else (), asked="",
+            asked_beyond=0.0,
         )  # fmt: skip
 
     def after_trouble(
-        self, state: HostState, now: float, *, retry_after: float = 0.0, bury_after: int = 0
+        self, state: HostState, now: float, *, retry_after: float = 0.0, bury_after: int = 0, asked: str = ""
     ) -> HostState:
         """The host is in trouble: it rests for longer each time, and at least as long as it asked for.
 
         The address rests only for its ordinary delay; other hosts on it may be well.
-        After `bury_after` failures in a row (0: never) the host is given up.
+        After `bury_after` failures in a row (0: never) the host is given up. `asked` is in which words it
+        asked for `retry_after`.
         """
         failures = state.failures + 1
         if retry_after > 0:
             wait = min(retry_after, self.retry_after_cap)
         else:
             wait = min(self.backoff * 2.0 ** min(failures - 1, 30), self.backoff_cap)
+        wait = max(wait, self.host_delay(state))
         buried = 0 < bury_after <= failures
         return msgspec.structs.replace(
             state,
-            ready_at=now + max(wait, self.host_delay(state)),
+            ready_at=now + wait,
             address_ready_at=now + self.address_delay,
             failures=failures,
             verdict=Reason.BURIED if buried else state.verdict,
+            asked=asked if retry_after > 0 else "",
+            asked_beyond=retry_after - wait if retry_after > 0 and asked else 0.0,
         )
 
     def handed_on(self, state: HostState, now: float) -> HostState:

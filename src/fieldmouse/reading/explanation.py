@@ -183,6 +183,10 @@ def _host(url: Url, host: HostState | None, now: float) -> Iterator[str]:
     if failed:
         yield f"{failed} and is kept quiet for longer each time"
     until = _rests_until(host)
+    if host.asked and host.ready_at > now:
+        yield f"the server asked to wait until {when(host.ready_at + host.asked_beyond)} ({host.asked})" + (
+            ", which is longer than `politeness.retry_after_cap`" if host.asked_beyond > 0 else ""
+        )
     if until > now:
         who = "the host" if host.ready_at >= host.address_ready_at else "its address"
         yield f"{who} rests and may be asked again {_later(until, now)}"

@@ -8,6 +8,8 @@ from fieldmouse.web.httpdate import parse_date, parse_seconds
 
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 
+_SHOWN = 60  # characters of a header, to people
+
 
 def outcome_of(link: Link, response: Response, *, most_redirects: int) -> Outcome:
     status, at = response.status, response.ended_at
@@ -52,6 +54,19 @@ def asked_wait(response: Response) -> float:
     now = response.ended_at if date is None else date
     asked = (value for name, value in response.headers if name == "retry-after")
     return max((retry_after(value, now) for value in asked), default=0.0)
+
+
+def asked_words(response: Response | None) -> str:
+    """How an answer asks us to wait, for people; "" if it does not ask.
+
+    >>> answer = Response(429, b"", b"", b"", "", 0.0, 0.0, 0.0, (("retry-after", "120"),))
+    >>> asked_words(answer)
+    'status 429, Retry-After: 120'
+    """
+    if response is None or not asked_wait(response):
+        return ""
+    asked = " and ".join(value.strip()[:_SHOWN] for name, value in response.headers if name == "retry-after")
+    return f"status {response.status}, Retry-After: {asked[: 2 * _SHOWN]}"
 
 
 def retry_after(value: str, now: float) -> float:

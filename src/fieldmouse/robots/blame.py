@@ -93,14 +93,19 @@ class Blame:
 
     async def in_trouble(
         self, host: Host, state: HostState, cause: Cause | None, reason: Reason, detail: str,
-        asked: float = 0.0,
+        asked: float = 0.0, words: str = "",
     ) -> HostState:  # fmt: skip
-        """Nothing can be asked of the host; once it is given up, the reason is the verdict on its URLs."""
+        """Nothing can be asked of the host; once it is given up, the reason is the verdict on its URLs.
+
+        `asked` is for how many seconds the host asked us to wait, `words` how it did.
+        """
         if cause is not None and cause.ours:
             return await self.put_off(host, state, cause, reason, detail, asked)
         bury_after = rule_for(Reason.EXCLUSION_UNREACHABLE).bury_after
         now = self._clock.now()
-        after = self._politeness.after_trouble(state, now, retry_after=asked, bury_after=bury_after)
+        after = self._politeness.after_trouble(
+            state, now, retry_after=asked, bury_after=bury_after, asked=words
+        )
         if after.verdict:
             after = msgspec.structs.replace(after, verdict=reason, detail=detail)
         return self.weigh(host, state, after, cause, reason, asked=asked)[1]

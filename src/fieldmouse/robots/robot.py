@@ -26,7 +26,7 @@ from fieldmouse.records import (
     Response,
     Ticket,
 )
-from fieldmouse.robots.answers import outcome_of
+from fieldmouse.robots.answers import asked_words, outcome_of
 from fieldmouse.robots.blame import Blame, OurWord, SecondOpinion
 from fieldmouse.robots.exclusions import Exclusions
 from fieldmouse.robots.gate import Gate
@@ -197,8 +197,9 @@ class Robot:
             rule = rule_for(outcome.reason)
             if rule.host and not (rule.once and outcome.link.tries):
                 after = politeness.after_trouble(
-                    state, outcome.at, retry_after=outcome.retry_after, bury_after=rule.bury_after
-                )
+                    state, outcome.at, retry_after=outcome.retry_after, bury_after=rule.bury_after,
+                    asked=asked_words(outcome.response),
+                )  # fmt: skip
                 return _explained(after, _sentence(outcome))
         response = None if isinstance(outcome, Refused) else outcome.response
         if response is None:

@@ -10,7 +10,7 @@ from fieldmouse.clock import Clock
 from fieldmouse.policy.outage import Cause, cause_of
 from fieldmouse.policy.politeness import Politeness, sane_delay
 from fieldmouse.records import Errand, Failed, HostState, Kind, Link, Reason, Response
-from fieldmouse.robots.answers import asked_wait
+from fieldmouse.robots.answers import asked_wait, asked_words
 from fieldmouse.robots.blame import Blame
 from fieldmouse.robots.exclusions import Exclusions
 from fieldmouse.robots.gate import Gate
@@ -125,10 +125,13 @@ class Rulebook:
         """Nothing may be fetched until robots.txt can be had; in the end the host is given up."""
         reason = Reason.EXCLUSION_UNREACHABLE
         if isinstance(answer, Response):
-            asked = asked_wait(answer)
-            return await self._blame.in_trouble(host, state, None, reason, f"status {answer.status}", asked)
+            return await self._blame.in_trouble(
+                host, state, None, reason, f"status {answer.status}", asked_wait(answer), asked_words(answer)
+            )
         detail = f"{answer.reason.value}: {answer.detail}" if answer.detail else answer.reason.value
         if at_home and answer.reason in _HOST_WIDE:
             reason, detail = answer.reason, answer.detail
         cause = cause_of(answer)
-        return await self._blame.in_trouble(host, state, cause, reason, detail, answer.retry_after)
+        return await self._blame.in_trouble(
+            host, state, cause, reason, detail, answer.retry_after, asked_words(answer.response)
+        )
