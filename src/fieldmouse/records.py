@@ -98,6 +98,11 @@ class Link(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True):
     forgiven: bool = False  # of a network: it has failed, and that was taken back
 
     @property
+    def from_seed(self) -> bool:
+        """Whether it is a seed, or what the redirects of a seed led to."""
+        return self.depth == 0 and self.kind in (Kind.SEED, Kind.REDIRECT)
+
+    @property
     def again(self) -> bool:
         """Whether it may have been stored before: what comes now replaces the older copy."""
         return self.door is not Door.DISCOVERED
@@ -300,3 +305,4 @@ class Parsed(msgspec.Struct, frozen=True, array_like=True):
     left_out: int = 0  # links of the page beyond `limits.links_per_page`
     complaint: str = ""  # what a plug-in did wrong
     sighting: Sighting | None = None  # of a page, of an unchanged one, and of one that is gone
+    held: tuple[Link, ...] = ()  # out of scope, unless a redirect of a seed brings their hosts into it

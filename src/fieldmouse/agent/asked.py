@@ -66,7 +66,10 @@ def witness_of(home: CrawlDir, settings: Settings) -> DecisionLog | None:
     )
 
 
-def indexer_config(home: CrawlDir, settings: Settings, scope: Scope) -> IndexerConfig:
+def indexer_config(
+    home: CrawlDir, settings: Settings, scope: Scope, *, is_open: bool = False, is_shared: bool = False
+) -> IndexerConfig:
+    """`is_open` and `is_shared` as in `IndexerConfig`; for a reader of stored pages both are false."""
     limits = settings.limits
     return IndexerConfig(
         user_agent=settings.crawl.user_agent,
@@ -74,6 +77,8 @@ def indexer_config(home: CrawlDir, settings: Settings, scope: Scope) -> IndexerC
         contact=settings.crawl.contact,
         key_seed=home.identity.key_seed,
         scope=scope,
+        scope_is_open=is_open,
+        scope_is_shared=is_shared,
         traps=traps_of(settings),
         links_per_page=limits.links_per_page,
         decoded_limit=limits.decoded,

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from fieldmouse.agent.crawlscope import CrawlScope
 from fieldmouse.agent.desk import Desk
 from fieldmouse.agent.fuse import Fuse
 from fieldmouse.clock import Clock
 from fieldmouse.crawldir import DurableLog
 from fieldmouse.frontier.face import CrawlFrontier
-from fieldmouse.policy.scope import Scope
 from fieldmouse.records import Failed, Kind, Link, Parsed, Refused, Ticket
 from fieldmouse.url import Host, Url, resolve
 
@@ -21,7 +21,7 @@ from fieldmouse.url import Host, Url, resolve
 class Booking:
     def __init__(
         self, *, desk: Desk, frontier: CrawlFrontier, outcomes: DurableLog, fuse: Fuse, clock: Clock,
-        scope: Scope, sitemaps: bool,
+        scope: CrawlScope, sitemaps: bool,
     ):  # fmt: skip
         self.desk, self._frontier, self._outcomes, self._fuse = desk, frontier, outcomes, fuse
         self._clock, self._scope, self._sitemaps = clock, scope, sitemaps
@@ -48,18 +48,20 @@ class Booking:
             return
         base, now = Url(host + "/robots.txt"), self._clock.now()
         urls = (resolve(text.strip(), base) for text in found)
+        links = [Link(url, via=base, kind=Kind.SITEMAP, seen_at=now) for url in urls if url is not None]
         with self._fuse:
-            self._frontier.discover(
-                [
-                    Link(url, via=base, kind=Kind.SITEMAP, seen_at=now)
-                    for url in urls
-                    if url is not None and self._scope.admits(url, 1)
-                ]
-            )
+            self._frontier.discover(self._scope.admit(links, depth=1))
 
     def parsed(self, parsed: Sequence[Parsed]) -> None:
         """The indexer has read these pages, and found links in them."""
-        found = self.desk.note_parsed(parsed)
+        more: list[Link] = []
+        for answer in parsed:
+            link = self.desk.links.get(answer.number)
+            if link is not None:
+                more += self._scope.note_answer(link, answer)
+            if answer.held:
+                more += self._scope.admit(answer.held)
+        found = self.desk.note_parsed(parsed) + more
         if found:
             self._frontier.discover(found)
 
@@ -75,5 +77,6 @@ class Booking:
         settled, rows = self.desk.settle(batches)
         for row in rows:
             self._outcomes.append(row)
+        self._scope.note_settled(rows)
         self._frontier.done(settled)
         self.desk.tally.note_seconds(seconds)

@@ -22,6 +22,7 @@ from fieldmouse.agent.asked import (
 )
 from fieldmouse.agent.audience import Audience
 from fieldmouse.agent.booking import Booking
+from fieldmouse.agent.crawlscope import CrawlScope
 from fieldmouse.agent.desk import Desk
 from fieldmouse.agent.errands import Errands
 from fieldmouse.agent.fetching import fetcher_of
@@ -32,7 +33,6 @@ from fieldmouse.agent.limits import CrawlLimits
 from fieldmouse.agent.opened import OpenedParts
 from fieldmouse.agent.outlet import BookedOutlet
 from fieldmouse.agent.rounds import RefreshState, begun
-from fieldmouse.agent.scopenote import ScopeNote
 from fieldmouse.agent.stopping import Stopping
 from fieldmouse.buffer import Buffer, WhenFull
 from fieldmouse.clock import Clock, WallClock
@@ -58,7 +58,6 @@ from fieldmouse.indexer.wire import sealed_shards
 from fieldmouse.meter import Meter
 from fieldmouse.policy.names import NameMap
 from fieldmouse.policy.obsolescence import Obsolescence, SameForAll
-from fieldmouse.policy.scope import Scope
 from fieldmouse.robots.bell import Bell
 from fieldmouse.robots.exclusions import Exclusions
 from fieldmouse.robots.fleet import Fleet
@@ -148,7 +147,7 @@ def _connect(
     journal, last = open_journal(home)
     opened.keep(journal)
     seeds = seeds_of(settings)
-    scope, politeness = scope_of(settings, seeds), politeness_of(settings)
+    politeness = politeness_of(settings)
     meter, bell, fuse = Meter(), Bell(), Fuse(home.path)
     stopping, roster = Stopping(bell), Roster(meter)
     tally = sealed_tally(last)
@@ -169,7 +168,11 @@ def _connect(
             else frontier_of(home, settings, last, clock, politeness, witness, exchanging, refresh.held)
         )
         outcomes = opened.keep(DurableLog("outcomes", home / "outcomes.log", last))
-        more = [ScopeNote(scope, last), *(opened.keep(open_part(home, last)) for open_part in parts)]
+        scope = CrawlScope(scope_of(settings, seeds), seeds, home, last, shared=network is not None)
+        more: list[Part] = [scope]
+        if scope.held is not None:
+            more.append(opened.keep(scope.held))
+        more += [*(opened.keep(open_part(home, last)) for open_part in parts)]
         refreshing = None
         if order is not None:
             from fieldmouse.agent import refreshing as polls  # with all policies: few crawls need it
@@ -203,10 +206,13 @@ def _connect(
         ),
         open_indexer=partial(
             Indexer, home.path, shards=shards, states=sealed_shards(last) or None,
-            config=indexer_config(home, settings, scope), lane=lane, meter=meter,
+            config=indexer_config(
+                home, settings, scope.scope, is_open=scope.is_open, is_shared=network is not None
+            ),
+            lane=lane, meter=meter,
         ),
-        meter=meter, clock=clock, trace=trace, obsolescence=obsolescence, booking=booking, fuse=fuse,
-        bell=bell,
+        meter=meter, clock=clock, trace=trace, obsolescence=obsolescence, booking=booking, scope=scope,
+        fuse=fuse, bell=bell,
     )  # fmt: skip
     durable = Parts(home, journal, (Shards(intake.indexer), outcomes, desk, frontier, *more), last)
 
@@ -255,8 +261,8 @@ def _connect(
     return Crew(agent, stages, prober, fetcher, resolver, opened)
 
 
-def _elsewhere(scope: Scope, network: NetworkStage) -> Callable[[Url, float], bool]:
-    return lambda url, found_at: scope.admits(url, 1) and network.settled_since(found_at)
+def _elsewhere(scope: CrawlScope, network: NetworkStage) -> Callable[[Url, float], bool]:
+    return lambda url, found_at: scope.scope.admits(url, 1) and network.settled_since(found_at)
 
 
 def _network_stage() -> type[NetworkStage]:

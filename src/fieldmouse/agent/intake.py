@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from fieldmouse.agent.booking import Booking
+from fieldmouse.agent.crawlscope import CrawlScope
 from fieldmouse.agent.fuse import Fuse
 from fieldmouse.buffer import Buffer
 from fieldmouse.clock import Clock
@@ -43,10 +44,12 @@ class Intake:
 
     def __init__(
         self, *, buffer: Buffer[tuple[int, Outcome]], open_indexer: OpenIndexer, meter: Meter, clock: Clock,
-        trace: PageTrace, obsolescence: Obsolescence, booking: Booking, fuse: Fuse, bell: Bell,
+        trace: PageTrace, obsolescence: Obsolescence, booking: Booking, scope: CrawlScope, fuse: Fuse,
+        bell: Bell,
     ):  # fmt: skip
         self._buffer, self._meter, self._clock, self._trace = buffer, meter, clock, trace
         self._obsolescence, self._booking, self._fuse, self._bell = obsolescence, booking, fuse, bell
+        self._scope = scope
         self.indexer = open_indexer(on_parsed=self._answered, on_undone=self._undone)
         self._warned = False
 
@@ -88,6 +91,8 @@ class Intake:
     def pump(self) -> None:
         """Send off the pages that waited too long, and move others to the shards that have room."""
         self.indexer.recount()
+        if (news := self._scope.news()) is not None:
+            self.indexer.widen(news.joined, news.is_open)
         if self._buffer.waiting:
             self.expire()
         self._hand_on()

@@ -24,6 +24,7 @@ SETTING_OF = {
     "contact": "crawl.contact",
     "delay": "politeness.delay",
     "scope": "scope.mode",
+    "follow_seed_redirects": "scope.follow_seed_redirects",
     "policy": "frontier.policy",
     "robots": "robots.count",
     "control": "control.mode",

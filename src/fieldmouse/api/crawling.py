@@ -30,6 +30,7 @@ class Asked(TypedDict, total=False):
     delay: float | str | None
     pages: int | None
     scope: str | None
+    follow_seed_redirects: bool | None
     allow_private: bool | None
     policy: Code | None
     contact: str | None
@@ -70,6 +71,7 @@ class Crawl:
         delay: float | str | None = None,
         pages: int | None = None,
         scope: str | None = None,
+        follow_seed_redirects: bool | None = None,
         allow_private: bool | None = None,
         policy: Code | None = None,
         contact: str | None = None,
@@ -93,6 +95,7 @@ class Crawl:
         delay: seconds between two requests to one host, or text such as "500ms" or "500/h".
         pages: stop after so many pages in all; 0 for no limit.
         scope: "page", "host", "site" or "web": how far to go from the seeds.
+        follow_seed_redirects: a seed that redirects to another registered domain takes the crawl there.
         allow_private: also visit loopback and private addresses.
         policy: which hosts come first: a name, or a class of your own.
         contact: where you can be reached; servers are told.
@@ -115,6 +118,7 @@ class Crawl:
         given = asking.directory_of(directory)
         self._words: dict[str, object] = {
             "pages": pages, "time": time, "depth": depth, "contact": contact, "delay": delay, "scope": scope,
+            "follow_seed_redirects": follow_seed_redirects,
             "policy": policy, "robots": robots, "control": control, "allow_private": allow_private,
             "resolve": _kept(resolve), "extract": extract, "admit": admit, "readers": readers, "sign": sign,
         }  # fmt: skip

@@ -49,6 +49,7 @@ Examples:
 @click.option(
     "--scope", metavar="MODE", help="page, host, site or web: how far to go from the seeds.  [default: site]"
 )
+@options.seed_redirects
 @click.option("--balance", metavar="NAME", help="Which agent visits a host next: priced, kalman, hash, ...")
 @click.option("--config", metavar="FILE", type=click.Path(path_type=Path), help="Settings to start from.")
 @click.option("--forgive", is_flag=True, help="Ask again whatever this agent gave up because a host failed.")

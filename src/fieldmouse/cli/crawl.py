@@ -41,6 +41,7 @@ Examples:
 @click.option(
     "--scope", metavar="MODE", help="page, host, site or web: how far to go from the seeds.  [default: site]"
 )
+@options.seed_redirects
 @click.option(
     "--policy",
     metavar="NAME",

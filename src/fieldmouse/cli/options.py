@@ -31,6 +31,13 @@ also = click.option(
 )
 as_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON value instead of talk.")
 
+seed_redirects = click.option(
+    "--follow-seed-redirects",
+    is_flag=True,
+    default=None,
+    help="Go on where a seed redirects to, also if that is another registered domain.",
+)
+
 
 def opened(directory: Path, others: tuple[Path, ...]) -> ReadingRoom | ReadingRooms:
     """The crawl in a directory, or several as one where `--with` named others."""

@@ -29,6 +29,9 @@ from fieldmouse.visible import visible as visible
 if TYPE_CHECKING:
     from rich.progress import TaskID
 
+NOTES = "fieldmouse.agent.crawlscope"
+"""The logger whose notes, which are no warnings, are for people too: what joined the scope."""
+
 _muted = False
 
 
@@ -124,12 +127,14 @@ def show_warnings() -> None:
     """Let what the stages log as a warning reach the person at the keyboard."""
     logging.basicConfig(stream=sys.stderr, level=logging.WARNING, force=True)
     for handler in logging.getLogger().handlers:
-        handler.setFormatter(_Visible("warning: %(message)s"))
+        handler.setFormatter(_Visible())
+    logging.getLogger(NOTES).setLevel(logging.INFO)
 
 
 class _Visible(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
-        return visible(super().format(record), lines=True)
+        what = "warning" if record.levelno >= logging.WARNING else "note"
+        return visible(f"{what}: {super().format(record)}", lines=True)
 
 
 def finish() -> None:

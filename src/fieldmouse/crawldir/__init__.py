@@ -7,6 +7,7 @@ DIR/
   lock              held by the process that crawls
   journal           the checkpoints; the newest says how much of the rest counts
   outcomes.log      one row per URL whose fate is known
+  held.log          links that wait until it is known where seeds redirect to, in some crawls
   readings.log      vital signs, one a second
   decisions.log     what the frontier's policy saw and decided, for `lab replay`
   frontier/         sieve, host queues, the front, host states
@@ -28,6 +29,7 @@ from fieldmouse.crawldir.checkpoint import (
     open_journal,
     read_checkpoint,
     sealed_outcomes,
+    sealed_scope,
 )
 from fieldmouse.crawldir.diary import Diary
 from fieldmouse.crawldir.directory import AGENT_FILE, CrawlDir, Identity, write_identity
@@ -68,6 +70,7 @@ __all__ = [
     "record_at",
     "records",
     "sealed_outcomes",
+    "sealed_scope",
     "sealed_tally",
     "size_of",
     "sync_directory",

@@ -20,6 +20,7 @@ from fieldmouse.crawldir.evidence import evidence
 from fieldmouse.crawldir.journal import Journal, JournalReport, inspect
 from fieldmouse.errors import Damaged
 from fieldmouse.outcome import StoppedBy
+from fieldmouse.policy.scope import ScopeState
 
 log = logging.getLogger(__name__)
 
@@ -111,6 +112,14 @@ def is_checkpoint(raw: bytes) -> bool:
 def sealed_outcomes(last: Checkpoint | None) -> int:
     """Bytes of `outcomes.log` that count."""
     return last.state("outcomes", int) if last is not None else 0
+
+
+def sealed_scope(last: Checkpoint | None) -> ScopeState:
+    """How the scope stood; older crawls kept no more than its mark, or nothing."""
+    if last is None or "scope" not in last.parts:
+        return ScopeState()
+    state: ScopeState | str = last.state("scope", ScopeState | str)  # type: ignore[arg-type]
+    return ScopeState(state) if isinstance(state, str) else state
 
 
 def inspect_journal(home: CrawlDir) -> JournalReport:

@@ -69,6 +69,7 @@ def read_contents(
             url=link.url, status=response.status, mime=mime, body=body, fields=response.headers, cut=cut
         )
         page = _read(link, answer, config, readers, bare)
+        links.reached(link)
         if not (page.rules.nofollow and config.nofollow):
             found, left_out = _links(link, page, response.ended_at, config, links)
         more = f"links left after {config.links_per_page}, {left_out} more were there" if left_out else ""

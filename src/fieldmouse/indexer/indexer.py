@@ -24,7 +24,7 @@ from fieldmouse.indexer.lane import Lane
 from fieldmouse.indexer.wire import IndexerConfig, ShardState
 from fieldmouse.meter import Meter
 from fieldmouse.records import Outcome, Parsed, Refused
-from fieldmouse.url import Host, host_of
+from fieldmouse.url import Host, Url, host_of
 
 if TYPE_CHECKING:
     from fieldmouse.indexer.inline import InlineLane  # all of the workers' modules, which we do not need
@@ -107,6 +107,11 @@ class Indexer:
             lane = max(self._lanes, key=lambda other: (other.room, -other.outstanding))
         lane.send(number, outcome)
         self.recount()
+
+    def widen(self, joined: Sequence[Url], is_open: bool) -> None:
+        """Redirects of seeds led to these pages: every worker takes them into the scope."""
+        for lane in self._lanes:
+            lane.widen(joined, is_open)
 
     def _answered(self, parsed: Sequence[Parsed]) -> None:
         self.recount()

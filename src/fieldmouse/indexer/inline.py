@@ -16,6 +16,7 @@ from fieldmouse.errors import FieldmouseError, StorageError
 from fieldmouse.indexer.shard import OpenShard, Shard
 from fieldmouse.indexer.wire import IndexerConfig, ShardState
 from fieldmouse.records import Failed, Moved, Page, Parsed, Unchanged
+from fieldmouse.url import Url
 
 
 class InlineLane:
@@ -70,6 +71,10 @@ class InlineLane:
         except FieldmouseError as trouble:
             # Our disk's, not the page's: it stays unanswered, and the crawl has to end.
             self.trouble = self.trouble or trouble
+
+    def widen(self, joined: Sequence[Url], is_open: bool) -> None:
+        assert self._shard is not None, "begun first"
+        self._shard.widen(joined, is_open)
 
     def _tell(self) -> None:
         answers, self._answers = self._answers, []

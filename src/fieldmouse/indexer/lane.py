@@ -38,11 +38,13 @@ from fieldmouse.indexer.wire import (
     Ready,
     ShardState,
     Start,
+    Widen,
     decode_up,
     encode,
 )
 from fieldmouse.plugins.gossip import Gossip
 from fieldmouse.records import Failed, Parsed, Reason
+from fieldmouse.url import Url
 
 WINDOW_PAGES = 48
 WINDOW_BYTES = 32 << 20
@@ -68,6 +70,8 @@ class Lane(asyncio.Protocol):
         self._holdings, self._deaths = Holdings(), Deaths(directory, shard)
         self._gossip = Gossip()
         self._owed: list[Answer] = []  # pages without a ticket, for the next worker
+        self._joined: list[Url] = []  # to the scope, since the crawl was opened
+        self._scope_is_open: bool = config.scope_is_open
         self._frames = Frames()
         self._out: list[bytes] = []
         self._transport: asyncio.Transport | None = None
@@ -99,6 +103,7 @@ class Lane(asyncio.Protocol):
                 # Said here and not when its word came in: whoever dies in between was never at work.
                 self._begun = True
                 self._deaths.was_born()
+                self._write(Widen(tuple(self._joined), self._scope_is_open))
                 owed, self._owed = self._owed, []
                 for page in owed:
                     self.send(0, page)
@@ -190,6 +195,13 @@ class Lane(asyncio.Protocol):
             asyncio.get_running_loop().call_soon(self._on_undone, [number])
         else:
             self._owed.append(outcome)
+
+    def widen(self, joined: Sequence[Url], is_open: bool) -> None:
+        """The scope is wider by these pages, for this worker and the next."""
+        self._joined += joined
+        self._scope_is_open = is_open
+        if self._begun:
+            self._write(Widen(tuple(joined), is_open))
 
     def _write(self, message: Down) -> None:
         payload = encode(message)

@@ -97,6 +97,9 @@ class Links:
 
     def __init__(self, config: IndexerConfig, admission: Admission | None = None):
         self._scope, self._rules, self._seed = config.scope, config.traps, config.key_seed
+        self._is_open, self._is_shared = config.scope_is_open, config.scope_is_shared
+        self._may_join: set[str] = set()  # origins that are out of scope, and may not stay so
+        self._held: list[Link] = []
         self._asks_paths = config.scope.asks_paths
         self._most = config.links_per_page
         self._admission = admission
@@ -107,6 +110,33 @@ class Links:
         self._dealt = 0
         self._origins: dict[str, str | None] = {}
         self._feeds: dict[str, int] = {}  # how many were sent, by origin
+
+    # -- redirects of seeds
+
+    def widen(self, joined: Iterable[Url], is_open: bool) -> None:
+        """Redirects of seeds led to these pages; `is_open` if others may lead elsewhere."""
+        if not self._is_open or not is_open:  # what is in scope was judged otherwise
+            self._origins.clear()
+            self._may_join.clear()
+        self._scope, self._is_open = self._scope.joined(joined), is_open
+        # Hrefs that lead to them were told of as held: those dealt with are dealt with.
+        self._may_join = {host for host in self._may_join if not self._scope.admits_host(Host(host))}
+
+    def take_held(self) -> list[Link]:
+        """The links of the page read last that are held back until it is known whether they are in scope."""
+        held, self._held = self._held, []
+        return held
+
+    def reached(self, page: Link) -> None:
+        """This is a page, and its links come next: if a seed redirected to it, it belongs to the scope.
+
+        A page on a host that another agent was led to says that the host is in scope.
+        """
+        may = page.from_seed or self._is_shared
+        if may and not self._scope.admits(page.url) and self._scope.follows(page.url):
+            self.widen([page.url], self._is_open)
+
+    # -- links of a page
 
     def find(self, page: Link, base: Url, hrefs: Iterable[str], now: float) -> list[Link]:
         """Links of a page that are in scope, not traps, and not known to have been sent before."""
@@ -159,10 +189,15 @@ class Links:
 
     def follow(self, page: Link, target: Url, now: float) -> list[Link]:
         """Where a redirect leads: as deep as the page that sent us there."""
-        if not self._admits(host_of(target)):
+        if page.from_seed:
+            if not self._scope.follows(target):
+                return []
+        elif not self._admits(host_of(target)):
             return []
         kind = page.kind if page.kind in (Kind.SITEMAP, Kind.FEED) else Kind.REDIRECT
-        link = self._offer(target, page.depth, page.url, kind, page.redirects + 1, now)
+        link = self._offer(
+            target, page.depth, page.url, kind, page.redirects + 1, now, followed=page.from_seed
+        )
         return [] if link is None else [replace(link, trail=(*page.trail, page.url))]
 
     def listed(self, page: Link, urls: Iterable[Url], kind: Kind, now: float) -> list[Link]:
@@ -208,14 +243,26 @@ class Links:
             self._admission.begin(bare)
         key = _key(url.encode(), self._seed)
         self._sent[key & (SENT - 1)] = key
+        self._held = []
 
-    def _offer(self, url: Url, depth: int, via: str, kind: Kind, redirects: int, now: float) -> Link | None:
+    def _offer(
+        self,
+        url: Url,
+        depth: int,
+        via: str,
+        kind: Kind,
+        redirects: int,
+        now: float,
+        *,
+        followed: bool = False,
+    ) -> Link | None:
+        """The link, if it is to be sent now; `followed` if the scope has been asked."""
         key = _key(url.encode(), self._seed)
         place = key & (SENT - 1)
         if self._sent[place] == key:
             return None
         self._sent[place] = key
-        if self._asks_paths and not self._scope.admits_path(url):
+        if not followed and self._asks_paths and not self._scope.admits_path(url):
             return None
         if not is_plain(url, self._rules):
             if self._rules.session_ids:
@@ -223,7 +270,12 @@ class Links:
             if trap_of(url, self._rules, now):
                 return None
         link = Link(url, depth, via, kind, now, redirects)
-        return link if self._admission is None or self._admission.wants(link) else None
+        if self._admission is not None and not self._admission.wants(link):
+            return None
+        if self._may_join and not followed and host_of(url) in self._may_join:
+            self._held.append(link)
+            return None
+        return link
 
     @property
     def complaint(self) -> str:
@@ -231,14 +283,24 @@ class Links:
         return "" if self._admission is None else self._admission.complaint
 
     def _admits(self, origin: str) -> str | None:
-        """The origin in normal form, "" if it is out of scope, None if it is no origin."""
+        """The origin in normal form, "" if it is out of scope, None if it is no origin.
+
+        One that may come into scope is taken for now: `_offer` holds its links back.
+        """
         try:
             return self._origins[origin]
         except KeyError:
             pass
         if len(self._origins) >= ORIGINS:
             self._origins.clear()
+            self._may_join.clear()
         root = resolve(origin + "/")
-        verdict = None if root is None else root[:-1] if self._scope.admits_host(Host(root[:-1])) else ""
+        verdict = None
+        if root is not None:
+            host = Host(root[:-1])
+            verdict = host if self._scope.admits_host(host) else ""
+            if not verdict and self._is_open and self._scope.may_join(host):
+                self._may_join.add(host)
+                verdict = host
         self._origins[origin] = verdict
         return verdict

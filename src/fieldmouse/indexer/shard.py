@@ -8,6 +8,7 @@ noted moment to the next: `prepare` makes them durable and says where they stand
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
@@ -239,7 +240,12 @@ class Shard:
         return Parsed(
             number, self._number, self._batch, row.kind, _encode(row),
             tuple(links or ()), row.size, row.reason, left_out, complaint, sighting,
+            tuple(self._links.take_held()),
         )  # fmt: skip
+
+    def widen(self, joined: Sequence[Url], is_open: bool) -> None:
+        """Redirects of seeds led to these pages: with them the scope is wider."""
+        self._links.widen(joined, is_open)
 
     # -- moments
 

@@ -17,6 +17,7 @@ from fieldmouse.policy.noiserules import NoiseRules
 from fieldmouse.policy.scope import Scope
 from fieldmouse.policy.traps import TrapRules
 from fieldmouse.records import Failed, Moved, Page, Parsed, Unchanged
+from fieldmouse.url import Url
 
 HEADER = struct.Struct("<I")
 
@@ -29,6 +30,8 @@ class IndexerConfig(msgspec.Struct, frozen=True, kw_only=True):
     contact: str = ""  # who runs the crawl, for the warcinfo record
     key_seed: int = 0
     scope: Scope = Scope()
+    scope_is_open: bool = False  # a redirect of a seed may still bring hosts into it
+    scope_is_shared: bool = False  # other agents bring hosts into it, too: their pages say so
     traps: TrapRules = TrapRules()
     links_per_page: int = 0  # taken from one page; 0 for all
     decoded_limit: int = 64 << 20  # bytes of a body, unpacked
@@ -85,6 +88,13 @@ class Job(msgspec.Struct, frozen=True, tag="job", array_like=True):
     bare: bool = False  # without plug-ins: they brought a worker down with it
 
 
+class Widen(msgspec.Struct, frozen=True, tag="widen", array_like=True):
+    """Redirects of seeds led to these pages: with them the scope is wider."""
+
+    joined: tuple[Url, ...]
+    is_open: bool  # there may be more
+
+
 class Prepare(msgspec.Struct, frozen=True, tag="prepare", array_like=True):
     """Make everything received before this durable."""
 
@@ -127,7 +137,7 @@ class Broken(msgspec.Struct, frozen=True, tag="broken", array_like=True):
     hint: str
 
 
-Down = Start | Begin | Job | Prepare | Committed | Finish
+Down = Start | Begin | Job | Widen | Prepare | Committed | Finish
 Up = Opened | Ready | Answers | Prepared | Finished | Broken
 
 encode = msgspec.msgpack.Encoder().encode

@@ -37,6 +37,7 @@ from fieldmouse.indexer.wire import (
     Ready,
     Start,
     Up,
+    Widen,
     decode_down,
     frame,
 )
@@ -79,6 +80,9 @@ class Worker(Onlooker):
                 _IN_HAND.pack_into(self._in_hand, 0, NOTHING)
                 if len(self._answers) >= BATCH:
                     self._flush()
+            case Widen(joined, is_open):
+                assert self._shard is not None
+                self._shard.widen(joined, is_open)
             case Prepare():
                 assert self._shard is not None
                 signal.setitimer(signal.ITIMER_PROF, 0)

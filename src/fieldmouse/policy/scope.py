@@ -4,6 +4,14 @@ A scope is drawn around the seeds: their pages, their hosts, their sites (the
 registered domains) or the whole web, widened by what is included and narrowed by
 what is excluded. Excluding wins. A redirect's target must pass like any link.
 
+A host is its name: scheme and port do not matter, so that a site which moved to https is
+still the same host.
+
+Seeds redirect: `http://example.org/` leads to `https://www.example.org/`. The redirects of a
+seed are followed within the registered domains of the seeds (with `follow_seed_redirects`,
+anywhere), and the page at the end counts as a seed, too (`joined`). Rules that exclude still
+hold.
+
 The question falls in two: a host is judged by its name alone, so a caller may
 remember the answer per host; path rules, if there are any, are asked per URL.
 """
@@ -45,6 +53,7 @@ class Scope(msgspec.Struct, frozen=True, kw_only=True):
     include_regex: tuple[str, ...] = ()
     exclude_regex: tuple[str, ...] = ()
     max_depth: int | None = None  # links away from a seed; None is no limit
+    follow_seed_redirects: bool = False  # redirects of seeds are followed to any registered domain
 
     @classmethod
     def around(
@@ -61,6 +70,7 @@ class Scope(msgspec.Struct, frozen=True, kw_only=True):
         include_regex: Iterable[str] = (),
         exclude_regex: Iterable[str] = (),
         max_depth: int | None = None,
+        follow_seed_redirects: bool = False,
     ) -> Scope:
         """The scope that the seeds span.
 
@@ -73,7 +83,7 @@ class Scope(msgspec.Struct, frozen=True, kw_only=True):
         scope = cls(
             mode=mode,
             pages=frozenset(seeds) if mode == "page" else frozenset(),
-            hosts=frozenset(host_of(seed) for seed in seeds),
+            hosts=frozenset(names),
             sites=frozenset(site_of(name) for name in names),
             include_hosts=frozenset(name.lower() for name in include_hosts),
             exclude_hosts=frozenset(name.lower() for name in exclude_hosts),
@@ -84,6 +94,7 @@ class Scope(msgspec.Struct, frozen=True, kw_only=True):
             include_regex=tuple(include_regex),
             exclude_regex=tuple(exclude_regex),
             max_depth=max_depth,
+            follow_seed_redirects=follow_seed_redirects,
         )
         for pattern in scope.include_regex + scope.exclude_regex:
             read_pattern(pattern)
@@ -98,7 +109,7 @@ class Scope(msgspec.Struct, frozen=True, kw_only=True):
     def admits_host(self, host: Host) -> bool:
         """May any URL of this host be visited?"""
         name = name_of(host)
-        if name in self.exclude_hosts or _under(name, self.exclude_domains):
+        if self._excludes(name):
             return False
         if name in self.include_hosts or _under(name, self.include_domains):
             return True
@@ -108,7 +119,51 @@ class Scope(msgspec.Struct, frozen=True, kw_only=True):
             case "site":
                 return site_of(name) in self.sites
             case "host" | "page":
-                return host in self.hosts
+                return name in self.hosts
+
+    # -- redirects of seeds
+
+    def joined(self, urls: Iterable[Url]) -> Scope:
+        """The scope that these URLs and the seeds span together.
+
+        >>> scope = Scope.around([Url("http://example.org/")], "host")
+        >>> scope.joined([Url("https://www.example.org/en/")]).admits(Url("https://www.example.org/de/"))
+        True
+        """
+        urls = frozenset(urls)
+        names = frozenset(name_of(host_of(url)) for url in urls)
+        return msgspec.structs.replace(
+            self,
+            pages=self.pages | urls if self.mode == "page" else self.pages,
+            hosts=self.hosts | names,
+            sites=self.sites | {site_of(name) for name in names},
+        )
+
+    def follows(self, target: Url) -> bool:
+        """Whether a redirect of a seed, or of a page that a seed redirects to, may lead there."""
+        name = name_of(host_of(target))
+        if not self._excludes(name) and (self.follow_seed_redirects or site_of(name) in self.sites):
+            return self._rules_admit(target)
+        return self.admits_host(host_of(target)) and self._rules_admit(target)
+
+    @property
+    def may_grow(self) -> bool:
+        """Whether a redirect of a seed may bring pages into the scope that are linked to elsewhere."""
+        return self.mode == "host" or (self.mode == "site" and self.follow_seed_redirects)
+
+    def may_join(self, host: Host) -> bool:
+        """Whether a host that is out of scope may come into it by a redirect of a seed."""
+        name = name_of(host)
+        if not self.may_grow or self._excludes(name) or self.admits_host(host):
+            return False
+        return self.follow_seed_redirects or site_of(name) in self.sites
+
+    def joins_as(self, host: Host) -> str:
+        """What of a host decides whether it is in scope: two hosts of one such name join together."""
+        return site_of(name_of(host)) if self.mode == "site" else name_of(host)
+
+    def _excludes(self, name: str) -> bool:
+        return name in self.exclude_hosts or _under(name, self.exclude_domains)
 
     def refused_by(self, url: Url) -> str:
         """The setting that keeps a URL out at any depth, for people; "" if none does."""
@@ -140,6 +195,9 @@ class Scope(msgspec.Struct, frozen=True, kw_only=True):
         """Do the rules about paths let this URL of an admitted host pass?"""
         if self.mode == "page" and url not in self.pages and not self._is_included(url):
             return False
+        return self._rules_admit(url)
+
+    def _rules_admit(self, url: Url) -> bool:
         if self.exclude_prefixes and _starts(url, self.exclude_prefixes):
             return False
         if self.prefixes and not _starts(url, self.prefixes):
@@ -151,6 +209,15 @@ class Scope(msgspec.Struct, frozen=True, kw_only=True):
     def _is_included(self, url: Url) -> bool:
         name = name_of(host_of(url))
         return name in self.include_hosts or _under(name, self.include_domains)
+
+
+class ScopeState(msgspec.Struct, frozen=True, array_like=True):
+    """The scope of a crawl as a checkpoint keeps it."""
+
+    mark: str = ""  # of the scope that the settings ask for
+    joined: tuple[Url, ...] = ()  # pages that redirects of seeds led to
+    open: bool = False  # some seed, or what it redirects to, has no outcome yet
+    seeds: int = 0  # how many seeds there were
 
 
 def _under(name: str, domains: tuple[str, ...]) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from fieldmouse import settings as settings_file
-from fieldmouse.crawldir import CrawlDir, outcomes
+from fieldmouse.crawldir import CrawlDir, outcomes, sealed_scope
 from fieldmouse.figures import counted
 from fieldmouse.frontier.lookout import Whereabouts
 from fieldmouse.indexer.library import Library
@@ -43,14 +43,16 @@ def of_exclusion(home: CrawlDir, url: Url, last: Checkpoint) -> Iterator[str]:
 def reasons(home: CrawlDir, url: Url, found: Whereabouts, last: Checkpoint, now: float) -> list[str]:
     """What kept it from being taken; the archive is read only if no rule did."""
     asked = settings_file.load(home / "fieldmouse.toml")
-    told = [*_scope(asked, url, now), *_dropped(asked, found, sealed_tally(last).left_out)]
+    told = [*_scope(asked, url, last, now), *_dropped(asked, found, sealed_tally(last).left_out)]
     return told or list(_mentioned(home, asked, url, last))
 
 
-def _scope(asked: Settings, url: Url, now: float) -> Iterator[str]:
+def _scope(asked: Settings, url: Url, last: Checkpoint, now: float) -> Iterator[str]:
     """Whether it would have been taken, had it been seen."""
+    joined = sealed_scope(last).joined
     seeds = seeds_of(asked)
-    rule = scope_of(asked, seeds).refused_by(url)
+    rule = scope_of(asked, seeds).joined(joined).refused_by(url)
+    seeds += joined
     if rule and rule != "scope.mode":
         yield f"it is left out by `{rule}`"
         return

@@ -13,7 +13,7 @@ import msgspec
 
 from fieldmouse import settings as settings_file
 from fieldmouse.agent.asked import indexer_config
-from fieldmouse.crawldir import Checkpoint, CrawlDir, outcomes, sealed_outcomes
+from fieldmouse.crawldir import Checkpoint, CrawlDir, outcomes, sealed_outcomes, sealed_scope
 from fieldmouse.indexer import cdxj
 from fieldmouse.indexer.archive import log_path
 from fieldmouse.indexer.audit import log_lines
@@ -39,7 +39,7 @@ class ArchivedCrawl:
     def __init__(self, home: CrawlDir, last: Checkpoint | None):
         self.home, self.last = home, last
         self.settings = settings_file.load(home / "fieldmouse.toml")
-        self._scope = scope_of(self.settings, seeds_of(self.settings))
+        self._scope = scope_of(self.settings, seeds_of(self.settings)).joined(sealed_scope(last).joined)
         self._library = Library(home / "archive", sealed_shards(last))
         self.unreadable = 0  # answers that count and cannot be had, so far
 

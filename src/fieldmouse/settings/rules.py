@@ -37,6 +37,7 @@ def scope_of(settings: Settings, seeds: Iterable[Url]) -> Scope:
         include_regex=asked.include_regex,
         exclude_regex=asked.exclude_regex,
         max_depth=settings.crawl.max_depth,
+        follow_seed_redirects=asked.follow_seed_redirects,
     )
 
 

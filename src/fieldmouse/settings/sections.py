@@ -62,6 +62,10 @@ class ScopeSection(Section, frozen=True):
             "the seeds, their hosts, their registered domains (all of loopback is one site), or everything",
         ),
     ] = "site"
+    follow_seed_redirects: Annotated[
+        bool,
+        About(kinds.FLAG, "a seed that redirects to another registered domain takes the crawl there"),
+    ] = False
     include_hosts: Annotated[tuple[str, ...], About(kinds.TEXTS, "host names to crawl besides")] = ()
     exclude_hosts: Annotated[tuple[str, ...], About(kinds.TEXTS, "host names never to crawl")] = ()
     include_domains: Annotated[

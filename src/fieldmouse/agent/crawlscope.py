@@ -1,0 +1,201 @@
+"""Scope of a running crawl, which grows with the redirects of its seeds.
+
+The settings span a scope around the seeds. Where a seed redirects to, the page at the end counts as a
+seed, too: it joins the scope. What joined is durable with the crawl, so that a resumed run has the same
+scope.
+
+Pages may be read before it is known where every seed leads. Their links to hosts that may still join are
+held back in a log, until the host joins (then they are followed) or every seed has its outcome (then
+nothing can join any more).
+
+A scope looks forward only: other links that were outside it when their page was read are not kept. A run
+whose settings ask for another scope than the last run says so.
+
+On a cluster each agent has a scope of its own. It takes a host into it when it follows the redirect
+itself, or when it stores a page of a host that another agent took in.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+import msgspec
+import xxhash
+
+from fieldmouse.crawldir import (
+    Checkpoint,
+    CrawlDir,
+    DurableLog,
+    Sealed,
+    outcomes,
+    records,
+    sealed_outcomes,
+    sealed_scope,
+)
+from fieldmouse.outcome import OutcomeKind
+from fieldmouse.policy.scope import Scope, ScopeState
+from fieldmouse.records import Link, OutcomeRow, Parsed
+from fieldmouse.url import Url, host_of
+
+log = logging.getLogger(__name__)
+
+HELD = 64 << 20
+"""Bytes of links that are held back; more are dropped, with a warning."""
+CHANGED = (
+    "the scope is another than in the last run: it counts for links found from now on; pages read before"
+    " are not read again for links that were outside it"
+)
+_link = msgspec.msgpack.Decoder(Link).decode
+_row = msgspec.msgpack.Decoder(OutcomeRow).decode
+_encode = msgspec.msgpack.Encoder().encode
+
+
+class ScopeNews(NamedTuple):
+    """What workers have to be told."""
+
+    joined: tuple[Url, ...]
+    is_open: bool  # more may join
+
+
+class CrawlScope:
+    """The scope as it is now. A part of the checkpoint: what joined is its state."""
+
+    name = "scope"
+
+    def __init__(
+        self, base: Scope, seeds: Sequence[Url], home: CrawlDir, last: Checkpoint | None, *, shared: bool
+    ):
+        """`shared` if other agents crawl with the same settings."""
+        self._mark = xxhash.xxh3_128_hexdigest(_encode_deterministic(base))
+        state = sealed_scope(last)
+        # Crawls from before the scope was noted have no mark.
+        self._is_changed = bool(state.mark) and state.mark != self._mark
+        self._joined = list(state.joined)
+        self.scope = base.joined(self._joined)
+        self._seeds, self._shared = len(seeds), shared
+        self._news: list[Url] = []
+        self._warned = False
+        self.held = DurableLog("held", home / "held.log", last) if base.may_grow else None
+        self._waiting: dict[str, list[int]] = {}  # held links by what of their host may join: their places
+        self._unsettled: set[Url] = set()  # seeds and what they redirect to, without an outcome yet
+        if self.held is not None and (state.open or state.seeds != len(seeds)):
+            self._unsettled.update(seeds)
+            length = sealed_outcomes(last) if last is not None else 0
+            self._note_outcomes(outcomes.rows(home, length=length) if length else ())
+            self._find_held()
+        self._was_open = self.is_open
+
+    @property
+    def is_open(self) -> bool:
+        """Whether a redirect of a seed may still bring hosts into the scope."""
+        return bool(self._unsettled)
+
+    # -- what becomes of links
+
+    def admit(self, links: Iterable[Link], *, depth: int | None = None) -> list[Link]:
+        """Those in scope; others are held back if they may come into it. `depth` counts instead of theirs."""
+        admitted = []
+        for link in links:
+            if self.scope.admits(link.url, link.depth if depth is None else depth):
+                admitted.append(link)
+            elif self.is_open and self.scope.may_join(host_of(link.url)):
+                self._hold(link)
+        return admitted
+
+    def _hold(self, link: Link) -> None:
+        assert self.held is not None, "nothing may join a scope that cannot grow"
+        if self.held.length > HELD:
+            if not self._warned:
+                log.warning(
+                    "too many links lead to hosts that a seed may redirect to: no more of them are kept"
+                )
+            self._warned = True
+            return
+        place = self.held.append(_encode(link))
+        self._waiting.setdefault(self.scope.joins_as(host_of(link.url)), []).append(place)
+
+    def _find_held(self) -> None:
+        """The links held back before; those in scope by now were followed when their host joined."""
+        assert self.held is not None
+        for place, record in records(self.held.path, length=self.held.length):
+            host = host_of(_link(record).url)
+            if not self.scope.admits_host(host):
+                self._waiting.setdefault(self.scope.joins_as(host), []).append(place)
+
+    def _released(self, url: Url) -> list[Link]:
+        places = self._waiting.pop(self.scope.joins_as(host_of(url)), [])
+        held = [_link(self.held.read(place)) for place in places] if self.held is not None else []
+        return [link for link in held if self.scope.admits_path(link.url)]
+
+    # -- what becomes of seeds
+
+    def note_answer(self, link: Link, parsed: Parsed) -> list[Link]:
+        """A page, or a redirect of a seed, was read; returns links that are in scope since."""
+        if parsed.kind is OutcomeKind.PAGE:
+            may = link.from_seed or self._shared
+            if may and not self.scope.admits(link.url) and self.scope.follows(link.url):
+                return self._join(link)
+        elif parsed.kind is OutcomeKind.MOVED and link.from_seed:
+            target = Url(_row(parsed.row).target)
+            if not self.scope.follows(target):
+                log.warning(
+                    "seed %s redirects to %s, which is out of scope; to crawl it, add it with"
+                    " `resume --seed`, or begin with `--follow-seed-redirects`",
+                    link.trail[0] if link.trail else link.url, target,
+                )  # fmt: skip
+        return []
+
+    def _join(self, link: Link) -> list[Link]:
+        self._joined.append(link.url)
+        self._news.append(link.url)
+        self.scope = self.scope.joined([link.url])
+        if link.from_seed:
+            what = {"page": "that page", "host": "its host", "site": "its site"}[self.scope.mode]
+            seed = link.trail[0] if link.trail else link.via
+            log.info("seed %s redirects to %s: %s is in scope", seed, link.url, what)
+        return self._released(link.url)
+
+    def note_settled(self, rows: Iterable[bytes]) -> None:
+        """These outcomes are durable from the next checkpoint on."""
+        if self._unsettled:
+            self._note_outcomes(map(_row, rows))
+
+    def _note_outcomes(self, rows: Iterable[OutcomeRow]) -> None:
+        for row in rows:
+            if row.url in self._unsettled:
+                self._unsettled.discard(row.url)
+                target = Url(row.target)
+                if row.kind is OutcomeKind.MOVED and target and self.scope.follows(target):
+                    self._unsettled.add(target)
+        if not self._unsettled:
+            self._waiting.clear()
+
+    def news(self) -> ScopeNews | None:
+        """What workers were not told yet, if there is anything."""
+        if not self._news and self._was_open == self.is_open:
+            return None
+        told = ScopeNews(tuple(self._news), self.is_open)
+        self._news.clear()
+        self._was_open = self.is_open
+        return told
+
+    # -- a part of the checkpoint
+
+    def begin(self) -> None:
+        if self._is_changed:
+            log.warning(CHANGED)
+
+    def seal(self) -> Sealed[ScopeState]:
+        return Sealed(ScopeState(self._mark, tuple(self._joined), self.is_open, self._seeds))
+
+    def committed(self) -> None:
+        """There are no files but the log of held links, which is a part of its own."""
+
+    def close(self) -> None:
+        """There is no file to close."""
+
+
+def _encode_deterministic(base: Scope) -> bytes:
+    return msgspec.json.encode(base, order="deterministic")

@@ -1,0 +1,210 @@
+"""Seeds that redirect: the page at the end counts as a seed, whatever happens to the crawl meanwhile."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from fieldmouse.agent import read_checkpoint
+from fieldmouse.clock import Clock
+from fieldmouse.crawldir import CrawlDir, sealed_scope
+from fieldmouse.outcome import OutcomeKind
+from fieldmouse.policy.scope import ScopeState
+from fieldmouse.reading.explanation import explain
+from fieldmouse.records import Failed, Link, Response
+from fieldmouse.url import Host, Url
+from fieldmouse.web.dns import DnsAnswer
+
+from .bottled import bottled_crawl, bottled_kill, outcomes
+
+Web = Mapping[str, str | tuple[str, ...]]
+"""Pages by URL: the URL that one redirects to, or the hrefs on it; `robots.txt` may be there, as text."""
+
+
+class ScriptedWeb:
+    """Answers after a delay by host: seeds may be slow, so that others are read before."""
+
+    def __init__(self, clock: Clock, pages: Web, slow: Mapping[str, float] | None = None):
+        self._clock, self._pages, self._slow = clock, pages, slow or {}
+        self.asked: list[str] = []
+
+    async def fetch(
+        self, link: Link, host: Host, address: str, *, body_limit: int | None = None
+    ) -> Response | Failed:
+        self.asked.append(link.url)
+        await self._clock.sleep(self._slow.get(host, 0.01))
+        status, headers, body = 404, [("content-type", "text/html")], b"none"
+        page = self._pages.get(link.url)
+        if isinstance(page, str) and link.url.endswith("/robots.txt"):
+            status, headers, body = 200, [("content-type", "text/plain")], page.encode()
+        elif isinstance(page, str):
+            status, headers, body = 301, [("location", page)], b""
+        elif page is not None:
+            links = "".join(f"<a href='{href}'>x</a>" for href in page)
+            status, body = 200, f"<title>{link.url}</title>{links}".encode()
+        head = "".join(f"{name}: {value}\r\n" for name, value in headers)
+        now = self._clock.now()
+        return Response(
+            status, f"HTTP/1.1 {status} X\r\n{head}\r\n".encode(), body, b"GET / HTTP/1.1\r\n\r\n", address,
+            now, now, now, tuple(headers),
+        )  # fmt: skip
+
+    async def close(self) -> None:
+        """Nothing is open."""
+
+
+class AnyName:
+    """Every name has an address of its own."""
+
+    def __init__(self, clock: Clock):
+        self._known: dict[str, str] = {}
+
+    async def ask(self, name: str, kind: str) -> DnsAnswer:
+        if kind != "A":
+            return DnsAnswer(trouble="the name has no address")
+        return DnsAnswer((self._known.setdefault(name, f"10.0.0.{len(self._known) + 1}"),), 3600.0)
+
+    async def close(self) -> None:
+        """Nothing is open."""
+
+
+QUICK: dict[str, object] = {"network__allow_private": True, "politeness__delay": "0s", "dns": AnyName}
+SEED, WWW = "http://e.test/", "https://www.e.test/"
+HOP: Web = {SEED: "https://e.test/", "https://e.test/": WWW}
+SITE: Web = HOP | {
+    WWW: ("/a", "https://e.test/b", "http://other.e.test/", "http://new.test/"),
+    WWW + "a": ("http://www.e.test:8080/c",), "http://www.e.test:8080/c": (), "https://e.test/b": (),
+    "http://other.e.test/": (), "http://new.test/": (),
+}  # fmt: skip
+MOVED: Web = {SEED: "https://new.test/", "https://new.test/": ("/a", "http://www.new.test/b", SEED + "c")} | {
+    "https://new.test/a": (), "http://www.new.test/b": (), SEED + "c": (),
+}  # fmt: skip
+CROSS: Web = {
+    "http://a.test/": ("/deep",), "http://a.test/deep": ("https://www.b.test/hidden", "http://x.b.test/"),
+    "http://b.test/": "https://www.b.test/", "https://www.b.test/": ("/seen",), "https://www.b.test/seen": (),
+    "https://www.b.test/hidden": ("/deeper",), "https://www.b.test/deeper": (), "http://x.b.test/": (),
+    "https://www.b.test/robots.txt": "Sitemap: https://www.b.test/map.txt", "https://www.b.test/mapped": (),
+}  # fmt: skip
+"""One seed is slow and redirects; before, the other one links to pages that only it links to."""
+CROSSED = {
+    "http://a.test/", "http://a.test/deep", "https://www.b.test/", "https://www.b.test/seen",
+    "https://www.b.test/hidden", "https://www.b.test/deeper",
+}  # fmt: skip
+
+
+def web(pages: Web, slow: Mapping[str, float] | None = None) -> Callable[[Clock], ScriptedWeb]:
+    return lambda clock: ScriptedWeb(clock, pages, slow)
+
+
+def stored(path: Path) -> set[str]:
+    return {row.url for row in outcomes(path) if row.kind is OutcomeKind.PAGE}
+
+
+def crawled(path: Path, pages: Web, seeds: Sequence[str] = (SEED,), **asked: object) -> set[str]:
+    summary, _ = bottled_crawl(path, web(pages), seeds, **QUICK, **asked)
+    assert summary.lost == summary.waiting == 0
+    return stored(path)
+
+
+def test_a_host_is_its_name_whatever_scheme_and_port(tmp_path: Path) -> None:
+    pages: Web = {SEED: "https://e.test/", "https://e.test/": ("http://e.test:81/x", "http://sub.e.test/"),
+                  "http://e.test:81/x": (), "http://sub.e.test/": ()}  # fmt: skip
+    assert crawled(tmp_path / "c", pages, scope__mode="host") == {"https://e.test/", "http://e.test:81/x"}
+
+
+def test_the_end_of_a_chain_of_redirects_joins_the_scope_and_is_named(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "fieldmouse.agent.crawlscope")
+    found = crawled(tmp_path / "c", SITE, scope__mode="host")
+    assert found == {WWW, WWW + "a", "http://www.e.test:8080/c", "https://e.test/b"}
+    assert f"seed {SEED} redirects to {WWW}: its host is in scope" in caplog.messages
+
+
+def test_a_page_that_a_seed_redirects_to_is_stored_and_nothing_else(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "fieldmouse.agent.crawlscope")
+    assert crawled(tmp_path / "c", SITE, scope__mode="page") == {WWW}
+    assert f"seed {SEED} redirects to {WWW}: that page is in scope" in caplog.messages
+
+
+@pytest.mark.parametrize(("mode", "wanted"), [
+    ("page", {"https://new.test/"}),
+    ("host", {"https://new.test/", "https://new.test/a", SEED + "c"}),
+    ("site", {"https://new.test/", "https://new.test/a", SEED + "c", "http://www.new.test/b"}),
+])  # fmt: skip
+def test_another_registered_domain_joins_only_if_that_is_asked_for(
+    tmp_path: Path, mode: str, wanted: set[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    assert crawled(tmp_path / "without", MOVED, scope__mode=mode) == set()
+    (told,) = [message for message in caplog.messages if "redirects to" in message]
+    assert told.startswith(f"seed {SEED} redirects to https://new.test/, which is out of scope")
+    found = crawled(tmp_path / "with", MOVED, scope__mode=mode, scope__follow_seed_redirects=True)
+    assert found == wanted
+
+
+def test_what_is_excluded_does_not_join(tmp_path: Path) -> None:
+    for number, rule in enumerate(
+        ({"scope__exclude_hosts": ["www.e.test"]}, {"scope__exclude_prefixes": [WWW]},
+         {"scope__include_regex": ["^http:"]})
+    ):  # fmt: skip
+        asked = {"scope__mode": "host", "scope__follow_seed_redirects": True} | rule
+        assert crawled(tmp_path / str(number), SITE, **asked) == set()
+
+
+def test_a_page_that_is_no_seed_does_not_take_the_crawl_elsewhere(tmp_path: Path) -> None:
+    pages = SITE | {WWW + "a": "http://other.e.test/"}
+    found = crawled(tmp_path / "c", pages, scope__mode="host", scope__follow_seed_redirects=True)
+    assert found == {WWW, "https://e.test/b"}
+
+
+@pytest.mark.parametrize("asked", [{}, {"scope__follow_seed_redirects": True}], ids=["same site", "any"])
+def test_links_that_were_read_before_the_redirect_was_known_are_followed(
+    tmp_path: Path, asked: dict[str, object]
+) -> None:
+    pages = CROSS | {"https://www.b.test/map.txt": ()}
+    summary, fetcher = bottled_crawl(
+        tmp_path / "c", web(pages, {"http://b.test": 60.0}), ["http://a.test/", "http://b.test/"], **QUICK,
+        scope__mode="host", **asked,
+    )  # fmt: skip
+    assert summary.lost == summary.waiting == 0
+    assert fetcher.asked.index("http://a.test/deep") < fetcher.asked.index("https://www.b.test/")
+    assert stored(tmp_path / "c") == CROSSED | {"https://www.b.test/map.txt"}
+    state = scope_state(tmp_path / "c")
+    assert (state.joined, state.open) == (("https://www.b.test/",), False)
+
+
+def scope_state(path: Path) -> ScopeState:
+    return sealed_scope(read_checkpoint(CrawlDir.open(path)))
+
+
+@given(st.lists(st.floats(0.5, 30.0), min_size=1, max_size=4))
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_a_crawl_that_is_killed_and_resumed_has_the_same_scope(
+    tmp_path_factory: pytest.TempPathFactory, kills: list[float]
+) -> None:
+    path = tmp_path_factory.mktemp("killed") / "c"
+    pages = CROSS | {"https://www.b.test/map.txt": ()}
+    seeds = ["http://a.test/", "http://b.test/"]
+    asked: dict[str, object] = QUICK | {"scope__mode": "host", "storage__checkpoint": "1s"}
+    slow = {"http://b.test": 7.0, "https://www.b.test": 5.0}
+    for after in kills:
+        bottled_kill(path, web(pages, slow), seeds, after=after, **asked)
+    summary, _ = bottled_crawl(path, web(pages, slow), seeds, **asked)
+    assert summary.lost == summary.waiting == 0
+    assert stored(path) == CROSSED | {"https://www.b.test/map.txt"}
+    assert scope_state(path).joined == ("https://www.b.test/",)
+
+
+def test_explain_knows_what_joined_the_scope(tmp_path: Path) -> None:
+    crawled(tmp_path / "c", SITE, scope__mode="host")
+    home = CrawlDir.open(tmp_path / "c")
+    assert not any("out of scope" in says for says in explain(home, Url(WWW + "never")).says)
+    (says,) = [says for says in explain(home, Url("http://other.e.test/")).says if "out of scope" in says]
+    assert says == f'it is out of scope, which is "host" around {SEED}, {WWW}'
