@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import ssl
 import subprocess
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -15,6 +16,7 @@ import redis
 import trustme
 
 from balancer.boards import MISSING, PROGRAM, a_server
+from common_name import issue_by_common_name
 from fieldmouse.balancer.board.contract import Charter
 from fieldmouse.balancer.board.server.board import RedisBoard
 from fieldmouse.errors import BoardError, BoardUnreachable, UsageError
@@ -58,6 +60,32 @@ def secure(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecureServer]:
     with ExitStack() as stack:
         server = stack.enter_context(a_server(*words, password="secret"))
         yield SecureServer(port, folder / "ca.pem", folder / "stranger.pem", server.client())
+
+
+def test_a_certificate_that_names_its_host_only_in_its_common_name_is_refused(tmp_path: Path) -> None:
+    """A server that accepts any connection will do: the handshake fails before it says anything."""
+    authority_pem, certificate = issue_by_common_name("localhost")
+    (tmp_path / "ca.pem").write_bytes(authority_pem)
+    theirs = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    certificate.configure_cert(theirs)
+
+    async def hang_up(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read(1)
+        writer.close()
+
+    async def ask() -> None:
+        listening = await asyncio.start_server(hang_up, "127.0.0.1", 0, ssl=theirs)
+        port = listening.sockets[0].getsockname()[1]
+        board = RedisBoard(f"rediss://localhost:{port}/0?ssl_ca_certs={tmp_path / 'ca.pem'}")
+        try:
+            await board.found(CHARTER)
+        finally:
+            await board.close()
+            listening.close()
+
+    with pytest.raises(BoardError, match="is not trusted") as caught:
+        asyncio.run(ask())
+    assert "subjectAltName" in str(caught.value)
 
 
 def asked(url: str) -> Charter:

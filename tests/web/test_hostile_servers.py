@@ -18,6 +18,7 @@ import trustme
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from common_name import issue_by_common_name
 from fieldmouse.clock import ManualClock
 from fieldmouse.errors import UsageError
 from fieldmouse.records import Failed, Link, Reason, Response
@@ -337,6 +338,24 @@ def test_a_certificate_for_another_name_is_refused(authority: trustme.CA) -> Non
     answer = failure(over_tls(authority, authority.issue_cert("other.example.org")))
     assert answer.reason is Reason.TLS
     assert "www.example.org" in answer.detail
+
+
+def test_a_certificate_that_names_its_host_only_in_its_common_name_is_refused(tmp_path: Path) -> None:
+    authority_pem, certificate = issue_by_common_name("www.example.org")
+    path = tmp_path / "ca.pem"
+    path.write_bytes(authority_pem)
+    theirs = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    certificate.configure_cert(theirs)
+
+    async def play() -> Response | Failed:
+        ours = trust(ca_file=path)
+        async with RawServer(HELLO).listening(tls=theirs) as server, fetching(QUICK, tls=ours) as fetcher:
+            return await get(fetcher, server, name="www.example.org", scheme="https")
+
+    answer = failure(run(play()))
+    assert answer.reason is Reason.TLS
+    assert "www.example.org" in answer.detail
+    assert "subjectAltName" in answer.detail
 
 
 def test_an_unknown_authority_is_refused(authority: trustme.CA) -> None:

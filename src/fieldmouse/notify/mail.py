@@ -20,6 +20,7 @@ from fieldmouse.aside import Aside
 from fieldmouse.clock import Clock
 from fieldmouse.notify import letter
 from fieldmouse.notify.channel import Manner, Notice, Setback, one_line
+from fieldmouse.web.tls import tls_complaint
 
 log = logging.getLogger(__name__)
 
@@ -103,7 +104,7 @@ class Mail:
         except TimeoutError:
             why = f"{self._name} did not answer within {self._timeout:g} s"
         except ssl.SSLError as trouble:
-            why = f"{self._name}: {(trouble.reason or 'TLS error').replace('_', ' ').lower()}"
+            why = f"{self._name}: {tls_complaint(trouble)}"
         except OSError as trouble:
             why = f"{self._name} cannot be reached: {(trouble.strerror or 'no connection').lower()}"
         return Setback(why), {}

@@ -20,6 +20,7 @@ from fieldmouse.records import Response
 from fieldmouse.url import Url, host_of, name_of, path_of, port_of
 from fieldmouse.web.connection import Connection, Limits
 from fieldmouse.web.httpdate import parse_date, parse_seconds
+from fieldmouse.web.tls import tls_complaint
 
 LONGEST_ANSWER = 4 << 10
 _LIMITS = Limits(header=16 << 10)
@@ -50,7 +51,7 @@ class Webhook:
         except TimeoutError:
             return Setback(f"{self._host} did not answer within {self._timeout:g} s")
         except ssl.SSLError as trouble:
-            return Setback(f"{self._host}: {(trouble.reason or 'TLS error').replace('_', ' ').lower()}")
+            return Setback(f"{self._host}: {tls_complaint(trouble)}")
         except OSError as trouble:
             return Setback(f"{self._host} cannot be reached: {(trouble.strerror or 'no connection').lower()}")
         if isinstance(answer, str):

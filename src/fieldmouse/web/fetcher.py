@@ -34,7 +34,7 @@ from fieldmouse.url import Host, name_of, path_of, port_of
 from fieldmouse.web.connection import Connection, Limits, Trouble
 from fieldmouse.web.signature import Sign, shown
 from fieldmouse.web.source import SourceAddress
-from fieldmouse.web.tls import trust
+from fieldmouse.web.tls import tls_complaint, trust
 
 ACCEPT = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"
 
@@ -185,10 +185,8 @@ class HttpFetcher:
                 task.cancel()
                 raise
             return Trouble(Reason.NO_CONNECTION, f"no connection within {self._limits.connect:g} s")
-        except ssl.SSLCertVerificationError as error:
-            return Trouble(Reason.TLS, error.verify_message or str(error))
         except ssl.SSLError as error:
-            return Trouble(Reason.TLS, (error.reason or str(error)).replace("_", " ").lower())
+            return Trouble(Reason.TLS, tls_complaint(error))
         except ValueError as error:  # a name that no certificate could carry, such as `.example`
             return Trouble(Reason.TLS, str(error))
         except OSError as error:

@@ -1,4 +1,4 @@
-"""How far a server's certificate is trusted."""
+"""TLS contexts for all our connections, and plain words for what a handshake failed of."""
 
 from __future__ import annotations
 
@@ -6,6 +6,9 @@ import ssl
 from pathlib import Path
 
 from fieldmouse.errors import UsageError
+
+_NAME_MISMATCHES = frozenset({62, 64})  # OpenSSL's numbers: a host's name, an address
+_NAMES = "only names in its subjectAltName count"
 
 
 def trust(*, verify: bool = True, ca_file: Path | None = None, protocol: str = "http/1.1") -> ssl.SSLContext:
@@ -17,6 +20,7 @@ def trust(*, verify: bool = True, ca_file: Path | None = None, protocol: str = "
     honest network is worth, and no more.
     """
     context = ssl.create_default_context()
+    check_alternative_names_only(context)
     if ca_file is not None:
         try:
             context.load_verify_locations(cafile=ca_file)
@@ -31,3 +35,19 @@ def trust(*, verify: bool = True, ca_file: Path | None = None, protocol: str = "
     if protocol:
         context.set_alpn_protocols([protocol])
     return context
+
+
+def check_alternative_names_only(context: ssl.SSLContext) -> None:
+    """Let no certificate be valid for the CN of its subject, as RFC 9110 (4.3.4) and browsers have it.
+
+    OpenSSL looks there if a certificate has no subjectAltName.
+    """
+    context.hostname_checks_common_name = False
+
+
+def tls_complaint(error: ssl.SSLError) -> str:
+    """Why a handshake failed, in words for people."""
+    if not isinstance(error, ssl.SSLCertVerificationError):
+        return (error.reason or "TLS error").replace("_", " ").lower()
+    why = (error.verify_message or "the certificate is not trusted").rstrip(".")
+    return f"{why} ({_NAMES})" if error.verify_code in _NAME_MISMATCHES else why

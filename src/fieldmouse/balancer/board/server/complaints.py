@@ -31,6 +31,7 @@ from redis.exceptions import ConnectionError as NotConnected
 from redis.exceptions import TimeoutError as TooLate
 
 from fieldmouse.errors import BoardError, BoardUnreachable
+from fieldmouse.web.tls import tls_complaint
 
 REFUSALS = ("LOST", "HIDDEN", "HELD", "FENCED", "NEWER", "OLDER")
 """The words with which our scripts refuse."""
@@ -153,7 +154,7 @@ def _not_trusted(trouble: BaseException, label: str, query: str) -> BoardError |
     for around in _around(trouble):
         if isinstance(around, ssl.SSLCertVerificationError):
             return BoardError(
-                f"the certificate of the board at {label} is not trusted: {around.verify_message}",
+                f"the certificate of the board at {label} is not trusted: {tls_complaint(around)}",
                 "name the file of its authority: rediss://host:port/0?ssl_ca_certs=FILE",
             )
         if isinstance(around, FileNotFoundError) and "ssl" in query:

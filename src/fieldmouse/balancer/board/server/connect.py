@@ -23,6 +23,7 @@ from fieldmouse.balancer.board.refusals import REMEDY
 from fieldmouse.balancer.board.server.complaints import is_silence, meaning, unreadable
 from fieldmouse.balancer.board.server.scripts import BoardScript
 from fieldmouse.errors import BoardError, BoardLost, UsageError
+from fieldmouse.web.tls import check_alternative_names_only
 
 SCHEMES = ("redis", "rediss", "unix")
 _BOOLEAN = "true|false|yes|no|1|0|on|off|t|f|y|n"
@@ -98,6 +99,15 @@ def checked_url(url: str) -> str:
     return url
 
 
+class _TlsConnection(aioredis.SSLConnection):
+    """A connection by TLS; the CN of a certificate's subject counts for nothing."""
+
+    def _connection_arguments(self) -> Any:
+        arguments = super()._connection_arguments()
+        check_alternative_names_only(arguments["ssl"])
+        return arguments
+
+
 class BoardServer:
     """Connections to one server."""
 
@@ -116,6 +126,8 @@ class BoardServer:
             protocol=2,
             client_name="fieldmouse",
         )
+        if self._pool.connection_class is aioredis.SSLConnection:
+            self._pool.connection_class = _TlsConnection
 
     async def _greet(self, connection: Any) -> None:
         await connection.on_connect()
