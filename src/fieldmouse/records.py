@@ -167,7 +167,7 @@ class Response(msgspec.Struct, frozen=True, array_like=True):
     answered_at: float  # the first byte of the answer was seen
     ended_at: float
     headers: tuple[tuple[str, str], ...] = ()  # names in lower case, values decoded as latin-1
-    truncated: str = ""  # WARC's word for it ("length", "time") when the body was cut by a limit
+    truncated: str = ""  # WARC's word for why the body is not whole: length, time, disconnect, unspecified
 
     def header(self, name: str) -> str:
         """The first header of that name, or "" if there is none."""

@@ -148,7 +148,6 @@ def test_a_reset_in_the_middle_is_no_end_of_a_body() -> None:
         b"\0\0\0\0",
         b"SSH-2.0-OpenSSH_9.2\r\n",
         b"HTTP/1.1 banana\r\n\r\n",
-        b"HTTP/1.1 200 OK\r\nno colon here\r\n\r\n",
         b"HTTP/1.1 200 OK\r\nContent-Length: -5\r\n\r\nhello",
         b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nab",
         b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nnot hex\r\n",
@@ -244,6 +243,32 @@ def test_time_that_is_wasted_is_limited(steps: list[bytes | float], reason: Reas
     clock = ManualClock(1_000_000.0)
     answer = failure(ask_once(after(clock, *steps), limits=HOLD, clock=clock))
     assert (answer.reason, detail in answer.detail) == (reason, True), answer.detail
+    if answer.response is not None:
+        assert answer.response.truncated == "time", "it was our limit and not the server that ended it"
+
+
+def test_an_answer_that_we_stop_is_not_called_a_disconnect() -> None:
+    async def play() -> Response | Failed:
+        asked = asyncio.Event()
+
+        async def half(writer: asyncio.StreamWriter) -> None:
+            writer.write(HEAD + b"half")
+            await writer.drain()
+            asked.set()
+            await asyncio.Event().wait()
+
+        async with RawServer(half).listening() as server, fetching() as fetcher:
+            task = asyncio.create_task(get(fetcher, server))
+            await asked.wait()
+            connection = next(iter(fetcher._busy))
+            while not connection._body:  # noqa: ASYNC110
+                await asyncio.sleep(0)
+            await fetcher.close()
+            return await task
+
+    answer = failure(run(play()))
+    assert answer.response is not None
+    assert (answer.response.body, answer.response.truncated) == (b"half", "unspecified")
 
 
 def test_a_body_that_takes_too_long_in_all_is_cut() -> None:

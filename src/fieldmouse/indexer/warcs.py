@@ -15,13 +15,12 @@ from collections.abc import Iterator
 from hashlib import sha1
 from pathlib import Path
 
-import httptools
 import msgspec
 
 from fieldmouse.indexer import cdxj
 from fieldmouse.indexer.digest import written
 from fieldmouse.records import Response
-from fieldmouse.web.head import split
+from fieldmouse.web import head
 
 MAGIC = b"\x1f\x8b\x08\x00\x00\x00\x00\x00"
 """How each of our members begins: deflate, no flags, no time."""
@@ -145,10 +144,10 @@ def next_member(path: Path, start: int, end: int) -> int | None:
 
 def read_record(content: bytes) -> Record:
     """What a whole member holds; `ValueError` if it is no WARC record of ours."""
-    head, block = _read_head(content)
-    if int(head["content-length"]) != len(block) - len(_END) or not block.endswith(_END):
+    fields, block = _read_head(content)
+    if int(fields["content-length"]) != len(block) - len(_END) or not block.endswith(_END):
         raise ValueError("the record is not as long as it says")
-    return Record(head, block[: -len(_END)])
+    return Record(fields, block[: -len(_END)])
 
 
 def _read_head(content: bytes) -> tuple[dict[str, str], bytes]:
@@ -186,32 +185,16 @@ def peek(handle: int, offset: int, length: int) -> Record:
     return Record(*_read_head(content))
 
 
-class _Head:
-    """Listens to the parser that the fetcher uses."""
-
-    def __init__(self) -> None:
-        self.headers: list[tuple[str, str]] = []
-
-    def on_header(self, name: bytes, value: bytes) -> None:
-        self.headers.append((name.decode("latin-1").lower(), value.decode("latin-1")))
-
-
 def answer_of(record: Record) -> Response:
     """The answer in a response or revisit record, as it was when it was stored."""
-    head, body = split(record.block) if record.block else (b"", b"")
-    listener = _Head()
-    parser = httptools.HttpResponseParser(listener)
-    parser.set_dangerous_leniencies(
-        lenient_headers=True, lenient_data_after_close=True, lenient_optional_cr_before_lf=True
-    )
+    top, body = head.split(record.block)
     try:
-        parser.feed_data(head)
-        status = parser.get_status_code()
-    except httptools.HttpParserError as trouble:
+        fields = head.read(top)
+    except head.BadHead as trouble:
         raise ValueError(f"the answer in the record is no HTTP ({trouble})") from None
     return Response(
-        status, head, body, b"", record.fields.get("warc-ip-address", ""), 0.0, 0.0, 0.0,
-        tuple(listener.headers), record.fields.get("warc-truncated", ""),
+        fields.status, top, body, b"", record.fields.get("warc-ip-address", ""), 0.0, 0.0, 0.0,
+        fields.headers, record.fields.get("warc-truncated", ""),
     )  # fmt: skip
 
 
@@ -229,5 +212,5 @@ def digest_is_right(record: Record) -> bool:
     """Whether the payload of a response is the one its digest was taken of."""
     if record.kind != "response":
         return True
-    _, body = split(record.block)
+    _, body = head.split(record.block)
     return written(sha1(body, usedforsecurity=False).digest()) == record.fields.get("warc-payload-digest")

@@ -1,10 +1,9 @@
 """One HTTP/1.1 connection: a request goes out, an answer or a `Trouble` comes back.
 
-The wire format is read by llhttp (`httptools`), never by hand; this module keeps
-what the archive needs of it (the head exactly as received, the body without its
-chunks) and holds the server to the `Limits`. Whatever a server sends costs at
-most the limits in memory and time, because every byte is counted here before
-anything else sees it.
+`head` and `chunks` read the wire format; this module keeps what the archive needs
+(the head exactly as received, the body without its chunks) and holds the server to
+the `Limits`. Whatever a server sends costs at most the limits in memory and time,
+because every byte is counted here before anything else sees it.
 
 A connection is asked one thing at a time. It owns no timer: its keeper calls
 `check` every `Limits.tick` seconds, which is one timer for a thousand connections.
@@ -14,12 +13,13 @@ from __future__ import annotations
 
 import asyncio
 
-import httptools
 import msgspec
 
 from fieldmouse.clock import Clock
 from fieldmouse.records import Reason, Response
 from fieldmouse.web import head
+from fieldmouse.web.chunks import BadChunk, Chunks
+from fieldmouse.web.encoding import Decoded, decode
 from fieldmouse.web.hangup import drop_unsent
 
 
@@ -61,18 +61,6 @@ class Connection(asyncio.Protocol):
         self._limits, self._clock = limits, clock
         self._transport: asyncio.Transport | None = None
         self._waiter: asyncio.Future[Response | Trouble] | None = None
-        self._parser = httptools.HttpResponseParser(self)
-        # What browsers forgive we forgive: folded headers, bare line feeds, odd bytes in values,
-        # a Content-Length beside chunks. Response splitting gains nobody anything here: bytes
-        # beyond one answer close the connection.
-        self._parser.set_dangerous_leniencies(
-            lenient_headers=True,
-            lenient_chunked_length=True,
-            lenient_data_after_close=True,
-            lenient_optional_cr_before_lf=True,
-            lenient_optional_crlf_after_chunk=True,
-            lenient_spaces_after_chunk_size=True,
-        )
         self._request = b""
         self._body_limit = 0
         self._asked_at = self._answered_at = self._heard_at = 0.0
@@ -83,10 +71,9 @@ class Connection(asyncio.Protocol):
     def _reset(self) -> None:
         self._raw: bytes | bytearray = b""  # the head so far, until it is complete
         self._head: bytes | None = None
-        self._headers: list[tuple[str, str]] = []
-        self._status = 0
-        self._keep_alive = False
-        self._interim = False
+        self._fields = _NONE
+        self._framing = head.Framing()
+        self._chunks: Chunks | None = None
         self._body: bytes | bytearray = b""
 
     # What the keeper calls
@@ -142,7 +129,7 @@ class Connection(asyncio.Protocol):
 
     def abort(self) -> None:
         """End the connection at once, whatever is under way."""
-        self._give_up(Reason.CLOSED, "stopped by us")
+        self._give_up(Reason.CLOSED, "stopped by us", cut="unspecified")
 
     # What the event loop calls
 
@@ -157,29 +144,21 @@ class Connection(asyncio.Protocol):
         if not self._answered_at:
             self._answered_at = now
         self._received += len(data)
-        if self._head is None:
-            if self._raw:
-                self._raw += data
-            else:
-                self._raw = data
         try:
-            self._parser.feed_data(data)
-        except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
-            self._surplus = True
-            if not self._done:
-                self._give_up(Reason.BAD_HTTP, self._complaint(error))
-                return
-        if self._head is None:
-            if self._received > self._limits.header:
-                self._refuse_head(self._received)
-            else:
-                self._raw = bytearray(self._raw)  # more is to come: grow in place from now on
-        elif len(self._head) > self._limits.header:
-            self._refuse_head(len(self._head))
-        elif self._done and len(self._body) <= self._body_limit:
-            self._finish(now)
-        elif self._done or self._received - len(self._head) > self._body_limit:
-            self._finish(now, truncated="length")
+            if self._head is None:
+                data = self._read_head(data)
+                if self._head is None:
+                    return
+            self._read_body(data)
+        except head.BadHead as error:
+            self._give_up(Reason.BAD_HTTP, f"{error}; the answer begins {bytes(self._raw[:40])!r}")
+        except BadChunk as error:
+            self._give_up(Reason.BAD_HTTP, f"{error}, in the body")
+        else:
+            if self._done and len(self._body) <= self._body_limit:
+                self._finish(now)
+            elif self._done or self._received - len(self._head) > self._body_limit:
+                self._finish(now, truncated="length")
 
     def connection_lost(self, error: Exception | None) -> None:
         self._transport = None
@@ -191,67 +170,99 @@ class Connection(asyncio.Protocol):
             self._give_up(Reason.CLOSED, f"{why.lower()} without an answer", unanswered=True, errno=number)
         elif self._head is None:
             self._give_up(Reason.CLOSED, f"closed inside the headers, after {self._received} bytes")
-        elif error is None and head.ends_with_connection(self._headers):
+        elif error is None and self._framing.ends_with_connection:
             self._finish(self._clock.now())
         else:
-            promised = head.value(self._headers, "content-length")
-            wanted = f" of {promised}" if promised else ""
+            promised = self._framing.length
+            wanted = "" if promised is None else f" of {promised}"
             self._give_up(Reason.CLOSED, f"closed after {len(self._body)}{wanted} bytes of body")
 
-    # What the parser calls
+    # How an answer is read
 
-    def on_message_begin(self) -> None:
-        if self._done:
-            self._surplus = True
+    def _read_head(self, data: bytes) -> bytes:
+        """Read on until the head is whole, past interim answers; returns what follows it.
 
-    def on_header(self, name: bytes, value: bytes) -> None:
-        if self._head is None:  # later ones are trailers, or belong to an answer nobody asked for
-            self._headers.append((name.decode("latin-1").lower(), value.decode("latin-1")))
+        Without `_head` afterwards more is to come, or the answer was refused.
+        """
+        raw: bytes | bytearray = data
+        seen = len(self._raw)
+        if isinstance(self._raw, bytearray):
+            self._raw += data
+            raw = self._raw
+        while True:
+            if raw[:1] in (b"\r", b"\n"):  # empty lines before a status line are forgiven (RFC 9112, 2.2)
+                raw, seen = raw.lstrip(b"\r\n"), 0
+            end = head.end_of(raw, seen)
+            if not end:
+                break
+            self._raw, seen = raw, 0
+            if end > self._limits.header:
+                self._refuse_head(end)
+                return b""
+            whole = bytes(raw[:end])
+            fields = head.read(whole)
+            if fields.status == 101:
+                raise head.BadHead("the server switched protocols unasked")
+            raw = raw[end:]
+            if fields.status >= 200:
+                self._framing = head.framing(fields)
+                self._fields, self._head, self._raw = fields, whole, b""
+                if self._framing.chunked:
+                    self._chunks = Chunks()
+                    self._body = self._chunks.body
+                return bytes(raw)
+        self._raw = raw if isinstance(raw, bytearray) else bytearray(raw)  # it grows in place from now on
+        if self._received > self._limits.header:
+            self._refuse_head(self._received)
+        elif head.is_hopeless(raw):
+            raise head.BadHead("there is no status line")
+        return b""
 
-    def on_headers_complete(self) -> None:
-        if self._done:
+    def _read_body(self, data: bytes) -> None:
+        """Take what belongs to the body; anything behind it is surplus."""
+        if self._chunks is not None:
+            self._surplus = self._chunks.feed(data) > 0
+            self._done = self._chunks.done
             return
-        status: int = self._parser.get_status_code()
-        first, rest = head.split(self._raw)
-        if status < 200:
-            self._interim = True
-            self._raw = rest
-            self._headers.clear()
-            return
-        self._status = status
-        self._head = first
-        self._raw = b""
-        self._keep_alive = self._parser.should_keep_alive()
-
-    def on_body(self, piece: bytes) -> None:
-        if self._done or len(self._body) > self._body_limit:
-            return
+        length = self._framing.length
+        if length is not None:
+            left = length - len(self._body)
+            self._surplus = len(data) > left
+            data = data[:left]
         if not self._body:
-            self._body = piece
+            self._body = data
         elif isinstance(self._body, bytearray):
-            self._body += piece
+            self._body += data
         else:
-            self._body = bytearray(self._body) + piece
-
-    def on_message_complete(self) -> None:
-        if self._interim:
-            self._interim = False
-        else:
-            self._done = True
+            self._body = bytearray(self._body) + data
+        self._done = len(self._body) == length
 
     # How an answer ends
 
     def _finish(self, now: float, truncated: str = "") -> None:
+        if self._framing.codings:
+            unpacked = self._unpack()
+            if unpacked.reason is Reason.BOMB:
+                truncated = "length"
+            elif unpacked.reason is not None and not truncated:
+                self._give_up(Reason.BAD_HTTP, f"Transfer-Encoding: {unpacked.detail}")
+                return
         response = self._response(now, truncated)
-        if truncated or self._surplus or not self._keep_alive:
+        if truncated or self._surplus or not self._framing.keep_alive:
             self._drop(at_once=bool(truncated))
         else:
             self.idle_since = now
         self._settle(response)
 
-    def _give_up(self, reason: Reason, detail: str, *, unanswered: bool = False, errno: int = 0) -> None:
+    def _give_up(
+        self, reason: Reason, detail: str, *, unanswered: bool = False, errno: int = 0, cut: str = ""
+    ) -> None:
         now = self._clock.now()
-        broken = None if self._head is None else self._response(now, "disconnect")
+        if self._framing.codings:
+            self._unpack()
+        broken = (
+            None if self._head is None else self._response(now, cut or _TRUNCATED.get(reason, "unspecified"))
+        )
         self._drop(at_once=True)
         self._settle(Trouble(reason, detail, broken, unanswered, errno))
 
@@ -264,7 +275,7 @@ class Connection(asyncio.Protocol):
         if len(body) > self._body_limit:
             body = body[: self._body_limit]
         return Response(
-            self._status,
+            self._fields.status,
             self._head or b"",
             bytes(body),
             self._request,
@@ -272,9 +283,16 @@ class Connection(asyncio.Protocol):
             self._asked_at,
             self._answered_at,
             now,
-            tuple(self._headers),
+            self._fields.headers,
             truncated,
         )
+
+    def _unpack(self) -> Decoded:
+        """Undo what was done to the body for its way here, as far as the limit on bodies goes."""
+        unpacked = decode(bytes(self._body), ", ".join(self._framing.codings), limit=self._body_limit)
+        self._body = unpacked.body
+        self._framing = msgspec.structs.replace(self._framing, codings=())
+        return unpacked
 
     def _settle(self, answer: Response | Trouble) -> None:
         waiter, self._waiter = self._waiter, None
@@ -291,9 +309,7 @@ class Connection(asyncio.Protocol):
         else:
             self._transport.close()
 
-    def _complaint(self, error: Exception) -> str:
-        if isinstance(error, httptools.HttpParserUpgrade):
-            return "the server switched protocols unasked"
-        if self._head is None:
-            return f"{error}; the answer begins {bytes(self._raw[:40])!r}"
-        return f"{error}, in the body"
+
+_NONE = head.Fields(0, ())
+# WARC's words for why a body is not whole.
+_TRUNCATED = {Reason.TIMEOUT: "time", Reason.TOO_SLOW: "time", Reason.CLOSED: "disconnect"}

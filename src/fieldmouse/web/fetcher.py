@@ -9,8 +9,8 @@ What becomes of an answer that breaks a limit:
 
 - a body longer than the limit is cut: a `Response` with `truncated="length"`;
 - a body not complete after `Limits.total` is cut: `truncated="time"`;
-- silence, too low a speed, a connection lost early or words that are not HTTP: `Failed`,
-  whose `response` holds what had come (marked `truncated="disconnect"`), if the head was whole.
+- silence, too low a speed, a connection lost early or words that are not HTTP: `Failed`, whose `response`
+  holds what had come, if the head was whole: `truncated` is "time", "disconnect" or "unspecified".
 
 One connection an address: after an answer it may be kept for a few seconds for the
 same host, and it is closed before another host of that address is visited.

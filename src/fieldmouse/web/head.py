@@ -1,48 +1,194 @@
-"""The head of an answer: where it ends, and where it says the body ends.
+r"""Head of an HTTP answer: where it ends, its header lines, and where it says the body ends.
 
-Reading a head is the parser's work. These are the two questions it does not
-answer: which bytes the head was, for the archive wants them as they came, and
-whether a closed connection is the end of the body or a loss.
+Servers send lines that no grammar allows (`Server : x`, a line of a log, a byte order mark). A head is read
+as browsers read it: blanks before a colon are dropped, lines without a name count for nothing. The lines
+that say where the body ends are an exception. Where they contradict each other or can be read in two ways,
+the answer is refused, for then nobody knows which bytes are the page. A head that had to be read with such
+forbearance is `odd`: its connection is not used again.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
+
+import msgspec
 
 Headers = Sequence[tuple[str, str]]
 """Names in lower case and values, in the order they came."""
 
+_STATUS = re.compile(r"HTTP/([0-9])(?:\.([0-9]))?[ \t]+([1-9][0-9]{2})(?![0-9])", re.IGNORECASE)
+_BEGINNING = "HTTP/"
+_NAME = r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+"  # RFC 9110, 5.6.2
+_IS_NAME = re.compile(_NAME).fullmatch
+_TIDY = re.compile(rf"(?:{_NAME}:[^\r\n]*\r?\n)*\r?\n").fullmatch
+_BLANK = " \t\r"
+_LONGEST_NUMBER = 18  # digits of a Content-Length
+_FRAMING = re.compile(r"[^a-z]*(?:content[^a-z]*length|transfer[^a-z]*encoding)(?![a-z])", re.IGNORECASE)
+_FRAMING_NAMES = frozenset(("content-length", "transfer-encoding", "connection"))
+_CODINGS = frozenset(("gzip", "x-gzip", "deflate", "br", "zstd"))
 
-def split(raw: bytes | bytearray) -> tuple[bytes, bytes]:
-    r"""The first head of `raw`, through its empty line, and what follows.
 
-    The parser has already said that a whole head is in there.
+class BadHead(ValueError):
+    """This is no HTTP, or nobody could say where the body ends; the message says why."""
+
+
+class Fields(msgspec.Struct, frozen=True):
+    """Status line and header lines; `odd` if some of them were not as the standard wants them."""
+
+    status: int
+    headers: tuple[tuple[str, str], ...]
+    persistent: bool = True  # by its version: HTTP/1.1 keeps connections unless it says otherwise
+    odd: bool = False
+
+
+class Framing(msgspec.Struct, frozen=True):
+    """Where a body ends: after `length` bytes, after its last chunk, or with the connection."""
+
+    length: int | None = None
+    chunked: bool = False
+    codings: tuple[str, ...] = ()  # other transfer codings, in the order they were applied
+    keep_alive: bool = False  # the connection may be used again
+
+    @property
+    def ends_with_connection(self) -> bool:
+        return self.length is None and not self.chunked
+
+
+def end_of(raw: bytes | bytearray, start: int = 0) -> int:
+    r"""The length of the head that `raw` begins with, through its empty line; 0 if it is not whole yet.
+
+    What is before `start` was looked through before.
+
+    >>> end_of(b"HTTP/1.1 200 OK\r\nA: b\r\n\r\nbody"), end_of(b"HTTP/1.1 200 OK\r\n")
+    (25, 0)
+    """
+    start = max(0, start - 2)
+    crlf = raw.find(b"\n\r\n", start)
+    bare = raw.find(b"\n\n", start, crlf + 1 if crlf >= 0 else len(raw))
+    if bare >= 0:
+        return bare + 2
+    return crlf + 3 if crlf >= 0 else 0
+
+
+def split(raw: bytes) -> tuple[bytes, bytes]:
+    r"""The head that `raw` begins with and what follows.
 
     >>> split(b"HTTP/1.1 200 OK\r\nA: b\r\n\r\nbody")
     (b'HTTP/1.1 200 OK\r\nA: b\r\n\r\n', b'body')
     """
-    if raw[0] in b"\r\n":  # empty lines before a status line are forgiven (RFC 9112, 2.2)
-        raw = raw.lstrip(b"\r\n")
-    crlf = raw.find(b"\n\r\n")
-    end = crlf + 3 if crlf >= 0 else len(raw)
-    bare = raw.find(b"\n\n", 0, end)
-    if bare >= 0:
-        end = bare + 2
-    return bytes(raw[:end]), bytes(raw[end:])
+    end = end_of(raw) or len(raw)
+    return raw[:end], raw[end:]
 
 
-def value(headers: Headers, name: str) -> str:
-    """The first header of that name, or ""."""
-    return next((text for known, text in headers if known == name), "")
+def is_hopeless(raw: bytes | bytearray) -> bool:
+    r"""Whether these first bytes can never become a head.
 
-
-def ends_with_connection(headers: Headers) -> bool:
-    """Is the end of the connection the end of this body? (RFC 9112, 6.3)
-
-    >>> ends_with_connection([]), ends_with_connection([("content-length", "5")])
-    (True, False)
+    >>> is_hopeless(b"HT"), is_hopeless(b"<html>"), is_hopeless(b"HTTP/1.1 banana\r\n")
+    (False, True, True)
     """
-    coding = ",".join(text for name, text in headers if name == "transfer-encoding").lower()
-    if coding:
-        return not coding.rstrip().endswith("chunked")
-    return not value(headers, "content-length")
+    first, end, _ = raw[:256].decode("latin-1").partition("\n")
+    if end:
+        return _STATUS.match(first) is None
+    beginning = first[: len(_BEGINNING)].upper()
+    return not _BEGINNING.startswith(beginning)
+
+
+def read(head: bytes) -> Fields:
+    r"""Read a whole head, or raise `BadHead`.
+
+    >>> read(b"HTTP/1.1 200 OK\r\nServer : x\r\nno header\r\nA:  b \r\n\r\n").headers
+    (('server', 'x'), ('a', 'b'))
+    """
+    first, _, rest = head.decode("latin-1").partition("\n")
+    found = _STATUS.match(first)
+    if found is None:
+        raise BadHead("there is no status line")
+    persistent = found[1] == "1" and found[2] not in (None, "0")
+    tidy = _TIDY(rest) is not None
+    lines = rest.split("\n") if tidy else _mended(rest.split("\n"))
+    headers = []
+    for line in lines:
+        name, colon, value = line.partition(":")
+        if colon:
+            headers.append((name.lower(), value.strip(_BLANK)))
+    return Fields(int(found[3]), tuple(headers), persistent, not tidy)
+
+
+def _mended(lines: Sequence[str]) -> list[str]:
+    """Lines of a name, a colon and a value, out of lines that need not be."""
+    kept: list[str] = []
+    dropped = True  # blank-led lines behind the status line belong to nothing (RFC 9112, 2.2)
+    for line in lines:
+        if line[:1] in (" ", "\t") and not dropped:
+            kept[-1] = f"{kept[-1].rstrip(_BLANK)} {line.strip(_BLANK)}"
+            continue
+        # Alone, a carriage return is a blank (RFC 9112, 2.2).
+        name, colon, value = line.strip("\r").replace("\r", " ").partition(":")
+        name = name.rstrip(_BLANK)
+        dropped = not colon or _IS_NAME(name) is None
+        if not dropped:
+            kept.append(f"{name}:{value}")
+        elif _FRAMING.match(name):
+            raise BadHead(f"its line {line[:60].strip()!r} may be about the length of the body")
+    return kept
+
+
+def framing(fields: Fields) -> Framing:
+    """Where the body of an answer to GET or POST ends (RFC 9112, 6.3); `BadHead` if it is ambiguous."""
+    lengths: list[str] = []
+    codings: list[str] = []
+    options: list[str] = []
+    for name, value in fields.headers:
+        if name in _FRAMING_NAMES:
+            if name == "content-length":
+                lengths.append(value)
+            else:
+                (options if name == "connection" else codings).extend(_listed(value))
+    kept = "close" not in options if fields.persistent else "keep-alive" in options
+    kept = kept and not fields.odd
+    if fields.status < 200 or fields.status in (204, 304):
+        return Framing(0, keep_alive=kept)
+    if codings:
+        chunked, others = _transfer(codings)
+        if chunked or others:
+            # A length beside it counts for nothing, and leaves a doubt.
+            return Framing(None, chunked, others, kept and chunked and not lengths)
+    if not lengths:
+        return Framing()
+    length, doubtful = _length(lengths)
+    return Framing(length, keep_alive=kept and not doubtful and not codings)
+
+
+def _listed(value: str) -> list[str]:
+    return [part for text in value.split(",") if (part := text.strip().lower())]
+
+
+def _transfer(codings: Sequence[str]) -> tuple[bool, tuple[str, ...]]:
+    """Is it chunked, and what else was done to it; codings that are not known were not."""
+    for coding in codings:
+        if "chunked" in coding and coding != "chunked":
+            raise BadHead(f"its Transfer-Encoding is {coding[:60]!r}")
+    chunked = codings[-1] == "chunked"
+    under = list(codings)
+    while under and under[-1] == "chunked":  # twice is once
+        under.pop()
+    if "chunked" in under:
+        raise BadHead("its Transfer-Encoding is chunked before it is something else")
+    return chunked, tuple(coding for coding in under if coding in _CODINGS)
+
+
+def _length(values: Sequence[str]) -> tuple[int, bool]:
+    """The one length that all values say, and whether they said it more than once."""
+    said: list[str] = []
+    for value in values:
+        numbers = _listed(value)
+        if not numbers or not all(number.isascii() and number.isdigit() for number in numbers):
+            raise BadHead(f"its Content-Length is {value[:60]!r}")
+        said += (number.lstrip("0") or "0" for number in numbers)
+    if len(set(said)) > 1:
+        other = next(number for number in said if number != said[0])
+        raise BadHead(f"its Content-Length is both {said[0][:20]} and {other[:20]}")
+    if len(said[0]) > _LONGEST_NUMBER:
+        raise BadHead(f"its Content-Length has {len(said[0])} digits")
+    return int(said[0]), len(said) > 1
