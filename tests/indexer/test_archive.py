@@ -16,9 +16,11 @@ from warcio.recordloader import ArcWarcRecord
 from fieldmouse.indexer import cdxj
 from fieldmouse.indexer.archive import Archive, log_path
 from fieldmouse.indexer.digest import payload_digest, written
+from fieldmouse.indexer.warcs import answer_of, members, read_record
 from fieldmouse.indexer.wire import IndexerConfig, ShardState
 from fieldmouse.records import Link, Response
 from fieldmouse.url import Url
+from fieldmouse.web import head
 from indexer.answers import CONFIG, NOW, page, response
 
 
@@ -42,10 +44,12 @@ def records(path: Path) -> list[tuple[ArcWarcRecord, bytes]]:
         return [(record, record.content_stream().read()) for record in ArchiveIterator(file)]
 
 
-def keep(archive: Archive, url: str, answer: Response, earlier: tuple[str, str] | None = None) -> int:
+def keep(
+    archive: Archive, url: str, answer: Response, earlier: tuple[str, str] | None = None, etag: str = ""
+) -> int:
     digest = written(payload_digest(answer.body))
     stored = archive.store(
-        Link(Url(url), 2, "http://example.org/"), answer, payload=answer.body, digest=digest,
+        Link(Url(url), 2, "http://example.org/", etag=etag), answer, payload=answer.body, digest=digest,
         mime="text/html", earlier=earlier,
     )  # fmt: skip
     return stored.place
@@ -140,12 +144,59 @@ def test_a_revisit_names_what_it_repeats(tmp_path: Path) -> None:
 
 def test_unchanged_pages_are_revisits_of_another_kind(tmp_path: Path) -> None:
     archive = Archive(tmp_path, 0, CONFIG, ShardState())
-    keep(archive, "http://example.org/", response(b"", status=304))
+    keep(archive, "http://example.org/", response(b"", status=304), etag='"1"')
     archive.close()
     (warc,) = tmp_path.glob("*.warc.gz")
     assert passes(warc)
     (revisit,) = (r for r, _ in records(warc) if r.rec_type == "revisit")
     assert revisit.rec_headers["WARC-Profile"].endswith("server-not-modified")
+
+
+def test_a_304_to_a_request_without_a_condition_is_no_revisit(tmp_path: Path) -> None:
+    """There is nothing that it could repeat: it is kept as the answer it is."""
+    archive = Archive(tmp_path, 0, CONFIG, ShardState())
+    keep(archive, "http://example.org/", response(b"", status=304))
+    archive.close()
+    (warc,) = tmp_path.glob("*.warc.gz")
+    assert passes(warc)
+    (kept,) = (r for r, _ in records(warc) if r.rec_type in ("response", "revisit"))
+    assert (kept.rec_type, kept.http_headers.get_statuscode()) == ("response", "304")
+    assert not [name for name, _ in kept.rec_headers.headers if name.startswith(("WARC-Refers", "WARC-Prof"))]
+    (line,) = log_path(tmp_path, 0).read_bytes().splitlines()
+    assert cdxj.read_line(line)[1].mime != cdxj.REVISIT
+
+
+def test_a_head_with_odd_lines_is_stored_as_it_came_and_can_be_read_back(tmp_path: Path) -> None:
+    archive = Archive(tmp_path, 0, CONFIG, ShardState())
+    lines = (
+        b"Server : x\r\nno colon\r\nTwo Words: y\r\nContent-Length: 3, 3\r\nContent-Length: 3\r\n",
+        b"Content-Length:\r\n 9\r\nTransfer-Encoding:\r\nTransfer-Encoding : gzip,\r\n chunked\r\nA: b\r\n",
+    )
+    for number, text in enumerate(lines):
+        whole = b"HTTP/1.1 200 OK\r\n" + text + b"\r\n"
+        fields = head.read(whole)
+        keep(
+            archive,
+            f"http://example.org/{number}",
+            msgspec.structs.replace(response(b"abc"), head=whole, headers=fields.headers),
+        )
+    archive.close()
+    (warc,) = tmp_path.glob("*.warc.gz")
+    assert passes(warc)
+    stored = [(record, body) for record, body in records(warc) if record.rec_type == "response"]
+    assert [body for _, body in stored] == [b"abc", b"abc"]
+    first, second = (
+        read_record(member.content)
+        for member in members(warc, 0, warc.stat().st_size)
+        if b"\nWARC-Type: response" in member.content
+    )
+    assert first.block == b"HTTP/1.1 200 OK\r\n" + lines[0] + b"\r\nabc"
+    assert answer_of(second).headers == (
+        ("x-crawler-transfer-encoding", ""),
+        ("x-crawler-transfer-encoding", "gzip, chunked"),
+        ("a", "b"),
+        ("content-length", "3"),
+    )
 
 
 def test_cut_bodies_say_so(tmp_path: Path) -> None:

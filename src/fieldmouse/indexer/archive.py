@@ -37,8 +37,8 @@ _GZIP = b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x04\xff"
 _STORED = struct.Struct("<BHH")
 _TRAILER = struct.Struct("<II")
 _END = b"\r\n\r\n"
-_CHUNKED = re.compile(rb"(?im)^(transfer-encoding[ \t]*:)")
-_LENGTH = re.compile(rb"(?im)^content-length[ \t]*:[^\r\n]*\r?\n")
+_CHUNKED = re.compile(rb"(?im)^(transfer-encoding[ \t\r]*:)")
+_LENGTH = re.compile(rb"(?im)^content-length[ \t\r]*:[^\n]*\n(?:[ \t][^\n]*\n)*")
 _SERIAL = re.compile(r"-(\d{5,})-(\d+)\.warc\.gz\Z")
 SAME_PAYLOAD = "http://netpreserve.org/warc/1.1/revisit/identical-payload-digest"
 NOT_MODIFIED = "http://netpreserve.org/warc/1.1/revisit/server-not-modified"
@@ -105,7 +105,8 @@ class Archive:
         same = f"{address}WARC-Target-URI: {url}\r\nWARC-Date: {date}\r\n"
         name = self._record_id()
         kind, extra = "response", ""
-        if response.status == 304 and not payload:
+        # A 304 that no condition of ours asked for repeats nothing that we could name.
+        if response.status == 304 and not payload and (link.etag or link.last_modified):
             kind = "revisit"
             extra = f"WARC-Profile: {NOT_MODIFIED}\r\nWARC-Refers-To-Target-URI: {url}\r\n"
         elif earlier is not None:
@@ -268,7 +269,7 @@ def _member(squeezed: bytes, stored: bytes) -> bytes:
 def _plain_head(response: Response, size: int) -> bytes:
     """The head of an answer whose body is no longer chunked."""
     head = response.head
-    if response.header("transfer-encoding"):
+    if any(name == "transfer-encoding" for name, _ in response.headers):
         head = _LENGTH.sub(b"", head)
         head = _CHUNKED.sub(rb"X-Crawler-\1", head)
         head = head.rstrip(b"\r\n") + b"\r\nContent-Length: %d\r\n\r\n" % size
