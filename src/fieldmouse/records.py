@@ -176,6 +176,10 @@ class Response(msgspec.Struct, frozen=True, array_like=True):
                 return value
         return ""
 
+    def all(self, name: str) -> list[str]:
+        """Every header of that name, in the order they came."""
+        return [value for key, value in self.headers if key == name]
+
 
 class Page(msgspec.Struct, frozen=True, tag="page", array_like=True):
     """A document we asked for and got (status 2xx)."""

@@ -50,7 +50,7 @@ def keep(
     digest = written(payload_digest(answer.body))
     stored = archive.store(
         Link(Url(url), 2, "http://example.org/", etag=etag), answer, payload=answer.body, digest=digest,
-        mime="text/html", earlier=earlier,
+        earlier=earlier,
     )  # fmt: skip
     return stored.place
 

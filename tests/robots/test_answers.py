@@ -5,6 +5,7 @@ from __future__ import annotations
 from email.utils import formatdate
 
 import msgspec
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
@@ -55,6 +56,25 @@ def test_a_redirect_back_to_where_we_came_from_is_a_circle(steps: int, back: int
     assert target in outcome.detail
     onward = outcome_of(link, answer(302, location="/elsewhere"), most_redirects=MOST)
     assert isinstance(onward, Moved)
+
+
+@pytest.mark.parametrize(
+    ("sent", "asked"),
+    [
+        (b"/caf\xc3\xa9", "/caf%C3%A9"),  # UTF-8
+        (b"/caf\xe9", "/caf%E9"),  # latin-1: the byte itself, as curl and Chrome ask for it
+        (b"/caf\xe9?q=\xfc", "/caf%E9?q=%FC"),
+        (b"/\xcc\xe8\xf8\xfc", "/%CC%E8%F8%FC"),  # windows-1251
+        (b"/\xc3\xa9/\xe9", "/%C3%A9/%E9"),  # UTF-8 only in part: all bytes as they are
+        (b"/caf%E9", "/caf%E9"),
+        (b"/\xff\xfe", "/%FF%FE"),
+        (b"http://mouse.test/\xe9#\xe9", "/%E9"),
+    ],
+)
+def test_a_location_is_asked_for_with_the_bytes_it_has(sent: bytes, asked: str) -> None:
+    outcome = outcome_of(HERE, answer(302, location=sent.decode("latin-1")), most_redirects=MOST)
+    assert isinstance(outcome, Moved)
+    assert outcome.target == f"http://mouse.test{asked}"
 
 
 @given(st.integers(0, 10))

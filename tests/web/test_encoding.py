@@ -14,8 +14,8 @@ import zstandard
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from fieldmouse.records import Reason
-from fieldmouse.web.encoding import FREE, MEMBERS, SIP, decode
+from fieldmouse.records import Reason, Response
+from fieldmouse.web.encoding import FREE, MEMBERS, SIP, Decoded, decode, unpack
 
 
 def bare_deflate(body: bytes) -> bytes:
@@ -186,3 +186,41 @@ def test_more_members_of_gzip_than_anybody_writes_are_read_up_to_there() -> None
     assert (decoded.body, decoded.reason) == (b"x", Reason.BAD_ENCODING)
     assert decoded.detail == f"more than {MEMBERS:,} gzip members"
     assert body.handed <= len(body) + MEMBERS * 3 * SIP
+
+
+def twice(body: bytes) -> bytes:
+    return gzip.compress(gzip.compress(body))
+
+
+@pytest.mark.parametrize(
+    ("lines", "wire"),
+    [
+        ([], b"mice"),
+        ([""], b"mice"),
+        (["gzip"], gzip.compress(b"mice")),
+        (["", "gzip"], gzip.compress(b"mice")),
+        (["gzip", ""], gzip.compress(b"mice")),
+        (["gzip", "gzip"], twice(b"mice")),
+        (["gzip, gzip"], twice(b"mice")),
+        (["deflate", "gzip"], gzip.compress(zlib.compress(b"mice"))),
+        (["deflate, gzip"], gzip.compress(zlib.compress(b"mice"))),
+        (["gzip", "deflate"], zlib.compress(gzip.compress(b"mice"))),
+        (["br", "identity", "gzip"], gzip.compress(brotli.compress(b"mice"))),
+        (["br,", ", gzip"], gzip.compress(brotli.compress(b"mice"))),
+        (["utf-8", "gzip"], gzip.compress(b"mice")),
+        (["gzip", "none"], gzip.compress(b"mice")),
+        (["X-GZIP", "Deflate"], zlib.compress(gzip.compress(b"mice"))),
+        (["gzip", "br", "gzip"], gzip.compress(brotli.compress(gzip.compress(b"mice")))),
+    ],
+    ids=repr,
+)
+def test_several_lines_of_content_encoding_are_one_list(lines: list[str], wire: bytes) -> None:
+    headers = (("content-encoding", line) for line in lines)
+    answer = Response(200, b"", wire, b"", "", 0.0, 0.0, 0.0, tuple(headers))
+    assert unpack(answer) == Decoded(b"mice")
+
+
+def test_gzip_said_twice_and_done_once_is_read_as_far_as_it_goes() -> None:
+    headers = (("content-encoding", "gzip"), ("content-encoding", "gzip"))
+    answer = Response(200, b"", gzip.compress(b"mice"), b"", "", 0.0, 0.0, 0.0, headers)
+    assert unpack(answer) == Decoded(b"mice", Reason.BAD_ENCODING, "says gzip but is not")

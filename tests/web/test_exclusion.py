@@ -218,6 +218,7 @@ def test_a_redirect_may_leave_the_host_and_one_to_nowhere_is_no_rules() -> None:
         Url("http://example.org/r%C3%A9")
     )
     assert judge(answer(301), URL, US) is Exclusion.EVERYTHING
+    assert judge(answer(301, location="/r\u00e9"), URL, US) == Redirect(Url("http://example.org/r%E9"))
     assert judge(answer(301, location="mailto:a@b"), URL, US) is Exclusion.EVERYTHING
 
 

@@ -91,7 +91,7 @@ class Archive:
     # -- records
 
     def store(
-        self, link: Link, response: Response, *, payload: bytes, digest: str, mime: str,
+        self, link: Link, response: Response, *, payload: bytes, digest: str,
         earlier: tuple[str, str] | None = None, fields: bytes = b"", items: bytes = b"",
     ) -> Stored:  # fmt: skip
         """Write request, response and metadata; with `earlier` (URL and stamp) a revisit of that record.
@@ -126,7 +126,7 @@ class Archive:
                 f"WARC-Payload-Digest: {digest}\r\nContent-Type: application/http;msgtype=response\r\n",
                 head,
                 body,
-                packed=bool(response.header("content-encoding")),
+                packed=any(response.all("content-encoding")),
             )
         )
         length = warc.length - offset
@@ -156,7 +156,7 @@ class Archive:
                 )
             )
         where = self._cdxj.length
-        seen_as = mime or "unk" if kind == "response" else cdxj.REVISIT
+        seen_as = cdxj.kind_of(response) if kind == "response" else cdxj.REVISIT
         self._cdxj.append(
             cdxj.line(url, stamp, seen_as, response.status, digest[5:], offset, length, self._name)
         )
@@ -269,7 +269,7 @@ def _member(squeezed: bytes, stored: bytes) -> bytes:
 def _plain_head(response: Response, size: int) -> bytes:
     """The head of an answer whose body is no longer chunked."""
     head = response.head
-    if any(name == "transfer-encoding" for name, _ in response.headers):
+    if response.all("transfer-encoding"):
         head = _LENGTH.sub(b"", head)
         head = _CHUNKED.sub(rb"X-Crawler-\1", head)
         head = head.rstrip(b"\r\n") + b"\r\nContent-Length: %d\r\n\r\n" % size

@@ -30,8 +30,9 @@ from fieldmouse.indexer.readers import MARKUP, is_markup, markup_of
 from fieldmouse.indexer.selection import elements, found_in, without
 from fieldmouse.policy.noiserules import NoiseRules
 from fieldmouse.records import Response
-from fieldmouse.web.encoding import decode
+from fieldmouse.web.encoding import unpack
 from fieldmouse.web.labels import decoded
+from fieldmouse.web.mediatype import media_type
 
 BLOCKS = 20_000  # of one page; what stands behind them is one more
 ANY_RATIO = 1 << 40  # it was no bomb when it was stored
@@ -44,7 +45,7 @@ _APART = "\0"  # no character of HTML: a parser drops it
 
 def body_of(response: Response, limit: int) -> bytes:
     """The body of a stored answer, unpacked."""
-    return decode(response.body, response.header("content-encoding"), limit=limit, ratio=ANY_RATIO).body
+    return unpack(response, limit=limit, ratio=ANY_RATIO).body
 
 
 EVERYTHING = NoiseRules()
@@ -55,7 +56,7 @@ def blocks_of(response: Response, body: bytes, rules: NoiseRules = EVERYTHING) -
 
     `rules` are those about its URL.
     """
-    mime, declared = mime_of(response), response.header("content-type")
+    mime, declared = mime_of(response), media_type(response.all("content-type"))
     if is_markup(mime, body):
         charset = find_charset(body[:MARKUP], declared)
         return _of_html(markup_of(body, charset), rules)

@@ -16,6 +16,8 @@ from pathlib import Path
 import msgspec
 
 from fieldmouse.crawldir.durable import whole
+from fieldmouse.records import Response
+from fieldmouse.web.mediatype import essence
 
 CHUNK = 16 << 20  # bytes sorted at a time
 REVISIT = "warc/revisit"
@@ -27,6 +29,11 @@ _SESSION = re.compile(
     r"|(?:aspsessionid[a-z]{8}=[a-z]{24})|(?:cfid=[^&]+&cftoken=[^&]+))(?:&(.*))?$"
 )
 _SAFE = re.compile(r"https?://[a-z0-9.-]+(?::\d+)?(?:/[a-z0-9._~-]+)+/?\Z").match
+
+
+def kind_of(answer: Response) -> str:
+    """The MIME type in the line of an answer: that of its first Content-Type, as other tools write it."""
+    return essence(answer.header("content-type")) or "unk"
 
 
 def surt(url: str) -> str:

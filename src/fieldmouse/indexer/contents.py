@@ -18,7 +18,8 @@ from fieldmouse.indexer.wire import IndexerConfig
 from fieldmouse.plugins.page import Answer
 from fieldmouse.records import Kind, Link, Reason, Response
 from fieldmouse.url import Url, resolve
-from fieldmouse.web.encoding import EARLY, decode
+from fieldmouse.web.encoding import EARLY, unpack
+from fieldmouse.web.mediatype import essence, media_type
 
 _FEED_MARKS = (b"<rss", b"<feed", b"<rdf:RDF")
 
@@ -43,12 +44,7 @@ def read_contents(
     readers: Mapping[str, Reader] = READERS, *, bare: bool = False,
 ) -> Contents:  # fmt: skip
     """Read a document that was answered with 2xx; `bare` leaves plug-ins out."""
-    unpacked = decode(
-        response.body,
-        response.header("content-encoding"),
-        limit=config.decoded_limit,
-        ratio=config.ratio_limit,
-    )
+    unpacked = unpack(response, limit=config.decoded_limit, ratio=config.ratio_limit)
     body, detail, complaint = unpacked.body, "", ""
     reason: Reason | None = None
     if response.truncated and unpacked.reason is not Reason.BOMB and unpacked.detail in ("", EARLY):
@@ -146,4 +142,4 @@ def _is_feed(link: Link, mime: str, body: bytes) -> bool:
 
 
 def mime_of(response: Response) -> str:
-    return response.header("content-type").partition(";")[0].strip().lower()
+    return essence(media_type(response.all("content-type")))

@@ -23,8 +23,9 @@ from fieldmouse.indexer.warcs import Torn, answer_of, members, read_record
 from fieldmouse.indexer.wire import ShardState
 from fieldmouse.records import Response
 from fieldmouse.url import Url, resolve
-from fieldmouse.web.encoding import decode
+from fieldmouse.web.encoding import unpack
 from fieldmouse.web.labels import decoded, spelt
+from fieldmouse.web.mediatype import media_type
 
 BUDGET = 256 << 20  # bytes of archive that are read for one question
 
@@ -86,10 +87,10 @@ def _needle(url: Url) -> bytes:
 
 def _rule(page: Url, response: Response, url: Url, needle: bytes) -> str | None:
     """Why a page's link to `url` was not followed; None if it has none."""
-    body = decode(response.body, response.header("content-encoding"), limit=MARKUP).body
+    body = unpack(response, limit=MARKUP).body
     if needle not in body:
         return None
-    charset = find_charset(body, response.header("content-type"))
+    charset = find_charset(body, media_type(response.all("content-type")))
     html = body if charset == "utf-8" else decoded(body, charset).encode("utf-8", "replace")
     tags = [value for name, value in response.headers if name == "x-robots-tag"]
     read = parse(html, page, tags=tags, charset=charset)

@@ -24,6 +24,7 @@ from fieldmouse.plugins.names import PluginNames
 from fieldmouse.plugins.page import Answer, PageText
 from fieldmouse.url import Url
 from fieldmouse.web.labels import decoded
+from fieldmouse.web.mediatype import media_type
 from fieldmouse.web.sitemap import read as read_sitemap
 
 MARKUP = 4 << 20  # bytes of HTML parsed: a tree is some ten times as large as its page
@@ -37,7 +38,7 @@ class Reader(Protocol):
 
 
 def read_html(answer: Answer, config: IndexerConfig) -> Document:
-    charset = find_charset(answer.body[:MARKUP], answer.header("content-type"))
+    charset = find_charset(answer.body[:MARKUP], media_type(answer.all("content-type")))
     page = parse(
         markup_of(answer.body, charset), Url(answer.url),
         language=answer.header("content-language"), robot=config.robot, charset=charset,
@@ -46,7 +47,7 @@ def read_html(answer: Answer, config: IndexerConfig) -> Document:
 
 
 def read_plain(answer: Answer, config: IndexerConfig) -> Document:
-    charset = find_charset(answer.body, answer.header("content-type"), markup=False)
+    charset = find_charset(answer.body, media_type(answer.all("content-type")), markup=False)
     text = decoded(answer.body[: 4 * TEXT], charset)[:TEXT]
     return Document(base=answer.url, charset=charset, text=text)
 

@@ -107,7 +107,7 @@ class Shard:
             return self._unchanged(number, link, response, meaning)
         mime, detail = mime_of(response), meaning.detail
         shown = written(payload_digest(response.body))
-        stored = self._archive.store(link, response, payload=response.body, digest=shown, mime=mime)
+        stored = self._archive.store(link, response, payload=response.body, digest=shown)
         links: list[Link] = []
         if meaning.target:
             self._links.begin(link.url, bare=bare)
@@ -135,7 +135,7 @@ class Shard:
         shown = link.digest or written(payload_digest(b""))
         warc, offset = "", 0
         if self._config.revisits or not link.was:
-            stored = self._archive.store(link, response, payload=b"", digest=shown, mime=mime_of(response))
+            stored = self._archive.store(link, response, payload=b"", digest=shown)
             warc, offset = stored.warc, stored.offset
         sighting = sight_again(link, response, gone=False)
         return self._answer(
@@ -177,7 +177,7 @@ class Shard:
             else:
                 rows = harvested
         stored = self._archive.store(
-            link, response, payload=response.body, digest=shown, mime=mime, fields=fields, items=rows.lines,
+            link, response, payload=response.body, digest=shown, fields=fields, items=rows.lines,
             earlier=earlier if len(response.body) >= WORTH_A_REVISIT else None,
         )  # fmt: skip
         key = key_of(link.url, config.key_seed)

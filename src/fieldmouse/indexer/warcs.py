@@ -201,8 +201,7 @@ def answer_of(record: Record) -> Response:
 def line_of(record: Record, offset: int, length: int, filename: str) -> bytes:
     """The CDXJ line that was written with a response or revisit record."""
     answer = answer_of(record)
-    mime = answer.header("content-type").partition(";")[0].strip().lower()
-    seen_as = mime or "unk" if record.kind == "response" else cdxj.REVISIT
+    seen_as = cdxj.kind_of(answer) if record.kind == "response" else cdxj.REVISIT
     stamp = re.sub(r"[^0-9]", "", record.fields["warc-date"])
     digest = record.fields["warc-payload-digest"]
     return cdxj.line(record.url, stamp, seen_as, answer.status, digest[5:], offset, length, filename)

@@ -147,11 +147,9 @@ class StoredPage:
     @cached_property
     def body(self) -> bytes:
         """The body, unpacked. Of a duplicate it is the original's; of one that was cut, what was stored."""
-        from fieldmouse.web.encoding import decode
+        from fieldmouse.web.encoding import unpack
 
-        packed = self._answer
-        limit = max(_MOST, self.row.size)
-        return decode(packed.body, packed.header("content-encoding"), limit=limit, ratio=_ANY_RATIO).body
+        return unpack(self._answer, limit=max(_MOST, self.row.size), ratio=_ANY_RATIO).body
 
     @cached_property
     def text(self) -> str:

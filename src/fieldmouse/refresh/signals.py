@@ -24,7 +24,7 @@ from fieldmouse.refresh.fold import is_odd
 from fieldmouse.refresh.ledger import Ledger
 from fieldmouse.refresh.looks import Flag
 from fieldmouse.url import key_of
-from fieldmouse.web.encoding import decode
+from fieldmouse.web.encoding import unpack
 from fieldmouse.web.httpdate import parse_date
 from fieldmouse.web.sitemap import read
 
@@ -94,7 +94,7 @@ def hints_of(row: OutcomeRow, read_answer: ReadAnswer, key_seed: int) -> Hints:
         answer = None
     keys, times = list[int](), list[float]()
     if answer is not None:
-        body = decode(answer.body, answer.header("content-encoding")).body
+        body = unpack(answer).body
         for entry in read(body, row.url).urls:
             at = changed_at(entry.lastmod, row.at) if entry.lastmod else None
             if at is not None and at <= row.at + _AHEAD:

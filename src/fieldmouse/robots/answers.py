@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from fieldmouse.records import Failed, Link, Moved, Outcome, Page, Reason, Response, Unchanged
 from fieldmouse.url import resolve
+from fieldmouse.web.head import url_text
 from fieldmouse.web.httpdate import parse_date, parse_seconds
 
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
@@ -32,8 +33,7 @@ def outcome_of(link: Link, response: Response, *, most_redirects: int) -> Outcom
 
 def _redirect(link: Link, response: Response, most: int) -> Moved | Failed:
     at, location = response.ended_at, response.header("location")
-    # Locations are sent as raw bytes; browsers read them as UTF-8.
-    target = resolve(location.encode("latin-1").decode("utf-8", "replace"), link.url)
+    target = resolve(url_text(location), link.url)
     if not location or target is None:
         return Failed(link, Reason.BAD_REDIRECT, at, f"Location: {location[:200]!r}", response)
     if target == link.url or target in link.trail:

@@ -18,7 +18,7 @@ import msgspec
 import zstandard
 from isal import isal_zlib
 
-from fieldmouse.records import Reason
+from fieldmouse.records import Reason, Response
 
 FREE = 1024 * 1024
 LAYERS = 4  # codings on top of each other before we stop believing in them
@@ -35,6 +35,11 @@ class Decoded(msgspec.Struct, frozen=True):
     body: bytes
     reason: Reason | None = None
     detail: str = ""
+
+
+def unpack(answer: Response, *, limit: int = 64 * FREE, ratio: int = 200) -> Decoded:
+    """The body of an answer without its content codings; several header lines are one list."""
+    return decode(answer.body, ", ".join(answer.all("content-encoding")), limit=limit, ratio=ratio)
 
 
 def decode(body: bytes, content_encoding: str, *, limit: int = 64 * FREE, ratio: int = 200) -> Decoded:

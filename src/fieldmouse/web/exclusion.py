@@ -21,8 +21,9 @@ import msgspec
 
 from fieldmouse.records import Failed, Reason, Response
 from fieldmouse.url import Url, resolve
-from fieldmouse.web.encoding import decode
+from fieldmouse.web.encoding import unpack
 from fieldmouse.web.freshness import fresh_for
+from fieldmouse.web.head import url_text
 from fieldmouse.web.rulebook import TOO_MUCH, WORK, PathRule, RuleBook, octets
 
 SIZE = 500 * 1024  # bytes read of a robots.txt; the least that RFC 9309 asks for, and plenty
@@ -226,7 +227,7 @@ def takes_long(answer: Response) -> bool:
     """Whether the event loop should not wait for `judge`, packed as the file may be."""
     if len(answer.body) > LONG:
         return True
-    return decode(answer.body, answer.header("content-encoding"), limit=LONG).reason is Reason.BOMB
+    return unpack(answer, limit=LONG).reason is Reason.BOMB
 
 
 def judge(
@@ -245,12 +246,11 @@ def judge(
             return Unreachable("robots.txt did not come in time")
         # Who asked has cut the body already, where it is told to; packed bodies are cut here.
         limit = max(SIZE, len(answer.body))
-        decoded = decode(answer.body, answer.header("content-encoding"), limit=limit)
+        decoded = unpack(answer, limit=limit)
         cut = bool(answer.truncated) or (decoded.reason is not None and decoded.body != answer.body)
         return Exclusion.parse(decoded.body, product, cut=cut)
     if status in (301, 302, 303, 307, 308):
-        # As raw bytes, which browsers read as UTF-8.
-        location = answer.header("location").encode("latin-1", "replace").decode("utf-8", "replace")
+        location = url_text(answer.header("location"))
         target = resolve(location, url) if location else None
         return Exclusion.EVERYTHING if target is None or hops >= HOPS else Redirect(target)
     if 400 <= status < 500 and status != 429:

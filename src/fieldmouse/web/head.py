@@ -115,6 +115,20 @@ def read(head: bytes) -> Fields:
     return Fields(int(found[3]), tuple(headers), persistent, not tidy)
 
 
+def url_text(value: str) -> str:
+    """A header's value as the text of a URL: UTF-8 if it is that, else its bytes are escaped as they are.
+
+    >>> url_text("/caf\u00c3\u00a9"), url_text("/caf\u00e9")
+    ('/caf\u00e9', '/caf%E9')
+    """
+    if value.isascii():
+        return value
+    try:
+        return value.encode("latin-1").decode("utf-8")
+    except UnicodeError:
+        return "".join(letter if letter.isascii() else f"%{ord(letter):02X}" for letter in value)
+
+
 def _mended(lines: Sequence[str]) -> list[str]:
     """Lines of a name, a colon and a value, out of lines that need not be."""
     kept: list[str] = []

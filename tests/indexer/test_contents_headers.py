@@ -1,0 +1,30 @@
+"""Header lines that came twice, on their way into a page."""
+
+from __future__ import annotations
+
+import gzip
+import zlib
+
+from msgspec.structs import replace
+
+from fieldmouse.indexer.contents import read_contents
+from fieldmouse.indexer.links import Links
+from fieldmouse.records import Link
+from fieldmouse.url import Url
+from indexer.answers import CONFIG, response
+
+LINK = Link(Url("http://example.org/"))
+
+
+def test_a_page_with_two_encodings_and_two_types_is_read() -> None:
+    body = gzip.compress(zlib.compress("<title>M\u00e4use</title><a href=/b>b</a>".encode("latin-1")))
+    headers = (
+        ("content-type", "text/plain"),
+        ("content-encoding", "deflate"),
+        ("content-type", "text/html; charset=iso-8859-1"),
+        ("content-encoding", "gzip"),
+    )
+    answer = replace(response(body), headers=headers)
+    read = read_contents(LINK, answer, CONFIG, Links(CONFIG))
+    assert (read.mime, read.charset, read.page.title) == ("text/html", "cp1252", "M\u00e4use")
+    assert [link.url for link in read.links] == ["http://example.org/b"]
