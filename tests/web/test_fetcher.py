@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gzip
+import socket
 from errno import ENETUNREACH
 
 import pytest
@@ -228,6 +229,44 @@ def test_words_nobody_asked_for_close_an_idle_connection() -> None:
 
     for answer in run(play()):
         assert isinstance(answer, Response)
+        assert answer.body == b"hello"
+
+
+@pytest.mark.parametrize(
+    "unasked", [HELLO.replace(b"hello", b"wrong"), b"x", b""], ids=["answer", "byte", "end"]
+)
+def test_what_came_before_a_request_is_no_answer_to_it(unasked: bytes) -> None:
+    """The second answer is in the system's buffer, and the event loop has not seen it, when we ask again."""
+
+    async def play() -> tuple[Response | Failed, Response | Failed]:
+        loop = asyncio.get_running_loop()
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            listener.setblocking(False)
+            server = RawServer()
+            server.port = listener.getsockname()[1]
+
+            async def answer_once() -> socket.socket:
+                taken, _ = await loop.sock_accept(listener)
+                await loop.sock_recv(taken, 4096)
+                await loop.sock_sendall(taken, HELLO)
+                return taken
+
+            async with fetching(clock=ManualClock(1000.0)) as fetcher:
+                serving = asyncio.create_task(answer_once())
+                first = await get(fetcher, server)
+                with await serving as taken:
+                    assert len(fetcher._idle) == 1
+                    if unasked:
+                        taken.send(unasked)
+                    else:
+                        taken.shutdown(socket.SHUT_WR)
+                    serving = asyncio.create_task(answer_once())
+                    second = await get(fetcher, server)  # at once: nothing is read in between
+                    (await serving).close()
+            return first, second
+
+    for answer in run(play()):
+        assert isinstance(answer, Response), answer
         assert answer.body == b"hello"
 
 

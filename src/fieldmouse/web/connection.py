@@ -12,6 +12,7 @@ A connection is asked one thing at a time. It owns no timer: its keeper calls
 from __future__ import annotations
 
 import asyncio
+import select
 
 import msgspec
 
@@ -82,6 +83,20 @@ class Connection(asyncio.Protocol):
     def reusable(self) -> bool:
         """Connected, with nothing under way and nothing unasked-for received."""
         return self._waiter is None and self._transport is not None and not self._transport.is_closing()
+
+    def is_quiet(self) -> bool:
+        """Whether nothing waits to be read, not even in the system's buffer.
+
+        What came before a request is no answer to it, and the event loop may not have seen it yet.
+        """
+        if not self.reusable or self._transport is None:
+            return False
+        plug = self._transport.get_extra_info("socket")
+        if plug is None or plug.fileno() < 0:
+            return plug is None
+        waiting = select.poll()
+        waiting.register(plug.fileno(), select.POLLIN)
+        return not waiting.poll(0)
 
     def ask(self, request: bytes, body_limit: int) -> asyncio.Future[Response | Trouble]:
         """Send a request head; the future never holds an exception."""

@@ -107,7 +107,7 @@ class HttpFetcher:
     ) -> Response | Failed:
         connection = self._idle.pop(address, None)
         if connection is not None:
-            if connection.host == host and connection.reusable:
+            if connection.host == host and connection.is_quiet():
                 answer = await self._exchange(connection, request, limit)
                 if isinstance(answer, Response):
                     return answer
