@@ -175,7 +175,7 @@ def test_seeds_that_cannot_be_written_down_leave_no_lock_behind(
 ) -> None:
     asked = plan_to_resume(made.path, {}, {}, ["http://127.0.1.2:8000/"])
     with monkeypatch.context() as patched:
-        patched.setattr(sys.modules[plan_to_resume.__module__], "write_whole", _refuse)
+        patched.setattr(sys.modules[plan_to_resume.__module__], "write_settings", _refuse)
         with pytest.raises(StorageError, match="No space left"):
             asked.open()
     home = asked.open()
@@ -183,5 +183,34 @@ def test_seeds_that_cannot_be_written_down_leave_no_lock_behind(
     home.unlock()
 
 
-def _refuse(path: Path, content: bytes) -> None:
+def _refuse(path: Path, content: bytes, *, private: bool) -> None:
     raise OSError(errno.ENOSPC, "No space left on device", str(path))
+
+
+def test_a_settings_file_with_secrets_is_its_owners_alone(tmp_path: Path) -> None:
+    secret = {"network.headers": {"Cookie": "id=s3cret"}}
+    for name, changes, mode in (("open", {}, None), ("closed", secret, 0o600)):
+        home = plan_anew(tmp_path / name, {}, changes, [SEED]).open()
+        home.unlock()
+        usual = (tmp_path / name / "crawl.json").stat().st_mode
+        assert (home / "fieldmouse.toml").stat().st_mode & 0o777 == (mode or usual & 0o777)
+        again = plan_to_resume(tmp_path / name, {}, {}, [f"{SEED}more"]).open()
+        again.unlock()
+        assert f"{SEED}more" in (home / "fieldmouse.toml").read_text()
+        assert (home / "fieldmouse.toml").stat().st_mode & 0o777 == (mode or usual & 0o777)
+
+
+def test_new_seeds_leave_the_settings_file_as_open_as_its_owner_made_it(made: CrawlDir) -> None:
+    (made / "fieldmouse.toml").chmod(0o640)
+    plan_to_resume(made.path, {}, {}, [f"{SEED}more"]).open().unlock()
+    assert (made / "fieldmouse.toml").stat().st_mode & 0o777 == 0o640
+
+
+def test_a_settings_file_that_a_kill_left_half_written_does_not_stay_open(tmp_path: Path) -> None:
+    left = tmp_path / "c" / "fieldmouse.toml.new"
+    left.parent.mkdir()
+    left.write_bytes(b"")
+    left.chmod(0o666)
+    secret = {"network.headers": {"Cookie": "id=s3cret"}}
+    plan_anew(tmp_path / "c", {}, secret, [SEED]).open().unlock()
+    assert (tmp_path / "c" / "fieldmouse.toml").stat().st_mode & 0o777 == 0o600

@@ -111,7 +111,7 @@ def test_every_key_says_what_it_is_for_and_appears_in_the_file() -> None:
         ('[network]\nnameservers = ["ns.example"]', "`ns.example` is not", "192.0.2.53"),
         (
             '[network]\nheaders = {X_From = "us"}',
-            "`X_From: 'us'` cannot be sent",
+            "`X_From` cannot be sent",
             "letters, digits and dashes",
         ),
         ('[crawl]\nseeds = ["example.org/a"]', "crawl.seeds", "`https://example.org/a`"),
@@ -141,6 +141,42 @@ def test_a_mistake_is_named_with_the_way_out(text: str, names: str, advises: str
         settings.parse(text, "some.toml")
     assert names in str(caught.value)
     assert advises in caught.value.hint
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        '{"Authorization" = "s3cret\\n"}',
+        '{"X_Token" = "s3cret"}',
+        '{"Cookie" = "s3cret", "X" = 5}',
+        '"s3cret"',
+        '["s3cret"]',
+        '{"Range" = "s3cret"}',
+    ],
+)
+def test_no_mistake_in_headers_shows_their_values(headers: str) -> None:
+    for make in (
+        lambda: parse(f"[network]\nheaders = {headers}"),
+        lambda: Settings().override({"network.headers": headers}),
+    ):
+        with pytest.raises(SettingsError) as caught:
+            make()
+        assert "network.headers" in str(caught.value)
+        assert "s3cret" not in f"{caught.value} {caught.value.hint}"
+
+
+def test_a_difference_between_settings_is_shown_without_secrets() -> None:
+    asked = Settings().override(
+        {
+            "network.headers": {"Cookie": "s3cret", "DNT": "1"},
+            "notify.webhook": "https://hooks.example/s3cret",
+        }
+    )
+    assert reading.written(asked, "network", "headers") == '{"Cookie" = "(blanked)", "DNT" = "1"}'
+    assert reading.written(asked, "notify", "webhook") == '"(blanked)"'
+    assert asked.secrets == ["network.headers", "notify.webhook"]
+    assert Settings().override({"notify.webhook": "env:HOOK", "network.headers": {"DNT": "1"}}).secrets == []
+    assert parse(render(asked)) == asked, "the file has them, of course"
 
 
 def test_a_rule_that_is_not_in_force_keeps_nobody_from_fewer_robots() -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gzip
+import json
+import subprocess
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from .crawling import exported, run, warcs
+from .crawling import command, exported, run, warcs
 
 
 class Site(ThreadingHTTPServer):
@@ -130,3 +132,44 @@ def test_a_file_of_the_current_directory_hides_no_module_and_what_is_printed_is_
     with sites() as (own, _):
         crawl(tmp_path / "c", own, "sign_aloud", "--set", "plugins.extract=hostile_mice:prints")
     assert all(item["printed"] for item in exported(tmp_path / "c", "--items"))
+
+
+def test_a_token_for_all_requests_is_in_no_record_and_no_file_that_others_may_read(tmp_path: Path) -> None:
+    home = tmp_path / "c"
+    headers = 'network.headers={"Authorization" = "Bearer s3cret", "Accept-Language" = "en"}'
+    options = ("--delay", "0s", "--allow-private", "--set", headers)
+    with sites() as (own, _):
+        run("crawl", home, "--seed", own.origin + "/", *options)
+        # An older version left the file open; a resume closes it.
+        (home / "fieldmouse.toml").chmod(0o644)
+        assert "chmod 600" in json.dumps(run("doctor", home, expect=1))
+        run("resume", home)
+    assert set(own.asked.values()) == {"Bearer s3cret"}
+    kept = archived(home)
+    assert b"Authorization: (blanked)\r\n" in kept
+    assert b"Accept-Language: en\r\n" in kept, "it is no secret"
+    assert b"s3cret" not in kept
+    holding = [path for path in home.rglob("*") if path.is_file() and b"s3cret" in path.read_bytes()]
+    assert holding == [home / "fieldmouse.toml"]
+    assert (home / "fieldmouse.toml").stat().st_mode & 0o777 == 0o600
+    for words in (("doctor", home), ("explain", home, own.origin + "/"), ("search", home, "members")):
+        done = subprocess.run(command(*words), capture_output=True, text=True, timeout=100)
+        assert done.returncode == 0, done.stderr
+        assert "s3cret" not in done.stdout + done.stderr
+    assert "s3cret" not in json.dumps(exported(home, "--all"))
+
+
+def test_who_asks_for_it_has_the_headers_of_all_requests_in_the_archive(tmp_path: Path) -> None:
+    headers = 'network.headers={"X-Token" = "s3cret"}'
+    with sites() as (own, _):
+        options = ("--delay", "0s", "--allow-private", "--set", headers)
+        run(
+            "crawl",
+            tmp_path / "c",
+            "--seed",
+            own.origin + "/",
+            *options,
+            "--set",
+            "plugins.keep_signatures=true",
+        )
+    assert b"X-Token: s3cret\r\n" in archived(tmp_path / "c")

@@ -45,6 +45,7 @@ def fetcher_of(
         sign=signer_of(settings),
         source=SourceAddress(network.source) if network.source else None,
         may_ask=may_ask,
+        keep_secrets=settings.plugins.keep_signatures,
     )
 
 

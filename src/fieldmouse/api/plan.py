@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,7 +16,15 @@ from fieldmouse import settings as settings_file
 from fieldmouse.api import asking
 from fieldmouse.api.seedlist import with_seeds
 from fieldmouse.balancer.identity import NAMELESS
-from fieldmouse.crawldir import AGENT_FILE, CrawlDir, read_checkpoint, sealed_tally, write_whole
+from fieldmouse.crawldir import (
+    AGENT_FILE,
+    OWNER_ONLY,
+    CrawlDir,
+    is_open_to_others,
+    read_checkpoint,
+    sealed_tally,
+    write_settings,
+)
 from fieldmouse.errors import CrawlExists, Damaged, UsageError, storing, typed
 from fieldmouse.outcome import StoppedBy
 from fieldmouse.plugins.names import PluginNames
@@ -49,24 +58,27 @@ class Plan:
             with storing(self.directory):
                 home = CrawlDir.create(
                     self.directory, shards=shards, settings=text.encode(), key_seed=self.key_seed,
-                    agent=NAMELESS if self.boards else b"",
+                    agent=NAMELESS if self.boards else b"", private=bool(self.settings.secrets),
                 )  # fmt: skip
         else:
             home = CrawlDir.open(self.directory)
         with storing(self.directory):
             home.lock()
             try:
-                self._add_seeds(home)
+                self._update_settings(home)
             except BaseException:
                 home.unlock(as_found=True)
                 raise
         return home
 
-    def _add_seeds(self, home: CrawlDir) -> None:
-        """Before they are visited: their scope must be known to whoever goes on after a kill."""
-        if self.added:
-            file = home / "fieldmouse.toml"
-            write_whole(file, with_seeds(file.read_text(encoding="utf-8"), self.added).encode())
+    def _update_settings(self, home: CrawlDir) -> None:
+        """Add new seeds to the settings file, and close it to others if it holds secrets."""
+        if self.added:  # before they are visited: their scope must be known to whoever goes on after a kill
+            text = with_seeds((home / "fieldmouse.toml").read_text(encoding="utf-8"), self.added)
+            write_settings(home.path, text.encode(), private=bool(settings_file.parse(text).secrets))
+        elif is_open_to_others(home.path) and settings_file.load(home / "fieldmouse.toml").secrets:
+            with suppress(PermissionError):  # a file of somebody else's; the doctor tells of it
+                (home / "fieldmouse.toml").chmod(OWNER_ONLY)
 
 
 def plan(

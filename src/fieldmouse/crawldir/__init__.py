@@ -32,7 +32,15 @@ from fieldmouse.crawldir.checkpoint import (
     sealed_scope,
 )
 from fieldmouse.crawldir.diary import Diary
-from fieldmouse.crawldir.directory import AGENT_FILE, CrawlDir, Identity, write_identity
+from fieldmouse.crawldir.directory import (
+    AGENT_FILE,
+    OWNER_ONLY,
+    CrawlDir,
+    Identity,
+    is_open_to_others,
+    write_identity,
+    write_settings,
+)
 from fieldmouse.crawldir.durable import Syncing, make_directory, sync_directory, write_whole
 from fieldmouse.crawldir.evidence import evidence
 from fieldmouse.crawldir.journal import BadSpan, Journal, JournalReport, inspect, latest_checkpoint
@@ -42,6 +50,7 @@ from fieldmouse.crawldir.tally import CrawlTally, sealed_tally
 
 __all__ = [
     "AGENT_FILE",
+    "OWNER_ONLY",
     "BadSpan",
     "Checkpoint",
     "CrawlDir",
@@ -63,6 +72,7 @@ __all__ = [
     "inspect",
     "inspect_journal",
     "is_changed",
+    "is_open_to_others",
     "latest_checkpoint",
     "make_directory",
     "open_journal",
@@ -77,5 +87,6 @@ __all__ = [
     "understood",
     "whole_length",
     "write_identity",
+    "write_settings",
     "write_whole",
 ]

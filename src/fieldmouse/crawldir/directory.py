@@ -6,6 +6,7 @@ import fcntl
 import os
 import secrets
 import shutil
+import stat
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -28,6 +29,8 @@ FORMAT = 3
 ROOMS = ("frontier", "archive", "index")
 AGENT_FILE = "agent.json"
 """In the directories of agents of a network (`balancer/identity.py`), and in no others."""
+SETTINGS_FILE = "fieldmouse.toml"
+OWNER_ONLY = 0o600
 READABLE = (1, 2, 3)
 """Format 1 had no checksums in its runs and logs of keys; before format 3 a checkpoint was no table of
 parts. What a file is, the journal says; the number in `crawl.json` says who may look, and is raised
@@ -58,11 +61,13 @@ class CrawlDir:
 
     @classmethod
     def create(
-        cls, path: Path, *, shards: int, settings: bytes, key_seed: int | None = None, agent: bytes = b""
-    ) -> CrawlDir:
+        cls, path: Path, *, shards: int, settings: bytes, key_seed: int | None = None, agent: bytes = b"",
+        private: bool = False,
+    ) -> CrawlDir:  # fmt: skip
         """Make a new crawl at `path`, which may exist only if it is empty.
 
         `key_seed` is the secret of its URL hashes; an experiment that is to repeat itself names it.
+        `private` settings hold secrets: nobody else may read their file.
         `agent` is what `agent.json` says in the beginning, if the crawl is one agent's part of a larger one.
         """
         cls.check_vacant(path)
@@ -73,7 +78,7 @@ class CrawlDir:
             raise CrawlDirError(
                 f"cannot make `{path}`: {trouble.strerror}", "choose a place you may write to"
             ) from trouble
-        write_whole(path / "fieldmouse.toml", settings)
+        write_settings(path, settings, private=private)
         if agent:
             write_whole(path / AGENT_FILE, agent)
         else:
@@ -227,6 +232,24 @@ def _may_be_there(path: Path) -> bool:
         return not any(path.iterdir())
     files = ("fieldmouse.toml", "crawl.json", AGENT_FILE)
     return path.name in ("lock", "fieldmouse.toml", AGENT_FILE, *(f"{file}.new" for file in files))
+
+
+def write_settings(path: Path, content: bytes, *, private: bool) -> None:
+    """Replace the settings file of the crawl at `path`; if it is `private`, its owner alone may read it.
+
+    Otherwise whoever may read it now, may read it afterwards.
+    """
+    file = path / SETTINGS_FILE
+    try:
+        mode: int | None = stat.S_IMODE(file.stat().st_mode)
+    except FileNotFoundError:
+        mode = None
+    write_whole(file, content, OWNER_ONLY if private else mode)
+
+
+def is_open_to_others(path: Path) -> bool:
+    """Whether everybody on this machine may read the settings file of the crawl at `path`."""
+    return bool((path / SETTINGS_FILE).stat().st_mode & stat.S_IROTH)
 
 
 def write_identity(path: Path, identity: Identity) -> None:

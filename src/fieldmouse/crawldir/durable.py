@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import BinaryIO
 
@@ -63,14 +64,21 @@ def make_directory(path: Path) -> None:
 
 
 @contextmanager
-def whole(path: Path, suffix: str = ".new") -> Iterator[BinaryIO]:
+def whole(path: Path, suffix: str = ".new", mode: int | None = None) -> Iterator[BinaryIO]:
     """Write a file so that a reader or a crash sees the old or the new one, never half.
 
     Until the block is left it has `suffix` at the end of its name; if the block fails, it is gone.
+    `mode` is who may read and write it, from its first byte on; None is what the system gives a new file.
     """
     fresh = path.with_name(path.name + suffix)
     try:
-        with fresh.open("wb", buffering=1 << 20) as file:
+        if mode is not None:
+            fresh.unlink(missing_ok=True)  # one that a kill left may be open to others
+        with open(
+            fresh, "wb", buffering=1 << 20, opener=partial(os.open, mode=0o666 if mode is None else mode)
+        ) as file:
+            if mode is not None:
+                os.fchmod(file.fileno(), mode)
             yield file
             file.flush()
             os.fsync(file.fileno())
@@ -82,7 +90,7 @@ def whole(path: Path, suffix: str = ".new") -> Iterator[BinaryIO]:
     sync_directory(path.parent)
 
 
-def write_whole(path: Path, content: bytes) -> None:
+def write_whole(path: Path, content: bytes, mode: int | None = None) -> None:
     """Replace a file as `whole` does, with content that is at hand."""
-    with whole(path) as file:
+    with whole(path, mode=mode) as file:
         file.write(content)

@@ -21,14 +21,46 @@ MATTERS_OF_TASTE = frozenset("from accept accept-encoding".split())
 """Those that may be said otherwise, if it is for all requests."""
 
 
+HARMLESS = (
+    MATTERS_OF_TASTE
+    | OURS
+    | frozenset(
+        "accept-language accept-charset cache-control dnt pragma priority referer save-data sec-gpc "
+        "upgrade-insecure-requests via".split()
+    )
+)
+"""Headers whose values anybody may read. All others may hold a login or a token, whatever their names."""
+
+BLANK = "(blanked)"
+"""What archive and messages have in place of such a value."""
+
+
+def is_secret(name: str) -> bool:
+    """Whether the value of a header is for the server alone.
+
+    >>> is_secret("Authorization"), is_secret("X-Vault"), is_secret("Accept-Language")
+    (True, True, False)
+    """
+    return name.lower() not in HARMLESS
+
+
+def blanked(headers: Mapping[str, str]) -> dict[str, str]:
+    """Headers as they may be shown.
+
+    >>> blanked({"Cookie": "id=1", "DNT": "1"})
+    {'Cookie': '(blanked)', 'DNT': '1'}
+    """
+    return {name: BLANK if is_secret(name) else value for name, value in headers.items()}
+
+
 def check_header(name: str, value: str) -> None:
     """UsageError, if this header cannot be sent.
 
     >>> check_header("X-From", "us")
     """
     if not (name.isascii() and name.replace("-", "").isalnum() and value.isprintable()):
-        raise UsageError(
-            f"`{name}: {value!r}` cannot be sent as a header",
+        raise UsageError(  # without the value, which may be a secret
+            f"`{name}` cannot be sent as a header",
             hint="a header has a name of letters, digits and dashes, and one line of text",
         )
 

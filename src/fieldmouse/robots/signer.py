@@ -16,12 +16,11 @@ from fieldmouse.plugins.call import BadAnswer, Complaint, kind_of
 from fieldmouse.plugins.gossip import Gossip
 from fieldmouse.plugins.page import Request
 from fieldmouse.plugins.thread import Threads
-from fieldmouse.policy.headers import OURS, check_header
+from fieldmouse.policy.headers import BLANK, OURS, check_header
 from fieldmouse.records import Kind, Link
 from fieldmouse.url import Host
 from fieldmouse.web.signature import Signature
 
-BLANK = "(blanked)"
 LONGEST = 16 << 10  # characters of all headers together
 
 
@@ -57,16 +56,16 @@ class Signer:
             return None
         if not isinstance(answer, Mapping):
             raise BadAnswer(f"gave {kind_of(answer)} and not a mapping of headers")
-        sent = kept = ""
+        headers: dict[str, str] = {}
         for name, value in answer.items():
             if not isinstance(name, str) or not isinstance(value, str):
                 raise BadAnswer("gave a header that is no text")
             self._check(name, value)
-            sent += f"{name}: {value}\r\n"
-            kept += f"{name}: {value if self._keep else BLANK}\r\n"
-        if len(sent) > LONGEST:
+            headers[name] = value
+        made = Signature.of(headers, headers if self._keep else dict.fromkeys(headers, BLANK))
+        if len(made.sent) > LONGEST:
             raise BadAnswer(f"gave headers of more than {LONGEST} characters")
-        return Signature(sent.encode("latin-1"), kept.encode("latin-1")) if sent else None
+        return made if headers else None
 
     def _check(self, name: str, value: str) -> None:
         shown = name[:50] if name.isprintable() else "?"

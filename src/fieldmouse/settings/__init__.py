@@ -77,6 +77,15 @@ class Settings(msgspec.Struct, frozen=True):
             changed = msgspec.structs.replace(changed, **{section: table})
         return changed.checked()
 
+    @property
+    def secrets(self) -> list[str]:
+        """Names of the settings that hold secrets: a file with these values is for its owner alone.
+
+        >>> Settings().override({"network.headers": {"Cookie": "id=1", "DNT": "1"}}).secrets
+        ['network.headers']
+        """
+        return reading.secrets_in(self)
+
     def checked(self) -> Settings:
         """Itself, if no two settings contradict each other."""
         if self.frontier.front_min > self.frontier.front_max:

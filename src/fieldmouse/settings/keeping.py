@@ -48,7 +48,11 @@ class PluginsSection(Section, frozen=True):
         About(kinds.SEEDS, "which hosts it signs for, with their scheme; none for the seeds'"),
     ] = ()
     keep_signatures: Annotated[
-        bool, About(kinds.FLAG, "write its headers into WARC request records as they are, not blanked")
+        bool,
+        About(
+            kinds.FLAG,
+            "write its headers, and secret ones of `network.headers`, into WARC records as they are",
+        ),
     ] = False
     patience: Annotated[
         float, About(kinds.SOME_TIME, "longest that one call may take; then it costs what was asked for")

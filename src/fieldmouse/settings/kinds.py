@@ -17,7 +17,7 @@ from typing import Any
 
 from fieldmouse.errors import UsageError
 from fieldmouse.named import NAME
-from fieldmouse.policy.headers import check_headers
+from fieldmouse.policy.headers import blanked, check_headers
 from fieldmouse.policy.names import read_entry, read_nameserver, read_source
 from fieldmouse.policy.noiserules import read_rule
 from fieldmouse.policy.scope import read_pattern
@@ -33,6 +33,15 @@ class ValueKind:
     read: Callable[[Any], object]
     write: Callable[[Any], str]
     from_word: bool = True  # a word of the command line is the value itself, not TOML
+    blank: Callable[[Any], Any] | None = None  # the value without its secrets, where it may hold some
+
+    def show(self, value: Any) -> str:
+        """As a message may show it."""
+        return self.write(value if self.blank is None else self.blank(value))
+
+    def is_secret(self, value: Any) -> bool:
+        """Whether there is something in it that others must not read."""
+        return self.blank is not None and self.blank(value) != value
 
 
 @dataclass(frozen=True, slots=True)
@@ -293,4 +302,6 @@ READERS = ValueKind(
     _table,
     from_word=False,
 )
-HEADERS = ValueKind('a table of header lines, such as {"X-From" = "us"}', _headers, _table, from_word=False)
+HEADERS = ValueKind(
+    'a table of header lines, such as {"X-From" = "us"}', _headers, _table, from_word=False, blank=blanked
+)

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Annotated, Any
 
 from fieldmouse.errors import SettingsError, UsageError
+from fieldmouse.policy.headers import BLANK
 from fieldmouse.settings import kinds as values
 from fieldmouse.settings.kinds import About, ValueKind
 from fieldmouse.settings.sections import Section
@@ -49,6 +50,10 @@ def _target(value: Any) -> str:
     if value and not is_elsewhere(value):
         check_target(value)
     return value
+
+
+def _blanked(value: str) -> str:
+    return value if not value or is_elsewhere(value) else BLANK
 
 
 def check_target(url: str) -> None:
@@ -104,7 +109,7 @@ _server = values.shaped(
     rf"({_SERVER.pattern})?",
     '"smtp://HOST[:PORT]" (STARTTLS), "smtps://HOST[:PORT]" (TLS) or "smtp+plain://HOST[:PORT]" (neither)',
 )
-_place = ValueKind("a URL, or where it stands", _target, values.TEXT.write)
+_place = ValueKind("a URL, or where it stands", _target, values.TEXT.write, blank=_blanked)
 _secret = ValueKind("where a secret stands", _hidden, values.TEXT.write)
 _portion = ValueKind("a number from 0 to 1", _share, repr, from_word=False)
 

@@ -94,7 +94,9 @@ def replace(
             changed[key] = kind.read(value)
         except ValueError:
             place = f" in `{where}`" if where else ""
-            raise SettingsError(f"`{name}` is {_shown(given)}{place}", f"it must be {kind.accepts}") from None
+            # What may hold a secret is not repeated.
+            is_what = f"is {_shown(given)}" if kind.blank is None else "cannot be read"
+            raise SettingsError(f"`{name}` {is_what}{place}", f"it must be {kind.accepts}") from None
         except UsageError as refused:
             place = f" in `{where}`" if where else ""
             raise SettingsError(f"`{name}`{place}: {refused}", refused.hint) from None
@@ -126,8 +128,18 @@ def _likely(word: str, known: Iterable[str], otherwise: str) -> str:
 
 
 def written(settings: msgspec.Struct, section: str, key: str) -> str:
-    """One value as it stands in the file."""
-    return abouts(sections(type(settings))[section])[key].kind.write(getattr(getattr(settings, section), key))
+    """One value as it stands in the file, without its secrets."""
+    return abouts(sections(type(settings))[section])[key].kind.show(getattr(getattr(settings, section), key))
+
+
+def secrets_in(settings: msgspec.Struct) -> list[str]:
+    """Names of the settings whose values others must not read."""
+    return [
+        f"{name}.{key}"
+        for name, section in sections(type(settings)).items()
+        for key, about in abouts(section).items()
+        if about.kind.is_secret(getattr(getattr(settings, name), key))
+    ]
 
 
 def render(settings: msgspec.Struct) -> str:

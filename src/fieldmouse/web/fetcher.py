@@ -28,11 +28,11 @@ from typing import Any, Protocol
 
 from fieldmouse.clock import Clock
 from fieldmouse.errors import UsageError
-from fieldmouse.policy.headers import check_headers
+from fieldmouse.policy.headers import blanked, check_headers
 from fieldmouse.records import Failed, Link, Reason, Response
 from fieldmouse.url import Host, name_of, path_of, port_of
 from fieldmouse.web.connection import Connection, Limits, Trouble
-from fieldmouse.web.signature import Sign, shown
+from fieldmouse.web.signature import Sign, Signature, shown
 from fieldmouse.web.source import SourceAddress
 from fieldmouse.web.tls import tls_complaint, trust
 
@@ -70,11 +70,14 @@ class HttpFetcher:
         sign: Sign | None = None,
         source: SourceAddress | None = None,
         may_ask: Callable[[], bool] | None = None,
+        keep_secrets: bool = False,
     ):
         """`contact` with an @ in it is sent as `From`; `port` says which port a name's map entry asks for.
 
         Beyond `most_connections` a fetch fails as it would without descriptors (`EMFILE`). If `may_ask` says
         no when a request is about to be sent, it is not, and the fetch fails as without a network.
+        Secret ones of `headers` (`policy.headers`) are blanked in the requests of answers, unless
+        `keep_secrets`.
         """
         self._limits = limits or Limits()
         self._clock = clock
@@ -82,7 +85,7 @@ class HttpFetcher:
         self._tls = tls
         self._keep_alive, self._idle_connections = keep_alive, idle_connections
         self._most_connections = most_connections
-        self._tail = _standing_headers(user_agent, contact, headers or {})
+        self._standing = _standing_headers(user_agent, contact, headers or {}, keep=keep_secrets)
         self._sign = sign
         self._source, self._may_ask = source, may_ask
         self._idle: dict[str, Connection] = {}  # by address, oldest first
@@ -95,12 +98,15 @@ class HttpFetcher:
     ) -> Response | Failed:
         limit = self._limits.body if body_limit is None else min(body_limit, self._limits.body)
         signature = await self._sign(link, host) if self._sign is not None else None
-        if signature is None:
-            return await self._fetch(link, host, address, self._request(link, host), limit)
         if isinstance(signature, str):
             return Failed(link, Reason.UNSIGNED, self._clock.now(), signature)
-        answer = await self._fetch(link, host, address, self._request(link, host, signature.sent), limit)
-        return shown(answer, self._request(link, host, signature.kept))
+        lines = self._standing
+        if signature is not None:
+            lines = Signature(signature.sent + lines.sent, signature.kept + lines.kept)
+        answer = await self._fetch(link, host, address, self._request(link, host, lines.sent), limit)
+        if lines.sent == lines.kept:
+            return answer
+        return shown(answer, self._request(link, host, lines.kept))
 
     async def _fetch(
         self, link: Link, host: Host, address: str, request: bytes, limit: int
@@ -242,12 +248,12 @@ class HttpFetcher:
         if self._busy or self._connecting or self._idle:
             self._start_ticking()
 
-    def _request(self, link: Link, host: Host, signed: bytes = b"") -> bytes:
+    def _request(self, link: Link, host: Host, lines: bytes) -> bytes:
         url = link.url
         ask = f"GET {path_of(url)} HTTP/1.1\r\nHost: {host[host.index('/') + 2 :]}\r\n"
         if link.etag or link.last_modified:
             ask += _line("If-None-Match", link.etag) + _line("If-Modified-Since", link.last_modified)
-        return ask.encode("latin-1", "replace") + signed + self._tail
+        return ask.encode("latin-1", "replace") + lines + b"\r\n"
 
     def _failed(self, link: Link, trouble: Trouble) -> Failed:
         return Failed(
@@ -271,7 +277,8 @@ def _line(name: str, value: str) -> str:
     return f"{name}: {value}\r\n" if value and value.isprintable() else ""
 
 
-def _standing_headers(user_agent: str, contact: str, extra: Mapping[str, str]) -> bytes:
+def _standing_headers(user_agent: str, contact: str, extra: Mapping[str, str], *, keep: bool) -> Signature:
+    """What every request says."""
     headers = {
         "User-Agent": user_agent,
         "From": contact if "@" in contact else "",
@@ -286,5 +293,5 @@ def _standing_headers(user_agent: str, contact: str, extra: Mapping[str, str]) -
         headers[name] = value
     if not user_agent.isprintable():
         raise UsageError("the user agent must be one line of text")
-    lines = "".join(_line(name, value) for name, value in headers.items())
-    return lines.encode("latin-1", "replace") + b"\r\n"
+    said = {name: value for name, value in headers.items() if value and value.isprintable()}
+    return Signature.of(said, said if keep else blanked(said))

@@ -1,8 +1,8 @@
-"""Headers that are for one request and one host only, and how they are shown afterwards."""
+"""Header lines as they are sent, and as archive and logs may show them: without secrets."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 
 from msgspec.structs import replace
@@ -13,10 +13,19 @@ from fieldmouse.url import Host
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """Header lines for one request, and what the archive has in their place."""
+    """Header lines, and what the archive has in their place."""
 
     sent: bytes
     kept: bytes
+
+    @classmethod
+    def of(cls, headers: Mapping[str, str], shown: Mapping[str, str]) -> Signature:
+        """Lines of `headers`, and of `shown` for the archive; characters beyond latin-1 become `?`."""
+        return cls(_lines(headers), _lines(shown))
+
+
+def _lines(headers: Mapping[str, str]) -> bytes:
+    return "".join(f"{name}: {value}\r\n" for name, value in headers.items()).encode("latin-1", "replace")
 
 
 Sign = Callable[[Link, Host], Awaitable[Signature | str | None]]

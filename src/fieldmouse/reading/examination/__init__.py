@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from fieldmouse import settings as settings_file
-from fieldmouse.crawldir import CrawlDir, identity_in_journal, is_changed
+from fieldmouse.crawldir import CrawlDir, identity_in_journal, is_changed, is_open_to_others
 from fieldmouse.errors import Damaged, FieldmouseError, typed
 from fieldmouse.figures import size
 from fieldmouse.reading.examination.archive import look_at_archive
@@ -38,7 +38,14 @@ def examine(home: CrawlDir, *, deep: bool = False, here: Presence | None = None)
     asked = Settings()
     try:
         asked = settings_file.load(home / "fieldmouse.toml")
-        if asked.crawl.seeds:
+        if asked.crawl.seeds and asked.secrets and is_open_to_others(home.path):
+            names = " and ".join(f"`{name}`" for name in asked.secrets)
+            yield bad(
+                "settings",
+                f"everybody on this machine may read `fieldmouse.toml`, in which {names} may hold a secret",
+                f"close it with `chmod 600 {typed(home / 'fieldmouse.toml')}`; the next resume does it, too",
+            )
+        elif asked.crawl.seeds:
             yield good("settings", "fieldmouse.toml is understood")
         else:  # cut short or emptied, it is still valid, and means a crawl of nothing by default manners
             yield bad("settings", "`fieldmouse.toml` names no seeds, and every crawl has some", _ANEW)
