@@ -46,7 +46,7 @@ def split(line: str) -> list[str]:
 def find(words: list[str]) -> tuple[click.Command, click.Context, list[str]]:
     """The command that `fieldmouse WORDS` would run, and the words left for it."""
     command: click.Command = fieldmouse
-    context = click.Context(command, info_name="fieldmouse")
+    context = click.Context(command, info_name="fieldmouse", **command.context_settings)
     while isinstance(command, click.Group) and words:
         found = command.get_command(context, words[0])
         assert found is not None, f"there is no command `{words[0]}`"

@@ -241,7 +241,7 @@ def controlling(screen: int) -> None:
 
 
 def test_every_group_names_commands_that_are_there_and_describes_them() -> None:
-    context = click.Context(fieldmouse, info_name="fieldmouse")
+    context = click.Context(fieldmouse, info_name="fieldmouse", **fieldmouse.context_settings)
     for name in fieldmouse.list_commands(context):
         group = fieldmouse.get_command(context, name)
         if isinstance(group, LazyGroup):

@@ -26,7 +26,7 @@ Said = pytest.CaptureFixture[str]
 
 
 def verbs() -> list[tuple[str, click.Command]]:
-    context = click.Context(fieldmouse)
+    context = click.Context(fieldmouse, **fieldmouse.context_settings)
     found = []
     for name in VERBS:
         command = fieldmouse.get_command(context, name)

@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fieldmouse.agent import read_checkpoint
+from fieldmouse.agent.build import Crew, build
+from fieldmouse.agent.network import Joining
+from fieldmouse.balancer.board.contract import Charter
+from fieldmouse.balancer.board.memory.board import MemoryBoard, MemoryServer
 from fieldmouse.clock import Clock
 from fieldmouse.crawldir import CrawlDir, sealed_scope
+from fieldmouse.indexer.inline import InlineLane
+from fieldmouse.lab import bottle
 from fieldmouse.outcome import OutcomeKind
 from fieldmouse.policy.scope import ScopeState
 from fieldmouse.reading.explanation import explain
 from fieldmouse.records import Failed, Link, Response
+from fieldmouse.settings import Settings, render
 from fieldmouse.url import Host, Url
 from fieldmouse.web.dns import DnsAnswer
 
@@ -185,7 +193,7 @@ def scope_state(path: Path) -> ScopeState:
 
 
 @given(st.lists(st.floats(0.5, 30.0), min_size=1, max_size=4))
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=25, deadline=None)
 def test_a_crawl_that_is_killed_and_resumed_has_the_same_scope(
     tmp_path_factory: pytest.TempPathFactory, kills: list[float]
 ) -> None:
@@ -208,3 +216,50 @@ def test_explain_knows_what_joined_the_scope(tmp_path: Path) -> None:
     assert not any("out of scope" in says for says in explain(home, Url(WWW + "never")).says)
     (says,) = [says for says in explain(home, Url("http://other.e.test/")).says if "out of scope" in says]
     assert says == f'it is out of scope, which is "host" around {SEED}, {WWW}'
+
+
+def test_agents_of_a_cluster_crawl_the_host_that_a_seed_redirects_to_whoever_is_granted_it(
+    tmp_path: Path,
+) -> None:
+    """The agent that saw the redirect leaves, so that most pages are read by one that did not see it."""
+    count = 40
+    pages: dict[str, str | tuple[str, ...]] = {SEED: WWW, WWW: (f"{WWW}0",)}
+    pages |= {f"{WWW}{number}": (f"{WWW}{number + 1}", "http://other.e.test/") for number in range(count)}
+    asked = Settings().override(
+        {
+            "crawl.seeds": [SEED], "politeness.delay": "1s", "network.allow_private": True,
+            "scope.mode": "host", "storage.checkpoint": "3s", "storage.min_free": "0B",
+        }
+    )  # fmt: skip
+    read: dict[str, int] = {}
+
+    async def together(clock: Clock) -> None:
+        server = MemoryServer(clock)
+        await MemoryBoard(server).found(Charter(4711, render(asked), (SEED,)))
+        crews, lives = [], []
+
+        def start(name: str) -> Crew:
+            home = CrawlDir.create(tmp_path / name, shards=1, settings=render(asked).encode(), key_seed=4711)
+            return build(
+                home, asked, clock=clock, fetcher=ScriptedWeb(clock, pages), lane=InlineLane,
+                dns=AnyName(clock), joining=Joining(MemoryBoard(server), "fieldmouse", clock.now),
+            )  # fmt: skip
+
+        crews.append(start("a"))
+        lives.append(asyncio.ensure_future(crews[0].agent.crawl([Url(SEED)])))
+        await clock.sleep(15.0)
+        # The agent that followed the redirect leaves: what is left of the host is another's.
+        crews.append(start("b"))
+        lives.append(asyncio.ensure_future(crews[1].agent.crawl([])))
+        await clock.sleep(5.0)
+        crews[0].agent.interrupt()
+        await asyncio.gather(*lives)
+        for crew in crews:
+            await crew.close()
+
+    bottle.run(together)
+    for name in "ab":
+        for url in stored(tmp_path / name):
+            read[url] = read.get(url, 0) + 1
+    assert set(read) == {WWW, *(f"{WWW}{number}" for number in range(count))}
+    assert len(stored(tmp_path / "b")) > 5
