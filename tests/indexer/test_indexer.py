@@ -30,6 +30,7 @@ class Desk:
         self.folder, self.config, self.shards = folder, config, shards
         self.states: list[ShardState] | None = None  # what the journal holds
         self.known: dict[int, Parsed] = {}
+        self.answers: dict[int, Parsed] = {}  # all that was ever said, the newest of each
         self.settled: dict[int, OutcomeRow] = {}
         self.lost: list[int] = []
         self.out: set[int] = set()  # sent, and not yet settled or lost
@@ -53,7 +54,7 @@ class Desk:
             if one.number:
                 assert one.number not in self.known
                 assert one.number not in self.settled
-                self.known[one.number] = one
+                self.known[one.number] = self.answers[one.number] = one
 
     def on_undone(self, numbers: Sequence[int]) -> None:
         for number in numbers:

@@ -8,14 +8,17 @@ import signal
 import time
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from fieldmouse.errors import FieldmouseError
 from fieldmouse.indexer.deaths import IN_VAIN, KILLS, Deaths
 from fieldmouse.indexer.holdings import Holdings
 from fieldmouse.indexer.indexer import Indexer
+from fieldmouse.policy.scope import Scope
 from fieldmouse.records import Kind, Parsed
-from indexer.answers import page
+from fieldmouse.url import Url
+from indexer.answers import CONFIG, page
 from indexer.test_indexer import Desk, answer, archived, indexed
 
 
@@ -192,3 +195,44 @@ def test_what_a_dead_worker_held_is_told_once() -> None:
     assert holdings.count(1)
     assert not holdings.count(1)
     assert (holdings.outstanding, holdings.bytes) == (0, 0)
+
+
+def test_workers_and_their_successors_take_what_joins_the_scope(tmp_path: Path) -> None:
+    """A worker that is told, one that reads the page that a seed redirects to, and one that comes later."""
+    seed, other = Url("http://e.test/"), Url("http://www.e.test/")
+    scope = Scope.around([seed], "host")
+    config = msgspec.structs.replace(CONFIG, scope=scope, scope_is_open=True)
+    links = b"<a href=http://www.e.test/%d>x</a><a href=http://far.test/>y</a>"
+
+    async def crawl() -> list[tuple[list[str], list[str]]]:
+        desk, told = Desk(tmp_path, config, shards=1), []
+        indexer = desk.open()
+        await indexer.start()
+        await indexer.begin()
+
+        async def read(number: int) -> None:
+            await desk.send(number, page(f"{seed}{number}", links % number, depth=1))
+            await desk.checkpoint()
+            parsed = desk.answers[number]
+            told.append(([link.url for link in parsed.links], [link.url for link in parsed.held]))
+
+        await read(1)
+        indexer.widen([other], True)
+        await read(2)
+        kill_all(indexer)
+        while indexer.pids:  # noqa: ASYNC110
+            await asyncio.sleep(0.001)
+        await desk.checkpoint()
+        await read(3)
+        indexer.widen([], False)
+        await desk.send(4, page(str(seed), b"<a href=http://sub.e.test/>x</a>"))
+        await desk.checkpoint()
+        told.append(
+            ([link.url for link in desk.answers[4].links], [link.url for link in desk.answers[4].held])
+        )
+        await indexer.close()
+        return told
+
+    assert asyncio.run(crawl()) == [
+        ([], [f"{other}1"]), ([f"{other}2"], []), ([f"{other}3"], []), ([], [])
+    ]  # fmt: skip
