@@ -22,7 +22,9 @@ class _Answers(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         body = b"User-agent: *\nDisallow: /private" if self.path == "/robots.txt" else b""
-        self.send_response(200 if body else 404)
+        self.send_response(200 if body else 301 if self.path == "/moved" else 404)
+        if self.path == "/moved":
+            self.send_header("Location", "http://new.test/home")
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         self.wfile.write(body)
@@ -61,6 +63,18 @@ def crawled(home: Path, seed: str, *words: str, code: int = 1) -> dict[str, Any]
     told: dict[str, Any] = json.loads(done.stdout)
     assert told["exit"] == code
     return told
+
+
+def test_a_seed_that_redirects_out_of_scope_is_named_with_the_command_that_goes_there(tmp_path: Path) -> None:
+    with served() as port:
+        home = tmp_path / "a"
+        seed = f"http://127.0.0.1:{port}/moved"
+        told = crawled(home, seed, "--allow-private")
+    assert (
+        told["error"]
+        == f"not one page was stored: {seed} redirects to http://new.test/home, which is out of scope"
+    )
+    assert told["hint"] == f"to crawl it, `fieldmouse resume {home} --seed http://new.test/home`"
 
 
 def test_a_private_address_behind_a_name_is_named(tmp_path: Path) -> None:

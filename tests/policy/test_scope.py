@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from fieldmouse.errors import SettingsError
 from fieldmouse.policy.scope import Mode, Scope
-from fieldmouse.url import Url
+from fieldmouse.url import Url, host_of
 
 SEED = Url("https://www.example.co.uk/start/here")
 names = st.lists(
@@ -119,3 +119,57 @@ def test_the_rule_that_keeps_a_url_out_is_named_if_and_only_if_one_does(
     assert bool(named) == (not scope.admits(url))
     if named:
         assert named == "scope.mode" or named.removeprefix("scope.") in rules
+
+
+def test_a_host_is_its_name_whatever_scheme_and_port() -> None:
+    scope = Scope.around([SEED], "host")
+    assert scope.admits(Url("http://www.example.co.uk:8080/x"))
+    assert not scope.admits(Url("https://example.co.uk/"))
+
+
+@given(urls, urls, st.sampled_from(["page", "host", "site", "web"]), st.booleans())
+def test_what_joined_is_in_scope_as_if_it_were_a_seed(
+    url: Url, other: Url, mode: Mode, anywhere: bool
+) -> None:
+    scope = Scope.around([SEED], mode, follow_seed_redirects=anywhere)
+    wider, both = scope.joined([other]), Scope.around([SEED, other], mode, follow_seed_redirects=anywhere)
+    assert wider.admits(other)
+    assert wider.admits(url) == both.admits(url)
+    assert wider.admits(url) or not scope.admits(url), "nothing leaves the scope"
+
+
+@given(urls, st.sampled_from(["page", "host", "site", "web"]), st.booleans())
+def test_links_are_held_for_every_host_that_may_join_and_for_no_other(
+    url: Url, mode: Mode, anywhere: bool
+) -> None:
+    """A link that would be in scope with what a redirect may lead to is in scope, or held until then."""
+    scope = Scope.around([SEED], mode, follow_seed_redirects=anywhere)
+    host = host_of(url)
+    grows = scope.follows(url) and not scope.admits(url)
+    if mode != "page":
+        assert grows == scope.may_join(host)
+    assert not (scope.may_join(host) and scope.admits_host(host))
+    if scope.may_join(host):
+        beside = Url(f"{host}/beside")
+        assert scope.joined([url]).admits(beside)
+        assert scope.joins_as(host_of(beside)) == scope.joins_as(host)
+
+
+@pytest.mark.parametrize(("target", "same_site", "anywhere"), [
+    ("http://www.example.co.uk/start/here", True, True),
+    ("https://example.co.uk/", True, True),
+    ("https://news.example.co.uk:8443/", True, True),
+    ("https://other.co.uk/", False, True),
+    ("https://bad.example.co.uk/", False, False),
+    ("https://www.example.co.uk/login", False, False),
+])  # fmt: skip
+@pytest.mark.parametrize("mode", ["page", "host", "site"])
+def test_redirects_of_seeds_are_followed_within_their_sites_or_anywhere_but_not_to_what_is_excluded(
+    target: str, same_site: bool, anywhere: bool, mode: Mode
+) -> None:
+    for follow, wanted in ((False, same_site), (True, anywhere)):
+        scope = Scope.around(
+            [SEED], mode, exclude_hosts=["bad.example.co.uk"], exclude_prefixes=["/login"],
+            follow_seed_redirects=follow,
+        )  # fmt: skip
+        assert scope.follows(Url(target)) == wanted

@@ -25,13 +25,25 @@ _CERTIFICATE = ("certificate", "issuer", "self-signed", "self signed", "verify f
 def why_nothing(home: CrawlDir) -> tuple[str, str]:
     """The sentence and the hint for a crawl without a page."""
     length = sealed_outcomes(read_checkpoint(home))
-    rows = [row for row in islice(outcomes.rows(home, length=length), _LOOK) if row.reason]
+    found = list(islice(outcomes.rows(home, length=length), _LOOK))
+    rows = [row for row in found if row.reason]
+    moved = next((row for row in reversed(found) if row.target), None)
+    if not rows and moved is not None:
+        return _moved(moved, home.path)
     if not rows:
         return "not one page was stored", f"`fieldmouse doctor {typed(home.path)}` looks the crawl over"
     (reason, _), *_ = Counter(row.reason for row in rows).most_common(1)
     row = next(row for row in rows if row.reason == reason)
     detail = f" ({row.detail})" if row.detail else ""
     return f"not one page was stored: {row.url}: {reason}{detail}", _hint(row, str(home.path))
+
+
+def _moved(row: OutcomeRow, directory: Path) -> tuple[str, str]:
+    """Every seed redirects, and the last redirect leads out of scope."""
+    sentence = f"not one page was stored: {row.url} redirects to {row.target}, which is out of scope"
+    if is_agent(directory):
+        return sentence, "begin another crawl with `--crawl NAME` and `--follow-seed-redirects`"
+    return sentence, f"to crawl it, `fieldmouse resume {typed(directory)} --seed {typed(row.target)}`"
 
 
 def _hint(row: OutcomeRow, directory: str) -> str:
