@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 import redis
 
-from fieldmouse.balancer.board.blocks import rows_in
 from fieldmouse.balancer.board.contract import Held, Name
+from fieldmouse.balancer.board.decoding import rows_in
 from fieldmouse.balancer.board.memory.ledger import CrawlLedger
 from fieldmouse.url import Host
 

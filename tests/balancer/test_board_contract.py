@@ -28,8 +28,9 @@ from fieldmouse.balancer.board.contract import (
     SiteBounds,
     Told,
 )
+from fieldmouse.balancer.board.decoding import link_of
 from fieldmouse.balancer.board.forgiving import TakenBack
-from fieldmouse.balancer.board.rows import pack_urls, to_link, to_row
+from fieldmouse.balancer.board.rows import pack_urls, to_row
 from fieldmouse.errors import BoardLost, Fenced, Superseded
 from fieldmouse.policy.sitelimits import limited_site
 from fieldmouse.records import Link
@@ -681,7 +682,7 @@ async def test_all_that_a_lost_agent_booked_is_fetched_again(world: World, board
     rows = {key: row for grant in await board.lease(BOB, 5, 20) for key, row in grant.rows}
     assert rows.keys() == urls.keys() | theirs.keys()
     again = booked[0]
-    assert to_link(rows[again], A, 0.0).url == urls[again]
+    assert link_of(rows[again], A, 0.0).url == urls[again]
 
 
 @told_to

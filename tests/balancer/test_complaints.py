@@ -188,8 +188,6 @@ def test_data_of_another_program_is_called_so(server: ServerProcess) -> None:
     prefix = "fm:{fieldmouse}:"
     asyncio.run(story(f"{prefix}meta", lambda board: board.charter()))
     asyncio.run(story(f"{prefix}meta", lambda board: board.books()))
-    asyncio.run(story(f"{prefix}q:{A}", lambda board: board.lease(ADA, 1, 1)))
-    asyncio.run(story(f"{prefix}agent:ada", lambda board: board.beat(ADA, b"", 15.0)))
 
 
 def test_nothing_of_a_password_is_shown_however_it_is_written() -> None:

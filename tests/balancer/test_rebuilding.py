@@ -22,11 +22,12 @@ from fieldmouse.balancer.board.contract import (
     SiteBounds,
     Told,
 )
+from fieldmouse.balancer.board.decoding import link_of
 from fieldmouse.balancer.board.forgiving import TakenBack
 from fieldmouse.balancer.board.memory.board import MemoryBoard, MemoryServer
 from fieldmouse.balancer.board.memory.builder import MemoryBuilder
 from fieldmouse.balancer.board.rebuilding import BoardBuilder, RestoredHost
-from fieldmouse.balancer.board.rows import pack_urls, to_link
+from fieldmouse.balancer.board.rows import pack_urls
 from fieldmouse.balancer.board.spread.board import SpreadBoard
 from fieldmouse.balancer.board.spread.builder import SpreadBuilder
 from fieldmouse.balancer.board.spread.shares import place_of_host
@@ -187,7 +188,7 @@ async def test_what_an_agent_had_can_be_fetched_again_should_it_be_lost_later(
     await board.join(Name("bob", 2), 10 * LEASE)
     world.advance(LEASE + DELAY + 3.0)
     grants = await board.lease(Name("bob", 2), 9, 100)
-    found = {str(to_link(row, grant.host, 0.0).url) for grant in grants for _, row in grant.rows}
+    found = {str(link_of(row, grant.host, 0.0).url) for grant in grants for _, row in grant.rows}
     assert found == {*urls_of(A, range(10, 13)), *urls_of(B, range(2))}
 
 

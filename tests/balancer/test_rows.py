@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fieldmouse.balancer.board.rows import to_link, to_row
-from fieldmouse.errors import BoardError
+from fieldmouse.balancer.board.decoding import DamagedValue, link_of
+from fieldmouse.balancer.board.rows import to_row
 from fieldmouse.records import Door, Kind, Link, Reason
 from fieldmouse.url import Host, Url
 
@@ -38,7 +38,7 @@ links = st.builds(
 
 @given(links)
 def test_a_row_becomes_the_link_that_it_was(link: Link) -> None:
-    assert to_link(to_row(link, HOST, 100.0), HOST, 100.0) == link
+    assert link_of(to_row(link, HOST, 100.0), HOST, 100.0) == link
 
 
 @given(links)
@@ -47,7 +47,7 @@ def test_a_row_of_all_fields_is_read_too(link: Link) -> None:
     path = Url(link.url[len(HOST) :])
     wait = max(0.0, link.not_before - 100.0)
     whole = msgspec.msgpack.encode(msgspec.structs.replace(link, url=path, not_before=wait))
-    assert to_link(whole, HOST, 100.0) == link
+    assert link_of(whole, HOST, 100.0) == link
 
 
 def test_fields_that_say_nothing_take_no_room() -> None:
@@ -60,10 +60,10 @@ def test_fields_that_say_nothing_take_no_room() -> None:
 
 @given(st.binary(max_size=20))
 def test_of_whatever_lies_on_a_board_comes_a_link_or_a_sentence(row: bytes) -> None:
-    with contextlib.suppress(BoardError):
-        assert to_link(row, HOST, 0.0).url.startswith(HOST)
+    with contextlib.suppress(DamagedValue):
+        assert link_of(row, HOST, 0.0).url.startswith(HOST)
 
 
 def test_a_row_of_another_version_is_called_so() -> None:
-    with pytest.raises(BoardError, match="cannot be read"):
-        to_link(msgspec.msgpack.encode({"url": "/a"}), HOST, 0.0)
+    with pytest.raises(DamagedValue, match="row: "):
+        link_of(msgspec.msgpack.encode({"url": "/a"}), HOST, 0.0)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
-from fieldmouse.balancer.board.contract import Grant, Luggage
-from fieldmouse.balancer.board.rows import unread
+from fieldmouse.balancer.board.contract import DamagedRows, Grant, Luggage
+from fieldmouse.balancer.board.decoding import MOST_ROBOTS_TXT, MOST_STATE, host_values
 from fieldmouse.balancer.choice import Chooser
 from fieldmouse.clock import Clock
 from fieldmouse.policy import opinion
@@ -14,7 +14,8 @@ from fieldmouse.records import HostState
 from fieldmouse.robots.exclusions import Exclusions
 from fieldmouse.url import Host
 
-_state = msgspec.msgpack.Decoder(HostState)
+_NOTES = 128  # agents that could not reach a host, the last ones
+_DETAIL = 1000  # characters of why it is given up
 
 
 class HostLuggage:
@@ -27,22 +28,30 @@ class HostLuggage:
     def pack(self, host: Host, state: HostState) -> Luggage:
         now = self._clock.now()
         text, until = self._exclusions.pack(host)
-        learned, notes = self._chooser.learned(host), opinion.packed(state.unreached, now)
-        bare = msgspec.structs.replace(state, ready_at=0.0, address_ready_at=0.0, unreached=notes)
+        if len(text) > MOST_ROBOTS_TXT:  # nobody would read it: the next agent asks for it again
+            text = b""
+        learned, notes = self._chooser.learned(host), opinion.packed(state.unreached, now)[-_NOTES:]
+        detail = state.detail[:_DETAIL]
+        bare = msgspec.structs.replace(
+            state, ready_at=0.0, address_ready_at=0.0, unreached=notes, detail=detail
+        )
         return Luggage(
             msgspec.msgpack.encode(bare),
-            rest=max(0.0, state.ready_at - now), delay=self._politeness.host_delay(state), learned=learned,
+            rest=max(0.0, state.ready_at - now), delay=self._politeness.host_delay(state),
+            learned=learned if len(learned) <= MOST_STATE else b"",
             robots_txt=text, robots_txt_rest=max(0.0, until - now),
         )  # fmt: skip
 
-    def unpack(self, grant: Grant) -> HostState:
+    def unpack(self, grant: Grant) -> tuple[HostState, list[DamagedRows]]:
+        """How the host stands, and what of that cannot be read: the host goes on as one that is new."""
         luggage, now = grant.luggage, self._clock.now()
-        try:
-            state = _state.decode(luggage.state) if luggage.state else HostState()
-        except msgspec.MsgspecError as trouble:
-            raise unread(grant.host, trouble) from trouble
-        self._chooser.brought(grant.host, luggage.learned)
-        self._exclusions.unpack(grant.host, luggage.robots_txt, luggage.robots_txt_rest)
+        state, learned, damaged = host_values(luggage)
+        rest, text = max(0.0, luggage.rest), luggage.robots_txt
+        if any(its.field == "st" for its in damaged):
+            # Its Crawl-delay is not known any more either: its robots.txt is asked for again.
+            rest, text = max(rest, self._politeness.delay), b""
+        self._chooser.brought(grant.host, learned)
+        self._exclusions.unpack(grant.host, text, luggage.robots_txt_rest)
         # It waits for us from now on, and not from the beginning of time: what it waits is learned from.
         notes = opinion.unpacked(state.unreached, now)
-        return msgspec.structs.replace(state, ready_at=now + max(0.0, luggage.rest), unreached=notes)
+        return msgspec.structs.replace(state, ready_at=now + rest, unreached=notes), damaged

@@ -20,7 +20,7 @@ from fieldmouse.agent.settledkinds import SettledKinds, forgiven_keys
 from fieldmouse.agent.stopping import Stopping
 from fieldmouse.agent.wholelimits import WholeLimits
 from fieldmouse.aside import call_off
-from fieldmouse.balancer.adverts import Advert, anybody_refreshes, share_of, table_of
+from fieldmouse.balancer.adverts import Advert, UnreadableAdverts, anybody_refreshes, share_of, table_of
 from fieldmouse.balancer.allowance import PageAllowance
 from fieldmouse.balancer.board.contract import Board, Name, Pulse, SiteBounds
 from fieldmouse.balancer.choice import Chooser
@@ -122,7 +122,7 @@ class NetworkStage:
             unpack=luggage.unpack, place_new=self._chooser.place_new, on_pulse=self._on_pulse,
             on_trouble=fuse.blow, on_unbooked=self._on_unbooked, on_refused=self._on_refused, nudge=bell.ring,
         )  # fmt: skip
-        self._board, self._neighbours = joining.board, Neighbours()
+        self._board, self._neighbours, self._unreadable = joining.board, Neighbours(), UnreadableAdverts()
         self.limits = WholeLimits(
             settings.crawl.pages, settings.crawl.time, clock, endless=settings.refresh.on
         )
@@ -243,6 +243,7 @@ class NetworkStage:
     def _on_pulse(self, pulse: Pulse) -> str | None:
         """Returns which limit ends the crawl, if that is news; "" if it goes on after all."""
         first, self._heard = not self._heard, True
+        self._unreadable.meet(pulse.agents)
         notes = self._neighbours.hear(pulse)
         self._chooser.meet(table_of(notes), {note.agent for note in pulse.agents})
         self.colleagues.meet(self._me, notes)

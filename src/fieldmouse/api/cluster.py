@@ -48,6 +48,7 @@ class ClusterStanding(msgspec.Struct, frozen=True):
     stranded: int = 0  # hosts with waiting URLs that no agent can be granted: a fault
     stranded_hosts: list[str] = []  # some of them
     repaired: int = 0  # hosts of which that was so, and is no longer
+    quarantined: int = 0  # values on the board that could not be read and were set aside
 
 
 def standing(boards: Sequence[str], crawl: str) -> ClusterStanding:
@@ -70,6 +71,7 @@ def standing(boards: Sequence[str], crawl: str) -> ClusterStanding:
             stranded=stranded.hosts,
             stranded_hosts=[str(host) for host in stranded.examples],
             repaired=stranded.repaired,
+            quarantined=books.quarantined,
         )
 
     return _asked(boards, crawl, look)

@@ -2,42 +2,43 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from math import isfinite
 
-import msgspec
-
+from fieldmouse.balancer.board.contract import Advert as Advert
 from fieldmouse.balancer.board.contract import AgentNote
+from fieldmouse.balancer.board.decoding import DamagedValue, advert_in
 from fieldmouse.policy.balance.balancer import AgentTable
 from fieldmouse.policy.balance.priced import MOST
 
-
-class Advert(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True):
-    """A few numbers; whoever reads an older one fills in the defaults."""
-
-    backlog: float = 0.0  # seconds of work that wait, in the balancer's unit
-    speed: float = 1.0
-    price: float = 0.0
-    pages: int = 0
-    pages_per_second: float = 0.0
-    robots: int = 0
-    machine: str = ""
-    directory: str = ""
-    rss_mb: float = 0.0
-    polls: int = 0
-    refreshes: bool = False  # it asks for known pages again, and needs their hosts for that
-    resting: bool = False  # its own network is gone: it waits, and wants no hosts
-
-
-_decoder = msgspec.msgpack.Decoder(Advert)
+log = logging.getLogger(__name__)
 
 
 def advert_of(note: AgentNote) -> Advert:
-    """What it said; an advert that cannot be read says nothing."""
+    """What it said; an advert that cannot be read says nothing (`UnreadableAdverts` tells of it)."""
     try:
-        return _decoder.decode(note.advert)
-    except msgspec.MsgspecError:
+        return advert_in(note.advert)
+    except DamagedValue:
         return Advert()
+
+
+class UnreadableAdverts:
+    """Adverts that cannot be read: each agent's is told of once, until it can be read again."""
+
+    def __init__(self) -> None:
+        self._agents: set[str] = set()
+
+    def meet(self, notes: Sequence[AgentNote]) -> None:
+        for note in notes:
+            try:
+                if note.advert:
+                    advert_in(note.advert)
+                self._agents.discard(note.agent)
+            except DamagedValue as trouble:
+                if note.agent not in self._agents:
+                    self._agents.add(note.agent)
+                    log.warning("what agent %s says of itself is ignored: %s", note.agent, trouble)
 
 
 def _within(value: float, least: float, most: float, usual: float) -> float:
@@ -68,6 +69,7 @@ def share_of(notes: Sequence[AgentNote], agent: str, alive: int) -> float:
 
     Of the others that are `alive` those that were not heard of are taken to have as many as those that were.
 
+    >>> import msgspec
     >>> def note(name: str, pages: int) -> AgentNote:
     ...     return AgentNote(name, 1, True, False, msgspec.msgpack.encode(Advert(pages=pages)), 0.0)
     >>> share_of([note("ada", 30), note("bob", 10)], "bob", 2), share_of([], "ada", 1)

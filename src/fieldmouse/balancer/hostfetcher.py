@@ -2,30 +2,36 @@
 
 from __future__ import annotations
 
+import logging
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from fieldmouse.balancer.allowance import PageAllowance
-from fieldmouse.balancer.board.contract import Board, Grant, Held, Name
-from fieldmouse.balancer.board.rows import to_link
+from fieldmouse.balancer.board.contract import Board, DamagedRows, Grant, Held, Name
+from fieldmouse.balancer.board.decoding import DamagedValue, link_of
 from fieldmouse.balancer.lease import LeaseClock
 from fieldmouse.balancer.mailbox import Mailbox
 from fieldmouse.balancer.tenant import Tenant
 from fieldmouse.clock import Clock
 from fieldmouse.policy.retry import pardoned
-from fieldmouse.records import HostState
+from fieldmouse.records import HostState, Link
+from fieldmouse.url import Host
+
+log = logging.getLogger(__name__)
 
 _URLS = 64  # of a host that is granted
 _HUNGRY = 0.05  # seconds until hosts are asked for again when there were too few, at first
 _SATED = 1.0  # ... and at last
+_SHOWN = 3  # damaged values of a host that are told of one by one
 
 
 class HostFetcher:
     def __init__(
         self, board: Board, *, mailbox: Mailbox, tenant: Tenant, allowance: PageAllowance, lease: LeaseClock,
-        clock: Clock, unpack: Callable[[Grant], HostState], on_hosts: Callable[[], None],
+        clock: Clock, unpack: Callable[[Grant], tuple[HostState, list[DamagedRows]]],
+        on_hosts: Callable[[], None],
     ):  # fmt: skip
-        """`unpack` takes in what came with a host."""
+        """`unpack` takes in what came with a host, and says what of that cannot be read."""
         self._board, self._mailbox, self._tenant, self._allowance = board, mailbox, tenant, allowance
         self._lease, self._clock, self._unpack, self._on_hosts = lease, clock, unpack, on_hosts
         self._ask_at, self._pause = 0.0, _HUNGRY
@@ -44,23 +50,60 @@ class HostFetcher:
         grants = await self._board.lease(name, wanted, _URLS)
         self._pause = _HUNGRY if grants else min(_SATED, 2 * self._pause)
         self._ask_at = self._clock.now() + (0.0 if len(grants) >= wanted else self._pause)
-        self._take_in(grants, fresh=True)
+        await self._take_in(name, grants, fresh=True)
 
     async def ask_for_more(self, name: Name, held: Sequence[Held]) -> None:
-        self._take_in(await self._board.more(name, held, _URLS), fresh=False)
+        await self._take_in(name, await self._board.more(name, held, _URLS), fresh=False)
 
-    def _take_in(self, grants: Sequence[Grant], *, fresh: bool) -> None:
+    async def _take_in(self, name: Name, grants: Sequence[Grant], *, fresh: bool) -> None:
+        """Hosts and their URLs are ours. What of them cannot be read is set aside on the board.
+
+        Should it not hear of that, it gives those URLs to others, who say the same.
+        """
         now = self._clock.now()
+        damaged: dict[Held, list[DamagedRows]] = {}
         for grant in grants:
+            if grant.damaged:
+                damaged[Held(grant.host, grant.epoch)] = list(grant.damaged)
             if not fresh and self._tenant.epoch_of(grant.host) != grant.epoch:
-                for row in grant.rows:  # we let the host go while we asked for more of it
-                    self._mailbox.strays.put((Held(grant.host, grant.epoch), row))
+                for stray in grant.rows:  # we let the host go while we asked for more of it
+                    self._mailbox.strays.put((Held(grant.host, grant.epoch), stray))
                 continue
-            known, new = self._tenant.sort_out([to_link(row, grant.host, now) for _, row in grant.rows])
+            links = []
+            for key, row in grant.rows:
+                try:
+                    links.append(self._read(key, row, grant.host, now))
+                except DamagedValue as trouble:
+                    its = DamagedRows("rows", str(trouble), (key,), row)
+                    damaged.setdefault(Held(grant.host, grant.epoch), []).append(its)
+            known, new = self._tenant.sort_out(links)
             if known:
                 over = self._mailbox.book_known(grant.host, grant.epoch, known, self._allowance.left)
                 self._allowance.lack(over)
-            state = pardoned(self._unpack(grant), new) if fresh else HostState()
+            state = HostState()
+            if fresh:
+                state, unread = self._unpack(grant)
+                state = pardoned(state, new)
+                if unread:
+                    damaged.setdefault(Held(grant.host, grant.epoch), []).extend(unread)
             self._tenant.grant(grant.host, grant.epoch, new, state, grant.left)
         if grants:
             self._on_hosts()
+        if damaged:
+            await self._set_aside(name, damaged)
+
+    def _read(self, key: int, row: bytes, host: Host, now: float) -> Link:
+        link = link_of(row, host, now)
+        if self._mailbox.key_of(link.url) != key:
+            raise DamagedValue("row", f"its key is not that of {link.url}")
+        return link
+
+    async def _set_aside(self, name: Name, damaged: Mapping[Held, Sequence[DamagedRows]]) -> None:
+        for held, values in damaged.items():
+            for its in values[:_SHOWN]:
+                log.warning(
+                    "a value of %s on the board cannot be read and is set aside: %s", held.host, its.why
+                )
+            if len(values) > _SHOWN:
+                log.warning("%d more values of %s cannot be read", len(values) - _SHOWN, held.host)
+        await self._board.quarantine(name, damaged)

@@ -78,7 +78,7 @@ class Mailbox:
         self.books = BoardBooks()
         self._heard = False  # the board has said how things stand
         self._tellings, self._lease, self._chooser, self._clock = tellings, lease, chooser, clock
-        self._pack, self._delay, self._key_of, self._kinds_of = pack, delay, key_of, kinds_of
+        self._pack, self._delay, self.key_of, self._kinds_of = pack, delay, key_of, kinds_of
         self._lately = np.zeros(_REMEMBERED, np.uint64)
         self._dropped: dict[str, int] = {}
         self._posted = asyncio.Event()
@@ -128,7 +128,7 @@ class Mailbox:
         self, host: Host, epoch: int, state: HostState, unused: Sequence[Link], *, idle: bool = False
     ) -> None:
         now = self._clock.now()
-        rows = [(self._key_of(link.url), to_row(link, host, now)) for link in unused]
+        rows = [(self.key_of(link.url), to_row(link, host, now)) for link in unused]
         shuns = shunned(state.unreached, now)
         place = self._chooser.place_of(host, shuns, idle=idle)
         self.back.put(GivenBack(Held(host, epoch), self._pack(host, state), rows, place, shuns))
@@ -140,7 +140,7 @@ class Mailbox:
 
     def put_back(self, host: Host, epoch: int, link: Link) -> None:
         row = to_row(link, host, self._clock.now())
-        self.strays.put((Held(host, epoch), (self._key_of(link.url), row)))
+        self.strays.put((Held(host, epoch), (self.key_of(link.url), row)))
         self.post()
 
     def settled(self, urls: Sequence[SettledPage]) -> None:
@@ -159,7 +159,7 @@ class Mailbox:
         for host, its in by_host.items():
             for start in range(0, len(its), _TOGETHER):
                 part = its[start : start + _TOGETHER]
-                rows = [(self._key_of(link.url), to_row(link, host, now)) for link, _ in part]
+                rows = [(self.key_of(link.url), to_row(link, host, now)) for link, _ in part]
                 self._tellings.forgiven(host, rows, [kind for _, kind in part])
 
     def wait_again(self, urls: int) -> None:
@@ -171,7 +171,7 @@ class Mailbox:
 
         At most so many `pages` of them; the others wait again. Returns how many these are.
         """
-        keys = [self._key_of(link.url) for link in links]
+        keys = [self.key_of(link.url) for link in links]
         known, over = list[DoneUrl](), 0
         for key, link, kind in zip(keys, links, self._kinds_of(keys), strict=True):
             if kind == PAGE and pages < 1:

@@ -13,7 +13,20 @@ from collections import OrderedDict
 from fieldmouse.clock import Clock
 from fieldmouse.records import Failed, Response
 from fieldmouse.url import Host, Url
-from fieldmouse.web.exclusion import Exclusion, Redirect, Unreachable, judge, takes_long
+from fieldmouse.web.exclusion import LONG, Exclusion, Redirect, Unreachable, judge, takes_long
+
+
+class _UnreadText:
+    """A robots.txt that nobody has asked for yet."""
+
+    __slots__ = ("text",)
+
+    def __init__(self, text: bytes):
+        self.text = text
+
+    @property
+    def size(self) -> int:
+        return len(self.text)
 
 
 class Exclusions:
@@ -22,9 +35,25 @@ class Exclusions:
     def __init__(self, clock: Clock, *, product: str, size: int = 20_000, memory: int = 160 << 20):
         self._clock, self._product, self._size, self._memory = clock, product, size, memory
         self._held = 0
-        self._known: OrderedDict[Host, tuple[Exclusion, float]] = OrderedDict()
+        self._known: OrderedDict[Host, tuple[Exclusion | _UnreadText, float]] = OrderedDict()
 
     def get(self, host: Host) -> Exclusion | None:
+        """The rules. Those of a host that came with a long robots.txt are better waited for (`recall`)."""
+        found = self._current(host)
+        if isinstance(found, _UnreadText):
+            return self._parsed(host, found, Exclusion.parse(found.text, self._product))
+        return found
+
+    async def recall(self, host: Host) -> Exclusion | None:
+        """The rules; a long robots.txt that a host came with is read in a thread, when it is needed first."""
+        found = self._current(host)
+        if isinstance(found, _UnreadText):
+            return self._parsed(
+                host, found, await asyncio.to_thread(Exclusion.parse, found.text, self._product)
+            )
+        return found
+
+    def _current(self, host: Host) -> Exclusion | _UnreadText | None:
         found = self._known.get(host)
         if found is None:
             return None
@@ -35,17 +64,33 @@ class Exclusions:
         self._known.move_to_end(host)
         return rules
 
+    def _parsed(self, host: Host, text: _UnreadText, rules: Exclusion) -> Exclusion:
+        """The text was read, perhaps in a while in which newer rules came."""
+        now, known = self._clock.now(), self._known.get(host)
+        if known is not None and known[0] is text and known[1] > now:
+            self.keep(host, rules, known[1] - now)
+        elif known is not None and isinstance(known[0], Exclusion):
+            return known[0]
+        return rules
+
     def pack(self, host: Host) -> tuple[bytes, float]:
         """What a host takes along that leaves for another crawl: its robots.txt, and until when it holds."""
-        rules = self.get(host)
-        return (b"", 0.0) if rules is None else (rules.as_written(), self._known[host][1])
+        rules = self._current(host)
+        if rules is None:
+            return b"", 0.0
+        text = rules.text if isinstance(rules, _UnreadText) else rules.as_written()
+        return text, self._known[host][1]
 
     def unpack(self, host: Host, text: bytes, seconds: float) -> None:
-        """A host came with what `pack` gave it, which holds for so long."""
-        if text and seconds > 0:
-            self.keep(host, Exclusion.parse(text, self._product), seconds)
+        """A host came with what `pack` gave it, which holds for so long.
 
-    def keep(self, host: Host, rules: Exclusion, seconds: float) -> None:
+        Many hosts come at once: a long text is read when somebody asks for the rules.
+        """
+        if text and seconds > 0:
+            long = len(text) > LONG
+            self.keep(host, _UnreadText(text) if long else Exclusion.parse(text, self._product), seconds)
+
+    def keep(self, host: Host, rules: Exclusion | _UnreadText, seconds: float) -> None:
         if host in self._known:
             self._forget(host)
         self._known[host] = (rules, self._clock.now() + seconds)

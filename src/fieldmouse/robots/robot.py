@@ -107,7 +107,8 @@ class Robot:
         if found.address != errand.address:
             # The lease is for another address; this one may be in somebody's hands.
             return msgspec.structs.replace(state, address=found.address, address_ready_at=0.0), tickets
-        rules = self._rulebook.get(errand.host) if self._manners.obey_exclusion else Exclusion.EVERYTHING
+        obeys = self._manners.obey_exclusion
+        rules = await self._rulebook.recall(errand.host) if obeys else Exclusion.EVERYTHING
         if rules is None:
             state, rules = await self._rulebook.ask(errand, state)
             if rules is None or state.ready_at > self._clock.now():

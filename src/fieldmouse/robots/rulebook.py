@@ -35,9 +35,9 @@ class Rulebook:
         self._gate, self._clock, self._politeness, self._size = gate, clock, politeness, size
         self._prober, self._blame, self._keep, self._name = prober, blame, keep, name
 
-    def get(self, host: Host) -> Exclusion | None:
+    async def recall(self, host: Host) -> Exclusion | None:
         """The rules, if they are at hand."""
-        return self._exclusions.get(host)
+        return await self._exclusions.recall(host)
 
     async def ask(self, errand: Errand, state: HostState) -> tuple[HostState, Exclusion | None]:
         """Fetch the host's robots.txt; None when there is none to be had for now."""

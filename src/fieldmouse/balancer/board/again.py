@@ -6,9 +6,10 @@ from collections import Counter
 from collections.abc import Sequence
 
 from fieldmouse.balancer.board.contract import Row
-from fieldmouse.balancer.board.rows import to_row, unpack_urls
+from fieldmouse.balancer.board.decoding import urls_of
+from fieldmouse.balancer.board.rows import to_row
 from fieldmouse.records import Link
-from fieldmouse.url import Host, Url, host_of, key_of
+from fieldmouse.url import Host, host_of, key_of, parse
 
 
 class BookedAgain:
@@ -16,7 +17,7 @@ class BookedAgain:
 
     Left out is what did not count (an empty `counted` stands for all of it), and what its agent has taken
     back since: each key as often as `taken_back` has it, which is lowered by that. How a URL was found went
-    with the agent: only the URL itself is known.
+    with the agent: only the URL itself is known. Raises `ValueError` if these are no URLs with kinds.
     """
 
     def __init__(
@@ -25,8 +26,10 @@ class BookedAgain:
     ):  # fmt: skip
         self.hosts: dict[Host, tuple[list[Row], list[str]]] = {}
         self.left: list[int] = []  # keys that were taken back
-        every = [Url(url) for url in unpack_urls(urls)]
-        for url, its, kind in zip(every, counted or [True] * len(every), kinds, strict=True):
+        every = urls_of(urls)
+        for written, its, kind in zip(every, counted or [True] * len(every), kinds, strict=True):
+            if (url := parse(written)) is None:
+                continue  # nobody can ask for it
             key = key_of(url, key_seed)
             if its and taken_back[key] > 0:
                 taken_back[key] -= 1

@@ -7,13 +7,13 @@ nothing of its rows, which are packed here.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 
 import zstandard
 
 from fieldmouse.balancer.board.contract import Row
+from fieldmouse.balancer.board.decoding import PACKED, RAW, rows_in
 
-RAW, PACKED, EXCLUDING = b"r", b"z", b"x"
 SMALL = 4
 """Up to so many rows are kept as they are: packing them would not pay."""
 
@@ -21,7 +21,6 @@ LARGE = 128
 """Rows in a block at most: more of them pack little better, and an agent takes whole blocks."""
 
 _pack = zstandard.ZstdCompressor(3).compress
-_unpack = zstandard.ZstdDecompressor().decompress
 _count = struct.Struct("<I")
 _entry = struct.Struct("<QI")
 _SIGN, _WRAP = 1 << 63, 1 << 64
@@ -64,41 +63,14 @@ def block(rows: Sequence[Row]) -> bytes:
 
 
 def packed(blobs: Sequence[bytes]) -> list[bytes]:
-    """The same rows in the same order, in blocks that are as large as they may be."""
-    rows = all_rows(blobs)
+    """The same rows in the same order, in blocks that are as large as they may be.
+
+    Raises `DamagedValue` if one of them is no block, or has rows that no block may have.
+    """
+    rows = [row for blob in blobs for row in rows_in(blob)]
     return [block(rows[start : start + LARGE]) for start in range(0, len(rows), LARGE)]
-
-
-def rows_in(blob: bytes) -> list[Row]:
-    """The rows of a block, in order, those that are excluded left out."""
-    out: frozenset[int] = frozenset()
-    if blob[:1] == EXCLUDING:
-        (many,) = _count.unpack_from(blob, 5)
-        out = frozenset(struct.unpack_from(f"<{many}Q", blob, 9))
-        blob = blob[9 + 8 * many :]
-    (count,) = _count.unpack_from(blob, 1)
-    keys = struct.unpack_from(f"<{count}Q", blob, 5)
-    body = blob[5 + 8 * count :]
-    rows = _split(_unpack(body) if blob[:1] == PACKED else body)
-    return [(key, row) for key, row in zip(keys, rows, strict=True) if key not in out]
-
-
-def _split(body: bytes) -> Iterator[bytes]:
-    at = 0
-    while at < len(body):
-        (length,) = _count.unpack_from(body, at)
-        yield body[at + 4 : at + 4 + length]
-        at += 4 + length
-
-
-def all_rows(blobs: Iterable[bytes]) -> list[Row]:
-    return [row for blob in blobs for row in rows_in(blob)]
 
 
 def packed_text(text: bytes) -> bytes:
     """A robots.txt, packed; nothing stays nothing."""
     return _pack(text) if text else b""
-
-
-def unpacked_text(packed: bytes) -> bytes:
-    return _unpack(packed) if packed else b""

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import msgspec
-
 from fieldmouse.errors import BoardError
 
 FORMAT = 1
@@ -25,20 +23,9 @@ class Charter:
     format: int = 1  # the first ones did not say
 
 
-class _FormatOnly(msgspec.Struct, frozen=True):
-    format: int = 1
-    made_by: str = ""
-
-
-def read_charter(told: bytes, label: str) -> Charter:
-    """A charter as the server of that label has it; raises `MsgspecError` if it is none.
-
-    The format is looked at first: of a newer one nothing else need be as it is today.
-    """
-    stands = msgspec.json.decode(told, type=_FormatOnly)
-    if stands.format > FORMAT:
-        raise BoardError(
-            f"the crawl on the board at {label} has format {stands.format}, {FORMAT} is the newest known",
-            f"use the version that began it ({stands.made_by or 'unknown'}), or a newer one",
-        )
-    return msgspec.json.decode(told, type=Charter)
+def newer_format(label: str, format: int, made_by: str) -> BoardError:
+    """The crawl was begun by a newer version."""
+    return BoardError(
+        f"the crawl on the board at {label} has format {format}, {FORMAT} is the newest known",
+        f"use the version that began it ({made_by or 'unknown'}), or a newer one",
+    )

@@ -18,6 +18,8 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias
 
+import msgspec
+
 from fieldmouse.balancer.board.charter import Charter as Charter
 from fieldmouse.balancer.board.forgiving import ForgivingBoard
 from fieldmouse.balancer.board.heard import ANY
@@ -85,6 +87,16 @@ class Luggage:
 
 
 @dataclass(frozen=True, slots=True)
+class DamagedRows:
+    """A value of a granted host that cannot be read: a block of its rows, or one of its other fields."""
+
+    field: str  # `rows`, or the field of the host's hash
+    why: str
+    keys: tuple[int, ...] = ()  # of the rows
+    value: bytes = b""  # the beginning of it, for people
+
+
+@dataclass(frozen=True, slots=True)
 class Grant:
     """A host, held from now on under `epoch`, with some URLs; or more URLs of a host that is held."""
 
@@ -93,6 +105,7 @@ class Grant:
     rows: Sequence[Row]
     luggage: Luggage = Luggage()
     left: int = 0  # URLs of it that still wait on the board
+    damaged: tuple[DamagedRows, ...] = ()  # what of it cannot be read: it is to be quarantined
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,6 +157,23 @@ class Told:
     number: int = 0  # grows with each that an agent tells; 0 where nobody needs to know whether it was told
 
 
+class Advert(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True):
+    """What an agent says of itself: a few numbers. Whoever reads an older one fills in the defaults."""
+
+    backlog: float = 0.0  # seconds of work that wait, in the balancer's unit
+    speed: float = 1.0
+    price: float = 0.0
+    pages: int = 0
+    pages_per_second: float = 0.0
+    robots: int = 0
+    machine: str = ""
+    directory: str = ""
+    rss_mb: float = 0.0
+    polls: int = 0
+    refreshes: bool = False  # it asks for known pages again, and needs their hosts for that
+    resting: bool = False  # its own network is gone: it waits, and wants no hosts
+
+
 @dataclass(frozen=True, slots=True)
 class AgentNote:
     """An agent as others see it."""
@@ -152,7 +182,7 @@ class AgentNote:
     incarnation: int
     alive: bool
     draining: bool
-    advert: bytes  # what it says of itself (`adverts.py`)
+    advert: bytes  # an `Advert`, encoded (`decoding.advert_in`)
     seen_ago: float  # seconds since it was last heard of
     hosts: int = 0  # that it holds
 
@@ -177,6 +207,7 @@ class BoardBooks:
     begun: bool = False  # seeds were offered
     age: float = 0.0  # seconds since the crawl was founded
     kinds: Mapping[str, int] = field(default_factory=dict)  # settled, by kind of outcome
+    quarantined: int = 0  # values that could not be read and were set aside
 
 
 @dataclass(frozen=True, slots=True)
@@ -279,6 +310,12 @@ class Board(PageBoard, ForgivingBoard, Protocol):
         """Outcomes are durable. Returns, for each booking, the keys that did not count.
 
         Those belong to a lease that was lost: others fetch them, or have. Keys booked before count as booked.
+        """
+
+    async def quarantine(self, name: Name, damaged: Mapping[Held, Sequence[DamagedRows]]) -> int:
+        """Set values of hosts aside that `name` holds and cannot read. Returns how many URLs went with them.
+
+        They are settled as `quarantined`: nobody is granted them again, and the crawl ends without them.
         """
 
     async def last_told(self, name: Name) -> int:

@@ -12,21 +12,21 @@ import msgspec
 import zstandard
 from msgspec.structs import astuple
 
-from fieldmouse.errors import BoardError
 from fieldmouse.records import Link
 from fieldmouse.url import Host, Url
 
 _encode = msgspec.msgpack.Encoder().encode
-_decode = msgspec.msgpack.Decoder(Link).decode
 _urls = msgspec.msgpack.Decoder(list[str])
 _USUAL = astuple(Link(Url("")))
+_LONG = 128 << 10  # bytes, half of what `decoding` reads of a row
 _FOUND = 5  # fields that say how a link was found; most links have nothing to say in the others
 
 
 def to_row(link: Link, host: Host, now: float) -> bytes:
     """
     >>> link = Link(Url("http://a.test/b"), via="http://a.test/")
-    >>> to_link(to_row(link, Host("http://a.test"), 0.0), Host("http://a.test"), 0.0) == link
+    >>> from fieldmouse.balancer.board.decoding import link_of
+    >>> link_of(to_row(link, Host("http://a.test"), 0.0), Host("http://a.test"), 0.0) == link
     True
     """
     via = link.via[len(host) :] if link.via.startswith(host + "/") else link.via
@@ -34,29 +34,19 @@ def to_row(link: Link, host: Host, now: float) -> bytes:
     if astuple(link)[_FOUND:] == _USUAL[_FOUND:]:
         return _encode((url, link.depth, via, link.kind, link.seen_at))
     wait = max(0.0, link.not_before - now) if link.not_before else 0.0
-    fields = astuple(msgspec.structs.replace(link, url=url, via=via, not_before=wait))
+    bare = msgspec.structs.replace(link, url=url, via=via, not_before=wait)
+    row = _without_tail(bare)
+    if len(row) > _LONG:  # no reader takes it: how it was found is worth less than the URL
+        row = _without_tail(msgspec.structs.replace(bare, via="", trail=(), etag="", last_modified=""))
+    return row
+
+
+def _without_tail(link: Link) -> bytes:
+    fields = astuple(link)
     said = len(fields)
     while fields[said - 1] == _USUAL[said - 1]:
         said -= 1
     return _encode(fields[: max(said, _FOUND)])
-
-
-def to_link(row: bytes, host: Host, now: float) -> Link:
-    """The link; a BoardError if the row is none of this version's: the board keeps it for others."""
-    try:
-        link = _decode(row)
-    except msgspec.MsgspecError as trouble:
-        raise unread(host, trouble) from trouble
-    via = host + link.via if link.via.startswith("/") else link.via
-    wait = now + link.not_before if link.not_before else 0.0
-    return msgspec.structs.replace(link, url=Url(host + link.url), via=via, not_before=wait)
-
-
-def unread(host: Host, why: Exception) -> BoardError:
-    return BoardError(
-        f"what the board has of {host} cannot be read: {why}",
-        "another version of fieldmouse has written it: run the same one on all machines",
-    )
 
 
 def pack_urls(urls: list[str]) -> bytes:
@@ -65,4 +55,5 @@ def pack_urls(urls: list[str]) -> bytes:
 
 
 def unpack_urls(packed: bytes) -> list[str]:
+    """What this process has packed. What comes from a server is read by `decoding.urls_of`."""
     return _urls.decode(zstandard.ZstdDecompressor().decompress(packed))

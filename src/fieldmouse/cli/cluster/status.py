@@ -43,6 +43,11 @@ def lines(told: ClusterStanding) -> list[str]:
         f" {counted(told.seen, 'URL')} seen, {count(told.booked)} booked, {state};"
         f" {counted(alive, 'agent')}, begun {voice.duration(told.seconds)} ago"
     )
+    if told.quarantined:
+        head += (
+            f"\n{counted(told.quarantined, 'value')} on the server could not be read and"
+            f" {'was' if told.quarantined == 1 else 'were'} set aside (see docs/network.md#damaged-values)"
+        )
     rows = [HEADS, *map(_row, told.agents)]
     return [head, *_faults(told), *(voice.columns(rows, right=range(2, 8)) if told.agents else ())]
 

@@ -16,6 +16,7 @@ from fieldmouse.balancer.board.contract import (
     AgentNote,
     BoardBooks,
     Charter,
+    DamagedRows,
     GivenBack,
     Grant,
     Heard,
@@ -135,6 +136,7 @@ class MemoryBoard:
             begun=ledger.begun,
             age=self._now() - ledger.founded_at,
             kinds={kind: count for kind, count in ledger.kinds.items() if count},
+            quarantined=ledger.quarantined,
         )
 
     async def leave(self, name: Name) -> None:
@@ -288,6 +290,9 @@ class MemoryBoard:
 
     async def count_pages(self) -> PageCount:
         return count_in(self.ledger(), self._now())
+
+    async def quarantine(self, name: Name, damaged: Mapping[Held, Sequence[DamagedRows]]) -> int:
+        return self._called_by(name).quarantine(name, damaged)
 
     async def last_told(self, name: Name) -> int:
         ledger = self.ledger()

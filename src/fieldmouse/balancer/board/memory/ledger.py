@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from math import inf
 
 from fieldmouse.balancer.board.again import BookedAgain
 from fieldmouse.balancer.board.contract import (
     Charter,
+    DamagedRows,
     Grant,
     Heard,
     Held,
@@ -55,6 +56,7 @@ class CrawlLedger:
         self.longest_lease = self.longest_delay = 0.0
         self.seen: set[int] = set()
         self.settled = 0
+        self.quarantined = 0  # values that were set aside
         self.kinds: dict[str, int] = {}
         self.hosts: dict[Host, HostRecord] = {}
         self.sites: dict[str, tuple[int, int]] = {}  # hosts and URLs, where these are bounded
@@ -301,6 +303,21 @@ class CrawlLedger:
                 kept = KeptBooking(told.urls, tuple(counted), tuple(every))
                 self.kept.setdefault(name.agent, []).append(kept)
         return strays
+
+    def quarantine(self, name: Name, damaged: Mapping[Held, Sequence[DamagedRows]]) -> int:
+        """Values that cannot be read; URLs whose rows are among them are settled. Returns how many."""
+        urls = 0
+        for held, values in damaged.items():
+            for its in values:
+                if its.field == "rows" and self.owes(name, held):
+                    gone = len(self.settle(held.epoch, its.keys))
+                    self.settled += gone
+                    self._count(["quarantined"] * gone)
+                    self.quarantined += gone > 0
+                    urls += gone
+                elif its.field != "rows" and self.holds(name, held):
+                    self.quarantined += self.hosts[held.host].without(its.field)
+        return urls
 
     def _count(self, kinds: Iterable[str], sign: int = 1) -> None:
         for kind in filter(None, kinds):

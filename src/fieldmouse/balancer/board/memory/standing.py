@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from fieldmouse.balancer.board.contract import TOLD, Heard, Luggage, Name, Row
 from fieldmouse.url import Host
@@ -84,6 +84,18 @@ class HostRecord:
 
     def shuns(self, agent: str, now: float) -> bool:
         return now < self.shunned.get(agent, 0.0)
+
+    def without(self, field: str) -> bool:
+        """A value that travels with it is damaged, and goes; whether there was one."""
+        luggage = self.luggage
+        match field:
+            case "st":
+                self.luggage = replace(luggage, state=b"")
+            case "le":
+                self.luggage = replace(luggage, learned=b"")
+            case "rt":
+                self.luggage = replace(luggage, robots_txt=b"")
+        return self.luggage != luggage
 
     def move(self, place: str) -> None:
         """It waits for that agent from now on, or for anybody."""

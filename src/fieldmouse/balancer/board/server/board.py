@@ -6,6 +6,8 @@ none of which leaves anything half done. Rows are packed and unpacked here: the 
 
 from __future__ import annotations
 
+import logging
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from itertools import chain
@@ -14,7 +16,7 @@ from typing import TypeVar
 import msgspec
 
 from fieldmouse.balancer.board import blocks
-from fieldmouse.balancer.board.charter import read_charter
+from fieldmouse.balancer.board.again import BookedAgain
 from fieldmouse.balancer.board.contract import (
     EXAMPLES,
     TOLD,
@@ -23,6 +25,7 @@ from fieldmouse.balancer.board.contract import (
     AgentNote,
     BoardBooks,
     Charter,
+    DamagedRows,
     GivenBack,
     Grant,
     Heard,
@@ -37,6 +40,28 @@ from fieldmouse.balancer.board.contract import (
     Stranded,
     Told,
 )
+from fieldmouse.balancer.board.decoding import (
+    DamagedValue,
+    agents_of,
+    answers_of,
+    booked_of,
+    books_of,
+    charter_in,
+    count_of,
+    flag,
+    grants_of,
+    holdings_of,
+    kept_of,
+    keys_of,
+    more_of,
+    notes_of,
+    offered_of,
+    pulse_of,
+    stranded_of,
+    tails_of,
+    taken_of,
+    whole,
+)
 from fieldmouse.balancer.board.forgiving import TakenBack
 from fieldmouse.balancer.board.heard import ANY
 from fieldmouse.balancer.board.pagelimit import PageAsk, PageCount
@@ -44,27 +69,14 @@ from fieldmouse.balancer.board.server.calls import ScriptedCrawl
 from fieldmouse.balancer.board.server.connect import Argument
 from fieldmouse.balancer.board.server.messages import (
     Unsettled,
-    agents_of,
-    answers_of,
     booked_words,
-    books_of,
-    count_of,
+    damaged_words,
     given_words,
-    grants_of,
     heard_words,
-    holdings_of,
     in_parts,
-    kept_of,
-    keys_of,
     luggage_words,
     milliseconds,
-    more_of,
-    notes_of,
-    offered_of,
-    pulse_of,
     row_words,
-    stranded_of,
-    taken_of,
     unsettled_words,
     without,
 )
@@ -72,7 +84,21 @@ from fieldmouse.url import Host
 
 _LOOK_EVERY = 12  # signs of life, until it is looked whether the server still keeps what it is told
 _WISHES = 1000  # hosts a script takes at once
+_MORE = 64  # hosts of which more is asked for at once
 T = TypeVar("T")
+log = logging.getLogger(__name__)
+
+
+def read_flag(told: object) -> bool:
+    return flag(told, "answer")
+
+
+def read_number(told: object) -> int:
+    return whole(told, "answer")
+
+
+def _swept(told: object) -> int:
+    return whole(told, "swept", 0, 1)
 
 
 class RedisBoard(ScriptedCrawl):
@@ -92,7 +118,7 @@ class RedisBoard(ScriptedCrawl):
         return self._read(self._charter, told) if told is not None else None
 
     def _charter(self, told: bytes) -> Charter:
-        return read_charter(told, self._server.label)
+        return charter_in(told, self._server.label)
 
     async def found(self, charter: Charter) -> Charter:
         return self._read(self._charter, await self._call("found", msgspec.json.encode(charter)))
@@ -108,11 +134,11 @@ class RedisBoard(ScriptedCrawl):
 
     async def _sweep(self, done: int) -> None:
         """Give all that the dead had to others, a little at a time."""
-        while not self._read(int, done):
+        while not self._read(_swept, done):
             done = await self._call("sweep")
 
     async def outlives(self, name: Name) -> bool:
-        return bool(await self._call("outlives", name.agent, name.incarnation))
+        return self._read(read_flag, await self._call("outlives", name.agent, name.incarnation))
 
     async def recalls(self, since: Heard) -> None:
         await self._call("recalls", *heard_words(since))
@@ -152,7 +178,7 @@ class RedisBoard(ScriptedCrawl):
         return self._read(notes_of, await self._call("departed"))
 
     async def ask_to_drain(self, agent: str) -> bool:
-        return bool(await self._call("drain", agent))
+        return self._read(read_flag, await self._call("drain", agent))
 
     async def forget(self, agent: str, *, again: bool) -> int:
         await self._sweep(await self._call("leave", agent, "", 0))
@@ -160,10 +186,17 @@ class RedisBoard(ScriptedCrawl):
         if not again or charter is None:
             return 0
         told = await self._server.command("HGETALL", f"{self._prefix}back:{agent}")
-        taken_back = self._read(taken_of, told)
+        taken_back = Counter(self._read(taken_of, told))
         while kept := await self._call("kept", agent):
-            read = partial(kept_of, taken_back=taken_back, key_seed=charter.key_seed)
-            digest, its = self._read(read, kept)
+            digest, urls, counted, kinds = self._read(kept_of, kept)
+            try:
+                its = BookedAgain(urls, counted, kinds, taken_back, charter.key_seed)
+            except ValueError as trouble:
+                log.warning(
+                    "a batch of URLs that %s booked cannot be read, and is left out: %s", agent, trouble
+                )
+                await self._call("again", agent, digest, 0, 0)
+                continue
             left = (len(its.left), *map(blocks.decimal, its.left))
             hosts = [(host, rows, kinds) for host, (rows, kinds) in its.hosts.items()]
             urls_again += await self._unsettle("again", (agent, digest, *left, len(hosts)), hosts)
@@ -178,7 +211,7 @@ class RedisBoard(ScriptedCrawl):
             parts = chain.from_iterable(unsettled_words(*without(part, waiting)) for part in hosts)
             told = await self._call(act, *words, *parts, name=name)
             if not isinstance(told, list):
-                return self._read(int, told)
+                return self._read(read_number, told)
             waiting |= self._read(keys_of, told)
 
     # -- links
@@ -199,20 +232,31 @@ class RedisBoard(ScriptedCrawl):
 
     async def _pack(self, hosts: Sequence[bytes]) -> None:
         """Pack what lies raw in these queues, if nobody touches them meanwhile."""
-        tails = await self._call("tails", len(hosts), *hosts)
-        words: list[Argument] = [len(hosts)]
-        for host, (tail, digest) in zip(hosts, tails, strict=True):
-            smaller = self._read(blocks.packed, tail)
-            words += (host, len(tail), digest, len(smaller), *smaller)
-        await self._call("pack", *words)
+        told = await self._call("tails", len(hosts), *hosts)
+        queues: list[tuple[Argument, ...]] = []
+        for host, (tail, digest) in zip(
+            hosts, self._read(partial(tails_of, hosts=len(hosts)), told), strict=True
+        ):
+            try:
+                smaller = blocks.packed(tail)
+            except DamagedValue:
+                continue  # whoever is granted it sets it aside
+            queues.append((host, len(tail), digest, len(smaller), *smaller))
+        if queues:
+            await self._call("pack", len(queues), *chain.from_iterable(queues))
 
     # -- hosts
 
     async def lease(self, name: Name, hosts: int, urls: int, soon: float = 0.0) -> list[Grant]:
         told = await self._call("lease", hosts, urls, milliseconds(soon), name=name)
-        grants, swept = self._read(grants_of, told)
-        await self._sweep(swept)
-        return grants
+        reply = self._read(grants_of, told)
+        await self._sweep(reply.swept)
+        for host, epoch in reply.surplus:
+            await self._call("surrender", 1, host, epoch, 0, 0, name=name)
+        for host, epoch, why in reply.strange:
+            log.warning("a host of the coordinator cannot be read, and is set aside: %s", why)
+            await self._call("quarantine", 1, host, epoch, "host", why[:500], 0, b"", name=name)
+        return reply.grants
 
     async def wish(self, name: Name, hosts: Sequence[Host]) -> None:
         for start in range(0, len(hosts), _WISHES):
@@ -220,11 +264,15 @@ class RedisBoard(ScriptedCrawl):
             await self._call("wish", len(part), *part, name=name)
 
     async def more(self, name: Name, held: Sequence[Held], urls: int) -> list[Grant]:
-        words: list[Argument] = [urls, len(held)]
-        for each in held:
-            words += (each.host, each.epoch)
-        told = await self._call("more", *words, name=name)
-        return self._read(lambda told: more_of(told, held), told)
+        grants: list[Grant] = []
+        for start in range(0, len(held), _MORE):
+            part = held[start : start + _MORE]
+            words: list[Argument] = [urls, len(part)]
+            for each in part:
+                words += (each.host, each.epoch)
+            told = await self._call("more", *words, name=name)
+            grants += self._read(partial(more_of, held=part), told)
+        return grants
 
     async def note(self, name: Name, luggage: Mapping[Held, Luggage]) -> None:
         words: list[Argument] = [len(luggage)]
@@ -260,7 +308,7 @@ class RedisBoard(ScriptedCrawl):
         for ask in asks:
             words += (ask.address, ask.held.host, ask.held.epoch, milliseconds(ask.delay))
         told = await self._call("ask", *words, name=name)
-        return self._read(lambda told: answers_of(told, len(asks)), told)
+        return self._read(partial(answers_of, asks=len(asks)), told)
 
     async def free_addresses(self, name: Name, rests: Mapping[str, float]) -> None:
         words: list[Argument] = [len(rests)]
@@ -272,13 +320,8 @@ class RedisBoard(ScriptedCrawl):
 
     async def book(self, name: Name, told: Told) -> list[Sequence[int]]:
         answers = await self._call("book", *booked_words(told), name=name)
-        return self._read(
-            lambda answers: [
-                () if int(counted) else booked.keys
-                for counted, booked in zip(answers, told.bookings, strict=True)
-            ],
-            answers,
-        )
+        counted = self._read(partial(booked_of, bookings=len(told.bookings)), answers)
+        return [() if its else booked.keys for its, booked in zip(counted, told.bookings, strict=True)]
 
     async def take_back(self, name: Name, taken: TakenBack) -> int:
         rows = [(taken.host, taken.rows, taken.kinds)]
@@ -286,13 +329,16 @@ class RedisBoard(ScriptedCrawl):
 
     async def reserve_pages(self, name: Name, ask: PageAsk) -> int:
         words = (ask.limit, ask.keep, ask.want, ask.elsewhere, int(ask.still))
-        return self._read(int, await self._call("reserve", *words, name=name))
+        return self._read(read_number, await self._call("reserve", *words, name=name))
 
     async def count_pages(self) -> PageCount:
         return self._read(count_of, await self._call("pages"))
 
     async def last_told(self, name: Name) -> int:
-        return self._read(int, await self._call("lasttold", name.agent, name.incarnation))
+        return self._read(read_number, await self._call("lasttold", name.agent, name.incarnation))
+
+    async def quarantine(self, name: Name, damaged: Mapping[Held, Sequence[DamagedRows]]) -> int:
+        return self._read(read_number, await self._call("quarantine", *damaged_words(damaged), name=name))
 
     async def close(self) -> None:
         await self._server.close()

@@ -7,9 +7,10 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from fieldmouse.balancer.board.contract import Charter, Heard, Luggage, Name
+from fieldmouse.balancer.board.decoding import agents_in, keys_found
 from fieldmouse.balancer.board.rebuilding import RestoredHost
 from fieldmouse.balancer.board.refusals import awake_there
-from fieldmouse.balancer.board.server.board import RedisBoard
+from fieldmouse.balancer.board.server.board import RedisBoard, read_flag, read_number
 from fieldmouse.balancer.board.server.complaints import ScriptRefusal
 from fieldmouse.balancer.board.server.connect import Argument
 from fieldmouse.balancer.board.server.messages import (
@@ -33,7 +34,7 @@ class RedisBuilder(RedisBoard):
     async def hide(self, charter: Charter) -> Charter:
         await self._server.check_that_it_keeps()
         told = await self._call("hide", msgspec.json.encode(charter))
-        return self._charter(told)
+        return self._read(self._charter, told)
 
     async def clear(self, key_seed: int, since: Sequence[Heard]) -> bool:
         known = await self.charter()  # of the crawl that can be seen
@@ -49,8 +50,8 @@ class RedisBuilder(RedisBoard):
         except ScriptRefusal:
             older = 0  # there is none
         if isinstance(older, list):
-            raise awake_there(self._crawl, [agent.decode() for agent in older])
-        if not older and not await self._server.command("HEXISTS", hidden, "clearing"):
+            raise awake_there(self._crawl, self._read(agents_in, older))
+        if not self._read(read_flag, older) and not await self._server.command("HEXISTS", hidden, "clearing"):
             return False
         await self._unlink()
         return True
@@ -60,7 +61,7 @@ class RedisBuilder(RedisBoard):
         hidden, cursor = f"{self._prefix}hidden", b"0"
         while True:
             found = await self._server.command("SCAN", cursor, "MATCH", f"{self._prefix}*", "COUNT", _KEYS)
-            cursor, keys = found
+            cursor, keys = self._read(keys_found, found)
             if gone := [key for key in keys if key != hidden.encode()]:
                 await self._server.command("UNLINK", *gone)
             if cursor == b"0":
@@ -75,7 +76,8 @@ class RedisBuilder(RedisBoard):
     async def restore(
         self, name: Name, hosts: Sequence[RestoredHost], urls: bytes = b"", *, bounded: bool = False
     ) -> int:
-        return int(await self._call("restore", name.agent, int(bounded), *restored_words(hosts, urls)))
+        told = await self._call("restore", name.agent, int(bounded), *restored_words(hosts, urls))
+        return self._read(read_number, told)
 
     async def note_restored(self, name: Name, told: int) -> None:
         await self._call("noterestored", name.agent, name.incarnation, told)

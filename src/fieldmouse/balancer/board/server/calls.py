@@ -9,7 +9,6 @@ from fieldmouse.balancer.board.contract import Name
 from fieldmouse.balancer.board.refusals import fenced, hidden, occupied, older, superseded, vanished
 from fieldmouse.balancer.board.server.complaints import ScriptRefusal, unreadable
 from fieldmouse.balancer.board.server.connect import Argument, BoardServer
-from fieldmouse.balancer.board.server.messages import UNREADABLE
 from fieldmouse.balancer.board.server.scripts import script
 
 T = TypeVar("T")
@@ -51,5 +50,5 @@ class ScriptedCrawl:
         """What an answer says; a BoardError if it is none that our scripts give to our data."""
         try:
             return read(told)
-        except UNREADABLE as trouble:
+        except ValueError as trouble:  # `DamagedValue`
             raise unreadable(self._server.label, trouble) from trouble

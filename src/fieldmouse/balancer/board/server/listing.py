@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from fieldmouse.balancer.board.decoding import DamagedValue, names_of
 from fieldmouse.balancer.board.server.complaints import unreadable
 from fieldmouse.balancer.board.server.connect import BoardServer
 
@@ -20,10 +21,10 @@ async def crawls_on(url: str) -> set[str]:
         for _ in range(_ROUNDS):
             told: Any = await server.command("SCAN", cursor, "MATCH", "fm:{*}:meta", "COUNT", _KEYS)
             try:
-                cursor, keys = told
-                found.update(name[1].decode() for key in keys if (name := _META.fullmatch(key)))
-            except (TypeError, ValueError) as nonsense:
+                cursor, names = names_of(told, _META)
+            except DamagedValue as nonsense:
                 raise unreadable(server.label, nonsense) from nonsense
+            found |= names
             if cursor == b"0":
                 break
     finally:

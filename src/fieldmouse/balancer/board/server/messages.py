@@ -1,47 +1,24 @@
-"""How calls and answers look on their way to a Redis board and back.
+"""Arguments of the scripts of a Redis coordinator.
 
-Scripts take words one after the other and answer with nested lists; seconds travel as milliseconds.
+Scripts take words one after the other; seconds travel as milliseconds. `decoding` reads the answers.
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import chain
 from math import ceil
-from struct import error as StructError
-from typing import Any
-
-from msgspec import MsgspecError
-from zstandard import ZstdError
 
 from fieldmouse.balancer.board import blocks
-from fieldmouse.balancer.board.again import BookedAgain
-from fieldmouse.balancer.board.contract import (
-    AddressAnswer,
-    AgentNote,
-    BoardBooks,
-    GivenBack,
-    Grant,
-    Heard,
-    Held,
-    Luggage,
-    Offer,
-    Offered,
-    Pulse,
-    Row,
-    Told,
-)
-from fieldmouse.balancer.board.pagelimit import PageCount
+from fieldmouse.balancer.board.contract import DamagedRows, GivenBack, Heard, Held, Luggage, Offer, Row, Told
 from fieldmouse.balancer.board.rebuilding import RestoredHost
 from fieldmouse.balancer.board.server.connect import Argument
 from fieldmouse.url import Host
 
 OFFER_LINKS = 1000
 """Links a script takes at once: a server that is busy with one keeps all agents waiting."""
-
-UNREADABLE = (TypeError, ValueError, LookupError, AttributeError, StructError, MsgspecError, ZstdError)
-"""What reading an answer raises that is none of our scripts', or speaks of data that we did not write."""
+OFFER_BYTES = 2 << 20
+"""Bytes of their rows: no block is larger than `decoding` reads."""
 
 
 def milliseconds(seconds: float) -> int:
@@ -50,17 +27,20 @@ def milliseconds(seconds: float) -> int:
 
 
 def in_parts(offers: Sequence[Offer]) -> Iterator[list[Offer]]:
-    """Offers in groups with not too many links each; a long one is cut."""
+    """Offers in groups with not too many links and bytes each; a long one is cut."""
     part: list[Offer] = []
-    room = OFFER_LINKS
+    links = size = 0
     for offer in offers:
-        for start in range(0, len(offer.links), OFFER_LINKS):
-            links = offer.links[start : start + OFFER_LINKS]
-            if part and len(links) > room:
+        start = 0
+        for place, (_, row) in enumerate(offer.links):
+            if links == OFFER_LINKS or (links and size + len(row) > OFFER_BYTES):
+                if place > start:
+                    part.append(Offer(offer.host, offer.site, offer.links[start:place], offer.place))
                 yield part
-                part, room = [], OFFER_LINKS
-            part.append(Offer(offer.host, offer.site, links, offer.place))
-            room -= len(links)
+                part, links, size, start = [], 0, 0, place
+            links, size = links + 1, size + len(row)
+        if start < len(offer.links):
+            part.append(Offer(offer.host, offer.site, offer.links[start:], offer.place))
     yield part
 
 
@@ -129,66 +109,6 @@ def given_words(given: GivenBack) -> tuple[Argument, ...]:
     )
 
 
-def grant_of(told: Any) -> Grant:
-    host, epoch, left, rest, delay, state, learned, robots_txt, robots_rest, blobs = told
-    luggage = Luggage(
-        state=state,
-        rest=rest / 1000,
-        delay=int(delay) / 1000,
-        learned=learned,
-        robots_txt=blocks.unpacked_text(robots_txt),
-        robots_txt_rest=robots_rest / 1000,
-    )
-    return Grant(Host(host.decode()), int(epoch), blocks.all_rows(blobs), luggage, left)
-
-
-def grants_of(told: Any) -> tuple[list[Grant], int]:
-    """Grants, and whether all that the dead had is swept up."""
-    grants, swept = told
-    return [grant_of(grant) for grant in grants], swept
-
-
-def more_of(told: Any, held: Sequence[Held]) -> list[Grant]:
-    return [
-        grant_of(grant) if grant else Grant(each.host, each.epoch, ())
-        for grant, each in zip(told, held, strict=True)
-    ]
-
-
-def offered_of(told: Any) -> tuple[Offered, list[bytes]]:
-    """What became of offers, and the hosts whose queues should be packed."""
-    new, hosts, urls, raw = told
-    return Offered(int(new), int(hosts), int(urls)), raw
-
-
-def stranded_of(told: Any) -> tuple[str, int, list[Host], int]:
-    """Where to go on, how many hosts are stranded, some of them, and how many were repaired."""
-    cursor, count, hosts, repaired = told
-    return cursor.decode(), int(count), [Host(host.decode()) for host in hosts], int(repaired)
-
-
-def holdings_of(told: Any) -> tuple[set[Held], set[Held]]:
-    """The leases of hosts that an agent holds, and those under which it owes anything."""
-    hosts, debts = told
-    holds = {Held(Host(host.decode()), int(epoch)) for host, epoch in _pairs(hosts)}
-    owes = {Held(Host(debt.split(b" ", 2)[2].decode()), int(epoch)) for epoch, debt in _pairs(debts)}
-    return holds, owes
-
-
-def answers_of(told: Any, asks: int) -> list[AddressAnswer]:
-    answers = [AddressAnswer(bool(granted), rest / 1000, holder.decode()) for granted, rest, holder in told]
-    if len(answers) != asks:
-        raise ValueError(f"{len(answers)} answers to {asks} questions")
-    return answers
-
-
-def kept_of(told: Any, taken_back: Counter[int], key_seed: int) -> tuple[bytes, BookedAgain]:
-    """What was booked at once, and a digest of it."""
-    mask, names, digits, urls, digest = told
-    kinds = [names[int(digit)].decode() for digit in digits.decode()]
-    return digest, BookedAgain(urls, [its == ord("1") for its in mask], kinds, taken_back, key_seed)
-
-
 Unsettled = tuple[Host, Sequence[Row], Sequence[str]]
 """A host, URLs of it that are to wait again, and of which kind the outcome of each was."""
 
@@ -200,64 +120,10 @@ def without(part: Unsettled, waiting: Collection[int]) -> Unsettled:
     return host, [row for row, _ in kept], [kind for _, kind in kept]
 
 
-def keys_of(told: Any) -> set[int]:
-    """Keys, which a server has with a sign."""
-    return {int(key) % (1 << 64) for key in told}
-
-
-def taken_of(told: Any) -> Counter[int]:
-    """Keys that an agent has taken back, and how often."""
-    return Counter({int(key) % (1 << 64): int(count) for key, count in _pairs(told)})
-
-
-def books_of(told: Any) -> BoardBooks:
-    (seen, settled, hosts, begun, age, *_), kinds, _ = told
-    return BoardBooks(
-        seen=seen,
-        settled=settled,
-        waiting=seen - settled,
-        hosts=hosts,
-        begun=bool(begun),
-        age=age / 1000,
-        kinds={kind.decode(): int(count) for kind, count in _pairs(kinds) if int(count)},
-    )
-
-
-def count_of(told: Any) -> PageCount:
-    booked, calm = told
-    return PageCount(int(booked), bool(calm))
-
-
-def agents_of(told: Any) -> list[AgentNote]:
-    """Those in an answer that has the books, too."""
-    _, _, agents = told
-    return notes_of(agents)
-
-
-def notes_of(agents: Any) -> list[AgentNote]:
-    notes = [
-        AgentNote(agent.decode(), int(start), bool(alive), bool(draining), advert, ago / 1000, hosts)
-        for agent, start, alive, draining, advert, ago, hosts in agents
-    ]
-    return sorted(notes, key=lambda note: note.agent)
-
-
-def pulse_of(told: Any) -> tuple[Pulse, int]:
-    """The answer to a sign of life, and whether all that the dead had is swept up."""
-    looked, draining, swept, alive, members, upto = told
-    *_, over, calm, run = looked[0]
-    return Pulse(
-        books=books_of(looked),
-        agents=agents_of(looked),
-        alive=alive,
-        members=members,
-        upto=upto.decode(),
-        run=run.decode(),
-        calm=calm / 1000,
-        draining=bool(draining),
-        over=over.decode(),
-    ), swept
-
-
-def _pairs(flat: list[bytes]) -> Iterator[tuple[bytes, bytes]]:
-    return zip(flat[::2], flat[1::2], strict=True)
+def damaged_words(damaged: Mapping[Held, Sequence[DamagedRows]]) -> list[Argument]:
+    words: list[Argument] = [sum(map(len, damaged.values()))]
+    for held, values in damaged.items():
+        for its in values:
+            keys = map(blocks.decimal, its.keys)
+            words += (held.host, held.epoch, its.field, its.why[:500], len(its.keys), *keys, its.value)
+    return words

@@ -24,6 +24,7 @@ from fieldmouse.balancer.board.contract import (
     Board,
     BoardBooks,
     Charter,
+    DamagedRows,
     GivenBack,
     Grant,
     Heard,
@@ -296,6 +297,10 @@ class SpreadBoard:
 
     async def count_pages(self) -> PageCount:
         return await count_on(await self._places())
+
+    async def quarantine(self, name: Name, damaged: Mapping[Held, Sequence[DamagedRows]]) -> int:
+        parts = await self._by_host(damaged.items(), lambda item: item[0].host)
+        return sum(await together([board.quarantine(name, dict(part)) for board, part in parts]))
 
     async def last_told(self, name: Name) -> int:
         """A batch is told on all servers concerned before the next one is."""

@@ -73,6 +73,7 @@ def summed(books: Sequence[BoardBooks]) -> BoardBooks:
         begun=all(its.begun for its in books),
         age=max(its.age for its in books),
         kinds=kinds,
+        quarantined=sum(its.quarantined for its in books),
     )
 
 

@@ -12,9 +12,9 @@ local function id_of(agent, incarnation) return incarnation .. ':' .. agent end
 
 -- Whether what a start of an agent says counts; otherwise the error that tells it why not.
 local function refusal(agent, incarnation)
-  local known = call('HMGET', P .. 'agent:' .. agent, 'inc', 'counts')
+  local known = fields(P .. 'agent:' .. agent, 'inc', 'counts')
   if known[1] == incarnation and known[2] == '1' then return nil end
-  if known[1] and tonumber(known[1]) > tonumber(incarnation) then
+  if known[1] and sane(known[1], 0) > sane(incarnation, 0) then
     return redis.error_reply('NEWER another start of it counts')
   end
   return redis.error_reply('FENCED it does not count')
@@ -23,10 +23,10 @@ end
 -- How many pages an agent may have in the air, or not booked.
 local function reserve(agent, pages)
   local name = P .. 'agent:' .. agent
-  local before = tonumber(call('HGET', name, 'pages') or 0)
+  local before = sane(fields(name, 'pages')[1], 0)
   if pages == before then return end
   call('HSET', name, 'pages', pages)
-  call('HINCRBY', meta, 'reserved', pages - before)
+  add(meta, 'reserved', pages - before)
 end
 
 -- From now on it does not count; what it had is swept up later, a part at a time.
@@ -35,7 +35,7 @@ local function fence(agent, incarnation, deadline, moves)
   call('HSET', P .. 'agent:' .. agent, 'counts', '0')
   reserve(agent, 0)
   call('ZREM', P .. 'live', agent)
-  call('ZADD', P .. 'fallen', deadline, id)
+  call('ZADD', P .. 'fallen', sane(deadline, now), id)
   call('SADD', P .. 'dead', id)
   if moves then
     call('SADD', P .. 'moving', agent)
@@ -46,25 +46,37 @@ end
 local function fence_overdue(but)
   for _, agent in ipairs(call('ZRANGEBYSCORE', P .. 'live', '-inf', '(' .. string.format('%.0f', now))) do
     if agent ~= but then
-      local known = call('HMGET', P .. 'agent:' .. agent, 'inc', 'deadline')
-      fence(agent, known[1], known[2], true)
+      local known = fields(P .. 'agent:' .. agent, 'inc', 'deadline')
+      if known[1] then
+        fence(agent, known[1], known[2], true)
+      else -- nothing is known of it
+        call('ZREM', P .. 'live', agent)
+      end
     end
   end
 end
 
 local function sweep_one(id, budget)
-  local deadline = tonumber(call('ZSCORE', P .. 'fallen', id) or now)
+  local deadline = sane(call('ZSCORE', P .. 'fallen', id), now)
   local held = call('HRANDFIELD', P .. 'held:' .. id, budget, 'WITHVALUES')
   for i = 1, #held, 2 do
     release(id, held[i], held[i + 1], {})
-    local delay = tonumber(call('HGET', P .. 'h:' .. held[i], 'd') or 0)
+    local delay = sane(fields(P .. 'h:' .. held[i], 'd')[1], 0)
     free(id, held[i], '', deadline + delay)
     budget = budget - 1
   end
   if budget <= 0 then return 0 end
   local owed = call('HRANDFIELD', P .. 'owe:' .. id, budget, 'WITHVALUES')
   for i = 1, #owed, 2 do
-    release(id, string.match(owed[i + 1], '^%d+ %-?%d+ (.*)$'), owed[i], {})
+    local host = string.match(owed[i + 1], '^%d+ %-?%d+ (.*)$')
+    if host then
+      release(id, host, owed[i], {})
+    else
+      set_aside(id, 'owe', 'it names no host', owed[i + 1])
+      settle_damaged(call('SCARD', P .. 'k:' .. owed[i]))
+      call('UNLINK', P .. 'k:' .. owed[i], P .. 'o:' .. owed[i])
+      call('HDEL', P .. 'owe:' .. id, owed[i])
+    end
     budget = budget - 1
   end
   if budget > 0 then call('SREM', P .. 'dead', id) end
@@ -92,8 +104,8 @@ end
 
 local function extend(agent, lease)
   local name = P .. 'agent:' .. agent
-  local deadline = math.max(now + lease, tonumber(call('HGET', name, 'deadline') or 0))
+  local deadline = math.max(now + lease, math.min(sane(call('HGET', name, 'deadline'), 0), now + 86400000))
   call('HSET', name, 'deadline', deadline, 'seen', now)
   call('ZADD', P .. 'live', deadline, agent)
-  if lease > tonumber(call('HGET', meta, 'longest') or 0) then call('HSET', meta, 'longest', lease) end
+  if lease > sane(call('HGET', meta, 'longest'), 0) then call('HSET', meta, 'longest', lease) end
 end

@@ -10,23 +10,23 @@ local no = refusal(agent, incarnation)
 if no then return no end
 fence_overdue(agent)
 local id, answers = id_of(agent, incarnation), {}
-local overdue = now > tonumber(call('HGET', P .. 'agent:' .. agent, 'deadline'))
+local overdue = now > sane(call('HGET', P .. 'agent:' .. agent, 'deadline'), 0)
 for i = 1, number() do
   local address, host, epoch, delay = arg(), arg(), arg(), number()
   local name = P .. 'a:' .. address
-  local known = call('HMGET', name, 'by', 'nb', 'd')
-  local holder, ready, its = known[1], math.max(calm, tonumber(known[2] or 0)), tonumber(known[3] or 0)
+  local known = fields(name, 'by', 'nb', 'd')
+  local holder, ready, its = known[1], math.max(calm, sane(known[2], 0)), sane(known[3], 0)
   if overdue or (epoch ~= '0' and call('HGET', P .. 'held:' .. id, host) ~= epoch) then
     answers[i] = { 0, 50, '' }
   else
     local counts = false
     if holder and holder ~= id then
       local start, whose = string.match(holder, '^(%d+):(.*)$')
-      counts = not refusal(whose, start)
+      counts = start and not refusal(whose, start)
       if counts then
         answers[i] = { 0, math.max(its, 50), whose }
       else
-        ready = math.max(ready, tonumber(call('ZSCORE', P .. 'fallen', holder) or now) + its)
+        ready = math.max(ready, sane(call('ZSCORE', P .. 'fallen', holder), now) + its)
       end
     end
     if not counts and holder ~= id and now < ready then

@@ -11,13 +11,13 @@
 local agent, incarnation, names, urls, place = arg(), arg(), list(), arg(), number()
 local no = refusal(agent, incarnation)
 if no then return no end
-local unsettled = tonumber(call('HGET', meta, 'unsettled') or 0)
+local unsettled = sane(call('HGET', meta, 'unsettled'), 0)
 local id, answers, mask, settled, sums, kinds = id_of(agent, incarnation), {}, {}, 0, {}, {}
 
 local function forgotten(epoch)
   local gaps = call('LRANGE', P .. 'gaps', 0, -1)
   for i = 1, #gaps, 2 do
-    if tonumber(gaps[i]) <= epoch and epoch <= tonumber(gaps[i + 1]) then return true end
+    if sane(gaps[i], math.huge) <= epoch and epoch <= sane(gaps[i + 1], 0) then return true end
   end
   return false
 end
@@ -45,14 +45,14 @@ for i = 1, number() do
     answers[i] = forgotten(tonumber(epoch)) and 0 or 1
   end
 end
-if place > tonumber(call('HGET', P .. 'told', id) or 0) then call('HSET', P .. 'told', id, place) end
+if place > sane(call('HGET', P .. 'told', id), 0) then call('HSET', P .. 'told', id, place) end
 if settled > 0 then
-  call('HINCRBY', meta, 'settled', settled)
+  add(meta, 'settled', settled)
   for kind, count in pairs(sums) do
-    if count > 0 then call('HINCRBY', P .. 'kinds', kind, count) end
+    if count > 0 then add(P .. 'kinds', kind, count) end
   end
   if sums.page then
-    local had = tonumber(call('HGET', P .. 'agent:' .. agent, 'pages') or 0)
+    local had = sane(call('HGET', P .. 'agent:' .. agent, 'pages'), 0)
     reserve(agent, math.max(0, had - sums.page))
   end
   if urls ~= '' then

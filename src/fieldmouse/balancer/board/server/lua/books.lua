@@ -16,23 +16,34 @@ local function whose_turn(caller, after, most)
   return told, members, upto
 end
 
--- m:KINDS is the hash `kinds`. Returns seen, settled, hosts, begun, age, over, calm, run; kinds and counts; and of
+-- Returns seen, settled, hosts, begun, age, over, calm, run, how much is in quarantine; kinds and counts; and of
 -- each agent told of its name, incarnation, whether it is alive, drains, its advert, how long ago it was heard, its
 -- hosts.
 local function books(told)
-  local known = call('HMGET', meta, 'seen', 'settled', 'hosts', 'begun', 'founded', 'over')
+  local known = call('HMGET', meta, 'seen', 'settled', 'hosts', 'begun', 'founded', 'over', 'quarantined')
   local agents = {}
   for _, agent in ipairs(told) do
-    local its = call('HMGET', P .. 'agent:' .. agent, 'inc', 'counts', 'deadline', 'draining', 'advert', 'seen')
-    local alive = its[2] == '1' and tonumber(its[3]) >= now
-    agents[#agents + 1] = {
-      agent, its[1], alive and 1 or 0, its[4] == '1' and 1 or 0, its[5] or '', now - tonumber(its[6]),
-      call('HLEN', P .. 'held:' .. its[1] .. ':' .. agent),
-    }
+    local its = fields(P .. 'agent:' .. agent, 'inc', 'counts', 'deadline', 'draining', 'advert', 'seen')
+    local alive = its[2] == '1' and sane(its[3], 0) >= now
+    local advert = its[5] or ''
+    if #advert > 16384 then
+      set_aside(agent, 'advert', 'it is too long', advert)
+      call('HDEL', P .. 'agent:' .. agent, 'advert')
+      advert = ''
+    end
+    if its[1] then
+      agents[#agents + 1] = {
+        agent, its[1], alive and 1 or 0, its[4] == '1' and 1 or 0, advert, now - sane(its[6], now),
+        call('HLEN', P .. 'held:' .. its[1] .. ':' .. agent),
+      }
+    else -- nothing is known of it
+      call('ZREM', P .. 'names', agent)
+    end
   end
   local sums = {
-    tonumber(known[1]), tonumber(known[2]), tonumber(known[3]), known[4] == '1' and 1 or 0,
-    math.max(0, wall + tonumber(begun[2] or 0) - tonumber(known[5])), known[6] or '', math.max(0, calm - now), RUN,
+    sane(known[1], 0), sane(known[2], 0), sane(known[3], 0), known[4] == '1' and 1 or 0,
+    math.max(0, wall + sane(begun[2], 0) - sane(known[5], wall)), known[6] or '', math.max(0, calm - now), RUN,
+    sane(known[7], 0),
   }
   return { sums, call('HGETALL', P .. 'kinds'), agents }
 end

@@ -5,9 +5,9 @@
 -- hidden  has `clearing` until all that the old one had is gone: whoever makes the crawl again clears that first
 -- Promise: unless all of them were heard the crawl can be seen no longer, in one act. Returns whether that is so; the
 -- names of agents instead, if some of them were heard of since this server runs and count still.
-local awake, since = {}, tonumber(call('HGET', meta, 'since') or 0)
+local awake, since = {}, sane(call('HGET', meta, 'since'), 0)
 for _, agent in ipairs(call('ZRANGEBYSCORE', P .. 'live', string.format('%.0f', now), '+inf')) do
-  if tonumber(call('HGET', P .. 'agent:' .. agent, 'seen') or 0) > since then awake[#awake + 1] = agent end
+  if sane(fields(P .. 'agent:' .. agent, 'seen')[1], 0) > since then awake[#awake + 1] = agent end
 end
 for _ = 1, number() do
   local agent, incarnation, count = arg(), arg(), number()

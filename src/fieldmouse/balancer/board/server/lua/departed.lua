@@ -7,8 +7,9 @@
 local left = {}
 for _, agent in ipairs(call('SMEMBERS', P .. 'left')) do
   if call('EXISTS', P .. 'kept:' .. agent) == 1 then
-    local its = call('HMGET', P .. 'agent:' .. agent, 'inc', 'advert', 'seen')
-    left[#left + 1] = { agent, its[1] or '0', 0, 0, its[2] or '', its[3] and now - tonumber(its[3]) or 0, 0 }
+    local its = fields(P .. 'agent:' .. agent, 'inc', 'advert', 'seen')
+    local advert = string.sub(its[2] or '', 1, 16384)
+    left[#left + 1] = { agent, its[1] or '0', 0, 0, advert, its[3] and now - sane(its[3], now) or 0, 0 }
   end
 end
 return left

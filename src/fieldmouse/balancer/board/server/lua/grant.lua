@@ -1,15 +1,48 @@
 -- Rows of a host that an agent holds, as they are told to it: host, epoch, rows left, rest, delay, state, learned,
 -- robots.txt, how long that holds, and the blobs.
+local sent = 0 -- bytes
+
+-- What a host's hash may have: more is too long for any agent, and is set aside.
+local LONGEST = { st = 65536, le = 65536, rt = 513024 }
+local function within(host, field, value)
+  if not value or #value <= LONGEST[field] then return value or '' end
+  set_aside(host, field, 'it is too long', value)
+  call('HDEL', P .. 'h:' .. host, field)
+  return ''
+end
+
+-- Its rows are settled, and nothing of it waits any more.
+local function set_host_aside(host, why)
+  local name, queue = P .. 'h:' .. host, P .. 'q:' .. host
+  settle_damaged(sane(fields(name, 'n')[1], 0))
+  set_aside(host, 'host', why, '')
+  call('UNLINK', queue)
+  call('HSET', name, 'n', 0, 'raw', 0)
+end
+
+local function is_host(host) return #host <= 320 and string.find(host, '^https?://[!-~]+$') ~= nil end
+
 local function grant(id, host, epoch, urls)
   local blobs, rows = take(id, host, epoch, urls)
-  local name = P .. 'h:' .. host
-  local left = 0
-  if rows > 0 then left = call('HINCRBY', name, 'n', -rows) end
+  local name, queue = P .. 'h:' .. host, P .. 'q:' .. host
+  local its = fields(name, 'nb', 'd', 'st', 'le', 'rt', 'rx', 'n')
+  local known, queued = sane(its[7], 0), call('LLEN', queue)
+  local left = math.max(0, known - rows)
+  if queued == 0 then -- what is missing of them was damaged
+    settle_damaged(left)
+    left = 0
+  elseif left == 0 then -- the count was
+    left = queued
+  end
+  if left ~= known or its[7] ~= string.format('%.0f', known) then call('HSET', name, 'n', left) end
   if left == 0 then call('HSET', name, 'raw', 0) end
-  local its = call('HMGET', name, 'nb', 'd', 'st', 'le', 'rt', 'rx')
-  local robots_rest = math.max(0, tonumber(its[6] or 0) - now)
+  local robots_rest = math.max(0, sane(its[6], 0) - now)
+  local robots = robots_rest > 0 and within(host, 'rt', its[5]) or ''
+  local state, learned = within(host, 'st', its[3]), within(host, 'le', its[4])
+  sent = sent + #robots + #state + #learned
+  for _, blob in ipairs(blobs) do sent = sent + #blob end
   return {
-    host, epoch, left, math.max(0, tonumber(its[1] or 0) - now), its[2] or 0, its[3] or '', its[4] or '',
-    robots_rest > 0 and its[5] or '', robots_rest, blobs,
+    host, epoch, left, math.max(0, sane(its[1], 0) - now), math.max(0, sane(its[2], 0)), state, learned, robots,
+    robots_rest, blobs,
   }
 end

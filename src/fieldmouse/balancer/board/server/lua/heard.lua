@@ -8,9 +8,9 @@ local function has_heard(agent, incarnation, count)
   if agent == '' then return true end
   incarnation = tonumber(incarnation)
   local start, last = string.match(call('HGET', P .. 'heard', agent) or '0 0', '^(%d+) (%d+)$')
-  start, last = tonumber(start), tonumber(last)
+  start, last = sane(start, 0), sane(last, 0)
   if start > incarnation or (start == incarnation and last >= count) then return true end
-  return tonumber(call('HGET', P .. 'restored', agent) or 0) >= incarnation
+  return sane(call('HGET', P .. 'restored', agent), 0) >= incarnation
 end
 
 local function hear(agent, incarnation, count)

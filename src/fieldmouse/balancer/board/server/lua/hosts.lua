@@ -12,7 +12,7 @@
 -- Who should visit a host: nobody is sent to an agent that is not there, or about to leave.
 local function place_of(agent)
   if agent == '' then return '' end
-  local known = call('HMGET', P .. 'agent:' .. agent, 'counts', 'draining')
+  local known = fields(P .. 'agent:' .. agent, 'counts', 'draining')
   if known[1] == '1' and known[2] ~= '1' then return agent end
   return ''
 end
@@ -28,14 +28,14 @@ end
 local function stand(host, place, not_before)
   local where = place_of(place or '')
   if where ~= place then call('HSET', P .. 'h:' .. host, 'p', where) end
-  call('ZADD', P .. 'r:' .. where, math.max(now, tonumber(not_before or 0)), host)
+  call('ZADD', P .. 'r:' .. where, math.max(now, sane(not_before, 0)), host)
 end
 
 -- `rows` more wait for a host. It stands up if it was idle.
 local function await(host, rows)
   local name = P .. 'h:' .. host
-  if call('HINCRBY', name, 'n', rows) == rows then
-    local known = call('HMGET', name, 'by', 'p', 'nb')
+  if add(name, 'n', rows) == rows then
+    local known = fields(name, 'by', 'p', 'nb')
     if not known[1] then stand(host, known[2], known[3]) end
   end
 end
@@ -43,17 +43,17 @@ end
 -- Nobody holds the host any more; it goes to who wished for it, or else to `place`.
 local function free(id, host, place, not_before)
   local name = P .. 'h:' .. host
-  local known = call('HMGET', name, 'n', 'nb', 'w')
+  local known = fields(name, 'n', 'nb', 'w')
   local wished = next_of(host, known[3])
-  local ready = math.max(tonumber(known[2] or 0), not_before)
+  local ready = math.max(sane(known[2], 0), not_before)
   if wished ~= '' then
     place = wished
-    call('HSET', name, 'wu', math.max(now, ready) + tonumber(call('HGET', meta, 'longest') or 0))
+    call('HSET', name, 'wu', math.max(now, ready) + sane(call('HGET', meta, 'longest'), 0))
   end
   call('HDEL', P .. 'held:' .. id, host)
   call('HDEL', name, 'by', 'e')
   call('HSET', name, 'p', place, 'nb', ready)
-  if tonumber(known[1] or 0) > 0 then stand(host, place, ready) end
+  if sane(known[1], 0) > 0 then stand(host, place, ready) end
 end
 
 -- All that `id` owes under an epoch waits again, before all else, but for the keys in `keep`.
@@ -69,7 +69,8 @@ local function release(id, host, epoch, keep)
   for i = #blobs, 1, -1 do
     local keys, inner, exclusions = keys_in(blobs[i])
     local left, out = 0, {}
-    for _, key in ipairs(keys) do
+    if not keys then set_aside(host, 'rows', 'it is no block of rows', blobs[i]) end
+    for _, key in ipairs(keys or {}) do
       local number = decimal(key)
       if owed[number] then left = left + 1; owed[number] = nil else out[#out + 1] = key end
     end
@@ -80,9 +81,10 @@ local function release(id, host, epoch, keep)
       given = given + left
     end
   end
+  settle_damaged(#gone - given) -- owed, and in no block
   many('SREM', P .. 'k:' .. epoch, gone)
   trim(id, host, epoch, total, check)
-  await(host, given)
+  if given > 0 then await(host, given) end
 end
 
 -- These rows, in a blob with these keys, wait again as far as they are owed.
@@ -104,7 +106,7 @@ end
 -- What its holder says of a host; a rest that was asked for is not made shorter.
 local function luggage(host, state, rest, delay, learned, robots, robots_rest)
   local name = P .. 'h:' .. host
-  local ready = math.max(now + rest, tonumber(call('HGET', name, 'nb') or 0))
+  local ready = math.max(now + rest, sane(fields(name, 'nb')[1], 0))
   call('HSET', name, 'st', state, 'nb', ready, 'd', delay, 'le', learned, 'rt', robots, 'rx', now + robots_rest)
   heed(delay)
 end

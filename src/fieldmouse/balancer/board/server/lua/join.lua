@@ -7,8 +7,8 @@
 -- Returns whether all that the dead had is swept up.
 local agent, incarnation, lease = arg(), arg(), number()
 local name = P .. 'agent:' .. agent
-local known = call('HMGET', name, 'inc', 'counts', 'deadline', 'draining', 'heard')
-if known[1] and tonumber(known[1]) >= tonumber(incarnation) then
+local known = fields(name, 'inc', 'counts', 'deadline', 'draining', 'heard')
+if known[1] and sane(known[1], 0) >= sane(incarnation, 0) then
   local no = refusal(agent, incarnation)
   if no then return no end
 else

@@ -13,13 +13,22 @@ local no = refusal(agent, incarnation)
 if no then return no end
 fence_overdue(agent)
 local swept = sweep(64)
-local known = call('HMGET', P .. 'agent:' .. agent, 'deadline', 'draining')
-if now < calm or now > tonumber(known[1]) or known[2] == '1' then return { {}, swept } end
+local known = fields(P .. 'agent:' .. agent, 'deadline', 'draining')
+if now < calm or now > sane(known[1], 0) or known[2] == '1' then return { {}, swept } end
 
 local id, grants = id_of(agent, incarnation), {}
 local wishes = P .. 'w:' .. agent
+-- Not more than so many bytes at once: who wants more asks again.
+local function full() return #grants >= wanted or sent > 4194304 end
 local function hold(host, place)
+  if not is_host(host) then
+    call('ZREM', P .. 'r:' .. place, host)
+    call('ZREM', wishes, host)
+    set_host_aside(host, 'it is no host')
+    return
+  end
   local name, epoch = P .. 'h:' .. host, call('HINCRBY', meta, 'epoch', 1)
+  fields(name, 'n') -- it is a hash, or gone
   call('ZREM', P .. 'r:' .. place, host)
   call('ZREM', wishes, host)
   call('HSET', name, 'by', id, 'e', epoch, 'p', '')
@@ -27,28 +36,28 @@ local function hold(host, place)
   grants[#grants + 1] = grant(id, host, epoch, urls)
 end
 local function shuns(host)
-  local known = call('HGET', P .. 'h:' .. host, 'no')
+  local known = fields(P .. 'h:' .. host, 'no')[1]
   local _, last = string.find(known or '', '\n' .. agent .. '\n', 1, true)
-  return last and now < tonumber(string.match(known, '^%d+', last + 1))
+  return last and now < sane(string.match(known, '^%d+', last + 1), 0)
 end
 local function from(whose, latest)
-  if #grants >= wanted then return end
+  if full() then return end
   local ready = P .. 'r:' .. whose
   local others = whose ~= '' and whose ~= agent
   local most = wanted - #grants + (others and 64 or 0) -- some of which may shun us
   for _, host in ipairs(call('ZRANGEBYSCORE', ready, '-inf', latest, 'LIMIT', 0, most)) do
-    if #grants < wanted and not (others and shuns(host)) then hold(host, whose) end
+    if not full() and not (others and shuns(host)) then hold(host, whose) end
   end
 end
 for _, host in ipairs(call('ZRANGEBYSCORE', wishes, '-inf', now, 'LIMIT', 0, 64)) do
-  local its = call('HMGET', P .. 'h:' .. host, 'by', 'nb', 'w', 'p', 'wu')
-  local rested, other = tonumber(its[2] or 0) - soon, next_of(host, its[3])
-  if its[1] or (other ~= '' and other ~= agent and now < tonumber(its[5] or 0)) then
+  local its = fields(P .. 'h:' .. host, 'by', 'nb', 'w', 'p', 'wu')
+  local rested, other = sane(its[2], 0) - soon, next_of(host, its[3])
+  if its[1] or (other ~= '' and other ~= agent and now < sane(its[5], 0)) then
     if other == '' then call('HSET', P .. 'h:' .. host, 'w', agent) end
     call('ZADD', wishes, now + 1000, host)
   elseif rested > now then
     call('ZADD', wishes, rested, host)
-  elseif #grants < wanted then
+  elseif not full() then
     hold(host, its[4] or '')
   end
 end
@@ -56,8 +65,8 @@ end
 -- Returns whether hosts were repaired that nothing could be granted from; tried every 5 seconds.
 local function repair()
   local known = call('HMGET', meta, 'checked', 'scan')
-  local cursor, repaired = known[2] or '0', 0
-  if cursor == '0' and now < tonumber(known[1] or 0) + 5000 then return false end
+  local cursor, repaired = string.match(known[2] or '', '^%d+$') or '0', 0
+  if cursor == '0' and now < sane(known[1], 0) + 5000 then return false end
   each_stray(
     function(left)
       repaired = repaired + call('ZCARD', P .. 'r:' .. left)
@@ -72,18 +81,18 @@ local function repair()
   elseif cursor ~= '0' or is_idle() then
     local hosts
     cursor, hosts = unqueued(cursor)
-    for _, host in ipairs(hosts) do stand(host, unpack(call('HMGET', P .. 'h:' .. host, 'p', 'nb'))) end
+    for _, host in ipairs(hosts) do stand(host, unpack(fields(P .. 'h:' .. host, 'p', 'nb'))) end
     repaired = #hosts
   end
   call('HSET', meta, 'checked', now, 'scan', cursor)
-  if repaired > 0 then call('HINCRBY', meta, 'repaired', repaired) end
+  if repaired > 0 then add(meta, 'repaired', repaired) end
   return repaired > 0
 end
 
 from(agent, now + soon)
 from('', now + soon)
-if #grants < wanted then
-  local patience = now - tonumber(call('HGET', meta, 'longest') or 0)
+if not full() then
+  local patience = now - sane(call('HGET', meta, 'longest'), 0)
   for _, other in ipairs(call('ZRANDMEMBER', P .. 'names', 8)) do
     if other ~= agent then from(other, patience) end
   end

@@ -4,7 +4,7 @@
 -- ARGV: agent, incarnation (`` for whichever counts), whether it has stopped asking
 -- Promise: it counts no longer, and is no longer among the agents. Returns whether all it had is swept up.
 local agent, incarnation, stopped = arg(), arg(), arg()
-local known = call('HMGET', P .. 'agent:' .. agent, 'inc', 'counts', 'deadline')
+local known = fields(P .. 'agent:' .. agent, 'inc', 'counts', 'deadline')
 if not known[1] or (incarnation ~= '' and known[1] ~= incarnation) then return sweep(64) end
 if known[2] == '1' then
   fence(agent, known[1], stopped == '1' and now or known[3], true)

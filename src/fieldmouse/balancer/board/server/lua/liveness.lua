@@ -14,7 +14,8 @@ local function hosts_of(id)
   local found = {}
   for _, host in ipairs(call('HKEYS', P .. 'held:' .. id)) do found[host] = true end
   for _, owed in ipairs(call('HVALS', P .. 'owe:' .. id)) do
-    found[string.match(owed, '^%d+ %-?%d+ (.*)$')] = true
+    local host = string.match(owed, '^%d+ %-?%d+ (.*)$')
+    if host then found[host] = true end
   end
   local names = {}
   for host in pairs(found) do names[#names + 1] = host end
@@ -36,10 +37,10 @@ end
 -- Whether URLs wait though no agent holds any, no host stands in a queue, and nothing is being returned.
 local function is_idle()
   local known = call('HMGET', meta, 'seen', 'settled')
-  if tonumber(known[1]) <= tonumber(known[2]) then return false end
+  if sane(known[1], 0) <= sane(known[2], 0) then return false end
   if call('EXISTS', P .. 'r:', P .. 'dead', P .. 'moving') > 0 then return false end
   for _, agent in ipairs(call('ZRANGE', P .. 'names', 0, -1)) do
-    local id = (call('HGET', P .. 'agent:' .. agent, 'inc') or '') .. ':' .. agent
+    local id = (fields(P .. 'agent:' .. agent, 'inc')[1] or '') .. ':' .. agent
     if call('EXISTS', P .. 'r:' .. agent, P .. 'held:' .. id, P .. 'owe:' .. id) > 0 then return false end
   end
   return true
@@ -51,8 +52,8 @@ local function unqueued(cursor)
   local step, found, first = call('SCAN', cursor, 'MATCH', P .. 'h:*', 'COUNT', 10000), {}, #P + 3
   for _, name in ipairs(step[2]) do
     local host = string.sub(name, first)
-    local its = call('HMGET', name, 'n', 'by', 'p')
-    if tonumber(its[1] or 0) > 0 and not its[2] then
+    local its = fields(name, 'n', 'by', 'p')
+    if sane(its[1], 0) > 0 and not its[2] then
       local place = its[3] or ''
       local here = place == '' or call('ZSCORE', P .. 'names', place) or call('SISMEMBER', P .. 'moving', place) == 1
       if not (here and call('ZSCORE', P .. 'r:' .. place, host)) then found[#found + 1] = host end

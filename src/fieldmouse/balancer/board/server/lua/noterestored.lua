@@ -6,7 +6,7 @@
 -- Promise: neither number is ever made smaller.
 local agent, incarnation, told = arg(), number(), number()
 local function raise(name, value)
-  if value > tonumber(call('HGET', P .. name, agent) or 0) then
+  if value > sane(call('HGET', P .. name, agent), 0) then
     call('HSET', P .. name, agent, string.format('%.0f', value))
   end
 end

@@ -13,10 +13,15 @@ local bounded = most_hosts > 0 or most_urls > 0
 -- The rows of a host that are new, put in its queue; it stands up if it was idle.
 local function enqueue(host, place, keys, rows)
   local name, count = P .. 'h:' .. host, #rows
-  local its = call('HMGET', name, 'n', 'by', 'p', 'nb', 'raw')
-  local before, unpacked = tonumber(its[1] or 0), tonumber(its[5] or 0) + count
+  local its = fields(name, 'n', 'by', 'p', 'nb', 'raw')
+  local before, unpacked = sane(its[1], 0), sane(its[5], 0) + count
   local blob = 'r' .. struct.pack('<I4', count) .. table.concat(keys) .. table.concat(rows)
-  call('RPUSH', P .. 'q:' .. host, blob)
+  local queue = P .. 'q:' .. host
+  local pushed = redis.pcall('RPUSH', queue, blob)
+  if type(pushed) == 'table' then
+    set_key_aside(queue, pushed.err)
+    call('RPUSH', queue, blob)
+  end
   if unpacked >= 32 then -- and the caller packs them, nobody else
     unpacked, raw[#raw + 1] = 0, host
   end
@@ -35,9 +40,9 @@ for _ = 1, number() do
   local host, site, place, keys, rows = arg(), arg(), arg(), list(), list()
   local fresh_keys, fresh_rows, left, full = {}, {}, math.huge, false
   if bounded then
-    local counts = call('HMGET', P .. 'site:' .. site, 'hosts', 'urls')
-    if most_urls > 0 then left = most_urls - tonumber(counts[2] or 0) end
-    full = most_hosts > 0 and tonumber(counts[1] or 0) >= most_hosts and call('EXISTS', P .. 'h:' .. host) == 0
+    local counts = fields(P .. 'site:' .. site, 'hosts', 'urls')
+    if most_urls > 0 then left = most_urls - sane(counts[2], 0) end
+    full = most_hosts > 0 and sane(counts[1], 0) >= most_hosts and call('EXISTS', P .. 'h:' .. host) == 0
   end
   if full then
     many_hosts = many_hosts + #keys
@@ -58,8 +63,8 @@ for _ = 1, number() do
   if #fresh_rows > 0 then
     local first = enqueue(host, place, fresh_keys, fresh_rows)
     if bounded then
-      call('HINCRBY', P .. 'site:' .. site, 'urls', #fresh_rows)
-      if first then call('HINCRBY', P .. 'site:' .. site, 'hosts', 1) end
+      add(P .. 'site:' .. site, 'urls', #fresh_rows)
+      if first then add(P .. 'site:' .. site, 'hosts', 1) end
     end
   end
 end

@@ -7,7 +7,7 @@
 local lease, delay, age = number(), number(), number()
 if call('EXISTS', P .. 'meta') == 1 then return redis.error_reply('HELD there is such a crawl') end
 heed(delay)
-local rest = tonumber(call('HGET', meta, 'delay') or 0)
+local rest = sane(call('HGET', meta, 'delay'), 0)
 call('HSET', meta, 'begun', '1', 'longest', lease, 'founded', now - age, 'calm', now + math.max(lease, 15000) + rest + 2000)
 call('RENAME', meta, P .. 'meta')
 return 1

@@ -9,9 +9,9 @@ local agent, incarnation = arg(), arg()
 local no = refusal(agent, incarnation)
 if no then return no end
 local limit, keep, want, elsewhere, still = number(), number(), number(), number(), arg()
-local own = tonumber(call('HGET', P .. 'agent:' .. agent, 'pages') or 0)
-local others = tonumber(call('HGET', meta, 'reserved') or 0) - own
-local booked = tonumber(call('HGET', P .. 'kinds', 'page') or 0) + elsewhere
+local own = sane(call('HGET', P .. 'agent:' .. agent, 'pages'), 0)
+local others = sane(call('HGET', meta, 'reserved'), 0) - own
+local booked = sane(call('HGET', P .. 'kinds', 'page'), 0) + elsewhere
 local free, most = limit - booked - others - keep, keep
 if now >= calm and still ~= '1' and free > 0 then
   local part = math.max(1, math.floor(free / (2 * math.max(1, call('ZCARD', P .. 'live')))))

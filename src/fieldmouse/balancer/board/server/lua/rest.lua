@@ -12,15 +12,15 @@ local id = id_of(agent, incarnation)
 for _ = 1, number() do
   local address, rest = arg(), number()
   local name = P .. 'a:' .. address
-  local known = call('HMGET', name, 'by', 'nb')
-  local ready = math.max(now + rest, tonumber(known[2] or 0))
+  local known = fields(name, 'by', 'nb')
+  local ready = math.max(now + rest, sane(known[2], 0))
   if known[1] == id then call('HDEL', name, 'by') end
   call('HSET', name, 'nb', ready)
   if known[1] == id or not known[1] then call('ZADD', P .. 'resting', ready, address) end
 end
 for _, address in ipairs(call('ZRANGEBYSCORE', P .. 'resting', '-inf', now, 'LIMIT', 0, 64)) do
   call('ZREM', P .. 'resting', address)
-  local known = call('HMGET', P .. 'a:' .. address, 'by', 'nb')
-  if not known[1] and tonumber(known[2] or 0) <= now then call('UNLINK', P .. 'a:' .. address) end
+  local known = fields(P .. 'a:' .. address, 'by', 'nb')
+  if not known[1] and sane(known[2], 0) <= now then call('UNLINK', P .. 'a:' .. address) end
 end
 return 1

@@ -27,16 +27,27 @@ local function decimal(bytes)
   return sign .. string.format('%.0f%06d', first, last)
 end
 
--- The keys in a blob as bytes, those that are excluded left out; then the blob inside, and the exclusions.
+-- How many keys a blob claims at a place, if it has them and these are not too many; otherwise nil.
+local function claims(blob, place)
+  if #blob < place + 3 then return nil end
+  local count = struct.unpack('<I4', blob, place)
+  if count > 65536 or #blob < place + 3 + 8 * count then return nil end
+  return count
+end
+
+-- The keys in a blob as bytes, those that are excluded left out; then the blob inside, and the exclusions. nil if it
+-- is no blob.
 local function keys_in(blob)
-  local count, out, first, exclusions = struct.unpack('<I4', blob, 2), {}, {}, ''
+  local out, first, exclusions = {}, {}, ''
   if string.byte(blob, 1) == 120 then
-    local excluded = struct.unpack('<I4', blob, 6)
+    local excluded = claims(blob, 6)
+    if not excluded then return nil end
     exclusions = string.sub(blob, 10, 9 + 8 * excluded)
     for i = 1, #exclusions, 8 do out[string.sub(exclusions, i, i + 7)] = true end
     blob = string.sub(blob, 10 + 8 * excluded)
-    count = struct.unpack('<I4', blob, 2)
   end
+  local kind, count = string.sub(blob, 1, 1), claims(blob, 2)
+  if not count or (kind ~= 'r' and kind ~= 'z') then return nil end
   for i = 0, count - 1 do
     local key = string.sub(blob, 6 + 8 * i, 13 + 8 * i)
     if not out[key] then first[#first + 1] = key end
@@ -63,7 +74,7 @@ local function owes(id, host, epoch)
   if not known then return nil end
   local total, check, whose = string.match(known, '^(%d+) (%-?%d+) (.*)$')
   if whose ~= host then return nil end
-  return tonumber(total), tonumber(check)
+  return sane(total, 0), sane(check, 0)
 end
 
 local function owe(id, host, epoch, total, check)
@@ -75,12 +86,21 @@ local function take(id, host, epoch, urls)
   local blobs, rows, queue = {}, 0, P .. 'q:' .. host
   local owed = {}
   while rows < urls do
-    local blob = call('LPOP', queue)
+    local blob = redis.pcall('LPOP', queue)
+    if type(blob) == 'table' then
+      set_key_aside(queue, blob.err)
+      break
+    end
     if not blob then break end
-    blobs[#blobs + 1] = blob
-    for _, key in ipairs((keys_in(blob))) do
-      owed[#owed + 1] = decimal(key)
-      rows = rows + 1
+    local keys = keys_in(blob)
+    if keys then
+      blobs[#blobs + 1] = blob
+      for _, key in ipairs(keys) do
+        owed[#owed + 1] = decimal(key)
+        rows = rows + 1
+      end
+    else
+      set_aside(host, 'rows', 'it is no block of rows', blob)
     end
   end
   if rows > 0 then
@@ -105,8 +125,12 @@ local function trim(id, host, epoch, total, check)
   end
   if left > check then return end
   while left <= check do
-    local keys, still = keys_in(call('LINDEX', granted, 0)), 0
-    local wanted = {}
+    local first = call('LINDEX', granted, 0)
+    local keys, still, wanted = first and keys_in(first) or {}, 0, {}
+    if not first then -- what is owed has no rows: it is booked or released, and that is all
+      check = -1
+      break
+    end
     for i, key in ipairs(keys) do wanted[i] = decimal(key) end
     for i = 1, #wanted, 4000 do
       local answers = call('SMISMEMBER', owed, unpack(wanted, i, math.min(i + 3999, #wanted)))
@@ -117,7 +141,8 @@ local function trim(id, host, epoch, total, check)
     else
       call('LPOP', granted)
       total = total - #keys
-      check = total - struct.unpack('<I4', call('LINDEX', granted, 0), 2)
+      local following = call('LINDEX', granted, 0)
+      check = total - (following and claims(following, 2) or 0)
     end
   end
   owe(id, host, epoch, total, check)

@@ -6,6 +6,6 @@
 for _ = 1, number() do
   local host, state, rest, delay, learned, robots, robots_rest = arg(), arg(), number(), arg(), arg(), arg(), number()
   luggage(host, state, rest, delay, learned, robots, robots_rest)
-  call('ZADD', P .. 'r:', 'XX', 'GT', tonumber(call('HGET', P .. 'h:' .. host, 'nb')), host)
+  call('ZADD', P .. 'r:', 'XX', 'GT', sane(call('HGET', P .. 'h:' .. host, 'nb'), now), host)
 end
 return 1

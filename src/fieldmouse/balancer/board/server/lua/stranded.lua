@@ -5,7 +5,7 @@
 -- Returns where to go on, `` at the end; how many hosts were found, and some or all of them by name; how many were
 -- repaired so far. While there is work only agents are looked at, otherwise all hosts, some with each call.
 local cursor, count, hosts = arg(), 0, {}
-local repaired = tonumber(call('HGET', meta, 'repaired') or 0)
+local repaired = sane(call('HGET', meta, 'repaired'), 0)
 if cursor == '' then
   each_stray(
     function(agent)

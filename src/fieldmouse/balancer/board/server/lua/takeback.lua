@@ -10,7 +10,7 @@
 local agent, incarnation, count = arg(), arg(), number()
 local no = refusal(agent, incarnation)
 if no then return no end
-if count <= tonumber(call('HGET', P .. 'forgave', agent) or 0) then return 0 end
+if count <= sane(call('HGET', P .. 'forgave', agent), 0) then return 0 end
 local host, keys, kinds, blob = arg(), list(), list(), arg()
 local known = waiting_again(keys)
 if #known > 0 then return known end

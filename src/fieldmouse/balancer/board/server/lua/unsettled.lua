@@ -23,6 +23,6 @@ local function unsettle(host, keys, kinds, blob)
   call('HINCRBY', meta, 'unsettled', #keys)
   for i, key in ipairs(keys) do
     call('SADD', unsettled_in(key), key)
-    if kinds[i] ~= '' then call('HINCRBY', P .. 'kinds', kinds[i], -1) end
+    if kinds[i] ~= '' then add(P .. 'kinds', kinds[i], -1) end
   end
 end

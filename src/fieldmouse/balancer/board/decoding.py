@@ -1,0 +1,680 @@
+"""Bounded decoding of everything that is read from the coordinator's server.
+
+The server and the other agents are input from the network: a value may be damaged, hostile, or written by
+another version. Nothing else decodes such a value. Every function here checks types, lengths, counts, UTF-8
+and numeric ranges before it allocates, and raises `DamagedValue` and nothing else. Its callers set the one
+value aside (`Board.quarantine`) and go on.
+
+The limits are far above what this version writes. `balancer/board/server/lua` has the same ones for what the
+scripts themselves read.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+import struct
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from math import isfinite
+from typing import Any, TypeVar
+
+import msgspec
+import zstandard
+
+from fieldmouse.balancer.board.charter import FORMAT, Charter, newer_format
+from fieldmouse.balancer.board.contract import (
+    AddressAnswer,
+    Advert,
+    AgentNote,
+    BoardBooks,
+    DamagedRows,
+    Grant,
+    Held,
+    Luggage,
+    Offered,
+    Pulse,
+    Row,
+)
+from fieldmouse.balancer.board.pagelimit import PageCount
+from fieldmouse.policy.balance.triprow import MOST_AGENTS, TripRow
+from fieldmouse.records import HostState, Link
+from fieldmouse.url import Host, Url, host_of, parse
+
+T = TypeVar("T")
+
+MOST_BLOCK = 8 << 20
+"""Bytes of the rows of a block, unpacked."""
+MOST_ROWS = 1 << 16
+"""Rows in a block."""
+MOST_ROW = 256 << 10
+"""Bytes of a row: a URL with the headers and redirects that travel with it."""
+MOST_REPLY_ROWS = 16 << 20
+"""Bytes of all rows of one reply, unpacked. What is beyond goes back to the server."""
+MOST_ROBOTS_TXT = 500 << 10
+"""Bytes of a robots.txt, unpacked: what RFC 9309 asks everybody to read."""
+MOST_STATE = 64 << 10
+"""Bytes of what is known of a host, and of what was learned of it."""
+MOST_ADVERT = 16 << 10
+"""Bytes of what an agent says of itself."""
+MOST_CHARTER = 16 << 20
+"""Bytes of a crawl's settings and seeds, as JSON."""
+MOST_KEPT = 16 << 20
+"""Bytes of the URLs of one batch of outcomes, unpacked."""
+MOST_AGENTS_TOLD = 1 << 16
+"""Agents in one reply."""
+MOST_NUMBER = 1 << 53
+"""Counts: the largest integer that the scripts' numbers hold exactly."""
+MOST_SECONDS = 1e11
+"""Durations and moments: the settings allow a thousand years."""
+RAW, PACKED, EXCLUDING = b"r", b"z", b"x"
+
+_WRAP = 1 << 64
+_NAME = re.compile(r"[ -~]{1,128}")  # of an agent
+_HOST = re.compile(r"https?://[!-~]{1,300}")
+_URL = re.compile(r"[!-~]+")
+_count = struct.Struct("<I")
+_unpack = zstandard.ZstdDecompressor(max_window_size=1 << 25)
+
+
+class DamagedValue(ValueError):
+    """A value that this version never writes; `field` names it for people."""
+
+    def __init__(self, field: str, why: str) -> None:
+        super().__init__(f"{field}: {why}")
+        self.field, self.why = field, why
+
+
+# -- plain values
+
+
+def octets(value: Any, field: str, most: int) -> bytes:
+    if not isinstance(value, bytes):
+        raise DamagedValue(field, f"it is {_kind(value)} instead of bytes")
+    if len(value) > most:
+        raise DamagedValue(field, f"it has {len(value):,} bytes, and {most:,} is the limit")
+    return value
+
+
+def text(value: Any, field: str, most: int = 4096) -> str:
+    try:
+        return octets(value, field, most).decode()
+    except UnicodeDecodeError as trouble:
+        raise DamagedValue(field, f"it is not UTF-8 ({trouble.reason} at byte {trouble.start})") from None
+
+
+def whole(value: Any, field: str, least: int = 0, most: int = MOST_NUMBER) -> int:
+    """A whole number, which a server sends as an integer or in decimal digits."""
+    if isinstance(value, bytes) and len(value) <= 20 and re.fullmatch(rb"-?[0-9]+", value):
+        value = int(value)
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise DamagedValue(field, f"it is {_kind(value)} instead of a number")
+    if not least <= value <= most:
+        raise DamagedValue(field, f"it is {_shown(value)}, and {least:,} to {most:,} is possible")
+    return value
+
+
+def seconds(value: Any, field: str) -> float:
+    """A duration, which a server sends in milliseconds. One that was over counts as 0."""
+    return max(0, whole(value, field, -int(MOST_SECONDS * 1000), int(MOST_SECONDS * 1000))) / 1000
+
+
+def flag(value: Any, field: str) -> bool:
+    return bool(whole(value, field, 0, 1))
+
+
+def items(value: Any, field: str, most: int, exactly: int | None = None) -> list[Any]:
+    if not isinstance(value, list):
+        raise DamagedValue(field, f"it is {_kind(value)} instead of a list")
+    if len(value) > most or (exactly is not None and len(value) != exactly):
+        raise DamagedValue(field, f"it has {len(value):,} items instead of {exactly or most:,}")
+    return value
+
+
+def pairs(value: Any, field: str, most: int) -> Iterator[tuple[Any, Any]]:
+    """Fields and values of a hash, as a server sends it."""
+    flat = items(value, field, 2 * most)
+    if len(flat) % 2:
+        raise DamagedValue(field, "a field has no value")
+    return zip(flat[::2], flat[1::2], strict=True)
+
+
+def host_name(value: Any, field: str = "host") -> Host:
+    """A host as `url.host_of` writes it."""
+    name = text(value, field, 320)
+    if not _HOST.fullmatch(name) or not _is_host(name):
+        raise DamagedValue(field, f"`{name[:80]}` is no host")
+    return Host(name)
+
+
+@lru_cache(maxsize=1 << 14)
+def _is_host(name: str) -> bool:
+    url = parse(f"{name}/")
+    return url is not None and host_of(url) == name
+
+
+def agent_name(value: Any, field: str = "agent") -> str:
+    name = text(value, field, 128)
+    if not _NAME.fullmatch(name):
+        raise DamagedValue(field, f"{name[:80]!r} is no name of an agent")
+    return name
+
+
+def _kind(value: Any) -> str:
+    return {"NoneType": "missing", "bytes": "text", "int": "a number", "list": "a list"}.get(
+        type(value).__name__, type(value).__name__
+    )
+
+
+def _shown(value: int) -> str:
+    return f"{value:,}" if -(10**20) < value < 10**20 else "a number of many digits"
+
+
+def unpacked(value: Any, field: str, most: int) -> bytes:
+    """A zstd frame that says how large its content is, which must be at most `most` bytes.
+
+    All our writers say it. A frame that claims more, or does not say, is refused at once.
+    """
+    frame = octets(value, field, most + 1024)
+    try:
+        claimed = zstandard.get_frame_parameters(frame).content_size
+        if claimed > most:
+            said = "does not say its size" if claimed == zstandard.CONTENTSIZE_UNKNOWN else f"has {claimed:,}"
+            raise DamagedValue(field, f"the packed value {said}, and {most:,} bytes is the limit")
+        return _unpack.decompress(frame)
+    except zstandard.ZstdError as trouble:
+        raise DamagedValue(field, f"it cannot be unpacked ({trouble})") from None
+
+
+def _decoded(decode: Callable[[bytes], T], value: bytes, field: str) -> T:
+    """What a decoder of msgspec says, whose own limits end in these errors."""
+    try:
+        return decode(value)
+    except (msgspec.MsgspecError, ValueError, OverflowError, RecursionError) as trouble:
+        why = "it is nested too deeply" if isinstance(trouble, RecursionError) else str(trouble)[:200]
+        raise DamagedValue(field, why) from None
+
+
+def _number(value: float, field: str, least: float = 0.0, most: float = MOST_SECONDS) -> None:
+    if not isfinite(value) or not least <= value <= most:
+        raise DamagedValue(field, f"it is {value:g}, and {least:g} to {most:g} is possible")
+
+
+def _length(value: str | bytes | Sequence[object], field: str, most: int) -> None:
+    if len(value) > most:
+        raise DamagedValue(field, f"its length is {len(value):,}, and {most:,} is the limit")
+
+
+# -- rows
+
+
+def keys_in(value: Any) -> list[int]:
+    """The keys in a block of rows, those that are excluded left out; reads nothing of its rows."""
+    keys, excluded, _, _ = _head(octets(value, "rows", MOST_BLOCK))
+    return [key for key in keys if key not in excluded]
+
+
+def rows_in(value: Any) -> list[Row]:
+    """The rows of a block, in order, those that are excluded left out (`lua/rows.lua` has the layout)."""
+    blob = octets(value, "rows", MOST_BLOCK)
+    keys, excluded, kind, start = _head(blob)
+    body = unpacked(blob[start:], "rows", MOST_BLOCK) if kind == PACKED else blob[start:]
+    rows: list[Row] = []
+    at = 0
+    for key in keys:
+        if at + 4 > len(body):
+            raise DamagedValue("rows", f"there are fewer than {len(keys):,}")
+        (length,) = _count.unpack_from(body, at)
+        at += 4
+        if length > MOST_ROW or at + length > len(body):
+            raise DamagedValue("rows", f"one claims {length:,} bytes")
+        if key not in excluded:
+            rows.append((key, body[at : at + length]))
+        at += length
+    if at != len(body):
+        raise DamagedValue("rows", f"there are more than {len(keys):,}")
+    return rows
+
+
+def _head(blob: bytes) -> tuple[tuple[int, ...], frozenset[int], bytes, int]:
+    """The keys of a block, those of them that are excluded, its kind, and where its rows begin."""
+    at, excluded = 0, frozenset[int]()
+    if blob[:1] == EXCLUDING:
+        keys, at = _keys_at(blob, 5)
+        excluded = frozenset(keys)
+    kind = blob[at : at + 1]
+    if kind not in (RAW, PACKED) or not kind:
+        raise DamagedValue("rows", "it is no block of rows")
+    keys, at = _keys_at(blob, at + 1)
+    return keys, excluded, kind, at
+
+
+def _keys_at(blob: bytes, at: int) -> tuple[tuple[int, ...], int]:
+    if at + 4 > len(blob):
+        raise DamagedValue("rows", "it is cut short")
+    (many,) = _count.unpack_from(blob, at)
+    end = at + 4 + 8 * many
+    if many > MOST_ROWS or end > len(blob):
+        raise DamagedValue("rows", f"it claims {many:,} rows, and has {len(blob):,} bytes")
+    return struct.unpack_from(f"<{many}Q", blob, at + 4), end
+
+
+_link = msgspec.msgpack.Decoder(Link)
+
+
+def link_of(row: bytes, host: Host, now: float) -> Link:
+    """A row of a host as a link (see `rows.to_row`): a URL of that host that can be asked for."""
+    link = _decoded(_link.decode, octets(row, "row", MOST_ROW), "row")
+    if not link.url.startswith("/") or not _URL.fullmatch(link.url):
+        raise DamagedValue("row", f"`{link.url[:80]}` is no path of a URL")
+    url = Url(host + link.url)
+    if (read := parse(url)) is None or host_of(read) != host:
+        raise DamagedValue("row", f"`{url[:200]}` is no URL of {host}")
+    for name in ("depth", "redirects", "tries", "drops", "offset"):
+        _number(getattr(link, name), f"row ({name})", most=float(MOST_NUMBER))
+    for name in ("seen_at", "not_before"):
+        _number(getattr(link, name), f"row ({name})")
+    if not 0 <= link.simhash < _WRAP:
+        raise DamagedValue("row (simhash)", "it is out of range")
+    _length(link.trail, "row (trail)", 256)
+    via = host + link.via if link.via.startswith("/") else link.via
+    wait = now + link.not_before if link.not_before else 0.0
+    return msgspec.structs.replace(link, url=url, via=via, not_before=wait)
+
+
+_urls = msgspec.msgpack.Decoder(list[str])
+
+
+def urls_of(packed: Any) -> list[str]:
+    """URLs as `rows.pack_urls` packs them."""
+    return _decoded(_urls.decode, unpacked(packed, "URLs", MOST_KEPT), "URLs")
+
+
+# -- what is known of a host
+
+
+_state = msgspec.msgpack.Decoder(HostState)
+
+
+def state_of(value: Any) -> HostState:
+    """What an agent noted of a host for the next one; nothing yet if it is empty."""
+    if not value:
+        return HostState()
+    state = _decoded(_state.decode, octets(value, "state", MOST_STATE), "state")
+    if state.address:
+        try:
+            ipaddress.ip_address(state.address)
+        except ValueError:
+            raise DamagedValue("state (address)", f"`{state.address[:60]}` is no address") from None
+    for name in ("ready_at", "address_ready_at", "crawl_delay"):
+        _number(getattr(state, name), f"state ({name})")
+    for name in ("failures", "pages", "put_off"):
+        _number(getattr(state, name), f"state ({name})", most=float(MOST_NUMBER))
+    _length(state.unreached, "state (unreached)", 1024)
+    for note in state.unreached:
+        _number(note.until, "state (unreached)")
+    return state
+
+
+_trips = msgspec.msgpack.Decoder(TripRow)
+
+
+def learned_of(value: Any) -> bytes:
+    """What a balance policy learned of a host, as it was if that policy can read it."""
+    if not value:
+        return b""
+    row = _decoded(_trips.decode, octets(value, "learned", MOST_STATE), "learned")
+    if not len(row.agents) == len(row.mean) == len(row.variance) <= MOST_AGENTS:
+        raise DamagedValue("learned", "its lists differ in length, or are too long")
+    if len({*row.agents}) != len(row.agents):
+        raise DamagedValue("learned", "an agent is in it twice")
+    least = 1e-12 if row.kind == "trips" else 0.0  # the logarithms of round trips are taken
+    for number in row.mean:
+        _number(number, "learned (mean)", least, 1e12)
+    for number in row.variance:
+        _number(number, "learned (variance)", 0.0, 1e15)
+    for number in (row.usual, row.visits, row.complaints):
+        _number(number, "learned", 0.0, 1e12)
+    return bytes(value)
+
+
+def robots_txt_of(value: Any) -> bytes:
+    """A robots.txt as `blocks.packed_text` packs it; nothing stays nothing."""
+    return unpacked(value, "robots.txt", MOST_ROBOTS_TXT) if value != b"" else b""
+
+
+def host_values(luggage: Luggage) -> tuple[HostState, bytes, list[DamagedRows]]:
+    """What is known of a host, what was learned of it, and which of the two is damaged and left out."""
+    state, learned, damaged = HostState(), b"", list[DamagedRows]()
+    try:
+        state = state_of(luggage.state)
+    except DamagedValue as trouble:
+        damaged.append(DamagedRows("st", str(trouble)))
+    try:
+        learned = learned_of(luggage.learned)
+    except DamagedValue as trouble:
+        damaged.append(DamagedRows("le", str(trouble)))
+    return state, learned, damaged
+
+
+# -- replies of the scripts
+
+
+@dataclass(frozen=True, slots=True)
+class GrantsReply:
+    """The answer to a request for hosts."""
+
+    grants: list[Grant]
+    swept: int  # whether all that the dead had is given to others
+    surplus: list[tuple[bytes, int]]  # hosts and epochs that are too many bytes at once: they go back
+    strange: list[tuple[bytes, int, str]]  # hosts that are none, their epochs, and why
+
+
+def grants_of(told: Any) -> GrantsReply:
+    granted, swept = items(told, "grants", 2, 2)
+    reply = GrantsReply([], whole(swept, "swept", 0, 1), [], [])
+    room = MOST_REPLY_ROWS
+    for each in items(granted, "grants", 1 << 16):
+        host, epoch, *_ = items(each, "grant", 10, 10)
+        name, number = octets(host, "host", 1024), whole(epoch, "epoch", 1)
+        if room <= 0:
+            reply.surplus.append((name, number))
+            continue
+        try:
+            grant = grant_of(each)
+        except DamagedValue as trouble:
+            reply.strange.append((name, number, str(trouble)))
+            continue
+        room -= sum(len(row) + 64 for _, row in grant.rows) + len(grant.luggage.robots_txt)
+        reply.grants.append(grant)
+    return reply
+
+
+def more_of(told: Any, held: Sequence[Held]) -> list[Grant]:
+    """More rows of hosts that are held; one that is held no longer has none."""
+    grants = []
+    for answer, each in zip(items(told, "grants", len(held), len(held)), held, strict=True):
+        grant = grant_of(answer) if isinstance(answer, list) else Grant(each.host, each.epoch, ())
+        if (grant.host, grant.epoch) != (each.host, each.epoch):
+            raise DamagedValue("grants", f"{each.host} was asked for, and {grant.host} granted")
+        grants.append(grant)
+    return grants
+
+
+def grant_of(told: Any) -> Grant:
+    """A grant; what of it is damaged is in its `damaged`."""
+    host, epoch, left, rest, delay, state, learned, robots_txt, robots_rest, blobs = items(
+        told, "grant", 10, 10
+    )
+    damaged: list[DamagedRows] = []
+    rows: list[Row] = []
+    text = b""
+    try:
+        text = robots_txt_of(robots_txt)
+    except DamagedValue as trouble:
+        damaged.append(DamagedRows("rt", str(trouble)))
+    luggage = Luggage(
+        state=octets(state, "state", MOST_STATE),
+        rest=seconds(rest, "rest"),
+        delay=seconds(delay, "delay"),
+        learned=octets(learned, "learned", MOST_STATE),
+        robots_txt=text,
+        robots_txt_rest=seconds(robots_rest, "rest of robots.txt"),
+    )
+    for blob in items(blobs, "blocks of rows", 1 << 12):
+        try:
+            rows += rows_in(blob)
+        except DamagedValue as trouble:
+            value = blob[: 1 << 16] if isinstance(blob, bytes) else b""
+            damaged.append(DamagedRows("rows", str(trouble), tuple(_keys_or_none(blob)), value))
+    return Grant(
+        host_name(host), whole(epoch, "epoch", 1), rows, luggage, whole(left, "rows left"), tuple(damaged)
+    )
+
+
+def _keys_or_none(blob: Any) -> list[int]:
+    try:
+        return keys_in(blob)
+    except DamagedValue:
+        return []
+
+
+def offered_of(told: Any) -> tuple[Offered, list[bytes]]:
+    """What became of offers, and the hosts whose queues should be packed."""
+    new, hosts, urls, raw = items(told, "offered", 4, 4)
+    counts = Offered(whole(new, "new"), whole(hosts, "hosts"), whole(urls, "URLs"))
+    return counts, [octets(host, "host", 320) for host in items(raw, "hosts", 1 << 16)]
+
+
+def stranded_of(told: Any) -> tuple[str, int, list[Host], int]:
+    """Where to go on, how many hosts are stranded, some of them, and how many were repaired.
+
+    The names are for people only, so that a damaged one does not hide the others.
+    """
+    cursor, count, hosts, repaired = items(told, "stranded", 4, 4)
+    names = [octets(host, "host", 1 << 16)[:320] for host in items(hosts, "hosts", 1 << 18)]
+    shown = [Host(name.decode(errors="replace")) for name in names]
+    return text(cursor, "cursor", 20), whole(count, "count"), shown, whole(repaired, "repaired")
+
+
+def tails_of(told: Any, hosts: int) -> list[tuple[list[bytes], bytes]]:
+    """For each host the blocks at the end of its queue, and a digest of them."""
+    tails = []
+    for tail in items(told, "ends of queues", hosts, hosts):
+        blobs, digest = items(tail, "end of a queue", 2, 2)
+        kept = [octets(blob, "rows", MOST_BLOCK) for blob in items(blobs, "end of a queue", 64)]
+        tails.append((kept, octets(digest, "digest", 64)))
+    return tails
+
+
+def holdings_of(told: Any) -> tuple[set[Held], set[Held]]:
+    """The leases of hosts that an agent holds, and those under which it owes anything.
+
+    What is neither, whoever wrote it, is passed over: it ends when the agent leaves.
+    """
+    hosts, debts = items(told, "holdings", 2, 2)
+    holds, owes = set[Held](), set[Held]()
+    for host, epoch in pairs(hosts, "hosts held", 1 << 20):
+        holds |= _held(host, epoch)
+    for epoch, debt in pairs(debts, "URLs owed", 1 << 20):
+        words = debt.split(b" ", 2) if isinstance(debt, bytes) else []
+        owes |= _held(words[2], epoch) if len(words) == 3 else set()
+    return holds, owes
+
+
+def _held(host: Any, epoch: Any) -> set[Held]:
+    try:
+        return {Held(host_name(host), whole(epoch, "epoch", 1))}
+    except DamagedValue:
+        return set()
+
+
+def answers_of(told: Any, asks: int) -> list[AddressAnswer]:
+    answers = []
+    for answer in items(told, "addresses", asks, asks):
+        granted, rest, holder = items(answer, "address", 3, 3)
+        who = text(holder, "holder", 128)
+        answers.append(AddressAnswer(flag(granted, "granted"), seconds(rest, "rest"), who))
+    return answers
+
+
+def booked_of(told: Any, bookings: int) -> list[bool]:
+    return [flag(counted, "booked") for counted in items(told, "bookings", bookings, bookings)]
+
+
+def kept_of(told: Any) -> tuple[bytes, bytes, list[bool], list[str]]:
+    """A batch that was booked: a digest of it, its URLs packed, which of them counted, and their kinds."""
+    mask, names, digits, urls, digest = items(told, "booked URLs", 5, 5)
+    known = [text(name, "kind", 64) for name in items(names, "kinds", 10)]
+    try:
+        kinds = [known[digit - 48] for digit in octets(digits, "kinds", MOST_KEPT) if digit >= 48]
+    except IndexError:
+        raise DamagedValue("kinds", "one is not named") from None
+    counted = [its == 49 for its in octets(mask, "mask", MOST_KEPT)]
+    return octets(digest, "digest", 64), octets(urls, "URLs", MOST_KEPT), counted, kinds
+
+
+def keys_of(told: Any, most: int = 1 << 20) -> set[int]:
+    """Keys, which a server has with a sign."""
+    return {key_of_decimal(key) for key in items(told, "keys", most)}
+
+
+def key_of_decimal(value: Any) -> int:
+    return whole(value, "key", -(1 << 63), (1 << 63) - 1) % _WRAP
+
+
+def taken_of(told: Any) -> dict[int, int]:
+    """Keys that an agent has taken back, and how often."""
+    return {
+        key_of_decimal(key): whole(count, "taken back", -MOST_NUMBER)
+        for key, count in pairs(told, "taken back", 1 << 24)
+    }
+
+
+def books_of(told: Any) -> BoardBooks:
+    sums, kinds, _ = items(told, "books", 3, 3)
+    seen, settled, hosts, begun, age, *rest = items(sums, "books", 9, 9)
+    seen, settled = whole(seen, "seen"), whole(settled, "settled", -MOST_NUMBER)
+    counts = {}
+    for kind, count in pairs(kinds, "kinds", 1024):
+        try:
+            number = whole(count, "kinds", -MOST_NUMBER)
+            name = text(kind, "kinds", 64)
+        except DamagedValue:
+            continue  # nothing but what people are shown goes by it
+        if number:
+            counts[name] = number
+    return BoardBooks(
+        seen=seen,
+        settled=settled,
+        waiting=max(0, seen - settled),
+        hosts=whole(hosts, "hosts"),
+        begun=flag(begun, "begun"),
+        age=seconds(age, "age"),
+        kinds=counts,
+        quarantined=whole(rest[-1], "quarantined"),
+    )
+
+
+def count_of(told: Any) -> PageCount:
+    booked, calm = items(told, "pages", 2, 2)
+    return PageCount(whole(booked, "pages"), flag(calm, "calm"))
+
+
+def agents_of(told: Any) -> list[AgentNote]:
+    """Those in an answer that has the books, too."""
+    return notes_of(items(told, "books", 3, 3)[2])
+
+
+def notes_of(told: Any) -> list[AgentNote]:
+    """Agents by name. One that cannot be read is as if it were not there: nobody sends it a host."""
+    notes = []
+    for note in items(told, "agents", MOST_AGENTS_TOLD):
+        try:
+            agent, start, alive, draining, said, ago, hosts = items(note, "agent", 7, 7)
+            notes.append(
+                AgentNote(
+                    agent_name(agent), whole(start, "start"), flag(alive, "alive"), flag(draining, "drains"),
+                    octets(said, "advert", MOST_ADVERT), seconds(ago, "heard"), whole(hosts, "hosts"),
+                )
+            )  # fmt: skip
+        except DamagedValue:
+            continue
+    return sorted(notes, key=lambda note: note.agent)
+
+
+def pulse_of(told: Any) -> tuple[Pulse, int]:
+    """The answer to a sign of life, and whether all that the dead had is swept up."""
+    looked, draining, swept, alive, members, upto = items(told, "sign of life", 6, 6)
+    sums = items(items(looked, "books", 3, 3)[0], "books", 9, 9)
+    over, calm, run = sums[5:8]
+    return Pulse(
+        books=books_of(looked),
+        agents=agents_of(looked),
+        alive=whole(alive, "alive"),
+        members=whole(members, "members"),
+        upto=text(upto, "upto", 128),
+        run=text(run, "run", 128),
+        calm=seconds(calm, "calm"),
+        draining=flag(draining, "draining"),
+        over=text(over, "over", 64),
+    ), whole(swept, "swept", 0, 1)
+
+
+def keys_found(told: Any) -> tuple[bytes, list[bytes]]:
+    """The answer to SCAN: the next cursor, and keys."""
+    cursor, keys = items(told, "keys", 2, 2)
+    return octets(cursor, "cursor", 32), [octets(key, "key", 1 << 20) for key in items(keys, "keys", 1 << 20)]
+
+
+def names_of(told: Any, pattern: re.Pattern[bytes]) -> tuple[bytes, set[str]]:
+    """The same, and what `pattern` finds in the keys."""
+    cursor, keys = keys_found(told)
+    return cursor, {match[1].decode("ascii") for key in keys if (match := pattern.fullmatch(key))}
+
+
+def agents_in(told: Any) -> list[str]:
+    """Names of agents."""
+    return [agent_name(agent) for agent in items(told, "agents", MOST_AGENTS_TOLD)]
+
+
+# -- what agents and crawls say of themselves
+
+
+_advert = msgspec.msgpack.Decoder(Advert)
+
+
+def advert_in(value: Any) -> Advert:
+    """What an agent says of itself."""
+    return _advert_in(octets(value, "advert", MOST_ADVERT))
+
+
+@lru_cache(maxsize=256)
+def _advert_in(value: bytes) -> Advert:
+    advert = _decoded(_advert.decode, value, "advert")
+    for name in ("backlog", "speed", "rss_mb", "pages_per_second"):
+        _number(getattr(advert, name), f"advert ({name})", 0.0, 1e15)
+    _number(advert.price, "advert (price)", -1e6, 1e6)
+    for name in ("pages", "robots", "polls"):
+        _number(getattr(advert, name), f"advert ({name})", 0.0, float(MOST_NUMBER))
+    _length(advert.machine, "advert (machine)", 512)
+    _length(advert.directory, "advert (directory)", 8192)
+    return advert
+
+
+class _FormatOnly(msgspec.Struct, frozen=True):
+    format: int = 1
+    made_by: str = ""
+
+
+_format = msgspec.json.Decoder(_FormatOnly)
+_charter = msgspec.json.Decoder(Charter)
+
+
+def charter_in(value: Any, label: str) -> Charter:
+    """A charter as the server of that label has it.
+
+    The format is looked at first: of a newer one nothing else need be as it is today.
+    """
+    written = octets(value, "charter", MOST_CHARTER)
+    stands = _decoded(_format.decode, written, "charter")
+    if FORMAT < stands.format < MOST_NUMBER:
+        raise newer_format(label, stands.format, stands.made_by[:100])
+    charter = _decoded(_charter.decode, written, "charter")
+    if not 0 <= charter.key_seed < 1 << 63 or not 0 <= charter.place < 1 << 16:
+        raise DamagedValue("charter", "a number is out of range")
+    for seed in charter.seeds:
+        if parse(seed) is None:
+            raise DamagedValue("charter", f"`{seed[:200]}` is no URL")
+    for server in _printable(charter.servers):
+        _length(server, "charter (servers)", 1024)
+    _printable((charter.made_by,))
+    return charter
+
+
+def _printable(texts: Iterable[str]) -> list[str]:
+    checked = list(texts)
+    if not all(each.isprintable() for each in checked):
+        raise DamagedValue("charter", "a text is not printable")
+    return checked
