@@ -50,14 +50,14 @@ def demo(home: Path) -> int:
         wait_for(socket.exists)
         print(f"a Redis server and a meadow of 40 hosts are up; three agents begin in {home}")
         words = [word for seed in seeds for word in ("--seed", seed)]
-        words += ["--scope", "web", "--delay", "250ms", "--allow-private"]
+        words += ["--scope", "web", "--delay", "250ms"]
         short = ["--set", "board.lease=4s", "--set", "board.heartbeat=1s"]
         agents = {}
         for number, agent in enumerate(("east", "west", "north")):
             more = [*words, *short] if number == 0 else []
             agents[agent] = subprocess.Popen(
-                [COMMAND, "agent", str(home / agent), *board, *more, "--json"], stdout=subprocess.DEVNULL,
-                start_new_session=True,
+                [COMMAND, "agent", str(home / agent), *board, *more, "--allow-private", "--json"],
+                stdout=subprocess.DEVNULL, start_new_session=True,
             )  # fmt: skip
             started.append(agents[agent])
         wait_for(lambda: len(fetched(board)) == 3 and min(fetched(board)) >= EACH)

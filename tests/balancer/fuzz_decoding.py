@@ -25,12 +25,12 @@ import msgspec
 import numpy as np
 import zstandard
 
+from fieldmouse.balancer.adverts import share_of, table_of
 from fieldmouse.balancer.board import blocks, decoding
 from fieldmouse.balancer.board.again import BookedAgain
 from fieldmouse.balancer.board.contract import Advert, AgentNote, Charter, Held, Luggage
 from fieldmouse.balancer.board.decoding import DamagedValue
 from fieldmouse.balancer.board.rows import pack_urls, to_row
-from fieldmouse.balancer.adverts import share_of, table_of
 from fieldmouse.errors import BoardError
 from fieldmouse.policy import opinion
 from fieldmouse.policy.balance import balancer
@@ -256,7 +256,9 @@ def _damaged_bytes(value: bytes, dice: random.Random) -> bytes:
             case 9:
                 body[place : place + 8] = dice.choice(FLOATS)
             case 10:
-                body[place : place + 4] = struct.pack("<I", dice.choice((0, 1, 65536, 65537, 2**31, 2**32 - 1)))
+                body[place : place + 4] = struct.pack(
+                    "<I", dice.choice((0, 1, 65536, 65537, 2**31, 2**32 - 1))
+                )
             case 11:
                 body[place:place] = bytes(body[: dice.randrange(len(body) + 1)])
             case 12:
@@ -304,7 +306,7 @@ def fuzz(cases: int, seed: int, slow: float = 2.0, memory: float = 64.0) -> Find
             found.accepted += 1
         except (DamagedValue, BoardError):
             pass
-        except BaseException as mistake:  # noqa: BLE001  every kind of it is a finding
+        except BaseException as mistake:
             if isinstance(mistake, KeyboardInterrupt):
                 raise
             trace = traceback.format_exc(limit=-3)

@@ -18,9 +18,9 @@ def test_two_agents_stop_at_the_page_that_was_asked_for_and_go_on_behind_it(
     where = ["--board", server.url, "--crawl", "limited"]
     with running_meadow(hosts=8, pages=240, seed=6, page_kb=1.0, links=10) as meadow:
         seeds = [word for seed in meadow.seeds for word in ("--seed", seed)]
-        first = (*seeds, "--scope", "web", "--delay", "50ms", "--allow-private")
+        first = (*seeds, "--scope", "web", "--delay", "50ms")
         for limit, words in ((60, first), (90, ())):
-            asking = ("--pages", limit, "--json")
+            asking = ("--pages", limit, "--allow-private", "--json")
             agents = [crawling.start("agent", tmp_path / "a", *where, *words, *asking)]
             agents.append(crawling.start("agent", tmp_path / "b", *where, *asking))
             told = [json.loads(process.communicate(timeout=300)[0]) for process in agents]

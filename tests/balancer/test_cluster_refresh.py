@@ -57,13 +57,13 @@ def test_agents_poll_what_they_have_and_one_that_was_killed_goes_on(
     changing = {"changing": 1.0, "change_every": 4.0, "rewriting": True, "busy": 0.0, "noindex": 0.0}
     with running_meadow(hosts=6, pages=40, seed=4, page_kb=1.0, links=8, **changing) as meadow:
         words = [word for seed in meadow.seeds for word in ("--seed", seed)]
-        words += ["--scope", "web", "--delay", f"{DELAY}s", "--allow-private"]
+        words += ["--scope", "web", "--delay", f"{DELAY}s"]
         settled = (
             "refresh.on=true", "refresh.budget=10/s", "refresh.policy=uniform", "board.lease=3s",
             "board.heartbeat=500ms",
         )  # fmt: skip
         words += [word for value in settled for word in ("--set", value)]
-        mine = ("--set", "storage.checkpoint=500ms")
+        mine = ("--set", "storage.checkpoint=500ms", "--allow-private")
         truth = meadow.pages()
         agents = [
             crawling.start("agent", homes[0], *where, *words, *mine),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import random
 import signal
 import struct
@@ -14,7 +13,7 @@ from pathlib import Path
 import redis
 import zstandard
 
-from balancer.boards import META, ServerProcess, a_server, needs_server
+from balancer.boards import META, a_server, needs_server
 from balancer.fuzz_decoding import _claiming
 from fieldmouse.balancer.board import blocks
 from meadowland import running_meadow
@@ -27,12 +26,24 @@ SMALL = {"hosts": 12, "pages": 160, "seed": 5, "page_kb": 1.0, "busy": 0.0}
 _PATIENCE = 240.0  # seconds in which a crawl of this size must end on a busy machine
 
 BAD_BLOCKS = (
-    b"", b"r\x05", b"q" + bytes(40), b"r" + struct.pack("<I", 2**31), b"z" + struct.pack("<IQ", 1, 1) + b"no zstd",
+    b"", b"r\x05", b"q" + bytes(40), b"r" + struct.pack("<I", 2**31),
+    b"z" + struct.pack("<IQ", 1, 1) + b"no zstd",
     b"z" + struct.pack("<IQ", 1, 2) + BOMB, b"z" + struct.pack("<IQ", 1, 3) + _claiming(16 << 40),
     blocks.block([(4, b"\x91\xa3/\xff\xfe")]), blocks.block([(5, b"\x91" * 5000)]), blocks.block([(6, b"")]),
     blocks.block([(7, b"\x91\xa5/page")]),  # a URL whose key is another
     blocks.block([(8, b"\x91\xa9.evil.com")]),
 )  # fmt: skip
+
+
+_OFFER = """
+local P, host, blob = KEYS[1], ARGV[1], ARGV[2]
+redis.call('RPUSH', P .. 'q:' .. host, blob)
+redis.call('HINCRBY', P .. 'meta', 'seen', 1)
+local known = redis.call('HMGET', P .. 'h:' .. host, 'by', 'p')
+if redis.call('HINCRBY', P .. 'h:' .. host, 'n', 1) == 1 and not known[1] then
+  redis.call('ZADD', P .. 'r:' .. (known[2] or ''), 1, host)
+end
+"""
 
 
 class Poisoner:
@@ -67,11 +78,7 @@ class Poisoner:
 
     def _block(self, host: bytes) -> None:
         """One more block waits for a host: a URL more was seen, which nobody can read."""
-        with self._client.pipeline(transaction=True) as together:
-            together.rpush(f"{PREFIX}q:".encode() + host, self._dice.choice(BAD_BLOCKS))
-            together.hincrby(f"{PREFIX}h:".encode() + host, "n", 1)
-            together.hincrby(META, "seen", 1)
-            together.execute()
+        self._client.eval(_OFFER, 1, PREFIX, host, self._dice.choice(BAD_BLOCKS))
 
     def _advert(self, host: bytes) -> None:
         for key in self._client.scan_iter(f"{PREFIX}agent:*"):
@@ -94,7 +101,10 @@ class Poisoner:
 def _start(home: Path, *words: object) -> subprocess.Popen[bytes]:
     with (home.parent / f"{home.name}.err").open("wb") as talk:
         return subprocess.Popen(
-            crawling.command("agent", home, *words, "--json"), stdout=talk, stderr=talk, start_new_session=True
+            crawling.command("agent", home, *words, "--json"),
+            stdout=talk,
+            stderr=talk,
+            start_new_session=True,
         )
 
 
@@ -126,7 +136,10 @@ def test_agents_live_on_whatever_is_damaged_and_fetch_all_other_pages(tmp_path: 
         board = ("--board", server.url, "--set", "storage.checkpoint=500ms")
         settled = ("--set", "board.lease=4s", "--set", "board.heartbeat=1s")
         homes = [tmp_path / "a", tmp_path / "b"]
-        agents = [_start(homes[0], *board, *seeds, *manners, *settled), _start(homes[1], *board, "--allow-private")]
+        agents = [
+            _start(homes[0], *board, *seeds, *manners, *settled),
+            _start(homes[1], *board, "--allow-private"),
+        ]
         poisoner, peaks = Poisoner(server.client(), seed=3), [0, 0]
 
         def hurt() -> None:
@@ -165,7 +178,9 @@ def test_an_agent_that_holds_many_long_robots_txt_values_ends_on_sigterm(tmp_pat
         client = server.client()
         agent = None
         try:
-            _until(lambda: client.zcard(f"{PREFIX}r:") + sum(1 for _ in client.scan_iter(f"{PREFIX}h:*")) > 30)
+            _until(
+                lambda: client.zcard(f"{PREFIX}r:") + sum(1 for _ in client.scan_iter(f"{PREFIX}h:*")) > 30
+            )
             first.send_signal(signal.SIGTERM)
             _until(lambda: first.poll() is not None)
             until = int(time.time() * 1000) + 3_600_000
@@ -183,7 +198,3 @@ def test_an_agent_that_holds_many_long_robots_txt_values_ends_on_sigterm(tmp_pat
             for process in (first, agent):
                 if process is not None:
                     crawling.end(process)
-
-
-def test_the_damaged_blocks_are_damaged() -> None:
-    assert json.dumps(len(BAD_BLOCKS)) == "12"

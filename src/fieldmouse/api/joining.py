@@ -2,6 +2,8 @@
 
 Key secret, scope and settings are the crawl's: the first agent writes them onto the board, the others take
 them from there. What belongs to a machine (robots, memory, disk, its addresses) each says for itself.
+What could harm a machine (code, private addresses, no certificates, no robots.txt) is taken from the board
+only if the machine says the same: `settings.deciders` has who decides what.
 """
 
 from __future__ import annotations
@@ -10,6 +12,7 @@ import asyncio
 import secrets
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -18,6 +21,7 @@ from fieldmouse import settings as settings_file
 from fieldmouse.api import asking
 from fieldmouse.api.plan import Plan, check
 from fieldmouse.balancer.board.contract import Board, Charter
+from fieldmouse.balancer.board.decoding import MOST_CHARTER
 from fieldmouse.balancer.board.refusals import REMEDY
 from fieldmouse.balancer.identity import DEFAULT_CRAWL as DEFAULT_CRAWL
 from fieldmouse.balancer.identity import is_agent, read_origin
@@ -26,7 +30,7 @@ from fieldmouse.crawldir import CrawlDir
 from fieldmouse.errors import BoardLost, BoardUnreachable, UsageError, typed
 from fieldmouse.figures import listed
 from fieldmouse.settings import Settings
-from fieldmouse.settings.board import is_of_a_machine, is_of_a_run
+from fieldmouse.settings.deciders import Decider, decider, published
 from fieldmouse.settings.reading import written
 
 BOARD_VARIABLE = "FIELDMOUSE_BOARD"
@@ -59,13 +63,18 @@ def plan_to_join(
             f"the crawl in `{directory}` is one of its own, and no agent of a network",
             f"continue it with `fieldmouse resume {typed(directory)}`, or name another directory",
         )
+    ready = directory / "fieldmouse.toml"
+    if config is None and not known and ready.is_file():
+        config = ready
     base = settings_file.load(config) if config is not None else _kept(directory) if known else Settings()
     own = asking.applied(base, words, changes)
     listed = asking.seeds_of([*own.crawl.seeds, *listed])
     charter = asyncio.run(_charter(boards, crawl, own, listed, directory, known=known, on_waiting=on_waiting))
-    common = settings_file.parse(charter.settings, f"the settings of `{crawl}` on the board")
+    common = settings_file.parse_published(charter.settings, f"the settings of `{crawl}` on the board")
     said = {asking.SETTING_OF[word] for word, value in words.items() if value is not None} | {*changes}
-    _agree(common, own, said, listed, charter)
+    _check_seeds(listed, charter)
+    for section, key in _keys():
+        _check_agreed(common, own, section, key, said, crawl, on_waiting)
     settings = _merged(common, own, said)
     check(settings, directory)
     wanted = tuple(asking.seeds_of(charter.seeds))
@@ -92,7 +101,11 @@ def plan_to_join(
 
 def _kept(directory: Path) -> Settings:
     """What this machine said for itself before, or was written into the agent's `fieldmouse.toml` since."""
-    return _merged(Settings(), settings_file.load(directory / "fieldmouse.toml"), set())
+    kept, file = Settings(), settings_file.load(directory / "fieldmouse.toml")
+    for section, key in _keys():
+        if decider(section, key) not in (Decider.CRAWL, Decider.RUN):
+            kept = _with(kept, section, key, _value(file, section, key))
+    return kept
 
 
 async def _charter(
@@ -115,9 +128,14 @@ async def _charter(
                 REMEDY,
             )
         if charter is None and seeds:
-            text = settings_file.render(own.override({"crawl.seeds": tuple(seeds)}))
+            text = published(own.override({"crawl.seeds": tuple(seeds)}))
             made_by = f"fieldmouse/{__version__}"
             ours = Charter(secrets.randbits(63), text, tuple(seeds), made_by)
+            if len(msgspec.json.encode(ours)) > MOST_CHARTER:
+                raise UsageError(
+                    f"the seeds of this crawl take more than {MOST_CHARTER >> 20} MiB",
+                    "begin with some of them, on a page that links to the others",
+                )
             charter = await founded(board, ours, crawl, on_waiting)
         if charter is None:
             there = listed(await crawls_of(boards))
@@ -166,35 +184,101 @@ def _keys() -> Iterator[tuple[str, str]]:
             yield section, key
 
 
-def _agree(common: Settings, own: Settings, said: set[str], seeds: Sequence[str], charter: Charter) -> None:
-    """Raise if what was asked for here is not what the crawl is."""
+def _value(settings: Settings, section: str, key: str) -> Any:
+    return getattr(getattr(settings, section), key)
+
+
+def _with(settings: Settings, section: str, key: str, value: object) -> Settings:
+    table = msgspec.structs.replace(getattr(settings, section), **{key: value})
+    return msgspec.structs.replace(settings, **{section: table})
+
+
+def _check_seeds(seeds: Sequence[str], charter: Charter) -> None:
     strange = [seed for seed in seeds if seed not in charter.seeds]
     if strange:
+        began = f", which began with {charter.seeds[0]}" if charter.seeds else ""
         raise UsageError(
-            f"`{strange[0]}` is no seed of this crawl, which began with {charter.seeds[0]}",
+            f"`{strange[0]}` is no seed of this crawl{began}",
             "leave out --seed to join it, or begin another crawl with --crawl NAME",
         )
-    usual = Settings()
-    for section, key in _keys():
-        if is_of_a_machine(section, key) or is_of_a_run(section, key) or (section, key) == ("crawl", "seeds"):
-            continue
-        ours, theirs = getattr(getattr(own, section), key), getattr(getattr(common, section), key)
-        is_said = f"{section}.{key}" in said or ours != getattr(getattr(usual, section), key)
-        if is_said and ours != theirs:
-            raise UsageError(
-                f"`{section}.{key}` is {written(own, section, key)} here,"
-                f" and {written(common, section, key)} in the crawl that is joined",
-                "leave it out to join the crawl as it is, or begin another with --crawl NAME",
-            )
+
+
+_USUAL = Settings()
+
+
+def _check_agreed(
+    common: Settings, own: Settings, section: str, key: str, said: set[str], crawl: str,
+    on_waiting: Callable[[str], None],
+) -> None:  # fmt: skip
+    """Raise if the crawl sets what this machine has not allowed, or something else was asked for here."""
+    ours, theirs = _value(own, section, key), _value(common, section, key)
+    usual, name = _value(_USUAL, section, key), f"{section}.{key}"
+    is_said = name in said or ours != usual
+    match decider(section, key):
+        case Decider.MACHINE | Decider.RUN:
+            return
+        case Decider.PERMIT if theirs not in (usual, ours):
+            raise _not_allowed(common, section, key, crawl)
+        case Decider.PERMIT:
+            return
+        case Decider.AGREE if theirs != usual and not is_said and not _is_our_product(section, key, theirs):
+            raise _not_allowed(common, section, key, crawl)
+        case Decider.CODE if ":" in theirs and not is_said:
+            raise _not_allowed(common, section, key, crawl)
+        case Decider.AT_MOST if theirs > ours:
+            raise _not_allowed(common, section, key, crawl)
+        case Decider.AT_MOST if name not in said:
+            return
+        case Decider.LONGER:
+            if name in said and _longer(ours, theirs) != ours:
+                on_waiting(
+                    f"`{name}` is {written(common, section, key)} in this crawl, which is kept:"
+                    f" {written(own, section, key)} would be shorter"
+                )
+            return
+    if name != "crawl.seeds" and is_said and ours != theirs:
+        raise UsageError(
+            f"`{name}` is {written(own, section, key)} here,"
+            f" and {written(common, section, key)} in the crawl that is joined",
+            "leave it out to join the crawl as it is, or begin another with --crawl NAME",
+        )
+
+
+def _is_our_product(section: str, key: str, value: object) -> bool:
+    """Whether it names fieldmouse, of another version perhaps: robots.txt files speak of the name alone."""
+    return (section, key) == ("crawl", "product") and str(value).partition("/")[0] == "fieldmouse"
+
+
+def _not_allowed(common: Settings, section: str, key: str, crawl: str) -> UsageError:
+    value = written(common, section, key)
+    word = value[1:-1] if value.startswith('"') else value  # a text is typed without quotes
+    setting = f"--set {typed(f'{section}.{key}={word}')}"
+    if (section, key) == ("network", "allow_private"):
+        setting = f"--allow-private` (or `{setting}"
+    return UsageError(
+        f"the crawl `{crawl}` sets {section}.{key} = {value}; this machine has not allowed it",
+        f"if you want that here, add `{setting}`" + (")" if "` (or `" in setting else ""),
+    )
+
+
+def _longer(ours: float | None, theirs: float | None) -> float | None:
+    """The longer of two durations; None is the same as another setting, and no duration of its own."""
+    return max((each for each in (ours, theirs) if each is not None), default=None)
 
 
 def _merged(common: Settings, own: Settings, said: set[str]) -> Settings:
     """The crawl's settings, with what each machine and each run says for itself."""
     merged = common
     for section, key in _keys():
-        if is_of_a_machine(section, key) or (is_of_a_run(section, key) and f"{section}.{key}" in said):
-            table = msgspec.structs.replace(
-                getattr(merged, section), **{key: getattr(getattr(own, section), key)}
-            )
-            merged = msgspec.structs.replace(merged, **{section: table})
+        ours, theirs = _value(own, section, key), _value(common, section, key)
+        is_said = f"{section}.{key}" in said
+        match decider(section, key):
+            case Decider.MACHINE:
+                merged = _with(merged, section, key, ours)
+            case Decider.RUN if is_said:
+                merged = _with(merged, section, key, ours)
+            case Decider.LONGER if is_said or ours != _value(_USUAL, section, key):
+                merged = _with(merged, section, key, _longer(ours, theirs))
+    if merged.politeness.per_address < common.politeness.per_address:  # "same" as the delay there
+        merged = _with(merged, "politeness", "address_delay", common.politeness.per_address)
     return merged.checked()

@@ -19,7 +19,6 @@ from typing import TypeVar
 import msgspec
 
 from fieldmouse import __version__
-from fieldmouse import settings as settings_file
 from fieldmouse.agent.asked import politeness_of
 from fieldmouse.balancer.board.contract import Charter, Heard, Luggage, Name, Offer, Row, SiteBounds
 from fieldmouse.balancer.board.rebuilding import BoardBuilder, RestoredHost
@@ -35,7 +34,7 @@ from fieldmouse.policy.sitelimits import limited_site
 from fieldmouse.records import HostState, Kind, Link, OutcomeRow
 from fieldmouse.repair.archived import ArchivedCrawl
 from fieldmouse.settings import Settings
-from fieldmouse.settings.board import is_of_a_machine, is_of_a_run
+from fieldmouse.settings.deciders import Decider, decider, published
 from fieldmouse.settings.reading import written
 from fieldmouse.settings.rules import seeds_of, site_limits_of
 from fieldmouse.url import Host, host_of, key_of
@@ -157,7 +156,7 @@ def _agree(members: Sequence[AgentDirectory]) -> None:
         for section in Settings.__struct_fields__:
             ours, theirs = getattr(first.crawl.settings, section), getattr(member.crawl.settings, section)
             for key in ours.__struct_fields__:
-                own = is_of_a_machine(section, key) or is_of_a_run(section, key)
+                own = decider(section, key) in (Decider.MACHINE, Decider.RUN, Decider.LONGER)
                 if not own and getattr(ours, key) != getattr(theirs, key):
                     here, there = (written(each.crawl.settings, section, key) for each in (first, member))
                     raise UsageError(
@@ -166,16 +165,29 @@ def _agree(members: Sequence[AgentDirectory]) -> None:
                     )
 
 
+def _the_crawls(members: Sequence[Settings]) -> Settings:
+    """The settings that the crawl began with: of delays, which agents may lengthen, the shortest."""
+    settings = members[0]
+    for section in Settings.__struct_fields__:
+        for key in getattr(settings, section).__struct_fields__:
+            if decider(section, key) is Decider.LONGER:
+                values = [getattr(getattr(its, section), key) for its in members]
+                shortest = None if None in values else min(values)
+                table = msgspec.structs.replace(getattr(settings, section), **{key: shortest})
+                settings = msgspec.structs.replace(settings, **{section: table})
+    return settings
+
+
 async def rebuild_with(
     builder: BoardBuilder, members: Sequence[AgentDirectory], crawl: str, now: float,
     tell: Callable[[str], None] = lambda _: None,
 ) -> RebuiltBoard:  # fmt: skip
     """The same with a board at hand, and agents that were opened; `now` is the time."""
     first = members[0].crawl
-    settings, seed = first.settings, first.home.identity.key_seed
+    settings, seed = _the_crawls([member.crawl.settings for member in members]), first.home.identity.key_seed
     seeds = seeds_of(settings)
     made_by = f"fieldmouse/{__version__}"
-    charter = Charter(seed, settings_file.render(settings), tuple(map(str, seeds)), made_by)
+    charter = Charter(seed, published(settings), tuple(map(str, seeds)), made_by)
     if await builder.clear(seed, [member.since for member in members]):
         tell("the board had an old copy of the crawl, which is cleared")
     if (await builder.hide(charter)).key_seed != seed:

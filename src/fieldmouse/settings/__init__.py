@@ -22,6 +22,7 @@ from fieldmouse.errors import SettingsError, typed
 from fieldmouse.settings import reading
 from fieldmouse.settings.board import BoardSection
 from fieldmouse.settings.control import ControlSection, CostSection
+from fieldmouse.settings.deciders import is_of_a_machine
 from fieldmouse.settings.freshness import RefreshSection
 from fieldmouse.settings.keeping import ArchiveSection, IndexSection, PluginsSection, StorageSection
 from fieldmouse.settings.noise import NoiseSection
@@ -37,7 +38,7 @@ from fieldmouse.settings.sections import (
     ScopeSection,
 )
 
-__all__ = ["Settings", "load", "parse", "render"]
+__all__ = ["Settings", "load", "parse", "parse_published", "render"]
 
 
 class Settings(msgspec.Struct, frozen=True):
@@ -106,13 +107,35 @@ def parse(text: str, where: str = "fieldmouse.toml") -> Settings:
     >>> parse('[politeness]\\ndelay = "10s"').politeness.delay
     10.0
     """
+    return _read(_tables(text, where), where)
+
+
+def parse_published(text: str, where: str) -> Settings:
+    """The settings of a crawl as they stand on a server; what is a machine's own is ignored there."""
+    kept: dict[str, object] = {}
+    for section, table in _tables(text, where).items():
+        reading.check_section(Settings, section, table, where)
+        known = reading.abouts(reading.sections(Settings)[section])
+        assert isinstance(table, dict)  # checked
+        own = [key for key in table if key in known and is_of_a_machine(section, key)]
+        kept[section] = {key: value for key, value in table.items() if key not in own}
+    return _read(kept, where)
+
+
+def _tables(text: str, where: str) -> dict[str, object]:
     try:
-        tables = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as trouble:
+        return tomllib.loads(text)
+    except RecursionError:
+        raise SettingsError(f"`{where}` is nested too deeply", "a section has keys, and no more") from None
+    except ValueError as trouble:  # `TOMLDecodeError`, or a number of thousands of digits
         raise SettingsError(f"`{where}` is not TOML: {trouble}", "mend that line") from trouble
+
+
+def _read(tables: Mapping[str, object], where: str) -> Settings:
     settings = Settings()
     for section, table in tables.items():
         reading.check_section(Settings, section, table, where)
+        assert isinstance(table, dict)  # checked
         filled = reading.replace(getattr(settings, section), section, table, where=where)
         settings = msgspec.structs.replace(settings, **{section: filled})
     return settings.checked()

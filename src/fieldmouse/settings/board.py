@@ -33,23 +33,3 @@ class BoardSection(Section, frozen=True):
                 f"`board.heartbeat` ({self.heartbeat:g} s) is too long for `board.lease` ({self.lease:g} s)",
                 "let a lease last at least two and a half times as long: agents would lose what they hold",
             )
-
-
-_SECTIONS = frozenset({"robots", "buffer", "control", "cost", "storage", "archive", "frontier", "notify"})
-_KEYS = frozenset(
-    {
-        "index.shards", "index.heap", "network.resolve", "network.nameservers", "network.ca_file",
-        "network.source",
-    }
-)  # fmt: skip
-_OF_A_RUN = frozenset({"crawl.pages", "crawl.time", "refresh.on", "refresh.budget"})
-
-
-def is_of_a_machine(section: str, key: str) -> bool:
-    """Whether each agent says this for itself; all else is the crawl's, and the same for all."""
-    return section in _SECTIONS or f"{section}.{key}" in _KEYS
-
-
-def is_of_a_run(section: str, key: str) -> bool:
-    """Whether it may be said anew with each start, for the whole crawl."""
-    return f"{section}.{key}" in _OF_A_RUN

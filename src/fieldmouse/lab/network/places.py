@@ -146,10 +146,11 @@ def _agent(
     land: Region, policy: str, folder: Path, board: str, seeds: Sequence[str], place: int
 ) -> Iterator[subprocess.Popen[bytes]]:
     words = [sys.executable, "-m", "fieldmouse", "agent", str(folder / f"place{place}"), "--board", board]
+    words.append("--allow-private")
     settings = {"network.source": f"{VISITORS}.{place}", "robots.count": str(land.robots)}
     if seeds:
         words += [word for seed in seeds for word in ("--seed", seed)]
-        words += ["--scope", "web", "--delay", f"{land.delay:g}s", "--allow-private"]
+        words += ["--scope", "web", "--delay", f"{land.delay:g}s"]
         settings |= land.settings(policy)
     words += [word for name, value in settings.items() for word in ("--set", f"{name}={value}")]
     with _process([*words, "--json"], folder / f"place{place}.err") as process:
