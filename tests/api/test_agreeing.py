@@ -19,6 +19,7 @@ from fieldmouse.settings.deciders import Decider, decider, published, undecided
 from fieldmouse.settings.reading import abouts, sections
 
 SEED = "http://a.test/"
+UNIFORM = "fieldmouse.policy.polling.uniform:Uniform"
 pytestmark = needs_server
 
 
@@ -57,7 +58,7 @@ def write(server: ServerProcess, settings: str) -> None:
         ("plugins.readers", '{"application/x-a" = "json:dumps"}', "plugins.readers = "),
         ("plugins.sign_hosts", '["https://evil.test/"]', "plugins.sign_hosts = "),
         ("plugins.keep_signatures", "true", "plugins.keep_signatures = true"),
-        ("refresh.policy", "json:dumps", 'refresh.policy = "json:dumps"'),
+        ("refresh.policy", f"{UNIFORM}", f'refresh.policy = "{UNIFORM}"'),
         ("crawl.product", "otherbot/1.0", 'crawl.product = "otherbot/1.0"'),
         ("limits.body", "1TiB", 'limits.body = "1TiB"'),
     ],

@@ -23,7 +23,7 @@ from fieldmouse.balancer.board.contract import (
 )
 from fieldmouse.balancer.board.memory.board import MemoryBoard, MemoryServer
 from fieldmouse.balancer.board.server.board import RedisBoard
-from fieldmouse.balancer.board.server.connect import checked_url, label_of
+from fieldmouse.balancer.board.server.connect import MOST_REPLY, checked_url, label_of
 from fieldmouse.errors import BoardError, BoardUnreachable, FieldmouseError, UsageError
 from fieldmouse.lab import bottle
 from fieldmouse.url import Host
@@ -188,6 +188,29 @@ def test_data_of_another_program_is_called_so(server: ServerProcess) -> None:
     prefix = "fm:{fieldmouse}:"
     asyncio.run(story(f"{prefix}meta", lambda board: board.charter()))
     asyncio.run(story(f"{prefix}meta", lambda board: board.books()))
+
+
+def test_a_reply_without_an_end_is_given_up() -> None:
+    """The server claims a gigabyte and sends it."""
+    head = f"*1\r\n${1 << 30}\r\n"
+    sent = 0
+
+    def answer(asked: bytes) -> bytes:
+        nonlocal sent
+        if b"INFO" in asked or b"CLIENT" in asked:
+            return complaining("")(asked)
+        sent += 1
+        return head.encode() + bytes(MOST_REPLY + (1 << 20))
+
+    async def story() -> None:
+        async with a_stranger(answer) as url:
+            board = RedisBoard(url)
+            with pytest.raises(BoardUnreachable):
+                await board.books()
+            await board.close()
+
+    asyncio.run(story())
+    assert sent == 1
 
 
 def test_nothing_of_a_password_is_shown_however_it_is_written() -> None:

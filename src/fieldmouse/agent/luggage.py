@@ -54,4 +54,6 @@ class HostLuggage:
         self._exclusions.unpack(grant.host, text, luggage.robots_txt_rest)
         # It waits for us from now on, and not from the beginning of time: what it waits is learned from.
         notes = opinion.unpacked(state.unreached, now)
-        return msgspec.structs.replace(state, ready_at=now + rest, unreached=notes), damaged
+        # Its address is a hint at most: robots look the name up themselves, and go nowhere else.
+        own = msgspec.structs.replace(state, ready_at=now + rest, unreached=notes, address_ready_at=0.0)
+        return own, damaged

@@ -494,7 +494,10 @@ def answers_of(told: Any, asks: int) -> list[AddressAnswer]:
     answers = []
     for answer in items(told, "addresses", asks, asks):
         granted, rest, holder = items(answer, "address", 3, 3)
-        who = text(holder, "holder", 128)
+        try:
+            who = agent_name(holder)
+        except DamagedValue:
+            who = ""  # nobody, or nobody whom a host could be sent to
         answers.append(AddressAnswer(flag(granted, "granted"), seconds(rest, "rest"), who))
     return answers
 

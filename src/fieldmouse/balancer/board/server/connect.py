@@ -15,8 +15,10 @@ from urllib.parse import parse_qsl, urlsplit
 
 import hiredis
 import redis.asyncio as aioredis
+from redis.asyncio.connection import DefaultParser
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
+from redis.exceptions import ConnectionError as NotConnected
 from redis.exceptions import InvalidResponse, NoScriptError, RedisError, ResponseError
 
 from fieldmouse.balancer.board.refusals import REMEDY
@@ -41,6 +43,9 @@ _MEANT = {
     "ssl_cert_reqs": "none, optional or required",
     "ssl_check_hostname": "true or false",
 }
+
+MOST_REPLY = 64 << 20
+"""Bytes of one reply. The scripts send less; `decoding` has the limits of what is in it."""
 
 Argument = str | bytes | int
 
@@ -108,6 +113,26 @@ class _TlsConnection(aioredis.SSLConnection):
         return arguments
 
 
+class _BoundedParser(DefaultParser):  # type: ignore[valid-type,misc]  # it has one class, chosen at import
+    """A reader of replies that takes no more than `MOST_REPLY` bytes for one of them."""
+
+    _fed = 0
+
+    async def read_response(self, *words: Any, **more: Any) -> Any:
+        self._fed = 0
+        return await super().read_response(*words, **more)
+
+    async def read_from_socket(self) -> bool:
+        if self._fed > MOST_REPLY:
+            raise InvalidResponse(f"a reply of more than {MOST_REPLY >> 20} MiB")
+        chunk = await self._stream.read(self._read_size)
+        if not chunk:
+            raise NotConnected("the server closed the connection")
+        self._fed += len(chunk)
+        self._reader.feed(chunk)
+        return True
+
+
 class BoardServer:
     """Connections to one server."""
 
@@ -125,6 +150,7 @@ class BoardServer:
             redis_connect_func=self._greet,
             protocol=2,
             client_name="fieldmouse",
+            parser_class=_BoundedParser,
         )
         if self._pool.connection_class is aioredis.SSLConnection:
             self._pool.connection_class = _TlsConnection
@@ -133,7 +159,7 @@ class BoardServer:
         await connection.on_connect()
         await connection.send_command("INFO", "server")
         told = await connection.read_response()
-        found = re.search(rb"run_id:(\w+)", told) if isinstance(told, bytes) else None
+        found = re.search(rb"run_id:(\w{1,64})", told) if isinstance(told, bytes) else None
         if found is None:
             raise InvalidResponse("a server says which run of it this is")
         self._runs[id(connection)] = found[1].decode()
@@ -168,7 +194,7 @@ class BoardServer:
     async def identity(self) -> str:
         """Which database of which server this is, whatever the server is called."""
         told = await self._info("server")
-        run, database = re.search(rb"run_id:(\w+)", told), self._pool.connection_kwargs.get("db") or 0
+        run, database = re.search(rb"run_id:(\w{1,64})", told), self._pool.connection_kwargs.get("db") or 0
         return f"{run[1].decode()}/{database}" if run else self.label
 
     async def _info(self, section: str) -> bytes:
@@ -180,9 +206,9 @@ class BoardServer:
     async def check_that_it_keeps(self) -> None:
         """A server that throws keys away when its memory is full would lose URLs without a word."""
         told = await self._info("memory")
-        limit = re.search(rb"maxmemory:(\d+)", told)
-        policy = re.search(rb"maxmemory_policy:([\w-]+)", told)
-        gone = re.search(rb"evicted_keys:(\d+)", await self._info("stats"))
+        limit = re.search(rb"maxmemory:(\d{1,19})", told)
+        policy = re.search(rb"maxmemory_policy:([A-Za-z-]{1,64})", told)
+        gone = re.search(rb"evicted_keys:(\d{1,19})", await self._info("stats"))
         before, self._evicted = self._evicted, int(gone[1]) if gone else 0
         if before is not None and self._evicted > before:
             raise BoardLost(

@@ -22,6 +22,9 @@ end
 
 local function is_host(host) return #host <= 320 and string.find(host, '^https?://[!-~]+$') ~= nil end
 
+-- A duration: ten years at most.
+local function bounded(duration) return math.max(0, math.min(315360000000, duration)) end
+
 local function grant(id, host, epoch, urls)
   local blobs, rows = take(id, host, epoch, urls)
   local name, queue = P .. 'h:' .. host, P .. 'q:' .. host
@@ -36,13 +39,13 @@ local function grant(id, host, epoch, urls)
   end
   if left ~= known or its[7] ~= string.format('%.0f', known) then call('HSET', name, 'n', left) end
   if left == 0 then call('HSET', name, 'raw', 0) end
-  local robots_rest = math.max(0, sane(its[6], 0) - now)
+  local robots_rest = math.max(0, math.min(86400000, sane(its[6], 0) - now)) -- a day (RFC 9309)
   local robots = robots_rest > 0 and within(host, 'rt', its[5]) or ''
   local state, learned = within(host, 'st', its[3]), within(host, 'le', its[4])
   sent = sent + #robots + #state + #learned
   for _, blob in ipairs(blobs) do sent = sent + #blob end
   return {
-    host, epoch, left, math.max(0, sane(its[1], 0) - now), math.max(0, sane(its[2], 0)), state, learned, robots,
-    robots_rest, blobs,
+    host, epoch, left, bounded(sane(its[1], 0) - now), bounded(sane(its[2], 0)), state, learned, robots, robots_rest,
+    blobs,
   }
 end

@@ -8,7 +8,7 @@ for i, host in ipairs(list()) do
   local queue, tail, length = P .. 'q:' .. host, {}, 0
   for j = 1, 64 do
     local blob = redis.pcall('LINDEX', queue, -j)
-    if type(blob) ~= 'string' or #blob < 5 or length + #blob > 4194304 then break end
+    if type(blob) ~= 'string' or #blob < 5 or length + #blob > 524288 then break end
     local kind, count = string.sub(blob, 1, 1), struct.unpack('<I4', blob, 2)
     if kind == 'x' or (kind == 'z' and count > 96) then break end
     length = length + #blob
