@@ -5,8 +5,9 @@
 #   make test    checks, tests and the examples in the documentation
 #   make quick   the checks and the quick tests, in under a minute: before each commit
 #   make check   only the checks: lint, format, types, architecture
-#   make torture all that can hurt a crawl or a network, in under 40 minutes: make mishaps and make uproar together
+#   make torture all that can hurt a crawl or a network, in under 40 minutes: make mishaps, uproar and fuzz together
 #   make mishaps kills, power cuts, damaged files and broken disks: what was tried, and what was lost
+#   make fuzz    a million damaged values of a coordinator: does each end in an error that sets it aside?
 #   make uproar  agents of a network killed, paused and drained, and their board: is anything missing?
 #   make soak    agents that come and go for half an hour: does the crawl ever hang?
 #   make bench   the benchmarks, printed as tables (see benchmarks/)
@@ -15,7 +16,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 INSTALLED := .venv/.installed
 
-.PHONY: all demo cluster-demo mishaps uproar soak test quick check bench torture replay lock clean
+.PHONY: all demo cluster-demo mishaps uproar soak fuzz test quick check bench torture replay lock clean
 .DEFAULT_GOAL := all
 
 all: $(INSTALLED)
@@ -44,7 +45,11 @@ test: check
 
 # The uproar waits for leases most of its time, so both are played side by side.
 torture: $(INSTALLED)
-	$(MAKE) --keep-going --jobs 2 mishaps uproar
+	$(MAKE) --keep-going --jobs 2 mishaps uproar fuzz
+
+# CASES=5000 is a taste; SEED=2 are other values. A case that fails is named by its number.
+fuzz: $(INSTALLED)
+	cd tests && ../$(BIN)/python -m balancer.fuzz_decoding --cases $(or $(CASES),1000000) --seed $(or $(SEED),1)
 
 # SEED=2 tries other moments; MINUTES=10 stops sooner.
 mishaps: $(INSTALLED)

@@ -1,4 +1,4 @@
-"""Fuzz driver for `balancer.board.decoding`: valid values of the coordinator, damaged in many ways.
+"""Fuzz driver for `decoding` and `replies` of `balancer.board`: damaged values of a coordinator.
 
     python -m balancer.fuzz_decoding --cases 1000000 --seed 1
 
@@ -31,6 +31,7 @@ from fieldmouse.balancer.board.again import BookedAgain
 from fieldmouse.balancer.board.contract import Advert, AgentNote, Charter, Held, Luggage
 from fieldmouse.balancer.board.decoding import DamagedValue
 from fieldmouse.balancer.board.rows import pack_urls, to_row
+from fieldmouse.balancer.board.server import replies
 from fieldmouse.errors import BoardError
 from fieldmouse.policy import opinion
 from fieldmouse.policy.balance import balancer
@@ -126,7 +127,7 @@ def _use_robots_txt(value: bytes) -> object:
 
 
 def _use_pulse(value: Any) -> object:
-    pulse, _ = decoding.pulse_of(value)
+    pulse, _ = replies.pulse_of(value)
     table_of(pulse.agents)
     return share_of(pulse.agents, "east-1a2b3c", pulse.alive)
 
@@ -136,7 +137,7 @@ def _use_advert(value: bytes) -> object:
 
 
 def _use_kept(value: Any) -> object:
-    _, urls, counted, kinds = decoding.kept_of(value)
+    _, urls, counted, kinds = replies.kept_of(value)
     try:
         return BookedAgain(urls, counted, kinds, Counter(), 4711)
     except DamagedValue:
@@ -158,23 +159,23 @@ def targets() -> list[Target]:
         Target("robots.txt", _use_robots_txt, (blocks.packed_text(ROBOTS), blocks.packed_text(ROBOTS * 900))),
         Target("advert", _use_advert, (ADVERT,)),
         Target("charter", lambda v: decoding.charter_in(v, "here"), (msgspec.json.encode(CHARTER),)),
-        Target("grant", decoding.grant_of, (_grant(), _grant(3))),
-        Target("lease", decoding.grants_of, ([[_grant(), _grant(3)], 1],)),
-        Target("more", lambda v: decoding.more_of(v, HELD), ([_grant(), 0],)),
-        Target("offered", decoding.offered_of, ([5, 0, 1, [HOST.encode()]],)),
-        Target("tails", lambda v: decoding.tails_of(v, 1), ([[[_a_block(3)], b"d" * 40]],)),
-        Target("holdings", decoding.holdings_of, ([[HOST.encode(), b"7"], [b"7", b"3 1 http://a.test"]],)),
-        Target("addresses", lambda v: decoding.answers_of(v, 2), ([[1, 0, b""], [0, 50, b"west"]],)),
-        Target("booked", lambda v: decoding.booked_of(v, 2), ([1, 0],)),
+        Target("grant", replies.grant_of, (_grant(), _grant(3))),
+        Target("lease", replies.grants_of, ([[_grant(), _grant(3)], 1],)),
+        Target("more", lambda v: replies.more_of(v, HELD), ([_grant(), 0],)),
+        Target("offered", replies.offered_of, ([5, 0, 1, [HOST.encode()]],)),
+        Target("tails", lambda v: replies.tails_of(v, 1), ([[[_a_block(3)], b"d" * 40]],)),
+        Target("holdings", replies.holdings_of, ([[HOST.encode(), b"7"], [b"7", b"3 1 http://a.test"]],)),
+        Target("addresses", lambda v: replies.answers_of(v, 2), ([[1, 0, b""], [0, 50, b"west"]],)),
+        Target("booked", lambda v: replies.booked_of(v, 2), ([1, 0],)),
         Target("kept", _use_kept, (kept,)),
-        Target("keys again", decoding.keys_of, ([b"-5", b"77"],)),
-        Target("taken back", decoding.taken_of, ([b"-5", b"1", b"77", b"2"],)),
-        Target("books", decoding.books_of, (_books(),)),
-        Target("agents", decoding.agents_of, (_books(),)),
-        Target("departed", decoding.notes_of, ([_note(), _note(b"west")],)),
+        Target("keys again", replies.keys_of, ([b"-5", b"77"],)),
+        Target("taken back", replies.taken_of, ([b"-5", b"1", b"77", b"2"],)),
+        Target("books", replies.books_of, (_books(),)),
+        Target("agents", replies.agents_of, (_books(),)),
+        Target("departed", replies.notes_of, ([_note(), _note(b"west")],)),
         Target("pulse", _use_pulse, ([_books(), 0, 1, 2, 2, b""],)),
-        Target("pages", decoding.count_of, ([b"600", 0],)),
-        Target("names", decoding.keys_found, ([b"0", [b"fm:{fieldmouse}:meta"]],)),
+        Target("pages", replies.count_of, ([b"600", 0],)),
+        Target("names", replies.keys_found, ([b"0", [b"fm:{fieldmouse}:meta"]],)),
     ]  # fmt: skip
 
 
@@ -185,7 +186,7 @@ def _bomb(size: int) -> bytes:
     return zstandard.ZstdCompressor(3).compress(bytes(size))
 
 
-def _claiming(size: int) -> bytes:
+def claiming_frame(size: int) -> bytes:
     """A zstd frame of one byte whose head claims `size`."""
     frame = zstandard.ZstdCompressor(3, write_content_size=True).compress(b"x" * 70_000)
     head = bytes([0b1110_0000]) + struct.pack("<Q", size)  # 8 bytes of size, one segment
@@ -193,7 +194,8 @@ def _claiming(size: int) -> bytes:
 
 
 BOMBS = (
-    _bomb(64 << 20), _bomb(4 << 20), _claiming(16 << 40), _claiming(3 << 30), _claiming(8 << 20),
+    _bomb(64 << 20), _bomb(4 << 20), claiming_frame(16 << 40), claiming_frame(3 << 30),
+    claiming_frame(8 << 20),
     zstandard.ZstdCompressor(3, write_content_size=False).compress(bytes(1 << 20)),
 )  # fmt: skip
 NUMBERS = (b"9" * 400, b"-1", b"1e999", b"nan", b"inf", b"", b"0x10", b"00", b"1.5", str(2**63).encode())

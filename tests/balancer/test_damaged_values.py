@@ -7,13 +7,14 @@ import struct
 import time
 import tracemalloc
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 
 import msgspec
 import pytest
 import zstandard
 
 from balancer.boards import META, RedisWorld, ServerProcess, needs_server
-from balancer.fuzz_decoding import _claiming, fuzz
+from balancer.fuzz_decoding import claiming_frame, fuzz
 from fieldmouse.balancer.adverts import Advert, advert_of
 from fieldmouse.balancer.board import blocks, decoding
 from fieldmouse.balancer.board.contract import (
@@ -21,7 +22,7 @@ from fieldmouse.balancer.board.contract import (
     AgentNote,
     BookedKeys,
     Charter,
-    DamagedRows,
+    DamagedField,
     GivenBack,
     Grant,
     Held,
@@ -33,6 +34,7 @@ from fieldmouse.balancer.board.contract import (
 )
 from fieldmouse.balancer.board.decoding import DamagedValue
 from fieldmouse.balancer.board.rows import to_row
+from fieldmouse.balancer.board.server import replies
 from fieldmouse.balancer.board.server.board import RedisBoard
 from fieldmouse.errors import Fenced
 from fieldmouse.records import HostState, Link
@@ -52,7 +54,7 @@ def test_damaged_values_raise_nothing_but_damaged_value() -> None:
 
 
 @pytest.mark.parametrize(
-    "frame", [BOMB, _claiming(16 << 40), _claiming(3 << 30)], ids=["64MiB", "16TiB", "3GiB"]
+    "frame", [BOMB, claiming_frame(16 << 40), claiming_frame(3 << 30)], ids=["64MiB", "16TiB", "3GiB"]
 )
 def test_a_frame_that_claims_too_much_allocates_nothing(frame: bytes) -> None:
     tracemalloc.start()
@@ -71,7 +73,7 @@ def test_a_reply_of_many_large_grants_stays_bounded_and_the_rest_goes_back() -> 
     grants = [
         [b"http://h%d.test" % n, n + 1, 0, 0, 0, b"", b"", b"", 0, [blocks.block(rows)]] for n in range(40)
     ]
-    reply = decoding.grants_of([grants, 1])
+    reply = replies.grants_of([grants, 1])
     assert sum(len(row) for grant in reply.grants for _, row in grant.rows) < 2 * decoding.MOST_REPLY_ROWS
     assert len(reply.grants) + len(reply.surplus) == 40
     assert reply.surplus
@@ -149,6 +151,18 @@ async def _allows(exclusions: object, host: Host, path: str) -> bool:
     return rules.allows(path)
 
 
+def test_no_other_module_decodes_what_a_server_says() -> None:
+    board = Path(decoding.__file__).parent
+    for path in [
+        *board.rglob("*.py"),
+        board.parents[1] / "agent" / "luggage.py",
+        board.parent / "adverts.py",
+    ]:
+        if path.name not in ("decoding.py", "rows.py"):  # the second has `unpack_urls`, of our own values
+            for decoder in ("Decoder(", "Decompressor", "msgpack.decode", "json.decode", "json.loads"):
+                assert decoder not in path.read_text(), f"{path.name} has a decoder of its own"
+
+
 # -- on a real server
 
 
@@ -199,7 +213,7 @@ QUEUES = {
     "exclusions": b"x" + struct.pack("<II", 1, 2**31),
     "not zstd": b"z" + struct.pack("<IQQ", 2, 1, 2) + b"garbage",
     "bomb": b"z" + struct.pack("<IQQ", 2, 1, 2) + BOMB,
-    "16 TiB": b"z" + struct.pack("<IQQ", 2, 1, 2) + _claiming(16 << 40),
+    "16 TiB": b"z" + struct.pack("<IQQ", 2, 1, 2) + claiming_frame(16 << 40),
     "row too long": b"r" + struct.pack("<IQQI", 2, 1, 2, 2**31),
 }
 
@@ -339,7 +353,9 @@ def test_a_host_that_is_none_is_set_aside(server: ServerProcess, host: bytes) ->
 def test_rows_that_their_holder_cannot_read_are_settled_once(server: ServerProcess) -> None:
     async def story(board: RedisBoard) -> None:
         (grant,) = [grant for grant in await board.lease(ADA, 2, 10) if grant.host == A]
-        damaged = {of(grant): [DamagedRows("rows", "no URL", (1,), b"row 1"), DamagedRows("st", "no state")]}
+        damaged = {
+            of(grant): [DamagedField("rows", "no URL", (1,), b"row 1"), DamagedField("st", "no state")]
+        }
         server.client().hset(f"{PREFIX}h:{A}", "st", "bad")
         assert await board.quarantine(ADA, damaged) == 1
         assert await board.quarantine(ADA, damaged) == 0, "said twice"

@@ -157,3 +157,11 @@ def test_top_waits_for_a_server_that_went_away(
     assert "the board is away; waiting for it" in capsys.readouterr().err
     answers[:] = [BoardUnreachable("the board is away")]
     assert cli.run(["cluster", "top", "--board", "redis://board.test:1/0"]) == 1
+
+
+def test_the_status_says_how_many_values_were_set_aside() -> None:
+    told = ClusterStanding("atlas", 9, 9, 0, 2, 8, 60.0, True, [], quarantined=1)
+    assert status.lines(told)[-1].endswith(
+        "1 value on the server could not be read and was set aside (see docs/network.md#damaged-values)"
+    )
+    assert "set aside" not in status.lines(msgspec.structs.replace(told, quarantined=0))[0]

@@ -14,7 +14,7 @@ import redis
 import zstandard
 
 from balancer.boards import META, a_server, needs_server
-from balancer.fuzz_decoding import _claiming
+from balancer.fuzz_decoding import claiming_frame
 from fieldmouse.balancer.board import blocks
 from meadowland import running_meadow
 from whole import crawling
@@ -28,7 +28,7 @@ _PATIENCE = 240.0  # seconds in which a crawl of this size must end on a busy ma
 BAD_BLOCKS = (
     b"", b"r\x05", b"q" + bytes(40), b"r" + struct.pack("<I", 2**31),
     b"z" + struct.pack("<IQ", 1, 1) + b"no zstd",
-    b"z" + struct.pack("<IQ", 1, 2) + BOMB, b"z" + struct.pack("<IQ", 1, 3) + _claiming(16 << 40),
+    b"z" + struct.pack("<IQ", 1, 2) + BOMB, b"z" + struct.pack("<IQ", 1, 3) + claiming_frame(16 << 40),
     blocks.block([(4, b"\x91\xa3/\xff\xfe")]), blocks.block([(5, b"\x91" * 5000)]), blocks.block([(6, b"")]),
     blocks.block([(7, b"\x91\xa5/page")]),  # a URL whose key is another
     blocks.block([(8, b"\x91\xa9.evil.com")]),
@@ -69,7 +69,8 @@ class Poisoner:
         field, value = self._dice.choice(
             [
                 ("st", b"\x91\xa3/\xff\xfe"), ("st", b"\xff" * 200_000), ("le", b"\xff\xfe"), ("le", DIGITS),
-                ("rt", BOMB), ("rt", _claiming(16 << 40)), ("rt", b"no zstd"), ("d", DIGITS), ("d", b"x"),
+                ("rt", BOMB), ("rt", claiming_frame(16 << 40)), ("rt", b"no zstd"), ("d", DIGITS),
+                ("d", b"x"),
                 ("rx", DIGITS), ("raw", b"\xff"), ("wu", b"x"), ("no", b"\nx"),
             ]
         )  # fmt: skip

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from fieldmouse.balancer.board.contract import DamagedRows, Grant, Luggage
+from fieldmouse.balancer.board.contract import DamagedField, Grant, Luggage
 from fieldmouse.balancer.board.decoding import MOST_ROBOTS_TXT, MOST_STATE, host_values
 from fieldmouse.balancer.choice import Chooser
 from fieldmouse.clock import Clock
@@ -42,7 +42,7 @@ class HostLuggage:
             robots_txt=text, robots_txt_rest=max(0.0, until - now),
         )  # fmt: skip
 
-    def unpack(self, grant: Grant) -> tuple[HostState, list[DamagedRows]]:
+    def unpack(self, grant: Grant) -> tuple[HostState, list[DamagedField]]:
         """How the host stands, and what of that cannot be read: the host goes on as one that is new."""
         luggage, now = grant.luggage, self._clock.now()
         state, learned, damaged = host_values(luggage)

@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 
 from fieldmouse.balancer.allowance import PageAllowance
-from fieldmouse.balancer.board.contract import Board, DamagedRows, Grant, Held, Name
+from fieldmouse.balancer.board.contract import Board, DamagedField, Grant, Held, Name
 from fieldmouse.balancer.board.decoding import DamagedValue, link_of
 from fieldmouse.balancer.lease import LeaseClock
 from fieldmouse.balancer.mailbox import Mailbox
@@ -28,7 +28,7 @@ _SHOWN = 3  # damaged values of a host that are told of one by one
 class HostFetcher:
     def __init__(
         self, board: Board, *, mailbox: Mailbox, tenant: Tenant, allowance: PageAllowance, lease: LeaseClock,
-        clock: Clock, unpack: Callable[[Grant], tuple[HostState, list[DamagedRows]]],
+        clock: Clock, unpack: Callable[[Grant], tuple[HostState, list[DamagedField]]],
         on_hosts: Callable[[], None],
     ):  # fmt: skip
         """`unpack` takes in what came with a host, and says what of that cannot be read."""
@@ -61,7 +61,7 @@ class HostFetcher:
         Should it not hear of that, it gives those URLs to others, who say the same.
         """
         now = self._clock.now()
-        damaged: dict[Held, list[DamagedRows]] = {}
+        damaged: dict[Held, list[DamagedField]] = {}
         for grant in grants:
             if grant.damaged:
                 damaged[Held(grant.host, grant.epoch)] = list(grant.damaged)
@@ -74,7 +74,7 @@ class HostFetcher:
                 try:
                     links.append(self._read(key, row, grant.host, now))
                 except DamagedValue as trouble:
-                    its = DamagedRows("rows", str(trouble), (key,), row)
+                    its = DamagedField("rows", str(trouble), (key,), row)
                     damaged.setdefault(Held(grant.host, grant.epoch), []).append(its)
             known, new = self._tenant.sort_out(links)
             if known:
@@ -98,7 +98,7 @@ class HostFetcher:
             raise DamagedValue("row", f"its key is not that of {link.url}")
         return link
 
-    async def _set_aside(self, name: Name, damaged: Mapping[Held, Sequence[DamagedRows]]) -> None:
+    async def _set_aside(self, name: Name, damaged: Mapping[Held, Sequence[DamagedField]]) -> None:
         for held, values in damaged.items():
             for its in values[:_SHOWN]:
                 log.warning(

@@ -17,7 +17,7 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from fieldmouse.aside import call_off
 from fieldmouse.balancer.allowance import PageAllowance
-from fieldmouse.balancer.board.contract import TOLD, Board, DamagedRows, Grant, Heard, Held, Name, Pulse
+from fieldmouse.balancer.board.contract import TOLD, Board, DamagedField, Grant, Heard, Held, Name, Pulse
 from fieldmouse.balancer.board.refusals import check_same
 from fieldmouse.balancer.door import AddressDoor
 from fieldmouse.balancer.hostfetcher import HostFetcher
@@ -45,7 +45,7 @@ class Messenger:
     def __init__(
         self, board: Board, *, terms: Terms, mailbox: Mailbox, tellings: Tellings, lease: LeaseClock,
         allowance: PageAllowance, tenant: Tenant, clock: Clock, rejoin: Callable[[], Name],
-        advert: Callable[[], bytes], unpack: Callable[[Grant], tuple[HostState, list[DamagedRows]]],
+        advert: Callable[[], bytes], unpack: Callable[[Grant], tuple[HostState, list[DamagedField]]],
         place_new: Callable[[Host], str],
         nudge: Callable[[], None], on_pulse: Callable[[Pulse], str | None],
         on_trouble: Callable[[Exception], None],

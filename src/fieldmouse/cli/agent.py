@@ -70,6 +70,10 @@ def command(
     agent ends by itself when the whole crawl is done. It may be stopped or killed at
     any time: others take over what it had, and the same command lets it go on.
 
+    Each machine decides for itself about private addresses, certificates, robots.txt and
+    plug-ins. If the crawl wants them otherwise, say so to every agent, for example with
+    --allow-private; an agent that was not told refuses to join and names the setting.
+
     With --forgive, after the crawl has ended, the URLs that this agent gave up because their
     hosts failed (no address, no connection, TLS, no robots.txt) wait on the board again, for
     whichever agents are there.

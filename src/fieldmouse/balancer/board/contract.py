@@ -87,7 +87,7 @@ class Luggage:
 
 
 @dataclass(frozen=True, slots=True)
-class DamagedRows:
+class DamagedField:
     """A value of a granted host that cannot be read: a block of its rows, or one of its other fields."""
 
     field: str  # `rows`, or the field of the host's hash
@@ -105,7 +105,7 @@ class Grant:
     rows: Sequence[Row]
     luggage: Luggage = Luggage()
     left: int = 0  # URLs of it that still wait on the board
-    damaged: tuple[DamagedRows, ...] = ()  # what of it cannot be read: it is to be quarantined
+    damaged: tuple[DamagedField, ...] = ()  # what of it cannot be read: it is to be quarantined
 
 
 @dataclass(frozen=True, slots=True)
@@ -312,7 +312,7 @@ class Board(PageBoard, ForgivingBoard, Protocol):
         Those belong to a lease that was lost: others fetch them, or have. Keys booked before count as booked.
         """
 
-    async def quarantine(self, name: Name, damaged: Mapping[Held, Sequence[DamagedRows]]) -> int:
+    async def quarantine(self, name: Name, damaged: Mapping[Held, Sequence[DamagedField]]) -> int:
         """Set values of hosts aside that `name` holds and cannot read. Returns how many URLs went with them.
 
         They are settled as `quarantined`: nobody is granted them again, and the crawl ends without them.

@@ -15,7 +15,6 @@ import ipaddress
 import re
 import struct
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from math import isfinite
 from typing import Any, TypeVar
@@ -25,19 +24,11 @@ import zstandard
 
 from fieldmouse.balancer.board.charter import FORMAT, Charter, newer_format
 from fieldmouse.balancer.board.contract import (
-    AddressAnswer,
     Advert,
-    AgentNote,
-    BoardBooks,
-    DamagedRows,
-    Grant,
-    Held,
+    DamagedField,
     Luggage,
-    Offered,
-    Pulse,
     Row,
 )
-from fieldmouse.balancer.board.pagelimit import PageCount
 from fieldmouse.policy.balance.triprow import MOST_AGENTS, TripRow
 from fieldmouse.records import HostState, Link
 from fieldmouse.url import Host, Url, host_of, parse
@@ -344,282 +335,18 @@ def robots_txt_of(value: Any) -> bytes:
     return unpacked(value, "robots.txt", MOST_ROBOTS_TXT) if value != b"" else b""
 
 
-def host_values(luggage: Luggage) -> tuple[HostState, bytes, list[DamagedRows]]:
+def host_values(luggage: Luggage) -> tuple[HostState, bytes, list[DamagedField]]:
     """What is known of a host, what was learned of it, and which of the two is damaged and left out."""
-    state, learned, damaged = HostState(), b"", list[DamagedRows]()
+    state, learned, damaged = HostState(), b"", list[DamagedField]()
     try:
         state = state_of(luggage.state)
     except DamagedValue as trouble:
-        damaged.append(DamagedRows("st", str(trouble)))
+        damaged.append(DamagedField("st", str(trouble)))
     try:
         learned = learned_of(luggage.learned)
     except DamagedValue as trouble:
-        damaged.append(DamagedRows("le", str(trouble)))
+        damaged.append(DamagedField("le", str(trouble)))
     return state, learned, damaged
-
-
-# -- replies of the scripts
-
-
-@dataclass(frozen=True, slots=True)
-class GrantsReply:
-    """The answer to a request for hosts."""
-
-    grants: list[Grant]
-    swept: int  # whether all that the dead had is given to others
-    surplus: list[tuple[bytes, int]]  # hosts and epochs that are too many bytes at once: they go back
-    strange: list[tuple[bytes, int, str]]  # hosts that are none, their epochs, and why
-
-
-def grants_of(told: Any) -> GrantsReply:
-    granted, swept = items(told, "grants", 2, 2)
-    reply = GrantsReply([], whole(swept, "swept", 0, 1), [], [])
-    room = MOST_REPLY_ROWS
-    for each in items(granted, "grants", 1 << 16):
-        host, epoch, *_ = items(each, "grant", 10, 10)
-        name, number = octets(host, "host", 1024), whole(epoch, "epoch", 1)
-        if room <= 0:
-            reply.surplus.append((name, number))
-            continue
-        try:
-            grant = grant_of(each)
-        except DamagedValue as trouble:
-            reply.strange.append((name, number, str(trouble)))
-            continue
-        room -= sum(len(row) + 64 for _, row in grant.rows) + len(grant.luggage.robots_txt)
-        reply.grants.append(grant)
-    return reply
-
-
-def more_of(told: Any, held: Sequence[Held]) -> list[Grant]:
-    """More rows of hosts that are held; one that is held no longer has none."""
-    grants = []
-    for answer, each in zip(items(told, "grants", len(held), len(held)), held, strict=True):
-        grant = grant_of(answer) if isinstance(answer, list) else Grant(each.host, each.epoch, ())
-        if (grant.host, grant.epoch) != (each.host, each.epoch):
-            raise DamagedValue("grants", f"{each.host} was asked for, and {grant.host} granted")
-        grants.append(grant)
-    return grants
-
-
-def grant_of(told: Any) -> Grant:
-    """A grant; what of it is damaged is in its `damaged`."""
-    host, epoch, left, rest, delay, state, learned, robots_txt, robots_rest, blobs = items(
-        told, "grant", 10, 10
-    )
-    damaged: list[DamagedRows] = []
-    rows: list[Row] = []
-    text = b""
-    try:
-        text = robots_txt_of(robots_txt)
-    except DamagedValue as trouble:
-        damaged.append(DamagedRows("rt", str(trouble)))
-    luggage = Luggage(
-        state=octets(state, "state", MOST_STATE),
-        rest=seconds(rest, "rest"),
-        delay=seconds(delay, "delay"),
-        learned=octets(learned, "learned", MOST_STATE),
-        robots_txt=text,
-        robots_txt_rest=seconds(robots_rest, "rest of robots.txt"),
-    )
-    for blob in items(blobs, "blocks of rows", 1 << 12):
-        try:
-            rows += rows_in(blob)
-        except DamagedValue as trouble:
-            value = blob[: 1 << 16] if isinstance(blob, bytes) else b""
-            damaged.append(DamagedRows("rows", str(trouble), tuple(_keys_or_none(blob)), value))
-    return Grant(
-        host_name(host), whole(epoch, "epoch", 1), rows, luggage, whole(left, "rows left"), tuple(damaged)
-    )
-
-
-def _keys_or_none(blob: Any) -> list[int]:
-    try:
-        return keys_in(blob)
-    except DamagedValue:
-        return []
-
-
-def offered_of(told: Any) -> tuple[Offered, list[bytes]]:
-    """What became of offers, and the hosts whose queues should be packed."""
-    new, hosts, urls, raw = items(told, "offered", 4, 4)
-    counts = Offered(whole(new, "new"), whole(hosts, "hosts"), whole(urls, "URLs"))
-    return counts, [octets(host, "host", 320) for host in items(raw, "hosts", 1 << 16)]
-
-
-def stranded_of(told: Any) -> tuple[str, int, list[Host], int]:
-    """Where to go on, how many hosts are stranded, some of them, and how many were repaired.
-
-    The names are for people only, so that a damaged one does not hide the others.
-    """
-    cursor, count, hosts, repaired = items(told, "stranded", 4, 4)
-    names = [octets(host, "host", 1 << 16)[:320] for host in items(hosts, "hosts", 1 << 18)]
-    shown = [Host(name.decode(errors="replace")) for name in names]
-    return text(cursor, "cursor", 20), whole(count, "count"), shown, whole(repaired, "repaired")
-
-
-def tails_of(told: Any, hosts: int) -> list[tuple[list[bytes], bytes]]:
-    """For each host the blocks at the end of its queue, and a digest of them."""
-    tails = []
-    for tail in items(told, "ends of queues", hosts, hosts):
-        blobs, digest = items(tail, "end of a queue", 2, 2)
-        kept = [octets(blob, "rows", MOST_BLOCK) for blob in items(blobs, "end of a queue", 64)]
-        tails.append((kept, octets(digest, "digest", 64)))
-    return tails
-
-
-def holdings_of(told: Any) -> tuple[set[Held], set[Held]]:
-    """The leases of hosts that an agent holds, and those under which it owes anything.
-
-    What is neither, whoever wrote it, is passed over: it ends when the agent leaves.
-    """
-    hosts, debts = items(told, "holdings", 2, 2)
-    holds, owes = set[Held](), set[Held]()
-    for host, epoch in pairs(hosts, "hosts held", 1 << 20):
-        holds |= _held(host, epoch)
-    for epoch, debt in pairs(debts, "URLs owed", 1 << 20):
-        words = debt.split(b" ", 2) if isinstance(debt, bytes) else []
-        owes |= _held(words[2], epoch) if len(words) == 3 else set()
-    return holds, owes
-
-
-def _held(host: Any, epoch: Any) -> set[Held]:
-    try:
-        return {Held(host_name(host), whole(epoch, "epoch", 1))}
-    except DamagedValue:
-        return set()
-
-
-def answers_of(told: Any, asks: int) -> list[AddressAnswer]:
-    answers = []
-    for answer in items(told, "addresses", asks, asks):
-        granted, rest, holder = items(answer, "address", 3, 3)
-        try:
-            who = agent_name(holder)
-        except DamagedValue:
-            who = ""  # nobody, or nobody whom a host could be sent to
-        answers.append(AddressAnswer(flag(granted, "granted"), seconds(rest, "rest"), who))
-    return answers
-
-
-def booked_of(told: Any, bookings: int) -> list[bool]:
-    return [flag(counted, "booked") for counted in items(told, "bookings", bookings, bookings)]
-
-
-def kept_of(told: Any) -> tuple[bytes, bytes, list[bool], list[str]]:
-    """A batch that was booked: a digest of it, its URLs packed, which of them counted, and their kinds."""
-    mask, names, digits, urls, digest = items(told, "booked URLs", 5, 5)
-    known = [text(name, "kind", 64) for name in items(names, "kinds", 10)]
-    try:
-        kinds = [known[digit - 48] for digit in octets(digits, "kinds", MOST_KEPT) if digit >= 48]
-    except IndexError:
-        raise DamagedValue("kinds", "one is not named") from None
-    counted = [its == 49 for its in octets(mask, "mask", MOST_KEPT)]
-    return octets(digest, "digest", 64), octets(urls, "URLs", MOST_KEPT), counted, kinds
-
-
-def keys_of(told: Any, most: int = 1 << 20) -> set[int]:
-    """Keys, which a server has with a sign."""
-    return {key_of_decimal(key) for key in items(told, "keys", most)}
-
-
-def key_of_decimal(value: Any) -> int:
-    return whole(value, "key", -(1 << 63), (1 << 63) - 1) % _WRAP
-
-
-def taken_of(told: Any) -> dict[int, int]:
-    """Keys that an agent has taken back, and how often."""
-    return {
-        key_of_decimal(key): whole(count, "taken back", -MOST_NUMBER)
-        for key, count in pairs(told, "taken back", 1 << 24)
-    }
-
-
-def books_of(told: Any) -> BoardBooks:
-    sums, kinds, _ = items(told, "books", 3, 3)
-    seen, settled, hosts, begun, age, *rest = items(sums, "books", 9, 9)
-    seen, settled = whole(seen, "seen"), whole(settled, "settled", -MOST_NUMBER)
-    counts = {}
-    for kind, count in pairs(kinds, "kinds", 1024):
-        try:
-            number = whole(count, "kinds", -MOST_NUMBER)
-            name = text(kind, "kinds", 64)
-        except DamagedValue:
-            continue  # nothing but what people are shown goes by it
-        if number:
-            counts[name] = number
-    return BoardBooks(
-        seen=seen,
-        settled=settled,
-        waiting=max(0, seen - settled),
-        hosts=whole(hosts, "hosts"),
-        begun=flag(begun, "begun"),
-        age=seconds(age, "age"),
-        kinds=counts,
-        quarantined=whole(rest[-1], "quarantined"),
-    )
-
-
-def count_of(told: Any) -> PageCount:
-    booked, calm = items(told, "pages", 2, 2)
-    return PageCount(whole(booked, "pages"), flag(calm, "calm"))
-
-
-def agents_of(told: Any) -> list[AgentNote]:
-    """Those in an answer that has the books, too."""
-    return notes_of(items(told, "books", 3, 3)[2])
-
-
-def notes_of(told: Any) -> list[AgentNote]:
-    """Agents by name. One that cannot be read is as if it were not there: nobody sends it a host."""
-    notes = []
-    for note in items(told, "agents", MOST_AGENTS_TOLD):
-        try:
-            agent, start, alive, draining, said, ago, hosts = items(note, "agent", 7, 7)
-            notes.append(
-                AgentNote(
-                    agent_name(agent), whole(start, "start"), flag(alive, "alive"), flag(draining, "drains"),
-                    octets(said, "advert", MOST_ADVERT), seconds(ago, "heard"), whole(hosts, "hosts"),
-                )
-            )  # fmt: skip
-        except DamagedValue:
-            continue
-    return sorted(notes, key=lambda note: note.agent)
-
-
-def pulse_of(told: Any) -> tuple[Pulse, int]:
-    """The answer to a sign of life, and whether all that the dead had is swept up."""
-    looked, draining, swept, alive, members, upto = items(told, "sign of life", 6, 6)
-    sums = items(items(looked, "books", 3, 3)[0], "books", 9, 9)
-    over, calm, run = sums[5:8]
-    return Pulse(
-        books=books_of(looked),
-        agents=agents_of(looked),
-        alive=whole(alive, "alive"),
-        members=whole(members, "members"),
-        upto=text(upto, "upto", 128),
-        run=text(run, "run", 128),
-        calm=seconds(calm, "calm"),
-        draining=flag(draining, "draining"),
-        over=text(over, "over", 64),
-    ), whole(swept, "swept", 0, 1)
-
-
-def keys_found(told: Any) -> tuple[bytes, list[bytes]]:
-    """The answer to SCAN: the next cursor, and keys."""
-    cursor, keys = items(told, "keys", 2, 2)
-    return octets(cursor, "cursor", 32), [octets(key, "key", 1 << 20) for key in items(keys, "keys", 1 << 20)]
-
-
-def names_of(told: Any, pattern: re.Pattern[bytes]) -> tuple[bytes, set[str]]:
-    """The same, and what `pattern` finds in the keys."""
-    cursor, keys = keys_found(told)
-    return cursor, {match[1].decode("ascii") for key in keys if (match := pattern.fullmatch(key))}
-
-
-def agents_in(told: Any) -> list[str]:
-    """Names of agents."""
-    return [agent_name(agent) for agent in items(told, "agents", MOST_AGENTS_TOLD)]
 
 
 # -- what agents and crawls say of themselves

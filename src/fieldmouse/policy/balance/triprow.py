@@ -49,7 +49,7 @@ class TripRow(msgspec.Struct, array_like=True):
         """
         try:
             told = _DECODER.decode(row)
-        except msgspec.MsgspecError:
+        except (msgspec.MsgspecError, ValueError):  # bytes that are no UTF-8 are a `ValueError`
             return cls(kind)
         whole = len(told.agents) == len(told.mean) == len(told.variance)
         return told if told.kind == kind and whole and told.visits >= 0 else cls(kind)

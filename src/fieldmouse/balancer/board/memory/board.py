@@ -16,7 +16,7 @@ from fieldmouse.balancer.board.contract import (
     AgentNote,
     BoardBooks,
     Charter,
-    DamagedRows,
+    DamagedField,
     GivenBack,
     Grant,
     Heard,
@@ -291,7 +291,7 @@ class MemoryBoard:
     async def count_pages(self) -> PageCount:
         return count_in(self.ledger(), self._now())
 
-    async def quarantine(self, name: Name, damaged: Mapping[Held, Sequence[DamagedRows]]) -> int:
+    async def quarantine(self, name: Name, damaged: Mapping[Held, Sequence[DamagedField]]) -> int:
         return self._called_by(name).quarantine(name, damaged)
 
     async def last_told(self, name: Name) -> int:

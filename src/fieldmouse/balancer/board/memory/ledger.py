@@ -9,7 +9,7 @@ from math import inf
 from fieldmouse.balancer.board.again import BookedAgain
 from fieldmouse.balancer.board.contract import (
     Charter,
-    DamagedRows,
+    DamagedField,
     Grant,
     Heard,
     Held,
@@ -304,7 +304,7 @@ class CrawlLedger:
                 self.kept.setdefault(name.agent, []).append(kept)
         return strays
 
-    def quarantine(self, name: Name, damaged: Mapping[Held, Sequence[DamagedRows]]) -> int:
+    def quarantine(self, name: Name, damaged: Mapping[Held, Sequence[DamagedField]]) -> int:
         """Values that cannot be read; URLs whose rows are among them are settled. Returns how many."""
         urls = 0
         for held, values in damaged.items():

@@ -25,7 +25,7 @@ from fieldmouse.balancer.board.contract import (
     AgentNote,
     BoardBooks,
     Charter,
-    DamagedRows,
+    DamagedField,
     GivenBack,
     Grant,
     Heard,
@@ -40,28 +40,7 @@ from fieldmouse.balancer.board.contract import (
     Stranded,
     Told,
 )
-from fieldmouse.balancer.board.decoding import (
-    DamagedValue,
-    agents_of,
-    answers_of,
-    booked_of,
-    books_of,
-    charter_in,
-    count_of,
-    flag,
-    grants_of,
-    holdings_of,
-    kept_of,
-    keys_of,
-    more_of,
-    notes_of,
-    offered_of,
-    pulse_of,
-    stranded_of,
-    tails_of,
-    taken_of,
-    whole,
-)
+from fieldmouse.balancer.board.decoding import DamagedValue, charter_in, flag, whole
 from fieldmouse.balancer.board.forgiving import TakenBack
 from fieldmouse.balancer.board.heard import ANY
 from fieldmouse.balancer.board.pagelimit import PageAsk, PageCount
@@ -79,6 +58,24 @@ from fieldmouse.balancer.board.server.messages import (
     row_words,
     unsettled_words,
     without,
+)
+from fieldmouse.balancer.board.server.replies import (
+    agents_of,
+    answers_of,
+    booked_of,
+    books_of,
+    count_of,
+    grants_of,
+    holdings_of,
+    kept_of,
+    keys_of,
+    more_of,
+    notes_of,
+    offered_of,
+    pulse_of,
+    stranded_of,
+    tails_of,
+    taken_of,
 )
 from fieldmouse.url import Host
 
@@ -337,7 +334,7 @@ class RedisBoard(ScriptedCrawl):
     async def last_told(self, name: Name) -> int:
         return self._read(read_number, await self._call("lasttold", name.agent, name.incarnation))
 
-    async def quarantine(self, name: Name, damaged: Mapping[Held, Sequence[DamagedRows]]) -> int:
+    async def quarantine(self, name: Name, damaged: Mapping[Held, Sequence[DamagedField]]) -> int:
         return self._read(read_number, await self._call("quarantine", *damaged_words(damaged), name=name))
 
     async def close(self) -> None:

@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from fieldmouse.balancer.board.contract import Charter, Heard, Luggage, Name
-from fieldmouse.balancer.board.decoding import agents_in, keys_found
 from fieldmouse.balancer.board.rebuilding import RestoredHost
 from fieldmouse.balancer.board.refusals import awake_there
 from fieldmouse.balancer.board.server.board import RedisBoard, read_flag, read_number
@@ -19,6 +18,7 @@ from fieldmouse.balancer.board.server.messages import (
     milliseconds,
     restored_words,
 )
+from fieldmouse.balancer.board.server.replies import agents_in, keys_found
 from fieldmouse.balancer.board.server.scripts import script
 from fieldmouse.url import Host
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from fieldmouse.balancer.board.decoding import DamagedValue, names_of
+from fieldmouse.balancer.board.decoding import DamagedValue
 from fieldmouse.balancer.board.server.complaints import unreadable
 from fieldmouse.balancer.board.server.connect import BoardServer
+from fieldmouse.balancer.board.server.replies import names_of
 
 _KEYS = 10_000  # that the server looks at in one go
 _ROUNDS = 300  # then those that were found by then must do: a server may hold many millions of keys

@@ -10,7 +10,7 @@ from itertools import chain
 from math import ceil
 
 from fieldmouse.balancer.board import blocks
-from fieldmouse.balancer.board.contract import DamagedRows, GivenBack, Heard, Held, Luggage, Offer, Row, Told
+from fieldmouse.balancer.board.contract import DamagedField, GivenBack, Heard, Held, Luggage, Offer, Row, Told
 from fieldmouse.balancer.board.rebuilding import RestoredHost
 from fieldmouse.balancer.board.server.connect import Argument
 from fieldmouse.url import Host
@@ -120,7 +120,7 @@ def without(part: Unsettled, waiting: Collection[int]) -> Unsettled:
     return host, [row for row, _ in kept], [kind for _, kind in kept]
 
 
-def damaged_words(damaged: Mapping[Held, Sequence[DamagedRows]]) -> list[Argument]:
+def damaged_words(damaged: Mapping[Held, Sequence[DamagedField]]) -> list[Argument]:
     words: list[Argument] = [sum(map(len, damaged.values()))]
     for held, values in damaged.items():
         for its in values:

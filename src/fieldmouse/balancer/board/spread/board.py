@@ -24,7 +24,7 @@ from fieldmouse.balancer.board.contract import (
     Board,
     BoardBooks,
     Charter,
-    DamagedRows,
+    DamagedField,
     GivenBack,
     Grant,
     Heard,
@@ -298,7 +298,7 @@ class SpreadBoard:
     async def count_pages(self) -> PageCount:
         return await count_on(await self._places())
 
-    async def quarantine(self, name: Name, damaged: Mapping[Held, Sequence[DamagedRows]]) -> int:
+    async def quarantine(self, name: Name, damaged: Mapping[Held, Sequence[DamagedField]]) -> int:
         parts = await self._by_host(damaged.items(), lambda item: item[0].host)
         return sum(await together([board.quarantine(name, dict(part)) for board, part in parts]))
 

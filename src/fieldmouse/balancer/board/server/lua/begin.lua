@@ -62,7 +62,7 @@ end
 
 -- A damaged value is kept for people, and counted.
 local function set_aside(what, field, why, value)
-  call('HINCRBY', meta, 'quarantined', 1)
+  redis.pcall('HINCRBY', meta, 'quarantined', 1)
   call('RPUSH', P .. 'quarantine', cmsgpack.pack({ what, field, why, string.sub(value or '', 1, 65536) }))
   call('LTRIM', P .. 'quarantine', -1000, -1)
 end
