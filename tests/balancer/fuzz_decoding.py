@@ -162,6 +162,7 @@ def targets() -> list[Target]:
         Target("grant", replies.grant_of, (_grant(), _grant(3))),
         Target("lease", replies.grants_of, ([[_grant(), _grant(3)], 1],)),
         Target("more", lambda v: replies.more_of(v, HELD), ([_grant(), 0],)),
+        Target("stranded", replies.stranded_of, ([b"17", 2, [HOST.encode(), b"http://b.test"], 4],)),
         Target("offered", replies.offered_of, ([5, 0, 1, [HOST.encode()]],)),
         Target("tails", lambda v: replies.tails_of(v, 1), ([[[_a_block(3)], b"d" * 40]],)),
         Target("holdings", replies.holdings_of, ([[HOST.encode(), b"7"], [b"7", b"3 1 http://a.test"]],)),
