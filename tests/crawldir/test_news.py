@@ -25,6 +25,7 @@ from fieldmouse.url import Url
 
 HERE = Url("http://example.org/")
 BASELINE = 100.0
+KNOWN = Baseline(BASELINE)
 
 rows = st.builds(
     OutcomeRow,
@@ -39,8 +40,8 @@ rows = st.builds(
 )
 
 
-def kinds(row: OutcomeRow, baseline: float | None = BASELINE) -> list[str]:
-    return [change.kind.value for change in changes_in(row, baseline)]
+def kinds(row: OutcomeRow, baseline: Baseline | None = KNOWN) -> list[str]:
+    return [change.kind.value for change in changes_in(row, 0, baseline)]
 
 
 @given(rows)
@@ -85,10 +86,10 @@ def test_whoever_goes_on_from_any_change_hears_all_that_follow(told: list[Outcom
             log.append(msgspec.msgpack.encode(row))
         length = log.flush()
         log.close()
-        every = list(changes_from(home, 0, length=length, baseline=BASELINE))
-        assert [change for change, _ in every] == [c for row in told for c in changes_in(row, BASELINE)]
+        every = list(changes_from(home, 0, length=length, baseline=KNOWN))
+        assert [change for change, _ in every] == [c for row in told for c in changes_in(row, 0, KNOWN)]
         for number, (_, end) in enumerate(every, 1):
-            rest = [change for change, _ in changes_from(home, end, length=length, baseline=BASELINE)]
+            rest = [change for change, _ in changes_from(home, end, length=length, baseline=KNOWN)]
             missed = [change for change, _ in every[number:]]
             assert rest[len(rest) - len(missed) :] == missed, "nothing is lost"
             assert len(rest) - len(missed) < 3, "at most what the same row told is told again"
@@ -98,8 +99,8 @@ def test_a_withdrawal_names_the_change_it_takes_back() -> None:
     first = OutcomeRow(HERE, OutcomeKind.PAGE, 120.0, polled="page", news=News.CHANGED)
     later = OutcomeRow(HERE, OutcomeKind.PAGE, 140.0, polled="page", news=News.CHANGED, withdrawn_at=(120.0,))
     assert later.withdrawn == 1
-    (told,) = changes_in(first, BASELINE)
-    withdrawal, change = changes_in(later, BASELINE)
+    (told,) = changes_in(first, 0, KNOWN)
+    withdrawal, change = changes_in(later, 0, KNOWN)
     assert (withdrawal.kind, withdrawal.withdraws) == (ChangeKind.WITHDRAWN, told.id)
     assert change.kind is ChangeKind.CHANGED
     assert len({told.id, withdrawal.id, change.id}) == 3
@@ -107,8 +108,8 @@ def test_a_withdrawal_names_the_change_it_takes_back() -> None:
 
 def test_ids_are_of_url_kind_and_time_and_of_nothing_else() -> None:
     row = OutcomeRow(HERE, OutcomeKind.PAGE, 120.0, polled="page", news=News.CHANGED, title="one")
-    (told,) = changes_in(row, BASELINE)
-    (again,) = changes_in(msgspec.structs.replace(row, title="two"), None)
+    (told,) = changes_in(row, 0, KNOWN)
+    (again,) = changes_in(msgspec.structs.replace(row, title="two"), 0, None)
     assert told.id == again.id == change_id(HERE, ChangeKind.CHANGED, 120.0)
 
 
@@ -118,4 +119,4 @@ def test_the_baseline_is_read_from_the_part_refresh_whatever_else_it_holds() -> 
 
     assert sealed_baseline(None) is sealed_baseline(checkpoint()) is None
     assert sealed_baseline(checkpoint(refresh=Baseline())) is None
-    assert sealed_baseline(checkpoint(refresh={"baseline": 7.5, "more": [1]})) == 7.5
+    assert sealed_baseline(checkpoint(refresh={"baseline": 7.5, "more": [1]})) == Baseline(7.5)

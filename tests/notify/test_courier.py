@@ -143,7 +143,7 @@ class Crawl:
         os.truncate(self.home / "outcomes.log", self.kept.state("outcomes", int))
 
     def told(self) -> list[Change]:
-        return [change for one in self.durable for change in changes_in(one, BASELINE)]
+        return [change for one in self.durable for change in changes_in(one, 0, Baseline(BASELINE))]
 
     async def see_off(self, clock: Clock, every: float = 5.0) -> None:
         """As the end of a run does, with checkpoints as often as that."""

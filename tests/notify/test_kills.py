@@ -20,7 +20,7 @@ import pytest
 
 from fieldmouse import cli, settings
 from fieldmouse.crawldir import CrawlDir, read_checkpoint, sealed_outcomes
-from fieldmouse.crawldir.news import changes_in
+from fieldmouse.crawldir.news import Baseline, changes_in
 from fieldmouse.crawldir.outcomes import rows
 from fieldmouse.settings import Settings
 
@@ -41,7 +41,7 @@ def told(home: Path) -> list[str]:
     """The ids of all changes in the log, in order."""
     crawl = CrawlDir.open(home)
     length = sealed_outcomes(read_checkpoint(crawl))
-    return [change.id for row in rows(crawl, length=length) for change in changes_in(row, 1.0)]
+    return [change.id for row in rows(crawl, length=length) for change in changes_in(row, 0, Baseline(1.0))]
 
 
 def moody(inbox: Inbox, rng: random.Random, over: threading.Event) -> None:

@@ -4,15 +4,24 @@ from __future__ import annotations
 
 import itertools
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from fieldmouse.crawldir import CrawlDir, read_checkpoint
+from fieldmouse.crawldir.news import ChangeKind
+from fieldmouse.figures import duration
 from fieldmouse.lab import bottle
 from fieldmouse.lab.meadow.fetcher import MeadowFetcher
 from fieldmouse.lab.meadow.meadow import Meadow
 from fieldmouse.lab.meadow.options import MeadowOptions
+from fieldmouse.reading import ReadingRoom
+from fieldmouse.reading.history import due_date, told_of_due
+from fieldmouse.records import Summary
+from fieldmouse.settings.order import Order
 
 from .bottled import bottled_crawl, bottled_kill, outcomes
+from .changing import HOST, ChangingSite, Shown, Versions
 
 HOUR = 3600.0
 # Every host answers the first request for a page with 429 and ten minutes to wait; some pages fail once.
@@ -57,3 +66,114 @@ def test_a_crawl_goes_on_after_its_waits_and_not_after_the_jump(
             assert asked[1] - asked[0] >= 600.0 - 1e-6
     stored = {row.url for row in outcomes(tmp_path / "c") if row.kind == "page"}
     assert stored == {fact.url for fact in meadow.truth() if fact.allowed and fact.status == 200}
+
+
+# -- known pages, whose times the ledger and the checkpoint remember
+
+AHEAD = 2 * HOUR
+ONCE = Order(once=True, hold=True, only=True)
+
+
+def site(number: int = 12) -> Versions:
+    every = {f"/{n}": Shown(f"old{n}") for n in range(1, number)}
+    return Versions({"/": Shown("home", links=tuple(every)), **every})
+
+
+def visit(
+    path: Path, now: Versions, at: float, order: Order | None = None, *, after: float | None = None,
+    **changes: object,
+) -> Summary | None:  # fmt: skip
+    """Crawl or refresh with the clock at `at`; with `after` it is killed so many seconds later."""
+    wanted: dict[str, object] = {
+        "storage__checkpoint": "5s", "politeness__delay": "1s", "network__allow_private": True,
+        "network__resolve": ["example.org=127.0.0.1"], "refresh__policy": "uniform",
+    }  # fmt: skip
+    run: dict[str, Any] = {"epoch": bottle.EPOCH + at, "order": order, **wanted, **changes}
+    now.asked.clear()
+    if after is not None:
+        return bottled_kill(path, lambda clock: ChangingSite(clock, now), [f"{HOST}/"], after=after, **run)[0]
+    return bottled_crawl(path, lambda clock: ChangingSite(clock, now), [f"{HOST}/"], **run)[0]
+
+
+def polled(now: Versions) -> list[str]:
+    return sorted(path for _, path, _ in now.asked if path != "/robots.txt")
+
+
+def test_a_round_polls_every_page_after_the_clock_was_ahead(tmp_path: Path) -> None:
+    path, now = tmp_path / "c", site()
+    visit(path, now, AHEAD)
+    for at in (0.0, 600.0, AHEAD + 600.0, 1200.0):  # ahead once more, between two rounds
+        summary = visit(path, now, at, ONCE)
+        assert summary is not None
+        assert summary.refreshed is not None
+        assert (summary.refreshed.polls, summary.refreshed.unchanged) == (12, 12)
+        assert polled(now) == sorted(now.pages)
+
+
+def test_a_budget_is_spent_after_the_clock_was_ahead(tmp_path: Path) -> None:
+    path, now = tmp_path / "c", site()
+    visit(path, now, AHEAD)
+    visit(path, now, AHEAD + 60.0, ONCE)
+    for_a_minute = Order(hold=True, only=True)
+    summary = visit(path, now, 0.0, for_a_minute, refresh__budget="1/s", crawl__time="60s")
+    assert summary is not None
+    assert summary.refreshed is not None
+    assert 40 <= summary.refreshed.polls <= 65
+    assert set(polled(now)) == set(now.pages)
+
+
+@pytest.mark.parametrize("began_ahead", [True, False])
+def test_a_round_goes_on_after_the_clock_was_set_back_and_asks_each_page_once(
+    tmp_path: Path, began_ahead: bool
+) -> None:
+    path, now = tmp_path / "c", site(40)
+    visit(path, now, AHEAD - 600.0 if began_ahead else 0.0)
+    # Checkpoints come every five seconds: what was polled before the last of them counts.
+    assert visit(path, now, AHEAD, ONCE, after=21.0) is None
+    before = polled(now)
+    assert 10 < len(before) < 30
+    assert visit(path, now, 900.0, ONCE, after=16.0) is None
+    between = polled(now)
+    summary = visit(path, now, 1000.0, ONCE)
+    assert summary is not None
+    repeated = len(before) + len(between) + len(polled(now)) - 40
+    assert {*before, *between, *polled(now)} == set(now.pages)
+    assert repeated <= 12  # no more than was asked since the last checkpoint before either kill
+    assert visit(path, now, 2000.0, ONCE) is not None
+    assert polled(now) == sorted(now.pages)
+
+
+def test_urls_that_waited_stay_and_new_ones_are_fetched_after_the_clock_was_ahead(tmp_path: Path) -> None:
+    path, now = tmp_path / "c", site(30)
+    visit(path, now, AHEAD, crawl__pages=10)
+    for at in (0.0, 300.0):
+        now.pages["/"] = Shown(f"home {at}", links=(*now.pages["/"].links, f"/new{at}"))
+        now.pages[f"/new{at}"] = Shown("new")
+        summary = visit(path, now, at, ONCE)
+        assert summary is not None
+        assert (summary.waiting, summary.lost) == (20, 0)
+        assert f"/new{at}" in polled(now)
+
+
+def test_pages_found_after_the_clock_was_set_right_are_new_and_no_others(tmp_path: Path) -> None:
+    path, now = tmp_path / "c", site()
+    visit(path, now, AHEAD)
+    visit(path, now, AHEAD + 60.0, ONCE)  # here the baseline is set, two hours ahead
+    now.pages["/"] = Shown("home again", links=(*now.pages["/"].links, "/early"))
+    now.pages["/early"] = Shown("found while the clock was ahead")
+    visit(path, now, AHEAD + 120.0, ONCE)
+    now.pages["/"] = Shown("home once more", links=(*now.pages["/"].links, "/late"))
+    now.pages["/late"] = Shown("found after it was set right")
+    visit(path, now, 0.0, ONCE)
+    new = [c.url.removeprefix(HOST) for c in ReadingRoom(path).changes() if c.kind is ChangeKind.NEW]
+    assert sorted(new) == ["/early", "/late"]
+
+
+def test_explain_never_says_that_a_poll_is_farther_off_than_its_interval(tmp_path: Path) -> None:
+    path, now = tmp_path / "c", site()
+    visit(path, now, AHEAD)
+    visit(path, now, AHEAD + 60.0, ONCE, refresh__budget="1/s")
+    due = due_date(CrawlDir.open(path), f"{HOST}/1", read_checkpoint(CrawlDir.open(path)))
+    assert due is not None
+    assert due.every is not None
+    assert f"next in {duration(due.every)}" in told_of_due(due, bottle.EPOCH)

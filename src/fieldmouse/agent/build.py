@@ -32,7 +32,7 @@ from fieldmouse.agent.intake import Intake
 from fieldmouse.agent.limits import CrawlLimits
 from fieldmouse.agent.opened import OpenedParts
 from fieldmouse.agent.outlet import BookedOutlet
-from fieldmouse.agent.rounds import RefreshState, begun
+from fieldmouse.agent.rounds import RefreshState, begun, sealed_refresh
 from fieldmouse.agent.stopping import Stopping
 from fieldmouse.buffer import Buffer, WhenFull
 from fieldmouse.clock import Clock, WallClock
@@ -152,7 +152,8 @@ def _connect(
     stopping, roster = Stopping(bell), Roster(meter)
     tally = sealed_tally(last)
     with fitting(journal):
-        refresh = begun(last, order, clock.now()) if order is not None else RefreshState()
+        now = clock.now()
+        refresh = begun(last, order, now) if order is not None else RefreshState()
         witness = witness_of(home, settings) if exchanging is None else None
         if witness is not None:
             opened.keep(witness)
@@ -181,6 +182,7 @@ def _connect(
             refreshing = polls.Refreshing(
                 order, refresh, ledger=ledger, frontier=frontier, outcomes=outcomes, clock=clock,
                 scheduler=polls.scheduler_of(home, ledger, settings, refresh.round, clock),
+                opened_at=now, round_noted=sealed_refresh(last).round if order.once else 0.0,
                 share=network.share if network is not None else None,
                 elsewhere=_elsewhere(scope, network) if network is not None else None,
             )  # fmt: skip

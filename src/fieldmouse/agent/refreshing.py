@@ -52,15 +52,21 @@ class Refreshing:
     def __init__(
         self, order: Order, state: RefreshState, *, ledger: Ledger, scheduler: Scheduler,
         frontier: CrawlFrontier, outcomes: DurableLog, clock: Clock,
-        share: Callable[[], float] | None = None, elsewhere: Callable[[Url, float], bool] | None = None,
+        opened_at: float, round_noted: float = 0.0, share: Callable[[], float] | None = None,
+        elsewhere: Callable[[Url, float], bool] | None = None,
     ):  # fmt: skip
-        """`share` is ours of the budget, if others have the rest.
+        """`opened_at` is the moment for which `state` was made.
+
+        `round_noted`: when the round that goes on began, as the checkpoint has it; 0: it begins now.
+
+        `share` is ours of the budget, if others have the rest.
 
         `elsewhere` says whether others have asked for a URL that was found at that time.
         """
         self.asked_for_time = order.only and not order.once
         self._state, self._ledger, self._scheduler = state, ledger, scheduler
         self._frontier, self._outcomes, self._clock = frontier, outcomes, clock
+        self._opened_at, self._round_noted = opened_at, round_noted or math.inf
         self._whole, self._share, self._elsewhere = ledger.budget, share, elsewhere
         self._moving = dict(state.moving)
         self._moved_at = dict.fromkeys(state.moving, clock.now())  # when that was found, at the latest
@@ -75,6 +81,7 @@ class Refreshing:
         """Take in what was crawled before: here the first ledger of a crawl is made."""
         self._end = self._outcomes.length
         self._ledger.catch_up(self._end)
+        self._ledger.limit_times(self._opened_at, self._round_noted)
         if not self._frontier.polling and self._ledger.asked:
             self._ledger.forget_asked()  # they left with a host, or with a frontier that was repaired
 

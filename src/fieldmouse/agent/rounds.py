@@ -5,6 +5,11 @@ later is new to its readers. `round`: when the round under way began, in which e
 once; a round that was stopped goes on. `held`: URLs discovered before then stay where they wait, because
 only a refresh was asked for.
 
+Clocks are set right. A time that lies in the future when a crawl is opened was noted while the clock was
+ahead, and it counts as now: for these moments in `begun`, for what is known of each page in
+`Ledger.limit_times`, for URLs that wait in `frontier/holding.py`. Waits of hosts and URLs come forward with
+the clock instead (`frontier/hostrows.py`): they never end too early.
+
 Apart from `refreshing.py`, which loads the ledger and all policies: most crawls poll nothing.
 """
 
@@ -23,6 +28,7 @@ class RefreshState(msgspec.Struct, frozen=True):
     baseline: float = 0.0
     round: float = 0.0
     held: float = 0.0
+    replaced: list[tuple[int, float]] = []  # older baselines, see `Baseline`
     reach: int = 0  # bytes of outcomes then; if there are more, a crawl without refresh came between
     moving: dict[str, str] = {}  # pages that have moved, and to where, as far as that is not stored yet
 
@@ -36,9 +42,11 @@ def begun(last: Checkpoint | None, order: Order, now: float) -> RefreshState:
     """How a run that is asked for `order` goes on from there."""
     state = sealed_refresh(last)
     alone = state.reach == sealed_outcomes(last)
+    ahead = [(sealed_outcomes(last), state.baseline)] if state.baseline > now else []
     return RefreshState(
-        baseline=state.baseline or (now if order.hold else 0.0),
-        round=(state.round or now) if order.once else 0.0,
-        held=(state.held if alone and state.held else now) if order.hold else 0.0,
+        baseline=min(state.baseline, now) or (now if order.hold else 0.0),
+        round=min(state.round or now, now) if order.once else 0.0,
+        held=min(state.held if alone and state.held else now, now) if order.hold else 0.0,
+        replaced=[*state.replaced, *ahead],
         moving=state.moving,
     )

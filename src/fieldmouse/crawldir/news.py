@@ -40,9 +40,18 @@ class ChangeKind(StrEnum):
 
 
 class Baseline(msgspec.Struct, frozen=True):
-    """State of the part `refresh`, as far as telling is concerned; its owner may add to it."""
+    """State of the part `refresh`, as far as telling is concerned; its owner may add to it.
+
+    A baseline that was set while the clock was ahead is replaced once the clock is right. Rows that were
+    written before that are still judged by the old one: their times are by the same clock.
+    """
 
     baseline: float = 0.0  # epoch seconds: whatever was seen later is new; 0 as long as there is none
+    replaced: list[tuple[int, float]] = []  # older baselines, each with the byte at which its rows end
+
+    def at(self, offset: int) -> float:
+        """The baseline for the row at this byte of the outcome log."""
+        return next((baseline for end, baseline in self.replaced if offset < end), self.baseline)
 
 
 class Change(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=False):
@@ -61,11 +70,12 @@ class Change(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=False):
     withdraws: str = ""  # withdrawn: the `id` of the change that does not count
 
 
-def sealed_baseline(last: Checkpoint | None) -> float | None:
+def sealed_baseline(last: Checkpoint | None) -> Baseline | None:
     """When the first crawl was over, by a checkpoint; None if it is not, so that nothing is new yet."""
     if last is None or REFRESH not in last.parts:
         return None
-    return last.state(REFRESH, Baseline).baseline or None
+    sealed = last.state(REFRESH, Baseline)
+    return sealed if sealed.baseline else None
 
 
 def change_id(url: str, kind: ChangeKind, at: float) -> str:
@@ -77,12 +87,12 @@ def change_id(url: str, kind: ChangeKind, at: float) -> str:
     return xxhash.xxh3_128_hexdigest(f"{kind}\n{at!r}\n{url}".encode())
 
 
-def changes_in(row: OutcomeRow, baseline: float | None) -> list[Change]:
-    """What one row tells; most rows tell nothing. Withdrawals come before what is told anew."""
+def changes_in(row: OutcomeRow, offset: int, baseline: Baseline | None) -> list[Change]:
+    """What the row at byte `offset` tells; most rows tell nothing. Withdrawals come before other changes."""
     if row.found_as in _SIGNALS:
         return []
     told = [_withdrawal(row, at) for at in row.withdrawn_at]
-    kind = _kind(row, baseline)
+    kind = _kind(row, baseline.at(offset) if baseline is not None else None)
     if kind is not None:
         change = Change(
             url=row.url, kind=kind, at=row.at, id=change_id(row.url, kind, row.at),
@@ -96,7 +106,9 @@ def changes_in(row: OutcomeRow, baseline: float | None) -> list[Change]:
 
 def _kind(row: OutcomeRow, baseline: float | None) -> ChangeKind | None:
     if not row.polled:
-        is_new = row.kind is OutcomeKind.PAGE and baseline is not None and row.seen_at > baseline
+        # A URL that was seen after its own answer was seen before the clock was set back.
+        later = baseline is not None and baseline < row.seen_at <= row.at
+        is_new = row.kind is OutcomeKind.PAGE and later
         return ChangeKind.NEW if is_new else None
     match row.news:
         case News.GONE:
@@ -120,7 +132,7 @@ def _withdrawal(row: OutcomeRow, at: float) -> Change:
 
 
 def changes_from(
-    home: CrawlDir, start: int, *, length: int, baseline: float | None
+    home: CrawlDir, start: int, *, length: int, baseline: Baseline | None
 ) -> Iterator[tuple[Change, int]]:
     """Every change from byte `start` of the outcome log on, each with where to go on after it.
 
@@ -130,7 +142,7 @@ def changes_from(
     if start >= length:
         return
     for offset, record in records(home / "outcomes.log", start=start, length=length):
-        told = changes_in(_decode(record), baseline)
+        told = changes_in(_decode(record), offset, baseline)
         for change in told:
             behind = offset + FRAME.size + len(record)
             yield change, behind if change is told[-1] else offset

@@ -56,7 +56,7 @@ def open_frontier(
     shipments, resting = parts.shipments, Resting()
     quiet_until = parts.hosts.quieten(now) if parts.hosts.resumed else 0.0
     workbench = Workbench(quiet_until, polls=polls, share=share)
-    holding = Holding(hold_before, parts) if hold_before else None
+    holding = Holding(hold_before, now, parts) if hold_before else None
     distributor = Distributor(
         policy,
         draw=shipments.doors.drawing(parts.ready.pop) if shipments is not None else parts.ready.pop,

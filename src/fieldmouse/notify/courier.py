@@ -19,7 +19,7 @@ import msgspec
 
 from fieldmouse.aside import Aside
 from fieldmouse.clock import Clock
-from fieldmouse.crawldir.news import Change
+from fieldmouse.crawldir.news import Baseline, Change
 from fieldmouse.notify.channel import Channel, Notice
 from fieldmouse.notify.stretch import Stretch, read
 
@@ -66,7 +66,7 @@ class Courier:
         self._state = state
         self._held = Stretch(state.place)  # read, and not told
         self._length = state.place  # of the log, as far as it is durable
-        self._baseline: float | None = None
+        self._baseline: Baseline | None = None
         self._kept_plan = state.planned  # the plan that the last checkpoint knows
         self._until: float | None = None  # it rests until then
         self._busy = True  # it has yet to look, or is at it
@@ -95,7 +95,7 @@ class Courier:
         rests = not self._busy and self._until is not None and self._until > deadline
         return rests or self.is_caught_up()
 
-    def committed(self, kept: ChannelState, length: int, baseline: float | None) -> None:
+    def committed(self, kept: ChannelState, length: int, baseline: Baseline | None) -> None:
         """A checkpoint holds `kept`, and the log is durable up to `length`."""
         self._kept_plan, self._length, self._baseline = kept.planned, length, baseline
         self._wake()

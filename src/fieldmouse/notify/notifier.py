@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from fieldmouse.aside import Aside
 from fieldmouse.clock import Clock
 from fieldmouse.crawldir import Checkpoint, CrawlDir, Sealed, read_checkpoint, sealed_outcomes
-from fieldmouse.crawldir.news import sealed_baseline
+from fieldmouse.crawldir.news import Baseline, sealed_baseline
 from fieldmouse.errors import FieldmouseError
 from fieldmouse.notify.channel import Channel
 from fieldmouse.notify.courier import ChannelState, Courier, NewsSource
@@ -82,10 +82,11 @@ class Notifier:
                 task = self._tasks[courier.name] = asyncio.create_task(courier.run())
                 task.add_done_callback(_complain)
         sealed, end = self._sealed, self._end
-        if self._baseline is not None:
+        # Once there is a baseline it stays, unless the clock was ahead when it was set.
+        if self._baseline is not None and self._baseline.baseline <= self._clock.now():
             self._announce(sealed, end)
             return
-        # The first crawl may have ended just now. Once there is a baseline it stays.
+        # The first crawl may have ended just now.
         self._looks += 1
         looking = asyncio.get_running_loop().run_in_executor(Aside(), read_checkpoint, self._home)
         looking.add_done_callback(lambda looked: self._look(looked, sealed, end))
@@ -148,7 +149,7 @@ class Notifier:
         return counts
 
 
-def count_waiting(source: NewsSource, state: ChannelState, length: int, baseline: float | None) -> int:
+def count_waiting(source: NewsSource, state: ChannelState, length: int, baseline: Baseline | None) -> int:
     """Changes behind a channel's place."""
     place, count = state.place, 0
     while place < length:

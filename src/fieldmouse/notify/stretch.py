@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 
 from fieldmouse.crawldir.log import FRAME, records, understood
-from fieldmouse.crawldir.news import Change, changes_in
+from fieldmouse.crawldir.news import Baseline, Change, changes_in
 from fieldmouse.notify.channel import Notice
 from fieldmouse.records import OutcomeRow
 
@@ -39,7 +39,13 @@ class Stretch:
 
 
 def read(
-    log: Path, start: int, *, length: int, baseline: float | None, wanted: Callable[[Change], bool], most: int
+    log: Path,
+    start: int,
+    *,
+    length: int,
+    baseline: Baseline | None,
+    wanted: Callable[[Change], bool],
+    most: int,
 ) -> Stretch:
     """From byte `start` on, until `most` changes are found, or a glance is over, or at `length`.
 
@@ -51,7 +57,8 @@ def read(
     if start >= length:
         return Stretch(start)
     for number, (offset, record) in enumerate(records(log, start=start, length=length), 1):
-        told = [change for change in changes_in(understood(log, _decode, record), baseline) if wanted(change)]
+        row = understood(log, _decode, record)
+        told = [change for change in changes_in(row, offset, baseline) if wanted(change)]
         changes += told
         offsets += [offset] * len(told)
         end = offset + FRAME.size + len(record)

@@ -35,22 +35,22 @@ def list_changes(
     """Every change that counts, oldest first within each crawl, and which of them saw it first."""
     baselines = {volume: sealed_baseline(volume.last) for volume in volumes}
 
-    def told(row: OutcomeRow, volume: Volume) -> list[Change]:
+    def told(row: OutcomeRow, volume: Volume, offset: int) -> list[Change]:
         if row.at < since or (is_wanted is not None and not is_wanted(row.url)):
             return []
-        return changes_in(row, baselines[volume])
+        return changes_in(row, offset, baselines[volume])
 
     withdrawn, followed = set[str](), set[str]()
-    for row, volume in _rows(volumes):
-        for change in told(row, volume):
+    for row, volume, offset in _rows(volumes):
+        for change in told(row, volume, offset):
             if change.kind is ChangeKind.WITHDRAWN:
                 withdrawn.add(change.withdraws)
             elif change.kind is not ChangeKind.NEW or len(volumes) > 1:
                 followed.add(change.url)
     copies: dict[str, Placed] = {}  # the version before, of pages with something to tell
     known: dict[str, Placed] = {}  # what was told of them last
-    for row, volume in _rows(volumes):
-        for change in told(row, volume):
+    for row, volume, offset in _rows(volumes):
+        for change in told(row, volume, offset):
             if change.kind is ChangeKind.WITHDRAWN or change.id in withdrawn:
                 continue
             before = copies.get(change.url)
@@ -93,11 +93,11 @@ def _counted(change: Change, before: Placed | None, now: Placed, rules: NoiseRul
     return msgspec.structs.replace(change, difference=share) if hunks or hunks is None else None
 
 
-def _rows(volumes: Sequence[Volume]) -> Iterator[Placed]:
-    """The rows of all logs by their time, as far as each log goes by it."""
+def _rows(volumes: Sequence[Volume]) -> Iterator[tuple[OutcomeRow, Volume, int]]:
+    """The rows of all logs by their time, as far as each log goes by it; with the byte where each begins."""
     return heapq.merge(*map(_rows_of, volumes), key=lambda placed: placed[0].at)
 
 
-def _rows_of(volume: Volume) -> Iterator[Placed]:
-    for _, record in records(volume.home / "outcomes.log", length=volume.length):
-        yield _decode(record), volume
+def _rows_of(volume: Volume) -> Iterator[tuple[OutcomeRow, Volume, int]]:
+    for offset, record in records(volume.home / "outcomes.log", length=volume.length):
+        yield _decode(record), volume, offset

@@ -89,6 +89,7 @@ def told_of_due(due: DueDate, now: float) -> str:
         return "a poll of it is under way"
     if due.at is None or due.every is None:
         return "not to be polled again by the present plan: its polls would bring less than those of others"
-    rest = due.at - now
-    soon = f"next in {duration(rest)}, at {when(due.at)}" if rest > 0 else f"due for {duration(-rest)}"
+    due_at = min(due.at, now + due.every)  # a last try in the future is one of a clock that was ahead
+    rest = due_at - now
+    soon = f"next in {duration(rest)}, at {when(due_at)}" if rest > 0 else f"due for {duration(-rest)}"
     return f"a refresh polls it every {duration(round(due.every, 3))}, {soon}"

@@ -229,6 +229,21 @@ class Ledger:
         self._fold.unask(lost)
         return len(lost)
 
+    def limit_times(self, now: float, round_began: float) -> None:
+        """Bring back times that lie in the future because the clock was ahead when they were noted.
+
+        They count as `now`. For a round that goes on, pages tried since it began (`round_began`, as it was
+        noted; infinity for a new round) were tried in it, and all others just before now.
+        """
+        for name in ("looked", "changed", "tried"):
+            times = self.column(name)
+            rows = np.flatnonzero(times > now)
+            if len(rows):
+                limited = np.full(len(rows), now)
+                if name == "tried":
+                    limited[times[rows] < round_began] = np.nextafter(now, 0.0)
+                self._pages.put(name, rows, limited)
+
     def mark(self, rows: Rows, flag: Flag) -> None:
         """Remember something of these pages."""
         self._pages.put("flags", rows, self.take("flags", rows) | np.uint16(flag))
