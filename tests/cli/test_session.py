@@ -104,6 +104,19 @@ def test_every_format_says_the_same(atlas: Path, tmp_path: Path) -> None:
     assert not list(tmp_path.glob("*.part"))
 
 
+def test_every_format_has_the_same_words_for_what_became_of_each_url(atlas: Path, tmp_path: Path) -> None:
+    for name in ("all.jsonl", "all.csv", "all.parquet"):
+        assert run(["export", str(atlas), "--to", str(tmp_path / name), "--all"]) == 0
+    rows = [json.loads(line) for line in (tmp_path / "all.jsonl").read_text().splitlines()]
+    assert {row["kind"] for row in rows} >= {"page", "failed"}
+    assert any(row["reason"] for row in rows)
+    with (tmp_path / "all.csv").open(newline="") as file:
+        read = list(csv.DictReader(file))
+    for field in ("kind", "reason", "found_as"):
+        assert [row[field] for row in read] == [row[field] for row in rows]
+    assert pq.read_table(tmp_path / "all.parquet").to_pylist() == rows
+
+
 def test_all_outcomes_account_for_every_url(meadow: RunningMeadow, atlas: Path, tmp_path: Path) -> None:
     target = tmp_path / "all.jsonl"
     told = fieldmouse("export", str(atlas), "--to", str(target), "--all")

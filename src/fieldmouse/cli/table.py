@@ -77,6 +77,8 @@ def _joined(kinds: set[Kind]) -> Kind:
 def _cell(value: object, kind: Kind) -> object:
     if value is None or type(value) is kind:
         return value
+    if kind is str and isinstance(value, str):
+        return str.__str__(value)  # a word of an enumeration is text already
     if kind is float and type(value) is int:
         return float(value)
     return _encode(value).decode() if kind is str else value
