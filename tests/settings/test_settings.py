@@ -226,6 +226,46 @@ def test_overriding_reads_words_as_the_file_would() -> None:
     assert changed.limits.traps is False
 
 
+@pytest.mark.parametrize(
+    ("name", "word", "read"),
+    [
+        ("notify.feed", '"changes.atom"', "changes.atom"),
+        ("notify.feed", "'changes.atom'", "changes.atom"),
+        ("notify.feed", "changes.atom", "changes.atom"),
+        ("crawl.contact", '"me\\u0040example.org"', "me@example.org"),
+        ("network.ca_file", '"me" or "you"', '"me" or "you"'),  # no TOML: taken as it is
+        ("network.ca_file", "'\"me\"'", '"me"'),
+        ("crawl.contact", "2026", "2026"),
+        ("crawl.contact", "true", "true"),
+        ("crawl.contact", "", ""),
+        ("crawl.contact", '""', ""),
+        ("politeness.delay", '"2s"', 2.0),
+        ("politeness.delay", "2s", 2.0),
+        ("politeness.delay", "500/h", 7.2),
+        ("limits.body", '"4MiB"', 4 << 20),
+        ("scope.mode", '"host"', "host"),
+        ("crawl.max_depth", '"none"', None),
+        ("crawl.pages", "500", 500),
+        ("politeness.obey_robots_txt", "false", False),
+    ],
+)
+def test_a_word_may_be_written_as_toml_or_without_quotes(name: str, word: str, read: object) -> None:
+    section, _, key = name.partition(".")
+    assert getattr(getattr(Settings().override({name: word}), section), key) == read
+
+
+@pytest.mark.parametrize(
+    ("name", "word"),
+    [("crawl.pages", '"500"'), ("crawl.pages", "5\nx = 1"), ("politeness.obey_robots_txt", '"yes"'),
+     ("politeness.delay", "2"), ("notify.feed", '"a\\nb"')],
+)  # fmt: skip
+def test_a_word_of_the_wrong_kind_is_refused_with_a_sentence(name: str, word: str) -> None:
+    with pytest.raises(SettingsError) as refused:
+        Settings().override({name: word})
+    assert f"`{name}` is" in str(refused.value)
+    assert refused.value.hint.startswith("it must be")
+
+
 @pytest.mark.parametrize("name", ["delay", "politeness", "politeness.dely", "nowhere.delay", ""])
 def test_overriding_what_does_not_exist_is_an_error(name: str) -> None:
     with pytest.raises(SettingsError, match="there is no setting"):

@@ -93,7 +93,7 @@ def polite(command: F) -> F:
                 "changes",
                 metavar="SECTION.KEY=VALUE",
                 multiple=True,
-                help="Any setting of fieldmouse.toml.",
+                help="Any setting of fieldmouse.toml, written as there; text needs no quotes.",
             ),
         ]
     ):

@@ -32,7 +32,7 @@ class ValueKind:
     accepts: str  # completes "it must be ..."
     read: Callable[[Any], object]
     write: Callable[[Any], str]
-    from_word: bool = True  # a word of the command line is the value itself, not TOML
+    from_word: bool = True  # a word of the command line is the value itself, also without quotes
     blank: Callable[[Any], Any] | None = None  # the value without its secrets, where it may hold some
 
     def show(self, value: Any) -> str:

@@ -16,7 +16,7 @@ from typing import Any, TypeVar, get_type_hints
 import msgspec
 
 from fieldmouse.errors import SettingsError, UsageError
-from fieldmouse.settings.kinds import About
+from fieldmouse.settings.kinds import About, ValueKind
 from fieldmouse.settings.sections import Section
 
 S = TypeVar("S", bound=Section)
@@ -89,7 +89,7 @@ def replace(
             )
             raise SettingsError(f"there is no setting `{name}`{place}", advice)
         kind = known[key].kind
-        value = from_word(given) if words and isinstance(given, str) and not kind.from_word else given
+        value = _from_word(given, kind) if words and isinstance(given, str) else given
         try:
             changed[key] = kind.read(value)
         except ValueError:
@@ -104,11 +104,22 @@ def replace(
 
 
 def from_word(word: str) -> object:
-    """A number, flag or list written on the command line; a bare text stays what it is."""
+    """A value of TOML written on the command line; a text that is none stays as it is.
+
+    >>> from_word("[8, 2]"), from_word('"a.atom"'), from_word("a.atom")
+    ([8, 2], 'a.atom', 'a.atom')
+    """
     try:
-        return tomllib.loads(f"value = {word}")["value"]
+        read = tomllib.loads(f"value = {word}")
     except tomllib.TOMLDecodeError:
         return word
+    return read["value"] if len(read) == 1 else word  # a second line would be another key
+
+
+def _from_word(word: str, kind: ValueKind) -> object:
+    """The same for a setting of this kind: where text is wanted, 2026 and true are text."""
+    value = from_word(word)
+    return word if kind.from_word and not isinstance(value, str) else value
 
 
 def _shown(value: object) -> str:
