@@ -47,6 +47,15 @@ def size(value: float) -> str:
     return f"{number(value)} TB"
 
 
+def percentage(share: float) -> str:
+    """A share from 0 to 1. What is more than nothing is never 0 %, and what is less than all never 100 %.
+
+    >>> percentage(0.0), percentage(0.001), percentage(0.124), percentage(0.999), percentage(1.0)
+    ('0 %', '1 %', '12 %', '99 %', '100 %')
+    """
+    return f"{min(max(round(100 * share), int(share > 0)), 100 - int(share < 1))} %"
+
+
 def duration(seconds: float) -> str:
     """
     >>> duration(0.26), duration(9.5), duration(304), duration(7500), duration(200_000)

@@ -15,11 +15,13 @@ import time
 from pathlib import Path
 from xml.etree import ElementTree
 
+import msgspec
 import pytest
 import trustme
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fieldmouse.cli.changes import _cells
 from fieldmouse.clock import WallClock
 from fieldmouse.crawldir.news import Change, ChangeKind
 from fieldmouse.notify import letter
@@ -401,6 +403,19 @@ def test_a_feed_has_the_newest_changes_each_under_its_own_id(tmp_path: Path) -> 
     assert [entry["title"] for entry in entries] == [f"changed: Page {number}" for number in (7, 6, 5, 4, 3)]
     assert entries[0]["id"] == as_uuid(change(7).id)
     assert [one.name for one in tmp_path.iterdir()] == ["changes.atom"]
+
+
+@pytest.mark.parametrize(
+    ("share", "shown"), [(0.001, "1 %"), (0.25, "25 %"), (0.999, "99 %"), (1.0, "100 %")]
+)
+def test_feed_letter_and_list_name_the_same_share_of_words(tmp_path: Path, share: float, shown: str) -> None:
+    one = msgspec.structs.replace(change(1), difference=share)
+    path = tmp_path / "changes.atom"
+    assert sent(feed(path), one) is None
+    (entry,) = check_atom(path.read_bytes())
+    assert entry["summary"] == f"{shown} of its words differ."
+    assert f", {shown} of its words" in letter.body([one])
+    assert _cells(None, one)[2] == shown
 
 
 def test_a_feed_goes_on_after_a_kill_with_what_it_had(tmp_path: Path) -> None:

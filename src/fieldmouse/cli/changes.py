@@ -16,6 +16,7 @@ import msgspec
 from fieldmouse.cli import options, voice
 from fieldmouse.cli.differing import lines_of
 from fieldmouse.errors import UsageError
+from fieldmouse.figures import percentage
 
 if TYPE_CHECKING:
     from fieldmouse.crawldir.news import Change
@@ -132,7 +133,7 @@ def _plain(where: Path | None, change: Change) -> dict[str, object]:
 
 
 def _cells(where: Path | None, change: Change) -> tuple[str, ...]:
-    share = f"{max(1, round(100 * change.difference))} %" if change.kind == "changed" else ""
+    share = percentage(change.difference) if change.kind == "changed" else ""
     url = f"{change.url} -> {change.target}" if change.target else change.url
     cells = voice.when(round(change.at)), change.kind.value, share, url, " ".join(change.title.split())
     return cells if where is None else (*cells[:3], str(where), *cells[3:])

@@ -18,7 +18,7 @@ from xml.etree.ElementTree import TreeBuilder, tostring
 from fieldmouse.aside import Aside
 from fieldmouse.crawldir.durable import whole
 from fieldmouse.crawldir.news import Change, ChangeKind
-from fieldmouse.figures import when
+from fieldmouse.figures import percentage, when
 from fieldmouse.notify.channel import Manner, Notice, Setback, one_line, titled
 
 ATOM = "http://www.w3.org/2005/Atom"
@@ -139,7 +139,7 @@ def _element(tree: TreeBuilder, tag: str, text: str = "", **attributes: str) -> 
 def _summary(change: Change) -> str:
     match change.kind:
         case ChangeKind.CHANGED:
-            return f"{change.difference:.0%} of its words differ."
+            return f"{percentage(change.difference)} of its words differ."
         case ChangeKind.MOVED:
             return f"It has moved to {one_line(change.target, _LONGEST_URL)}"
         case ChangeKind.GONE:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from fieldmouse.crawldir.news import Change, ChangeKind
-from fieldmouse.figures import counted, when
+from fieldmouse.figures import counted, percentage, when
 from fieldmouse.notify.channel import one_line, titled
 
 _LONGEST_URL = 2000
@@ -58,5 +58,5 @@ def _lines(change: Change) -> list[str]:
     lines = [f"  {titled(change)}", f"  {one_line(change.url, _LONGEST_URL)}"]
     if change.kind is ChangeKind.MOVED:
         lines.append(f"  to {one_line(change.target, _LONGEST_URL)}")
-    share = f", {change.difference:.0%} of its words" if change.kind is ChangeKind.CHANGED else ""
+    share = f", {percentage(change.difference)} of its words" if change.kind is ChangeKind.CHANGED else ""
     return [*lines, f"  {when(round(change.at))}{share}"]
