@@ -258,6 +258,24 @@ def test_rules_work_on_the_past_and_what_they_ignore_is_not_shown(tmp_path: Path
     assert told(crawl, "/shop") == [("changed", 1), ("changed", 2)]
 
 
+def test_the_list_and_the_difference_agree_on_the_newest_change_that_the_rules_leave(tmp_path: Path) -> None:
+    def shop(text: str, price: int) -> str:
+        return f"<h1>Shop</h1><p>{text} is sold here and nowhere else.</p><p id=price>{price} coins</p>"
+
+    days: list[Shown] = [shop("Cheese", 1), shop("Bread", 1), shop("Bread", 2), shop("Bread", 3)]
+    crawl = ChangingCrawl(tmp_path / "c", {"/": ['<a href="/shop">s</a>'], "/shop": days})
+    crawl.next_days(3)
+    crawl.set(noise__ignore=["* css #price"])
+    room = ReadingRoom(crawl.path)
+    (listed,) = [change for change in room.changes() if change.url == HOME + "/shop"]
+    shown = room.difference(HOME + "/shop")
+    assert shown.numbers == (1, 2)
+    assert (shown.new.row.at, shown.share) == (listed.at, listed.difference)
+    crawl.set(noise__ignore=["* css p"])
+    assert not [change for change in ReadingRoom(crawl.path).changes() if change.url == HOME + "/shop"]
+    assert ReadingRoom(crawl.path).difference(HOME + "/shop").same
+
+
 def test_rules_and_the_wish_to_learn_nothing_are_obeyed_when_pages_come_in(tmp_path: Path) -> None:
     pages: dict[str, list[Shown]] = {
         "/": [door("/clock", "/price")],

@@ -17,9 +17,8 @@ import msgspec
 
 from fieldmouse.crawldir import records
 from fieldmouse.crawldir.news import Change, ChangeKind, changes_in, sealed_baseline
-from fieldmouse.errors import CrawlDirError
 from fieldmouse.policy.noiserules import NoiseRules
-from fieldmouse.reading.versions import compared
+from fieldmouse.reading.versions import share_that_counts
 from fieldmouse.reading.volume import Volume
 from fieldmouse.records import OutcomeKind, OutcomeRow
 
@@ -83,14 +82,9 @@ def _counted(change: Change, before: Placed | None, now: Placed, rules: NoiseRul
         return change
     if change.kind is not ChangeKind.CHANGED:
         return msgspec.structs.replace(change, title=change.title or before[0].title)
-    if rules.at(change.url).empty:
-        return change
     old, new = (volume.page(row) for row, volume in (before, now))
-    try:
-        hunks, share = compared(old, new, rules)
-    except CrawlDirError:
-        return change  # its archive is damaged: what was told stays told
-    return msgspec.structs.replace(change, difference=share) if hunks or hunks is None else None
+    share = share_that_counts(old, new, rules)
+    return None if share is None else msgspec.structs.replace(change, difference=share)
 
 
 def _rows(volumes: Sequence[Volume]) -> Iterator[tuple[OutcomeRow, Volume, int]]:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from fieldmouse.errors import FieldmouseError, UsageError
+from fieldmouse.errors import CrawlDirError, FieldmouseError, UsageError
 from fieldmouse.figures import counted, when
 from fieldmouse.indexer import noise
 from fieldmouse.indexer.comparison import Comparison, Hunk, compare, hunks
@@ -69,6 +69,21 @@ def compared(old: StoredPage, new: StoredPage, rules: NoiseRules) -> tuple[list[
     return told, seen.share(learned)
 
 
+def share_that_counts(old: StoredPage, new: StoredPage, rules: NoiseRules) -> float | None:
+    """Share of words by which a version that was told as changed differs from the one before.
+
+    None if the rules leave nothing of it. Where no rule is about the page, and where its archive is
+    damaged, what was told stays told.
+    """
+    if rules.at(new.url).empty:
+        return new.row.difference
+    try:
+        told, share = compared(old, new, rules)
+    except CrawlDirError:
+        return new.row.difference
+    return share if told or told is None else None
+
+
 def difference_of(
     url: str, versions: list[StoredPage], rules: NoiseRules, old: str | int | None, new: str | int | None
 ) -> VersionDifference:
@@ -80,7 +95,7 @@ def difference_of(
         raise FieldmouseError(
             f"only one version of {url} is stored, of {first}", "ask again when it has changed"
         )
-    newer = _number(versions, new) if new is not None else _newest_change(versions, old)
+    newer = _number(versions, new) if new is not None else _newest_change(versions, old, rules)
     older = _number(versions, old) if old is not None else newer - 1
     if older < 0:
         raise UsageError("there is no version before the oldest one", "name a later one with --to")
@@ -88,12 +103,13 @@ def difference_of(
     return VersionDifference(url, versions[older], versions[newer], (older + 1, newer + 1), share, told)
 
 
-def _newest_change(versions: list[StoredPage], old: str | int | None) -> int:
-    """The newest version that a reader would call one; the newest of all if none is, or one was named."""
+def _newest_change(versions: list[StoredPage], old: str | int | None, rules: NoiseRules) -> int:
+    """The newest version that the list of changes has; the newest of all if none, or if `old` is named."""
     if old is None:
         told = [number for number, news in enumerate(news_of(versions)) if number and news is News.CHANGED]
-        if told:
-            return told[-1]
+        for number in reversed(told):
+            if share_that_counts(versions[number - 1], versions[number], rules) is not None:
+                return number
     return len(versions) - 1
 
 
