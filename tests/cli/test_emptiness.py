@@ -80,7 +80,7 @@ def test_a_seed_that_redirects_out_of_scope_is_named_with_the_command_that_goes_
 def test_a_private_address_behind_a_name_is_named(tmp_path: Path) -> None:
     told = crawled(tmp_path / "a", "http://intranet.test/", "--resolve", "intranet.test=127.0.0.1")
     assert "private address (127.0.0.1 is loopback)" in told["error"]
-    assert "`--allow-private`" in told["hint"]
+    assert "--allow-private --forgive`" in told["hint"]
 
 
 def test_a_host_that_is_not_there_is_named(tmp_path: Path) -> None:

@@ -86,9 +86,9 @@ def _live(
         )  # fmt: skip
         began = resumed and read_checkpoint(home) is not None
         begin_at = [] if began else [Url(seed) for seed in seeds]
-        crawling = asyncio.ensure_future(
-            crew.agent.crawl(begin_at, mercy=Mercy(on_forgiven) if on_forgiven else None)
-        )
+        private = settings.network.allow_private
+        mercy = Mercy(on_forgiven, private=private) if on_forgiven else None
+        crawling = asyncio.ensure_future(crew.agent.crawl(begin_at, mercy=mercy))
         try:
             await asyncio.wait({crawling}, timeout=after)
             # If it is not done, nobody at work gets another turn: what they held is forgotten.

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from fieldmouse.agent import Forgiven
@@ -132,6 +133,30 @@ def test_the_dead_die_again_and_can_be_forgiven_again(
         check_books(path)
         assert {row.url for row in outcomes(path) if row.reason in WRONG} == urls
     assert told == [Forgiven(len(dead), len(urls))] * 2
+
+
+def test_refusals_of_private_addresses_are_forgiven_once_these_are_allowed(tmp_path: Path) -> None:
+    path, told = tmp_path / "c", list[Forgiven]()
+    meadow = Meadow(msgspec.structs.replace(OPTIONS, hosts=4, pages=30, seeds=4))
+
+    def live(day: int, *, allowed: bool) -> Summary:
+        return bottled_crawl(
+            path, lambda clock: SpellFetcher(meadow, clock), meadow.seeds,
+            dns=lambda clock: SpellDns(meadow, clock),
+            epoch=bottle.EPOCH + day * 86400.0, politeness__delay="1s", network__allow_private=allowed,
+            on_forgiven=told.append if day else None,
+        )[0]  # fmt: skip
+
+    assert live(0, allowed=False).refused == len(meadow.seeds)
+    assert live(1, allowed=False).refused == len(meadow.seeds)
+    assert told == [Forgiven(0, 0)], "they are not allowed still"
+    check_books(path)
+    summary = live(2, allowed=True)
+    assert told[1:] == [Forgiven(len(meadow.seeds), len(meadow.seeds))]
+    assert summary.lost == summary.waiting == 0
+    check_books(path)
+    stored = sorted(row.url for row in outcomes(path) if row.kind == "page")
+    assert stored == sorted(fact.url for fact in meadow.truth() if fact.allowed and fact.status == 200)
 
 
 class Killed(BaseException):

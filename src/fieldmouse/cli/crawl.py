@@ -88,6 +88,8 @@ def run(
             _save_on_garbage()
             signals.obey(asyncio.get_running_loop().call_soon_threadsafe, life.interrupt, life.hurry)
 
+        private = plan.settings.network.allow_private
+        mercy = agent.Mercy(on_forgiven, private=private) if on_forgiven else None
         budget = plan.settings.refresh.budget if plan.order is not None else None
         polls, network = plan.order is not None, bool(plan.boards)
         shown = progress.shown(every=every, polls=polls, budget=budget, network=network)
@@ -98,7 +100,7 @@ def run(
                     runner=uvloop.run,
                     on_reading=line.show,
                     on_open=opened,
-                    mercy=agent.Mercy(on_forgiven) if on_forgiven else None,
+                    mercy=mercy,
                 )
             finally:
                 signals.ended()

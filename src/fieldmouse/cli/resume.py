@@ -40,7 +40,8 @@ def command(directory: Path, seeds: tuple[str, ...], forgive: bool, as_json: boo
     crawl goes on to its end. Seeds given here, or added to that file, are visited if
     they are new, and those given here are added to the file. With --forgive hosts
     that were given up (no address, no connection, no robots.txt) get another chance,
-    and their URLs are visited again.
+    and their URLs are visited again; with --allow-private also hosts that were refused
+    for a private address.
     """
     every = options.progress_every(given)
     with voice.talk_only():

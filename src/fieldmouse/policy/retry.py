@@ -54,10 +54,13 @@ OF_HOSTS = frozenset(
 )
 """Verdicts on hosts that are failures. Private addresses and full hosts are no failures."""
 
+FORGIVABLE = OF_HOSTS | {Reason.PRIVATE}
+"""Verdicts that can be taken back; one for a private address only where such addresses are allowed by now."""
+
 
 def pardoned(state: HostState, links: Iterable[Link]) -> HostState:
-    """The host without a verdict for failing, if any of the URLs that came with it is forgiven."""
-    if state.verdict not in OF_HOSTS or not any(link.forgiven for link in links):
+    """The host without a verdict that can be taken back, if any of the URLs that came with it is forgiven."""
+    if state.verdict not in FORGIVABLE or not any(link.forgiven for link in links):
         return state
     return msgspec.structs.replace(state, failures=0, put_off=0, verdict=Reason.NONE, detail="", unreached=())
 

@@ -53,10 +53,12 @@ def _hint(row: OutcomeRow, directory: str) -> str:
     again = f"`{resume} --forgive` asks again"
     match row.reason:
         case Reason.PRIVATE.value:
-            return (
-                f"`{name}` is on a private network; `--allow-private` visits such hosts, in a new directory"
-                + " and under another name (`--crawl NAME`)" * shared
+            visited = (
+                "`--allow-private` visits such hosts, in a new directory as another crawl (`--crawl NAME`)"
+                if shared
+                else f"`{resume} --allow-private --forgive` visits such hosts"
             )
+            return f"`{name}` is on a private network; {visited}"
         case Reason.NO_ADDRESS.value:
             return f"try `getent hosts {name}`; when it has an address, {again}"
         case Reason.TLS.value if any(word in row.detail.lower() for word in _CERTIFICATE):
