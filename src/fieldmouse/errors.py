@@ -70,7 +70,8 @@ class CrawlLocked(CrawlDirError):
 
     def __init__(self, path: Path, owner_pid: int):
         ours = owner_pid == os.getpid()
-        super().__init__(f"`{path}` is in use by {'this process' if ours else f'process {owner_pid}'}")
+        other = f"process {owner_pid}" if owner_pid else "another process"
+        super().__init__(f"`{path}` is in use by {'this process' if ours else other}")
         self.path, self.owner_pid = path, owner_pid
         self.hint = f"stop it first, or look at it with `fieldmouse doctor {typed(path)}`"
         if ours:

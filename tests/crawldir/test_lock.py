@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
+import stat
 import threading
 from pathlib import Path
 
@@ -60,6 +61,55 @@ def test_an_owner_that_lives_is_named_at_once(home: CrawlDir) -> None:
         home.lock()
     assert home.owner() == os.getpid()
     other.unlock()
+
+
+def test_a_lock_file_that_is_deleted_lets_no_second_process_in(home: CrawlDir) -> None:
+    home.lock()
+    (home / "lock").unlink()
+    other = CrawlDir.open(home.path)
+    assert other.owner() is not None
+    with pytest.raises(CrawlLocked, match="is in use by"):
+        other.lock()
+    (home / "lock").write_bytes(b"")  # somebody puts another one there
+    assert other.owner() is not None
+    with pytest.raises(CrawlLocked):
+        other.lock()
+    home.unlock()
+    other.lock()
+    assert home.owner() == os.getpid()
+    other.unlock()
+    assert home.owner() is None
+
+
+def test_a_lock_file_that_is_replaced_while_it_is_taken_is_taken_anew(
+    home: CrawlDir, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a file system that locks no directories, only the file tells."""
+    real, replaced = fcntl.flock, []
+
+    def flock(handle: int, operation: int) -> None:
+        if stat.S_ISDIR(os.fstat(handle).st_mode):
+            raise OSError(errno.EBADF, "Bad file descriptor")
+        if not replaced:
+            replaced.append(handle)
+            (home / "lock").unlink()
+            (home / "lock").write_bytes(b"")
+        real(handle, operation)
+
+    monkeypatch.setattr(fcntl, "flock", flock)
+    home.lock()
+    assert (home / "lock").read_bytes() == str(os.getpid()).encode()
+    with pytest.raises(CrawlLocked):
+        CrawlDir.open(home.path).lock()
+    home.unlock()
+
+
+def test_a_crawl_that_was_killed_without_its_lock_file_can_be_taken(home: CrawlDir) -> None:
+    (home / "lock").unlink()
+    assert home.owner() is None
+    assert not home.killed
+    home.lock()
+    home.unlock()
 
 
 def test_who_may_only_read_can_see_who_crawls(home: CrawlDir, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -56,7 +56,7 @@ class CrawlDir:
     def __init__(self, path: Path, identity: Identity):
         self.path = path
         self.identity = identity
-        self._lock: int | None = None
+        self._locks: list[int] = []  # of the directory and of the file in it
         self._found = b""  # what stood in the lock when we took it
 
     @classmethod
@@ -146,25 +146,33 @@ class CrawlDir:
             write_identity(self.path, self.identity)
 
     def lock(self) -> None:
-        """Claim the directory for this process; it is freed when the process ends, however it ends."""
-        handle = os.open(self / "lock", os.O_RDWR | os.O_CREAT, 0o644)
+        """Claim the directory for this process; it is freed when the process ends, however it ends.
+
+        Both the directory and the file `lock` in it are locked: the file can be deleted while we crawl, and
+        some file systems lock no directories.
+        """
+        handles: list[int] = []
         for glance in reversed(range(_GLANCES)):
             try:
-                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                handles.append(_locked(self.path, os.O_RDONLY | os.O_DIRECTORY, fcntl.LOCK_EX))
+                handles.append(_locked(self / "lock", os.O_RDWR | os.O_CREAT, fcntl.LOCK_EX))
                 break
-            except OSError:
-                owner = _named_in(handle)
+            except BlockingIOError:
+                _close(handles)
+                owner = self._named()
                 # Somebody may only be looking (`owner`), which takes no time.
                 if not glance or _is_alive(owner):
-                    os.close(handle)
                     raise CrawlLocked(self.path, owner) from None
                 time.sleep(0.02)
-        self._lock, self._found = handle, os.pread(handle, 32, 0)
+            except OSError:
+                _close(handles)
+                raise
+        self._locks, self._found = handles, os.pread(handles[-1], 32, 0)
         try:
-            os.ftruncate(handle, 0)
-            os.pwrite(handle, str(os.getpid()).encode(), 0)
+            os.ftruncate(handles[-1], 0)
+            os.pwrite(handles[-1], str(os.getpid()).encode(), 0)
             # It stays there when we are killed, so that a doctor can tell a kill from an orderly end.
-            os.fsync(handle)
+            os.fsync(handles[-1])
             sync_directory(self.path)
         except OSError:
             self.unlock(as_found=True)
@@ -172,28 +180,32 @@ class CrawlDir:
 
     def unlock(self, *, as_found: bool = False) -> None:
         """Let others in. `as_found` leaves it telling whether the one before us was killed."""
-        if self._lock is not None:
+        if self._locks:
             with suppress(OSError):  # a disk in trouble, which others will tell; the kernel frees the lock
-                os.ftruncate(self._lock, 0)
+                os.ftruncate(self._locks[-1], 0)
                 if as_found:
-                    os.pwrite(self._lock, self._found, 0)
-            os.close(self._lock)
-            self._lock = None
+                    os.pwrite(self._locks[-1], self._found, 0)
+            _close(self._locks)
 
     def owner(self) -> int | None:
-        """The process that crawls here now, or None."""
-        try:
-            handle = os.open(self / "lock", os.O_RDONLY)
-        except FileNotFoundError:
-            return None
-        try:
-            # Shared: others may look at the same time, and whoever may only read the crawl can look, too.
-            fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except OSError:
-            return _named_in(handle)
-        finally:
-            os.close(handle)
+        """The process that crawls here now, or None; 0 if its number is not known."""
+        for path, flags in ((self.path, os.O_RDONLY | os.O_DIRECTORY), (self / "lock", os.O_RDONLY)):
+            try:
+                # Shared: others may look at the same time, and whoever may only read the crawl can look, too.
+                os.close(_locked(path, flags, fcntl.LOCK_SH))
+            except FileNotFoundError:
+                continue
+            except BlockingIOError:
+                return self._named()
         return None
+
+    def _named(self) -> int:
+        """The process whose number stands in the lock; 0 if there is none."""
+        try:
+            written = (self / "lock").read_bytes()[:32].decode(errors="replace").strip()
+        except OSError:
+            return 0
+        return int(written) if written.isdigit() else 0
 
     @property
     def killed(self) -> bool:
@@ -208,10 +220,30 @@ class CrawlDir:
         return shutil.disk_usage(self.path).free
 
 
-def _named_in(lock: int) -> int:
-    """The process whose number stands in the lock; 0 if there is none."""
-    written = os.pread(lock, 32, 0).decode(errors="replace").strip()
-    return int(written) if written.isdigit() else 0
+def _locked(path: Path, flags: int, operation: int) -> int:
+    """A handle of what stands at `path`, locked; `BlockingIOError` if others have it locked."""
+    while True:
+        handle = os.open(path, flags, 0o644)
+        try:
+            fcntl.flock(handle, operation | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(handle)
+            raise
+        except OSError:
+            # This file system locks no directories (NFS wants them open for writing): the file must do.
+            if not flags & os.O_DIRECTORY:
+                os.close(handle)
+                raise
+        with suppress(FileNotFoundError):
+            if os.path.samestat(os.fstat(handle), path.stat()):
+                return handle
+        os.close(handle)  # another one stands there by now
+
+
+def _close(handles: list[int]) -> None:
+    """Close all of them, the last one first."""
+    while handles:
+        os.close(handles.pop())
 
 
 def _is_alive(process: int) -> bool:

@@ -34,7 +34,13 @@ def examine(home: CrawlDir, *, deep: bool = False, here: Presence | None = None)
     """All findings, good and bad. Who holds the lock himself says how it was before."""
     here = here or presence(home)
     owner = here.owner
-    yield good("lock", "nobody crawls here now" if owner is None else f"process {owner} crawls here now")
+    if owner == 0:
+        says = (
+            "a process crawls here now, and its number is not known: the file `lock` was deleted or emptied"
+        )
+        yield good("lock", says)
+    else:
+        yield good("lock", "nobody crawls here now" if owner is None else f"process {owner} crawls here now")
     asked = Settings()
     try:
         asked = settings_file.load(home / "fieldmouse.toml")
