@@ -18,6 +18,7 @@ import tantivy
 from fieldmouse.indexer.copies import Copies, stands
 from fieldmouse.indexer.generations import places
 from fieldmouse.indexer.index import copy_of, has_columns
+from fieldmouse.indexer.panics import panics_as_errors
 from fieldmouse.indexer.snapshot import META, Snapshots, read_meta
 
 LOOK = 12  # documents looked at for each page that is replaced
@@ -54,6 +55,7 @@ class Clearing:
                 clear(path, self._shard, self._copies)
 
 
+@panics_as_errors()
 def clear(path: Path, shard: int, copies: Copies) -> int:
     """Delete the old copies of a finished generation, if they are worth it; returns how many went."""
     index = tantivy.Index.open(str(path))

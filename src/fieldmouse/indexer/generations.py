@@ -13,6 +13,7 @@ from fieldmouse.crawldir import CrawlDir
 from fieldmouse.errors import CrawlDirError, typed
 from fieldmouse.indexer.copies import CopyView, Numbers, stands
 from fieldmouse.indexer.index import has_columns
+from fieldmouse.indexer.panics import panics_as_errors
 from fieldmouse.indexer.snapshot import view_of
 from fieldmouse.url import key_of
 
@@ -35,7 +36,8 @@ class Generation:
     def reading(self) -> Iterator[None]:
         """Says which index it was if it cannot be read."""
         try:
-            yield
+            with panics_as_errors():
+                yield
         except PermissionError as trouble:
             raise CrawlDirError(
                 f"the index in `{self.path}` cannot be read: {trouble}",

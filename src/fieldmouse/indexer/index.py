@@ -23,6 +23,7 @@ import tantivy
 from fieldmouse.crawldir import sync_directory
 from fieldmouse.errors import Damaged, StorageError
 from fieldmouse.indexer.footer import flaw_of
+from fieldmouse.indexer.panics import panics_as_errors
 from fieldmouse.indexer.query import authority_of, names
 from fieldmouse.indexer.snapshot import KEPT, META, Snapshots, read_meta
 from fieldmouse.indexer.wire import IndexerConfig, ShardState
@@ -79,6 +80,7 @@ def verify(directory: Path, shard: int, state: ShardState) -> None:
 class TextIndex:
     """Adds documents; what is added counts after `commit`."""
 
+    @panics_as_errors()
     def __init__(self, directory: Path, shard: int, config: IndexerConfig, state: ShardState):
         """Open the index as of `state`: younger generations and younger batches are taken out."""
         self._directory, self._shard = directory, shard
@@ -148,7 +150,8 @@ class TextIndex:
         for name in names(authority_of(url)):
             document.add_text("host", name)
         try:
-            self._writer.add_document(document)
+            with panics_as_errors():
+                self._writer.add_document(document)
         except ValueError as trouble:
             # A document is taken as it is; what can fail is the writer's disk.
             raise StorageError(self._path, trouble) from trouble
@@ -158,11 +161,13 @@ class TextIndex:
     def take_back(self, key: int, batch: int) -> None:
         """Take out what this batch holds of a page. Older copies stay: the batch may yet be undone."""
         try:
-            self._writer.delete_documents_by_query(copy_of(self._schema, key, batch))
+            with panics_as_errors():
+                self._writer.delete_documents_by_query(copy_of(self._schema, key, batch))
         except ValueError as trouble:
             raise StorageError(self._path, trouble) from trouble
         self._unsaved = True
 
+    @panics_as_errors()
     def commit(self) -> None:
         """Make everything added durable; begin a new generation if this one is full."""
         if self._unsaved:
@@ -171,6 +176,7 @@ class TextIndex:
         if self.bytes >= self._config.generation:
             self.begin_generation()
 
+    @panics_as_errors()
     def begin_generation(self) -> None:
         """Finish this generation, whose documents are committed, and open the next, which holds nothing."""
         self._writer.wait_merging_threads()
@@ -194,6 +200,7 @@ class TextIndex:
         if self.generation:
             shutil.rmtree(_generation(self._directory, self._shard, self.generation - 1) / KEPT, True)
 
+    @panics_as_errors()
     def finish(self) -> None:
         """Wait until merges are done. Nothing can be added after."""
         self._writer.wait_merging_threads()
@@ -209,7 +216,7 @@ class TextIndex:
         """Let go of the index: no thread of its writer merges or deletes after this."""
         if not self._finished:
             self._finished = True
-            with suppress(ValueError):  # what did not commit does not count
+            with suppress(ValueError), panics_as_errors():  # what did not commit does not count
                 self._writer.wait_merging_threads()
 
 

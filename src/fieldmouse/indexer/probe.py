@@ -198,21 +198,27 @@ def _count_documents(path: Path, asked: IndexAsked) -> ProbeReport:
     import tantivy
 
     from fieldmouse.indexer.index import known_schemas
+    from fieldmouse.indexer.panics import panics_as_errors
 
     try:
-        index = tantivy.Index.open(str(path))
-        index.reload()
+        with panics_as_errors():
+            index = tantivy.Index.open(str(path))
+            index.reload()
     except ValueError as trouble:
         return ProbeReport(trouble=f"it cannot be opened ({trouble})")
     if index.schema not in known_schemas():
         return ProbeReport(trouble="its fields are not ours")
-    searcher = index.searcher()
-    counted = tantivy.Query.range_query(
-        index.schema, "batch", tantivy.FieldType.Unsigned, None, asked.batch, use_inverted_index=True
-    )
-    held = int(searcher.search(counted, limit=1, count=True).count or 0)  # type: ignore[attr-defined]
-    old = _old_copies(index, searcher, counted, asked) if held and any(asked.copies) else 0
-    return ProbeReport(held - old, searcher.num_docs - held)
+    try:
+        with panics_as_errors():
+            searcher = index.searcher()
+            counted = tantivy.Query.range_query(
+                index.schema, "batch", tantivy.FieldType.Unsigned, None, asked.batch, use_inverted_index=True
+            )
+            held = int(searcher.search(counted, limit=1, count=True).count or 0)  # type: ignore[attr-defined]
+            old = _old_copies(index, searcher, counted, asked) if held and any(asked.copies) else 0
+            return ProbeReport(held - old, searcher.num_docs - held)
+    except ValueError as trouble:
+        return ProbeReport(trouble=f"it cannot be read ({trouble})")
 
 
 def _old_copies(

@@ -9,6 +9,7 @@ from typing import NamedTuple
 import tantivy
 
 from fieldmouse.indexer.index import schema
+from fieldmouse.indexer.panics import panics_as_errors
 from fieldmouse.indexer.query import authority_of, names
 
 _HEAP = 15 << 20  # bytes; tantivy wants no less
@@ -22,6 +23,7 @@ class ScratchDocument(NamedTuple):
     text: str
 
 
+@panics_as_errors()
 def write_scratch(directory: Path, documents: Iterable[ScratchDocument]) -> int:
     """Make an index of these in `directory`, which `search_all` can ask like a crawl; returns how many."""
     path, count = directory / "index" / "shard-0" / "00000", 0

@@ -223,19 +223,21 @@ def _tell(found: list[Found], ranking: Ranking, limit: int) -> list[Hit]:
     told: list[Hit] = []
     makers: dict[Generation, tantivy.SnippetGenerator] = {}
     for one in found:
-        canonical = text_of(one.document, "canonical")
+        with one.generation.reading():
+            canonical = text_of(one.document, "canonical")
         if canonical and canonical in urls:
             continue
         generation = one.generation
-        if generation not in makers:
-            query = ranking.query(generation, ranking.question.anywhere())
-            makers[generation] = tantivy.SnippetGenerator.create(
-                generation.searcher, query, generation.index.schema, "text"
-            )
-            makers[generation].set_max_num_chars(SNIPPET)
-        pieces = _pieces(one.document, makers[generation])
+        with generation.reading():
+            if generation not in makers:
+                query = ranking.query(generation, ranking.question.anywhere())
+                makers[generation] = tantivy.SnippetGenerator.create(
+                    generation.searcher, query, generation.index.schema, "text"
+                )
+                makers[generation].set_max_num_chars(SNIPPET)
+            pieces = _pieces(one.document, makers[generation])
+            title = text_of(one.document, "title")
         snippet = "".join(f"**{text}**" if found else text for text, found in pieces)
-        title = text_of(one.document, "title")
         told.append(Hit(one.url, title, snippet, round(one.score, 4), generation.directory, pieces))
         if len(told) == limit:
             break

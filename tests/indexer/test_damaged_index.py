@@ -1,0 +1,137 @@
+"""Files of the full-text index damaged in turn: what is said is a sentence with a hint, or still right."""
+
+from __future__ import annotations
+
+import random
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from fieldmouse import cli
+from fieldmouse.errors import CrawlDirError, FieldmouseError, StorageError
+from fieldmouse.indexer.panics import panics_as_errors
+from fieldmouse.indexer.search import count, documents, search
+from fieldmouse.lab.meadow.fetcher import MeadowFetcher
+from fieldmouse.lab.meadow.meadow import Meadow
+from fieldmouse.lab.meadow.options import MeadowOptions
+from fieldmouse.reading import ReadingRoom
+from whole.bottled import bottled_crawl
+
+MEADOW = Meadow(MeadowOptions(hosts=3, pages=40, seed=11, page_kb=1.0, links=8))
+
+
+def crawl(path: Path, pages: int = 0) -> None:
+    bottled_crawl(
+        path, lambda clock: MeadowFetcher(MEADOW, clock), MEADOW.seeds, crawl__pages=pages,
+        politeness__delay="1s", network__allow_private=True,
+    )  # fmt: skip
+
+
+def cut(raw: bytes) -> bytes:
+    return raw[: len(raw) // 2]
+
+
+def empty(raw: bytes) -> bytes:
+    return b""
+
+
+def zeros(raw: bytes) -> bytes:
+    return bytes(len(raw))
+
+
+def zeros_but_for_the_end(raw: bytes) -> bytes:
+    return bytes(max(0, len(raw) - 200)) + raw[-200:]
+
+
+def flipped(raw: bytes) -> bytes:
+    rng, hurt = random.Random(len(raw)), bytearray(raw)
+    for _ in range(12):
+        if hurt:
+            hurt[rng.randrange(len(hurt))] ^= rng.randrange(1, 256)
+    return bytes(hurt)
+
+
+WAYS: list[Callable[[bytes], bytes]] = [cut, empty, zeros, zeros_but_for_the_end, flipped]
+
+
+@pytest.fixture(scope="module")
+def stopped(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("stopped") / "c"
+    crawl(path, pages=25)
+    return path
+
+
+def damaged(path: Path, way: Callable[[bytes], bytes]) -> Iterator[Path]:
+    """Each file of the index hurt in turn, and whole again after."""
+    files = [file for file in sorted((path / "index").rglob("*")) if file.is_file()]
+    assert {file.suffix for file in files} >= {".json", ".store", ".idx", ".pos", ".term", ".fast"}
+    for file in files:
+        raw = file.read_bytes()
+        if not raw or file.suffix in (".lock", ".lmdb-lock"):
+            continue
+        # A second name of the same file is another file, or it would be hurt twice.
+        file.unlink()
+        file.write_bytes(way(raw))
+        yield file
+        file.unlink()
+        file.write_bytes(raw)
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_damaged_index_is_searched_or_refused_with_a_hint(
+    stopped: Path, tmp_path: Path, way: Callable[[bytes], bytes], capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = Path(shutil.copytree(stopped, tmp_path / "c"))
+    word = next(page.title for page in ReadingRoom(path).pages() if page.title).split()[0]
+    urls = set(documents(path))
+    assert urls
+    refused = 0
+    for file in damaged(path, way):
+        for look in (lambda: {hit.url for hit in search(path, word)}, lambda: set(documents(path))):
+            try:
+                assert look() <= urls, file
+            except CrawlDirError as trouble:
+                refused += 1
+                assert "--repair" in trouble.hint, file
+        try:
+            count(path)
+        except CrawlDirError as trouble:
+            assert "--repair" in trouble.hint, file
+        assert cli.run(["search", str(path), word]) in (0, 1), file
+        assert "Traceback" not in capsys.readouterr().err
+    assert refused
+
+
+@pytest.mark.parametrize("way", [cut, zeros_but_for_the_end, flipped])
+def test_doctor_names_a_damaged_index_and_resume_refuses_it_or_completes_the_crawl(
+    stopped: Path, tmp_path: Path, way: Callable[[bytes], bytes], capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = Path(shutil.copytree(stopped, tmp_path / "c"))
+    for number, file in enumerate(damaged(path, way)):
+        if file.suffix not in (".json", ".store", ".idx", ".term", ".fast", ".pos"):
+            continue
+        assert cli.run(["doctor", str(path)]) in (0, 1), file
+        told = capsys.readouterr()
+        assert "Traceback" not in told.err + told.out
+        copy = Path(shutil.copytree(path, tmp_path / f"copy-{number}"))
+        try:
+            crawl(copy, pages=27)
+        except (CrawlDirError, StorageError) as trouble:
+            assert trouble.hint, file
+        shutil.rmtree(copy)
+
+
+def test_only_panics_become_errors() -> None:
+    panic = type("PanicException", (BaseException,), {"__module__": "pyo3_runtime"})
+    with pytest.raises(ValueError, match="unexpected end"), panics_as_errors():
+        raise panic("unexpected end")
+    for kind in (
+        KeyboardInterrupt,
+        SystemExit,
+        FieldmouseError,
+        type("PanicException", (BaseException,), {}),
+    ):
+        with pytest.raises(kind), panics_as_errors():
+            raise kind("as it is")
