@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from fieldmouse.figures import counted, duration, number
+from fieldmouse.figures import counted, duration, number, when
 from fieldmouse.outcome import StoppedBy
 
 
@@ -32,6 +32,8 @@ class Reading(msgspec.Struct, frozen=True, array_like=True):
     changed: int = 0  # of them, those that showed another page, or one that moved, as of the last checkpoint
     gone: int = 0
     polling: int = 0  # polls that are on their way
+    next_at: float = 0.0  # when the next request may be made, if none is under way and hosts rest until then
+    resting: int = 0  # of these hosts, those that rest because they failed
 
 
 _ENDINGS = {
@@ -44,6 +46,18 @@ _ENDINGS = {
 }
 
 
+class HostRest(msgspec.Struct, frozen=True):
+    """A host that failed, and is not asked for some time."""
+
+    host: str
+    until: float  # epoch seconds
+    failures: int  # in a row
+
+    def __str__(self) -> str:
+        times = counted(self.failures, "time")
+        return f"{self.host} failed {times} in a row and rests until {when(round(self.until))}"
+
+
 class Refreshed(msgspec.Struct, frozen=True):
     """What the polls of one run showed; a `Summary` counts over all runs."""
 
@@ -54,12 +68,23 @@ class Refreshed(msgspec.Struct, frozen=True):
     new: int  # URLs discovered
     useful_ratio: float | None  # of the polls, those that showed something new; None without any
     budget: float | None  # polls an hour; None: as many as politeness allows
+    failed: int = 0  # with `changed`, `unchanged`, `gone` and `refused` these are all polls
+    refused: int = 0  # not asked after all, such as what robots.txt excludes by now
+    reasons: dict[str, int] = {}  # of those that failed or were refused
+    postponed: int = 0  # pages that a round left for the next one, because their hosts rest
+    resting: list[HostRest] = []  # these hosts
 
     def __str__(self) -> str:
         found = (
             f"{number(self.changed)} changed, {number(self.gone)} gone, {number(self.unchanged)} unchanged"
+            + (f", {number(self.failed)} failed" if self.failed else "")
+            + (f", {number(self.refused)} refused" if self.refused else "")
         )
-        return f"{counted(self.polls, 'poll')}: {found}; {counted(self.new, 'URL')} discovered"
+        done = f"{counted(self.polls, 'poll')}: {found}; {counted(self.new, 'URL')} discovered"
+        if not self.postponed:
+            return done
+        verb = "is" if self.postponed == 1 else "are"
+        return f"{done}; {counted(self.postponed, 'page')} {verb} postponed"
 
 
 class WholeCrawl(msgspec.Struct, frozen=True):
@@ -96,6 +121,8 @@ class Summary(msgspec.Struct, frozen=True):
     changed: int = 0
     unchanged: int = 0
     gone: int = 0
+    failed_polls: int = 0  # with the three before and `refused_polls` these are all polls
+    refused_polls: int = 0
     untold: dict[str, int] = {}  # changes that `[notify]` has yet to tell, by channel
     dropped_links: dict[str, int] = {}  # by the setting that limits them; never accepted, so never seen
     refreshed: Refreshed | None = None  # of this run, if known pages were polled

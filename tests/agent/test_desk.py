@@ -206,13 +206,16 @@ class AtTheDesk(RuleBasedStateMachine):
         elif kind in ("page", "moved"):
             self.polled["changed"] += 1
             self.settled[known] = kind
+        else:
+            self.polled["refused" if kind == "refused" else "failed"] += 1
 
     @invariant()
     def polls_are_counted_apart(self) -> None:
         polled = self.desk.tally.polled
-        nothing = {"polls": 0, "changed": 0, "unchanged": 0, "gone": 0}
+        nothing = {"polls": 0, "changed": 0, "unchanged": 0, "gone": 0, "failed": 0, "refused": 0}
         won = self.desk.tally.pages - self.pages
-        told = msgspec.structs.asdict(polled)
+        told = msgspec.structs.asdict(polled) | {"failed": polled.failed}
+        assert sum(told.pop("reasons").values()) == polled.failed + polled.refused
         assert told == nothing | {"pages": won} | self.polled
         assert self.desk.tally.discovered_pages == self.pages
         assert self.desk.fresh_polls == len(self.polls.keys() & (self.answered.keys() | self.verdicts.keys()))

@@ -220,13 +220,17 @@ class Agent:
                 read_at = now
                 self._read()
             # Who may ask for no page is idle, too: others may, once what is known here is booked.
-            stuck = self._frontier.ready_at() is None or self._desk.sated
+            stuck = self._frontier.ready_at() is None or self._desk.sated or self._is_stalled(now)
             idle = not meter.out and not meter.level and stuck
             if now - sealed_at >= self._until_checkpoint(idle, was_idle):
                 await self.checkpoint()
                 sealed_at = self._clock.now()
             was_idle = idle
             if idle and not self._left():
+                return
+            if idle and not self._desk.unsettled and self._is_stalled(now):
+                assert self._refreshing is not None
+                self._refreshing.postpone(now)
                 return
             self._intake.pump()  # a worker that came back to life tells nobody, nor does a page's age
             self._fleet.nudge()
@@ -261,6 +265,9 @@ class Agent:
             return self._refreshing.left
         return self._frontier.waiting + self._frontier.polling
 
+    def _is_stalled(self, now: float) -> bool:
+        return self._refreshing is not None and self._refreshing.is_stalled(now)
+
     def _heed_audience(self) -> None:
         if self._audience is not None:
             self._stages.meter.note_paused(self._audience.is_behind())
@@ -287,7 +294,11 @@ class Agent:
         stopped_by, told = self._stopping.reason, None
         is_done = not self._left()
         if self._refreshing is not None:
-            told = refreshed(self._before, self._desk.tally, self._frontier, self._refreshing.budget)
+            told = refreshed(
+                self._before, self._desk.tally, self._frontier, budget=self._refreshing.budget,
+                postponed=self._refreshing.postponed, resting=self._refreshing.resting,
+            )  # fmt: skip
+            is_done = self._refreshing.is_over
             # Who was asked to poll for some time has done so when it is over.
             is_done = is_done or (stopped_by is StoppedBy.TIME and self._refreshing.asked_for_time)
         return sum_up(

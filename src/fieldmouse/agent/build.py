@@ -181,7 +181,7 @@ def _connect(
             ledger = opened.keep(polls.open_ledger(home, settings, last))
             refreshing = polls.Refreshing(
                 order, refresh, ledger=ledger, frontier=frontier, outcomes=outcomes, clock=clock,
-                scheduler=polls.scheduler_of(home, ledger, settings, refresh.round, clock),
+                scheduler=polls.scheduler_of(home, ledger, settings, refresh, clock),
                 opened_at=now, round_noted=sealed_refresh(last).round if order.once else 0.0,
                 share=network.share if network is not None else None,
                 elsewhere=_elsewhere(scope, network) if network is not None else None,

@@ -28,12 +28,14 @@ from fieldmouse.errors import Damaged
 from fieldmouse.frontier.face import CrawlFrontier
 from fieldmouse.indexer.warcs import Torn, answer_of, members, read_record
 from fieldmouse.policy.polling import lookup
+from fieldmouse.policy.retry import POLL_WAIT
 from fieldmouse.records import Link, Response
 from fieldmouse.refresh.ledger import Ledger
 from fieldmouse.refresh.looks import ODD, Flag
 from fieldmouse.refresh.schedule import Scheduler
 from fieldmouse.settings import Settings
 from fieldmouse.settings.order import Order
+from fieldmouse.summary import HostRest
 from fieldmouse.url import Url
 
 ROOM = 4096
@@ -74,6 +76,8 @@ class Refreshing:
         self._look_at = 0.0
         self._stirred = False  # polls went out since the last checkpoint
         self._over = False
+        self.postponed = 0  # pages that the round left for the next one
+        self.resting: list[HostRest] = []  # the hosts it did not wait for
 
     # -- a part of the checkpoint
 
@@ -89,10 +93,9 @@ class Refreshing:
         state, self._end = self._state, self._outcomes.length
         if not state.baseline and not self._frontier.waiting:
             state = self._state = msgspec.structs.replace(state, baseline=self._clock.now())
-        round_ = 0.0 if self._over else state.round
-        return Sealed(
-            msgspec.structs.replace(state, round=round_, reach=self._end, moving=dict(self._moving))
-        )
+        if self._over and state.round:
+            state = msgspec.structs.replace(state, round=0.0, last_round=state.round)
+        return Sealed(msgspec.structs.replace(state, reach=self._end, moving=dict(self._moving)))
 
     def committed(self) -> None:
         """What was sealed is durable: only now may it be learned from."""
@@ -148,9 +151,24 @@ class Refreshing:
         frontier = self._frontier
         return self._scheduler.left + frontier.polling + frontier.waiting - frontier.held
 
+    def is_stalled(self, now: float) -> bool:
+        """Whether a round has nothing left to do but to wait for hosts that failed and rest for longer."""
+        stalled = self.ends and self._frontier.is_stalled(now, POLL_WAIT)
+        return stalled and not self._scheduler.can_ask()
+
+    def postpone(self, now: float) -> None:
+        """End the round without the pages of hosts that rest. Their polls stay in the frontier."""
+        self.postponed, self.resting = self._scheduler.left, self._frontier.resting(now)
+        self._over = True
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the round has ended, though pages may be postponed."""
+        return self._over or not self.left
+
     def end(self) -> None:
         """No more looks. If the round is over, the next is another."""
-        self._over = not self.left
+        self._over = self.is_over
 
     # -- pages that move
 
@@ -202,8 +220,10 @@ def open_ledger(home: CrawlDir, settings: Settings, last: Checkpoint | None) -> 
     return Ledger.open(home, last, policy=lookup.policy(named), named=named)
 
 
-def scheduler_of(home: CrawlDir, ledger: Ledger, settings: Settings, since: float, clock: Clock) -> Scheduler:
-    """Who is polled when, as the settings ask for it; `since` is when the round began, 0 if there is none."""
+def scheduler_of(
+    home: CrawlDir, ledger: Ledger, settings: Settings, state: RefreshState, clock: Clock
+) -> Scheduler:
+    """Which page is polled when, as the settings ask for it."""
     asked, delay = settings.refresh, settings.politeness.delay
     # Answers are known to the ledger at the next checkpoint: until then a host has more polls under way.
     unknown = 3 * settings.storage.checkpoint
@@ -213,7 +233,8 @@ def scheduler_of(home: CrawlDir, ledger: Ledger, settings: Settings, since: floa
         1 / asked.budget if asked.budget else None,
         host_rate=1 / delay if delay else None,
         host_open=max(_FEWEST_OPEN, math.ceil(unknown / delay)) if delay else ROOM,
-        once_since=since or None,
+        once_since=state.round or None,
+        last_round=state.last_round,
         retry=asked.retry,
         read_headers=partial(_headers_at, home / "archive"),
         read_answer=partial(_answer_at, home / "archive"),

@@ -1,8 +1,9 @@
-"""What a crawl remembers of its refreshes: three moments, and pages that have moved.
+"""What a crawl remembers of its refreshes: four moments, and pages that have moved.
 
 `baseline`: when the crawl first had nothing more to discover, or was first refreshed; what was seen
 later is new to its readers. `round`: when the round under way began, in which every known page is polled
-once; a round that was stopped goes on. `held`: URLs discovered before then stay where they wait, because
+once; a round that was stopped goes on. `last_round`: when the last finished round began; a page that was
+last tried before then was postponed by it. `held`: URLs discovered before then stay where they wait, because
 only a refresh was asked for.
 
 Clocks are set right. A time that lies in the future when a crawl is opened was noted while the clock was
@@ -27,6 +28,7 @@ class RefreshState(msgspec.Struct, frozen=True):
 
     baseline: float = 0.0
     round: float = 0.0
+    last_round: float = 0.0
     held: float = 0.0
     replaced: list[tuple[int, float]] = []  # older baselines, see `Baseline`
     reach: int = 0  # bytes of outcomes then; if there are more, a crawl without refresh came between
@@ -46,6 +48,7 @@ def begun(last: Checkpoint | None, order: Order, now: float) -> RefreshState:
     return RefreshState(
         baseline=min(state.baseline, now) or (now if order.hold else 0.0),
         round=min(state.round or now, now) if order.once else 0.0,
+        last_round=min(state.last_round, now),
         held=min(state.held if alone and state.held else now, now) if order.hold else 0.0,
         replaced=[*state.replaced, *ahead],
         moving=state.moving,

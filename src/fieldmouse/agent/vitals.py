@@ -7,7 +7,7 @@ summary only what the last checkpoint holds.
 
 from __future__ import annotations
 
-from copy import copy
+from copy import deepcopy
 from typing import NamedTuple
 
 from fieldmouse.agent.desk import Desk
@@ -19,12 +19,14 @@ from fieldmouse.meter import Meter
 from fieldmouse.outcome import OutcomeKind, StoppedBy
 from fieldmouse.policy.sitelimits import DropRule
 from fieldmouse.records import Reading, Summary
-from fieldmouse.summary import Refreshed, WholeCrawl
+from fieldmouse.summary import HostRest, Refreshed, WholeCrawl
 
 
 def take_reading(now: float, desk: Desk, frontier: CrawlFrontier, meter: Meter, gauge: Gauge) -> Reading:
     """How the crawl stands now."""
     tally, fresh = desk.tally, desk.fresh
+    ready_at = frontier.ready_at()
+    next_at = ready_at if ready_at is not None and ready_at > now and not meter.out else 0.0
     return Reading(
         at=now,
         pages=desk.pages,
@@ -47,6 +49,8 @@ def take_reading(now: float, desk: Desk, frontier: CrawlFrontier, meter: Meter, 
         changed=tally.polled.changed,
         gone=tally.polled.gone,
         polling=frontier.polling - desk.fresh_polls,
+        next_at=next_at,
+        resting=len(frontier.resting(now)) if next_at else 0,
     )
 
 
@@ -59,10 +63,13 @@ class Before(NamedTuple):
 
     @classmethod
     def of(cls, tally: CrawlTally, frontier: CrawlFrontier) -> Before:
-        return cls(tally.pages, frontier.seen, copy(tally.polled))
+        return cls(tally.pages, frontier.seen, deepcopy(tally.polled))
 
 
-def refreshed(before: Before, tally: CrawlTally, frontier: CrawlFrontier, budget: float | None) -> Refreshed:
+def refreshed(
+    before: Before, tally: CrawlTally, frontier: CrawlFrontier, *, budget: float | None, postponed: int,
+    resting: list[HostRest],
+) -> Refreshed:  # fmt: skip
     """What the polls of this run showed; `budget` is polls a second."""
     old, new = before.polled, tally.polled
     polls, changed, gone = new.polls - old.polls, new.changed - old.changed, new.gone - old.gone
@@ -71,6 +78,15 @@ def refreshed(before: Before, tally: CrawlTally, frontier: CrawlFrontier, budget
         changed=changed,
         unchanged=new.unchanged - old.unchanged,
         gone=gone,
+        failed=new.failed - old.failed,
+        refused=new.refused - old.refused,
+        postponed=postponed,
+        resting=resting,
+        reasons={
+            reason: times - old.reasons.get(reason, 0)
+            for reason, times in sorted(new.reasons.items())
+            if times > old.reasons.get(reason, 0)
+        },
         new=frontier.seen - before.seen,
         useful_ratio=round((changed + gone) / polls, 4) if polls else None,
         budget=round(budget * 3600, 3) if budget else None,
@@ -109,6 +125,8 @@ def sum_up(
         changed=tally.polled.changed,
         unchanged=tally.polled.unchanged,
         gone=tally.polled.gone,
+        failed_polls=tally.polled.failed,
+        refused_polls=tally.polled.refused,
         dropped_links=dropped_links(tally, frontier),
         refreshed=told,
         whole=whole,

@@ -61,6 +61,7 @@ class Progress:
             f" ({count(reading.ready)} ready)  buffer {reading.buffered}  robots {reading.robots}"
             f"  waiting {count(reading.waiting)}{' for all' * self._network}  failed {count(reading.failed)}"
             + (f"  dropped {count(dropped)}" if dropped else "")
+            + _rest(reading)
         )
 
     def _line_of_polls(self, reading: Reading, first: Reading) -> str:
@@ -70,7 +71,7 @@ class Progress:
         return (
             f"{count(polls)} polls  {voice.rate(self._speed())} of {budget(self._budget)}{useful}"
             f"  changed {count(changed)}  gone {count(gone)}  new {count(reading.seen - first.seen)}"
-            f"  on their way {count(reading.polling)}  robots {reading.robots}"
+            f"  on their way {count(reading.polling)}  robots {reading.robots}" + _rest(reading)
         )
 
     def _speed(self) -> float:
@@ -80,6 +81,15 @@ class Progress:
     def close(self) -> None:
         if self._live is not None:
             self._live.close()
+
+
+def _rest(reading: Reading) -> str:
+    """What a crawl waits for that makes no request just now; "" if it is only for moments."""
+    seconds = reading.next_at - reading.at
+    if seconds < 1.0:
+        return ""
+    hosts = f"{counted(reading.resting, 'host')} that failed" if reading.resting else "the delay of hosts"
+    return f"  waits {voice.duration(round(seconds))} for {hosts}"
 
 
 @contextmanager
@@ -115,6 +125,10 @@ def tell(summary: Summary, settings: Settings, directory: str, order: Order | No
         voice.say(f"{summary.refreshed}")
         if summary.refreshed.useful_ratio is not None:
             voice.say(f"{summary.refreshed.useful_ratio:.0%} of the polls showed something new")
+        for reason, times in sorted(summary.refreshed.reasons.items(), key=lambda item: -item[1])[:6]:
+            voice.say(f"  {count(times):>7}  {reason}")
+        for rest in summary.refreshed.resting[:6]:
+            voice.say(f"{rest}; its pages come first in the next round")
     speed = f" ({count(summary.pages_per_second)} pages/s)" if order is None else ""
     # Where others were fetched before, only the time is of this run. The speed is rounded.
     alone = order is None and summary.pages_per_second * summary.seconds >= 0.97 * summary.pages - 1

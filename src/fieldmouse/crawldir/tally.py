@@ -15,7 +15,14 @@ class PollTally(msgspec.Struct):
     changed: int = 0
     unchanged: int = 0
     gone: int = 0
+    refused: int = 0  # not asked after all, such as what robots.txt excludes by now
+    reasons: dict[str, int] = {}  # of those that failed or were refused
     pages: int = 0  # that they made out of other URLs, less those that are pages no more
+
+    @property
+    def failed(self) -> int:
+        """Polls that showed nothing of the page."""
+        return self.polls - self.changed - self.unchanged - self.gone - self.refused
 
 
 class CrawlTally(msgspec.Struct):
@@ -56,6 +63,11 @@ class CrawlTally(msgspec.Struct):
             polled.unchanged += 1
         elif row.kind is OutcomeKind.PAGE or (row.kind is OutcomeKind.MOVED and row.stands):
             polled.changed += 1
+        elif row.kind is OutcomeKind.MOVED:
+            polled.unchanged += 1  # for the time being, or its target is yet to be stored
+        else:
+            polled.refused += row.kind is OutcomeKind.REFUSED or row.reason is Reason.EXCLUDED
+            polled.reasons[row.reason] = polled.reasons.get(row.reason, 0) + 1
         if row.stands and row.kind != row.polled:
             self._add(OutcomeKind(row.polled), -1)
             self._add(row.kind, 1)

@@ -8,6 +8,7 @@ from typing import Protocol
 from fieldmouse.crawldir import Sealed
 from fieldmouse.frontier.moment import FrontierState
 from fieldmouse.records import Errand, HostState, Link, OutcomeKind, Ticket
+from fieldmouse.summary import HostRest
 
 
 class CrawlFrontier(Protocol):
@@ -64,3 +65,7 @@ class CrawlFrontier(Protocol):
     def front(self) -> int: ...
 
     def ready_hosts(self, now: float) -> int: ...
+
+    def resting(self, now: float) -> list[HostRest]: ...
+
+    def is_stalled(self, now: float, patience: float) -> bool: ...

@@ -28,6 +28,7 @@ from fieldmouse.frontier.witness import Witness
 from fieldmouse.frontier.workbench import Workbench
 from fieldmouse.policy.front import FrontRule
 from fieldmouse.records import Errand, HostState, Link, Reason, Ticket
+from fieldmouse.summary import HostRest
 from fieldmouse.url import Host, host_of
 
 _SIFT_AT = 2048  # offers
@@ -290,6 +291,25 @@ class Frontier:
 
     def ready_hosts(self, now: float) -> int:
         return self._workbench.ready_hosts(now)
+
+    def resting(self, now: float) -> list[HostRest]:
+        """Hosts with URLs online that rest because they failed, the first to be asked again first."""
+        rests = []
+        for host in self._workbench.waiting_hosts():
+            state = self._hosts.get(host)
+            if state.failures and not state.verdict and state.ready_at > now:
+                rests.append(HostRest(host, state.ready_at, state.failures))
+        return sorted(rests, key=lambda rest: rest.until)
+
+    def is_stalled(self, now: float, patience: float) -> bool:
+        """Whether for `patience` seconds nothing can be fetched, and only because hosts or URLs failed.
+
+        A host that keeps its ordinary delay, however long, is no reason to stop waiting.
+        """
+        ready_at = self.ready_at()
+        if ready_at is None or ready_at <= now + patience or self._out or self._backlog():
+            return False
+        return len(self.resting(now)) == len(self._workbench.waiting_hosts())
 
     @property
     def draws(self) -> int:

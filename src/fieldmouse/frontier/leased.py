@@ -28,6 +28,7 @@ from fieldmouse.frontier.tenancy import Tenancies
 from fieldmouse.frontier.workbench import Workbench
 from fieldmouse.policy.front import FrontRule
 from fieldmouse.records import Errand, HostState, Link, OutcomeKind, Ticket
+from fieldmouse.summary import HostRest
 from fieldmouse.url import Host, host_of, key_of
 
 LONG = 20.0
@@ -298,3 +299,11 @@ class LeasedFrontier:
 
     def ready_hosts(self, now: float) -> int:
         return self._workbench.ready_hosts(now)
+
+    def resting(self, now: float) -> list[HostRest]:
+        """None: a host that rests for long goes back to the board."""
+        return []
+
+    def is_stalled(self, now: float, patience: float) -> bool:
+        """Never: others may bring hosts at any time."""
+        return False

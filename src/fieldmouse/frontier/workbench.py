@@ -235,6 +235,10 @@ class Workbench:
         self.urls -= len(desk)
         return [*desk.numbers, *desk.polls]
 
+    def waiting_hosts(self) -> list[Host]:
+        """Hosts online that have URLs which can be taken, now or later."""
+        return [desk.host for desk in self._desks.values() if len(desk)]
+
     def ready_hosts(self, now: float) -> int:
         """Hosts a robot could take now; of those that share an address, one."""
         ready = {id(spot) for due, _, spot in self._heap if due <= now and spot.due == due}

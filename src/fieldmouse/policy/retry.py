@@ -65,16 +65,27 @@ def pardoned(state: HostState, links: Iterable[Link]) -> HostState:
     return msgspec.structs.replace(state, failures=0, put_off=0, verdict=Reason.NONE, detail="", unreached=())
 
 
-def next_try(reason: Reason, tries: int, patience: float = 1.0) -> float | None:
+POLL_TRIES = 3
+"""Requests for a known page that fails, before it is left for its next poll: we hold a copy of it."""
+POLL_WAIT = 10.0
+"""Seconds, at most, before a failed poll is tried again, and that a round waits for a host that failed."""
+
+
+def next_try(reason: Reason, tries: int, patience: float = 1.0, *, polled: bool = False) -> float | None:
     """Seconds to wait after `tries` failed fetches, or None to give the URL up.
 
-    `patience` scales all waits.
+    `patience` scales all waits. A known page that is `polled` is given up sooner.
 
     >>> next_try(Reason.SERVER_ERROR, 1), next_try(Reason.SERVER_ERROR, 3)
     (1.0, None)
+    >>> next_try(Reason.TIMEOUT, 2), next_try(Reason.TIMEOUT, 2, polled=True)
+    (120.0, None)
     """
     waits = rule_for(reason).waits
-    return waits[tries - 1] * patience if 0 < tries <= len(waits) else None
+    wait = waits[tries - 1] * patience if 0 < tries <= len(waits) else None
+    if polled and (tries >= POLL_TRIES or (wait is not None and wait > POLL_WAIT)):
+        return None
+    return wait
 
 
 def rule_for(reason: Reason) -> Retry:

@@ -47,6 +47,7 @@ class Scheduler:
 
     budget: None means that only politeness bounds it: `host_rate` polls a second of each host.
     once_since: poll what was last tried before then, once, and nothing else; also if the clock goes back.
+    last_round: what was last tried before then was postponed by the round that began then, and comes first.
     retry: seconds between two polls of what is gone, moved, failed or refused.
     read_answer: reads sitemaps and feeds that were polled from the archive; None: nobody reads them.
     pool: where plans are made while others go on; None makes them when they are wanted.
@@ -55,10 +56,11 @@ class Scheduler:
     def __init__(
         self, ledger: Ledger, policy: PollingPolicy, budget: float | None = None, *,
         host_rate: float | None = None, host_open: int | None = None, once_since: float | None = None,
-        retry: float = RETRY, read_headers: ReadHeaders | None = None,
+        last_round: float = 0.0, retry: float = RETRY, read_headers: ReadHeaders | None = None,
         read_answer: ReadAnswer | None = None, pool: Executor | None = None,
     ):  # fmt: skip
         self._ledger, self._policy, self._budget = ledger, policy, budget
+        self._last_round = last_round
         self._host_rate, self._since, self._retry, self._pool = host_rate, once_since, retry, pool
         self._most_open = host_open or max(_FEWEST, math.ceil(_PATIENT * (host_rate or 0.0)))
         self._bucket = Bucket(budget, ledger.purse)
@@ -124,6 +126,14 @@ class Scheduler:
             self._left = int(np.count_nonzero(self._untried(np.arange(len(present))) & present))
             self._counted_at = self._ledger.cursor
         return self._left
+
+    def can_ask(self) -> bool:
+        """In `once`: whether a page is left that waits for its poll, of a host that may have more of them."""
+        if self._planning is not None:
+            return True
+        open_hosts = self._ledger.asked_by_host < self._most_open
+        rows = (block.rows[block.free(open_hosts)] for block in blocks_of(self._ledger))
+        return any(self._untried(some).any() for some in rows)
 
     def _untried(self, rows: Rows) -> Mask:
         """In `once`: which of these pages have not been tried in this round.
@@ -193,13 +203,19 @@ class Scheduler:
         return plan
 
     def _pays(self, now: float) -> Callable[[], Reals]:
-        """In `once`: how likely each page has changed since the last look; what is no page comes last."""
+        """In `once`: how likely each page has changed since the last look; what is no page comes last.
+
+        Before all of them come those that the last round postponed.
+        """
         ledger = self._ledger
         belief = ledger.beliefs(np.arange(len(ledger)))
         since = np.maximum(now - ledger.column("looked"), 0.0)
         odd = is_odd(ledger.column("flags"))
+        postponed = ledger.column("tried") < self._last_round
         # Where nothing was learned yet, the oldest copy is the one that has most likely changed.
-        return lambda: np.where(odd, 0.0, 2.0 - change.current(belief, since)) + 1e-12 * since
+        return lambda: (
+            np.where(odd, 0.0, 2.0 - change.current(belief, since)) + 1e-12 * since + 4.0 * postponed
+        )
 
     # -- choosing
 

@@ -156,7 +156,8 @@ class Robot:
             else:
                 self._outlet.retry(ticket, link)
             return state
-        wait = next_try(failed.reason, link.tries + 1, self._manners.patience)
+        polled = ticket.door is Door.POLLED
+        wait = next_try(failed.reason, link.tries + 1, self._manners.patience, polled=polled)
         # Where a connection was made, a page that stays silent is no sign of a network that is gone.
         unconnected = failed.reason is Reason.NO_CONNECTION
         fair, state = self._blame.weigh(
