@@ -144,6 +144,7 @@ def _connect(
     obsolescence: Obsolescence, parts: Sequence[OpenPart], audience: Audience | None,
     exchanging: Exchanging | None, order: Order | None, joining: Joining | None,
 ) -> Crew:  # fmt: skip
+    home.check_files()
     journal, last = open_journal(home)
     opened.keep(journal)
     seeds = seeds_of(settings)

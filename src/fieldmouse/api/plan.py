@@ -73,6 +73,7 @@ class Plan:
 
     def _update_settings(self, home: CrawlDir) -> None:
         """Add new seeds to the settings file, and close it to others if it holds secrets."""
+        home.check_files()
         if self.added:  # before they are visited: their scope must be known to whoever goes on after a kill
             text = with_seeds((home / "fieldmouse.toml").read_text(encoding="utf-8"), self.added)
             write_settings(home.path, text.encode(), private=bool(settings_file.parse(text).secrets))

@@ -8,6 +8,7 @@ import secrets
 import shutil
 import stat
 import time
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -36,6 +37,18 @@ READABLE = (1, 2, 3)
 parts. What a file is, the journal says; the number in `crawl.json` says who may look, and is raised
 before the first file of a newer kind counts."""
 
+
+_FILES = frozenset(
+    {
+        "crawl.json", "fieldmouse.toml", AGENT_FILE, "journal", "lock", "outcomes.log", "decisions.log",
+        "control.log", "readings.log", "unbooked.log", "pages.trace",
+    }
+)  # fmt: skip
+_SUFFIXES = (
+    ".log", ".keys", ".columns", ".warc.gz", ".cdxj", ".lmdb", ".copies", ".json", ".lock", ".lmdb-lock",
+    ".fast", ".fieldnorm", ".idx", ".pos", ".store", ".term", ".del", "simhashes",
+)  # fmt: skip
+"""How names of files end in the directories below; names of directories of ours have no dot."""
 
 _GLANCES = 25  # times we try to lock what nobody seems to have
 
@@ -145,6 +158,39 @@ class CrawlDir:
             self.identity = msgspec.structs.replace(self.identity, format=FORMAT)
             write_identity(self.path, self.identity)
 
+    def check_files(self) -> None:
+        """Raise `Damaged` if anything stands where a file of ours should be; changes nothing.
+
+        A directory, a link that leads nowhere or a pipe would stop us in the middle of opening, when some
+        files are cut back to the last checkpoint already. Whether a file is missing, its owner says.
+        """
+        for path in self._own_files():
+            try:
+                mode = path.stat().st_mode
+            except FileNotFoundError:
+                if path.is_symlink():
+                    raise Damaged(path, f"it is a link to `{path.readlink()}`, which is not there") from None
+                continue  # it went meanwhile: a worker that was killed may be ending still
+            if not stat.S_ISREG(mode):
+                is_directory = stat.S_ISDIR(mode)
+                raise Damaged(path, "it is a directory" if is_directory else "it is no regular file")
+
+    def _own_files(self) -> Iterator[Path]:
+        """What is there under the names of our files, whatever it is, if it is no regular file for sure."""
+        for name in _FILES:
+            if os.path.lexists(self / name):
+                yield self / name
+        rooms = [self / room for room in (*ROOMS, "ledger")]
+        while rooms:
+            room = rooms.pop()
+            with suppress(FileNotFoundError), os.scandir(room) as entries:
+                for entry in entries:
+                    if entry.name.endswith(_SUFFIXES):
+                        if not entry.is_file(follow_symlinks=False):
+                            yield Path(entry.path)
+                    elif "." not in entry.name and entry.is_dir():
+                        rooms.append(Path(entry.path))
+
     def lock(self) -> None:
         """Claim the directory for this process; it is freed when the process ends, however it ends.
 
@@ -155,7 +201,7 @@ class CrawlDir:
         for glance in reversed(range(_GLANCES)):
             try:
                 handles.append(_locked(self.path, os.O_RDONLY | os.O_DIRECTORY, fcntl.LOCK_EX))
-                handles.append(_locked(self / "lock", os.O_RDWR | os.O_CREAT, fcntl.LOCK_EX))
+                handles.append(_locked(self / "lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, fcntl.LOCK_EX))
                 break
             except BlockingIOError:
                 _close(handles)
