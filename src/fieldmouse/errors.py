@@ -144,6 +144,10 @@ class ForeignParcel(CrawlDirError):
         self.hint = "bring it to the crawl it is for; crawls that exchange hosts are made with one key secret"
 
 
+class IndexDamaged(ValueError):
+    """The full-text index stumbled over one of its files. Whoever uses it names the index."""
+
+
 class StorageError(CrawlDirError):
     """Our own disk, or a store on it, refused to read or write: no page's fault, and what counts is safe."""
 
@@ -160,6 +164,8 @@ class StorageError(CrawlDirError):
         elif any(words in why for words in _TOO_MANY):
             mend = "allow more open files (`ulimit -n`)"
         home = path if (path / "crawl.json").exists() else home_of(path)
+        if isinstance(trouble, IndexDamaged):
+            mend = f"`fieldmouse doctor {typed(home)} --repair` builds the index again"
         self.hint = f"{mend}; nothing is lost: then continue with `fieldmouse resume {typed(home)}`"
 
 

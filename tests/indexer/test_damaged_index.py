@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from fieldmouse import cli
-from fieldmouse.errors import CrawlDirError, FieldmouseError, StorageError
+from fieldmouse.errors import CrawlDirError, FieldmouseError, StorageError, storing
 from fieldmouse.indexer.panics import panics_as_errors
 from fieldmouse.indexer.search import count, documents, search
 from fieldmouse.lab.meadow.fetcher import MeadowFetcher
@@ -119,6 +119,17 @@ def test_doctor_names_a_damaged_index_and_resume_refuses_it_or_completes_the_cra
             hints.append(trouble.hint)
         shutil.rmtree(copy)
     assert all(hints)
+
+
+def test_a_worker_that_stumbles_over_the_index_names_the_repair(tmp_path: Path) -> None:
+    panic = type("PanicException", (BaseException,), {"__module__": "pyo3_runtime"})
+    with (
+        pytest.raises(StorageError, match="unexpected end") as refused,
+        storing(tmp_path, ValueError),
+        panics_as_errors(),
+    ):
+        raise panic("unexpected end")
+    assert "--repair` builds the index again" in refused.value.hint
 
 
 def test_only_panics_become_errors() -> None:
