@@ -153,6 +153,8 @@ class Agent:
             mercy.readmit(self._alone, self._stages.outcomes, self._desk.tally, self._started)
         await self.checkpoint()
         self._heed_audience()
+        if self._refreshing is not None:
+            self._read()  # whoever shows progress counts polls from here on
         self._fleet.nudge()
         await self._watch()
         self._check()

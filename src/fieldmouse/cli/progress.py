@@ -88,8 +88,10 @@ def _rest(reading: Reading) -> str:
     seconds = reading.next_at - reading.at
     if seconds < 1.0:
         return ""
-    hosts = f"{counted(reading.resting, 'host')} that failed" if reading.resting else "the delay of hosts"
-    return f"  waits {voice.duration(round(seconds))} for {hosts}"
+    wait = voice.duration(round(seconds))
+    if reading.resting:
+        return f"  waits {wait} for {counted(reading.resting, 'host')} that failed"
+    return f"  next request in {wait}"
 
 
 @contextmanager
