@@ -80,11 +80,13 @@ class CrawlScope:
         self.held = DurableLog("held", home / "held.log", last) if base.may_grow else None
         self._waiting: dict[str, list[int]] = {}  # held links by what of their host may join: their places
         self._unsettled: set[Url] = set()  # seeds and what they redirect to, without an outcome yet
+        self._targets: dict[Url, Url | None] = {}  # of outcomes so far: where a redirect leads
         if self.held is not None and (state.open or state.seeds != len(seeds)):
             self._unsettled.update(seeds)
             length = sealed_outcomes(last) if last is not None else 0
             self._note_outcomes(outcomes.rows(home, length=length) if length else ())
-            self._find_held()
+            if self.is_open:
+                self._find_held()
         self._was_open = self.is_open
 
     @property
@@ -163,13 +165,25 @@ class CrawlScope:
             self._note_outcomes(map(_row, rows))
 
     def _note_outcomes(self, rows: Iterable[OutcomeRow]) -> None:
+        """Go on along the redirects of seeds, whose rows may come in any order."""
+        ended = []
         for row in rows:
-            if row.url in self._unsettled:
-                self._unsettled.discard(row.url)
-                target = Url(row.target)
-                if row.kind is OutcomeKind.MOVED and target and self.scope.follows(target):
-                    self._unsettled.add(target)
+            if row.depth == 0 or row.url in self._unsettled:
+                is_followed = row.kind is OutcomeKind.MOVED and self.scope.follows(Url(row.target))
+                self._targets[row.url] = Url(row.target) if is_followed else None
+                if row.url in self._unsettled:
+                    ended.append(row.url)
+        for url in ended:
+            here: Url | None = url
+            passed: set[Url] = set()  # redirects may lead in a circle
+            while here is not None and here in self._targets and here not in passed:
+                passed.add(here)
+                self._unsettled.discard(here)
+                here = self._targets[here]
+            if here is not None and here not in self._targets:
+                self._unsettled.add(here)
         if not self._unsettled:
+            self._targets.clear()
             self._waiting.clear()
 
     def news(self) -> ScopeNews | None:

@@ -1,0 +1,60 @@
+"""When nothing can join the scope of a crawl any more."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from fieldmouse.agent.crawlscope import CrawlScope
+from fieldmouse.crawldir import CrawlDir
+from fieldmouse.outcome import OutcomeKind
+from fieldmouse.policy.scope import Scope
+from fieldmouse.records import OutcomeRow
+from fieldmouse.url import Url
+
+SEEDS = [Url("http://a.test/"), Url("http://b.a.test/")]
+END = Url("https://www.a.test/")
+
+
+def moved(url: str, target: str, depth: int = 0) -> bytes:
+    return msgspec.msgpack.encode(OutcomeRow(Url(url), OutcomeKind.MOVED, 1.0, depth=depth, target=target))
+
+
+def page(url: str, depth: int = 0) -> bytes:
+    return msgspec.msgpack.encode(OutcomeRow(Url(url), OutcomeKind.PAGE, 1.0, depth=depth))
+
+
+CHAIN = [moved(SEEDS[0], "https://a.test/"), moved("https://a.test/", END), moved(SEEDS[1], END), page(END)]
+
+
+@pytest.fixture
+def scope(tmp_path: Path) -> CrawlScope:
+    home = CrawlDir.create(tmp_path / "c", shards=1, settings=b"")
+    return CrawlScope(Scope.around(SEEDS, "host"), SEEDS, home, None, shared=False)
+
+
+@pytest.mark.parametrize("order", list(itertools.permutations(range(4))))
+@pytest.mark.parametrize("at_once", [1, 2, 4])
+def test_a_scope_is_open_until_every_redirect_of_a_seed_has_come_to_its_end(
+    scope: CrawlScope, order: tuple[int, ...], at_once: int
+) -> None:
+    rows = [CHAIN[place] for place in order]
+    for start in range(0, len(rows), at_once):
+        assert scope.is_open
+        scope.note_settled(rows[start : start + at_once])
+    assert not scope.is_open
+
+
+def test_redirects_in_a_circle_and_out_of_scope_come_to_an_end(scope: CrawlScope) -> None:
+    scope.note_settled([moved(SEEDS[0], SEEDS[1]), moved(SEEDS[1], SEEDS[0])])
+    assert not scope.is_open
+
+
+def test_a_redirect_out_of_scope_is_an_end(scope: CrawlScope) -> None:
+    scope.note_settled([moved(SEEDS[0], "http://far.test/"), page("http://a.test/x", depth=1)])
+    assert scope.is_open
+    scope.note_settled([page(SEEDS[1])])
+    assert not scope.is_open
