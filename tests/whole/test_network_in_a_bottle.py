@@ -35,6 +35,7 @@ from fieldmouse.reading.examination import examine
 from fieldmouse.reading.explanation import explain
 from fieldmouse.records import Summary
 from fieldmouse.settings import Settings, render
+from fieldmouse.settings.deciders import published
 from fieldmouse.url import Url
 
 from .bottled import CALM, bottled_crawl
@@ -109,7 +110,7 @@ class Band:
 
 
 def charter(settings: Settings, seeds: Sequence[str]) -> Charter:
-    return Charter(4711, render(settings), tuple(seeds))
+    return Charter(4711, published(settings), tuple(seeds))
 
 
 def pages_of(path: Path) -> list[str]:
