@@ -13,9 +13,12 @@ from collections.abc import Callable
 
 
 class Meter:
-    """Plain integers, for one event loop; whoever decides by them can be told at once."""
+    """Plain numbers, for one event loop; whoever decides by them can be told at once."""
 
-    __slots__ = ("_followers", "allowed", "cut_off", "indexing", "level", "most", "out", "paused", "waiting")
+    __slots__ = (
+        "_followers", "allowed", "behind", "cut_off", "indexing", "level", "load", "most", "out", "paused",
+        "waiting",
+    )  # fmt: skip
 
     def __init__(self) -> None:
         self.waiting = 0  # pages in the buffer
@@ -26,6 +29,8 @@ class Meter:
         self.cut_off = False  # our network is gone
         self.paused = False  # whoever takes the pages of the crawl is behind
         self.allowed = 0  # robots that may work, at this level and with this network
+        self.load = 0.0  # utilisation of the scarcest resource of this agent, 0 to 1
+        self.behind = 0.0  # seconds until the workers take a page that comes now
         self._followers: list[Callable[[], None]] = []
 
     @property
@@ -49,6 +54,9 @@ class Meter:
 
     def note_allowed(self, robots: int) -> None:
         self.allowed = robots
+
+    def note_load(self, load: float, behind: float) -> None:
+        self.load, self.behind = load, behind
 
     def note_most(self, robots: int, *, cut_off: bool = False) -> None:
         self.most, self.cut_off = robots, cut_off

@@ -80,8 +80,8 @@ def test_nobody_who_is_dead_gets_a_host() -> None:
     assert better_of_two(good_there, flat, flat, alive, 0, 2) == 2
     assert better_of_two(good_there, flat, flat, alive, 2, 0) == 2
     none, places = 0 * flat, np.arange(3)
-    assert cheapest(good_there, none, flat, flat, none, alive, places, 3, none, 0.01, 0, 9.0, 1.0) == 1
-    assert cheapest(good_there, none, flat, flat, none, alive, places[2:], 1, none, 0.01, 0, 9.0, 1.0) == 2
+    assert cheapest(good_there, none, flat, flat, none, none, alive, places, 3, none, 0.01, 0, 9.0, 1.0) == 1
+    assert cheapest(good_there, none, flat, flat, none, none, alive, places[2:], 1, none, 0.01, 0, 9.0, 1.0) == 2
     nobody_yet = np.full(2, -1)
     assert delegate(0, np.zeros(2, int), nobody_yet, good_there, alive, 5.0, True) == 1
 
@@ -139,7 +139,7 @@ def test_a_stranger_is_tried_if_that_is_expected_to_pay(
     flat, none, places = np.ones(2), np.zeros(2), np.arange(2)
     mean, everybody = np.array([trip, -1.0]), np.ones(2, bool)
     chosen = worthiest(
-        0, mean, none, flat, none, everybody, places, 2, none, 0, 0.0, 0.0, usual, spread, visits
+        0, mean, none, flat, none, none, everybody, places, 2, none, 0, 0.0, 0.0, usual, spread, visits
     )
     assert chosen == (1 if worth > 0 else 0)
 
@@ -157,7 +157,7 @@ def test_a_host_as_near_as_any_stays_and_one_far_away_is_tried_elsewhere() -> No
         usual, spread = expected_trip(outlook, float(np.log(trip)), 1.0)
         mean = np.array([trip, -1.0])
         assert chosen == worthiest(
-            0, mean, none, flat, none, flat > 0, places, 2, none, 0, 0.35, 0.25, usual, spread, 100.0
+            0, mean, none, flat, none, none, flat > 0, places, 2, none, 0, 0.35, 0.25, usual, spread, 100.0
         )
 
 

@@ -34,8 +34,9 @@ def simulation(policy: str) -> tuple[NetworkTables, Knobs]:
 def table_of(tables: NetworkTables) -> AgentTable:
     """What live agents would know of those of the simulation."""
     return AgentTable(
-        NAMES, tables.backlog.tolist(), tables.speed.tolist(), tables.price.tolist(), tables.alive.tolist()
-    )
+        NAMES, tables.backlog.tolist(), tables.speed.tolist(), tables.price.tolist(), tables.alive.tolist(),
+        tables.hosts.tolist(), tables.load.tolist(),
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize("policy", [name for name in BALANCERS if name != "ipmicra"])
@@ -50,6 +51,7 @@ def test_a_live_agent_decides_as_the_simulation_does(policy: str) -> None:
     for _ in range(2000):
         tables.backlog[:] = lots.exponential(5.0, 5) * (lots.random(5) < 0.9)
         tables.price[:] = lots.normal(0.0, 0.5, 5)
+        tables.hosts[:], tables.load[:] = lots.integers(0, 40, 5), lots.random(5)
         tables.alive[:] = lots.random(5) < 0.8
         tables.alive[lots.integers(5)] = True
         host, here = int(lots.integers(7)), int(lots.integers(5))

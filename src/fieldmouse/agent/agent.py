@@ -24,6 +24,7 @@ from fieldmouse.agent.forgiveness import Mercy
 from fieldmouse.agent.fuse import Fuse
 from fieldmouse.agent.intake import Intake
 from fieldmouse.agent.limits import CrawlLimits
+from fieldmouse.agent.load import AgentLoad
 from fieldmouse.agent.stopping import Stopping
 from fieldmouse.agent.vitals import Before, refreshed, sum_up, take_reading
 from fieldmouse.aside import Aside, call_off
@@ -75,6 +76,7 @@ class Stages:
     stopping: Stopping
     refreshing: Refreshing | None
     network: NetworkStage | None = None
+    load: AgentLoad | None = None  # of an agent of a network: others are told
 
 
 class Agent:
@@ -200,9 +202,15 @@ class Agent:
         """Look after the crawl until it is done or told to stop."""
         read_at = sealed_at = self._clock.now()
         was_idle = False
-        meter = self._stages.meter
+        meter, load = self._stages.meter, self._stages.load
+        loop = asyncio.get_running_loop()
+        woke_at = loop.time()
         while not self._stopping.asked:
-            await self._clock.sleep(self._nap(was_idle))
+            nap, lay_down_at = self._nap(was_idle), loop.time()
+            await self._clock.sleep(nap)
+            since, woke_at = woke_at, loop.time()
+            if load is not None:
+                load.look(woke_at - since, late=woke_at - lay_down_at - nap)
             self._check()
             now = self._clock.now()
             full = self._desk.full and not self._frontier.polling

@@ -30,6 +30,7 @@ from fieldmouse.agent.frontiers import frontier_of, with_robots_txt
 from fieldmouse.agent.fuse import Fuse
 from fieldmouse.agent.intake import Intake
 from fieldmouse.agent.limits import CrawlLimits
+from fieldmouse.agent.load import AgentLoad, CpuDemand
 from fieldmouse.agent.opened import OpenedParts
 from fieldmouse.agent.outlet import BookedOutlet
 from fieldmouse.agent.rounds import RefreshState, begun, sealed_refresh
@@ -52,7 +53,7 @@ from fieldmouse.crawldir import (
 from fieldmouse.frontier.exchange import Exchanging
 from fieldmouse.frontier.face import CrawlFrontier
 from fieldmouse.indexer.indexer import Indexer
-from fieldmouse.indexer.lane import Lane
+from fieldmouse.indexer.lane import WINDOW_PAGES, Lane
 from fieldmouse.indexer.shards import Shards
 from fieldmouse.indexer.wire import sealed_shards
 from fieldmouse.meter import Meter
@@ -131,7 +132,7 @@ def build(
         return _connect(
             opened, home, settings, listeners, clock or WallClock(), fetcher, dns, lane,
             obsolescence or SameForAll(settings.buffer.obsolete_after or math.inf), parts, audience,
-            exchanging, order or (Order() if settings.refresh.on else None), joining,
+            exchanging, order or (Order() if settings.refresh.on else None), joining, clock is None,
         )  # fmt: skip
     except BaseException:
         opened.close()
@@ -142,7 +143,7 @@ def _connect(
     opened: OpenedParts, home: CrawlDir, settings: Settings, listeners: Sequence[Listener], clock: Clock,
     fetcher: Fetcher | None, dns: Dns | None, lane: type[Lane] | type[InlineLane],
     obsolescence: Obsolescence, parts: Sequence[OpenPart], audience: Audience | None,
-    exchanging: Exchanging | None, order: Order | None, joining: Joining | None,
+    exchanging: Exchanging | None, order: Order | None, joining: Joining | None, real: bool,
 ) -> Crew:  # fmt: skip
     home.check_files()
     journal, last = open_journal(home)
@@ -255,6 +256,9 @@ def _connect(
         home=home, parts=durable, frontier=frontier, outcomes=outcomes, booking=booking, intake=intake,
         fleet=fleet, meter=meter, trace=trace, readings=readings, governor=governor, fuse=fuse,
         stopping=stopping, refreshing=refreshing, network=network,
+        load=None if network is None else AgentLoad(
+            meter, trace.gauge, WINDOW_PAGES * shards, CpuDemand(lambda: intake.indexer.pids) if real else None
+        ),
     )  # fmt: skip
     limits = CrawlLimits(
         settings.crawl.pages, settings.crawl.time if joining is None else 0.0, settings.storage.min_free,

@@ -224,7 +224,8 @@ class NetworkStage:
         if now >= self._priced_at + 0.5 * self._settings.board.heartbeat:  # who is idle is heard more often
             due = self.frontier.ready_hosts(now) - max(0, robots - self._meter.out)
             self._priced_at = now
-            self._backlog, self._price = self._chooser.backlog(due, robots), self._chooser.price()
+            self._backlog = self._chooser.backlog(due, robots, self._meter.behind)
+            self._price = self._chooser.price()
         return msgspec.msgpack.encode(
             Advert(
                 self._backlog,
@@ -237,6 +238,7 @@ class NetworkStage:
                 polls=self._tally.polled.polls,
                 refreshes=self._settings.refresh.on,
                 resting=self._meter.cut_off,
+                load=round(self._meter.load, 3),
             )
         )
 

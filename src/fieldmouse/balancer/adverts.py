@@ -56,6 +56,8 @@ def table_of(notes: Sequence[AgentNote]) -> AgentTable:
         [_within(advert.speed, 0.05, 50.0, 1.0) for advert in adverts],
         [_within(advert.price, -MOST, MOST, 0.0) for advert in adverts],
         [not (note.draining or advert.resting) for note, advert in zip(known, adverts, strict=True)],
+        [float(max(0, note.hosts)) for note in known],
+        [_within(advert.load, 0.0, 1.0, 0.0) for advert in adverts],
     )
 
 

@@ -91,6 +91,8 @@ class Chooser:
         self._learned[host] = row
         if len(self.table.names) < 2:
             return True
+        if self._here >= 0:
+            self.table.hosts[self._here] = float(len(self._learned))
         place = self._balancer.choose(host, row, self._here, self.table)
         if place < 0 or place == self._here or self.table.names[place] in shunned:
             self._places[host] = self._me
@@ -120,10 +122,13 @@ class Chooser:
     def _decides_first(self) -> bool:
         return type(self._balancer).__name__ == "HashBalancer"
 
-    def backlog(self, due: int, robots: int) -> float:
-        """What we advertise next: units of time that `due` hosts mean to so many robots, smoothed."""
+    def backlog(self, due: int, robots: int, behind: float = 0.0) -> float:
+        """What we advertise next: units of time that `due` hosts mean to so many robots, smoothed.
+
+        The workers take a page that comes now after `behind` seconds.
+        """
         self._robots = max(1, robots)
-        return self._balancer.pace_of(self._me).advertise(max(0, due), self._robots)
+        return self._balancer.pace_of(self._me).advertise(max(0, due), self._robots, behind / UNIT)
 
     @property
     def speed(self) -> float:

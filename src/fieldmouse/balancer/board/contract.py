@@ -172,6 +172,7 @@ class Advert(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True):
     polls: int = 0
     refreshes: bool = False  # it asks for known pages again, and needs their hosts for that
     resting: bool = False  # its own network is gone: it waits, and wants no hosts
+    load: float = 0.0  # utilisation of its scarcest resource, 0 to 1
 
 
 @dataclass(frozen=True, slots=True)

@@ -363,7 +363,7 @@ def advert_in(value: Any) -> Advert:
 @lru_cache(maxsize=256)
 def _advert_in(value: bytes) -> Advert:
     advert = _decoded(_advert.decode, value, "advert")
-    for name in ("backlog", "speed", "rss_mb", "pages_per_second"):
+    for name in ("backlog", "speed", "rss_mb", "pages_per_second", "load"):
         _number(getattr(advert, name), f"advert ({name})", 0.0, 1e15)
     _number(advert.price, "advert (price)", -1e6, 1e6)
     for name in ("pages", "robots", "polls"):

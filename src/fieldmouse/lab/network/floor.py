@@ -40,6 +40,10 @@ class Knobs(NamedTuple):
     others: int
     unmet: float  # variance of the logarithm of a stranger's trip, at first
     more: float  # visits that a host is expected to get, besides as many as it had
+    share_most: float  # see `policy.balance.sharing.Sharing`
+    share_few: float
+    share_busy: float
+    share_fuller: float
     threshold: float  # nearness: a visit that takes longer speaks against the agent
     patience: int  # nearness: after so many of them the subnet is given away
     lease: float  # seconds until the hosts of an agent that died are taken over
@@ -82,6 +86,8 @@ class NetworkTables(NamedTuple):
     backlog: Reals  # ... and with what came since, as others know it
     price: Reals  # agent
     speed: Reals  # agent: as it advertises it
+    hosts: Reals  # agent: hosts in its queue, with it, or on their way to it
+    load: Reals  # agent: its utilisation, as it advertises it
     outlook: Reals  # agent, and nobody: what first visits taught
     pace: Reals  # agent: mean seconds of its visits
     measured: Reals  # see `Measured`
@@ -89,6 +95,7 @@ class NetworkTables(NamedTuple):
     served: Ints  # agent: visits in the span
     expected: Reals  # agent: room for beliefs
     drawn: Reals  # ... for numbers drawn
+    share: Reals  # ... for share prices
     places: Ints  # ... and for places of agents that are compared
 
 

@@ -7,7 +7,7 @@ from numpy.random import Generator
 
 from fieldmouse.compiled import compiled_in_place as compiled
 from fieldmouse.lab.network.floor import Knobs, NetworkTables
-from fieldmouse.policy.balance import delays, kalman, nearness, outlook, pace, priced
+from fieldmouse.policy.balance import delays, kalman, nearness, outlook, pace, priced, sharing
 from fieldmouse.policy.balance.priced import NOTHING, WELL_KNOWN
 
 # `BalanceRule` and `Measured`, as the compiler wants them
@@ -24,6 +24,7 @@ usual_after, advert_after = compiled(priced.usual_after), compiled(pace.advert_a
 speed_after, pace_after = compiled(pace.speed_after), compiled(pace.pace_after)
 delegate = compiled(nearness.delegate)
 surprised, worthiest = compiled(outlook.surprised), compiled(outlook.worthiest)
+fullness, share_price = compiled(sharing.fullness), compiled(sharing.share_price)
 expected_trip, usual_of_all = compiled(outlook.expected_trip), compiled(outlook.usual_of_all)
 
 
@@ -87,6 +88,8 @@ def _finish(rng: Generator, t: NetworkTables, k: Knobs, agent: int, now: float, 
     chosen = choose(rng, t, k, host, agent)
     if measuring and chosen != agent:
         t.measured[_EXCHANGES] += 1
+    t.hosts[agent] -= 1
+    t.hosts[chosen] += 1
     t.at[host] = chosen
     wait = k.delay if chosen == agent else max(k.delay, k.transfer)
     if wait > 0.0:
@@ -160,14 +163,29 @@ def choose(rng: Generator, t: NetworkTables, k: Knobs, host: int, here: int) -> 
     looker = t.outlook[here] if here >= 0 else t.outlook[agents]  # who is nobody was never surprised
     usual, tried = usual_of_all(mean)
     unmet, spread = expected_trip(looker, usual, k.unmet)
+    _share(t, k, many)
     best = cheapest(
-        mean, variance, t.backlog, t.speed, t.price, t.alive, t.places, many, t.drawn, k.least, here, k.loyal,
-        k.heed,
+        mean, variance, t.backlog, t.speed, t.price, t.share, t.alive, t.places, many, t.drawn, k.least, here,
+        k.loyal, k.heed,
     )  # fmt: skip
     return worthiest(
-        best, mean, t.backlog, t.speed, t.price, t.alive, t.places, many, t.drawn, here, k.loyal, k.heed,
-        unmet, spread, (t.learned[host] + k.more) / max(1, tried),
+        best, mean, t.backlog, t.speed, t.price, t.share, t.alive, t.places, many, t.drawn, here, k.loyal,
+        k.heed, unmet, spread, (t.learned[host] + k.more) / max(1, tried),
     )  # fmt: skip
+
+
+@compiled
+def _share(t: NetworkTables, k: Knobs, many: int) -> None:
+    """Put the share prices of the agents that are compared into `share`."""
+    total, count = 0.0, 0
+    for agent in range(len(t.until)):
+        if t.alive[agent]:
+            total += fullness(t.hosts[agent], t.load[agent], k.share_few, k.share_busy, k.share_fuller)
+            count += 1
+    for turn in range(many):
+        agent = t.places[turn]
+        full = fullness(t.hosts[agent], t.load[agent], k.share_few, k.share_busy, k.share_fuller)
+        t.share[agent] = share_price(full, total / count, k.share_most) if count else 0.0
 
 
 @compiled
@@ -246,19 +264,29 @@ def orphans(rng: Generator, t: NetworkTables, k: Knobs, agent: int) -> None:
     if t.serving[agent] >= 0:
         host = t.serving[agent]
         t.serving[agent] = -1
-        _enqueue(rng, t, k, host, choose(rng, t, k, host, -1), now)
+        _take_over(rng, t, k, agent, host, now)
     while t.length[agent] > 0:
         host = t.queue[agent, t.head[agent]]
         t.head[agent] = (t.head[agent] + 1) % t.queue.shape[1]
         t.length[agent] -= 1
-        _enqueue(rng, t, k, host, choose(rng, t, k, host, -1), now)
+        _take_over(rng, t, k, agent, host, now)
+
+
+@compiled
+def _take_over(rng: Generator, t: NetworkTables, k: Knobs, agent: int, host: int, now: float) -> None:
+    t.hosts[agent] -= 1
+    chosen = choose(rng, t, k, host, -1)
+    t.hosts[chosen] += 1
+    _enqueue(rng, t, k, host, chosen, now)
 
 
 @compiled
 def begin(rng: Generator, t: NetworkTables, k: Knobs) -> None:
     """Deal all hosts to agents, as the rule has it when nothing is known."""
     for host in range(t.trip.shape[0]):
-        _enqueue(rng, t, k, host, choose(rng, t, k, host, -1), 0.0)
+        chosen = choose(rng, t, k, host, -1)
+        t.hosts[chosen] += 1
+        _enqueue(rng, t, k, host, chosen, 0.0)
 
 
 @compiled

@@ -17,6 +17,7 @@ from fieldmouse.policy.balance.nearness import PATIENCE
 from fieldmouse.policy.balance.outlook import SURPRISES
 from fieldmouse.policy.balance.priced import Pricing
 from fieldmouse.policy.balance.ring import Ring
+from fieldmouse.policy.balance.sharing import SHARING, Sharing
 
 FROM, TO = 20_000.0, 40_000.0
 """Seconds in which a shock lasts."""
@@ -60,6 +61,7 @@ class NetworkSetting:
     transfer: float = 0.0
     delay: float = 0.0
     pricing: Pricing = field(default_factory=Pricing)
+    sharing: Sharing = SHARING
     complaints: int = 0  # after which IPMicra offers a subnet anew; 0: as the thesis has it
     work: float | None = None  # seconds that an agent works with each visit; None: as the reading has it
 
@@ -180,7 +182,8 @@ def _knobs(setting: NetworkSetting) -> Knobs:
         transition=setting.sigma_tr**2 if thesis else pricing.transition,
         sticky=pricing.sticky, advert=pricing.advert, step=pricing.step, least=pricing.least,
         loyal=pricing.loyal, heed=pricing.heed, others=pricing.others, unmet=pricing.variance,
-        more=pricing.more,
+        more=pricing.more, share_most=setting.sharing.most, share_few=setting.sharing.few,
+        share_busy=setting.sharing.busy, share_fuller=setting.sharing.fuller,
         threshold=PATIENCE.threshold,
         patience=setting.complaints or (PATIENCE.complaints if setting.times == 1 else 25),
         lease=LEASE, transfer=setting.transfer, delay=setting.delay,
@@ -209,9 +212,9 @@ def _tables(setting: NetworkSetting, ground: Web) -> NetworkTables:
         length=np.zeros(agents, np.int64), serving=np.full(agents, -1, np.int64),
         until=np.full(agents, np.inf), took=np.zeros(agents), process=np.zeros(agents), slow=np.ones(agents),
         alive=alive, told=np.zeros(agents), backlog=np.zeros(agents), price=np.zeros(agents),
-        speed=np.ones(agents), outlook=np.zeros((agents + 1, SURPRISES)),
+        speed=np.ones(agents), hosts=np.zeros(agents), load=np.zeros(agents), outlook=np.zeros((agents + 1, SURPRISES)),
         pace=np.ones(agents), measured=measured, worked=np.zeros(agents),
-        served=np.zeros(agents, np.int64), expected=np.zeros(agents), drawn=np.zeros(agents),
+        served=np.zeros(agents, np.int64), expected=np.zeros(agents), drawn=np.zeros(agents), share=np.zeros(agents),
         places=np.zeros(agents, np.int64),
     )  # fmt: skip
 

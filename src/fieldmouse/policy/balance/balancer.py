@@ -8,7 +8,7 @@ themselves. The answers are those that the lab's simulation gives on the same nu
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import log
 from typing import Protocol
 
@@ -23,6 +23,7 @@ from fieldmouse.policy.balance.outlook import SURPRISES, expected_trip, surprise
 from fieldmouse.policy.balance.pace import AgentPace
 from fieldmouse.policy.balance.priced import NOTHING, PRICING, WELL_KNOWN, Pricing, cheapest, reprice
 from fieldmouse.policy.balance.ring import Ring
+from fieldmouse.policy.balance.sharing import SHARING, Sharing, fullness, share_price
 from fieldmouse.policy.balance.triprow import TripRow
 
 _ANY = 1e6
@@ -38,6 +39,12 @@ class AgentTable:
     speed: list[float]  # times longer than believed that a trip takes from there now; 1 is as ever
     price: list[float]  # logarithm
     alive: list[bool]
+    hosts: list[float] = field(default_factory=list)  # that it holds; below 0 if that is unknown
+    load: list[float] = field(default_factory=list)  # utilisation of its scarcest resource, 0 to 1
+
+    def __post_init__(self) -> None:
+        self.hosts = self.hosts or [-1.0] * len(self.names)
+        self.load = self.load or [0.0] * len(self.names)
 
     @classmethod
     def of(cls, names: Sequence[str]) -> AgentTable:
@@ -46,8 +53,35 @@ class AgentTable:
         return cls(list(names), [0.0] * many, [1.0] * many, [0.0] * many, [True] * many)
 
     def send(self, agent: int, seconds: float) -> None:
-        """We have sent that agent a host, whose visit will take so long: its backlog grows by that."""
+        """We have sent that agent a host, whose visit will take so long: its backlog grows by that.
+
+        Other agents that hold more hosts than it has send it some at the same time, which nobody tells us
+        before its next advert. So our host counts once for each of them.
+        """
         self.backlog[agent] += seconds
+        held = self.hosts[agent]
+        if held >= 0.0:
+            self.hosts[agent] += max(
+                1, sum(lives and hosts > held for hosts, lives in zip(self.hosts, self.alive, strict=True))
+            )
+
+    def share_prices(self, places: Sequence[int], sharing: Sharing = SHARING) -> list[float]:
+        """What `sharing` adds to the prices of the agents in `places`; 0 for all others.
+
+        An agent whose number of hosts is unknown has no share price.
+        """
+        few, busy, fuller = sharing.few, sharing.busy, sharing.fuller
+        total, count = 0.0, 0
+        for hosts, load, lives in zip(self.hosts, self.load, self.alive, strict=True):
+            if lives and hosts >= 0.0:
+                total += fullness(hosts, load, few, busy, fuller)
+                count += 1
+        prices = [0.0] * len(self.names)
+        for agent in places:
+            if count and self.hosts[agent] >= 0.0:
+                full = fullness(self.hosts[agent], self.load[agent], few, busy, fuller)
+                prices[agent] = share_price(full, total / count, sharing.most)
+        return prices
 
     def carry_over(self, before: AgentTable, told: Collection[str]) -> None:
         """What was sent counts still, for agents that are not among those that `told` something since.
@@ -59,10 +93,11 @@ class AgentTable:
         >>> newer.backlog
         [5.0, 0.0, 0.0]
         """
-        backlogs = dict(zip(before.names, before.backlog, strict=True))
+        places = {name: place for place, name in enumerate(before.names)}
         for place, name in enumerate(self.names):
-            if name not in told:
-                self.backlog[place] = backlogs.get(name, self.backlog[place])
+            if name not in told and name in places:
+                self.backlog[place] = before.backlog[places[name]]
+                self.hosts[place] = before.hosts[places[name]]
 
     def repriced(self, agent: int, step: float = PRICING.step) -> float:
         """The price that an agent advertises next, once for every `Pricing.advert` seconds.
@@ -171,6 +206,7 @@ class TripBalancer(Paced):
 
     def observe(self, row: bytes, agent: str, round_trip: float, queue_time: float) -> bytes:
         known, pricing, pace = TripRow.from_row(row, "trips"), self._pricing, self.pace_of(agent)
+        round_trip = max(round_trip, NOTHING)  # trips of 0 s would look like ever faster ones
         (expected,), (variance,) = self.beliefs(known, (agent,))
         if variance < pricing.observation * WELL_KNOWN:  # who knows the host: is it we who are slow?
             pace.compare(round_trip, expected, pricing.least * expected)
@@ -227,13 +263,14 @@ class PricedBalancer(TripBalancer):
         usual, tried = usual_of_all(known.mean)
         unmet, spread = expected_trip(outlook, usual, pricing.variance)
         many, normals = len(places), self._rng.standard_normal(len(places)).tolist()
+        share = agents.share_prices(places)
         best = cheapest(
-            mean, variance, agents.backlog, agents.speed, agents.price, agents.alive, places, many, normals,
-            pricing.least, here, pricing.loyal, pricing.heed,
+            mean, variance, agents.backlog, agents.speed, agents.price, share, agents.alive, places, many,
+            normals, pricing.least, here, pricing.loyal, pricing.heed,
         )  # fmt: skip
         return worthiest(
-            best, mean, agents.backlog, agents.speed, agents.price, agents.alive, places, many, normals, here,
-            pricing.loyal, pricing.heed, unmet, spread, (known.visits + pricing.more) / max(1, tried),
+            best, mean, agents.backlog, agents.speed, agents.price, share, agents.alive, places, many, normals,
+            here, pricing.loyal, pricing.heed, unmet, spread, (known.visits + pricing.more) / max(1, tried),
         )  # fmt: skip
 
     def _considered(self, here: int, agents: AgentTable) -> Sequence[int]:

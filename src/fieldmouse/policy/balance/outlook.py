@@ -79,20 +79,23 @@ def expected_trip(outlook: AgentNumbers, known: float, variance: float) -> tuple
     shift = (shown - centre) * many / (many + _AS_OTHERS)
     left = max(0.0, own - 2.0 * slope * both + slope * slope * spread)
     return (
-        centre + shift + slope * (known - centre),
+        min(centre + shift + slope * (known - centre), max(known, shown)),
         sqrt((_AS_OTHERS * variance + left) / (_AS_OTHERS + many)),
     )
 
 
 def worthiest(
     known: int, mean: AgentNumbers, backlog: AgentNumbers, speed: AgentNumbers, price: AgentNumbers,
-    alive: AgentFlags, places: AgentPlaces, many: int, normals: AgentNumbers, here: int, loyal: float,
-    heed: float, unmet: float, spread: float, visits: float,
+    share: AgentNumbers, alive: AgentFlags, places: AgentPlaces, many: int, normals: AgentNumbers, here: int,
+    loyal: float, heed: float, unmet: float, spread: float, visits: float,
 ) -> int:  # fmt: skip
     """The stranger most worth a try instead of `known`, of the first `many` of `places`; else `known`.
 
     Strangers have a `mean` below 0. The logarithm of their trips is believed to be normal, `unmet` its mean
     and `spread` its deviation. If `known` is nobody (-1), one of the strangers is drawn.
+
+    A share price makes a stranger that holds few hosts cheaper. It does not make one that holds many dearer:
+    a host that is far from its agent must still be tried by an agent that may be near.
     """
     best, most = known, 0.0
     if known < 0:
@@ -101,7 +104,7 @@ def worthiest(
             agent = places[turn]
             if alive[agent]:
                 trip = exp(unmet + spread * normals[turn]) * speed[agent]
-                cost = log(trip) + price[agent] + heed * log(backlog[agent] + trip)
+                cost = log(trip) + price[agent] + share[agent] + heed * log(backlog[agent] + trip)
                 if cost < cheap:
                     best, cheap = agent, cost
         return best
@@ -114,7 +117,10 @@ def worthiest(
         if alive[agent] and mean[agent] < 0.0:
             usual = unmet + log(speed[agent])
             usual += (
-                price[agent] + heed * log(backlog[agent] + exp(usual)) - paid
+                price[agent]
+                + min(share[agent] - share[known], 0.0)
+                + heed * log(backlog[agent] + exp(usual))
+                - paid
             )  # as dear as those of `known`
             above = (log(trip) - usual) / spread
             whole = exp(usual + 0.5 * spread * spread)

@@ -54,14 +54,15 @@ class AgentPace:
         """One more visit of a host that is known well; see `speed_after`."""
         self.speed = speed_after(self.speed, seconds, expected, least)
 
-    def advertise(self, waiting: float, at_once: float = 1.0) -> float:
+    def advertise(self, waiting: float, at_once: float = 1.0, behind: float = 0.0) -> float:
         """The backlog to tell the others: seconds until a host that comes now would be visited, smoothed.
 
-        `waiting` are the hosts that would be visited before it, some `at_once`.
+        `waiting` are the hosts that would be visited before it, some `at_once`. If its page would then wait
+        longer for the workers, `behind` so many seconds, that counts instead.
 
         >>> pace = AgentPace()
         >>> [round(pace.advertise(12, at_once=4), 2) for _ in range(3)]
         [0.9, 1.53, 1.97]
         """
-        self.told = advert_after(self.told, waiting * self.pace / at_once)
+        self.told = advert_after(self.told, max(waiting * self.pace / at_once, behind))
         return self.told

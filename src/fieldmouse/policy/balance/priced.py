@@ -15,6 +15,9 @@ are seldom asked; those that never were are tried if it is worth it (`outlook`).
 knows well stays where it is after some visits without a thought, and after the others
 unless another agent is clearly cheaper: moves cost more than they bring. Of many agents a few are looked at,
 by lot: the luckiest of a hundred draws would always be somebody else's.
+
+Where no agent has a backlog, prices say nothing of who does the work. So each agent has a small bounded share
+price besides, which depends on how many hosts it holds (`sharing`).
 """
 
 from __future__ import annotations
@@ -70,10 +73,10 @@ def usual_after(usual: float, visits: int, trip: float) -> float:
 
 def cheapest(
     mean: AgentNumbers, variance: AgentNumbers, backlog: AgentNumbers, speed: AgentNumbers,
-    price: AgentNumbers, alive: AgentFlags, places: AgentPlaces, many: int, normals: AgentNumbers,
-    least: float, here: int, loyal: float, heed: float,
+    price: AgentNumbers, share: AgentNumbers, alive: AgentFlags, places: AgentPlaces, many: int,
+    normals: AgentNumbers, least: float, here: int, loyal: float, heed: float,
 ) -> int:  # fmt: skip
-    """Where drawn round trip, price and wait are least together, of the first `many` of `places`.
+    """Where drawn round trip, price, share price and wait are least together, of the first `many` of `places`.
 
     An agent that never visited the host has a `mean` below 0 and is left out; -1 if that leaves nobody.
     """
@@ -82,7 +85,7 @@ def cheapest(
         agent = places[turn]
         if alive[agent] and mean[agent] >= 0.0:
             trip = mean[agent] * max(1.0 + sqrt(variance[agent]) * normals[turn], least) * speed[agent]
-            cost = log(trip) + price[agent] + heed * log(backlog[agent] + trip)
+            cost = log(trip) + price[agent] + share[agent] + heed * log(backlog[agent] + trip)
             if agent == here:
                 cost -= loyal
             if cost < cheap:

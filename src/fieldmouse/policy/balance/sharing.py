@@ -1,0 +1,51 @@
+"""Fair share of hosts: the part of an agent's price that depends on how many hosts it holds, and how busy it is.
+
+Prices follow backlogs (`priced`), and no work waits with an agent that has fetchers to spare. One agent that
+found all hosts would keep them, and machines that join later would stay idle, although memory, disk and CPU of
+the first one do all the work. So an agent that holds more hosts than the mean is a little dearer, one that
+holds fewer a little cheaper. The difference is bounded (`most`): it outweighs the loyalty to the agent that has
+the host, and a trip that is somewhat longer, but not one that is several times as long.
+
+Hosts of a busy agent count several times. A slow machine reaches its limit with fewer hosts than a fast one,
+and then looks as full as that one, so that agents share by what they can do.
+
+Nothing moves as long as the numbers of hosts differ by less than the loyalty allows, which is a factor of 1.4;
+and a difference of one or two hosts never counts (`few`). So hosts do not go to and fro.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import log
+
+
+@dataclass(frozen=True, slots=True)
+class Sharing:
+    """How much it counts that agents hold different numbers of hosts."""
+
+    most: float = 0.5  # a logarithm: the price of an agent changes by this at most
+    few: float = 4.0  # hosts that are added to each number, so that small differences count for little
+    busy: float = 0.7  # utilisation from which on an agent looks fuller than its number of hosts says
+    fuller: float = 8.0  # hosts of an agent without any capacity left count as so many
+
+
+SHARING = Sharing()
+
+
+def fullness(hosts: float, load: float, few: float, busy: float, fuller: float) -> float:
+    """Number of hosts that an agent seems to hold, at a utilisation `load` from 0 to 1.
+
+    >>> fullness(10, 0.5, 4.0, 0.7, 8.0), fullness(10, 1.0, 4.0, 0.7, 8.0)
+    (14.0, 84.0)
+    """
+    above = min(max((load - busy) / (1.0 - busy), 0.0), 1.0)
+    return few + hosts * (1.0 + (fuller - 1.0) * above)
+
+
+def share_price(full: float, mean: float, most: float) -> float:
+    """Logarithm to add to the price of an agent of that fullness; below 0 for one that has less than its share.
+
+    >>> share_price(104.0, 54.0, 0.5), share_price(4.0, 54.0, 0.5)
+    (0.5, -0.5)
+    """
+    return min(max(log(full / mean), -most), most)
