@@ -41,6 +41,8 @@ class Knobs(NamedTuple):
     unmet: float  # variance of the logarithm of a stranger's trip, at first
     more: float  # visits that a host is expected to get, besides as many as it had
     share_most: float  # see `policy.balance.sharing.Sharing`
+    share_even: float
+    share_slope: float
     share_few: float
     share_busy: float
     share_fuller: float

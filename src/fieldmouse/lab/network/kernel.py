@@ -185,7 +185,9 @@ def _share(t: NetworkTables, k: Knobs, many: int) -> None:
     for turn in range(many):
         agent = t.places[turn]
         full = fullness(t.hosts[agent], t.load[agent], k.share_few, k.share_busy, k.share_fuller)
-        t.share[agent] = share_price(full, total / count, k.share_most) if count else 0.0
+        t.share[agent] = 0.0
+        if count > 0:
+            t.share[agent] = share_price(full, total / count, k.share_most, k.share_even, k.share_slope)
 
 
 @compiled

@@ -80,7 +80,7 @@ class AgentTable:
         for agent in places:
             if count and self.hosts[agent] >= 0.0:
                 full = fullness(self.hosts[agent], self.load[agent], few, busy, fuller)
-                prices[agent] = share_price(full, total / count, sharing.most)
+                prices[agent] = share_price(full, total / count, sharing.most, sharing.even, sharing.slope)
         return prices
 
     def carry_over(self, before: AgentTable, told: Collection[str]) -> None:

@@ -9,8 +9,9 @@ the host, and a trip that is somewhat longer, but not one that is several times 
 Hosts of a busy agent count several times. A slow machine reaches its limit with fewer hosts than a fast one,
 and then looks as full as that one, so that agents share by what they can do.
 
-Nothing moves as long as the numbers of hosts differ by less than the loyalty allows, which is a factor of 1.4;
-and a difference of one or two hosts never counts (`few`). So hosts do not go to and fro.
+Small differences count for nothing (`even`), nor does a difference of one host (`few`), so that hosts do not go
+to and fro; beyond that the price rises fast (`slope`). Of two agents that are alike, the fuller one comes to hold
+half as much again as the other.
 """
 
 from __future__ import annotations
@@ -24,6 +25,8 @@ class Sharing:
     """How much it counts that agents hold different numbers of hosts."""
 
     most: float = 0.5  # a logarithm: the price of an agent changes by this at most
+    even: float = 0.15  # a logarithm: an agent whose fullness is so near to the mean has its share
+    slope: float = 4.0  # how fast the price changes with the logarithm of the fullness beyond that
     few: float = 4.0  # hosts that are added to each number, so that small differences count for little
     busy: float = 0.7  # utilisation from which on an agent looks fuller than its number of hosts says
     fuller: float = 8.0  # hosts of an agent without any capacity left count as so many
@@ -42,10 +45,14 @@ def fullness(hosts: float, load: float, few: float, busy: float, fuller: float) 
     return few + hosts * (1.0 + (fuller - 1.0) * above)
 
 
-def share_price(full: float, mean: float, most: float) -> float:
+def share_price(full: float, mean: float, most: float, even: float, slope: float) -> float:
     """Logarithm to add to the price of an agent of that fullness; below 0 for one that has less than its share.
 
-    >>> share_price(104.0, 54.0, 0.5), share_price(4.0, 54.0, 0.5)
+    >>> share_price(104.0, 54.0, 0.5, 0.15, 4.0), share_price(4.0, 54.0, 0.5, 0.15, 4.0)
     (0.5, -0.5)
+    >>> share_price(60.0, 54.0, 0.5, 0.15, 4.0)
+    0.0
     """
-    return min(max(log(full / mean), -most), most)
+    beyond = log(full / mean)
+    beyond -= min(max(beyond, -even), even)
+    return min(max(slope * beyond, -most), most)
