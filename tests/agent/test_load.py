@@ -1,0 +1,121 @@
+"""Utilisation of an agent: the largest share of what its fetchers, workers, event loop and CPU can do."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from fieldmouse.agent.load import LONGEST, AgentLoad, CpuDemand
+from fieldmouse.control.gauge import Gauge
+from fieldmouse.meter import Meter
+
+
+class Watched:
+    """A load that is looked at ten times a second."""
+
+    def __init__(self, cpu: CpuDemand | None = None) -> None:
+        self.meter, self.gauge = Meter(), Gauge(0.0)
+        self.load = AgentLoad(self.meter, self.gauge, window=48, cpu=cpu)
+        self.meter.note_allowed(100)
+
+    def after(self, seconds: float, *, late: float = 0.0, served: float = 0.0) -> float:
+        for tick in range(1, round(seconds * 10) + 1):
+            while self.gauge.served < served * tick / 10:
+                self.gauge.note_served(0.1)
+            self.load.look(0.1, late)
+        return self.meter.load
+
+
+def test_who_has_nothing_to_do_has_no_load() -> None:
+    watched = Watched()
+    assert watched.after(30.0) == 0.0
+    assert watched.meter.behind == 0.0
+
+
+def test_the_scarcest_resource_says_how_busy_an_agent_is() -> None:
+    fetching = Watched()
+    fetching.meter.note_out(90)
+    assert fetching.after(60.0) == pytest.approx(0.9, abs=0.01)
+    indexing = Watched()
+    indexing.meter.note_indexing(48)
+    assert indexing.after(60.0) == pytest.approx(1.0, abs=0.01)
+    assert Watched().after(60.0, late=0.05) == pytest.approx(0.5, abs=0.01)
+    assert Watched().after(60.0, late=2.0) > 0.95
+    paused = Watched()
+    paused.meter.note_paused(True)
+    assert paused.after(60.0) == pytest.approx(1.0, abs=0.01)
+
+
+def test_a_moment_of_work_is_no_load() -> None:
+    watched = Watched()
+    watched.meter.note_out(100)
+    assert watched.after(0.2) < 0.1
+
+
+def test_pages_that_wait_for_workers_are_a_backlog_in_seconds() -> None:
+    watched = Watched()
+    watched.meter.note_waiting(200)
+    watched.after(60.0, served=20.0)
+    assert watched.meter.behind == pytest.approx(10.0, rel=0.05)
+    watched.meter.note_waiting(0)
+    watched.after(0.1)
+    assert watched.meter.behind == 0.0
+    stuck = Watched()
+    stuck.meter.note_waiting(200)
+    stuck.after(1.0)
+    assert stuck.meter.behind == LONGEST
+
+
+def written(proc: Path, name: str, on_cpu: float, queued: float) -> None:
+    (proc / name).mkdir(exist_ok=True)
+    (proc / name / "schedstat").write_text(f"{int(on_cpu * 1e9)} {int(queued * 1e9)} 17\n")
+
+
+def test_cpu_demand_counts_what_others_have_taken(tmp_path: Path) -> None:
+    """The thread had half of a core, and waited for it for the rest of the time."""
+    now, pids = [100.0], [7, 8]
+    for name in ("thread-self", "7", "8"):
+        written(tmp_path, name, 5.0, 5.0)
+    demand = CpuDemand(lambda: pids, lambda: now[0], tmp_path)
+    now[0] = 102.0
+    written(tmp_path, "thread-self", 5.9, 5.7)
+    assert demand.share() == pytest.approx(0.8)
+    now[0] = 104.0
+    written(tmp_path, "7", 7.0, 5.0)
+    written(tmp_path, "8", 6.0, 5.0)
+    assert demand.share() == pytest.approx(0.75), "the mean of the workers"
+
+
+def test_a_worker_that_comes_or_dies_does_not_disturb_the_cpu_demand(tmp_path: Path) -> None:
+    now, pids = [100.0], [7]
+    written(tmp_path, "thread-self", 5.0, 5.0)
+    demand = CpuDemand(lambda: pids, lambda: now[0], tmp_path)
+    for _ in range(3):
+        now[0] += 1.0
+        pids.append(len(pids) + 7)
+        written(tmp_path, str(pids[-1]), 900.0, 0.0)
+        assert 0.0 <= demand.share() <= 1.0
+    pids.clear()
+    now[0] += 1.0
+    assert demand.share() == 0.0
+
+
+def test_cpu_demand_of_real_processes_is_a_share() -> None:
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as worker:
+        demand = CpuDemand(lambda: [worker.pid, 2**22 + 1])
+        assert 0.0 <= sum(demand.share() for _ in range(5)) <= 5.0
+        worker.communicate(b"\n")
+        assert 0.0 <= demand.share() <= 1.0
+
+
+def test_the_cpu_is_looked_at_once_a_second(tmp_path: Path) -> None:
+    now = [0.0]
+    written(tmp_path, "thread-self", 0.0, 0.0)
+    watched = Watched(CpuDemand(list, lambda: now[0], tmp_path))
+    now[0] = 1.0
+    written(tmp_path, "thread-self", 1.0, 0.0)
+    assert watched.after(0.8) == 0.0
+    assert watched.after(0.4) > 0.0
