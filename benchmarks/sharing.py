@@ -1,8 +1,8 @@
 """Does a second machine help, and do agents share the work? Real agents by default settings.
 
-A Redis server, a meadow, and agents that may use one core each (`taskset`), so that two agents have twice the CPU of
-one. First one agent crawls alone for a while, then as many as asked for, of which all but the first join late. Pages
-are those that the board has booked, counted from some time after the last agent joined.
+A Redis server, a meadow, and agents that may use one core each (`taskset`), so that two agents have twice the
+CPU of one. First one agent crawls alone for a while, then as many as asked for, of which all but the first
+join late. Pages are those that agents tell in their adverts, from some time after the last agent joined on.
 
     .venv/bin/python benchmarks/sharing.py [--agents 2] [--hosts 300] [--seconds 60] [--late 8] [--watch]
 """
@@ -41,7 +41,9 @@ def agent(folder: Path, name: str, core: int, board: str, words: Sequence[str]) 
         command = ["taskset", "-c", str(core % (os.cpu_count() or 1)), *command]
     with (
         (folder / f"{name}.err").open("wb") as errors,
-        subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=errors, start_new_session=True) as process,
+        subprocess.Popen(
+            command, stdout=subprocess.DEVNULL, stderr=errors, start_new_session=True
+        ) as process,
     ):
         try:
             yield
@@ -60,7 +62,7 @@ def standing(board: str) -> dict[str, cluster.AgentStanding]:
 
 
 def crawl(asked: argparse.Namespace, agents: int, folder: Path) -> Stored:
-    """Pages that each agent stored from ten seconds after the last joined."""
+    """Pages that each agent stored in the time that is counted."""
     folder.mkdir()
     options = MeadowOptions(
         hosts=asked.hosts, pages=asked.pages, gamma=0.0, seed=asked.seed, port=0, listen="127.20.0.0/16",

@@ -9,11 +9,10 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-from meadowland import running_meadow
-from whole import crawling
-
 from fieldmouse.api import cluster
 from fieldmouse.errors import BoardError
+from meadowland import running_meadow
+from whole import crawling
 
 from .boards import ServerProcess
 

@@ -80,8 +80,11 @@ def test_nobody_who_is_dead_gets_a_host() -> None:
     assert better_of_two(good_there, flat, flat, alive, 0, 2) == 2
     assert better_of_two(good_there, flat, flat, alive, 2, 0) == 2
     none, places = 0 * flat, np.arange(3)
-    assert cheapest(good_there, none, flat, flat, none, none, alive, places, 3, none, 0.01, 0, 9.0, 1.0) == 1
-    assert cheapest(good_there, none, flat, flat, none, none, alive, places[2:], 1, none, 0.01, 0, 9.0, 1.0) == 2
+    for considered, chosen in ((places, 1), (places[2:], 2)):
+        assert chosen == cheapest(
+            good_there, none, flat, flat, none, none, alive, considered, len(considered), none, 0.01, 0, 9.0,
+            1.0, 0.0,
+        )  # fmt: skip
     nobody_yet = np.full(2, -1)
     assert delegate(0, np.zeros(2, int), nobody_yet, good_there, alive, 5.0, True) == 1
 

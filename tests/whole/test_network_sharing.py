@@ -59,7 +59,7 @@ class QuickLane(SlowLane):
 async def stored_meanwhile(
     band: Band, names: str, seconds: float, lanes: dict[str, type[InlineLane]] | None = None
 ) -> dict[str, int]:
-    """Pages that each agent stored from 20 s until `seconds` after the last joined, 8 s after the one before."""
+    """Pages that each agent stored, from 20 s until `seconds` after the last joined; all join 8 s apart."""
     await band.board().found(charter(band.settings, band.meadow.seeds))
     for number, name in enumerate(names):
         if number:

@@ -257,7 +257,8 @@ def _connect(
         fleet=fleet, meter=meter, trace=trace, readings=readings, governor=governor, fuse=fuse,
         stopping=stopping, refreshing=refreshing, network=network,
         load=None if network is None else AgentLoad(
-            meter, trace.gauge, WINDOW_PAGES * shards, CpuDemand(lambda: intake.indexer.pids) if real else None
+            meter, trace.gauge, WINDOW_PAGES * shards,
+            cpu=CpuDemand(lambda: intake.indexer.pids) if real else None,
         ),
     )  # fmt: skip
     limits = CrawlLimits(

@@ -1,7 +1,7 @@
 """Utilisation of an agent: how much of its scarcest resource is in use.
 
-An agent may be busy although its fetchers are not: its workers parse as fast as they can, its event loop is late,
-or other programs have its CPU. So its load is the largest of four shares, each from 0 to 1:
+An agent may be busy although its fetchers are not: its workers parse as fast as they can, its event loop is
+late, or other programs have its CPU. So its load is the largest of four shares, each from 0 to 1:
 
 - fetchers at work, of those that may work;
 - pages that the workers hold or that wait for them, of those that they can hold;
@@ -9,8 +9,8 @@ or other programs have its CPU. So its load is the largest of four shares, each 
 - CPU demand of the event loop's thread, and of the workers on average: time on a CPU, and time in which the
   scheduler let them wait for one. So a saturated thread shows as 1, no matter how many others share its core.
 
-Other agents hear of it in adverts and send fewer hosts (`policy/balance/sharing.py`). Both numbers stand on the
-`meter`. In virtual time the CPU says nothing, and is left out.
+Other agents read it in adverts and send fewer hosts (`policy/balance/sharing.py`). In virtual time the CPU
+says nothing, and is left out.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class CpuDemand:
         self.share()
 
     def share(self) -> float:
-        """Since the last call; the larger one of this thread's share and the mean of the processes' shares."""
+        """Since the last call; the larger of this thread's share and the mean of the processes' shares."""
         now = self._now()
         seconds, self._at = now - self._at, now
         totals = {name: self._total(name) for name in ("thread-self", *map(str, self._workers()))}

@@ -35,6 +35,7 @@ class Knobs(NamedTuple):
     advert: float
     step: float
     least: float
+    short: float
     loyal: float
     heed: float
     others: int

@@ -166,7 +166,7 @@ def choose(rng: Generator, t: NetworkTables, k: Knobs, host: int, here: int) -> 
     _share(t, k, many)
     best = cheapest(
         mean, variance, t.backlog, t.speed, t.price, t.share, t.alive, t.places, many, t.drawn, k.least, here,
-        k.loyal, k.heed,
+        k.loyal, k.heed, k.short,
     )  # fmt: skip
     return worthiest(
         best, mean, t.backlog, t.speed, t.price, t.share, t.alive, t.places, many, t.drawn, here, k.loyal,

@@ -181,9 +181,9 @@ def _knobs(setting: NetworkSetting) -> Knobs:
         observation=setting.sigma_ob**2 if thesis else pricing.observation,
         transition=setting.sigma_tr**2 if thesis else pricing.transition,
         sticky=pricing.sticky, advert=pricing.advert, step=pricing.step, least=pricing.least,
-        loyal=pricing.loyal, heed=pricing.heed, others=pricing.others, unmet=pricing.variance,
-        more=pricing.more, share_most=setting.sharing.most, share_even=setting.sharing.even,
-        share_slope=setting.sharing.slope, share_few=setting.sharing.few,
+        short=pricing.short, loyal=pricing.loyal, heed=pricing.heed, others=pricing.others,
+        unmet=pricing.variance, more=pricing.more, share_most=setting.sharing.most,
+        share_even=setting.sharing.even, share_slope=setting.sharing.slope, share_few=setting.sharing.few,
         share_busy=setting.sharing.busy, share_fuller=setting.sharing.fuller,
         threshold=PATIENCE.threshold,
         patience=setting.complaints or (PATIENCE.complaints if setting.times == 1 else 25),
@@ -213,10 +213,11 @@ def _tables(setting: NetworkSetting, ground: Web) -> NetworkTables:
         length=np.zeros(agents, np.int64), serving=np.full(agents, -1, np.int64),
         until=np.full(agents, np.inf), took=np.zeros(agents), process=np.zeros(agents), slow=np.ones(agents),
         alive=alive, told=np.zeros(agents), backlog=np.zeros(agents), price=np.zeros(agents),
-        speed=np.ones(agents), hosts=np.zeros(agents), load=np.zeros(agents), outlook=np.zeros((agents + 1, SURPRISES)),
+        speed=np.ones(agents), hosts=np.zeros(agents), load=np.zeros(agents),
+        outlook=np.zeros((agents + 1, SURPRISES)),
         pace=np.ones(agents), measured=measured, worked=np.zeros(agents),
-        served=np.zeros(agents, np.int64), expected=np.zeros(agents), drawn=np.zeros(agents), share=np.zeros(agents),
-        places=np.zeros(agents, np.int64),
+        served=np.zeros(agents, np.int64), expected=np.zeros(agents), drawn=np.zeros(agents),
+        share=np.zeros(agents), places=np.zeros(agents, np.int64),
     )  # fmt: skip
 
 

@@ -266,11 +266,12 @@ class PricedBalancer(TripBalancer):
         share = agents.share_prices(places)
         best = cheapest(
             mean, variance, agents.backlog, agents.speed, agents.price, share, agents.alive, places, many,
-            normals, pricing.least, here, pricing.loyal, pricing.heed,
+            normals, pricing.least, here, pricing.loyal, pricing.heed, pricing.short,
         )  # fmt: skip
         return worthiest(
-            best, mean, agents.backlog, agents.speed, agents.price, share, agents.alive, places, many, normals,
-            here, pricing.loyal, pricing.heed, unmet, spread, (known.visits + pricing.more) / max(1, tried),
+            best, mean, agents.backlog, agents.speed, agents.price, share, agents.alive, places, many,
+            normals, here, pricing.loyal, pricing.heed, unmet, spread,
+            (known.visits + pricing.more) / max(1, tried),
         )  # fmt: skip
 
     def _considered(self, here: int, agents: AgentTable) -> Sequence[int]:

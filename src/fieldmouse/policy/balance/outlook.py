@@ -57,7 +57,9 @@ def surprised(outlook: AgentNumbers, known: float, shown: float) -> None:
 def expected_trip(outlook: AgentNumbers, known: float, variance: float) -> tuple[float, float]:
     """Mean and standard deviation of the logarithm of a stranger's trip to a host of which `known` is known.
 
-    Who was never surprised believes `known` itself, with that `variance`.
+    Who was never surprised believes `known` itself, with that `variance`. Nothing is expected to take longer
+    than both `known` and the mean of what was shown: first trips to hosts that were near to others took long,
+    which does not make those that are far from others farther still.
 
     >>> outlook = [0.0] * SURPRISES
     >>> expected_trip(outlook, 2.0, 0.25)

@@ -38,6 +38,7 @@ class Pricing:
     loyal: float = 0.35  # a logarithm: by so much another must be cheaper than the agent that has the host
     heed: float = 0.25  # how much the wait of the moment counts beside the price
     others: int = 3  # agents that are compared with it after a visit
+    short: float = 0.2  # seconds added to each trip while nobody waits: much shorter ones are all alike
     least: float = 0.05  # share of the expected trip: none is drawn shorter
     observation: float = 0.1  # variance of one round trip, as a share of the expected one squared
     transition: float = 1e-4  # variance that a round trip gains from visit to visit
@@ -74,18 +75,27 @@ def usual_after(usual: float, visits: int, trip: float) -> float:
 def cheapest(
     mean: AgentNumbers, variance: AgentNumbers, backlog: AgentNumbers, speed: AgentNumbers,
     price: AgentNumbers, share: AgentNumbers, alive: AgentFlags, places: AgentPlaces, many: int,
-    normals: AgentNumbers, least: float, here: int, loyal: float, heed: float,
+    normals: AgentNumbers, least: float, here: int, loyal: float, heed: float, short: float,
 ) -> int:  # fmt: skip
-    """Where drawn round trip, price, share price and wait are least together, of the first `many` of `places`.
+    """Where drawn trip, price, share price and wait are least together, of the first `many` of `places`.
 
     An agent that never visited the host has a `mean` below 0 and is left out; -1 if that leaves nobody.
+
+    Where no work waits it does not matter which of two trips is the shorter one, if both are much shorter
+    than `short`: agents have time. The more work waits on average, the more such differences count.
     """
     best, cheap = -1, inf
+    total, count = 0.0, 0
+    for agent in range(len(alive)):
+        if alive[agent]:
+            total += backlog[agent]
+            count += 1
+    alike = max(0.0, short - total / max(1, count))
     for turn in range(many):
         agent = places[turn]
         if alive[agent] and mean[agent] >= 0.0:
             trip = mean[agent] * max(1.0 + sqrt(variance[agent]) * normals[turn], least) * speed[agent]
-            cost = log(trip) + price[agent] + share[agent] + heed * log(backlog[agent] + trip)
+            cost = log(trip + alike) + price[agent] + share[agent] + heed * log(backlog[agent] + trip)
             if agent == here:
                 cost -= loyal
             if cost < cheap:

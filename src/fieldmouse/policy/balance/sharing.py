@@ -1,17 +1,17 @@
-"""Fair share of hosts: the part of an agent's price that depends on how many hosts it holds, and how busy it is.
+"""Fair share of hosts: a part of an agent's price that depends on its number of hosts and on its load.
 
-Prices follow backlogs (`priced`), and no work waits with an agent that has fetchers to spare. One agent that
-found all hosts would keep them, and machines that join later would stay idle, although memory, disk and CPU of
-the first one do all the work. So an agent that holds more hosts than the mean is a little dearer, one that
-holds fewer a little cheaper. The difference is bounded (`most`): it outweighs the loyalty to the agent that has
-the host, and a trip that is somewhat longer, but not one that is several times as long.
+Prices follow backlogs (`priced`), and an agent with fetchers to spare has none. An agent that found all hosts
+would keep them, and machines that join later would stay idle, although they have memory, disk and CPU.
+So an agent that holds more hosts than the mean is a little dearer, one that holds fewer a little cheaper. The
+difference is bounded (`most`): it outweighs the loyalty to the agent that has the host, and a trip that is
+somewhat longer, but not one that is several times as long.
 
 Hosts of a busy agent count several times. A slow machine reaches its limit with fewer hosts than a fast one,
 and then looks as full as that one, so that agents share by what they can do.
 
-Small differences count for nothing (`even`), nor does a difference of one host (`few`), so that hosts do not go
-to and fro; beyond that the price rises fast (`slope`). Of two agents that are alike, the fuller one comes to hold
-half as much again as the other.
+Small differences count for nothing (`even`), nor does a difference of one host (`few`), so that hosts do not
+go to and fro; beyond that the price rises fast (`slope`). Of two agents that are alike, the fuller one holds
+half as much again as the other at most.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def fullness(hosts: float, load: float, few: float, busy: float, fuller: float) 
 
 
 def share_price(full: float, mean: float, most: float, even: float, slope: float) -> float:
-    """Logarithm to add to the price of an agent of that fullness; below 0 for one that has less than its share.
+    """Logarithm to add to the price of an agent of that fullness; below 0 if that is less than its share.
 
     >>> share_price(104.0, 54.0, 0.5, 0.15, 4.0), share_price(4.0, 54.0, 0.5, 0.15, 4.0)
     (0.5, -0.5)
