@@ -212,7 +212,7 @@ def twice(body: bytes) -> bytes:
         (["X-GZIP", "Deflate"], zlib.compress(gzip.compress(b"mice"))),
         (["gzip", "br", "gzip"], gzip.compress(brotli.compress(gzip.compress(b"mice")))),
     ],
-    ids=repr,
+    ids=lambda value: repr(value) if isinstance(value, list) else "",  # gzip writes the time into its head
 )
 def test_several_lines_of_content_encoding_are_one_list(lines: list[str], wire: bytes) -> None:
     headers = (("content-encoding", line) for line in lines)
