@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from fieldmouse.agent.load import LONGEST, AgentLoad, CpuDemand
-from fieldmouse.control.gauge import Gauge
 from fieldmouse.meter import Meter
 
 
@@ -17,14 +16,13 @@ class Watched:
     """A load that is looked at ten times a second."""
 
     def __init__(self, cpu: CpuDemand | None = None) -> None:
-        self.meter, self.gauge = Meter(), Gauge(0.0)
-        self.load = AgentLoad(self.meter, self.gauge, window=48, cpu=cpu)
+        self.meter, self.served = Meter(), 0
+        self.load = AgentLoad(self.meter, lambda: self.served, window=48, cpu=cpu)
         self.meter.note_allowed(100)
 
     def after(self, seconds: float, *, late: float = 0.0, served: float = 0.0) -> float:
         for tick in range(1, round(seconds * 10) + 1):
-            while self.gauge.served < served * tick / 10:
-                self.gauge.note_served(0.1)
+            self.served = round(served * tick / 10)
             self.load.look(0.1, late)
         return self.meter.load
 

@@ -71,6 +71,8 @@ async def stored_meanwhile(
     before = {name: desk.pages for name, desk in desks.items()}
     await band.clock.sleep(seconds - 20.0)
     after = {name: desk.pages - before[name] for name, desk in desks.items()}
+    behind = [crew.stages.meter.behind for crew, _, _ in band.living.values()]
+    assert max(behind) < 30.0, "as many seconds as the workers need for a full buffer"
     for name in names:
         await band.kill(name)
     is_polite(band.arrivals)

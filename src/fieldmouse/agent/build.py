@@ -257,7 +257,7 @@ def _connect(
         fleet=fleet, meter=meter, trace=trace, readings=readings, governor=governor, fuse=fuse,
         stopping=stopping, refreshing=refreshing, network=network,
         load=None if network is None else AgentLoad(
-            meter, trace.gauge, WINDOW_PAGES * shards,
+            meter, lambda: trace.gauge.served, WINDOW_PAGES * shards,
             cpu=CpuDemand(lambda: intake.indexer.pids) if real else None,
         ),
     )  # fmt: skip

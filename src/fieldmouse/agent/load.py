@@ -20,7 +20,6 @@ from collections.abc import Callable, Sequence
 from math import exp
 from pathlib import Path
 
-from fieldmouse.control.gauge import Gauge
 from fieldmouse.meter import Meter
 
 LATE = 0.05
@@ -67,10 +66,13 @@ class CpuDemand:
 class AgentLoad:
     """Keeps `load` and `behind` on the meter up to date. `look` is called several times a second."""
 
-    def __init__(self, meter: Meter, gauge: Gauge, window: int, cpu: CpuDemand | None):
-        """`window` is the number of pages that all workers may hold; `cpu` is None in virtual time."""
-        self._meter, self._gauge, self._window, self._cpu = meter, gauge, window, cpu
-        self._load, self._rate, self._served = 0.0, 0.0, gauge.served
+    def __init__(self, meter: Meter, served: Callable[[], int], window: int, cpu: CpuDemand | None):
+        """`served` counts pages that workers are done with, since any time.
+
+        `window` is the number of pages that all workers may hold; `cpu` is None in virtual time.
+        """
+        self._meter, self._count, self._window, self._cpu = meter, served, window, cpu
+        self._load, self._rate, self._served = 0.0, 0.0, served()
         self._demand, self._until_cpu = 0.0, EVERY
 
     def look(self, seconds: float, late: float) -> None:
@@ -78,8 +80,8 @@ class AgentLoad:
         if seconds <= 0.0:
             return
         meter, fresh = self._meter, 1.0 - exp(-seconds / _MEMORY)
-        served, self._served = self._gauge.served - self._served, self._gauge.served
-        self._rate += fresh * (served / seconds - self._rate)
+        before, self._served = self._served, self._count()
+        self._rate += fresh * (max(0, self._served - before) / seconds - self._rate)
         behind = meter.waiting / self._rate if self._rate > meter.waiting / LONGEST else LONGEST
         self._load += fresh * (self._share(seconds, max(0.0, late)) - self._load)
         meter.note_load(self._load, behind if meter.waiting else 0.0)
