@@ -29,7 +29,7 @@ class Sharing:
     slope: float = 4.0  # how fast the price changes with the logarithm of the fullness beyond that
     few: float = 4.0  # hosts that are added to each number, so that small differences count for little
     busy: float = 0.7  # utilisation from which on an agent looks fuller than its number of hosts says
-    fuller: float = 8.0  # hosts of an agent without any capacity left count as so many
+    fuller: float = 3.0  # hosts of an agent without any capacity left count as so many
 
 
 SHARING = Sharing()
