@@ -96,7 +96,8 @@ def watch(asked: argparse.Namespace, board: str, seconds: float) -> None:
         time.sleep(min(left, 5.0))
         if asked.watch:
             for name, its in sorted(standing(board).items()):
-                say(f"{name}: {its.hosts} hosts, {its.pages} pages, {its.robots} fetching, backlog {its.backlog}")
+                doing = f"{its.robots} fetching, backlog {its.backlog}"
+                say(f"{name}: {its.hosts} hosts, {its.pages} pages, {doing}")
 
 
 def main() -> None:

@@ -86,7 +86,7 @@ def cheapest(
     """
     best, cheap = -1, inf
     total, count = 0.0, 0
-    for agent in range(len(alive)):
+    for agent in range(len(price)):
         if alive[agent]:
             total += backlog[agent]
             count += 1
