@@ -9,10 +9,11 @@ import msgspec
 import pytest
 
 from fieldmouse.agent.crawlscope import CrawlScope
+from fieldmouse.balancer.sharedscope import SharedScope
 from fieldmouse.crawldir import CrawlDir
 from fieldmouse.outcome import OutcomeKind
 from fieldmouse.policy.scope import Scope
-from fieldmouse.records import OutcomeRow
+from fieldmouse.records import Link, OutcomeRow
 from fieldmouse.url import Url
 
 SEEDS = [Url("http://a.test/"), Url("http://b.a.test/")]
@@ -33,7 +34,7 @@ CHAIN = [moved(SEEDS[0], "https://a.test/"), moved("https://a.test/", END), move
 @pytest.fixture
 def scope(tmp_path: Path) -> CrawlScope:
     home = CrawlDir.create(tmp_path / "c", shards=1, settings=b"")
-    return CrawlScope(Scope.around(SEEDS, "host"), SEEDS, home, None, shared=False)
+    return CrawlScope(Scope.around(SEEDS, "host"), SEEDS, home, None, shared=None)
 
 
 @pytest.mark.parametrize("order", list(itertools.permutations(range(4))))
@@ -58,3 +59,36 @@ def test_a_redirect_out_of_scope_is_an_end(scope: CrawlScope) -> None:
     assert scope.is_open
     scope.note_settled([page(SEEDS[1])])
     assert not scope.is_open
+
+
+def test_links_to_a_host_that_another_agent_took_in_are_followed(tmp_path: Path) -> None:
+    shared = SharedScope()
+    home = CrawlDir.create(tmp_path / "c", shards=1, settings=b"")
+    scope = CrawlScope(Scope.around(SEEDS, "host"), SEEDS, home, None, shared=shared)
+    links = [Link(Url(f"{END}{number}"), depth=2) for number in range(3)]
+    assert scope.admit(links) == []
+    assert scope.take_in() == []
+    shared.hear([END, Url("http://far.test/")])
+    assert scope.take_in() == links
+    assert scope.take_in() == []
+    assert scope.admit(links) == links
+    assert not scope.scope.admits(Url("http://far.test/")), "another agent cannot add any domain it likes"
+    news = scope.news()
+    assert news is not None
+    assert news.joined == (END,), "the workers hear of it"
+    assert END in scope.seal().state.joined, "it is durable"
+
+
+def test_what_joined_is_published_once_and_again_to_a_server_that_was_started_again() -> None:
+    shared = SharedScope()
+    shared.publish([END, END])
+    assert shared.unsent == [END]
+    shared.sent([END])
+    shared.publish([END])
+    assert shared.unsent == []
+    shared.hear([END, SEEDS[0]])
+    assert shared.take_heard() == [SEEDS[0]]
+    assert len(shared) == 2
+    shared.publish_again()
+    assert shared.unsent == [END, SEEDS[0]]
+    assert len(shared) == 0

@@ -174,7 +174,7 @@ def targets() -> list[Target]:
         Target("books", replies.books_of, (_books(),)),
         Target("agents", replies.agents_of, (_books(),)),
         Target("departed", replies.notes_of, ([_note(), _note(b"west")],)),
-        Target("pulse", _use_pulse, ([_books(), 0, 1, 2, 2, b""],)),
+        Target("pulse", _use_pulse, ([_books(), 0, 1, 2, 2, b"", [f"{HOST}/".encode()]],)),
         Target("pages", replies.count_of, ([b"600", 0],)),
         Target("names", replies.keys_found, ([b"0", [b"fm:{fieldmouse}:meta"]],)),
     ]  # fmt: skip

@@ -383,6 +383,18 @@ async def test_an_agent_that_joins_again_still_hears_that_it_should_drain(world:
     assert not (await board.beat(Name("bob", 2), b"", LEASE)).draining, "it left before it heard of it"
 
 
+@told_to
+async def test_what_joins_the_scope_is_told_to_all_agents(world: World, board: Board) -> None:
+    urls = [Url(f"http://www{number}.e.test/") for number in range(3)]
+    assert list((await board.beat(ADA, b"", LEASE)).joined) == []
+    await board.widen(urls[:2])
+    await board.widen(urls[1:])
+    for name in (ADA, BOB):
+        assert sorted((await board.beat(name, b"", LEASE)).joined) == urls
+        assert list((await board.beat(name, b"", LEASE, joined=3)).joined) == []
+        assert sorted((await board.beat(name, b"", LEASE, joined=2)).joined) == urls
+
+
 # -- hosts
 
 

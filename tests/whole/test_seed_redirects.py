@@ -263,3 +263,48 @@ def test_agents_of_a_cluster_crawl_the_host_that_a_seed_redirects_to_whoever_is_
             read[url] = read.get(url, 0) + 1
     assert set(read) == {WWW, *(f"{WWW}{number}" for number in range(count))}
     assert len(stored(tmp_path / "b")) > 5
+
+
+def test_an_agent_follows_links_to_a_host_that_another_agent_took_into_the_scope(tmp_path: Path) -> None:
+    """It reads its pages before the other agent reaches the end of the seed's redirects."""
+    first, second = "http://one.e.test/", "http://two.e.test/"
+    late = [f"{WWW}late{number}" for number in range(6)]
+    pages: dict[str, str | tuple[str, ...]] = {first: "http://one.e.test/a"}
+    hops = [f"http://one.e.test/{letter}" for letter in "abcdef"]
+    pages |= dict(zip(hops, [*hops[1:], WWW], strict=True))
+    pages |= {WWW: (), second: (f"{second}0",)}
+    pages |= {f"{second}{n}": (f"{second}{n + 1}", late[n]) for n in range(len(late))}
+    pages |= {f"{second}{len(late)}": ()} | dict.fromkeys(late, ())
+    asked = Settings().override(
+        {
+            "crawl.seeds": [first, second], "politeness.delay": "4s", "network.allow_private": True,
+            "scope.mode": "host", "storage.checkpoint": "2s", "storage.min_free": "0B",
+        }
+    )  # fmt: skip
+
+    async def together(clock: Clock) -> None:
+        server = MemoryServer(clock)
+        await MemoryBoard(server).found(Charter(4711, render(asked), (first, second)))
+        crews, lives = [], []
+        for name, seeds in (("a", [first]), ("b", [second])):
+            home = CrawlDir.create(tmp_path / name, shards=1, settings=render(asked).encode(), key_seed=4711)
+            crews.append(
+                build(
+                    home,
+                    asked,
+                    clock=clock,
+                    fetcher=ScriptedWeb(clock, pages),
+                    lane=InlineLane,
+                    dns=AnyName(clock),
+                    joining=Joining(MemoryBoard(server), "fieldmouse", clock.now),
+                )
+            )
+            lives.append(asyncio.ensure_future(crews[-1].agent.crawl([Url(seed) for seed in seeds])))
+            await clock.sleep(0.5)
+        await asyncio.gather(*lives)
+        for crew in crews:
+            await crew.close()
+
+    bottle.run(together)
+    read = {url for name in "ab" for url in stored(tmp_path / name)}
+    assert read == {WWW, second, *(f"{second}{n}" for n in range(len(late) + 1)), *late}

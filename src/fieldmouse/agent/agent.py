@@ -212,6 +212,7 @@ class Agent:
             if load is not None:
                 load.look(woke_at - since, late=woke_at - lay_down_at - nap)
             self._check()
+            self._stages.booking.take_in()  # before it is concluded that nothing is left to do
             now = self._clock.now()
             full = self._desk.full and not self._frontier.polling
             limit = self._limits.reached(

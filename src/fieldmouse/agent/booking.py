@@ -65,6 +65,11 @@ class Booking:
         if found:
             self._frontier.discover(found)
 
+    def take_in(self) -> None:
+        """Follow links to what other agents took into the scope."""
+        if links := self._scope.take_in():
+            self._frontier.discover(links)
+
     def undone(self, numbers: Sequence[int]) -> int:
         """A worker died with these; returns how many are fetched again."""
         again = self.desk.note_undone(numbers)

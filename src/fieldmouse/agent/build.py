@@ -171,7 +171,13 @@ def _connect(
             else frontier_of(home, settings, last, clock, politeness, witness, exchanging, refresh.held)
         )
         outcomes = opened.keep(DurableLog("outcomes", home / "outcomes.log", last))
-        scope = CrawlScope(scope_of(settings, seeds), seeds, home, last, shared=network is not None)
+        scope = CrawlScope(
+            scope_of(settings, seeds),
+            seeds,
+            home,
+            last,
+            shared=network.scope if network is not None else None,
+        )
         more: list[Part] = [scope]
         if scope.held is not None:
             more.append(opened.keep(scope.held))

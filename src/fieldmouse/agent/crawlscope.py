@@ -11,8 +11,8 @@ nothing can join any more).
 A scope looks forward only: other links that were outside it when their page was read are not kept. A run
 whose settings ask for another scope than the last run says so.
 
-On a cluster each agent has a scope of its own. It takes a host into it when it follows the redirect
-itself, or when it stores a page of a host that another agent took in.
+On a cluster agents tell each other of what joined, through the coordinator. An agent that is granted a
+host before it hears of that takes the host in when it stores a page of it.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from typing import NamedTuple
 import msgspec
 import xxhash
 
+from fieldmouse.balancer.sharedscope import SharedScope
 from fieldmouse.crawldir import (
     Checkpoint,
     CrawlDir,
@@ -65,9 +66,10 @@ class CrawlScope:
     name = "scope"
 
     def __init__(
-        self, base: Scope, seeds: Sequence[Url], home: CrawlDir, last: Checkpoint | None, *, shared: bool
-    ):
-        """`shared` if other agents crawl with the same settings."""
+        self, base: Scope, seeds: Sequence[Url], home: CrawlDir, last: Checkpoint | None, *,
+        shared: SharedScope | None,
+    ):  # fmt: skip
+        """`shared` has what other agents of the same crawl took in, and is told of ours."""
         self._mark = xxhash.xxh3_128_hexdigest(_encode_deterministic(base))
         state = sealed_scope(last)
         # Crawls from before the scope was noted have no mark.
@@ -76,6 +78,8 @@ class CrawlScope:
         self.scope = base.joined(self._joined)
         self._seeds, self._shared = len(seeds), shared
         self._news: list[Url] = []
+        if shared is not None:
+            shared.publish(self._joined)
         self._warned = False
         self.held = DurableLog("held", home / "held.log", last) if base.may_grow else None
         self._waiting: dict[str, list[int]] = {}  # held links by what of their host may join: their places
@@ -136,7 +140,7 @@ class CrawlScope:
     def note_answer(self, link: Link, parsed: Parsed) -> list[Link]:
         """A page, or a redirect of a seed, was read; returns links that are in scope since."""
         if parsed.kind is OutcomeKind.PAGE:
-            may = link.from_seed or self._shared
+            may = link.from_seed or self._shared is not None
             if may and not self.scope.admits(link.url) and self.scope.follows(link.url):
                 return self._join(link)
         elif parsed.kind is OutcomeKind.MOVED and link.from_seed:
@@ -149,15 +153,29 @@ class CrawlScope:
                 )  # fmt: skip
         return []
 
+    def take_in(self) -> list[Link]:
+        """Widen the scope by what other agents took in; returns links that are in scope since."""
+        links: list[Link] = []
+        for url in self._shared.take_heard() if self._shared is not None else ():
+            if not self.scope.admits(url) and self.scope.follows(url):
+                links += self._add(url)
+        return links
+
+    def _add(self, url: Url) -> list[Link]:
+        self._joined.append(url)
+        self._news.append(url)
+        self.scope = self.scope.joined([url])
+        return self._released(url)
+
     def _join(self, link: Link) -> list[Link]:
-        self._joined.append(link.url)
-        self._news.append(link.url)
-        self.scope = self.scope.joined([link.url])
+        if self._shared is not None:
+            self._shared.publish([link.url])
+        released = self._add(link.url)
         if link.from_seed:
             what = {"page": "that page", "host": "its host", "site": "its site"}[self.scope.mode]
             seed = link.trail[0] if link.trail else link.via
             log.info("seed %s redirects to %s: %s is in scope", seed, link.url, what)
-        return self._released(link.url)
+        return released
 
     def note_settled(self, rows: Iterable[bytes]) -> None:
         """These outcomes are durable from the next checkpoint on."""

@@ -30,6 +30,7 @@ from fieldmouse.balancer.lease import LeaseClock, boottime
 from fieldmouse.balancer.mailbox import Mailbox
 from fieldmouse.balancer.messenger import Messenger
 from fieldmouse.balancer.neighbours import Neighbours
+from fieldmouse.balancer.sharedscope import SharedScope
 from fieldmouse.balancer.tellings import DoneUrl, Tellings
 from fieldmouse.balancer.terms import Terms
 from fieldmouse.clock import Clock
@@ -131,6 +132,11 @@ class NetworkStage:
         self._me, self._share, self._heard = "", 1.0, False
         self._wanted_elsewhere = False  # an agent polls known pages, perhaps of hosts that we hold
         self._idle_at = 0.0  # when nothing waited in the whole crawl, as far as we heard
+
+    @property
+    def scope(self) -> SharedScope:
+        """What joined the scope with any agent."""
+        return self._mailbox.scope
 
     @property
     def parts(self) -> Sequence[Part]:

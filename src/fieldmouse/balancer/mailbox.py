@@ -26,6 +26,7 @@ from fieldmouse.balancer.board.pagelimit import PAGE
 from fieldmouse.balancer.board.rows import to_row
 from fieldmouse.balancer.choice import Chooser
 from fieldmouse.balancer.lease import LeaseClock
+from fieldmouse.balancer.sharedscope import SharedScope
 from fieldmouse.balancer.tellings import DoneUrl, FoundLinks, Tellings
 from fieldmouse.balancer.tray import Tray
 from fieldmouse.clock import Clock
@@ -76,6 +77,7 @@ class Mailbox:
         self.wishes = Tray[Host]()
         self.rests: dict[str, float] = {}  # addresses that are free, and when each may be asked
         self.books = BoardBooks()
+        self.scope = SharedScope()
         self._heard = False  # the board has said how things stand
         self._tellings, self._lease, self._chooser, self._clock = tellings, lease, chooser, clock
         self._pack, self._delay, self.key_of, self._kinds_of = pack, delay, key_of, kinds_of

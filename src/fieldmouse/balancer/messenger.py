@@ -85,6 +85,7 @@ class Messenger:
         await self._patience.until_done(lambda: check_newest(self._board, self._tellings.before, last))
         before = self._tellings.before
         old = Name(before.agent, before.incarnation)
+        await self._patience.until_done(self._publish_scope)
         if before.incarnation and await self._patience.until_done(lambda: self._board.outlives(old)):
             self._name = old
             with contextlib.suppress(Fenced):  # its lease ended just now: all that is told by our next name
@@ -152,7 +153,8 @@ class Messenger:
 
     @property
     def _unsaid(self) -> bool:
-        return bool(len(self._tellings) or self._mailbox.back or self._mailbox.strays)
+        mailbox = self._mailbox
+        return bool(len(self._tellings) or mailbox.back or mailbox.strays or mailbox.scope.unsent)
 
     async def close(self) -> None:
         tasks, self._tasks = self._tasks, []
@@ -204,14 +206,16 @@ class Messenger:
         self._beats += 1
         name, number = self._name, self._beats
         pulse = await self._board.beat(
-            name, self._advert(), self._terms.lease, self._upto, number, self._tellings.since
-        )
+            name, self._advert(), self._terms.lease, self._upto, number, self._tellings.since,
+            len(self._mailbox.scope),
+        )  # fmt: skip
         self._tellings.heard(sent_at, Heard(name.agent, name.incarnation, number))
         self._upto, self._members = pulse.upto, pulse.members
         if self._run and pulse.run != self._run:
             # It is told again before anybody asks; what it forgot to have granted is not ours.
             log.warning("the board was started again; telling it anew what it may have forgotten")
             self._mailbox.forget_lately()
+            self._mailbox.scope.publish_again()
             self._allowance.say_again(self._tellings.tell_again())
             await self._recover()
             await self._door.ask_again()
@@ -222,6 +226,7 @@ class Messenger:
             self._patience.doubt()  # the network may bring twice what we said once
         self._run = pulse.run
         self._lease.renewed(sent_at)
+        self._mailbox.scope.hear(pulse.joined)  # before anybody concludes from the books that all is done
         self._mailbox.hear(pulse.books)
         if (over := self._on_pulse(pulse)) is not None:
             await self._board.end(over)
@@ -249,7 +254,14 @@ class Messenger:
         async with self._bringing:  # who leaves brings the last of it while the post is still out
             await self._bring_all()
 
+    async def _publish_scope(self) -> None:
+        scope = self._mailbox.scope
+        if urls := list(scope.unsent):
+            await self._board.widen(urls)
+            scope.sent(urls)
+
     async def _bring_all(self) -> None:
+        await self._publish_scope()  # before outcomes of these pages are booked
         await self._teller.tell_all(self._name)
         if await self._allowance.renew(self._board, self._name):
             self._nudge()

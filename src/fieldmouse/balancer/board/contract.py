@@ -25,7 +25,7 @@ from fieldmouse.balancer.board.forgiving import ForgivingBoard
 from fieldmouse.balancer.board.heard import ANY
 from fieldmouse.balancer.board.heard import Heard as Heard
 from fieldmouse.balancer.board.pagelimit import PageBoard
-from fieldmouse.url import Host
+from fieldmouse.url import Host, Url
 
 Row: TypeAlias = tuple[int, bytes]
 """A URL: its key, and its row, of which the board knows nothing."""
@@ -224,6 +224,7 @@ class Pulse:
     calm: float  # seconds for which nothing new is granted
     draining: bool  # the caller was asked to drain
     over: str = ""  # why the crawl was ended for everybody (a limit), "" if it goes on
+    joined: Sequence[Url] = ()  # what joined the scope (`widen`); nothing if the caller knows that many
 
     @property
     def whole(self) -> bool:
@@ -252,13 +253,21 @@ class Board(PageBoard, ForgivingBoard, Protocol):
         """Raises `BoardLost` if it never heard that: its server has an old copy of its data."""
 
     async def beat(
-        self, name: Name, advert: bytes, lease: float, after: str = "", number: int = 0, since: Heard = ANY
-    ) -> Pulse:
+        self, name: Name, advert: bytes, lease: float, after: str = "", number: int = 0, since: Heard = ANY,
+        joined: int = 0,
+    ) -> Pulse:  # fmt: skip
         """A sign of life: `name` keeps what it holds for `lease` seconds more. Fences whoever is overdue.
 
         It is heard as `number`, which grows, but only by a board that recalls `since`.
 
         Of more than `TOLD` agents so many are told of, by name the next `after` that one, round and round.
+        """
+
+    async def widen(self, urls: Sequence[Url]) -> None:
+        """Pages that seeds redirect to: all agents hear of them, and take them into their scope.
+
+        They are published before their outcomes are booked. So an agent that hears that nothing waits has
+        heard of all of them.
         """
 
     async def leave(self, name: Name) -> None:

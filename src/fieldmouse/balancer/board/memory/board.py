@@ -41,7 +41,7 @@ from fieldmouse.balancer.board.memory.server import MemoryServer as MemoryServer
 from fieldmouse.balancer.board.memory.standing import whose_turn
 from fieldmouse.balancer.board.pagelimit import PageAsk, PageCount
 from fieldmouse.balancer.board.refusals import fenced, hidden, older, superseded, vanished
-from fieldmouse.url import Host
+from fieldmouse.url import Host, Url
 
 
 class MemoryBoard:
@@ -103,8 +103,9 @@ class MemoryBoard:
             raise older(since.agent)
 
     async def beat(
-        self, name: Name, advert: bytes, lease: float, after: str = "", number: int = 0, since: Heard = ANY
-    ) -> Pulse:
+        self, name: Name, advert: bytes, lease: float, after: str = "", number: int = 0, since: Heard = ANY,
+        joined: int = 0,
+    ) -> Pulse:  # fmt: skip
         await self.recalls(since)
         ledger, now = self._called_by(name), self._now()
         ledger.signs.hear(name, number)
@@ -124,6 +125,7 @@ class MemoryBoard:
             calm=max(0.0, ledger.calm_until - now),
             draining=ledger.agents[name.agent].hear(),
             over=ledger.over,
+            joined=list(ledger.scope) if len(ledger.scope) != joined else (),
         )
 
     async def books(self) -> BoardBooks:
@@ -138,6 +140,9 @@ class MemoryBoard:
             kinds={kind: count for kind, count in ledger.kinds.items() if count},
             quarantined=ledger.quarantined,
         )
+
+    async def widen(self, urls: Sequence[Url]) -> None:
+        self.ledger().widen(urls)
 
     async def leave(self, name: Name) -> None:
         ledger, now = self.ledger(), self._now()

@@ -31,7 +31,7 @@ from fieldmouse.balancer.board.memory.standing import (
 )
 from fieldmouse.balancer.board.memory.wishes import Wishes
 from fieldmouse.balancer.board.pagelimit import PAGE
-from fieldmouse.url import Host
+from fieldmouse.url import Host, Url
 
 EPOCH_JUMP = 1_000_000
 """So many epochs a new server skips: more than the old one can have given in what it forgot."""
@@ -72,6 +72,7 @@ class CrawlLedger:
         self.unsettled: set[int] = set()  # keys that were settled once, and are not now
         self.told: dict[Name, int] = {}  # the number of the last booking of each start of an agent
         self.signs = SignsHeard()
+        self.scope: dict[Url, None] = {}  # pages that seeds redirect to
         self.repaired = 0  # hosts that no agent could be granted
         self.restored: dict[str, int] = {}  # starts of agents whose outcomes were all read from their disks
 
@@ -96,6 +97,9 @@ class CrawlLedger:
 
     def end(self, why: str) -> None:
         self.over = why
+
+    def widen(self, urls: Iterable[Url]) -> None:
+        self.scope.update(dict.fromkeys(urls))
 
     # -- agents
 

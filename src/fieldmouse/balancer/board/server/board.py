@@ -77,7 +77,7 @@ from fieldmouse.balancer.board.server.replies import (
     tails_of,
     taken_of,
 )
-from fieldmouse.url import Host
+from fieldmouse.url import Host, Url
 
 _LOOK_EVERY = 12  # signs of life, until it is looked whether the server still keeps what it is told
 _WISHES = 1000  # hosts a script takes at once
@@ -141,16 +141,20 @@ class RedisBoard(ScriptedCrawl):
         await self._call("recalls", *heard_words(since))
 
     async def beat(
-        self, name: Name, advert: bytes, lease: float, after: str = "", number: int = 0, since: Heard = ANY
-    ) -> Pulse:
+        self, name: Name, advert: bytes, lease: float, after: str = "", number: int = 0, since: Heard = ANY,
+        joined: int = 0,
+    ) -> Pulse:  # fmt: skip
         self._beats += 1
         if self._beats % _LOOK_EVERY == 0:
             await self._server.check_that_it_keeps()
-        words = (advert, milliseconds(lease), after, TOLD, number, *heard_words(since))
+        words = (advert, milliseconds(lease), after, TOLD, number, *heard_words(since), joined)
         told = await self._call("beat", *words, name=name)
         pulse, swept = self._read(pulse_of, told)
         await self._sweep(swept)
         return pulse
+
+    async def widen(self, urls: Sequence[Url]) -> None:
+        await self._call("widen", len(urls), *urls)
 
     async def leave(self, name: Name) -> None:
         await self._sweep(await self._call("leave", name.agent, name.incarnation, 1))

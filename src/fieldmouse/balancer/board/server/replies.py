@@ -31,6 +31,7 @@ from fieldmouse.balancer.board.decoding import (
     MOST_KEPT,
     MOST_NUMBER,
     MOST_REPLY_ROWS,
+    MOST_ROW,
     MOST_STATE,
     DamagedValue,
     agent_name,
@@ -47,7 +48,7 @@ from fieldmouse.balancer.board.decoding import (
     whole,
 )
 from fieldmouse.balancer.board.pagelimit import PageCount
-from fieldmouse.url import Host
+from fieldmouse.url import Host, Url, parse
 
 _WRAP = 1 << 64
 
@@ -280,7 +281,7 @@ def notes_of(told: Any) -> list[AgentNote]:
 
 def pulse_of(told: Any) -> tuple[Pulse, int]:
     """The answer to a sign of life, and whether all that the dead had is swept up."""
-    looked, draining, swept, alive, members, upto = items(told, "sign of life", 6, 6)
+    looked, draining, swept, alive, members, upto, joined = items(told, "sign of life", 7, 7)
     sums = items(items(looked, "books", 3, 3)[0], "books", 9, 9)
     over, calm, run = sums[5:8]
     return Pulse(
@@ -293,7 +294,15 @@ def pulse_of(told: Any) -> tuple[Pulse, int]:
         calm=seconds(calm, "calm"),
         draining=flag(draining, "draining"),
         over=text(over, "over", 64),
+        joined=scope_of(joined),
     ), whole(swept, "swept", 0, 1)
+
+
+def scope_of(told: Any) -> list[Url]:
+    """URLs that joined the scope; what is none is left out."""
+    words = [octets(word, "scope", MOST_ROW) for word in items(told, "scope", 1 << 16)]
+    urls = (parse(word.decode("ascii", errors="replace")) for word in words)
+    return [url for url, word in zip(urls, words, strict=True) if url is not None and url.encode() == word]
 
 
 def keys_found(told: Any) -> tuple[bytes, list[bytes]]:

@@ -56,7 +56,7 @@ from fieldmouse.balancer.board.spread.shares import (
     summed,
 )
 from fieldmouse.errors import BoardUnreachable, Fenced
-from fieldmouse.url import Host
+from fieldmouse.url import Host, Url
 
 T = TypeVar("T")
 K = TypeVar("K")
@@ -134,14 +134,15 @@ class SpreadBoard:
         await self._each(lambda board: board.recalls(since))
 
     async def beat(
-        self, name: Name, advert: bytes, lease: float, after: str = "", number: int = 0, since: Heard = ANY
-    ) -> Pulse:
+        self, name: Name, advert: bytes, lease: float, after: str = "", number: int = 0, since: Heard = ANY,
+        joined: int = 0,
+    ) -> Pulse:  # fmt: skip
         boards = await self._places()
         pulses: dict[int, Pulse] = {}
 
         async def call(places: Iterable[int]) -> None:
             asked = list(places)
-            words = (name, advert, lease, after, number, since)
+            words = (name, advert, lease, after, number, since, joined)
             answers = await asyncio.gather(
                 *(boards[place].beat(*words) for place in asked), return_exceptions=True
             )
@@ -158,6 +159,9 @@ class SpreadBoard:
         await call([place for place in range(len(boards)) if place not in pulses])
         told = [pulse for _, pulse in sorted(pulses.items())]
         return in_one(told, await self._at_one_moment([pulse.books for pulse in told]))
+
+    async def widen(self, urls: Sequence[Url]) -> None:
+        await self._each(lambda board: board.widen(urls))
 
     async def leave(self, name: Name) -> None:
         await self._each(lambda board: board.leave(name))

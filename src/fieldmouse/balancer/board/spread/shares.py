@@ -113,4 +113,5 @@ def in_one(pulses: Sequence[Pulse], books: BoardBooks) -> Pulse:
         calm=max(pulse.calm for pulse in pulses),
         draining=any(pulse.draining for pulse in pulses),
         over=next((pulse.over for pulse in pulses if pulse.over), ""),
+        joined=list(dict.fromkeys(url for pulse in pulses for url in pulse.joined)),
     )

@@ -1,0 +1,10 @@
+-- uses: begin
+-- Pages that seeds redirect to.
+--
+-- ARGV: LIST of URLs
+-- scope  the URLs (set), 10,000 at most
+-- Promise: every agent is told of them with a sign of life.
+for _, url in ipairs(list()) do
+  if call('SCARD', P .. 'scope') < 10000 then call('SADD', P .. 'scope', url) end
+end
+return 1
