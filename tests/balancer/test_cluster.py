@@ -133,7 +133,7 @@ def test_an_option_that_contradicts_the_crawl_is_refused(
     )  # fmt: skip
     assert "private address" in str(nothing["error"])
     assert "`--allow-private`" in str(nothing["hint"])
-    assert "another name (`--crawl NAME`)" in str(nothing["hint"])
+    assert "another crawl (`--crawl NAME`)" in str(nothing["hint"])
     other = asked(capfd, "agent", tmp_path / "b", *where, "--set", "scope.mode=host", expect=2)
     assert '`scope.mode` is "host" here, and "site" in the crawl' in str(other["error"])
     stray = asked(capfd, "agent", tmp_path / "b", *where, "--seed", "http://127.0.0.1:8/", expect=2)
