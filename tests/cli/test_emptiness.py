@@ -18,9 +18,17 @@ import trustme
 
 
 class _Answers(BaseHTTPRequestHandler):
-    """404 to all but robots.txt, which forbids a part."""
+    """404 to all but robots.txt, which forbids a part; or a redirect of everything."""
+
+    to = ""
 
     def do_GET(self) -> None:
+        if self.to:
+            self.send_response(301)
+            self.send_header("Location", self.to + self.path)
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+            return
         body = b"User-agent: *\nDisallow: /private" if self.path == "/robots.txt" else b""
         self.send_response(200 if body else 301 if self.path == "/moved" else 404)
         if self.path == "/moved":
@@ -39,8 +47,8 @@ class _Server(ThreadingHTTPServer):
 
 
 @contextmanager
-def served(context: ssl.SSLContext | None = None) -> Iterator[int]:
-    server = _Server(("127.0.0.1", 0), _Answers)
+def served(context: ssl.SSLContext | None = None, to: str = "") -> Iterator[int]:
+    server = _Server(("127.0.0.1", 0), type("_Redirects", (_Answers,), {"to": to}))
     if context is not None:
         server.socket = context.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
     thread = threading.Thread(target=server.serve_forever, daemon=True)
@@ -104,6 +112,18 @@ def test_an_unknown_authority_is_named_with_the_setting(tmp_path: Path) -> None:
         known = crawled(tmp_path / "b", "https://web.test/", *words, "--set", f"network.ca_file={trusted}")
     assert "client error status (status 404)" in known["error"]
     assert "fieldmouse explain" in known["hint"]
+
+
+def test_a_redirect_to_an_unknown_authority_is_named_with_the_setting_and_the_command(tmp_path: Path) -> None:
+    authority = trustme.CA()
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    authority.issue_cert("web.test").configure_cert(context)
+    home = tmp_path / "a"
+    with served(context) as port, served(to=f"https://web.test:{port}") as plain:
+        words = ["--resolve", "web.test=127.0.0.1", "--allow-private"]
+        told = crawled(home, f"http://web.test:{plain}/", *words)
+    assert "robots.txt unreachable (TLS error: " in told["error"]
+    assert f"`fieldmouse resume {home} --forgive --set network.ca_file=FILE` asks again" in told["hint"]
 
 
 def test_what_robots_txt_forbids_is_named(tmp_path: Path) -> None:

@@ -46,6 +46,11 @@ def _moved(row: OutcomeRow, directory: Path) -> tuple[str, str]:
     return sentence, f"to crawl it, `fieldmouse resume {typed(directory)} --seed {typed(row.target)}`"
 
 
+def _untrusted(detail: str) -> bool:
+    """Whether a certificate was the trouble, also when it was met on the way to robots.txt."""
+    return any(word in detail.lower() for word in _CERTIFICATE)
+
+
 def _hint(row: OutcomeRow, directory: str) -> str:
     name = name_of(host_of(row.url))
     shared = is_agent(Path(directory))
@@ -61,8 +66,11 @@ def _hint(row: OutcomeRow, directory: str) -> str:
             return f"`{name}` is on a private network; {visited}"
         case Reason.NO_ADDRESS.value:
             return f"try `getent hosts {name}`; when it has an address, {again}"
-        case Reason.TLS.value if any(word in row.detail.lower() for word in _CERTIFICATE):
-            return "if its certificate is from an authority of your own: `--set network.ca_file=FILE`"
+        case Reason.TLS.value | Reason.EXCLUSION_UNREACHABLE.value if _untrusted(row.detail):
+            trusted = "if its certificate is from an authority of your own, "
+            if shared:
+                return f"{trusted}add `--set network.ca_file=FILE`"
+            return f"{trusted}`{resume} --forgive --set network.ca_file=FILE` asks again"
         case Reason.NO_CONNECTION.value | Reason.TIMEOUT.value:
             return f"when `{host_of(row.url)}` can be reached from this machine, {again}"
         case Reason.EXCLUDED.value:
