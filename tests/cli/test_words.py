@@ -157,6 +157,13 @@ def test_an_error_names_the_thing_and_the_way_out(
     assert not any(tmp_path.iterdir()), "a command that cannot be meant leaves nothing behind"
 
 
+@pytest.mark.parametrize("words", [["crawl", "x", "--seed"], ["cluster", "status", "--board"]], ids=" ".join)
+def test_an_option_without_its_value_sends_to_the_help_of_its_command(words: list[str], capsys: Said) -> None:
+    assert run(words) == 2
+    command = " ".join(word for word in words if word != "x" and not word.startswith("-"))
+    assert f"hint: see `fieldmouse {command} --help`" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("name", [name for name, _ in verbs()])
 def test_h_is_the_help_of_every_command(name: str, capsys: Said) -> None:
     assert run([*name.split(), "-h"]) == 0

@@ -95,7 +95,8 @@ def run(words: list[str]) -> int:
         voice.say(asked.format_message())
         return asked.exit_code
     except click.ClickException as wrong:
-        where = wrong.ctx.command_path if isinstance(wrong, click.UsageError) and wrong.ctx else "fieldmouse"
+        context = wrong.ctx if isinstance(wrong, click.UsageError) else None
+        where = context.command_path if context else _command_path(words)
         voice.error(wrong.format_message().rstrip("."), f"see `{where} --help`", as_json=as_json)
         return wrong.exit_code
     except StoppedAtOnce as trouble:
@@ -112,3 +113,15 @@ def run(words: list[str]) -> int:
         return 1
     voice.finish()
     return outcome if isinstance(outcome, int) else 0
+
+
+def _command_path(words: list[str]) -> str:
+    """The command that these words begin with; click does not know it when an option lacks its value."""
+    path = "fieldmouse"
+    command: click.Command = fieldmouse
+    for word in words:
+        found = command.get_command(click.Context(command), word) if isinstance(command, click.Group) else None
+        if found is None:
+            break
+        path, command = f"{path} {word}", found
+    return path
