@@ -101,6 +101,22 @@ def test_an_agent_counts_the_hosts_it_holds_not_how_often_hosts_came() -> None:
     assert "  waiting 900  failed" in alone.line(reading)
 
 
+def test_a_round_without_a_budget_shows_its_speed_alone() -> None:
+    reading = Reading(
+        at=1.0, pages=5, hosts=2, ready=1, front=2, buffered=0, robots=0, waiting=0, failed=0, seen=5, bytes=0,
+        polls=10,
+    )  # fmt: skip
+    later = msgspec.structs.replace(reading, at=3.0, polls=14)
+    free, bound = progress.Progress(polls=True), progress.Progress(polls=True, budget=7.2)
+    for line in (free, bound):
+        line.show(reading)
+    assert free.line(reading).startswith("0 polls  0/s  changed 0")
+    for line in (free, bound):
+        line.show(later)
+    assert free.line(later).startswith("4 polls  2/s  0% useful")
+    assert bound.line(later).startswith("4 polls  2/s of 500/h  0% useful")
+
+
 @pytest.mark.parametrize(("agent", "verb"), [(NAMELESS, "agent"), (b"", "resume")])
 def test_hints_of_a_directory_name_the_command_that_goes_on_with_it(
     agent: bytes, verb: str, tmp_path: Path

@@ -69,10 +69,17 @@ class Progress:
         changed, gone = reading.changed - first.changed, reading.gone - first.gone
         useful = f"  {(changed + gone) / polls:.0%} useful" if polls else ""
         return (
-            f"{count(polls)} polls  {voice.rate(self._speed())} of {budget(self._budget)}{useful}"
+            f"{counted(polls, 'poll')}  {self._pace()}{useful}"
             f"  changed {count(changed)}  gone {count(gone)}  new {count(reading.seen - first.seen)}"
             f"  on their way {count(reading.polling)}  robots {reading.robots}" + _rest(reading)
         )
+
+    def _pace(self) -> str:
+        """Polls done, beside the budget if there is one."""
+        speed = self._speed()
+        if self._budget is None:
+            return voice.rate(speed) if speed else "0/s"
+        return f"{voice.rate(speed)} of {budget(self._budget)}"
 
     def _speed(self) -> float:
         (began, before), (ended, after) = self._recent[0], self._recent[-1]
