@@ -25,6 +25,11 @@ class SearchCommand(click.Command):
     Only `-h` itself is the help, as in every command.
     """
 
+    def get_help_option_names(self, ctx: click.Context) -> list[str]:
+        # Not a setting of the context: click keeps the option that the first context asked for, and a
+        # context made elsewhere, for a list of all commands say, takes `-h` over from its parent.
+        return ["--help"]
+
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         end = args.index("--") if "--" in args else len(args)
         options = ["--help" if word == "-h" else word for word in args[:end]]
@@ -33,7 +38,7 @@ class SearchCommand(click.Command):
 
 @click.command(
     cls=SearchCommand,
-    context_settings={"ignore_unknown_options": True, "help_option_names": ["--help"]},
+    context_settings={"ignore_unknown_options": True},
     epilog="""\b
 Examples:
   fieldmouse search atlas meadow mouse
