@@ -48,6 +48,8 @@ def command(
 
     With --once it ends when every known page was polled once, what pays most first,
     and everything that this discovered is fetched; a round that was stopped goes on.
+    Pages of a host that fails or asks to wait for more than ten seconds are postponed:
+    they come first in the next round.
     With --for it ends after that time, and with neither it goes on until it is
     stopped. URLs that were still waiting when the crawl was stopped are fetched only
     with --continue.
