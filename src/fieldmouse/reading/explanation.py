@@ -152,7 +152,7 @@ def _wait(found: Whereabouts, link: Link, now: float) -> Iterator[str]:
     """Why it waits. How long its host rests is said once, with the host."""
     where, ahead = found.place.value, found.ahead
     if found.place is Place.ONLINE and found.host is not None and _rests_until(found.host) > now:
-        where = "next in line when its host has rested"
+        where = "until its host has rested"
     yield f"waiting: {where}" + (f", behind {counted(ahead, 'other')}" if ahead else "")
     if link.tries:
         yield f"failed {counted(link.tries, 'time')} so far"

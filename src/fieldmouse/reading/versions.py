@@ -89,11 +89,14 @@ def difference_of(
 ) -> VersionDifference:
     """Between the versions named; without names, the newest change and what was there before it."""
     if not versions:
-        raise FieldmouseError(f"no version of {url} is stored", "`fieldmouse explain` says what became of it")
+        raise FieldmouseError(
+            f"no version of {url} is stored", "`fieldmouse explain DIR URL` says what became of it"
+        )
     if len(versions) == 1:
         first = when(round(versions[0].row.at))
         raise FieldmouseError(
-            f"only one version of {url} is stored, of {first}", "ask again when it has changed"
+            f"only one version of {url} is stored, of {first}",
+            "a refresh stores another one when the page has changed",
         )
     newer = _number(versions, new) if new is not None else _newest_change(versions, old, rules)
     older = _number(versions, old) if old is not None else newer - 1
