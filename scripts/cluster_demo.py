@@ -62,7 +62,7 @@ def demo(home: Path) -> int:
             started.append(agents[agent])
         wait_for(lambda: len(fetched(board)) == 3 and min(fetched(board)) >= EACH)
         os.killpg(agents["west"].pid, signal.SIGKILL)
-        print(f"killed `west` when there were {sum(fetched(board))} pages; the others take over what it had")
+        print(f"killed `west` when there were {sum(fetched(board))} pages; the others go on: a minute or so")
         codes = {agent: agents[agent].wait(300) for agent in ("east", "north")}
         subprocess.run([COMMAND, "cluster", "status", *board], check=True)
         return compare(home, truth, codes)

@@ -123,7 +123,8 @@ def drain(boards: Sequence[str], crawl: str, agent: str) -> None:
 def forget(boards: Sequence[str], crawl: str, agent: str, *, again: bool) -> tuple[int, bool]:
     """Take everything from an agent for good; with `again`, all it ever booked is fetched again.
 
-    Returns how many URLs that are, and whether it was alive: such a one joins again by itself.
+    Returns how many URLs that are, and whether it was alive: such a one joins again by itself,
+    unless it was killed since.
     """
 
     async def act(board: Board) -> tuple[int, bool]:

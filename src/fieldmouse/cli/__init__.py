@@ -120,7 +120,9 @@ def _command_path(words: list[str]) -> str:
     path = "fieldmouse"
     command: click.Command = fieldmouse
     for word in words:
-        found = command.get_command(click.Context(command), word) if isinstance(command, click.Group) else None
+        found = (
+            command.get_command(click.Context(command), word) if isinstance(command, click.Group) else None
+        )
         if found is None:
             break
         path, command = f"{path} {word}", found

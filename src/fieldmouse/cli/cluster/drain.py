@@ -26,5 +26,5 @@ def command(agent: str, boards: tuple[str, ...], crawl: str, as_json: bool) -> i
     if as_json:
         voice.json({"agent": agent, "draining": True})
     else:
-        voice.say(f"asked `{agent}` to leave; it hears of it with its next sign of life")
+        voice.say(f"asked `{agent}` to leave; it finishes what it has, gives its hosts back, and ends")
     return 0

@@ -37,6 +37,6 @@ def command(agent: str, again: bool, boards: tuple[str, ...], crawl: str, as_jso
     else:
         voice.say(f"forgot `{agent}`")
     if alive and not as_json:
-        voice.say("it was alive, and will join again by itself")
+        voice.say("it was heard of within its lease: if it still runs, it joins again by itself")
         voice.hint(f"`fieldmouse cluster drain {typed(agent)}` lets an agent leave")
     return 0
