@@ -103,8 +103,8 @@ def test_an_agent_counts_the_hosts_it_holds_not_how_often_hosts_came() -> None:
 
 def test_a_round_without_a_budget_shows_its_speed_alone() -> None:
     reading = Reading(
-        at=1.0, pages=5, hosts=2, ready=1, front=2, buffered=0, robots=0, waiting=0, failed=0, seen=5, bytes=0,
-        polls=10,
+        at=1.0, pages=5, hosts=2, ready=1, front=2, buffered=0, robots=0, waiting=0, failed=0, seen=5,
+        bytes=0, polls=10,
     )  # fmt: skip
     later = msgspec.structs.replace(reading, at=3.0, polls=14)
     free, bound = progress.Progress(polls=True), progress.Progress(polls=True, budget=7.2)
