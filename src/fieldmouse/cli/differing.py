@@ -46,7 +46,7 @@ def lines_of(told: VersionDifference, *, coloured: bool) -> Iterator[str]:
         yield "no text: the bytes are the same" if told.same else "no text: other bytes"
         return
     if told.same:
-        yield "nothing that a reader would see"
+        yield "no difference in the text, except noise and what `[noise]` ignores"
         return
     last = None
     for hunk in told.hunks:
