@@ -61,16 +61,18 @@ def duration(seconds: float) -> str:
     >>> duration(0.26), duration(9.5), duration(304), duration(7500), duration(200_000)
     ('0.3 s', '9.5 s', '5 min 4 s', '2 h 5 min', '2 d 7 h')
     >>> duration(419.7), duration(59.97)
-    ('7 min 0 s', '1 min 0 s')
+    ('7 min', '1 min')
     """
     if round(seconds, 1) < 60:
         return f"{number(round(seconds, 1))} s"
     whole = round(seconds)  # once, before it is divided: there is no sixtieth second
     if whole < 3600:
-        return f"{whole // 60} min {whole % 60} s"
-    if whole < 86400:
-        return f"{whole // 3600} h {whole % 3600 // 60} min"
-    return f"{whole // 86400:,} d {whole % 86400 // 3600} h"
+        large, small, units = whole // 60, whole % 60, ("min", "s")
+    elif whole < 86400:
+        large, small, units = whole // 3600, whole % 3600 // 60, ("h", "min")
+    else:
+        large, small, units = whole // 86400, whole % 86400 // 3600, ("d", "h")
+    return f"{large:,} {units[0]}" + (f" {small} {units[1]}" if small else "")
 
 
 def rate(per_second: float) -> str:
