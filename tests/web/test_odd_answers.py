@@ -68,6 +68,12 @@ def body_of(*pieces: bytes, ends: bool = False) -> bytes | Reason:
     return answer.body if isinstance(answer, Response) else answer.reason
 
 
+def reason_of(*pieces: bytes, limits: Limits | None = None) -> Reason | None:
+    """Why these bytes are no answer; None if they are one."""
+    answer, _ = hear(*pieces, limits=limits)
+    return answer.reason if isinstance(answer, Trouble) else None
+
+
 # The line, and what is read of it.
 NAMES: list[tuple[bytes, tuple[tuple[str, str], ...]]] = [
     (b"Server: x", (("server", "x"),)),
@@ -335,6 +341,27 @@ def test_chunks_are_put_together_wherever_they_are_cut(pieces: list[bytes], cuts
         assert chunks.feed(wire[start:stop]) == 0
     assert chunks.done
     assert bytes(chunks.body) == b"".join(pieces)
+
+
+@pytest.mark.parametrize("interim", [b"HTTP/1.1 100 Continue\r\n\r\n", b"HTTP/1 100\n\n", b"\r\n"], ids=repr)
+def test_interim_answers_and_blank_lines_count_as_headers_however_they_are_cut(interim: bytes) -> None:
+    wire = interim * (3000 // len(interim)) + OK + LENGTH + b"\r\nhello"
+    for pieces in ([wire], [wire[:1500], wire[1500:]], [bytes([byte]) for byte in wire]):
+        assert reason_of(*pieces, limits=Limits(header=2000)) is Reason.HEADERS_TOO_LARGE
+        assert reason_of(*pieces, limits=Limits(header=4000)) is None
+
+
+@pytest.mark.parametrize("cut", [1, 500, 100_000])
+def test_a_page_without_a_head_is_no_http_however_long_it_is(cut: int) -> None:
+    wire = b"<!doctype html>" + b"x" * 90_000
+    pieces = [wire[start : start + cut] for start in range(0, len(wire), cut)]
+    assert reason_of(*pieces) is Reason.BAD_HTTP
+
+
+def test_folded_lines_are_put_together() -> None:
+    answer, _ = hear(OK + b"X: a \r\n\t b\r\n  \r\n c\r\nY: d\r\n" + LENGTH + b"\r\nhello")
+    assert isinstance(answer, Response)
+    assert answer.headers == (("x", "a b c"), ("y", "d"), ("content-length", "5"))
 
 
 PACKED = gzip.compress(b"hello", mtime=0)

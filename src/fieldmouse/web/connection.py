@@ -72,6 +72,7 @@ class Connection(asyncio.Protocol):
     def _reset(self) -> None:
         self._raw: bytes | bytearray = b""  # the head so far, until it is complete
         self._head: bytes | None = None
+        self._body_at = 0  # bytes that came before the body
         self._fields = _NONE
         self._framing = head.Framing()
         self._chunks: Chunks | None = None
@@ -172,7 +173,7 @@ class Connection(asyncio.Protocol):
         else:
             if self._done and len(self._body) <= self._body_limit:
                 self._finish(now)
-            elif self._done or self._received - len(self._head) > self._body_limit:
+            elif self._done or self._received - self._body_at > self._body_limit:
                 self._finish(now, truncated="length")
 
     def connection_lost(self, error: Exception | None) -> None:
@@ -204,33 +205,34 @@ class Connection(asyncio.Protocol):
         if isinstance(self._raw, bytearray):
             self._raw += data
             raw = self._raw
+        before, at = self._received - len(raw), 0
         while True:
-            if raw[:1] in (b"\r", b"\n"):  # empty lines before a status line are forgiven (RFC 9112, 2.2)
-                raw, seen = raw.lstrip(b"\r\n"), 0
-            end = head.end_of(raw, seen)
+            at = head.after_empty_lines(raw, at)
+            end = head.end_of(raw, max(at, seen - 2))
             if not end:
                 break
-            self._raw, seen = raw, 0
-            if end > self._limits.header:
-                self._refuse_head(end)
+            if before + end > self._limits.header:
+                self._refuse_head(before + end)
                 return b""
-            whole = bytes(raw[:end])
+            self._raw = whole = bytes(raw[at:end])
             fields = head.read(whole)
             if fields.status == 101:
                 raise head.BadHead("the server switched protocols unasked")
-            raw = raw[end:]
             if fields.status >= 200:
                 self._framing = head.framing(fields)
                 self._fields, self._head, self._raw = fields, whole, b""
+                self._body_at = before + end
                 if self._framing.chunked:
                     self._chunks = Chunks()
                     self._body = self._chunks.body
-                return bytes(raw)
+                return bytes(raw[end:])
+            at = end
         self._raw = raw if isinstance(raw, bytearray) else bytearray(raw)  # it grows in place from now on
+        del self._raw[:at]
+        if head.is_hopeless(self._raw):
+            raise head.BadHead("there is no status line")
         if self._received > self._limits.header:
             self._refuse_head(self._received)
-        elif head.is_hopeless(raw):
-            raise head.BadHead("there is no status line")
         return b""
 
     def _read_body(self, data: bytes) -> None:

@@ -19,6 +19,8 @@ Headers = Sequence[tuple[str, str]]
 
 _STATUS = re.compile(r"HTTP/([0-9])(?:\.([0-9]))?[ \t]+([1-9][0-9]{2})(?![0-9])", re.IGNORECASE)
 _BEGINNING = "HTTP/"
+_END = re.compile(rb"\n\r?\n").search
+_EMPTY_LINES = re.compile(rb"[\r\n]*").match
 _NAME = r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+"  # RFC 9110, 5.6.2
 _IS_NAME = re.compile(_NAME).fullmatch
 _TIDY = re.compile(rf"(?:{_NAME}:[^\r\n]*\r?\n)*\r?\n").fullmatch
@@ -58,17 +60,23 @@ class Framing(msgspec.Struct, frozen=True):
 def end_of(raw: bytes | bytearray, start: int = 0) -> int:
     r"""The length of the head that `raw` begins with, through its empty line; 0 if it is not whole yet.
 
-    What is before `start` was looked through before.
+    The search begins at `start`, and ends with the head, however much follows it.
 
     >>> end_of(b"HTTP/1.1 200 OK\r\nA: b\r\n\r\nbody"), end_of(b"HTTP/1.1 200 OK\r\n")
     (25, 0)
     """
-    start = max(0, start - 2)
-    crlf = raw.find(b"\n\r\n", start)
-    bare = raw.find(b"\n\n", start, crlf + 1 if crlf >= 0 else len(raw))
-    if bare >= 0:
-        return bare + 2
-    return crlf + 3 if crlf >= 0 else 0
+    found = _END(raw, start)
+    return 0 if found is None else found.end()
+
+
+def after_empty_lines(raw: bytes | bytearray, start: int) -> int:
+    r"""Where a status line begins: empty lines before it are skipped (RFC 9112, 2.2).
+
+    >>> after_empty_lines(b"\r\n\nHTTP", 0)
+    3
+    """
+    found = _EMPTY_LINES(raw, start)
+    return start if found is None else found.end()
 
 
 def split(raw: bytes) -> tuple[bytes, bytes]:
@@ -131,21 +139,21 @@ def url_text(value: str) -> str:
 
 def _mended(lines: Sequence[str]) -> list[str]:
     """Lines of a name, a colon and a value, out of lines that need not be."""
-    kept: list[str] = []
+    kept: list[list[str]] = []  # of each line what it was folded into
     dropped = True  # blank-led lines behind the status line belong to nothing (RFC 9112, 2.2)
     for line in lines:
         if line[:1] in (" ", "\t") and not dropped:
-            kept[-1] = f"{kept[-1].rstrip(_BLANK)} {line.strip(_BLANK)}"
+            kept[-1].append(line.replace("\r", " ").strip())
             continue
         # Alone, a carriage return is a blank (RFC 9112, 2.2).
         name, colon, value = line.strip("\r").replace("\r", " ").partition(":")
         name = name.rstrip(_BLANK)
         dropped = not colon or _IS_NAME(name) is None
         if not dropped:
-            kept.append(f"{name}:{value}")
+            kept.append([f"{name}:{value.strip(_BLANK)}"])
         elif _FRAMING.match(name):
             raise BadHead(f"its line {line[:60].strip()!r} may be about the length of the body")
-    return kept
+    return [" ".join(filter(None, parts)) for parts in kept]
 
 
 def framing(fields: Fields) -> Framing:
