@@ -111,7 +111,7 @@ def test_a_file_that_became_something_else_is_refused_before_anything_changes(
 
 
 @pytest.mark.parametrize("become", [a_directory, a_dangling_link])
-@pytest.mark.parametrize("name", ["journal", "outcomes.log", "archive/digests.lmdb", "lock"])
+@pytest.mark.parametrize("name", ["journal", "outcomes.log", "held.log", "archive/digests.lmdb", "lock"])
 def test_doctor_and_resume_name_what_stands_in_the_way(
     killed: Path, tmp_path: Path, name: str, become: Callable[[Path], None],
     capsys: pytest.CaptureFixture[str],

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from doctor.sickbed import DAMAGES, is_healthy, troubles
 from fieldmouse.agent import read_checkpoint
 from fieldmouse.agent.build import Crew, build
 from fieldmouse.agent.network import Joining
@@ -18,6 +19,7 @@ from fieldmouse.balancer.board.contract import Charter
 from fieldmouse.balancer.board.memory.board import MemoryBoard, MemoryServer
 from fieldmouse.clock import Clock
 from fieldmouse.crawldir import CrawlDir, sealed_scope
+from fieldmouse.errors import Damaged
 from fieldmouse.indexer.inline import InlineLane
 from fieldmouse.lab import bottle
 from fieldmouse.outcome import OutcomeKind
@@ -208,6 +210,34 @@ def test_a_crawl_that_is_killed_and_resumed_has_the_same_scope(
     assert summary.lost == summary.waiting == 0
     assert stored(path) == CROSSED | {"https://www.b.test/map.txt"}
     assert scope_state(path).joined == ("https://www.b.test/",)
+
+
+@pytest.mark.parametrize("damage", ["first byte", "flip", "cut", "delete"])
+def test_doctor_sees_what_a_resume_would_not_read_of_the_links_held_back(tmp_path: Path, damage: str) -> None:
+    path = tmp_path / "c"
+    seeds = ["http://a.test/", "http://b.test/"]
+    asked: dict[str, object] = QUICK | {"scope__mode": "host", "storage__checkpoint": "1s"}
+    bottled_kill(path, web(CROSS, {"http://b.test": 60.0}), seeds, after=20.0, **asked)
+    assert scope_state(path).open
+    assert is_healthy(path)
+    DAMAGES[damage](path / "held.log")
+    assert "`held.log` is damaged" in " ".join(finding.says for finding in troubles(path))
+    with pytest.raises(Damaged, match=r"held\.log"):
+        bottled_crawl(path, web(CROSS), seeds, **asked)
+
+
+@pytest.mark.parametrize("damage", ["first byte", "flip"])
+def test_links_held_back_are_not_missed_once_all_seeds_have_been_asked(tmp_path: Path, damage: str) -> None:
+    path = tmp_path / "c"
+    seeds = ["http://a.test/", "http://b.test/"]
+    asked: dict[str, object] = QUICK | {"scope__mode": "host"}
+    bottled_crawl(path, web(CROSS, {"http://b.test": 60.0}), seeds, **asked)
+    assert not scope_state(path).open
+    DAMAGES[damage](path / "held.log")
+    assert is_healthy(path)
+    summary, _ = bottled_crawl(path, web(CROSS), seeds, **asked)
+    assert summary.lost == summary.waiting == 0
+    assert stored(path) == CROSSED
 
 
 def test_explain_knows_what_joined_the_scope(tmp_path: Path) -> None:

@@ -41,7 +41,7 @@ before the first file of a newer kind counts."""
 _FILES = frozenset(
     {
         "crawl.json", "fieldmouse.toml", AGENT_FILE, "journal", "lock", "outcomes.log", "decisions.log",
-        "control.log", "readings.log", "unbooked.log", "pages.trace",
+        "control.log", "readings.log", "unbooked.log", "held.log", "pages.trace",
     }
 )  # fmt: skip
 _SUFFIXES = (

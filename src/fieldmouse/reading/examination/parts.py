@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from fieldmouse.crawldir import Checkpoint, CrawlDir, records
+from fieldmouse.crawldir import Checkpoint, CrawlDir, records, sealed_scope
 from fieldmouse.errors import Damaged
 from fieldmouse.figures import counted
 from fieldmouse.reading.examination.finding import COPY, Finding, bad, good
@@ -17,7 +17,7 @@ from fieldmouse.refresh.reading import LEDGER, check_ledger
 
 _READ_BY_OTHERS = {"frontier", "outcomes", "shards", "tally"}
 """Each of their records is read elsewhere, by its checksum."""
-_LOGS = {"board", "unbooked"}
+_LOGS = {"board", "unbooked", "held"}
 _UNTOLD = (
     f"{COPY}, or begin another one with `fieldmouse agent`: what this agent had not booked is fetched by"
     " others, and its pages can be read where they are"
@@ -40,7 +40,7 @@ def look_at_parts(home: CrawlDir) -> Iterator[Finding]:
             yield bad(name, f"`{file}` is damaged: {says}", _REMEDIES.get(name, COPY), file)
         if not hurt:
             files = counted(len(last.parts[name].files), "file")
-            known = "every record whole" if name in _LOGS else "as long as the journal knows them"
+            known = "every record whole" if _is_read(name, last) else "as long as the journal knows them"
             yield good(name, f"{files}, {known}")
 
 
@@ -64,8 +64,13 @@ def _wounds(home: CrawlDir, last: Checkpoint) -> Iterator[tuple[tuple[str, str],
                 continue
             if size < length:
                 yield (name, file), f"{length:,} bytes were written and synced, {size:,} are there"
-            elif name in _LOGS and (says := _torn(home / file, length)):
+            elif _is_read(name, last) and (says := _torn(home / file, length)):
                 yield (name, file), says
+
+
+def _is_read(name: str, last: Checkpoint) -> bool:
+    """Whether it is a log that a resume reads: held links are read while any may be followed."""
+    return name in _LOGS and (name != "held" or sealed_scope(last).open)
 
 
 def _torn(path: Path, length: int) -> str:
