@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from fieldmouse.crawldir import CrawlDir
-from fieldmouse.errors import CrawlLocked
+from fieldmouse.errors import CrawlDirError, CrawlLocked, Damaged
 
 
 @pytest.fixture
@@ -141,3 +141,50 @@ def test_a_disk_that_refuses_leaves_no_lock_behind(home: CrawlDir, monkeypatch: 
     assert home.killed, "it is told of whoever was killed before us, and of nobody else"
     home.lock()
     home.unlock()
+
+
+def test_no_crawl_is_made_where_another_process_makes_one(tmp_path: Path) -> None:
+    path = tmp_path / "c"
+    path.mkdir()
+    handle = os.open(path, os.O_RDONLY)
+    fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    with pytest.raises(CrawlLocked):
+        CrawlDir.create(path, shards=1, settings=b"")
+    assert list(path.iterdir()) == []
+    os.close(handle)
+    CrawlDir.create(path, shards=1, settings=b"")
+
+
+def test_of_many_that_make_a_crawl_at_the_same_place_one_does(tmp_path: Path) -> None:
+    made: list[CrawlDir] = []
+    refused: list[CrawlDirError] = []
+    together = threading.Barrier(6)
+
+    def make(path: Path, number: int) -> None:
+        together.wait()
+        try:
+            made.append(CrawlDir.create(path, shards=1, settings=b"# %d" % number, key_seed=number))
+        except CrawlDirError as trouble:
+            refused.append(trouble)
+
+    for attempt in range(10):
+        path = tmp_path / str(attempt)
+        threads = [threading.Thread(target=make, args=(path, number)) for number in range(6)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert (len(made), len(refused)) == (attempt + 1, 5 * (attempt + 1))
+        winner = made[-1].identity
+        assert CrawlDir.open(path).identity == winner
+        assert (path / "fieldmouse.toml").read_bytes() == b"# %d" % winner.key_seed
+        assert not made[-1].killed
+
+
+def test_a_pipe_in_place_of_the_lock_keeps_nobody_waiting(home: CrawlDir) -> None:
+    (home / "lock").unlink()
+    os.mkfifo(home / "lock")
+    assert home.owner() is None
+    assert not home.killed
+    with pytest.raises(Damaged):
+        home.check_files()

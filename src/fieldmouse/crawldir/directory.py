@@ -50,6 +50,7 @@ _SUFFIXES = (
 )  # fmt: skip
 """How names of files end in the directories below; names of directories of ours have no dot."""
 
+_AT_ONCE = os.O_RDONLY | os.O_NONBLOCK  # a pipe in place of a file would be waited for
 _GLANCES = 25  # times we try to lock what nobody seems to have
 
 
@@ -84,23 +85,35 @@ class CrawlDir:
         `agent` is what `agent.json` says in the beginning, if the crawl is one agent's part of a larger one.
         """
         cls.check_vacant(path)
-        try:
-            for directory in (path, *(path / room for room in ROOMS)):
-                make_directory(directory)
-        except OSError as trouble:
-            raise CrawlDirError(
-                f"cannot make `{path}`: {trouble.strerror}", "choose a place you may write to"
-            ) from trouble
-        write_settings(path, settings, private=private)
-        if agent:
-            write_whole(path / AGENT_FILE, agent)
-        else:
-            (path / AGENT_FILE).unlink(missing_ok=True)  # of one that was killed before it was an agent
         seed = secrets.randbits(63) if key_seed is None else key_seed
         identity = Identity(FORMAT, seed, time.time(), f"fieldmouse/{__version__}", shards)
+        home = cls(path, identity)
+        try:
+            make_directory(path)
+            home.lock()  # another process may make one there at the same time
+        except OSError as trouble:
+            raise _cannot_make(path, trouble) from trouble
+        try:
+            cls.check_vacant(path)
+            home._fill(settings, agent, private=private)
+        finally:
+            home.unlock()
+        return home
+
+    def _fill(self, settings: bytes, agent: bytes, *, private: bool) -> None:
+        """Write all that a new crawl begins with."""
+        try:
+            for room in ROOMS:
+                make_directory(self / room)
+        except OSError as trouble:
+            raise _cannot_make(self.path, trouble) from trouble
+        write_settings(self.path, settings, private=private)
+        if agent:
+            write_whole(self / AGENT_FILE, agent)
+        else:
+            (self / AGENT_FILE).unlink(missing_ok=True)  # of one that was killed before it was an agent
         # Written last: a directory without it is not a crawl, so a kill in the middle leaves nothing odd.
-        write_identity(path, identity)
-        return cls(path, identity)
+        write_identity(self.path, self.identity)
 
     @staticmethod
     def check_vacant(path: Path) -> None:
@@ -235,7 +248,7 @@ class CrawlDir:
 
     def owner(self) -> int | None:
         """The process that crawls here now, or None; 0 if its number is not known."""
-        for path, flags in ((self.path, os.O_RDONLY | os.O_DIRECTORY), (self / "lock", os.O_RDONLY)):
+        for path, flags in ((self.path, os.O_RDONLY | os.O_DIRECTORY), (self / "lock", _AT_ONCE)):
             try:
                 # Shared: others may look at the same time, and whoever may only read the crawl can look, too.
                 os.close(_locked(path, flags, fcntl.LOCK_SH))
@@ -248,7 +261,7 @@ class CrawlDir:
     def _named(self) -> int:
         """The process whose number stands in the lock; 0 if there is none."""
         try:
-            written = (self / "lock").read_bytes()[:32].decode(errors="replace").strip()
+            written = self._written().decode(errors="replace").strip()
         except OSError:
             return 0
         return int(written) if written.isdigit() else 0
@@ -257,13 +270,25 @@ class CrawlDir:
     def killed(self) -> bool:
         """Whether the last process to crawl here left its number in the lock: it had no time to wipe it."""
         try:
-            return bool((self / "lock").read_bytes()) and self.owner() is None
+            return bool(self._written()) and self.owner() is None
         except FileNotFoundError:
             return False
+
+    def _written(self) -> bytes:
+        """What stands in the lock; nothing if it is a pipe."""
+        handle = os.open(self / "lock", _AT_ONCE)
+        try:
+            return os.read(handle, 32)
+        finally:
+            os.close(handle)
 
     def free_bytes(self) -> int:
         """Room left on the disk that holds the crawl."""
         return shutil.disk_usage(self.path).free
+
+
+def _cannot_make(path: Path, trouble: OSError) -> CrawlDirError:
+    return CrawlDirError(f"cannot make `{path}`: {trouble.strerror}", "choose a place you may write to")
 
 
 def _locked(path: Path, flags: int, operation: int) -> int:
