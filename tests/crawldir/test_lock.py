@@ -7,12 +7,13 @@ import fcntl
 import os
 import stat
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from fieldmouse.crawldir import CrawlDir
-from fieldmouse.errors import CrawlDirError, CrawlLocked, Damaged
+from fieldmouse.errors import CrawlDirError, CrawlLocked
 
 
 @pytest.fixture
@@ -181,10 +182,22 @@ def test_of_many_that_make_a_crawl_at_the_same_place_one_does(tmp_path: Path) ->
         assert not made[-1].killed
 
 
-def test_a_pipe_in_place_of_the_lock_keeps_nobody_waiting(home: CrawlDir) -> None:
+@pytest.mark.parametrize(
+    "put", [os.mkfifo, os.mkdir, lambda path: path.symlink_to("elsewhere")], ids=["pipe", "directory", "link"]
+)
+def test_what_stands_in_place_of_the_lock_is_named_and_keeps_nobody_waiting(
+    home: CrawlDir, put: Callable[[Path], None]
+) -> None:
     (home / "lock").unlink()
-    os.mkfifo(home / "lock")
+    put(home / "lock")
     assert home.owner() is None
-    assert not home.killed
-    with pytest.raises(Damaged):
-        home.check_files()
+    for look in (home.lock, lambda: home.killed):
+        with pytest.raises(CrawlDirError, match=r"lock` is (a|no) ") as refused:
+            look()
+        assert refused.value.hint.startswith("delete it")
+    other = os.open(home.path, os.O_RDONLY)
+    fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    assert home.owner() == 0
+    with pytest.raises(CrawlLocked):
+        home.lock()
+    os.close(other)

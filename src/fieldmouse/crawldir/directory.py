@@ -214,6 +214,7 @@ class CrawlDir:
         for glance in reversed(range(_GLANCES)):
             try:
                 handles.append(_locked(self.path, os.O_RDONLY | os.O_DIRECTORY, fcntl.LOCK_EX))
+                self._check_lock_file()
                 handles.append(_locked(self / "lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, fcntl.LOCK_EX))
                 break
             except BlockingIOError:
@@ -223,7 +224,7 @@ class CrawlDir:
                 if not glance or _is_alive(owner):
                     raise CrawlLocked(self.path, owner) from None
                 time.sleep(0.02)
-            except OSError:
+            except (OSError, CrawlDirError):
                 _close(handles)
                 raise
         self._locks, self._found = handles, os.pread(handles[-1], 32, 0)
@@ -269,10 +270,20 @@ class CrawlDir:
     @property
     def killed(self) -> bool:
         """Whether the last process to crawl here left its number in the lock: it had no time to wipe it."""
+        self._check_lock_file()
         try:
             return bool(self._written()) and self.owner() is None
         except FileNotFoundError:
             return False
+
+    def _check_lock_file(self) -> None:
+        """Raise if something else stands in its place; it may be missing."""
+        path = self / "lock"
+        with suppress(FileNotFoundError):
+            mode = path.lstat().st_mode
+            if not stat.S_ISREG(mode):
+                what = "a directory" if stat.S_ISDIR(mode) else "no regular file"
+                raise CrawlDirError(f"`{path}` is {what}", "delete it: nothing of the crawl is in it")
 
     def _written(self) -> bytes:
         """What stands in the lock; nothing if it is a pipe."""
