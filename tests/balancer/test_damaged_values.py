@@ -36,7 +36,7 @@ from fieldmouse.balancer.board.decoding import DamagedValue
 from fieldmouse.balancer.board.rows import to_row
 from fieldmouse.balancer.board.server import replies
 from fieldmouse.balancer.board.server.board import RedisBoard
-from fieldmouse.errors import Fenced
+from fieldmouse.errors import Fenced, FieldmouseError
 from fieldmouse.records import HostState, Link
 from fieldmouse.url import Host, Url
 
@@ -295,6 +295,44 @@ def test_a_key_of_another_type_costs_at_most_its_own_urls(server: ServerProcess,
         await board.ask_addresses(ADA, [AddressAsk("10.0.0.1", Held(A, 0), 1.0)])
         got = await finish(board)
         assert got[B] == [3]
+
+    told(server, story)
+
+
+@needs_server
+@pytest.mark.parametrize("key", ["told", "kinds"])
+def test_outcomes_are_counted_though_a_key_beside_them_is_of_another_type(
+    server: ServerProcess, key: str
+) -> None:
+    async def story(board: RedisBoard) -> None:
+        server.client().delete(f"{PREFIX}{key}")
+        server.client().set(f"{PREFIX}{key}", "not ours")
+        await board.beat(ADA, b"", 15.0)
+        got = await finish(board)
+        assert sorted(key for keys in got.values() for key in keys) == [1, 2, 3]
+        assert (await board.books()).quarantined > 0
+
+    told(server, story)
+
+
+@needs_server
+def test_outcomes_are_counted_though_those_behind_them_cannot_be_booked(server: ServerProcess) -> None:
+    async def story(board: RedisBoard) -> None:
+        first, second = sorted(await board.lease(ADA, 10, 10), key=lambda grant: grant.host)
+        booked = [
+            BookedKeys(of(grant), keys, ["page"] * len(keys))
+            for grant in (first, second)
+            if (keys := [key for key, _ in grant.rows])
+        ]
+        client, owed = server.client(), f"{PREFIX}k:{second.epoch}"
+        client.rename(owed, "kept")
+        client.set(owed, "not ours")
+        with pytest.raises(FieldmouseError, match="cannot be read"):
+            await board.book(ADA, Told(booked))
+        assert (await board.books()).settled == 2
+        client.rename("kept", owed)
+        await board.book(ADA, Told(booked))
+        assert (await board.books()).waiting == 0, "the crawl would never end"
 
     told(server, story)
 

@@ -73,11 +73,12 @@ local function set_key_aside(key, why)
   call('UNLINK', key)
 end
 
--- Adds to a count in a hash; a count that is none begins anew.
+-- Adds to a count in a hash; a count that is none begins anew, and so does a hash that is none.
 local function add(key, field, amount)
   local sum = redis.pcall('HINCRBY', key, field, amount)
   if type(sum) == 'number' then return sum end
-  set_aside(key, field, sum.err, redis.pcall('HGET', key, field))
+  local value = redis.pcall('HGET', key, field)
+  if type(value) == 'table' then set_key_aside(key, sum.err) else set_aside(key, field, sum.err, value) end
   call('HSET', key, field, amount)
   return amount
 end

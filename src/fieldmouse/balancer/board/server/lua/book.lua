@@ -31,13 +31,15 @@ for i = 1, number() do
     for j, key in ipairs(keys) do
       local counted, kind = call('SREM', owed, key), names[tonumber(string.sub(digits, j, j)) + 1]
       fresh = fresh + counted
-      if unsettled > 0 and counted == 1 and call('SREM', unsettled_in(key), key) == 1 then
-        unsettled = call('HINCRBY', meta, 'unsettled', -1)
+      if unsettled > 0 and counted == 1 and redis.pcall('SREM', unsettled_in(key), key) == 1 then
+        unsettled = add(meta, 'unsettled', -1)
       end
       if kind ~= '' then sums[kind] = (sums[kind] or 0) + counted end
       mask[#mask + 1] = counted
     end
     settled = settled + fresh
+    -- At once: a script that fails later is not undone, and the crawl would wait for these keys for ever.
+    if fresh > 0 then add(meta, 'settled', fresh) end
     if fresh > 0 then trim(id, host, epoch, total, check) end
     answers[i] = 1
   else
@@ -45,9 +47,8 @@ for i = 1, number() do
     answers[i] = forgotten(tonumber(epoch)) and 0 or 1
   end
 end
-if place > sane(call('HGET', P .. 'told', id), 0) then call('HSET', P .. 'told', id, place) end
+if place > sane(fields(P .. 'told', id)[1], 0) then call('HSET', P .. 'told', id, place) end
 if settled > 0 then
-  add(meta, 'settled', settled)
   for kind, count in pairs(sums) do
     if count > 0 then add(P .. 'kinds', kind, count) end
   end

@@ -45,5 +45,6 @@ local function books(told)
     math.max(0, wall + sane(begun[2], 0) - sane(known[5], wall)), known[6] or '', math.max(0, calm - now), RUN,
     sane(known[7], 0),
   }
-  return { sums, call('HGETALL', P .. 'kinds'), agents }
+  local kinds = redis.pcall('HGETALL', P .. 'kinds')
+  return { sums, kinds.err and {} or kinds, agents }
 end

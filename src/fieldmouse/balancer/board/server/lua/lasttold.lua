@@ -4,4 +4,4 @@
 local agent, incarnation = arg(), arg()
 local restored = sane(call('HGET', P .. 'restored', agent), 0)
 if tonumber(incarnation) <= restored then return 9007199254740991 end
-return sane(call('HGET', P .. 'told', id_of(agent, incarnation)), 0)
+return sane(fields(P .. 'told', id_of(agent, incarnation))[1], 0)

@@ -11,7 +11,7 @@ if no then return no end
 local limit, keep, want, elsewhere, still = number(), number(), number(), number(), arg()
 local own = sane(call('HGET', P .. 'agent:' .. agent, 'pages'), 0)
 local others = sane(call('HGET', meta, 'reserved'), 0) - own
-local booked = sane(call('HGET', P .. 'kinds', 'page'), 0) + elsewhere
+local booked = sane(redis.pcall('HGET', P .. 'kinds', 'page'), 0) + elsewhere
 local free, most = limit - booked - others - keep, keep
 if now >= calm and still ~= '1' and free > 0 then
   local part = math.max(1, math.floor(free / (2 * math.max(1, call('ZCARD', P .. 'live')))))
