@@ -25,14 +25,27 @@ BOMB = zstandard.ZstdCompressor().compress(bytes(3 << 28))
 SMALL = {"hosts": 12, "pages": 160, "seed": 5, "page_kb": 1.0, "busy": 0.0}
 _PATIENCE = 240.0  # seconds in which a crawl of this size must end on a busy machine
 
-BAD_BLOCKS = (
-    b"", b"r\x05", b"q" + bytes(40), b"r" + struct.pack("<I", 2**31),
-    b"z" + struct.pack("<IQ", 1, 1) + b"no zstd",
-    b"z" + struct.pack("<IQ", 1, 2) + BOMB, b"z" + struct.pack("<IQ", 1, 3) + claiming_frame(16 << 40),
-    blocks.block([(4, b"\x91\xa3/\xff\xfe")]), blocks.block([(5, b"\x91" * 5000)]), blocks.block([(6, b"")]),
-    blocks.block([(7, b"\x91\xa5/page")]),  # a URL whose key is another
-    blocks.block([(8, b"\x91\xa9.evil.com")]),
-)  # fmt: skip
+
+def bad_blocks(key: int) -> tuple[bytes, ...]:
+    """Blocks of one row, of that key where they have one, that cannot be read."""
+    packed = b"z" + struct.pack("<IQ", 1, key)
+    rows = (
+        b"\x91\xa3/\xff\xfe",
+        b"\x91" * 5000,
+        b"",
+        b"\x91\xa5/page",  # a URL whose key is another
+        b"\x91\xa9.evil.com",
+    )
+    return (
+        b"",
+        b"r\x05",
+        b"q" + bytes(40),
+        b"r" + struct.pack("<I", 2**31),
+        packed + b"no zstd",
+        packed + BOMB,
+        packed + claiming_frame(16 << 40),
+        *(blocks.block([(key, row)]) for row in rows),
+    )
 
 
 _OFFER = """
@@ -79,7 +92,8 @@ class Poisoner:
 
     def _block(self, host: bytes) -> None:
         """One more block waits for a host: a URL more was seen, which nobody can read."""
-        self._client.eval(_OFFER, 1, PREFIX, host, self._dice.choice(BAD_BLOCKS))
+        blob = self._dice.choice(bad_blocks(self.done + 1))  # no URL is seen twice
+        self._client.eval(_OFFER, 1, PREFIX, host, blob)
 
     def _advert(self, host: bytes) -> None:
         for key in self._client.scan_iter(f"{PREFIX}agent:*"):
