@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -60,11 +59,20 @@ def is_healthy(path: Path, *, deep: bool = False) -> bool:
 def flip(path: Path, at: int | None = None) -> None:
     raw = bytearray(path.read_bytes())
     raw[len(raw) // 2 if at is None else at] ^= 0x55
-    path.write_bytes(raw)
+    replace(path, bytes(raw))
 
 
 def cut(path: Path) -> None:
-    os.truncate(path, path.stat().st_size // 2)
+    replace(path, path.read_bytes()[: path.stat().st_size // 2])
+
+
+def replace(path: Path, content: bytes) -> None:
+    """Put another file there. An index that this process searched before has the old one mapped into memory,
+    and would end the process if that were cut under it.
+    """
+    fresh = path.with_name(f"{path.name}.fresh")
+    fresh.write_bytes(content)
+    fresh.replace(path)
 
 
 DAMAGES: dict[str, Callable[[Path], None]] = {

@@ -14,7 +14,7 @@ from fieldmouse.indexer.search import documents, search
 from fieldmouse.repair import repair
 from whole.bottled import outcomes
 
-from .sickbed import flip, is_healthy, resume_for_good, troubles
+from .sickbed import flip, is_healthy, replace, resume_for_good, troubles
 
 WORDS = "meadow OR mouse OR field OR grass OR nectar"
 MADE_AGAIN = ("archive/index.cdxj", "archive/shard-0.cdxj", "archive/digests.lmdb", "index/shard-0")
@@ -30,7 +30,7 @@ def spoil(path: Path) -> None:
         for file in filter(lambda file: file.stat().st_size, path.rglob("*.*")):
             flip(file)
     elif path.name == "digests.lmdb":
-        path.write_bytes(b"\0" * path.stat().st_size)
+        replace(path, b"\0" * path.stat().st_size)
     else:
         flip(path)
 

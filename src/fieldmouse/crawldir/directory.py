@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import secrets
@@ -299,7 +300,9 @@ class CrawlDir:
 
 
 def _cannot_make(path: Path, trouble: OSError) -> CrawlDirError:
-    return CrawlDirError(f"cannot make `{path}`: {trouble.strerror}", "choose a place you may write to")
+    is_full = trouble.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+    hint = "make room there, and begin again" if is_full else "choose a place you may write to"
+    return CrawlDirError(f"cannot make `{path}`: {trouble.strerror}", hint)
 
 
 def _locked(path: Path, flags: int, operation: int) -> int:

@@ -10,9 +10,11 @@ a page that asks not to be indexed, is not found, whatever it said before.
 from __future__ import annotations
 
 import heapq
+import shutil
 import tempfile
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from fieldmouse.crawldir import outcomes
@@ -42,8 +44,8 @@ def search_versions(
     """The best versions of all pages for `words`, best first; `counts` as in `search_all`."""
     if understand(words).empty:
         return []
-    with tempfile.TemporaryDirectory(prefix="fieldmouse-") as name:
-        scratch, past = Path(name), dict[str, tuple[Placed, int]]()
+    past = dict[str, tuple[Placed, int]]()
+    with _scratch_directory() as scratch:
         write_scratch(scratch, _documents(volumes, past))
         crawls = [volume.home.path for volume in volumes]
         hits = search_all(
@@ -60,6 +62,22 @@ def search_versions(
             )
         )  # fmt: skip
     return found
+
+
+@contextmanager
+def _scratch_directory() -> Iterator[Path]:
+    """A directory for an index that is deleted in the end.
+
+    The index looks for news of itself in the background, and may put a lock file there at the last moment.
+    """
+    path = Path(tempfile.mkdtemp(prefix="fieldmouse-"))
+    try:
+        yield path
+    finally:
+        for _ in range(5):
+            shutil.rmtree(path, ignore_errors=True)
+            if not path.exists():
+                break
 
 
 def _documents(volumes: Sequence[Volume], past: dict[str, tuple[Placed, int]]) -> Iterator[ScratchDocument]:
