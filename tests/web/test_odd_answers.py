@@ -373,7 +373,7 @@ PACKED = gzip.compress(b"hello", mtime=0)
         (b"Transfer-Encoding: gzip, chunked\r\n", PACKED),
         (b"Transfer-Encoding: x-gzip,chunked, chunked\r\n", PACKED),
         (b"Transfer-Encoding: gzip\r\nTransfer-Encoding: chunked\r\n", PACKED),
-        (b"Transfer-Encoding: deflate, gzip, chunked\r\n", gzip.compress(zlib.compress(b"hello"))),
+        (b"Transfer-Encoding: deflate, gzip, chunked\r\n", gzip.compress(zlib.compress(b"hello"), mtime=0)),
         (b"Transfer-Encoding: identity, foo, Chunked,\r\n", b"hello"),
     ],
     ids=repr,
