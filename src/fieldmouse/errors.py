@@ -136,14 +136,6 @@ def home_of(path: Path) -> Path:
     return path.parent
 
 
-class ForeignParcel(CrawlDirError):
-    """A host's parcel was brought to a crawl that cannot take it in."""
-
-    def __init__(self, path: Path, what: str):
-        super().__init__(f"the parcel `{path}` cannot be adopted: {what}")
-        self.hint = "bring it to the crawl it is for; crawls that exchange hosts are made with one key secret"
-
-
 class IndexDamaged(ValueError):
     """The full-text index stumbled over one of its files. Whoever uses it names the index."""
 

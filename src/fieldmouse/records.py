@@ -35,7 +35,7 @@ class Door(Enum):
 
     DISCOVERED = 0  # through the sieve: seen for the first time
     POLLED = 1  # behind it: a URL that has an outcome, to be asked again
-    ADOPTED = 2  # with its host, from another crawl, which had accepted it
+    ADOPTED = 2  # with its host, from another crawl: only in directories of early versions
 
 
 class Reason(StrEnum):

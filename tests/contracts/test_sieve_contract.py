@@ -3,16 +3,64 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Generic, Protocol, TypeVar
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fieldmouse.frontier.disksieve import DiskSieve
-from fieldmouse.frontier.sieve import MemorySieve, Sieve
+
+T = TypeVar("T")
+
+
+class Sieve(Protocol[T]):
+    """Offer as much as you like; what is new comes out of the next `sift`."""
+
+    @property
+    def seen(self) -> int:
+        """Different keys that came out so far."""
+        ...
+
+    @property
+    def pending(self) -> int:
+        """Offers not sifted yet."""
+        ...
+
+    def offer(self, keys: Sequence[int], items: Sequence[T]) -> None: ...
+
+    def sift(self) -> list[T]: ...
+
+
+class MemorySieve(Generic[T]):
+    """Reference implementation: a set."""
+
+    def __init__(self) -> None:
+        self._known: set[int] = set()
+        self._offers: list[tuple[int, T]] = []
+
+    @property
+    def seen(self) -> int:
+        return len(self._known)
+
+    @property
+    def pending(self) -> int:
+        return len(self._offers)
+
+    def offer(self, keys: Sequence[int], items: Sequence[T]) -> None:
+        self._offers.extend(zip(keys, items, strict=True))
+
+    def sift(self) -> list[T]:
+        new: list[T] = []
+        for key, item in self._offers:
+            if key not in self._known:
+                self._known.add(key)
+                new.append(item)
+        self._offers.clear()
+        return new
 
 
 @contextmanager

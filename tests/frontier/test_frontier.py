@@ -8,7 +8,8 @@ import msgspec
 import pytest
 
 from fieldmouse.clock import ManualClock
-from fieldmouse.frontier import Frontier, open_frontier
+from fieldmouse.errors import UsageError
+from fieldmouse.frontier import Frontier, FrontierState, open_frontier
 from fieldmouse.frontier.lookout import Place, look
 from fieldmouse.policy.distribution import POLICIES
 from fieldmouse.policy.front import FrontRule
@@ -258,3 +259,14 @@ def test_what_is_readmitted_waits_as_if_it_had_just_been_discovered(tmp_path: Pa
     assert (frontier.seen, frontier.finished, frontier.waiting, frontier.polling) == (1, 0, 1, 0)
     assert visited(frontier, clock) == [("http://a.example/", Door.DISCOVERED)]
     assert (frontier.seen, frontier.finished, frontier.waiting) == (1, 1, 0)
+
+
+def test_a_crawl_that_exchanged_hosts_is_refused(tmp_path: Path) -> None:
+    frontier = frontier_at(tmp_path)
+    sealed = msgspec.to_builtins(frontier.seal().state)
+    frontier.close()
+    shipments = [[], [], [], 2, [[1, "http://a.example", "b", 3, 120]], {}, [0, 0]]
+    early = msgspec.msgpack.encode(sealed | {"shipments": shipments})
+    state = msgspec.msgpack.decode(early, type=FrontierState)
+    with pytest.raises(UsageError, match="hosts were exchanged by the crawl"):
+        frontier_at(tmp_path, state=state)

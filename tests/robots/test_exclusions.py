@@ -6,7 +6,7 @@ import asyncio
 import gzip
 import tracemalloc
 
-from fieldmouse.clock import WallClock
+from fieldmouse.clock import ManualClock, WallClock
 from fieldmouse.records import Response
 from fieldmouse.robots.exclusions import Exclusions
 from fieldmouse.url import Host, Url
@@ -83,3 +83,25 @@ def test_a_long_file_reads_the_same_in_its_thread() -> None:
         )
         assert isinstance(rules, Exclusion)
         assert (rules.allows("/a"), rules.allows("/b")) == (False, True)
+
+
+def test_robots_txt_of_a_leased_host_is_obeyed_elsewhere_until_it_expires() -> None:
+    here, there = ManualClock(1000.0), ManualClock(77.0)
+    ours, theirs = Exclusions(here, product=US), Exclusions(there, product=US)
+    ours.keep(host("a"), SMALL, 100.0)
+    here.advance(40.0)
+    text, until = ours.pack(host("a"))
+    theirs.unpack(host("a"), text, until - here.now())
+    rules = theirs.get(host("a"))
+    assert rules is not None
+    assert (rules.allows("/a"), rules.allows("/")) == (False, True)
+    there.advance(59.0)
+    assert theirs.get(host("a")) is not None
+    there.advance(2.0)
+    assert theirs.get(host("a")) is None
+
+
+def test_a_host_without_known_robots_txt_brings_none() -> None:
+    ours, theirs = (Exclusions(ManualClock(0.0), product=US) for _ in range(2))
+    theirs.unpack(host("a"), *ours.pack(host("a")))
+    assert theirs.get(host("a")) is None

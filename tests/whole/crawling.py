@@ -86,5 +86,4 @@ def count_waiting(home: Path, state: FrontierState) -> int:
     directory = home / "frontier"
     queued = sum(length for _, length in queue_lengths(directory, state.queues.index))
     ready = sum(1 for _ in waiting_items(directory, state.ready))
-    elsewhere = state.shipments.outbox.owed if state.shipments is not None else 0
-    return len(read_front(directory, state.front)) + queued + ready + elsewhere - state.polls
+    return len(read_front(directory, state.front)) + queued + ready - state.polls

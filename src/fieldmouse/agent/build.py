@@ -26,7 +26,7 @@ from fieldmouse.agent.crawlscope import CrawlScope
 from fieldmouse.agent.desk import Desk
 from fieldmouse.agent.errands import Errands
 from fieldmouse.agent.fetching import fetcher_of
-from fieldmouse.agent.frontiers import frontier_of, with_robots_txt
+from fieldmouse.agent.frontiers import frontier_of
 from fieldmouse.agent.fuse import Fuse
 from fieldmouse.agent.intake import Intake
 from fieldmouse.agent.limits import CrawlLimits
@@ -50,7 +50,6 @@ from fieldmouse.crawldir import (
     open_journal,
     sealed_tally,
 )
-from fieldmouse.frontier.exchange import Exchanging
 from fieldmouse.frontier.face import CrawlFrontier
 from fieldmouse.indexer.indexer import Indexer
 from fieldmouse.indexer.lane import WINDOW_PAGES, Lane
@@ -116,7 +115,6 @@ def build(
     obsolescence: Obsolescence | None = None,
     parts: Sequence[OpenPart] = (),
     audience: Audience | None = None,
-    exchanging: Exchanging | None = None,
     order: Order | None = None,
     joining: Joining | None = None,
 ) -> Crew:
@@ -124,15 +122,15 @@ def build(
 
     The wall's clock, the network and worker processes are the defaults; the lab has others. `parts` are
     durable with the crawl, too: see `crawldir/parts.py`. `listeners` are told of every reading, and
-    `audience` takes pages as they become durable. With `exchanging`, hosts may leave and come. Known
-    pages are polled if `order` or the settings say so.
+    `audience` takes pages as they become durable. Known pages
+    are polled if `order` or the settings say so.
     """
     opened = OpenedParts()
     try:
         return _connect(
             opened, home, settings, listeners, clock or WallClock(), fetcher, dns, lane,
             obsolescence or SameForAll(settings.buffer.obsolete_after or math.inf), parts, audience,
-            exchanging, order or (Order() if settings.refresh.on else None), joining, clock is None,
+            order or (Order() if settings.refresh.on else None), joining, clock is None,
         )  # fmt: skip
     except BaseException:
         opened.close()
@@ -143,7 +141,7 @@ def _connect(
     opened: OpenedParts, home: CrawlDir, settings: Settings, listeners: Sequence[Listener], clock: Clock,
     fetcher: Fetcher | None, dns: Dns | None, lane: type[Lane] | type[InlineLane],
     obsolescence: Obsolescence, parts: Sequence[OpenPart], audience: Audience | None,
-    exchanging: Exchanging | None, order: Order | None, joining: Joining | None, real: bool,
+    order: Order | None, joining: Joining | None, real: bool,
 ) -> Crew:  # fmt: skip
     home.check_files()
     journal, last = open_journal(home)
@@ -156,11 +154,10 @@ def _connect(
     with fitting(journal):
         now = clock.now()
         refresh = begun(last, order, now) if order is not None else RefreshState()
-        witness = witness_of(home, settings) if exchanging is None else None
+        witness = witness_of(home, settings)
         if witness is not None:
             opened.keep(witness)
         exclusions = Exclusions(clock, product=settings.crawl.product.partition("/")[0])
-        exchanging = exchanging and with_robots_txt(exchanging, exclusions)
         network = None if joining is None else _network_stage()(
             joining, home, settings, last, clock=clock, politeness=politeness, exclusions=exclusions,
             tally=tally, meter=meter, bell=bell, fuse=fuse, stopping=stopping,
@@ -168,7 +165,7 @@ def _connect(
         frontier: CrawlFrontier = opened.keep(
             network.frontier
             if network is not None
-            else frontier_of(home, settings, last, clock, politeness, witness, exchanging, refresh.held)
+            else frontier_of(home, settings, last, clock, politeness, witness, refresh.held)
         )
         outcomes = opened.keep(DurableLog("outcomes", home / "outcomes.log", last))
         scope = CrawlScope(

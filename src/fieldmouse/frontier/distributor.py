@@ -8,7 +8,7 @@ front that is only counted (`lab/replay.py`); hence the three small interfaces.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Protocol
 
 from xxhash import xxh3_64_intdigest
@@ -21,7 +21,6 @@ from fieldmouse.records import HostState
 from fieldmouse.url import Host
 
 _MOVES = 2000  # per call: a few milliseconds
-_AT_ONCE = 512  # URLs of a host that leaves
 _URLS_A_HOST = 64  # online at most, on average: a policy that never stores must not fill the memory
 
 
@@ -191,18 +190,6 @@ class Distributor:
             self._policy.left_online(number, urls)
         if not stays and host in self._workbench and not self._holding:
             self._send_off(host, number)
-
-    def withdraw(self, host: Host) -> Iterator[list[bytes]]:
-        """A host that nobody holds leaves the crawl: all of it that is online or queued, some at a time."""
-        number = self._hosts.meet_number(host)
-        if host in self._workbench:
-            self._send_off(host, number)
-        while links := self._queues.take(host, _AT_ONCE):
-            # As if they had been online and were used: then a policy forgets what it has none of.
-            self._policy.recalled(number, len(links))
-            self._policy.came_online(number, len(links))
-            self._policy.left_online(number, len(links))
-            yield links
 
     def _send_off(self, host: Host, number: int) -> None:
         """The host's address is crowded: let its URLs wait offline instead."""

@@ -9,7 +9,6 @@ ready, in its host's queue, or online.
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Sequence
-from pathlib import Path
 
 import msgspec
 from xxhash import xxh3_64_intdigest
@@ -17,10 +16,8 @@ from xxhash import xxh3_64_intdigest
 from fieldmouse.clock import Clock
 from fieldmouse.crawldir import Sealed, make_directory
 from fieldmouse.frontier.distributor import Distributor
-from fieldmouse.frontier.exchange import Exchange
 from fieldmouse.frontier.holding import Holding
 from fieldmouse.frontier.moment import FrontierState
-from fieldmouse.frontier.parcel import ParcelLabel
 from fieldmouse.frontier.parts import Books, FrontierParts
 from fieldmouse.frontier.resting import Resting
 from fieldmouse.frontier.tickets import Tickets
@@ -51,7 +48,6 @@ class Frontier:
         distributor: Distributor,
         tickets: Tickets,
         resting: Resting,
-        exchange: Exchange | None,
         holding: Holding | None,
         witness: Witness,
         clock: Clock,
@@ -62,7 +58,7 @@ class Frontier:
     ):
         """Everything is handed in: see `open_frontier`."""
         self._parts, self._workbench, self._distributor = parts, workbench, distributor
-        self._tickets, self._resting, self._exchange, self._holding = tickets, resting, exchange, holding
+        self._tickets, self._resting, self._holding = tickets, resting, holding
         self._witness, self._clock, self._rule = witness, clock, rule
         self._key_seed, self._errand_links = key_seed, errand_links
         self._sieve, self._ready, self._queues = parts.sieve, parts.ready, parts.queues
@@ -117,11 +113,8 @@ class Frontier:
         return [host for host, _ in judged]
 
     def _sift(self) -> None:
-        exchange = self._exchange
-        new = self._sieve.sift(self._sites.admit if exchange is None else exchange.admit)
+        new = self._sieve.sift(self._sites.admit)
         fresh = [(host_of(link.url), _encode(link)) for link in new]
-        if exchange is not None:
-            exchange.accepted(new)
         self._ready.push(fresh)
         self._witness.arrived([host for host, _ in fresh])
 
@@ -195,8 +188,6 @@ class Frontier:
         self._workbench.give_back(host, state, [ticket.number for ticket in unused])
         self._out -= len(errand.tickets)
         self._distributor.left(host, state, len(errand.tickets) - len(unused))
-        if self._exchange is not None:
-            self._exchange.freeze(host)
 
     def done(self, numbers: Iterable[int]) -> None:
         """The outcomes of these tickets are durable: they are never visited again, unless they are polled."""
@@ -206,29 +197,10 @@ class Frontier:
         """Visit `link` (again) instead of the ticket, under a new number, not before `link.not_before`."""
         self._tickets.again(number, link, self._clock.now())
 
-    # -- hosts that come and go: see `exchange.py`
-
-    def adopt(self, parcel: Path) -> ParcelLabel:
-        """Take in a host, or links of one, that another crawl sent; durable with the next checkpoint."""
-        if self._sieve.pending:
-            self._sift()
-        label, polls = self.exchange.adopt(parcel, self.discover)
-        self._tickets.note_polls(polls)
-        return label
-
-    @property
-    def exchange(self) -> Exchange:
-        """By which hosts leave; only in a crawl that was opened with `exchanging`."""
-        assert self._exchange is not None, "this frontier exchanges no hosts"
-        return self._exchange
-
     def seal(self) -> Sealed[FrontierState]:
         """Hand everything to the operating system and note the moment."""
         if self._sieve.pending:
             self._sift()
-        if self._exchange is not None:
-            self._tickets.let_go()
-            self._tickets.note_polls(-self._exchange.pack())
         self._witness.flush()
         books = Books(self._done, self._width, self.seen, self.waiting, self._tickets.polls)
         state, paths = self._parts.seal(self._clock.now(), books)

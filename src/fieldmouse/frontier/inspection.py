@@ -9,31 +9,23 @@ URLs that are settled or waiting. Keys are added up for that, so it takes no mem
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from functools import partial
 from itertools import chain
 from pathlib import Path
 
 import msgspec
-import numpy as np
 
 from fieldmouse.crawldir import records
 from fieldmouse.errors import Damaged
 from fieldmouse.frontier.disksieve import SieveState, logged_keys
-from fieldmouse.frontier.doors import doors_file, read_doors
 from fieldmouse.frontier.frontlog import read_front
 from fieldmouse.frontier.hostrows import HostsState
-from fieldmouse.frontier.keyring import KEYRING
 from fieldmouse.frontier.keysum import KeySum
-from fieldmouse.frontier.keytable import Keys
 from fieldmouse.frontier.moment import FrontierState
-from fieldmouse.frontier.outbox import OUTBOX, owed_links
-from fieldmouse.frontier.parcel import Parcel
 from fieldmouse.frontier.queueindex import read_index
 from fieldmouse.frontier.ready import ReadyState
 from fieldmouse.frontier.runs import Run
-from fieldmouse.frontier.shipments import ParcelNote, ShipmentsState, parcel_file
 from fieldmouse.frontier.sites import SitesState, read_sites
-from fieldmouse.frontier.virtualizer import LINKS, QueueFiles, VirtualizerState
+from fieldmouse.frontier.virtualizer import VirtualizerState, segment_file
 from fieldmouse.records import Door, Link
 from fieldmouse.url import Host, key_of
 
@@ -62,19 +54,10 @@ class FrontierReport(msgspec.Struct, frozen=True):
 
 def waiting_keys(directory: Path, state: FrontierState, key_seed: int) -> Iterator[int]:
     """The key of every URL that waits, polls apart; raises what reading a damaged file may raise."""
-    rows = [_ready(directory, state.ready), _queued(directory, state.queues)]
-    if state.shipments is not None:
-        rows.append(owed_links(_queued(directory, state.shipments.outbox.queues, OUTBOX)))
-    for row in chain(read_front(directory, state.front).values(), *rows):
+    online = read_front(directory, state.front).values()
+    for row in chain(online, _ready(directory, state.ready), _queued(directory, state.queues)):
         if (link := _link(row)).door is not Door.POLLED:
             yield key_of(link.url, key_seed)
-
-
-def keys_by_host(directory: Path, state: FrontierState) -> Iterator[Keys]:
-    """Where hosts are exchanged, all keys of those that are here: also of URLs that others have done."""
-    if state.shipments is not None:
-        for row in _queued(directory, state.shipments.keyring, KEYRING):
-            yield np.frombuffer(row, np.uint64)
 
 
 def named_files(state: FrontierState) -> dict[str, int]:
@@ -83,22 +66,13 @@ def named_files(state: FrontierState) -> dict[str, int]:
     files[state.sieve.log] = state.sieve.log_bytes
     files |= {f"ready-{number}.log": -1 for number in range(state.ready.first, state.ready.last)}
     files[f"ready-{state.ready.last}.log"] = state.ready.length
-    files |= _queue_files(state.queues, LINKS)
+    files |= {segment_file(number): -1 for number in state.queues.segments[:-1]}
+    files[segment_file(state.queues.segments[-1])] = state.queues.length
+    files[f"queues-{state.queues.index.serial}.log"] = state.queues.index.length
     files[f"front-{state.front.serial}.log"] = state.front.length
     files[f"hosts-{state.hosts.serial}.log"] = state.hosts.length
     if state.sites is not None:
         files[f"sites-{state.sites.serial}.log"] = state.sites.length
-    if (moves := state.shipments) is not None:
-        files |= _queue_files(moves.outbox.queues, OUTBOX) | _queue_files(moves.keyring, KEYRING)
-        files |= {parcel_file(note.serial): note.length for note in moves.parcels}
-        files[doors_file(moves.doors.serial)] = moves.doors.length
-    return files
-
-
-def _queue_files(state: VirtualizerState, names: QueueFiles) -> dict[str, int]:
-    files = {names.segment(number): -1 for number in state.segments[:-1]}
-    files[names.segment(state.segments[-1])] = state.length
-    files[f"{names.index}-{state.index.serial}.log"] = state.index.length
     return files
 
 
@@ -129,36 +103,8 @@ def inspect_frontier(directory: Path, state: FrontierState, key_seed: int) -> Fr
     sites = state.sites
     if sites is not None:
         attempt(lambda: _read_sites(directory, sites), f"sites-{sites.serial}.log")
-    if (moves := state.shipments) is not None:
-        for file, look in _shipments(directory, moves, waiting, key_seed):
-            attempt(look, file)
     injuries += _sieve(directory, state.sieve, seen)
     return FrontierReport(injuries, waiting, seen)
-
-
-def _shipments(
-    directory: Path, state: ShipmentsState, waiting: KeySum, key_seed: int
-) -> Iterator[tuple[str, Callable[[], None]]]:
-    """What hosts that come and go have left here; URLs in parcels do not wait here any more."""
-
-    def outbox() -> None:
-        _add_links(waiting, owed_links(_queued(directory, state.outbox.queues, OUTBOX)), key_seed)
-
-    def keyring() -> None:
-        for _ in _queued(directory, state.keyring, KEYRING):
-            pass
-
-    def doors() -> None:
-        read_doors(directory, state.doors)
-
-    def parcel(note: ParcelNote) -> None:
-        Parcel(directory / parcel_file(note.serial), note.length)
-
-    yield f"{OUTBOX.index}-{state.outbox.queues.index.serial}.log", outbox
-    yield f"{KEYRING.index}-{state.keyring.index.serial}.log", keyring
-    yield doors_file(state.doors.serial), doors
-    for note in state.parcels:
-        yield parcel_file(note.serial), partial(parcel, note)
 
 
 def _injury(trouble: Exception, file: str) -> Injury:
@@ -207,13 +153,13 @@ def _ready(directory: Path, state: ReadyState) -> Iterator[bytes]:
         raise Damaged(directory / f"ready-{state.first}.log", f"{state.count} URLs should wait, {counted} do")
 
 
-def _queued(directory: Path, state: VirtualizerState, names: QueueFiles = LINKS) -> Iterator[bytes]:
+def _queued(directory: Path, state: VirtualizerState) -> Iterator[bytes]:
     """The links that wait in queues, segment by segment."""
     live: dict[tuple[int, int], tuple[int, int, int]] = {}
-    for head, block in read_index(directory, state.index, names.index)[0].blocks():
+    for head, block in read_index(directory, state.index)[0].blocks():
         live[block.segment, block.offset] = (block.first, block.count, max(0, head - block.first))
     for number in state.segments:
-        path = directory / names.segment(number)
+        path = directory / segment_file(number)
         length = state.length if number == state.segments[-1] else path.stat().st_size
         if not length:
             continue
@@ -226,7 +172,7 @@ def _queued(directory: Path, state: VirtualizerState, names: QueueFiles = LINKS)
                 yield from links[told[2] :]
     if live:
         number, offset = min(live)
-        raise Damaged(directory / names.segment(number), f"there is no block at byte {offset}")
+        raise Damaged(directory / segment_file(number), f"there is no block at byte {offset}")
 
 
 def _sieve(directory: Path, state: SieveState, seen: KeySum) -> Iterator[Injury]:

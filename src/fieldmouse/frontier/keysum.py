@@ -20,10 +20,6 @@ class KeySum(msgspec.Struct):
         self.count += 1
         self.total = (self.total + (key or 1)) & _FULL  # the sieve knows no key 0
 
-    def remove(self, key: int) -> None:
-        self.count -= 1
-        self.total = (self.total - (key or 1)) & _FULL
-
     def add_all(self, keys: Keys) -> None:
         """Keys that the sieve knows, which has no key 0."""
         self.merge(KeySum(keys.size, int(keys.sum(dtype=np.uint64))))

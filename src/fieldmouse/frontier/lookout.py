@@ -13,7 +13,6 @@ from pathlib import Path
 import msgspec
 
 from fieldmouse.frontier.disksieve import has_key
-from fieldmouse.frontier.doors import Where, read_doors
 from fieldmouse.frontier.frontlog import read_front
 from fieldmouse.frontier.hostrows import read_hosts
 from fieldmouse.frontier.moment import FrontierState
@@ -35,7 +34,6 @@ class Place(Enum):
     ONLINE = "its host may be visited, or is being visited"
     RESTING = "tried, and resting until it may be tried again"
     DONE = "done"
-    ELSEWHERE = "with another crawl, where its host is or was"
 
 
 class Whereabouts(msgspec.Struct, frozen=True):
@@ -48,19 +46,10 @@ class Whereabouts(msgspec.Struct, frozen=True):
     site: str = ""  # that it counts towards, if it was never seen; "" if it is exempt or nothing was counted
     site_hosts: int = 0
     site_urls: int = 0
-    elsewhere: bool = False  # its host left for another crawl, or is about to
 
 
 def look(directory: Path, state: FrontierState, key_seed: int, url: Url) -> Whereabouts:
     """Where `url` was when `state` was sealed, and how its host stands."""
-    found = _look(directory, state, key_seed, url)
-    if state.shipments is None:
-        return found
-    row = read_doors(directory, state.shipments.doors).get(host_of(url))
-    return msgspec.structs.replace(found, elsewhere=row is not None and row.where is not Where.HERE)
-
-
-def _look(directory: Path, state: FrontierState, key_seed: int, url: Url) -> Whereabouts:
     host = host_of(url)
     standing = read_hosts(directory, state.hosts, only=host).get(host)
     if not has_key(directory, state.sieve, key_of(url, key_seed)):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 
 from fieldmouse.crawldir import Checkpoint
@@ -9,7 +11,6 @@ from fieldmouse.frontier.disksieve import SieveState
 from fieldmouse.frontier.frontlog import FrontLogState
 from fieldmouse.frontier.hostrows import HostsState
 from fieldmouse.frontier.ready import ReadyState
-from fieldmouse.frontier.shipments import ShipmentsState
 from fieldmouse.frontier.sites import SitesState
 from fieldmouse.frontier.virtualizer import VirtualizerState
 
@@ -28,7 +29,7 @@ class FrontierState(msgspec.Struct, frozen=True):
     waiting: int = 0
     sites: SitesState | None = None  # None: written before sites were counted
     polls: int = 0  # known URLs that are to be asked again
-    shipments: ShipmentsState | None = None  # None: this crawl exchanges no hosts
+    shipments: Any = None  # not None: the crawl exchanged hosts with others, and cannot be resumed
 
 
 def sealed_frontier(last: Checkpoint) -> FrontierState:

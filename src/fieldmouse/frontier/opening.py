@@ -7,7 +7,6 @@ from pathlib import Path
 
 from fieldmouse.clock import Clock
 from fieldmouse.frontier.distributor import Distributor
-from fieldmouse.frontier.exchange import Exchange, Exchanging
 from fieldmouse.frontier.frontier import Frontier
 from fieldmouse.frontier.holding import Holding
 from fieldmouse.frontier.hostrows import lag
@@ -36,30 +35,28 @@ def open_frontier(
     run_size: int = 1 << 21,
     witness: Witness | None = None,
     limits: SiteLimits | None = None,
-    exchanging: Exchanging | None = None,
     share: float = 0.5,
     hold_before: float = 0.0,
 ) -> Frontier:
     """The frontier in a directory, at `state`. Opening changes nothing on the disk; `begin` does.
 
     `resumed_delay` is the ordinary delay of a host; after a restart each gets it in full.
-    With `exchanging`, hosts may come and go; then what the policy decides is not written down, for a
-    record in which they do cannot be played again. `share` of a host's visits are polls while new URLs of
+    `share` of a host's visits are polls while new URLs of
     it wait, too. URLs that were discovered before `hold_before` stay where they are, see `holding.py`.
     """
     now, polls = clock.now(), set[int]()
-    watcher = Nobody() if witness is None or exchanging is not None or hold_before else witness
+    watcher = Nobody() if witness is None or hold_before else witness
     parts = open_parts(
         directory, state, key_seed=key_seed, now=now, resumed_delay=resumed_delay, run_size=run_size,
-        limits=limits or SiteLimits(), ours=exchanging.ours if exchanging is not None else None,
+        limits=limits or SiteLimits(),
     )  # fmt: skip
-    shipments, resting = parts.shipments, Resting()
+    resting = Resting()
     quiet_until = parts.hosts.quieten(now) if parts.hosts.resumed else 0.0
     workbench = Workbench(quiet_until, polls=polls, share=share)
     holding = Holding(hold_before, now, parts) if hold_before else None
     distributor = Distributor(
         policy,
-        draw=shipments.doors.drawing(parts.ready.pop) if shipments is not None else parts.ready.pop,
+        draw=parts.ready.pop,
         queues=parts.queues,
         front=parts.front,
         workbench=workbench,
@@ -68,22 +65,15 @@ def open_frontier(
         witness=watcher,
         holding=holding is not None,
     )
-    exchange = None
-    if exchanging is not None and shipments is not None:
-        exchange = Exchange(
-            exchanging, parts, shipments, distributor=distributor, workbench=workbench, resting=resting,
-            clock=clock, key_seed=key_seed,
-        )  # fmt: skip
     return Frontier(
         parts,
         workbench=workbench,
         distributor=distributor,
         tickets=Tickets(
-            parts, resting, distributor, workbench, exchange, state.polls if state else 0,
+            parts, resting, distributor, workbench, state.polls if state else 0,
             lag(state.hosts.at, now) if state else 0.0, polls, holding.holds if holding is not None else None,
         ),
         resting=resting,
-        exchange=exchange,
         holding=holding,
         witness=watcher,
         clock=clock,

@@ -1,4 +1,4 @@
-"""What a frontier keeps on disk: six parts or seven, sealed at one moment.
+"""What a frontier keeps on disk: six parts, sealed at one moment.
 
 Each is a log or several, with a state of its own; here they are one thing that begins,
 is sealed, and is put away.
@@ -18,12 +18,10 @@ from fieldmouse.frontier.frontlog import FrontLog
 from fieldmouse.frontier.hosts import HostTable
 from fieldmouse.frontier.moment import FrontierState
 from fieldmouse.frontier.ready import ReadyQueue
-from fieldmouse.frontier.shipments import Shipments
 from fieldmouse.frontier.sites import SiteTable
 from fieldmouse.frontier.virtualizer import Virtualizer
 from fieldmouse.policy.sitelimits import SiteLimits
 from fieldmouse.records import HostState, Link
-from fieldmouse.url import Host
 
 
 class Begun(Protocol):
@@ -60,23 +58,19 @@ class FrontierParts:
     front: FrontLog
     hosts: HostTable
     sites: SiteTable
-    shipments: Shipments | None = None  # None: hosts neither come nor go
 
     def __iter__(self) -> Iterator[Begun]:
-        parts = (self.sieve, self.ready, self.queues, self.front, self.hosts, self.sites)
-        return iter(parts if self.shipments is None else (*parts, self.shipments))
+        return iter((self.sieve, self.ready, self.queues, self.front, self.hosts, self.sites))
 
     @property
     def waiting(self) -> int:
         """URLs that are owed an outcome, by whichever door they came."""
-        owed = self.shipments.outbox.owed if self.shipments is not None else 0
-        return len(self.ready) + len(self.queues) + len(self.front) + owed
+        return len(self.ready) + len(self.queues) + len(self.front)
 
     @property
     def seen(self) -> int:
         """URLs that were accepted, and are settled or waiting here."""
-        foreign = self.shipments.foreign.count if self.shipments is not None else 0
-        return self.sieve.seen - foreign
+        return self.sieve.seen
 
     def seal(self, now: float, books: Books) -> tuple[FrontierState, list[Path]]:
         """Hand everything to the operating system: the state, and the files to sync before it counts."""
@@ -86,12 +80,11 @@ class FrontierParts:
         front, online = self.front.seal()
         hosts, known = self.hosts.seal(now)
         sites, counted = self.sites.seal()
-        shipments, moving = self.shipments.seal() if self.shipments is not None else (None, [])
         state = FrontierState(
             sieve, ready, queues, front, hosts, books.done, books.width, books.seen, books.waiting, sites,
-            books.polls, shipments,
+            books.polls,
         )  # fmt: skip
-        return state, [*keys, *waiting, *offline, *online, *known, *counted, *moving]
+        return state, [*keys, *waiting, *offline, *online, *known, *counted]
 
 
 def open_parts(
@@ -103,9 +96,13 @@ def open_parts(
     resumed_delay: Callable[[HostState], float],
     run_size: int,
     limits: SiteLimits,
-    ours: Callable[[Host], bool] | None = None,
 ) -> FrontierParts:
-    """Open them at `state`; nothing on the disk changes. `ours`: see `Exchanging`; None: no host moves."""
+    """Open them at `state`; nothing on the disk changes."""
+    if state is not None and state.shipments is not None:
+        raise UsageError(
+            f"hosts were exchanged by the crawl in `{directory.parent}`, so it cannot go on alone",
+            "this version of fieldmouse exchanges no hosts: crawl on several machines with a server",
+        )
     with ExitStack() as opened:  # if one cannot be opened, those before it are closed
 
         def keep(part: B) -> B:
@@ -120,17 +117,5 @@ def open_parts(
         sites = keep(SiteTable(directory, state.sites if state else None, limits, hosts, key_seed))
         if state and state.sites is None:
             sites.count_hosts(host for host, _ in hosts)
-        moves = state.shipments if state else None
-        if ours is None and moves is not None:
-            raise UsageError(
-                f"hosts were exchanged by the crawl in `{directory.parent}`, so it cannot go on alone",
-                "run it with the others it exchanges hosts with",
-            )
-        if ours is not None and state is not None and moves is None:
-            raise UsageError(
-                f"the crawl in `{directory.parent}` has not kept its keys by host, so no host can leave it",
-                "hosts are exchanged between crawls that were made for it",
-            )
-        shipments = keep(Shipments(directory, moves, hosts, ours)) if ours is not None else None
         opened.pop_all()
-    return FrontierParts(directory, sieve, ready, queues, front, hosts, sites, shipments)
+    return FrontierParts(directory, sieve, ready, queues, front, hosts, sites)

@@ -126,16 +126,14 @@ class IndexState(msgspec.Struct, frozen=True, array_like=True):
 class QueueIndex:
     """Every host's queue, in memory; its log on disk."""
 
-    def __init__(
-        self, directory: Path, state: IndexState | None, numbers: HostNumbers, name: str = "queues"
-    ):  # fmt: skip
+    def __init__(self, directory: Path, state: IndexState | None, numbers: HostNumbers):
         state = state or IndexState()
-        self._directory, self._numbers, self._name = directory, numbers, name
+        self._directory, self._numbers = directory, numbers
         self._leftovers = Leftovers()
         self.shelf = Shelf()
-        for row in _rows(directory, state, name):
+        for row in _rows(directory, state):
             self.shelf.follow(numbers.meet_number(row.host), row)
-        self._log = Log(directory / _file(name, state.serial), state.length)
+        self._log = Log(directory / _file(state.serial), state.length)
         self._snapshot = state.snapshot
         self._serial = state.serial
         self._next: Log | None = None  # the log being written anew,
@@ -143,7 +141,7 @@ class QueueIndex:
 
     def begin(self) -> None:
         """Cut and delete what came after the checkpoint."""
-        sweep(self._directory, f"{self._name}-*.log", [_file(self._name, self._serial)])
+        sweep(self._directory, "queues-*.log", [_file(self._serial)])
         self._log.begin()
 
     def write(self, rows: Iterable[tuple[int, QueueRow]]) -> None:
@@ -156,7 +154,7 @@ class QueueIndex:
     def seal(self) -> tuple[IndexState, list[Path]]:
         """All rows are in: hand them over."""
         if self._next is None and self._log.length > _REWRITE_AT + 4 * self._snapshot:
-            self._next, self._copied = Log(self._directory / _file(self._name, self._serial + 1)), 0
+            self._next, self._copied = Log(self._directory / _file(self._serial + 1)), 0
         if self._next is not None:
             self._copy(self._next)
         self._leftovers.seal()
@@ -190,8 +188,8 @@ class QueueIndex:
             self._next.close()
 
 
-def _rows(directory: Path, state: IndexState, name: str) -> Iterator[QueueRow]:
-    path = directory / _file(name, state.serial)
+def _rows(directory: Path, state: IndexState) -> Iterator[QueueRow]:
+    path = directory / _file(state.serial)
     for _, record in records(path, length=state.length):
         yield from understood(path, _decode, record)
 
@@ -202,18 +200,18 @@ def queue_lengths(directory: Path, state: IndexState) -> Iterator[tuple[Host, in
     return ((numbers.name(number), length) for number, length in shelf.lengths())
 
 
-def read_index(directory: Path, state: IndexState, name: str = "queues") -> tuple[Shelf, MemoryNumbers]:
+def read_index(directory: Path, state: IndexState) -> tuple[Shelf, MemoryNumbers]:
     """Every queue at that state, by numbers of its own; reads only."""
     shelf, numbers = Shelf(), MemoryNumbers()
-    for row in _rows(directory, state, name):
+    for row in _rows(directory, state):
         shelf.follow(numbers.meet_number(row.host), row)
     return shelf, numbers
 
 
-def read_queue(directory: Path, state: IndexState, host: Host, name: str = "queues") -> Queue:
+def read_queue(directory: Path, state: IndexState, host: Host) -> Queue:
     """One host's queue as it stood at that state; reads only."""
     queue = Queue(host)
-    for row in _rows(directory, state, name):
+    for row in _rows(directory, state):
         if row.host == host:
             queue.follow(row)
     return queue
@@ -235,5 +233,5 @@ def _parts(rows: Iterable[QueueRow]) -> Iterable[list[QueueRow]]:
         yield part
 
 
-def _file(name: str, serial: int) -> str:
-    return f"{name}-{serial}.log"
+def _file(serial: int) -> str:
+    return f"queues-{serial}.log"

@@ -150,17 +150,6 @@ class SiteTable:
                 self._hosts[site] += 1
                 self._changed.add(site)
 
-    def count_urls(self, host: Host, urls: int) -> None:
-        """URLs of a host that were accepted elsewhere: its host is met, and nothing is refused."""
-        new = host not in self._known
-        if new:
-            self._known.meet(host)
-        site = self._site(host)
-        if site != _EXEMPT and (urls or new):
-            self._hosts[site] += new
-            self._urls[site] += urls
-            self._changed.add(site)
-
     def seal(self) -> tuple[SitesState, list[Path]]:
         if self._log.length > _REWRITE_AT + 4 * self._snapshot:
             self._leftovers.add([self._log.path])

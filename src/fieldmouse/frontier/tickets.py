@@ -1,7 +1,7 @@
 """URLs that are owed an outcome soon: online, resting, or in robots' hands; each under a number.
 
 The front log holds them, so that a kill loses none. Here is decided where one goes that gets a
-number: to its host on the workbench, among those that rest, or, if its host left, to the outbox.
+number: to its host on the workbench, or among those that rest.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterable, Sequence
 import msgspec
 
 from fieldmouse.frontier.distributor import Distributor
-from fieldmouse.frontier.exchange import Exchange
 from fieldmouse.frontier.parts import FrontierParts
 from fieldmouse.frontier.resting import Resting
 from fieldmouse.frontier.workbench import Lease, Workbench
@@ -28,7 +27,7 @@ class Tickets:
 
     def __init__(
         self, parts: FrontierParts, resting: Resting, distributor: Distributor, workbench: Workbench,
-        exchange: Exchange | None, polls: int, set_back: float, asked_again: set[int],
+        polls: int, set_back: float, asked_again: set[int],
         is_held: Callable[[Link], bool] | None,
     ) -> None:  # fmt: skip
         """`set_back`: seconds by which the clock was set back since the checkpoint.
@@ -38,7 +37,7 @@ class Tickets:
         front = self._front = parts.front
         self._hosts, self._resting = parts.hosts, resting
         self._distributor, self._workbench = distributor, workbench
-        self._exchange, self._set_back = exchange, set_back
+        self._set_back = set_back
         self._before = [(number, _decode(row)) for number, row in front.live.items()]
         self._asked_again, self._is_held = asked_again, is_held
         asked_again.update([number for number, link in self._before if link.door is Door.POLLED])
@@ -51,10 +50,6 @@ class Tickets:
         """How many that were online when we were opened are left alone."""
         return sum(map(len, self._held.values()))
 
-    def note_polls(self, number: int) -> None:
-        """So many polls came with their host; less than none: they left."""
-        self.polls += number
-
     def restore(self, now: float) -> None:
         """Put those that were out before a restart where they belong."""
         online: dict[Host, list[int]] = {}
@@ -66,9 +61,6 @@ class Tickets:
             host = host_of(link.url)
             if self._is_held is not None and self._is_held(link):
                 self._held.setdefault(host, []).append(number)
-            elif self._exchange is not None and not self._exchange.here(host):
-                self._front.strike((number,))
-                self._exchange.owe(host, _encode(link))
             elif link.not_before > now:
                 self._resting.put(link.not_before, number, host)
             else:
@@ -106,22 +98,9 @@ class Tickets:
 
     def bring_back(self) -> None:
         """What was put aside goes back to its host."""
-        self.let_go()
         for host, numbers in self._aside.items():
             self._workbench.put(host, self._hosts.get(host), numbers)
         self._aside.clear()
-
-    def let_go(self) -> None:
-        """What nobody visits for now, of hosts that leave, waits for their parcels."""
-        exchange = self._exchange
-        if exchange is None:
-            return
-        for kept in (self._aside, self._held):
-            for host in [host for host in kept if not exchange.here(host)]:
-                numbers = kept.pop(host)
-                for number in numbers:
-                    exchange.owe(host, self._front.live[number])
-                self._front.strike(numbers)
 
     def seat_rested(self, now: float) -> None:
         """Those whose time has come go back to their host."""
@@ -135,13 +114,9 @@ class Tickets:
             polled = msgspec.structs.replace(link, door=Door.POLLED, was=link.was or OutcomeKind.PAGE)
             lines.setdefault(host_of(link.url), []).append(_encode(polled))
         for host, rows in lines.items():
-            if self._exchange is not None and not self._exchange.here(host):
-                for row in rows:
-                    self._exchange.owe(host, row)
-            else:
-                numbers = self._front.add(rows)
-                self._asked_again.update(numbers)
-                self._distributor.seat(host, numbers)
+            numbers = self._front.add(rows)
+            self._asked_again.update(numbers)
+            self._distributor.seat(host, numbers)
         self.polls += len(links)
 
     def again(self, number: int, link: Link, now: float) -> None:
@@ -150,9 +125,6 @@ class Tickets:
             return
         self._asked_again.discard(number)
         host = host_of(link.url)
-        if self._exchange is not None and not self._exchange.here(host):
-            self._exchange.owe(host, _encode(link))
-            return
         fresh = self._numbered(link)
         if link.not_before > now:
             self._resting.put(link.not_before, fresh, host)

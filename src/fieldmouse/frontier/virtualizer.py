@@ -10,7 +10,6 @@ been taken are deleted, and the few links left in an old segment are moved.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
@@ -29,25 +28,6 @@ _FEW = 8
 _GATHERED = 1 << 15  # links in memory
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(tuple[Host, int, list[bytes]]).decode
-
-
-@dataclass(frozen=True, slots=True)
-class QueueFiles:
-    """What the files of one set of queues are called."""
-
-    links: str
-    index: str
-
-    def segment(self, number: int) -> str:
-        return f"{self.links}-{number}.log"
-
-    @property
-    def pattern(self) -> str:
-        return f"{self.links}-*.log"
-
-
-LINKS = QueueFiles("links", "queues")
-"""The links of hosts that wait offline."""
 
 
 class VirtualizerState(msgspec.Struct, frozen=True, array_like=True):
@@ -69,28 +49,27 @@ class Virtualizer:
         numbers: HostNumbers | None = None,
         *,
         segment_size: int = 64 << 20,
-        files: QueueFiles = LINKS,
     ):
         """`numbers` are those of the hosts: in memory there is nothing else to tell them apart."""
         state = state or VirtualizerState()
-        self._directory, self._files = directory, files
+        self._directory = directory
         self._segment_size = segment_size
         self._leftovers = Leftovers()
         self._numbers = MemoryNumbers() if numbers is None else numbers
-        self._index = QueueIndex(directory, state.index, self._numbers, files.index)
+        self._index = QueueIndex(directory, state.index, self._numbers)
         self._shelf = self._index.shelf
         self._last = state.segments[-1]
         self._segments: dict[int, Log] = {}
         for place, number in enumerate(state.segments[:-1]):
-            path = directory / files.segment(number)
+            path = directory / segment_file(number)
             self._segments[number] = Log(path, state.lengths[place] if state.lengths else size_of(path))
-        self._segments[self._last] = Log(directory / files.segment(self._last), state.length)
+        self._segments[self._last] = Log(directory / segment_file(self._last), state.length)
         self._live = dict.fromkeys(state.segments, 0)  # bytes of blocks not taken whole, by segment
         self._count = 0
         for head, block in self._shelf.blocks():
             segment = self._segments.get(block.segment)
             if segment is None or block.offset + block.size > segment.length:
-                raise Damaged(directory / files.segment(block.segment), "it is shorter than a queue says")
+                raise Damaged(directory / segment_file(block.segment), "it is shorter than a queue says")
             self._live[block.segment] += block.size
             self._count += block.count - max(0, head - block.first)
         self._gathered = 0
@@ -101,7 +80,7 @@ class Virtualizer:
     def begin(self) -> None:
         """Cut and delete what came after the checkpoint."""
         self._index.begin()
-        sweep(self._directory, self._files.pattern, map(self._files.segment, self._segments))
+        sweep(self._directory, "links-*.log", map(segment_file, self._segments))
         for segment in self._segments.values():
             segment.begin()
 
@@ -177,7 +156,7 @@ class Virtualizer:
         if segment.length >= self._segment_size:
             segment.flush()
             self._last += 1
-            segment = self._segments[self._last] = Log(self._directory / self._files.segment(self._last))
+            segment = self._segments[self._last] = Log(self._directory / segment_file(self._last))
             self._live[self._last] = 0
             self._written.append(segment.path)
         offset = segment.append(_encode((host, first, links)))
@@ -263,13 +242,15 @@ class Virtualizer:
             segment.close()
 
 
-def queued_links(
-    directory: Path, state: VirtualizerState, host: Host, files: QueueFiles = LINKS
-) -> Iterator[bytes]:
+def segment_file(number: int) -> str:
+    return f"links-{number}.log"
+
+
+def queued_links(directory: Path, state: VirtualizerState, host: Host) -> Iterator[bytes]:
     """The links that waited in a host's queue at that state, oldest first; reads only, for onlookers."""
-    queue = read_queue(directory, state.index, host, files.index)
+    queue = read_queue(directory, state.index, host)
     for block in queue.blocks:
-        path = directory / files.segment(block.segment)
+        path = directory / segment_file(block.segment)
         end = block.offset + block.size
         for _, record in records(path, start=block.offset, length=end):
             yield from understood(path, _decode, record)[2][max(0, queue.head - block.first) :]

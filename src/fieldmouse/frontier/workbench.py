@@ -220,11 +220,6 @@ class Workbench:
         self._schedule(desk.spot)
         return bool(len(desk))
 
-    def holds(self, host: Host) -> bool:
-        """Whether the host is online and in no robot's hands."""
-        desk = self._desks.get(host)
-        return desk is not None and not desk.held
-
     def send_off(self, host: Host) -> list[int]:
         """Take a host that nobody holds offline; returns the numbers of its URLs."""
         desk = self._desks.pop(host)

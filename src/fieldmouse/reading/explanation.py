@@ -72,14 +72,8 @@ def _explain(home: CrawlDir, url: Url, last: Checkpoint, now: float, absent: boo
             says += [never, *absence.reasons(home, url, found, last, now)]
     elif found.link is not None:
         says += _wait(found, found.link, now)
-    elif not rows and sealed_frontier(last).shipments is not None:
-        place = Place.ELSEWHERE.value  # waiting or done there, or on its way
-        if not found.elsewhere:
-            says.append("another crawl had done it when its host came here")
-    elif not rows:
+    elif not rows and sealed_frontier(last).shipments is None:
         says.append("it is done, and left no outcome, which is a bug in fieldmouse: please report it")
-    if found.elsewhere:
-        says.append("its host was handed over to another crawl, which knows the rest: ask there")
     moves = outcomes.moves_to(home, url, length=sealed_outcomes(last))
     says += told_of_moves(moves)
     due = due_date(home, url, last)

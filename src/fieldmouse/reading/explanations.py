@@ -8,7 +8,6 @@ import msgspec
 
 from fieldmouse.crawldir import CrawlDir, outcomes
 from fieldmouse.figures import when
-from fieldmouse.frontier.lookout import Place
 from fieldmouse.reading.explanation import ELSEWHERE, Explanation, explain
 from fieldmouse.records import OutcomeKind, OutcomeRow
 from fieldmouse.url import Url
@@ -66,7 +65,7 @@ def _listed(directories: Sequence[str]) -> str:
 
 
 def _is_known(told: Explanation) -> bool:
-    return bool(told.outcomes) or told.waiting is not None or told.place == Place.ELSEWHERE.value
+    return bool(told.outcomes) or told.waiting is not None
 
 
 def _together(crawls: dict[str, Explanation]) -> Iterator[str]:

@@ -2,9 +2,7 @@
 
 The keys of both are sifted into new files beside the frontier's, which get their
 names before the journal names them and count only when it does. Whatever no
-checkpoint names is deleted by the next start. Where hosts are exchanged, those that are here
-have the keys of what others did of them on their keyring; of a host that left no keys are
-needed until it comes back, and it brings them along.
+checkpoint names is deleted by the next start.
 """
 
 from __future__ import annotations
@@ -22,8 +20,7 @@ from fieldmouse.crawldir import Checkpoint, CrawlDir, Journal, outcomes, sealed_
 from fieldmouse.crawldir.checkpoint import encode
 from fieldmouse.errors import CrawlDirError
 from fieldmouse.frontier.disksieve import DiskSieve, SieveState
-from fieldmouse.frontier.inspection import keys_by_host, waiting_keys
-from fieldmouse.frontier.keysum import KeySum
+from fieldmouse.frontier.inspection import waiting_keys
 from fieldmouse.frontier.moment import sealed_frontier
 from fieldmouse.url import key_of
 
@@ -44,18 +41,14 @@ def rebuild_sieve(home: CrawlDir, journal: Journal, last: Checkpoint) -> str:
         while some := list(islice(keys, _SOME)):
             sieve.offer(some, some)
             sieve.sift()
-        state, _ = sieve.seal()
-        ours, foreign = state.seen, KeySum()
-        for known_there in keys_by_host(frontier, known):
-            foreign.add_all(sieve.learn(known_there))
         state, paths = sieve.seal()
     finally:
         sieve.close()
-    seen = known.sieve.seen - (known.shipments.foreign[0] if known.shipments is not None else 0)
-    if ours != seen:
+    seen = known.sieve.seen
+    if state.seen != seen:
         shutil.rmtree(beside)
         raise CrawlDirError(
-            f"the seen URLs cannot be made again: {seen:,} were seen, {ours:,} are settled or waiting",
+            f"the seen URLs cannot be made again: {seen:,} were seen, {state.seen:,} are settled or waiting",
             "restore `frontier/` from a copy of the directory",
         )
     for path in paths:
@@ -65,9 +58,6 @@ def rebuild_sieve(home: CrawlDir, journal: Journal, last: Checkpoint) -> str:
     shutil.rmtree(beside)
     home.begin()
     mended = msgspec.structs.replace(known, sieve=state)
-    if known.shipments is not None:
-        moves = msgspec.structs.replace(known.shipments, foreign=(foreign.count, foreign.total))
-        mended = msgspec.structs.replace(mended, shipments=moves)
     files = {f"frontier/{path.name}": (frontier / path.name).stat().st_size for path in paths}
     last = last.replaced("frontier", mended, files)
     journal.commit(encode(msgspec.structs.replace(last, born=home.identity)))

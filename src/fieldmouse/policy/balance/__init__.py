@@ -12,8 +12,6 @@ agent) and from the few numbers that agents tell each other (`backlog`, `price`,
 - `priced`: round trips times a price for each agent, which rises where work piles up. The default. `outlook`
   says whether it is worth it to try an agent that never visited the host.
 
-`handover` is how the lease of a host goes from one agent to the next, whoever is chosen.
-
 The functions are written over plain rows of numbers, so that the same code runs compiled in the
 lab's simulation (on arrays) and as it is in a live agent (on lists, through `balancer`). Chance comes in
 as standard normal numbers. What a rule learns of a host travels with it as a `triprow`, by agents' names.

@@ -164,20 +164,18 @@ def _accounts(
 ) -> Finding:  # fmt: skip
     """Every URL the sieve let through is settled, or waits; and the sieve knows just those."""
     frontier, settled = sealed_frontier(last), sealed_tally(last).settled
-    seen, foreign = frontier.sieve.seen, KeySum()
-    if frontier.shipments is not None:  # keys of URLs that are settled or waiting in other crawls
-        foreign = KeySum(*frontier.shipments.foreign)
-        seen -= foreign.count
+    seen = frontier.sieve.seen
+    if frontier.shipments is not None:
+        return bad("accounts", "not balanced: the crawl exchanged hosts with others, which is not supported")
     if seen != settled + waiting.count or frontier.done != settled:
         says = f"{seen:,} URLs were seen, but {settled:,} are settled and {waiting.count:,} waiting"
         return bad("accounts", says, BUG)
     accounted = KeySum(counts.keys.count, counts.keys.total)
     accounted.merge(waiting)
-    accounted.merge(foreign)
     if held != accounted:
         says = "the URLs that count as seen are not those that are settled or waiting"
-        if held.count != seen + foreign.count:
-            says = f"{seen + foreign.count:,} URLs were seen, but the sieve holds {held.count:,} keys"
+        if held.count != seen:
+            says = f"{seen:,} URLs were seen, but the sieve holds {held.count:,} keys"
         files = ", ".join(f"`frontier/{name}`" for name in (*frontier.sieve.runs, frontier.sieve.log))
         return curable("accounts", f"{says}: {files} is damaged", _keys_again(home.path), "frontier")
     return good("accounts", f"{seen:,} URLs seen = {settled:,} settled + {waiting.count:,} waiting")
