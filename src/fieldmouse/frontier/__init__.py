@@ -1,39 +1,37 @@
-"""Which URL is visited next: follow one through the house.
+"""URL scheduling: the path of one URL through the frontier.
 
-A page mentions `http://example.org/a`. The indexer sends it as a `Link`, and the
-agent passes it to `Frontier.discover`. Of the link, the **sieve** (`disksieve`)
-wants only a 64-bit hash. Offers gather until there are a couple of thousand, or
-until a robot goes hungry; then they are sorted and looked up together, among the
-keys in memory (`keytable`) and in sorted files (`runs`). If the hash is known, the
-link ends here. If not, it comes out, once and never again.
+A page links to `http://example.org/a`. The indexer sends it as a `Link`, and the
+crawler passes it to `Frontier.discover`. The **sieve** (`disksieve`) reads only a
+64-bit hash of the URL. Offers are collected until there are about two thousand, or
+until a fetch worker has nothing to do. Then they are sorted and looked up together,
+among the keys in memory (`keytable`) and in sorted files (`runs`). A link whose hash
+is known ends here. An unknown one comes out, exactly once.
 
-It joins the **ready queue** (`ready`), where links wait in the order they were
-first seen. The **distributor** draws from it when the front is narrower than it
-should be, and asks the policy: does `example.org` have something online already?
-If not, the link goes online. If so, it waits in its host's own queue, in the
-**virtualizer**, until its host has run dry online and the policy recalls it.
+It joins the **ready queue** (`ready`), where links wait in the order in which they were
+first seen. The **distributor** draws from this queue when the front is narrower than it
+should be, and asks the policy whether `example.org` already has something online.
+If not, the link goes online. Otherwise it waits in its host's own queue, in the
+**virtualizer**, until its host has no URL online and the policy recalls it.
 
-Going online it gets a ticket number, and a line in the **front log**: from now on
-it is owed an outcome. On the **workbench** its host stands under its address, and
-the addresses stand in the order in which they may be asked again. A robot calls
-`Frontier.take` and leaves with an `Errand`: the host, the address, a few tickets.
-Nobody else gets either until `give_back`, which says how long both want quiet.
-The **host table** (`hosts`) remembers that, and a promise to wait long is on disk
-before the call returns.
+When it goes online it gets a ticket number and a row in the **front log**: from now on
+it is owed an outcome. On the **workbench** its host is listed under its address, and
+addresses are ordered by the time at which they may be visited again. A fetch worker calls
+`Frontier.take` and receives a host visit: the host, the address and a few tickets.
+No other worker gets the host or the address until `give_back`, which says how long both
+must rest. The **host table** (`hosts`) stores that time, and a promise to wait long is
+on disk before the call returns.
 
-The page is fetched, stored and indexed; its outcome is durable; `done` strikes the
-ticket out. Had the fetch failed for a passing reason, `again` would have given the
-link a new ticket, and a time before which it must rest.
+The page is fetched, stored and indexed, and its outcome becomes durable. Then `done`
+removes the ticket. After a temporary failure, `again` gives the link a new ticket and a
+time before which it must rest.
 
-A URL that is done may be asked again: `Frontier.poll` puts it online behind the sieve
-(`tickets`), and its outcome stands in other books. And a host may leave for another
-crawl, or come from one, with all its URLs and what is known of it (`exchange`): what
-belongs to a host that is not here waits in the **outbox** until a **parcel** takes it.
+A URL that is done may be fetched again: `Frontier.poll` puts it online behind the sieve
+(`tickets`), and its outcome is counted separately.
 
-All of this is append-only logs. `seal` notes their lengths at one moment, the agent
-waits for the disk, and when the journal holds the note, `committed` lets superseded
-files go. After a kill, each log is cut back to the note. Then our URL is in exactly
-one of three places (ready, queued, online), or it is done; `lookout` says which.
+All of this is stored in append-only logs. `seal` notes their lengths at one moment, the
+crawler waits for the disk, and once the journal holds the note, `committed` deletes
+superseded files. After a kill, each log is cut back to the note. Then each URL is in exactly
+one of three places (ready, queued, online), or it is done; `lookout` finds out which.
 """
 
 from fieldmouse.frontier.frontier import Frontier

@@ -1,4 +1,4 @@
-"""One host's queue: the blocks that hold its links, how far it was read, and what its log must be told."""
+"""Queue of one host: the blocks that hold its links, and its read position."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from fieldmouse.url import Host
 
 
 class Block(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """Some links of one host, in one record of a segment."""
+    """Links of one host in one record of a segment."""
 
     first: int
     count: int
@@ -21,7 +21,7 @@ class Block(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 class Queue:
-    """One host's blocks, oldest first, and its gathered links that are in no block yet."""
+    """Blocks of one host, oldest first, and links that are not yet in a block."""
 
     __slots__ = ("blocks", "dropped_from", "fresh", "gathered", "head", "host", "tail")
 
@@ -29,14 +29,14 @@ class Queue:
         self.host = host
         self.head = head
         self.blocks = deque(blocks)
-        # The number the next link gets.
+        # Number of the next link.
         self.tail = self.blocks[-1].first + self.blocks[-1].count if self.blocks else head
         self.gathered: deque[bytes] = deque()
-        self.fresh: list[Block] = []  # blocks the log does not name yet
-        self.dropped_from = -1  # blocks from here on which the log does name were replaced; -1 for none
+        self.fresh: list[Block] = []  # blocks that the log does not name yet
+        self.dropped_from = -1  # blocks from this link on, which the log names, were replaced; -1: none
 
     def follow(self, row: QueueRow) -> None:
-        """Change as the log says."""
+        """Apply a row of the log."""
         blocks = self.blocks
         if row.dropped_from >= 0:
             while blocks and blocks[-1].first >= row.dropped_from:
@@ -52,7 +52,7 @@ class Queue:
         self.tail += 1
 
     def advance(self, count: int) -> list[Block]:
-        """So many links were taken from its head; returns the blocks that are used up."""
+        """Move the head forward by this number of links; returns the blocks that are used up."""
         self.head += count
         spent = []
         while self.blocks and self.blocks[0].first + self.blocks[0].count <= self.head:
@@ -60,27 +60,27 @@ class Queue:
         return spent
 
     def drop_from(self, first: int) -> None:
-        """The blocks from link `first` on are replaced by what will be written."""
+        """Drop the blocks from link `first` on; they will be written again."""
         while self.blocks and self.blocks[-1].first >= first:
             self.blocks.pop()
         self.fresh = [block for block in self.fresh if block.first < first]
         self.dropped_from = first if self.dropped_from < 0 else min(self.dropped_from, first)
 
     def name_all_again(self) -> None:
-        """Blocks in the middle have changed place."""
+        """Log all blocks again, because some in the middle have moved."""
         self.dropped_from, self.fresh = 0, list(self.blocks)
 
     def take_row(self) -> QueueRow:
-        """What the log does not know yet; from now on it does."""
+        """Return the changes that the log does not hold yet, and mark them as logged."""
         row = QueueRow(self.host, self.head, self.dropped_from, tuple(self.fresh))
         self.fresh, self.dropped_from = [], -1
         return row
 
 
 class QueueRow(msgspec.Struct, frozen=True, array_like=True):
-    """What changed for a host: its head, the blocks dropped from its end, the blocks added."""
+    """Change of one queue: its head, the blocks dropped from its end, the blocks added."""
 
     host: Host
     head: int
-    dropped_from: int  # blocks that start here or later were replaced; -1 for none
+    dropped_from: int  # blocks that start at this link or later were replaced; -1: none
     blocks: tuple[Block, ...] = ()

@@ -1,14 +1,13 @@
-"""What the distribution policy was shown and what it answered, written down for the lab.
+"""Log of the distribution policy's inputs and decisions, for replay in the lab.
 
-One file for the life of a crawl, a run after the other. A run opens with a `RunStart`
-and goes on in blocks of 32-bit words: four bits say what happened, the others to
-whom, as a number in the order in which names were first mentioned. A block names
-the newcomers. Blocks are compressed, the low bytes of all words first, since they
-differ most.
+One file for the whole crawl, with one run per process. A run starts with a `RunStart`,
+followed by blocks of 32-bit words. Four bits name the event, the others its subject, as a
+number in the order in which names were first mentioned. A block lists the new names.
+Blocks are compressed, with the low bytes of all words first, since these differ most.
 
-It is no part of the crawl's promise: nobody waits for the disk, a torn tail is cut,
-and what a kill takes is not missed. Nor may it fill the disk, or the memory with names: at
-its limit it ends, for good, for a record with a hole in it could not be played.
+The log is not part of the crawl's durable state: the crawl does not wait for the disk, a
+torn tail is cut, and rows lost in a kill do not matter. It must fill neither the disk nor
+the memory with names, so it ends for good at its limit: a log with a gap could not be replayed.
 """
 
 from __future__ import annotations
@@ -24,16 +23,16 @@ import numpy as np
 from fieldmouse.crawldir import Diary, records
 from fieldmouse.url import Host
 
-_BLOCK = 1 << 15  # words gathered before they are written
+_BLOCK = 1 << 15  # words collected before they are written
 _NAMES = 1 << 18  # hosts and addresses in one run; some 250 bytes of memory each
 _ROOM = 64  # bytes kept free for the last record
-TICK = 0.1  # seconds between two marks of time
+TICK = 0.1  # seconds between two timestamps
 _BITS = 4
 _encode = msgspec.msgpack.Encoder().encode
 
 
 class Act(IntEnum):
-    """What happened; the methods of `Witness` say more."""
+    """Kind of event; the methods of `Witness` say more."""
 
     ARRIVED = 0  # host
     SEATED = 1  # host, urls
@@ -42,12 +41,12 @@ class Act(IntEnum):
     LOCATED = 4  # host, address
     WIDTH = 5  # of the front, from now on
     FED = 6  # urls out
-    TAKEN = 7  # urls out
+    TAKEN = 7  # URLs out
     LEFT = 8  # host, urls
     TICK = 9  # tenths of a second since the start
-    NAMED = 10  # host: of the URL drawn next, which waited from before
-    ONLINE = 11  # what was drawn went online
-    STORED = 12  # what was drawn went to its host's queue
+    NAMED = 10  # host of the URL drawn next, which was waiting before this run
+    ONLINE = 11  # the URL drawn went online
+    STORED = 12  # the URL drawn went to its host's queue
     RECALLED = 13  # host, urls
     SENT_OFF = 14  # host, urls
 
@@ -55,11 +54,11 @@ class Act(IntEnum):
 TWO_WORDS = frozenset({Act.SEATED, Act.HELD, Act.KNOWN, Act.LOCATED, Act.LEFT, Act.RECALLED, Act.SENT_OFF})
 
 Event = tuple[int, int, int]
-"""An `Act`, whom or how much, and the second word, or 0."""
+"""Event: an `Act`, its subject or amount, and the second word or 0."""
 
 
 class RunStart(msgspec.Struct, frozen=True, tag="start", array_like=True):
-    """A process began to crawl: under which policy, and how things stood."""
+    """Start of a run: the policy, and the state of the frontier."""
 
     at: float
     policy: str
@@ -82,7 +81,7 @@ _decode = msgspec.msgpack.Decoder(RunStart | DecisionBlock | RunEnd).decode
 
 
 class DecisionLog:
-    """A `Witness` with a pen. `policy` and `options` are what `lab replay` will call the policy by."""
+    """`Witness` that writes to a file. `policy` and `options` name the policy for `lab replay`."""
 
     def __init__(self, path: Path, *, limit: int, policy: str, options: Mapping[str, object]) -> None:
         """`limit` bounds the file, in bytes."""
@@ -92,8 +91,8 @@ class DecisionLog:
         self._unlisted = 0
         self._width = -1
         self._numbers: dict[str, int] = {}
-        self._homes: list[str] = []  # where each host is known to live; "" for addresses
-        self._names: list[str] = []  # newcomers, not written yet
+        self._homes: list[str] = []  # last known address of each host; "" in entries of addresses
+        self._names: list[str] = []  # new names, not written yet
         self._words: list[int] = []
         self.full = self._begun = False
 
@@ -128,7 +127,7 @@ class DecisionLog:
     def _note(self, act: Act, host: Host, second: int) -> None:
         if not self.full:
             self._words += (self._number(host) << _BITS | act, second)
-            if len(self._words) >= _BLOCK:  # a crawl that is resumed tells of all its hosts in one go
+            if len(self._words) >= _BLOCK:  # a resumed crawl lists all its hosts at once
                 self._write_block()
 
     def held(self, host: Host, urls: int) -> None:
@@ -192,13 +191,13 @@ class DecisionLog:
         self._note(Act.SENT_OFF, host, urls)
 
     def flush(self) -> None:
-        """Hand what is known to the operating system, at every checkpoint; nobody waits for the disk."""
+        """Write everything collected, at every checkpoint, without waiting for the disk."""
         if not self.full:
             self._write_block()
             self._log.flush()
 
     def close(self) -> None:
-        """Let go of the file; what never began leaves no word in it."""
+        """Close the file; a run that never began writes nothing."""
         if self._begun:
             self._begun = False
             self.flush()
@@ -226,28 +225,28 @@ class DecisionLog:
 
 
 class RecordedRun:
-    """What one process wrote down. Names are those of hosts and addresses, by number."""
+    """Events of one process. `names` maps numbers to hosts and addresses."""
 
     def __init__(self, path: Path, start: RunStart) -> None:
         self.start = start
         self.names: list[str] = []
         self.ended = ""  # "closed", "full", or "" for a kill
         self._path = path
-        self._first = self._last = 0  # offsets: where its blocks begin, and where the last of them does
+        self._first = self._last = 0  # offsets: the start of its blocks, and the start of the last one
         self._words = 0
 
     def __len__(self) -> int:
-        """Words written; about as many as things that happened."""
+        """Number of words, which is about the number of events."""
         return self._words
 
     def follow(self, offset: int, block: DecisionBlock) -> None:
-        """One more block of it was found."""
+        """Add the names and offset of another block."""
         self._first, self._last = self._first or offset, offset
         self._words += block.count
         self.names += block.names
 
     def events(self) -> Iterator[Event]:
-        """Everything that happened, in order; read a block at a time."""
+        """Yield all events in order, reading one block at a time."""
         for offset, record in records(self._path, start=self._first):
             block = _decode(record)
             if offset > self._last or not isinstance(block, DecisionBlock):
@@ -260,7 +259,7 @@ class RecordedRun:
 
 
 def read_runs(path: Path) -> list[RecordedRun]:
-    """Every run in the file, oldest first; nothing is read that is not whole."""
+    """Read every run in the file, oldest first; incomplete blocks are skipped."""
     runs: list[RecordedRun] = []
     if path.exists():
         for offset, record in records(path):

@@ -1,15 +1,17 @@
-"""The sieve a crawl uses: sorted runs of keys on disk, the newest keys in memory.
+"""Sieve on disk: sorted runs of keys in files, the newest keys in memory.
 
-New keys go into a table and into an append-only log. When there are
-`run_size` of them the table is written out sorted, as a run; two runs of like
-size are merged into one, a little at each sift, so no call takes long and there
-are never more than a handful of runs to look through. Memory holds the table, a
-small cache of keys met lately, and one key in 128 of the runs.
+A sieve lets each URL through exactly once, in the order first seen. It remembers keys
+(64-bit hashes), not URLs. Offers are collected and sifted together, because looking up
+a thousand sorted keys on disk costs little more than looking up one.
 
-Durable like the rest: the state names the runs and the length of the log. A run
-is never changed, and goes only after a checkpoint that no longer names it. In a
-crawl of format 1 neither had checksums; `begin` writes both anew, and the first
-checkpoint names the new ones.
+New keys go into a table and into an append-only log. When the table has `run_size` keys
+it is written out sorted, as a run. Two runs of similar size are merged, a little at
+each sift, so that no call takes long and there are never more than a handful of runs to
+search. Memory holds the table, a small cache of recent keys, and one key in 128 of the runs.
+
+The state names the runs and the length of the log. A run is never changed, and is deleted
+only after a checkpoint that no longer names it. In format 1 neither file had checksums;
+`begin` rewrites both, and the first checkpoint names the new files.
 """
 
 from __future__ import annotations
@@ -37,12 +39,12 @@ _MERGE_CHUNK = 1 << 16
 
 
 class SieveState(msgspec.Struct, frozen=True, array_like=True):
-    """Which files hold the keys, and how much of the log counts."""
+    """Names of the files that hold the keys, and the length of the log."""
 
     runs: tuple[str, ...] = ()
     log: str = "keys-0.log"
     logged: int = 0  # keys in the log
-    serial: int = 1  # number of the next file
+    serial: int = 1  # of the next file
     seen: int = 0
     length: int = -1  # bytes of the log; -1 in a crawl of format 1, whose files have no checksums
 
@@ -56,7 +58,7 @@ class SieveState(msgspec.Struct, frozen=True, array_like=True):
 
 
 class DiskSieve(Generic[T]):
-    """Exactly-once by 64-bit key, in bounded memory."""
+    """Exactly-once filter by 64-bit key, in bounded memory."""
 
     def __init__(self, directory: Path, state: SieveState | None = None, *, run_size: int = 1 << 21):
         state = state or SieveState()
@@ -84,7 +86,7 @@ class DiskSieve(Generic[T]):
             raise Damaged(directory / state.log, f"it and the runs of keys do not add up to {state.seen}")
 
     def begin(self) -> None:
-        """Cut and delete what came after the checkpoint. Called by itself before the first write."""
+        """Cut and delete everything written after the checkpoint. The first write calls it implicitly."""
         if self._begun:
             return
         self._begun = True
@@ -96,7 +98,7 @@ class DiskSieve(Generic[T]):
         self._unsynced.append(self._log.path)
 
     def _carry_over(self) -> None:
-        """Write everything anew with checksums; the old files stay until a checkpoint names the new."""
+        """Rewrite everything with checksums; the old files stay until a checkpoint names the new ones."""
         self._leftovers.add([*(run.path for run in self._runs), self._log.path])
         self._log.close()
         self._runs = [Run.write(self._next("run-{}.keys"), run) for run in self._runs]
@@ -114,16 +116,16 @@ class DiskSieve(Generic[T]):
         return len(self._runs)
 
     def offer(self, keys: Sequence[int], items: Sequence[T]) -> None:
-        """Ask about `items`, whose keys are `keys`; the new ones come out of the next `sift`."""
+        """Add `items`, whose keys are `keys`; the new ones come out of the next `sift`."""
         assert len(keys) == len(items), "every item needs its key"
         self._keys.extend(keys)
         self._items.extend(items)
 
     def sift(self, admit: Callable[[list[T]], Sequence[bool] | None] | None = None) -> list[T]:
-        """The items offered since the last time whose key is new, each once, in the order offered.
+        """Return the items offered since the last call whose key is new, each once, in the order offered.
 
-        `admit` is shown them first, and says of each whether it may pass; None for all.
-        What may not is not remembered, as if it had never been offered.
+        `admit` receives the new items and returns a flag for each, or None to admit all.
+        Rejected items are not remembered, as if they had never been offered.
         """
         if not self._keys:
             return []
@@ -146,7 +148,7 @@ class DiskSieve(Generic[T]):
         return new
 
     def learn(self, keys: Keys) -> Keys:
-        """Remember keys that were let through elsewhere; returns those that were not known here."""
+        """Remember keys that were accepted elsewhere; returns those that were not known here."""
         assert not self._keys, "sift before learning"
         new, _ = self._unknown(keys.copy())
         if new.size:
@@ -154,7 +156,7 @@ class DiskSieve(Generic[T]):
         return new
 
     def knows(self, keys: Sequence[int]) -> list[bool]:
-        """Which of these were let through or learned."""
+        """Whether each of these keys was accepted or learned."""
         wanted, places = np.unique(np.array([key or 1 for key in keys], np.uint64), return_inverse=True)
         known = self._table.has(wanted)
         for run in self._runs:
@@ -162,7 +164,7 @@ class DiskSieve(Generic[T]):
         return [bool(mark) for mark in known[places]]
 
     def _unknown(self, keys: Keys) -> tuple[Keys, NDArray[np.intp]]:
-        """The keys that were never let through, each once and in order, and where each stood first."""
+        """Return the keys never accepted, each once and sorted, and the index of its first occurrence."""
         keys[keys == 0] = 1  # zero means empty in the table
         first = np.argsort(keys, kind="stable")
         keys = keys[first]
@@ -200,12 +202,12 @@ class DiskSieve(Generic[T]):
         self._runs.append(run)
         self._leftovers.add([self._log.path])
         self._log.close()
-        self._table.clear()  # but it stays as large as it will need to be
+        self._table.clear()  # it keeps its size, which it will need again
         self._log, self._logged = Log(self._next("keys-{}.log")), 0
         self._unsynced += [run.path, self._log.path]
 
     def _merge_on(self, new: int) -> None:
-        """Go on with the merge under way by about as much as `new` keys pay for."""
+        """Continue the current merge, by an amount of work proportional to `new` keys."""
         if self._merge is None:
             self._choose_merge()
         if self._merge is None:
@@ -240,7 +242,7 @@ class DiskSieve(Generic[T]):
         return self._directory / pattern.format(self._serial - 1)
 
     def seal(self) -> tuple[SieveState, list[Path]]:
-        """The state now, and the files that must reach the disk before it counts. Nothing may be pending."""
+        """Return the state and the files that must be synced before it counts. Nothing may be pending."""
         assert not self._keys, "sift before sealing"
         self.begin()
         self._leftovers.seal()
@@ -260,7 +262,7 @@ class DiskSieve(Generic[T]):
 
 
 def has_key(directory: Path, state: SieveState, key: int) -> bool:
-    """Whether `key` had been seen at that state; reads only, for onlookers."""
+    """Whether `key` had been seen at that state; reads only, for readers beside a crawl."""
     wanted = np.array([key or 1], np.uint64)
     return any(bool((keys == wanted[0]).any()) for keys in logged_keys(directory, state)) or any(
         bool(run.has(wanted)[0]) for run in open_runs(directory, state)
@@ -268,12 +270,12 @@ def has_key(directory: Path, state: SieveState, key: int) -> bool:
 
 
 def open_runs(directory: Path, state: SieveState) -> Iterator[Run]:
-    """Every run, read through and found whole; reads only."""
+    """Open every run, checking that it is complete; reads only."""
     return (Run(directory / name, raw=state.raw) for name in state.runs)
 
 
 def logged_keys(directory: Path, state: SieveState) -> Iterator[Keys]:
-    """The keys of the log, in no order, some at a time; reads only."""
+    """Yield the keys of the log in batches, unsorted; reads only."""
     path = directory / state.log
     if not state.logged:
         return

@@ -1,9 +1,9 @@
-"""Moves URLs from the sieve's output to the workbench or to their host's queue, as the policy says.
+"""Distributor: moves URLs from the ready queue to the workbench or to host queues, as the policy decides.
 
-It works in bounded steps: a call brings hosts online until the front is as wide
-as asked, or nothing is left to bring, or its share of work is done; then the
-next call goes on. The lab plays recorded crawls through this same code, on a
-front that is only counted (`lab/replay.py`); hence the three small interfaces.
+It works in bounded steps. A call brings hosts online until the front is as wide as
+asked, nothing is left, or its share of work is done; the next call continues. The lab replays
+recorded crawls through the same code, on a front that is only counted (`lab/replay.py`);
+the three small interfaces exist for that.
 """
 
 from __future__ import annotations
@@ -21,11 +21,12 @@ from fieldmouse.records import HostState
 from fieldmouse.url import Host
 
 _MOVES = 2000  # per call: a few milliseconds
-_URLS_A_HOST = 64  # online at most, on average: a policy that never stores must not fill the memory
+# upper bound of the average number online: a policy that never stores must not fill the memory
+_URLS_A_HOST = 64
 
 
 class Front(Protocol):
-    """Where URLs that go online get their numbers: `FrontLog`."""
+    """Log that numbers the URLs that go online; implemented by `FrontLog`."""
 
     @property
     def live(self) -> Mapping[int, bytes]: ...
@@ -36,7 +37,7 @@ class Front(Protocol):
 
 
 class Bench(Protocol):
-    """Where hosts stand that are online: `Workbench`."""
+    """Hosts that are online; implemented by `Workbench`."""
 
     @property
     def urls(self) -> int: ...
@@ -51,7 +52,7 @@ class Bench(Protocol):
 
 
 class States(Protocol):
-    """What is known of hosts: `HostTable`."""
+    """States of hosts; implemented by `HostTable`."""
 
     def get(self, host: Host) -> HostState: ...
 
@@ -63,10 +64,10 @@ class States(Protocol):
 
 
 class Distributor:
-    """The hands of a distribution policy, and the only one who tells it what happened.
+    """Executor of a distribution policy, and its only source of events.
 
-    The policy knows hosts by number, and addresses by their hash: it needs to tell them apart, and
-    may have to remember millions.
+    The policy knows hosts by number and addresses by their hash: it only has to distinguish
+    them, and may have to remember millions.
     """
 
     def __init__(
@@ -82,7 +83,7 @@ class Distributor:
         witness: Witness | None = None,
         holding: bool = False,
     ) -> None:
-        """While `holding`, what waits in queues stays there, and what is drawn goes online."""
+        """While `holding`, links stay in the queues, and every link drawn goes online."""
         self._policy = policy
         self._holding = holding
         self._draw = draw
@@ -96,7 +97,7 @@ class Distributor:
         self.draws = self.appends = 0
 
     def restore(self, tickets: dict[Host, list[int]]) -> None:
-        """Tell the policy how things stand after a restart, and put `tickets` back on the workbench."""
+        """Show the policy the state after a restart, and put `tickets` back on the workbench."""
         for host, numbers in tickets.items():
             self.seat(host, numbers)
         if not self._holding:
@@ -104,14 +105,14 @@ class Distributor:
                 self.hold(host, count)
 
     def hold(self, host: Host, urls: int) -> None:
-        """Tell the policy of a queue that was there before it."""
+        """Show the policy a queue that existed before it."""
         number = self._hosts.meet_number(host)
         self._introduce(host, number, self._hosts.get(host))
         self._witness.held(host, urls)
         self._policy.stored(number, urls)
 
     def refill(self, width: int) -> int:
-        """Bring hosts online until there are `width`; returns how many URLs came online."""
+        """Bring hosts online until there are `width`; returns the number of URLs that came online."""
         policy, workbench = self._policy, self._workbench
         self.unfinished = False
         brought = 0
@@ -162,7 +163,7 @@ class Distributor:
         return len(links)
 
     def _introduce(self, host: Host, number: int, state: HostState) -> None:
-        """Tell the policy where a host lives, before it is asked about it."""
+        """Report a host's address to the policy, before the policy decides about the host."""
         if state.address and not state.verdict:
             self._witness.known(host, state.address)
             self._policy.located(number, _key(state.address))
@@ -172,7 +173,7 @@ class Distributor:
         self._policy.came_online(number, len(tickets))
 
     def seat(self, host: Host, tickets: Sequence[int]) -> None:
-        """Put tickets online whatever the policy would say: they were online before."""
+        """Put tickets online regardless of the policy: they were online before, or are polls."""
         state = self._hosts.meet(host)
         number = self._hosts.meet_number(host)
         self._introduce(host, number, state)
@@ -180,7 +181,7 @@ class Distributor:
         self._seat(host, number, state, tickets)
 
     def left(self, host: Host, state: HostState, urls: int) -> None:
-        """A robot has used `urls` of a host and given it back; its address may have changed."""
+        """Record that a fetch worker used `urls` of a host and returned it; its address may have changed."""
         address = "" if state.verdict else state.address
         self._witness.located(host, address)
         self._witness.left(host, urls)
@@ -192,13 +193,13 @@ class Distributor:
             self._send_off(host, number)
 
     def _send_off(self, host: Host, number: int) -> None:
-        """The host's address is crowded: let its URLs wait offline instead."""
+        """Take a host of a crowded address offline; its URLs go to its queue."""
         tickets = self._workbench.send_off(host)
         self._witness.sent_off(host, len(tickets))
         for ticket in tickets:
             self._queues.append(host, self._front.live[ticket])
         self._front.strike(tickets)
-        # In this order: a host with neither is forgotten, and its address with it.
+        # In this order: a host with no URLs in either place is forgotten, and its address with it.
         self._policy.stored(number, len(tickets))
         self._policy.left_online(number, len(tickets))
 

@@ -1,4 +1,4 @@
-"""What a crawl asks of its frontier, whether that keeps all URLs itself or leases them from a board."""
+"""Interface of a frontier, with local or with leased hosts."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from fieldmouse.summary import HostRest
 
 
 class CrawlFrontier(Protocol):
-    """Two keep it: `Frontier`, alone on its machine, and `LeasedFrontier`, one of many."""
+    """Implemented by `Frontier`, alone on its machine, and `LeasedFrontier`, a member of a cluster."""
 
     @property
     def name(self) -> str: ...
@@ -30,7 +30,7 @@ class CrawlFrontier(Protocol):
     def give_back(self, errand: Errand, state: HostState, unused: Sequence[Ticket] = ()) -> None: ...
 
     def done(self, kinds: Mapping[int, OutcomeKind], /) -> None:
-        """The outcomes of these tickets, by number, go into the checkpoint at hand."""
+        """Include the outcomes of these tickets, given by number, in the next checkpoint."""
 
     def again(self, number: int, link: Link) -> None: ...
 

@@ -1,8 +1,8 @@
-"""The frontier as the agent sees it: links go in, errands come out, nothing is lost.
+"""Frontier of a crawl on one machine: links go in, host visits come out, no URL is lost.
 
-Single-threaded and synchronous. All that it holds is on disk as append-only logs, and
-`seal` notes their lengths at one moment (it is a part: `crawldir/parts.py`). After a kill
-everything is cut back to the last committed note, so a URL is in exactly one place:
+Single-threaded and synchronous. All its state is on disk as append-only logs, and
+`seal` notes their lengths at one moment (the protocol is in `crawldir/parts.py`). After a
+kill everything is cut back to the last committed note, so a URL is in exactly one place:
 ready, in its host's queue, or online.
 """
 
@@ -29,14 +29,14 @@ from fieldmouse.summary import HostRest
 from fieldmouse.url import Host, host_of
 
 _SIFT_AT = 2048  # offers
-_WITHOUT_ASKING = 256  # URLs of an errand that makes no request
-_LOOK_EVERY = 256  # errands between two looks at how many hosts stand idle
+_WITHOUT_ASKING = 256  # URLs of a host visit that makes no request
+_LOOK_EVERY = 256  # host visits between two counts of idle hosts
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(Link).decode
 
 
 class Frontier:
-    """Which URL next, politely, for ever. Opening it changes nothing on the disk; `begin` does."""
+    """Polite scheduler of URLs. Opening it changes nothing on disk; `begin` does."""
 
     name = "frontier"
 
@@ -56,21 +56,21 @@ class Frontier:
         errand_links: int,
         state: FrontierState | None,
     ):
-        """Everything is handed in: see `open_frontier`."""
+        """Use `open_frontier`, which makes all these parts."""
         self._parts, self._workbench, self._distributor = parts, workbench, distributor
         self._tickets, self._resting, self._holding = tickets, resting, holding
         self._witness, self._clock, self._rule = witness, clock, rule
         self._key_seed, self._errand_links = key_seed, errand_links
         self._sieve, self._ready, self._queues = parts.sieve, parts.ready, parts.queues
         self._front, self._hosts, self._sites = parts.front, parts.hosts, parts.sites
-        self._out = 0  # URLs in robots' hands
+        self._out = 0  # URLs held by fetch workers
         self._done = state.done if state else 0
         self._width = max(rule.minimum, min(rule.maximum, state.width if state else 0))
         self._errands = 0
         self._only_polls = False
 
     def begin(self) -> None:
-        """All of the crawl has opened: cut what came after the checkpoint, and take up work."""
+        """Cut everything after the checkpoint and start work. Every part of the crawl is open by now."""
         make_directory(self._parts.directory)
         for part in self._parts:
             part.begin()
@@ -81,31 +81,32 @@ class Frontier:
         self._tickets.restore(now)
 
     def discover(self, links: Sequence[Link], keys: Sequence[int] | None = None) -> None:
-        """Links found on the web; those never seen before will be visited. Keys are `key_of` their URLs."""
+        """Offer links found on the web; those never seen before will be visited. `keys`: `key_of` of their
+        URLs."""
         if keys is None:
-            seed, digest = self._key_seed, xxh3_64_intdigest  # `key_of`, without its calls
+            seed, digest = self._key_seed, xxh3_64_intdigest  # `key_of` inlined, for speed
             keys = [digest(link.url.encode(), seed) for link in links]
         self._sieve.offer(keys, links)
         if self._sieve.pending >= _SIFT_AT:
             self._sift()
 
     def poll(self, links: Sequence[Link]) -> None:
-        """Known links, to be asked again: they enter behind the sieve, which would swallow them.
+        """Fetch known links again: they enter behind the sieve, which would drop them.
 
-        They go online as they are, so whoever polls does not bring more than are due. Their outcomes
-        stand in books of their own: what was discovered and is done stays done.
+        They go online at once, so the caller passes no more than are due. Their outcomes are counted
+        separately: a discovered URL that is done stays done.
         """
         self._tickets.poll(links)
 
     def readmit(self, links: Sequence[Link]) -> None:
-        """Links whose outcome was taken back: they wait again as if they had just been discovered."""
+        """Queue links whose outcome was taken back, as if they had just been discovered."""
         again = [(host_of(link.url), _encode(link)) for link in links]
         self._ready.push(again)
         self._witness.arrived([host for host, _ in again])
         self._done -= len(again)
 
     def pardon(self, verdicts: Container[str]) -> list[Host]:
-        """Take these verdicts back, before `begin` seats anybody; returns the hosts they were on."""
+        """Clear these statuses of hosts, before `begin` brings any online; returns the hosts."""
         judged = [(host, state) for host, state in self._hosts if state.verdict in verdicts]
         for host, state in judged:
             well = msgspec.structs.replace(state, failures=0, put_off=0, verdict=Reason.NONE, detail="")
@@ -119,9 +120,9 @@ class Frontier:
         self._witness.arrived([host for host, _ in fresh])
 
     def take(self, now: float, *, only_polls: bool = False) -> Errand | None:
-        """A host that may be visited now, leased to the caller; None if there is none.
+        """Lease a host that may be visited now to the caller; None if there is none.
 
-        With `only_polls` what was discovered stays where it is, until somebody asks for it again.
+        With `only_polls`, discovered URLs stay in place until the next call without it.
         """
         self._witness.tick(now)
         self._tickets.seat_rested(now)
@@ -151,11 +152,12 @@ class Frontier:
         )
 
     def _backlog(self) -> int:
-        """URLs that could come online."""
+        """Number of URLs that could come online."""
         return len(self._ready) + (len(self._queues) if self._holding is None else 0)
 
     def _feed(self) -> bool:
-        """No host is ready: bring some online, on a wider front if need be. False if there are none."""
+        """Bring hosts online because none is ready, on a wider front if necessary. False if there are none.
+        """
         if self._sieve.pending:
             self._sift()
         if not self._backlog():
@@ -170,7 +172,8 @@ class Frontier:
         return brought > 0
 
     def ready_at(self) -> float | None:
-        """When `take` could succeed next: 0 means at once, None that nothing online waits for its time."""
+        """Time at which `take` could succeed next; 0: at once, None: nothing online is waiting for its time.
+        """
         if not self._only_polls and (self._sieve.pending or self._distributor.unfinished):
             return 0.0
         due = self._workbench.ready_at()
@@ -178,9 +181,9 @@ class Frontier:
         return due if rested_at is None else rested_at if due is None else min(due, rested_at)
 
     def give_back(self, errand: Errand, state: HostState, unused: Sequence[Ticket] = ()) -> None:
-        """The robot is done with the host; `state` says when it and its address may be asked again.
+        """Return a host after a visit; `state` says when it and its address may be visited again.
 
-        Unused tickets go back to the head of the host's line. The others are
+        Unused tickets go back to the head of the host's queue. The others are
         owed an outcome until `done` or `again` is called for them.
         """
         host = errand.host
@@ -190,15 +193,15 @@ class Frontier:
         self._distributor.left(host, state, len(errand.tickets) - len(unused))
 
     def done(self, numbers: Iterable[int]) -> None:
-        """The outcomes of these tickets are durable: they are never visited again, unless they are polled."""
+        """Record durable outcomes of tickets: their URLs are not visited again, unless polled."""
         self._done += self._tickets.strike(numbers)
 
     def again(self, number: int, link: Link) -> None:
-        """Visit `link` (again) instead of the ticket, under a new number, not before `link.not_before`."""
+        """Visit `link` instead of the ticket, under a new number, not before `link.not_before`."""
         self._tickets.again(number, link, self._clock.now())
 
     def seal(self) -> Sealed[FrontierState]:
-        """Hand everything to the operating system and note the moment."""
+        """Write everything to the operating system, and note the lengths."""
         if self._sieve.pending:
             self._sift()
         self._witness.flush()
@@ -207,19 +210,19 @@ class Frontier:
         return Sealed(state, paths)
 
     def committed(self) -> None:
-        """The journal holds the state sealed last: files it does not name may go."""
+        """Delete superseded files: the journal holds the state sealed last."""
         for part in self._parts:
             part.committed()
 
     def close(self) -> None:
-        """Let go of the files. What was not sealed is forgotten, as after a kill."""
+        """Close the files. Anything not sealed is forgotten, as after a kill."""
         for part in self._parts:
             part.close()
         self._witness.close()
 
     @property
     def seen(self) -> int:
-        """URLs accepted so far that did not leave. Always `done + waiting`, once all offers are sifted."""
+        """URLs accepted so far. Always `done + waiting`, once all offers are sifted."""
         return self._parts.seen
 
     @property
@@ -229,17 +232,17 @@ class Frontier:
 
     @property
     def waiting(self) -> int:
-        """URLs accepted and not done: ready, offline, online or in robots' hands. Polls do not count."""
+        """URLs accepted and not done: ready, offline, online or with fetch workers. Polls do not count."""
         return self._parts.waiting - self._tickets.polls
 
     @property
     def held(self) -> int:
-        """Those of them that are left alone in this run."""
+        """Waiting URLs that this run leaves alone."""
         return self._tickets.held + self._holding.queued if self._holding is not None else 0
 
     @property
     def polling(self) -> int:
-        """Known URLs that are to be asked again, and have not been."""
+        """Known URLs that are to be fetched again."""
         return self._tickets.polls
 
     @property
@@ -248,24 +251,25 @@ class Frontier:
 
     @property
     def dropped(self) -> dict[str, int]:
-        """Links of sites that were full, by the setting that says so; each as often as it was found."""
+        """Links dropped because their site was full, by the name of the setting; each time a link is found
+        counts."""
         return self._sites.dropped
 
     @property
     def front(self) -> int:
-        """Hosts online."""
+        """Number of hosts online."""
         return len(self._workbench)
 
     @property
     def width(self) -> int:
-        """Hosts that should be online."""
+        """Number of hosts that should be online."""
         return self._width
 
     def ready_hosts(self, now: float) -> int:
         return self._workbench.ready_hosts(now)
 
     def resting(self, now: float) -> list[HostRest]:
-        """Hosts with URLs online that rest because they failed, the first to be asked again first."""
+        """Hosts with URLs online that rest after a failure, ordered by the end of the rest."""
         rests = []
         for host in self._workbench.waiting_hosts():
             state = self._hosts.get(host)
@@ -274,9 +278,9 @@ class Frontier:
         return sorted(rests, key=lambda rest: rest.until)
 
     def is_stalled(self, now: float, patience: float) -> bool:
-        """Whether for `patience` seconds nothing can be fetched, and only because hosts or URLs failed.
+        """Whether nothing can be fetched for `patience` seconds, only because hosts or URLs failed.
 
-        A host that keeps its ordinary delay, however long, is no reason to stop waiting.
+        A host that keeps its ordinary delay, however long, does not count as stalled.
         """
         ready_at = self.ready_at()
         if ready_at is None or ready_at <= now + patience or self._out or self._backlog():
