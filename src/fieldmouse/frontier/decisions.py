@@ -259,7 +259,7 @@ class RecordedRun:
 
 
 def read_runs(path: Path) -> list[RecordedRun]:
-    """Read every run in the file, oldest first; incomplete blocks are skipped."""
+    """Read every run in the file, oldest first; reading stops at a torn record."""
     runs: list[RecordedRun] = []
     if path.exists():
         for offset, record in records(path):

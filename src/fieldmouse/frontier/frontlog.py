@@ -1,8 +1,8 @@
-"""Every URL that is online, leased or on its way to the indexer, so that a kill loses none.
+"""Log of every URL that is online, leased or on its way to the indexer, so that a kill loses none.
 
-A URL gets a ticket number when it goes online and is struck out when its outcome
+A URL gets a ticket number when it goes online, and is struck out when its outcome
 is durable. A ticket that comes and goes between two checkpoints never touches the
-disk. When most of the log speaks of the past it is written anew.
+disk. When most rows of the log are obsolete it is rewritten.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from fieldmouse.frontier.leftovers import Leftovers, sweep
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(tuple[list[tuple[int, bytes]], list[int]]).decode
 _REWRITE_AT = 1 << 20
-_PART = 4096  # tickets in a record
-_LEAP = 1 << 24  # numbers given out after the last checkpoint are unknown: leap over them
+_PART = 4096  # tickets per record
+_LEAP = 1 << 24  # numbers given out after the last checkpoint are unknown: skip past them
 
 
 class FrontLogState(msgspec.Struct, frozen=True, array_like=True):
-    """Which log, how much of it counts, and the next ticket's number."""
+    """Number and length of the log, and the number of the next ticket."""
 
     serial: int = 0
     length: int = 0
@@ -32,7 +32,7 @@ class FrontLogState(msgspec.Struct, frozen=True, array_like=True):
 
 
 class FrontLog:
-    """Tickets that are out, by number, each with its link as it is written."""
+    """Open tickets by number, each with its encoded link."""
 
     def __init__(self, directory: Path, state: FrontLogState | None = None):
         self._directory = directory
@@ -46,7 +46,7 @@ class FrontLog:
         self._gone: list[int] = []
 
     def begin(self) -> None:
-        """Cut and delete what came after the checkpoint."""
+        """Cut and delete everything written after the checkpoint."""
         sweep(self._directory, "front-*.log", [_name(self._serial)])
         self._log.begin()
 
@@ -54,7 +54,7 @@ class FrontLog:
         return len(self.live)
 
     def add(self, links: Iterable[bytes]) -> list[int]:
-        """Give each link a number that no ticket has which is out, or was when anything was sealed."""
+        """Give each link a number unlike that of any open ticket, now or at any sealed state."""
         tickets = dict(enumerate(links, self._next))
         self._next += len(tickets)
         self.live.update(tickets)
@@ -62,7 +62,7 @@ class FrontLog:
         return list(tickets)
 
     def strike(self, numbers: Iterable[int]) -> int:
-        """These are no longer owed anything. Numbers struck out already are passed over; returns the rest."""
+        """Close these tickets; returns how many were open."""
         struck = 0
         for number in numbers:
             if self.live.pop(number, None) is not None:
@@ -102,7 +102,7 @@ class FrontLog:
 
 
 def read_front(directory: Path, state: FrontLogState) -> dict[int, bytes]:
-    """The tickets that were out at that state; reads only."""
+    """Read the tickets that were open at that state; reads only."""
     live: dict[int, bytes] = {}
     path = directory / _name(state.serial)
     for _, record in records(path, length=state.length):

@@ -1,12 +1,12 @@
-"""What waited before a refresh stays where it is, while what the refresh discovers is fetched.
+"""Holding back of URLs that were waiting before a refresh.
 
-A crawl that was stopped may have millions of URLs waiting. Who only wants its pages kept fresh does
-not want those; but links that are new on a page that changed are news. The two are told apart by when
-they were seen; a time in the future was noted while the clock was ahead, so that URL waited, too. What is
-held is gathered in its host's queue, and nobody takes anything from there: so the queue of URLs that passed
-the sieve has only new ones, and they go straight online.
+A crawl that was stopped may have millions of URLs waiting. A refresh that only keeps pages fresh
+should not fetch these, but should fetch links that are new on a changed page. The two kinds are
+distinguished by the time at which they were seen; a time in the future was noted while the clock
+was ahead, so that URL was waiting, too. Held URLs are moved to their host's queue, and nothing is
+taken from queues in that run. The ready queue then has only new URLs, and they go straight online.
 
-Nothing is remembered of it. A later run that holds nothing finds all URLs where they always wait.
+Nothing of this is stored. A later run without it finds all URLs in their usual places.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ _decode = msgspec.msgpack.Decoder(Link).decode
 
 
 class Holding:
-    """URLs discovered before a moment (epoch seconds) are left alone; `now` is the time of opening."""
+    """URLs discovered before `before` (epoch seconds) are left alone; `now` is the time of opening."""
 
     def __init__(self, before: float, now: float, parts: FrontierParts):
         self._before, self._now, self._ready, self._queues = before, now, parts.ready, parts.queues
 
     def holds(self, link: Link) -> bool:
-        """Whether a URL that waited when the frontier was opened is left alone."""
+        """Whether a URL that was waiting when the frontier was opened is left alone."""
         return link.door is not Door.POLLED and not self._before <= link.seen_at <= self._now
 
     def begin(self) -> None:
-        """Gather what waits in the hosts' queues, and let the rest wait in its turn."""
+        """Move held URLs of the ready queue to their host's queue; the others keep their order."""
         for _ in range(len(self._ready)):
             item = self._ready.pop()
             assert item is not None
@@ -42,5 +42,5 @@ class Holding:
 
     @property
     def queued(self) -> int:
-        """How many of them wait in queues."""
+        """Number of held URLs in queues."""
         return len(self._queues)

@@ -1,7 +1,7 @@
 """One queue of links per host, for the hosts that wait offline.
 
-`MemoryHostQueues` is the reference and serves the lab; `Virtualizer` is the one on
-disk. Links are bytes here: nobody on the way needs to look inside.
+`MemoryHostQueues` is the reference and is used by the lab; `Virtualizer` is the one on
+disk. Links are bytes here: no code on the way looks inside them.
 """
 
 from __future__ import annotations
@@ -14,22 +14,22 @@ from fieldmouse.url import Host
 
 
 class HostQueues(Protocol):
-    """First in, first out for each host; hosts do not see each other."""
+    """Independent first-in, first-out queues, one per host."""
 
     def __len__(self) -> int:
-        """Links in all queues."""
+        """Number of links in all queues."""
         ...
 
     def append(self, host: Host, link: bytes) -> None: ...
 
     def take(self, host: Host, most: int) -> list[bytes]:
-        """The oldest links of the host, at most so many; at least one if there is any."""
+        """Remove and return the oldest links of the host, at most `most`; at least one if there is any."""
         ...
 
     def count(self, host: Host) -> int: ...
 
     def hosts(self) -> Iterator[tuple[Host, int]]:
-        """Every host with links, and how many it has."""
+        """Every host with links, and the number of its links."""
         ...
 
 

@@ -1,9 +1,9 @@
-"""What is written of hosts: a row each time one changed, latest wins.
+"""Rows of the host log: one for each change of a host; the latest wins.
 
-Times are epoch seconds by a clock that its keeper may set. So each row is known with
-the moment it was true (its own, or the checkpoint's), and if the clock shows an earlier
-time on reading, the clock was set back and all waits of that row come forward with it: a wait
-never lasts longer than was left of it when it was last seen.
+Times are epoch seconds by a clock that an operator may set. So each row is known with the
+moment at which it was true (its own, or the checkpoint's). If the clock shows an earlier time
+on reading, the clock was set back, and all waits of that row are moved forward with it: a wait
+never lasts longer than the rest of it when it was last seen.
 """
 
 from __future__ import annotations
@@ -20,37 +20,37 @@ from fieldmouse.records import HostState
 from fieldmouse.url import Host
 
 NOWHERE = (1 << 64) - 1
-"""The place of a row that is not written yet."""
+"""Place of a row that is not written yet."""
 
 _FRAME = 8  # bytes before each record: its size and its checksum
-_PART = 1 << 16  # rows copied at once
+_PART = 1 << 16  # rows copied in one batch
 _BLANK = HostState()
 
 
 class HostRow(msgspec.Struct, frozen=True, array_like=True):
-    """One host as it is written."""
+    """State of one host as it is written."""
 
     host: Host
     state: HostState
-    at: float = 0.0  # when this was true; 0 if it was not noted (older crawls)
+    at: float = 0.0  # when this was true; 0: not noted (older crawls)
 
 
 class HostsState(msgspec.Struct, frozen=True, array_like=True):
-    """Which log, and its length at the checkpoint; what follows is read too, but differently."""
+    """Number of the log, and its length at the checkpoint; rows behind it are promises to wait."""
 
     serial: int = 0
     length: int = 0
-    at: float = 0.0  # when it was sealed; 0 if it was not noted (older crawls)
+    at: float = 0.0  # when it was sealed; 0: not noted (older crawls)
 
 
 decode_row = msgspec.msgpack.Decoder(HostRow).decode
 
 
 def tag_of(record: bytes) -> bytes:
-    """The host of a row as it is written, its length first, without decoding the rest.
+    r"""Return the host of an encoded row, its length first, without decoding the rest.
 
     >>> tag_of(msgspec.msgpack.encode(HostRow(Host("http://example.org"), HostState())))
-    b'\\xb2http://example.org'
+    b'\xb2http://example.org'
     """
     head = record[1]
     if 0xA0 <= head < 0xC0:
@@ -61,9 +61,9 @@ def tag_of(record: bytes) -> bytes:
 
 
 def copy_rows(path: Path, places: NDArray[np.uint64], target: Log) -> NDArray[np.uint64]:
-    """Copy the rows at these places of a log to the end of another, in their order; returns where they are.
+    """Append the rows at these places of a log to another, in their order; returns the new places.
 
-    Bytes are copied, nothing is decoded: a million rows take a fraction of a second.
+    Bytes are copied without decoding: a million rows take a fraction of a second.
     """
     moved = np.full(places.size, NOWHERE, np.uint64)
     there = np.flatnonzero(places != np.uint64(NOWHERE))
@@ -87,13 +87,13 @@ def copy_rows(path: Path, places: NDArray[np.uint64], target: Log) -> NDArray[np
 
 
 TAG_PLACE = _FRAME + 1
-"""Where a tag begins, behind the place of its row."""
+"""Offset of a tag from the place of its row."""
 
 
 def rewrite_rows(
     source: Log, places: NDArray[np.uint64], target: Log, seconds: float, now: float
 ) -> NDArray[np.uint64]:
-    """The same where the clock was set back by so many seconds: every wait is written anew."""
+    """Like `copy_rows`, when the clock was set back by `lag` seconds: every wait is rewritten."""
     moved = places.copy()
     for number, place in enumerate(places.tolist()):
         if place != NOWHERE:
@@ -108,7 +108,7 @@ def host_logs(directory: Path) -> list[Path]:
 
 
 def rows_since(directory: Path, state: HostsState | None) -> Iterator[bytes]:
-    """The records behind those that the state names, in that log and in later ones: promises to wait."""
+    """Yield the records behind the state's length, in that log and in later ones: promises to wait."""
     serial, length = (state.serial, state.length) if state is not None else (0, 0)
     for log in host_logs(directory):
         if serial_of(log) >= serial:
@@ -119,9 +119,9 @@ def rows_since(directory: Path, state: HostsState | None) -> Iterator[bytes]:
 def read_hosts(
     directory: Path, state: HostsState | None, now: float = 0.0, only: Host | None = None
 ) -> dict[Host, HostState]:
-    """Every host (or `only` one) as it stood at that state, with the waits promised since; reads only.
+    """Read every host (or `only` one) at that state, with the waits promised since; reads only.
 
-    With `now`, waits come forward if the clock was set back; without, they are as they were written.
+    With `now`, waits are moved forward if the clock was set back; without, they are as written.
     """
     states: dict[Host, HostState] = {}
     wanted = None if only is None else msgspec.msgpack.encode(only)
@@ -139,7 +139,7 @@ def read_hosts(
 
 
 def with_promise(known: HostState, told: HostState) -> HostState:
-    """What is known, with the waits that were promised since and no more."""
+    """Return `known` with the waits that were promised since, and no other change."""
     return msgspec.structs.replace(
         known,
         ready_at=max(known.ready_at, told.ready_at),
@@ -152,7 +152,7 @@ def with_promise(known: HostState, told: HostState) -> HostState:
 
 
 def quieted(state: HostState, until: float) -> HostState:
-    """The same host, and its address, asked by nobody before then."""
+    """Return the state with no request to the host or its address before that time."""
     if state.ready_at >= until and state.address_ready_at >= until:
         return state
     return msgspec.structs.replace(
@@ -161,10 +161,10 @@ def quieted(state: HostState, until: float) -> HostState:
 
 
 def lag(at: float, now: float) -> float:
-    """Seconds by which the clock was set back since it showed `at`; 0 if it was not, or nobody knows.
+    """Seconds by which the clock was set back since it showed `at`; 0 if it was not, or `at` is unknown.
 
-    A wait until `t` that is brought forward by it lasts, from now on, the smaller of what was left of it
-    at that time (`t - at`) and what is left of it by the clock (`t - now`).
+    A wait until `t` that is moved forward by it lasts, from now on, the smaller of its rest
+    at that time (`t - at`) and its rest by the clock (`t - now`).
 
     >>> lag(at=1000.0, now=400.0), lag(at=1000.0, now=1001.0), lag(at=0.0, now=400.0)
     (600.0, 0.0, 0.0)

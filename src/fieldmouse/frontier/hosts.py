@@ -1,14 +1,14 @@
-"""What is remembered of every host, on disk, and how a promise to wait survives a kill.
+"""Table of host states on disk, with promises to wait that survive a kill.
 
-A crawl may know millions of hosts and visits few at a time. So a host has a small
-number here, and memory holds where its newest row stands in the log, the rows of hosts
-met lately, and no more: some 40 bytes a host. To ask about any other reads its row.
+A crawl may know millions of hosts and visits few at a time. So each host has a small
+number, and memory holds only the place of its newest row in the log and the rows of
+recently used hosts: some 40 bytes a host. A request for any other host reads its row.
 
-Rows of changed hosts are written at each checkpoint, latest wins. But a server
-that said "come back in an hour" must be believed even if we are killed a second
-later; so a row that promises a longer wait than usual is handed to the operating
-system at once. After a kill the rows behind the last checkpoint are believed as
-far as waiting goes, and no further: pages counted there will be fetched again.
+Rows of changed hosts are written at each checkpoint; the latest wins. But a server
+that said "come back in an hour" must be obeyed even if the crawler is killed a second
+later, so a row that promises a longer wait than usual is passed to the operating
+system at once. After a kill, only the waits of rows behind the last checkpoint
+count: pages counted there will be fetched again.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ from fieldmouse.records import HostState
 from fieldmouse.url import Host
 
 _encode = msgspec.msgpack.Encoder().encode
-_SLACK = 1.0  # seconds beyond the ordinary wait that are not worth a write of their own
+_SLACK = 1.0  # seconds beyond the ordinary wait that are not worth a separate write
 _REWRITE_AT = 1 << 20
 _IN_MEMORY = 1 << 13  # rows
 _BLANK = HostState()
 
 
 class HostTable:
-    """`HostState` by host, and a number for each host, from 0 on."""
+    """`HostState` by host, and a number for each host, starting at 0."""
 
     def __init__(
         self,
@@ -48,21 +48,22 @@ class HostTable:
         now: float = 0.0,
         seed: int = 0,
     ) -> None:
-        """`ordinary` is the delay in seconds that a host gets after any visit; `now` is by the clock.
+        """`ordinary` gives the delay in seconds after any visit to a host; `now` is the time by the clock.
 
         `seed` keys the hashes of names; it need not be the same each time.
         """
         self._directory, self._ordinary, self._now, self._seed = directory, ordinary, now, seed
         self._numbering = Numbering()
-        self._places = array("Q")  # of the newest row of each host; `NOWHERE` if it is only in memory
-        self._rows: dict[int, tuple[Host, HostState]] = {}  # by number: the changed ones, and some others
-        self._recent: dict[Host, int] = {}  # the numbers of those hosts
+        self._places = array("Q")  # of the newest row of each host; `NOWHERE` if only in memory
+        self._rows: dict[int, tuple[Host, HostState]] = {}  # by number: changed rows, and some others
+        self._recent: dict[Host, int] = {}  # numbers of the changed hosts
         self._changed: set[int] = set()
         self._begun = False
-        self._lag = hostrows.lag(state.at, now) if state else 0.0  # of the rows that an earlier process wrote
+        # clock lag of rows that an earlier process wrote
+        self._lag = hostrows.lag(state.at, now) if state else 0.0
         self._inherited = 0  # rows before this place were written by an earlier process
         self._quiet_from = (
-            0.0  # when that process is known to have visited nobody any more; 0: there was none
+            0.0  # when that process surely made no more visits; 0: there was none
         )
         self.unknown = HostState()
         self._leftovers = Leftovers()
@@ -75,7 +76,8 @@ class HostTable:
             self._read_log(state)
         for record in hostrows.rows_since(directory, state):
             self._believe(record)
-        # Always a new log: it is the compaction, and the old one stays whole until a checkpoint names this.
+        # Always a new log, which is the compaction; the old one stays complete until a checkpoint names the
+        # new.
         self._leftovers.add(old)
 
     def _read_log(self, state: HostsState) -> None:
@@ -100,29 +102,29 @@ class HostTable:
         self._inherited = state.length
 
     def _believe(self, record: bytes) -> None:
-        """Take a promise to wait from behind the checkpoint."""
+        """Apply a promise to wait from behind the checkpoint."""
         row = decode_row(record)
         number = self.number(row.host)
         if number >= 0 and number not in self._changed and self._log.read(self._places[number]) == record:
-            return  # a copy of what is known, from a log that no checkpoint came to name
+            return  # a copy of a known row, from a log that no checkpoint named
         known = self._row(number)[1] if number >= 0 else _BLANK
         state = hostrows.with_promise(known, brought_forward(row.state, hostrows.lag(row.at, self._now)))
         if number < 0 or state != known:
             self._set(row.host, number, state)
 
     def begin(self) -> None:
-        """Everything else has opened: from here on files change. Called by itself before the first write."""
+        """Start changing files, once everything else is open. The first write calls it implicitly."""
         if self._begun:
             return
         self._begun = True
         if self._log.path.name == hostrows.log_name(self._serial):
-            self._snapshot = 0  # the first checkpoint is yet to come
+            self._snapshot = 0  # no checkpoint has been made yet
         else:
             self._compact()
         self._spill(self._now)
 
     def _compact(self) -> None:
-        """Go on in a new log that has only the newest rows."""
+        """Continue in a new log that has only the newest rows."""
         source, target = self._log, Log(self._directory / hostrows.log_name(self._serial))
         target.begin()
         places = np.array(self._places, np.uint64)
@@ -148,7 +150,7 @@ class HostTable:
         return ((self._rows.get(number) or self._read(number)) for number in range(len(self._places)))
 
     def number(self, host: Host) -> int:
-        """The number of a host, or -1 if it was never met."""
+        """Number of a host; -1 if unknown."""
         number = self._recent.get(host)
         if number is not None:
             return number
@@ -169,7 +171,7 @@ class HostTable:
         return self._row(number)[0]
 
     def meet_number(self, host: Host) -> int:
-        """The number of a host, which counts as known from now on."""
+        """Number of a host, which is added if unknown."""
         number = self._recent.get(host)
         if number is None:
             number = self.number(host)
@@ -186,7 +188,7 @@ class HostTable:
         return self._row(number)[1] if number >= 0 else self.unknown
 
     def meet(self, host: Host) -> HostState:
-        """What is known of a host, which counts as known from now on."""
+        """State of a host, which is added if unknown."""
         number = self.meet_number(host)
         return self._rows[number][1]
 
@@ -212,7 +214,7 @@ class HostTable:
         self._recent[row[0]] = number
 
     def _set(self, host: Host, number: int, state: HostState) -> int:
-        """Change what is known of a host; -1 is the number of a new one."""
+        """Change the state of a host; `number` -1: a new host."""
         if number < 0:
             number = self._numbering.add(xxh3_64_intdigest(_encode(host), self._seed))
             self._places.append(NOWHERE)
@@ -245,10 +247,10 @@ class HostTable:
             self._log.flush()
 
     def quieten(self, now: float) -> float:
-        """Give every host its full delay again: visits after the last checkpoint are not known.
+        """Give every host its full delay again, because visits after the last checkpoint are unknown.
 
-        Returns when a host we know nothing of may be asked. Rows on disk are not touched: they are
-        read with that delay from now on.
+        Returns the time from which an unknown host may be visited. Rows on disk are not changed: from
+        now on they are read with that delay.
         """
         self._quiet_from = now
         self._inherited = self._log.length
@@ -259,13 +261,13 @@ class HostTable:
         return until
 
     def quiet(self, state: HostState) -> HostState:
-        """The state with its full delay since we began: whom the process before asked is not known."""
+        """Return the state with its full delay since this process began: earlier visits are unknown."""
         if not self._quiet_from:
             return state
         return hostrows.quieted(state, self._quiet_from + self._ordinary(state))
 
     def _spill(self, now: float) -> None:
-        """Write the rows that changed."""
+        """Write the changed rows."""
         for number in sorted(self._changed):
             host, state = self._rows[number]
             self._places[number] = self._log.append(_encode(HostRow(host, state, now)))

@@ -1,9 +1,9 @@
-"""Reading every file of a frontier through, to find out whether it is what its state says.
+"""Check of every file of a frontier against its state.
 
-Nothing is written. Logs carry a checksum per record, so a flipped byte shows
-itself. Beyond that the files must agree with each other: a queue's blocks must be
-where its index says, and the keys that the sieve holds must be just those of the
-URLs that are settled or waiting. Keys are added up for that, so it takes no memory.
+Nothing is written. Logs carry a checksum per record, so a flipped byte is found.
+Beyond that the files must agree with each other: a queue's blocks must be
+where its index says, and the sieve must hold exactly the keys of the URLs that are
+settled or waiting. Keys are summed for that comparison, so it takes no memory.
 """
 
 from __future__ import annotations
@@ -34,18 +34,18 @@ _items = msgspec.msgpack.Decoder(list[tuple[Host, bytes]]).decode
 _block = msgspec.msgpack.Decoder(tuple[Host, int, list[bytes]]).decode
 
 Trouble = (Damaged, OSError, ValueError, msgspec.MsgspecError)
-"""What reading a damaged file may raise."""
+"""Exceptions that reading a damaged file may raise."""
 
 
 class Injury(msgspec.Struct, frozen=True):
-    """A file that is not what the state says, and in which way."""
+    """File that does not match the state, and the difference."""
 
     file: str
     what: str
 
 
 class FrontierReport(msgspec.Struct, frozen=True):
-    """What a frontier's files hold; the sums are only right if nothing is hurt."""
+    """Result of an inspection; the sums are valid only without injuries."""
 
     injuries: list[Injury]
     waiting: KeySum
@@ -53,7 +53,7 @@ class FrontierReport(msgspec.Struct, frozen=True):
 
 
 def waiting_keys(directory: Path, state: FrontierState, key_seed: int) -> Iterator[int]:
-    """The key of every URL that waits, polls apart; raises what reading a damaged file may raise."""
+    """Yield the key of every waiting URL, without polls; raises one of `Trouble` on a damaged file."""
     online = read_front(directory, state.front).values()
     for row in chain(online, _ready(directory, state.ready), _queued(directory, state.queues)):
         if (link := _link(row)).door is not Door.POLLED:
@@ -61,7 +61,7 @@ def waiting_keys(directory: Path, state: FrontierState, key_seed: int) -> Iterat
 
 
 def named_files(state: FrontierState) -> dict[str, int]:
-    """Every file the state names, with the bytes of it that count; -1 for all of them."""
+    """Return every file the state names, with the number of bytes that count; -1: all."""
     files = dict.fromkeys(state.sieve.runs, -1)
     files[state.sieve.log] = state.sieve.log_bytes
     files |= {f"ready-{number}.log": -1 for number in range(state.ready.first, state.ready.last)}
@@ -77,7 +77,7 @@ def named_files(state: FrontierState) -> dict[str, int]:
 
 
 def inspect_frontier(directory: Path, state: FrontierState, key_seed: int) -> FrontierReport:
-    """Read all that `state` names."""
+    """Read all files that `state` names."""
     injuries: list[Injury] = []
     waiting, seen = KeySum(), KeySum()
 
@@ -123,7 +123,7 @@ def _add_links(total: KeySum, rows: Iterable[bytes], key_seed: int) -> None:
 
 
 def _read_hosts(directory: Path, state: HostsState) -> None:
-    """Only what counts: behind it are promises to wait, whose end may be torn."""
+    """Read up to the noted length: behind it are promises to wait, whose end may be torn."""
     for _ in records(directory / f"hosts-{state.serial}.log", length=state.length):
         pass
 
@@ -141,7 +141,7 @@ def _ready(directory: Path, state: ReadyState) -> Iterator[bytes]:
         if not length:
             continue
         if number == state.first and start:
-            for _ in records(path, length=start):  # read and done with, but its checksums still tell
+            for _ in records(path, length=start):  # already consumed, but its checksums are still checked
                 pass
         for _, record in records(path, start=start, length=length):
             for _, row in _items(record)[skip:]:
@@ -154,7 +154,7 @@ def _ready(directory: Path, state: ReadyState) -> Iterator[bytes]:
 
 
 def _queued(directory: Path, state: VirtualizerState) -> Iterator[bytes]:
-    """The links that wait in queues, segment by segment."""
+    """Yield the links in queues, segment by segment."""
     live: dict[tuple[int, int], tuple[int, int, int]] = {}
     for head, block in read_index(directory, state.index)[0].blocks():
         live[block.segment, block.offset] = (block.first, block.count, max(0, head - block.first))
@@ -176,7 +176,7 @@ def _queued(directory: Path, state: VirtualizerState) -> Iterator[bytes]:
 
 
 def _sieve(directory: Path, state: SieveState, seen: KeySum) -> Iterator[Injury]:
-    """Runs and log must match their checksums; in a crawl of format 1 runs must at least be in order."""
+    """Check runs and log by their checksums; in format 1 runs must at least be sorted."""
     try:
         for keys in logged_keys(directory, state):
             seen.add_all(keys)

@@ -1,4 +1,4 @@
-"""Keys added up: two sets of keys are compared by count and sum, in no memory and any order."""
+"""Order-independent sum of keys: compares two sets of keys by count and sum, without memory."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ _FULL = (1 << 64) - 1
 
 
 class KeySum(msgspec.Struct):
-    """How many keys, and their sum: the same whatever the order."""
+    """Number of keys and their sum."""
 
     count: int = 0
     total: int = 0
 
     def add(self, key: int) -> None:
         self.count += 1
-        self.total = (self.total + (key or 1)) & _FULL  # the sieve knows no key 0
+        self.total = (self.total + (key or 1)) & _FULL  # the sieve has no key 0
 
     def add_all(self, keys: Keys) -> None:
-        """Keys that the sieve knows, which has no key 0."""
+        """Add keys from the sieve, which has no key 0."""
         self.merge(KeySum(keys.size, int(keys.sum(dtype=np.uint64))))
 
     def merge(self, other: KeySum) -> None:

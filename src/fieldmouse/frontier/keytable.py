@@ -1,8 +1,8 @@
-"""A set of 64-bit keys in one numpy array, asked and filled a batch at a time.
+"""Set of 64-bit keys in one numpy array, searched and filled in batches.
 
 Open addressing with linear probing. The keys are hashes already, so their top
 bits are the slot; a sorted batch then walks the table from front to back, which
-the processor's cache likes. Zero marks an empty slot.
+suits the processor's cache. Zero marks an empty slot.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class KeyTable:
         return found
 
     def add(self, keys: Keys) -> None:
-        """Put in keys that are all different and none of which is in yet."""
+        """Add keys that are all different and not yet in the table."""
         self.count += keys.size
         bits = self._bits
         while self.count > 1 << (bits - 1):
@@ -59,7 +59,7 @@ class KeyTable:
         slots = (keys >> self._shift).astype(np.intp)
         while keys.size:
             free = self._slots[slots] == 0
-            # Two keys may want one slot: the last written stays, the other reads that and moves on.
+            # Two keys may want one slot: the last written stays; the other finds it there and moves on.
             self._slots[slots[free]] = keys[free]
             homeless = self._slots[slots] != keys
             keys = keys[homeless]

@@ -1,4 +1,4 @@
-"""Who lets hosts to a leased frontier, as that sees it."""
+"""Interface through which the frontier leases hosts."""
 
 from __future__ import annotations
 
@@ -16,45 +16,45 @@ class SettledUrl(NamedTuple):
     epoch: int
     key: int
     url: str
-    kind: str  # of its outcome
+    kind: str  # kind of its outcome
 
 
 class Landlord(Protocol):
-    """Who lets hosts to us, as we see it."""
+    """Source of host leases for a `LeasedFrontier`."""
 
     @property
     def open(self) -> bool:
-        """Whether what we hold is still ours."""
+        """Whether our leases are still valid."""
 
     def found(self, links: Sequence[Link], keys: Sequence[int]) -> None:
-        """Links that somebody should visit."""
+        """Report links that an agent should visit."""
 
     def stays(self, host: Host, state: HostState, visits: int) -> bool:
-        """A host was visited: whether we should visit it the next time, too."""
+        """Whether this agent should also make the next visit, after `visits` to the host."""
 
     def want_more(self, host: Host, epoch: int) -> None:
-        """We have no URLs of this host left, and the board has."""
+        """Request more URLs of this host: we have none left, and the coordinator has some."""
 
     def wish(self, hosts: Sequence[Host]) -> None:
-        """We have known pages of these hosts to ask for again: each should come to us some time."""
+        """Request these hosts, some time: we have known pages of them to fetch again."""
 
     def vacated(
         self, host: Host, epoch: int, state: HostState, unused: Sequence[Link], *, idle: bool = False
     ) -> None:
-        """We let a host go; these URLs of it were not visited. `idle`: only since there is nothing to do."""
+        """Return a host, with the URLs that were not visited. `idle`: only because it has nothing to do."""
 
     def evicted(self, host: Host) -> None:
-        """We had to leave a host: it was taken from us."""
+        """Report that we left a host whose lease was lost."""
 
     def put_back(self, host: Host, epoch: int, link: Link) -> None:
-        """This one of a host that left should be visited again by whoever has it."""
+        """Ask the present holder of a host that left us to visit this link again."""
 
     def settled(self, urls: Sequence[SettledUrl]) -> None:
-        """The outcomes of these are in the checkpoint that is sealed now."""
+        """Report URLs whose outcomes are in the checkpoint that is sealed now."""
 
     @property
     def waiting(self) -> int:
-        """URLs that wait in the whole crawl, as far as we heard; never 0 before all is done."""
+        """Last known number of URLs that wait in the whole crawl; never 0 before all is done."""
 
     @property
     def dropped(self) -> dict[str, int]: ...

@@ -1,12 +1,13 @@
-"""A frontier whose hosts are leased: the board of the network has the URLs, this has those at hand.
+"""Frontier with leased hosts: the coordinator keeps the queues, this agent only the URLs it works on.
 
-Nothing here outlives the process but the keys of what was settled, in the sieve that every crawl has: the
-board knows what waits, and gives it to others should we die. A host comes with some URLs (`grant`), stands
-on the workbench like any other, and leaves when it has none left, rests for long, or another is nearer.
+Only the keys of settled URLs outlive the process, in the sieve that every crawl has. The
+coordinator knows all waiting URLs, and gives ours to others if this agent dies. A host comes with some
+URLs (`grant`), is listed on the workbench like any other, and leaves when it has no URLs left, rests
+for long, or another agent is nearer.
 
-Invariant: a ticket is online, resting, with a robot, or known and not settled; until it is settled we
-owe the board an outcome for it, under the epoch its host was granted with. Polls are owed to nobody
-(`leasedpolls`): they only need the host.
+Invariant: a ticket is online, resting, with a fetch worker, or fetched and not settled. Until it is
+settled we owe the coordinator an outcome for it, under the epoch of its host's lease. No outcome is
+owed for polls (`leasedpolls`): they only need the host.
 """
 
 from __future__ import annotations
@@ -32,12 +33,12 @@ from fieldmouse.summary import HostRest
 from fieldmouse.url import Host, host_of, key_of
 
 LONG = 20.0
-"""Seconds of rest after which a host is better kept on the board than by us."""
+"""Seconds of rest above which a host goes back to the coordinator."""
 _WITHOUT_ASKING = _LOOK_EVERY = 256
 
 
 class LeasedFrontier:
-    """See `face.CrawlFrontier`. Single-threaded and synchronous."""
+    """Implementation of `face.CrawlFrontier` for one agent. Single-threaded and synchronous."""
 
     name, held = "frontier", 0  # nothing is held back
 
@@ -46,11 +47,11 @@ class LeasedFrontier:
         errand_links: int, state: FrontierState | None, forgiven: Collection[int] = (), share: float = 0.5,
         turn: Callable[[], float] = lambda: math.inf, rests: Callable[[], bool] = lambda: False,
     ):  # fmt: skip
-        """`parts` hold nothing but the keys of what was settled here, of which some are `forgiven`.
+        """`parts` hold only the keys of URLs settled here; those in `forgiven` were taken back to retry them.
 
         `share` of a host's visits are polls while new URLs of it wait, too. After `turn()` seconds a host
-        goes back whatever is left to do: others may have known pages of it. While it `rests()` the agent can
-        reach nobody, and wants one host at most, to see whether it can.
+        goes back in any case: others may have known pages of it. While `rests()` is true the agent has no
+        network, and wants at most one host, to test whether it is back.
         """
         self._parts, self._landlord, self._clock, self._rule = parts, landlord, clock, rule
         self._key_seed, self._errand_links, self._turn, self._rests = key_seed, errand_links, turn, rests
@@ -59,20 +60,20 @@ class LeasedFrontier:
         self._tenancies = Tenancies(self._workbench, self._polls, clock)
         self._owed = OwedTickets()
         self._width = max(rule.minimum, min(rule.maximum, state.width if state else 0))
-        self._errands, self._met = 0, 0  # errands, and hosts that were ever granted
+        self._errands, self._met = 0, 0  # host visits, and leases granted so far
         self._finished, self._closing = list[SettledUrl](), False
         self._own = SettledHere(parts.sieve, key_seed, forgiven)
 
-    # -- hosts come and go
+    # -- leases
 
     @property
     def wanted(self) -> int:
-        """How many more hosts we could use."""
+        """Number of further hosts that this agent could use."""
         width = 1 if self._rests() else self._width
         return 0 if self._closing else max(0, width - len(self._tenancies))
 
     def grant(self, host: Host, epoch: int, links: Sequence[Link], state: HostState, left: int) -> None:
-        """A host that nobody else has, with URLs of it; or more URLs of one that we have."""
+        """Add a host leased to us alone, with some of its URLs; or more URLs of a host that we have."""
         tenancy = self._tenancies.get(host)
         if tenancy is None or tenancy.epoch != epoch:
             assert tenancy is None or not tenancy.out, f"{host} was granted twice"
@@ -81,7 +82,7 @@ class LeasedFrontier:
             tenancy = self._tenancies.begin(host, epoch, state)
             self._met += 1
         tenancy.told(left)
-        # What is flying was asked for under a lease that was lost: its outcome will do for this one.
+        # A URL in flight was requested under a lease that was lost: its outcome also serves this lease.
         keys = [(link, key_of(link.url, self._key_seed)) for link in links]
         fresh = [(link, key) for link, key in keys if not self._owed.is_flying(key, epoch)]
         self._tenancies.seat(host, [(self._owed.add(link, host, epoch, key), link) for link, key in fresh])
@@ -94,7 +95,7 @@ class LeasedFrontier:
         self._tenancies.seat(host, list(zip(numbers, links, strict=True)))
 
     def poll(self, links: Sequence[Link]) -> None:
-        """Known pages of ours, to be asked again as soon as we hold their hosts."""
+        """Fetch known pages of this agent again, as soon as it holds their hosts."""
         for host, line in polls_by_host(links).items():
             self._line_up(host, line)
 
@@ -106,27 +107,29 @@ class LeasedFrontier:
             self._seat_polls(host, polls)
 
     def sort_out(self, links: Sequence[Link]) -> tuple[list[Link], list[Link]]:
-        """Those that have an outcome here, which the board forgot or never counted, and the others."""
+        """Split links into those with an outcome here, which the coordinator lost or never counted, and the
+        others."""
         return self._own.sort_out(links)
 
     def take_back(self, keys: Sequence[int]) -> None:
         self._own.take_back(keys)
 
     def revoke_all(self) -> None:
-        """Nothing is ours any more: all of it is with others, what robots have in hand included."""
+        """Drop all leases: other agents have the hosts, even those that fetch workers are visiting."""
         for host, tenancy in list(self._tenancies):
             self.revoke(host, tenancy.epoch)
 
     def revoke(self, host: Host, epoch: int) -> None:
-        """This one is not ours any more."""
+        """Drop one lease."""
         tenancy = self._tenancies.get(host)
         if tenancy is not None and tenancy.epoch == epoch:
             tenancy.lapse()
-            if not tenancy.out:  # else a robot has it, and leaves it when it comes back
+            if not tenancy.out:  # otherwise a fetch worker has it, and it is dropped on return
                 self._let_go(host)
 
     def _forget(self, host: Host) -> list[Link]:
-        """Take a host off the workbench; returns its URLs that were not visited. Polls wait for it."""
+        """Take a host off the workbench; returns its URLs that were not visited. Its polls wait for the next
+        lease."""
         numbers = self._tenancies.end(host)
         polls = [self._polls.strike(number) for number in numbers if number in self._polls]
         self._polls.wait(host, [link for link in polls if link is not None], wished=not self._closing)
@@ -142,13 +145,13 @@ class LeasedFrontier:
             self._landlord.evicted(host)
 
     def let_all_go(self) -> None:
-        """The end: no host is taken any more, and those that no robot has go back to the board."""
+        """Stop leasing, and return all hosts that no fetch worker has."""
         self._closing = True
         for host in self._tenancies.at_home():
             self._let_go(host)
 
     def let_idle_go(self) -> None:
-        """Others may reach what we cannot: hosts that no robot has go back, but for one to try ourselves."""
+        """Return the hosts that no fetch worker has, except one to test: others may reach them."""
         for host in [host for host in self._tenancies.at_home() if not self._tenancies[host].polls][1:]:
             self._let_go(host)
 
@@ -157,7 +160,7 @@ class LeasedFrontier:
         return len(self._tenancies)
 
     def owed(self) -> dict[tuple[Host, int], set[int]]:
-        """The keys of all URLs that we owe an outcome, by lease; hosts of which we owe none, too."""
+        """Keys of all URLs that we owe an outcome, by lease; leases that owe none are included."""
         keys = {(host, tenancy.epoch): set[int]() for host, tenancy in self._tenancies if tenancy.epoch}
         for owed in self._owed:
             keys.setdefault((owed.host, owed.epoch), set()).add(owed.key)
@@ -171,10 +174,10 @@ class LeasedFrontier:
     def epoch_of(self, host: Host) -> int:
         return tenancy.epoch if (tenancy := self._tenancies.get(host)) is not None else 0
 
-    # -- errands
+    # -- host visits
 
     def discover(self, links: Sequence[Link], keys: Sequence[int] | None = None) -> None:
-        """Links found on the web: the board says which are new."""
+        """Report links found on the web; the coordinator decides which are new."""
         if keys is None:
             seed, digest = self._key_seed, xxh3_64_intdigest
             keys = [digest(link.url.encode(), seed) for link in links]
@@ -207,7 +210,7 @@ class LeasedFrontier:
         host = errand.host
         tenancy = self._tenancies.give_back(host, state, unused)
         visits = len(errand.tickets) - len(unused)
-        # Polls of ours nobody else can make: the host goes to who is nearer when they are done.
+        # No other agent can make our polls: the host stays until they are done, then goes to a nearer agent.
         stays = self._landlord.stays(host, state, visits) or tenancy.polls > 0
         over = self._clock.now() >= tenancy.since + self._turn()
         if self._closing or not tenancy.epoch or not stays or over:
@@ -220,7 +223,7 @@ class LeasedFrontier:
             self._let_go(host, idle=True)
 
     def done(self, kinds: Mapping[int, OutcomeKind]) -> None:
-        """The outcomes of these tickets go into the checkpoint at hand."""
+        """Include the outcomes of these tickets in the next checkpoint."""
         for number, kind in kinds.items():
             if self._polls.strike(number) is not None:
                 continue
@@ -242,7 +245,7 @@ class LeasedFrontier:
             return
         self._tenancies.seat(host, [(self._owed.add(link, host, owed.epoch, owed.key), link)])
 
-    # -- a part of the checkpoint
+    # -- checkpoints
 
     def begin(self) -> None:
         make_directory(self._parts.directory)
@@ -265,11 +268,11 @@ class LeasedFrontier:
         for part in self._parts:
             part.close()
 
-    # -- numbers
+    # -- counts
 
     @property
     def seen(self) -> int:
-        """What was settled here, and what waits in the whole crawl."""
+        """URLs settled here, plus URLs waiting in the whole crawl."""
         return self.finished + self.waiting
 
     @property
@@ -286,7 +289,7 @@ class LeasedFrontier:
 
     @property
     def hosts(self) -> int:
-        """Hosts that were here; one that came twice counts twice."""
+        """Leases granted; a host that came twice counts twice."""
         return self._met
 
     @property
@@ -301,9 +304,9 @@ class LeasedFrontier:
         return self._workbench.ready_hosts(now)
 
     def resting(self, now: float) -> list[HostRest]:
-        """None: a host that rests for long goes back to the board."""
+        """Always empty: a host that rests for long goes back to the coordinator."""
         return []
 
     def is_stalled(self, now: float, patience: float) -> bool:
-        """Never: others may bring hosts at any time."""
+        """Always False: the coordinator may send hosts at any time."""
         return False

@@ -1,9 +1,9 @@
-"""Known pages that an agent of a network asks for again, until it holds their hosts.
+"""Polls (re-crawls of known pages) of one agent of a cluster, until it holds their hosts.
 
-A poll never leaves the agent that has the page: its copy, its validators and its row in the ledger are here,
-and so is what the poll shows. What others have to do with it is the host: nobody else may visit that
-meanwhile. So the board is told which hosts we wish to have, and nothing of the polls themselves. Nothing
-here outlives the process: which polls were under way the ledger knows, and asks again.
+A poll never leaves the agent that has the page: its copy, its validators and its row in the page table
+are here, and the result of the poll goes there. Other agents only matter for the host: they must not
+visit it at the same time. So the coordinator is asked for the hosts, and does not see the polls. Nothing
+here outlives the process: the page table lists the polls under way, and they are made again.
 """
 
 from __future__ import annotations
@@ -17,11 +17,12 @@ from fieldmouse.records import Door, Link, OutcomeKind
 from fieldmouse.url import Host, host_of
 
 REMIND = 30.0
-"""Seconds after which a wish is said again: the board may have forgotten it, or we were fenced."""
+"""Seconds after which a request for a host is repeated: the coordinator may have lost it, or we were fenced.
+"""
 
 
 class LeasedPolls:
-    """By host as long as they wait for that, by their tickets afterwards."""
+    """Polls by host until the host is leased, then by ticket number."""
 
     def __init__(self, wish: Callable[[Sequence[Host]], None], clock: Clock):
         self._wish, self._clock = wish, clock
@@ -31,7 +32,7 @@ class LeasedPolls:
         self._remind_at = 0.0
 
     def __len__(self) -> int:
-        """Polls whose outcome is not durable, wherever they are."""
+        """Number of polls whose outcome is not durable."""
         return self._queued + len(self._tickets)
 
     def __contains__(self, number: object) -> bool:
@@ -39,7 +40,7 @@ class LeasedPolls:
         return number in self._tickets
 
     def wait(self, host: Host, links: Iterable[Link], *, wished: bool = True) -> None:
-        """These wait until we hold the host; the board hears of it, unless nobody wants it any more."""
+        """Keep polls until we hold the host; with `wished`, request the host."""
         line = self._waiting.setdefault(host, [])
         before = len(line)
         line.extend(links)
@@ -50,20 +51,20 @@ class LeasedPolls:
             self._wish([host])
 
     def take(self, host: Host) -> list[Link]:
-        """We hold the host: those that waited for it, which do so no longer."""
+        """Remove and return the polls that were waiting for a host that we now hold."""
         line = self._waiting.pop(host, [])
         self._queued -= len(line)
         return line
 
     def remind(self, now: float) -> None:
-        """Say the wishes again, if it is time."""
+        """Repeat the requests for hosts, if it is time."""
         if now >= self._remind_at:
             self._remind_at = now + REMIND
             if self._waiting:
                 self._wish(list(self._waiting))
 
     def add(self, number: int, link: Link) -> int:
-        """It has a ticket now; returns its number."""
+        """Give a poll a ticket; returns its number."""
         self._tickets[number] = link
         return number
 
@@ -71,12 +72,12 @@ class LeasedPolls:
         return self._tickets.get(number)
 
     def strike(self, number: int) -> Link | None:
-        """The ticket is done with; None if it was no poll."""
+        """Close the ticket; None if it was no poll."""
         return self._tickets.pop(number, None)
 
 
 def polls_by_host(links: Iterable[Link]) -> dict[Host, list[Link]]:
-    """Known pages as the links by which they are asked for again."""
+    """Group known pages by host, marked as polls."""
     lines: dict[Host, list[Link]] = {}
     for link in links:
         polled = msgspec.structs.replace(link, door=Door.POLLED, was=link.was or OutcomeKind.PAGE)

@@ -1,7 +1,7 @@
-"""Files that are no longer needed, but may still be named by the last checkpoint.
+"""Deferred deletion of files that the last checkpoint may still name.
 
 A kill brings back the last committed state, and with it every file it names. So
-a superseded file goes only when a state sealed after it was superseded has been
+a superseded file is deleted only when a state sealed after it was superseded has been
 committed.
 """
 
@@ -12,7 +12,7 @@ from pathlib import Path
 
 
 class Leftovers:
-    """Paths on their way out: superseded, then sealed without them, then deleted."""
+    """Superseded paths: first pending, then sealed without them, then deleted."""
 
     def __init__(self) -> None:
         self._superseded: list[Path] = []
@@ -32,7 +32,7 @@ class Leftovers:
 
 
 def sweep(directory: Path, pattern: str, keep: Iterable[str]) -> None:
-    """Delete the files a kill left behind that no checkpoint ever named."""
+    """Delete files left by a kill that no checkpoint ever named."""
     kept = set(keep)
     for path in directory.glob(pattern):
         if path.name not in kept:
