@@ -156,8 +156,7 @@ class Frontier:
         return len(self._ready) + (len(self._queues) if self._holding is None else 0)
 
     def _feed(self) -> bool:
-        """Bring hosts online because none is ready, on a wider front if necessary. False if there are none.
-        """
+        """Bring hosts online because none is ready, on a wider front if necessary. False if there are none."""
         if self._sieve.pending:
             self._sift()
         if not self._backlog():
@@ -172,8 +171,7 @@ class Frontier:
         return brought > 0
 
     def ready_at(self) -> float | None:
-        """Time at which `take` could succeed next; 0: at once, None: nothing online is waiting for its time.
-        """
+        """Time at which `take` could succeed next; 0: at once, None: nothing online is waiting for its time."""
         if not self._only_polls and (self._sieve.pending or self._distributor.unfinished):
             return 0.0
         due = self._workbench.ready_at()

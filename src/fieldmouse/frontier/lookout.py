@@ -1,8 +1,8 @@
-"""Where a URL is, for whoever asks from outside: no locks, no writes.
+"""Location of a URL in a frontier, read from outside: no locks, no writes.
 
-It reads the files as the last checkpoint describes them. While a crawl runs, a
-file it names may have gone with the next checkpoint: then `FileNotFoundError` is
-raised, and the asker should read the newer checkpoint and look again.
+It reads the files as the last checkpoint describes them. While a crawl runs, the next
+checkpoint may have deleted one of these files: then `FileNotFoundError` is
+raised, and the caller should read the newer checkpoint and try again.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _decode = msgspec.msgpack.Decoder(Link).decode
 
 
 class Place(Enum):
-    """Where a URL can be."""
+    """Possible locations of a URL."""
 
     UNKNOWN = "never seen"
     READY = "seen, not yet given to its host"
@@ -37,19 +37,19 @@ class Place(Enum):
 
 
 class Whereabouts(msgspec.Struct, frozen=True):
-    """What is known of one URL at the last checkpoint."""
+    """Location of one URL at the last checkpoint."""
 
     place: Place
-    ahead: int = 0  # URLs before it: of all hosts when ready, of its own when queued
-    link: Link | None = None  # as it waits; None when it does not
-    host: HostState | None = None  # None when its host was never met
-    site: str = ""  # that it counts towards, if it was never seen; "" if it is exempt or nothing was counted
+    ahead: int = 0  # URLs before it: of all hosts when ready, of its host when queued
+    link: Link | None = None  # its waiting request; None when it does not wait
+    host: HostState | None = None  # None when its host is unknown
+    site: str = ""  # of a URL never seen: the site it counts towards; "" if exempt or not counted
     site_hosts: int = 0
     site_urls: int = 0
 
 
 def look(directory: Path, state: FrontierState, key_seed: int, url: Url) -> Whereabouts:
-    """Where `url` was when `state` was sealed, and how its host stands."""
+    """Find `url` at the time when `state` was sealed, and the state of its host."""
     host = host_of(url)
     standing = read_hosts(directory, state.hosts, only=host).get(host)
     if not has_key(directory, state.sieve, key_of(url, key_seed)):

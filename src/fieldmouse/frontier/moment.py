@@ -1,4 +1,4 @@
-"""The frontier at one moment, as a checkpoint keeps it."""
+"""State of the frontier in a checkpoint."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from fieldmouse.frontier.virtualizer import VirtualizerState
 
 
 class FrontierState(msgspec.Struct, frozen=True):
-    """Names and lengths of all files, and what they add up to."""
+    """Names and lengths of all files, and their totals."""
 
     sieve: SieveState
     ready: ReadyState
@@ -28,10 +28,10 @@ class FrontierState(msgspec.Struct, frozen=True):
     seen: int = 0
     waiting: int = 0
     sites: SitesState | None = None  # None: written before sites were counted
-    polls: int = 0  # known URLs that are to be asked again
+    polls: int = 0  # known URLs that are to be fetched again
     shipments: Any = None  # not None: the crawl exchanged hosts with others, and cannot be resumed
 
 
 def sealed_frontier(last: Checkpoint) -> FrontierState:
-    """The frontier of a checkpoint."""
+    """Read the frontier's state from a checkpoint."""
     return last.state("frontier", FrontierState)

@@ -1,10 +1,10 @@
-"""Small numbers for 64-bit keys, in the order in which they first came.
+"""Table of small numbers for 64-bit keys, in the order in which they first came.
 
 A crawl may know millions of hosts and sites. A Python object for each would cost
-hundreds of bytes; a number costs a dozen, and whatever else must be known of it
-fits into plain arrays beside. Open addressing with linear probing, as in `KeyTable`,
-but asked one key at a time; keys must be hashes, and keyed, so that nobody can aim
-at a slot. Two things may share a key: whoever can tell them apart asks for `all`.
+hundreds of bytes; a number costs a dozen, and all further facts fit into plain
+arrays beside. Open addressing with linear probing, as in `KeyTable`, but one key at
+a time. Keys must be keyed hashes, so that no attacker can aim at a slot. Two things may
+share a key: a caller that can distinguish them uses `all`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _FULL = 0.7
 
 
 class Numbering:
-    """Numbers from 0 on; 17 to 35 bytes of memory a key."""
+    """Numbers starting at 0; 17 to 35 bytes of memory per key."""
 
     def __init__(self) -> None:
         self._count = 0
@@ -37,7 +37,7 @@ class Numbering:
         return self._count
 
     def find(self, key: int) -> int:
-        """A number of this key, or -1 if it has none."""
+        """Return a number of this key, or -1 if it has none."""
         key_at, last = self._key_at, self._last
         key = key or 1
         slot = key >> self._shift
@@ -48,7 +48,7 @@ class Numbering:
         return -1
 
     def all(self, key: int) -> Iterator[int]:
-        """Every number of this key: more than one if different things have the same hash."""
+        """Yield every number of this key: more than one if different things have the same hash."""
         key = key or 1
         slot = key >> self._shift
         while there := self._key_at[slot]:
@@ -75,7 +75,7 @@ class Numbering:
         slots = (keys >> np.uint64(self._shift)).astype(np.intp)
         while keys.size:
             free = self._keys[slots] == 0
-            # Several may want one slot: the last written stays, the others see that and move on.
+            # Several may want one slot: the last written stays; the others find it there and move on.
             self._keys[slots[free]] = keys[free]
             self._numbers[slots[free]] = numbers[free]
             homeless = (self._numbers[slots] != numbers) | (self._keys[slots] != keys)

@@ -1,4 +1,4 @@
-"""The frontier put together: its parts opened at the last checkpoint, connected, and handed in."""
+"""Factory of the frontier: opens its parts at the last checkpoint and connects them."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ def open_frontier(
     share: float = 0.5,
     hold_before: float = 0.0,
 ) -> Frontier:
-    """The frontier in a directory, at `state`. Opening changes nothing on the disk; `begin` does.
+    """Open the frontier in a directory at `state`. Opening changes nothing on disk; `begin` does.
 
     `resumed_delay` is the ordinary delay of a host; after a restart each gets it in full.
-    `share` of a host's visits are polls while new URLs of
-    it wait, too. URLs that were discovered before `hold_before` stay where they are, see `holding.py`.
+    `share` of a host's visits are polls while new URLs of it wait, too. URLs that were
+    discovered before `hold_before` (epoch seconds) stay in place, see `holding.py`; 0: none.
     """
     now, polls = clock.now(), set[int]()
     watcher = Nobody() if witness is None or hold_before else witness

@@ -1,4 +1,4 @@
-"""Tickets that an agent owes an outcome to a board, by their numbers and by the keys of their URLs."""
+"""Tickets for which an agent owes the coordinator an outcome, by number and by key."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from fieldmouse.url import Host
 
 
 class OwedTicket(NamedTuple):
-    """A URL, and the lease under which it is owed."""
+    """A URL, and the lease under which its outcome is owed."""
 
     link: Link
     host: Host
@@ -19,7 +19,7 @@ class OwedTicket(NamedTuple):
 
 
 class OwedTickets:
-    """No URL is here twice: who is granted one that is in the air already waits for that."""
+    """Tickets without duplicates: a URL granted again while in flight keeps its ticket."""
 
     def __init__(self) -> None:
         self._by_number: dict[int, OwedTicket] = {}
@@ -30,18 +30,18 @@ class OwedTickets:
         return iter(self._by_number.values())
 
     def next_number(self) -> int:
-        """One that no ticket has."""
+        """Return an unused number."""
         self._last += 1
         return self._last
 
     def add(self, link: Link, host: Host, epoch: int, key: int) -> int:
-        """Returns its number."""
+        """Add a ticket; returns its number."""
         number = self._numbers[key] = self.next_number()
         self._by_number[number] = OwedTicket(link, host, epoch, key)
         return number
 
     def is_flying(self, key: int, epoch: int) -> bool:
-        """Whether that URL is owed already; if so it is owed under this epoch from now on."""
+        """Whether that URL is owed already; if so, it now counts under this epoch."""
         number = self._numbers.get(key)
         if number is not None:
             self._by_number[number] = self._by_number[number]._replace(epoch=epoch)
@@ -51,7 +51,7 @@ class OwedTickets:
         return self._by_number[number].link
 
     def strike(self, number: int) -> OwedTicket | None:
-        """It is owed no more; None if it was not."""
+        """Remove a ticket; None if it was not owed."""
         owed = self._by_number.pop(number, None)
         if owed is not None:
             del self._numbers[owed.key]

@@ -1,7 +1,7 @@
-"""What a frontier keeps on disk: six parts, sealed at one moment.
+"""Six durable parts of a frontier, sealed at one moment.
 
-Each is a log or several, with a state of its own; here they are one thing that begins,
-is sealed, and is put away.
+Each consists of one or more logs and has its own state. Here they begin, are sealed and
+are closed together.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from fieldmouse.records import HostState, Link
 
 
 class Begun(Protocol):
-    """What each of them can do beside being sealed."""
+    """Operations of a part beside `seal`."""
 
     def begin(self) -> None: ...
 
@@ -38,7 +38,7 @@ B = TypeVar("B", bound=Begun)
 
 
 class Books(NamedTuple):
-    """What a frontier counts, at one moment."""
+    """Counts of a frontier at one moment."""
 
     done: int
     width: int
@@ -49,7 +49,7 @@ class Books(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class FrontierParts:
-    """All that a checkpoint holds of a frontier."""
+    """All parts of a frontier that a checkpoint holds."""
 
     directory: Path
     sieve: DiskSieve[Link]
@@ -64,16 +64,16 @@ class FrontierParts:
 
     @property
     def waiting(self) -> int:
-        """URLs that are owed an outcome, by whichever door they came."""
+        """Number of URLs that are owed an outcome, polls included."""
         return len(self.ready) + len(self.queues) + len(self.front)
 
     @property
     def seen(self) -> int:
-        """URLs that were accepted, and are settled or waiting here."""
+        """Number of URLs that were accepted."""
         return self.sieve.seen
 
     def seal(self, now: float, books: Books) -> tuple[FrontierState, list[Path]]:
-        """Hand everything to the operating system: the state, and the files to sync before it counts."""
+        """Write everything to the operating system; returns the state and the files to sync before it counts."""
         sieve, keys = self.sieve.seal()
         ready, waiting = self.ready.seal()
         queues, offline = self.queues.seal()
@@ -97,7 +97,7 @@ def open_parts(
     run_size: int,
     limits: SiteLimits,
 ) -> FrontierParts:
-    """Open them at `state`; nothing on the disk changes."""
+    """Open the parts at `state`; nothing on disk changes."""
     if state is not None and state.shipments is not None:
         raise UsageError(
             f"hosts were exchanged by the crawl in `{directory.parent}`, so it cannot go on alone",

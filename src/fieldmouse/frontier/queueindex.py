@@ -1,10 +1,10 @@
-"""Where the blocks of every host's queue lie, and how far each queue has been read.
+"""Index of host queues: the place of their blocks, and the read position of each queue.
 
-A queue numbers its links from 0. A block holds the links from `first` on; what
-lies below `head` has been taken. The index lives in memory, where a queue that nobody
-touches is a few bytes on a shelf, and as rows in a log of its own, so that opening a
-crawl reads this and not the links. Rows: a block was written, or a head moved on. When
-most rows speak of the past, the log is written anew, a slice at each checkpoint.
+A queue numbers its links from 0. A block holds the links from `first` on; links
+below `head` have been taken. The index is kept in memory, where an unused queue
+is packed into a few bytes, and as rows in a separate log, so that opening a
+crawl reads this log and not the links. A row says that a block was written or that a head
+moved. When most rows are obsolete, the log is rewritten, a slice at each checkpoint.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from fieldmouse.url import Host
 _encode = msgspec.msgpack.Encoder().encode
 _REWRITE_AT = 1 << 20
 _SLICE = 10_000  # hosts written into a new log at one checkpoint
-_FEW = 8  # blocks of a queue that is packed
+_FEW = 8  # blocks of a queue up to which it is packed
 
 
 _decode = msgspec.msgpack.Decoder(list[QueueRow]).decode
@@ -31,7 +31,7 @@ _unpack = msgspec.msgpack.Decoder(tuple[int, list[Block]]).decode
 
 
 class HostNumbers(Protocol):
-    """Who knows hosts by a small number: `HostTable`."""
+    """Mapping of hosts to small numbers and back; implemented by `HostTable`."""
 
     def meet_number(self, host: Host) -> int: ...
 
@@ -39,7 +39,7 @@ class HostNumbers(Protocol):
 
 
 class MemoryNumbers:
-    """Numbers in the order of first mention."""
+    """Host numbers in memory, in the order of first mention."""
 
     def __init__(self) -> None:
         self._numbers: dict[Host, int] = {}
@@ -56,17 +56,17 @@ class MemoryNumbers:
 
 
 class Shelf:
-    """Queues by the number of their host. Most have a block or two and wait long: these are packed."""
+    """Queues by host number. Most have a block or two and wait long: these are packed."""
 
     def __init__(self) -> None:
         self._entries: list[bytes | Queue | None] = []
 
     def __len__(self) -> int:
-        """One more than the highest number there was."""
+        """One more than the highest number used."""
         return len(self._entries)
 
     def get(self, number: int, host: Host) -> Queue | None:
-        """The host's queue, to be changed; put it back when that is done."""
+        """Return the host's queue for changes; `put` it back afterwards."""
         entry = self._entries[number] if number < len(self._entries) else None
         if isinstance(entry, bytes):
             entry = self._entries[number] = Queue(host, *_unpack(entry))
@@ -87,21 +87,21 @@ class Shelf:
         self.put(number, queue)
 
     def look(self, number: int) -> tuple[int, Iterable[Block]] | None:
-        """Head and blocks of a queue, if there is one."""
+        """Return head and blocks of a queue; None if there is none."""
         entry = self._entries[number]
         if isinstance(entry, Queue):
             return (entry.head, entry.blocks) if entry.blocks else None
         return None if entry is None else _unpack(entry)
 
     def blocks(self) -> Iterator[tuple[int, Block]]:
-        """Every block of every queue, each with the head of its queue."""
+        """Yield every block of every queue, each with the head of its queue."""
         for number in range(len(self._entries)):
             if (entry := self.look(number)) is not None:
                 for block in entry[1]:
                     yield entry[0], block
 
     def length(self, number: int) -> int:
-        """Links that wait in a host's queue."""
+        """Number of links in a host's queue."""
         entry = self._entries[number] if number < len(self._entries) else None
         if isinstance(entry, bytes):
             head, blocks = _unpack(entry)
@@ -109,22 +109,22 @@ class Shelf:
         return entry.tail - entry.head if entry else 0
 
     def lengths(self) -> Iterator[tuple[int, int]]:
-        """The number of every host with a queue, and how many links wait in it."""
+        """Yield the number of every host with a queue, and the number of its links."""
         for number in range(len(self._entries)):
             if length := self.length(number):
                 yield number, length
 
 
 class IndexState(msgspec.Struct, frozen=True, array_like=True):
-    """Which log, and how much of it counts."""
+    """Number and length of the log."""
 
     serial: int = 0
     length: int = 0
-    snapshot: int = 0  # its length when it was written anew
+    snapshot: int = 0  # its length when it was last rewritten
 
 
 class QueueIndex:
-    """Every host's queue, in memory; its log on disk."""
+    """All host queues in memory, and their log on disk."""
 
     def __init__(self, directory: Path, state: IndexState | None, numbers: HostNumbers):
         state = state or IndexState()
@@ -136,23 +136,23 @@ class QueueIndex:
         self._log = Log(directory / _file(state.serial), state.length)
         self._snapshot = state.snapshot
         self._serial = state.serial
-        self._next: Log | None = None  # the log being written anew,
+        self._next: Log | None = None  # the log being rewritten,
         self._copied = 0  # which has all hosts with numbers below this
 
     def begin(self) -> None:
-        """Cut and delete what came after the checkpoint."""
+        """Cut and delete everything written after the checkpoint."""
         sweep(self._directory, "queues-*.log", [_file(self._serial)])
         self._log.begin()
 
     def write(self, rows: Iterable[tuple[int, QueueRow]]) -> None:
-        """What has changed, by number of host; the shelf has it already."""
+        """Log changes, by host number; the shelf has them already."""
         told = list(rows)
         _append(self._log, (row for _, row in told))
         if self._next is not None:
             _append(self._next, (row for number, row in told if number < self._copied))
 
     def seal(self) -> tuple[IndexState, list[Path]]:
-        """All rows are in: hand them over."""
+        """Write the log to the operating system, after all rows."""
         if self._next is None and self._log.length > _REWRITE_AT + 4 * self._snapshot:
             self._next, self._copied = Log(self._directory / _file(self._serial + 1)), 0
         if self._next is not None:
@@ -161,7 +161,7 @@ class QueueIndex:
         return IndexState(self._serial, self._log.flush(), self._snapshot), [self._log.path]
 
     def _copy(self, target: Log) -> None:
-        """Write some more hosts into the new log, and go on in it when it has all."""
+        """Copy some more hosts into the new log, and switch to it when it has all."""
         last = min(self._copied + _SLICE, len(self.shelf))
         _append(
             target,
@@ -195,13 +195,13 @@ def _rows(directory: Path, state: IndexState) -> Iterator[QueueRow]:
 
 
 def queue_lengths(directory: Path, state: IndexState) -> Iterator[tuple[Host, int]]:
-    """Every host with a queue at that state, and how many links waited in it; reads only."""
+    """Yield every host with a queue at that state, and the number of its links; reads only."""
     shelf, numbers = read_index(directory, state)
     return ((numbers.name(number), length) for number, length in shelf.lengths())
 
 
 def read_index(directory: Path, state: IndexState) -> tuple[Shelf, MemoryNumbers]:
-    """Every queue at that state, by numbers of its own; reads only."""
+    """Read every queue at that state, with fresh host numbers; reads only."""
     shelf, numbers = Shelf(), MemoryNumbers()
     for row in _rows(directory, state):
         shelf.follow(numbers.meet_number(row.host), row)
@@ -209,7 +209,7 @@ def read_index(directory: Path, state: IndexState) -> tuple[Shelf, MemoryNumbers
 
 
 def read_queue(directory: Path, state: IndexState, host: Host) -> Queue:
-    """One host's queue as it stood at that state; reads only."""
+    """Read one host's queue at that state; reads only."""
     queue = Queue(host)
     for row in _rows(directory, state):
         if row.host == host:

@@ -1,9 +1,9 @@
-"""URLs that passed the sieve and have not been drawn yet: one queue, in order, on disk.
+"""Ready queue: URLs that passed the sieve and have not been drawn yet, in order, on disk.
 
 A young crawl draws faster than it discovers, so the tail is kept in memory and
-written only when it grows long or a checkpoint wants it safe. What was written
-is read back a record at a time. Segments are append-only; one that has been read
-to its end goes after the next checkpoint.
+written only when it grows long or at a checkpoint. Written items are
+read back a record at a time. Segments are append-only; one that has been read
+to its end is deleted after the next checkpoint.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from fieldmouse.frontier.leftovers import Leftovers, sweep
 from fieldmouse.url import Host
 
 Item = tuple[Host, bytes]
-"""A host, and a link of it as it is written."""
+"""A host, and an encoded link of it."""
 
 _RECORD = 512  # items
 _IN_MEMORY = 4096  # items
@@ -29,11 +29,11 @@ _decode = msgspec.msgpack.Decoder(list[tuple[Host, bytes]]).decode
 
 
 class ReadyState(msgspec.Struct, frozen=True, array_like=True):
-    """Where reading goes on and where writing goes on."""
+    """Read position and write position."""
 
     first: int = 0  # segment being read
     offset: int = 0  # of the record being read
-    taken: int = 0  # items of that record drawn already
+    taken: int = 0  # items of that record already drawn
     last: int = 0  # segment being written
     length: int = 0
     count: int = 0
@@ -41,7 +41,7 @@ class ReadyState(msgspec.Struct, frozen=True, array_like=True):
 
 
 class ReadyQueue:
-    """First in, first out."""
+    """First-in, first-out queue of links of all hosts."""
 
     def __init__(self, directory: Path, state: ReadyState | None = None, *, segment_size: int = 64 << 20):
         state = state or ReadyState()
@@ -58,7 +58,7 @@ class ReadyQueue:
         self._writing = Log(directory / _name(state.last), state.length)
         self._reading = self._writing if state.first == state.last else self._reopen(state.first)
         for number in range(state.first + 1, state.last):
-            self._reopen(number).close()  # all of them must be there
+            self._reopen(number).close()  # all of them must exist
         self._written: list[Path] = [self._writing.path]
         if state.taken:
             if not self._next_record() or len(self._head) < state.taken:
@@ -68,7 +68,7 @@ class ReadyQueue:
             self._taken = state.taken
 
     def begin(self) -> None:
-        """Cut and delete what came after the checkpoint."""
+        """Cut and delete everything written after the checkpoint."""
         sweep(self._directory, "ready-*.log", map(_name, range(self._first, self._last + 1)))
         self._writing.begin()
 
@@ -90,7 +90,7 @@ class ReadyQueue:
             self._spill()
 
     def pop(self) -> Item | None:
-        """The oldest item, or None when there is none."""
+        """Remove and return the oldest item; None when there is none."""
         if not self._head and not self._next_record():
             if not self._tail:
                 return None
@@ -101,7 +101,7 @@ class ReadyQueue:
         return self._head.popleft()
 
     def _next_record(self) -> bool:
-        """Read the next record into the head; False when all that was written is read."""
+        """Read the next record into the head; False when all records are read."""
         while self._next_offset >= self._reading.length:
             if self._first == self._last:
                 self._offset, self._taken = self._next_offset, 0
@@ -134,7 +134,7 @@ class ReadyQueue:
         self._spill()
         self._writing.flush()
         self._leftovers.seal()
-        if self._taken and not self._head:  # so that a state never points at a record used up
+        if self._taken and not self._head:  # so that a state never points at an exhausted record
             self._offset, self._taken = self._next_offset, 0
         lengths = tuple(self._reopened_length(number) for number in range(self._first, self._last))
         state = ReadyState(
@@ -156,7 +156,7 @@ def _name(number: int) -> str:
 
 
 def waiting_items(directory: Path, state: ReadyState) -> Iterable[Item]:
-    """Everything in the queue at that state, oldest first; reads only, for onlookers."""
+    """Yield all items of the queue at that state, oldest first; reads only, for readers beside a crawl."""
     start, skip = state.offset, state.taken
     lengths = dict(zip(range(state.first, state.last), state.lengths, strict=False)) | {
         state.last: state.length

@@ -1,6 +1,6 @@
-"""Tickets that wait for a time of their own: a URL that failed and may be tried again later.
+"""Tickets of failed URLs that rest until they may be tried again.
 
-They are online all the same (`frontlog.py` holds them); only their host does not know of them yet.
+They count as online (`frontlog.py` holds them), but are not yet on the workbench.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from fieldmouse.url import Host
 
 
 class Resting:
-    """By time. Times are epoch seconds."""
+    """Tickets ordered by the end of their rest, in epoch seconds."""
 
     def __init__(self) -> None:
         self._heap: list[tuple[float, int, Host]] = []
@@ -21,17 +21,17 @@ class Resting:
         heappush(self._heap, (until, number, host))
 
     def ready_at(self) -> float | None:
-        """When the first of them has rested; None if there is none."""
+        """End of the first rest; None if there are no tickets."""
         return self._heap[0][0] if self._heap else None
 
     def rested(self, now: float) -> Iterator[tuple[Host, int]]:
-        """Those whose time has come; they are no longer here."""
+        """Remove and yield the tickets whose rest is over."""
         while self._heap and self._heap[0][0] <= now:
             _, number, host = heappop(self._heap)
             yield host, number
 
     def withdraw(self, host: Host) -> list[int]:
-        """The tickets of a host that leaves; they are no longer here."""
+        """Remove and return the tickets of a host that leaves."""
         left = [number for _, number, name in self._heap if name == host]
         if left:
             self._heap = [entry for entry in self._heap if entry[2] != host]

@@ -1,13 +1,12 @@
-"""Sorted files of 64-bit keys: searched through a window, merged in chunks.
+"""Sorted files of 64-bit keys, searched through a window and merged in chunks.
 
-Of a run only one key in 128 (the first of each page) is kept in memory, so
-a look-up knows its page before it touches the file. The file is mapped, and the
-pages touched are handed back soon after: memory stays the same however many keys
-there are.
+Memory holds one key in 128 of a run (the first of each page), so a look-up knows its
+page before it touches the file. The file is mapped, and touched pages are released
+soon after: memory stays the same for any number of keys.
 
-Behind its keys a run ends with a checksum for each block of them (`RunWriter`), which
-are all compared when it is opened: that reads every page once for its fences anyway.
-Runs of crawls of format 1 end with their last key, and can only be seen to be sorted.
+Behind its keys a run has a checksum for each block of them (`RunWriter`). All are
+checked when it is opened, which reads every page once for its fences anyway.
+Runs of format 1 end with their last key; only their order can be checked.
 """
 
 from __future__ import annotations
@@ -23,19 +22,19 @@ from xxhash import xxh3_64_intdigest
 from fieldmouse.errors import Damaged, Missing
 from fieldmouse.frontier.keytable import Keys, Marks
 
-_PAGE = 128  # keys to each one kept in memory
+_PAGE = 128  # keys per key kept in memory
 _WINDOW = 1 << 15  # keys of a run that are searched together when the batch is dense
-_DENSE = 256  # keys of a run for each one asked for: below, it pays to read on
-_SPARSE = 1024  # pages touched before they are handed back; the kernel maps up to 16 for each
+_DENSE = 256  # keys of a run per key asked for: below this, it pays to read everything
+_SPARSE = 1024  # pages touched before they are released; the kernel maps up to 16 for each
 _SMALL = 4 << 20  # keys: a run up to this size may stay mapped
-_BLOCK = 1 << 16  # keys to a checksum, at most
+_BLOCK = 1 << 16  # keys per checksum, at most
 _ENTRY = Struct("<QQ")  # keys in a block, their checksum
 _TRAILER = Struct("<8sQQQ")  # mark, keys, blocks, checksum of all before that is no key
 _MARK = b"run of 2"
 
 
 class RunWriter:
-    """Writes keys to a new file, in order, and their checksums behind them."""
+    """Writer of a new run: sorted keys, then their checksums."""
 
     def __init__(self, path: Path):
         self._path = path
@@ -60,15 +59,15 @@ class RunWriter:
         return Run(self._path, fences=np.concatenate(self._fences))
 
     def close(self) -> None:
-        """Leave it unfinished."""
+        """Close without finishing the run."""
         self._file.close()
 
 
 class Run:
-    """One sorted file of different keys, never changed after it was written."""
+    """Sorted file of different keys, never changed after it was written."""
 
     def __init__(self, path: Path, *, raw: bool = False, fences: Keys | None = None):
-        """`raw` is a run of format 1. With fences, from whoever wrote it, it is not read through."""
+        """`raw`: a run of format 1. With `fences`, from its writer, the file is not read through."""
         self.path = path
         try:
             with path.open("rb") as file:
@@ -86,7 +85,7 @@ class Run:
         self._fences: Keys = self._read_through(blocks) if fences is None else fences
 
     def _read_trailer(self, size: int) -> list[tuple[int, int]]:
-        """Keys and checksum of every block."""
+        """Read the number of keys and the checksum of every block."""
         if size >= _TRAILER.size:
             mark, count, blocks, check = _TRAILER.unpack_from(self._map, size - _TRAILER.size)
             start, end = 8 * count, size - _TRAILER.size
@@ -98,7 +97,7 @@ class Run:
         raise Damaged(self.path, "it does not end as a run of keys does")
 
     def _read_through(self, blocks: list[tuple[int, int]]) -> Keys:
-        """The first key of each page; on the way every block is compared with its checksum."""
+        """Return the first key of each page, and check every block by its checksum."""
         fences = []
         at, before = 0, -1
         for count, check in blocks or _evenly(self._keys.size):
@@ -118,14 +117,14 @@ class Run:
 
     @classmethod
     def write(cls, path: Path, stretches: Iterable[Keys]) -> Run:
-        """A new run of keys that come in order."""
+        """Write a new run of sorted keys."""
         writer = RunWriter(path)
         for keys in stretches:
             writer.write(keys)
         return writer.finish()
 
     def __iter__(self) -> Iterator[Keys]:
-        """All keys in order, a stretch at a time."""
+        """Yield all keys in order, in batches."""
         for start in range(0, self._keys.size, _BLOCK):
             yield self._keys[start : start + _BLOCK]
             self.hand_back()
@@ -143,7 +142,7 @@ class Run:
         return np.concatenate([self._has_sparse(keys[at : at + _SPARSE]) for at in parts])
 
     def _has_sparse(self, keys: Keys) -> Marks:
-        """Many pages, few keys in each: all binary searches take their steps together."""
+        """Search many pages with few keys in each: all binary searches advance together."""
         pages = self._fences.searchsorted(keys, "right") - 1
         low = np.maximum(pages, 0) * _PAGE
         last = self._keys.size - 1
@@ -158,7 +157,7 @@ class Run:
         return found
 
     def _has_dense(self, keys: Keys) -> Marks:
-        """Few pages a key: one stretch of the run after the other, small enough for the cache."""
+        """Search few pages per key: one section of the run after the other, small enough for the cache."""
         found: Marks = np.zeros(keys.size, np.bool_)
         bounds = self._fences[:: _WINDOW // _PAGE]
         starts = keys.searchsorted(bounds).tolist()
@@ -179,7 +178,7 @@ class Run:
         return found
 
     def position(self, key: np.uint64) -> int:
-        """How many keys of the run are smaller than `key`."""
+        """Number of keys of the run that are smaller than `key`."""
         page = max(0, int(self._fences.searchsorted(key)) - 1)
         stretch = self._keys[page * _PAGE : (page + 1) * _PAGE]
         return page * _PAGE + int(stretch.searchsorted(key))
@@ -197,7 +196,7 @@ class Run:
 def merge(runs: list[Run], writer: RunWriter, chunk: int = 1 << 16) -> Iterator[int]:
     """Write the keys of all `runs` in order, about `chunk` at a time.
 
-    Yields the keys written after each chunk, so that whoever drives it decides
+    Yields the number of keys written after each chunk, so that the caller decides
     how long one call may take. The keys of different runs are different.
     """
     longest = max(runs, key=len)
@@ -220,6 +219,6 @@ def merge(runs: list[Run], writer: RunWriter, chunk: int = 1 << 16) -> Iterator[
 
 
 def _evenly(count: int) -> Iterator[tuple[int, int]]:
-    """Blocks without a checksum."""
+    """Yield blocks of keys without checksums."""
     for start in range(0, count, _BLOCK):
         yield min(_BLOCK, count - start), -1

@@ -1,4 +1,4 @@
-"""What an agent of a network has settled: the keys of it, in a sieve, and those that were taken back."""
+"""Keys of the URLs that an agent of a cluster has settled, in a sieve."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from fieldmouse.url import key_of
 
 
 class SettledHere:
-    """No key is ever forgotten; those that were forgiven are known besides, until they are settled again."""
+    """Set of settled keys. No key leaves the sieve; keys of retried URLs are kept beside it until settled
+    again."""
 
     def __init__(self, sieve: DiskSieve[Link], key_seed: int, forgiven: Collection[int]):
         self._sieve, self._key_seed, self._forgiven = sieve, key_seed, set(forgiven)
@@ -23,9 +24,9 @@ class SettledHere:
         return self._sieve.seen - len(self._forgiven)
 
     def sort_out(self, links: Sequence[Link]) -> tuple[list[Link], list[Link]]:
-        """Those that are settled, and those that are not.
+        """Split links into those that are settled here and those that are not.
 
-        What was forgiven is marked, though a board that was made again may not know of it.
+        Links of URLs that are to be retried are marked: a rebuilt coordinator may not know it.
         """
         keys = [key_of(link.url, self._key_seed) for link in links]
         known, new = list[Link](), list[Link]()
@@ -42,5 +43,5 @@ class SettledHere:
         self._forgiven.difference_update(keys)
 
     def take_back(self, keys: Sequence[int]) -> None:
-        """These are not settled any more."""
+        """Mark these as no longer settled."""
         self._forgiven.update(keys)

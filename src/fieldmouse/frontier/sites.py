@@ -1,9 +1,9 @@
-"""How many hosts and URLs each site has, and so what may still pass the sieve.
+"""Limits per site: counts of hosts and URLs, which decide what may still pass the sieve.
 
-The sieve asks here before it remembers a URL, for what it has once let through
-is seen for ever. Counts are durable like the rest: rows of changed sites are
-written at each checkpoint, latest wins, and after a kill the log is cut back to
-its noted length. Memory holds some 40 bytes a site.
+The sieve asks here before it remembers a URL, since it never forgets a URL that it
+let through. Counts are durable: rows of changed sites are written at each checkpoint,
+the latest wins, and after a kill the log is cut back to its noted length. Memory holds
+some 40 bytes a site.
 """
 
 from __future__ import annotations
@@ -28,23 +28,23 @@ from fieldmouse.records import HostState, Kind, Link
 from fieldmouse.url import Host, host_of
 
 _ROW = np.dtype([("key", "<u8"), ("hosts", "<u4"), ("urls", "<u8")])
-_PART = 1 << 16  # rows in a record
+_PART = 1 << 16  # rows per record
 _REWRITE_AT = 1 << 20
-_CACHED = 1 << 14  # hosts whose site is remembered
+_CACHED = 1 << 14  # hosts whose site is cached
 _EXEMPT = -1
 
 
 class SitesState(msgspec.Struct, frozen=True, array_like=True):
-    """Which log, how much of it counts, and how many links were dropped by each rule."""
+    """Number and length of the log, and the number of links dropped by each rule."""
 
     serial: int = 0
     length: int = 0
-    snapshot: int = 0  # its length when it was written anew
+    snapshot: int = 0  # its length when it was last rewritten
     dropped: dict[str, int] = {}
 
 
 class KnownHosts(Protocol):
-    """Who has a URL in the crawl already: `HostTable`."""
+    """Hosts that already have a URL in the crawl; implemented by `HostTable`."""
 
     def __contains__(self, host: Host) -> bool: ...
 
@@ -52,7 +52,7 @@ class KnownHosts(Protocol):
 
 
 class SiteTable:
-    """The counts, and the door they keep."""
+    """Counts per site, and the limits on them."""
 
     def __init__(
         self, directory: Path, state: SitesState | None, limits: SiteLimits, hosts: KnownHosts, seed: int
@@ -72,7 +72,7 @@ class SiteTable:
         self._log = Log(directory / _name(state.serial), state.length)
 
     def begin(self) -> None:
-        """Cut and delete what came after the checkpoint."""
+        """Cut and delete everything written after the checkpoint."""
         sweep(self._directory, "sites-*.log", [_name(self._serial)])
         self._log.begin()
 
@@ -93,7 +93,7 @@ class SiteTable:
         return site
 
     def _site(self, host: Host) -> int:
-        """The number of a host's site, or `_EXEMPT`."""
+        """Number of a host's site, or `_EXEMPT`."""
         site = self._cache.get(host)
         if site is None:
             if len(self._cache) >= _CACHED:
@@ -104,12 +104,12 @@ class SiteTable:
         return site
 
     def admit(self, links: Sequence[Link]) -> list[bool] | None:
-        """Which of these new URLs may pass, None for all; those that may are counted, and their hosts met.
+        """Decide which of these new URLs may pass; None: all. These are counted, and their hosts added.
 
-        A seed always may: somebody asked for it.
+        A seed always passes: the user asked for it.
         """
         line = [host_of(link.url) for link in links]
-        room: dict[Host, int] = {}  # for hosts of which not all may pass
+        room: dict[Host, int] = {}  # for hosts of which only some may pass
         seeds: Counter[Host] | None = None
         for host, urls in Counter(line).items():
             new = host not in self._known
@@ -143,7 +143,7 @@ class SiteTable:
             self.dropped[rule.value] = self.dropped.get(rule.value, 0) + links
 
     def count_hosts(self, hosts: Iterable[Host]) -> None:
-        """Take over a crawl that was made before sites were counted."""
+        """Count the hosts of a crawl that was made before sites were counted."""
         for host in hosts:
             site = self._site(host)
             if site != _EXEMPT:
@@ -194,7 +194,7 @@ def key_of_site(site: str, seed: int) -> int:
 
 
 def site_counts(directory: Path, state: SitesState, host: Host, seed: int) -> tuple[str, int, int]:
-    """The site a host counts towards ("" if it is exempt), its hosts and its URLs; reads only."""
+    """Return the site a host counts towards ("": exempt), its hosts and its URLs; reads only."""
     site, latest = limited_site(host), (0, 0)
     if site:
         wanted = key_of_site(site, seed)
@@ -205,7 +205,7 @@ def site_counts(directory: Path, state: SitesState, host: Host, seed: int) -> tu
 
 
 def read_sites(directory: Path, state: SitesState) -> Iterator[NDArray[np.void]]:
-    """The rows of the log up to that state, oldest first; reads only."""
+    """Yield the rows of the log up to that state, oldest first; reads only."""
     if not state.length:
         return
     path = directory / _name(state.serial)

@@ -1,4 +1,4 @@
-"""The hosts that an agent of a network holds: since when, under which epoch, and what there is to do."""
+"""Host leases of an agent: their epochs, and the tickets of each host."""
 
 from __future__ import annotations
 
@@ -14,32 +14,32 @@ from fieldmouse.url import Host
 
 @dataclass(slots=True)
 class Tenancy:
-    """A host that we hold; under epoch 0 not any more, only that a robot has it still."""
+    """Lease of one host. Epoch 0: the lease is lost, but a fetch worker still has the host."""
 
     since: float
     epoch: int
     state: HostState
-    left: int  # URLs of it that wait on the board
+    left: int  # URLs of the host that wait at the coordinator
     online: int = 0  # tickets on the workbench or resting
-    polls: int = 0  # those of them that are polls
+    polls: int = 0  # tickets among these that are polls
     out: bool = False
-    asked: bool = False  # for more
+    asked: bool = False  # whether more URLs were requested
 
     def told(self, left: int) -> None:
-        """The board has given us some, and has so many left."""
+        """Record a reply of the coordinator, which has `left` more URLs."""
         self.left, self.asked = left, False
 
     def ask(self) -> None:
-        """The board is asked for more."""
+        """Record that more URLs were requested."""
         self.asked = True
 
     def lapse(self) -> None:
-        """It is not ours any more."""
+        """Mark the lease as lost."""
         self.epoch = self.left = 0
 
 
 class Tenancies:
-    """By host, with their tickets on the workbench or resting; `polls` are the numbers of polls."""
+    """Leases by host, with their tickets on the workbench or resting; `polls` are the numbers of polls."""
 
     def __init__(self, workbench: Workbench, polls: Container[int], clock: Clock) -> None:
         self._workbench, self._polls, self._clock = workbench, polls, clock
@@ -59,7 +59,7 @@ class Tenancies:
         return self._by_host.get(host)
 
     def at_home(self) -> list[Host]:
-        """Those that no robot has."""
+        """Hosts that no fetch worker has."""
         return [host for host, tenancy in self._by_host.items() if not tenancy.out]
 
     def begin(self, host: Host, epoch: int, state: HostState) -> Tenancy:
@@ -67,7 +67,7 @@ class Tenancies:
         return tenancy
 
     def seat(self, host: Host, tickets: Sequence[tuple[int, Link]]) -> None:
-        """These are online, or rest until their time has come."""
+        """Put tickets online, or let them rest until their time."""
         tenancy, now, ready = self._by_host[host], self._clock.now(), []
         for number, link in tickets:
             tenancy.online += 1
@@ -80,7 +80,7 @@ class Tenancies:
             self._workbench.put(host, tenancy.state, ready)
 
     def take(self, now: float, most: int, most_without_asking: int) -> Lease | None:
-        """A host that may be visited, for a robot."""
+        """Take a host that may be visited now, for a fetch worker."""
         lease = self._workbench.take(now, most, most_without_asking)
         if lease is not None:
             tenancy = self._by_host[lease.host]
@@ -90,12 +90,12 @@ class Tenancies:
         return lease
 
     def seat_rested(self, now: float) -> None:
-        """Those whose time has come go back to their host."""
+        """Put tickets whose rest is over back online."""
         for host, number in self._resting.rested(now):
             self._workbench.put(host, self._by_host[host].state, (number,))
 
     def give_back(self, host: Host, state: HostState, unused: Sequence[Ticket]) -> Tenancy:
-        """A robot is back."""
+        """Return a host after a visit."""
         tenancy = self._by_host[host]
         tenancy.out, tenancy.state = False, state
         tenancy.online += len(unused)
@@ -104,7 +104,7 @@ class Tenancies:
         return tenancy
 
     def end(self, host: Host) -> list[int]:
-        """Take a host that no robot has off the workbench; returns its tickets."""
+        """Remove a host that no fetch worker has; returns its tickets."""
         numbers = [] if host not in self._workbench else self._workbench.send_off(host)
         del self._by_host[host]
         return numbers + self._resting.withdraw(host)

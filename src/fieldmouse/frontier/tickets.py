@@ -1,7 +1,7 @@
-"""URLs that are owed an outcome soon: online, resting, or in robots' hands; each under a number.
+"""Numbered URLs that are owed an outcome soon: online, resting, or with fetch workers.
 
-The front log holds them, so that a kill loses none. Here is decided where one goes that gets a
-number: to its host on the workbench, or among those that rest.
+The front log holds them, so that a kill loses none. A new ticket goes either to its host on the
+workbench, or to those that rest.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _decode = msgspec.msgpack.Decoder(Link).decode
 
 
 class Tickets:
-    """The front log, and the way from it to the workbench."""
+    """Front log, and the path from it to the workbench."""
 
     def __init__(
         self, parts: FrontierParts, resting: Resting, distributor: Distributor, workbench: Workbench,
@@ -32,7 +32,7 @@ class Tickets:
     ) -> None:  # fmt: skip
         """`set_back`: seconds by which the clock was set back since the checkpoint.
 
-        `asked_again` is told the numbers of polls; what `is_held` stays where it is for now.
+        `asked_again` receives the numbers of polls; links for which `is_held` is true stay in place.
         """
         front = self._front = parts.front
         self._hosts, self._resting = parts.hosts, resting
@@ -41,17 +41,17 @@ class Tickets:
         self._before = [(number, _decode(row)) for number, row in front.live.items()]
         self._asked_again, self._is_held = asked_again, is_held
         asked_again.update([number for number, link in self._before if link.door is Door.POLLED])
-        self.polls = polls  # wherever they wait
-        self._held: dict[Host, list[int]] = {}  # online when we were opened, and left alone
+        self.polls = polls  # in any place
+        self._held: dict[Host, list[int]] = {}  # online at the time of opening, and left alone
         self._aside: dict[Host, list[int]] = {}  # off the workbench while only polls are wanted
 
     @property
     def held(self) -> int:
-        """How many that were online when we were opened are left alone."""
+        """Number of tickets that were online at the time of opening and are left alone."""
         return sum(map(len, self._held.values()))
 
     def restore(self, now: float) -> None:
-        """Put those that were out before a restart where they belong."""
+        """Put tickets that were open before a restart back into place."""
         online: dict[Host, list[int]] = {}
         for number, link in self._before:
             if self._set_back and link.not_before > now:
@@ -79,7 +79,7 @@ class Tickets:
         return tuple([Ticket(number, _decode(live[number])) for number in numbers])
 
     def take_polls(self, now: float, most: int, most_without_asking: int) -> Errand | None:
-        """Polls of a host that may be visited now; one that has none leaves the workbench meanwhile."""
+        """Take polls of a host that may be visited now; tickets of other kinds leave the workbench for now."""
         while (lease := self._workbench.take(now, most, most_without_asking)) is not None:
             state = self._hosts.get(lease.host)
             tickets = self._polls_among(lease)
@@ -89,7 +89,7 @@ class Tickets:
         return None
 
     def _polls_among(self, lease: Lease) -> tuple[Ticket, ...]:
-        """The polls of a lease; its other tickets are put aside."""
+        """Return the polls of a lease; its other tickets are put aside."""
         tickets = self.get(lease.numbers)
         rest = [ticket.number for ticket in tickets if ticket.door is not Door.POLLED]
         if rest:
@@ -97,18 +97,18 @@ class Tickets:
         return tuple([ticket for ticket in tickets if ticket.door is Door.POLLED])
 
     def bring_back(self) -> None:
-        """What was put aside goes back to its host."""
+        """Return tickets that were put aside to their hosts."""
         for host, numbers in self._aside.items():
             self._workbench.put(host, self._hosts.get(host), numbers)
         self._aside.clear()
 
     def seat_rested(self, now: float) -> None:
-        """Those whose time has come go back to their host."""
+        """Put tickets whose rest is over back online."""
         for host, number in self._resting.rested(now):
             self._distributor.seat(host, (number,))
 
     def poll(self, links: Sequence[Link]) -> None:
-        """Known links come online, whatever a policy would say: whoever polls brings what is due."""
+        """Put known links online, regardless of the policy: the caller passes only those that are due."""
         lines: dict[Host, list[bytes]] = {}
         for link in links:
             polled = msgspec.structs.replace(link, door=Door.POLLED, was=link.was or OutcomeKind.PAGE)
@@ -120,7 +120,7 @@ class Tickets:
         self.polls += len(links)
 
     def again(self, number: int, link: Link, now: float) -> None:
-        """Visit `link` instead of the ticket, under a new number; one that is not out is passed over."""
+        """Visit `link` instead of the ticket, under a new number; a ticket that is not open is ignored."""
         if not self._front.strike((number,)):
             return
         self._asked_again.discard(number)
@@ -132,7 +132,7 @@ class Tickets:
             self._distributor.seat(host, (fresh,))
 
     def strike(self, numbers: Iterable[int]) -> int:
-        """These have their outcome; returns how many of them were out, polls not counted."""
+        """Close tickets that have an outcome; returns how many were open, polls not counted."""
         polls = 0
         if self.polls:
             numbers = list(numbers)

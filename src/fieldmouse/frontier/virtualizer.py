@@ -1,7 +1,7 @@
-"""The queues of hosts that wait offline: on disk, as long as they like.
+"""Virtualizer: queues of hosts that wait offline, on disk, of any length.
 
-Links are gathered in memory and written as blocks, each of one host, into
-append-only segments; a queue is read a batch at a time, so neither writing nor
+Links are collected in memory and written as blocks, each of one host, into
+append-only segments. A queue is read a batch at a time, so neither writing nor
 reading touches the disk for a single URL. Memory holds the index of blocks, not
 the links. Small blocks at a queue's end are joined, segments whose links have
 been taken are deleted, and the few links left in an old segment are moved.
@@ -31,12 +31,12 @@ _decode = msgspec.msgpack.Decoder(tuple[Host, int, list[bytes]]).decode
 
 
 class VirtualizerState(msgspec.Struct, frozen=True, array_like=True):
-    """The index, the segments with links in them, and how much of the last one counts."""
+    """The index, the segments with links in them, and the length of the last one."""
 
     index: IndexState = IndexState()
     segments: tuple[int, ...] = (0,)
     length: int = 0
-    lengths: tuple[int, ...] = ()  # of the segments before the last; format 1 has none
+    lengths: tuple[int, ...] = ()  # of the segments before the last; empty in format 1
 
 
 class Virtualizer:
@@ -50,7 +50,7 @@ class Virtualizer:
         *,
         segment_size: int = 64 << 20,
     ):
-        """`numbers` are those of the hosts: in memory there is nothing else to tell them apart."""
+        """`numbers` are those of the hosts, their only identification in memory."""
         state = state or VirtualizerState()
         self._directory = directory
         self._segment_size = segment_size
@@ -64,7 +64,7 @@ class Virtualizer:
             path = directory / segment_file(number)
             self._segments[number] = Log(path, state.lengths[place] if state.lengths else size_of(path))
         self._segments[self._last] = Log(directory / segment_file(self._last), state.length)
-        self._live = dict.fromkeys(state.segments, 0)  # bytes of blocks not taken whole, by segment
+        self._live = dict.fromkeys(state.segments, 0)  # bytes of blocks not completely taken, by segment
         self._count = 0
         for head, block in self._shelf.blocks():
             segment = self._segments.get(block.segment)
@@ -78,7 +78,7 @@ class Virtualizer:
         self.reads = 0
 
     def begin(self) -> None:
-        """Cut and delete what came after the checkpoint."""
+        """Cut and delete everything written after the checkpoint."""
         self._index.begin()
         sweep(self._directory, "links-*.log", map(segment_file, self._segments))
         for segment in self._segments.values():
@@ -98,7 +98,7 @@ class Virtualizer:
                 self._spill(changed)
 
     def _open(self, number: int, host: Host) -> Queue:
-        """The host's queue, which is about to change."""
+        """Return the host's queue for changes."""
         queue = self._shelf.get(number, host)
         if queue is None:
             queue = Queue(host)
@@ -110,7 +110,7 @@ class Virtualizer:
         number = self._numbers.meet_number(host)
         queue = self._changed.get(number) or self._open(number, host)
         links: list[bytes] = []
-        for block in queue.blocks:  # all are read before anything is taken: a damaged one must cost nothing
+        for block in queue.blocks:  # all are read before anything is taken: a damaged block must lose nothing
             if len(links) >= most:
                 break
             start = max(0, queue.head - block.first)
@@ -140,7 +140,7 @@ class Virtualizer:
         return understood(segment.path, _decode, segment.read(block.offset))[2]
 
     def _spill(self, queue: Queue) -> None:
-        """Write the gathered links as blocks."""
+        """Write the collected links as blocks."""
         gathered = queue.gathered
         first = queue.tail - len(gathered)
         while gathered:
@@ -165,7 +165,7 @@ class Virtualizer:
         return Block(first, len(links), self._last, offset, size)
 
     def _join(self, queue: Queue) -> None:
-        """Take small blocks at the end of a queue back into memory, to be written as one."""
+        """Take small blocks at the end of a queue back into memory, to write them as one."""
         tail = len(queue.blocks)
         while tail and queue.blocks[tail - 1].count < _SMALL and queue.blocks[tail - 1].first >= queue.head:
             tail -= 1
@@ -180,7 +180,7 @@ class Virtualizer:
         self._gathered += len(links)
 
     def _tidy(self) -> None:
-        """Delete segments nobody will read again; move the last links out of one that is mostly dead."""
+        """Delete segments without links; move the last links out of one that is mostly dead."""
         for number in [n for n, live in self._live.items() if live == 0 and n != self._last]:
             self._drop(number)
         for number, live in self._live.items():
@@ -195,7 +195,7 @@ class Virtualizer:
         self._leftovers.add([segment.path])
 
     def _move_out(self, number: int) -> None:
-        places: dict[int, dict[int, int]] = {}  # of the blocks still wanted, by offset
+        places: dict[int, dict[int, int]] = {}  # of the blocks still in use, by offset
         segment = self._segments[number]
         for offset, record in records(segment.path, length=segment.length):
             host, first, links = understood(segment.path, _decode, record)
@@ -247,7 +247,7 @@ def segment_file(number: int) -> str:
 
 
 def queued_links(directory: Path, state: VirtualizerState, host: Host) -> Iterator[bytes]:
-    """The links that waited in a host's queue at that state, oldest first; reads only, for onlookers."""
+    """Yield the links of a host's queue at that state, oldest first; reads only, for readers beside a crawl."""
     queue = read_queue(directory, state.index, host)
     for block in queue.blocks:
         path = directory / segment_file(block.segment)

@@ -1,9 +1,9 @@
-"""Who watches the distributor: told what a policy was shown, and what it answered.
+"""Observer of the distributor: receives the policy's inputs and its decisions.
 
-A crawl may have its decisions written down (`decisions.py`), so that the lab can
-ask what another policy would have made of them. The witness is told everything
-that reaches the policy from outside, in order, and every answer; never the other
-way round. Playing the first half again through a distributor must give the second.
+A crawl may log its decisions (`decisions.py`), so that the lab can replay them with
+another policy. The observer receives every input of the policy, in order, and every
+decision, and never influences them. Replaying the inputs through a distributor must
+give the same decisions.
 """
 
 from __future__ import annotations
@@ -15,10 +15,11 @@ from fieldmouse.url import Host
 
 
 class Witness(Protocol):
-    """What comes from outside, first; then what the policy made of it."""
+    """Events: first the policy's inputs, then its decisions."""
 
     def began(self, now: float, *, unlisted: int, batch: int) -> None:
-        """`unlisted` URLs wait in the source from before; `batch` are read at once from a host's queue."""
+        """`unlisted` URLs were waiting in the source before; `batch` URLs are read at once from a host's
+        queue."""
         ...
 
     def arrived(self, hosts: Iterable[Host]) -> None:
@@ -26,43 +27,44 @@ class Witness(Protocol):
         ...
 
     def held(self, host: Host, urls: int) -> None:
-        """The host has URLs offline from before."""
+        """The host had URLs offline before."""
         ...
 
     def seated(self, host: Host, urls: int) -> None:
-        """URLs went online without the policy being asked: from before, or to be tried again."""
+        """URLs went online without a decision of the policy: they were online before, or are tried again."""
         ...
 
     def known(self, host: Host, address: str) -> None:
-        """The policy is told where the host lives, which is no news."""
+        """The policy is shown the host's address, which has not changed."""
         ...
 
     def located(self, host: Host, address: str) -> None:
-        """A visit showed where the host lives; "" once it is answered without asking."""
+        """A visit showed the host's address; "" once its URLs are answered without a request."""
         ...
 
     def fed(self, width: int, out: int) -> None:
-        """A robot found nothing ready: the front may become `width`; `out` URLs are in robots' hands."""
+        """No host was ready for a fetch worker: the front may grow to `width`; `out` URLs are with fetch
+        workers."""
         ...
 
     def taken(self, width: int, out: int) -> None:
-        """A robot left with an errand: the front should be `width`, and is made so if it is narrower."""
+        """A fetch worker took a host visit: the front should be `width`, and is widened if narrower."""
         ...
 
     def left(self, host: Host, urls: int) -> None:
-        """A robot gave the host back and has used so many of its URLs."""
+        """A fetch worker returned the host after using `urls` of its URLs."""
         ...
 
     def tick(self, now: float) -> None: ...
 
     def placed(self, host: Host, online: bool) -> None:
-        """The oldest URL of the source was drawn: it went online, or to its host's queue."""
+        """The oldest URL of the source was drawn; it went online, or to its host's queue."""
         ...
 
     def recalled(self, host: Host, urls: int) -> None: ...
 
     def sent_off(self, host: Host, urls: int) -> None:
-        """The host's address was crowded: what it had online waits offline again."""
+        """The host's address was crowded: its online URLs wait offline again."""
         ...
 
     def flush(self) -> None: ...
@@ -71,7 +73,7 @@ class Witness(Protocol):
 
 
 class Nobody:
-    """Nobody watches."""
+    """Observer that ignores all events."""
 
     def began(self, now: float, *, unlisted: int, batch: int) -> None: ...
 

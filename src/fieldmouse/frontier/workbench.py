@@ -1,17 +1,16 @@
-"""Which hosts may be visited now.
+"""Workbench: the hosts online, ordered by the time at which they may be visited.
 
 The workbench is a heap of addresses ordered by ready time. Invariant: every
 address on it has a host with at least one URL, and no address is both on the
-workbench and in a robot's hands. Taking a host takes its address; hosts that
-share one take turns, the one that has waited longest first.
+workbench and with a fetch worker. Taking a host takes its address; hosts that
+share one take turns, and the one that has waited longest is first.
 
-A host whose name was not looked up yet, and one whose URLs are all answered
-without asking, stand under an address of their own: nobody is asked, so nobody
-needs quiet.
+A host whose name was not resolved yet, and one whose URLs are all answered
+without a request, are listed under a private address: no server is visited, so no
+rest is needed.
 
-Where known pages of a host are asked for again (polls) while new URLs of it wait,
-its visits are shared out between the two: a robot takes them along in the order in
-which their turns come.
+If polls of a host wait beside new URLs, its visits are divided between the two:
+a fetch worker takes them in the order of their turns.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ from fieldmouse.url import Host
 
 
 class Lease(NamedTuple):
-    """A host in a robot's hands, and the numbers of the URLs to visit."""
+    """Host taken by a fetch worker, and the numbers of the URLs to visit."""
 
     host: Host
     address: str
@@ -35,7 +34,7 @@ class Lease(NamedTuple):
 
 
 class _Spot:
-    """An address: when it may be asked again, and its hosts that have URLs, by ready time."""
+    """Address: the time at which it may be visited again, and its hosts that have URLs, by ready time."""
 
     __slots__ = ("due", "held", "hosts", "ready_at")
 
@@ -43,11 +42,11 @@ class _Spot:
         self.ready_at = ready_at
         self.hosts: list[tuple[float, int, _Desk]] = []
         self.held = False
-        self.due: float | None = None  # the time of its entry on the heap that counts
+        self.due: float | None = None  # time of its valid entry on the heap
 
 
 class _Desk:
-    """A host online: its URLs, and the spot it stands at."""
+    """Host online: its URLs, and its address."""
 
     __slots__ = (
         "address", "credit", "held", "host", "numbers", "polls", "ready_at", "spot", "turns", "unasked"
@@ -57,19 +56,19 @@ class _Desk:
         self.host = host
         self.numbers: deque[int] = deque()
         self.polls: deque[int] = deque()
-        self.credit = 0.0  # visits owed to the polls, as far as new URLs had to wait with them
+        self.credit = 0.0  # visits owed to polls, as far as new URLs had to wait with them
         self.turns: list[tuple[int, bool, float]] = []  # taken together: number, whether a poll, its credit
         self.held = False
         self.address = ""
         self.ready_at = 0.0
         self.spot = _Spot(0.0)
-        self.unasked = False  # its URLs are answered without asking
+        self.unasked = False  # its URLs are answered without a request
 
     def __len__(self) -> int:
         return len(self.numbers) + len(self.polls)
 
     def share_out(self, most: int, share: float) -> list[int]:
-        """The next URLs, `share` of them polls as long as both kinds wait."""
+        """Take the next URLs, `share` of them polls as long as both kinds wait."""
         numbers, polls, credit, turns = self.numbers, self.polls, self.credit, self.turns
         while len(turns) < most and (numbers or polls):
             is_poll = credit + share >= 1.0 if numbers and polls else not numbers
@@ -79,7 +78,7 @@ class _Desk:
         return [number for number, _, _ in turns]
 
     def put_back(self, unused: Sequence[int]) -> None:
-        """Those go to the heads of their lines; only turns that were used count."""
+        """Return unused URLs to the heads of their queues; only used turns count."""
         left = set(unused)
         for number, is_poll, owed in reversed(self.turns):
             if number in left:
@@ -90,12 +89,12 @@ class _Desk:
 
 
 class Workbench:
-    """The hosts online. Times are epoch seconds."""
+    """Hosts online. Times are epoch seconds."""
 
     def __init__(self, quiet_until: float = 0.0, *, polls: Container[int] = (), share: float = 0.5) -> None:
-        """`quiet_until`: no address we know nothing of is asked before then.
+        """`quiet_until`: an address without known state is not visited before then.
 
-        `polls` are the numbers of known pages, and `share` is theirs of a host's visits.
+        `polls` are the numbers of known pages, and `share` is their part of a host's visits.
         """
         self._quiet_until, self._polls, self._share = quiet_until, polls, share
         self._desks: dict[Host, _Desk] = {}
@@ -103,17 +102,17 @@ class Workbench:
         self._heap: list[tuple[float, int, _Spot]] = []
         self._turn = count()
         self._now = 0.0
-        self.urls = 0  # that can be taken: those in robots' hands are not counted
+        self.urls = 0  # that can be taken: those with fetch workers are not counted
 
     def __len__(self) -> int:
-        """Hosts online, those in robots' hands included."""
+        """Number of hosts online, including those with fetch workers."""
         return len(self._desks)
 
     def __contains__(self, host: Host) -> bool:
         return host in self._desks
 
     def put(self, host: Host, state: HostState, numbers: Iterable[int]) -> None:
-        """Add URLs to the end of a host's line; the host comes online if it was not."""
+        """Add URLs to the end of a host's queue; the host comes online if it was not."""
         desk = self._desks.get(host)
         if desk is None:
             desk = self._desks[host] = _Desk(host)
@@ -130,7 +129,7 @@ class Workbench:
             self._line_up(desk)
 
     def _seat(self, desk: _Desk, state: HostState) -> None:
-        """Put a desk at the address its state names, which is as quiet as anyone knows of."""
+        """Put a host at the address in its state; the address rests as long as any known state says."""
         desk.ready_at = 0.0 if state.verdict else state.ready_at
         desk.address, desk.unasked = state.address, bool(state.verdict)
         if state.verdict or not state.address:
@@ -158,12 +157,12 @@ class Workbench:
             heappush(self._heap, (due, next(self._turn), spot))
 
     def _forget_quiet(self) -> None:
-        """Drop addresses without hosts whose time has come: they have nothing left to remember."""
+        """Drop addresses without hosts whose rest is over: they hold no information."""
         spots = self._spots.items()
         self._spots = {a: s for a, s in spots if s.hosts or s.held or s.ready_at > self._now}
 
     def take(self, now: float, most: int, most_without_asking: int) -> Lease | None:
-        """The host that has been ready longest, with its address, for one robot alone."""
+        """Take the host that has been ready longest, with its address, for one fetch worker alone."""
         due = self.ready_at()
         if due is None or due > now:
             return None
@@ -186,19 +185,19 @@ class Workbench:
         return Lease(desk.host, desk.address, numbers)
 
     def ready_at(self) -> float | None:
-        """When the next host can be taken; None when no host is waiting for its time."""
+        """Time at which the next host can be taken; None when no host is waiting."""
         heap = self._heap
         while heap:
             due, _, spot = heap[0]
             if spot.due == due:
                 return due
-            heappop(heap)  # of a time that no longer holds
+            heappop(heap)  # an outdated entry
         return None
 
     def give_back(self, host: Host, state: HostState, unused: Sequence[int]) -> bool:
         """Free the host at `state.ready_at` and the address at `state.address_ready_at`.
 
-        Unused URLs go back to the head of the line. False: nothing is left in it,
+        Unused URLs go back to the head of the queue. False: no URL is left,
         and the host is no longer online.
         """
         desk, spot = self._desks[host], self._desks[host].spot
@@ -215,13 +214,13 @@ class Workbench:
             self._line_up(desk)
         else:
             del self._desks[host]
-        # Either may have become quieter: the address it was visited at, and the one it turned out to have.
+        # Both addresses may rest longer now: the one visited, and the one the host turned out to have.
         self._schedule(spot)
         self._schedule(desk.spot)
         return bool(len(desk))
 
     def send_off(self, host: Host) -> list[int]:
-        """Take a host that nobody holds offline; returns the numbers of its URLs."""
+        """Take a host offline that no fetch worker has; returns the numbers of its URLs."""
         desk = self._desks.pop(host)
         assert not desk.held, f"{host} is out"
         desk.spot.hosts = [entry for entry in desk.spot.hosts if entry[2] is not desk]
@@ -231,10 +230,10 @@ class Workbench:
         return [*desk.numbers, *desk.polls]
 
     def waiting_hosts(self) -> list[Host]:
-        """Hosts online that have URLs which can be taken, now or later."""
+        """Hosts online with URLs that can be taken, now or later."""
         return [desk.host for desk in self._desks.values() if len(desk)]
 
     def ready_hosts(self, now: float) -> int:
-        """Hosts a robot could take now; of those that share an address, one."""
+        """Number of hosts that could be taken now; of hosts that share an address, one."""
         ready = {id(spot) for due, _, spot in self._heap if due <= now and spot.due == due}
         return len(ready)
