@@ -93,7 +93,7 @@ class Frontier:
     def poll(self, links: Sequence[Link]) -> None:
         """Fetch known links again: they enter behind the sieve, which would drop them.
 
-        They go online at once, so the caller passes no more than are due. Their outcomes are counted
+        They go online at once, so the caller passes only those that are due. Their outcomes are counted
         separately: a discovered URL that is done stays done.
         """
         self._tickets.poll(links)

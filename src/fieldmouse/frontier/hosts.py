@@ -62,7 +62,7 @@ class HostTable:
         # clock lag of rows that an earlier process wrote
         self._lag = hostrows.lag(state.at, now) if state else 0.0
         self._inherited = 0  # rows before this place were written by an earlier process
-        self._quiet_from = 0.0  # when that process surely made no more visits; 0: there was none
+        self._quiet_from = 0.0  # when that process surely had stopped visiting; 0: there was none
         self.unknown = HostState()
         self._leftovers = Leftovers()
         old = hostrows.host_logs(directory)

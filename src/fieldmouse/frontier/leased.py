@@ -43,10 +43,20 @@ class LeasedFrontier:
     name, held = "frontier", 0  # nothing is held back
 
     def __init__(
-        self, parts: FrontierParts, *, landlord: Landlord, clock: Clock, rule: FrontRule, key_seed: int,
-        errand_links: int, state: FrontierState | None, forgiven: Collection[int] = (), share: float = 0.5,
-        turn: Callable[[], float] = lambda: math.inf, rests: Callable[[], bool] = lambda: False,
-    ):  # fmt: skip
+        self,
+        parts: FrontierParts,
+        *,
+        landlord: Landlord,
+        clock: Clock,
+        rule: FrontRule,
+        key_seed: int,
+        errand_links: int,
+        state: FrontierState | None,
+        forgiven: Collection[int] = (),
+        share: float = 0.5,
+        turn: Callable[[], float] = lambda: math.inf,
+        rests: Callable[[], bool] = lambda: False,
+    ):
         """`parts` hold only the keys of URLs settled here; those in `forgiven` were taken back to retry them.
 
         `share` of a host's visits are polls while new URLs of it wait, too. After `turn()` seconds a host

@@ -47,9 +47,8 @@ def open_frontier(
     now, polls = clock.now(), set[int]()
     watcher = Nobody() if witness is None or hold_before else witness
     parts = open_parts(
-        directory, state, key_seed=key_seed, now=now, resumed_delay=resumed_delay, run_size=run_size,
-        limits=limits or SiteLimits(),
-    )  # fmt: skip
+        directory, state, limits, key_seed=key_seed, now=now, resumed_delay=resumed_delay, run_size=run_size
+    )
     resting = Resting()
     quiet_until = parts.hosts.quieten(now) if parts.hosts.resumed else 0.0
     workbench = Workbench(quiet_until, polls=polls, share=share)
@@ -65,14 +64,21 @@ def open_frontier(
         witness=watcher,
         holding=holding is not None,
     )
+    tickets = Tickets(
+        parts,
+        resting,
+        distributor,
+        workbench,
+        set_back=lag(state.hosts.at, now) if state else 0.0,
+        polls=state.polls if state else 0,
+        poll_numbers=polls,
+        holding=holding,
+    )
     return Frontier(
         parts,
         workbench=workbench,
         distributor=distributor,
-        tickets=Tickets(
-            parts, resting, distributor, workbench, state.polls if state else 0,
-            lag(state.hosts.at, now) if state else 0.0, polls, holding.holds if holding is not None else None,
-        ),
+        tickets=tickets,
         resting=resting,
         holding=holding,
         witness=watcher,
@@ -81,4 +87,4 @@ def open_frontier(
         key_seed=key_seed,
         errand_links=errand_links,
         state=state,
-    )  # fmt: skip
+    )

@@ -80,27 +80,24 @@ class FrontierParts:
         front, online = self.front.seal()
         hosts, known = self.hosts.seal(now)
         sites, counted = self.sites.seal()
-        state = FrontierState(
-            sieve, ready, queues, front, hosts, books.done, books.width, books.seen, books.waiting, sites,
-            books.polls,
-        )  # fmt: skip
+        state = FrontierState(sieve, ready, queues, front, hosts, sites=sites, **books._asdict())
         return state, [*keys, *waiting, *offline, *online, *known, *counted]
 
 
 def open_parts(
     directory: Path,
     state: FrontierState | None,
+    limits: SiteLimits | None = None,
     *,
     key_seed: int,
     now: float,
     resumed_delay: Callable[[HostState], float],
     run_size: int,
-    limits: SiteLimits,
 ) -> FrontierParts:
     """Open the parts at `state`; nothing on disk changes."""
     if state is not None and state.shipments is not None:
         raise UsageError(
-            f"hosts were exchanged by the crawl in `{directory.parent}`, so it cannot go on alone",
+            f"hosts were exchanged by the crawl in `{directory.parent}`, so it cannot be resumed",
             "this version of fieldmouse exchanges no hosts: crawl on several machines with a server",
         )
     with ExitStack() as opened:  # if one cannot be opened, those before it are closed
@@ -114,7 +111,9 @@ def open_parts(
         front = keep(FrontLog(directory, state.front if state else None))
         hosts = keep(HostTable(directory, state.hosts if state else None, resumed_delay, now, key_seed))
         queues = keep(Virtualizer(directory, state.queues if state else None, hosts))
-        sites = keep(SiteTable(directory, state.sites if state else None, limits, hosts, key_seed))
+        sites = keep(
+            SiteTable(directory, state.sites if state else None, limits or SiteLimits(), hosts, key_seed)
+        )
         if state and state.sites is None:
             sites.count_hosts(host for host, _ in hosts)
         opened.pop_all()

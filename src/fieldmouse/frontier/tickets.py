@@ -6,11 +6,12 @@ workbench, or to those that rest.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 
 import msgspec
 
 from fieldmouse.frontier.distributor import Distributor
+from fieldmouse.frontier.holding import Holding
 from fieldmouse.frontier.parts import FrontierParts
 from fieldmouse.frontier.resting import Resting
 from fieldmouse.frontier.workbench import Lease, Workbench
@@ -26,21 +27,28 @@ class Tickets:
     """Front log, and the path from it to the workbench."""
 
     def __init__(
-        self, parts: FrontierParts, resting: Resting, distributor: Distributor, workbench: Workbench,
-        polls: int, set_back: float, asked_again: set[int],
-        is_held: Callable[[Link], bool] | None,
-    ) -> None:  # fmt: skip
+        self,
+        parts: FrontierParts,
+        resting: Resting,
+        distributor: Distributor,
+        workbench: Workbench,
+        *,
+        set_back: float,
+        polls: int,
+        poll_numbers: set[int],
+        holding: Holding | None,
+    ) -> None:
         """`set_back`: seconds by which the clock was set back since the checkpoint.
 
-        `asked_again` receives the numbers of polls; links for which `is_held` is true stay in place.
+        `poll_numbers` receives the numbers of polls; links that `holding` holds stay in place.
         """
         front = self._front = parts.front
         self._hosts, self._resting = parts.hosts, resting
         self._distributor, self._workbench = distributor, workbench
         self._set_back = set_back
         self._before = [(number, _decode(row)) for number, row in front.live.items()]
-        self._asked_again, self._is_held = asked_again, is_held
-        asked_again.update([number for number, link in self._before if link.door is Door.POLLED])
+        self._poll_numbers, self._holding = poll_numbers, holding
+        poll_numbers.update([number for number, link in self._before if link.door is Door.POLLED])
         self.polls = polls  # in any place
         self._held: dict[Host, list[int]] = {}  # online at the time of opening, and left alone
         self._aside: dict[Host, list[int]] = {}  # off the workbench while only polls are wanted
@@ -59,7 +67,7 @@ class Tickets:
                 self._front.strike((number,))
                 number = self._numbered(link)
             host = host_of(link.url)
-            if self._is_held is not None and self._is_held(link):
+            if self._holding is not None and self._holding.holds(link):
                 self._held.setdefault(host, []).append(number)
             elif link.not_before > now:
                 self._resting.put(link.not_before, number, host)
@@ -71,7 +79,7 @@ class Tickets:
     def _numbered(self, link: Link) -> int:
         (number,) = self._front.add((_encode(link),))
         if link.door is Door.POLLED:
-            self._asked_again.add(number)
+            self._poll_numbers.add(number)
         return number
 
     def get(self, numbers: Iterable[int]) -> tuple[Ticket, ...]:
@@ -115,7 +123,7 @@ class Tickets:
             lines.setdefault(host_of(link.url), []).append(_encode(polled))
         for host, rows in lines.items():
             numbers = self._front.add(rows)
-            self._asked_again.update(numbers)
+            self._poll_numbers.update(numbers)
             self._distributor.seat(host, numbers)
         self.polls += len(links)
 
@@ -123,7 +131,7 @@ class Tickets:
         """Visit `link` instead of the ticket, under a new number; a ticket that is not open is ignored."""
         if not self._front.strike((number,)):
             return
-        self._asked_again.discard(number)
+        self._poll_numbers.discard(number)
         host = host_of(link.url)
         fresh = self._numbered(link)
         if link.not_before > now:
@@ -139,5 +147,5 @@ class Tickets:
             rows = map(self._front.live.get, numbers)
             polls = sum(_decode(row).door is Door.POLLED for row in rows if row is not None)
             self.polls -= polls
-            self._asked_again.difference_update(numbers)
+            self._poll_numbers.difference_update(numbers)
         return self._front.strike(numbers) - polls

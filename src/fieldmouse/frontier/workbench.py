@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Container, Iterable, Sequence
+from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush
 from itertools import count
 from typing import NamedTuple
@@ -33,36 +34,30 @@ class Lease(NamedTuple):
     numbers: list[int]
 
 
-class _Spot:
-    """Address: the time at which it may be visited again, and its hosts that have URLs, by ready time."""
+@dataclass(slots=True, eq=False)
+class _Server:
+    """One address: the time at which it may be visited again, and its hosts that have URLs, by ready time."""
 
-    __slots__ = ("due", "held", "hosts", "ready_at")
-
-    def __init__(self, ready_at: float) -> None:
-        self.ready_at = ready_at
-        self.hosts: list[tuple[float, int, _Desk]] = []
-        self.held = False
-        self.due: float | None = None  # time of its valid entry on the heap
+    ready_at: float
+    hosts: list[tuple[float, int, _OnlineHost]] = field(default_factory=list)
+    held: bool = False
+    due: float | None = None  # time of its valid entry on the heap
 
 
-class _Desk:
+@dataclass(slots=True, eq=False)
+class _OnlineHost:
     """Host online: its URLs, and its address."""
 
-    __slots__ = (
-        "address", "credit", "held", "host", "numbers", "polls", "ready_at", "spot", "turns", "unasked"
-    )  # fmt: skip
-
-    def __init__(self, host: Host) -> None:
-        self.host = host
-        self.numbers: deque[int] = deque()
-        self.polls: deque[int] = deque()
-        self.credit = 0.0  # visits owed to polls, as far as new URLs had to wait with them
-        self.turns: list[tuple[int, bool, float]] = []  # taken together: number, whether a poll, its credit
-        self.held = False
-        self.address = ""
-        self.ready_at = 0.0
-        self.spot = _Spot(0.0)
-        self.unasked = False  # its URLs are answered without a request
+    host: Host
+    numbers: deque[int] = field(default_factory=deque)
+    polls: deque[int] = field(default_factory=deque)
+    credit: float = 0.0  # visits owed to polls, as far as new URLs had to wait with them
+    turns: list[tuple[int, bool, float]] = field(default_factory=list)  # taken: number, is a poll, credit
+    held: bool = False
+    address: str = ""
+    ready_at: float = 0.0
+    server: _Server = field(default_factory=lambda: _Server(0.0))
+    unasked: bool = False  # its URLs are answered without a request
 
     def __len__(self) -> int:
         return len(self.numbers) + len(self.polls)
@@ -97,69 +92,69 @@ class Workbench:
         `polls` are the numbers of known pages, and `share` is their part of a host's visits.
         """
         self._quiet_until, self._polls, self._share = quiet_until, polls, share
-        self._desks: dict[Host, _Desk] = {}
-        self._spots: dict[str, _Spot] = {}
-        self._heap: list[tuple[float, int, _Spot]] = []
+        self._hosts: dict[Host, _OnlineHost] = {}
+        self._servers: dict[str, _Server] = {}
+        self._heap: list[tuple[float, int, _Server]] = []
         self._turn = count()
         self._now = 0.0
         self.urls = 0  # that can be taken: those with fetch workers are not counted
 
     def __len__(self) -> int:
         """Number of hosts online, including those with fetch workers."""
-        return len(self._desks)
+        return len(self._hosts)
 
     def __contains__(self, host: Host) -> bool:
-        return host in self._desks
+        return host in self._hosts
 
     def put(self, host: Host, state: HostState, numbers: Iterable[int]) -> None:
         """Add URLs to the end of a host's queue; the host comes online if it was not."""
-        desk = self._desks.get(host)
-        if desk is None:
-            desk = self._desks[host] = _Desk(host)
-            self._seat(desk, state)
-        idle = not len(desk) and not desk.held
-        before = len(desk)
+        entry = self._hosts.get(host)
+        if entry is None:
+            entry = self._hosts[host] = _OnlineHost(host)
+            self._place(entry, state)
+        idle = not len(entry) and not entry.held
+        before = len(entry)
         if self._polls:
             for number in numbers:
-                (desk.polls if number in self._polls else desk.numbers).append(number)
+                (entry.polls if number in self._polls else entry.numbers).append(number)
         else:
-            desk.numbers.extend(numbers)
-        self.urls += len(desk) - before
+            entry.numbers.extend(numbers)
+        self.urls += len(entry) - before
         if idle:
-            self._line_up(desk)
+            self._enqueue(entry)
 
-    def _seat(self, desk: _Desk, state: HostState) -> None:
+    def _place(self, entry: _OnlineHost, state: HostState) -> None:
         """Put a host at the address in its state; the address rests as long as any known state says."""
-        desk.ready_at = 0.0 if state.verdict else state.ready_at
-        desk.address, desk.unasked = state.address, bool(state.verdict)
+        entry.ready_at = 0.0 if state.verdict else state.ready_at
+        entry.address, entry.unasked = state.address, bool(state.verdict)
         if state.verdict or not state.address:
-            desk.spot = _Spot(0.0)
+            entry.server = _Server(0.0)
             return
-        spot = self._spots.get(state.address)
-        if spot is None:
-            if len(self._spots) > 1024 + 2 * len(self._desks):
-                self._forget_quiet()
-            spot = self._spots[state.address] = _Spot(self._quiet_until)
-        spot.ready_at = max(spot.ready_at, state.address_ready_at)
-        desk.spot = spot
+        server = self._servers.get(state.address)
+        if server is None:
+            if len(self._servers) > 1024 + 2 * len(self._hosts):
+                self._drop_rested()
+            server = self._servers[state.address] = _Server(self._quiet_until)
+        server.ready_at = max(server.ready_at, state.address_ready_at)
+        entry.server = server
 
-    def _line_up(self, desk: _Desk) -> None:
-        heappush(desk.spot.hosts, (desk.ready_at, next(self._turn), desk))
-        self._schedule(desk.spot)
+    def _enqueue(self, entry: _OnlineHost) -> None:
+        heappush(entry.server.hosts, (entry.ready_at, next(self._turn), entry))
+        self._schedule(entry.server)
 
-    def _schedule(self, spot: _Spot) -> None:
-        if spot.held or not spot.hosts:
-            spot.due = None
+    def _schedule(self, server: _Server) -> None:
+        if server.held or not server.hosts:
+            server.due = None
             return
-        due = max(spot.ready_at, spot.hosts[0][0])
-        if spot.due != due:
-            spot.due = due
-            heappush(self._heap, (due, next(self._turn), spot))
+        due = max(server.ready_at, server.hosts[0][0])
+        if server.due != due:
+            server.due = due
+            heappush(self._heap, (due, next(self._turn), server))
 
-    def _forget_quiet(self) -> None:
+    def _drop_rested(self) -> None:
         """Drop addresses without hosts whose rest is over: they hold no information."""
-        spots = self._spots.items()
-        self._spots = {a: s for a, s in spots if s.hosts or s.held or s.ready_at > self._now}
+        servers = self._servers.items()
+        self._servers = {a: s for a, s in servers if s.hosts or s.held or s.ready_at > self._now}
 
     def take(self, now: float, most: int, most_without_asking: int) -> Lease | None:
         """Take the host that has been ready longest, with its address, for one fetch worker alone."""
@@ -167,29 +162,29 @@ class Workbench:
         if due is None or due > now:
             return None
         self._now = now
-        _, _, spot = heappop(self._heap)
-        spot.due = None
-        _, _, desk = heappop(spot.hosts)
-        desk.held = spot.held = True
-        line = desk.numbers
-        if desk.unasked:
+        _, _, server = heappop(self._heap)
+        server.due = None
+        _, _, entry = heappop(server.hosts)
+        entry.held = server.held = True
+        line = entry.numbers
+        if entry.unasked:
             most = most_without_asking
-        if desk.polls:
-            numbers = desk.share_out(most, self._share)
+        if entry.polls:
+            numbers = entry.share_out(most, self._share)
         elif len(line) <= most:
             numbers = list(line)
             line.clear()
         else:
             numbers = [line.popleft() for _ in range(most)]
         self.urls -= len(numbers)
-        return Lease(desk.host, desk.address, numbers)
+        return Lease(entry.host, entry.address, numbers)
 
     def ready_at(self) -> float | None:
         """Time at which the next host can be taken; None when no host is waiting."""
         heap = self._heap
         while heap:
-            due, _, spot = heap[0]
-            if spot.due == due:
+            due, _, server = heap[0]
+            if server.due == due:
                 return due
             heappop(heap)  # an outdated entry
         return None
@@ -200,40 +195,40 @@ class Workbench:
         Unused URLs go back to the head of the queue. False: no URL is left,
         and the host is no longer online.
         """
-        desk, spot = self._desks[host], self._desks[host].spot
-        assert desk.held, f"{host} was not out"
-        desk.held = spot.held = False
-        spot.ready_at = max(spot.ready_at, state.address_ready_at)
-        if desk.turns:
-            desk.put_back(unused)
+        entry, server = self._hosts[host], self._hosts[host].server
+        assert entry.held, f"{host} was not out"
+        entry.held = server.held = False
+        server.ready_at = max(server.ready_at, state.address_ready_at)
+        if entry.turns:
+            entry.put_back(unused)
         else:
-            desk.numbers.extendleft(reversed(unused))
+            entry.numbers.extendleft(reversed(unused))
         self.urls += len(unused)
-        self._seat(desk, state)
-        if len(desk):
-            self._line_up(desk)
+        self._place(entry, state)
+        if len(entry):
+            self._enqueue(entry)
         else:
-            del self._desks[host]
+            del self._hosts[host]
         # Both addresses may rest longer now: the one visited, and the one the host turned out to have.
-        self._schedule(spot)
-        self._schedule(desk.spot)
-        return bool(len(desk))
+        self._schedule(server)
+        self._schedule(entry.server)
+        return bool(len(entry))
 
     def send_off(self, host: Host) -> list[int]:
         """Take a host offline that no fetch worker has; returns the numbers of its URLs."""
-        desk = self._desks.pop(host)
-        assert not desk.held, f"{host} is out"
-        desk.spot.hosts = [entry for entry in desk.spot.hosts if entry[2] is not desk]
-        heapify(desk.spot.hosts)
-        self._schedule(desk.spot)
-        self.urls -= len(desk)
-        return [*desk.numbers, *desk.polls]
+        entry = self._hosts.pop(host)
+        assert not entry.held, f"{host} is out"
+        entry.server.hosts = [item for item in entry.server.hosts if item[2] is not entry]
+        heapify(entry.server.hosts)
+        self._schedule(entry.server)
+        self.urls -= len(entry)
+        return [*entry.numbers, *entry.polls]
 
     def waiting_hosts(self) -> list[Host]:
         """Hosts online with URLs that can be taken, now or later."""
-        return [desk.host for desk in self._desks.values() if len(desk)]
+        return [entry.host for entry in self._hosts.values() if len(entry)]
 
     def ready_hosts(self, now: float) -> int:
         """Number of hosts that could be taken now; of hosts that share an address, one."""
-        ready = {id(spot) for due, _, spot in self._heap if due <= now and spot.due == due}
+        ready = {id(server) for due, _, server in self._heap if due <= now and server.due == due}
         return len(ready)
