@@ -158,10 +158,10 @@ class DiskSieve(Generic[T]):
     def knows(self, keys: Sequence[int]) -> list[bool]:
         """Whether each of these keys was accepted or learned."""
         wanted, places = np.unique(np.array([key or 1 for key in keys], np.uint64), return_inverse=True)
-        known = self._table.has(wanted)
+        is_known = self._table.has(wanted)
         for run in self._runs:
-            known |= run.has(wanted)
-        return [bool(mark) for mark in known[places]]
+            is_known |= run.has(wanted)
+        return [bool(flag) for flag in is_known[places]]
 
     def _unknown(self, keys: Keys) -> tuple[Keys, NDArray[np.intp]]:
         """Return the keys never accepted, each once and sorted, and the index of its first occurrence."""
@@ -284,15 +284,15 @@ def logged_keys(directory: Path, state: SieveState) -> Iterator[Keys]:
             keys = np.fromfile(path, np.uint64, state.logged)
         except FileNotFoundError:
             raise Missing(path) from None
-        found = keys.size
+        count = keys.size
         yield keys
     else:
-        found = 0
+        count = 0
         for offset, record in records(path, length=state.length):
             if len(record) % 8:
                 raise Damaged(path, f"the record at byte {offset} holds no keys")
             keys = np.frombuffer(record, np.uint64)
-            found += keys.size
+            count += keys.size
             yield keys
-    if found != state.logged:
-        raise Damaged(path, f"{state.logged} keys were written and synced, {found} are there")
+    if count != state.logged:
+        raise Damaged(path, f"{state.logged} keys were written and synced, {count} are there")

@@ -115,23 +115,23 @@ class Distributor:
         """Bring hosts online until there are `width`; returns the number of URLs that came online."""
         policy, workbench = self._policy, self._workbench
         self.unfinished = False
-        brought = 0
+        urls_online = 0
         limit = width * _URLS_A_HOST
         for _ in range(_MOVES):
             if len(workbench) >= width or workbench.urls >= limit:
-                return brought
+                return urls_online
             number = policy.recall()
             if number is None:
                 item = self._draw()
                 if item is not None:
-                    brought += self._place(item)
+                    urls_online += self._place(item)
                     continue
                 number = policy.recall(dry=True)
                 if number is None:
-                    return brought
-            brought += self._recall(number)
+                    return urls_online
+            urls_online += self._recall(number)
         self.unfinished = True
-        return brought
+        return urls_online
 
     def _place(self, item: Item) -> int:
         host, link = item

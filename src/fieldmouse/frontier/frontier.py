@@ -100,24 +100,24 @@ class Frontier:
 
     def readmit(self, links: Sequence[Link]) -> None:
         """Queue links whose outcome was taken back, as if they had just been discovered."""
-        again = [(host_of(link.url), _encode(link)) for link in links]
-        self._ready.push(again)
-        self._witness.arrived([host for host, _ in again])
-        self._done -= len(again)
+        items = [(host_of(link.url), _encode(link)) for link in links]
+        self._ready.push(items)
+        self._witness.arrived([host for host, _ in items])
+        self._done -= len(items)
 
     def pardon(self, verdicts: Container[str]) -> list[Host]:
         """Clear these statuses of hosts, before `begin` brings any online; returns the hosts."""
         judged = [(host, state) for host, state in self._hosts if state.verdict in verdicts]
         for host, state in judged:
-            well = msgspec.structs.replace(state, failures=0, put_off=0, verdict=Reason.NONE, detail="")
-            self._hosts.put(host, well, self._clock.now())
+            cleared = msgspec.structs.replace(state, failures=0, put_off=0, verdict=Reason.NONE, detail="")
+            self._hosts.put(host, cleared, self._clock.now())
         return [host for host, _ in judged]
 
     def _sift(self) -> None:
         new = self._sieve.sift(self._sites.admit)
-        fresh = [(host_of(link.url), _encode(link)) for link in new]
-        self._ready.push(fresh)
-        self._witness.arrived([host for host, _ in fresh])
+        items = [(host_of(link.url), _encode(link)) for link in new]
+        self._ready.push(items)
+        self._witness.arrived([host for host, _ in items])
 
     def take(self, now: float, *, only_polls: bool = False) -> Errand | None:
         """Lease a host that may be visited now to the caller; None if there is none.
@@ -156,7 +156,7 @@ class Frontier:
         return len(self._ready) + (len(self._queues) if self._holding is None else 0)
 
     def _feed(self) -> bool:
-        """Bring hosts online because none is ready, on a wider front if necessary. False if there are none."""
+        """Bring hosts online when none is ready, on a wider front if necessary. False if there are none."""
         if self._sieve.pending:
             self._sift()
         if not self._backlog():
@@ -171,7 +171,7 @@ class Frontier:
         return brought > 0
 
     def ready_at(self) -> float | None:
-        """Time at which `take` could succeed next; 0: at once, None: nothing online is waiting for its time."""
+        """Time at which `take` could succeed next; 0: at once, None: no host online is waiting."""
         if not self._only_polls and (self._sieve.pending or self._distributor.unfinished):
             return 0.0
         due = self._workbench.ready_at()

@@ -165,11 +165,11 @@ def _queued(directory: Path, state: VirtualizerState) -> Iterator[bytes]:
             continue
         for offset, record in records(path, length=length):
             _, first, links = _block(record)
-            told = live.pop((number, offset), None)
-            if told is not None:
-                if told[:2] != (first, len(links)):
+            expected = live.pop((number, offset), None)
+            if expected is not None:
+                if expected[:2] != (first, len(links)):
                     raise Damaged(path, f"the block at byte {offset} is not the one that its queue names")
-                yield from links[told[2] :]
+                yield from links[expected[2] :]
     if live:
         number, offset = min(live)
         raise Damaged(directory / segment_file(number), f"there is no block at byte {offset}")

@@ -41,20 +41,20 @@ class LeasedPolls:
 
     def wait(self, host: Host, links: Iterable[Link], *, wished: bool = True) -> None:
         """Keep polls until we hold the host; with `wished`, request the host."""
-        line = self._waiting.setdefault(host, [])
-        before = len(line)
-        line.extend(links)
-        self._queued += len(line) - before
-        if not line:
+        links_waiting = self._waiting.setdefault(host, [])
+        before = len(links_waiting)
+        links_waiting.extend(links)
+        self._queued += len(links_waiting) - before
+        if not links_waiting:
             del self._waiting[host]
         elif wished and not before:
             self._wish([host])
 
     def take(self, host: Host) -> list[Link]:
         """Remove and return the polls that were waiting for a host that we now hold."""
-        line = self._waiting.pop(host, [])
-        self._queued -= len(line)
-        return line
+        links = self._waiting.pop(host, [])
+        self._queued -= len(links)
+        return links
 
     def remind(self, now: float) -> None:
         """Repeat the requests for hosts, if it is time."""

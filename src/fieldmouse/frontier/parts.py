@@ -73,7 +73,7 @@ class FrontierParts:
         return self.sieve.seen
 
     def seal(self, now: float, books: Books) -> tuple[FrontierState, list[Path]]:
-        """Write everything to the operating system; returns the state and the files to sync before it counts."""
+        """Write all files; returns the state, and the files to sync before it counts."""
         sieve, keys = self.sieve.seal()
         ready, waiting = self.ready.seal()
         queues, offline = self.queues.seal()

@@ -146,10 +146,10 @@ class QueueIndex:
 
     def write(self, rows: Iterable[tuple[int, QueueRow]]) -> None:
         """Log changes, by host number; the shelf has them already."""
-        told = list(rows)
-        _append(self._log, (row for _, row in told))
+        numbered = list(rows)
+        _append(self._log, (row for _, row in numbered))
         if self._next is not None:
-            _append(self._next, (row for number, row in told if number < self._copied))
+            _append(self._next, (row for number, row in numbered if number < self._copied))
 
     def seal(self) -> tuple[IndexState, list[Path]]:
         """Write the log to the operating system, after all rows."""

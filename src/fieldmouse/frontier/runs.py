@@ -91,9 +91,9 @@ class Run:
             start, end = 8 * count, size - _TRAILER.size
             if mark == _MARK and end - start == blocks * _ENTRY.size and start >= 0:
                 entries = self._map[start:end]
-                told = list(_ENTRY.iter_unpack(entries))
-                if xxh3_64_intdigest(entries, count) == check and sum(keys for keys, _ in told) == count > 0:
-                    return told
+                rows = list(_ENTRY.iter_unpack(entries))
+                if xxh3_64_intdigest(entries, count) == check and sum(keys for keys, _ in rows) == count > 0:
+                    return rows
         raise Damaged(self.path, "it does not end as a run of keys does")
 
     def _read_through(self, blocks: list[tuple[int, int]]) -> Keys:

@@ -29,13 +29,13 @@ class SettledHere:
         Links of URLs that are to be retried are marked: a rebuilt coordinator may not know it.
         """
         keys = [key_of(link.url, self._key_seed) for link in links]
-        known, new = list[Link](), list[Link]()
-        for link, key, there in zip(links, keys, self._sieve.knows(keys), strict=True):
+        done_here, new = list[Link](), list[Link]()
+        for link, key, is_settled in zip(links, keys, self._sieve.knows(keys), strict=True):
             if key in self._forgiven:
                 new.append(msgspec.structs.replace(link, forgiven=True))
             else:
-                (known if there else new).append(link)
-        return known, new
+                (done_here if is_settled else new).append(link)
+        return done_here, new
 
     def add(self, urls: Sequence[SettledUrl]) -> None:
         keys = [url.key for url in urls]

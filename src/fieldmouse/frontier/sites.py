@@ -108,10 +108,10 @@ class SiteTable:
 
         A seed always passes: the user asked for it.
         """
-        line = [host_of(link.url) for link in links]
+        link_hosts = [host_of(link.url) for link in links]
         room: dict[Host, int] = {}  # for hosts of which only some may pass
         seeds: Counter[Host] | None = None
-        for host, urls in Counter(line).items():
+        for host, urls in Counter(link_hosts).items():
             new = host not in self._known
             site = self._site(host)
             if site != _EXEMPT:
@@ -119,7 +119,7 @@ class SiteTable:
                 left = self._limits.room(hosts_there, urls_there, new_host=new)
                 if left is not None and left < urls:
                     if seeds is None:
-                        pairs = zip(links, line, strict=True)
+                        pairs = zip(links, link_hosts, strict=True)
                         seeds = Counter(name for link, name in pairs if link.kind is Kind.SEED)
                     room[host] = max(0, left - seeds[host])
                     taken = min(urls, room[host] + seeds[host])
@@ -136,7 +136,7 @@ class SiteTable:
                 self._known.meet(host)
         if not room:
             return None
-        return [_passes(link, host, room) for link, host in zip(links, line, strict=True)]
+        return [_passes(link, host, room) for link, host in zip(links, link_hosts, strict=True)]
 
     def _drop(self, rule: DropRule | None, links: int) -> None:
         if rule is not None and links:

@@ -87,7 +87,7 @@ class Tickets:
         return tuple([Ticket(number, _decode(live[number])) for number in numbers])
 
     def take_polls(self, now: float, most: int, most_without_asking: int) -> Errand | None:
-        """Take polls of a host that may be visited now; tickets of other kinds leave the workbench for now."""
+        """Take polls of a host that may be visited now; other tickets leave the workbench for now."""
         while (lease := self._workbench.take(now, most, most_without_asking)) is not None:
             state = self._hosts.get(lease.host)
             tickets = self._polls_among(lease)
@@ -133,11 +133,11 @@ class Tickets:
             return
         self._poll_numbers.discard(number)
         host = host_of(link.url)
-        fresh = self._numbered(link)
+        new_number = self._numbered(link)
         if link.not_before > now:
-            self._resting.put(link.not_before, fresh, host)
+            self._resting.put(link.not_before, new_number, host)
         else:
-            self._distributor.seat(host, (fresh,))
+            self._distributor.seat(host, (new_number,))
 
     def strike(self, numbers: Iterable[int]) -> int:
         """Close tickets that have an outcome; returns how many were open, polls not counted."""

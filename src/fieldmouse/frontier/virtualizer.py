@@ -119,10 +119,10 @@ class Virtualizer:
             self._live[block.segment] -= block.size
         gathered = queue.gathered
         if gathered and len(links) < most:
-            some = [gathered.popleft() for _ in range(min(most - len(links), len(gathered)))]
-            links += some
-            queue.advance(len(some))
-            self._gathered -= len(some)
+            from_memory = [gathered.popleft() for _ in range(min(most - len(links), len(gathered)))]
+            links += from_memory
+            queue.advance(len(from_memory))
+            self._gathered -= len(from_memory)
         self._count -= len(links)
         return links
 
@@ -144,12 +144,12 @@ class Virtualizer:
         gathered = queue.gathered
         first = queue.tail - len(gathered)
         while gathered:
-            some = [gathered.popleft() for _ in range(min(_BLOCK, len(gathered)))]
-            self._gathered -= len(some)
-            block = self._write(queue.host, first, some)
+            batch = [gathered.popleft() for _ in range(min(_BLOCK, len(gathered)))]
+            self._gathered -= len(batch)
+            block = self._write(queue.host, first, batch)
             queue.blocks.append(block)
             queue.fresh.append(block)
-            first += len(some)
+            first += len(batch)
 
     def _write(self, host: Host, first: int, links: list[bytes]) -> Block:
         segment = self._segments[self._last]
@@ -247,7 +247,7 @@ def segment_file(number: int) -> str:
 
 
 def queued_links(directory: Path, state: VirtualizerState, host: Host) -> Iterator[bytes]:
-    """Yield the links of a host's queue at that state, oldest first; reads only, for readers beside a crawl."""
+    """Yield the links of a host's queue at that state, oldest first; reads only."""
     queue = read_queue(directory, state.index, host)
     for block in queue.blocks:
         path = directory / segment_file(block.segment)

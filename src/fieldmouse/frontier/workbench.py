@@ -166,16 +166,16 @@ class Workbench:
         server.due = None
         _, _, entry = heappop(server.hosts)
         entry.held = server.held = True
-        line = entry.numbers
+        queue = entry.numbers
         if entry.unasked:
             most = most_without_asking
         if entry.polls:
             numbers = entry.share_out(most, self._share)
-        elif len(line) <= most:
-            numbers = list(line)
-            line.clear()
+        elif len(queue) <= most:
+            numbers = list(queue)
+            queue.clear()
         else:
-            numbers = [line.popleft() for _ in range(most)]
+            numbers = [queue.popleft() for _ in range(most)]
         self.urls -= len(numbers)
         return Lease(entry.host, entry.address, numbers)
 
