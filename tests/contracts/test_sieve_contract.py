@@ -105,7 +105,7 @@ def test_each_key_comes_out_once_in_the_order_first_seen(make: Make, batches: li
 
 
 @every_sieve
-def test_offers_gather_until_they_are_sifted(make: Make) -> None:
+def test_offers_are_collected_until_they_are_sifted(make: Make) -> None:
     with make() as sieve:
         sieve.offer([5, 6], [1, 2])
         sieve.offer([6, 7], [3, 4])

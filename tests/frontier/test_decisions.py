@@ -1,4 +1,4 @@
-"""The log of decisions takes little memory, however much there is to tell."""
+"""Bounded memory of the decision log."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from fieldmouse.url import Host
 HOSTS = 150_000
 
 
-def test_a_crawl_resumed_with_many_hosts_writes_while_it_tells_of_them(tmp_path: Path) -> None:
+def test_resuming_with_many_hosts_writes_the_decision_log_in_pieces(tmp_path: Path) -> None:
     path = tmp_path / "decisions.log"
     log = DecisionLog(path, limit=1 << 30, policy="index", options={})
     log.began(0.0, unlisted=0, batch=32)
     for number in range(HOSTS):
         log.held(Host(f"http://h{number}.example"), number)
     (told,) = read_runs(path)
-    assert len(told) > HOSTS, "most of it has left the memory before anybody flushed"
+    assert len(told) > HOSTS, "most of it is written before the first flush"
     log.close()
     (whole,) = read_runs(path)
     assert [second for _, _, second in whole.events()] == list(range(HOSTS))
 
 
-def test_the_record_ends_before_the_names_in_it_fill_the_memory(tmp_path: Path) -> None:
+def test_the_decision_log_ends_before_its_names_fill_the_memory(tmp_path: Path) -> None:
     log = DecisionLog(tmp_path / "decisions.log", limit=1 << 30, policy="index", options={})
     log.began(0.0, unlisted=0, batch=2)
     for start in range(0, 400_000, 2000):

@@ -1,4 +1,4 @@
-"""The frontier as the agent sees it."""
+"""Tests of the frontier's public interface."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_a_link_can_be_taken_as_soon_as_it_is_discovered(tmp_path: Path) -> None
     assert errand.address == ""
 
 
-def test_what_is_discovered_twice_is_visited_once(tmp_path: Path) -> None:
+def test_a_link_discovered_twice_is_visited_once(tmp_path: Path) -> None:
     frontier = frontier_at(tmp_path)
     frontier.discover(links("http://a.example/1", "http://a.example/1"))
     assert frontier.take(NOW) is not None
@@ -71,7 +71,7 @@ def test_unused_tickets_come_back_first_and_keep_their_numbers(tmp_path: Path) -
     assert second.address == "10.0.0.1"
 
 
-def test_a_retry_rests_while_the_other_urls_of_its_host_go_on(tmp_path: Path) -> None:
+def test_a_retry_rests_while_other_urls_of_its_host_are_visited(tmp_path: Path) -> None:
     clock = ManualClock(NOW)
     frontier = frontier_at(tmp_path, clock, errand_links=1)
     frontier.discover(links("http://a.example/1", "http://a.example/2"))
@@ -93,7 +93,7 @@ def test_a_retry_rests_while_the_other_urls_of_its_host_go_on(tmp_path: Path) ->
     assert frontier.waiting == 2
 
 
-def test_a_host_with_a_verdict_is_ready_at_once_and_in_large_batches(tmp_path: Path) -> None:
+def test_an_abandoned_host_is_ready_at_once_and_in_large_batches(tmp_path: Path) -> None:
     frontier = frontier_at(tmp_path, errand_links=2)
     frontier.discover(links(*(f"http://a.example/{n}" for n in range(40))))
     seen = 0
@@ -110,7 +110,7 @@ def test_a_host_with_a_verdict_is_ready_at_once_and_in_large_batches(tmp_path: P
     assert errands < 40 // 2
 
 
-def test_the_front_widens_when_robots_go_hungry(tmp_path: Path) -> None:
+def test_the_front_widens_when_no_host_is_ready(tmp_path: Path) -> None:
     frontier = frontier_at(tmp_path, front=FrontRule(minimum=2, maximum=50))
     frontier.discover(links(*(f"http://h{n}.example/" for n in range(100))))
     taken = 0
@@ -131,7 +131,7 @@ def test_many_hosts_behind_one_address_do_not_fill_the_front(tmp_path: Path) -> 
         if errand is None:
             break
         if errand.address:
-            continue  # a robot stays there
+            continue  # a fetch worker stays there
         name = errand.host.removeprefix("http://")
         address = "10.0.0.1" if name.startswith("c") else name
         frontier.give_back(errand, resolved(errand, address=address), errand.tickets)
@@ -141,7 +141,7 @@ def test_many_hosts_behind_one_address_do_not_fill_the_front(tmp_path: Path) -> 
     assert frontier.waiting == len(crowd) + 8
 
 
-def test_the_lookout_says_where_each_url_is(tmp_path: Path) -> None:
+def test_look_finds_the_place_of_each_url(tmp_path: Path) -> None:
     clock = ManualClock(NOW)
     frontier = frontier_at(
         tmp_path, clock, front=FrontRule(minimum=1, maximum=1), policy=POLICIES["index"](), errand_links=1
@@ -169,7 +169,7 @@ def test_the_lookout_says_where_each_url_is(tmp_path: Path) -> None:
     assert standing.ready_at == NOW + 30.0
 
 
-def test_after_a_restart_nobody_is_asked_before_the_delay_has_passed(tmp_path: Path) -> None:
+def test_after_a_restart_no_host_is_visited_before_its_delay(tmp_path: Path) -> None:
     clock = ManualClock(NOW)
     frontier = frontier_at(tmp_path, clock)
     frontier.discover(links("http://a.example/1", "http://b.example/1"))
@@ -183,7 +183,7 @@ def test_after_a_restart_nobody_is_asked_before_the_delay_has_passed(tmp_path: P
 
 
 @pytest.mark.parametrize("policy", sorted(POLICIES))
-def test_errands_of_a_crawl_without_kills_hold_every_url_once(tmp_path: Path, policy: str) -> None:
+def test_host_visits_of_a_crawl_without_kills_hold_every_url_once(tmp_path: Path, policy: str) -> None:
     frontier = frontier_at(tmp_path, policy=POLICIES[policy](), front=FrontRule(minimum=3, maximum=20))
     urls = [f"http://h{n * n % 37}.example/{n}" for n in range(3000)]
     frontier.discover(links(*urls))
@@ -196,7 +196,7 @@ def test_errands_of_a_crawl_without_kills_hold_every_url_once(tmp_path: Path, po
     assert frontier.waiting == 0
 
 
-def test_links_and_their_keys_may_be_given_together_or_apart(tmp_path: Path) -> None:
+def test_discover_accepts_links_with_or_without_their_keys(tmp_path: Path) -> None:
     frontier = frontier_at(tmp_path)
     found = links("http://a.example/1", "http://b.example/1")
     frontier.discover(found)
@@ -206,7 +206,7 @@ def test_links_and_their_keys_may_be_given_together_or_apart(tmp_path: Path) -> 
 
 
 def visited(frontier: Frontier, clock: ManualClock) -> list[tuple[str, Door]]:
-    """Everything that can be taken, visited and done, with the door it came by."""
+    """Visit and finish everything that can be taken; returns the URLs with their origin."""
     found = []
     while (errand := frontier.take(clock.now())) is not None:
         found += [(str(ticket.link.url), ticket.door) for ticket in errand.tickets]
@@ -215,7 +215,7 @@ def visited(frontier: Frontier, clock: ManualClock) -> list[tuple[str, Door]]:
     return found
 
 
-def test_a_ticket_says_by_which_door_it_came_and_a_poll_changes_no_other_books(tmp_path: Path) -> None:
+def test_a_ticket_names_its_origin_and_a_poll_changes_no_other_counts(tmp_path: Path) -> None:
     clock = ManualClock(NOW)
     frontier = frontier_at(tmp_path, clock)
     one, two, three = (f"http://a.example/{n}" for n in range(3))
@@ -246,11 +246,11 @@ def test_a_poll_that_is_tried_again_is_still_a_poll(tmp_path: Path) -> None:
     frontier.again(ticket.number, msgspec.structs.replace(ticket.link, tries=1))
     assert (frontier.finished, frontier.waiting, frontier.polling) == (1, 0, 1)
     assert visited(frontier, clock) == [("http://a.example/", Door.POLLED)]
-    frontier.done([ticket.number])  # a number that is no longer out is passed over
+    frontier.done([ticket.number])  # a closed number is ignored
     assert (frontier.finished, frontier.waiting, frontier.polling) == (1, 0, 0)
 
 
-def test_what_is_readmitted_waits_as_if_it_had_just_been_discovered(tmp_path: Path) -> None:
+def test_a_readmitted_link_waits_like_a_new_one(tmp_path: Path) -> None:
     clock = ManualClock(NOW)
     frontier = frontier_at(tmp_path, clock)
     frontier.discover(links("http://a.example/"))

@@ -1,4 +1,4 @@
-"""Killed at any moment, a frontier delivers every URL it accepted, and none that was done.
+"""Kills at any moment: the frontier delivers every accepted URL, and none that was done.
 
 A small random web is crawled by a fake agent. At random moments the frontier is
 sealed and the seal committed; at others it is abandoned as a kill would leave it:
@@ -45,7 +45,7 @@ class SmallWeb:
 
 
 class FakeAgent:
-    """Runs errands against the small web, and keeps the books the way a kill would leave them."""
+    """Visits hosts of the small web, and keeps the counts that a kill would leave."""
 
     def __init__(self, web: SmallWeb, rng: random.Random, home: Path, policy: str):
         self.web, self.rng, self.home, self.policy = web, rng, home, policy
@@ -76,7 +76,7 @@ class FakeAgent:
         self.sealed: FrontierState | None = None
 
     def kill(self) -> None:
-        """Leave the directory as it is and go on from the last commit, on torn files."""
+        """Leave the directory as it is and continue from the last commit, on torn files."""
         before = self.home / str(self.lives)
         self.lives += 1
         after = self.home / str(self.lives)
@@ -91,7 +91,7 @@ class FakeAgent:
         self.open(msgspec.msgpack.decode(msgspec.msgpack.encode(self.committed), type=FrontierState))
 
     def seal(self) -> None:
-        """Everything fetched so far is taken to be durable with this seal."""
+        """Seal; everything fetched so far counts as durable with it."""
         self.frontier.done(self.fetched)
         self.done |= set(self.fetched.values())
         self.fetched.clear()
@@ -145,7 +145,7 @@ class FakeAgent:
         self.frontier.discover([Link(found, 1, url) for found in self.web.links[url]])
 
     def finished(self) -> bool:
-        """Nothing to do, now or later; if time must pass first, it does."""
+        """Whether there is nothing to do, now or later; advances the clock if necessary."""
         if self.out or self.take():
             return False
         due = self.frontier.ready_at()
@@ -180,7 +180,7 @@ def crawl(agent: FakeAgent, kills: float, seals: float) -> None:
 @pytest.mark.parametrize("policy", sorted(POLICIES))
 @settings(max_examples=12, deadline=None)
 @given(st.integers(0, 2**32), st.integers(1, 250), st.integers(1, 25), st.integers(1, 25))
-def test_every_url_is_done_exactly_whatever_is_killed_when(
+def test_every_url_is_done_exactly_once_despite_kills_at_any_moment(
     policy: str, seed: int, pages: int, hosts: int, addresses: int
 ) -> None:
     rng = random.Random(seed)

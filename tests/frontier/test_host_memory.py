@@ -1,4 +1,4 @@
-"""A host that waits offline takes a bounded number of bytes, whatever a crawl remembers of it."""
+"""Memory of a host that waits offline, which must be bounded."""
 
 from __future__ import annotations
 
@@ -31,11 +31,12 @@ print((resident() - before) / 40_000)
 
 
 def test_a_host_with_one_url_waiting_takes_at_most_300_bytes_of_memory() -> None:
-    """It took 2,800 when each had its objects; docs/frontier.md names what it takes now."""
+    """It took 2,800 when each had its own objects; docs/frontier.md has the present figure."""
     with tempfile.TemporaryDirectory() as directory:
         ran = subprocess.run(
             [sys.executable, "-c", SCRIPT.format(benchmarks=str(BENCHMARKS)), directory],
-            capture_output=True, text=True, check=False,
-        )  # fmt: skip
+            capture_output=True,
+            text=True,
+        )
     assert ran.returncode == 0, ran.stderr
     assert float(ran.stdout) <= 300

@@ -1,4 +1,4 @@
-"""What is remembered of hosts, and what a kill may not make us forget."""
+"""Host table: its contents, and the promises that must survive a kill."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def ordinary(state: HostState) -> float:
 
 
 def killed(table: HostTable, directory: Path, state: HostsState | None, into: Path) -> HostTable:
-    """The table as it is found by the next process: what was not handed to the system is gone."""
+    """Return the table as the next process finds it: unwritten rows are lost."""
     shutil.copytree(directory, into)
     return HostTable(into, state, ordinary)
 
@@ -72,7 +72,7 @@ def test_a_promise_survives_two_kills_without_a_checkpoint_between(tmp_path: Pat
 
 
 def test_pages_counted_after_the_checkpoint_are_not_counted_twice(tmp_path: Path) -> None:
-    """They will be fetched again: their outcomes went with the kill."""
+    """They will be fetched again: their outcomes were lost with the kill."""
     here = tmp_path / "here"
     here.mkdir()
     table = HostTable(here, None, ordinary)
@@ -93,7 +93,7 @@ def test_after_a_restart_every_host_gets_its_full_delay_again(tmp_path: Path) ->
     assert table.get(Host("http://never-met.example")).ready_at == NOW + 1.0
 
 
-def test_a_table_that_changes_for_days_stays_about_as_large_as_what_it_says(tmp_path: Path) -> None:
+def test_the_log_of_a_table_that_keeps_changing_stays_small(tmp_path: Path) -> None:
     table = HostTable(tmp_path, None, ordinary)
     many = [Host(f"http://{n}.example") for n in range(500)]
     for day in range(100):
@@ -122,7 +122,7 @@ rows = st.lists(st.tuples(st.integers(0, 20).map(lambda n: Host(f"http://{n}.exa
 
 @settings(max_examples=50, deadline=None)
 @given(rows, st.lists(st.binary(max_size=30), max_size=3))
-def test_what_was_sealed_is_found_again_even_on_a_torn_log(
+def test_sealed_states_survive_a_torn_log(
     tmp_path_factory: pytest.TempPathFactory, rows: list[tuple[Host, HostState]], torn: list[bytes]
 ) -> None:
     directory = tmp_path_factory.mktemp("hosts")
@@ -148,7 +148,7 @@ jumps = st.floats(-86400, 86400)
 
 @settings(max_examples=100, deadline=None)
 @given(waits, st.floats(0, 3600), st.booleans(), jumps, jumps)
-def test_a_wait_never_outlives_what_was_left_of_it_however_the_clock_is_set(
+def test_a_wait_never_gets_longer_when_the_clock_is_set(
     tmp_path_factory: pytest.TempPathFactory,
     wait: float,
     later: float,
@@ -156,7 +156,7 @@ def test_a_wait_never_outlives_what_was_left_of_it_however_the_clock_is_set(
     first_jump: float,
     second_jump: float,
 ) -> None:
-    """Promised, perhaps sealed later, killed, found by another clock, killed again, found by a third."""
+    """Promised, perhaps sealed later, killed, read by another clock, killed again, read by a third."""
     here = tmp_path_factory.mktemp("hosts")
     table = HostTable(here, None, ordinary, NOW)
     table.put(A, HostState("10.0.0.1", NOW + wait, NOW + wait, failures=1), NOW)
@@ -176,7 +176,7 @@ def test_a_wait_never_outlives_what_was_left_of_it_however_the_clock_is_set(
     third.quieten(third_now)
     rests = third.get(A).ready_at - third_now
     by_clock = second_now + second_left - third_now
-    # Two kills without a checkpoint: what the first process wrote counts by its own moment as well.
+    # Two kills without a checkpoint: rows of the first process also count by their own time.
     old = min(left, NOW + wait - third_now)
     assert rests <= max(min(second_left, by_clock), old, 1.0) + 1e-6
     assert rests >= 1.0 - 1e-6
@@ -186,7 +186,7 @@ def killed_at(directory: Path, state: HostsState | None, now: float) -> HostTabl
     return HostTable(directory, state, ordinary, now)
 
 
-def test_a_clock_set_back_by_five_hours_adds_nothing_to_a_wait(tmp_path: Path) -> None:
+def test_a_clock_set_back_by_five_hours_does_not_prolong_a_wait(tmp_path: Path) -> None:
     table = HostTable(tmp_path, None, ordinary, NOW)
     table.put(A, HostState("10.0.0.1", NOW + 600.0, NOW + 1.0, failures=1), NOW)
     state, _ = table.seal(NOW)
@@ -200,7 +200,7 @@ def test_a_clock_set_back_by_five_hours_adds_nothing_to_a_wait(tmp_path: Path) -
     assert again.get(B).address_ready_at == earlier + 900.0
 
 
-def test_rows_of_older_crawls_which_tell_no_moment_are_believed_as_they_are(tmp_path: Path) -> None:
+def test_rows_of_older_crawls_without_a_time_are_used_unchanged(tmp_path: Path) -> None:
     log = Log(tmp_path / "hosts-0.log")
     log.append(msgspec.msgpack.encode((A, HostState("10.0.0.1", NOW + 600.0))))
     state = msgspec.convert([0, log.flush()], HostsState)
@@ -213,13 +213,13 @@ def test_rows_of_older_crawls_which_tell_no_moment_are_believed_as_they_are(tmp_
     st.lists(st.lists(st.tuples(st.integers(0, 40), states, st.booleans()), max_size=40), max_size=6),
     st.integers(1, 64),
 )
-def test_hosts_are_told_apart_and_kept_whatever_fits_into_memory(
+def test_hosts_are_kept_apart_for_any_size_of_the_cache(
     tmp_path_factory: pytest.TempPathFactory,
     monkeypatch: pytest.MonkeyPatch,
     lives: list[list[tuple[int, HostState, bool]]],
     hashes: int,
 ) -> None:
-    """Names whose hashes are the same, a memory of four rows, and a log that is written anew all the time."""
+    """Names with equal hashes, a cache of four rows, and a log that is rewritten all the time."""
     monkeypatch.setattr(hosts, "_IN_MEMORY", 4)
     monkeypatch.setattr(hosts, "_REWRITE_AT", 300)
     monkeypatch.setattr(hosts, "xxh3_64_intdigest", lambda tag, seed: sum(tag) % hashes << 58)
@@ -252,7 +252,7 @@ def test_hosts_are_told_apart_and_kept_whatever_fits_into_memory(
         assert all(read_hosts(directory, state, only=host) == {host: latest[host]} for host in latest)
 
 
-def test_an_opening_without_a_checkpoint_after_it_leaves_nothing_to_believe(tmp_path: Path) -> None:
+def test_opening_without_a_later_checkpoint_leaves_no_promises(tmp_path: Path) -> None:
     """The log it left holds copies, and copies are no promises."""
     table = HostTable(tmp_path, None, ordinary, NOW)
     for number in range(300):

@@ -1,4 +1,4 @@
-"""A frontier whose hosts are leased: which leave and which are wanted, with known pages to be asked again."""
+"""Leased frontier: hosts that leave, hosts that are wanted, and polls of known pages."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from fieldmouse.frontier.landlord import SettledUrl
 from fieldmouse.frontier.leased import LeasedFrontier
 from fieldmouse.frontier.parts import open_parts
 from fieldmouse.policy.front import FrontRule
-from fieldmouse.policy.sitelimits import SiteLimits
 from fieldmouse.records import Door, HostState, Link
 from fieldmouse.url import Host, Url
 
@@ -22,16 +21,16 @@ TURN = 60.0
 
 
 class Listener:
-    """A landlord that only listens."""
+    """Lease source that records all calls."""
 
     open, waiting = True, 1
-    cut_off = False  # what the agent finds of its network
+    cut_off = False  # the agent's view of its network
 
     def __init__(self) -> None:
         self.wished: list[Host] = []
         self.back: list[tuple[Host, int, list[str]]] = []
         self.taken: list[Host] = []
-        self.idle: list[bool] = []  # of each that went back, whether it had nothing to do
+        self.idle: list[bool] = []  # for each returned host, whether it was idle
         self.dropped: dict[str, int] = {}
 
     def found(self, links: Sequence[Link], keys: Sequence[int]) -> None: ...
@@ -71,13 +70,19 @@ def clock() -> ManualClock:
 @pytest.fixture
 def frontier(tmp_path: Path, landlord: Listener, clock: ManualClock) -> Iterator[LeasedFrontier]:
     parts = open_parts(
-        tmp_path / "frontier", None, key_seed=7, now=clock.now(), resumed_delay=lambda _: 1.0,
-        run_size=1000, limits=SiteLimits(),
-    )  # fmt: skip
+        tmp_path / "frontier", None, key_seed=7, now=clock.now(), resumed_delay=lambda _: 1.0, run_size=1000
+    )
     frontier = LeasedFrontier(
-        parts, landlord=landlord, clock=clock, rule=FrontRule(4, 8), key_seed=7, errand_links=16, state=None,
-        turn=lambda: TURN, rests=lambda: landlord.cut_off,
-    )  # fmt: skip
+        parts,
+        landlord=landlord,
+        clock=clock,
+        rule=FrontRule(4, 8),
+        key_seed=7,
+        errand_links=16,
+        state=None,
+        turn=lambda: TURN,
+        rests=lambda: landlord.cut_off,
+    )
     frontier.begin()
     yield frontier
     frontier.close()
@@ -88,22 +93,22 @@ def link(number: int, not_before: float = 0.0) -> Link:
 
 
 def polled(frontier: LeasedFrontier, now: float) -> list[str]:
-    """What the next errand asks for again."""
+    """Return the polls of the next host visit."""
     errand = frontier.take(now)
     assert errand is not None
     assert all(ticket.link.door is Door.POLLED for ticket in errand.tickets)
     return sorted(ticket.link.url for ticket in errand.tickets)
 
 
-def test_polls_of_a_host_that_was_lost_wait_for_it_and_are_made_when_it_is_ours_again(
+def test_polls_of_a_lost_host_are_made_when_it_is_leased_again(
     frontier: LeasedFrontier, landlord: Listener, clock: ManualClock
 ) -> None:
-    """Some of them are at hand, and one rests until its time has come."""
+    """Some of them are online, and one rests."""
     frontier.grant(A, 1, [link(9)], STATE, 0)
     frontier.poll([link(1), link(2), link(3, not_before=clock.now() + 10.0)])
     landlord.wished.clear()
     frontier.revoke(A, 1)
-    assert landlord.wished == [A], "the board hears that we want it back"
+    assert landlord.wished == [A], "the coordinator is asked for it again"
     assert landlord.taken == [A]
     assert frontier.polling == 3
     assert frontier.take(clock.now()) is None
@@ -112,10 +117,10 @@ def test_polls_of_a_host_that_was_lost_wait_for_it_and_are_made_when_it_is_ours_
     assert frontier.polling == 3
 
 
-def test_a_host_whose_turn_is_over_leaves_without_the_polls_of_its_pages(
+def test_a_host_returned_after_its_turn_leaves_its_polls_here(
     frontier: LeasedFrontier, landlord: Listener, clock: ManualClock
 ) -> None:
-    """The board gets its URLs back; the known pages are ours, and nobody else could ask for them again."""
+    """The coordinator gets its URLs back; only this agent can poll its known pages."""
     frontier.grant(A, 1, [link(8), link(9)], STATE, 0)
     errand = frontier.take(clock.now())
     assert errand is not None
@@ -130,7 +135,7 @@ def test_a_host_whose_turn_is_over_leaves_without_the_polls_of_its_pages(
     assert polled(frontier, clock.now()) == [f"{A}/1", f"{A}/2"]
 
 
-def test_a_host_that_was_taken_while_a_robot_had_it_is_lost_when_the_robot_is_back(
+def test_a_host_revoked_during_a_visit_is_dropped_after_the_visit(
     frontier: LeasedFrontier, landlord: Listener, clock: ManualClock
 ) -> None:
     frontier.grant(A, 1, [link(8), link(9)], STATE, 0)
@@ -142,7 +147,7 @@ def test_a_host_that_was_taken_while_a_robot_had_it_is_lost_when_the_robot_is_ba
     assert (landlord.taken, landlord.back, frontier.holds) == ([A], [], 0)
 
 
-def test_a_host_that_has_nothing_left_is_told_from_one_that_must_leave(
+def test_an_idle_host_is_returned_as_idle_and_others_are_not(
     frontier: LeasedFrontier, landlord: Listener, clock: ManualClock
 ) -> None:
     frontier.grant(A, 1, [link(9)], STATE, 0)
@@ -152,10 +157,10 @@ def test_a_host_that_has_nothing_left_is_told_from_one_that_must_leave(
     assert (landlord.back, landlord.idle) == ([(A, 1, [])], [True])
 
 
-def test_who_is_cut_off_keeps_one_host_of_those_that_it_could_do_without(
+def test_an_agent_without_network_keeps_one_idle_host(
     frontier: LeasedFrontier, landlord: Listener, clock: ManualClock
 ) -> None:
-    """Those that a robot has, or whose known pages only we can ask for again, are not among them."""
+    """Hosts with a fetch worker, or with polls that only this agent can make, stay."""
     hosts = [Host(f"http://{letter}.test") for letter in "bcdef"]
     for number, host in enumerate([A, *hosts]):
         state = HostState(address=f"10.0.0.{number}", ready_at=clock.now() + number)
@@ -166,16 +171,16 @@ def test_who_is_cut_off_keeps_one_host_of_those_that_it_could_do_without(
     frontier.poll([Link(Url(f"{hosts[0]}/9"))])
     frontier.let_idle_go()
     gone = [host for host, _, _ in landlord.back]
-    assert len(set(gone)) == len(hosts) - 2, "all but the one with a poll, and one to try"
+    assert len(set(gone)) == len(hosts) - 2, "all but the one with a poll, and one to test"
     assert set(gone) < set(hosts[1:])
     assert all(urls == [f"{host}/0", f"{host}/1"] for host, _, urls in landlord.back)
-    assert landlord.idle == [False] * len(gone), "others are to have them"
+    assert landlord.idle == [False] * len(gone), "other agents should get them"
     assert frontier.holds == 3
     frontier.let_idle_go()
     assert frontier.holds == 3
 
 
-def test_who_is_cut_off_wants_no_host_but_one(frontier: LeasedFrontier, landlord: Listener) -> None:
+def test_an_agent_without_network_wants_only_one_host(frontier: LeasedFrontier, landlord: Listener) -> None:
     assert frontier.wanted == 4
     landlord.cut_off = True
     assert frontier.wanted == 1

@@ -1,4 +1,4 @@
-"""Polls that wait for their hosts on a network: none is lost, and the board is told of each host in time."""
+"""Polls that wait for leases of their hosts: none is lost, and each host is requested in time."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def link(host: Host, number: int) -> Link:
     return Link(Url(f"{host}/{number}"))
 
 
-def test_a_host_is_wished_for_once_and_again_when_the_board_may_have_forgotten() -> None:
+def test_a_host_is_requested_once_and_again_after_a_while() -> None:
     clock = ManualClock(1000.0)
     wishes: list[list[Host]] = []
     polls = LeasedPolls(lambda hosts: wishes.append(list(hosts)), clock)
@@ -35,18 +35,18 @@ def test_a_host_is_wished_for_once_and_again_when_the_board_may_have_forgotten()
     assert len(polls) == 1
 
 
-def test_who_ends_wishes_for_nothing() -> None:
+def test_a_closing_agent_requests_no_hosts() -> None:
     wishes: list[list[Host]] = []
     polls = LeasedPolls(lambda hosts: wishes.append(list(hosts)), ManualClock(1000.0))
     polls.wait(A, [link(A, 1)], wished=False)
     assert (wishes, len(polls)) == ([], 1)
 
 
-def test_a_poll_counts_until_its_ticket_is_done_with() -> None:
+def test_a_poll_counts_until_its_ticket_is_closed() -> None:
     polls = LeasedPolls(lambda hosts: None, ManualClock(1000.0))
     polls.wait(A, [link(A, 1)])
     (known,) = polls.take(A)
-    assert len(polls) == 0, "it is in the hands of who took it"
+    assert len(polls) == 0, "its caller has it"
     polls.add(7, known)
     assert (7 in polls, 8 in polls, len(polls)) == (True, False, 1)
     assert polls.strike(8) is None
@@ -54,7 +54,7 @@ def test_a_poll_counts_until_its_ticket_is_done_with() -> None:
     assert not len(polls)
 
 
-def test_known_pages_become_polls_by_host() -> None:
+def test_known_pages_become_polls_grouped_by_host() -> None:
     lines = polls_by_host([link(A, 1), link(B, 1), link(A, 2)])
     assert {host: len(line) for host, line in lines.items()} == {A: 2, B: 1}
     assert all((one.door, one.was) == (Door.POLLED, "page") for line in lines.values() for one in line)

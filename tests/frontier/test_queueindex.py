@@ -1,4 +1,4 @@
-"""The index of host queues is written anew a slice at a time, and never says anything else meanwhile."""
+"""Index of host queues: rewriting it a slice at a time never changes its contents."""
 
 from __future__ import annotations
 
@@ -14,14 +14,15 @@ from fieldmouse.frontier.virtualizer import Virtualizer, queued_links
 from fieldmouse.url import Host
 
 acts = st.lists(
-    st.tuples(st.integers(0, 12), st.integers(-40, 40)) | st.none(),  # to a host's queue, from it; or a seal
+    # append to a host's queue, take from it, or seal
+    st.tuples(st.integers(0, 12), st.integers(-40, 40)) | st.none(),
     max_size=80,
 )
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(acts, st.integers(1, 5))
-def test_whatever_was_sealed_is_found_again(
+def test_every_sealed_queue_is_read_back(
     tmp_path_factory: pytest.TempPathFactory,
     monkeypatch: pytest.MonkeyPatch,
     acts: list[tuple[int, int] | None],

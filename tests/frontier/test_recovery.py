@@ -23,7 +23,7 @@ seeds = st.integers(0, 2**32)
 
 @settings(max_examples=30, deadline=None)
 @given(seeds)
-def test_a_sieve_knows_exactly_what_it_knew_when_it_was_sealed(seed: int) -> None:
+def test_a_reopened_sieve_knows_exactly_the_sealed_keys(seed: int) -> None:
     rng = random.Random(seed)
     with tempfile.TemporaryDirectory() as home:
         directory = Path(home)
@@ -48,7 +48,7 @@ def test_a_sieve_knows_exactly_what_it_knew_when_it_was_sealed(seed: int) -> Non
         sieve.close()
 
 
-def test_runs_of_like_size_are_merged_so_that_few_are_left() -> None:
+def test_runs_of_similar_size_are_merged() -> None:
     with tempfile.TemporaryDirectory() as home:
         sieve: DiskSieve[int] = DiskSieve(Path(home), run_size=1 << 16)
         rng = random.Random(1)
@@ -66,7 +66,7 @@ def test_runs_of_like_size_are_merged_so_that_few_are_left() -> None:
 
 @settings(max_examples=40, deadline=None)
 @given(seeds)
-def test_the_ready_queue_goes_on_where_it_was_sealed(seed: int) -> None:
+def test_a_reopened_ready_queue_continues_at_the_seal(seed: int) -> None:
     rng = random.Random(seed)
     with tempfile.TemporaryDirectory() as home:
         directory = Path(home)
@@ -100,7 +100,7 @@ def test_the_ready_queue_goes_on_where_it_was_sealed(seed: int) -> None:
 
 @settings(max_examples=40, deadline=None)
 @given(seeds)
-def test_host_queues_go_on_where_they_were_sealed(seed: int) -> None:
+def test_reopened_host_queues_continue_at_the_seal(seed: int) -> None:
     rng = random.Random(seed)
     hosts = [Host(f"http://h{n}.example") for n in range(6)]
     with tempfile.TemporaryDirectory() as home:
@@ -132,7 +132,7 @@ def test_host_queues_go_on_where_they_were_sealed(seed: int) -> None:
         queues.close()
 
 
-def test_segments_whose_links_were_taken_do_not_stay_on_the_disk(tmp_path: Path) -> None:
+def test_segments_whose_links_were_taken_are_deleted(tmp_path: Path) -> None:
     queues = Virtualizer(tmp_path, segment_size=10_000)
     rng = random.Random(2)
     hosts = [Host(f"http://h{n}.example") for n in range(20)]
@@ -140,7 +140,7 @@ def test_segments_whose_links_were_taken_do_not_stay_on_the_disk(tmp_path: Path)
         for _ in range(100):
             queues.append(rng.choice(hosts), bytes(50))
         for host, count in list(queues.hosts()):
-            queues.take(host, count - 1)  # the last link of each would keep its segment for ever
+            queues.take(host, count - 1)  # the last link of each would keep its segment alive
         queues.seal()
         queues.committed()
     assert sum(path.stat().st_size for path in tmp_path.glob("links-*.log")) < 50_000
@@ -162,7 +162,7 @@ def test_many_small_appends_do_not_make_many_small_blocks(tmp_path: Path) -> Non
 
 @settings(max_examples=30, deadline=None)
 @given(seeds)
-def test_the_front_log_remembers_who_is_out_and_never_repeats_a_number_that_counts(seed: int) -> None:
+def test_the_front_log_keeps_open_tickets_and_never_reuses_their_numbers(seed: int) -> None:
     rng = random.Random(seed)
     with tempfile.TemporaryDirectory() as home:
         directory = Path(home)
@@ -194,7 +194,7 @@ def test_the_front_log_remembers_who_is_out_and_never_repeats_a_number_that_coun
         front.close()
 
 
-def test_a_front_log_of_old_tickets_is_written_anew(tmp_path: Path) -> None:
+def test_a_front_log_of_closed_tickets_is_rewritten(tmp_path: Path) -> None:
     front = FrontLog(tmp_path)
     kept = front.add([b"kept"])
     for _ in range(100):
@@ -209,7 +209,7 @@ def test_a_front_log_of_old_tickets_is_written_anew(tmp_path: Path) -> None:
     assert FrontLog(tmp_path, state).live == {kept[0]: b"kept"}
 
 
-def test_a_log_shorter_than_the_checkpoint_says_is_called_damaged(tmp_path: Path) -> None:
+def test_a_log_shorter_than_the_checkpoint_says_is_damaged(tmp_path: Path) -> None:
     sieve: DiskSieve[int] = DiskSieve(tmp_path)
     sieve.offer([1, 2, 3], [1, 2, 3])
     sieve.sift()
@@ -220,7 +220,7 @@ def test_a_log_shorter_than_the_checkpoint_says_is_called_damaged(tmp_path: Path
         DiskSieve(tmp_path, state)
 
 
-def test_links_that_cannot_be_read_are_not_taken_and_nothing_else_is_lost(tmp_path: Path) -> None:
+def test_links_in_a_damaged_block_are_not_taken_and_no_others_are_lost(tmp_path: Path) -> None:
     queues = Virtualizer(tmp_path)
     host = Host("http://a.example")
     links = [b"%d" % number for number in range(1000)]
@@ -238,8 +238,8 @@ def test_links_that_cannot_be_read_are_not_taken_and_nothing_else_is_lost(tmp_pa
     queues.close()
 
 
-def test_a_segment_with_a_bad_record_is_never_tidied_away(tmp_path: Path) -> None:
-    """The few links left in it would go with it."""
+def test_a_segment_with_a_bad_record_is_never_deleted(tmp_path: Path) -> None:
+    """The few links left in it would be lost."""
     queues = Virtualizer(tmp_path, segment_size=20_000)
     first, other = Host("http://a.example"), Host("http://b.example")
     for number in range(40):
@@ -259,7 +259,7 @@ def test_a_segment_with_a_bad_record_is_never_tidied_away(tmp_path: Path) -> Non
 
 @settings(max_examples=60, deadline=None)
 @given(seeds)
-def test_a_flipped_byte_among_the_keys_is_damage(seed: int) -> None:
+def test_a_flipped_byte_among_the_keys_is_detected(seed: int) -> None:
     rng = random.Random(seed)
     with tempfile.TemporaryDirectory() as home:
         directory = Path(home)

@@ -1,4 +1,4 @@
-"""Known pages and new URLs of one host: its visits are shared out between them, and none is lost."""
+"""Division of a host's visits between polls of known pages and new URLs; none is lost."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ HOST = Host("http://a.example")
     most=st.integers(1, 8),
     used=st.lists(st.integers(0, 8), min_size=1, max_size=40),
 )
-def test_polls_get_their_share_of_the_visits_however_many_a_robot_takes_along(
+def test_polls_get_their_share_for_any_number_of_urls_per_visit(
     share: float, most: int, used: list[int]
 ) -> None:
-    amount = sum(used) + 9  # so that neither line runs dry
+    amount = sum(used) + 9  # so that neither queue runs empty
     polls = set(range(1000, 1000 + amount))
     bench = Workbench(polls=polls, share=share)
     bench.put(HOST, HostState(), range(amount))
@@ -46,9 +46,7 @@ def test_polls_get_their_share_of_the_visits_however_many_a_robot_takes_along(
 
 
 @pytest.mark.parametrize(("share", "first"), [(0.0, "new"), (1.0, "poll")])
-def test_a_share_of_nothing_and_of_all_leave_the_other_for_later_and_not_for_ever(
-    share: float, first: str
-) -> None:
+def test_a_share_of_zero_or_one_only_delays_the_other_kind(share: float, first: str) -> None:
     bench = Workbench(polls={10, 11}, share=share)
     bench.put(HOST, HostState(), [1, 10, 2, 11])
     lease = bench.take(0.0, 4, 100)
@@ -59,7 +57,7 @@ def test_a_share_of_nothing_and_of_all_leave_the_other_for_later_and_not_for_eve
 def test_after_a_restart_polls_are_still_polls(tmp_path: Path) -> None:
     frontier = frontier_at(tmp_path, share=1.0)
     frontier.discover(links("http://a.example/1", "http://a.example/2"))
-    assert frontier.take(NOW) is not None  # brings one online at least
+    assert frontier.take(NOW) is not None  # brings at least one online
     frontier.poll(links("http://a.example/p"))
     state, _ = frontier.seal()
     frontier.close()
@@ -70,7 +68,7 @@ def test_after_a_restart_polls_are_still_polls(tmp_path: Path) -> None:
 
 
 def visit_all(frontier: Frontier, clock: ManualClock) -> list[str]:
-    """Every URL that can be had, one after the other."""
+    """Visit every URL that can be taken, one after the other."""
     found: list[str] = []
     while (errand := frontier.take(clock.now())) is not None:
         found += [ticket.link.url for ticket in errand.tickets]
@@ -83,7 +81,7 @@ def seen(at: float, *urls: str) -> list[Link]:
     return [Link(Url(url), seen_at=at) for url in urls]
 
 
-def test_what_waited_before_stays_and_what_is_new_is_visited(tmp_path: Path) -> None:
+def test_urls_waiting_before_a_refresh_stay_and_new_ones_are_visited(tmp_path: Path) -> None:
     clock = ManualClock(NOW)
     frontier = frontier_at(tmp_path, clock, errand_links=2)
     old = [f"http://h{n % 5}.example/{n}" for n in range(400)]
@@ -100,7 +98,7 @@ def test_what_waited_before_stays_and_what_is_new_is_visited(tmp_path: Path) -> 
     new = [f"http://h{n % 7}.example/new/{n}" for n in range(90)]
     held.discover(seen(NOW + 100, *new))
     held.poll(seen(NOW - 5, "http://h0.example/known"))
-    state, _ = held.seal()  # and a kill, before anything was visited
+    state, _ = held.seal()  # a kill, before anything was visited
     held.close()
     held = frontier_at(tmp_path, clock, errand_links=2, state=state, hold_before=NOW + 50)
     assert (held.waiting, held.held, held.polling) == (490, 400, 1)

@@ -1,4 +1,4 @@
-"""No site can fill a crawl: what may pass the sieve, and what a kill may not make us forget."""
+"""Limits per site: no site can fill a crawl, and counts survive a kill."""
 
 from __future__ import annotations
 
@@ -24,15 +24,20 @@ SEED = 7
 
 def frontier_at(directory: Path, limits: SiteLimits, state: FrontierState | None = None) -> Frontier:
     frontier = open_frontier(
-        directory, key_seed=SEED, clock=ManualClock(1e6), policy=POLICIES["index"](), limits=limits,
-        state=state, resumed_delay=lambda _: 1.0,
-    )  # fmt: skip
+        directory,
+        key_seed=SEED,
+        clock=ManualClock(1e6),
+        policy=POLICIES["index"](),
+        limits=limits,
+        state=state,
+        resumed_delay=lambda _: 1.0,
+    )
     frontier.begin()
     return frontier
 
 
 def accepted(frontier: Frontier) -> list[Url]:
-    """Everything that passed the sieve and was not taken yet, drawn to the last."""
+    """Draw everything that passed the sieve and was not taken yet."""
     urls = []
     while (errand := frontier.take(1e9)) is not None:
         urls += [ticket.link.url for ticket in errand.tickets]
@@ -52,7 +57,7 @@ pages = st.lists(st.lists(names, max_size=25), max_size=8)
 
 
 def simply(batches: list[list[Url]], limits: SiteLimits) -> tuple[list[Url], Counter[str]]:
-    """The rule in a dozen lines: one URL after the other, all sets in memory."""
+    """Reference implementation: one URL after the other, all sets in memory."""
     taken: dict[Url, None] = {}
     dropped: Counter[str] = Counter()
     hosts: dict[str, set[str]] = {}
@@ -76,10 +81,10 @@ def simply(batches: list[list[Url]], limits: SiteLimits) -> tuple[list[Url], Cou
 
 @settings(max_examples=60, deadline=None)
 @given(pages, st.integers(0, 4), st.integers(0, 12))
-def test_as_much_of_a_site_is_taken_as_its_limits_say_whenever_the_crawl_is_killed(
+def test_site_limits_hold_despite_kills_at_any_moment(
     batches: list[list[Url]], hosts: int, urls: int
 ) -> None:
-    """Every batch is sealed; then the crawl is killed with a batch that was not, and opened again."""
+    """Every batch is sealed; then the crawl is killed with an unsealed batch, and opened again."""
     limits = SiteLimits(hosts=hosts, urls=urls)
     with tempfile.TemporaryDirectory() as name:
         state = None
@@ -90,7 +95,7 @@ def test_as_much_of_a_site_is_taken_as_its_limits_say_whenever_the_crawl_is_kill
             state = frontier.seal().state
             frontier.committed()
             frontier.discover([Link(url) for url in batches[life - 1][::-1]])
-            frontier.take(0.0)  # sifts what was offered
+            frontier.take(0.0)  # sifts the offers
             following = Path(name) / str(life + 1)
             shutil.copytree(home, following)
             frontier.close()
@@ -102,7 +107,7 @@ def test_as_much_of_a_site_is_taken_as_its_limits_say_whenever_the_crawl_is_kill
         frontier.close()
 
 
-def test_what_was_dropped_is_taken_once_the_limit_is_raised(tmp_path: Path) -> None:
+def test_dropped_links_are_accepted_once_the_limit_is_raised(tmp_path: Path) -> None:
     links = [Link(Url(f"http://{n}.bad.example/")) for n in range(5)]
     frontier = frontier_at(tmp_path, SiteLimits(hosts=2))
     frontier.discover(links)
@@ -116,7 +121,7 @@ def test_what_was_dropped_is_taken_once_the_limit_is_raised(tmp_path: Path) -> N
     assert raised.dropped == {DropRule.HOSTS.value: 4}
 
 
-def test_a_seed_is_taken_however_full_its_site_is(tmp_path: Path) -> None:
+def test_a_seed_is_accepted_even_if_its_site_is_full(tmp_path: Path) -> None:
     frontier = frontier_at(tmp_path, SiteLimits(hosts=1, urls=1))
     seeds = [Link(Url(f"http://{n}.bad.example/"), kind=Kind.SEED) for n in range(3)]
     frontier.discover([*seeds, Link(Url("http://0.bad.example/page"))])
@@ -125,7 +130,7 @@ def test_a_seed_is_taken_however_full_its_site_is(tmp_path: Path) -> None:
     assert frontier.dropped == {DropRule.URLS.value: 1}
 
 
-def test_a_crawl_made_before_sites_were_counted_has_its_hosts_counted(tmp_path: Path) -> None:
+def test_hosts_of_a_crawl_without_site_counts_are_counted_on_opening(tmp_path: Path) -> None:
     frontier = frontier_at(tmp_path, SiteLimits())
     frontier.discover([Link(Url(f"http://{n}.bad.example/")) for n in range(3)])
     state = frontier.seal().state
@@ -138,7 +143,7 @@ def test_a_crawl_made_before_sites_were_counted_has_its_hosts_counted(tmp_path: 
     assert again.hosts == 4
 
 
-def test_an_onlooker_is_told_how_full_the_site_of_a_url_is(tmp_path: Path) -> None:
+def test_look_reports_the_counts_of_a_urls_site(tmp_path: Path) -> None:
     frontier = frontier_at(tmp_path, SiteLimits(hosts=2))
     frontier.discover([Link(Url(f"http://{n % 3}.bad.example/{n}")) for n in range(9)])
     state = frontier.seal().state

@@ -1,4 +1,4 @@
-"""Who may be visited when: the workbench against a model that searches everything."""
+"""Workbench against a model that searches everything."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Bench(RuleBasedStateMachine):
         self.out: list[Lease] = []
 
     def ready(self) -> dict[Host, float]:
-        """The hosts that may be taken now or later, and when; by searching through all."""
+        """Return the hosts that may be taken now or later, with their times, by searching all."""
         held_hosts = {lease.host for lease in self.out}
         held = {lease.address for lease in self.out if not self.states[lease.host].verdict} - {""}
         times = {}
@@ -71,9 +71,12 @@ class Bench(RuleBasedStateMachine):
 
     @precondition(lambda self: self.out)
     @rule(
-        which=st.integers(0, 100), address=addresses, wait=waits, unused=st.integers(0, 4),
+        which=st.integers(0, 100),
+        address=addresses,
+        wait=waits,
+        unused=st.integers(0, 4),
         verdict=st.sampled_from(["", "", "", "host given up"]),
-    )  # fmt: skip
+    )
     def give_back(self, which: int, address: str, wait: float, unused: int, verdict: str) -> None:
         lease = self.out.pop(which % len(self.out))
         back = lease.numbers[len(lease.numbers) - min(unused, len(lease.numbers)) :]
@@ -125,7 +128,7 @@ def test_hosts_that_share_an_address_take_turns() -> None:
     assert set(visits.values()) == {10}
 
 
-def test_an_address_left_by_all_its_hosts_still_rests() -> None:
+def test_an_address_without_hosts_still_rests() -> None:
     bench = Workbench()
     a, b = Host("http://a.example"), Host("http://b.example")
     bench.put(a, HostState("10.0.0.1"), [1])
@@ -136,7 +139,7 @@ def test_an_address_left_by_all_its_hosts_still_rests() -> None:
     assert bench.take(60.0, 1, 1) is not None
 
 
-def test_an_address_rests_also_when_it_was_learned_on_the_way_and_its_visitor_leaves() -> None:
+def test_an_address_learned_during_a_visit_rests_even_if_the_host_leaves() -> None:
     bench = Workbench()
     a, b = Host("http://a.example"), Host("http://b.example")
     for host in (a, b):
@@ -149,7 +152,7 @@ def test_an_address_rests_also_when_it_was_learned_on_the_way_and_its_visitor_le
     assert bench.take(59.0, 1, 1) is None
 
 
-def test_a_host_given_up_before_its_name_was_looked_up_is_answered_in_large_batches() -> None:
+def test_a_host_abandoned_before_its_name_was_resolved_is_taken_in_large_batches() -> None:
     bench = Workbench()
     host = Host("http://a.example")
     bench.put(host, HostState(), range(50))
