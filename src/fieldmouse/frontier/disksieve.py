@@ -93,17 +93,17 @@ class DiskSieve(Generic[T]):
         sweep(self._directory, "keys-*.log", [self._log.path.name])
         sweep(self._directory, "run-*.keys", [run.path.name for run in self._runs])
         if self._raw:
-            self._carry_over()
+            self._rewrite_with_checksums()
         self._log.begin()
         self._unsynced.append(self._log.path)
 
-    def _carry_over(self) -> None:
+    def _rewrite_with_checksums(self) -> None:
         """Rewrite everything with checksums; the old files stay until a checkpoint names the new ones."""
         self._leftovers.add([*(run.path for run in self._runs), self._log.path])
         self._log.close()
-        self._runs = [Run.write(self._next("run-{}.keys"), run) for run in self._runs]
+        self._runs = [Run.write(self._next_path("run-{}.keys"), run) for run in self._runs]
         self._unsynced += [run.path for run in self._runs]
-        self._log = Log(self._next("keys-{}.log"))
+        self._log = Log(self._next_path("keys-{}.log"))
         if self._logged:
             self._log.append(self._table.sorted().tobytes())
 
@@ -131,7 +131,7 @@ class DiskSieve(Generic[T]):
             return []
         keys = np.array(self._keys, np.uint64)
         items, self._keys, self._items = self._items, [], []
-        keys, first = self._unknown(keys)
+        keys, first = self._unknown_keys(keys)
         if not keys.size:
             return []
         new = [items[place] for place in np.sort(first).tolist()]
@@ -150,7 +150,7 @@ class DiskSieve(Generic[T]):
     def learn(self, keys: Keys) -> Keys:
         """Remember keys that were accepted elsewhere; returns those that were not known here."""
         assert not self._keys, "sift before learning"
-        new, _ = self._unknown(keys.copy())
+        new, _ = self._unknown_keys(keys.copy())
         if new.size:
             self._remember(new)
         return new
@@ -163,7 +163,7 @@ class DiskSieve(Generic[T]):
             is_known |= run.has(wanted)
         return [bool(flag) for flag in is_known[places]]
 
-    def _unknown(self, keys: Keys) -> tuple[Keys, NDArray[np.intp]]:
+    def _unknown_keys(self, keys: Keys) -> tuple[Keys, NDArray[np.intp]]:
         """Return the keys never accepted, each once and sorted, and the index of its first occurrence."""
         keys[keys == 0] = 1  # zero means empty in the table
         first = np.argsort(keys, kind="stable")
@@ -195,18 +195,18 @@ class DiskSieve(Generic[T]):
         self.seen += keys.size
         if self._table.count >= self._run_size:
             self._write_run()
-        self._merge_on(keys.size)
+        self._continue_merge(keys.size)
 
     def _write_run(self) -> None:
-        run = Run.write(self._next("run-{}.keys"), [self._table.sorted()])
+        run = Run.write(self._next_path("run-{}.keys"), [self._table.sorted()])
         self._runs.append(run)
         self._leftovers.add([self._log.path])
         self._log.close()
         self._table.clear()  # it keeps its size, which it will need again
-        self._log, self._logged = Log(self._next("keys-{}.log")), 0
+        self._log, self._logged = Log(self._next_path("keys-{}.log")), 0
         self._unsynced += [run.path, self._log.path]
 
-    def _merge_on(self, new: int) -> None:
+    def _continue_merge(self, new: int) -> None:
         """Continue the current merge, by an amount of work proportional to `new` keys."""
         if self._merge is None:
             self._choose_merge()
@@ -233,11 +233,11 @@ class DiskSieve(Generic[T]):
         for small, large in pairwise(by_size):
             if len(large) < 2 * len(small):
                 self._merging = [small, large]
-                self._merged = RunWriter(self._next("run-{}.keys"))
+                self._merged = RunWriter(self._next_path("run-{}.keys"))
                 self._merge = merge(self._merging, self._merged, _MERGE_CHUNK)
                 return
 
-    def _next(self, pattern: str) -> Path:
+    def _next_path(self, pattern: str) -> Path:
         self._serial += 1
         return self._directory / pattern.format(self._serial - 1)
 

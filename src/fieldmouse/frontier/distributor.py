@@ -107,7 +107,7 @@ class Distributor:
     def hold(self, host: Host, urls: int) -> None:
         """Show the policy a queue that existed before it."""
         number = self._hosts.meet_number(host)
-        self._introduce(host, number, self._hosts.get(host))
+        self._report_address(host, number, self._hosts.get(host))
         self._witness.held(host, urls)
         self._policy.stored(number, urls)
 
@@ -142,11 +142,11 @@ class Distributor:
         state = self._hosts.meet(host)
         number = self._hosts.meet_number(host)
         if state.address:
-            self._introduce(host, number, state)
+            self._report_address(host, number, state)
         online = self._policy.place(number)
         self._witness.placed(host, online)
         if online:
-            self._seat(host, number, state, self._front.add((link,)))
+            self._put_online(host, number, state, self._front.add((link,)))
             return 1
         self._queues.append(host, link)
         self._policy.stored(number)
@@ -159,16 +159,16 @@ class Distributor:
         assert links, f"the policy recalled {host}, which has no backlog"
         self._witness.recalled(host, len(links))
         self._policy.recalled(number, len(links))
-        self._seat(host, number, self._hosts.get(host), self._front.add(links))
+        self._put_online(host, number, self._hosts.get(host), self._front.add(links))
         return len(links)
 
-    def _introduce(self, host: Host, number: int, state: HostState) -> None:
+    def _report_address(self, host: Host, number: int, state: HostState) -> None:
         """Report a host's address to the policy, before the policy decides about the host."""
         if state.address and not state.verdict:
             self._witness.known(host, state.address)
             self._policy.located(number, _key(state.address))
 
-    def _seat(self, host: Host, number: int, state: HostState, tickets: Sequence[int]) -> None:
+    def _put_online(self, host: Host, number: int, state: HostState, tickets: Sequence[int]) -> None:
         self._workbench.put(host, state, tickets)
         self._policy.came_online(number, len(tickets))
 
@@ -176,9 +176,9 @@ class Distributor:
         """Put tickets online regardless of the policy: they were online before, or are polls."""
         state = self._hosts.meet(host)
         number = self._hosts.meet_number(host)
-        self._introduce(host, number, state)
+        self._report_address(host, number, state)
         self._witness.seated(host, len(tickets))
-        self._seat(host, number, state, tickets)
+        self._put_online(host, number, state, tickets)
 
     def left(self, host: Host, state: HostState, urls: int) -> None:
         """Record that a fetch worker used `urls` of a host and returned it; its address may have changed."""
@@ -190,9 +190,9 @@ class Distributor:
         if urls:
             self._policy.left_online(number, urls)
         if not stays and host in self._workbench and not self._holding:
-            self._send_off(host, number)
+            self._take_offline(host, number)
 
-    def _send_off(self, host: Host, number: int) -> None:
+    def _take_offline(self, host: Host, number: int) -> None:
         """Take a host of a crowded address offline; its URLs go to its queue."""
         tickets = self._workbench.send_off(host)
         self._witness.sent_off(host, len(tickets))

@@ -29,8 +29,8 @@ from fieldmouse.summary import HostRest
 from fieldmouse.url import Host, host_of
 
 _SIFT_AT = 2048  # offers
-_WITHOUT_ASKING = 256  # URLs of a host visit that makes no request
-_LOOK_EVERY = 256  # host visits between two counts of idle hosts
+_URLS_WITHOUT_REQUEST = 256  # URLs of a host visit that makes no request
+_COUNT_IDLE_EVERY = 256  # host visits between two counts of idle hosts
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(Link).decode
 
@@ -66,7 +66,7 @@ class Frontier:
         self._out = 0  # URLs held by fetch workers
         self._done = state.done if state else 0
         self._width = max(rule.minimum, min(rule.maximum, state.width if state else 0))
-        self._errands = 0
+        self._visits = 0
         self._only_polls = False
 
     def begin(self) -> None:
@@ -131,21 +131,21 @@ class Frontier:
                 self._tickets.bring_back()
             self._only_polls = only_polls
             if only_polls:
-                errand = self._tickets.take_polls(now, self._errand_links, _WITHOUT_ASKING)
+                errand = self._tickets.take_polls(now, self._errand_links, _URLS_WITHOUT_REQUEST)
                 self._out += len(errand.tickets) if errand is not None else 0
                 return errand
         most = self._errand_links
-        lease = self._workbench.take(now, most, _WITHOUT_ASKING)
+        lease = self._workbench.take(now, most, _URLS_WITHOUT_REQUEST)
         while lease is None:
-            if not self._feed():
+            if not self._bring_online():
                 return None
-            lease = self._workbench.take(now, most, _WITHOUT_ASKING)
+            lease = self._workbench.take(now, most, _URLS_WITHOUT_REQUEST)
         self._out += len(lease.numbers)
         self._witness.taken(self._width, self._out)
         if len(self._workbench) < self._width and self._backlog():
             self._distributor.refill(self._width)
-        self._errands += 1
-        if self._errands % _LOOK_EVERY == 0:
+        self._visits += 1
+        if self._visits % _COUNT_IDLE_EVERY == 0:
             self._width = self._rule.after_plenty(self._width, self._workbench.ready_hosts(now))
         return Errand(
             lease.host, lease.address, self._tickets.get(lease.numbers), self._hosts.get(lease.host)
@@ -155,7 +155,7 @@ class Frontier:
         """Number of URLs that could come online."""
         return len(self._ready) + (len(self._queues) if self._holding is None else 0)
 
-    def _feed(self) -> bool:
+    def _bring_online(self) -> bool:
         """Bring hosts online when none is ready, on a wider front if necessary. False if there are none."""
         if self._sieve.pending:
             self._sift()

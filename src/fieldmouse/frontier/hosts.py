@@ -73,7 +73,7 @@ class HostTable:
             self._log = Log(directory / hostrows.log_name(state.serial), state.length)
             self._read_log(state)
         for record in hostrows.rows_since(directory, state):
-            self._believe(record)
+            self._apply_promise(record)
         # Always a new log, which is the compaction; the old one stays complete until a checkpoint names the
         # new.
         self._leftovers.add(old)
@@ -99,7 +99,7 @@ class HostTable:
                     places[number] = offset
         self._inherited = state.length
 
-    def _believe(self, record: bytes) -> None:
+    def _apply_promise(self, record: bytes) -> None:
         """Apply a promise to wait from behind the checkpoint."""
         row = decode_row(record)
         number = self.number(row.host)

@@ -55,7 +55,7 @@ class FrontierReport(msgspec.Struct, frozen=True):
 def waiting_keys(directory: Path, state: FrontierState, key_seed: int) -> Iterator[int]:
     """Yield the key of every waiting URL, without polls; raises one of `Trouble` on a damaged file."""
     online = read_front(directory, state.front).values()
-    for row in chain(online, _ready(directory, state.ready), _queued(directory, state.queues)):
+    for row in chain(online, _ready_links(directory, state.ready), _queued_links(directory, state.queues)):
         if (link := _link(row)).door is not Door.POLLED:
             yield key_of(link.url, key_seed)
 
@@ -85,7 +85,7 @@ def inspect_frontier(directory: Path, state: FrontierState, key_seed: int) -> Fr
         try:
             part()
         except Trouble as trouble:
-            injuries.append(_injury(trouble, file))
+            injuries.append(_injury_of(trouble, file))
 
     def online() -> None:
         _add_links(waiting, read_front(directory, state.front).values(), key_seed)
@@ -93,21 +93,21 @@ def inspect_frontier(directory: Path, state: FrontierState, key_seed: int) -> Fr
     attempt(lambda: _read_hosts(directory, state.hosts), f"hosts-{state.hosts.serial}.log")
     attempt(online, f"front-{state.front.serial}.log")
     attempt(
-        lambda: _add_links(waiting, _ready(directory, state.ready), key_seed),
+        lambda: _add_links(waiting, _ready_links(directory, state.ready), key_seed),
         f"ready-{state.ready.first}.log",
     )
     attempt(
-        lambda: _add_links(waiting, _queued(directory, state.queues), key_seed),
+        lambda: _add_links(waiting, _queued_links(directory, state.queues), key_seed),
         f"queues-{state.queues.index.serial}.log",
     )
     sites = state.sites
     if sites is not None:
         attempt(lambda: _read_sites(directory, sites), f"sites-{sites.serial}.log")
-    injuries += _sieve(directory, state.sieve, seen)
+    injuries += _check_sieve(directory, state.sieve, seen)
     return FrontierReport(injuries, waiting, seen)
 
 
-def _injury(trouble: Exception, file: str) -> Injury:
+def _injury_of(trouble: Exception, file: str) -> Injury:
     if isinstance(trouble, Damaged):
         return Injury(trouble.path.name, str(trouble).partition(" is damaged: ")[2] or str(trouble))
     if isinstance(trouble, OSError):
@@ -133,7 +133,7 @@ def _read_sites(directory: Path, state: SitesState) -> None:
         pass
 
 
-def _ready(directory: Path, state: ReadyState) -> Iterator[bytes]:
+def _ready_links(directory: Path, state: ReadyState) -> Iterator[bytes]:
     start, skip, counted = state.offset, state.taken, 0
     for number in range(state.first, state.last + 1):
         path = directory / f"ready-{number}.log"
@@ -153,7 +153,7 @@ def _ready(directory: Path, state: ReadyState) -> Iterator[bytes]:
         raise Damaged(directory / f"ready-{state.first}.log", f"{state.count} URLs should wait, {counted} do")
 
 
-def _queued(directory: Path, state: VirtualizerState) -> Iterator[bytes]:
+def _queued_links(directory: Path, state: VirtualizerState) -> Iterator[bytes]:
     """Yield the links in queues, segment by segment."""
     live: dict[tuple[int, int], tuple[int, int, int]] = {}
     for head, block in read_index(directory, state.index)[0].blocks():
@@ -175,16 +175,16 @@ def _queued(directory: Path, state: VirtualizerState) -> Iterator[bytes]:
         raise Damaged(directory / segment_file(number), f"there is no block at byte {offset}")
 
 
-def _sieve(directory: Path, state: SieveState, seen: KeySum) -> Iterator[Injury]:
+def _check_sieve(directory: Path, state: SieveState, seen: KeySum) -> Iterator[Injury]:
     """Check runs and log by their checksums; in format 1 runs must at least be sorted."""
     try:
         for keys in logged_keys(directory, state):
             seen.add_all(keys)
     except Trouble as trouble:
-        yield _injury(trouble, state.log)
+        yield _injury_of(trouble, state.log)
     for name in state.runs:
         try:
             for keys in Run(directory / name, raw=state.raw):
                 seen.add_all(keys)
         except Trouble as trouble:
-            yield _injury(trouble, name)
+            yield _injury_of(trouble, name)

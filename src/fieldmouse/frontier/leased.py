@@ -34,7 +34,7 @@ from fieldmouse.url import Host, host_of, key_of
 
 LONG = 20.0
 """Seconds of rest above which a host goes back to the coordinator."""
-_WITHOUT_ASKING = _LOOK_EVERY = 256
+_URLS_WITHOUT_REQUEST = _COUNT_IDLE_EVERY = 256
 
 
 class LeasedFrontier:
@@ -63,16 +63,16 @@ class LeasedFrontier:
         goes back in any case: others may have known pages of it. While `rests()` is true the agent has no
         network, and wants at most one host, to test whether it is back.
         """
-        self._parts, self._landlord, self._clock, self._rule = parts, landlord, clock, rule
+        self._parts, self._lease_source, self._clock, self._rule = parts, landlord, clock, rule
         self._key_seed, self._errand_links, self._turn, self._rests = key_seed, errand_links, turn, rests
         self._polls = LeasedPolls(landlord.wish, clock)
         self._workbench = Workbench(polls=self._polls, share=share)
         self._tenancies = Tenancies(self._workbench, self._polls, clock)
         self._owed = OwedTickets()
         self._width = max(rule.minimum, min(rule.maximum, state.width if state else 0))
-        self._errands, self._met = 0, 0  # host visits, and leases granted so far
+        self._visits, self._granted = 0, 0  # host visits, and leases granted so far
         self._finished, self._closing = list[SettledUrl](), False
-        self._own = SettledHere(parts.sieve, key_seed, forgiven)
+        self._settled_keys = SettledHere(parts.sieve, key_seed, forgiven)
 
     # -- leases
 
@@ -88,41 +88,41 @@ class LeasedFrontier:
         if tenancy is None or tenancy.epoch != epoch:
             assert tenancy is None or not tenancy.out, f"{host} was granted twice"
             if tenancy is not None:
-                self._forget(host)
+                self._remove_host(host)
             tenancy = self._tenancies.begin(host, epoch, state)
-            self._met += 1
+            self._granted += 1
         tenancy.told(left)
         # A URL in flight was requested under a lease that was lost: its outcome also serves this lease.
         keys = [(link, key_of(link.url, self._key_seed)) for link in links]
         fresh = [(link, key) for link, key in keys if not self._owed.is_flying(key, epoch)]
         self._tenancies.seat(host, [(self._owed.add(link, host, epoch, key), link) for link, key in fresh])
-        self._seat_polls(host, self._polls.take(host))
+        self._put_polls_online(host, self._polls.take(host))
         if not tenancy.out and not tenancy.online:
-            self._let_go(host)
+            self._return_host(host)
 
-    def _seat_polls(self, host: Host, links: Sequence[Link]) -> None:
+    def _put_polls_online(self, host: Host, links: Sequence[Link]) -> None:
         numbers = [self._polls.add(self._owed.next_number(), link) for link in links]
         self._tenancies.seat(host, list(zip(numbers, links, strict=True)))
 
     def poll(self, links: Sequence[Link]) -> None:
         """Fetch known pages of this agent again, as soon as it holds their hosts."""
         for host, line in polls_by_host(links).items():
-            self._line_up(host, line)
+            self._queue_polls(host, line)
 
-    def _line_up(self, host: Host, polls: Sequence[Link]) -> None:
+    def _queue_polls(self, host: Host, polls: Sequence[Link]) -> None:
         tenancy = self._tenancies.get(host)
         if tenancy is None or not tenancy.epoch or self._closing:
             self._polls.wait(host, polls, wished=not self._closing)
         else:
-            self._seat_polls(host, polls)
+            self._put_polls_online(host, polls)
 
     def sort_out(self, links: Sequence[Link]) -> tuple[list[Link], list[Link]]:
         """Split links into those with an outcome here, which the coordinator lost or never counted, and the
         others."""
-        return self._own.sort_out(links)
+        return self._settled_keys.sort_out(links)
 
     def take_back(self, keys: Sequence[int]) -> None:
-        self._own.take_back(keys)
+        self._settled_keys.take_back(keys)
 
     def revoke_all(self) -> None:
         """Drop all leases: other agents have the hosts, even those that fetch workers are visiting."""
@@ -135,9 +135,9 @@ class LeasedFrontier:
         if tenancy is not None and tenancy.epoch == epoch:
             tenancy.lapse()
             if not tenancy.out:  # otherwise a fetch worker has it, and it is dropped on return
-                self._let_go(host)
+                self._return_host(host)
 
-    def _forget(self, host: Host) -> list[Link]:
+    def _remove_host(self, host: Host) -> list[Link]:
         """Take a host off the workbench; returns its URLs that were not visited. Its polls wait for the next
         lease."""
         numbers = self._tenancies.end(host)
@@ -146,24 +146,24 @@ class LeasedFrontier:
         struck = map(self._owed.strike, numbers)
         return [owed.link for owed in struck if owed is not None]
 
-    def _let_go(self, host: Host, *, idle: bool = False) -> None:
+    def _return_host(self, host: Host, *, idle: bool = False) -> None:
         tenancy = self._tenancies[host]
-        unused = self._forget(host)
+        unused = self._remove_host(host)
         if tenancy.epoch:
-            self._landlord.vacated(host, tenancy.epoch, tenancy.state, unused, idle=idle)
+            self._lease_source.vacated(host, tenancy.epoch, tenancy.state, unused, idle=idle)
         else:
-            self._landlord.evicted(host)
+            self._lease_source.evicted(host)
 
     def let_all_go(self) -> None:
         """Stop leasing, and return all hosts that no fetch worker has."""
         self._closing = True
         for host in self._tenancies.at_home():
-            self._let_go(host)
+            self._return_host(host)
 
     def let_idle_go(self) -> None:
         """Return the hosts that no fetch worker has, except one to test: others may reach them."""
         for host in [host for host in self._tenancies.at_home() if not self._tenancies[host].polls][1:]:
-            self._let_go(host)
+            self._return_host(host)
 
     @property
     def holds(self) -> int:
@@ -191,20 +191,20 @@ class LeasedFrontier:
         if keys is None:
             seed, digest = self._key_seed, xxh3_64_intdigest
             keys = [digest(link.url.encode(), seed) for link in links]
-        self._landlord.found(links, keys)
+        self._lease_source.found(links, keys)
 
     def take(self, now: float, *, only_polls: bool = False) -> Errand | None:
         self._tenancies.seat_rested(now)
         self._polls.remind(now)
-        if only_polls or not self._landlord.open:
+        if only_polls or not self._lease_source.open:
             return None
-        lease = self._tenancies.take(now, self._errand_links, _WITHOUT_ASKING)
+        lease = self._tenancies.take(now, self._errand_links, _URLS_WITHOUT_REQUEST)
         if lease is None:
             if len(self._tenancies) >= self._width:
                 self._width = self._rule.after_hunger(self._width)
             return None
-        self._errands += 1
-        if self._errands % _LOOK_EVERY == 0:
+        self._visits += 1
+        if self._visits % _COUNT_IDLE_EVERY == 0:
             self._width = self._rule.after_plenty(self._width, self._workbench.ready_hosts(now))
         tickets = tuple(
             Ticket(number, self._polls.link(number) or self._owed.link(number)) for number in lease.numbers
@@ -212,7 +212,7 @@ class LeasedFrontier:
         return Errand(lease.host, lease.address, tickets, self._tenancies[lease.host].state)
 
     def ready_at(self) -> float | None:
-        if not self._landlord.open:
+        if not self._lease_source.open:
             return None
         return self._tenancies.ready_at()
 
@@ -221,16 +221,16 @@ class LeasedFrontier:
         tenancy = self._tenancies.give_back(host, state, unused)
         visits = len(errand.tickets) - len(unused)
         # No other agent can make our polls: the host stays until they are done, then goes to a nearer agent.
-        stays = self._landlord.stays(host, state, visits) or tenancy.polls > 0
+        stays = self._lease_source.stays(host, state, visits) or tenancy.polls > 0
         over = self._clock.now() >= tenancy.since + self._turn()
         if self._closing or not tenancy.epoch or not stays or over:
-            self._let_go(host)
+            self._return_host(host)
         elif not tenancy.online and tenancy.left:
             if not tenancy.asked:
                 tenancy.ask()
-                self._landlord.want_more(host, tenancy.epoch)
+                self._lease_source.want_more(host, tenancy.epoch)
         elif not tenancy.online or state.ready_at > self._clock.now() + LONG:
-            self._let_go(host, idle=True)
+            self._return_host(host, idle=True)
 
     def done(self, kinds: Mapping[int, OutcomeKind]) -> None:
         """Include the outcomes of these tickets in the next checkpoint."""
@@ -244,14 +244,14 @@ class LeasedFrontier:
     def again(self, number: int, link: Link) -> None:
         """Visit `link` instead of the ticket, not before `link.not_before`."""
         if self._polls.strike(number) is not None:
-            self._line_up(host_of(link.url), [link])
+            self._queue_polls(host_of(link.url), [link])
             return
         owed = self._owed.strike(number)
         if owed is None:
             return
         host, tenancy = owed.host, self._tenancies.get(owed.host)
         if tenancy is None or tenancy.epoch != owed.epoch or self._closing:
-            self._landlord.put_back(host, owed.epoch, link)
+            self._lease_source.put_back(host, owed.epoch, link)
             return
         self._tenancies.seat(host, [(self._owed.add(link, host, owed.epoch, owed.key), link)])
 
@@ -265,8 +265,8 @@ class LeasedFrontier:
     def seal(self) -> Sealed[FrontierState]:
         settled, self._finished = self._finished, []
         if settled:
-            self._own.add(settled)
-            self._landlord.settled(settled)
+            self._settled_keys.add(settled)
+            self._lease_source.settled(settled)
         books = Books(self.finished, self._width, self.finished, 0, 0)
         return Sealed(*self._parts.seal(self._clock.now(), books))
 
@@ -287,11 +287,11 @@ class LeasedFrontier:
 
     @property
     def finished(self) -> int:
-        return len(self._own)
+        return len(self._settled_keys)
 
     @property
     def waiting(self) -> int:
-        return self._landlord.waiting
+        return self._lease_source.waiting
 
     @property
     def polling(self) -> int:
@@ -300,11 +300,11 @@ class LeasedFrontier:
     @property
     def hosts(self) -> int:
         """Leases granted; a host that came twice counts twice."""
-        return self._met
+        return self._granted
 
     @property
     def dropped(self) -> dict[str, int]:
-        return self._landlord.dropped
+        return self._lease_source.dropped
 
     @property
     def front(self) -> int:

@@ -46,12 +46,12 @@ class Tickets:
         self._hosts, self._resting = parts.hosts, resting
         self._distributor, self._workbench = distributor, workbench
         self._set_back = set_back
-        self._before = [(number, _decode(row)) for number, row in front.live.items()]
+        self._restored = [(number, _decode(row)) for number, row in front.live.items()]
         self._poll_numbers, self._holding = poll_numbers, holding
-        poll_numbers.update([number for number, link in self._before if link.door is Door.POLLED])
+        poll_numbers.update([number for number, link in self._restored if link.door is Door.POLLED])
         self.polls = polls  # in any place
         self._held: dict[Host, list[int]] = {}  # online at the time of opening, and left alone
-        self._aside: dict[Host, list[int]] = {}  # off the workbench while only polls are wanted
+        self._set_aside: dict[Host, list[int]] = {}  # off the workbench while only polls are wanted
 
     @property
     def held(self) -> int:
@@ -61,11 +61,11 @@ class Tickets:
     def restore(self, now: float) -> None:
         """Put tickets that were open before a restart back into place."""
         online: dict[Host, list[int]] = {}
-        for number, link in self._before:
+        for number, link in self._restored:
             if self._set_back and link.not_before > now:
                 link = msgspec.structs.replace(link, not_before=link.not_before - self._set_back)
                 self._front.strike((number,))
-                number = self._numbered(link)
+                number = self._add_ticket(link)
             host = host_of(link.url)
             if self._holding is not None and self._holding.holds(link):
                 self._held.setdefault(host, []).append(number)
@@ -73,10 +73,10 @@ class Tickets:
                 self._resting.put(link.not_before, number, host)
             else:
                 online.setdefault(host, []).append(number)
-        self._before.clear()
+        self._restored.clear()
         self._distributor.restore(online)
 
-    def _numbered(self, link: Link) -> int:
+    def _add_ticket(self, link: Link) -> int:
         (number,) = self._front.add((_encode(link),))
         if link.door is Door.POLLED:
             self._poll_numbers.add(number)
@@ -101,14 +101,14 @@ class Tickets:
         tickets = self.get(lease.numbers)
         rest = [ticket.number for ticket in tickets if ticket.door is not Door.POLLED]
         if rest:
-            self._aside.setdefault(lease.host, []).extend(rest)
+            self._set_aside.setdefault(lease.host, []).extend(rest)
         return tuple([ticket for ticket in tickets if ticket.door is Door.POLLED])
 
     def bring_back(self) -> None:
         """Return tickets that were put aside to their hosts."""
-        for host, numbers in self._aside.items():
+        for host, numbers in self._set_aside.items():
             self._workbench.put(host, self._hosts.get(host), numbers)
-        self._aside.clear()
+        self._set_aside.clear()
 
     def seat_rested(self, now: float) -> None:
         """Put tickets whose rest is over back online."""
@@ -133,7 +133,7 @@ class Tickets:
             return
         self._poll_numbers.discard(number)
         host = host_of(link.url)
-        new_number = self._numbered(link)
+        new_number = self._add_ticket(link)
         if link.not_before > now:
             self._resting.put(link.not_before, new_number, host)
         else:

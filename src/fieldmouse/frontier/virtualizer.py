@@ -164,7 +164,7 @@ class Virtualizer:
         self._live[self._last] += size
         return Block(first, len(links), self._last, offset, size)
 
-    def _join(self, queue: Queue) -> None:
+    def _join_small_blocks(self, queue: Queue) -> None:
         """Take small blocks at the end of a queue back into memory, to write them as one."""
         tail = len(queue.blocks)
         while tail and queue.blocks[tail - 1].count < _SMALL and queue.blocks[tail - 1].first >= queue.head:
@@ -179,13 +179,13 @@ class Virtualizer:
         queue.gathered.extendleft(reversed(links))
         self._gathered += len(links)
 
-    def _tidy(self) -> None:
+    def _delete_dead_segments(self) -> None:
         """Delete segments without links; move the last links out of one that is mostly dead."""
         for number in [n for n, live in self._live.items() if live == 0 and n != self._last]:
             self._drop(number)
         for number, live in self._live.items():
             if number != self._last and live < self._segments[number].length // 4:
-                self._move_out(number)
+                self._move_links_out(number)
                 return
 
     def _drop(self, number: int) -> None:
@@ -194,7 +194,7 @@ class Virtualizer:
         segment.close()
         self._leftovers.add([segment.path])
 
-    def _move_out(self, number: int) -> None:
+    def _move_links_out(self, number: int) -> None:
         places: dict[int, dict[int, int]] = {}  # of the blocks still in use, by offset
         segment = self._segments[number]
         for offset, record in records(segment.path, length=segment.length):
@@ -214,9 +214,9 @@ class Virtualizer:
 
     def seal(self) -> tuple[VirtualizerState, list[Path]]:
         for queue in self._changed.values():
-            self._join(queue)
+            self._join_small_blocks(queue)
             self._spill(queue)
-        self._tidy()
+        self._delete_dead_segments()
         rows = []
         for number, queue in self._changed.items():
             rows.append((number, queue.take_row()))
