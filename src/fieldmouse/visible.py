@@ -32,7 +32,7 @@ def visible(text: str, *, lines: bool = False) -> str:
         return text
     kept = "\t\n" if lines else "\t"
     return "".join(
-        character if character in kept or not _is_hidden(character) else _sign(character) for character in text
+        char if char in kept or not _is_hidden(char) else _sign(char) for char in text
     )
 
 

@@ -1,7 +1,7 @@
-"""What is said of a ticket, booked: at the desk, and in the frontier that waits for it.
+"""Recording of results in the in-flight table and the frontier.
 
-Robots, the buffer and the indexer say what became of a page; here is where that changes the
-books. A ticket leaves the frontier when its outcome is durable (`settle`), or goes out again.
+Fetch workers, the buffer and the indexer report here. A ticket leaves the frontier when its outcome is
+durable (`settle`), or is queued again.
 """
 
 from __future__ import annotations
@@ -27,23 +27,24 @@ class Booking:
         self._clock, self._scope, self._sitemaps = clock, scope, sitemaps
 
     def judged(self, ticket: Ticket, outcome: Refused | Failed) -> None:
-        """There is no answer to store, and there will be none."""
+        """Record an outcome without a response to store."""
         self.desk.note_verdict(ticket.number, outcome)
 
     def fetch_again(self, number: int) -> None:
-        """The page found no room, or waited too long: the fetch was wasted, the URL is not lost."""
+        """Queue a page again that found no room or waited too long: the fetch was wasted, but the URL is not
+        lost."""
         link = self.desk.taken_back(number)
         with self._fuse:
             self._frontier.again(number, link)
 
     def retry(self, ticket: Ticket, link: Link) -> None:
-        """The request led nowhere: visit `link` instead."""
+        """Queue `link` instead of a ticket whose request failed."""
         self.desk.landed(ticket.number)
         with self._fuse:
             self._frontier.again(ticket.number, link)
 
     def sitemaps(self, host: Host, found: Sequence[str]) -> None:
-        """A robots.txt names these."""
+        """Queue the sitemaps that a robots.txt names."""
         if not self._sitemaps:
             return
         base, now = Url(host + "/robots.txt"), self._clock.now()
@@ -53,7 +54,7 @@ class Booking:
             self._frontier.discover(self._scope.admit(links, depth=1))
 
     def parsed(self, parsed: Sequence[Parsed]) -> None:
-        """The indexer has read these pages, and found links in them."""
+        """Record parsed pages and queue their links."""
         more: list[Link] = []
         for answer in parsed:
             link = self.desk.links.get(answer.number)
@@ -66,19 +67,19 @@ class Booking:
             self._frontier.discover(found)
 
     def take_in(self) -> None:
-        """Follow links to what other agents took into the scope."""
+        """Queue links that are in scope since other agents widened it."""
         if links := self._scope.take_in():
             self._frontier.discover(links)
 
     def undone(self, numbers: Sequence[int]) -> int:
-        """A worker died with these; returns how many are fetched again."""
+        """Queue the tickets of a dead worker process again; returns their number."""
         again = self.desk.note_undone(numbers)
         for number, link in again:
             self._frontier.again(number, link)
         return len(again)
 
     def settle(self, batches: Sequence[int], seconds: float) -> None:
-        """Take all that is durable: shard i up to its batch `batches[i]`, and all verdicts."""
+        """Finish everything that is durable: shard i up to batch `batches[i]`, and all verdicts."""
         settled, rows = self.desk.settle(batches)
         for row in rows:
             self._outcomes.append(row)

@@ -1,7 +1,8 @@
-"""From settings to stages: every part receives what it uses, and nothing is set afterwards.
+"""Composition root: builds the stages of a crawl from its settings.
 
-The order is that of dependence. Numbers that go back stand on the `meter`, and whoever has changed
-something rings the `bell`; so nobody needs to know anybody who is made later.
+The order is that of dependence: every part receives its parts in the constructor, and nothing is set
+afterwards. Numbers that flow back are on the `meter`, and changes ring the `bell`; so no part needs to
+know a part that is built later.
 """
 
 from __future__ import annotations
@@ -76,15 +77,17 @@ from fieldmouse.web.resolver import Resolver
 
 if TYPE_CHECKING:
     from fieldmouse.agent.network import Joining, NetworkStage
-    from fieldmouse.indexer.inline import InlineLane  # all of the workers' modules, which we do not need
+    # imports all modules of the worker processes, which a crawl does not need
+    from fieldmouse.indexer.inline import InlineLane
 
 OpenPart = Callable[[CrawlDir, Checkpoint | None], Part]
-"""Opens a part at the last checkpoint, or anew where that does not know it; changes nothing on the disk."""
+"""Opens a part at the last checkpoint, or empty if the checkpoint does not have it; changes nothing on disk.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Crew:
-    """A crawl put together, and how it is put away."""
+    """An assembled crawl and its cleanup."""
 
     agent: Agent
     stages: Stages
@@ -94,7 +97,7 @@ class Crew:
     opened: OpenedParts
 
     async def close(self) -> None:
-        await self.stages.fleet.stop(0.0)  # after an error robots are still out
+        await self.stages.fleet.stop(0.0)  # after an error fetch workers may still be running
         if self.stages.network is not None:
             await self.stages.network.close()
         await self.prober.close()
@@ -122,10 +125,10 @@ def build(
 ) -> Crew:
     """Open every stage at the last checkpoint and connect them; if one fails, those before it are closed.
 
-    The wall's clock, the network and worker processes are the defaults; the lab has others. `parts` are
-    durable with the crawl, too: see `crawldir/parts.py`. `listeners` are told of every reading, and
-    `audience` takes pages as they become durable. With `exchanging`, hosts may leave and come. Known
-    pages are polled if `order` or the settings say so.
+    The defaults are the wall clock, the network and worker processes; the lab has others. `parts` are
+    checkpointed with the crawl: see `crawldir/parts.py`. `listeners` get every reading, and `audience`
+    consumes pages as they become durable. With `exchanging`, hosts may leave and arrive. Known pages are
+    polled if `order` or the settings say so.
     """
     opened = OpenedParts()
     try:
@@ -184,7 +187,8 @@ def _connect(
         more += [*(opened.keep(open_part(home, last)) for open_part in parts)]
         refreshing = None
         if order is not None:
-            from fieldmouse.agent import refreshing as polls  # with all policies: few crawls need it
+            # imports all polling policies, which few crawls need
+            from fieldmouse.agent import refreshing as polls
 
             ledger = opened.keep(polls.open_ledger(home, settings, last))
             refreshing = polls.Refreshing(
@@ -280,7 +284,7 @@ def _elsewhere(scope: CrawlScope, network: NetworkStage) -> Callable[[Url, float
 
 
 def _network_stage() -> type[NetworkStage]:
-    """Loaded only by who is one of many: a crawl of its own needs nothing of it."""
+    """Import the cluster code only for an agent of a cluster."""
     from fieldmouse.agent.network import NetworkStage
 
     return NetworkStage

@@ -1,4 +1,4 @@
-"""Errands, from the frontier to a robot and back."""
+"""Dispatch of host visits from the frontier to fetch workers and back."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ log = logging.getLogger(__name__)
 
 
 class Errands:
-    """What the fleet sends robots on. A robot that stumbles costs its page and not the crawl."""
+    """Host visits for the fetch pool. A crash of a fetch worker costs its page, not the crawl."""
 
     def __init__(
         self, *, robot: Robot, desk: Desk, frontier: CrawlFrontier, fuse: Fuse, stopping: Stopping,
@@ -52,7 +52,7 @@ class Errands:
             self._fuse.blow(trouble)
             return errand.state, ()
         except Exception as mistake:
-            # Our own mistake must not stop a crawl of many hosts: say which page, answer for it, go on.
+            # Our own bug must not stop a crawl of many hosts: log the page, fail it, continue.
             now = self._clock.now()
             blamed, others = self._desk.in_hand(errand.tickets)
             for ticket in blamed:

@@ -1,4 +1,4 @@
-"""The frontier of a crawl that keeps all its URLs itself, as the settings ask for it."""
+"""Frontier of a crawl on one machine, built from the settings."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def frontier_of(
 
 
 def with_robots_txt(exchanging: Exchanging, exclusions: Exclusions) -> Exchanging:
-    """Hosts that leave take their robots.txt along, so that nobody asks for it again before its time."""
+    """Let hosts that leave take their robots.txt along, so that the next crawl need not fetch it early."""
 
     def belongings(host: Host) -> Belongings:
         text, until = exclusions.pack(host)

@@ -1,8 +1,7 @@
-"""From the robots' hands to the shards: the buffer, watched.
+"""Path of a response from the fetch workers through the buffer to the indexer shards.
 
-Everything that changes the level goes through here, so that the trace sees it and
-the fleet's rule looks at the same number as the model does: pages in the buffer and
-pages in service together (`meter.level`).
+Every change of the buffer level passes here, so that the trace records it and the concurrency rule sees
+the same number as the model: pages in the buffer plus pages in service (`meter.level`).
 """
 
 from __future__ import annotations
@@ -28,11 +27,11 @@ from fieldmouse.url import host_of
 log = logging.getLogger(__name__)
 
 DROPS = 16
-"""So often a page is dropped; then it has cost its server enough, and waits for room and for its turn."""
+"""Number of drops after which a page has cost its server enough: then it waits for room and never expires."""
 
 
 class OpenIndexer(Protocol):
-    """An `Indexer`, but for whom it tells."""
+    """Constructor of an `Indexer` that lacks only its callbacks."""
 
     def __call__(
         self, *, on_parsed: Callable[[Sequence[Parsed]], None], on_undone: Callable[[Sequence[int]], None]
@@ -40,7 +39,7 @@ class OpenIndexer(Protocol):
 
 
 class Intake:
-    """The buffer and the indexer behind it. What the indexer says is booked, and the fleet called."""
+    """The buffer and the indexer behind it. Records the indexer's results and wakes the fetch pool."""
 
     def __init__(
         self, *, buffer: Buffer[tuple[int, Outcome]], open_indexer: OpenIndexer, meter: Meter, clock: Clock,
@@ -54,10 +53,10 @@ class Intake:
         self._warned = False
 
     async def put(self, number: int, outcome: Outcome) -> bool:
-        """Let an answer in; False if there was no room for it.
+        """Put a response into the buffer; False if there was no room.
 
-        What has no ticket cannot be fetched again, and what was fetched often enough should
-        not be: it waits for room and does not grow old.
+        Responses without a ticket cannot be fetched again, and those dropped often enough should not be:
+        they wait for room and do not expire.
         """
         assert not isinstance(outcome, Refused)
         self.expire()
@@ -71,7 +70,7 @@ class Intake:
             patient=patient,
         )
         self._trace.came(number, self._clock.now(), dropped=not stored)
-        # Nobody expires before this: a page that finds a shard idle is served, however short its life.
+        # No page expires before this: a page that finds its shard idle is served, however short its lifetime.
         self._hand_on()
         return stored
 
@@ -89,7 +88,7 @@ class Intake:
         return True
 
     def pump(self) -> None:
-        """Send off the pages that waited too long, and move others to the shards that have room."""
+        """Drop pages that waited too long, and send others to the shards with room."""
         self.indexer.recount()
         if (news := self._scope.news()) is not None:
             self.indexer.widen(news.joined, news.is_open)
@@ -112,7 +111,7 @@ class Intake:
                 indexer.send(*waiting)
 
     def expire(self) -> None:
-        """Send off the pages that waited too long."""
+        """Drop pages that waited too long."""
         now = self._clock.now()
         for number, _ in self._buffer.expire(now):
             self._trace.expired(number, now)

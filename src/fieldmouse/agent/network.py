@@ -1,4 +1,4 @@
-"""An agent of a network, put together: a frontier that leases its hosts, and who goes to the board for it."""
+"""Cluster stage of an agent: its leased frontier and its session with the coordinator."""
 
 from __future__ import annotations
 
@@ -62,15 +62,15 @@ _FOR_ALL = (StoppedBy.TIME, StoppedBy.PAGES)
 
 @dataclass(frozen=True, slots=True)
 class Joining:
-    """Which crawl is joined, and on which board."""
+    """The crawl to join, and its coordinator."""
 
     board: Board
     crawl: str
-    now: Callable[[], float] = boottime  # a clock that counts sleep
+    now: Callable[[], float] = boottime  # a clock that includes time asleep
 
 
 class NetworkStage:
-    """All that an agent of a network has and a crawl of its own has not."""
+    """The parts that an agent of a cluster has in addition to a crawl on one machine."""
 
     def __init__(
         self, joining: Joining, home: CrawlDir, settings: Settings, last: Checkpoint | None, *, clock: Clock,
@@ -130,21 +130,22 @@ class NetworkStage:
         self._agents = self._again = 0
         self._priced_at, self._backlog, self._price = -math.inf, 0.0, 0.0
         self._me, self._share, self._heard = "", 1.0, False
-        self._wanted_elsewhere = False  # an agent polls known pages, perhaps of hosts that we hold
-        self._idle_at = 0.0  # when nothing waited in the whole crawl, as far as we heard
+        self._wanted_elsewhere = False  # another agent polls known pages, perhaps of hosts that we hold
+        self._idle_at = 0.0  # last time that no URL waited in the whole crawl, as far as we know
 
     @property
     def scope(self) -> SharedScope:
-        """What joined the scope with any agent."""
+        """Additions to the scope by all agents."""
         return self._mailbox.scope
 
     @property
     def parts(self) -> Sequence[Part]:
-        """What is durable with the crawl; sealed after the frontier, which says what is settled."""
+        """Parts of the checkpoint; sealed after the frontier, which decides what is settled."""
         return (self._tellings, self._unbooked)
 
     def may_ask(self) -> bool:
-        """Looked at again when a connection has come: who was stopped meanwhile must not ask any more."""
+        """Checked again once a connection is open: a process suspended in between must not send its request.
+        """
         return self._lease.valid
 
     def leased(self, fetcher: Fetcher) -> LeasedFetcher:
@@ -160,10 +161,10 @@ class NetworkStage:
             epoch_of=self.frontier.epoch_of, politeness=self._politeness, colleagues=self.colleagues,
         )  # fmt: skip
 
-    # -- a life
+    # -- running
 
     def forgive(self, mercy: Mercy, outcomes: Log, now: float) -> None:
-        """Take our failures back: part of the first checkpoint, and told to the board behind it."""
+        """Withdraw our failures: part of the first checkpoint, and sent to the coordinator after it."""
         mercy.send_out(
             self._take_back, outcomes, self._unbooked, self._tally, now, own_from=own_from(self._home.path)
         )
@@ -173,7 +174,7 @@ class NetworkStage:
         self.frontier.take_back([key_of(link.url, self._home.identity.key_seed) for link, _ in links])
 
     async def begin(self) -> None:
-        """Join the others, however long the board is away; not if we are told to stop meanwhile."""
+        """Join the cluster, however long the coordinator is away, unless the crawl is told to stop."""
         joining = asyncio.create_task(self._messenger.begin(last_start(self._home.path)))
         try:
             while not joining.done() and not self._stopping.asked:
@@ -199,19 +200,19 @@ class NetworkStage:
         return name
 
     def settled_since(self, found_at: float) -> bool:
-        """Whether what was found then has an outcome, with whomever: later nothing waited anywhere."""
+        """Whether any URL found then has an outcome by now, on any agent: nothing waited anywhere later."""
         return self._idle_at >= found_at + 3 * self._settings.board.heartbeat
 
     def share(self) -> float:
-        return self._share  # of the crawl's budget of polls: that of the pages that we have
+        return self._share  # of the crawl's poll budget: our share of its pages
 
     def _turn(self) -> float:
-        """Seconds that a host stays with us when others may have known pages of it, as some say they do."""
+        """Seconds that we keep a host while other agents may have known pages of it."""
         polled = self._settings.refresh.on or self._wanted_elsewhere
         return self._settings.board.lease if polled else math.inf
 
     def _rests(self) -> bool:
-        """Whether our network is gone, and others may reach what we cannot."""
+        """Whether our network is down, and other agents may reach our hosts."""
         return self._meter.cut_off and self.colleagues.present
 
     @property
@@ -221,13 +222,14 @@ class NetworkStage:
             self._agents, books.kinds.get("page", 0), books.seen, books.settled, books.waiting, self._again
         )
 
-    # -- what others hear of us, and we of them
+    # -- status exchange with other agents
 
     def _advert(self) -> bytes:
         robots = max(1, self._meter.allowed)
-        # Hosts that robots without an errand are about to take wait for nobody.
+        # Hosts that idle fetch workers are about to take are no backlog.
         now = self._clock.now()
-        if now >= self._priced_at + 0.5 * self._settings.board.heartbeat:  # who is idle is heard more often
+        # an idle agent sends its status more often
+        if now >= self._priced_at + 0.5 * self._settings.board.heartbeat:
             due = self.frontier.ready_hosts(now) - max(0, robots - self._meter.out)
             self._priced_at = now
             self._backlog = self._chooser.backlog(due, robots, self._meter.behind)
@@ -249,7 +251,7 @@ class NetworkStage:
         )
 
     def _on_pulse(self, pulse: Pulse) -> str | None:
-        """Returns which limit ends the crawl, if that is news; "" if it goes on after all."""
+        """Returns the limit that ends the crawl, if that is news; "" if the crawl continues after all."""
         first, self._heard = not self._heard, True
         self._unreadable.meet(pulse.agents)
         notes = self._neighbours.hear(pulse)
@@ -267,19 +269,20 @@ class NetworkStage:
         if pulse.draining:
             self._stopping.ask(StoppedBy.DRAINED)
         reached = self.limits.reached(pulse.books)
-        if not reached:  # others may have lower limits, or older ones: those stop them alone
+        if not reached:  # other agents may have lower or older limits: those stop them alone
             return "" if pulse.over else None
         self._stopping.ask(reached)
-        return None if first or pulse.over else reached.value  # who comes too late tells nobody
+        # an agent that joins too late does not announce it
+        return None if first or pulse.over else reached.value
 
     def _on_unbooked(self, urls: Sequence[DoneUrl]) -> None:
-        """Others have them, too, or will: our copies stay, and are marked."""
+        """Mark our copies of URLs whose outcome other agents report; the copies stay."""
         self._again += len(urls)
         for url in urls:
             self._unbooked.append(msgspec.msgpack.encode((url.url, self._clock.now())))
             self._settled_kinds.note(url.key, url.kind)
 
     def _on_refused(self, address: str) -> None:
-        """The board forgot that it is ours, and may give it to others: we leave at once."""
+        """Abort requests to an address that the coordinator no longer grants us: it may give it to others."""
         if self._fetcher is not None:
             self._fetcher.hang_up(address)

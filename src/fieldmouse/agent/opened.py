@@ -1,4 +1,4 @@
-"""What is open and must be closed, whoever fails in between."""
+"""Stack of open resources that are closed together, also after an error."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ C = TypeVar("C", bound=Closeable)
 
 
 class OpenedParts:
-    """Closed in the reverse order."""
+    """Closes its resources in reverse order."""
 
     def __init__(self) -> None:
         self._stack = ExitStack()
@@ -24,6 +24,7 @@ class OpenedParts:
         return thing
 
     def close(self) -> None:
-        """A disk that refused before may refuse again: what counts is safe already."""
+        """Close all. `OSError` is ignored: a disk that failed before may fail again, and the checkpoint is
+        safe."""
         with suppress(OSError):
             self._stack.close()

@@ -1,4 +1,4 @@
-"""Where robots deliver: an answer goes to the buffer, a verdict straight into the books."""
+"""Sink for the results of fetch workers: responses go to the buffer, other outcomes are recorded at once."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class BookedOutlet:
         self, *, booking: Booking, intake: Intake, roster: Roster, stopping: Stopping,
         has_moved: Callable[[Link, Url], bool] | None = None,
     ):  # fmt: skip
-        """`has_moved` says whether what a polled page was moved to is stored; if nobody can, it stays."""
+        """`has_moved` tells whether the redirect target of a polled page is stored; None: the page stays."""
         self._booking, self._intake, self._roster, self._stopping = booking, intake, roster, stopping
         self._has_moved = has_moved
         self._desk = booking.desk
@@ -52,7 +52,7 @@ class BookedOutlet:
         await self._hand_in(ticket, outcome)
 
     def _of_poll(self, outcome: Outcome) -> Outcome:
-        """What it means for the copy we hold: only the indexer can take that out of search."""
+        """The outcome as it affects the stored copy: only the indexer can remove that from search."""
         link = outcome.link
         match outcome:
             case Refused(reason=Reason.EXCLUDED) if link.was == OutcomeKind.PAGE:

@@ -1,8 +1,7 @@
-"""The crawl's vital signs: one reading a second while it runs, one summary at its end.
+"""Statistics of a crawl: one reading a second while it runs, and one summary at its end.
 
-Pure: numbers of the stages come in, a record goes out. What is known and what is
-settled are told apart here (see `desk.py`): a reading counts what is known by now, a
-summary only what the last checkpoint holds.
+Pure functions of the stages' numbers. A reading counts the known outcomes, a summary only those that the
+last checkpoint holds (see `desk.py`).
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from fieldmouse.summary import HostRest, Refreshed, WholeCrawl
 
 
 def take_reading(now: float, desk: Desk, frontier: CrawlFrontier, meter: Meter, gauge: Gauge) -> Reading:
-    """How the crawl stands now."""
+    """Current statistics."""
     tally, fresh = desk.tally, desk.fresh
     ready_at = frontier.ready_at()
     next_at = ready_at if ready_at is not None and ready_at > now and not meter.out else 0.0
@@ -55,7 +54,7 @@ def take_reading(now: float, desk: Desk, frontier: CrawlFrontier, meter: Meter, 
 
 
 class Before(NamedTuple):
-    """How the crawl stood when this run began."""
+    """Totals at the start of this run."""
 
     pages: int
     seen: int
@@ -70,7 +69,7 @@ def refreshed(
     before: Before, tally: CrawlTally, frontier: CrawlFrontier, *, budget: float | None, postponed: int,
     resting: list[HostRest],
 ) -> Refreshed:  # fmt: skip
-    """What the polls of this run showed; `budget` is polls a second."""
+    """Results of this run's polls; `budget` is polls per second."""
     old, new = before.polled, tally.polled
     polls, changed, gone = new.polls - old.polls, new.changed - old.changed, new.gone - old.gone
     return Refreshed(
@@ -97,10 +96,10 @@ def sum_up(
     desk: Desk, frontier: CrawlFrontier, *, seconds: float, before: Before, peak_rss: int,
     stopped_by: StoppedBy, is_done: bool, told: Refreshed | None, whole: WholeCrawl | None = None,
 ) -> Summary:  # fmt: skip
-    """How the crawl ended; `peak_rss` is bytes, and `told` what its polls showed, if there were any."""
+    """Summary at the end of a run; `peak_rss` is bytes, and `told` the results of its polls, if any."""
     tally = desk.tally
     nothing = not tally.pages and not tally.unchanged and not tally.polled.polls
-    if whole is not None:  # others may have found all there was
+    if whole is not None:  # other agents may have found all pages
         nothing = nothing and tally.settled > 0 and not whole.pages
     left = stopped_by in (StoppedBy.SIGNAL, StoppedBy.DRAINED)
     code = 130 if left else 3 if not is_done else 1 if nothing else 0
@@ -134,6 +133,7 @@ def sum_up(
 
 
 def dropped_links(tally: CrawlTally, frontier: CrawlFrontier) -> dict[str, int]:
-    """Links found and not taken, by the setting that says so; each as often as it was found."""
+    """Links found but not accepted, by the setting that limits them; each counted as often as it was found.
+    """
     left_out = {DropRule.LINKS.value: tally.left_out} if tally.left_out else {}
     return left_out | dict(sorted(frontier.dropped.items()))
