@@ -1,13 +1,12 @@
-"""Is the network there? One place that all sightings of trouble go through, and that finds out.
+"""Outage detector: tells failures of our own network from failures of hosts.
 
-Robots tell the prober whom they reached and whom they did not. When this looks like an
-outage of our own (`policy/outage.py` says when), hosts that were reached before are
-asked for their robots.txt (`enquiry.py`). If one answers, the others are
-in trouble, and that is that. If none does, the fleet rests, the user is told once, and
-the question is asked again after 1, 2, 4, ... 60 seconds until somebody answers. A single robot goes
-out each time as well: there may be hosts that nobody has asked yet.
+Fetch workers report the hosts they reached and those they did not. When this looks like an outage of our
+network (`policy/outage.py` decides), hosts that were reached before are asked for their robots.txt
+(`enquiry.py`). If one responds, the failing hosts are at fault. If none does, the fetch pool rests, the
+user is told once, and the check is repeated after 1, 2, 4, ... 60 seconds until a host responds. Each time
+a single fetch worker runs as well, because it may reach hosts that were never tried.
 
-A machine out of descriptors goes on with fewer robots, and slowly with more again.
+A machine without free file descriptors continues with fewer fetch workers, and slowly with more again.
 """
 
 from __future__ import annotations
@@ -32,13 +31,13 @@ from fieldmouse.web.resolver import Resolver
 
 log = logging.getLogger(__name__)
 
-MOMENT = 1.0  # seconds in which somebody may be reached by itself, before anybody is asked
-_LONGEST = 60.0  # between two questions
-_AT_ONCE = 3  # hosts asked at a time
-_TRUST = 30.0  # seconds after an answer in which nobody is doubted; failures count meanwhile
-_SEEDS = 64  # hosts to ask where nobody was ever reached
-_HOLD = 10.0  # seconds for which the fleet waits for an answer
-_LATELY = 10.0  # seconds for which a page, or a name that was found, is as good as an answer
+MOMENT = 1.0  # seconds in which a fetch worker may reach a host by itself, before a check starts
+_LONGEST = 60.0  # seconds between two checks
+_AT_ONCE = 3  # hosts asked per check
+_TRUST = 30.0  # seconds after a response in which no check starts; failures count as usual
+_SEEDS = 64  # hosts to ask if no host was ever reached
+_HOLD = 10.0  # seconds for which the fetch pool waits for a check
+_LATELY = 10.0  # seconds for which a page, or a resolved name, counts as a successful check
 
 
 class Prober:
@@ -47,7 +46,7 @@ class Prober:
         politeness: Politeness, size: int = 500 << 10, seeds: Iterable[Host] = (),
         meter: Meter | None = None, bell: Bell | None = None,
     ):  # fmt: skip
-        """How many robots may be out for the network's sake stands on the `meter`."""
+        """The concurrency that the network allows is written to the `meter`."""
         self._resolver, self._clock = resolver, clock
         self._seeds, self._meter, self._bell = list(islice(seeds, _SEEDS)), meter or Meter(), bell or Bell()
         self.outage = Outage()
@@ -58,30 +57,30 @@ class Prober:
         self._there = Shared(clock, lambda: self._enquiry.any_answers(self._candidates()))
         self._named = Shared(clock, lambda: self._enquiry.any_is_named(self._named_witnesses()))
         self._doubting: asyncio.Task[None] | None = None
-        self._waiting: list[asyncio.Future[None]] = []  # for anybody to be reached
+        self._waiting: list[asyncio.Future[None]] = []  # callers waiting until any host is reached
         self._benefit = self._probing = self._told_denied = False
-        self._scouting = False  # one robot may go out in spite of the outage
+        self._scouting = False  # one fetch worker may run in spite of the outage
         self._proved_at = self._reached_at = self._back_at = float("-inf")
         self._headroom = Headroom(clock, self._meter, self._tell)
         self._turn = 0
 
     @property
     def out(self) -> bool:
-        """Is there an outage?"""
+        """Whether there is an outage."""
         return self.outage.since is not None
 
     @property
     def lenient(self) -> bool:
-        """Is nothing to be held against anybody now?"""
+        """Whether failures are not counted at the moment."""
         return self._benefit or self.outage.since is not None
 
     def _tell(self) -> None:
-        """As many robots may be out, as far as the network and our descriptors go."""
+        """Publish the concurrency that the network and our descriptors allow."""
         most = 0 if self._probing else self._headroom.robots
         self._meter.note_most(int(self._scouting) if self.out else most, cut_off=self.out)
         self._bell.ring()
 
-    # -- what robots say
+    # -- reports of fetch workers
 
     def reached(self, host: Host, address: str) -> None:
         self._reached_at = self._clock.now()
@@ -103,12 +102,12 @@ class Prober:
         if self.outage.suspicious:
             self._begin_to_doubt()
 
-    # -- what robots ask
+    # -- questions of fetch workers
 
     def is_rash(self, host: Host, *, ask: bool) -> bool:
-        """Would it be rash to give up the host, or a URL of it, for one more failure?
+        """Whether giving up the host or a URL of it after this failure would be rash.
 
-        `ask` others about it, if need be: then it is until they have answered.
+        With `ask`, other hosts are checked if necessary; until they have responded, giving up is rash.
         """
         if self.outage.unfair(host):
             return True
@@ -118,9 +117,9 @@ class Prober:
         return True
 
     async def denies_all(self, host: Host) -> bool:
-        """Is the name of the host said not to exist by a DNS that says so of every name?
+        """Whether the DNS denies the host's name because it denies every name.
 
-        Whom we reach proves nothing here, for addresses are remembered; only a name that is found does.
+        Reached hosts prove nothing here, because addresses are cached; only a resolved name does.
         """
         began, resolver, denied = self._clock.now(), self._resolver, self.outage.denied
         self.outage.deny(host, began, named_at=resolver.heard_at)
@@ -137,19 +136,19 @@ class Prober:
         return True
 
     def doubt_name(self, host: Host) -> None:
-        """What the DNS said of this name is not believed: it is asked again next time."""
+        """Drop the DNS result for this name, so that the next visit looks it up again."""
         self._resolver.forget(name_of(host))
 
     async def others_are_fine(self, cause: Cause) -> bool:
-        """Could somebody else be asked, just now, in the way that failed?"""
+        """Whether another host can be reached, just now, in the way that failed."""
         now = self._clock.now()
         if self.out or now < self._back_at + LONGEST_PUT_OFF:
-            return False  # it may have failed in the outage
+            return False  # the failure may date from the outage
         if cause is Cause.DNS:
             return now < self._resolver.heard_at + _LATELY or await self._named.answer()
         return now < self._reached_at + _LATELY or await self._there.answer()
 
-    # -- finding out
+    # -- checking
 
     @property
     def _trusts(self) -> bool:
@@ -166,7 +165,7 @@ class Prober:
             if not self._provable:
                 await self._give_benefit()
                 return
-            self._probing = True  # nobody shall be before us at the gates
+            self._probing = True  # no fetch worker shall be at the gates before the check
             self._tell()
             holding = asyncio.get_running_loop().call_later(_HOLD, self._go_on)
             try:
@@ -181,7 +180,7 @@ class Prober:
             self._let_go()
 
     def _go_on(self) -> None:
-        """The answer takes long. Until it is there nothing is held against anybody."""
+        """Release the fetch pool because the check takes long; failures are not counted until its result."""
         self._benefit = True
         self._let_go()
 
@@ -190,15 +189,15 @@ class Prober:
         self._tell()
 
     def _prove(self, host: Host, address: str) -> None:
-        """A witness answered."""
+        """Record the response of a witness."""
         self.reached(host, address)
         self._proved_at = self._clock.now()
 
     @property
     def _provable(self) -> bool:
-        """Is there anybody to ask now, whose silence would mean something?
+        """Whether there is a host to ask now whose silence would mean something.
 
-        Witnesses who rest for long cannot be asked, and the fleet does not wait for them.
+        Witnesses that rest for long cannot be asked, and the fetch pool does not wait for them.
         """
         outage = self.outage
         witnesses = outage.witnesses.values()
@@ -206,7 +205,8 @@ class Prober:
         return outage.provable and (some or not witnesses)
 
     async def _give_benefit(self) -> None:
-        """There is nobody to ask. Others are tried for a while; if that helps nobody, these are dead."""
+        """Try other hosts for a while if there is no witness; if none is reached, the suspects count as dead.
+        """
         if not self.outage.resigned:
             log.warning("nobody answers yet: %d hosts unreachable", len(self.outage.suspects))
         self._benefit = True
@@ -241,7 +241,7 @@ class Prober:
         log.warning("the network is back after %.0f s", lasted)
 
     async def _somebody_is_reached(self, seconds: float) -> bool:
-        """Wait so long for any robot to reach anybody."""
+        """Wait so many seconds for any fetch worker to reach any host."""
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.append(turn)
         await asyncio.wait({turn}, timeout=seconds)
@@ -252,7 +252,7 @@ class Prober:
         return False
 
     def _candidates(self) -> Sequence[Host]:
-        """Witnesses in turn, the rested first; where there are none, seeds and suspects."""
+        """Witnesses in turn, the rested first; if there are none, seeds and suspects."""
         suspects, askable = self.outage.suspects, self._enquiry.askable
         hosts = [host for host in dict.fromkeys(reversed(self.outage.witnesses.values())) if askable(host)]
         if not hosts:
@@ -265,7 +265,7 @@ class Prober:
         return in_turn[: max(_AT_ONCE, self.outage.few - len(suspects))]
 
     def _named_witnesses(self) -> Sequence[Host]:
-        """A few whose names the DNS has found before."""
+        """A few witnesses whose names the DNS has resolved before."""
         witnesses, written = self.outage.witnesses.values(), self._resolver.is_written_down
         return [host for host in witnesses if not written(name_of(host))][-_AT_ONCE:]
 

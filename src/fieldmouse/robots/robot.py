@@ -1,4 +1,4 @@
-"""One errand, run to its end."""
+"""Fetch worker: makes one host visit, from DNS lookup to the last outcome."""
 
 from __future__ import annotations
 
@@ -43,24 +43,24 @@ _ANSWERED_BY_US = frozenset(
 
 
 class Outlet(Protocol):
-    """Where a robot's results go."""
+    """Receiver of a fetch worker's results."""
 
     async def deliver(self, ticket: Ticket, outcome: Outcome) -> None: ...
 
     async def keep(self, link: Link, response: Response) -> None:
-        """Archive an answer that is no outcome: a robots.txt."""
+        """Archive a response that is no outcome: a robots.txt."""
 
     def retry(self, ticket: Ticket, link: Link) -> None: ...
 
     def sitemaps(self, host: Host, found: Sequence[str]) -> None: ...
 
     def may_ask(self, ticket: Ticket) -> bool:
-        """Whether this page may be asked for now; each yes is followed by one deliver or retry."""
+        """Whether this page may be requested now; each True is followed by one `deliver` or `retry`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Manners:
-    """What a robot is told once."""
+    """Settings of all fetch workers."""
 
     politeness: Politeness
     obey_exclusion: bool = True
@@ -71,11 +71,11 @@ class Manners:
 
 
 Report = tuple[HostState, Sequence[Ticket]]
-"""What is to be remembered of the host, and the tickets that were not used."""
+"""The new state of the host, and the unused tickets."""
 
 
 class Robot:
-    """Runs errands; has no state of its own, so one serves for all."""
+    """Makes host visits; stateless, so one instance serves all."""
 
     def __init__(
         self, *, fetcher: Fetcher, resolver: Resolver, exclusions: Exclusions, gate: Gate, clock: Clock,
@@ -105,7 +105,7 @@ class Robot:
         if not isinstance(found, FoundAddress):
             return await self._unresolved(errand.host, state, found), tickets
         if found.address != errand.address:
-            # The lease is for another address; this one may be in somebody's hands.
+            # The lease is for another address; this one may be leased to another visit.
             return msgspec.structs.replace(state, address=found.address, address_ready_at=0.0), tickets
         obeys = self._manners.obey_exclusion
         rules = await self._rulebook.recall(errand.host) if obeys else Exclusion.EVERYTHING
@@ -147,7 +147,8 @@ class Robot:
     async def _book(
         self, ticket: Ticket, host: Host, before: HostState, after: HostState, failed: Failed
     ) -> HostState:
-        """Try the URL again, or give it up; returns how the host stands, if the trouble is fairly its own."""
+        """Retry the URL or give it up; returns the state of the host, with the failure counted only if that
+        is fair."""
         link, cause = self._blame.excuse_link(ticket.link), cause_of(failed)
         if cause is not None and cause.ours:
             state = await self._blame.put_off(host, before, cause, failed.reason, _sentence(failed))
@@ -158,7 +159,7 @@ class Robot:
             return state
         polled = ticket.door is Door.POLLED
         wait = next_try(failed.reason, link.tries + 1, self._manners.patience, polled=polled)
-        # Where a connection was made, a page that stays silent is no sign of a network that is gone.
+        # After a successful connection, a silent page does not suggest a network outage.
         unconnected = failed.reason is Reason.NO_CONNECTION
         fair, state = self._blame.weigh(
             host, before, after, cause, failed.reason, link.url, final=wait is None, ask=unconnected,
@@ -174,10 +175,10 @@ class Robot:
         return state
 
     async def _ask(self, link: Link, host: Host, address: str, state: HostState) -> tuple[HostState, Outcome]:
-        """One request and what it means for the URL and for the host."""
+        """Make one request; returns its effect on the host, and the outcome."""
         gate, manners = self._gate, self._manners
         await gate.enter(host, address)
-        # Should the fetch be cancelled, host and address still rest from now on.
+        # If the fetch is cancelled, host and address still rest from now on.
         after = manners.politeness.after_visit(state, self._clock.now(), self._clock.now())
         try:
             answer = await self._fetcher.fetch(link, host, address)
@@ -205,7 +206,7 @@ class Robot:
                 return _explained(after, _sentence(outcome))
         response = None if isinstance(outcome, Refused) else outcome.response
         if response is None:
-            # No answer is no sign of health: the host rests, and its failures still count.
+            # A missing response is no sign of health: the host rests, and its failures still count.
             now = self._clock.now()
             rested = politeness.after_visit(state, now, now)
             return msgspec.structs.replace(rested, failures=state.failures, unreached=state.unreached)
@@ -227,7 +228,7 @@ class Robot:
         return await self._blame.put_off(host, state, Cause.DNS, Reason.NO_ADDRESS, found.why, asked)
 
     async def _answer_all(self, tickets: Sequence[Ticket], reason: Reason, detail: str) -> None:
-        """Every URL of a host we have a verdict on gets its outcome, without a request."""
+        """Deliver the verdict on a host as the outcome of its URLs, without a request."""
         now = self._clock.now()
         for ticket in tickets:
             if reason in _ANSWERED_BY_US:

@@ -1,4 +1,4 @@
-"""Which robots are out, and which of them have been called home."""
+"""Set of active fetch workers, and those told to stop."""
 
 from __future__ import annotations
 
@@ -8,15 +8,16 @@ from fieldmouse.meter import Meter
 
 
 class Roster:
-    """The fleet sends robots and welcomes them; each asks here between two requests."""
+    """The fetch pool adds and removes fetch workers; each asks here between two requests whether to continue.
+    """
 
     def __init__(self, meter: Meter):
         self._meter = meter
         self.out: set[asyncio.Task[None]] = set()
-        self._recalled: set[asyncio.Task[None]] = set()  # on their way home
+        self._recalled: set[asyncio.Task[None]] = set()  # told to stop after their current request
 
     def __len__(self) -> int:
-        """Robots on an errand."""
+        """Fetch workers on a host visit."""
         return len(self.out)
 
     def sent(self, robot: asyncio.Task[None]) -> None:
@@ -29,7 +30,7 @@ class Roster:
         self._meter.note_out(len(self.out))
 
     def may_go_on(self) -> bool:
-        """Asked by a robot between two requests: are there no more out than allowed?"""
+        """Whether the calling fetch worker may make another request, with the present limit."""
         robot = asyncio.current_task()
         if robot in self._recalled:
             return False

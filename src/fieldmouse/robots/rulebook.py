@@ -1,4 +1,4 @@
-"""Getting a host's robots.txt, before anything else is asked of it."""
+"""Loader of a host's robots.txt, before any other request to the host."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from fieldmouse.web.exclusion import Exclusion, Redirect, Unreachable, lifetime
 from fieldmouse.web.fetcher import Fetcher
 from fieldmouse.web.resolver import FoundAddress, NoAddress, Resolver
 
-_HOST_WIDE = frozenset({Reason.NO_CONNECTION, Reason.TLS})  # would have met any other URL of the host, too
+_HOST_WIDE = frozenset({Reason.NO_CONNECTION, Reason.TLS})  # would have failed any other URL of the host, too
 
 
 class Rulebook:
-    """Asks for robots.txt and remembers what it says. `keep` archives it, `name` takes its sitemaps."""
+    """Fetches and caches robots.txt. `keep` archives it, `name` receives its sitemaps."""
 
     def __init__(
         self, *, fetcher: Fetcher, resolver: Resolver, exclusions: Exclusions, gate: Gate, clock: Clock,
@@ -36,13 +36,13 @@ class Rulebook:
         self._prober, self._blame, self._keep, self._name = prober, blame, keep, name
 
     async def recall(self, host: Host) -> Exclusion | None:
-        """The rules, if they are at hand."""
+        """The cached rules; None without any."""
         return await self._exclusions.recall(host)
 
     async def ask(self, errand: Errand, state: HostState) -> tuple[HostState, Exclusion | None]:
-        """Fetch the host's robots.txt; None when there is none to be had for now."""
+        """Fetch the host's robots.txt; None if it is not available for now."""
         after, rules = await self._read(errand, state)
-        # Others come to the host, too: witnesses are asked, and robots.txt files redirect to it.
+        # Other requests go to the host, too: network checks, and redirects of other robots.txt files.
         self._gate.keep_quiet(errand.host, after.ready_at)
         return after, rules
 
@@ -65,24 +65,24 @@ class Rulebook:
                     continue
                 if isinstance(where, NoAddress) and where.temporary:
                     return await self._unresolved(errand.host, state, target, where), None
-                # A redirect to where nobody is, or where we may not go, is the same as no robots.txt
-                # (RFC 9309, 2.3.1.2).
+                # A redirect to an unknown name or a forbidden address counts as no robots.txt (RFC 9309,
+                # 2.3.1.2).
                 found = Exclusion.EVERYTHING
             if isinstance(found, Unreachable):
                 return await self._trouble(errand.host, state, answer, at_home), None
             if not at_home and isinstance(answer, Response) and target == host + "/robots.txt":
-                # They are its rules, too, though it was not asked for its own sake.
+                # The redirect target is the target host's own robots.txt: obey its Crawl-delay there, too.
                 theirs = HostState(crawl_delay=sane_delay(found.crawl_delay))
                 self._gate.keep_quiet(host, answer.answered_at + self._politeness.host_delay(theirs))
             return self._learn(errand.host, state, found, answer), found
 
     def _stranger(self, host: Host) -> HostState:
-        """A host that is not ours to visit, but which a redirect leads to: its pauses are its own."""
+        """State of a redirect target that this visit does not lease: it has its own Crawl-delay."""
         rules = self._exclusions.get(host)
         return HostState(crawl_delay=sane_delay(rules.crawl_delay if rules else None))
 
     def _learn(self, host: Host, state: HostState, rules: Exclusion, answer: Response | Failed) -> HostState:
-        """Remember the rules, and rest as long as they ask for."""
+        """Cache the rules, and rest as long as they ask for."""
         self._exclusions.keep(host, rules, lifetime(answer))
         if rules.sitemaps:
             self._name(host, rules.sitemaps)
@@ -108,12 +108,13 @@ class Rulebook:
             gate.leave(host, address, after.ready_at, after.address_ready_at)
         if isinstance(answer, Response) or cause_of(answer) is None:
             self._prober.reached(host, address)
-        # Whether the host is well is for the reader of the answer to say.
+        # The caller decides from the response whether the host is healthy.
         as_before = {"failures": state.failures, "put_off": state.put_off, "unreached": state.unreached}
         return msgspec.structs.replace(after, **as_before), answer
 
     async def _unresolved(self, host: Host, state: HostState, target: Url, where: NoAddress) -> HostState:
-        """The DNS cannot say now where robots.txt was moved to: that is no leave to do without it."""
+        """Put the host off if the DNS fails for the redirect target: that does not permit fetching without
+        robots.txt."""
         detail, asked = f"redirected to {target}: {where.why}", where.expires_at - self._clock.now()
         return await self._blame.put_off(
             host, state, Cause.DNS, Reason.EXCLUSION_UNREACHABLE, detail, max(0.0, asked)
@@ -122,7 +123,8 @@ class Rulebook:
     async def _trouble(
         self, host: Host, state: HostState, answer: Response | Failed, at_home: bool
     ) -> HostState:
-        """Nothing may be fetched until robots.txt can be had; in the end the host is given up."""
+        """Handle an unreachable robots.txt: nothing may be fetched without it, and in the end the host is
+        given up."""
         reason = Reason.EXCLUSION_UNREACHABLE
         if isinstance(answer, Response):
             return await self._blame.in_trouble(
