@@ -76,11 +76,7 @@ def _extend_path(path: Sequence[str]) -> None:
 
 def _import_error(name: str, what: str, module: str, error: BaseException) -> UsageError:
     why = str(error).strip() or "no message"
-    if (
-        isinstance(error, ModuleNotFoundError)
-        and error.name
-        and f"{module}.".startswith(f"{error.name}.")
-    ):
+    if isinstance(error, ModuleNotFoundError) and error.name and f"{module}.".startswith(f"{error.name}."):
         return UsageError(
             f"the {what} `{name}` cannot be imported: {why}",
             f"install the package that has `{module}` where fieldmouse is installed,"

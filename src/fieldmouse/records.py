@@ -147,8 +147,7 @@ class HostState(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True
 
 
 class Errand(msgspec.Struct, frozen=True):
-    """A visit to one host: an exclusive lease of host and address to one fetch worker until it is given back.
-    """
+    """A visit to one host: one fetch worker holds host and address until it gives them back."""
 
     host: Host
     address: str  # "" before the first DNS lookup

@@ -31,9 +31,7 @@ def visible(text: str, *, lines: bool = False) -> str:
     if text.isprintable():
         return text
     kept = "\t\n" if lines else "\t"
-    return "".join(
-        char if char in kept or not _is_hidden(char) else _sign(char) for char in text
-    )
+    return "".join(char if char in kept or not _is_hidden(char) else _sign(char) for char in text)
 
 
 def _sign(character: str) -> str:

@@ -27,7 +27,7 @@ from fieldmouse.records import (
     Ticket,
 )
 from fieldmouse.robots.exclusions import Exclusions
-from fieldmouse.robots.gate import Gate
+from fieldmouse.robots.gate import Gate, Transport
 from fieldmouse.robots.robot import Manners, Report, Robot
 from fieldmouse.url import Host, Url, path_of
 from fieldmouse.web.dns import DnsAnswer
@@ -123,20 +123,12 @@ def run(
 ) -> Visit:  # fmt: skip
     async def life(clock: Clock) -> Visit:
         web, outbox, began = ScriptedWeb(script, clock), Outbox(allowance=allowance), clock.now()
-        robot = Robot(
-            fetcher=web,
-            resolver=Resolver(
-                clock=clock,
-                allow_private=allow_private,
-                names=NameMap(["mouse.test=127.0.0.9", "other.test=127.0.0.8"]),
-                dns=ScriptedDns(zone or {}),
-            ),
-            exclusions=Exclusions(clock, product="fieldmouse"),
-            gate=Gate(clock),
-            clock=clock,
-            manners=Manners(Politeness(delay=delay, address_delay=delay), **(manners or {})),  # type: ignore[arg-type]
-            outlet=outbox,
-        )
+        names = NameMap(["mouse.test=127.0.0.9", "other.test=127.0.0.8"])
+        dns = ScriptedDns(zone or {})
+        resolver = Resolver(clock=clock, allow_private=allow_private, names=names, dns=dns)
+        told = Manners(Politeness(delay=delay, address_delay=delay), **(manners or {}))  # type: ignore[arg-type]
+        exclusions = Exclusions(clock, product="fieldmouse")
+        robot = Robot(Transport(web, resolver, Gate(clock), exclusions, clock), told, outbox)
         return Visit(await robot.run(todo), web, outbox, began)
 
     return bottle.run(life)
@@ -373,13 +365,9 @@ def test_a_visit_called_off_still_lets_host_and_address_rest() -> None:
     async def life(clock: Clock) -> float:
         gate = Gate(clock)
         web = ScriptedWeb(plain, clock)
-        robot = Robot(
-            fetcher=web,
-            resolver=Resolver(clock=clock, allow_private=True, names=NameMap(["mouse.test=127.0.0.9"])),
-            exclusions=Exclusions(clock, product="fieldmouse"),
-            gate=gate, clock=clock, outlet=Outbox(),
-            manners=Manners(Politeness(delay=3.0, address_delay=3.0)),
-        )  # fmt: skip
+        resolver = Resolver(clock=clock, allow_private=True, names=NameMap(["mouse.test=127.0.0.9"]))
+        transport = Transport(web, resolver, gate, Exclusions(clock, product="fieldmouse"), clock)
+        robot = Robot(transport, Manners(Politeness(delay=3.0, address_delay=3.0)), Outbox())
         going = asyncio.ensure_future(robot.run(errand("/a")))
         await clock.sleep(0.01)
         going.cancel()

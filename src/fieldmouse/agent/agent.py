@@ -83,9 +83,14 @@ class Agent:
     """One crawl on one machine, from open directory to summary."""
 
     def __init__(
-        self, stages: Stages, *, clock: Clock, limits: CrawlLimits, listeners: Sequence[Listener] = (),
+        self,
+        stages: Stages,
+        *,
+        clock: Clock,
+        limits: CrawlLimits,
+        listeners: Sequence[Listener] = (),
         audience: Audience | None = None,
-    ):  # fmt: skip
+    ):
         self._stages, self._clock, self._limits = stages, clock, limits
         self._listeners, self._audience = listeners, audience
         self._frontier, self._intake, self._fleet = stages.frontier, stages.intake, stages.fleet
@@ -107,9 +112,8 @@ class Agent:
         self._stages.readings.flush()
         self._stages.trace.flush()
         # From here to the end of `seal` nothing else runs, so the state is consistent.
-        self._stages.booking.settle(
-            [state.batch for state in shards], self._seconds_before + self._elapsed()
-        )  # fmt: skip
+        batches = [state.batch for state in shards]
+        self._stages.booking.settle(batches, self._seconds_before + self._elapsed())
         moment = self._parts.seal(self._clock.now(), clean=clean, stopped_by=self._stopping.reason)
         # A crawl that stops at once must not wait for this thread.
         await asyncio.get_running_loop().run_in_executor(Aside(), self._parts.commit, moment)
@@ -138,7 +142,7 @@ class Agent:
         self._started = self._clock.now()
         await self._indexer.start()
         if mercy is not None and self._network is None:
-            mercy.pardon(self._alone)
+            mercy.pardon(self._local_frontier)
         self._stages.readings.begin()
         self._parts.begin()
         await self._indexer.begin()
@@ -152,17 +156,17 @@ class Agent:
             await self._network.begin()
         self._frontier.discover([Link(url, kind=Kind.SEED, seen_at=self._started) for url in seeds])
         if mercy is not None and self._network is None:
-            mercy.readmit(self._alone, self._stages.outcomes, self._desk.tally, self._started)
+            mercy.readmit(self._local_frontier, self._stages.outcomes, self._desk.tally, self._started)
         await self.checkpoint()
-        self._heed_audience()
+        self._update_pause()
         if self._refreshing is not None:
-            self._read()  # progress displays count polls from here on
+            self._publish_reading()  # progress displays count polls from here on
         self._fleet.nudge()
         await self._watch()
         self._check()
         if self._governor is not None:
             self._governor.end()
-        await self._finish_pages()
+        await self._store_last_pages()
         self._crawled = True
         if self._network is not None:
             await self._network.end()
@@ -173,16 +177,16 @@ class Agent:
             await see_off(self._audience, self.checkpoint, self._clock, every=self._limits.checkpoint)
         await self.checkpoint(clean=True)
         await self._indexer.finish()
-        self._read()
+        self._publish_reading()
         return self._summary()
 
-    async def _finish_pages(self) -> None:
+    async def _store_last_pages(self) -> None:
         """Store all fetched pages. An agent of a cluster has a time limit, because other agents wait for its
         hosts."""
         if self._network is None:
-            await self._store_last()
+            await self._stop_and_drain()
             return
-        storing = asyncio.create_task(self._store_last(durable=True))
+        storing = asyncio.create_task(self._stop_and_drain(durable=True))
         try:
             await asyncio.wait({storing}, timeout=LAST_PAGES)
         finally:
@@ -193,7 +197,7 @@ class Agent:
             raise StillBusy(LAST_PAGES)
         storing.result()
 
-    async def _store_last(self, *, durable: bool = False) -> None:
+    async def _stop_and_drain(self, *, durable: bool = False) -> None:
         await self._fleet.stop(GRACE)
         await self._drain()
         if durable:
@@ -207,11 +211,11 @@ class Agent:
         loop = asyncio.get_running_loop()
         woke_at = loop.time()
         while not self._stopping.asked:
-            nap, lay_down_at = self._nap(was_idle), loop.time()
-            await self._clock.sleep(nap)
+            seconds, slept_at = self._sleep_time(was_idle), loop.time()
+            await self._clock.sleep(seconds)
             since, woke_at = woke_at, loop.time()
             if load is not None:
-                load.look(woke_at - since, late=woke_at - lay_down_at - nap)
+                load.look(woke_at - since, late=woke_at - slept_at - seconds)
             self._check()
             self._stages.booking.take_in()  # new links may turn up: before the check whether any work is left
             now = self._clock.now()
@@ -227,10 +231,10 @@ class Agent:
                 self._governor.look()
             if self._refreshing is not None and not limit:
                 self._refreshing.look(now)
-            self._heed_audience()
+            self._update_pause()
             if now - read_at >= 1.0:
                 read_at = now
-                self._read()
+                self._publish_reading()
             # An agent at its page quota is idle, too: its checkpoint may free quota for other agents.
             stuck = self._frontier.ready_at() is None or self._desk.sated or self._is_stalled(now)
             idle = not meter.out and not meter.level and stuck
@@ -238,7 +242,7 @@ class Agent:
                 await self.checkpoint()
                 sealed_at = self._clock.now()
             was_idle = idle
-            if idle and not self._left():
+            if idle and not self._work_left():
                 return
             if idle and not self._desk.unsettled and self._is_stalled(now):
                 assert self._refreshing is not None
@@ -247,7 +251,7 @@ class Agent:
             self._intake.pump()  # a restarted worker or an expired page sends no signal
             self._fleet.nudge()
 
-    def _nap(self, idle: bool) -> float:
+    def _sleep_time(self, idle: bool) -> float:
         if not idle or self._refreshing is None:
             return TICK
         return min(max(TICK, self._refreshing.rest(self._clock.now())), IDLE)
@@ -266,12 +270,12 @@ class Agent:
         return min(IDLE if was_idle else 0.0, self._limits.checkpoint)
 
     @property
-    def _alone(self) -> Frontier:
+    def _local_frontier(self) -> Frontier:
         """The frontier of a crawl on one machine."""
-        assert isinstance(self._frontier, Frontier), "what waits is on the board"
+        assert isinstance(self._frontier, Frontier), "the queue of a cluster is on the coordinator"
         return self._frontier
 
-    def _left(self) -> int:
+    def _work_left(self) -> int:
         """Work that is left, as far as that is durable."""
         if self._refreshing is not None:
             return self._refreshing.left
@@ -280,7 +284,7 @@ class Agent:
     def _is_stalled(self, now: float) -> bool:
         return self._refreshing is not None and self._refreshing.is_stalled(now)
 
-    def _heed_audience(self) -> None:
+    def _update_pause(self) -> None:
         if self._audience is not None:
             self._stages.meter.note_paused(self._audience.is_behind())
 
@@ -293,7 +297,7 @@ class Agent:
     def _elapsed(self) -> float:
         return self._clock.now() - self._started
 
-    def _read(self) -> None:
+    def _publish_reading(self) -> None:
         stages = self._stages
         reading = take_reading(
             self._clock.now(), self._desk, self._frontier, stages.meter, stages.trace.gauge
@@ -304,17 +308,20 @@ class Agent:
 
     def _summary(self) -> Summary:
         stopped_by, told = self._stopping.reason, None
-        is_done = not self._left()
+        is_done = not self._work_left()
         if self._refreshing is not None:
-            told = refreshed(
-                self._before, self._desk.tally, self._frontier, budget=self._refreshing.budget,
-                postponed=self._refreshing.postponed, resting=self._refreshing.resting,
-            )  # fmt: skip
+            told = refreshed(self._before, self._desk.tally, self._frontier, self._refreshing)
             is_done = self._refreshing.is_over
             # A crawl that polls for a fixed time is done when that time is over.
             is_done = is_done or (stopped_by is StoppedBy.TIME and self._refreshing.asked_for_time)
         return sum_up(
-            self._desk, self._frontier, seconds=self._elapsed(), before=self._before,
-            peak_rss=peak_rss() + self._indexer.peak_rss, stopped_by=stopped_by, is_done=is_done, told=told,
+            self._desk,
+            self._frontier,
+            seconds=self._elapsed(),
+            before=self._before,
+            peak_rss=peak_rss() + self._indexer.peak_rss,
+            stopped_by=stopped_by,
+            is_done=is_done,
+            told=told,
             whole=self._network.whole if self._network is not None else None,
-        )  # fmt: skip
+        )

@@ -15,8 +15,7 @@ from fieldmouse.settings.rules import noise_of, traps_of
 
 
 def when_full_of(settings: Settings) -> WhenFull:
-    """With a rule on the level, a page without room is dropped, as in the model; else its fetch worker waits.
-    """
+    """Under a rule on the level, a page without room is dropped as in the model; else it waits."""
     asked = settings.buffer.when_full
     if asked == "auto":
         return WhenFull.LOSE if settings.control.dropping else WhenFull.WAIT

@@ -49,8 +49,7 @@ class Together:
 async def see_off(
     audience: Audience, checkpoint: Callable[[], Awaitable[None]], clock: Clock, *, every: float
 ) -> None:
-    """Wait until the consumer has all pages, the last ones included: only a checkpoint stores its position.
-    """
+    """Wait until the consumer has all pages, writing checkpoints: only these store its position."""
     sealed_at = -math.inf
     while sealed_at < 0 or not audience.is_content():
         if clock.now() - sealed_at >= (min(EAGERLY, every) if audience.is_eager() else every):

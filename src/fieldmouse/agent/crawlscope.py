@@ -44,7 +44,7 @@ log = logging.getLogger(__name__)
 HELD = 64 << 20
 """Bytes of links that are held back; more are dropped, with a warning."""
 CHANGED = (
-    "the scope is another than in the last run: it counts for links found from now on; pages read before"
+    "the scope differs from the last run: it applies to links found from now on; pages read before"
     " are not read again for links that were outside it"
 )
 _link = msgspec.msgpack.Decoder(Link).decode
@@ -65,9 +65,14 @@ class CrawlScope:
     name = "scope"
 
     def __init__(
-        self, base: Scope, seeds: Sequence[Url], home: CrawlDir, last: Checkpoint | None, *,
+        self,
+        base: Scope,
+        seeds: Sequence[Url],
+        home: CrawlDir,
+        last: Checkpoint | None,
+        *,
         shared: SharedScope | None,
-    ):  # fmt: skip
+    ):
         """`shared` exchanges additions with the other agents of the crawl."""
         self._mark = xxhash.xxh3_128_hexdigest(_encode_deterministic(base))
         state = sealed_scope(last)
@@ -116,7 +121,7 @@ class CrawlScope:
         if self.held.length > HELD:
             if not self._warned:
                 log.warning(
-                    "too many links lead to hosts that a seed may redirect to: no more of them are kept"
+                    "too many links lead to hosts that a seed may redirect to: further ones are dropped"
                 )
             self._warned = True
             return
@@ -150,8 +155,9 @@ class CrawlScope:
                 log.warning(
                     "seed %s redirects to %s, which is out of scope; to crawl it, add it with"
                     " `resume --seed`, or begin with `--follow-seed-redirects`",
-                    link.trail[0] if link.trail else link.url, target,
-                )  # fmt: skip
+                    link.trail[0] if link.trail else link.url,
+                    target,
+                )
         return []
 
     def take_in(self) -> list[Link]:
@@ -209,10 +215,10 @@ class CrawlScope:
         """Changes that the worker processes have not received yet; None without changes."""
         if not self._news and self._was_open == self.is_open:
             return None
-        told = ScopeNews(tuple(self._news), self.is_open)
+        news = ScopeNews(tuple(self._news), self.is_open)
         self._news.clear()
         self._was_open = self.is_open
-        return told
+        return news
 
     # -- part of the checkpoint
 
@@ -224,7 +230,7 @@ class CrawlScope:
         return Sealed(ScopeState(self._mark, tuple(self._joined), self.is_open, self._seeds))
 
     def committed(self) -> None:
-        """Nothing to release: the log of held links is a part of its own."""
+        """Nothing to release: the log of held links is another part."""
 
     def close(self) -> None:
         """Nothing to close."""

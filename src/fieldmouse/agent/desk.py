@@ -65,20 +65,20 @@ class Desk:
         self.tally = tally
         self.page_limit, self._quota = page_limit, quota
         self.links: dict[int, Link] = {}  # tickets whose response is in the buffer or with the indexer
-        self._bag: set[int] = set()  # tickets with fetch workers, without a result
-        self._flying: set[int] = set()  # pages requested whose outcome is not known
-        self._polling: set[int] = set()  # polls requested whose outcome is not known; no limit counts them
-        self._polls: set[int] = set()  # polls whose response is in the buffer or whose outcome is known
+        self._leased: set[int] = set()  # tickets with fetch workers, without a result
+        self._pages_in_flight: set[int] = set()  # pages requested whose outcome is not known
+        self._polls_in_flight: set[int] = set()  # polls without an outcome; no limit counts them
+        self._answered_polls: set[int] = set()  # polls with a response or an outcome
         self._known: dict[int, dict[int, list[Parsed]]] = {}  # by shard and batch
         self._verdicts: list[Judged] = []
         self.fresh_polls = 0  # known and not settled
         self.fresh: Counter[OutcomeKind] = Counter()  # known and not settled, by kind
         self.fresh_bytes = 0
         if quota is not None:
-            quota.follow(self._in_air)
+            quota.follow(self._count_in_flight)
 
-    def _in_air(self) -> int:
-        return len(self._flying) + self.fresh[OutcomeKind.PAGE]
+    def _count_in_flight(self) -> int:
+        return len(self._pages_in_flight) + self.fresh[OutcomeKind.PAGE]
 
     @property
     def unsettled(self) -> bool:
@@ -99,7 +99,7 @@ class Desk:
         """Whether the page limit would be reached if all pages in flight arrive."""
         if self._quota is not None:
             return not self._quota.admits()
-        return bool(self.page_limit) and self._discovered + len(self._flying) >= self.page_limit
+        return bool(self.page_limit) and self._discovered + len(self._pages_in_flight) >= self.page_limit
 
     @property
     def full(self) -> bool:
@@ -112,19 +112,19 @@ class Desk:
         are stored as requested. A poll is always allowed: polls have their own budget.
         """
         if ticket.door is Door.POLLED:
-            self._polling.add(ticket.number)
+            self._polls_in_flight.add(ticket.number)
             return True
         if self.sated:
             return False
-        self._flying.add(ticket.number)
+        self._pages_in_flight.add(ticket.number)
         return True
 
     def leased(self, tickets: Iterable[Ticket]) -> None:
         """Record tickets that a fetch worker received: each gets an outcome or is returned."""
-        self._bag.update([ticket.number for ticket in tickets])
+        self._leased.update([ticket.number for ticket in tickets])
 
     def returned(self, tickets: Iterable[Ticket]) -> None:
-        self._bag.difference_update([ticket.number for ticket in tickets])
+        self._leased.difference_update([ticket.number for ticket in tickets])
 
     def heard_from(self, errand: Errand, report: Report) -> Report:
         """Count the host if this visit brought its first page."""
@@ -137,23 +137,23 @@ class Desk:
 
         If it had requested none, the cause is common to all tickets: then all of them count as failed on.
         """
-        left = [ticket for ticket in tickets if ticket.number in self._bag]
-        asked = [ticket for ticket in left if ticket.number in self._flying | self._polling]
+        left = [ticket for ticket in tickets if ticket.number in self._leased]
+        asked = [ticket for ticket in left if ticket.number in self._pages_in_flight | self._polls_in_flight]
         return asked or left, [ticket for ticket in left if ticket not in asked] if asked else []
 
     def handed_over(self, number: int, link: Link) -> None:
         self.links[number] = link
-        self._bag.discard(number)
+        self._leased.discard(number)
         if link.door is Door.POLLED:
-            self._polling.discard(number)
-            self._polls.add(number)
+            self._polls_in_flight.discard(number)
+            self._answered_polls.add(number)
 
     def landed(self, number: int) -> None:
         """Forget a request that led to no page or will be repeated."""
-        self._flying.discard(number)
-        self._polling.discard(number)
-        self._polls.discard(number)
-        self._bag.discard(number)
+        self._pages_in_flight.discard(number)
+        self._polls_in_flight.discard(number)
+        self._answered_polls.discard(number)
+        self._leased.discard(number)
 
     def taken_back(self, number: int) -> Link:
         """Take back a response that found no room in the buffer; returns the link to fetch again."""
@@ -166,44 +166,44 @@ class Desk:
         row = row_of(outcome)
         self._verdicts.append(Judged(number, row.kind, _encode(row), row.reason, outcome.link.why))
         if outcome.link.door is Door.POLLED:
-            self._polls.add(number)
+            self._answered_polls.add(number)
         self._note(number, row.kind)
 
     def note_parsed(self, parsed: Iterable[Parsed]) -> list[Link]:
         """Record the indexer's results; returns the links it found."""
-        found: list[Link] = []
-        for one in parsed:
-            found.extend(one.links)
-            if not one.number:
+        links: list[Link] = []
+        for page in parsed:
+            links.extend(page.links)
+            if not page.number:
                 continue
-            self._flying.discard(one.number)
-            self._known.setdefault(one.shard, {}).setdefault(one.batch, []).append(one)
-            self._note(one.number, one.kind)
-            self.fresh_bytes += one.size
-        return found
+            self._pages_in_flight.discard(page.number)
+            self._known.setdefault(page.shard, {}).setdefault(page.batch, []).append(page)
+            self._note(page.number, page.kind)
+            self.fresh_bytes += page.size
+        return links
 
     def _note(self, number: int, kind: OutcomeKind, by: int = 1) -> None:
         """Count a known outcome, or uncount it with `by=-1`."""
-        if number in self._polls:
+        if number in self._answered_polls:
             self.fresh_polls += by
         else:
             self.fresh[kind] += by
 
     def note_undone(self, numbers: Sequence[int]) -> list[tuple[int, Link]]:
         """Forget the results of a dead worker process; returns the tickets to fetch again."""
-        gone = set(numbers)
+        lost = set(numbers)
         for batches in self._known.values():
             for batch, parsed in batches.items():
-                kept = [one for one in parsed if one.number not in gone]
-                for one in parsed:
-                    if one.number in gone:
-                        self._note(one.number, one.kind, -1)
-                        self.fresh_bytes -= one.size
+                kept = [page for page in parsed if page.number not in lost]
+                for page in parsed:
+                    if page.number in lost:
+                        self._note(page.number, page.kind, -1)
+                        self.fresh_bytes -= page.size
                 batches[batch] = kept
         again = []
         for number in numbers:
-            self._flying.discard(number)
-            self._polls.discard(number)
+            self._pages_in_flight.discard(number)
+            self._answered_polls.discard(number)
             link = self.links.pop(number, None)
             if link is not None:
                 again.append((number, link))
@@ -218,12 +218,12 @@ class Desk:
         kinds: dict[int, OutcomeKind] = {}
         rows: list[bytes] = []
         for shard, last in enumerate(batches):
-            known = self._known.get(shard, {})
-            for batch in [b for b in known if b <= last]:
-                for one in known.pop(batch):
-                    kinds[one.number] = one.kind
-                    rows.append(one.row)
-                    self._count(one, self.links.pop(one.number, None))
+            pages = self._known.get(shard, {})
+            for batch in [b for b in pages if b <= last]:
+                for page in pages.pop(batch):
+                    kinds[page.number] = page.kind
+                    rows.append(page.row)
+                    self._count(page, self.links.pop(page.number, None))
         for verdict in self._verdicts:
             kinds[verdict.number] = verdict.kind
             rows.append(verdict.row)
@@ -245,19 +245,19 @@ class Desk:
     def close(self) -> None:
         """Nothing to close."""
 
-    def _count(self, known: Parsed | Judged, link: Link | None) -> None:
-        size, left_out = (known.size, known.left_out) if isinstance(known, Parsed) else (0, 0)
-        self._note(known.number, known.kind, -1)
+    def _count(self, outcome: Parsed | Judged, link: Link | None) -> None:
+        size, left_out = (outcome.size, outcome.left_out) if isinstance(outcome, Parsed) else (0, 0)
+        self._note(outcome.number, outcome.kind, -1)
         self.fresh_bytes -= size
-        if known.number not in self._polls:
-            self.tally.count(known.kind, known.reason, size, left_out)
+        if outcome.number not in self._answered_polls:
+            self.tally.count(outcome.kind, outcome.reason, size, left_out)
             return
-        self._polls.discard(known.number)
-        row = _decode(known.row)
+        self._answered_polls.discard(outcome.number)
+        row = _decode(outcome.row)
         # A request without a digest of the stored copy counts as changed.
-        unknown = link is None or not link.digest
-        changed = unknown or row.news not in (News.SAME, News.NOISE)
-        why = known.why if isinstance(known, Judged) else link.why if link else Reason.NONE
+        has_no_copy = link is None or not link.digest
+        changed = has_no_copy or row.news not in (News.SAME, News.NOISE)
+        why = outcome.why if isinstance(outcome, Judged) else link.why if link else Reason.NONE
         self.tally.count_poll(row, size, left_out, changed=changed, why=why)
 
 
@@ -265,7 +265,15 @@ def row_of(outcome: Refused | Failed) -> OutcomeRow:
     """The row of an outcome that does not pass through the indexer."""
     link = outcome.link
     return OutcomeRow(
-        link.url, OutcomeKind.REFUSED if isinstance(outcome, Refused) else OutcomeKind.FAILED, outcome.at,
-        depth=link.depth, via=link.via, seen_at=link.seen_at, tries=link.tries, found_as=link.kind.value,
-        reason=outcome.reason, detail=outcome.detail, polled=link.was,
-    )  # fmt: skip
+        link.url,
+        OutcomeKind.REFUSED if isinstance(outcome, Refused) else OutcomeKind.FAILED,
+        outcome.at,
+        depth=link.depth,
+        via=link.via,
+        seen_at=link.seen_at,
+        tries=link.tries,
+        found_as=link.kind.value,
+        reason=outcome.reason,
+        detail=outcome.detail,
+        polled=link.was,
+    )

@@ -60,14 +60,20 @@ class Mercy:
             for row in self._given_up(outcomes, polled=tally.polled.polls > 0).values()
             if row.reason not in _OF_ONE_PAGE or host_of(row.url) in self._pardoned
         ]
-        self._take_back(rows, outcomes, tally, now)
+        self._withdraw(rows, outcomes, tally, now)
         frontier.readmit([_link(row) for row in rows])
         self._tell(Forgiven(len(self._pardoned | {host_of(row.url) for row in rows}), len(rows)))
 
     def send_out(
-        self, take_back: Callable[[Sequence[tuple[Link, str]]], None], outcomes: Log, unbooked: Log,
-        tally: CrawlTally, now: float, *, own_from: int,
-    ) -> None:  # fmt: skip
+        self,
+        take_back: Callable[[Sequence[tuple[Link, str]]], None],
+        outcomes: Log,
+        unbooked: Log,
+        tally: CrawlTally,
+        now: float,
+        *,
+        own_from: int,
+    ) -> None:
         """Queue an agent's failed URLs on the coordinator again, for any agent.
 
         Excluded are `unbooked` outcomes, which came too late to count, and those before `own_from` in the
@@ -79,7 +85,7 @@ class Mercy:
         rows = [row for row in given_up if row.at > late.get(row.url, 0.0)]
         hosts = {host_of(row.url) for row in rows if row.reason in self._verdicts}
         rows = [row for row in rows if row.reason in self._verdicts or host_of(row.url) in hosts]
-        self._take_back(rows, outcomes, tally, now)
+        self._withdraw(rows, outcomes, tally, now)
         take_back([(msgspec.structs.replace(_link(row), forgiven=True), row.kind.value) for row in rows])
         self._tell(Forgiven(len(hosts), len(rows)))
 
@@ -88,7 +94,7 @@ class Mercy:
 
         If anything was `polled`, every row is decoded: a poll may have given a URL another outcome since.
         """
-        found: dict[str, OutcomeRow] = {}
+        rows: dict[str, OutcomeRow] = {}
         reasons = self._verdicts | _OF_ONE_PAGE
         marks = [reason.encode() for reason in reasons]
         for _, record in records(outcomes.path, start=start, length=outcomes.length):
@@ -96,18 +102,18 @@ class Mercy:
             if polled or any(mark in record for mark in marks):
                 row = _decode(record)
                 if row.kind is OutcomeKind.FORGIVEN or (row.polled and row.stands):
-                    found.pop(row.url, None)
+                    rows.pop(row.url, None)
                 elif row.polled:
                     continue
                 elif row.kind in _GIVEN_UP and row.reason in reasons and not row.status:
-                    found[row.url] = row
-        return found
+                    rows[row.url] = row
+        return rows
 
     @staticmethod
-    def _take_back(rows: Sequence[OutcomeRow], outcomes: Log, tally: CrawlTally, now: float) -> None:
+    def _withdraw(rows: Sequence[OutcomeRow], outcomes: Log, tally: CrawlTally, now: float) -> None:
         for row in rows:
-            said = OutcomeRow(row.url, OutcomeKind.FORGIVEN, now, reason=row.reason, detail=row.kind)
-            outcomes.append(_encode(said))
+            mark = OutcomeRow(row.url, OutcomeKind.FORGIVEN, now, reason=row.reason, detail=row.kind)
+            outcomes.append(_encode(mark))
             tally.take_back(row.kind, row.reason)
 
 

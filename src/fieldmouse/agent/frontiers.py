@@ -25,9 +25,15 @@ from fieldmouse.url import Host
 
 
 def frontier_of(
-    home: CrawlDir, settings: Settings, last: Checkpoint | None, clock: Clock, politeness: Politeness,
-    witness: DecisionLog | None, exchanging: Exchanging | None, hold_before: float,
-) -> Frontier:  # fmt: skip
+    home: CrawlDir,
+    settings: Settings,
+    last: Checkpoint | None,
+    clock: Clock,
+    politeness: Politeness,
+    witness: DecisionLog | None,
+    exchanging: Exchanging | None,
+    hold_before: float,
+) -> Frontier:
     return open_frontier(
         home / "frontier",
         key_seed=home.identity.key_seed,

@@ -18,24 +18,24 @@ from fieldmouse.errors import StorageError
 class Fuse:
     def __init__(self, home: Path):
         self._home = home
-        self._blown: Exception | None = None
+        self._error: Exception | None = None
 
-    def blow(self, mistake: Exception) -> None:
-        if self._blown is None:
-            self._blown = StorageError(self._home, mistake) if isinstance(mistake, OSError) else mistake
+    def blow(self, error: Exception) -> None:
+        if self._error is None:
+            self._error = StorageError(self._home, error) if isinstance(error, OSError) else error
 
     def check(self) -> None:
         """Raise the exception that was caught, if any."""
-        if self._blown is not None:
-            raise self._blown
+        if self._error is not None:
+            raise self._error
 
     def __enter__(self) -> None:
         pass
 
     def __exit__(
-        self, kind: type[BaseException] | None, mistake: BaseException | None, trace: TracebackType | None
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> bool:
-        if isinstance(mistake, Exception):
-            self.blow(mistake)
+        if isinstance(error, Exception):
+            self.blow(error)
             return True
         return False

@@ -12,13 +12,9 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from fieldmouse.agent.booking import Booking
-from fieldmouse.agent.crawlscope import CrawlScope
-from fieldmouse.agent.fuse import Fuse
 from fieldmouse.buffer import Buffer
-from fieldmouse.clock import Clock
 from fieldmouse.control.pagetrace import PageTrace
 from fieldmouse.indexer.indexer import Indexer
-from fieldmouse.meter import Meter
 from fieldmouse.policy.obsolescence import Obsolescence
 from fieldmouse.records import Link, Outcome, Parsed, Refused
 from fieldmouse.robots.bell import Bell
@@ -42,13 +38,17 @@ class Intake:
     """The buffer and the indexer behind it. Records the indexer's results and wakes the fetch pool."""
 
     def __init__(
-        self, *, buffer: Buffer[tuple[int, Outcome]], open_indexer: OpenIndexer, meter: Meter, clock: Clock,
-        trace: PageTrace, obsolescence: Obsolescence, booking: Booking, scope: CrawlScope, fuse: Fuse,
+        self,
+        *,
+        buffer: Buffer[tuple[int, Outcome]],
+        open_indexer: OpenIndexer,
+        trace: PageTrace,
+        obsolescence: Obsolescence,
+        booking: Booking,
         bell: Bell,
-    ):  # fmt: skip
-        self._buffer, self._meter, self._clock, self._trace = buffer, meter, clock, trace
-        self._obsolescence, self._booking, self._fuse, self._bell = obsolescence, booking, fuse, bell
-        self._scope = scope
+    ):
+        self._buffer, self._trace, self._obsolescence, self._booking = buffer, trace, obsolescence, booking
+        self._clock, self._scope, self._fuse, self._bell = booking.clock, booking.scope, booking.fuse, bell
         self.indexer = open_indexer(on_parsed=self._answered, on_undone=self._undone)
         self._warned = False
 
@@ -61,7 +61,7 @@ class Intake:
         assert not isinstance(outcome, Refused)
         self.expire()
         lane = self.indexer.shard_of(host_of(outcome.link.url))
-        patient = not number or self._dropped_enough(outcome.link)
+        patient = not number or self._is_dropped_often(outcome.link)
         stored = await self._buffer.put(
             lane,
             (number, outcome),
@@ -71,16 +71,16 @@ class Intake:
         )
         self._trace.came(number, self._clock.now(), dropped=not stored)
         # No page expires before this: a page that finds its shard idle is served, however short its lifetime.
-        self._hand_on()
+        self._send_to_shards()
         return stored
 
-    def _dropped_enough(self, link: Link) -> bool:
+    def _is_dropped_often(self, link: Link) -> bool:
         if link.drops < DROPS:
             return False
         if not self._warned:
             self._warned = True
             log.warning(
-                "%s was fetched %d times in vain; from now on such pages wait for the indexer"
+                "%s was fetched and dropped %d times; such pages now wait for the indexer"
                 " (`buffer.pages`, `buffer.obsolete_after` or the rule leave too little room)",
                 link.url,
                 link.drops,
@@ -94,9 +94,9 @@ class Intake:
             self.indexer.widen(news.joined, news.is_open)
         if self._buffer.waiting:
             self.expire()
-        self._hand_on()
+        self._send_to_shards()
 
-    def _hand_on(self) -> None:
+    def _send_to_shards(self) -> None:
         indexer, buffer = self.indexer, self._buffer
         if not buffer.waiting:
             buffer.ease()
@@ -119,7 +119,7 @@ class Intake:
 
     def _answered(self, parsed: Sequence[Parsed]) -> None:
         with self._fuse:
-            self._trace.answered([one.number for one in parsed])
+            self._trace.answered([page.number for page in parsed])
             self._booking.parsed(parsed)
             self.pump()
         self._bell.ring()

@@ -34,9 +34,15 @@ class LeasedFetcher:
     """A fetcher that sends requests only under a valid lease, and records response times."""
 
     def __init__(
-        self, fetcher: Fetcher, *, lease: LeaseClock, mailbox: Mailbox, chooser: Chooser, clock: Clock,
+        self,
+        fetcher: Fetcher,
+        *,
+        lease: LeaseClock,
+        mailbox: Mailbox,
+        chooser: Chooser,
+        clock: Clock,
         politeness: Politeness,
-    ):  # fmt: skip
+    ):
         self._fetcher, self._lease, self._mailbox = fetcher, lease, mailbox
         self._chooser, self._clock, self._politeness = chooser, clock, politeness
         self._granted: Counter[str] = Counter()  # addresses of host visits in progress
@@ -56,25 +62,25 @@ class LeasedFetcher:
                 finally:
                     self._mailbox.free_address(address, self._clock.now() + self._politeness.delay)
             await self._clock.sleep(max(0.05, answer.rest))
-        return self._over(link, "its address is with another agent")
+        return self._own_failure(link, "another agent holds its address")
 
     async def _fetch(self, link: Link, host: Host, address: str, body_limit: int | None) -> Response | Failed:
         if not self._lease.valid:
-            return self._over(link, "our lease is over")
+            return self._own_failure(link, "our lease is over")
         try:
             async with asyncio.timeout(self._lease.left) as limit:
                 self._limits[limit] = address
                 answer = await self._fetcher.fetch(link, host, address, body_limit=body_limit)
         except TimeoutError:
-            return self._over(link, "our lease is over")
+            return self._own_failure(link, "our lease is over")
         finally:
             self._limits.pop(limit, None)
         if isinstance(answer, Response):
             self._chooser.took(host, answer.answered_at - answer.started_at)
         return answer
 
-    def _over(self, link: Link, why: str) -> Failed:
-        """A failure of our own, which is not counted against the host."""
+    def _own_failure(self, link: Link, why: str) -> Failed:
+        """A failure that is not counted against the host."""
         return Failed(link, Reason.NO_CONNECTION, self._clock.now(), why, errno=ENETUNREACH)
 
     def extend(self) -> None:
@@ -109,10 +115,17 @@ class LeasedErrands:
     """Runs host visits under leases; the fetch pool calls it instead of the plain dispatcher."""
 
     def __init__(
-        self, run: Callable[[Errand], Awaitable[Report]], *, fetcher: LeasedFetcher, mailbox: Mailbox,
-        chooser: Chooser, clock: Clock, epoch_of: Callable[[Host], int], politeness: Politeness,
+        self,
+        run: Callable[[Errand], Awaitable[Report]],
+        *,
+        fetcher: LeasedFetcher,
+        mailbox: Mailbox,
+        chooser: Chooser,
+        clock: Clock,
+        epoch_of: Callable[[Host], int],
+        politeness: Politeness,
         colleagues: Colleagues,
-    ):  # fmt: skip
+    ):
         self._run, self._fetcher, self._mailbox = run, fetcher, mailbox
         self._chooser, self._clock, self._epoch_of = chooser, clock, epoch_of
         self._politeness, self._colleagues = politeness, colleagues

@@ -68,20 +68,25 @@ class Life:
         """Crawl until done, stopped by a limit, or interrupted."""
         notifying = Notifying(self._home, self._settings)
         self._crew = build(
-            self._home, self._settings, self._listeners, parts=[*self._parts, *notifying.parts],
-            audience=notifying.audience_with(self._audience), order=self._order, joining=self._joining,
-        )  # fmt: skip
-        life = asyncio.create_task(self._live(self._crew, notifying))
-        haste = asyncio.create_task(self._hurried.wait())
+            self._home,
+            self._settings,
+            self._listeners,
+            parts=[*self._parts, *notifying.parts],
+            audience=notifying.audience_with(self._audience),
+            order=self._order,
+            joining=self._joining,
+        )
+        crawl = asyncio.create_task(self._crawl(self._crew, notifying))
+        hurry = asyncio.create_task(self._hurried.wait())
         self._on_open(self)
-        await asyncio.wait({life, haste}, return_when=asyncio.FIRST_COMPLETED)
-        haste.cancel()
-        if life.done():
-            return life.result()
+        await asyncio.wait({crawl, hurry}, return_when=asyncio.FIRST_COMPLETED)
+        hurry.cancel()
+        if crawl.done():
+            return crawl.result()
         self._crew.stages.intake.indexer.abandon()
         raise StoppedAtOnce
 
-    async def _live(self, crew: Crew, notifying: Notifying) -> Summary:
+    async def _crawl(self, crew: Crew, notifying: Notifying) -> Summary:
         try:
             return await notifying.summed_up(await crew.agent.crawl(self._seeds, mercy=self._mercy))
         finally:

@@ -37,18 +37,19 @@ class HostLuggage:
         )
         return Luggage(
             msgspec.msgpack.encode(bare),
-            rest=max(0.0, state.ready_at - now), delay=self._politeness.host_delay(state),
+            rest=max(0.0, state.ready_at - now),
+            delay=self._politeness.host_delay(state),
             learned=learned if len(learned) <= MOST_STATE else b"",
-            robots_txt=text, robots_txt_rest=max(0.0, until - now),
-        )  # fmt: skip
+            robots_txt=text,
+            robots_txt_rest=max(0.0, until - now),
+        )
 
     def unpack(self, grant: Grant) -> tuple[HostState, list[DamagedField]]:
-        """State of a granted host, and the fields that are unreadable: these take the values of a new host.
-        """
+        """State of a granted host, and its unreadable fields, which take the values of a new host."""
         luggage, now = grant.luggage, self._clock.now()
         state, learned, damaged = host_values(luggage)
         rest, text = max(0.0, luggage.rest), luggage.robots_txt
-        if any(its.field == "st" for its in damaged):
+        if any(field.field == "st" for field in damaged):
             # Its Crawl-delay is lost, too, so its robots.txt is fetched again.
             rest, text = max(rest, self._politeness.delay), b""
         self._chooser.brought(grant.host, learned)

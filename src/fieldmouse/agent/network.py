@@ -56,8 +56,8 @@ from fieldmouse.web.fetcher import Fetcher
 
 log = logging.getLogger(__name__)
 
-_LOOK_EVERY = 0.1  # seconds
-_FOR_ALL = (StoppedBy.TIME, StoppedBy.PAGES)
+_CHECK_EVERY = 0.1  # seconds
+_SHARED_LIMITS = (StoppedBy.TIME, StoppedBy.PAGES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,10 +73,21 @@ class NetworkStage:
     """The parts that an agent of a cluster has in addition to a crawl on one machine."""
 
     def __init__(
-        self, joining: Joining, home: CrawlDir, settings: Settings, last: Checkpoint | None, *, clock: Clock,
-        politeness: Politeness, exclusions: Exclusions, tally: CrawlTally, meter: Meter, bell: Bell,
-        fuse: Fuse, stopping: Stopping,
-    ):  # fmt: skip
+        self,
+        joining: Joining,
+        home: CrawlDir,
+        settings: Settings,
+        last: Checkpoint | None,
+        *,
+        clock: Clock,
+        politeness: Politeness,
+        exclusions: Exclusions,
+        tally: CrawlTally,
+        meter: Meter,
+        bell: Bell,
+        fuse: Fuse,
+        stopping: Stopping,
+    ):
         self._home, self._settings, self._crawl = home, settings, joining.crawl
         self._clock, self._politeness = clock, politeness
         self._tally, self._meter, self._stopping = tally, meter, stopping
@@ -91,46 +102,75 @@ class NetworkStage:
         self._settled_kinds = SettledKinds(home)
         luggage = HostLuggage(self._chooser, exclusions, politeness, clock)
         self._mailbox = Mailbox(
-            tellings=self._tellings, lease=self._lease, chooser=self._chooser, clock=clock, pack=luggage.pack,
-            delay=politeness.host_delay, key_of=lambda url: key_of(url, seed),
+            tellings=self._tellings,
+            lease=self._lease,
+            chooser=self._chooser,
+            clock=clock,
+            pack=luggage.pack,
+            delay=politeness.host_delay,
+            key_of=lambda url: key_of(url, seed),
             kinds_of=self._settled_kinds,
-        )  # fmt: skip
+        )
         state = sealed_frontier(last) if last else None
+        parts = open_parts(
+            home / "frontier",
+            state,
+            key_seed=seed,
+            now=clock.now(),
+            resumed_delay=politeness.host_delay,
+            run_size=settings.frontier.sieve_run,
+            limits=SiteLimits(),
+        )
         self.frontier = LeasedFrontier(
-            open_parts(
-                home / "frontier", state, key_seed=seed, now=clock.now(),
-                resumed_delay=politeness.host_delay, run_size=settings.frontier.sieve_run,
-                limits=SiteLimits(),
-            ),
-            landlord=self._mailbox, clock=clock,
-            rule=FrontRule(settings.frontier.front_min, settings.frontier.front_max), key_seed=seed,
-            errand_links=settings.robots.errand_links, state=state, share=settings.refresh.share,
-            forgiven=forgiven_keys(home, last), turn=self._turn, rests=self._rests,
-        )  # fmt: skip
+            parts,
+            landlord=self._mailbox,
+            clock=clock,
+            rule=FrontRule(settings.frontier.front_min, settings.frontier.front_max),
+            key_seed=seed,
+            errand_links=settings.robots.errand_links,
+            state=state,
+            share=settings.refresh.share,
+            forgiven=forgiven_keys(home, last),
+            turn=self._lease_turn,
+            rests=self._is_cut_off,
+        )
         self.allowance = PageAllowance(
-            settings.crawl.pages, tellings=self._tellings, clock=clock, every=settings.board.heartbeat,
-            hosts=lambda: self.frontier.holds if meter.allowed else 0, on_hunger=self._mailbox.post,
-        )  # fmt: skip
+            settings.crawl.pages,
+            tellings=self._tellings,
+            clock=clock,
+            every=settings.board.heartbeat,
+            hosts=lambda: self.frontier.holds if meter.allowed else 0,
+            on_hunger=self._mailbox.post,
+        )
         self._fetcher: LeasedFetcher | None = None
+        bounds, board = SiteBounds(limits.hosts, limits.urls), settings.board
         self._messenger = Messenger(
             joining.board,
-            terms=Terms(
-                seed, settings.board.lease, settings.board.heartbeat, settings.board.keep_booked,
-                SiteBounds(limits.hosts, limits.urls),
-            ),
-            mailbox=self._mailbox, tellings=self._tellings, lease=self._lease, tenant=self.frontier,
-            allowance=self.allowance, clock=clock, rejoin=self._rejoin, advert=self._advert,
-            unpack=luggage.unpack, place_new=self._chooser.place_new, on_pulse=self._on_pulse,
-            on_trouble=fuse.blow, on_unbooked=self._on_unbooked, on_refused=self._on_refused, nudge=bell.ring,
-        )  # fmt: skip
+            terms=Terms(seed, board.lease, board.heartbeat, board.keep_booked, bounds),
+            mailbox=self._mailbox,
+            tellings=self._tellings,
+            lease=self._lease,
+            tenant=self.frontier,
+            allowance=self.allowance,
+            clock=clock,
+            rejoin=self._rejoin,
+            advert=self._advert,
+            unpack=luggage.unpack,
+            place_new=self._chooser.place_new,
+            on_pulse=self._on_pulse,
+            on_trouble=fuse.blow,
+            on_unbooked=self._on_unbooked,
+            on_refused=self._on_refused,
+            nudge=bell.ring,
+        )
         self._board, self._neighbours, self._unreadable = joining.board, Neighbours(), UnreadableAdverts()
         self.limits = WholeLimits(
             settings.crawl.pages, settings.crawl.time, clock, endless=settings.refresh.on
         )
-        self._agents = self._again = 0
+        self._agents = self._late = 0
         self._priced_at, self._backlog, self._price = -math.inf, 0.0, 0.0
-        self._me, self._share, self._heard = "", 1.0, False
-        self._wanted_elsewhere = False  # another agent polls known pages, perhaps of hosts that we hold
+        self._me, self._share, self._has_pulse = "", 1.0, False
+        self._others_refresh = False  # another agent polls known pages, perhaps of hosts that we hold
         self._idle_at = 0.0  # last time that no URL waited in the whole crawl, as far as we know
 
     @property
@@ -140,26 +180,35 @@ class NetworkStage:
 
     @property
     def parts(self) -> Sequence[Part]:
-        """Parts of the checkpoint; sealed after the frontier, which decides what is settled."""
+        """Parts of the checkpoint; sealed after the frontier, which knows the settled URLs."""
         return (self._tellings, self._unbooked)
 
     def may_ask(self) -> bool:
-        """Checked again once a connection is open: a process suspended in between must not send its request.
-        """
+        """Checked again once a connection is open: a process that slept in between must not send."""
         return self._lease.valid
 
     def leased(self, fetcher: Fetcher) -> LeasedFetcher:
         self._fetcher = LeasedFetcher(
-            fetcher, lease=self._lease, mailbox=self._mailbox, chooser=self._chooser, clock=self._clock,
+            fetcher,
+            lease=self._lease,
+            mailbox=self._mailbox,
+            chooser=self._chooser,
+            clock=self._clock,
             politeness=self._politeness,
-        )  # fmt: skip
+        )
         return self._fetcher
 
     def errands(self, run: Callable[[Errand], Awaitable[Report]], fetcher: LeasedFetcher) -> LeasedErrands:
         return LeasedErrands(
-            run, fetcher=fetcher, mailbox=self._mailbox, chooser=self._chooser, clock=self._clock,
-            epoch_of=self.frontier.epoch_of, politeness=self._politeness, colleagues=self.colleagues,
-        )  # fmt: skip
+            run,
+            fetcher=fetcher,
+            mailbox=self._mailbox,
+            chooser=self._chooser,
+            clock=self._clock,
+            epoch_of=self.frontier.epoch_of,
+            politeness=self._politeness,
+            colleagues=self.colleagues,
+        )
 
     # -- running
 
@@ -178,7 +227,7 @@ class NetworkStage:
         joining = asyncio.create_task(self._messenger.begin(last_start(self._home.path)))
         try:
             while not joining.done() and not self._stopping.asked:
-                await asyncio.wait({joining}, timeout=_LOOK_EVERY)
+                await asyncio.wait({joining}, timeout=_CHECK_EVERY)
         finally:
             await call_off([joining])
         if joining.done() and not joining.cancelled():
@@ -186,7 +235,7 @@ class NetworkStage:
 
     async def end(self) -> bool:
         why = self._stopping.reason
-        return await self._messenger.end(why.value if why in _FOR_ALL else "")
+        return await self._messenger.end(why.value if why in _SHARED_LIMITS else "")
 
     async def close(self) -> None:
         await self._messenger.close()
@@ -206,12 +255,12 @@ class NetworkStage:
     def share(self) -> float:
         return self._share  # of the crawl's poll budget: our share of its pages
 
-    def _turn(self) -> float:
+    def _lease_turn(self) -> float:
         """Seconds that we keep a host while other agents may have known pages of it."""
-        polled = self._settings.refresh.on or self._wanted_elsewhere
+        polled = self._settings.refresh.on or self._others_refresh
         return self._settings.board.lease if polled else math.inf
 
-    def _rests(self) -> bool:
+    def _is_cut_off(self) -> bool:
         """Whether our network is down, and other agents may reach our hosts."""
         return self._meter.cut_off and self.colleagues.present
 
@@ -219,7 +268,7 @@ class NetworkStage:
     def whole(self) -> WholeCrawl:
         books = self._mailbox.books
         return WholeCrawl(
-            self._agents, books.kinds.get("page", 0), books.seen, books.settled, books.waiting, self._again
+            self._agents, books.kinds.get("page", 0), books.seen, books.settled, books.waiting, self._late
         )
 
     # -- status exchange with other agents
@@ -252,16 +301,16 @@ class NetworkStage:
 
     def _on_pulse(self, pulse: Pulse) -> str | None:
         """Returns the limit that ends the crawl, if that is news; "" if the crawl continues after all."""
-        first, self._heard = not self._heard, True
+        first, self._has_pulse = not self._has_pulse, True
         self._unreadable.meet(pulse.agents)
         notes = self._neighbours.hear(pulse)
         self._chooser.meet(table_of(notes), {note.agent for note in pulse.agents})
         self.colleagues.meet(self._me, notes)
-        if self._rests():
+        if self._is_cut_off():
             self.frontier.let_idle_go()
         self._agents = pulse.alive
         self._share = share_of(notes, self._me, pulse.alive)
-        self._wanted_elsewhere = anybody_refreshes(notes)
+        self._others_refresh = anybody_refreshes(notes)
         if pulse.books.begun and not pulse.books.waiting and not len(self._tellings):
             self._idle_at = self._clock.now()
         if self._fetcher is not None:
@@ -277,7 +326,7 @@ class NetworkStage:
 
     def _on_unbooked(self, urls: Sequence[DoneUrl]) -> None:
         """Mark our copies of URLs whose outcome other agents report; the copies stay."""
-        self._again += len(urls)
+        self._late += len(urls)
         for url in urls:
             self._unbooked.append(msgspec.msgpack.encode((url.url, self._clock.now())))
             self._settled_kinds.note(url.key, url.kind)

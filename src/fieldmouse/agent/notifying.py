@@ -22,8 +22,7 @@ if TYPE_CHECKING:
 
 
 class Notifying:
-    """The notifier of one run, if it has one. The directory is locked, so its last checkpoint stays the last.
-    """
+    """The notifier of one run, if any. The directory is locked, so its last checkpoint is final."""
 
     def __init__(self, home: CrawlDir, settings: Settings, clock: Clock | None = None):
         self._notifier: Notifier | None = None

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack, suppress
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from typing import Protocol, TypeVar
 
 
@@ -24,7 +25,14 @@ class OpenedParts:
         return thing
 
     def close(self) -> None:
-        """Close all. `OSError` is ignored: a disk that failed before may fail again, and the checkpoint is
-        safe."""
+        """Close all, ignoring `OSError`: a failed disk may fail again, and the checkpoint is safe."""
         with suppress(OSError):
             self._stack.close()
+
+    @contextmanager
+    def closed_on_error(self) -> Iterator[None]:
+        try:
+            yield
+        except BaseException:
+            self.close()
+            raise

@@ -52,11 +52,20 @@ class Refreshing:
     name = REFRESH
 
     def __init__(
-        self, order: Order, state: RefreshState, *, ledger: Ledger, scheduler: Scheduler,
-        frontier: CrawlFrontier, outcomes: DurableLog, clock: Clock,
-        opened_at: float, round_noted: float = 0.0, share: Callable[[], float] | None = None,
+        self,
+        order: Order,
+        state: RefreshState,
+        *,
+        ledger: Ledger,
+        scheduler: Scheduler,
+        frontier: CrawlFrontier,
+        outcomes: DurableLog,
+        clock: Clock,
+        opened_at: float,
+        round_noted: float = 0.0,
+        share: Callable[[], float] | None = None,
         elsewhere: Callable[[Url, float], bool] | None = None,
-    ):  # fmt: skip
+    ):
         """`opened_at` is the time for which `state` was made.
 
         `round_noted` is the start of the continued round in the checkpoint; 0 if the round begins now.
@@ -67,12 +76,12 @@ class Refreshing:
         self._state, self._ledger, self._scheduler = state, ledger, scheduler
         self._frontier, self._outcomes, self._clock = frontier, outcomes, clock
         self._opened_at, self._round_noted = opened_at, round_noted or math.inf
-        self._whole, self._share, self._elsewhere = ledger.budget, share, elsewhere
+        self._total_budget, self._share, self._elsewhere = ledger.budget, share, elsewhere
         self._moving = dict(state.moving)
         self._moved_at = dict.fromkeys(state.moving, clock.now())  # latest possible time of that finding
         self._end = 0  # length of the sealed outcome log
         self._look_at = 0.0
-        self._stirred = False  # polls were sent since the last checkpoint
+        self._has_new_polls = False  # polls were sent since the last checkpoint
         self._over = False
         self.postponed = 0  # pages that the round left for the next one
         self.resting: list[HostRest] = []  # hosts that the round did not wait for
@@ -98,9 +107,9 @@ class Refreshing:
     def committed(self) -> None:
         """Apply the sealed outcomes: only durable outcomes may be learned from."""
         self._ledger.catch_up(self._end)
-        self._stirred = False
+        self._has_new_polls = False
         if self._moving:
-            self._follow_up()
+            self._poll_moved()
 
     def close(self) -> None:
         """Nothing to close."""
@@ -109,8 +118,8 @@ class Refreshing:
 
     def look(self, now: float) -> None:
         """Send the polls that are due."""
-        if self._share is not None and self._whole is not None:
-            self._scheduler.afford(self._whole * self._share(), now)
+        if self._share is not None and self._total_budget is not None:
+            self._scheduler.afford(self._total_budget * self._share(), now)
         room = ROOM - self._frontier.polling
         if now < self._look_at or room <= 0:
             return
@@ -120,7 +129,7 @@ class Refreshing:
     def _poll(self, links: Sequence[Link]) -> None:
         if links:
             self._frontier.poll(links)
-            self._stirred = True
+            self._has_new_polls = True
 
     def rest(self, now: float) -> float:
         """Seconds until the next poll can be due; for a time when no fetch worker is active."""
@@ -139,7 +148,7 @@ class Refreshing:
     @property
     def unsettled(self) -> bool:
         """Whether a checkpoint would add outcomes, although no fetch worker is active."""
-        return self._stirred or self._ledger.asked > 0
+        return self._has_new_polls or self._ledger.asked > 0
 
     @property
     def left(self) -> int:
@@ -172,7 +181,7 @@ class Refreshing:
 
     def has_moved(self, link: Link, target: Url) -> bool:
         """Whether a permanently redirected page can be removed: its target is stored."""
-        if self._stores(target, self._moved_at.get(link.url, math.inf)):
+        if self._is_stored(target, self._moved_at.get(link.url, math.inf)):
             self._moving.pop(link.url, None)
             self._moved_at.pop(link.url, None)
             return True
@@ -181,7 +190,7 @@ class Refreshing:
             self._moved_at.setdefault(link.url, self._clock.now())
         return False
 
-    def _stores(self, url: str, since: float) -> bool:
+    def _is_stored(self, url: str, since: float) -> bool:
         """Whether the page of that URL, or of the URL it moved to, is stored.
 
         On a cluster, a page of another agent counts as stored once that agent has had time to fetch it,
@@ -201,11 +210,11 @@ class Refreshing:
             url = ledger.row_at(int(ledger.take("standing", rows)[0])).target
         return False
 
-    def _follow_up(self) -> None:
+    def _poll_moved(self) -> None:
         """Poll moved pages whose targets are stored now; their new outcome counts."""
         ledger = self._ledger
         at = self._moved_at
-        for url in [url for url, target in self._moving.items() if self._stores(target, at[url])]:
+        for url in [url for url, target in self._moving.items() if self._is_stored(target, at[url])]:
             number = ledger.find(url)
             rows = np.array([] if number is None else [number], np.int64)
             if not (ledger.take("flags", rows) & Flag.ASKED).any():
@@ -235,19 +244,19 @@ def scheduler_of(
         once_since=state.round or None,
         last_round=state.last_round,
         retry=asked.retry,
-        read_headers=partial(_headers_at, home / "archive"),
-        read_answer=partial(_answer_at, home / "archive"),
+        read_headers=partial(_archived_headers, home / "archive"),
+        read_answer=partial(_archived_response, home / "archive"),
         # Virtual time cannot wait for a thread.
         pool=Aside() if isinstance(clock, WallClock) else None,
     )
 
 
-def _headers_at(archive: Path, warc: str, offset: int) -> dict[str, str]:
+def _archived_headers(archive: Path, warc: str, offset: int) -> dict[str, str]:
     """Headers of an archived response; of duplicates the first."""
-    return dict(reversed(_answer_at(archive, warc, offset).headers))
+    return dict(reversed(_archived_response(archive, warc, offset).headers))
 
 
-def _answer_at(archive: Path, warc: str, offset: int) -> Response:
+def _archived_response(archive: Path, warc: str, offset: int) -> Response:
     path = archive / warc
     try:
         member = next(members(path, offset, path.stat().st_size, piece=_NEAR), None)

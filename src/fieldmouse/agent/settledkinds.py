@@ -37,8 +37,8 @@ class SettledKinds:
         self._home, self._seed = home, home.identity.key_seed
         self._late: dict[int, str] = {}  # by key
         # sorted; indices into `_KINDS`
-        self._keys, self._places = np.zeros(0, np.uint64), np.zeros(0, np.uint8)
-        self._upto = 0  # length of the log that was read
+        self._keys, self._kind_indices = np.zeros(0, np.uint64), np.zeros(0, np.uint8)
+        self._read_length = 0  # length of the log that was read
 
     def note(self, key: int, kind: str) -> None:
         """Record the kind of an outcome that came too late to count."""
@@ -47,26 +47,26 @@ class SettledKinds:
     def __call__(self, keys: Sequence[int]) -> list[str]:
         """Kind of each key's first outcome, whatever polls changed; "" if no checkpoint holds it yet."""
         if any(key not in self._late for key in keys):
-            self._read_on()
+            self._update()
         return [self._late.get(key) or self._read(key) for key in keys]
 
     def _read(self, key: int) -> str:
         at = int(self._keys.searchsorted(np.uint64(key), "right")) - 1  # the last of equal keys
-        return _KINDS[self._places[at]].value if at >= 0 and self._keys[at] == key else ""
+        return _KINDS[self._kind_indices[at]].value if at >= 0 and self._keys[at] == key else ""
 
-    def _read_on(self) -> None:
+    def _update(self) -> None:
         last = read_checkpoint(self._home)
         length = sealed_outcomes(last) if last is not None else 0
-        if length <= self._upto:
+        if length <= self._read_length:
             return
-        keys, places = list[int](), list[int]()
-        for _, record in records(self._home / "outcomes.log", start=self._upto, length=length):
+        keys, kind_indices = list[int](), list[int]()
+        for _, record in records(self._home / "outcomes.log", start=self._read_length, length=length):
             row = _decode(record)
             if not row.polled and row.kind is not OutcomeKind.FORGIVEN:
                 keys.append(key_of(row.url, self._seed))
-                places.append(_KINDS.index(row.kind))
-        every = np.concatenate([self._keys, np.array(keys, np.uint64)])
-        order = every.argsort(kind="stable")  # the latest row of a key comes last
-        self._keys = every[order]
-        self._places = np.concatenate([self._places, np.array(places, np.uint8)])[order]
-        self._upto = length
+                kind_indices.append(_KINDS.index(row.kind))
+        all_keys = np.concatenate([self._keys, np.array(keys, np.uint64)])
+        order = all_keys.argsort(kind="stable")  # the latest row of a key comes last
+        self._keys = all_keys[order]
+        self._kind_indices = np.concatenate([self._kind_indices, np.array(kind_indices, np.uint8)])[order]
+        self._read_length = length

@@ -7,7 +7,7 @@ last checkpoint holds (see `desk.py`).
 from __future__ import annotations
 
 from copy import deepcopy
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from fieldmouse.agent.desk import Desk
 from fieldmouse.control.gauge import Gauge
@@ -18,7 +18,10 @@ from fieldmouse.meter import Meter
 from fieldmouse.outcome import OutcomeKind, StoppedBy
 from fieldmouse.policy.sitelimits import DropRule
 from fieldmouse.records import Reading, Summary
-from fieldmouse.summary import HostRest, Refreshed, WholeCrawl
+from fieldmouse.summary import Refreshed, WholeCrawl
+
+if TYPE_CHECKING:
+    from fieldmouse.agent.refreshing import Refreshing  # loaded only by a crawl that polls
 
 
 def take_reading(now: float, desk: Desk, frontier: CrawlFrontier, meter: Meter, gauge: Gauge) -> Reading:
@@ -66,10 +69,9 @@ class Before(NamedTuple):
 
 
 def refreshed(
-    before: Before, tally: CrawlTally, frontier: CrawlFrontier, *, budget: float | None, postponed: int,
-    resting: list[HostRest],
-) -> Refreshed:  # fmt: skip
-    """Results of this run's polls; `budget` is polls per second."""
+    before: Before, tally: CrawlTally, frontier: CrawlFrontier, refreshing: Refreshing
+) -> Refreshed:
+    """Results of this run's polls."""
     old, new = before.polled, tally.polled
     polls, changed, gone = new.polls - old.polls, new.changed - old.changed, new.gone - old.gone
     return Refreshed(
@@ -79,8 +81,8 @@ def refreshed(
         gone=gone,
         failed=new.failed - old.failed,
         refused=new.refused - old.refused,
-        postponed=postponed,
-        resting=resting,
+        postponed=refreshing.postponed,
+        resting=refreshing.resting,
         reasons={
             reason: times - old.reasons.get(reason, 0)
             for reason, times in sorted(new.reasons.items())
@@ -88,14 +90,22 @@ def refreshed(
         },
         new=frontier.seen - before.seen,
         useful_ratio=round((changed + gone) / polls, 4) if polls else None,
-        budget=round(budget * 3600, 3) if budget else None,
+        budget=round(refreshing.budget * 3600, 3) if refreshing.budget else None,
     )
 
 
 def sum_up(
-    desk: Desk, frontier: CrawlFrontier, *, seconds: float, before: Before, peak_rss: int,
-    stopped_by: StoppedBy, is_done: bool, told: Refreshed | None, whole: WholeCrawl | None = None,
-) -> Summary:  # fmt: skip
+    desk: Desk,
+    frontier: CrawlFrontier,
+    *,
+    seconds: float,
+    before: Before,
+    peak_rss: int,
+    stopped_by: StoppedBy,
+    is_done: bool,
+    told: Refreshed | None,
+    whole: WholeCrawl | None = None,
+) -> Summary:
     """Summary at the end of a run; `peak_rss` is bytes, and `told` the results of its polls, if any."""
     tally = desk.tally
     nothing = not tally.pages and not tally.unchanged and not tally.polled.polls
@@ -133,7 +143,6 @@ def sum_up(
 
 
 def dropped_links(tally: CrawlTally, frontier: CrawlFrontier) -> dict[str, int]:
-    """Links found but not accepted, by the setting that limits them; each counted as often as it was found.
-    """
+    """Links found but not accepted, by the setting that limits them; repeated finds count again."""
     left_out = {DropRule.LINKS.value: tally.left_out} if tally.left_out else {}
     return left_out | dict(sorted(frontier.dropped.items()))

@@ -9,11 +9,11 @@ class Bell:
     """Rung by parts that need not know the fetch pool; heard by the fetch pool."""
 
     def __init__(self) -> None:
-        self._hearers: list[Callable[[], None]] = []
+        self._listeners: list[Callable[[], None]] = []
 
-    def hear(self, hearer: Callable[[], None]) -> None:
-        self._hearers.append(hearer)
+    def hear(self, listener: Callable[[], None]) -> None:
+        self._listeners.append(listener)
 
     def ring(self) -> None:
-        for hearer in self._hearers:
-            hearer()
+        for listener in self._listeners:
+            listener()

@@ -39,8 +39,7 @@ class Blame:
         self._prober, self._politeness, self._clock, self._opinion = prober, politeness, clock, opinion
 
     def elsewhere(self, state: HostState, reason: Reason) -> HostState | None:
-        """The unchanged host, for another agent to try before the host or a URL is given up; None: give up.
-        """
+        """The unchanged host, for another agent to try before host or URL are given up; None: give up."""
         noted = self._opinion.hand_on(state, reason, final=True)
         return noted and self._politeness.handed_on(noted, self._clock.now())
 
@@ -71,9 +70,19 @@ class Blame:
         return self._later(state, reason, at_least)
 
     def weigh(
-        self, host: Host, before: HostState, after: HostState, cause: Cause | None, reason: Reason,
-        url: str = "", *, final: bool = False, ask: bool = False, unheard: bool = False, asked: float = 0.0,
-    ) -> tuple[bool, HostState]:  # fmt: skip
+        self,
+        host: Host,
+        before: HostState,
+        after: HostState,
+        cause: Cause | None,
+        reason: Reason,
+        url: str = "",
+        *,
+        final: bool = False,
+        ask: bool = False,
+        unheard: bool = False,
+        asked: float = 0.0,
+    ) -> tuple[bool, HostState]:
         """Whether `after` is fair, and the resulting state of the host.
 
         Giving up a host or a URL is `final` and must not be rash. For a host, and with `ask`, other hosts
@@ -93,9 +102,15 @@ class Blame:
         return True, after
 
     async def in_trouble(
-        self, host: Host, state: HostState, cause: Cause | None, reason: Reason, detail: str,
-        asked: float = 0.0, words: str = "",
-    ) -> HostState:  # fmt: skip
+        self,
+        host: Host,
+        state: HostState,
+        cause: Cause | None,
+        reason: Reason,
+        detail: str,
+        asked: float = 0.0,
+        words: str = "",
+    ) -> HostState:
         """State of a host that cannot be fetched from; once it is given up, `reason` is the verdict on its
         URLs.
 

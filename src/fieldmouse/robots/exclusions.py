@@ -39,25 +39,25 @@ class Exclusions:
 
     def get(self, host: Host) -> Exclusion | None:
         """The rules. For a long robots.txt from another agent, `recall` is better: it does not block."""
-        found = self._current(host)
-        if isinstance(found, _UnreadText):
-            return self._parsed(host, found, Exclusion.parse(found.text, self._product))
-        return found
+        rules = self._current(host)
+        if isinstance(rules, _UnreadText):
+            return self._parsed(host, rules, Exclusion.parse(rules.text, self._product))
+        return rules
 
     async def recall(self, host: Host) -> Exclusion | None:
         """The rules; a long robots.txt from another agent is parsed in a thread on first use."""
-        found = self._current(host)
-        if isinstance(found, _UnreadText):
+        rules = self._current(host)
+        if isinstance(rules, _UnreadText):
             return self._parsed(
-                host, found, await asyncio.to_thread(Exclusion.parse, found.text, self._product)
+                host, rules, await asyncio.to_thread(Exclusion.parse, rules.text, self._product)
             )
-        return found
+        return rules
 
     def _current(self, host: Host) -> Exclusion | _UnreadText | None:
-        found = self._known.get(host)
-        if found is None:
+        entry = self._known.get(host)
+        if entry is None:
             return None
-        rules, until = found
+        rules, until = entry
         if self._clock.now() >= until:
             self._forget(host)
             return None
@@ -82,7 +82,7 @@ class Exclusions:
         return text, self._known[host][1]
 
     def unpack(self, host: Host, text: bytes, seconds: float) -> None:
-        """Store the robots.txt that `pack` gave a host, valid for so many seconds.
+        """Store the robots.txt that `pack` gave a host, valid for `seconds`.
 
         Many hosts arrive at once: a long text is parsed on first use.
         """

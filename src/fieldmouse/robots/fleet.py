@@ -28,11 +28,19 @@ class FleetRule(Protocol):
 
 class Fleet:
     def __init__(
-        self, *, rule: FleetRule, meter: Meter, roster: Roster, bell: Bell, clock: Clock,
-        take: Callable[[], Errand | None], ready_at: Callable[[], float | None],
-        run: Callable[[Errand], Awaitable[Report]], give_back: Callable[[Errand, Report], None],
+        self,
+        *,
+        rule: FleetRule,
+        meter: Meter,
+        roster: Roster,
+        bell: Bell,
+        clock: Clock,
+        take: Callable[[], Errand | None],
+        ready_at: Callable[[], float | None],
+        run: Callable[[Errand], Awaitable[Report]],
+        give_back: Callable[[Errand, Report], None],
         on_change: Callable[[], None] = lambda: None,
-    ):  # fmt: skip
+    ):
         """`on_change` is called when the rule has changed or a fetch worker has returned."""
         self._rule, self._meter, self._roster, self._clock = rule, meter, roster, clock
         self._take, self._ready_at, self._run, self._give_back = take, ready_at, run, give_back
@@ -40,10 +48,10 @@ class Fleet:
         self._nudged = False
         self._stopped = False
         self._alarm: asyncio.TimerHandle | None = None
-        meter.follow(self._weigh)
+        meter.follow(self._update_allowed)
         bell.hear(self.nudge)
 
-    def _weigh(self) -> None:
+    def _update_allowed(self) -> None:
         """Update the allowed number after a change of the level, the network or the rule."""
         meter = self._meter
         meter.note_allowed(0 if meter.paused else min(self._rule.robots_at(meter.level), meter.most))
@@ -51,7 +59,7 @@ class Fleet:
     def obey(self, rule: FleetRule) -> None:
         """Replace the rule."""
         self._rule = rule
-        self._weigh()
+        self._update_allowed()
         self._on_change()
         self.nudge()
 
@@ -59,9 +67,9 @@ class Fleet:
         """Check soon whether more fetch workers can start."""
         if not self._nudged and not self._stopped:
             self._nudged = True
-            asyncio.get_running_loop().call_soon(self._send)
+            asyncio.get_running_loop().call_soon(self._start_visits)
 
-    def _send(self) -> None:
+    def _start_visits(self) -> None:
         self._nudged = False
         if self._stopped:
             return
@@ -70,9 +78,9 @@ class Fleet:
             if errand is None:
                 self._sleep_until_ready()
                 return
-            robot = asyncio.get_running_loop().create_task(self._work(errand))
-            self._roster.sent(robot)
-            robot.add_done_callback(self._home)
+            task = asyncio.get_running_loop().create_task(self._work(errand))
+            self._roster.sent(task)
+            task.add_done_callback(self._returned)
 
     async def _work(self, errand: Errand | None) -> None:
         while errand is not None:
@@ -83,10 +91,10 @@ class Fleet:
                 return
             errand = self._take()
 
-    def _home(self, robot: asyncio.Task[None]) -> None:
-        self._roster.is_home(robot)
-        if not robot.cancelled() and (mistake := robot.exception()) is not None:
-            raise mistake
+    def _returned(self, task: asyncio.Task[None]) -> None:
+        self._roster.is_home(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            raise error
         self._on_change()
         self.nudge()
 

@@ -9,9 +9,13 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from dataclasses import dataclass
 
 from fieldmouse.clock import Clock
+from fieldmouse.robots.exclusions import Exclusions
 from fieldmouse.url import Host
+from fieldmouse.web.fetcher import Fetcher
+from fieldmouse.web.resolver import Resolver
 
 _SWEEP_AT = 10_000
 
@@ -46,8 +50,10 @@ class Gate:
         return self._free_at.get(host, 0.0) - self._clock.now()
 
     def keep_quiet(self, host: Host, until: float) -> None:
-        """Keep the host closed until then; never shortens a wait. The response to a request may ask for more
-        rest."""
+        """Close the host until then; never shortens a wait.
+
+        For a wait that is known only once the response has been read, such as a Crawl-delay.
+        """
         self._free_at[host] = max(until, self._free_at.get(host, 0.0))
 
     def leave(self, host: Host, address: str, host_free_at: float, address_free_at: float) -> None:
@@ -66,3 +72,14 @@ class Gate:
         now = self._clock.now()
         self._free_at = {name: at for name, at in self._free_at.items() if at > now}
         self._sweep_at = max(_SWEEP_AT, 2 * len(self._free_at))
+
+
+@dataclass(frozen=True, slots=True)
+class Transport:
+    """Everything a request passes through."""
+
+    fetcher: Fetcher
+    resolver: Resolver
+    gate: Gate
+    exclusions: Exclusions
+    clock: Clock

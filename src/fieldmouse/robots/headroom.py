@@ -31,7 +31,7 @@ class Headroom:
         if now - self._squeezed_at >= moment:
             self._squeezed_at = now
             self.robots = max(1, min(self.robots, self._meter.out) // 2)
-            log.warning("out of file descriptors: going on with %d robots", self.robots)
+            log.warning("out of file descriptors: continuing with %d fetch workers", self.robots)
             self._on_change()
             if self._easing is None:
                 self._easing = asyncio.get_running_loop().call_later(_EASE, self._ease)

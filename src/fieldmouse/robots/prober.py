@@ -16,18 +16,14 @@ import logging
 from collections.abc import Iterable, Sequence
 from itertools import islice
 
-from fieldmouse.clock import Clock
 from fieldmouse.meter import Meter
 from fieldmouse.policy.outage import BENEFIT, LONGEST, Cause, Outage
 from fieldmouse.policy.politeness import LONGEST_PUT_OFF, Politeness
 from fieldmouse.robots.bell import Bell
 from fieldmouse.robots.enquiry import Enquiry, Shared
-from fieldmouse.robots.exclusions import Exclusions
-from fieldmouse.robots.gate import Gate
+from fieldmouse.robots.gate import Transport
 from fieldmouse.robots.headroom import Headroom
 from fieldmouse.url import Host, name_of
-from fieldmouse.web.fetcher import Fetcher
-from fieldmouse.web.resolver import Resolver
 
 log = logging.getLogger(__name__)
 
@@ -42,26 +38,28 @@ _LATELY = 10.0  # seconds for which a page, or a resolved name, counts as a succ
 
 class Prober:
     def __init__(
-        self, *, fetcher: Fetcher, resolver: Resolver, gate: Gate, clock: Clock, exclusions: Exclusions,
-        politeness: Politeness, size: int = 500 << 10, seeds: Iterable[Host] = (),
-        meter: Meter | None = None, bell: Bell | None = None,
-    ):  # fmt: skip
+        self,
+        transport: Transport,
+        politeness: Politeness,
+        *,
+        size: int = 500 << 10,
+        seeds: Iterable[Host] = (),
+        meter: Meter | None = None,
+        bell: Bell | None = None,
+    ):
         """The concurrency that the network allows is written to the `meter`."""
-        self._resolver, self._clock = resolver, clock
+        self._resolver, self._clock = transport.resolver, transport.clock
         self._seeds, self._meter, self._bell = list(islice(seeds, _SEEDS)), meter or Meter(), bell or Bell()
         self.outage = Outage()
-        self._enquiry = Enquiry(
-            fetcher=fetcher, resolver=resolver, gate=gate, clock=clock, exclusions=exclusions,
-            politeness=politeness, size=size, on_answer=self._prove,
-        )  # fmt: skip
-        self._there = Shared(clock, lambda: self._enquiry.any_answers(self._candidates()))
-        self._named = Shared(clock, lambda: self._enquiry.any_is_named(self._named_witnesses()))
-        self._doubting: asyncio.Task[None] | None = None
+        self._enquiry = Enquiry(transport, politeness, size, self._record_response)
+        self._there = Shared(self._clock, lambda: self._enquiry.any_answers(self._candidates()))
+        self._named = Shared(self._clock, lambda: self._enquiry.any_is_named(self._named_witnesses()))
+        self._check_task: asyncio.Task[None] | None = None
         self._waiting: list[asyncio.Future[None]] = []  # callers waiting until any host is reached
-        self._benefit = self._probing = self._told_denied = False
+        self._benefit = self._probing = self._warned_of_dns = False
         self._scouting = False  # one fetch worker may run in spite of the outage
-        self._proved_at = self._reached_at = self._back_at = float("-inf")
-        self._headroom = Headroom(clock, self._meter, self._tell)
+        self._responded_at = self._reached_at = self._back_at = float("-inf")
+        self._headroom = Headroom(self._clock, self._meter, self._publish)
         self._turn = 0
 
     @property
@@ -74,7 +72,7 @@ class Prober:
         """Whether failures are not counted at the moment."""
         return self._benefit or self.outage.since is not None
 
-    def _tell(self) -> None:
+    def _publish(self) -> None:
         """Publish the concurrency that the network and our descriptors allow."""
         most = 0 if self._probing else self._headroom.robots
         self._meter.note_most(int(self._scouting) if self.out else most, cut_off=self.out)
@@ -94,13 +92,13 @@ class Prober:
     def failed(self, host: Host, cause: Cause, *, known: bool = False, address: str = "") -> None:
         if self._scouting:
             self._scouting = False
-            self._tell()
+            self._publish()
         if cause is Cause.MACHINE:
             self._headroom.squeeze(MOMENT)
             return
         self.outage.failed(host, cause, known=known, address=address)
         if self.outage.suspicious:
-            self._begin_to_doubt()
+            self._start_check()
 
     # -- questions of fetch workers
 
@@ -113,7 +111,7 @@ class Prober:
             return True
         if not ask or not self.outage.comparable(host) or self._trusts:
             return False
-        self._begin_to_doubt()
+        self._start_check()
         return True
 
     async def denies_all(self, host: Host) -> bool:
@@ -130,8 +128,8 @@ class Prober:
         await self._enquiry.any_is_named(names)
         if resolver.heard_at >= began or not (names or began < min(denied.values()) + BENEFIT):
             return False
-        if not self._told_denied:
-            self._told_denied = True
+        if not self._warned_of_dns:
+            self._warned_of_dns = True
             log.warning("the DNS denies every name: %d hosts wait", len(denied))
         return True
 
@@ -152,46 +150,46 @@ class Prober:
 
     @property
     def _trusts(self) -> bool:
-        return self._clock.now() < self._proved_at + _TRUST
+        return self._clock.now() < self._responded_at + _TRUST
 
-    def _begin_to_doubt(self) -> None:
-        if self._doubting is None and not self._trusts:
-            self._doubting = asyncio.get_running_loop().create_task(self._doubt())
+    def _start_check(self) -> None:
+        if self._check_task is None and not self._trusts:
+            self._check_task = asyncio.get_running_loop().create_task(self._check())
 
-    async def _doubt(self) -> None:
+    async def _check(self) -> None:
         try:
-            if await self._somebody_is_reached(MOMENT):
+            if await self._any_host_is_reached(MOMENT):
                 return
             if not self._provable:
-                await self._give_benefit()
+                await self._wait_without_witnesses()
                 return
             self._probing = True  # no fetch worker shall be at the gates before the check
-            self._tell()
-            holding = asyncio.get_running_loop().call_later(_HOLD, self._go_on)
+            self._publish()
+            holding = asyncio.get_running_loop().call_later(_HOLD, self._stop_holding)
             try:
                 answers = await self._there.answer(fresh=True)
             finally:
                 holding.cancel()
                 self._benefit = False
             if not answers:
-                await self._sit_it_out()
+                await self._wait_for_network()
         finally:
-            self._doubting = None
-            self._let_go()
+            self._check_task = None
+            self._release_pool()
 
-    def _go_on(self) -> None:
+    def _stop_holding(self) -> None:
         """Release the fetch pool because the check takes long; failures are not counted until its result."""
         self._benefit = True
-        self._let_go()
+        self._release_pool()
 
-    def _let_go(self) -> None:
+    def _release_pool(self) -> None:
         self._probing = False
-        self._tell()
+        self._publish()
 
-    def _prove(self, host: Host, address: str) -> None:
+    def _record_response(self, host: Host, address: str) -> None:
         """Record the response of a witness."""
         self.reached(host, address)
-        self._proved_at = self._clock.now()
+        self._responded_at = self._clock.now()
 
     @property
     def _provable(self) -> bool:
@@ -204,44 +202,43 @@ class Prober:
         some = any(host in outage.suspects or self._enquiry.askable(host) for host in witnesses)
         return outage.provable and (some or not witnesses)
 
-    async def _give_benefit(self) -> None:
-        """Try other hosts for a while if there is no witness; if none is reached, the suspects count as dead.
-        """
+    async def _wait_without_witnesses(self) -> None:
+        """Try other hosts for a while; if none is reached, the suspects count as dead."""
         if not self.outage.resigned:
-            log.warning("nobody answers yet: %d hosts unreachable", len(self.outage.suspects))
+            log.warning("no host has responded yet: %d hosts unreachable", len(self.outage.suspects))
         self._benefit = True
         try:
-            if not await self._somebody_is_reached(self.outage.benefit):
+            if not await self._any_host_is_reached(self.outage.benefit):
                 self.outage.resign()
         finally:
             self._benefit = False
 
-    async def _sit_it_out(self) -> None:
+    async def _wait_for_network(self) -> None:
         outage, wait = self.outage, 1.0
         began = self._clock.now()
         outage.begin(began)
-        self._tell()
+        self._publish()
         hosts = len(outage.suspects)
         log.warning("no network: waiting; %d %s unreachable", hosts, "host" if hosts == 1 else "hosts")
         try:
-            while not (await self._somebody_is_reached(wait) or await self._there.answer(fresh=True)):
+            while not (await self._any_host_is_reached(wait) or await self._there.answer(fresh=True)):
                 wait = min(2 * wait, _LONGEST)
                 if not outage.ours and self._clock.now() > began + LONGEST:
                     outage.resign()
-                    log.warning("nobody has answered for %.0f h: these hosts are dead", LONGEST / 3600)
+                    log.warning("no host has responded for %.0f h: these hosts count as dead", LONGEST / 3600)
                     return
                 self._scouting = True
-                self._tell()
+                self._publish()
             self._back_at = self._clock.now()
         finally:
             self._scouting = False
             lasted = outage.end(self._clock.now())
-            self._tell()
+            self._publish()
             self._resolver.forget_failures()
         log.warning("the network is back after %.0f s", lasted)
 
-    async def _somebody_is_reached(self, seconds: float) -> bool:
-        """Wait so many seconds for any fetch worker to reach any host."""
+    async def _any_host_is_reached(self, seconds: float) -> bool:
+        """Wait for any fetch worker to reach any host."""
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.append(turn)
         await asyncio.wait({turn}, timeout=seconds)
@@ -271,8 +268,8 @@ class Prober:
 
     async def close(self) -> None:
         self._headroom.close()
-        if self._doubting is not None:
-            self._doubting.cancel()
-            await asyncio.wait({self._doubting})
+        if self._check_task is not None:
+            self._check_task.cancel()
+            await asyncio.wait({self._check_task})
         await self._there.close()
         await self._named.close()

@@ -8,8 +8,7 @@ from fieldmouse.meter import Meter
 
 
 class Roster:
-    """The fetch pool adds and removes fetch workers; each asks here between two requests whether to continue.
-    """
+    """The fetch pool adds and removes fetch workers; each checks here between two requests."""
 
     def __init__(self, meter: Meter):
         self._meter = meter
@@ -20,22 +19,22 @@ class Roster:
         """Fetch workers on a host visit."""
         return len(self.out)
 
-    def sent(self, robot: asyncio.Task[None]) -> None:
-        self.out.add(robot)
+    def sent(self, task: asyncio.Task[None]) -> None:
+        self.out.add(task)
         self._meter.note_out(len(self.out))
 
-    def is_home(self, robot: asyncio.Task[None]) -> None:
-        self.out.discard(robot)
-        self._recalled.discard(robot)
+    def is_home(self, task: asyncio.Task[None]) -> None:
+        self.out.discard(task)
+        self._recalled.discard(task)
         self._meter.note_out(len(self.out))
 
     def may_go_on(self) -> bool:
         """Whether the calling fetch worker may make another request, with the present limit."""
-        robot = asyncio.current_task()
-        if robot in self._recalled:
+        task = asyncio.current_task()
+        if task in self._recalled:
             return False
         if len(self.out) - len(self._recalled) <= self._meter.allowed:
             return True
-        if robot in self.out:
-            self._recalled.add(robot)
+        if task in self.out:
+            self._recalled.add(task)
         return False

@@ -28,9 +28,15 @@ class Signer:
     """Calls `sign` for requests to `hosts`; with `keep` its headers stay readable in the archive."""
 
     def __init__(
-        self, sign: Callable[[Request], Any], name: str, *, hosts: Collection[Host], patience: float,
-        keep: bool = False, taken: Collection[str] = (),
-    ):  # fmt: skip
+        self,
+        sign: Callable[[Request], Any],
+        name: str,
+        *,
+        hosts: Collection[Host],
+        patience: float,
+        keep: bool = False,
+        taken: Collection[str] = (),
+    ):
         """`taken` are names of headers that every request already has."""
         self._sign, self._hosts, self._keep = sign, frozenset(hosts), keep
         self._taken = OURS | {name.lower() for name in taken}
@@ -41,15 +47,15 @@ class Signer:
         if host not in self._hosts:
             return None
         request = Request(link.url, host)
-        made = await self._threads.call(lambda: self._lines(self._sign(request)))
-        if not isinstance(made, Complaint):
-            return made
+        result = await self._threads.call(lambda: self._lines(self._sign(request)))
+        if not isinstance(result, Complaint):
+            return result
         if link.kind is Kind.EXCLUSION:
             return None  # robots.txt is requested without the headers rather than not at all
-        what, _, _ = made.what.partition(":") if made.what.startswith("raised ") else (made.what, "", "")
-        told = str(Complaint(made.plugin, what))
-        self._gossip.hear(f"{told}, on {link.url[:200]}")
-        return told
+        what = result.what.partition(":")[0] if result.what.startswith("raised ") else result.what
+        reason = str(Complaint(result.plugin, what))
+        self._gossip.hear(f"{reason}, on {link.url[:200]}")
+        return reason
 
     def _lines(self, answer: object) -> Signature | None:
         if answer is None:
@@ -62,10 +68,10 @@ class Signer:
                 raise BadAnswer("gave a header that is no text")
             self._check(name, value)
             headers[name] = value
-        made = Signature.of(headers, headers if self._keep else dict.fromkeys(headers, BLANK))
-        if len(made.sent) > LONGEST:
+        result = Signature.of(headers, headers if self._keep else dict.fromkeys(headers, BLANK))
+        if len(result.sent) > LONGEST:
             raise BadAnswer(f"gave headers of more than {LONGEST} characters")
-        return made if headers else None
+        return result if headers else None
 
     def _check(self, name: str, value: str) -> None:
         shown = name[:50] if name.isprintable() else "?"
