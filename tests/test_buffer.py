@@ -49,7 +49,7 @@ def test_a_page_larger_than_the_buffer_gets_through() -> None:
     asyncio.run(life())
 
 
-def test_a_buffer_that_loses_says_so() -> None:
+def test_a_full_dropping_buffer_returns_false() -> None:
     async def life() -> None:
         buffer: Buffer[int] = Buffer(lanes=1, pages=1, size=100, when_full=WhenFull.LOSE)
         assert await buffer.put(0, 1, 1)
@@ -58,7 +58,7 @@ def test_a_buffer_that_loses_says_so() -> None:
     asyncio.run(life())
 
 
-def test_a_waiter_that_goes_away_passes_its_turn_on() -> None:
+def test_a_cancelled_waiter_passes_its_turn_on() -> None:
     async def life() -> None:
         buffer: Buffer[int] = Buffer(lanes=1, pages=1, size=100)
         await buffer.put(0, 0, 1)
@@ -74,7 +74,7 @@ def test_a_waiter_that_goes_away_passes_its_turn_on() -> None:
     asyncio.run(life())
 
 
-def test_who_has_patience_waits_even_where_pages_are_lost() -> None:
+def test_a_patient_caller_waits_in_a_dropping_buffer() -> None:
     async def life() -> None:
         buffer: Buffer[int] = Buffer(lanes=1, pages=1, size=100, when_full=WhenFull.LOSE)
         assert await buffer.put(0, 1, 1)
@@ -88,7 +88,7 @@ def test_who_has_patience_waits_even_where_pages_are_lost() -> None:
     asyncio.run(life())
 
 
-def test_pages_beyond_the_lanes_take_room_until_they_are_gone() -> None:
+def test_pages_in_service_take_room_until_they_are_done() -> None:
     async def life() -> None:
         meter = Meter()
         meter.note_indexing(2)
@@ -109,7 +109,7 @@ class Body:
 
 
 @given(st.lists(st.booleans(), min_size=1, max_size=300))
-def test_a_page_that_left_is_held_by_nobody(served: list[bool]) -> None:
+def test_a_removed_page_is_not_referenced(served: list[bool]) -> None:
     async def life() -> None:
         buffer: Buffer[Body] = Buffer(lanes=2, pages=1000, size=1000)
         await buffer.put(0, Body(), 1)  # does not grow old, and its lane stands still

@@ -55,7 +55,7 @@ def test_a_strategy_written_as_the_guide_says_plays_the_game(named: str) -> None
     assert distinct("neutral") < distinct(named) <= 50
 
 
-def test_it_crawls_and_a_replay_takes_its_decisions_again(named: str, tmp_path: Path) -> None:
+def test_the_strategy_crawls_and_a_replay_repeats_its_decisions(named: str, tmp_path: Path) -> None:
     ending = crawl(TINY, named, tmp_path / "c")
     assert ending.summary.lost == 0
     assert 0 < ending.summary.pages <= TINY.ideal()
@@ -79,7 +79,7 @@ def test_the_commands_of_the_guide_work_with_it(
     assert json.loads(capsys.readouterr().out)["distinct_mean"] > 10
 
 
-def test_it_says_yes_sooner_or_later(written: str) -> None:
+def test_the_strategy_accepts_a_host_eventually(written: str) -> None:
     """The guide asks this of every strategy; a source that holds one host shows it."""
     capped = policy(written, {"patience": 10})
     answers = []

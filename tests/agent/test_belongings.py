@@ -14,7 +14,7 @@ HOST = Host("http://a.example")
 RULES = Exclusion.parse(b"User-agent: *\nDisallow: /secret\nCrawl-delay: 3\n", "fieldmouse")
 
 
-def test_it_is_obeyed_there_until_its_time_is_over() -> None:
+def test_transferred_robots_txt_is_obeyed_until_it_expires() -> None:
     here, there = ManualClock(1000.0), ManualClock(77.0)
     ours, theirs = Exclusions(here, product="fieldmouse"), Exclusions(there, product="fieldmouse")
     learned = Exchanging("a", belongings=lambda host: Belongings(learned=b"rows"))
@@ -33,7 +33,7 @@ def test_it_is_obeyed_there_until_its_time_is_over() -> None:
     assert theirs.get(HOST) is None
 
 
-def test_a_host_whose_robots_txt_is_not_known_brings_none() -> None:
+def test_a_host_without_cached_robots_txt_transfers_none() -> None:
     ours, theirs = (Exclusions(ManualClock(0.0), product="fieldmouse") for _ in range(2))
     taken = with_robots_txt(Exchanging("a"), ours).belongings(HOST)
     with_robots_txt(Exchanging("b"), theirs).unpack(HOST, taken, taken.robots_txt_until)

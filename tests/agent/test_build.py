@@ -73,7 +73,7 @@ def open_files() -> set[tuple[str, str]]:
     return found
 
 
-def test_whatever_cannot_be_opened_all_that_was_is_closed_again(
+def test_a_failed_open_closes_everything_opened_before(
     home: CrawlDir, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The system refuses the n-th file, for each n until all can be opened."""
@@ -110,7 +110,7 @@ def test_whatever_cannot_be_opened_all_that_was_is_closed_again(
     assert len(refusals) >= 5, "frontier, outcomes and ledger were each refused in turn"
 
 
-def test_the_last_stage_fails_and_nothing_is_left_open_or_locked(home: CrawlDir) -> None:
+def test_a_failure_of_the_last_stage_leaves_nothing_open_or_locked(home: CrawlDir) -> None:
     def fail(home: CrawlDir, last: Checkpoint | None) -> DurableLog:
         raise OSError(errno.EIO, "the last of them")
 
@@ -125,7 +125,7 @@ def test_the_last_stage_fails_and_nothing_is_left_open_or_locked(home: CrawlDir)
     home.unlock()
 
 
-def test_every_listener_hears_every_reading(tmp_path: Path) -> None:
+def test_every_listener_gets_every_reading(tmp_path: Path) -> None:
     home = CrawlDir.create(tmp_path / "c", shards=1, settings=render(SETTINGS).encode())
     heard: list[list[Reading]] = [[], [], []]
     crawl(home, [ear.append for ear in heard])

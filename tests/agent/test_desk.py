@@ -251,13 +251,13 @@ AtTheDesk.TestCase.settings = settings(max_examples=300, stateful_step_count=50,
 TestAtTheDesk = AtTheDesk.TestCase
 
 
-def test_without_a_limit_there_is_always_one_more() -> None:
+def test_without_a_limit_every_fetch_is_allowed() -> None:
     desk = Desk(CrawlTally(), page_limit=0)
     assert all(desk.may_ask(Ticket(number, link(number))) for number in range(1, 1000))
     assert not desk.full
 
 
-def test_a_robot_that_stumbles_is_blamed_for_what_it_held_and_for_nothing_it_had_answered() -> None:
+def test_a_crashed_worker_fails_its_open_tickets_but_none_it_had_answered() -> None:
     tickets = [Ticket(number, link(number)) for number in range(1, 6)]
     desk = Desk(CrawlTally(), page_limit=0)
     desk.leased(tickets)

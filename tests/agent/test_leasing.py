@@ -82,7 +82,7 @@ def test_a_request_may_take_longer_than_a_lease_that_is_renewed(tmp_path: Path) 
         assert seconds == TAKES
 
 
-def test_a_request_is_hung_up_when_the_lease_is_over(tmp_path: Path) -> None:
+def test_a_request_is_aborted_when_the_lease_expires(tmp_path: Path) -> None:
     async def silence(fetcher: LeasedFetcher, lease: LeaseClock, clock: Clock) -> None:
         await clock.sleep(20.0)
         lease.renewed(clock.now())
@@ -94,7 +94,7 @@ def test_a_request_is_hung_up_when_the_lease_is_over(tmp_path: Path) -> None:
         assert seconds == LEASE * (1 - MARGIN)
 
 
-def test_what_is_under_way_at_an_address_that_is_not_ours_any_more_ends_at_once(tmp_path: Path) -> None:
+def test_requests_to_a_withdrawn_address_are_aborted_at_once(tmp_path: Path) -> None:
     async def refused(fetcher: LeasedFetcher, lease: LeaseClock, clock: Clock) -> None:
         await clock.sleep(3.0)
         fetcher.hang_up(HERE)

@@ -67,7 +67,7 @@ LEVELS = st.lists(st.tuples(st.integers(0, 12), st.sampled_from([0.1, 1.0, 4.0])
 
 @settings(max_examples=40, deadline=None)
 @given(LEVELS, st.integers(1, 5), st.integers(0, 100))
-def test_no_request_is_made_beyond_what_the_level_allows(
+def test_no_request_exceeds_the_concurrency_of_the_level(
     course: list[tuple[int, float]], requests: int, seed: int
 ) -> None:
     rule = Thresholds((6, 3, 1), (2, 7))
@@ -90,7 +90,7 @@ def test_no_request_is_made_beyond_what_the_level_allows(
     bottle.run(life)
 
 
-def test_robots_count_as_active_until_they_are_home() -> None:
+def test_workers_count_as_active_until_they_return() -> None:
     async def life(clock: Clock) -> None:
         yard = Yard(clock, Thresholds((4, 1), (5,)), 3, random.Random(1))
         await yard.at(0, 0.1)
@@ -106,7 +106,7 @@ def test_robots_count_as_active_until_they_are_home() -> None:
     bottle.run(life)
 
 
-def test_a_new_rule_holds_at_once() -> None:
+def test_a_new_rule_applies_at_once() -> None:
     async def life(clock: Clock) -> None:
         yard = Yard(clock, Thresholds((1,)), 2, random.Random(2))
         await yard.at(0, 3.0)
@@ -120,7 +120,7 @@ def test_a_new_rule_holds_at_once() -> None:
     bottle.run(life)
 
 
-def test_fewer_robots_than_the_rule_allows_go_out_when_the_network_has_no_room_for_more() -> None:
+def test_the_network_can_limit_concurrency_below_the_rule() -> None:
     async def life(clock: Clock) -> None:
         yard = Yard(clock, Thresholds((4,)), 2, random.Random(3))
         await yard.at(0, 0.1)

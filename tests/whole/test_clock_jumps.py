@@ -33,7 +33,7 @@ OPTIONS = MeadowOptions(
 
 @pytest.mark.parametrize("jump", [-5 * HOUR, -300.0, 5 * HOUR])
 @pytest.mark.parametrize("kills", [(100.0,), (100.0, 30.0)])
-def test_a_crawl_goes_on_after_its_waits_and_not_after_the_jump(
+def test_waits_keep_their_length_after_a_clock_jump(
     tmp_path: Path, jump: float, kills: tuple[float, ...]
 ) -> None:
     meadow = Meadow(OPTIONS)
@@ -123,9 +123,7 @@ def test_a_budget_is_spent_after_the_clock_was_ahead(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("began_ahead", [True, False])
-def test_a_round_goes_on_after_the_clock_was_set_back_and_asks_each_page_once(
-    tmp_path: Path, began_ahead: bool
-) -> None:
+def test_a_round_polls_each_page_once_after_the_clock_was_set_back(tmp_path: Path, began_ahead: bool) -> None:
     path, now = tmp_path / "c", site(40)
     visit(path, now, AHEAD - 600.0 if began_ahead else 0.0)
     # Checkpoints come every five seconds: what was polled before the last of them counts.
@@ -143,7 +141,7 @@ def test_a_round_goes_on_after_the_clock_was_set_back_and_asks_each_page_once(
     assert polled(now) == sorted(now.pages)
 
 
-def test_urls_that_waited_stay_and_new_ones_are_fetched_after_the_clock_was_ahead(tmp_path: Path) -> None:
+def test_held_urls_stay_and_new_ones_are_fetched_after_the_clock_was_ahead(tmp_path: Path) -> None:
     path, now = tmp_path / "c", site(30)
     visit(path, now, AHEAD, crawl__pages=10)
     for at in (0.0, 300.0):
@@ -155,7 +153,7 @@ def test_urls_that_waited_stay_and_new_ones_are_fetched_after_the_clock_was_ahea
         assert f"/new{at}" in polled(now)
 
 
-def test_pages_found_after_the_clock_was_set_right_are_new_and_no_others(tmp_path: Path) -> None:
+def test_only_pages_found_after_the_clock_correction_are_new(tmp_path: Path) -> None:
     path, now = tmp_path / "c", site()
     visit(path, now, AHEAD)
     visit(path, now, AHEAD + 60.0, ONCE)  # here the baseline is set, two hours ahead
@@ -169,7 +167,7 @@ def test_pages_found_after_the_clock_was_set_right_are_new_and_no_others(tmp_pat
     assert sorted(new) == ["/early", "/late"]
 
 
-def test_explain_never_says_that_a_poll_is_farther_off_than_its_interval(tmp_path: Path) -> None:
+def test_explain_never_shows_a_poll_later_than_its_interval(tmp_path: Path) -> None:
     path, now = tmp_path / "c", site()
     visit(path, now, AHEAD)
     visit(path, now, AHEAD + 60.0, ONCE, refresh__budget="1/s")

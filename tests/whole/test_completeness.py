@@ -46,7 +46,7 @@ def test_a_meadow_of_20000_pages_is_fetched_exactly(tmp_path: Path) -> None:
     check_warcs(home)
 
 
-def test_a_limit_of_pages_is_kept_exactly_and_resume_goes_on(tmp_path: Path) -> None:
+def test_a_page_limit_is_exact_and_resume_continues(tmp_path: Path) -> None:
     home = tmp_path / "c"
     with running_meadow(hosts=30, pages=300, seed=3) as meadow:
         seed = meadow.seeds[0]

@@ -62,7 +62,7 @@ def check_quiet(arrivals: list[Arrival], delay: float) -> None:
         assert min(gaps) >= delay - 1e-6, host
 
 
-def test_pages_dropped_for_want_of_room_or_for_their_age_are_fetched_again(tmp_path: Path) -> None:
+def test_pages_dropped_for_room_or_age_are_fetched_again(tmp_path: Path) -> None:
     meadow = Meadow(MEADOW)
     summary, web = bottled_crawl(
         tmp_path / "c", lambda clock: MeadowFetcher(meadow, clock), meadow.seeds, lane=lane(), **TIGHT
@@ -101,7 +101,7 @@ def test_killed_at_any_moment_no_dropped_page_loses_its_url(tmp_path: Path, seed
     check_quiet(arrivals, 0.3)
 
 
-def test_a_page_whose_life_is_too_short_to_wait_is_served_when_nobody_is_before_it(tmp_path: Path) -> None:
+def test_a_page_that_cannot_wait_is_served_by_an_idle_shard(tmp_path: Path) -> None:
     meadow = Meadow(MEADOW)
     summary, _ = bottled_crawl(
         tmp_path / "c", lambda clock: MeadowFetcher(meadow, clock), meadow.seeds, crawl__time="1h",
@@ -112,7 +112,9 @@ def test_a_page_whose_life_is_too_short_to_wait_is_served_when_nobody_is_before_
     assert stored(tmp_path / "c") == wanted(meadow)
 
 
-def test_no_page_is_dropped_for_ever(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_page_is_dropped_only_a_limited_number_of_times(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     meadow = Meadow(MEADOW)
     # Nobody waits: room for one page, in service, and each takes longer than many fetches do.
     summary, web = bottled_crawl(
@@ -127,7 +129,7 @@ def test_no_page_is_dropped_for_ever(tmp_path: Path, caplog: pytest.LogCaptureFi
     check_quiet(web.arrivals, 0.3)
 
 
-def test_with_a_fixed_number_of_robots_a_full_buffer_makes_them_wait(tmp_path: Path) -> None:
+def test_with_fixed_concurrency_a_full_buffer_makes_workers_wait(tmp_path: Path) -> None:
     meadow = Meadow(MEADOW)
     summary, web = bottled_crawl(
         tmp_path / "c", lambda clock: MeadowFetcher(meadow, clock), meadow.seeds, lane=lane(),
@@ -156,9 +158,7 @@ AUTO = {
 }
 
 
-def test_a_crawl_learns_its_rule_and_keeps_it_when_resumed(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_learned_rule_survives_resume(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     meadow = Meadow(
         MeadowOptions(hosts=30, pages=4000, seed=2, page_kb=1.0, links=10, latency=0.2, robots=0.0)
     )

@@ -38,7 +38,7 @@ def test_the_hosts_of_a_crawl_are_counted_whether_crawled_or_waiting(tmp_path: P
     assert play(Game(source, 5, 100, strategy("index")), 1).distinct_mean == 5.0
 
 
-def test_a_crawl_that_has_met_nobody_is_no_source(tmp_path: Path) -> None:
+def test_a_crawl_without_hosts_is_no_source(tmp_path: Path) -> None:
     CrawlDir.create(tmp_path / "c", shards=1, settings=b"")
     with pytest.raises(FieldmouseError, match="has met no host yet"):
         counts(tmp_path / "c")

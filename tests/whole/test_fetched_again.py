@@ -154,7 +154,7 @@ def visited(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, s
     return path, held
 
 
-def test_search_export_and_doctor_agree_after_pages_came_again(visited: tuple[Path, dict[str, str]]) -> None:
+def test_search_export_and_doctor_agree_after_a_refetch(visited: tuple[Path, dict[str, str]]) -> None:
     path, now = visited
     agree(path, now)
     last = read_checkpoint(CrawlDir.open(path))
@@ -164,7 +164,7 @@ def test_search_export_and_doctor_agree_after_pages_came_again(visited: tuple[Pa
     assert state.copies
 
 
-def test_an_index_built_again_holds_the_newest_copies_and_nothing_else(
+def test_a_rebuilt_index_holds_exactly_the_newest_versions(
     visited: tuple[Path, dict[str, str]], tmp_path: Path
 ) -> None:
     path = tmp_path / "c"
@@ -182,7 +182,7 @@ def flip(path: Path, place: int) -> None:
 
 
 @pytest.mark.parametrize("harm", ["cut", "flipped", "gone"])
-def test_an_index_is_built_again_without_a_damaged_log_of_copies(
+def test_an_index_is_rebuilt_without_the_damaged_version_log(
     harm: str, visited: tuple[Path, dict[str, str]], tmp_path: Path
 ) -> None:
     path = tmp_path / "c"
@@ -201,7 +201,7 @@ def test_an_index_is_built_again_without_a_damaged_log_of_copies(
 
 
 @pytest.mark.parametrize("place", [3, 9, 14])
-def test_a_flipped_byte_in_the_table_of_copies_is_seen_and_the_logs_make_it_again(
+def test_a_flipped_byte_in_the_version_table_is_detected_and_rebuilt_from_logs(
     place: int, visited: tuple[Path, dict[str, str]], tmp_path: Path
 ) -> None:
     """In the key of a page, or in the number that says which of its copies counts."""

@@ -89,7 +89,7 @@ def wronged(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Meadow, lis
     return path, meadow, dead
 
 
-def test_hosts_that_were_given_up_are_crawled_after_all_and_nobody_else_is_asked_again(
+def test_retry_failed_crawls_abandoned_hosts_and_no_others(
     tmp_path: Path, wronged: tuple[Path, Meadow, list[Host]]
 ) -> None:
     before, meadow, dead = wronged
@@ -119,7 +119,7 @@ def test_hosts_that_were_given_up_are_crawled_after_all_and_nobody_else_is_asked
     assert all(finding.healthy for finding in examine(CrawlDir.open(path), deep=True))
 
 
-def test_the_dead_die_again_and_can_be_forgiven_again(
+def test_dead_hosts_fail_again_and_can_be_retried_again(
     tmp_path: Path, wronged: tuple[Path, Meadow, list[Host]]
 ) -> None:
     before, meadow, dead = wronged
@@ -135,7 +135,7 @@ def test_the_dead_die_again_and_can_be_forgiven_again(
     assert told == [Forgiven(len(dead), len(urls))] * 2
 
 
-def test_refusals_of_private_addresses_are_forgiven_once_these_are_allowed(tmp_path: Path) -> None:
+def test_private_addresses_are_retried_once_allowed(tmp_path: Path) -> None:
     path, told = tmp_path / "c", list[Forgiven]()
     meadow = Meadow(msgspec.structs.replace(OPTIONS, hosts=4, pages=30, seeds=4))
 
@@ -166,7 +166,7 @@ class Killed(BaseException):
 @pytest.mark.parametrize(
     ("moment", "nth"), [("flush", 1), ("flush", 4), ("flush", 9), ("sync", 1), ("commit", 1), ("commit", 2)]
 )
-def test_killed_while_it_forgives_all_or_nothing_is_forgiven(
+def test_a_kill_during_retry_failed_withdraws_all_or_nothing(
     tmp_path: Path, wronged: tuple[Path, Meadow, list[Host]], moment: str, nth: int,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
@@ -202,7 +202,7 @@ def test_killed_while_it_forgives_all_or_nothing_is_forgiven(
     assert stored == sorted(fact.url for fact in meadow.truth() if fact.allowed and fact.status == 200)
 
 
-def test_a_crawl_that_reached_nobody_is_forgiven_and_complete_through_any_kill(tmp_path: Path) -> None:
+def test_retry_after_a_total_outage_completes_through_any_kill(tmp_path: Path) -> None:
     """The command itself: its user's `--resolve` was wrong at first, and everything died of it."""
     home, rng = tmp_path / "c", random.Random(8)
     quick = ("--allow-private", "--delay", "0s", "--set", "politeness.backoff=10ms")

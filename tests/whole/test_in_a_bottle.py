@@ -66,7 +66,7 @@ def afternoon(tmp_path_factory: pytest.TempPathFactory) -> tuple[Meadow, MeadowF
     return meadow, web, path
 
 
-def test_through_hours_of_trouble_every_host_gets_the_quiet_it_asked_for(
+def test_every_host_gets_its_delays_through_hours_of_failures(
     afternoon: tuple[Meadow, MeadowFetcher, Path],
 ) -> None:
     meadow, web, _ = afternoon
@@ -76,7 +76,7 @@ def test_through_hours_of_trouble_every_host_gets_the_quiet_it_asked_for(
     check_politeness(meadow, web.arrivals)
 
 
-def test_everything_allowed_is_asked_for_and_everything_there_is_stored(
+def test_every_allowed_url_is_requested_and_every_page_stored(
     afternoon: tuple[Meadow, MeadowFetcher, Path],
 ) -> None:
     meadow, web, path = afternoon
@@ -100,7 +100,7 @@ def test_everything_allowed_is_asked_for_and_everything_there_is_stored(
     check_warcs(path)
 
 
-def test_each_failure_is_tried_again_as_often_as_its_kind_deserves_and_nothing_else_is(
+def test_each_failure_is_retried_as_its_rule_says_and_nothing_else(
     afternoon: tuple[Meadow, MeadowFetcher, Path],
 ) -> None:
     meadow, web, _ = afternoon
@@ -136,7 +136,7 @@ def test_each_failure_is_tried_again_as_often_as_its_kind_deserves_and_nothing_e
     assert min(again[0], again[500], again[200]) > 0
 
 
-def test_stopped_and_resumed_the_crawl_is_as_polite_and_as_complete(tmp_path: Path) -> None:
+def test_a_resumed_crawl_is_as_polite_and_complete(tmp_path: Path) -> None:
     options = MeadowOptions(
         hosts=8, pages=60, seed=3, page_kb=2.0, links=20, robots=1.0, crawl_delay_share=0.5, crawl_delay=25.0,
         busy=0.6, busy_seconds=300,
@@ -159,7 +159,7 @@ def test_stopped_and_resumed_the_crawl_is_as_polite_and_as_complete(tmp_path: Pa
     assert sorted(stored) == sorted(f.url for f in meadow.truth() if f.allowed and f.status == 200)
 
 
-def test_two_crawls_of_one_meadow_go_the_same_way(tmp_path: Path) -> None:
+def test_two_crawls_of_one_meadow_are_identical(tmp_path: Path) -> None:
     meadow_options = MeadowOptions(hosts=6, pages=30, seed=1, page_kb=2.0, links=20)
 
     def log(name: str) -> list[Arrival]:
@@ -184,7 +184,7 @@ class Stumbling(MeadowFetcher):
         return await super().fetch(link, host, address, body_limit=body_limit)
 
 
-def test_our_own_mistakes_cost_the_page_in_hand_and_no_other(tmp_path: Path) -> None:
+def test_our_own_bugs_cost_only_the_current_page(tmp_path: Path) -> None:
     meadow = Meadow(MeadowOptions(hosts=3, pages=120, seed=2, page_kb=2.0, links=20, gamma=0.5))
     summary, _ = bottled_crawl(
         tmp_path / "c", lambda clock: Stumbling(meadow, clock), meadow.seeds,
@@ -249,7 +249,7 @@ FORBIDDEN = {
 }
 
 
-def test_a_public_site_cannot_send_us_to_a_private_address(tmp_path: Path) -> None:
+def test_a_public_site_cannot_redirect_to_a_private_address(tmp_path: Path) -> None:
     """Server-side request forgery: whatever the spelling, the address that would be asked is judged."""
     _, web = bottled_crawl(
         tmp_path / "c", lambda clock: Pointer(clock, list(FORBIDDEN)), ["http://mouse.test/"],
@@ -268,7 +268,7 @@ def test_a_public_site_cannot_send_us_to_a_private_address(tmp_path: Path) -> No
     assert Counter(row.detail for row in refused) == Counter(FORBIDDEN.values())
 
 
-def test_a_host_is_not_given_up_for_pages_that_stay_silent_again_and_again(tmp_path: Path) -> None:
+def test_a_host_is_not_abandoned_for_repeatedly_silent_pages(tmp_path: Path) -> None:
     """When they are all that is left, their second and third tries come in a row."""
     meadow = Meadow(MeadowOptions(hosts=1, pages=120, seed=4, page_kb=2.0, links=20, stalling=1.0))
     bottled_crawl(

@@ -195,7 +195,7 @@ def truly_changed(meadow: Meadow, old: float, new: float) -> dict[str, set[str]]
     return found
 
 
-def test_every_step_of_the_guide_works_on_a_meadow_and_what_it_tells_is_the_truth(
+def test_every_step_of_the_guide_works_on_a_meadow_and_reports_the_truth(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -238,7 +238,7 @@ def test_every_step_of_the_guide_works_on_a_meadow_and_what_it_tells_is_the_trut
         assert "expected" in said["freshness atlas"]
 
 
-def test_the_guide_is_found_by_whoever_begins() -> None:
+def test_the_guide_is_linked_for_beginners() -> None:
     root = GUIDE.parents[2]
     for name, link in (
         ("README.md", "docs/guides/keeping-fresh.md"),

@@ -60,7 +60,7 @@ def _crawl_with_kills(meadow: RunningMeadow, home: Path, rng: random.Random, wan
     return kills
 
 
-def test_killed_and_resumed_a_crawl_ends_with_exactly_the_same_set(tmp_path: Path) -> None:
+def test_resume_after_kills_fetches_exactly_the_same_pages(tmp_path: Path) -> None:
     rng = random.Random(2026)
     home = tmp_path / "c"
     # The largest host has a fifth of the pages and takes 40 ms for each: no machine is done with it
@@ -79,7 +79,7 @@ def test_killed_and_resumed_a_crawl_ends_with_exactly_the_same_set(tmp_path: Pat
     assert run("doctor", home)["healthy"]
 
 
-def test_pages_dropped_by_a_full_buffer_are_not_lost_to_a_kill_either(tmp_path: Path) -> None:
+def test_pages_dropped_by_a_full_buffer_survive_a_kill(tmp_path: Path) -> None:
     """Room for six pages, and robots that overrun it: many fetches are in vain, before and after kills."""
     rng, kills, home = random.Random(2027), max(3, KILLS // 3), tmp_path / "c"
     rule = ("--control", "thresholds", "--set", "control.robots=[16,4]", "--set", "control.limits=[4]")

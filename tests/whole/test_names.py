@@ -82,7 +82,7 @@ def recorded(names: Names, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         monkeypatch.undo()
 
 
-def test_every_name_that_a_checkpoint_counts_on_was_synced_before_it(
+def test_every_file_name_is_synced_before_its_checkpoint(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "made" / "on the way" / "crawl"

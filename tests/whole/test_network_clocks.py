@@ -80,7 +80,7 @@ class UnsureBand(Band):
         return task
 
 
-def test_agents_whose_clocks_are_hours_apart_are_polite_and_lose_nothing(tmp_path: Path) -> None:
+def test_agents_with_clocks_hours_apart_are_polite_and_lose_nothing(tmp_path: Path) -> None:
     """One of them is killed, and its clock set while it is away."""
     meadow = Meadow(
         MeadowOptions(

@@ -91,16 +91,16 @@ def drained(path: Path, kind: type[OddBoard], after: float, lane: type[InlineLan
 
 
 @pytest.mark.parametrize("kind", [DeafBoard, StubbornBoard])
-def test_an_agent_ends_though_its_board_does_not_let_it_go(kind: type[OddBoard], tmp_path: Path) -> None:
+def test_an_agent_ends_although_the_coordinator_does_not_answer(kind: type[OddBoard], tmp_path: Path) -> None:
     assert drained(tmp_path, kind, 9.0).exit == 130
 
 
-def test_an_agent_that_waits_for_its_board_to_join_it_ends_when_it_is_told_to(tmp_path: Path) -> None:
+def test_an_agent_waiting_to_join_can_be_stopped(tmp_path: Path) -> None:
     told = drained(tmp_path, SilentBoard, 3.0)
     assert (told.exit, told.pages) == (130, 0)
 
 
-def test_an_agent_whose_worker_never_answers_leaves_its_pages_to_others(tmp_path: Path) -> None:
+def test_an_agent_with_a_hanging_worker_leaves_its_pages_to_others(tmp_path: Path) -> None:
     class StuckLane(InlineLane):
         @property
         def outstanding(self) -> int:
@@ -110,7 +110,7 @@ def test_an_agent_whose_worker_never_answers_leaves_its_pages_to_others(tmp_path
         drained(tmp_path, OddBoard, 3.0, StuckLane)
 
 
-def test_what_does_not_hear_the_first_time_is_called_off_again() -> None:
+def test_a_task_that_ignores_cancellation_is_cancelled_again() -> None:
     async def life(clock: Clock) -> None:
         async def deaf(times: int) -> None:
             for _ in range(times):

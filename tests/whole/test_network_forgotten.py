@@ -20,9 +20,7 @@ from .test_network_in_a_bottle import Band, charter, is_polite, pages_alone, pag
 
 
 @pytest.mark.parametrize("ahead", [0.0, 12.0, 4000.0])
-def test_what_a_forgotten_agent_still_has_counts_unless_others_were_first(
-    ahead: float, tmp_path: Path
-) -> None:
+def test_outcomes_of_a_forgotten_agent_count_unless_others_were_first(ahead: float, tmp_path: Path) -> None:
     """Somebody new is `ahead` by so many seconds when it comes back."""
     meadow = Meadow(
         MeadowOptions(hosts=12, pages=200, seed=13, page_kb=1.0, links=10, robots=0.5, broken=0.02)

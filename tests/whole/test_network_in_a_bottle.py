@@ -138,7 +138,7 @@ def is_polite(arrivals: Sequence[Arrival]) -> None:
 
 
 @pytest.mark.parametrize("kind", [MemoryBoard, DiscreetBoard])
-def test_agents_have_together_what_one_would_have(kind: type[MemoryBoard], tmp_path: Path) -> None:
+def test_several_agents_fetch_the_same_pages_as_one(kind: type[MemoryBoard], tmp_path: Path) -> None:
     meadow = Meadow(MeadowOptions(hosts=12, pages=200, seed=3, page_kb=1.0, links=10, robots=0.5))
     alone = pages_alone(tmp_path / "alone", meadow)
 
@@ -167,7 +167,7 @@ def test_agents_have_together_what_one_would_have(kind: type[MemoryBoard], tmp_p
     is_well(band, tmp_path)
 
 
-def test_nobody_joins_before_the_first_checkpoint(tmp_path: Path) -> None:
+def test_an_agent_joins_only_after_its_first_checkpoint(tmp_path: Path) -> None:
     """Who is killed with pages and without a checkpoint could never go on."""
     meadow = Meadow(MeadowOptions(hosts=2, pages=6, seed=3, page_kb=1.0, links=4))
     joined: list[Checkpoint | None] = []
@@ -230,7 +230,7 @@ def test_nothing_is_lost_when_agents_die_and_return(seed: int, tmp_path: Path) -
     is_well(band, tmp_path)
 
 
-def test_nothing_is_lost_on_two_servers_of_which_one_forgets(tmp_path: Path) -> None:
+def test_nothing_is_lost_when_one_of_two_servers_loses_its_data(tmp_path: Path) -> None:
     meadow = Meadow(MeadowOptions(hosts=12, pages=200, seed=11, page_kb=1.0, links=10, robots=0.5))
     alone = pages_alone(tmp_path / "alone", meadow)
 
@@ -261,7 +261,7 @@ def test_nothing_is_lost_on_two_servers_of_which_one_forgets(tmp_path: Path) -> 
     is_well(band, tmp_path)
 
 
-def test_a_new_server_is_told_how_the_hosts_stand_that_are_held(tmp_path: Path) -> None:
+def test_a_new_server_gets_the_state_of_held_hosts(tmp_path: Path) -> None:
     meadow = Meadow(MeadowOptions(hosts=5, pages=200, seed=8, page_kb=1.0, links=10, robots=0.5))
 
     async def life(clock: Clock) -> None:
@@ -285,7 +285,7 @@ def test_a_new_server_is_told_how_the_hosts_stand_that_are_held(tmp_path: Path) 
     bottle.run(life)
 
 
-def test_who_leaves_while_it_is_telling_tells_everything_once(tmp_path: Path) -> None:
+def test_an_agent_leaving_while_sending_reports_everything_once(tmp_path: Path) -> None:
     """The last of it is brought by who leaves, while the post is on its way with the first of it."""
 
     class SlowBoard(MemoryBoard):

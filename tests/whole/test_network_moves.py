@@ -47,7 +47,7 @@ class Placing(MemoryBoard):
         return await super().offer(placed, bounds, seeds=seeds)
 
 
-def test_a_page_that_moved_to_another_agents_leaves_search_when_that_had_time_for_it(tmp_path: Path) -> None:
+def test_a_page_moved_to_another_agent_leaves_search_after_a_delay(tmp_path: Path) -> None:
     pages = {f"/{n}": Shown(f"old{n}") for n in range(1, 6)}
     now = Versions({"/": Shown("home", links=tuple(pages)), **pages})
 

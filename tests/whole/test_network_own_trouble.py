@@ -84,7 +84,7 @@ FAILS = [
     FAILS,
     ids=[f"{ill.name}-{since:g}" for ill, _, since, *_ in FAILS],
 )
-def test_a_host_that_our_own_trouble_keeps_from_us_goes_to_another_at_once(
+def test_a_host_we_cannot_reach_goes_to_another_agent_at_once(
     tmp_path: Path, ill: Ill, meadow: MeadowOptions, since: float, by: float, reason: Reason
 ) -> None:
     """After one try and the first put-off of 2 s, with a note that is no opinion of the host."""
@@ -138,7 +138,7 @@ def seen_of_one_cut_off(folder: Path, *, both: bool) -> list[Seen]:
     return seen
 
 
-def test_who_is_cut_off_says_so_and_gives_back_the_hosts_that_it_does_not_try(tmp_path: Path) -> None:
+def test_an_agent_without_network_reports_it_and_returns_untried_hosts(tmp_path: Path) -> None:
     """It keeps one to try, and its robot that looks whether the network is back may have another."""
     seen = seen_of_one_cut_off(tmp_path, both=False)
     rests = [at for at, resting, _ in seen if resting]
@@ -151,6 +151,6 @@ def test_who_is_cut_off_says_so_and_gives_back_the_hosts_that_it_does_not_try(tm
     assert max(held for at, _, held in seen if at > rests[-1]) > 2, "it works again"
 
 
-def test_who_is_cut_off_keeps_its_hosts_if_all_others_are_as_well(tmp_path: Path) -> None:
+def test_an_agent_without_network_keeps_its_hosts_if_all_others_are_down_too(tmp_path: Path) -> None:
     seen = seen_of_one_cut_off(tmp_path, both=True)
     assert min(held for at, resting, held in seen if resting and at < BACK) > 5

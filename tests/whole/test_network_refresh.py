@@ -139,7 +139,7 @@ def test_each_agent_keeps_its_pages_fresh_and_all_keep_one_budget(tmp_path: Path
     assert len(polls) > 0.8 * BUDGET * (polls[-1] - polls[0]), "the budget is used"
 
 
-def test_a_crawl_that_was_stopped_by_a_limit_goes_on_with_another_and_may_begin_to_poll(
+def test_a_crawl_stopped_by_a_limit_continues_with_another_and_may_start_polling(
     tmp_path: Path,
 ) -> None:
     meadow = garden(5)
@@ -177,7 +177,7 @@ def keeps(times: list[float], rate: float, burst: float) -> bool:
 
 
 @pytest.mark.parametrize("servers", [1, 2])
-def test_pages_stay_fresh_though_agents_die_and_the_board_forgets(servers: int, tmp_path: Path) -> None:
+def test_pages_stay_fresh_despite_dead_agents_and_lost_server_data(servers: int, tmp_path: Path) -> None:
     meadow = garden(10 + servers)
     alone = pages_alone(tmp_path / "alone", meadow)
     dice = random.Random(servers)
@@ -209,7 +209,7 @@ def test_pages_stay_fresh_though_agents_die_and_the_board_forgets(servers: int, 
     assert keeps(upkeep.polls(), BUDGET, 5 * BUDGET + len(NAMES) + 15 * BUDGET * kills)
 
 
-def test_who_does_not_poll_gives_hosts_to_those_who_do(tmp_path: Path) -> None:
+def test_an_agent_that_does_not_poll_yields_hosts_to_those_that_do(tmp_path: Path) -> None:
     """An agent without `refresh.on` has work for all hosts, and is the one that should visit some of them."""
     meadow = Meadow(
         MeadowOptions(

@@ -78,7 +78,7 @@ def photograph(home: Path, copy: Path) -> None:
 
 
 @pytest.mark.parametrize("stopped", [False, True])
-def test_a_directory_that_was_brought_back_from_a_snapshot_is_refused(stopped: bool, tmp_path: Path) -> None:
+def test_a_directory_restored_from_a_snapshot_is_refused(stopped: bool, tmp_path: Path) -> None:
     """What it lacks counts as stored; with the newest state back it goes on, and all is there."""
     meadow = Meadow(MeadowOptions(hosts=8, pages=120, seed=7, page_kb=1.0, links=10))
     alone = pages_alone(tmp_path / "alone", meadow)
@@ -155,9 +155,7 @@ class StutteringBoard(SpottyBoard):
 
 
 @pytest.mark.parametrize("kind", [SpottyBoard, StutteringBoard])
-def test_what_was_granted_in_answers_that_were_lost_is_visited_all_the_same(
-    kind: type[SpottyBoard], tmp_path: Path
-) -> None:
+def test_hosts_granted_in_lost_replies_are_still_visited(kind: type[SpottyBoard], tmp_path: Path) -> None:
     """Others may reach the board again before anybody has found out what it granted."""
     meadow = Meadow(MeadowOptions(hosts=12, pages=300, seed=6, page_kb=1.0, links=10, robots=0.5))
     alone = pages_alone(tmp_path / "alone", meadow)
@@ -178,9 +176,7 @@ def test_what_was_granted_in_answers_that_were_lost_is_visited_all_the_same(
 
 
 @pytest.mark.parametrize("call", CALLS)
-def test_an_answer_meant_for_its_old_name_does_not_end_an_agent_that_joined_again(
-    call: str, tmp_path: Path
-) -> None:
+def test_a_reply_to_the_old_incarnation_does_not_end_a_rejoined_agent(call: str, tmp_path: Path) -> None:
     meadow = Meadow(MeadowOptions(hosts=4, pages=60, seed=21, page_kb=1.0, links=10, robots=0.5))
     alone = pages_alone(tmp_path / "alone", meadow)
     kind = lagging(call)

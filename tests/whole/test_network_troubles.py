@@ -33,7 +33,7 @@ the way to it are gone in `test_network_own_trouble`."""
 
 
 @pytest.mark.parametrize(("ill", "policy"), CASES, ids=lambda each: getattr(each, "name", each))
-def test_what_one_agent_cannot_reach_another_fetches(tmp_path: Path, ill: Ill, policy: str) -> None:
+def test_another_agent_fetches_hosts_that_one_cannot_reach(tmp_path: Path, ill: Ill, policy: str) -> None:
     """And soon: a good agent alone takes 16 s. What is hashed may wait for the bad one for a lease."""
 
     async def life(clock: Clock) -> tuple[Pair, dict[str, Summary], float]:
@@ -58,7 +58,7 @@ BLAMED = {
 
 
 @pytest.mark.parametrize("servers", [1, 2])
-def test_what_nobody_can_reach_is_given_up_after_one_more_try(tmp_path: Path, servers: int) -> None:
+def test_an_unreachable_host_is_abandoned_after_one_more_agent_tried(tmp_path: Path, servers: int) -> None:
     """Hosts that are dead for all, and one whose name there is not."""
     meadow = Meadow(MEADOW)
     hosts = sorted(
@@ -95,7 +95,7 @@ def on_the_way(url: str, rows: Sequence[OutcomeRow]) -> bool:
     return any(row.url == url for row in rows)
 
 
-def test_one_agent_alone_has_the_last_word(tmp_path: Path) -> None:
+def test_a_single_agent_decides_alone(tmp_path: Path) -> None:
     async def life(clock: Clock) -> Pair:
         pair = Pair(tmp_path, clock)
         await pair.start("bad", [Ill.REFUSED])
@@ -107,7 +107,7 @@ def test_one_agent_alone_has_the_last_word(tmp_path: Path) -> None:
     assert len(pair.rows()) == len(pair.meadow.seeds)
 
 
-def test_who_is_cut_off_for_a_week_holds_nobody_up(tmp_path: Path) -> None:
+def test_an_agent_offline_for_a_week_does_not_delay_others(tmp_path: Path) -> None:
     async def life(clock: Clock) -> tuple[Pair, float]:
         pair = Pair(tmp_path, clock)
         await pair.start("bad", [Ill.NO_NETWORK], (3.0, 7 * 86400.0))
@@ -121,7 +121,7 @@ def test_who_is_cut_off_for_a_week_holds_nobody_up(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("agents", [1, 2])
-def test_a_dead_host_of_which_only_polls_are_left_is_given_up(agents: int, tmp_path: Path) -> None:
+def test_a_dead_host_with_only_polls_left_is_abandoned(agents: int, tmp_path: Path) -> None:
     """Known pages of an agent are its own: nobody else is sent there to have the last word."""
 
     async def life(clock: Clock) -> tuple[list[float], list[OutcomeRow]]:
@@ -165,7 +165,9 @@ def board_books(pair: Pair) -> tuple[int, int, Counter[str]]:
 
 @pytest.mark.parametrize("servers", [1, 2])
 @pytest.mark.parametrize("again", ["good", "bad"])
-def test_what_failed_for_all_is_forgiven_once_and_fetched(tmp_path: Path, servers: int, again: str) -> None:
+def test_failures_of_all_agents_are_retried_once_and_fetched(
+    tmp_path: Path, servers: int, again: str
+) -> None:
     """One agent alone gave all up. It forgives, and itself or another fetches; once more does nothing."""
     told: list[Forgiven] = []
 
@@ -196,9 +198,7 @@ def test_what_failed_for_all_is_forgiven_once_and_fetched(tmp_path: Path, server
 
 
 @pytest.mark.parametrize("after", [0.001, 0.3, 1.0, 2.0, 4.0, 8.0])
-def test_a_kill_while_it_forgives_loses_nothing_and_counts_nothing_twice(
-    tmp_path: Path, after: float
-) -> None:
+def test_a_kill_during_retry_failed_loses_and_double_counts_nothing(tmp_path: Path, after: float) -> None:
     async def life(clock: Clock) -> Pair:
         pair = Pair(tmp_path, clock)
         await pair.start("bad", [Ill.DNS_DENIES])

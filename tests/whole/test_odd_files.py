@@ -86,7 +86,7 @@ def of_each_kind(path: Path) -> list[str]:
 
 
 @pytest.mark.parametrize("become", [a_directory, a_dangling_link, a_pipe])
-def test_a_file_that_became_something_else_is_refused_before_anything_changes(
+def test_a_file_replaced_by_a_directory_or_link_is_refused_before_any_change(
     killed: Path, tmp_path: Path, become: Callable[[Path], None]
 ) -> None:
     path = Path(shutil.copytree(killed, tmp_path / "c"))
@@ -112,7 +112,7 @@ def test_a_file_that_became_something_else_is_refused_before_anything_changes(
 
 @pytest.mark.parametrize("become", [a_directory, a_dangling_link])
 @pytest.mark.parametrize("name", ["journal", "outcomes.log", "held.log", "archive/digests.lmdb", "lock"])
-def test_doctor_and_resume_name_what_stands_in_the_way(
+def test_doctor_and_resume_name_the_odd_file(
     killed: Path, tmp_path: Path, name: str, become: Callable[[Path], None],
     capsys: pytest.CaptureFixture[str],
 ) -> None:  # fmt: skip

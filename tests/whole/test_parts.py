@@ -118,7 +118,7 @@ def findings(path: Path) -> dict[str, Finding]:
     return {finding.what: finding for finding in examine(CrawlDir.open(path))}
 
 
-def test_a_part_is_sealed_with_the_crawl_and_opened_where_it_was(tmp_path: Path) -> None:
+def test_a_part_is_sealed_with_the_crawl_and_restored(tmp_path: Path) -> None:
     ledger = crawl_with_ledger(tmp_path / "c", crawl__pages=6)
     *life, end = ledger.told
     assert life[:2] == ["open", "begin"]
@@ -137,7 +137,7 @@ def truth(tmp_path: Path) -> set[str]:
     return {row.url for row in outcomes(path)}
 
 
-def test_a_kill_between_seal_and_commit_takes_ledger_and_crawl_back_to_one_moment(
+def test_a_kill_between_seal_and_commit_restores_part_and_crawl_to_the_same_moment(
     tmp_path: Path,
 ) -> None:
     """The power goes at the n-th sync, for every n of the first checkpoints, and once more at the resume."""
@@ -158,7 +158,7 @@ def test_a_kill_between_seal_and_commit_takes_ledger_and_crawl_back_to_one_momen
     assert moments >= {0, 1, 2, 3}, "kills before the first checkpoint and between later ones"
 
 
-def test_doctor_sees_a_cut_and_a_lost_file_of_a_part_it_does_not_know(tmp_path: Path) -> None:
+def test_doctor_detects_cut_and_lost_files_of_an_unknown_part(tmp_path: Path) -> None:
     path = tmp_path / "c"
     crawl_with_ledger(path, crawl__pages=4)
     assert findings(path)[Ledger.name].healthy
@@ -180,7 +180,7 @@ def test_doctor_sees_a_cut_and_a_lost_file_of_a_part_it_does_not_know(tmp_path: 
     assert crawl_with_ledger(path).opened_at
 
 
-def test_a_run_without_its_owner_leaves_a_part_as_it_was(tmp_path: Path) -> None:
+def test_a_run_without_the_part_leaves_it_unchanged(tmp_path: Path) -> None:
     path = tmp_path / "c"
     there = crawl_with_ledger(path, crawl__pages=4)
     written = (path / "toy.log").read_bytes()

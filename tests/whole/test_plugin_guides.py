@@ -61,7 +61,7 @@ def crawled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[P
         yield tmp_path / "atlas", own, other
 
 
-def test_what_the_guides_show_works_together(crawled: tuple[Path, Site, Site]) -> None:
+def test_the_plugins_of_the_guides_work_together(crawled: tuple[Path, Site, Site]) -> None:
     home, own, _ = crawled
     titles = {page["url"].removeprefix(own.origin): page["title"] for page in exported(home)}
     assert titles == {"/": "Start", "/private": "For members", "/t.csv": "name link", "/from-table": "Deep"}
@@ -73,7 +73,7 @@ def test_what_the_guides_show_works_together(crawled: tuple[Path, Site, Site]) -
     assert [item["heading"] for item in ReadingRoom(home).items()] == ["All voles", "Short"]
 
 
-def test_the_commands_of_the_guide_to_rows_write_them(crawled: tuple[Path, Site, Site]) -> None:
+def test_the_commands_of_the_rows_guide_write_rows(crawled: tuple[Path, Site, Site]) -> None:
     home, _, _ = crawled
     exports = [words for words in commands_of("extract") if words[0] == "export"]
     assert len(exports) == 2
@@ -82,7 +82,7 @@ def test_the_commands_of_the_guide_to_rows_write_them(crawled: tuple[Path, Site,
     assert (home.parent / "items.csv").read_text().splitlines()[0] == "url,fetched_at,heading,picture,links"
 
 
-def test_a_spiders_callback_is_a_function_of_a_page() -> None:
+def test_a_scrapy_callback_becomes_a_function_of_a_page() -> None:
     from selectolax.lexbor import LexborHTMLParser
 
     space: dict[str, Any] = {}
@@ -107,7 +107,7 @@ def test_a_spiders_callback_is_a_function_of_a_page() -> None:
     assert (page.get("h1"), page.get("a", "title"), page.headers) == ("", "", {"vary": "a, b"})
 
 
-def test_every_word_of_the_map_has_four_columns_and_settings_that_exist() -> None:
+def test_every_row_of_the_migration_table_names_existing_settings() -> None:
     """That the settings exist is test_docs' business; here, that no row of the tables is broken."""
     text = (GUIDES / "coming-from.md").read_text()
     rows = [line for line in text.splitlines() if line.startswith("|")]

@@ -99,7 +99,7 @@ def first(tmp_path_factory: pytest.TempPathFactory) -> tuple[Meadow, Path, Summa
     return meadow, path, summary
 
 
-def test_polls_have_books_of_their_own_and_no_limit_on_pages_holds_them_up(
+def test_polls_are_counted_separately_and_ignore_the_page_limit(
     first: tuple[Meadow, Path, Summary],
 ) -> None:
     meadow, path, before = first

@@ -93,7 +93,7 @@ def led_to(path: Path, known: Mapping[Url, OutcomeRow]) -> set[Url]:
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_nothing_is_missing_after_the_board_was_lost_and_made_again(
+def test_nothing_is_missing_after_the_coordinator_was_lost_and_rebuilt(
     seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Agents keep what they told last for half a minute; here it must come from the archives.
@@ -159,7 +159,7 @@ def test_nothing_is_missing_after_the_board_was_lost_and_made_again(
 
 
 @pytest.mark.parametrize("servers", [1, 2])
-def test_a_board_with_an_old_copy_stops_its_agents_and_is_made_again(
+def test_a_coordinator_restored_from_an_old_copy_stops_its_agents_and_is_rebuilt(
     servers: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Who was drained before is told so, too, when it comes back. Of two servers one has an old copy."""
@@ -217,7 +217,7 @@ def test_a_board_with_an_old_copy_stops_its_agents_and_is_made_again(
         assert set(stored.values()) == {1}
 
 
-def test_another_crawl_of_that_name_is_not_joined_by_agents_of_the_lost_one(tmp_path: Path) -> None:
+def test_agents_do_not_join_another_crawl_of_the_same_name(tmp_path: Path) -> None:
     """Somebody begins anew before the agents have noticed: they end, and touch nothing of it."""
     meadow = Meadow(MeadowOptions(hosts=6, pages=80, seed=50, page_kb=1.0, links=10))
 
@@ -239,7 +239,9 @@ def test_another_crawl_of_that_name_is_not_joined_by_agents_of_the_lost_one(tmp_
 
 
 @pytest.mark.parametrize("seed", [41, 42])
-def test_what_the_archive_of_a_finished_crawl_leads_to_is_what_it_has_seen(seed: int, tmp_path: Path) -> None:
+def test_links_in_the_archive_of_a_finished_crawl_are_exactly_its_seen_urls(
+    seed: int, tmp_path: Path
+) -> None:
     meadow = Meadow(MeadowOptions(hosts=12, pages=200, seed=seed, **VARIED))
     pages_alone(tmp_path / "alone", meadow)
     home = CrawlDir.open(tmp_path / "alone")

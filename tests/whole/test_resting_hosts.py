@@ -86,7 +86,7 @@ def asked(site: Versions) -> list[str]:
     return sorted(path for _, path, _ in site.asked if path != "/robots.txt")
 
 
-def test_one_page_that_is_busy_costs_a_round_some_seconds(tmp_path: Path) -> None:
+def test_one_busy_page_delays_a_round_by_seconds(tmp_path: Path) -> None:
     path, web = tmp_path / "c", sites()
     visit(path, web, 0.0)
     calm, _ = refreshed(path, web, HOUR)
@@ -99,7 +99,7 @@ def test_one_page_that_is_busy_costs_a_round_some_seconds(tmp_path: Path) -> Non
         assert web[ILL].times("/5") <= 3
 
 
-def test_pages_that_fail_are_in_the_summary(tmp_path: Path) -> None:
+def test_failed_pages_are_in_the_summary(tmp_path: Path) -> None:
     path, web = tmp_path / "c", sites()
     visit(path, web, 0.0)
     for number in range(1, 6):
@@ -115,7 +115,7 @@ def test_pages_that_fail_are_in_the_summary(tmp_path: Path) -> None:
     assert "5 failed" in str(told)
 
 
-def test_a_host_that_asks_for_an_hour_does_not_hold_the_round(tmp_path: Path) -> None:
+def test_a_host_that_asks_for_an_hour_does_not_delay_the_round(tmp_path: Path) -> None:
     path, web = tmp_path / "c", sites()
     visit(path, web, 0.0)
     calm, _ = refreshed(path, web, HOUR)
@@ -165,7 +165,7 @@ def test_a_round_waits_for_ordinary_delays_however_long(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("budget", ["1/s", "360/h"])
-def test_a_round_with_a_budget_polls_the_others_while_a_host_rests(tmp_path: Path, budget: str) -> None:
+def test_a_round_with_a_budget_polls_other_hosts_while_one_rests(tmp_path: Path, budget: str) -> None:
     path, web = tmp_path / "c", sites()
     visit(path, web, 0.0)
     web[ILL].pages = dict.fromkeys(web[ILL].pages, ASKS_FOR_AN_HOUR)
@@ -174,7 +174,7 @@ def test_a_round_with_a_budget_polls_the_others_while_a_host_rests(tmp_path: Pat
     assert (told.unchanged, told.postponed) == (12, 12)
 
 
-def test_a_new_url_that_is_busy_waits_for_a_later_round(tmp_path: Path) -> None:
+def test_a_new_busy_url_waits_for_a_later_round(tmp_path: Path) -> None:
     path, web = tmp_path / "c", sites()
     visit(path, web, 0.0)
     web[ILL].pages["/"] = Shown("home", links=(*web[ILL].pages["/"].links, "/new"))

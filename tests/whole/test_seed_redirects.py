@@ -121,13 +121,13 @@ def crawled(path: Path, pages: Web, seeds: Sequence[str] = (SEED,), **asked: obj
     return stored(path)
 
 
-def test_a_host_is_its_name_whatever_scheme_and_port(tmp_path: Path) -> None:
+def test_a_host_scope_ignores_scheme_and_port(tmp_path: Path) -> None:
     pages: Web = {SEED: "https://e.test/", "https://e.test/": ("http://e.test:81/x", "http://sub.e.test/"),
                   "http://e.test:81/x": (), "http://sub.e.test/": ()}  # fmt: skip
     assert crawled(tmp_path / "c", pages, scope__mode="host") == {"https://e.test/", "http://e.test:81/x"}
 
 
-def test_the_end_of_a_chain_of_redirects_joins_the_scope_and_is_named(
+def test_the_end_of_a_redirect_chain_joins_the_scope_and_is_logged(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO, "fieldmouse.agent.crawlscope")
@@ -136,7 +136,7 @@ def test_the_end_of_a_chain_of_redirects_joins_the_scope_and_is_named(
     assert f"seed {SEED} redirects to {WWW}: its host is in scope" in caplog.messages
 
 
-def test_a_page_that_a_seed_redirects_to_is_stored_and_nothing_else(
+def test_in_page_scope_only_the_redirect_target_is_stored(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO, "fieldmouse.agent.crawlscope")
@@ -149,7 +149,7 @@ def test_a_page_that_a_seed_redirects_to_is_stored_and_nothing_else(
     ("host", {"https://new.test/", "https://new.test/a", SEED + "c"}),
     ("site", {"https://new.test/", "https://new.test/a", SEED + "c", "http://www.new.test/b"}),
 ])  # fmt: skip
-def test_another_registered_domain_joins_only_if_that_is_asked_for(
+def test_another_registered_domain_joins_only_on_request(
     tmp_path: Path, mode: str, wanted: set[str], caplog: pytest.LogCaptureFixture
 ) -> None:
     assert crawled(tmp_path / "without", MOVED, scope__mode=mode) == set()
@@ -159,7 +159,7 @@ def test_another_registered_domain_joins_only_if_that_is_asked_for(
     assert found == wanted
 
 
-def test_what_is_excluded_does_not_join(tmp_path: Path) -> None:
+def test_an_excluded_redirect_target_does_not_join(tmp_path: Path) -> None:
     for number, rule in enumerate(
         ({"scope__exclude_hosts": ["www.e.test"]}, {"scope__exclude_prefixes": [WWW]},
          {"scope__include_regex": ["^http:"]})
@@ -168,14 +168,14 @@ def test_what_is_excluded_does_not_join(tmp_path: Path) -> None:
         assert crawled(tmp_path / str(number), SITE, **asked) == set()
 
 
-def test_a_page_that_is_no_seed_does_not_take_the_crawl_elsewhere(tmp_path: Path) -> None:
+def test_redirects_of_other_pages_do_not_widen_the_scope(tmp_path: Path) -> None:
     pages = SITE | {WWW + "a": "http://other.e.test/"}
     found = crawled(tmp_path / "c", pages, scope__mode="host", scope__follow_seed_redirects=True)
     assert found == {WWW, "https://e.test/b"}
 
 
 @pytest.mark.parametrize("asked", [{}, {"scope__follow_seed_redirects": True}], ids=["same site", "any"])
-def test_links_that_were_read_before_the_redirect_was_known_are_followed(
+def test_links_read_before_the_redirect_was_known_are_followed(
     tmp_path: Path, asked: dict[str, object]
 ) -> None:
     pages = CROSS | {"https://www.b.test/map.txt": ()}
@@ -196,7 +196,7 @@ def scope_state(path: Path) -> ScopeState:
 
 @given(st.lists(st.floats(0.5, 30.0), min_size=1, max_size=4))
 @settings(max_examples=25, deadline=None)
-def test_a_crawl_that_is_killed_and_resumed_has_the_same_scope(
+def test_a_resumed_crawl_has_the_same_scope_after_a_kill(
     tmp_path_factory: pytest.TempPathFactory, kills: list[float]
 ) -> None:
     path = tmp_path_factory.mktemp("killed") / "c"
@@ -213,7 +213,7 @@ def test_a_crawl_that_is_killed_and_resumed_has_the_same_scope(
 
 
 @pytest.mark.parametrize("damage", ["first byte", "flip", "cut", "delete"])
-def test_doctor_sees_what_a_resume_would_not_read_of_the_links_held_back(tmp_path: Path, damage: str) -> None:
+def test_doctor_detects_damage_in_the_log_of_held_links(tmp_path: Path, damage: str) -> None:
     path = tmp_path / "c"
     seeds = ["http://a.test/", "http://b.test/"]
     asked: dict[str, object] = QUICK | {"scope__mode": "host", "storage__checkpoint": "1s"}
@@ -227,7 +227,7 @@ def test_doctor_sees_what_a_resume_would_not_read_of_the_links_held_back(tmp_pat
 
 
 @pytest.mark.parametrize("damage", ["first byte", "flip"])
-def test_links_held_back_are_not_missed_once_all_seeds_have_been_asked(tmp_path: Path, damage: str) -> None:
+def test_a_missing_held_log_is_fine_once_all_seeds_have_outcomes(tmp_path: Path, damage: str) -> None:
     path = tmp_path / "c"
     seeds = ["http://a.test/", "http://b.test/"]
     asked: dict[str, object] = QUICK | {"scope__mode": "host"}
@@ -240,7 +240,7 @@ def test_links_held_back_are_not_missed_once_all_seeds_have_been_asked(tmp_path:
     assert stored(path) == CROSSED
 
 
-def test_explain_knows_what_joined_the_scope(tmp_path: Path) -> None:
+def test_explain_knows_additions_to_the_scope(tmp_path: Path) -> None:
     crawled(tmp_path / "c", SITE, scope__mode="host")
     home = CrawlDir.open(tmp_path / "c")
     assert not any("out of scope" in says for says in explain(home, Url(WWW + "never")).says)
@@ -248,7 +248,7 @@ def test_explain_knows_what_joined_the_scope(tmp_path: Path) -> None:
     assert says == f'it is out of scope, which is "host" around {SEED}, {WWW}'
 
 
-def test_agents_of_a_cluster_crawl_the_host_that_a_seed_redirects_to_whoever_is_granted_it(
+def test_any_agent_of_a_cluster_crawls_the_redirect_target_of_a_seed(
     tmp_path: Path,
 ) -> None:
     """The agent that saw the redirect leaves, so that most pages are read by one that did not see it."""
@@ -295,7 +295,7 @@ def test_agents_of_a_cluster_crawl_the_host_that_a_seed_redirects_to_whoever_is_
     assert len(stored(tmp_path / "b")) > 5
 
 
-def test_an_agent_follows_links_to_a_host_that_another_agent_took_into_the_scope(tmp_path: Path) -> None:
+def test_an_agent_follows_links_to_a_host_that_another_agent_added(tmp_path: Path) -> None:
     """It reads its pages before the other agent reaches the end of the seed's redirects."""
     first, second = "http://one.e.test/", "http://two.e.test/"
     late = [f"{WWW}late{number}" for number in range(6)]

@@ -70,7 +70,7 @@ def accepted(name: str) -> Iterator[tuple[object, Settings]]:
     "name",
     [f"{section}.{key}" for section, table in reading.sections(Settings).items() for key in abouts(table)],
 )
-def test_what_settings_accept_can_be_crawled_with(name: str, tmp_path: Path) -> None:
+def test_every_accepted_setting_can_be_crawled_with(name: str, tmp_path: Path) -> None:
     for number, (value, asked) in enumerate(accepted(name)):
         assert parse(render(asked)) == asked, value
         try:

@@ -89,7 +89,7 @@ def crawling(meadow: RunningMeadow, home: Path, *more: object, terminal: bool = 
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_a_signal_to_the_whole_group_is_answered_and_throws_no_page_away(
+def test_a_signal_to_the_process_group_loses_no_page(
     meadow: RunningMeadow, tmp_path: Path, number: signal.Signals
 ) -> None:
     home = tmp_path / "c"
@@ -106,7 +106,7 @@ def test_a_signal_to_the_whole_group_is_answered_and_throws_no_page_away(
     assert run("doctor", home)["healthy"]
 
 
-def test_the_same_signal_sent_twice_at_once_is_one(meadow: RunningMeadow, tmp_path: Path) -> None:
+def test_the_same_signal_twice_at_once_counts_once(meadow: RunningMeadow, tmp_path: Path) -> None:
     """`timeout` tells us, and then our group."""
     home = tmp_path / "c"
     with crawling(meadow, home) as crawl:
@@ -118,7 +118,7 @@ def test_the_same_signal_sent_twice_at_once_is_one(meadow: RunningMeadow, tmp_pa
     assert len(exported(home)) > 50
 
 
-def test_a_second_one_ends_it_where_it_stands_and_says_so(meadow: RunningMeadow, tmp_path: Path) -> None:
+def test_a_second_signal_stops_at_once_with_a_message(meadow: RunningMeadow, tmp_path: Path) -> None:
     home = tmp_path / "c"
     with crawling(meadow, home) as crawl:
         workers = children(crawl.process.pid)
@@ -141,9 +141,7 @@ def test_a_second_one_ends_it_where_it_stands_and_says_so(meadow: RunningMeadow,
     assert run("resume", home, "--pages", 5, expect=3)["lost"] == 0
 
 
-def test_on_a_terminal_the_words_stand_above_the_line_that_moves(
-    meadow: RunningMeadow, tmp_path: Path
-) -> None:
+def test_on_a_terminal_messages_are_above_the_progress_line(meadow: RunningMeadow, tmp_path: Path) -> None:
     with crawling(meadow, tmp_path / "c", terminal=True) as crawl:
         crawl.hear(" pages  ")  # the line of vital signs
         os.killpg(crawl.process.pid, signal.SIGINT)
@@ -151,9 +149,7 @@ def test_on_a_terminal_the_words_stand_above_the_line_that_moves(
         assert crawl.end()[0] == 130
 
 
-def test_a_terminal_that_is_closed_stops_the_crawl_in_good_order(
-    meadow: RunningMeadow, tmp_path: Path
-) -> None:
+def test_a_closed_terminal_stops_the_crawl_cleanly(meadow: RunningMeadow, tmp_path: Path) -> None:
     home = tmp_path / "c"
     with crawling(meadow, home, terminal=True) as crawl:
         os.close(crawl._words)  # from now on every word is an error
@@ -162,9 +158,7 @@ def test_a_terminal_that_is_closed_stops_the_crawl_in_good_order(
     assert len(exported(home)) > 50
 
 
-def test_for_a_program_there_is_one_summary_and_the_talk_stays_off_its_data(
-    meadow: RunningMeadow, tmp_path: Path
-) -> None:
+def test_json_output_is_one_summary_without_messages(meadow: RunningMeadow, tmp_path: Path) -> None:
     with crawling(meadow, tmp_path / "c", "--json") as crawl:
         crawl.process.send_signal(signal.SIGTERM)
         crawl.hear("stopping: ")
@@ -176,7 +170,7 @@ def test_for_a_program_there_is_one_summary_and_the_talk_stays_off_its_data(
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 @pytest.mark.parametrize("moment", ["crawl.json", "lock", "journal", "index/shard-1.lock"])
-def test_while_it_opens_a_signal_is_no_mistake_of_ours(
+def test_a_signal_while_opening_causes_no_traceback(
     meadow: RunningMeadow, tmp_path: Path, moment: str, number: signal.Signals
 ) -> None:
     home = tmp_path / "c"
@@ -189,9 +183,7 @@ def test_while_it_opens_a_signal_is_no_mistake_of_ours(
     assert run("resume", home, "--pages", 5, expect=3)["lost"] == 0
 
 
-def test_workers_leave_signals_to_the_agent_from_their_first_moment(
-    meadow: RunningMeadow, tmp_path: Path
-) -> None:
+def test_workers_ignore_signals_from_their_start(meadow: RunningMeadow, tmp_path: Path) -> None:
     home = tmp_path / "c"
     process = start("crawl", home, "--seed", meadow.seeds[0], *MANNERS, "--pages", 60)
     seen: set[int] = set()

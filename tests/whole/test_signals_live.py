@@ -22,7 +22,7 @@ from .bottled import bottled_crawl
 HOUR = 3600.0
 
 
-def test_a_sitemap_is_polled_as_a_signal_and_comes_to_be_believed(tmp_path: Path) -> None:
+def test_a_sitemap_is_polled_as_a_hint_and_becomes_trusted(tmp_path: Path) -> None:
     path, options = tmp_path / "c", MeadowOptions(
         hosts=1, pages=60, seed=5, page_kb=1.0, robots=1.0, sitemaps=1.0, changing=1.0, change_every=HOUR,
         rewriting=True, began=bottle.EPOCH, traps=0.0,

@@ -80,7 +80,7 @@ def has_everything(meadow: RunningMeadow, home: Path) -> None:
 
 
 @pytest.mark.parametrize("room", [0, 2_000, 9_000, 20_000, 60_000, 200_000])
-def test_a_disk_that_is_full_is_told_and_after_room_is_made_nothing_is_missing(
+def test_a_full_disk_is_reported_and_nothing_is_missing_after_a_resume(
     meadow: RunningMeadow, tmp_path: Path, room: int
 ) -> None:
     home = tmp_path / "c"
@@ -94,9 +94,7 @@ def test_a_disk_that_is_full_is_told_and_after_room_is_made_nothing_is_missing(
     has_everything(meadow, home)
 
 
-def test_a_refresh_that_the_disk_ends_is_gone_on_with_as_a_refresh(
-    meadow: RunningMeadow, tmp_path: Path
-) -> None:
+def test_a_refresh_ended_by_the_disk_resumes_as_a_refresh(meadow: RunningMeadow, tmp_path: Path) -> None:
     """What else waits to be crawled nobody asked for."""
     home = tmp_path / "c"
     run("crawl", home, "--seed", meadow.seeds[0], *MANNERS, "--pages", 30, expect=3)
@@ -141,7 +139,7 @@ def disturbed(meadow: RunningMeadow, home: Path, disturb: Callable[[int], bool],
     return process.returncode, json.loads(data)
 
 
-def test_a_map_that_is_cut_under_its_readers_ends_the_crawl(meadow: RunningMeadow, tmp_path: Path) -> None:
+def test_a_truncated_memory_map_ends_the_crawl(meadow: RunningMeadow, tmp_path: Path) -> None:
     """Reading it kills a worker with SIGBUS, page after page: that is no page's fault."""
     home = tmp_path / "c"
     digests = home / "archive" / "digests.lmdb"
@@ -157,7 +155,7 @@ def test_a_map_that_is_cut_under_its_readers_ends_the_crawl(meadow: RunningMeado
     has_everything(meadow, home)
 
 
-def test_digests_that_are_damaged_are_refused_and_without_them_nothing_is_missing(
+def test_damaged_digests_are_refused_and_can_be_deleted_without_loss(
     meadow: RunningMeadow, tmp_path: Path
 ) -> None:
     home = tmp_path / "c"
@@ -169,7 +167,7 @@ def test_digests_that_are_damaged_are_refused_and_without_them_nothing_is_missin
     has_everything(meadow, home)
 
 
-def test_what_cannot_be_taken_from_the_frontier_ends_the_crawl(tmp_path: Path) -> None:
+def test_an_unreadable_frontier_ends_the_crawl(tmp_path: Path) -> None:
     """A queue on disk is read when its host's turn comes, long after everything has opened."""
     home = tmp_path / "c"
     # One elephant: its links wait on disk.
@@ -188,7 +186,7 @@ def test_what_cannot_be_taken_from_the_frontier_ends_the_crawl(tmp_path: Path) -
         assert run("resume", home, "--pages", 200, expect=3)["lost"] == 0
 
 
-def test_a_worker_that_dies_again_and_again_ends_the_crawl(meadow: RunningMeadow, tmp_path: Path) -> None:
+def test_a_worker_that_dies_repeatedly_ends_the_crawl(meadow: RunningMeadow, tmp_path: Path) -> None:
     """Every worker is killed as soon as it lives: nothing is stored, and servers are asked in vain."""
     home = tmp_path / "c"
 

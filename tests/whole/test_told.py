@@ -79,7 +79,7 @@ def asked(inbox: Inbox, **more: str) -> list[str]:
     return [word for name, value in given.items() for word in ("--set", f"notify.{name}={value}")]
 
 
-def test_a_refresh_tells_what_is_new_changed_gone_and_moved_and_nothing_else(tmp_path: Path) -> None:
+def test_a_refresh_notifies_new_changed_gone_and_moved_pages_only(tmp_path: Path) -> None:
     home = tmp_path / "c"
     with site() as (origin, pages), webhook() as inbox:
         pages["/"] = text("Home", "the same as ever", "/a", "/b", "/c", "/d")
@@ -120,7 +120,7 @@ def moody(rng: random.Random) -> Any:
     return fault
 
 
-def test_a_refresh_that_is_killed_again_and_again_tells_each_change_once(tmp_path: Path) -> None:
+def test_a_repeatedly_killed_refresh_notifies_each_change_once(tmp_path: Path) -> None:
     rng, home = random.Random(2026), tmp_path / "c"
     changing = {"changing": 1.0, "change_every": 4.0, "rewriting": True, "appearing": 0.3, "vanishing": 0.2}
     with (
@@ -150,7 +150,7 @@ def test_a_refresh_that_is_killed_again_and_again_tells_each_change_once(tmp_pat
     assert run("doctor", home)["healthy"]
 
 
-def test_a_page_that_goes_back_and_one_that_is_only_noise_are_told_as_a_reader_would_also_across_kills(
+def test_reverted_and_noisy_pages_are_notified_correctly_across_kills(
     tmp_path: Path,
 ) -> None:
     rng, home, visitors = random.Random(7), tmp_path / "c", itertools.count(4711)

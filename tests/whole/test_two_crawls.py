@@ -120,7 +120,7 @@ def pages(path: Path) -> set[str]:
 
 
 @pytest.mark.parametrize("kills", [0, 12])
-def test_two_crawls_that_exchange_hosts_have_together_what_one_would_have(kills: int, tmp_path: Path) -> None:
+def test_two_crawls_that_exchange_hosts_fetch_the_same_pages_as_one(kills: int, tmp_path: Path) -> None:
     meadow = Meadow(MeadowOptions(hosts=8, pages=160, seed=3, page_kb=1.0, links=10, robots=0.5))
     bottled_crawl(
         tmp_path / "alone", lambda clock: MeadowFetcher(meadow, clock), meadow.seeds, scope__mode="web",
@@ -178,7 +178,7 @@ def test_two_crawls_that_exchange_hosts_have_together_what_one_would_have(kills:
         assert all(finding.healthy for finding in examine(home))
 
 
-def test_a_crawl_that_waits_for_others_makes_no_checkpoint_after_the_other(tmp_path: Path) -> None:
+def test_a_crawl_waiting_for_others_does_not_checkpoint_in_a_loop(tmp_path: Path) -> None:
     meadow = Meadow(MeadowOptions(hosts=1, pages=3, seed=3, page_kb=1.0))
     settings = Settings().override(
         {

@@ -76,7 +76,7 @@ def place(number: int) -> Host:
     return Host(f"http://10.0.0.{number}")
 
 
-def test_a_robots_txt_that_was_moved_to_a_slow_host_keeps_that_hosts_pauses(tmp_path: Path) -> None:
+def test_a_robots_txt_redirected_to_a_slow_host_keeps_its_crawl_delay(tmp_path: Path) -> None:
     slow, others = place(1), [place(number) for number in range(2, 8)]
 
     def says(second: float, host: Host, path: str) -> Said:
@@ -92,7 +92,7 @@ def test_a_robots_txt_that_was_moved_to_a_slow_host_keeps_that_hosts_pauses(tmp_
     assert sum(row.kind == "page" for row in outcomes(tmp_path / "c")) == 5 * 7
 
 
-def test_hosts_that_we_have_no_route_to_cost_the_others_neither_requests_nor_time(tmp_path: Path) -> None:
+def test_unroutable_hosts_cost_others_neither_requests_nor_time(tmp_path: Path) -> None:
     good = [place(number) for number in range(1, 5)]
     far = [f"http://[2606:4700::{number:x}]/" for number in range(1, 401)]
 
@@ -117,7 +117,7 @@ def test_hosts_that_we_have_no_route_to_cost_the_others_neither_requests_nor_tim
         assert pages[-1] < 1.2 * 20.0 * len(pages)
 
 
-def test_nobody_waits_for_a_witness_who_wants_to_be_left_alone_for_an_hour(tmp_path: Path) -> None:
+def test_a_witness_that_asked_for_an_hours_rest_is_not_waited_for(tmp_path: Path) -> None:
     busy, others = place(1), [place(number) for number in range(2, 8)]
 
     def says(second: float, host: Host, path: str) -> Said:
@@ -140,7 +140,7 @@ NAMES = [Host(f"http://{name}.one.test") for name in "abcdefg"]
 
 
 @pytest.mark.parametrize("back", [600.0, float("inf")], ids=["for ten minutes", "for good"])
-def test_many_names_at_one_address_that_dies_are_no_outage_of_ours(tmp_path: Path, back: float) -> None:
+def test_many_names_at_one_dead_address_are_no_outage(tmp_path: Path, back: float) -> None:
     def says(second: float, host: Host, path: str) -> Said:
         if 20.0 < second < back:
             return errno.ECONNREFUSED
@@ -159,7 +159,7 @@ def test_many_names_at_one_address_that_dies_are_no_outage_of_ours(tmp_path: Pat
         }  # fmt: skip
 
 
-def test_refusals_alone_are_an_outage_for_hours_but_not_for_ever(
+def test_refused_connections_alone_count_as_an_outage_for_hours_only(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(prober, "LONGEST", 1000.0)  # six hours take the test too long
