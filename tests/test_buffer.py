@@ -1,4 +1,4 @@
-"""The buffer: bounded, fair, and nothing gets lost in it."""
+"""Page buffer: bounded, fair, and without loss."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_a_cancelled_waiter_passes_its_turn_on() -> None:
         first = asyncio.ensure_future(buffer.put(0, 1, 1))
         second = asyncio.ensure_future(buffer.put(0, 2, 1))
         await asyncio.sleep(0)
-        assert buffer.take(0) == 0  # the turn is given to the first, who is gone before it runs
+        assert buffer.take(0) == 0  # the turn goes to the first, which is cancelled before it runs
         first.cancel()
         await asyncio.gather(first, second, return_exceptions=True)
         assert second.done()
@@ -105,14 +105,14 @@ def test_pages_in_service_take_room_until_they_are_done() -> None:
 
 
 class Body:
-    """A page, as far as memory goes."""
+    """A page that only takes memory."""
 
 
 @given(st.lists(st.booleans(), min_size=1, max_size=300))
 def test_a_removed_page_is_not_referenced(served: list[bool]) -> None:
     async def life() -> None:
         buffer: Buffer[Body] = Buffer(lanes=2, pages=1000, size=1000)
-        await buffer.put(0, Body(), 1)  # does not grow old, and its lane stands still
+        await buffer.put(0, Body(), 1)  # never expires, and its lane is not read
         left: WeakSet[Body] = WeakSet()
         for now, take in enumerate(served):
             body = Body()
@@ -128,7 +128,7 @@ def test_a_removed_page_is_not_referenced(served: list[bool]) -> None:
 
 
 class Ageing(RuleBasedStateMachine):
-    """A losing buffer whose pages expire, against plain lists of them."""
+    """A dropping buffer whose pages expire, against plain lists."""
 
     LANES, ROOM = 2, 5
 

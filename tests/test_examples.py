@@ -1,4 +1,4 @@
-"""The examples do what they say, on a crawl of a small meadow."""
+"""Examples run on a crawl of a small meadow (a synthetic web)."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def test_the_systemd_unit_starts_an_existing_command(monkeypatch: pytest.MonkeyP
     assert Path(words[0]).name == "fieldmouse"
     monkeypatch.setenv("FIELDMOUSE_BOARD", "redis://board.example/0")  # as its EnvironmentFile would
     options_of(words[1:])
-    # An agent that was asked to stop ends with 130, and one that says why it cannot go on is not restarted.
+    # An agent that was asked to stop ends with 130; one that reports an error is not restarted.
     assert "130" in unit["Service"]["SuccessExitStatus"].split()
     assert {"1", "2"} <= set(unit["Service"]["RestartPreventExitStatus"].split())
 

@@ -1,4 +1,4 @@
-"""The guides keep their word: the code in them is taken out and used as they say."""
+"""Code of the guides, extracted and run."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
 
 @pytest.fixture(params=["by its name", "by where it is"])
 def named(request: pytest.FixtureRequest, written: str, monkeypatch: pytest.MonkeyPatch) -> str:
-    """What the strategy is called by: a line in `POLICIES`, or its import path."""
+    """Name of the strategy: a line in `POLICIES`, or its import path."""
     if request.param == "by where it is":
         return written
     monkeypatch.setitem(POLICIES, "capped", importlib.import_module("my_mice.capped").Capped)

@@ -1,4 +1,4 @@
-"""Work aside: its answer comes to whoever waits, and nobody has to."""
+"""Daemon-thread executor: callers get results and exceptions, and the loop need not wait for the threads."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Several audiences as one, and how long the end of a run stays for them."""
+"""Combined page consumers, and the wait for them at the end of a run."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from fieldmouse.lab import bottle
 
 
 class Listener:
-    """Content after it was asked so often."""
+    """Content after a number of questions."""
 
     def __init__(self, *, asks: int = 1, behind: bool = False, eager: bool = False):
         self.asked, self._asks, self._behind, self._eager = 0, asks, behind, eager

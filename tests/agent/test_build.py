@@ -1,4 +1,4 @@
-"""A crawl that cannot be put together leaves nothing open behind it."""
+"""Failed construction of a crawl leaves nothing open."""
 
 from __future__ import annotations
 
@@ -56,20 +56,20 @@ def crawl(home: CrawlDir, listeners: list[Callable[[Reading], None]]) -> Summary
 
 @pytest.fixture
 def home(tmp_path: Path) -> CrawlDir:
-    """A crawl that has come to its end."""
+    """A finished crawl."""
     home = CrawlDir.create(tmp_path / "c", shards=1, settings=render(SETTINGS).encode())
     crawl(home, [])
     return CrawlDir.open(home.path)
 
 
 def open_files() -> set[tuple[str, str]]:
-    """Every descriptor of this process, with what it leads to."""
+    """Every descriptor of this process, with its target."""
     found = set()
     for name in os.listdir("/proc/self/fd"):
         try:
             found.add((name, os.readlink(f"/proc/self/fd/{name}")))
         except FileNotFoundError:
-            continue  # the one we listed with
+            continue  # the descriptor of the listing itself
     return found
 
 

@@ -1,4 +1,4 @@
-"""When nothing can join the scope of a crawl any more."""
+"""Time from which nothing can join the scope of a crawl."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The desk against a plain model of it: every ticket is counted once, in the end, and never too early."""
+"""In-flight table against a simple model: every ticket is counted once, and never too early."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def link(number: int) -> Link:
 
 
 def news_of(number: int, kind: str) -> News:
-    """What a poll shows: of every other page that it is as it was."""
+    """Result of a poll: every other page is unchanged."""
     if kind == "page":
         return News.CHANGED if number % 2 else News.SAME
     return {"moved": News.MOVED, "unchanged": News.SAME}.get(kind, News.NONE)
@@ -59,7 +59,7 @@ def parsed(
 
 
 class AtTheDesk(RuleBasedStateMachine):
-    """Robots ask, workers answer and die, checkpoints settle, in any order that can happen."""
+    """Fetch workers request, worker processes answer and die, checkpoints settle, in any possible order."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -69,9 +69,9 @@ class AtTheDesk(RuleBasedStateMachine):
         self.sent: dict[int, int] = {}  # ticket to shard
         self.answered: dict[int, tuple[int, int, str]] = {}  # ticket to shard, batch and kind
         self.verdicts: dict[int, str] = {}
-        self.settled: dict[int, str] = {}  # what stands for each that was discovered
-        self.reasons: dict[int, Reason] = {}  # and why, if it is no page
-        self.pages = 0  # that were discovered
+        self.settled: dict[int, str] = {}  # latest outcome of each discovered URL
+        self.reasons: dict[int, Reason] = {}  # its reason, if it is no page
+        self.pages = 0  # discovered ones
         self.polls: dict[int, Link] = {}  # not settled
         self.status: dict[int, int] = {}
         self.polled: Counter[str] = Counter()
@@ -97,7 +97,7 @@ class AtTheDesk(RuleBasedStateMachine):
     @precondition(lambda self: self.settled)
     @rule(data=st.data())
     def a_known_url_is_polled(self, data: st.DataObject) -> None:
-        """One at a time, and whatever limit there is: it was settled long ago."""
+        """One at a time, and whatever the limit: it was settled long ago."""
         known = data.draw(st.sampled_from(sorted(self.settled)))
         if link(known).url in {poll.url for poll in self.polls.values()}:
             return
@@ -165,7 +165,7 @@ class AtTheDesk(RuleBasedStateMachine):
 
     @rule(shard=st.integers(0, SHARDS - 1))
     def a_worker_prepares(self, shard: int) -> None:
-        """It goes on with the next batch while the others are still preparing."""
+        """It continues with the next batch while the others are still preparing."""
         if self.durable[shard] < self.batch[shard] and shard not in self.preparing:
             self.preparing.add(shard)
             self.durable[shard] = self.batch[shard]

@@ -1,4 +1,4 @@
-"""Requests of an agent that leases its hosts last no longer than what it holds is its own."""
+"""Requests of a leasing agent end with its lease."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ HOST = Host("http://a.test")
 
 
 class SlowWeb:
-    """Answers everything, late."""
+    """Responds to everything, late."""
 
     def __init__(self, clock: Clock):
         self._clock = clock
@@ -39,13 +39,13 @@ class SlowWeb:
 
 
 Answered = tuple[Response | Failed, float]
-"""An answer, and after how many seconds it came."""
+"""A result, and the seconds it took."""
 
 
 def asked(
     folder: Path, meanwhile: Callable[[LeasedFetcher, LeaseClock, Clock], Awaitable[None]]
 ) -> list[Answered]:
-    """Ask at two addresses at once; what became of both."""
+    """Request at two addresses at once; the results of both."""
 
     async def life(clock: Clock) -> list[Answered]:
         lease = LeaseClock(LEASE, clock.now)

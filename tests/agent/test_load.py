@@ -1,4 +1,4 @@
-"""Utilisation of an agent: the largest share of what its fetchers, workers, event loop and CPU can do."""
+"""Utilisation of an agent: the largest share among fetch workers, worker processes, event loop and CPU."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from fieldmouse.meter import Meter
 
 
 class Watched:
-    """A load that is looked at ten times a second."""
+    """A load that is updated ten times a second."""
 
     def __init__(self, cpu: CpuDemand | None = None) -> None:
         self.meter, self.served = Meter(), 0
@@ -73,7 +73,7 @@ def written(proc: Path, name: str, on_cpu: float, queued: float) -> None:
 
 
 def test_cpu_demand_includes_time_taken_by_other_programs(tmp_path: Path) -> None:
-    """The thread had half of a core, and waited for it for the rest of the time."""
+    """The thread had half of a core, and waited for the core the rest of the time."""
     now, pids = [100.0], [7, 8]
     for name in ("thread-self", "7", "8"):
         written(tmp_path, name, 5.0, 5.0)

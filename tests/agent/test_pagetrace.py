@@ -1,4 +1,4 @@
-"""The page trace against a queue worked out by hand: every time in it is one that happened."""
+"""Page trace against a queue worked out by hand: it records exactly the times that happened."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Page:
 
 @dataclass
 class Story:
-    """One server, room for some, pages that lose patience: played event by event, told to a trace."""
+    """One server, a bounded buffer, pages that expire: simulated event by event and recorded in a trace."""
 
     trace: PageTrace
     pages: list[Page]
@@ -49,7 +49,7 @@ def play(file: TraceFile, seed: int, count: int, room: int = 6, life: float = 3.
     meter = Meter()
 
     def inside() -> int:
-        """As many as there are now; the meter knows, too."""
+        """Number of pages now; also on the meter."""
         meter.note_waiting(len(waiting))
         meter.note_indexing(len(serving))
         meter.note_allowed(RULE.robots_at(meter.level))
@@ -236,7 +236,7 @@ def test_pages_of_a_dead_worker_leave_the_level() -> None:
         trace.came(number, clock.now())
     meter.note_indexing(0)
     trace.undone([1, 2, 77])
-    trace.answered([0])  # an answer for a robots.txt nobody remembers
+    trace.answered([0])  # a result for a robots.txt, which has no ticket
     assert trace.rows()["fate"].tolist() == [Fate.BEGAN, Fate.UNDONE, Fate.UNDONE]
     assert trace.totals().served == 0
 

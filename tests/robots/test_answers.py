@@ -1,4 +1,4 @@
-"""What an answer means, whatever it says."""
+"""Outcomes of arbitrary HTTP responses."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_a_redirect_to_an_earlier_url_is_a_cycle(steps: int, back: int) -> None:
     ("sent", "asked"),
     [
         (b"/caf\xc3\xa9", "/caf%C3%A9"),  # UTF-8
-        (b"/caf\xe9", "/caf%E9"),  # latin-1: the byte itself, as curl and Chrome ask for it
+        (b"/caf\xe9", "/caf%E9"),  # latin-1: the byte itself, as curl and Chrome request it
         (b"/caf\xe9?q=\xfc", "/caf%E9?q=%FC"),
         (b"/\xcc\xe8\xf8\xfc", "/%CC%E8%F8%FC"),  # windows-1251
         (b"/\xc3\xa9/\xe9", "/%C3%A9/%E9"),  # UTF-8 only in part: all bytes as they are

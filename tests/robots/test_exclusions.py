@@ -1,4 +1,4 @@
-"""What is remembered of robots.txt files is bounded, and no host can push out the others."""
+"""Bounded robots.txt cache: no host can evict all others."""
 
 from __future__ import annotations
 

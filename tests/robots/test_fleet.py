@@ -1,4 +1,4 @@
-"""The fleet follows its rule: as many robots as the level allows, and the others come home soon."""
+"""Fetch pool: as many workers as the level allows, and surplus workers return soon."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from fieldmouse.url import Host
 
 
 class Yard:
-    """A fleet with endless errands of several requests each, and a level that we set."""
+    """A fetch pool with endless host visits of several requests each, and a level set by the test."""
 
     def __init__(self, clock: Clock, rule: Thresholds, requests: int, chance: random.Random):
         self.homes = 0
         self.clock, self.requests, self.chance = clock, requests, chance
-        self.asking = 0  # requests under way
-        self.begun: list[tuple[float, int]] = []  # when each was made, and how many were under way then
+        self.asking = 0  # requests in flight
+        self.begun: list[tuple[float, int]] = []  # start of each request, and the number in flight then
         self.given_back = 0
         self.taken = 0
         self.meter, self.bell = Meter(), Bell()
@@ -81,7 +81,7 @@ def test_no_request_exceeds_the_concurrency_of_the_level(
             for moment, under_way in yard.begun[before:]:
                 assert under_way <= allowed, f"at {moment - started:.2f} s of level {level}"
             if seconds >= 2.0:
-                # Whoever was out too many has finished its one request and is home; the others work on.
+                # Surplus workers have finished their one request and returned; the others continue.
                 assert yard.asking == yard.meter.out == allowed
         await yard.fleet.stop(10.0)
         assert yard.taken == yard.given_back, "every errand comes home"

@@ -1,4 +1,4 @@
-"""A robot's errands against a scripted server: what it asks, what it leaves, what it reports."""
+"""Host visits of a fetch worker against a scripted server: its requests, unused tickets and reports."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ Script = Callable[[str, int], tuple[int, dict[str, str], bytes] | Reason]
 
 @dataclass
 class ScriptedWeb:
-    """Answers by a function of the path and of how often it was asked; notes when."""
+    """Responds by a function of the path and of its number of requests; records the times."""
 
     script: Script
     clock: Clock
@@ -68,7 +68,7 @@ class ScriptedWeb:
 
 @dataclass
 class ScriptedDns:
-    """Answers from a list for each name, one after the other; the last one again and again."""
+    """Answers from a list for each name, in order; the last answer is repeated."""
 
     zone: dict[str, list[DnsAnswer]]
 
@@ -326,7 +326,7 @@ def test_an_unreachable_host_is_abandoned_and_all_its_urls_fail() -> None:
         return plain(path, times) if path == "/robots.txt" else Reason.NO_CONNECTION
 
     state = HostState(address="127.0.0.9", failures=5)
-    # robots.txt answers, so the host is well again; it takes six failures in a row from here
+    # robots.txt responds, so the host counts as healthy again; from here it takes six failures in a row
     state = run(script, errand("/a", state=state)).report[0]
     assert state.failures == 1
     for _ in range(5):

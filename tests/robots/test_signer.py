@@ -1,4 +1,4 @@
-"""Headers of the user's own go where they were made for, and nowhere else."""
+"""Headers of the `sign` plug-in go only to the host they were made for."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ def test_after_many_hanging_calls_sign_is_not_called_until_they_return() -> None
 
 
 def test_a_slow_sign_does_not_block_the_event_loop() -> None:
-    """The sign waits for what only the loop can give: together they would stand still."""
+    """`sign` waits for something that only the loop can give: on the loop's thread it would deadlock."""
     given = threading.Event()
 
     async def play() -> Signature | str | None:

@@ -1,4 +1,4 @@
-"""Agents of one crawl, each with troubles of its own: in virtual time, on boards in memory."""
+"""Agents of one crawl with different failures each: in virtual time, on coordinators in memory."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ ALWAYS = (0.0, math.inf)
 
 
 class Pair:
-    """Agents of one crawl, each with troubles of its own; `dead` hosts are so for all."""
+    """Agents of one crawl with different failures each; `dead` hosts are dead for all."""
 
     def __init__(
         self, path: Path, clock: Clock, dead: Collection[Host] = (), servers: int = 1, policy: str = "priced",
@@ -50,7 +50,7 @@ class Pair:
         self.settings = Settings().override(asked)
         self.servers = [MemoryServer(clock) for _ in range(servers)]
         self.webs: dict[str, SpellFetcher] = {}
-        self.nameless = ""  # a name that nobody finds
+        self.nameless = ""  # a name that does not exist
         self.crews: dict[str, tuple[Crew, asyncio.Future[Summary]]] = {}
 
     def board(self) -> Board:
@@ -79,7 +79,7 @@ class Pair:
         self.crews[name] = crew, task
 
     async def kill(self, name: str) -> None:
-        """It stops dead: nothing more is written, and nobody is told."""
+        """Stop dead: nothing is written or sent after it."""
         crew, task = self.crews.pop(name)
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)

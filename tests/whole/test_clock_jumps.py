@@ -1,4 +1,4 @@
-"""The clock set back or forward between two runs: waits last as long as they should, and no longer."""
+"""Clock set back or forward between two runs: waits keep their true length."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_waits_keep_their_length_after_a_clock_jump(
     tmp_path: Path, jump: float, kills: tuple[float, ...]
 ) -> None:
     meadow = Meadow(OPTIONS)
-    now, real = bottle.EPOCH, 0.0  # what the clock shows, and the time that has passed in truth
+    now, real = bottle.EPOCH, 0.0  # the time on the clock, and the time that has really passed
     visits: list[tuple[float, str, str]] = []
     for after in (*kills, None):
         run = {"epoch": now, "politeness__delay": "2s", "network__allow_private": True}
@@ -68,7 +68,7 @@ def test_waits_keep_their_length_after_a_clock_jump(
     assert stored == {fact.url for fact in meadow.truth() if fact.allowed and fact.status == 200}
 
 
-# -- known pages, whose times the ledger and the checkpoint remember
+# -- known pages, whose times are in the page table and the checkpoint
 
 AHEAD = 2 * HOUR
 ONCE = Order(once=True, hold=True, only=True)
@@ -83,7 +83,7 @@ def visit(
     path: Path, now: Versions, at: float, order: Order | None = None, *, after: float | None = None,
     **changes: object,
 ) -> Summary | None:  # fmt: skip
-    """Crawl or refresh with the clock at `at`; with `after` it is killed so many seconds later."""
+    """Crawl or refresh with the clock at `at`; with `after` it is killed that number of seconds later."""
     wanted: dict[str, object] = {
         "storage__checkpoint": "5s", "politeness__delay": "1s", "network__allow_private": True,
         "network__resolve": ["example.org=127.0.0.1"], "refresh__policy": "uniform",
@@ -126,7 +126,7 @@ def test_a_budget_is_spent_after_the_clock_was_ahead(tmp_path: Path) -> None:
 def test_a_round_polls_each_page_once_after_the_clock_was_set_back(tmp_path: Path, began_ahead: bool) -> None:
     path, now = tmp_path / "c", site(40)
     visit(path, now, AHEAD - 600.0 if began_ahead else 0.0)
-    # Checkpoints come every five seconds: what was polled before the last of them counts.
+    # Checkpoints come every five seconds: polls before the last of them count.
     assert visit(path, now, AHEAD, ONCE, after=21.0) is None
     before = polled(now)
     assert 10 < len(before) < 30
@@ -136,7 +136,7 @@ def test_a_round_polls_each_page_once_after_the_clock_was_set_back(tmp_path: Pat
     assert summary is not None
     repeated = len(before) + len(between) + len(polled(now)) - 40
     assert {*before, *between, *polled(now)} == set(now.pages)
-    assert repeated <= 12  # no more than was asked since the last checkpoint before either kill
+    assert repeated <= 12  # at most the polls since the last checkpoint before either kill
     assert visit(path, now, 2000.0, ONCE) is not None
     assert polled(now) == sorted(now.pages)
 

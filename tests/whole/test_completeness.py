@@ -1,4 +1,4 @@
-"""A whole crawl fetches what is there and allowed: nothing less, nothing else."""
+"""Whole crawls fetch exactly the existing and allowed URLs."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_every_policy_fetches_exactly_the_small_meadow(policy: str, tmp_path: Pa
 
 
 def test_a_meadow_of_20000_pages_is_fetched_exactly(tmp_path: Path) -> None:
-    """Issue's law: exactly the reachable, allowed URLs; from the server's log and from the archive."""
+    """Exactly the reachable, allowed URLs; from the server's log and from the archive."""
     home = tmp_path / "c"
     with running_meadow(hosts=1000, pages=20_000, seed=7) as meadow:
         summary = run("crawl", home, "--seed", meadow.seeds[0], "--delay", "0s", "--allow-private")

@@ -1,4 +1,4 @@
-"""Robots under control: nothing is lost for good, hosts keep their quiet, and rules are learned and kept."""
+"""Controlled concurrency: nothing is lost, hosts get their delays, and rules are learned and kept."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ TIGHT = {
     "buffer__pages": 6,
     "buffer__obsolete_after": "400ms",
 }
-"""Room for few pages, and little patience with those that wait."""
+"""Room for few pages, and a short time limit for those that wait."""
 
 
 def lane(seed: int = 1, mean: float = 0.15) -> type[SlowLane]:
@@ -72,7 +72,7 @@ def test_pages_dropped_for_room_or_age_are_fetched_again(tmp_path: Path) -> None
     assert summary.exit == summary.lost == summary.waiting == 0
     assert stored(tmp_path / "c") == wanted(meadow)
     check_quiet(web.arrivals, 0.3)
-    # Every request that was answered came to the buffer, and each of its pages has one fate.
+    # Every answered request reached the buffer, and each of its pages has one outcome.
     arrived = fates[Fate.SERVED] + fates[Fate.DROPPED] + fates[Fate.OBSOLETE]
     assert arrived == len(web.arrivals)
 
@@ -116,7 +116,7 @@ def test_a_page_is_dropped_only_a_limited_number_of_times(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     meadow = Meadow(MEADOW)
-    # Nobody waits: room for one page, in service, and each takes longer than many fetches do.
+    # No page can wait: room for one page, in service, and each takes longer than many fetches do.
     summary, web = bottled_crawl(
         tmp_path / "c", lambda clock: MeadowFetcher(meadow, clock), meadow.seeds, lane=lane(mean=8.0),
         **{**TIGHT, "buffer__pages": 1, "control__robots": [8], "control__limits": []},
@@ -177,7 +177,7 @@ def test_a_learned_rule_survives_resume(tmp_path: Path, capsys: pytest.CaptureFi
     learned = [part for part in told if part.decision.predicted is not None]
     assert len(learned) >= 2
     for part in learned:
-        # Four robots overrun this indexer and one starves it: a rule that costs least needs both.
+        # Four fetch workers overrun this indexer and one starves it: the cheapest rule needs both.
         assert part.decision.robots == (4, 1)
         assert part.period is not None
         assert part.period.measured.starvation < 0.3
@@ -185,7 +185,7 @@ def test_a_learned_rule_survives_resume(tmp_path: Path, capsys: pytest.CaptureFi
     ordered = [part.decision.number for part in told]
     assert ordered == list(range(1, len(told) + 1))
 
-    # Stopped before it could decide anew, it still knows what it learned the next time.
+    # Stopped before it could decide again, it still knows the learned rule in the next run.
     live(10, bottle.EPOCH + 1000.0)
     live(10, bottle.EPOCH + 2000.0)
     after = [part.decision for part in chapters(path / "control.log")[len(told) :]]

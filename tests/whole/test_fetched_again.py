@@ -33,7 +33,7 @@ PAGES = 30
 
 
 class Site:
-    """A site in versions, without a wire. `now` says what each page has come to."""
+    """A site in versions, without a network. `now` is the current content of each page."""
 
     def __init__(self, clock: Clock, now: dict[str, str]):
         self._clock, self._now = clock, now
@@ -68,7 +68,7 @@ class Site:
 
 
 class PolledAgain(Mercy):
-    """Brings known links to the frontier's own door for them, at the moment when such things are done."""
+    """Polls known links through the frontier, at a moment when the crawler would."""
 
     def __init__(self, paths: list[str]):
         super().__init__(lambda forgiven: None)
@@ -115,7 +115,7 @@ class SmallLane(InlineLane):
 
 
 def indexed(path: Path) -> list[str]:
-    """What the outcome log says is to be found, as `export` lists it."""
+    """Pages that the outcome log lists as searchable, as `export` lists them."""
     home = CrawlDir.open(path)
     last = read_checkpoint(home)
     assert last is not None
@@ -138,7 +138,7 @@ def agree(path: Path, now: dict[str, str]) -> None:
 
 @pytest.fixture(scope="module")
 def visited(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, str]]:
-    """A crawl whose pages were asked again twice: some changed, some vanished, some came back."""
+    """A crawl whose pages were fetched again twice: some changed, some vanished, some came back."""
     path = tmp_path_factory.mktemp("again") / "c"
     now = {f"/{number}": "old" for number in range(PAGES)}
     live(path, now)
@@ -148,7 +148,7 @@ def visited(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, s
         for number in range(PAGES):
             now[f"/{number}"] = [f"changed{turn}", "gone", "noindex", "old", "moved"][(number + turn) % 5]
         live(path, now, sorted(now))
-        # Nobody here knows whether what it moved to is stored: so the copy we have is still to be found.
+        # Whether the target of this redirect is stored is unknown here: so the stored copy stays searchable.
         held |= {at: what for at, what in now.items() if what != "moved"}
         agree(path, held)
     return path, held
@@ -204,13 +204,13 @@ def test_an_index_is_rebuilt_without_the_damaged_version_log(
 def test_a_flipped_byte_in_the_version_table_is_detected_and_rebuilt_from_logs(
     place: int, visited: tuple[Path, dict[str, str]], tmp_path: Path
 ) -> None:
-    """In the key of a page, or in the number that says which of its copies counts."""
+    """In the key of a page, or in the number of its current version."""
     path = tmp_path / "c"
     shutil.copytree(visited[0], path)
     table = path / "index" / TABLE
     with lmdb.open(str(table), subdir=False, readonly=True, lock=False) as env, env.begin() as txn:
         entry = next(bytes(key) + bytes(value) for key, value in txn.cursor() if len(key) == 8)
-    # Wherever it stands: pages of the table that were replaced stand there as well, and do not count.
+    # Flip it everywhere: replaced pages of the table contain it as well, and do not count.
     for found in re.finditer(re.escape(entry), table.read_bytes()):
         flip(table, found.start() + place)
     assert any(TABLE in says for says in of_the_index(path))

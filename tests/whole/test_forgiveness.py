@@ -1,4 +1,4 @@
-"""`resume --forgive`: verdicts that were wrong are taken back, all or none, and the books stay exact."""
+"""`resume --forgive`: failures are withdrawn all or none, and the totals stay exact."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def crawl(
     path: Path, meadow: Meadow, *, dead: list[Host], day: int = 0,
     on_forgiven: Callable[[Forgiven], None] | None = None,
 ) -> Summary:  # fmt: skip
-    """Half of the dead refuse, the others have names that do not exist."""
+    """Half of the dead hosts refuse connections, the others have names that do not exist."""
     refusing, nameless = dead[::2], {name_of(host) for host in dead[1::2]}
 
     class Denying(SpellDns):
@@ -76,7 +76,7 @@ def check_books(path: Path) -> None:
 
 @pytest.fixture(scope="module")
 def wronged(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Meadow, list[Host]]:
-    """A crawl that is done, in which a third of the hosts were given up."""
+    """A finished crawl in which a third of the hosts were given up."""
     meadow = Meadow(OPTIONS)
     dead = [Host(site.origin) for site in meadow.plan.sites][2::3]
     path = tmp_path_factory.mktemp("wronged") / "c"
@@ -203,7 +203,7 @@ def test_a_kill_during_retry_failed_withdraws_all_or_nothing(
 
 
 def test_retry_after_a_total_outage_completes_through_any_kill(tmp_path: Path) -> None:
-    """The command itself: its user's `--resolve` was wrong at first, and everything died of it."""
+    """The command itself: its `--resolve` was wrong at first, so that everything failed."""
     home, rng = tmp_path / "c", random.Random(8)
     quick = ("--allow-private", "--delay", "0s", "--set", "politeness.backoff=10ms")
     with running_meadow(hosts=20, pages=200, seed=5, named=True, latency=0.02, gamma=0.3) as meadow:

@@ -1,4 +1,4 @@
-"""One crawl of everything a server can do to a crawler: it ends, it costs little, and it names each trick."""
+"""One crawl of all hostile servers: it ends, uses bounded resources, and names each trick."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Aftermath:
 
 
 def odd_links(web: HostileWeb) -> dict[str, End | None]:
-    """Hrefs of the seed page that are odd in themselves, and what becomes of each; None: nothing at all."""
+    """Odd hrefs of the seed page and the outcome of each; None: no outcome."""
     port = web.seed.rpartition(":")[2].rstrip("/")
     here = web.seed.removeprefix("http://")
     gone = failed(Reason.CLIENT_ERROR, "404")
@@ -98,7 +98,7 @@ def aftermath(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Aftermath]:
 
 
 def test_the_crawl_ends_by_itself_in_bounded_time_and_memory(aftermath: Aftermath) -> None:
-    """Time is bounded by `run`, which waits for no command for ever."""
+    """`run` bounds the time: every command has a timeout."""
     summary = aftermath.summary
     assert summary["exit"] == summary["lost"] == summary["waiting"] == 0
     # The peaks of three processes added up, though they do not fall together. A worker: 100 MB, a body
@@ -155,7 +155,7 @@ def test_totals_balance_and_pages_are_searchable(aftermath: Aftermath) -> None:
 
 
 def test_private_hosts_get_no_request(tmp_path: Path) -> None:
-    """Without --allow-private the whole of this web is refused, by address, and hears nothing."""
+    """Without --allow-private all these hosts are refused by address and get no request."""
     with HostileWeb([]).serving() as web:
         port = web.seed.rpartition(":")[2].rstrip("/")
         seeds = [web.seed] + [
@@ -174,11 +174,11 @@ NAMED_ELSEWHERE = {
     Reason.NONE, Reason.HOST_FULL, Reason.CLIENT_ERROR, Reason.BODY_TOO_LARGE,
     Reason.UNSIGNED,
 }  # fmt: skip
-"""No trick of a server: no reason at all, what we were told to leave, plain errors, and a plug-in's."""
+"""Reasons that are no trick of a server: none, exclusions, plain errors, and plug-ins."""
 
 
 def told() -> list[str]:
-    """What the table of docs/hostile.md calls an outcome, row by row."""
+    """Outcomes in the table of docs/hostile.md, row by row."""
     text = (Path(__file__).parents[2] / "docs" / "hostile.md").read_text()
     rows = [line.split("|")[1:-1] for line in text.splitlines() if line.startswith("|")]
     assert {len(row) for row in rows} == {4}

@@ -1,4 +1,4 @@
-"""Hours of a crawl in a moment: virtual time, the real stages, the meadow's truth as the judge."""
+"""Hours of crawling in virtual time: real stages, checked against the synthetic web."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ TROUBLED = MeadowOptions(
     hosts=10, pages=200, seed=6, page_kb=4.0, links=30, latency=0.3, robots=1.0, crawl_delay_share=0.5,
     crawl_delay=25.0, busy=0.5, busy_seconds=120, stalling=0.3, server_error=0.1, broken=0.1,
 )  # fmt: skip
-ROUNDING = 1e-6  # epoch seconds have no more digits than this
+ROUNDING = 1e-6  # precision of epoch seconds
 
 
 def by_host(arrivals: Iterable[Arrival]) -> dict[str, list[Arrival]]:
@@ -54,7 +54,7 @@ def check_politeness(meadow: Meadow, arrivals: list[Arrival]) -> None:
 
 @pytest.fixture(scope="module")
 def afternoon(tmp_path_factory: pytest.TempPathFactory) -> tuple[Meadow, MeadowFetcher, Path]:
-    """One crawl of a meadow with all its troubles, ten seconds between two requests to a host."""
+    """One crawl of a meadow with all its failures, ten seconds between two requests to a host."""
     meadow = Meadow(TROUBLED)
     path = tmp_path_factory.mktemp("bottle") / "c"
     summary, web = bottled_crawl(
@@ -174,7 +174,7 @@ def test_two_crawls_of_one_meadow_are_identical(tmp_path: Path) -> None:
 
 
 class Stumbling(MeadowFetcher):
-    """A fetcher of our own making with a mistake in it."""
+    """A fetcher with a bug."""
 
     async def fetch(
         self, link: Link, host: Host, address: str, *, body_limit: int | None = None
@@ -200,9 +200,9 @@ def test_our_own_bugs_cost_only_the_current_page(tmp_path: Path) -> None:
 
 
 class Pointer:
-    """A public site with one page, whose links all redirect to places that are nobody's business.
+    """A public site with one page, whose links all redirect to private places.
 
-    Its robots.txt is said to be inside, too.
+    Its robots.txt redirects to one, too.
     """
 
     def __init__(self, clock: Clock, targets: list[str]):
@@ -250,7 +250,7 @@ FORBIDDEN = {
 
 
 def test_a_public_site_cannot_redirect_to_a_private_address(tmp_path: Path) -> None:
-    """Server-side request forgery: whatever the spelling, the address that would be asked is judged."""
+    """Server-side request forgery: the resolved address is judged, whatever its spelling."""
     _, web = bottled_crawl(
         tmp_path / "c", lambda clock: Pointer(clock, list(FORBIDDEN)), ["http://mouse.test/"],
         scope__mode="web", politeness__delay="0s",
@@ -269,7 +269,7 @@ def test_a_public_site_cannot_redirect_to_a_private_address(tmp_path: Path) -> N
 
 
 def test_a_host_is_not_abandoned_for_repeatedly_silent_pages(tmp_path: Path) -> None:
-    """When they are all that is left, their second and third tries come in a row."""
+    """When only such pages are left, their second and third tries come in a row."""
     meadow = Meadow(MeadowOptions(hosts=1, pages=120, seed=4, page_kb=2.0, links=20, stalling=1.0))
     bottled_crawl(
         tmp_path / "c", lambda clock: MeadowFetcher(meadow, clock), meadow.seeds,

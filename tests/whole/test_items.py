@@ -1,4 +1,4 @@
-"""Rows that the user's code extracts are exactly as durable as the pages they come from."""
+"""Extracted rows are exactly as durable as their pages."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""The guide "crawl a site today, keep it fresh, see what changed this week": every step of it is run.
+"""Every step of the guide "crawl a site today, keep it fresh, see what changed this week".
 
-Its commands, settings and Python are taken out of it in the order in which they stand there, and done by a
-reader: once on a small site that is like the one in the guide, and once on a meadow, of which a week passes
-between the crawl and the first refresh. Both stand in for example.org.
+Its commands, settings and Python are extracted in their order and run by a reader: once on a small site
+like the one in the guide, and once on a meadow (a synthetic web), in which a week passes between the crawl
+and the first refresh. Both replace example.org.
 """
 
 from __future__ import annotations
@@ -43,11 +43,11 @@ LIVELY = CALM | {
 }  # fmt: skip
 
 Refreshed = Callable[[int], None]
-"""Is told before each refresh which one it is; the first is 1."""
+"""Called before each refresh with its number; the first is 1."""
 
 
 def steps() -> list[tuple[str, str]]:
-    """What a reader does, in order: a command, settings or Python; what a command shows is left out."""
+    """Steps of the reader, in order: commands, settings or Python; output of commands is left out."""
     found: list[tuple[str, str]] = []
     for language, block in STEP.findall(GUIDE.read_text()):
         if language == "console":
@@ -58,7 +58,7 @@ def steps() -> list[tuple[str, str]]:
 
 
 class Reader:
-    """Somebody who follows the guide in an empty directory; `said` is what each command answered."""
+    """A reader of the guide in an empty directory; `said` is the output of each command."""
 
     def __init__(self, home: Path, origin: str, instead: dict[str, str], refreshed: Refreshed):
         self.home, self._origin, self._instead, self._refreshed = home, origin, instead, refreshed
@@ -82,7 +82,7 @@ class Reader:
                 assert (language, " refresh atlas --once" in step) == ("cron", True)
 
     def _type(self, line: str) -> None:
-        words = shlex.split(line.replace("--for 1d", "--for 1s"))  # nobody waits for a day here
+        words = shlex.split(line.replace("--for 1d", "--for 1s"))  # the test does not wait for a day
         assert words.pop(0) == "fieldmouse"
         if words[0] == "crawl":
             words += HERE
@@ -184,7 +184,7 @@ def shown(meadow: Meadow, url: str, at: float) -> tuple[int, bytes]:
 
 
 def truly_changed(meadow: Meadow, old: float, new: float) -> dict[str, set[str]]:
-    """What became of the pages that there were: their paths, by the kind of change."""
+    """True changes of the known pages: their paths, by kind of change."""
     found: dict[str, set[str]] = {"changed": set(), "gone": set(), "moved": set()}
     for fact in meadow.truth():
         before, now = shown(meadow, fact.url, old), shown(meadow, fact.url, new)

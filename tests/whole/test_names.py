@@ -1,8 +1,8 @@
-"""A file is not on the disk before its name is: names are synced before a checkpoint counts on them.
+"""File names are synced before a checkpoint relies on them.
 
-Strictly read, POSIX lets a power cut take every name whose directory was not synced,
-however often the file itself was. So the names that a small crawl makes are recorded,
-and each time the journal is synced none of those that count may be owed.
+Strictly read, POSIX lets a power cut take every name whose directory was not synced, however often the
+file itself was. So the names that a small crawl creates are recorded, and each time the journal is synced
+no relevant name may be unsynced.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from .bottled import bottled_crawl
 
 MEADOW = Meadow(MeadowOptions(hosts=4, pages=60, seed=11, page_kb=1.0, links=8))
 HARMLESS = {"pages.trace", "control.log", "decisions.log", "lock", "digests.lmdb-lock"}
-"""What may be lost without harm; the readings only as far as nobody makes them anew."""
+"""Files that may be lost without harm; the readings only if they are not rewritten."""
 
 
 class Names:
-    """Which names were made in which directory and not synced since."""
+    """Names that were created in a directory and not synced since."""
 
     def __init__(self, root: Path) -> None:
         self.root = root

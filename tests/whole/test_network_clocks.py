@@ -1,4 +1,4 @@
-"""Agents whose machines do not agree on what time it is: what travels between them are waits, not moments."""
+"""Agents with different clocks: they exchange waits, not times."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ SLOW = 3.0  # seconds that some robots.txt files ask for
 
 @dataclass(frozen=True)
 class WrongClock:
-    """Goes as the true one does, some seconds off."""
+    """The true clock, shifted by some seconds."""
 
     true: Clock
     off: float
@@ -45,7 +45,7 @@ class WrongClock:
 
 
 class SetRight(list[Arrival]):
-    """Arrivals as somebody with a true clock would have seen them."""
+    """Arrivals as a true clock would have recorded them."""
 
     def __init__(self, off: float) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""An agent that is told to leave ends, whatever does not answer: its lease gives back what it could not."""
+"""Drained agents end, whatever does not answer: their leases return the rest."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from fieldmouse.records import Summary
 from .test_network_in_a_bottle import Band, charter
 
 BOUND = 110.0
-"""Seconds: a process that is waited for two minutes has ended."""
+"""Seconds: a process waits two minutes at most."""
 
 
 class OddBoard(MemoryBoard):
@@ -30,7 +30,7 @@ class OddBoard(MemoryBoard):
 
 
 class DeafBoard(OddBoard):
-    """A call that is called off in the moment of its answer goes on, as `asyncio.wait_for` of Python 3.11."""
+    """A call cancelled at the moment of its result continues, as with `asyncio.wait_for` of Python 3.11."""
 
     async def beat(self, name: Name, *words: Any, **more: Any) -> Pulse:
         if self.odd:
@@ -42,7 +42,7 @@ class DeafBoard(OddBoard):
 
 
 class StubbornBoard(OddBoard):
-    """It never hears that somebody leaves, and takes the end of a wait for a broken one, three times."""
+    """It never gets the goodbye of an agent, and takes a cancellation for a broken connection three times."""
 
     times = 0
 
@@ -62,7 +62,7 @@ class SilentBoard(OddBoard):
 
 
 def drained(path: Path, kind: type[OddBoard], after: float, lane: type[InlineLane] = InlineLane) -> Summary:
-    """How an agent ends that is told to stop then."""
+    """The end of an agent that is told to stop at that time."""
     meadow = Meadow(MeadowOptions(hosts=6, pages=200, seed=4, page_kb=1.0, links=10))
     kind.odd = False
 

@@ -1,4 +1,4 @@
-"""Failures that were taken back, and then something else went wrong: each URL is fetched, and counts once."""
+"""Withdrawn failures followed by another incident: each URL is fetched, and counts once."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def mercy() -> Mercy:
 
 
 async def all_failed(pair: Pair) -> None:
-    """One agent alone gave all up."""
+    """One agent alone has given up all hosts."""
     await pair.start("bad", [Ill.DNS_DENIES])
     await pair.ended()
 
@@ -109,7 +109,7 @@ def test_a_forgotten_agent_returns_and_retries_its_failures(later: float, tmp_pa
 
 @pytest.mark.parametrize("seconds", [5.0, 60.0])
 def test_unreported_failures_of_an_expired_lease_are_retried(seconds: float, tmp_path: Path) -> None:
-    """The failures come too late to count, since the URLs wait again; so they cannot be taken back."""
+    """The failures come too late to count, since the URLs wait again; so they cannot be withdrawn."""
 
     async def life(clock: Clock) -> Pair:
         pair = Pair(tmp_path, clock)
@@ -128,7 +128,7 @@ def test_unreported_failures_of_an_expired_lease_are_retried(seconds: float, tmp
         await pair.kill("bad")
         await clock.sleep(seconds)
         passer_by = pair.board()
-        await passer_by.join(Name("other", 1), 15.0)  # fences whoever is overdue
+        await passer_by.join(Name("other", 1), 15.0)  # fences overdue agents
         await passer_by.leave(Name("other", 1))
         await pair.start("bad", mercy=mercy())
         return await complete(pair)

@@ -1,8 +1,9 @@
-"""Whole agents of one crawl in virtual time, on a board in memory: every stage is real but wire and workers.
+"""Whole agents of one crawl in virtual time, with a coordinator in memory: all real except network and
+workers.
 
-Agents are killed (they stop dead, and what they had not made durable is gone), start again from their
-directories, join late and drain. Together they must have every page that one crawl alone would have, and the
-servers must never see two requests at once, nor one too soon, whoever makes it.
+Agents are killed (they stop dead and lose all that is not durable), restart from their directories, join
+late and drain. Together they must have every page of a crawl on one machine, and the servers must never
+see two requests at once, nor one too soon, from any agents.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ DELAY = 1.0
 
 
 class DiscreetBoard(MemoryBoard):
-    """Tells nobody of the others, as one of a thousand agents hears nothing of most of them for a while."""
+    """Hides other agents, as one of a thousand agents hears nothing about most of them for a while."""
 
     async def beat(self, name: Name, *words: Any, **more: Any) -> Pulse:
         pulse = await super().beat(name, *words, **more)
@@ -53,7 +54,7 @@ class DiscreetBoard(MemoryBoard):
 
 
 class Band:
-    """Agents of one crawl, in one bottle."""
+    """Agents of one crawl, in one virtual time."""
 
     def __init__(
         self, path: Path, meadow: Meadow, clock: Clock, servers: int = 1,
@@ -92,7 +93,7 @@ class Band:
         return task
 
     async def kill(self, name: str) -> None:
-        """It stops dead: nothing more is written, and nobody is told."""
+        """Stop dead: nothing is written or sent after it."""
         crew, task, web = self.living.pop(name)
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
@@ -121,7 +122,7 @@ def pages_of(path: Path) -> list[str]:
 
 
 def is_well(band: Band, folder: Path) -> None:
-    """Nobody was annoyed, and doctor finds nothing with any of the three."""
+    """No server was annoyed, and doctor finds nothing in any of the three."""
     is_polite(band.arrivals)
     for name in "abc":
         assert not [finding for finding in examine(CrawlDir.open(folder / name)) if not finding.healthy]
@@ -168,7 +169,7 @@ def test_several_agents_fetch_the_same_pages_as_one(kind: type[MemoryBoard], tmp
 
 
 def test_an_agent_joins_only_after_its_first_checkpoint(tmp_path: Path) -> None:
-    """Who is killed with pages and without a checkpoint could never go on."""
+    """An agent killed with pages and without a checkpoint could never resume."""
     meadow = Meadow(MeadowOptions(hosts=2, pages=6, seed=3, page_kb=1.0, links=4))
     joined: list[Checkpoint | None] = []
 
@@ -286,7 +287,7 @@ def test_a_new_server_gets_the_state_of_held_hosts(tmp_path: Path) -> None:
 
 
 def test_an_agent_leaving_while_sending_reports_everything_once(tmp_path: Path) -> None:
-    """The last of it is brought by who leaves, while the post is on its way with the first of it."""
+    """The last of it is sent by the leaving agent while the first of it is still in transit."""
 
     class SlowBoard(MemoryBoard):
         async def book(self, name: Name, told: Told) -> list[Sequence[int]]:

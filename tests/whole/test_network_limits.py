@@ -1,4 +1,4 @@
-"""A limit of pages holds for all agents of a crawl together, whoever is killed, and nothing is lost by it."""
+"""Page and time limits that hold for all agents of a crawl together, despite kills."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_a_crawl_stopped_by_a_limit_continues_with_a_higher_one(tmp_path: Path) 
 
 @pytest.mark.parametrize("seed", range(3))
 def test_the_limit_holds_when_agents_die_and_pages_fail(seed: int, tmp_path: Path) -> None:
-    """What a dead one had reserved others fetch; no more than that, and no less."""
+    """Others fetch exactly the pages that a dead agent had reserved."""
     meadow = a_meadow(20 + seed, not_found=0.1, server_error=0.1)
     limit, dice = 70, random.Random(seed)
 
@@ -108,7 +108,7 @@ def test_the_limit_holds_when_agents_die_and_pages_fail(seed: int, tmp_path: Pat
 
 @pytest.mark.parametrize("ahead", [0.0, 4.0, 12.0])
 def test_copies_of_a_forgotten_agent_count_within_the_limit(ahead: float, tmp_path: Path) -> None:
-    """It comes back when somebody new is `ahead` by so many seconds, and both keep the limit together."""
+    """It returns when a new agent is `ahead` by this many seconds, and both keep the limit together."""
     meadow, limit = a_meadow(31), 60
 
     async def life(clock: Clock) -> Band:
@@ -137,7 +137,7 @@ def test_copies_of_a_forgotten_agent_count_within_the_limit(ahead: float, tmp_pa
 
 @pytest.mark.parametrize("silent", [False, True])
 def test_no_request_is_made_after_the_time_limit(silent: bool, tmp_path: Path) -> None:
-    """Also when no sign of life was answered since, which come every five seconds."""
+    """Also if no heartbeat was answered since; they come every five seconds."""
     meadow = a_meadow(7, pages=2000)
 
     class MuteBoard(MemoryBoard):
@@ -169,7 +169,7 @@ def test_no_request_is_made_after_the_time_limit(silent: bool, tmp_path: Path) -
 
 @pytest.mark.parametrize("limit", [{"crawl.pages": 40}, {"crawl.time": "20s"}])
 def test_a_late_agent_with_an_older_limit_stops_alone(limit: dict[str, object], tmp_path: Path) -> None:
-    """The others went on behind it; and whoever leaves says by which limit of its own."""
+    """The others continued behind it; each agent that leaves reports its own limit."""
     meadow = a_meadow(41)
     alone = pages_alone(tmp_path / "alone", meadow)
 

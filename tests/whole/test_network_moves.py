@@ -1,4 +1,4 @@
-"""A page that moved to one of another agent, in virtual time: only that one knows that it is stored."""
+"""Page moved to one of another agent, in virtual time: only that agent knows that it is stored."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ SETTINGS = Settings().override(
 
 
 class Placing(MemoryBoard):
-    """Hosts are for the agents that the test names."""
+    """Hosts go to the agents that the test names."""
 
     places: ClassVar[dict[str, str]] = {}
 
@@ -75,7 +75,7 @@ def test_a_page_moved_to_another_agent_leaves_search_after_a_delay(tmp_path: Pat
         Placing.places[OTHER] = other.agent
         now.pages["/there"] = Shown("moved here")
         now.pages["/1"] = Shown(status=301, location=f"{OTHER}/there")
-        now.pages["/2"] = Shown(status=301, location=f"{OUT}/there")  # which nobody fetches
+        now.pages["/2"] = Shown(status=301, location=f"{OUT}/there")  # which no agent fetches
         await clock.sleep(120.0)
         for crew in crews:
             crew.agent.interrupt()

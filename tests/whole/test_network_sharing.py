@@ -1,4 +1,4 @@
-"""Agents that join a crawl late share its work, in virtual time: every stage is real but wire and workers."""
+"""Agents that join late share the work, in virtual time: all stages are real except network and workers."""
 
 from __future__ import annotations
 

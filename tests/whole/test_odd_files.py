@@ -1,4 +1,4 @@
-"""Files of a crawl that became directories or links to nothing: a refusal changes no other byte."""
+"""Crawl files that became directories or broken links: a refusal changes no other byte."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ MANNERS = {
 }  # fmt: skip
 ONCE = Order(once=True, hold=True, only=True)
 TOUCHED = ("lock", "shard-*.lock", "*.lmdb-lock", ".tantivy-*.lock")
-"""What a run that changes nothing may touch."""
+"""Files that a run without changes may touch."""
 
 
 def crawl(path: Path, order: Order | None = None, **changes: object) -> Summary:
@@ -39,7 +39,7 @@ def crawl(path: Path, order: Order | None = None, **changes: object) -> Summary:
 
 @pytest.fixture(scope="module")
 def killed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A crawl that was refreshed and went on, and was killed with much behind its last checkpoint."""
+    """A crawl that was refreshed and resumed, and was killed with much data after its last checkpoint."""
     path = tmp_path_factory.mktemp("killed") / "c"
     crawl(path, crawl__pages=20)
     crawl(path, ONCE)
@@ -72,7 +72,7 @@ def a_dangling_link(file: Path) -> None:
 
 
 def a_pipe(file: Path) -> None:
-    os.mkfifo(file)  # who opens it would wait for ever
+    os.mkfifo(file)  # opening it would block without end
 
 
 def of_each_kind(path: Path) -> list[str]:

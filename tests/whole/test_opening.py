@@ -1,4 +1,4 @@
-"""Opening a crawl that is not what it was: what can be read counts, and a refusal changes nothing."""
+"""Opening of damaged crawls: readable data counts, and a refusal changes nothing."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def crawl(path: Path, **changes: object) -> Summary:
 
 
 def tree(path: Path) -> dict[str, str]:
-    """Every file, by what is in it. The workers' own files are theirs to look after."""
+    """Every file by its content. The workers manage their own files."""
     return {
         str(file.relative_to(path)): hashlib.sha256(file.read_bytes()).hexdigest()
         for file in sorted(path.rglob("*"))
@@ -217,7 +217,7 @@ def test_a_kill_at_the_start_resumes_from_the_seeds(tmp_path: Path, truth: set[s
 
 
 def damaged(path: Path) -> Iterator[str]:
-    """Do something to a file that cannot pass for what was written, one way after the other."""
+    """Damage a file in several ways, one after the other, each detectable."""
     raw = path.read_bytes()
     if not raw:
         return
@@ -235,7 +235,7 @@ def damaged(path: Path) -> Iterator[str]:
 
 
 def opened(path: Path) -> CrawlDirError | None:
-    """Open every stage and let go of it again; what it was refused with, if it was."""
+    """Open every stage and close it again; returns the error, if any."""
 
     async def look(clock: Clock) -> CrawlDirError | None:
         try:
@@ -257,7 +257,7 @@ def opened(path: Path) -> CrawlDirError | None:
 
 
 READ_LATER = {("links-0.log", "flipped"), ("ready-0.log", "flipped"), ("outcomes.log", "flipped")}
-"""Damage that cannot be seen without reading all that waits, or all that ever happened; `doctor` sees it."""
+"""Damage that cannot be detected without reading all queues, or all history; `doctor` detects it."""
 
 
 def test_opening_changes_nothing_and_detects_any_damaged_file(home: Path) -> None:
@@ -366,7 +366,7 @@ def test_resume_upgrades_a_crawl_of_format_1_without_loss(old: Path, truth: set[
 def test_a_kill_during_the_upgrade_leaves_a_crawl_of_format_1(
     old: Path, truth: set[str], tmp_path: Path
 ) -> None:
-    """The disk is asked to sync many files before the journal names any: each time, the power goes."""
+    """The disk syncs many files before the journal names any: the power is cut at each."""
     for syncs in itertools.count():
         path = Path(shutil.copytree(old, tmp_path / str(syncs)))
         with power_cut(after=syncs):
@@ -439,7 +439,7 @@ def test_a_crawl_of_format_2_is_upgraded_despite_kills(
 
 
 def test_half_a_table_after_an_old_checkpoint_is_torn_not_damaged(middle_aged: Path) -> None:
-    """What a kill leaves in the middle of the first record of the new kind."""
+    """A kill in the middle of the first record of the new kind leaves this."""
     table = msgspec.msgpack.encode({"at": 1.0, "parts": {}, "clean": False, "stopped_by": "", "born": None})
     journal = middle_aged / "journal"
     whole = journal.read_bytes()

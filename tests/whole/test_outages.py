@@ -1,6 +1,6 @@
-"""A minute without our network, or our DNS, costs no page and buries no host; a dead host is still dead.
+"""A minute without our network or DNS costs no page and abandons no host; a dead host is still dead.
 
-In virtual time. The meadow knows what there is; its arrivals show how it was asked for.
+In virtual time. The synthetic web has the truth; its log shows every request.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def test_a_minute_without_network_costs_a_crawl_of_many_hosts_nothing(
     tmp_path: Path, ill: Ill, began: float
 ) -> None:
     meadow = Meadow(MANY)
-    # Slow enough for addresses, which are remembered for a minute, to be looked up again.
+    # Slow enough for addresses, which are cached for a minute, to be looked up again.
     summary, web = crawl(tmp_path / "c", meadow, [minute(ill, began)], politeness__delay="12s")
     check_complete(tmp_path / "c", meadow, summary, web)
 

@@ -1,4 +1,4 @@
-"""A durable part that only this file knows: it lives and dies with its crawl, whatever is killed when."""
+"""Durable part known only to this file: it survives kills together with its crawl."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ SETTINGS = Settings().override(
 
 
 class Entry(msgspec.Struct):
-    """How often the ledger was sealed, and how long it was then."""
+    """Number of seals, and the length at the last one."""
 
     seals: int = 0
     length: int = 0
 
 
 class Ledger:
-    """A toy: one line for each time it was sealed."""
+    """A toy part: one line for each seal."""
 
     name = "toy ledger"
 
@@ -104,7 +104,7 @@ def crawl_with_ledger(path: Path, **changes: object) -> Ledger:
 
 
 def entry_of(path: Path) -> Entry:
-    """What the newest checkpoint says; what it counts must be in the file, in order and without a gap."""
+    """State in the newest checkpoint; the file must hold all it counts, in order and without a gap."""
     last = read_checkpoint(CrawlDir.open(path))
     if last is None:
         return Entry()
@@ -131,7 +131,7 @@ def test_a_part_is_sealed_with_the_crawl_and_restored(tmp_path: Path) -> None:
 
 
 def truth(tmp_path: Path) -> set[str]:
-    """What a crawl finds that nobody disturbs, and that has no such part."""
+    """Pages of an undisturbed crawl without such a part."""
     path = tmp_path / "undisturbed"
     crawl(path, [])
     return {row.url for row in outcomes(path)}
@@ -140,7 +140,7 @@ def truth(tmp_path: Path) -> set[str]:
 def test_a_kill_between_seal_and_commit_restores_part_and_crawl_to_the_same_moment(
     tmp_path: Path,
 ) -> None:
-    """The power goes at the n-th sync, for every n of the first checkpoints, and once more at the resume."""
+    """The power is cut at the n-th sync, for every n of the first checkpoints, and at the resume."""
     wanted, moments = truth(tmp_path), set[int]()
     for syncs in itertools.count(0, 3):
         path = tmp_path / str(syncs)

@@ -1,4 +1,4 @@
-"""The guides to plug-ins keep their word: their code and their commands are taken out and used."""
+"""Code and commands of the plug-in guides, extracted and run."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def settings_of(guide: str) -> list[str]:
 
 @pytest.fixture
 def crawled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Path, Site, Site]]:
-    """A site behind a token, crawled with everything that the guides show."""
+    """A site behind a token, crawled with all plug-ins of the guides."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("ATLAS_TOKEN", "s3cret")
     for guide, module in MODULES.items():
@@ -107,8 +107,8 @@ def test_a_scrapy_callback_becomes_a_function_of_a_page() -> None:
     assert (page.get("h1"), page.get("a", "title"), page.headers) == ("", "", {"vary": "a, b"})
 
 
-def test_every_row_of_the_migration_table_names_existing_settings() -> None:
-    """That the settings exist is test_docs' business; here, that no row of the tables is broken."""
+def test_every_row_of_the_migration_tables_has_four_columns() -> None:
+    """Whether the settings exist is checked in test_docs."""
     text = (GUIDES / "coming-from.md").read_text()
     rows = [line for line in text.splitlines() if line.startswith("|")]
     assert len(rows) > 30

@@ -1,7 +1,7 @@
-"""Known pages are asked again while a limit on pages is reached: the books of both stay right.
+"""Polls of known pages while the page limit is reached: the totals of both stay right.
 
-A meadow is crawled in virtual time up to a limit of pages, with URLs left. Then every page is polled:
-some are as they were, some have changed, some are gone, some cannot be had.
+A meadow (a synthetic web) is crawled in virtual time up to a page limit, with URLs left. Then every page
+is polled: some are unchanged, some have changed, some are gone, some fail.
 """
 
 from __future__ import annotations
@@ -128,7 +128,7 @@ def test_polls_are_counted_separately_and_ignore_the_page_limit(
 
 
 def check_rest_is_fetched(path: Path, meadow: Meadow, fate: dict[str, int], before: Summary) -> None:
-    """Without the limit both go on together: what came back is a page again, the rest is discovered."""
+    """Without the limit both continue: returned pages are pages again, the rest is discovered."""
     back = [Link(Url(url), was="failed") for url, what in fate.items() if what == GONE]
     after = polled(path, meadow, {}, back, 0)
     assert after.waiting == after.lost == 0

@@ -1,4 +1,4 @@
-"""A crawl is refreshed: pages are asked again, and search, export, archive and books are right after it."""
+"""Refresh of a crawl: pages are polled, and search, export, archive and totals are right afterwards."""
 
 from __future__ import annotations
 
@@ -196,7 +196,7 @@ def test_a_permanently_moved_page_leaves_search_once_its_target_is_stored(tmp_pa
     path, now = tmp_path / "c", site()
     crawl(path, now)
     now.pages["/1"] = Shown(status=301, location="/2")  # known
-    now.pages["/3"] = Shown(status=308, location="/there")  # yet to come
+    now.pages["/3"] = Shown(status=308, location="/there")  # comes later
     now.pages["/there"] = Shown("moved here")
     now.pages["/4"] = Shown(status=301, location="/nowhere")  # never comes
     now.pages["/5"] = Shown(status=301, location="/over")  # comes by another redirect
@@ -249,7 +249,7 @@ def test_unchanged_pages_are_archived_as_revisits_or_not_at_all(tmp_path: Path) 
 
 
 def archived(path: Path) -> int:
-    """Answers in the archive."""
+    """Responses in the archive."""
     lines = [log.read_bytes().count(b"\n") for log in (path / "archive").glob("shard-*.cdxj")]
     return sum(lines)
 

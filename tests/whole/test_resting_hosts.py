@@ -1,4 +1,4 @@
-"""Hosts and pages that fail in a refresh: the round goes on without them, and its summary names them."""
+"""Hosts and pages that fail in a refresh: the round continues without them, and its summary names them."""
 
 from __future__ import annotations
 

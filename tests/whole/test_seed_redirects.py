@@ -1,4 +1,4 @@
-"""Seeds that redirect: the page at the end counts as a seed, whatever happens to the crawl meanwhile."""
+"""Seeds that redirect: the page at the end counts as a seed, whatever else happens to the crawl."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ from fieldmouse.web.dns import DnsAnswer
 from .bottled import bottled_crawl, bottled_kill, outcomes
 
 Web = Mapping[str, str | tuple[str, ...]]
-"""Pages by URL: the URL that one redirects to, or the hrefs on it; `robots.txt` may be there, as text."""
+"""Pages by URL: a redirect target, or the hrefs of the page; `robots.txt` may be there, as text."""
 
 
 class ScriptedWeb:
-    """Answers after a delay by host: seeds may be slow, so that others are read before."""
+    """Responds after a delay by host: seeds may be slow, so that other pages are read before."""
 
     def __init__(self, clock: Clock, pages: Web, slow: Mapping[str, float] | None = None):
         self._clock, self._pages, self._slow = clock, pages, slow or {}
@@ -69,7 +69,7 @@ class ScriptedWeb:
 
 
 class AnyName:
-    """Every name has an address of its own."""
+    """Every name has a different address."""
 
     def __init__(self, clock: Clock):
         self._known: dict[str, str] = {}
@@ -227,7 +227,7 @@ def test_doctor_detects_damage_in_the_log_of_held_links(tmp_path: Path, damage: 
 
 
 @pytest.mark.parametrize("damage", ["first byte", "flip"])
-def test_a_missing_held_log_is_fine_once_all_seeds_have_outcomes(tmp_path: Path, damage: str) -> None:
+def test_a_damaged_held_log_is_fine_once_all_seeds_have_outcomes(tmp_path: Path, damage: str) -> None:
     path = tmp_path / "c"
     seeds = ["http://a.test/", "http://b.test/"]
     asked: dict[str, object] = QUICK | {"scope__mode": "host"}
@@ -278,7 +278,7 @@ def test_any_agent_of_a_cluster_crawls_the_redirect_target_of_a_seed(
         crews.append(start("a"))
         lives.append(asyncio.ensure_future(crews[0].agent.crawl([Url(SEED)])))
         await clock.sleep(15.0)
-        # The agent that followed the redirect leaves: what is left of the host is another's.
+        # The agent that followed the redirect leaves: another agent gets the rest of the host.
         crews.append(start("b"))
         lives.append(asyncio.ensure_future(crews[1].agent.crawl([])))
         await clock.sleep(5.0)

@@ -1,4 +1,4 @@
-"""Whatever settings accept can be crawled with: no value passes the reader and breaks a stage."""
+"""Every accepted setting can be crawled with: no value passes the reader and breaks a stage."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ TRIED: list[Any] = [
     ["http://a.test/"], ["http://[::1]:99999/"],
     {}, {"X_From": "a"}, {"X-From": "a"}, {"": "a"}, {"X": "\N{SNOWMAN}"}, {"X": "a\r\nHost: b"}, {"X": 1},
 ]  # fmt: skip
-"""What somebody might write, for a value of some kind: the least, the largest, the odd."""
+"""Values a user might write, by kind: the least, the largest, the odd."""
 
 ABOUT_THE_WIRE = ("crawl.", "robots.", "limits.", "network.")
 SMALL = Meadow(MeadowOptions(hosts=1, pages=2, seed=1, page_kb=1, links=2))
@@ -48,9 +48,9 @@ GIVEN: dict[str, object] = {
 
 
 def accepted(name: str) -> Iterator[tuple[object, Settings]]:
-    """The least and the largest that the reader takes for a setting, and what comes of them.
+    """The least and the largest value that the reader accepts for a setting, and the result.
 
-    `FIELDMOUSE_EXPLORE=1` tries all that it takes.
+    `FIELDMOUSE_EXPLORE=1` tries all accepted values.
     """
     section, _, key = name.partition(".")
     met: dict[str, tuple[object, Settings]] = {}

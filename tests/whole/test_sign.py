@@ -1,4 +1,4 @@
-"""A token of the user's own reaches its host, and neither another host nor the archive."""
+"""Signed requests: a token reaches its host, and neither another host nor the archive."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .crawling import command, exported, run, warcs
 
 
 class Site(ThreadingHTTPServer):
-    """Pages by path, some for those with a token only; remembers every request with its headers."""
+    """Pages by path, some only with a token; records every request with its headers."""
 
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), _Pages)
@@ -140,7 +140,7 @@ def test_a_token_for_all_requests_is_in_no_record_and_no_readable_file(tmp_path:
     options = ("--delay", "0s", "--allow-private", "--set", headers)
     with sites() as (own, _):
         run("crawl", home, "--seed", own.origin + "/", *options)
-        # An older version left the file open; a resume closes it.
+        # An older version left the file readable; a resume closes it.
         (home / "fieldmouse.toml").chmod(0o644)
         assert "chmod 600" in json.dumps(run("doctor", home, expect=1))
         run("resume", home)

@@ -1,4 +1,4 @@
-"""Signals are answered in words, and leave a crawl that goes on where it stood."""
+"""Signals are answered with a message, and leave a crawl that resumes where it stopped."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ from meadowland import RunningMeadow, running_meadow
 from .crawling import children, command, exported, run, start
 
 MANNERS = ("--allow-private", "--delay", "0s", "--set", "storage.checkpoint=60s")
-"""A checkpoint a minute: what is not saved at the stop is thrown away."""
+"""A checkpoint a minute: pages not saved at the stop are lost."""
 
 
 @pytest.fixture(scope="module")
 def meadow() -> Iterator[RunningMeadow]:
-    # A page takes 20 ms, and the largest host has a fifth of them: nobody is done before the signal.
+    # A page takes 20 ms, and the largest host has a fifth of them: no crawl is done before the signal.
     with running_meadow(hosts=40, pages=4000, seed=11, latency=0.02, latency_spread=0.0) as running:
         yield running
 
 
 class Crawl:
-    """A crawl left running, in a group of its own, whose words are read as they come."""
+    """A crawl left running in a new process group, whose output is read as it comes."""
 
     def __init__(self, *words: object, terminal: bool = False):
         ours, theirs = pty.openpty() if terminal else os.pipe()
@@ -42,7 +42,7 @@ class Crawl:
         os.close(theirs)
 
     def hear(self, *wanted: str) -> None:
-        """Wait until all of this was said."""
+        """Wait until all of these messages were printed."""
         while not all(one in self.heard for one in wanted):
             assert select.select([self._words], [], [], 60)[0], f"it said nothing but {self.heard!r}"
             assert self._read(), f"it ended, and said {self.heard!r}"
@@ -50,13 +50,13 @@ class Crawl:
     def _read(self) -> bool:
         try:
             piece = os.read(self._words, 65536).decode(errors="replace")
-        except OSError:  # what a terminal says when nobody is left at its other end
+        except OSError:  # error of a terminal whose other end is closed
             return False
         self.heard += piece
         return bool(piece)
 
     def end(self) -> tuple[int, str]:
-        """Wait for its end; the exit code, and what it wrote as data."""
+        """Wait for its end; the exit code and stdout."""
         data = self.process.communicate(timeout=60)[0].decode()
         while self._read():
             pass
@@ -107,7 +107,7 @@ def test_a_signal_to_the_process_group_loses_no_page(
 
 
 def test_the_same_signal_twice_at_once_counts_once(meadow: RunningMeadow, tmp_path: Path) -> None:
-    """`timeout` tells us, and then our group."""
+    """`timeout` sends the signal to us, and then to our group."""
     home = tmp_path / "c"
     with crawling(meadow, home) as crawl:
         crawl.process.send_signal(signal.SIGTERM)
@@ -143,7 +143,7 @@ def test_a_second_signal_stops_at_once_with_a_message(meadow: RunningMeadow, tmp
 
 def test_on_a_terminal_messages_are_above_the_progress_line(meadow: RunningMeadow, tmp_path: Path) -> None:
     with crawling(meadow, tmp_path / "c", terminal=True) as crawl:
-        crawl.hear(" pages  ")  # the line of vital signs
+        crawl.hear(" pages  ")  # the progress line
         os.killpg(crawl.process.pid, signal.SIGINT)
         crawl.hear("stopping: ", "once more to stop at", "stopped by you")
         assert crawl.end()[0] == 130
@@ -152,7 +152,7 @@ def test_on_a_terminal_messages_are_above_the_progress_line(meadow: RunningMeado
 def test_a_closed_terminal_stops_the_crawl_cleanly(meadow: RunningMeadow, tmp_path: Path) -> None:
     home = tmp_path / "c"
     with crawling(meadow, home, terminal=True) as crawl:
-        os.close(crawl._words)  # from now on every word is an error
+        os.close(crawl._words)  # from now on every write is an error
         os.killpg(crawl.process.pid, signal.SIGHUP)
         assert crawl.process.wait(60) == 130
     assert len(exported(home)) > 50
@@ -178,7 +178,7 @@ def test_a_signal_while_opening_causes_no_traceback(
     until((home / moment).exists)
     os.killpg(crawl.process.pid, number)
     code, _ = crawl.end()
-    assert code in (130, -number)  # before we listen it ends as any program does
+    assert code in (130, -number)  # before the handler is installed it ends as any program does
     assert "Traceback" not in crawl.heard
     assert run("resume", home, "--pages", 5, expect=3)["lost"] == 0
 

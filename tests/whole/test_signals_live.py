@@ -1,4 +1,4 @@
-"""A meadow with sitemaps is kept fresh: what they say of pages is read, and proves to be right."""
+"""Meadow (a synthetic web) with sitemaps, kept fresh: their dates are read, and prove to be right."""
 
 from __future__ import annotations
 

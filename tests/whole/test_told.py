@@ -1,4 +1,4 @@
-"""What a refresh finds out is told, once, whatever is killed when: the commands in their own processes."""
+"""Notifications of a refresh: each change once, despite kills; the commands run in their own processes."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ LOCAL = ("--allow-private", "--delay", "0s")
 
 
 class Pages(BaseHTTPRequestHandler):
-    """Pages by path: text, who says it anew each time, a status, or where it moved to."""
+    """Pages by path: text, a function that makes it anew each time, a status, or a redirect target."""
 
     protocol_version = "HTTP/1.1"
 
@@ -67,7 +67,7 @@ def text(title: str, words: str, *links: str) -> str:
 
 
 def told(home: Path) -> list[str]:
-    """The ids of all changes that the log knows, in order."""
+    """The ids of all changes in the log, in order."""
     crawl = CrawlDir.open(home)
     last = read_checkpoint(crawl)
     length, baseline = sealed_outcomes(last), sealed_baseline(last)
@@ -99,7 +99,7 @@ def test_a_refresh_notifies_new_changed_gone_and_moved_pages_only(tmp_path: Path
             "/a": "changed", "/b": "gone", "/c": "moved", "/d": None, "/new": "new"
         }  # fmt: skip
         assert [one["id"] for one in inbox.once()] == told(home)
-        # A list is made of the whole log, and knows the title that a page had before it was gone.
+        # A list is made from the whole log, and has the title of a page before it was gone.
         listed = {one["id"]: one | {"title": ""} for one in run("changes", home)}
         heard = {one["id"]: one | {"title": ""} for one in inbox.once()}
         assert heard == listed, "what is listed is what is told"

@@ -1,4 +1,4 @@
-"""The tour tells the truth: a new host takes three errands, and every place it names is there."""
+"""Statements of the tour: a new host takes three visits, and every place it names exists."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Two whole crawls of one meadow hand hosts to each other while they run, and together have every page once.
+"""Two whole crawls of one meadow that exchange hosts while they run, and together have every page once.
 
-Both live in one bottle, with the real stages. A courier looks in now and then: it lets hosts go, carries
-parcels and brings receipts. When a crawl has nothing to do it ends, and the next round resumes it.
+Both run in one virtual time, with the real stages. A courier checks in now and then: it releases hosts,
+carries parcels and brings receipts. A crawl without work ends, and the next round resumes it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""One owner answers for every name under a domain, and links to names without end: nobody else suffers."""
+"""Wildcard DNS: one owner answers for every name under a domain with endless links, and no other site
+suffers."""
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ from .crawling import exported, run
 from .hostile import page
 
 LINKS = 60_000  # on a page of the bad site
-NURSERIES = 3  # pages of it that have so many
+NURSERIES = 3  # pages of it that have that many
 OWN = 40  # links on them to pages of the same host
 GOOD_HOSTS, GOOD_PAGES = 4, 12
 SETTINGS = """
@@ -40,7 +41,7 @@ min_free = "0B"
 
 
 def answer(name: str, path: str) -> bytes | None:
-    """What the host of that name says; None for nothing."""
+    """Response of the host of that name; None for none."""
     if path == "/robots.txt":
         return None
     if name.endswith("good.example"):

@@ -1,6 +1,6 @@
-"""Whoever is asked whether the network is there is asked seldom, and nobody waits long for the answer.
+"""Network checks: witnesses are asked seldom, and no crawl waits long for the result.
 
-In virtual time, in a village of hosts that say what a test makes them say.
+In virtual time, with hosts that respond as the test says.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from fieldmouse.url import Host, path_of
 from .bottled import bottled_crawl, outcomes
 
 Said = int | tuple[int, dict[str, str], str]
-"""The number of what went wrong with the connection; or status, headers and body."""
+"""Error number of the connection; or status, headers and body."""
 
 
 class Village:
-    """Answers as `says` does, given the second, the host and the path; keeps a log of what was asked."""
+    """Responds as `says` does, given the second, the host and the path; keeps a log of the requests."""
 
     def __init__(self, clock: Clock, says: Callable[[float, Host, str], Said]):
         self._clock, self._says = clock, says

@@ -1,4 +1,4 @@
-"""Every trick we know of, each with the end it must come to."""
+"""All known tricks of servers, each with its expected outcome."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def alone(name: str, answer: object, end: End, **rest: object) -> Trick:
 
 
 def too_much() -> list[Trick]:
-    """More bytes than anybody wants."""
+    """Far too many bytes."""
     start = http(length=False)
     return [
         alone("an endless body", endless(start, b"<p>and on</p>" * 1000), CUT),
@@ -103,7 +103,7 @@ def weeds() -> Iterator[bytes]:
 
 
 def too_slow() -> list[Trick]:
-    """Servers that play for time."""
+    """Slow servers."""
     start = http(length=False)
     return [
         alone("a slow drip", endless(start, b"x", every=0.05), failed(Reason.TOO_SLOW, "bytes/s")),
@@ -141,7 +141,7 @@ def streamed_then_silent(words: bytes) -> object:
 
 
 def round_and_round() -> list[Trick]:
-    """Redirects, and other ways to be sent about."""
+    """Redirects and similar loops."""
     steps = {f"/{n}": http(status="302 Found", Location=f"/{n + 1}") for n in range(CHAIN + 5)}
     chain = {f"/{n}": MOVED for n in range(CHAIN)} | {f"/{CHAIN}": failed(Reason.TOO_MANY_REDIRECTS)}
     return [
@@ -178,7 +178,7 @@ def round_and_round() -> list[Trick]:
 
 
 def bad_words() -> list[Trick]:
-    """What is not HTTP, or hardly."""
+    """Invalid or nearly invalid HTTP."""
     return [
         alone("another protocol", b"SSH-2.0-OpenSSH_9.2\r\n\r\n", failed(Reason.BAD_HTTP)),
         alone("an empty answer", reset, failed(Reason.CLOSED)),
@@ -227,7 +227,7 @@ def bad_words() -> list[Trick]:
 
 
 def bad_pages() -> list[Trick]:
-    """Bodies that lie about what they are, or are nothing sane."""
+    """Bodies with wrong types or insane content."""
     laughs = b'<?xml version="1.0"?><!DOCTYPE lolz [<!ENTITY a "lol">' + b"".join(
         b'<!ENTITY %c "%s">' % (98 + n, b"&%c;" % (97 + n) * 10) for n in range(9)
     )
