@@ -26,10 +26,14 @@ from fieldmouse.url import Url
 MEADOW = Meadow(MeadowOptions(hosts=2, pages=10, seed=3, page_kb=1.0, links=4))
 SETTINGS = Settings().override(
     {
-        "crawl.seeds": list(MEADOW.seeds), "storage.min_free": "0B", "politeness.delay": "1s",
-        "network.allow_private": True, "control.mode": "auto", "frontier.record_decisions": "1MiB",
+        "crawl.seeds": list(MEADOW.seeds),
+        "storage.min_free": "0B",
+        "politeness.delay": "1s",
+        "network.allow_private": True,
+        "control.mode": "auto",
+        "frontier.record_decisions": "1MiB",
     }
-)  # fmt: skip
+)
 
 
 def open_ledger(home: CrawlDir, last: Checkpoint | None) -> DurableLog:

@@ -52,9 +52,16 @@ def parsed(
     reason = Reason.BOMB.value if kind == "failed" else ""
     asked = of or link(number)
     row = OutcomeRow(
-        asked.url, OutcomeKind(kind), 1.0, reason=Reason(reason), size=size, polled=asked.was, status=status,
-        digest=f"sha1:{number % 2}", news=news_of(number, kind) if asked.was else News.NONE,
-    )  # fmt: skip
+        asked.url,
+        OutcomeKind(kind),
+        1.0,
+        reason=Reason(reason),
+        size=size,
+        polled=asked.was,
+        status=status,
+        digest=f"sha1:{number % 2}",
+        news=news_of(number, kind) if asked.was else News.NONE,
+    )
     return Parsed(number, shard, batch, kind, _encode(row), (link(1000 + number),), size, reason)
 
 
@@ -225,8 +232,10 @@ class AtTheDesk(RuleBasedStateMachine):
         tally, kinds = self.desk.tally, Counter(self.settled.values())
         assert tally.settled == len(self.settled)
         assert (tally.pages, tally.moved, tally.unchanged) == (
-            kinds["page"], kinds["moved"], kinds["unchanged"],
-        )  # fmt: skip
+            kinds["page"],
+            kinds["moved"],
+            kinds["unchanged"],
+        )
         assert (tally.failed, tally.refused) == (kinds["failed"], kinds["refused"])
         blamed = Counter(self.reasons[number] for number, kind in self.settled.items() if kind in BLAMED)
         assert tally.reasons == blamed

@@ -51,9 +51,13 @@ def asked(
         lease = LeaseClock(LEASE, clock.now)
         chooser = a_chooser()
         fetcher = LeasedFetcher(
-            SlowWeb(clock), lease=lease, mailbox=a_mailbox(folder, clock, lease, chooser), chooser=chooser,
-            clock=clock, politeness=Politeness(),
-        )  # fmt: skip
+            SlowWeb(clock),
+            lease=lease,
+            mailbox=a_mailbox(folder, clock, lease, chooser),
+            chooser=chooser,
+            clock=clock,
+            politeness=Politeness(),
+        )
         lease.renewed(clock.now())
 
         async def ask(address: str) -> Answered:

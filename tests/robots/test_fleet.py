@@ -32,9 +32,17 @@ class Yard:
         self.meter, self.bell = Meter(), Bell()
         self.roster = Roster(self.meter)
         self.fleet = Fleet(
-            rule=rule, meter=self.meter, roster=self.roster, bell=self.bell, clock=clock, take=self.take,
-            ready_at=lambda: None, run=self.run, give_back=self.give_back, on_change=self.welcome,
-        )  # fmt: skip
+            rule=rule,
+            meter=self.meter,
+            roster=self.roster,
+            bell=self.bell,
+            clock=clock,
+            take=self.take,
+            ready_at=lambda: None,
+            run=self.run,
+            give_back=self.give_back,
+            on_change=self.welcome,
+        )
 
     def take(self) -> Errand:
         self.taken += 1

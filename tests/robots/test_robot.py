@@ -59,9 +59,16 @@ class ScriptedWeb:
             return Failed(link, answer, now)
         status, headers, body = answer
         return Response(
-            status, b"HTTP/1.1 %d\r\n\r\n" % status, body, b"GET", address, started, now, now,
+            status,
+            b"HTTP/1.1 %d\r\n\r\n" % status,
+            body,
+            b"GET",
+            address,
+            started,
+            now,
+            now,
             tuple(headers.items()),
-        )  # fmt: skip
+        )
 
     async def close(self) -> None: ...
 
@@ -118,9 +125,15 @@ def errand(*paths: str, address: str = "127.0.0.9", state: HostState | None = No
 
 
 def run(
-    script: Script, todo: Errand, *, delay: float = 0.0, manners: dict[str, object] | None = None,
-    allowance: int = 1000, allow_private: bool = True, zone: dict[str, list[DnsAnswer]] | None = None,
-) -> Visit:  # fmt: skip
+    script: Script,
+    todo: Errand,
+    *,
+    delay: float = 0.0,
+    manners: dict[str, object] | None = None,
+    allowance: int = 1000,
+    allow_private: bool = True,
+    zone: dict[str, list[DnsAnswer]] | None = None,
+) -> Visit:
     async def life(clock: Clock) -> Visit:
         web, outbox, began = ScriptedWeb(script, clock), Outbox(allowance=allowance), clock.now()
         names = NameMap(["mouse.test=127.0.0.9", "other.test=127.0.0.8"])

@@ -66,10 +66,17 @@ def bottled_kill(
 
 
 def _live(
-    path: Path, web: Callable[[Clock], F], seeds: Sequence[str], epoch: float, lane: type[InlineLane],
-    after: float | None, dns: Callable[[Clock], Dns] | None, on_forgiven: Callable[[Forgiven], None] | None,
-    order: Order | None, changes: dict[str, object],
-) -> tuple[Summary | None, F]:  # fmt: skip
+    path: Path,
+    web: Callable[[Clock], F],
+    seeds: Sequence[str],
+    epoch: float,
+    lane: type[InlineLane],
+    after: float | None,
+    dns: Callable[[Clock], Dns] | None,
+    on_forgiven: Callable[[Forgiven], None] | None,
+    order: Order | None,
+    changes: dict[str, object],
+) -> tuple[Summary | None, F]:
     dotted = {name.replace("__", "."): value for name, value in changes.items()}
     settings = Settings().override({"crawl.seeds": list(seeds), **CALM, **dotted})
     resumed = (path / "crawl.json").exists()
@@ -81,9 +88,14 @@ def _live(
     async def life(clock: Clock) -> tuple[Summary | None, F]:
         fetcher = web(clock)
         crew = build(
-            home, settings, clock=clock, fetcher=fetcher, lane=lane,
-            dns=dns(clock) if dns else None, order=order,
-        )  # fmt: skip
+            home,
+            settings,
+            clock=clock,
+            fetcher=fetcher,
+            lane=lane,
+            dns=dns(clock) if dns else None,
+            order=order,
+        )
         began = resumed and read_checkpoint(home) is not None
         begin_at = [] if began else [Url(seed) for seed in seeds]
         private = settings.network.allow_private

@@ -77,9 +77,16 @@ class ChangingSite:
         self.now.asked.append((at, path, status))
         ended = self._clock.now()
         return Response(
-            status, f"HTTP/1.1 {status} X\r\n{lines}\r\n".encode(), body, b"GET / HTTP/1.1\r\n\r\n",
-            address, at, ended, ended, tuple(headers),
-        )  # fmt: skip
+            status,
+            f"HTTP/1.1 {status} X\r\n{lines}\r\n".encode(),
+            body,
+            b"GET / HTTP/1.1\r\n\r\n",
+            address,
+            at,
+            ended,
+            ended,
+            tuple(headers),
+        )
 
     async def close(self) -> None:
         pass

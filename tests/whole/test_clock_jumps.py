@@ -26,9 +26,16 @@ from .changing import HOST, ChangingSite, Shown, Versions
 HOUR = 3600.0
 # Every host answers the first request for a page with 429 and ten minutes to wait; some pages fail once.
 OPTIONS = MeadowOptions(
-    hosts=3, pages=40, seed=3, page_kb=1.0, links=15, busy=1.0, busy_seconds=600, server_error=0.2,
+    hosts=3,
+    pages=40,
+    seed=3,
+    page_kb=1.0,
+    links=15,
+    busy=1.0,
+    busy_seconds=600,
+    server_error=0.2,
     stalling=0.5,
-)  # fmt: skip
+)
 
 
 @pytest.mark.parametrize("jump", [-5 * HOUR, -300.0, 5 * HOUR])
@@ -43,9 +50,13 @@ def test_waits_keep_their_length_after_a_clock_jump(
         run = {"epoch": now, "politeness__delay": "2s", "network__allow_private": True}
         if after is not None:
             summary, web = bottled_kill(
-                tmp_path / "c", lambda clock: MeadowFetcher(meadow, clock), meadow.seeds,
-                after=after, storage__checkpoint="20s", **run,
-            )  # fmt: skip
+                tmp_path / "c",
+                lambda clock: MeadowFetcher(meadow, clock),
+                meadow.seeds,
+                after=after,
+                storage__checkpoint="20s",
+                **run,
+            )
             assert summary is None
             lasted = after
         else:
@@ -80,14 +91,22 @@ def site(number: int = 12) -> Versions:
 
 
 def visit(
-    path: Path, now: Versions, at: float, order: Order | None = None, *, after: float | None = None,
+    path: Path,
+    now: Versions,
+    at: float,
+    order: Order | None = None,
+    *,
+    after: float | None = None,
     **changes: object,
-) -> Summary | None:  # fmt: skip
+) -> Summary | None:
     """Crawl or refresh with the clock at `at`; with `after` it is killed that number of seconds later."""
     wanted: dict[str, object] = {
-        "storage__checkpoint": "5s", "politeness__delay": "1s", "network__allow_private": True,
-        "network__resolve": ["example.org=127.0.0.1"], "refresh__policy": "uniform",
-    }  # fmt: skip
+        "storage__checkpoint": "5s",
+        "politeness__delay": "1s",
+        "network__allow_private": True,
+        "network__resolve": ["example.org=127.0.0.1"],
+        "refresh__policy": "uniform",
+    }
     run: dict[str, Any] = {"epoch": bottle.EPOCH + at, "order": order, **wanted, **changes}
     now.asked.clear()
     if after is not None:

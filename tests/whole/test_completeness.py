@@ -16,9 +16,16 @@ from .crawling import check_warcs, exported, run
 def test_every_policy_fetches_exactly_the_small_meadow(policy: str, tmp_path: Path) -> None:
     with running_meadow(hosts=40, pages=400, seed=11) as meadow:
         summary = run(
-            "crawl", tmp_path / "c", "--seed", meadow.seeds[0], "--delay", "0s", "--allow-private",
-            "--policy", policy,
-        )  # fmt: skip
+            "crawl",
+            tmp_path / "c",
+            "--seed",
+            meadow.seeds[0],
+            "--delay",
+            "0s",
+            "--allow-private",
+            "--policy",
+            policy,
+        )
         meadow.stop()
         stored = [row["url"] for row in exported(tmp_path / "c")]
         assert sorted(stored) == sorted(meadow.pages())

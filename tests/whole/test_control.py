@@ -24,9 +24,17 @@ from fieldmouse.lab.slowlane import SlowLane, slow_lane
 from .bottled import bottled_crawl, bottled_kill, outcomes
 
 MEADOW = MeadowOptions(
-    hosts=12, pages=150, seed=8, page_kb=1.0, links=20, latency=0.1, robots=1.0, busy=0.0, server_error=0.0,
+    hosts=12,
+    pages=150,
+    seed=8,
+    page_kb=1.0,
+    links=20,
+    latency=0.1,
+    robots=1.0,
+    busy=0.0,
+    server_error=0.0,
     broken=0.0,
-)  # fmt: skip
+)
 TIGHT = {
     "network__allow_private": True,
     "politeness__delay": "300ms",
@@ -86,9 +94,15 @@ def test_killed_at_any_moment_no_dropped_page_loses_its_url(tmp_path: Path, seed
     while ended is None:
         after = chance.uniform(0.2, 6.0) if kills < 8 else 1e6
         ended, web = bottled_kill(
-            tmp_path / "c", lambda clock: MeadowFetcher(meadow, clock), meadow.seeds, after=after, epoch=now,
-            lane=lane(chance.randrange(1000)), storage__checkpoint="1s", **TIGHT,
-        )  # fmt: skip
+            tmp_path / "c",
+            lambda clock: MeadowFetcher(meadow, clock),
+            meadow.seeds,
+            after=after,
+            epoch=now,
+            lane=lane(chance.randrange(1000)),
+            storage__checkpoint="1s",
+            **TIGHT,
+        )
         kills += ended is None
         now += after + chance.choice([0.0, 5.0])
         arrivals += web.arrivals
@@ -104,9 +118,12 @@ def test_killed_at_any_moment_no_dropped_page_loses_its_url(tmp_path: Path, seed
 def test_a_page_that_cannot_wait_is_served_by_an_idle_shard(tmp_path: Path) -> None:
     meadow = Meadow(MEADOW)
     summary, _ = bottled_crawl(
-        tmp_path / "c", lambda clock: MeadowFetcher(meadow, clock), meadow.seeds, crawl__time="1h",
+        tmp_path / "c",
+        lambda clock: MeadowFetcher(meadow, clock),
+        meadow.seeds,
+        crawl__time="1h",
         **{**TIGHT, "buffer__obsolete_after": "1e-9s"},
-    )  # fmt: skip
+    )
     assert summary.exit == 0
     assert Fate.OBSOLETE not in read_rows(tmp_path / "c" / "pages.trace")["fate"]
     assert stored(tmp_path / "c") == wanted(meadow)
@@ -118,9 +135,12 @@ def test_a_page_is_dropped_only_a_limited_number_of_times(
     meadow = Meadow(MEADOW)
     # No page can wait: room for one page, in service, and each takes longer than many fetches do.
     summary, web = bottled_crawl(
-        tmp_path / "c", lambda clock: MeadowFetcher(meadow, clock), meadow.seeds, lane=lane(mean=8.0),
+        tmp_path / "c",
+        lambda clock: MeadowFetcher(meadow, clock),
+        meadow.seeds,
+        lane=lane(mean=8.0),
         **{**TIGHT, "buffer__pages": 1, "control__robots": [8], "control__limits": []},
-    )  # fmt: skip
+    )
     asked = Counter((arrival.host, arrival.path) for arrival in web.arrivals)
     assert summary.exit == summary.lost == summary.waiting == 0
     assert stored(tmp_path / "c") == wanted(meadow)
@@ -132,9 +152,12 @@ def test_a_page_is_dropped_only_a_limited_number_of_times(
 def test_with_fixed_concurrency_a_full_buffer_makes_workers_wait(tmp_path: Path) -> None:
     meadow = Meadow(MEADOW)
     summary, web = bottled_crawl(
-        tmp_path / "c", lambda clock: MeadowFetcher(meadow, clock), meadow.seeds, lane=lane(),
+        tmp_path / "c",
+        lambda clock: MeadowFetcher(meadow, clock),
+        meadow.seeds,
+        lane=lane(),
         **{**TIGHT, "control__mode": "fixed", "buffer__obsolete_after": "never"},
-    )  # fmt: skip
+    )
     assert summary.exit == 0
     assert stored(tmp_path / "c") == wanted(meadow)
     asked = Counter((arrival.host, arrival.path) for arrival in web.arrivals)
@@ -166,9 +189,14 @@ def test_a_learned_rule_survives_resume(tmp_path: Path, capsys: pytest.CaptureFi
 
     def live(seconds: int, epoch: float) -> None:
         bottled_crawl(
-            path, lambda clock: MeadowFetcher(meadow, clock), meadow.seeds, lane=lane(mean=0.1), epoch=epoch,
-            crawl__time=f"{seconds}s", **AUTO,
-        )  # fmt: skip
+            path,
+            lambda clock: MeadowFetcher(meadow, clock),
+            meadow.seeds,
+            lane=lane(mean=0.1),
+            epoch=epoch,
+            crawl__time=f"{seconds}s",
+            **AUTO,
+        )
 
     live(80, bottle.EPOCH)
     told = chapters(path / "control.log")

@@ -24,9 +24,13 @@ def test_the_hosts_of_a_crawl_are_counted_whether_crawled_or_waiting(tmp_path: P
     half, whole = tmp_path / "half", tmp_path / "whole"
     for path, pages in ((half, 40), (whole, 0)):
         bottled_crawl(
-            path, lambda clock: MeadowFetcher(meadow, clock), meadow.seeds,
-            crawl__pages=pages, network__allow_private=True, politeness__delay="1s",
-        )  # fmt: skip
+            path,
+            lambda clock: MeadowFetcher(meadow, clock),
+            meadow.seeds,
+            crawl__pages=pages,
+            network__allow_private=True,
+            politeness__delay="1s",
+        )
     stored = Counter(host_of(row.url) for row in outcomes(whole) if row.kind == "page")
     assert counts(whole) == stored
     found = counts(half)

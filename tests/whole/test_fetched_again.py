@@ -83,10 +83,13 @@ class PolledAgain(Mercy):
 
 def live(path: Path, now: dict[str, str], again: list[str] | None = None) -> None:
     wanted = {
-        "crawl.seeds": [f"{HOST}/0"], "storage.checkpoint": "1s", "storage.min_free": "0B",
+        "crawl.seeds": [f"{HOST}/0"],
+        "storage.checkpoint": "1s",
+        "storage.min_free": "0B",
         "politeness.delay": "0s",
-        "network.resolve": ["example.org=127.0.0.1"], "network.allow_private": True,
-    }  # fmt: skip
+        "network.resolve": ["example.org=127.0.0.1"],
+        "network.allow_private": True,
+    }
     settings = Settings().override(wanted)
     home = (
         CrawlDir.create(path, shards=1, settings=render(settings).encode())
@@ -95,9 +98,7 @@ def live(path: Path, now: dict[str, str], again: list[str] | None = None) -> Non
     )
 
     async def life(clock: Clock) -> None:
-        crew = build(
-            home, settings, clock=clock, fetcher=Site(clock, now), lane=SmallLane
-        )  # fmt: skip
+        crew = build(home, settings, clock=clock, fetcher=Site(clock, now), lane=SmallLane)
         try:
             seeds = [Url(f"{HOST}/0")] if again is None else []
             await crew.agent.crawl(seeds, mercy=None if again is None else PolledAgain(again))

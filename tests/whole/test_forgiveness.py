@@ -33,16 +33,28 @@ from .bottled import bottled_crawl, outcomes
 from .crawling import command, count_waiting, end, exported, run, start
 
 OPTIONS = MeadowOptions(
-    hosts=12, pages=80, seeds=12, seed=5, page_kb=1.0, links=12, gamma=0.3, named=True, not_found=0.1,
+    hosts=12,
+    pages=80,
+    seeds=12,
+    seed=5,
+    page_kb=1.0,
+    links=12,
+    gamma=0.3,
+    named=True,
+    not_found=0.1,
     private=0.1,
-)  # fmt: skip
+)
 WRONG = {Reason.NO_ADDRESS.value, Reason.NO_CONNECTION.value, Reason.BURIED.value}
 
 
 def crawl(
-    path: Path, meadow: Meadow, *, dead: list[Host], day: int = 0,
+    path: Path,
+    meadow: Meadow,
+    *,
+    dead: list[Host],
+    day: int = 0,
     on_forgiven: Callable[[Forgiven], None] | None = None,
-) -> Summary:  # fmt: skip
+) -> Summary:
     """Half of the dead hosts refuse connections, the others have names that do not exist."""
     refusing, nameless = dead[::2], {name_of(host) for host in dead[1::2]}
 
@@ -52,10 +64,15 @@ def crawl(
             self._addresses = {n: a for n, a in self._addresses.items() if n not in nameless}
 
     summary, _ = bottled_crawl(
-        path, lambda clock: SpellFetcher(meadow, clock, dead=refusing), meadow.seeds,
-        dns=Denying, epoch=bottle.EPOCH + day * 86400.0, politeness__delay="1s", network__allow_private=True,
+        path,
+        lambda clock: SpellFetcher(meadow, clock, dead=refusing),
+        meadow.seeds,
+        dns=Denying,
+        epoch=bottle.EPOCH + day * 86400.0,
+        politeness__delay="1s",
+        network__allow_private=True,
         on_forgiven=on_forgiven,
-    )  # fmt: skip
+    )
     return summary
 
 
@@ -141,11 +158,15 @@ def test_private_addresses_are_retried_once_allowed(tmp_path: Path) -> None:
 
     def live(day: int, *, allowed: bool) -> Summary:
         return bottled_crawl(
-            path, lambda clock: SpellFetcher(meadow, clock), meadow.seeds,
+            path,
+            lambda clock: SpellFetcher(meadow, clock),
+            meadow.seeds,
             dns=lambda clock: SpellDns(meadow, clock),
-            epoch=bottle.EPOCH + day * 86400.0, politeness__delay="1s", network__allow_private=allowed,
+            epoch=bottle.EPOCH + day * 86400.0,
+            politeness__delay="1s",
+            network__allow_private=allowed,
             on_forgiven=told.append if day else None,
-        )[0]  # fmt: skip
+        )[0]
 
     assert live(0, allowed=False).refused == len(meadow.seeds)
     assert live(1, allowed=False).refused == len(meadow.seeds)
@@ -167,9 +188,12 @@ class Killed(BaseException):
     ("moment", "nth"), [("flush", 1), ("flush", 4), ("flush", 9), ("sync", 1), ("commit", 1), ("commit", 2)]
 )
 def test_a_kill_during_retry_failed_withdraws_all_or_nothing(
-    tmp_path: Path, wronged: tuple[Path, Meadow, list[Host]], moment: str, nth: int,
+    tmp_path: Path,
+    wronged: tuple[Path, Meadow, list[Host]],
+    moment: str,
+    nth: int,
     monkeypatch: pytest.MonkeyPatch,
-) -> None:  # fmt: skip
+) -> None:
     before, meadow, dead = wronged
     path = tmp_path / "c"
     shutil.copytree(before, path)

@@ -171,9 +171,12 @@ def test_private_hosts_get_no_request(tmp_path: Path) -> None:
 
 
 NAMED_ELSEWHERE = {
-    Reason.NONE, Reason.HOST_FULL, Reason.CLIENT_ERROR, Reason.BODY_TOO_LARGE,
+    Reason.NONE,
+    Reason.HOST_FULL,
+    Reason.CLIENT_ERROR,
+    Reason.BODY_TOO_LARGE,
     Reason.UNSIGNED,
-}  # fmt: skip
+}
 """Reasons that are no trick of a server: none, exclusions, plain errors, and plug-ins."""
 
 

@@ -23,9 +23,21 @@ from .crawling import check_warcs
 
 DELAY = 10.0
 TROUBLED = MeadowOptions(
-    hosts=10, pages=200, seed=6, page_kb=4.0, links=30, latency=0.3, robots=1.0, crawl_delay_share=0.5,
-    crawl_delay=25.0, busy=0.5, busy_seconds=120, stalling=0.3, server_error=0.1, broken=0.1,
-)  # fmt: skip
+    hosts=10,
+    pages=200,
+    seed=6,
+    page_kb=4.0,
+    links=30,
+    latency=0.3,
+    robots=1.0,
+    crawl_delay_share=0.5,
+    crawl_delay=25.0,
+    busy=0.5,
+    busy_seconds=120,
+    stalling=0.3,
+    server_error=0.1,
+    broken=0.1,
+)
 ROUNDING = 1e-6  # precision of epoch seconds
 
 
@@ -58,9 +70,12 @@ def afternoon(tmp_path_factory: pytest.TempPathFactory) -> tuple[Meadow, MeadowF
     meadow = Meadow(TROUBLED)
     path = tmp_path_factory.mktemp("bottle") / "c"
     summary, web = bottled_crawl(
-        path, lambda clock: MeadowFetcher(meadow, clock), meadow.seeds,
-        politeness__delay=f"{DELAY:g}s", network__allow_private=True,
-    )  # fmt: skip
+        path,
+        lambda clock: MeadowFetcher(meadow, clock),
+        meadow.seeds,
+        politeness__delay=f"{DELAY:g}s",
+        network__allow_private=True,
+    )
     assert summary.exit == summary.lost == summary.waiting == 0
     assert summary.seconds > 3600.0
     return meadow, web, path
@@ -138,18 +153,31 @@ def test_each_failure_is_retried_as_its_rule_says_and_nothing_else(
 
 def test_a_resumed_crawl_is_as_polite_and_complete(tmp_path: Path) -> None:
     options = MeadowOptions(
-        hosts=8, pages=60, seed=3, page_kb=2.0, links=20, robots=1.0, crawl_delay_share=0.5, crawl_delay=25.0,
-        busy=0.6, busy_seconds=300,
-    )  # fmt: skip
+        hosts=8,
+        pages=60,
+        seed=3,
+        page_kb=2.0,
+        links=20,
+        robots=1.0,
+        crawl_delay_share=0.5,
+        crawl_delay=25.0,
+        busy=0.6,
+        busy_seconds=300,
+    )
     meadow = Meadow(options)
     arrivals: list[Arrival] = []
     now = bottle.EPOCH
     ends = []
     for seconds in (47, 31, 160, 0):
         summary, web = bottled_crawl(
-            tmp_path / "c", lambda clock: MeadowFetcher(meadow, clock), meadow.seeds, epoch=now,
-            politeness__delay=f"{DELAY:g}s", network__allow_private=True, crawl__time=f"{seconds}s",
-        )  # fmt: skip
+            tmp_path / "c",
+            lambda clock: MeadowFetcher(meadow, clock),
+            meadow.seeds,
+            epoch=now,
+            politeness__delay=f"{DELAY:g}s",
+            network__allow_private=True,
+            crawl__time=f"{seconds}s",
+        )
         arrivals += web.arrivals
         ends.append((summary.exit, summary.lost))
         now += summary.seconds
@@ -165,9 +193,12 @@ def test_two_crawls_of_one_meadow_are_identical(tmp_path: Path) -> None:
     def log(name: str) -> list[Arrival]:
         meadow = Meadow(meadow_options)
         _, web = bottled_crawl(
-            tmp_path / name, lambda clock: MeadowFetcher(meadow, clock), meadow.seeds,
-            politeness__delay="5s", network__allow_private=True,
-        )  # fmt: skip
+            tmp_path / name,
+            lambda clock: MeadowFetcher(meadow, clock),
+            meadow.seeds,
+            politeness__delay="5s",
+            network__allow_private=True,
+        )
         return web.arrivals
 
     assert log("a") == log("b")
@@ -187,9 +218,12 @@ class Stumbling(MeadowFetcher):
 def test_our_own_bugs_cost_only_the_current_page(tmp_path: Path) -> None:
     meadow = Meadow(MeadowOptions(hosts=3, pages=120, seed=2, page_kb=2.0, links=20, gamma=0.5))
     summary, _ = bottled_crawl(
-        tmp_path / "c", lambda clock: Stumbling(meadow, clock), meadow.seeds,
-        politeness__delay="0s", network__allow_private=True,
-    )  # fmt: skip
+        tmp_path / "c",
+        lambda clock: Stumbling(meadow, clock),
+        meadow.seeds,
+        politeness__delay="0s",
+        network__allow_private=True,
+    )
     rows = {row.url: row for row in outcomes(tmp_path / "c")}
     crashed = {url for url, row in rows.items() if row.reason == Reason.CRASHED.value}
     assert crashed == {url for url in rows if url.endswith(("-3.html", "-7.html"))} != set()
@@ -252,10 +286,13 @@ FORBIDDEN = {
 def test_a_public_site_cannot_redirect_to_a_private_address(tmp_path: Path) -> None:
     """Server-side request forgery: the resolved address is judged, whatever its spelling."""
     _, web = bottled_crawl(
-        tmp_path / "c", lambda clock: Pointer(clock, list(FORBIDDEN)), ["http://mouse.test/"],
-        scope__mode="web", politeness__delay="0s",
+        tmp_path / "c",
+        lambda clock: Pointer(clock, list(FORBIDDEN)),
+        ["http://mouse.test/"],
+        scope__mode="web",
+        politeness__delay="0s",
         network__resolve=["mouse.test=93.184.216.34", "inside.mouse.test=10.9.8.7"],
-    )  # fmt: skip
+    )
     assert {address for _, address in web.asked} == {"93.184.216.34"}
     rows = outcomes(tmp_path / "c")
     assert Counter(row.kind for row in rows) == {
@@ -272,9 +309,12 @@ def test_a_host_is_not_abandoned_for_repeatedly_silent_pages(tmp_path: Path) -> 
     """When only such pages are left, their second and third tries come in a row."""
     meadow = Meadow(MeadowOptions(hosts=1, pages=120, seed=4, page_kb=2.0, links=20, stalling=1.0))
     bottled_crawl(
-        tmp_path / "c", lambda clock: MeadowFetcher(meadow, clock), meadow.seeds,
-        politeness__delay="10s", network__allow_private=True,
-    )  # fmt: skip
+        tmp_path / "c",
+        lambda clock: MeadowFetcher(meadow, clock),
+        meadow.seeds,
+        politeness__delay="10s",
+        network__allow_private=True,
+    )
     truth = {fact.url: fact for fact in meadow.truth() if fact.allowed}
     assert sum(fact.status == 0 for fact in truth.values()) > 10
     stored = {row.url for row in outcomes(tmp_path / "c") if row.kind == "page"}

@@ -38,9 +38,20 @@ BEGAN, WEEK = 1.7e9, 7 * 86_400.0
 TROUBLE = "duplicates robots sitemaps private nofollow redirects not_found server_error broken busy traps"
 CALM: dict[str, Any] = dict.fromkeys(TROUBLE.split(), 0.0)
 LIVELY = CALM | {
-    "hosts": 1, "pages": 60, "links": 10, "page_kb": 1.0, "seed": 11, "changing": 0.5, "change_every": WEEK,
-    "rewriting": True, "appearing": 0.5, "vanishing": 0.3, "moving": 0.3, "staying": WEEK, "began": BEGAN,
-}  # fmt: skip
+    "hosts": 1,
+    "pages": 60,
+    "links": 10,
+    "page_kb": 1.0,
+    "seed": 11,
+    "changing": 0.5,
+    "change_every": WEEK,
+    "rewriting": True,
+    "appearing": 0.5,
+    "vanishing": 0.3,
+    "moving": 0.3,
+    "staying": WEEK,
+    "began": BEGAN,
+}
 
 Refreshed = Callable[[int], None]
 """Called before each refresh with its number; the first is 1."""
@@ -145,8 +156,11 @@ def test_every_step_of_the_guide_works_on_a_site_like_the_one_in_it(
         told = said["changes atlas --since 7d"]
         kinds = set(re.findall(r"^\S+ +(\w+) .*?(/[\w/]*)  ", told.replace(origin, ""), re.MULTILINE))
         assert kinds >= {
-            ("changed", "/terms"), ("new", "/blog/harvest"), ("gone", "/jobs/42"), ("changed", "/shop"),
-        }  # fmt: skip
+            ("changed", "/terms"),
+            ("new", "/blog/harvest"),
+            ("gone", "/jobs/42"),
+            ("changed", "/shop"),
+        }
         assert f"{origin}/about -> {origin}/company" in told
         assert "[-30-] {+14+}" in said["changes atlas --diff"]
         assert len(said["changes atlas --versions"].splitlines()) == 2

@@ -90,10 +90,15 @@ def test_every_file_name_is_synced_before_its_checkpoint(
     with recorded(names, monkeypatch):
         for pages in (5, 10, 0):  # begun, and resumed twice
             bottled_crawl(
-                path, lambda clock: MeadowFetcher(MEADOW, clock), MEADOW.seeds, politeness__delay="1s",
-                network__allow_private=True, frontier__sieve_run=12, storage__checkpoint="3s",
+                path,
+                lambda clock: MeadowFetcher(MEADOW, clock),
+                MEADOW.seeds,
+                politeness__delay="1s",
+                network__allow_private=True,
+                frontier__sieve_run=12,
+                storage__checkpoint="3s",
                 crawl__pages=pages,
-            )  # fmt: skip
+            )
     assert names.checks > 10
     wanted = {"on the way", "crawl", "frontier", "archive", "index", "outcomes.log", "journal", "crawl.json"}
     assert wanted | {"fieldmouse.toml", "keys-0.log", "front-0.log", "shard-0.cdxj"} <= names.seen

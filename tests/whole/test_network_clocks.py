@@ -71,9 +71,13 @@ class UnsureBand(Band):
         web = MeadowFetcher(self.meadow, clock)
         web.arrivals = SetRight(clock.off)
         crew = build(
-            home, self.settings, clock=clock, fetcher=web, lane=InlineLane,
+            home,
+            self.settings,
+            clock=clock,
+            fetcher=web,
+            lane=InlineLane,
             joining=Joining(self.board(), "fieldmouse", self.clock.now),
-        )  # fmt: skip
+        )
         seeds = [Url(seed) for seed in self.meadow.seeds] if seeded else []
         task = asyncio.ensure_future(crew.agent.crawl(seeds))
         self.living[name] = (crew, task, web)
@@ -84,10 +88,16 @@ def test_agents_with_clocks_hours_apart_are_polite_and_lose_nothing(tmp_path: Pa
     """One of them is killed, and its clock set while it is away."""
     meadow = Meadow(
         MeadowOptions(
-            hosts=10, pages=100, seed=14, page_kb=1.0, links=10, robots=1.0, crawl_delay_share=0.4,
+            hosts=10,
+            pages=100,
+            seed=14,
+            page_kb=1.0,
+            links=10,
+            robots=1.0,
+            crawl_delay_share=0.4,
             crawl_delay=SLOW,
         )
-    )  # fmt: skip
+    )
     alone = pages_alone(tmp_path / "alone", meadow)
 
     async def life(clock: Clock) -> Band:

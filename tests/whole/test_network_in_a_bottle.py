@@ -57,17 +57,27 @@ class Band:
     """Agents of one crawl, in one virtual time."""
 
     def __init__(
-        self, path: Path, meadow: Meadow, clock: Clock, servers: int = 1,
-        kind: type[MemoryBoard] = MemoryBoard, lane: type[InlineLane] = InlineLane, **changes: object,
-    ) -> None:  # fmt: skip
+        self,
+        path: Path,
+        meadow: Meadow,
+        clock: Clock,
+        servers: int = 1,
+        kind: type[MemoryBoard] = MemoryBoard,
+        lane: type[InlineLane] = InlineLane,
+        **changes: object,
+    ) -> None:
         self.path, self.meadow, self.clock, self.kind, self.lane = path, meadow, clock, kind, lane
         self.settings = Settings().override(
             {
-                "crawl.seeds": list(meadow.seeds), "politeness.delay": f"{DELAY:g}s",
-                "network.allow_private": True, "scope.mode": "web", **CALM, "storage.checkpoint": "3s",
+                "crawl.seeds": list(meadow.seeds),
+                "politeness.delay": f"{DELAY:g}s",
+                "network.allow_private": True,
+                "scope.mode": "web",
+                **CALM,
+                "storage.checkpoint": "3s",
                 **{name.replace("__", "."): value for name, value in changes.items()},
             }
-        )  # fmt: skip
+        )
         self.servers = [MemoryServer(clock) for _ in range(servers)]
         self.arrivals: list[Arrival] = []
         self.living: dict[str, tuple[Crew, asyncio.Future[Summary], MeadowFetcher]] = {}
@@ -84,9 +94,13 @@ class Band:
             home = CrawlDir.create(path, shards=1, settings=render(self.settings).encode(), key_seed=4711)
         web = MeadowFetcher(self.meadow, self.clock)
         crew = build(
-            home, self.settings, clock=self.clock, fetcher=web, lane=self.lane,
+            home,
+            self.settings,
+            clock=self.clock,
+            fetcher=web,
+            lane=self.lane,
             joining=Joining(self.board(), "fieldmouse", self.clock.now),
-        )  # fmt: skip
+        )
         seeds = [Url(seed) for seed in self.meadow.seeds] if seeded else []
         task = asyncio.ensure_future(crew.agent.crawl(seeds))
         self.living[name] = (crew, task, web)
@@ -195,9 +209,13 @@ def test_an_agent_joins_only_after_its_first_checkpoint(tmp_path: Path) -> None:
 
 def pages_alone(path: Path, meadow: Meadow) -> set[str]:
     bottled_crawl(
-        path, lambda clock: MeadowFetcher(meadow, clock), meadow.seeds, scope__mode="web",
-        politeness__delay=f"{DELAY:g}s", network__allow_private=True,
-    )  # fmt: skip
+        path,
+        lambda clock: MeadowFetcher(meadow, clock),
+        meadow.seeds,
+        scope__mode="web",
+        politeness__delay=f"{DELAY:g}s",
+        network__allow_private=True,
+    )
     return set(pages_of(path))
 
 

@@ -29,12 +29,19 @@ OTHER = "http://example.net"
 OUT = "http://example.com"
 SETTINGS = Settings().override(
     {
-        "crawl.seeds": [f"{HOST}/"], "politeness.delay": "1s", "network.allow_private": True,
+        "crawl.seeds": [f"{HOST}/"],
+        "politeness.delay": "1s",
+        "network.allow_private": True,
         "network.resolve": ["example.org=127.0.0.1", "example.net=127.0.0.2", "example.com=127.0.0.3"],
-        **CALM, "scope.mode": "web", "scope.exclude_hosts": ["example.com"], "storage.checkpoint": "3s",
-        "refresh.on": True, "refresh.policy": "uniform", "refresh.budget": "1/s",
+        **CALM,
+        "scope.mode": "web",
+        "scope.exclude_hosts": ["example.com"],
+        "storage.checkpoint": "3s",
+        "refresh.on": True,
+        "refresh.policy": "uniform",
+        "refresh.budget": "1/s",
     }
-)  # fmt: skip
+)
 
 
 class Placing(MemoryBoard):
@@ -61,9 +68,13 @@ def test_a_page_moved_to_another_agent_leaves_search_after_a_delay(tmp_path: Pat
                 tmp_path / name, shards=1, settings=render(SETTINGS).encode(), key_seed=4711
             )
             crew = build(
-                home, SETTINGS, clock=clock, fetcher=ChangingSite(clock, now), lane=InlineLane,
+                home,
+                SETTINGS,
+                clock=clock,
+                fetcher=ChangingSite(clock, now),
+                lane=InlineLane,
                 joining=Joining(Placing(server), "fieldmouse", clock.now),
-            )  # fmt: skip
+            )
             lives.append(asyncio.ensure_future(crew.agent.crawl([])))
             crews.append(crew)
             await clock.sleep(5.0)  # until it has joined

@@ -40,17 +40,32 @@ NAMES = "abc"
 def garden(seed: int) -> Meadow:
     return Meadow(
         MeadowOptions(
-            hosts=6, pages=40, seed=seed, page_kb=1.0, links=8, changing=0.7, change_every=200.0,
-            rewriting=True, compression=False, duplicates=0.0,
+            hosts=6,
+            pages=40,
+            seed=seed,
+            page_kb=1.0,
+            links=8,
+            changing=0.7,
+            change_every=200.0,
+            rewriting=True,
+            compression=False,
+            duplicates=0.0,
         )
-    )  # fmt: skip
+    )
 
 
 def band_of(path: Path, meadow: Meadow, clock: Clock, servers: int = 1) -> Band:
     return Band(
-        path, meadow, clock, servers, refresh__on=True, refresh__budget=f"{BUDGET * 3600:g}/h",
-        refresh__policy="uniform", crawl__time=f"{MINUTES}m", storage__checkpoint="10s",
-    )  # fmt: skip
+        path,
+        meadow,
+        clock,
+        servers,
+        refresh__on=True,
+        refresh__budget=f"{BUDGET * 3600:g}/h",
+        refresh__policy="uniform",
+        crawl__time=f"{MINUTES}m",
+        storage__checkpoint="10s",
+    )
 
 
 class Upkeep:
@@ -213,10 +228,17 @@ def test_an_agent_that_does_not_poll_yields_hosts_to_those_that_do(tmp_path: Pat
     """An agent without `refresh.on` has work for all hosts, and should be the one to visit some of them."""
     meadow = Meadow(
         MeadowOptions(
-            hosts=6, pages=1200, gamma=0.0, seed=6, page_kb=1.0, links=20, robots=0.0, sitemaps=0.0,
+            hosts=6,
+            pages=1200,
+            gamma=0.0,
+            seed=6,
+            page_kb=1.0,
+            links=20,
+            robots=0.0,
+            sitemaps=0.0,
             compression=False,
         )
-    )  # fmt: skip
+    )
 
     async def life(clock: Clock) -> None:
         band = Band(tmp_path, meadow, clock, board__policy="hash")

@@ -26,9 +26,14 @@ from .bottled import outcomes
 from .pair import MEADOW, Pair, allowed, check_polite
 
 CASES = [
-    (Ill.NO_DESCRIPTORS, "priced"), (Ill.DNS_FAILS, "priced"), (Ill.DNS_SILENT, "priced"),
-    (Ill.DNS_DENIES, "priced"), (Ill.DNS_DENIES, "hash"), (Ill.REFUSED, "priced"), (Ill.REFUSED, "hash"),
-]  # fmt: skip
+    (Ill.NO_DESCRIPTORS, "priced"),
+    (Ill.DNS_FAILS, "priced"),
+    (Ill.DNS_SILENT, "priced"),
+    (Ill.DNS_DENIES, "priced"),
+    (Ill.DNS_DENIES, "hash"),
+    (Ill.REFUSED, "priced"),
+    (Ill.REFUSED, "hash"),
+]
 """A silent nameserver and a failing lookup look the same here; a lost network or route is tested in
 `test_network_own_trouble`."""
 
@@ -53,9 +58,13 @@ def test_another_agent_fetches_hosts_that_one_cannot_reach(tmp_path: Path, ill: 
 
 
 BLAMED = {
-    Reason.NO_ADDRESS, Reason.NO_CONNECTION, Reason.TIMEOUT, Reason.CLOSED, Reason.BURIED,
+    Reason.NO_ADDRESS,
+    Reason.NO_CONNECTION,
+    Reason.TIMEOUT,
+    Reason.CLOSED,
+    Reason.BURIED,
     Reason.EXCLUSION_UNREACHABLE,
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("servers", [1, 2])

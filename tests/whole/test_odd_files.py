@@ -23,9 +23,11 @@ from .bottled import bottled_crawl, bottled_kill
 
 MEADOW = Meadow(MeadowOptions(hosts=4, pages=60, seed=11, page_kb=1.0, links=8))
 MANNERS = {
-    "politeness__delay": "1s", "network__allow_private": True, "frontier__sieve_run": 12,
+    "politeness__delay": "1s",
+    "network__allow_private": True,
+    "frontier__sieve_run": 12,
     "frontier__record_decisions": "1MiB",
-}  # fmt: skip
+}
 ONCE = Order(once=True, hold=True, only=True)
 TOUCHED = ("lock", "shard-*.lock", "*.lmdb-lock", ".tantivy-*.lock")
 """Files that a run without changes may touch."""
@@ -44,9 +46,13 @@ def killed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     crawl(path, crawl__pages=20)
     crawl(path, ONCE)
     bottled_kill(
-        path, lambda clock: MeadowFetcher(MEADOW, clock), MEADOW.seeds, after=8.0,
-        storage__checkpoint="3s", **MANNERS,
-    )  # fmt: skip
+        path,
+        lambda clock: MeadowFetcher(MEADOW, clock),
+        MEADOW.seeds,
+        after=8.0,
+        storage__checkpoint="3s",
+        **MANNERS,
+    )
     for name in ("outcomes.log", *(str(file.relative_to(path)) for file in path.glob("archive/*.warc.gz"))):
         with (path / name).open("ab") as file:
             file.write(b"behind the last checkpoint")
@@ -113,9 +119,12 @@ def test_a_file_replaced_by_a_directory_or_link_is_refused_before_any_change(
 @pytest.mark.parametrize("become", [a_directory, a_dangling_link])
 @pytest.mark.parametrize("name", ["journal", "outcomes.log", "held.log", "archive/digests.lmdb", "lock"])
 def test_doctor_and_resume_name_the_odd_file(
-    killed: Path, tmp_path: Path, name: str, become: Callable[[Path], None],
+    killed: Path,
+    tmp_path: Path,
+    name: str,
+    become: Callable[[Path], None],
     capsys: pytest.CaptureFixture[str],
-) -> None:  # fmt: skip
+) -> None:
     path = Path(shutil.copytree(killed, tmp_path / "c"))
     (path / name).unlink(missing_ok=True)
     become(path / name)

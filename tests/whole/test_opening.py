@@ -49,9 +49,11 @@ MEADOW = Meadow(MeadowOptions(hosts=4, pages=60, seed=11, page_kb=1.0, links=8))
 FORMAT_1 = Path(__file__).parent.parent / "data" / "crawl-of-format-1.tar.xz"
 FORMAT_2 = Path(__file__).parent.parent / "data" / "crawl-of-format-2.tar.xz"
 MANNERS = {
-    "politeness__delay": "1s", "network__allow_private": True, "frontier__sieve_run": 12,
+    "politeness__delay": "1s",
+    "network__allow_private": True,
+    "frontier__sieve_run": 12,
     "frontier__record_decisions": "1MiB",
-}  # fmt: skip
+}
 
 
 def crawl(path: Path, **changes: object) -> Summary:

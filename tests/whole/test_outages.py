@@ -38,14 +38,22 @@ def dns(ill: Ill) -> bool:
 
 
 def crawl(
-    path: Path, meadow: Meadow, spells: Sequence[Spell] = (), *, dead: Sequence[Host] = (),
-    mute: Sequence[str] = (), seeds: Sequence[str] = (), **changes: object,
-) -> tuple[Summary, SpellFetcher]:  # fmt: skip
+    path: Path,
+    meadow: Meadow,
+    spells: Sequence[Spell] = (),
+    *,
+    dead: Sequence[Host] = (),
+    mute: Sequence[str] = (),
+    seeds: Sequence[str] = (),
+    **changes: object,
+) -> tuple[Summary, SpellFetcher]:
     return bottled_crawl(
-        path, lambda clock: SpellFetcher(meadow, clock, spells, dead=dead), seeds or meadow.seeds,
+        path,
+        lambda clock: SpellFetcher(meadow, clock, spells, dead=dead),
+        seeds or meadow.seeds,
         dns=lambda clock: SpellDns(meadow, clock, spells, mute=mute),
         **{"politeness__delay": f"{DELAY:g}s", "network__allow_private": True, **changes},
-    )  # fmt: skip
+    )
 
 
 def check_complete(path: Path, meadow: Meadow, summary: Summary, web: SpellFetcher) -> None:
@@ -129,10 +137,14 @@ def test_a_time_limit_stops_a_waiting_crawl_and_resume_completes_it(tmp_path: Pa
     assert first.seconds < 107.0
     assert first.waiting > 0
     summary, web = bottled_crawl(
-        tmp_path / "c", lambda clock: SpellFetcher(meadow, clock, [spell]), meadow.seeds,
-        epoch=bottle.EPOCH + 120.0, dns=lambda clock: SpellDns(meadow, clock, [spell]),
-        politeness__delay=f"{DELAY:g}s", network__allow_private=True,
-    )  # fmt: skip
+        tmp_path / "c",
+        lambda clock: SpellFetcher(meadow, clock, [spell]),
+        meadow.seeds,
+        epoch=bottle.EPOCH + 120.0,
+        dns=lambda clock: SpellDns(meadow, clock, [spell]),
+        politeness__delay=f"{DELAY:g}s",
+        network__allow_private=True,
+    )
     check_complete(tmp_path / "c", meadow, summary, web)
 
 

@@ -30,10 +30,13 @@ from .powercut import power_cut
 MEADOW = Meadow(MeadowOptions(hosts=3, pages=18, seed=5, page_kb=1.0, links=6))
 SETTINGS = Settings().override(
     {
-        "crawl.seeds": list(MEADOW.seeds), "storage.checkpoint": "2s", "storage.min_free": "0B",
-        "politeness.delay": "1s", "network.allow_private": True,
+        "crawl.seeds": list(MEADOW.seeds),
+        "storage.checkpoint": "2s",
+        "storage.min_free": "0B",
+        "politeness.delay": "1s",
+        "network.allow_private": True,
     }
-)  # fmt: skip
+)
 
 
 class Entry(msgspec.Struct):

@@ -92,11 +92,21 @@ def test_a_scrapy_callback_becomes_a_function_of_a_page() -> None:
         "<a class=tag href=/t/mice>mice</a><a class=tag href=/t/voles>voles</a></article><a href=../up>up</a>"
     )
     page = ParsedPage(
-        url="http://q.example/a/b", status=200, mime="text/html", body=html.encode(), title="", text="",
-        fields=(("vary", "a"), ("vary", "b")), language="", depth=0, found_as="page", at=0.0,
-        base="http://q.example/a/b", hrefs=["/t/mice", "/t/voles", "../up", "mailto:x@y", "/t/mice"],
+        url="http://q.example/a/b",
+        status=200,
+        mime="text/html",
+        body=html.encode(),
+        title="",
+        text="",
+        fields=(("vary", "a"), ("vary", "b")),
+        language="",
+        depth=0,
+        found_as="page",
+        at=0.0,
+        base="http://q.example/a/b",
+        hrefs=["/t/mice", "/t/voles", "../up", "mailto:x@y", "/t/mice"],
         tree=lambda: LexborHTMLParser(html),
-    )  # fmt: skip
+    )
     assert list(space["quotes"](page)) == [
         {"text": "Mice are nice", "author": "A. Vole", "tags": ["mice", "voles"]}
     ]

@@ -58,9 +58,16 @@ def test_delays_hold_across_kills_and_resumes(tmp_path: Path) -> None:
     home = tmp_path / "c"
     with running_meadow(hosts=20, pages=80, seed=4) as meadow:
         process = start(
-            "crawl", home, "--seed", meadow.seeds[0], "--delay", "400ms", "--allow-private",
-            "--set", "storage.checkpoint=1s",
-        )  # fmt: skip
+            "crawl",
+            home,
+            "--seed",
+            meadow.seeds[0],
+            "--delay",
+            "400ms",
+            "--allow-private",
+            "--set",
+            "storage.checkpoint=1s",
+        )
         for moment in (1.3, 1.1, 1.7):
             time.sleep(moment)  # the time of the kill does not matter
             os.kill(process.pid, signal.SIGKILL)

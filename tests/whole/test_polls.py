@@ -61,10 +61,13 @@ class Aged(MeadowFetcher):
 def polled(path: Path, meadow: Meadow, fate: dict[str, int], links: list[Link], limit: int) -> Summary:
     settings = Settings().override(
         {
-            "crawl.seeds": list(meadow.seeds), "crawl.pages": limit, "politeness.delay": "1s",
-            "network.allow_private": True, **CALM,
+            "crawl.seeds": list(meadow.seeds),
+            "crawl.pages": limit,
+            "politeness.delay": "1s",
+            "network.allow_private": True,
+            **CALM,
         }
-    )  # fmt: skip
+    )
 
     async def life(clock: Clock) -> Summary:
         web = Aged(meadow, clock)
@@ -91,9 +94,13 @@ def first(tmp_path_factory: pytest.TempPathFactory) -> tuple[Meadow, Path, Summa
     )
     path = tmp_path_factory.mktemp("polls") / "c"
     summary, _ = bottled_crawl(
-        path, lambda clock: MeadowFetcher(meadow, clock), meadow.seeds, crawl__pages=LIMIT,
-        politeness__delay="1s", network__allow_private=True,
-    )  # fmt: skip
+        path,
+        lambda clock: MeadowFetcher(meadow, clock),
+        meadow.seeds,
+        crawl__pages=LIMIT,
+        politeness__delay="1s",
+        network__allow_private=True,
+    )
     assert summary.pages == LIMIT
     assert summary.waiting > 20
     return meadow, path, summary

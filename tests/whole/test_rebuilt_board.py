@@ -39,9 +39,17 @@ from .test_network_in_a_bottle import Band, charter, is_polite, pages_alone, pag
 
 NAMES = "abc"
 VARIED = {
-    "page_kb": 1.0, "links": 10, "robots": 1.0, "sitemaps": 0.6, "sitemap_only": 0.2, "redirects": 0.1,
-    "duplicates": 0.1, "traps": 0.3, "crawl_delay_share": 0.3, "crawl_delay": 3.0,
-}  # fmt: skip
+    "page_kb": 1.0,
+    "links": 10,
+    "robots": 1.0,
+    "sitemaps": 0.6,
+    "sitemap_only": 0.2,
+    "redirects": 0.1,
+    "duplicates": 0.1,
+    "traps": 0.3,
+    "crawl_delay_share": 0.3,
+    "crawl_delay": 3.0,
+}
 
 
 class ShortLived(MemoryBuilder):

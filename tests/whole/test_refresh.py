@@ -31,13 +31,20 @@ def crawl(
     path: Path, now: Versions, day: float = 0.0, order: Order | None = None, **changes: object
 ) -> Summary:
     wanted: dict[str, object] = {
-        "storage__checkpoint": "5s", "politeness__delay": "1s", "network__allow_private": True,
-        "network__resolve": ["example.org=127.0.0.1"], "refresh__policy": "uniform",
-    }  # fmt: skip
+        "storage__checkpoint": "5s",
+        "politeness__delay": "1s",
+        "network__allow_private": True,
+        "network__resolve": ["example.org=127.0.0.1"],
+        "refresh__policy": "uniform",
+    }
     summary, _ = bottled_crawl(
-        path, lambda clock: ChangingSite(clock, now), [f"{HOST}/"], epoch=bottle.EPOCH + day * DAY,
-        order=order, **(wanted | changes),
-    )  # fmt: skip
+        path,
+        lambda clock: ChangingSite(clock, now),
+        [f"{HOST}/"],
+        epoch=bottle.EPOCH + day * DAY,
+        order=order,
+        **(wanted | changes),
+    )
     return summary
 
 

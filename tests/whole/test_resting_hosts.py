@@ -51,16 +51,22 @@ def visit(
     path: Path, web: dict[str, Versions], at: float, order: Order | None = None, **changes: object
 ) -> Summary:
     wanted: dict[str, object] = {
-        "storage__checkpoint": "5s", "politeness__delay": "1s", "network__allow_private": True,
+        "storage__checkpoint": "5s",
+        "politeness__delay": "1s",
+        "network__allow_private": True,
         "network__resolve": ["well.example=127.0.0.1", "ill.example=127.0.0.2"],
         "refresh__policy": "uniform",
-    }  # fmt: skip
+    }
     for site in web.values():
         site.asked.clear()
     summary, _ = bottled_crawl(
-        path, lambda clock: TwoSites(clock, web), [f"{host}/" for host in web],
-        epoch=bottle.EPOCH + at, order=order, **(wanted | changes),
-    )  # fmt: skip
+        path,
+        lambda clock: TwoSites(clock, web),
+        [f"{host}/" for host in web],
+        epoch=bottle.EPOCH + at,
+        order=order,
+        **(wanted | changes),
+    )
     for site in web.values():  # one request a second, whatever happens
         times = [t for t, _, _ in site.asked]
         assert all(later - sooner >= 1.0 - 1e-6 for sooner, later in itertools.pairwise(times))

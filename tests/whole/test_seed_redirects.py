@@ -59,10 +59,9 @@ class ScriptedWeb:
             status, body = 200, f"<title>{link.url}</title>{links}".encode()
         head = "".join(f"{name}: {value}\r\n" for name, value in headers)
         now = self._clock.now()
-        return Response(
-            status, f"HTTP/1.1 {status} X\r\n{head}\r\n".encode(), body, b"GET / HTTP/1.1\r\n\r\n", address,
-            now, now, now, tuple(headers),
-        )  # fmt: skip
+        start = f"HTTP/1.1 {status} X\r\n{head}\r\n".encode()
+        request = b"GET / HTTP/1.1\r\n\r\n"
+        return Response(status, start, body, request, address, now, now, now, tuple(headers))
 
     async def close(self) -> None:
         """Nothing is open."""
@@ -88,23 +87,28 @@ SEED, WWW = "http://e.test/", "https://www.e.test/"
 HOP: Web = {SEED: "https://e.test/", "https://e.test/": WWW}
 SITE: Web = HOP | {
     WWW: ("/a", "https://e.test/b", "http://other.e.test/", "http://new.test/"),
-    WWW + "a": ("http://www.e.test:8080/c",), "http://www.e.test:8080/c": (), "https://e.test/b": (),
-    "http://other.e.test/": (), "http://new.test/": (),
-}  # fmt: skip
-MOVED: Web = {SEED: "https://new.test/", "https://new.test/": ("/a", "http://www.new.test/b", SEED + "c")} | {
-    "https://new.test/a": (), "http://www.new.test/b": (), SEED + "c": (),
-}  # fmt: skip
+    WWW + "a": ("http://www.e.test:8080/c",),
+    **dict.fromkeys(
+        "http://www.e.test:8080/c https://e.test/b http://other.e.test/ http://new.test/".split(), ()
+    ),
+}
+MOVED: Web = {
+    SEED: "https://new.test/",
+    "https://new.test/": ("/a", "http://www.new.test/b", SEED + "c"),
+    **dict.fromkeys(("https://new.test/a", "http://www.new.test/b", SEED + "c"), ()),
+}
+B = "https://www.b.test/"
 CROSS: Web = {
-    "http://a.test/": ("/deep",), "http://a.test/deep": ("https://www.b.test/hidden", "http://x.b.test/"),
-    "http://b.test/": "https://www.b.test/", "https://www.b.test/": ("/seen",), "https://www.b.test/seen": (),
-    "https://www.b.test/hidden": ("/deeper",), "https://www.b.test/deeper": (), "http://x.b.test/": (),
-    "https://www.b.test/robots.txt": "Sitemap: https://www.b.test/map.txt", "https://www.b.test/mapped": (),
-}  # fmt: skip
+    "http://a.test/": ("/deep",),
+    "http://a.test/deep": (B + "hidden", "http://x.b.test/"),
+    "http://b.test/": B,
+    B: ("/seen",),
+    B + "hidden": ("/deeper",),
+    B + "robots.txt": f"Sitemap: {B}map.txt",
+    **dict.fromkeys((B + "seen", B + "deeper", "http://x.b.test/", B + "mapped"), ()),
+}
 """One seed is slow and redirects; before, the other one links to pages that only it links to."""
-CROSSED = {
-    "http://a.test/", "http://a.test/deep", "https://www.b.test/", "https://www.b.test/seen",
-    "https://www.b.test/hidden", "https://www.b.test/deeper",
-}  # fmt: skip
+CROSSED = {"http://a.test/", "http://a.test/deep", B, B + "seen", B + "hidden", B + "deeper"}
 
 
 def web(pages: Web, slow: Mapping[str, float] | None = None) -> Callable[[Clock], ScriptedWeb]:
@@ -122,8 +126,8 @@ def crawled(path: Path, pages: Web, seeds: Sequence[str] = (SEED,), **asked: obj
 
 
 def test_a_host_scope_ignores_scheme_and_port(tmp_path: Path) -> None:
-    pages: Web = {SEED: "https://e.test/", "https://e.test/": ("http://e.test:81/x", "http://sub.e.test/"),
-                  "http://e.test:81/x": (), "http://sub.e.test/": ()}  # fmt: skip
+    links = ("http://e.test:81/x", "http://sub.e.test/")
+    pages: Web = {SEED: "https://e.test/", "https://e.test/": links} | dict.fromkeys(links, ())
     assert crawled(tmp_path / "c", pages, scope__mode="host") == {"https://e.test/", "http://e.test:81/x"}
 
 
@@ -144,11 +148,14 @@ def test_in_page_scope_only_the_redirect_target_is_stored(
     assert f"seed {SEED} redirects to {WWW}: that page is in scope" in caplog.messages
 
 
-@pytest.mark.parametrize(("mode", "wanted"), [
-    ("page", {"https://new.test/"}),
-    ("host", {"https://new.test/", "https://new.test/a", SEED + "c"}),
-    ("site", {"https://new.test/", "https://new.test/a", SEED + "c", "http://www.new.test/b"}),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("mode", "wanted"),
+    [
+        ("page", {"https://new.test/"}),
+        ("host", {"https://new.test/", "https://new.test/a", SEED + "c"}),
+        ("site", {"https://new.test/", "https://new.test/a", SEED + "c", "http://www.new.test/b"}),
+    ],
+)
 def test_another_registered_domain_joins_only_on_request(
     tmp_path: Path, mode: str, wanted: set[str], caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -160,10 +167,8 @@ def test_another_registered_domain_joins_only_on_request(
 
 
 def test_an_excluded_redirect_target_does_not_join(tmp_path: Path) -> None:
-    for number, rule in enumerate(
-        ({"scope__exclude_hosts": ["www.e.test"]}, {"scope__exclude_prefixes": [WWW]},
-         {"scope__include_regex": ["^http:"]})
-    ):  # fmt: skip
+    exclusions = {"exclude_hosts": ["www.e.test"], "exclude_prefixes": [WWW], "include_regex": ["^http:"]}
+    for number, rule in enumerate({f"scope__{key}": value} for key, value in exclusions.items()):
         asked = {"scope__mode": "host", "scope__follow_seed_redirects": True} | rule
         assert crawled(tmp_path / str(number), SITE, **asked) == set()
 
@@ -180,9 +185,13 @@ def test_links_read_before_the_redirect_was_known_are_followed(
 ) -> None:
     pages = CROSS | {"https://www.b.test/map.txt": ()}
     summary, fetcher = bottled_crawl(
-        tmp_path / "c", web(pages, {"http://b.test": 60.0}), ["http://a.test/", "http://b.test/"], **QUICK,
-        scope__mode="host", **asked,
-    )  # fmt: skip
+        tmp_path / "c",
+        web(pages, {"http://b.test": 60.0}),
+        ["http://a.test/", "http://b.test/"],
+        **QUICK,
+        scope__mode="host",
+        **asked,
+    )
     assert summary.lost == summary.waiting == 0
     assert fetcher.asked.index("http://a.test/deep") < fetcher.asked.index("https://www.b.test/")
     assert stored(tmp_path / "c") == CROSSED | {"https://www.b.test/map.txt"}
@@ -257,10 +266,14 @@ def test_any_agent_of_a_cluster_crawls_the_redirect_target_of_a_seed(
     pages |= {f"{WWW}{number}": (f"{WWW}{number + 1}", "http://other.e.test/") for number in range(count)}
     asked = Settings().override(
         {
-            "crawl.seeds": [SEED], "politeness.delay": "1s", "network.allow_private": True,
-            "scope.mode": "host", "storage.checkpoint": "3s", "storage.min_free": "0B",
+            "crawl.seeds": [SEED],
+            "politeness.delay": "1s",
+            "network.allow_private": True,
+            "scope.mode": "host",
+            "storage.checkpoint": "3s",
+            "storage.min_free": "0B",
         }
-    )  # fmt: skip
+    )
     read: dict[str, int] = {}
 
     async def together(clock: Clock) -> None:
@@ -271,9 +284,14 @@ def test_any_agent_of_a_cluster_crawls_the_redirect_target_of_a_seed(
         def start(name: str) -> Crew:
             home = CrawlDir.create(tmp_path / name, shards=1, settings=render(asked).encode(), key_seed=4711)
             return build(
-                home, asked, clock=clock, fetcher=ScriptedWeb(clock, pages), lane=InlineLane,
-                dns=AnyName(clock), joining=Joining(MemoryBoard(server), "fieldmouse", clock.now),
-            )  # fmt: skip
+                home,
+                asked,
+                clock=clock,
+                fetcher=ScriptedWeb(clock, pages),
+                lane=InlineLane,
+                dns=AnyName(clock),
+                joining=Joining(MemoryBoard(server), "fieldmouse", clock.now),
+            )
 
         crews.append(start("a"))
         lives.append(asyncio.ensure_future(crews[0].agent.crawl([Url(SEED)])))
@@ -307,10 +325,14 @@ def test_an_agent_follows_links_to_a_host_that_another_agent_added(tmp_path: Pat
     pages |= {f"{second}{len(late)}": ()} | dict.fromkeys(late, ())
     asked = Settings().override(
         {
-            "crawl.seeds": [first, second], "politeness.delay": "4s", "network.allow_private": True,
-            "scope.mode": "host", "storage.checkpoint": "2s", "storage.min_free": "0B",
+            "crawl.seeds": [first, second],
+            "politeness.delay": "4s",
+            "network.allow_private": True,
+            "scope.mode": "host",
+            "storage.checkpoint": "2s",
+            "storage.min_free": "0B",
         }
-    )  # fmt: skip
+    )
 
     async def together(clock: Clock) -> None:
         server = MemoryServer(clock)

@@ -24,27 +24,36 @@ from fieldmouse.settings.reading import abouts
 from .bottled import bottled_kill
 
 HUGE = (1 << 63) - 1
-TRIED: list[Any] = [
-    0, 1, 2, HUGE, HUGE + 1, 10**30, -1, 0.0, 5e-324, 1e308, float("inf"), True, False,
-    "0s", "1e-300s", "900y", "52000w", "1e90w", "1e-30/w", "52000/ms", "none", "same", "never",
-    "0B", "1B", "15MiB", "4000MiB", "4GiB", "8000TiB", "1e20TiB", "0B/s", "1e-300B/s", "1e90TiB/s",
-    "", "a", "a/1", "x" * 100, "x" * 300, "/nowhere", "json:loads", "no.such:Name",
-    "fixed", "thresholds", "auto", "page", "host", "site", "web", "wait", "lose",
-    "index", "mice-and-elephants", "greedy", "neutral",
-    [], [""], ["a"], ["*"], [HUGE], [0], [3, 1], [1], ["("], ["(?i)a", "(?P<x>b)", "(?P<x>c)"],
-    ["a{99999999999}"], ["(" * 5000], ["a=1.1.1.1"], ["a=999.1.1.1"], ["*=[::1]:1"], ["=1.1.1.1"],
-    ["a=1.1.1.1:"], ["1.1.1.1:53"], ["999.1.1.1"], ["[::1]:53"], ["example.org"], ["http://"],
-    ["http://a.test/"], ["http://[::1]:99999/"],
-    {}, {"X_From": "a"}, {"X-From": "a"}, {"": "a"}, {"X": "\N{SNOWMAN}"}, {"X": "a\r\nHost: b"}, {"X": 1},
-]  # fmt: skip
+TRIED: list[Any] = [0, 1, 2, HUGE, HUGE + 1, 10**30, -1, 0.0, 5e-324, 1e308, float("inf"), True, False]
+TRIED += ["0s", "1e-300s", "900y", "52000w", "1e90w", "1e-30/w", "52000/ms", "none", "same", "never"]
+TRIED += ["0B", "1B", "15MiB", "4000MiB", "4GiB", "8000TiB", "1e20TiB", "0B/s", "1e-300B/s", "1e90TiB/s"]
+TRIED += ["", "a", "a/1", "x" * 100, "x" * 300, "/nowhere", "json:loads", "no.such:Name"]
+TRIED += ["fixed", "thresholds", "auto", "page", "host", "site", "web", "wait", "lose"]
+TRIED += ["index", "mice-and-elephants", "greedy", "neutral"]
+TRIED += [[], [""], ["a"], ["*"], [HUGE], [0], [3, 1], [1], ["("], ["(?i)a", "(?P<x>b)", "(?P<x>c)"]]
+TRIED += [["a{99999999999}"], ["(" * 5000], ["a=1.1.1.1"], ["a=999.1.1.1"], ["*=[::1]:1"], ["=1.1.1.1"]]
+TRIED += [["a=1.1.1.1:"], ["1.1.1.1:53"], ["999.1.1.1"], ["[::1]:53"], ["example.org"], ["http://"]]
+TRIED += [["http://a.test/"], ["http://[::1]:99999/"]]
+TRIED += [
+    {},
+    {"X_From": "a"},
+    {"X-From": "a"},
+    {"": "a"},
+    {"X": "\N{SNOWMAN}"},
+    {"X": "a\r\nHost: b"},
+    {"X": 1},
+]
 """Values a user might write, by kind: the least, the largest, the odd."""
 
 ABOUT_THE_WIRE = ("crawl.", "robots.", "limits.", "network.")
 SMALL = Meadow(MeadowOptions(hosts=1, pages=2, seed=1, page_kb=1, links=2))
-GIVEN: dict[str, object] = {
-    "crawl.seeds": SMALL.seeds, "network.allow_private": True, "storage.min_free": "0B", "index.shards": 1,
-    "storage.checkpoint": "10m", "control.robots": [8, 2], "control.limits": [5],
-}  # fmt: skip
+GIVEN: dict[str, object] = {"crawl.seeds": SMALL.seeds, "network.allow_private": True, "index.shards": 1}
+GIVEN |= {
+    "storage.min_free": "0B",
+    "storage.checkpoint": "10m",
+    "control.robots": [8, 2],
+    "control.limits": [5],
+}
 
 
 def accepted(name: str) -> Iterator[tuple[object, Settings]]:

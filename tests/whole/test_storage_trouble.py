@@ -26,9 +26,16 @@ from meadowland import RunningMeadow, running_meadow
 from .crawling import check_warcs, children, command, exported, run, start
 
 MANNERS = (
-    "--allow-private", "--delay", "0s", "--set", "storage.checkpoint=200ms", "--set", "storage.min_free=0",
-    "--set", "index.shards=2",
-)  # fmt: skip
+    "--allow-private",
+    "--delay",
+    "0s",
+    "--set",
+    "storage.checkpoint=200ms",
+    "--set",
+    "storage.min_free=0",
+    "--set",
+    "index.shards=2",
+)
 
 
 @pytest.fixture(scope="module")

@@ -96,8 +96,12 @@ def test_a_refresh_notifies_new_changed_gone_and_moved_pages_only(tmp_path: Path
         assert summary.get("untold") == {}
         kinds = {one["url"].removeprefix(origin): one["kind"] for one in inbox.once()}
         assert {path: kinds.get(path) for path in ("/a", "/b", "/c", "/d", "/new")} == {
-            "/a": "changed", "/b": "gone", "/c": "moved", "/d": None, "/new": "new"
-        }  # fmt: skip
+            "/a": "changed",
+            "/b": "gone",
+            "/c": "moved",
+            "/d": None,
+            "/new": "new",
+        }
         assert [one["id"] for one in inbox.once()] == told(home)
         # A list is made from the whole log, and has the title of a page before it was gone.
         listed = {one["id"]: one | {"title": ""} for one in run("changes", home)}
@@ -124,10 +128,11 @@ def test_a_repeatedly_killed_refresh_notifies_each_change_once(tmp_path: Path) -
     rng, home = random.Random(2026), tmp_path / "c"
     changing = {"changing": 1.0, "change_every": 4.0, "rewriting": True, "appearing": 0.3, "vanishing": 0.2}
     with (
-        running_meadow(hosts=30, pages=120 * KILLS, seed=9, latency=0.03, page_kb=1, links=10, **changing)
-        as meadow,
+        running_meadow(
+            hosts=30, pages=120 * KILLS, seed=9, latency=0.03, page_kb=1, links=10, **changing
+        ) as meadow,
         webhook() as inbox,
-    ):  # fmt: skip
+    ):
         run("crawl", home, "--seed", meadow.seeds[0], *LOCAL, "--set", "storage.checkpoint=300ms")
         inbox.fault = moody(rng)
         kills = 0

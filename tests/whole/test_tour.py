@@ -50,10 +50,15 @@ def test_a_new_host_takes_three_visits(tmp_path: Path, monkeypatch: pytest.Monke
 
     bottled_crawl(tmp_path / "c", web, [seed], crawl__max_depth=0, network__allow_private=True)
     assert told[:8] == [
-        ("errand to", ""), ("unused", "1"),
-        ("errand to", address), ("asked for", f"{seed}robots.txt"), ("unused", "1"),
-        ("errand to", address), ("asked for", seed), ("unused", "0"),
-    ]  # fmt: skip
+        ("errand to", ""),
+        ("unused", "1"),
+        ("errand to", address),
+        ("asked for", f"{seed}robots.txt"),
+        ("unused", "1"),
+        ("errand to", address),
+        ("asked for", seed),
+        ("unused", "0"),
+    ]
 
 
 def named() -> Iterator[str]:
@@ -73,6 +78,9 @@ def test_every_place_named_in_the_tour_exists(name: str) -> None:
 def test_every_package_has_its_line_in_the_tour() -> None:
     rooms = {path.name.removesuffix(".py") for path in SOURCE.iterdir() if path.suffix in (".py", "")}
     lines = [line for line in TOUR.splitlines() if line.startswith("| ")]
-    missing = {room for room in rooms - {"__pycache__", "__init__", "__main__", "py.typed"}
-               if not any(f"`{room}`" in line for line in lines)}  # fmt: skip
+    missing = {
+        room
+        for room in rooms - {"__pycache__", "__init__", "__main__", "py.typed"}
+        if not any(f"`{room}`" in line for line in lines)
+    }
     assert not missing

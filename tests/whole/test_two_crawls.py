@@ -70,10 +70,14 @@ def live(
     """One round: both crawls until one has nothing to do, or until both are killed; returns when that was."""
     settings = Settings().override(
         {
-            "crawl.seeds": list(meadow.seeds), "politeness.delay": f"{DELAY:g}s",
-            "network.allow_private": True, "scope.mode": "web", **CALM, "storage.checkpoint": "20s",
+            "crawl.seeds": list(meadow.seeds),
+            "politeness.delay": f"{DELAY:g}s",
+            "network.allow_private": True,
+            "scope.mode": "web",
+            **CALM,
+            "storage.checkpoint": "20s",
         }
-    )  # fmt: skip
+    )
 
     async def life(clock: Clock) -> float:
         crews, tasks, webs = {}, [], []
@@ -82,9 +86,13 @@ def live(
             ours = frozenset(courier.hosts[number::2])
             webs.append(MeadowFetcher(meadow, clock))
             crews[name] = build(
-                home, settings, clock=clock, fetcher=webs[-1], lane=InlineLane,
+                home,
+                settings,
+                clock=clock,
+                fetcher=webs[-1],
+                lane=InlineLane,
                 exchanging=Exchanging(name, ours=ours.__contains__),
-            )  # fmt: skip
+            )
         exchanges = {name: crew.stages.frontier.exchange for name, crew in crews.items()}
         try:
             for crew in crews.values():
@@ -123,9 +131,13 @@ def pages(path: Path) -> set[str]:
 def test_two_crawls_that_exchange_hosts_fetch_the_same_pages_as_one(kills: int, tmp_path: Path) -> None:
     meadow = Meadow(MeadowOptions(hosts=8, pages=160, seed=3, page_kb=1.0, links=10, robots=0.5))
     bottled_crawl(
-        tmp_path / "alone", lambda clock: MeadowFetcher(meadow, clock), meadow.seeds, scope__mode="web",
-        politeness__delay=f"{DELAY:g}s", network__allow_private=True,
-    )  # fmt: skip
+        tmp_path / "alone",
+        lambda clock: MeadowFetcher(meadow, clock),
+        meadow.seeds,
+        scope__mode="web",
+        politeness__delay=f"{DELAY:g}s",
+        network__allow_private=True,
+    )
     CrawlDir.create(
         tmp_path / "a",
         shards=1,
@@ -194,9 +206,13 @@ def test_a_crawl_waiting_for_others_does_not_checkpoint_in_a_loop(tmp_path: Path
 
     async def life(clock: Clock) -> None:
         crew = build(
-            home, settings, clock=clock, fetcher=MeadowFetcher(meadow, clock), lane=InlineLane,
+            home,
+            settings,
+            clock=clock,
+            fetcher=MeadowFetcher(meadow, clock),
+            lane=InlineLane,
             exchanging=Exchanging("a", ours=lambda host: host != host_of(elsewhere)),
-        )  # fmt: skip
+        )
         crew.stages.frontier.poll([Link(elsewhere)])
         crawling = asyncio.ensure_future(crew.agent.crawl([Url(seed) for seed in meadow.seeds]))
         await clock.sleep(30.0)

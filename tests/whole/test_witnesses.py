@@ -66,9 +66,11 @@ def crawl(
     path: Path, says: Callable[[float, Host, str], Said], seeds: list[Host], **changes: object
 ) -> Village:
     _, village = bottled_crawl(
-        path, lambda clock: Village(clock, says), [host + "/" for host in seeds],
+        path,
+        lambda clock: Village(clock, says),
+        [host + "/" for host in seeds],
         **{"scope__mode": "web", "politeness__delay": "1s", "network__allow_private": True, **changes},
-    )  # fmt: skip
+    )
     return village
 
 
@@ -155,8 +157,9 @@ def test_many_names_at_one_dead_address_are_no_outage(tmp_path: Path, back: floa
     else:
         assert 0 < pages < 4 * len(NAMES)
         assert {row.reason for row in rows if row.kind != "page"} <= {
-            Reason.NO_CONNECTION.value, Reason.BURIED.value
-        }  # fmt: skip
+            Reason.NO_CONNECTION.value,
+            Reason.BURIED.value,
+        }
 
 
 def test_refused_connections_alone_count_as_an_outage_for_hours_only(
