@@ -246,9 +246,7 @@ def moved_rules(path: str, times: int) -> tuple[int, dict[str, str], bytes]:
 
 
 @pytest.mark.parametrize("trouble", ["server failure", "timeout while contacting dns servers"])
-def test_robots_txt_redirected_to_a_failing_name_blocks_until_it_is_read(
-    trouble: str,
-) -> None:
+def test_robots_txt_redirected_to_a_failing_name_blocks_until_it_is_read(trouble: str) -> None:
     there = DnsAnswer(("127.0.0.7",), 60.0)
     zone = {"rules.test": [DnsAnswer(trouble=trouble, temporary=True), there]}
     first = run(moved_rules, errand("/a", "/b"), zone=zone)

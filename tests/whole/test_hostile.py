@@ -170,13 +170,7 @@ def test_private_hosts_get_no_request(tmp_path: Path) -> None:
     assert all("loopback" in row["detail"] for row in rows)
 
 
-NAMED_ELSEWHERE = {
-    Reason.NONE,
-    Reason.HOST_FULL,
-    Reason.CLIENT_ERROR,
-    Reason.BODY_TOO_LARGE,
-    Reason.UNSIGNED,
-}
+NAMED_ELSEWHERE = {Reason.NONE, Reason.HOST_FULL, Reason.CLIENT_ERROR, Reason.BODY_TOO_LARGE, Reason.UNSIGNED}
 """Reasons that are no trick of a server: none, exclusions, plain errors, and plug-ins."""
 
 

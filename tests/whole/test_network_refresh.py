@@ -154,9 +154,7 @@ def test_each_agent_keeps_its_pages_fresh_and_all_keep_one_budget(tmp_path: Path
     assert len(polls) > 0.8 * BUDGET * (polls[-1] - polls[0]), "the budget is used"
 
 
-def test_a_crawl_stopped_by_a_limit_continues_with_another_and_may_start_polling(
-    tmp_path: Path,
-) -> None:
+def test_a_crawl_stopped_by_a_limit_continues_with_another_and_may_start_polling(tmp_path: Path) -> None:
     meadow = garden(5)
 
     async def life(clock: Clock) -> list[dict[str, Summary]]:

@@ -243,13 +243,7 @@ def opened(path: Path) -> CrawlDirError | None:
         try:
             home = CrawlDir.open(path)
             settings = Settings().override({"crawl.seeds": list(MEADOW.seeds)})
-            crew = build(
-                home,
-                settings,
-                clock=clock,
-                fetcher=MeadowFetcher(MEADOW, clock),
-                lane=InlineLane,
-            )
+            crew = build(home, settings, clock=clock, fetcher=MeadowFetcher(MEADOW, clock), lane=InlineLane)
         except CrawlDirError as refused:
             return refused
         await crew.close()

@@ -181,9 +181,7 @@ def test_a_crawl_of_only_dead_hosts_ends(tmp_path: Path) -> None:
     assert (summary.exit, summary.waiting, summary.failed) == (1, 0, len(meadow.seeds))
 
 
-def test_names_without_name_servers_are_abandoned_while_others_resolve(
-    tmp_path: Path,
-) -> None:
+def test_names_without_name_servers_are_abandoned_while_others_resolve(tmp_path: Path) -> None:
     meadow = Meadow(MANY)
     mute = [name_of(host) for host in dead_of(meadow, 0.2)]
     summary, web = crawl(tmp_path / "c", meadow, mute=mute)

@@ -140,9 +140,7 @@ def truth(tmp_path: Path) -> set[str]:
     return {row.url for row in outcomes(path)}
 
 
-def test_a_kill_between_seal_and_commit_restores_part_and_crawl_to_the_same_moment(
-    tmp_path: Path,
-) -> None:
+def test_a_kill_between_seal_and_commit_restores_part_and_crawl_to_the_same_moment(tmp_path: Path) -> None:
     """The power is cut at the n-th sync, for every n of the first checkpoints, and at the resume."""
     wanted, moments = truth(tmp_path), set[int]()
     for syncs in itertools.count(0, 3):

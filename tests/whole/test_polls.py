@@ -106,9 +106,7 @@ def first(tmp_path_factory: pytest.TempPathFactory) -> tuple[Meadow, Path, Summa
     return meadow, path, summary
 
 
-def test_polls_are_counted_separately_and_ignore_the_page_limit(
-    first: tuple[Meadow, Path, Summary],
-) -> None:
+def test_polls_are_counted_separately_and_ignore_the_page_limit(first: tuple[Meadow, Path, Summary]) -> None:
     meadow, path, before = first
     pages = [row for row in rows_of_crawl(path) if row.kind == "page"]
     fate = {str(row.url): number % 4 for number, row in enumerate(pages)}

@@ -257,9 +257,7 @@ def test_explain_knows_additions_to_the_scope(tmp_path: Path) -> None:
     assert says == f'it is out of scope, which is "host" around {SEED}, {WWW}'
 
 
-def test_any_agent_of_a_cluster_crawls_the_redirect_target_of_a_seed(
-    tmp_path: Path,
-) -> None:
+def test_any_agent_of_a_cluster_crawls_the_redirect_target_of_a_seed(tmp_path: Path) -> None:
     """The agent that saw the redirect leaves, so that most pages are read by one that did not see it."""
     count = 40
     pages: dict[str, str | tuple[str, ...]] = {SEED: WWW, WWW: (f"{WWW}0",)}

@@ -155,9 +155,7 @@ def test_a_repeatedly_killed_refresh_notifies_each_change_once(tmp_path: Path) -
     assert run("doctor", home)["healthy"]
 
 
-def test_reverted_and_noisy_pages_are_notified_correctly_across_kills(
-    tmp_path: Path,
-) -> None:
+def test_reverted_and_noisy_pages_are_notified_correctly_across_kills(tmp_path: Path) -> None:
     rng, home, visitors = random.Random(7), tmp_path / "c", itertools.count(4711)
     words = "the harvest mouse builds its nest high in the grass and leaves it in the autumn"
     shown = {"A": text("A", words), "B": text("B", f"no longer {words}", "/new")}

@@ -170,9 +170,7 @@ def round_and_round() -> list[Trick]:
         ),
         alone("a redirect to a very long URL", http(status="302 Found", Location="/" + "l" * 20_000), MOVED),
         alone(
-            "a redirect out of scope",
-            http(status="302 Found", Location="http://elsewhere.example/"),
-            MOVED,
+            "a redirect out of scope", http(status="302 Found", Location="http://elsewhere.example/"), MOVED
         ),
     ]
 
@@ -273,11 +271,7 @@ def bad_pages() -> list[Trick]:
         alone("nothing closed", http(b"<html><head><title>t<script>s<style><!-- <a href='/never'>x"), PAGE),
         alone("one word of 2 MB", http(b"<p>" + b"w" * 2_000_000), PAGE),
         alone("a picture as HTML", http(b"\x89PNG\r\n\x1a\n" + bytes(range(256)) * 500), PAGE),
-        alone(
-            "HTML as bytes",
-            http(page("hidden", "/never"), Content_Type="application/octet-stream"),
-            PAGE,
-        ),
+        alone("HTML as bytes", http(page("hidden", "/never"), Content_Type="application/octet-stream"), PAGE),
         alone("XML that laughs", http(laughs, Content_Type="application/xml"), PAGE),
         Trick(
             "a sitemap that laughs",

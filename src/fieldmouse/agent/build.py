@@ -14,13 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from fieldmouse.agent.agent import Agent, Listener, Stages
-from fieldmouse.agent.asked import (
-    indexer_config,
-    manners_of,
-    politeness_of,
-    when_full_of,
-    witness_of,
-)
+from fieldmouse.agent.asked import indexer_config, manners_of, politeness_of, when_full_of, witness_of
 from fieldmouse.agent.audience import Audience
 from fieldmouse.agent.booking import Booking
 from fieldmouse.agent.crawlscope import CrawlScope

@@ -11,18 +11,7 @@ from fieldmouse.agent.booking import Booking
 from fieldmouse.agent.intake import Intake
 from fieldmouse.agent.stopping import Stopping
 from fieldmouse.outcome import OutcomeKind
-from fieldmouse.records import (
-    Door,
-    Failed,
-    Link,
-    Moved,
-    Outcome,
-    Page,
-    Reason,
-    Refused,
-    Response,
-    Ticket,
-)
+from fieldmouse.records import Door, Failed, Link, Moved, Outcome, Page, Reason, Refused, Response, Ticket
 from fieldmouse.robots.roster import Roster
 from fieldmouse.url import Host, Url
 
