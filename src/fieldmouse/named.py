@@ -38,28 +38,28 @@ def load(name: str, what: str, path: Sequence[str] = ()) -> Any:
     _extend_path(path or (os.getcwd(),))
     importlib.invalidate_caches()  # the module may be newer than the cached directory listing
     try:
-        found = importlib.import_module(module)
+        loaded = importlib.import_module(module)
     except BaseException as error:  # an imported module may raise anything, `SystemExit` included
         if isinstance(error, KeyboardInterrupt):
             raise
         raise _import_error(name, what, module, error) from error
-    if not hasattr(found, attribute):
+    if not hasattr(loaded, attribute):
         raise UsageError(
             f"the {what} `{name}` is not there: `{module}` has no `{attribute}`",
-            f"look for it in `{getattr(found, '__file__', None) or module}`",
+            f"look for it in `{getattr(loaded, '__file__', None) or module}`",
         )
-    return getattr(found, attribute)
+    return getattr(loaded, attribute)
 
 
 def load_function(name: str, what: str, path: Sequence[str] = ()) -> Any:
     """Import an object that will be called with one argument."""
-    found = load(name, what, path)
-    if not callable(found):
+    function = load(name, what, path)
+    if not callable(function):
         raise UsageError(
-            f"the {what} `{name}` cannot be called: it is of type `{type(found).__name__}`",
+            f"the {what} `{name}` cannot be called: it is of type `{type(function).__name__}`",
             "name a function, or a class that takes one argument",
         )
-    return found
+    return function
 
 
 def search_path() -> tuple[str, ...]:

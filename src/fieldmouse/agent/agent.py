@@ -307,10 +307,10 @@ class Agent:
             listener(reading)
 
     def _summary(self) -> Summary:
-        stopped_by, told = self._stopping.reason, None
+        stopped_by, refresh = self._stopping.reason, None
         is_done = not self._work_left()
         if self._refreshing is not None:
-            told = refreshed(self._before, self._desk.tally, self._frontier, self._refreshing)
+            refresh = refreshed(self._before, self._desk.tally, self._frontier, self._refreshing)
             is_done = self._refreshing.is_over
             # A crawl that polls for a fixed time is done when that time is over.
             is_done = is_done or (stopped_by is StoppedBy.TIME and self._refreshing.asked_for_time)
@@ -322,6 +322,6 @@ class Agent:
             peak_rss=peak_rss() + self._indexer.peak_rss,
             stopped_by=stopped_by,
             is_done=is_done,
-            told=told,
+            told=refresh,
             whole=self._network.whole if self._network is not None else None,
         )

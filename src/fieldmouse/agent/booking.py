@@ -67,9 +67,8 @@ class Booking:
                 released += self.scope.note_answer(link, answer)
             if answer.held:
                 released += self.scope.admit(answer.held)
-        found = self.desk.note_parsed(parsed) + released
-        if found:
-            self.frontier.discover(found)
+        if links := self.desk.note_parsed(parsed) + released:
+            self.frontier.discover(links)
 
     def take_in(self) -> None:
         """Queue links that are in scope since other agents widened it."""

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+from typing import TYPE_CHECKING
 
-from fieldmouse.balancer.board.contract import BoardBooks
-from fieldmouse.balancer.board.pagelimit import PAGE
 from fieldmouse.clock import Clock
-from fieldmouse.outcome import StoppedBy
+from fieldmouse.outcome import OutcomeKind, StoppedBy
+
+if TYPE_CHECKING:
+    from fieldmouse.balancer.board.contract import BoardBooks
 
 
 class WholeLimits:
@@ -24,7 +26,7 @@ class WholeLimits:
             return StoppedBy.NOTHING
         if self._seconds:
             self._over_at = self._clock.now() + self._seconds - books.age
-        if self._pages and books.kinds.get(PAGE, 0) >= self._pages:
+        if self._pages and books.kinds.get(OutcomeKind.PAGE, 0) >= self._pages:
             return StoppedBy.PAGES
         return StoppedBy.TIME if self.is_overdue else StoppedBy.NOTHING
 

@@ -66,11 +66,11 @@ class Exclusions:
 
     def _parsed(self, host: Host, text: _UnreadText, rules: Exclusion) -> Exclusion:
         """Store the parsed text, unless newer rules arrived during the parsing."""
-        now, known = self._clock.now(), self._known.get(host)
-        if known is not None and known[0] is text and known[1] > now:
-            self.keep(host, rules, known[1] - now)
-        elif known is not None and isinstance(known[0], Exclusion):
-            return known[0]
+        now, entry = self._clock.now(), self._known.get(host)
+        if entry is not None and entry[0] is text and entry[1] > now:
+            self.keep(host, rules, entry[1] - now)
+        elif entry is not None and isinstance(entry[0], Exclusion):
+            return entry[0]
         return rules
 
     def pack(self, host: Host) -> tuple[bytes, float]:
