@@ -1,4 +1,4 @@
-"""The buffer: bounded, fair, and nothing gets lost in it."""
+"""Page buffer: bounded, fair, and without loss."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_a_page_larger_than_the_buffer_gets_through() -> None:
     asyncio.run(life())
 
 
-def test_a_buffer_that_loses_says_so() -> None:
+def test_a_full_dropping_buffer_returns_false() -> None:
     async def life() -> None:
         buffer: Buffer[int] = Buffer(lanes=1, pages=1, size=100, when_full=WhenFull.LOSE)
         assert await buffer.put(0, 1, 1)
@@ -58,14 +58,14 @@ def test_a_buffer_that_loses_says_so() -> None:
     asyncio.run(life())
 
 
-def test_a_waiter_that_goes_away_passes_its_turn_on() -> None:
+def test_a_cancelled_waiter_passes_its_turn_on() -> None:
     async def life() -> None:
         buffer: Buffer[int] = Buffer(lanes=1, pages=1, size=100)
         await buffer.put(0, 0, 1)
         first = asyncio.ensure_future(buffer.put(0, 1, 1))
         second = asyncio.ensure_future(buffer.put(0, 2, 1))
         await asyncio.sleep(0)
-        assert buffer.take(0) == 0  # the turn is given to the first, who is gone before it runs
+        assert buffer.take(0) == 0  # the turn goes to the first, which is cancelled before it runs
         first.cancel()
         await asyncio.gather(first, second, return_exceptions=True)
         assert second.done()
@@ -74,7 +74,7 @@ def test_a_waiter_that_goes_away_passes_its_turn_on() -> None:
     asyncio.run(life())
 
 
-def test_who_has_patience_waits_even_where_pages_are_lost() -> None:
+def test_a_patient_caller_waits_in_a_dropping_buffer() -> None:
     async def life() -> None:
         buffer: Buffer[int] = Buffer(lanes=1, pages=1, size=100, when_full=WhenFull.LOSE)
         assert await buffer.put(0, 1, 1)
@@ -88,7 +88,7 @@ def test_who_has_patience_waits_even_where_pages_are_lost() -> None:
     asyncio.run(life())
 
 
-def test_pages_beyond_the_lanes_take_room_until_they_are_gone() -> None:
+def test_pages_in_service_take_room_until_they_are_done() -> None:
     async def life() -> None:
         meter = Meter()
         meter.note_indexing(2)
@@ -105,14 +105,14 @@ def test_pages_beyond_the_lanes_take_room_until_they_are_gone() -> None:
 
 
 class Body:
-    """A page, as far as memory goes."""
+    """A page that only takes memory."""
 
 
 @given(st.lists(st.booleans(), min_size=1, max_size=300))
-def test_a_page_that_left_is_held_by_nobody(served: list[bool]) -> None:
+def test_a_removed_page_is_not_referenced(served: list[bool]) -> None:
     async def life() -> None:
         buffer: Buffer[Body] = Buffer(lanes=2, pages=1000, size=1000)
-        await buffer.put(0, Body(), 1)  # does not grow old, and its lane stands still
+        await buffer.put(0, Body(), 1)  # never expires, and its lane is not read
         left: WeakSet[Body] = WeakSet()
         for now, take in enumerate(served):
             body = Body()
@@ -128,7 +128,7 @@ def test_a_page_that_left_is_held_by_nobody(served: list[bool]) -> None:
 
 
 class Ageing(RuleBasedStateMachine):
-    """A losing buffer whose pages expire, against plain lists of them."""
+    """A dropping buffer whose pages expire, against plain lists."""
 
     LANES, ROOM = 2, 5
 

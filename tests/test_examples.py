@@ -1,4 +1,4 @@
-"""The examples do what they say, on a crawl of a small meadow."""
+"""Examples run on a crawl of a small meadow (a synthetic web)."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ def output_of(example: str, atlas: Path) -> list[str]:
 
 
 @pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.toml")), ids=lambda path: path.name)
-def test_settings_files_are_understood_and_name_their_command(path: Path) -> None:
+def test_settings_files_are_valid_and_name_their_command(path: Path) -> None:
     asked = settings.load(path)
     assert asked.crawl.seeds
     assert f"--config examples/{path.name}" in path.read_text()
 
 
 @pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.json")), ids=lambda path: path.name)
-def test_models_are_understood_and_ask_about_a_rule(path: Path) -> None:
+def test_model_files_are_valid_and_define_a_rule(path: Path) -> None:
     asked = read_model(json.loads(path.read_text()))
     assert asked.rule is not None
     assert asked.method == "auto"
@@ -93,7 +93,7 @@ def options_of(words: list[str]) -> None:
     check_options(words)
 
 
-def test_the_systemd_unit_starts_a_command_that_there_is(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_systemd_unit_starts_an_existing_command(monkeypatch: pytest.MonkeyPatch) -> None:
     unit = configparser.ConfigParser(strict=True, interpolation=None)
     unit.optionxform = str  # type: ignore[assignment,method-assign]
     unit.read_string((EXAMPLES / "fieldmouse-agent.service").read_text())
@@ -102,12 +102,12 @@ def test_the_systemd_unit_starts_a_command_that_there_is(monkeypatch: pytest.Mon
     assert Path(words[0]).name == "fieldmouse"
     monkeypatch.setenv("FIELDMOUSE_BOARD", "redis://board.example/0")  # as its EnvironmentFile would
     options_of(words[1:])
-    # An agent that was asked to stop ends with 130, and one that says why it cannot go on is not restarted.
+    # An agent that was asked to stop ends with 130; one that reports an error is not restarted.
     assert "130" in unit["Service"]["SuccessExitStatus"].split()
     assert {"1", "2"} <= set(unit["Service"]["RestartPreventExitStatus"].split())
 
 
-def test_the_compose_file_starts_a_board_that_keeps_its_data_and_agents_that_find_it(
+def test_the_compose_file_starts_a_durable_coordinator_and_agents_that_find_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     yaml = pytest.importorskip("yaml")

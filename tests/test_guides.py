@@ -1,4 +1,4 @@
-"""The guides keep their word: the code in them is taken out and used as they say."""
+"""Code of the guides, extracted and run."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
 
 @pytest.fixture(params=["by its name", "by where it is"])
 def named(request: pytest.FixtureRequest, written: str, monkeypatch: pytest.MonkeyPatch) -> str:
-    """What the strategy is called by: a line in `POLICIES`, or its import path."""
+    """Name of the strategy: a line in `POLICIES`, or its import path."""
     if request.param == "by where it is":
         return written
     monkeypatch.setitem(POLICIES, "capped", importlib.import_module("my_mice.capped").Capped)
@@ -55,7 +55,7 @@ def test_a_strategy_written_as_the_guide_says_plays_the_game(named: str) -> None
     assert distinct("neutral") < distinct(named) <= 50
 
 
-def test_it_crawls_and_a_replay_takes_its_decisions_again(named: str, tmp_path: Path) -> None:
+def test_the_strategy_crawls_and_a_replay_repeats_its_decisions(named: str, tmp_path: Path) -> None:
     ending = crawl(TINY, named, tmp_path / "c")
     assert ending.summary.lost == 0
     assert 0 < ending.summary.pages <= TINY.ideal()
@@ -79,7 +79,7 @@ def test_the_commands_of_the_guide_work_with_it(
     assert json.loads(capsys.readouterr().out)["distinct_mean"] > 10
 
 
-def test_it_says_yes_sooner_or_later(written: str) -> None:
+def test_the_strategy_accepts_a_host_eventually(written: str) -> None:
     """The guide asks this of every strategy; a source that holds one host shows it."""
     capped = policy(written, {"patience": 10})
     answers = []

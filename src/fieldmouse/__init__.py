@@ -1,4 +1,4 @@
-"""fieldmouse: a polite web crawler whose every decision is a policy you can solve, simulate and live with.
+"""fieldmouse: a polite web crawler whose every decision is a policy you can solve, simulate and run live.
 
     for page in fieldmouse.Crawl("atlas", seeds=["https://example.org/"], delay=1.0, pages=1000):
         print(page.title, page.url)
@@ -6,8 +6,8 @@
     atlas = fieldmouse.open("atlas")
     atlas.search("field mouse")
 
-`Crawl` and `crawl` crawl, `open` reads. Everything is loaded when it is first used: `import
-fieldmouse` by itself loads no crawler. docs/guides/python.md has the rest.
+`Crawl` and `crawl` crawl, `open` reads. Names are imported on first use: `import fieldmouse` by itself
+loads no crawler. docs/guides/python.md has the rest.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ __all__ = [
     "open",
 ]
 
-_ROOM_OF = {
+_MODULE_OF = {
     "Crawl": "api",
     "CrawlLocked": "errors",
     "FieldmouseError": "errors",
@@ -51,17 +51,17 @@ _ROOM_OF = {
     "crawl": "api",
     "open": "api",
 }
-"""Where each name lives; its room is loaded when it is asked for."""
+"""Submodule of each public name, imported on first use."""
 
 
 def __getattr__(name: str) -> object:
-    if name not in _ROOM_OF:
+    if name not in _MODULE_OF:
         raise AttributeError(f"module 'fieldmouse' has no attribute {name!r}")
     from importlib import import_module
 
-    found: object = getattr(import_module(f"fieldmouse.{_ROOM_OF[name]}"), name)
-    globals()[name] = found
-    return found
+    value: object = getattr(import_module(f"fieldmouse.{_MODULE_OF[name]}"), name)
+    globals()[name] = value
+    return value
 
 
 def __dir__() -> list[str]:

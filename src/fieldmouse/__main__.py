@@ -1,4 +1,4 @@
-"""`python -m fieldmouse`: the command line, where no script is installed."""
+"""`python -m fieldmouse`: the command line without an installed script."""
 
 from fieldmouse.cli import main
 

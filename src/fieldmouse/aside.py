@@ -1,8 +1,7 @@
-"""Work that nobody waits for: in a thread of its own, and tasks that are called off.
+"""Daemon-thread executor, and cancellation of asyncio tasks.
 
-The threads that `asyncio.to_thread` uses are waited for when the loop ends, and again
-when the process does. A crawl that was told to stop must not stand still until a rule
-is found that nobody will follow.
+The event loop and the interpreter join the threads of `asyncio.to_thread` when they end. A crawl that was
+told to stop must not hang until such a thread has finished work whose result is no longer needed.
 """
 
 from __future__ import annotations
@@ -18,35 +17,35 @@ T = TypeVar("T")
 
 
 class Aside(Executor):
-    """For `run_in_executor`: each piece of work has a thread of its own, which dies with the process."""
+    """Executor for `run_in_executor` that runs each call in a new daemon thread."""
 
     def submit(self, work: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
-        answer: Future[T] = Future()
+        future: Future[T] = Future()
 
         def run() -> None:
             try:
-                found = work(*args, **kwargs)
-            except BaseException as mistake:  # whoever asked is told, whatever it is
-                answer.set_exception(mistake)
+                result = work(*args, **kwargs)
+            except BaseException as error:  # the caller gets every exception, whatever it is
+                future.set_exception(error)
             else:
-                answer.set_result(found)
+                future.set_result(result)
 
-        answer.set_running_or_notify_cancel()
-        Thread(target=run, name="aside", daemon=True).start()
-        return answer
+        future.set_running_or_notify_cancel()
+        Thread(target=run, name="daemon-executor", daemon=True).start()
+        return future
 
 
 async def call_off(tasks: Collection[asyncio.Task[Any]], *, tries: int = 5, pause: float = 1.0) -> bool:
-    """Cancel tasks until they have ended; False if some do not, which are left alone.
+    """Cancel tasks until they have ended; False if some do not end, which are running alone.
 
-    Once may not do: up to Python 3.11 `asyncio.wait_for`, which clients of servers use, goes on as if
-    nothing were when it is called off in the moment in which its answer comes.
+    One `cancel` may not be enough: up to Python 3.11 `asyncio.wait_for`, which server clients use,
+    swallows the cancellation if the result arrives at the same time.
     """
-    left = {task for task in tasks if not task.done()}
+    running = {task for task in tasks if not task.done()}
     for _ in range(tries):
-        if not left:
+        if not running:
             break
-        for task in left:
+        for task in running:
             task.cancel()
-        _, left = await asyncio.wait(left, timeout=pause)
-    return not left
+        _, running = await asyncio.wait(running, timeout=pause)
+    return not running

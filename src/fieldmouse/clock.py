@@ -1,8 +1,8 @@
-"""What time it is: an argument, never a global.
+"""Clock interface: time is an argument, never a global.
 
-Everything that waits or stamps receives a `Clock`. `WallClock` is epoch seconds;
-the lab's bottle runs an event loop in virtual time whose clock jumps to the next
-timer, so an hour of politeness takes a moment and no test sleeps.
+Everything that waits or stamps receives a `Clock`. `WallClock` gives epoch seconds. Tests run an event
+loop in virtual time whose clock jumps to the next timer, so an hour of politeness takes a moment and no
+test sleeps.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Protocol
 
 
 class Clock(Protocol):
-    """Epoch seconds now, and a way to wait until later."""
+    """Current time in epoch seconds, and waiting."""
 
     def now(self) -> float: ...
 
@@ -23,9 +23,8 @@ class Clock(Protocol):
 class WallClock:
     """The machine's clock, kept from running backwards.
 
-    Politeness is measured in differences; a clock set back by its keeper must
-    not make a host look freshly visited for an hour, nor ready too soon. So the
-    epoch is read once and the monotonic clock carries it forward.
+    Politeness is measured in differences: setting the clock back must not make a host look freshly visited
+    for an hour, nor ready too soon. So the epoch is read once, and the monotonic clock carries it forward.
     """
 
     def __init__(self) -> None:
@@ -39,7 +38,7 @@ class WallClock:
 
 
 class ManualClock:
-    """A clock that stands still until told; for tests and for solvers."""
+    """A clock that moves only by `advance` and `sleep`; for tests and solvers."""
 
     def __init__(self, now: float = 0.0):
         self._now = now

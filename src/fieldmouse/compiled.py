@@ -1,8 +1,8 @@
-"""Loops over arrays, compiled where numba is installed and plain Python where it is not.
+"""JIT decorators for array kernels: compiled with numba if it is installed, plain Python otherwise.
 
-A crawl that governs its robots solves small models and must not need a compiler;
-the lab plays games of 10^7 steps and does. So a kernel is written once, in the
-part of Python that both understand, and decorated here.
+A crawl that controls its concurrency solves small models and must not need a compiler; the lab plays games
+of 10^7 steps and does. So a kernel is written once, in the part of Python that both understand, and
+decorated here.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ COMPILED = importlib.util.find_spec("numba") is not None
 
 
 @cache
-def _drop_what_is_stale() -> None:
-    """Machine code that is older than any source: numba looks at a kernel's own file alone.
+def _delete_stale_cache() -> None:
+    """Delete cached machine code that is older than any source file.
 
-    A kernel takes in the rules that it calls, which are written elsewhere.
+    numba compares the cache with the kernel's own file only, but a kernel inlines rules from other files.
     """
     here = Path(__file__).parent
-    sources = [path for room in ("policy", "queueing", "lab") for path in (here / room).rglob("*.py")]
+    sources = [path for package in ("policy", "queueing", "lab") for path in (here / package).rglob("*.py")]
     newest = max((path.stat().st_mtime for path in sources), default=0.0)
     for index in here.rglob("__pycache__/*.nbi"):
         with suppress(OSError):
@@ -36,25 +36,25 @@ def _drop_what_is_stale() -> None:
 
 
 def compiled(kernel: F) -> F:
-    """Compile a kernel on its first call and keep the machine code beside the source for the next time."""
+    """Compile a kernel on its first call, and cache the machine code beside the source."""
     if not COMPILED:
         return kernel
-    _drop_what_is_stale()
+    _delete_stale_cache()
     import numba
 
     return cast(F, numba.njit(cache=True, nogil=True)(kernel))
 
 
 def compiled_in_place(kernel: F) -> F:
-    """As `compiled`, for a kernel that makes no array: it works on those it is given.
+    """Compile a kernel that creates no array and only works on its arguments.
 
-    Then nobody need count who holds an array. Where a tuple of arrays goes from
-    function to function, that counting takes five times as long as the work.
+    Reference counting of arrays is switched off for it. Where a tuple of arrays is passed from function to
+    function, that counting takes five times as long as the work.
     """
     if not COMPILED:
         return kernel
-    _drop_what_is_stale()
+    _delete_stale_cache()
     import numba
 
-    unwritten: dict[str, Any] = {"_nrt": False}  # numba takes it, and leaves it out of its types
-    return cast(F, numba.njit(cache=True, nogil=True, **unwritten)(kernel))
+    untyped: dict[str, Any] = {"_nrt": False}  # numba accepts this option, but its type stubs omit it
+    return cast(F, numba.njit(cache=True, nogil=True, **untyped)(kernel))

@@ -1,9 +1,8 @@
-"""What we say to our user when something of theirs is wrong.
+"""Errors for the user, each with a hint.
 
-Three audiences, three kinds of trouble. The web's failures are `Outcome` values
-(`records.py`), never exceptions. Our user's failures are `FieldmouseError`s: a
-sentence that names the thing, and a hint that says what to do. Our own mistakes
-are assertions and tracebacks.
+There are three kinds of trouble. The web's failures are `Outcome` values (`records.py`), never exceptions.
+The user's failures are `FieldmouseError`s: a sentence that names the thing, and a hint that says how to
+fix it. Our own mistakes are assertions and tracebacks.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ _TOO_MANY = tuple(map(os.strerror, (errno.EMFILE, errno.ENFILE)))
 
 
 def typed(path: object) -> str:
-    """A path as it is typed in a shell, for hints that name a command.
+    """Quote a path for a shell, for hints that name a command.
 
     >>> typed("my crawls/atlas")
     "'my crawls/atlas'"
@@ -31,7 +30,7 @@ def typed(path: object) -> str:
 
 
 class FieldmouseError(Exception):
-    """Something the person at the keyboard can mend; `hint` says how."""
+    """An error that the user can fix; `hint` says how."""
 
     hint: str = ""
 
@@ -41,7 +40,7 @@ class FieldmouseError(Exception):
             self.hint = hint
 
     def continued_by(self, verb: str, options: str = "") -> None:
-        """Let the hint name this command, where it names the one that goes on with a crawl.
+        """Replace the `fieldmouse resume` command of the hint by this command.
 
         >>> full = FieldmouseError("the disk is full", "make room, then `fieldmouse resume atlas`")
         >>> full.continued_by("agent", " --board URL")
@@ -49,20 +48,20 @@ class FieldmouseError(Exception):
         'make room, then `fieldmouse agent atlas --board URL`'
         """
         self.hint = re.sub(
-            r"`fieldmouse resume\b([^`]*)", lambda found: f"`fieldmouse {verb}{found[1]}{options}", self.hint
+            r"`fieldmouse resume\b([^`]*)", lambda match: f"`fieldmouse {verb}{match[1]}{options}", self.hint
         )
 
 
 class UsageError(FieldmouseError):
-    """A command, option or setting that cannot be meant (exit code 2)."""
+    """An invalid command, option or setting (exit code 2)."""
 
 
 class SettingsError(UsageError):
-    """`fieldmouse.toml` or an option holds a value we cannot use."""
+    """An unusable value in `fieldmouse.toml` or in an option."""
 
 
 class CrawlDirError(FieldmouseError):
-    """The crawl directory cannot be used as asked."""
+    """The crawl directory cannot be used as requested."""
 
 
 class CrawlLocked(CrawlDirError):
@@ -76,13 +75,13 @@ class CrawlLocked(CrawlDirError):
         self.hint = f"stop it first, or look at it with `fieldmouse doctor {typed(path)}`"
         if ours:
             self.hint = (
-                "leave the loop that goes through it, or `close` that crawl, first;"
-                " after `async for`, `await crawl.aclose()` waits for its end"
+                "leave the loop over that crawl, or `close` it, first;"
+                " after `async for`, `await crawl.aclose()` waits until it is closed"
             )
 
 
 class NotACrawl(CrawlDirError):
-    """There is no crawl where one was expected."""
+    """The directory holds no crawl."""
 
     def __init__(self, path: Path):
         super().__init__(f"`{path}` holds no crawl")
@@ -93,7 +92,7 @@ class NotACrawl(CrawlDirError):
 
 
 class CrawlExists(CrawlDirError):
-    """A new crawl was asked for where one lives already."""
+    """A new crawl was requested in a directory that holds one already."""
 
     def __init__(self, path: Path):
         super().__init__(f"`{path}` holds a crawl already")
@@ -102,7 +101,7 @@ class CrawlExists(CrawlDirError):
 
 
 class WrongFormat(CrawlDirError):
-    """The directory was written by a version whose files we do not read."""
+    """The directory was written by a version with another file format."""
 
     def __init__(self, path: Path, found: int, wanted: int):
         super().__init__(f"`{path}` is a crawl of format {found}; this fieldmouse reads format {wanted}")
@@ -111,10 +110,10 @@ class WrongFormat(CrawlDirError):
 
 
 class Damaged(CrawlDirError):
-    """A file of the crawl is not what the journal says it is."""
+    """A file of the crawl differs from its record in the journal."""
 
     def __init__(self, path: Path, what: str, besides: str = ""):
-        """`besides` is what the hint says after naming doctor."""
+        """`besides` is added to the hint after the `doctor` command."""
         super().__init__(f"`{path}` is damaged: {what}")
         self.path = path
         doctor = f"`fieldmouse doctor {typed(home_of(path))}` says what can be saved"
@@ -122,14 +121,14 @@ class Damaged(CrawlDirError):
 
 
 class Missing(Damaged):
-    """A file that the journal names is not there."""
+    """A file that the journal names does not exist."""
 
     def __init__(self, path: Path):
-        super().__init__(path, "the journal names it, and it is gone")
+        super().__init__(path, "the journal names it, but it is missing")
 
 
 def home_of(path: Path) -> Path:
-    """The crawl that a file belongs to: the nearest directory above it that holds one."""
+    """The crawl directory of a file: the nearest parent that holds a crawl."""
     for directory in path.parents:
         if (directory / "crawl.json").exists():
             return directory
@@ -137,33 +136,34 @@ def home_of(path: Path) -> Path:
 
 
 class IndexDamaged(ValueError):
-    """The full-text index stumbled over one of its files. Whoever uses it names the index."""
+    """The full-text index cannot read one of its files. The caller adds the name of the index."""
 
 
 class StorageError(CrawlDirError):
-    """Our own disk, or a store on it, refused to read or write: no page's fault, and what counts is safe."""
+    """The local disk, or a store on it, failed to read or write. No page is at fault, and the checkpoint is
+    safe."""
 
     def __init__(self, path: Path, trouble: Exception):
         why = getattr(trouble, "strerror", None) or str(trouble) or type(trouble).__name__
         named = getattr(trouble, "filename", None)
         super().__init__(f"cannot read or write `{named or path}`: {why}")
-        # A store on the disk keeps the number to itself and passes on the words.
-        mend = "see that the disk is well"
+        # A store passes on the message of the operating system, but not its error number.
+        advice = "check the disk"
         if any(words in why for words in _FULL):
-            mend = "make room"
+            advice = "make room"
         elif any(words in why for words in _FORBIDDEN):
-            mend = "see that you may read and write there"
+            advice = "check your permissions there"
         elif any(words in why for words in _TOO_MANY):
-            mend = "allow more open files (`ulimit -n`)"
+            advice = "allow more open files (`ulimit -n`)"
         home = path if (path / "crawl.json").exists() else home_of(path)
         if isinstance(trouble, IndexDamaged):
-            mend = f"`fieldmouse doctor {typed(home)} --repair` builds the index again"
-        self.hint = f"{mend}; nothing is lost: then continue with `fieldmouse resume {typed(home)}`"
+            advice = f"`fieldmouse doctor {typed(home)} --repair` builds the index again"
+        self.hint = f"{advice}; nothing is lost: then continue with `fieldmouse resume {typed(home)}`"
 
 
 @contextmanager
 def storing(path: Path, *kinds: type[Exception]) -> Iterator[None]:
-    """What fails in here fails because of our own disk; `kinds` are what a store on it raises then."""
+    """Turn `OSError` and the store exceptions `kinds` into `StorageError`."""
     errors: tuple[type[Exception], ...] = (OSError, *kinds)
     try:
         yield
@@ -172,37 +172,37 @@ def storing(path: Path, *kinds: type[Exception]) -> Iterator[None]:
 
 
 class StoppedAtOnce(FieldmouseError):
-    """Whoever runs the crawl asked twice: it ends where it stands (exit code 130)."""
+    """The user interrupted twice: the crawl ends at once (exit code 130)."""
 
     def __init__(self) -> None:
         super().__init__("stopped at once", "nothing is lost: the next run fetches the last pages again")
 
 
 class StillBusy(FieldmouseError):
-    """An agent that was to leave could not finish what it had."""
+    """An agent that was asked to leave could not store its last pages in time."""
 
     def __init__(self, seconds: float) -> None:
         super().__init__(
-            f"the last pages of this agent were not done within {seconds:g} s, and are left to others",
-            "see that disk and machine are well; nothing is lost, and the same command lets it go on",
+            f"this agent could not store its last pages within {seconds:g} s; other agents fetch them",
+            "check disk and machine; nothing is lost: continue with the same command",
         )
 
 
 class BoardError(FieldmouseError):
-    """The board of a crawl on many machines cannot be used as asked."""
+    """The coordinator cannot be used as requested."""
 
 
 class BoardUnreachable(BoardError):
-    """Its server does not answer; nobody knows whether it did what it was asked last."""
+    """The coordinator's server does not answer; whether it executed the last call is unknown."""
 
 
 class Fenced(BoardError):
-    """The board has given what this agent held to others: it must join again."""
+    """The coordinator has given this agent's leases to other agents: the agent must join again."""
 
 
 class Superseded(Fenced):
-    """A newer start of the same agent has joined: this one ends. Perhaps its directory was copied."""
+    """A newer process of the same agent has joined, so this one ends. Its directory may have been copied."""
 
 
 class BoardLost(BoardError):
-    """The board knows nothing of a crawl that it had: its server lost its data."""
+    """The coordinator no longer has the crawl: its server lost its data."""

@@ -1,4 +1,4 @@
-"""Numbers, sizes and times as people read them, wherever a sentence is made."""
+"""Formatting of numbers, sizes and times for people."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def number(value: float) -> str:
 
 
 def counted(value: float, noun: str) -> str:
-    """So many of something.
+    """A count with its noun in singular or plural.
 
     >>> counted(1, "page"), counted(0, "page"), counted(1200, "URL")
     ('1 page', '0 pages', '1,200 URLs')
@@ -24,7 +24,7 @@ def counted(value: float, noun: str) -> str:
 
 
 def listed(names: Sequence[str], most: int = 8) -> str:
-    """Names in a sentence; "" if there are none.
+    """Quoted names joined for a sentence; "" if there are none.
 
     >>> listed(["a"]), listed(["a", "b", "c"]), listed(["a", "b", "c", "d"], most=2), listed([])
     ('`a`', '`a`, `b` and `c`', '`a`, `b` and 2 more', '')
@@ -48,7 +48,7 @@ def size(value: float) -> str:
 
 
 def percentage(share: float) -> str:
-    """A share from 0 to 1. What is more than nothing is never 0 %, and what is less than all never 100 %.
+    """A share from 0 to 1 as a percentage. Only 0 is shown as 0 %, and only 1 as 100 %.
 
     >>> percentage(0.0), percentage(0.001), percentage(0.124), percentage(0.999), percentage(1.0)
     ('0 %', '1 %', '12 %', '99 %', '100 %')
@@ -65,7 +65,7 @@ def duration(seconds: float) -> str:
     """
     if round(seconds, 1) < 60:
         return f"{number(round(seconds, 1))} s"
-    whole = round(seconds)  # once, before it is divided: there is no sixtieth second
+    whole = round(seconds)  # rounded once, before the division: otherwise 59.97 s could become 60 s
     if whole < 3600:
         large, small, units = whole // 60, whole % 60, ("min", "s")
     elif whole < 86400:
@@ -76,7 +76,7 @@ def duration(seconds: float) -> str:
 
 
 def rate(per_second: float) -> str:
-    """How often something happens, in the unit that needs no fractions.
+    """A rate in the unit that needs no fractions.
 
     >>> rate(0.138889), rate(2.5), rate(1 / 60), rate(1 / 86400)
     ('500/h', '2.5/s', '60/h', '1/d')
@@ -88,7 +88,7 @@ def rate(per_second: float) -> str:
 
 
 def when(at: float) -> str:
-    """A moment as people and files both read it: ISO 8601, UTC.
+    """A time in ISO 8601, UTC.
 
     >>> when(0.0), when(1763164800.25)
     ('1970-01-01T00:00:00Z', '2025-11-15T00:00:00.250Z')

@@ -1,9 +1,9 @@
-"""The few numbers that go back: how full the buffer is, and how many robots that allows.
+"""Back-pressure state: fill of the buffer and the concurrency it allows.
 
-URLs go round as values, from stage to stage; only these go the other way. Each has one owner,
-who writes it whenever it changes: the buffer its pages, the indexer those it works on, the prober
-what the network allows, the agent whether to pause, the fleet its robots. Whoever cares (fleet,
-trace, readings) reads them here and need not know the owner.
+URLs flow forward through the stages as values; only these numbers flow back. Each has one owner, which
+writes it whenever it changes: the buffer its pages, the indexer the pages in work, the outage detector the
+room of the network, the crawler the pause, the fetch pool its workers. Readers (fetch pool, trace,
+readings) need not know the owner.
 """
 
 from __future__ import annotations
@@ -13,31 +13,27 @@ from collections.abc import Callable
 
 
 class Meter:
-    """Plain numbers, for one event loop; whoever decides by them can be told at once."""
-
-    __slots__ = (
-        "_followers", "allowed", "behind", "cut_off", "indexing", "level", "load", "most", "out", "paused",
-        "waiting",
-    )  # fmt: skip
+    """Numbers of one event loop, with callbacks for changes that affect concurrency."""
 
     def __init__(self) -> None:
         self.waiting = 0  # pages in the buffer
-        self.indexing = 0  # pages with the indexer, whose answer is not back
-        self.level = 0  # both together: the level that robots are governed by
-        self.out = 0  # robots on an errand
-        self.most = sys.maxsize  # robots that the network and our descriptors have room for
-        self.cut_off = False  # our network is gone
-        self.paused = False  # whoever takes the pages of the crawl is behind
-        self.allowed = 0  # robots that may work, at this level and with this network
+        self.indexing = 0  # pages with the indexer, not yet answered
+        self.level = 0  # `waiting` plus `indexing`: the level that decides the concurrency
+        self.out = 0  # fetch workers on a host visit
+        self.most = sys.maxsize  # fetch workers that the network and our file descriptors have room for
+        self.cut_off = False  # our network is down
+        self.paused = False  # the consumer of the crawl's pages is behind
+        self.allowed = 0  # fetch workers allowed at this level and with this network
         self.load = 0.0  # utilisation of the scarcest resource of this agent, 0 to 1
-        self.behind = 0.0  # seconds until the workers take a page that comes now
+        self.behind = 0.0  # seconds until the workers take a page that arrives now
         self._followers: list[Callable[[], None]] = []
 
     @property
     def active(self) -> int:
-        """Robots at work: as many as allowed, or more while some have yet to come home.
+        """Active fetch workers: as many as allowed, or more until the surplus has returned.
 
-        Fewer may be out when too few hosts are ready; that is then what so many robots can do.
+        Fewer may be on a visit when too few hosts are ready; the allowed number still counts as the
+        concurrency.
         """
         return max(self.allowed, self.out)
 
@@ -60,15 +56,15 @@ class Meter:
 
     def note_most(self, robots: int, *, cut_off: bool = False) -> None:
         self.most, self.cut_off = robots, cut_off
-        self._tell()
+        self._notify()
 
     def note_paused(self, paused: bool) -> None:
         if paused != self.paused:
             self.paused = paused
-            self._tell()
+            self._notify()
 
     def follow(self, follower: Callable[[], None]) -> None:
-        """Call `follower` now, and whenever a number changes that decides how many robots may work."""
+        """Call `follower` now, and whenever a number changes that decides how many fetch workers may run."""
         self._followers.append(follower)
         follower()
 
@@ -76,8 +72,8 @@ class Meter:
         level = self.waiting + self.indexing
         if level != self.level:
             self.level = level
-            self._tell()
+            self._notify()
 
-    def _tell(self) -> None:
+    def _notify(self) -> None:
         for follower in self._followers:
             follower()

@@ -1,10 +1,9 @@
-"""Somebody's own code by its name: `package.module:name`, loaded in one way wherever a name is understood.
+"""Imports by name (`package.module:name`) for the user's own code.
 
-A name stands in `fieldmouse.toml`, so a later resume knows it, and it travels to the
-worker processes, where a function could not. `load` turns it into the thing itself,
-`name_of` is the way back for objects given in Python. A module is looked for where
-Python looks, and then in the current directory, which never hides anything
-that is installed.
+A name stands in `fieldmouse.toml`, so a later resume finds it, and it can be sent to worker processes,
+where a function could not. `load` imports the object of a name; `name_of` gives the name of an object
+passed in Python. A module is searched on Python's path first, then in the current directory, which
+therefore never hides an installed module.
 """
 
 from __future__ import annotations
@@ -19,13 +18,13 @@ from typing import Any
 from fieldmouse.errors import UsageError
 
 NAME = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*")
-"""The shape of a name that says where to import from."""
+"""Pattern of an importable name."""
 
 
 def load(name: str, what: str, path: Sequence[str] = ()) -> Any:
-    """The thing of that name; `what` it is meant to be, for the sentence if it is not there.
+    """Import the object of that name; `what` describes it in error messages.
 
-    `path` is where whoever gave the name looks for modules (`search_path`), if that is another process.
+    `path` is the `search_path` of the process that gave the name, if that is another process.
 
     >>> load("posixpath:join", "function").__name__
     'join'
@@ -36,65 +35,61 @@ def load(name: str, what: str, path: Sequence[str] = ()) -> Any:
             "write it as `package.module:name`",
         )
     module, _, attribute = name.partition(":")
-    _widen(path or (os.getcwd(),))
-    importlib.invalidate_caches()  # the module may be younger than our last look at its directory
+    _extend_path(path or (os.getcwd(),))
+    importlib.invalidate_caches()  # the module may be newer than the cached directory listing
     try:
-        found = importlib.import_module(module)
-    except BaseException as trouble:  # whatever a module does when it is imported, `sys.exit()` included
-        if isinstance(trouble, KeyboardInterrupt):
+        loaded = importlib.import_module(module)
+    except BaseException as error:  # an imported module may raise anything, `SystemExit` included
+        if isinstance(error, KeyboardInterrupt):
             raise
-        raise _not_imported(name, what, module, trouble) from trouble
-    if not hasattr(found, attribute):
+        raise _import_error(name, what, module, error) from error
+    if not hasattr(loaded, attribute):
         raise UsageError(
             f"the {what} `{name}` is not there: `{module}` has no `{attribute}`",
-            f"look for it in `{getattr(found, '__file__', None) or module}`",
+            f"look for it in `{getattr(loaded, '__file__', None) or module}`",
         )
-    return getattr(found, attribute)
+    return getattr(loaded, attribute)
 
 
 def load_function(name: str, what: str, path: Sequence[str] = ()) -> Any:
-    """The same for what will be called with one argument."""
-    found = load(name, what, path)
-    if not callable(found):
+    """Import an object that will be called with one argument."""
+    function = load(name, what, path)
+    if not callable(function):
         raise UsageError(
-            f"the {what} `{name}` cannot be called: it is of type `{type(found).__name__}`",
-            "name a function, or a class whose instances are made of one argument",
+            f"the {what} `{name}` cannot be called: it is of type `{type(function).__name__}`",
+            "name a function, or a class that takes one argument",
         )
-    return found
+    return function
 
 
 def search_path() -> tuple[str, ...]:
-    """Where modules are looked for in this process, for others that shall find the same."""
+    """Import path of this process, for processes that must find the same modules."""
     here = os.getcwd()
-    known = [entry or here for entry in sys.path]
-    return tuple(dict.fromkeys((*known, here)))
+    entries = [entry or here for entry in sys.path]
+    return tuple(dict.fromkeys((*entries, here)))
 
 
-def _widen(path: Sequence[str]) -> None:
-    """Look there, too, after all places where modules are looked for already."""
+def _extend_path(path: Sequence[str]) -> None:
+    """Append directories to the import path, after those that are on it."""
     sys.path.extend(entry for entry in path if entry not in sys.path)
 
 
-def _not_imported(name: str, what: str, module: str, trouble: BaseException) -> UsageError:
-    why = str(trouble).strip() or "without a word"
-    if (
-        isinstance(trouble, ModuleNotFoundError)
-        and trouble.name
-        and f"{module}.".startswith(f"{trouble.name}.")
-    ):
+def _import_error(name: str, what: str, module: str, error: BaseException) -> UsageError:
+    why = str(error).strip() or "no message"
+    if isinstance(error, ModuleNotFoundError) and error.name and f"{module}.".startswith(f"{error.name}."):
         return UsageError(
             f"the {what} `{name}` cannot be imported: {why}",
             f"install the package that has `{module}` where fieldmouse is installed,"
             " or start from the directory that holds it",
         )
     return UsageError(
-        f"the {what} `{name}` cannot be imported: {type(trouble).__name__}: {why[:300]}",
+        f"the {what} `{name}` cannot be imported: {type(error).__name__}: {why[:300]}",
         f"try `python -c 'import {module}'`",
     )
 
 
 def name_of(thing: object, what: str) -> str:
-    """The name by which another process and a later resume find the same thing.
+    """The name by which another process and a later resume import the same object.
 
     >>> name_of(os.path.join, "extract")
     'posixpath:join'

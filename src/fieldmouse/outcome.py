@@ -1,7 +1,7 @@
-"""The words for what can become of a URL, and of a run: kinds of outcome, and what a run was stopped by.
+"""Outcome kinds of a URL, and stop reasons of a run.
 
-They are what files and JSON keep, so each is its own text: a value that is written is read back as
-the same word, and one that nobody knows is an error and not a new kind.
+Files and JSON keep the text of each member. An unknown text raises an error instead of becoming a new
+kind.
 """
 
 from __future__ import annotations
@@ -10,22 +10,22 @@ from enum import StrEnum
 
 
 class OutcomeKind(StrEnum):
-    """What became of a URL."""
+    """Result of a URL."""
 
     PAGE = "page"
     UNCHANGED = "unchanged"
     MOVED = "moved"
-    REFUSED = "refused"  # by us: it was not asked for
+    REFUSED = "refused"  # by us: no request was made
     FAILED = "failed"
-    FORGIVEN = "forgiven"  # no outcome of its own: takes back what was said of the URL before
+    FORGIVEN = "forgiven"  # no outcome, but a mark that withdraws the earlier outcome of the URL
 
 
 class StoppedBy(StrEnum):
-    """Why a run ended though there may be work left."""
+    """Reason a run ended although work may be left."""
 
     NOTHING = ""  # the work was done
     PAGES = "pages"
     TIME = "time"
     DISK = "disk"
-    SIGNAL = "signal"  # or whoever else asked for it
-    DRAINED = "drained"  # an agent that was asked to leave, from afar
+    SIGNAL = "signal"  # or any other caller that asked for it
+    DRAINED = "drained"  # an agent that was asked remotely to leave

@@ -1,8 +1,8 @@
-"""What travels: plain frozen values, from the seed to the archive.
+"""Requests, host state and outcomes: the frozen values that travel through a crawl.
 
-A `Link` is a URL on its way round. It goes to the sieve, waits in the frontier,
-leaves on an `Errand`, and comes back as an `Outcome`. Times are epoch seconds,
-sizes are bytes. All of these are msgspec structs: each is fit for a log or a worker process.
+A `Link` is one request. It passes the sieve, waits in the frontier, leaves on an `Errand` (a host visit),
+and comes back as an `Outcome`. Times are epoch seconds, sizes are bytes. All are msgspec structs, so each
+can be written to a log or sent to a worker process.
 """
 
 from __future__ import annotations
@@ -20,34 +20,35 @@ from fieldmouse.url import Host, Url
 
 
 class Kind(Enum):
-    """How a link was found, and so how its answer is read."""
+    """How a link was found, which decides how its response is read."""
 
     PAGE = "page"
     SEED = "seed"
     REDIRECT = "redirect"
     SITEMAP = "sitemap"  # named by robots.txt or by a sitemap index: read for its URLs
     FEED = "feed"  # named by a page as its feed: read for its URLs, like a sitemap
-    EXCLUSION = "robots.txt"  # kept in the archive, but neither a page nor an outcome: its ticket number is 0
+    # stored in the archive, but neither a page nor an outcome: its ticket number is 0
+    EXCLUSION = "robots.txt"
 
 
 class Door(Enum):
-    """By which door a URL came into the frontier, and so in which books its outcome stands."""
+    """How a URL entered the frontier, which decides where its outcome is counted."""
 
     DISCOVERED = 0  # through the sieve: seen for the first time
-    POLLED = 1  # behind it: a URL that has an outcome, to be asked again
+    POLLED = 1  # behind the sieve: a URL with an outcome, fetched again
     ADOPTED = 2  # with its host, from another crawl: only in directories of early versions
 
 
 class Reason(StrEnum):
-    """Why there is no page. The values are what people read and what files keep."""
+    """Reason there is no page. The values are shown to people and stored in files."""
 
-    NONE = ""  # there is one
-    # refused by us, before asking
+    NONE = ""  # there is a page
+    # refused by us, without a request
     EXCLUDED = "excluded by robots.txt"
     PRIVATE = "private address"
     HOST_FULL = "pages per host reached"
     TOO_MANY_REDIRECTS = "too many redirects"
-    UNSIGNED = "cannot be signed"  # by the plug-in that has the headers for it
+    UNSIGNED = "cannot be signed"  # the `sign` plug-in has no headers for it
     # the network
     NO_ADDRESS = "name does not resolve"
     NO_CONNECTION = "cannot connect"
@@ -55,7 +56,7 @@ class Reason(StrEnum):
     CLOSED = "connection closed early"
     TIMEOUT = "took too long"
     TOO_SLOW = "slower than the minimum speed"
-    # the server's words
+    # the server's response
     BAD_HTTP = "not HTTP"
     HEADERS_TOO_LARGE = "headers too large"
     BODY_TOO_LARGE = "body too large"
@@ -68,43 +69,43 @@ class Reason(StrEnum):
     EXCLUSION_UNREACHABLE = "robots.txt unreachable"
     # the host as a whole
     BURIED = "host given up"
-    # our own mistake: logged with its traceback
+    # our own bug: logged with its traceback
     CRASHED = "fieldmouse stumbled over it"
 
 
 class Link(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True):
-    """A URL with the little that must travel along with it."""
+    """A request: a URL and the data it carries through the crawl."""
 
     url: Url
     depth: int = 0  # links away from a seed; redirects do not count
     via: str = ""  # the page it was found on; "" for a seed
     kind: Kind = Kind.PAGE
     seen_at: float = 0.0
-    redirects: int = 0  # redirects followed to come here
-    tries: int = 0  # fetches that failed so far
-    not_before: float = 0.0  # a retry waits at least until then
-    etag: str = ""  # validators of the copy we hold: ask only for something newer
+    redirects: int = 0  # redirects followed before this URL
+    tries: int = 0  # failed fetches so far
+    not_before: float = 0.0  # a retry is not made before then
+    etag: str = ""  # validators of the stored copy, for a conditional request
     last_modified: str = ""
-    trail: tuple[str, ...] = ()  # the URLs whose redirects led here, the first one first
-    drops: int = 0  # fetches thrown away because the buffer was full or they waited too long in it
+    trail: tuple[str, ...] = ()  # URLs whose redirects led here, the first one first
+    drops: int = 0  # fetches discarded because the buffer was full or the page waited too long in it
     door: Door = Door.DISCOVERED
-    was: str = ""  # polled: the kind of the newest outcome that stands for it
-    digest: str = ""  # of the copy we hold, so that its reader can say what changed
+    was: str = ""  # polled: kind of the URL's latest outcome
+    digest: str = ""  # of the stored copy, to detect changes
     simhash: int = 0
-    warc: str = ""  # where that copy lies
+    warc: str = ""  # where that copy is stored
     offset: int = 0
-    memory: bytes = b""  # what earlier looks taught of the page's noise
-    why: Reason = Reason.NONE  # polled: for which reason it was no page
-    forgiven: bool = False  # of a network: it has failed, and that was taken back
+    memory: bytes = b""  # noise of the page, learned from earlier fetches
+    why: Reason = Reason.NONE  # polled: the reason it was no page
+    forgiven: bool = False  # on a cluster: its failure was withdrawn, so it is tried again
 
     @property
     def from_seed(self) -> bool:
-        """Whether it is a seed, or what the redirects of a seed led to."""
+        """Whether it is a seed or the redirect target of a seed."""
         return self.depth == 0 and self.kind in (Kind.SEED, Kind.REDIRECT)
 
     @property
     def again(self) -> bool:
-        """Whether it may have been stored before: what comes now replaces the older copy."""
+        """Whether it may have been stored before: its page replaces the older copy."""
         return self.door is not Door.DISCOVERED
 
 
@@ -114,43 +115,42 @@ class Ticket(msgspec.Struct, frozen=True, array_like=True):
 
     @property
     def door(self) -> Door:
-        """By which door it came in."""
         return self.link.door
 
 
 class Unreached(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True):
-    """An agent of a network that could not reach a host: others try it before that counts."""
+    """An agent of a cluster that could not reach a host: other agents try before that counts."""
 
     agent: str
     machine: str
     reason: Reason
-    until: float  # before then it does not try again; on the board: seconds that are left
-    counts: bool = True  # it says something of the host: the trouble was not plainly the agent's own
-    alone: bool = False  # known pages of that agent are all there is to ask for: nobody else is sent there
+    until: float  # the agent does not try again before then; on the coordinator: seconds left
+    counts: bool = True  # it says something about the host: the trouble was not clearly the agent's own
+    alone: bool = False  # only known pages of that agent are left on the host: no other agent is sent there
 
 
 class HostState(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True):
-    """What must be remembered of a host between visits; as durable as its URLs."""
+    """State of a host between visits; as durable as its URLs."""
 
-    address: str = ""  # "" until the name was looked up
+    address: str = ""  # "" before the first DNS lookup
     ready_at: float = 0.0  # no request to the host before then
     address_ready_at: float = 0.0  # no request to the address before then
-    crawl_delay: float = 0.0  # asked for by robots.txt; 0 means it did not ask
+    crawl_delay: float = 0.0  # from robots.txt; 0 if it has none
     failures: int = 0  # in a row, of the host as a whole (connect, DNS, 429, 503)
     pages: int = 0  # pages stored from it
-    verdict: Reason = Reason.NONE  # the reason when all its URLs are answered without asking (buried, full)
-    detail: str = ""  # of the verdict, for people
-    put_off: int = 0  # times in a row that trouble of our own kept us from asking; not held against it
-    unreached: tuple[Unreached, ...] = ()  # by agents of a network, lately
-    asked: str = ""  # the server's words, if it asked to be left alone: "status 429, Retry-After: 120"
-    asked_beyond: float = 0.0  # it asked for so many seconds more than `ready_at` gives it, or fewer
+    verdict: Reason = Reason.NONE  # set when all its URLs are answered without a request (abandoned, full)
+    detail: str = ""  # of the verdict, shown to people
+    put_off: int = 0  # consecutive delays caused by our own trouble; not counted as failures
+    unreached: tuple[Unreached, ...] = ()  # recent failures of agents of a cluster
+    asked: str = ""  # the server's request to wait, for example "status 429, Retry-After: 120"
+    asked_beyond: float = 0.0  # seconds it asked for beyond `ready_at`; negative if it asked for less
 
 
 class Errand(msgspec.Struct, frozen=True):
-    """A lease of one host to one robot: nobody else visits host or address until it is given back."""
+    """A visit to one host: one fetch worker holds host and address until it gives them back."""
 
     host: Host
-    address: str  # "" when the name has yet to be looked up
+    address: str  # "" before the first DNS lookup
     tickets: tuple[Ticket, ...]
     state: HostState = HostState()
 
@@ -159,53 +159,54 @@ class Response(msgspec.Struct, frozen=True, array_like=True):
     """One HTTP exchange as it went over the wire, the body still content-encoded but no longer chunked."""
 
     status: int
-    head: bytes  # status line and headers as received, ending in an empty line
+    head: bytes  # status line and headers as received, including the final empty line
     body: bytes
-    request: bytes  # what we sent, head only
+    request: bytes  # head of the request that was sent
     address: str
-    started_at: float  # the request was sent
-    answered_at: float  # the first byte of the answer was seen
+    started_at: float  # when the request was sent
+    answered_at: float  # when the first byte of the response arrived
     ended_at: float
     headers: tuple[tuple[str, str], ...] = ()  # names in lower case, values decoded as latin-1
-    truncated: str = ""  # WARC's word for why the body is not whole: length, time, disconnect, unspecified
+    truncated: str = ""  # WARC's reason for an incomplete body: length, time, disconnect, unspecified
 
     def header(self, name: str) -> str:
-        """The first header of that name, or "" if there is none."""
+        """The first header of that name; "" if there is none."""
         for key, value in self.headers:
             if key == name:
                 return value
         return ""
 
     def all(self, name: str) -> list[str]:
-        """Every header of that name, in the order they came."""
+        """All headers of that name, in the order received."""
         return [value for key, value in self.headers if key == name]
 
 
 class Page(msgspec.Struct, frozen=True, tag="page", array_like=True):
-    """A document we asked for and got (status 2xx)."""
+    """A fetched document (status 2xx)."""
 
     link: Link
     response: Response
 
 
 class Unchanged(msgspec.Struct, frozen=True, tag="unchanged", array_like=True):
-    """304: the copy we hold is still good."""
+    """Status 304: the stored copy is still current."""
 
     link: Link
     response: Response
 
 
 class Moved(msgspec.Struct, frozen=True, tag="moved", array_like=True):
-    """A redirect; its target goes to the sieve like any link."""
+    """A redirect; its target goes through the sieve like any link."""
 
     link: Link
     response: Response
     target: Url
-    for_good: bool = False  # polled: the page it moved to is stored, so that it can go
+    # polled: the redirect is permanent and its target is stored, so this page can be removed
+    for_good: bool = False
 
 
 class Refused(msgspec.Struct, frozen=True, tag="refused", array_like=True):
-    """We did not ask, and why."""
+    """No request was made, with the reason."""
 
     link: Link
     reason: Reason
@@ -214,42 +215,42 @@ class Refused(msgspec.Struct, frozen=True, tag="refused", array_like=True):
 
 
 class Failed(msgspec.Struct, frozen=True, tag="failed", array_like=True):
-    """We asked and got no document, and why."""
+    """A request without a document, with the reason."""
 
     link: Link
     reason: Reason
     at: float
     detail: str = ""
     response: Response | None = None
-    retry_after: float = 0.0  # seconds the server asked us to wait; 0 means it did not say
-    errno: int = 0  # the operating system's number for it, if it had one
+    retry_after: float = 0.0  # seconds the server asked us to wait; 0 if it did not ask
+    errno: int = 0  # error number of the operating system, 0 if there is none
 
 
 Outcome = Page | Unchanged | Moved | Refused | Failed
 
-GONE = frozenset((404, 410))  # after these there is no such page; other failures say nothing of our copy
+GONE = frozenset((404, 410))  # the page no longer exists; other failures do not affect the stored copy
 
 
 class OutcomeRow(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True):
-    """What is kept for ever of one URL's fate: a line of the outcome log, read by export and explain."""
+    """Permanent record of one URL's outcome: a line of the outcome log, read by export and explain."""
 
     url: Url
     kind: OutcomeKind
-    at: float  # when the answer was complete, or we gave up
+    at: float  # when the response was complete, or the fetch was given up
     depth: int = 0
     via: str = ""
     seen_at: float = 0.0
     status: int = 0
     reason: Reason = Reason.NONE
     detail: str = ""
-    target: str = ""  # where a redirect led
+    target: str = ""  # target of a redirect
     mime: str = ""
     title: str = ""
     language: str = ""
     charset: str = ""
     digest: str = ""  # of the payload, "sha1:BASE32"
     simhash: int = 0
-    duplicate_of: str = ""  # a page fetched earlier with the same payload
+    duplicate_of: str = ""  # an earlier page with the same payload
     near_duplicate_of: str = ""
     canonical: str = ""
     size: int = 0  # bytes of the payload, decoded
@@ -260,28 +261,29 @@ class OutcomeRow(msgspec.Struct, frozen=True, array_like=True, omit_defaults=Tru
     offset: int = 0
     tries: int = 0
     found_as: str = "page"
-    items: int = 0  # rows that were extracted from it
-    items_at: int = 0  # the byte in `warc` where their record begins
-    etag: str = ""  # validators that came with the page, to ask for something newer by
+    items: int = 0  # rows extracted from it
+    items_at: int = 0  # offset in `warc` of the record that holds them
+    etag: str = ""  # validators of the page, for conditional requests
     last_modified: str = ""
-    polled: str = ""  # the outcome of a poll: the kind that stood for the URL before it; "" for its first one
-    news: News = News.NONE  # of a poll: what a reader of the page would say
-    difference: float = 0.0  # share of the words in which it differs from the copy before
-    withdrawn_at: tuple[float, ...] = ()  # `at` of rows whose change was noise after all
-    memory: bytes = b""  # what its looks taught of its noise
-    unlisted: bool = False  # unchanged, but its headers ask now that it not be indexed
+    polled: str = ""  # kind of the outcome before this poll; "" for the first outcome of the URL
+    news: News = News.NONE  # of a poll: the difference as a reader would judge it
+    difference: float = 0.0  # share of the words that differ from the previous copy
+    withdrawn_at: tuple[float, ...] = ()  # `at` of rows whose change turned out to be noise
+    memory: bytes = b""  # noise of the page, learned from all its fetches
+    unlisted: bool = False  # unchanged, but its headers now ask not to be indexed
 
     @property
     def withdrawn(self) -> int:
-        """So many of the changes told before it were noise after all."""
+        """Number of changes reported before that turned out to be noise."""
         return len(self.withdrawn_at)
 
     @property
     def stands(self) -> bool:
-        """Whether the URL is what this row says from now on.
+        """Whether this row replaces the earlier outcome of the URL.
 
-        Of a poll that is so if the server told: a page, one that moved for good to a stored page, none, or,
-        in robots.txt, that we may not ask. Trouble, a 304 and redirects for now leave what was there.
+        A poll's row does if the server decided: a page, a permanent redirect to a stored page, a page that
+        is gone, or an exclusion by robots.txt. Failures, 304 and temporary redirects keep the earlier
+        outcome.
         """
         if not self.polled or self.kind is OutcomeKind.PAGE or self.gone:
             return True
@@ -291,22 +293,23 @@ class OutcomeRow(msgspec.Struct, frozen=True, array_like=True, omit_defaults=Tru
 
     @property
     def gone(self) -> bool:
-        """Whether the server says that there is no such page, or no longer."""
+        """Whether the server says that the page does not exist."""
         return self.kind == OutcomeKind.FAILED and self.status in GONE
 
 
 class Parsed(msgspec.Struct, frozen=True, array_like=True):
-    """What the indexer tells the agent of one stored answer."""
+    """The indexer's result for one stored response."""
 
-    number: int  # the ticket's
+    number: int  # of the ticket
     shard: int
     batch: int
-    kind: OutcomeKind  # the OutcomeRow's; the robot may have thought otherwise (a bomb shows on unpacking)
+    # of the OutcomeRow; may differ from the fetch worker's (a decompression bomb shows only when decoded)
+    kind: OutcomeKind
     row: bytes  # the OutcomeRow, encoded
     links: tuple[Link, ...] = ()
     size: int = 0
-    reason: Reason = Reason.NONE  # the OutcomeRow's
+    reason: Reason = Reason.NONE  # of the OutcomeRow
     left_out: int = 0  # links of the page beyond `limits.links_per_page`
-    complaint: str = ""  # what a plug-in did wrong
-    sighting: Sighting | None = None  # of a page, of an unchanged one, and of one that is gone
-    held: tuple[Link, ...] = ()  # out of scope, unless a redirect of a seed brings their hosts into it
+    complaint: str = ""  # error of a plug-in
+    sighting: Sighting | None = None  # of a page, an unchanged page or a page that is gone
+    held: tuple[Link, ...] = ()  # out of scope, unless a redirect of a seed adds their hosts

@@ -1,4 +1,4 @@
-"""What one look at a page showed: what the indexer tells of it to whoever decides when to look again."""
+"""Result of one fetch of a page, sent by the indexer to the refresh scheduler."""
 
 from __future__ import annotations
 
@@ -8,24 +8,26 @@ import msgspec
 
 
 class News(StrEnum):
-    """What a reader of a page would say of one more look at it."""
+    """Difference to the earlier copy, as a reader of the page would judge it."""
 
-    NONE = ""  # nothing was learned: a first look, or trouble on the way
-    SAME = "same"  # the same bytes, or the server says so
-    NOISE = "noise"  # other bytes, but only where the page differs at every look, or where nobody reads
+    NONE = ""  # nothing was learned: a first fetch, or a failure
+    SAME = "same"  # the same bytes, or status 304
+    # other bytes, but only where the page differs at every fetch, or outside its readable text
+    NOISE = "noise"
     CHANGED = "changed"
     GONE = "gone"
     MOVED = "moved"
 
 
 class Sighting(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True):
-    """One look at a page, beside the copy that its link spoke of."""
+    """One fetch of a page, compared with the copy that its request described."""
 
     at: float  # when the answer was complete
-    digest: str = ""  # of the payload, "sha1:BASE32"; that of the copy we hold for a 304, "" for a page gone
+    # of the payload, "sha1:BASE32"; for a 304 that of the stored copy, "" for a page that is gone
+    digest: str = ""
     simhash: int = 0
     etag: str = ""
     last_modified: str = ""
-    changed: bool | None = None  # other bytes than those of the copy we held, or none; None: it was not known
-    difference: float = 0.0  # share of the words in which they differ, as far as their marks tell
+    changed: bool | None = None  # the bytes differ from the stored copy, or there are none; None: unknown
+    difference: float = 0.0  # share of the words that differ, estimated from the simhashes
     gone: bool = False

@@ -1,4 +1,4 @@
-"""How a crawl stands: from second to second, and when its process ends."""
+"""Status of a crawl: one reading per second, and one summary at the end of its process."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from fieldmouse.outcome import StoppedBy
 
 
 class Reading(msgspec.Struct, frozen=True, array_like=True):
-    """The crawl's vital signs, about one a second: for the live line, the dashboard and `queueing.fit`."""
+    """Live statistics, about one per second: for the progress line, the dashboard and `queueing.fit`."""
 
     at: float
     pages: int
@@ -23,16 +23,16 @@ class Reading(msgspec.Struct, frozen=True, array_like=True):
     seen: int
     bytes: int
     refused: int = 0
-    dropped: int = 0  # fetches thrown away in this run because the buffer was full
-    obsolete: int = 0  # the same because they waited too long in it
-    allowed: int = 0  # robots that may work
-    level: int = 0  # pages in the buffer and with the indexer: what robots are governed by
-    dropped_links: int = 0  # found and not taken, by the limits on pages and sites
-    polls: int = 0  # known URLs that were asked again
-    changed: int = 0  # of them, those that showed another page, or one that moved, as of the last checkpoint
+    dropped: int = 0  # fetches discarded in this run because the buffer was full
+    obsolete: int = 0  # fetches discarded in this run because they waited too long in the buffer
+    allowed: int = 0  # fetch workers that may run
+    level: int = 0  # pages in the buffer and with the indexer: decides the concurrency
+    dropped_links: int = 0  # results but not accepted, because of the limits on pages and sites
+    polls: int = 0  # known URLs fetched again
+    changed: int = 0  # polls that results a changed or moved page, as of the last checkpoint
     gone: int = 0
-    polling: int = 0  # polls that are on their way
-    next_at: float = 0.0  # when the next request may be made, if none is under way and hosts rest until then
+    polling: int = 0  # polls in flight
+    next_at: float = 0.0  # time of the next request, if none is in flight and all hosts rest; else 0
     resting: int = 0  # of these hosts, those that rest because they failed
 
 
@@ -47,7 +47,7 @@ _ENDINGS = {
 
 
 class HostRest(msgspec.Struct, frozen=True):
-    """A host that failed, and is not asked for some time."""
+    """A host that failed and is not visited for some time."""
 
     host: str
     until: float  # epoch seconds
@@ -59,28 +59,28 @@ class HostRest(msgspec.Struct, frozen=True):
 
 
 class Refreshed(msgspec.Struct, frozen=True):
-    """What the polls of one run showed; a `Summary` counts over all runs."""
+    """Results of the polls of one run; a `Summary` counts over all runs."""
 
     polls: int
     changed: int
     unchanged: int
     gone: int
     new: int  # URLs discovered
-    useful_ratio: float | None  # of the polls, those that showed something new; None without any
-    budget: float | None  # polls an hour; None: as many as politeness allows
-    failed: int = 0  # with `changed`, `unchanged`, `gone` and `refused` these are all polls
-    refused: int = 0  # not asked after all, such as what robots.txt excludes by now
-    reasons: dict[str, int] = {}  # of those that failed or were refused
-    postponed: int = 0  # pages that a round left for the next one, because their hosts rest
-    resting: list[HostRest] = []  # these hosts
+    useful_ratio: float | None  # share of polls that results a change; None without polls
+    budget: float | None  # polls per hour; None: limited only by politeness
+    failed: int = 0  # `changed`, `unchanged`, `gone`, `failed` and `refused` add up to all polls
+    refused: int = 0  # polls without a request, for example because robots.txt now excludes the URL
+    reasons: dict[str, int] = {}  # of the failed and refused polls
+    postponed: int = 0  # pages that a round left for the next one because their hosts rest
+    resting: list[HostRest] = []  # the hosts of these pages
 
     def __str__(self) -> str:
-        found = (
+        results = (
             f"{number(self.changed)} changed, {number(self.gone)} gone, {number(self.unchanged)} unchanged"
             + (f", {number(self.failed)} failed" if self.failed else "")
             + (f", {number(self.refused)} refused" if self.refused else "")
         )
-        done = f"{counted(self.polls, 'poll')}: {found}; {counted(self.new, 'URL')} discovered"
+        done = f"{counted(self.polls, 'poll')}: {results}; {counted(self.new, 'URL')} discovered"
         if not self.postponed:
             return done
         verb = "is" if self.postponed == 1 else "are"
@@ -88,21 +88,22 @@ class Refreshed(msgspec.Struct, frozen=True):
 
 
 class WholeCrawl(msgspec.Struct, frozen=True):
-    """How a crawl of many agents stands, as the board knows it; a `Summary` is of one of them."""
+    """State of a crawl of several agents, from the coordinator; a `Summary` covers one of them."""
 
-    agents: int  # that live
+    agents: int  # alive
     pages: int
     seen: int
     booked: int
     waiting: int
-    again: int  # outcomes of this agent that came too late to count, since others had been given their URLs
+    # outcomes of this agent that came too late to count, because their URLs had been given to other agents
+    again: int
 
 
 class Summary(msgspec.Struct, frozen=True):
-    """How a crawl stands when its process ends; the JSON that `crawl` and `resume` print."""
+    """State of a crawl when its process ends; the JSON that `crawl` and `resume` print."""
 
     pages: int
-    hosts: int  # met; `giving_hosts` gave at least one page
+    hosts: int  # hosts seen; `giving_hosts` counts those with at least one page
     seconds: float
     pages_per_second: float
     seen: int
@@ -110,23 +111,23 @@ class Summary(msgspec.Struct, frozen=True):
     failed: int
     refused: int
     moved: int
-    lost: int  # URLs we accepted and cannot account for; always 0, or there is a bug
+    lost: int  # URLs accepted but not accounted for; always 0, or there is a bug
     bytes: int
     peak_rss_mb: float
     exit: int
     stopped_by: StoppedBy = StoppedBy.NOTHING
     reasons: dict[str, int] = {}
     giving_hosts: int = 0
-    polls: int = 0  # known URLs that were asked again; the next three are of them
+    polls: int = 0  # known URLs fetched again; the next three fields count their results
     changed: int = 0
     unchanged: int = 0
     gone: int = 0
-    failed_polls: int = 0  # with the three before and `refused_polls` these are all polls
+    failed_polls: int = 0  # the three fields before, this one and `refused_polls` add up to all polls
     refused_polls: int = 0
-    untold: dict[str, int] = {}  # changes that `[notify]` has yet to tell, by channel
+    untold: dict[str, int] = {}  # changes that `[notify]` has not delivered yet, by channel
     dropped_links: dict[str, int] = {}  # by the setting that limits them; never accepted, so never seen
-    refreshed: Refreshed | None = None  # of this run, if known pages were polled
-    whole: WholeCrawl | None = None  # of an agent of a network
+    refreshed: Refreshed | None = None  # of this run, if it polled known pages
+    whole: WholeCrawl | None = None  # for an agent of a cluster
 
     def __str__(self) -> str:
         pages, hosts = counted(self.pages, "page"), counted(self.giving_hosts, "host")

@@ -1,10 +1,9 @@
-"""URLs as the web means them, and the three names we derive from them.
+"""WHATWG URLs, and the host, path and site derived from them.
 
-A `Url` is a WHATWG-normalised http(s) address without fragment or credentials, and
-without the dot that may end a host's name, written as text. It becomes one at the door
-(`parse`, `resolve`) and is trusted inside. From it: the `Host` (scheme and authority,
-what politeness is owed to), the path (what robots.txt speaks of) and the site (the
-registered domain).
+A `Url` is a normalised http(s) URL as text, without fragment, credentials or the trailing dot of a host
+name. `parse` and `resolve` create it at the edge; inside it is trusted. From it come the `Host` (scheme
+and authority, the unit of politeness), the path (matched by robots.txt) and the site (the registered
+domain).
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ Host = NewType("Host", str)
 """Scheme and authority, such as `https://example.org` or `http://127.0.0.1:8000`."""
 
 Key = NewType("Key", int)
-"""A URL's keyed 64-bit hash: what the sieve remembers instead of the text."""
+"""A URL's keyed 64-bit hash, stored by the sieve instead of the text."""
 
 LOOPBACK = "loopback"
 """The site of every loopback address and localhost name; see `site_of`."""
@@ -33,7 +32,7 @@ _lib, _ffi = _ada.lib, _ada.ffi  # type: ignore[attr-defined]
 
 
 def resolve(href: str, base: Url | str | None = None) -> Url | None:
-    """The URL that `href` means on the page `base`, or None if it is not one we can fetch.
+    """The URL of `href` on the page `base`, or None if it cannot be fetched.
 
     >>> resolve("../b?x=1#top", "http://example.org/a/c")
     'http://example.org/b?x=1'
@@ -43,14 +42,14 @@ def resolve(href: str, base: Url | str | None = None) -> Url | None:
     'http://example.org:81/'
     """
     try:
-        given = href.encode()
-    except UnicodeEncodeError:  # lone surrogates out of broken pages
+        raw = href.encode()
+    except UnicodeEncodeError:  # lone surrogates from broken pages
         return None
     if base is None:
-        parsed = _lib.ada_parse(given, len(given))
+        parsed = _lib.ada_parse(raw, len(raw))
     else:
-        ground = base.encode()
-        parsed = _lib.ada_parse_with_base(given, len(given), ground, len(ground))
+        base_bytes = base.encode()
+        parsed = _lib.ada_parse_with_base(raw, len(raw), base_bytes, len(base_bytes))
     try:
         if not _lib.ada_is_valid(parsed):
             return None
@@ -61,42 +60,42 @@ def resolve(href: str, base: Url | str | None = None) -> Url | None:
             _lib.ada_set_username(parsed, b"", 0)
             _lib.ada_set_password(parsed, b"", 0)
         _lib.ada_clear_hash(parsed)
-        written = _text(_lib.ada_get_href(parsed))
+        normalised = _text(_lib.ada_get_href(parsed))
     finally:
         _lib.ada_free(parsed)
-    slash = written.index("/", 8)
-    if written[slash - 1] == "." or ".:" in written[:slash]:
-        return _without_dot(written, slash)
-    return Url(written)
+    slash = normalised.index("/", 8)
+    if normalised[slash - 1] == "." or ".:" in normalised[:slash]:
+        return _drop_trailing_dot(normalised, slash)
+    return Url(normalised)
 
 
-def _without_dot(written: str, slash: int) -> Url:
-    """A name with a dot at its end is the same host as without: one queue, one robots.txt, one key."""
-    name, colon, port = written[:slash].partition("://")[2].partition(":")
+def _drop_trailing_dot(href: str, slash: int) -> Url:
+    """Both spellings name the same host: one queue, one robots.txt, one key."""
+    name, colon, port = href[:slash].partition("://")[2].partition(":")
     if name.endswith("..") or not name.endswith(".") or name == ".":
-        return Url(written)
-    return Url(f"{written[: written.index('/')]}//{name[:-1]}{colon}{port}{written[slash:]}")
+        return Url(href)
+    return Url(f"{href[: href.index('/')]}//{name[:-1]}{colon}{port}{href[slash:]}")
 
 
 def seed(text: str) -> Url:
-    """The URL that somebody wants to begin with; UsageError, with the likely meaning, if it is none.
+    """Parse a seed URL; UsageError with a suggestion if it is not one.
 
     >>> seed(" https://example.org ")
     'https://example.org/'
     """
-    found = parse(text)
-    if found is None:
+    url = parse(text)
+    if url is None:
         near = f"https://{text.strip()}"
-        could = "://" not in text and parse(near) is not None
+        plausible = "://" not in text and parse(near) is not None
         raise UsageError(
             f"`{text}` is no URL we can crawl",
-            f"did you mean `{near}`?" if could else "a seed begins with http:// or https://",
+            f"did you mean `{near}`?" if plausible else "a seed begins with http:// or https://",
         )
-    return found
+    return url
 
 
 def parse(text: str) -> Url | None:
-    """The URL a person or a file wrote; white space around it is forgiven.
+    """Parse a URL from a person or a file; white space around it is ignored.
 
     >>> parse(" HTTP://Example.ORG:80/a/../b#c ")
     'http://example.org/b'
@@ -118,7 +117,7 @@ def host_of(url: Url) -> Host:
 
 
 def path_of(url: Url) -> str:
-    """Path and query: what goes into the request line and what robots.txt matches.
+    """Path and query: used in the request line and matched by robots.txt.
 
     >>> path_of(Url("http://example.org/a?b"))
     '/a?b'
@@ -154,15 +153,14 @@ def port_of(host: Host) -> int:
 def site_of(name: str) -> str:
     """The registered domain of a DNS name; an address is its own site.
 
-    All of loopback (127.0.0.0/8, ::1, localhost and names under it) is one site,
-    since whoever crawls it owns all of it.
+    All of loopback (127.0.0.0/8, ::1, localhost and names under it) is one site, since it has one owner.
 
     >>> site_of("news.example.co.uk"), site_of("93.184.216.34"), site_of("127.3.2.1")
     ('example.co.uk', '93.184.216.34', 'loopback')
     """
     if name == "localhost" or name.endswith(".localhost"):
         return LOOPBACK
-    if ":" in name or name[-1:].isdigit():  # nothing else can be an address, and to ask takes longest
+    if ":" in name or name[-1:].isdigit():  # only these can be addresses; the check itself is slow
         try:
             return LOOPBACK if ipaddress.ip_address(name).is_loopback else name
         except ValueError:
@@ -176,5 +174,5 @@ def _suffixes() -> PublicSuffixList:
 
 
 def key_of(url: str, seed: int) -> Key:
-    """The keyed hash of a URL; the seed is the crawl's own secret, so nobody can aim at a collision."""
+    """The keyed hash of a URL; the seed is secret to the crawl, so that a collision cannot be constructed."""
     return Key(xxhash.xxh3_64_intdigest(url.encode(), seed))

@@ -1,4 +1,4 @@
-"""Work aside: its answer comes to whoever waits, and nobody has to."""
+"""Daemon-thread executor: callers get results and exceptions, and the loop need not wait for the threads."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from fieldmouse.aside import Aside
 from fieldmouse.errors import FieldmouseError
 
 
-def test_a_loop_ends_while_work_goes_on_aside() -> None:
+def test_loop_ends_while_a_daemon_thread_still_runs() -> None:
     begun, enough = Event(), Event()
 
     def work() -> None:
@@ -30,7 +30,7 @@ def test_a_loop_ends_while_work_goes_on_aside() -> None:
         enough.set()
 
 
-def test_an_answer_and_a_mistake_come_to_whoever_waits() -> None:
+def test_caller_gets_the_result_or_the_exception() -> None:
     def stumble() -> None:
         raise FieldmouseError("too little was seen", "wait for more pages")
 

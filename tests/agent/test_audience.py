@@ -1,4 +1,4 @@
-"""Several audiences as one, and how long the end of a run stays for them."""
+"""Combined page consumers, and the wait for them at the end of a run."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from fieldmouse.lab import bottle
 
 
 class Listener:
-    """Content after it was asked so often."""
+    """Content after a number of questions."""
 
     def __init__(self, *, asks: int = 1, behind: bool = False, eager: bool = False):
         self.asked, self._asks, self._behind, self._eager = 0, asks, behind, eager
@@ -30,12 +30,12 @@ class Listener:
 
 @pytest.mark.parametrize("first", [False, True])
 @pytest.mark.parametrize("second", [False, True])
-def test_one_of_several_is_enough_to_be_behind_or_eager(first: bool, second: bool) -> None:
+def test_one_consumer_is_enough_to_be_behind_or_eager(first: bool, second: bool) -> None:
     both = Together(Listener(behind=first, eager=first), Listener(behind=second, eager=second))
     assert both.is_behind() == both.is_eager() == (first or second)
 
 
-def test_all_are_asked_at_once_whether_they_are_content() -> None:
+def test_all_consumers_are_asked_whether_they_are_content() -> None:
     slow, quick = Listener(asks=3), Listener()
     both = Together(slow, quick)
     assert [both.is_content() for _ in range(3)] == [False, False, True]
@@ -43,7 +43,7 @@ def test_all_are_asked_at_once_whether_they_are_content() -> None:
 
 
 @pytest.mark.parametrize("eager", [False, True])
-def test_who_waits_for_a_checkpoint_gets_it_soon(eager: bool) -> None:
+def test_an_eager_consumer_gets_a_checkpoint_soon(eager: bool) -> None:
     async def life(clock: Clock) -> list[float]:
         times = []
 

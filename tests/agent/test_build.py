@@ -1,4 +1,4 @@
-"""A crawl that cannot be put together leaves nothing open behind it."""
+"""Failed construction of a crawl leaves nothing open."""
 
 from __future__ import annotations
 
@@ -26,10 +26,14 @@ from fieldmouse.url import Url
 MEADOW = Meadow(MeadowOptions(hosts=2, pages=10, seed=3, page_kb=1.0, links=4))
 SETTINGS = Settings().override(
     {
-        "crawl.seeds": list(MEADOW.seeds), "storage.min_free": "0B", "politeness.delay": "1s",
-        "network.allow_private": True, "control.mode": "auto", "frontier.record_decisions": "1MiB",
+        "crawl.seeds": list(MEADOW.seeds),
+        "storage.min_free": "0B",
+        "politeness.delay": "1s",
+        "network.allow_private": True,
+        "control.mode": "auto",
+        "frontier.record_decisions": "1MiB",
     }
-)  # fmt: skip
+)
 
 
 def open_ledger(home: CrawlDir, last: Checkpoint | None) -> DurableLog:
@@ -56,24 +60,24 @@ def crawl(home: CrawlDir, listeners: list[Callable[[Reading], None]]) -> Summary
 
 @pytest.fixture
 def home(tmp_path: Path) -> CrawlDir:
-    """A crawl that has come to its end."""
+    """A finished crawl."""
     home = CrawlDir.create(tmp_path / "c", shards=1, settings=render(SETTINGS).encode())
     crawl(home, [])
     return CrawlDir.open(home.path)
 
 
 def open_files() -> set[tuple[str, str]]:
-    """Every descriptor of this process, with what it leads to."""
+    """Every descriptor of this process, with its target."""
     found = set()
     for name in os.listdir("/proc/self/fd"):
         try:
             found.add((name, os.readlink(f"/proc/self/fd/{name}")))
         except FileNotFoundError:
-            continue  # the one we listed with
+            continue  # the descriptor of the listing itself
     return found
 
 
-def test_whatever_cannot_be_opened_all_that_was_is_closed_again(
+def test_a_failed_open_closes_everything_opened_before(
     home: CrawlDir, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The system refuses the n-th file, for each n until all can be opened."""
@@ -110,7 +114,7 @@ def test_whatever_cannot_be_opened_all_that_was_is_closed_again(
     assert len(refusals) >= 5, "frontier, outcomes and ledger were each refused in turn"
 
 
-def test_the_last_stage_fails_and_nothing_is_left_open_or_locked(home: CrawlDir) -> None:
+def test_a_failure_of_the_last_stage_leaves_nothing_open_or_locked(home: CrawlDir) -> None:
     def fail(home: CrawlDir, last: Checkpoint | None) -> DurableLog:
         raise OSError(errno.EIO, "the last of them")
 
@@ -125,7 +129,7 @@ def test_the_last_stage_fails_and_nothing_is_left_open_or_locked(home: CrawlDir)
     home.unlock()
 
 
-def test_every_listener_hears_every_reading(tmp_path: Path) -> None:
+def test_every_listener_gets_every_reading(tmp_path: Path) -> None:
     home = CrawlDir.create(tmp_path / "c", shards=1, settings=render(SETTINGS).encode())
     heard: list[list[Reading]] = [[], [], []]
     crawl(home, [ear.append for ear in heard])

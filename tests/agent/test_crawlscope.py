@@ -1,4 +1,4 @@
-"""When nothing can join the scope of a crawl any more."""
+"""Time from which nothing can join the scope of a crawl."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def scope(tmp_path: Path) -> CrawlScope:
 
 @pytest.mark.parametrize("order", list(itertools.permutations(range(4))))
 @pytest.mark.parametrize("at_once", [1, 2, 4])
-def test_a_scope_is_open_until_every_redirect_of_a_seed_has_come_to_its_end(
+def test_a_scope_is_open_until_every_seed_redirect_is_resolved(
     scope: CrawlScope, order: tuple[int, ...], at_once: int
 ) -> None:
     rows = [CHAIN[place] for place in order]
@@ -49,19 +49,19 @@ def test_a_scope_is_open_until_every_redirect_of_a_seed_has_come_to_its_end(
     assert not scope.is_open
 
 
-def test_redirects_in_a_circle_and_out_of_scope_come_to_an_end(scope: CrawlScope) -> None:
+def test_redirect_cycles_and_redirects_out_of_scope_close_the_scope(scope: CrawlScope) -> None:
     scope.note_settled([moved(SEEDS[0], SEEDS[1]), moved(SEEDS[1], SEEDS[0])])
     assert not scope.is_open
 
 
-def test_a_redirect_out_of_scope_is_an_end(scope: CrawlScope) -> None:
+def test_a_redirect_out_of_scope_ends_the_chain(scope: CrawlScope) -> None:
     scope.note_settled([moved(SEEDS[0], "http://far.test/"), page("http://a.test/x", depth=1)])
     assert scope.is_open
     scope.note_settled([page(SEEDS[1])])
     assert not scope.is_open
 
 
-def test_links_to_a_host_that_another_agent_took_in_are_followed(tmp_path: Path) -> None:
+def test_links_to_a_host_added_by_another_agent_are_followed(tmp_path: Path) -> None:
     shared = SharedScope()
     home = CrawlDir.create(tmp_path / "c", shards=1, settings=b"")
     scope = CrawlScope(Scope.around(SEEDS, "host"), SEEDS, home, None, shared=shared)
@@ -79,7 +79,7 @@ def test_links_to_a_host_that_another_agent_took_in_are_followed(tmp_path: Path)
     assert END in scope.seal().state.joined, "it is durable"
 
 
-def test_what_joined_is_published_once_and_again_to_a_server_that_was_started_again() -> None:
+def test_additions_are_published_once_and_again_after_a_restart() -> None:
     shared = SharedScope()
     shared.publish([END, END])
     assert shared.unsent == [END]

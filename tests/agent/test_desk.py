@@ -1,4 +1,4 @@
-"""The desk against a plain model of it: every ticket is counted once, in the end, and never too early."""
+"""In-flight table against a simple model: every ticket is counted once, and never too early."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def link(number: int) -> Link:
 
 
 def news_of(number: int, kind: str) -> News:
-    """What a poll shows: of every other page that it is as it was."""
+    """Result of a poll: every other page is unchanged."""
     if kind == "page":
         return News.CHANGED if number % 2 else News.SAME
     return {"moved": News.MOVED, "unchanged": News.SAME}.get(kind, News.NONE)
@@ -52,14 +52,21 @@ def parsed(
     reason = Reason.BOMB.value if kind == "failed" else ""
     asked = of or link(number)
     row = OutcomeRow(
-        asked.url, OutcomeKind(kind), 1.0, reason=Reason(reason), size=size, polled=asked.was, status=status,
-        digest=f"sha1:{number % 2}", news=news_of(number, kind) if asked.was else News.NONE,
-    )  # fmt: skip
+        asked.url,
+        OutcomeKind(kind),
+        1.0,
+        reason=Reason(reason),
+        size=size,
+        polled=asked.was,
+        status=status,
+        digest=f"sha1:{number % 2}",
+        news=news_of(number, kind) if asked.was else News.NONE,
+    )
     return Parsed(number, shard, batch, kind, _encode(row), (link(1000 + number),), size, reason)
 
 
 class AtTheDesk(RuleBasedStateMachine):
-    """Robots ask, workers answer and die, checkpoints settle, in any order that can happen."""
+    """Fetch workers request, worker processes answer and die, checkpoints settle, in any possible order."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -69,9 +76,9 @@ class AtTheDesk(RuleBasedStateMachine):
         self.sent: dict[int, int] = {}  # ticket to shard
         self.answered: dict[int, tuple[int, int, str]] = {}  # ticket to shard, batch and kind
         self.verdicts: dict[int, str] = {}
-        self.settled: dict[int, str] = {}  # what stands for each that was discovered
-        self.reasons: dict[int, Reason] = {}  # and why, if it is no page
-        self.pages = 0  # that were discovered
+        self.settled: dict[int, str] = {}  # latest outcome of each discovered URL
+        self.reasons: dict[int, Reason] = {}  # its reason, if it is no page
+        self.pages = 0  # discovered ones
         self.polls: dict[int, Link] = {}  # not settled
         self.status: dict[int, int] = {}
         self.polled: Counter[str] = Counter()
@@ -97,7 +104,7 @@ class AtTheDesk(RuleBasedStateMachine):
     @precondition(lambda self: self.settled)
     @rule(data=st.data())
     def a_known_url_is_polled(self, data: st.DataObject) -> None:
-        """One at a time, and whatever limit there is: it was settled long ago."""
+        """One at a time, and whatever the limit: it was settled long ago."""
         known = data.draw(st.sampled_from(sorted(self.settled)))
         if link(known).url in {poll.url for poll in self.polls.values()}:
             return
@@ -165,7 +172,7 @@ class AtTheDesk(RuleBasedStateMachine):
 
     @rule(shard=st.integers(0, SHARDS - 1))
     def a_worker_prepares(self, shard: int) -> None:
-        """It goes on with the next batch while the others are still preparing."""
+        """It continues with the next batch while the others are still preparing."""
         if self.durable[shard] < self.batch[shard] and shard not in self.preparing:
             self.preparing.add(shard)
             self.durable[shard] = self.batch[shard]
@@ -225,8 +232,10 @@ class AtTheDesk(RuleBasedStateMachine):
         tally, kinds = self.desk.tally, Counter(self.settled.values())
         assert tally.settled == len(self.settled)
         assert (tally.pages, tally.moved, tally.unchanged) == (
-            kinds["page"], kinds["moved"], kinds["unchanged"],
-        )  # fmt: skip
+            kinds["page"],
+            kinds["moved"],
+            kinds["unchanged"],
+        )
         assert (tally.failed, tally.refused) == (kinds["failed"], kinds["refused"])
         blamed = Counter(self.reasons[number] for number, kind in self.settled.items() if kind in BLAMED)
         assert tally.reasons == blamed
@@ -251,13 +260,13 @@ AtTheDesk.TestCase.settings = settings(max_examples=300, stateful_step_count=50,
 TestAtTheDesk = AtTheDesk.TestCase
 
 
-def test_without_a_limit_there_is_always_one_more() -> None:
+def test_without_a_limit_every_fetch_is_allowed() -> None:
     desk = Desk(CrawlTally(), page_limit=0)
     assert all(desk.may_ask(Ticket(number, link(number))) for number in range(1, 1000))
     assert not desk.full
 
 
-def test_a_robot_that_stumbles_is_blamed_for_what_it_held_and_for_nothing_it_had_answered() -> None:
+def test_a_crashed_worker_fails_its_open_tickets_but_none_it_had_answered() -> None:
     tickets = [Ticket(number, link(number)) for number in range(1, 6)]
     desk = Desk(CrawlTally(), page_limit=0)
     desk.leased(tickets)

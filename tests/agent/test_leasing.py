@@ -1,4 +1,4 @@
-"""Requests of an agent that leases its hosts last no longer than what it holds is its own."""
+"""Requests of a leasing agent end with its lease."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ HOST = Host("http://a.test")
 
 
 class SlowWeb:
-    """Answers everything, late."""
+    """Responds to everything, late."""
 
     def __init__(self, clock: Clock):
         self._clock = clock
@@ -39,21 +39,25 @@ class SlowWeb:
 
 
 Answered = tuple[Response | Failed, float]
-"""An answer, and after how many seconds it came."""
+"""A result, and the seconds it took."""
 
 
 def asked(
     folder: Path, meanwhile: Callable[[LeasedFetcher, LeaseClock, Clock], Awaitable[None]]
 ) -> list[Answered]:
-    """Ask at two addresses at once; what became of both."""
+    """Request at two addresses at once; the results of both."""
 
     async def life(clock: Clock) -> list[Answered]:
         lease = LeaseClock(LEASE, clock.now)
         chooser = a_chooser()
         fetcher = LeasedFetcher(
-            SlowWeb(clock), lease=lease, mailbox=a_mailbox(folder, clock, lease, chooser), chooser=chooser,
-            clock=clock, politeness=Politeness(),
-        )  # fmt: skip
+            SlowWeb(clock),
+            lease=lease,
+            mailbox=a_mailbox(folder, clock, lease, chooser),
+            chooser=chooser,
+            clock=clock,
+            politeness=Politeness(),
+        )
         lease.renewed(clock.now())
 
         async def ask(address: str) -> Answered:
@@ -82,7 +86,7 @@ def test_a_request_may_take_longer_than_a_lease_that_is_renewed(tmp_path: Path) 
         assert seconds == TAKES
 
 
-def test_a_request_is_hung_up_when_the_lease_is_over(tmp_path: Path) -> None:
+def test_a_request_is_aborted_when_the_lease_expires(tmp_path: Path) -> None:
     async def silence(fetcher: LeasedFetcher, lease: LeaseClock, clock: Clock) -> None:
         await clock.sleep(20.0)
         lease.renewed(clock.now())
@@ -94,7 +98,7 @@ def test_a_request_is_hung_up_when_the_lease_is_over(tmp_path: Path) -> None:
         assert seconds == LEASE * (1 - MARGIN)
 
 
-def test_what_is_under_way_at_an_address_that_is_not_ours_any_more_ends_at_once(tmp_path: Path) -> None:
+def test_requests_to_a_withdrawn_address_are_aborted_at_once(tmp_path: Path) -> None:
     async def refused(fetcher: LeasedFetcher, lease: LeaseClock, clock: Clock) -> None:
         await clock.sleep(3.0)
         fetcher.hang_up(HERE)

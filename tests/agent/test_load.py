@@ -1,4 +1,4 @@
-"""Utilisation of an agent: the largest share of what its fetchers, workers, event loop and CPU can do."""
+"""Utilisation of an agent: the largest share among fetch workers, worker processes, event loop and CPU."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from fieldmouse.meter import Meter
 
 
 class Watched:
-    """A load that is looked at ten times a second."""
+    """A load that is updated ten times a second."""
 
     def __init__(self, cpu: CpuDemand | None = None) -> None:
         self.meter, self.served = Meter(), 0
@@ -27,13 +27,13 @@ class Watched:
         return self.meter.load
 
 
-def test_who_has_nothing_to_do_has_no_load() -> None:
+def test_an_idle_agent_has_no_load() -> None:
     watched = Watched()
     assert watched.after(30.0) == 0.0
     assert watched.meter.behind == 0.0
 
 
-def test_the_scarcest_resource_says_how_busy_an_agent_is() -> None:
+def test_load_is_the_share_of_the_scarcest_resource() -> None:
     fetching = Watched()
     fetching.meter.note_out(90)
     assert fetching.after(60.0) == pytest.approx(0.9, abs=0.01)
@@ -47,7 +47,7 @@ def test_the_scarcest_resource_says_how_busy_an_agent_is() -> None:
     assert paused.after(60.0) == pytest.approx(1.0, abs=0.01)
 
 
-def test_a_moment_of_work_is_no_load() -> None:
+def test_a_short_burst_of_work_is_no_load() -> None:
     watched = Watched()
     watched.meter.note_out(100)
     assert watched.after(0.2) < 0.1
@@ -72,8 +72,8 @@ def written(proc: Path, name: str, on_cpu: float, queued: float) -> None:
     (proc / name / "schedstat").write_text(f"{int(on_cpu * 1e9)} {int(queued * 1e9)} 17\n")
 
 
-def test_cpu_demand_counts_what_others_have_taken(tmp_path: Path) -> None:
-    """The thread had half of a core, and waited for it for the rest of the time."""
+def test_cpu_demand_includes_time_taken_by_other_programs(tmp_path: Path) -> None:
+    """The thread had half of a core, and waited for the core the rest of the time."""
     now, pids = [100.0], [7, 8]
     for name in ("thread-self", "7", "8"):
         written(tmp_path, name, 5.0, 5.0)
@@ -87,7 +87,7 @@ def test_cpu_demand_counts_what_others_have_taken(tmp_path: Path) -> None:
     assert demand.share() == pytest.approx(0.75), "the mean of the workers"
 
 
-def test_a_worker_that_comes_or_dies_does_not_disturb_the_cpu_demand(tmp_path: Path) -> None:
+def test_a_new_or_dead_worker_does_not_distort_the_cpu_demand(tmp_path: Path) -> None:
     now, pids = [100.0], [7]
     written(tmp_path, "thread-self", 5.0, 5.0)
     demand = CpuDemand(lambda: pids, lambda: now[0], tmp_path)
@@ -109,7 +109,7 @@ def test_cpu_demand_of_real_processes_is_a_share() -> None:
         assert 0.0 <= demand.share() <= 1.0
 
 
-def test_the_cpu_is_looked_at_once_a_second(tmp_path: Path) -> None:
+def test_cpu_is_measured_once_a_second(tmp_path: Path) -> None:
     now = [0.0]
     written(tmp_path, "thread-self", 0.0, 0.0)
     watched = Watched(CpuDemand(list, lambda: now[0], tmp_path))

@@ -1,4 +1,4 @@
-"""The page trace against a queue worked out by hand: every time in it is one that happened."""
+"""Page trace against a queue worked out by hand: it records exactly the times that happened."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Page:
 
 @dataclass
 class Story:
-    """One server, room for some, pages that lose patience: played event by event, told to a trace."""
+    """One server, a bounded buffer, pages that expire: simulated event by event and recorded in a trace."""
 
     trace: PageTrace
     pages: list[Page]
@@ -49,7 +49,7 @@ def play(file: TraceFile, seed: int, count: int, room: int = 6, life: float = 3.
     meter = Meter()
 
     def inside() -> int:
-        """As many as there are now; the meter knows, too."""
+        """Number of pages now; also on the meter."""
         meter.note_waiting(len(waiting))
         meter.note_indexing(len(serving))
         meter.note_allowed(RULE.robots_at(meter.level))
@@ -104,7 +104,7 @@ def play(file: TraceFile, seed: int, count: int, room: int = 6, life: float = 3.
 
 @settings(max_examples=30, deadline=None)
 @given(seed=st.integers(0, 10_000), count=st.integers(20, 200))
-def test_a_trace_holds_the_arrivals_services_and_lifetimes_that_were(seed: int, count: int) -> None:
+def test_a_trace_holds_the_actual_arrivals_services_and_lifetimes(seed: int, count: int) -> None:
     story = play(TraceFile(Path("/nonexistent"), 0), seed, count)
     told = trace_of(story.trace.rows(), settling=0.0)
     served = [page for page in story.pages if page.fate is Fate.SERVED]
@@ -131,7 +131,7 @@ def test_the_mode_is_known_at_every_moment(seed: int, count: int) -> None:
 
 @settings(max_examples=30, deadline=None)
 @given(seed=st.integers(0, 10_000), count=st.integers(20, 200))
-def test_the_gauge_measures_what_the_story_tells(seed: int, count: int) -> None:
+def test_the_gauge_measures_the_scripted_queue(seed: int, count: int) -> None:
     story = play(TraceFile(Path("/nonexistent"), 0), seed, count)
     totals = story.trace.totals()
     fare = Fare.measured(totals)
@@ -154,7 +154,7 @@ def test_the_gauge_measures_what_the_story_tells(seed: int, count: int) -> None:
     np.testing.assert_allclose(totals.page_seconds, sum(stays) + sum(others), atol=1e-6)
 
 
-def test_a_window_of_rows_tells_only_what_is_whole_in_it() -> None:
+def test_a_window_of_rows_yields_only_complete_events() -> None:
     story = play(TraceFile(Path("/nonexistent"), 0), 5, 400)
     rows = story.trace.rows()
     window = rows[len(rows) // 3 : 2 * len(rows) // 3]
@@ -176,13 +176,13 @@ def test_runs_of_a_crawl_are_joined_without_the_time_between() -> None:
     assert (np.diff(joined.arrived) >= 0).all()
 
 
-def test_answers_that_come_together_share_the_time_they_took() -> None:
+def test_results_that_arrive_together_share_their_service_time() -> None:
     found = services(np.array([0.0, 0.1, 0.2, 0.3]), np.array([1.0, 4.0, 4.0, 4.0]))
     assert found.tolist() == [1.0, 1.0, 1.0]
 
 
 @given(st.lists(st.tuples(st.floats(0.01, 5), st.integers(1, 4)), min_size=1, max_size=20), st.floats(0, 3))
-def test_settling_takes_its_time_from_each_new_mode_and_from_nobody_else(
+def test_settling_time_is_cut_from_each_new_mode_only(
     stretches: list[tuple[float, int]], settling: float
 ) -> None:
     spans = np.array([span for span, _ in stretches])
@@ -213,7 +213,7 @@ def test_the_file_keeps_the_newest_rows_within_its_allowance(tmp_path: Path) -> 
     np.testing.assert_array_equal(kept, everything[-len(kept) :])
 
 
-def test_a_torn_tail_is_cut_and_the_trace_goes_on(tmp_path: Path) -> None:
+def test_a_torn_tail_is_cut_and_the_trace_continues(tmp_path: Path) -> None:
     path = tmp_path / "pages.trace"
     play(TraceFile(path, 1 << 20), 1, 100).trace.close()
     whole = read_rows(path)
@@ -225,7 +225,7 @@ def test_a_torn_tail_is_cut_and_the_trace_goes_on(tmp_path: Path) -> None:
     assert (read_rows(path)["fate"] == Fate.BEGAN).sum() == 2
 
 
-def test_pages_that_vanish_with_their_worker_are_no_longer_inside() -> None:
+def test_pages_of_a_dead_worker_leave_the_level() -> None:
     clock = ManualClock(START)
     meter = Meter()
     meter.note_allowed(1)
@@ -236,12 +236,12 @@ def test_pages_that_vanish_with_their_worker_are_no_longer_inside() -> None:
         trace.came(number, clock.now())
     meter.note_indexing(0)
     trace.undone([1, 2, 77])
-    trace.answered([0])  # an answer for a robots.txt nobody remembers
+    trace.answered([0])  # a result for a robots.txt, which has no ticket
     assert trace.rows()["fate"].tolist() == [Fate.BEGAN, Fate.UNDONE, Fate.UNDONE]
     assert trace.totals().served == 0
 
 
-def test_checkpoints_do_not_shorten_what_is_remembered() -> None:
+def test_checkpoints_do_not_shorten_the_recorded_history() -> None:
     clock = ManualClock(START)
     trace = PageTrace(clock=clock, file=TraceFile(Path("/nonexistent"), 0), meter=Meter(), newest=300)
     for number in range(1, 1001):

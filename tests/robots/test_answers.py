@@ -1,4 +1,4 @@
-"""What an answer means, whatever it says."""
+"""Outcomes of arbitrary HTTP responses."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def answer(status: int, **headers: str) -> Response:
 
 
 @given(st.integers(0, 999), header_text, header_text)
-def test_every_answer_means_exactly_one_thing_and_a_failure_says_why(
+def test_every_response_has_one_outcome_and_failures_have_a_reason(
     status: int, location: str, wait: str
 ) -> None:
     outcome = outcome_of(HERE, answer(status, location=location, retry_after=wait), most_redirects=MOST)
@@ -37,7 +37,7 @@ def test_every_answer_means_exactly_one_thing_and_a_failure_says_why(
         assert resolve(outcome.target) == outcome.target != HERE.url
 
 
-def test_304_counts_only_where_we_hold_a_copy() -> None:
+def test_304_counts_only_with_a_stored_copy() -> None:
     held = msgspec.structs.replace(HERE, etag='"1"')
     assert isinstance(outcome_of(held, answer(304), most_redirects=MOST), Unchanged)
     unasked = outcome_of(HERE, answer(304), most_redirects=MOST)
@@ -46,7 +46,7 @@ def test_304_counts_only_where_we_hold_a_copy() -> None:
 
 
 @given(st.integers(0, 4), st.integers(0, 4))
-def test_a_redirect_back_to_where_we_came_from_is_a_circle(steps: int, back: int) -> None:
+def test_a_redirect_to_an_earlier_url_is_a_cycle(steps: int, back: int) -> None:
     trail = tuple(f"http://mouse.test/{n}" for n in range(steps))
     link = msgspec.structs.replace(HERE, trail=trail, redirects=steps)
     target = (*trail, HERE.url)[min(back, steps)]
@@ -62,7 +62,7 @@ def test_a_redirect_back_to_where_we_came_from_is_a_circle(steps: int, back: int
     ("sent", "asked"),
     [
         (b"/caf\xc3\xa9", "/caf%C3%A9"),  # UTF-8
-        (b"/caf\xe9", "/caf%E9"),  # latin-1: the byte itself, as curl and Chrome ask for it
+        (b"/caf\xe9", "/caf%E9"),  # latin-1: the byte itself, as curl and Chrome request it
         (b"/caf\xe9?q=\xfc", "/caf%E9?q=%FC"),
         (b"/\xcc\xe8\xf8\xfc", "/%CC%E8%F8%FC"),  # windows-1251
         (b"/\xc3\xa9/\xe9", "/%C3%A9/%E9"),  # UTF-8 only in part: all bytes as they are
@@ -71,14 +71,14 @@ def test_a_redirect_back_to_where_we_came_from_is_a_circle(steps: int, back: int
         (b"http://mouse.test/\xe9#\xe9", "/%E9"),
     ],
 )
-def test_a_location_is_asked_for_with_the_bytes_it_has(sent: bytes, asked: str) -> None:
+def test_a_location_is_requested_with_its_original_bytes(sent: bytes, asked: str) -> None:
     outcome = outcome_of(HERE, answer(302, location=sent.decode("latin-1")), most_redirects=MOST)
     assert isinstance(outcome, Moved)
     assert outcome.target == f"http://mouse.test{asked}"
 
 
 @given(st.integers(0, 10))
-def test_as_many_redirects_as_allowed_are_followed_and_not_one_more(steps: int) -> None:
+def test_redirects_are_followed_exactly_up_to_the_limit(steps: int) -> None:
     link = msgspec.structs.replace(HERE, redirects=steps)
     outcome = outcome_of(link, answer(302, location="/elsewhere"), most_redirects=MOST)
     if steps < MOST:
@@ -89,18 +89,18 @@ def test_as_many_redirects_as_allowed_are_followed_and_not_one_more(steps: int) 
 
 
 @given(header_text | st.integers(0, 10**30).map(str), st.floats(0, 4e9))
-def test_retry_after_is_never_negative_whatever_it_says(value: str, now: float) -> None:
+def test_retry_after_is_never_negative(value: str, now: float) -> None:
     assert retry_after(value, now) >= 0.0
 
 
 @given(st.integers(-100_000, 100_000), st.integers(0, 100_000))
-def test_a_wait_does_not_depend_on_how_wrong_the_servers_clock_is(wrong: int, wait: int) -> None:
+def test_retry_after_dates_are_relative_to_the_servers_clock(wrong: int, wait: int) -> None:
     now = 1_800_000_000 + wrong
     said = answer(503, date=formatdate(now, usegmt=True), retry_after=formatdate(now + wait, usegmt=True))
     assert asked_wait(said) == wait
 
 
-def test_without_a_date_our_own_clock_counts_and_of_several_values_the_longest() -> None:
+def test_retry_after_without_date_uses_our_clock_and_the_longest_value() -> None:
     at = replace(answer(503, retry_after=formatdate(1_800_000_090, usegmt=True)), ended_at=1_800_000_000.0)
     assert asked_wait(at) == 90.0
     assert (

@@ -1,4 +1,4 @@
-"""What is remembered of robots.txt files is bounded, and no host can push out the others."""
+"""Bounded robots.txt cache: no host can evict all others."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def host(name: object) -> Host:
     return Host(f"http://{name}.test")
 
 
-def test_of_too_many_rules_the_longest_file_is_forgotten_first() -> None:
+def test_the_longest_file_is_evicted_first() -> None:
     exclusions = Exclusions(WallClock(), product=US, memory=LARGE.size + 2 * SMALL.size)
     exclusions.keep(host("small"), SMALL, 60.0)
     for n in range(5):
@@ -30,7 +30,7 @@ def test_of_too_many_rules_the_longest_file_is_forgotten_first() -> None:
     assert sum(exclusions.get(host(n)) is LARGE for n in range(5)) == 1
 
 
-def test_what_a_file_is_said_to_take_is_what_it_takes_whatever_its_rules_look_like() -> None:
+def test_the_estimated_size_of_a_file_matches_its_memory() -> None:
     for lines in (
         [b"Disallow: /" + b"\xff" * 20_000],
         [b"Allow: /%d" % n + b"*" + b"\xff" * 20_000 for n in range(3)],
@@ -48,7 +48,7 @@ def test_what_a_file_is_said_to_take_is_what_it_takes_whatever_its_rules_look_li
         assert taken / 2 <= rules.size + 4096 <= 3 * taken + 8192, (lines[0][:30], taken, rules.size)
 
 
-def test_hosts_with_files_of_the_longest_kind_take_no_more_than_they_may() -> None:
+def test_the_longest_files_stay_within_the_memory_limit() -> None:
     rules = Exclusion.parse(b"User-agent: *\n" + b"Sitemap: http://h.test/" + b"a" * 400_000, US)
     exclusions = Exclusions(WallClock(), product=US, memory=2_000_000)
     for n in range(50):
@@ -56,7 +56,7 @@ def test_hosts_with_files_of_the_longest_kind_take_no_more_than_they_may() -> No
     assert sum(exclusions.get(host(n)) is rules for n in range(50)) == 4
 
 
-def test_of_too_many_hosts_the_one_asked_for_longest_ago_is_forgotten_first() -> None:
+def test_the_least_recently_used_host_is_evicted_first() -> None:
     exclusions = Exclusions(WallClock(), product=US, size=3)
     for n in range(3):
         exclusions.keep(host(n), SMALL, 60.0)
@@ -65,7 +65,7 @@ def test_of_too_many_hosts_the_one_asked_for_longest_ago_is_forgotten_first() ->
     assert [exclusions.get(host(n)) is not None for n in range(4)] == [True, False, True, True]
 
 
-def test_what_is_kept_again_or_too_old_counts_no_more() -> None:
+def test_replaced_and_expired_files_do_not_count() -> None:
     exclusions = Exclusions(WallClock(), product=US, memory=2 * LARGE.size)
     for _ in range(10):
         exclusions.keep(host("again"), LARGE, 60.0)
@@ -74,7 +74,7 @@ def test_what_is_kept_again_or_too_old_counts_no_more() -> None:
     assert exclusions.get(host("again")) is LARGE
 
 
-def test_a_long_file_reads_the_same_in_its_thread() -> None:
+def test_a_long_file_parsed_in_a_thread_gives_the_same_rules() -> None:
     text = b"User-agent: *\nDisallow: /a\n" + b"#\n" * 50_000
     for body, headers in ((text, ()), (gzip.compress(text), (("content-encoding", "gzip"),))):
         answer = Response(200, b"", body, b"", "127.0.0.1", 0.0, 0.0, 0.0, headers)

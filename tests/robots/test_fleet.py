@@ -1,4 +1,4 @@
-"""The fleet follows its rule: as many robots as the level allows, and the others come home soon."""
+"""Fetch pool: as many workers as the level allows, and surplus workers return soon."""
 
 from __future__ import annotations
 
@@ -20,21 +20,29 @@ from fieldmouse.url import Host
 
 
 class Yard:
-    """A fleet with endless errands of several requests each, and a level that we set."""
+    """A fetch pool with endless host visits of several requests each, and a level set by the test."""
 
     def __init__(self, clock: Clock, rule: Thresholds, requests: int, chance: random.Random):
         self.homes = 0
         self.clock, self.requests, self.chance = clock, requests, chance
-        self.asking = 0  # requests under way
-        self.begun: list[tuple[float, int]] = []  # when each was made, and how many were under way then
+        self.asking = 0  # requests in flight
+        self.begun: list[tuple[float, int]] = []  # start of each request, and the number in flight then
         self.given_back = 0
         self.taken = 0
         self.meter, self.bell = Meter(), Bell()
         self.roster = Roster(self.meter)
         self.fleet = Fleet(
-            rule=rule, meter=self.meter, roster=self.roster, bell=self.bell, clock=clock, take=self.take,
-            ready_at=lambda: None, run=self.run, give_back=self.give_back, on_change=self.welcome,
-        )  # fmt: skip
+            rule=rule,
+            meter=self.meter,
+            roster=self.roster,
+            bell=self.bell,
+            clock=clock,
+            take=self.take,
+            ready_at=lambda: None,
+            run=self.run,
+            give_back=self.give_back,
+            on_change=self.welcome,
+        )
 
     def take(self) -> Errand:
         self.taken += 1
@@ -67,7 +75,7 @@ LEVELS = st.lists(st.tuples(st.integers(0, 12), st.sampled_from([0.1, 1.0, 4.0])
 
 @settings(max_examples=40, deadline=None)
 @given(LEVELS, st.integers(1, 5), st.integers(0, 100))
-def test_no_request_is_made_beyond_what_the_level_allows(
+def test_no_request_exceeds_the_concurrency_of_the_level(
     course: list[tuple[int, float]], requests: int, seed: int
 ) -> None:
     rule = Thresholds((6, 3, 1), (2, 7))
@@ -81,7 +89,7 @@ def test_no_request_is_made_beyond_what_the_level_allows(
             for moment, under_way in yard.begun[before:]:
                 assert under_way <= allowed, f"at {moment - started:.2f} s of level {level}"
             if seconds >= 2.0:
-                # Whoever was out too many has finished its one request and is home; the others work on.
+                # Surplus workers have finished their one request and returned; the others continue.
                 assert yard.asking == yard.meter.out == allowed
         await yard.fleet.stop(10.0)
         assert yard.taken == yard.given_back, "every errand comes home"
@@ -90,7 +98,7 @@ def test_no_request_is_made_beyond_what_the_level_allows(
     bottle.run(life)
 
 
-def test_robots_count_as_active_until_they_are_home() -> None:
+def test_workers_count_as_active_until_they_return() -> None:
     async def life(clock: Clock) -> None:
         yard = Yard(clock, Thresholds((4, 1), (5,)), 3, random.Random(1))
         await yard.at(0, 0.1)
@@ -106,7 +114,7 @@ def test_robots_count_as_active_until_they_are_home() -> None:
     bottle.run(life)
 
 
-def test_a_new_rule_holds_at_once() -> None:
+def test_a_new_rule_applies_at_once() -> None:
     async def life(clock: Clock) -> None:
         yard = Yard(clock, Thresholds((1,)), 2, random.Random(2))
         await yard.at(0, 3.0)
@@ -120,7 +128,7 @@ def test_a_new_rule_holds_at_once() -> None:
     bottle.run(life)
 
 
-def test_fewer_robots_than_the_rule_allows_go_out_when_the_network_has_no_room_for_more() -> None:
+def test_the_network_can_limit_concurrency_below_the_rule() -> None:
     async def life(clock: Clock) -> None:
         yard = Yard(clock, Thresholds((4,)), 2, random.Random(3))
         await yard.at(0, 0.1)

@@ -1,4 +1,4 @@
-"""The gate: nobody meets anybody inside, and everybody rests."""
+"""Gate: visits never overlap, and delays are kept."""
 
 from __future__ import annotations
 

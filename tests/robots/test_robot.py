@@ -1,4 +1,4 @@
-"""A robot's errands against a scripted server: what it asks, what it leaves, what it reports."""
+"""Host visits of a fetch worker against a scripted server: its requests, unused tickets and reports."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from fieldmouse.records import (
     Ticket,
 )
 from fieldmouse.robots.exclusions import Exclusions
-from fieldmouse.robots.gate import Gate
+from fieldmouse.robots.gate import Gate, Transport
 from fieldmouse.robots.robot import Manners, Report, Robot
 from fieldmouse.url import Host, Url, path_of
 from fieldmouse.web.dns import DnsAnswer
@@ -39,7 +39,7 @@ Script = Callable[[str, int], tuple[int, dict[str, str], bytes] | Reason]
 
 @dataclass
 class ScriptedWeb:
-    """Answers by a function of the path and of how often it was asked; notes when."""
+    """Responds by a function of the path and of its number of requests; records the times."""
 
     script: Script
     clock: Clock
@@ -59,16 +59,23 @@ class ScriptedWeb:
             return Failed(link, answer, now)
         status, headers, body = answer
         return Response(
-            status, b"HTTP/1.1 %d\r\n\r\n" % status, body, b"GET", address, started, now, now,
+            status,
+            b"HTTP/1.1 %d\r\n\r\n" % status,
+            body,
+            b"GET",
+            address,
+            started,
+            now,
+            now,
             tuple(headers.items()),
-        )  # fmt: skip
+        )
 
     async def close(self) -> None: ...
 
 
 @dataclass
 class ScriptedDns:
-    """Answers from a list for each name, one after the other; the last one again and again."""
+    """Answers from a list for each name, in order; the last answer is repeated."""
 
     zone: dict[str, list[DnsAnswer]]
 
@@ -118,25 +125,23 @@ def errand(*paths: str, address: str = "127.0.0.9", state: HostState | None = No
 
 
 def run(
-    script: Script, todo: Errand, *, delay: float = 0.0, manners: dict[str, object] | None = None,
-    allowance: int = 1000, allow_private: bool = True, zone: dict[str, list[DnsAnswer]] | None = None,
-) -> Visit:  # fmt: skip
+    script: Script,
+    todo: Errand,
+    *,
+    delay: float = 0.0,
+    manners: dict[str, object] | None = None,
+    allowance: int = 1000,
+    allow_private: bool = True,
+    zone: dict[str, list[DnsAnswer]] | None = None,
+) -> Visit:
     async def life(clock: Clock) -> Visit:
         web, outbox, began = ScriptedWeb(script, clock), Outbox(allowance=allowance), clock.now()
-        robot = Robot(
-            fetcher=web,
-            resolver=Resolver(
-                clock=clock,
-                allow_private=allow_private,
-                names=NameMap(["mouse.test=127.0.0.9", "other.test=127.0.0.8"]),
-                dns=ScriptedDns(zone or {}),
-            ),
-            exclusions=Exclusions(clock, product="fieldmouse"),
-            gate=Gate(clock),
-            clock=clock,
-            manners=Manners(Politeness(delay=delay, address_delay=delay), **(manners or {})),  # type: ignore[arg-type]
-            outlet=outbox,
-        )
+        names = NameMap(["mouse.test=127.0.0.9", "other.test=127.0.0.8"])
+        dns = ScriptedDns(zone or {})
+        resolver = Resolver(clock=clock, allow_private=allow_private, names=names, dns=dns)
+        told = Manners(Politeness(delay=delay, address_delay=delay), **(manners or {}))  # type: ignore[arg-type]
+        exclusions = Exclusions(clock, product="fieldmouse")
+        robot = Robot(Transport(web, resolver, Gate(clock), exclusions, clock), told, outbox)
         return Visit(await robot.run(todo), web, outbox, began)
 
     return bottle.run(life)
@@ -165,7 +170,7 @@ def test_with_a_delay_a_visit_is_one_request_and_the_rest_is_given_back() -> Non
     assert state.address_ready_at == pytest.approx(visit.began + 0.05 + 2.0)
 
 
-def test_a_host_whose_address_is_not_known_yet_is_looked_up_and_given_back_unvisited() -> None:
+def test_an_unresolved_host_is_looked_up_and_given_back_unvisited() -> None:
     visit = run(plain, errand("/a", address=""))
     assert not visit.web.asked
     state, unused = visit.report
@@ -173,7 +178,7 @@ def test_a_host_whose_address_is_not_known_yet_is_looked_up_and_given_back_unvis
     assert len(unused) == 1
 
 
-def test_a_private_address_is_never_asked_and_every_url_is_told_so() -> None:
+def test_a_private_address_gets_no_request_and_every_url_is_refused() -> None:
     first = run(plain, errand("/a", "/b"), allow_private=False)
     assert not first.web.asked
     state, _ = first.report
@@ -205,7 +210,7 @@ def test_excluded_urls_are_refused_without_a_request_and_crawl_delay_is_learned(
     assert isinstance(second, Page)
 
 
-def test_robots_txt_that_cannot_be_had_forbids_everything_for_now_and_for_good_in_the_end() -> None:
+def test_an_unreachable_robots_txt_blocks_the_host_and_finally_abandons_it() -> None:
     def script(path: str, times: int) -> tuple[int, dict[str, str], bytes]:
         return (503, {"retry-after": "40"}, b"") if path == "/robots.txt" else (200, {}, b"")
 
@@ -220,7 +225,7 @@ def test_robots_txt_that_cannot_be_had_forbids_everything_for_now_and_for_good_i
     assert state.verdict == Reason.EXCLUSION_UNREACHABLE.value
 
 
-def test_robots_txt_may_redirect_to_another_host_and_still_speaks_for_the_first() -> None:
+def test_robots_txt_redirected_to_another_host_applies_to_the_first() -> None:
     def script(path: str, times: int) -> tuple[int, dict[str, str], bytes]:
         if path == "/robots.txt":
             return 301, {"location": "http://other.test/rules"}, b""
@@ -241,9 +246,7 @@ def moved_rules(path: str, times: int) -> tuple[int, dict[str, str], bytes]:
 
 
 @pytest.mark.parametrize("trouble", ["server failure", "timeout while contacting dns servers"])
-def test_robots_txt_that_moved_to_a_name_in_passing_trouble_allows_nothing_until_it_is_read(
-    trouble: str,
-) -> None:
+def test_robots_txt_redirected_to_a_failing_name_blocks_until_it_is_read(trouble: str) -> None:
     there = DnsAnswer(("127.0.0.7",), 60.0)
     zone = {"rules.test": [DnsAnswer(trouble=trouble, temporary=True), there]}
     first = run(moved_rules, errand("/a", "/b"), zone=zone)
@@ -262,7 +265,7 @@ def test_robots_txt_that_moved_to_a_name_in_passing_trouble_allows_nothing_until
     [({}, True), ({"rules.test": [DnsAnswer(("10.1.2.3",), 60.0)]}, False)],
     ids=["no such name", "a forbidden address"],
 )
-def test_robots_txt_that_moved_to_where_it_can_never_be_read_counts_as_none(
+def test_robots_txt_redirected_to_an_unreadable_place_counts_as_none(
     zone: dict[str, list[DnsAnswer]], allow_private: bool
 ) -> None:
     todo = errand("/a", "/b")
@@ -278,7 +281,7 @@ def test_robots_txt_that_moved_to_where_it_can_never_be_read_counts_as_none(
 
 
 @pytest.mark.parametrize("asked", ["inf", "Infinity", "9" * 400, "1e400", "1e308"])
-def test_an_endless_crawl_delay_is_kept_quiet_for_the_cap_like_any_other_that_is_too_long(asked: str) -> None:
+def test_an_infinite_crawl_delay_is_capped(asked: str) -> None:
     def script(path: str, times: int) -> tuple[int, dict[str, str], bytes]:
         rules = f"User-agent: *\nCrawl-delay: {asked}  # please\nDisallow: /private\n"
         return (200, {}, rules.encode()) if path == "/robots.txt" else (200, {}, b"")
@@ -291,7 +294,7 @@ def test_an_endless_crawl_delay_is_kept_quiet_for_the_cap_like_any_other_that_is
 
 
 @pytest.mark.parametrize("asked", ["nan", "-inf", "-1", "soon", ""])
-def test_a_crawl_delay_that_is_no_time_is_ignored(asked: str) -> None:
+def test_an_invalid_crawl_delay_is_ignored(asked: str) -> None:
     def script(path: str, times: int) -> tuple[int, dict[str, str], bytes]:
         rules = f"User-agent: *\nCrawl-delay: {asked}\n"
         return (200, {}, rules.encode()) if path == "/robots.txt" else (200, {}, b"")
@@ -301,7 +304,7 @@ def test_a_crawl_delay_that_is_no_time_is_ignored(asked: str) -> None:
     assert len(visit.outbox.delivered) == 1
 
 
-def test_retry_after_keeps_the_whole_host_quiet_and_the_url_is_tried_again() -> None:
+def test_retry_after_rests_the_host_and_retries_the_url() -> None:
     def script(path: str, times: int) -> tuple[int, dict[str, str], bytes]:
         return (429, {"retry-after": "90"}, b"") if path == "/a" else plain(path, times)
 
@@ -313,7 +316,7 @@ def test_retry_after_keeps_the_whole_host_quiet_and_the_url_is_tried_again() -> 
     assert not visit.outbox.delivered
 
 
-def test_a_server_error_is_tried_again_later_and_given_up_in_the_end() -> None:
+def test_a_server_error_is_retried_and_finally_given_up() -> None:
     def script(path: str, times: int) -> tuple[int, dict[str, str], bytes]:
         return (500, {}, b"oops") if path == "/a" else plain(path, times)
 
@@ -329,12 +332,12 @@ def test_a_server_error_is_tried_again_later_and_given_up_in_the_end() -> None:
     assert not visit.outbox.retried
 
 
-def test_a_host_that_cannot_be_reached_is_buried_and_all_its_urls_answered() -> None:
+def test_an_unreachable_host_is_abandoned_and_all_its_urls_fail() -> None:
     def script(path: str, times: int) -> tuple[int, dict[str, str], bytes] | Reason:
         return plain(path, times) if path == "/robots.txt" else Reason.NO_CONNECTION
 
     state = HostState(address="127.0.0.9", failures=5)
-    # robots.txt answers, so the host is well again; it takes six failures in a row from here
+    # robots.txt responds, so the host counts as healthy again; from here it takes six failures in a row
     state = run(script, errand("/a", state=state)).report[0]
     assert state.failures == 1
     for _ in range(5):
@@ -360,7 +363,7 @@ def test_redirects_become_links_until_there_are_too_many() -> None:
     assert outcome.reason is Reason.TOO_MANY_REDIRECTS
 
 
-def test_no_more_pages_than_allowed_and_the_rest_is_given_back() -> None:
+def test_a_visit_stops_at_the_page_limit_and_gives_the_rest_back() -> None:
     visit = run(plain, errand("/a", "/b", "/c"), allowance=2)
     assert len(visit.outbox.delivered) == 2
     assert [ticket.number for ticket in visit.report[1]] == [3]
@@ -369,17 +372,13 @@ def test_no_more_pages_than_allowed_and_the_rest_is_given_back() -> None:
     assert visit.report[0].verdict == Reason.HOST_FULL.value
 
 
-def test_a_visit_called_off_still_lets_host_and_address_rest() -> None:
+def test_a_cancelled_visit_still_rests_host_and_address() -> None:
     async def life(clock: Clock) -> float:
         gate = Gate(clock)
         web = ScriptedWeb(plain, clock)
-        robot = Robot(
-            fetcher=web,
-            resolver=Resolver(clock=clock, allow_private=True, names=NameMap(["mouse.test=127.0.0.9"])),
-            exclusions=Exclusions(clock, product="fieldmouse"),
-            gate=gate, clock=clock, outlet=Outbox(),
-            manners=Manners(Politeness(delay=3.0, address_delay=3.0)),
-        )  # fmt: skip
+        resolver = Resolver(clock=clock, allow_private=True, names=NameMap(["mouse.test=127.0.0.9"]))
+        transport = Transport(web, resolver, gate, Exclusions(clock, product="fieldmouse"), clock)
+        robot = Robot(transport, Manners(Politeness(delay=3.0, address_delay=3.0)), Outbox())
         going = asyncio.ensure_future(robot.run(errand("/a")))
         await clock.sleep(0.01)
         going.cancel()

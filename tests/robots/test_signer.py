@@ -1,4 +1,4 @@
-"""Headers of the user's own go where they were made for, and nowhere else."""
+"""Headers of the `sign` plug-in go only to the host they were made for."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ def asked(made: Signer, host: Host = HERE, kind: Kind = Kind.PAGE) -> Signature 
     return asyncio.run(ask())
 
 
-def test_its_headers_are_sent_and_not_shown() -> None:
+def test_signed_headers_are_sent_but_blanked_in_the_archive() -> None:
     signed = asked(signer(lambda request: TOKEN))
     assert signed == Signature(b"Authorization: Bearer s3cret\r\n", f"Authorization: {BLANK}\r\n".encode())
     assert asked(signer(lambda request: TOKEN, keep=True)) == Signature(signed.sent, signed.sent)
 
 
-def test_it_is_told_the_request_and_the_host_that_will_see_the_headers() -> None:
+def test_sign_gets_the_url_and_the_host() -> None:
     seen: list[Request] = []
     asked(signer(lambda request: seen.append(request)))
     assert seen == [Request("https://own.example/a", "https://own.example")]
@@ -55,11 +55,11 @@ def test_it_is_told_the_request_and_the_host_that_will_see_the_headers() -> None
         "https://own.example.evil",
     ],
 )
-def test_another_host_scheme_or_port_is_not_signed_for_whatever_it_says(host: str) -> None:
+def test_another_host_scheme_or_port_is_never_signed(host: str) -> None:
     assert asked(signer(lambda request: pytest.fail("asked")), Host(host)) is None
 
 
-def test_nothing_is_no_signature() -> None:
+def test_none_and_empty_headers_are_no_signature() -> None:
     assert asked(signer(lambda request: None)) is None
     assert asked(signer(lambda request: {})) is None
 
@@ -89,13 +89,13 @@ def _raise(trouble: BaseException) -> Callable[[Request], object]:
         (lambda request: {"A": "s3cret" * 9999}, "gave headers of more than 16384 characters"),
     ],
 )
-def test_what_goes_wrong_is_named_and_tells_no_secret(sign: Callable[[Request], object], says: str) -> None:
+def test_errors_of_sign_are_named_without_secrets(sign: Callable[[Request], object], says: str) -> None:
     made = signer(sign, taken=["X-Mine"])
     assert asked(made) == f"`own:sign` {says}"
     assert asked(made, kind=Kind.EXCLUSION) is None, "a robots.txt is asked for without"
 
 
-def test_one_that_does_not_come_back_is_left_behind_and_stopped() -> None:
+def test_a_hanging_sign_times_out() -> None:
     threads: list[threading.Thread] = []
 
     def loop(request: Request) -> None:
@@ -108,7 +108,7 @@ def test_one_that_does_not_come_back_is_left_behind_and_stopped() -> None:
     assert not threads[0].is_alive()
 
 
-def test_when_many_do_not_come_back_nobody_is_asked_until_they_do() -> None:
+def test_after_many_hanging_calls_sign_is_not_called_until_they_return() -> None:
     gate = threading.Event()
     made = signer(lambda request: gate.wait(60) and None, patience=0.02)
 
@@ -125,8 +125,8 @@ def test_when_many_do_not_come_back_nobody_is_asked_until_they_do() -> None:
     asyncio.run(play())
 
 
-def test_the_event_loop_goes_on_while_it_thinks() -> None:
-    """The sign waits for what only the loop can give: together they would stand still."""
+def test_a_slow_sign_does_not_block_the_event_loop() -> None:
+    """`sign` waits for something that only the loop can give: on the loop's thread it would deadlock."""
     given = threading.Event()
 
     async def play() -> Signature | str | None:
@@ -137,7 +137,7 @@ def test_the_event_loop_goes_on_while_it_thinks() -> None:
     assert isinstance(asyncio.run(play()), Signature)
 
 
-def test_a_server_sees_what_the_archive_does_not() -> None:
+def test_the_server_gets_the_headers_but_the_archive_does_not() -> None:
     async def play(*script: bytes) -> tuple[list[bytes], list[Response | Failed]]:
         async with RawServer(*script, close=True).listening() as server:
             own = Host(f"http://127.0.0.1:{server.port}")

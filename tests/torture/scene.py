@@ -68,7 +68,7 @@ class Said:
 
     @property
     def traceback(self) -> bool:
-        return "Traceback (most recent call last)" in self.talk or "stumbled over" in self.talk
+        return "Traceback (most recent call last)" in self.talk or "crashed on" in self.talk
 
 
 @dataclass

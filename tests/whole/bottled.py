@@ -1,4 +1,4 @@
-"""A whole crawl in virtual time: every stage is the real one but for the wire and the worker processes."""
+"""Whole crawls in virtual time: all stages are real except the network and the worker processes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from fieldmouse.web.fetcher import Fetcher
 F = TypeVar("F", bound=Fetcher)
 
 CALM = {"storage.checkpoint": "10m", "storage.min_free": "0B"}
-"""Checkpoints by the minute would only cost the test time: the disk is real."""
+"""Frequent checkpoints would only cost test time: the disk is real."""
 
 
 def bottled_crawl(
@@ -39,7 +39,7 @@ def bottled_crawl(
     order: Order | None = None,
     **changes: object,
 ) -> tuple[Summary, F]:
-    """Crawl from `seeds`, or go on where `path` holds a crawl already; settings as `section__key=value`."""
+    """Crawl from `seeds`, or resume the crawl in `path`; settings as `section__key=value`."""
     summary, fetcher = _live(path, web, seeds, epoch, lane, None, dns, on_forgiven, order, changes)
     assert summary is not None
     return summary, fetcher
@@ -58,7 +58,7 @@ def bottled_kill(
     order: Order | None = None,
     **changes: object,
 ) -> tuple[Summary | None, F]:
-    """As `bottled_crawl`, but everything stops dead `after` so many seconds, unless done before.
+    """As `bottled_crawl`, but everything stops dead `after` that number of seconds, unless done before.
 
     Then there is no last checkpoint and no summary.
     """
@@ -66,10 +66,17 @@ def bottled_kill(
 
 
 def _live(
-    path: Path, web: Callable[[Clock], F], seeds: Sequence[str], epoch: float, lane: type[InlineLane],
-    after: float | None, dns: Callable[[Clock], Dns] | None, on_forgiven: Callable[[Forgiven], None] | None,
-    order: Order | None, changes: dict[str, object],
-) -> tuple[Summary | None, F]:  # fmt: skip
+    path: Path,
+    web: Callable[[Clock], F],
+    seeds: Sequence[str],
+    epoch: float,
+    lane: type[InlineLane],
+    after: float | None,
+    dns: Callable[[Clock], Dns] | None,
+    on_forgiven: Callable[[Forgiven], None] | None,
+    order: Order | None,
+    changes: dict[str, object],
+) -> tuple[Summary | None, F]:
     dotted = {name.replace("__", "."): value for name, value in changes.items()}
     settings = Settings().override({"crawl.seeds": list(seeds), **CALM, **dotted})
     resumed = (path / "crawl.json").exists()
@@ -81,9 +88,14 @@ def _live(
     async def life(clock: Clock) -> tuple[Summary | None, F]:
         fetcher = web(clock)
         crew = build(
-            home, settings, clock=clock, fetcher=fetcher, lane=lane,
-            dns=dns(clock) if dns else None, order=order,
-        )  # fmt: skip
+            home,
+            settings,
+            clock=clock,
+            fetcher=fetcher,
+            lane=lane,
+            dns=dns(clock) if dns else None,
+            order=order,
+        )
         began = resumed and read_checkpoint(home) is not None
         begin_at = [] if began else [Url(seed) for seed in seeds]
         private = settings.network.allow_private
@@ -91,7 +103,7 @@ def _live(
         crawling = asyncio.ensure_future(crew.agent.crawl(begin_at, mercy=mercy))
         try:
             await asyncio.wait({crawling}, timeout=after)
-            # If it is not done, nobody at work gets another turn: what they held is forgotten.
+            # If it is not done, no task gets another turn: their state is lost.
             return crawling.result() if crawling.done() else None, fetcher
         finally:
             await crew.close()

@@ -1,4 +1,4 @@
-"""A site in versions, without a wire: what each page is now is said by the test."""
+"""Site in versions without a network: the test sets the content of each page."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Versions:
 
 
 class ChangingSite:
-    """`Fetcher` of one host. With validators it answers 304 to who holds the newest copy."""
+    """`Fetcher` of one host. With validators it answers 304 if the request describes the newest copy."""
 
     def __init__(self, clock: Clock, now: Versions):
         self._clock, self.now = clock, now
@@ -77,9 +77,16 @@ class ChangingSite:
         self.now.asked.append((at, path, status))
         ended = self._clock.now()
         return Response(
-            status, f"HTTP/1.1 {status} X\r\n{lines}\r\n".encode(), body, b"GET / HTTP/1.1\r\n\r\n",
-            address, at, ended, ended, tuple(headers),
-        )  # fmt: skip
+            status,
+            f"HTTP/1.1 {status} X\r\n{lines}\r\n".encode(),
+            body,
+            b"GET / HTTP/1.1\r\n\r\n",
+            address,
+            at,
+            ended,
+            ended,
+            tuple(headers),
+        )
 
     async def close(self) -> None:
         pass

@@ -1,4 +1,4 @@
-"""A crawl as its user runs it: the command in its own process, and what it leaves behind."""
+"""Crawls as the user runs them: the command in its own process, and the files it leaves."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ def command(*words: object) -> list[str]:
 
 
 def run(*words: object, expect: int = 0) -> Any:
-    """Run a fieldmouse command with --json and return what it said."""
+    """Run a fieldmouse command with --json and return its output."""
     done = subprocess.run([*command(*words), "--json"], capture_output=True, text=True, timeout=280)
     assert done.returncode == expect, f"exit {done.returncode}\n{done.stdout}\n{done.stderr}"
     return json.loads(done.stdout)
 
 
 def start(*words: object) -> subprocess.Popen[bytes]:
-    """A command left running, in a process group of its own."""
+    """Start a command in a new process group and leave it running."""
     return subprocess.Popen(
         [*command(*words), "--json"],
         stdout=subprocess.PIPE,
@@ -66,7 +66,7 @@ def warcs(home: Path) -> list[Path]:
 
 
 def check_warcs(home: Path) -> None:
-    """What `warcio check` does, on every file: all members whole, all digests right."""
+    """`warcio check` on every file: all members complete, all digests right."""
     files = warcs(home)
     assert files
     checker = Checker(_Words([str(path) for path in files]))
@@ -82,7 +82,7 @@ class _Words:
 
 
 def count_waiting(home: Path, state: FrontierState) -> int:
-    """How many URLs were accepted and not done when `state` was sealed: counted where they wait."""
+    """Number of URLs accepted and not done when `state` was sealed: counted in their queues."""
     directory = home / "frontier"
     queued = sum(length for _, length in queue_lengths(directory, state.queues.index))
     ready = sum(1 for _ in waiting_items(directory, state.ready))

@@ -1,8 +1,8 @@
-"""Servers that mean harm: one thread, many loopback addresses, and each answer a trick with a known end.
+"""Hostile servers: one thread, many loopback addresses, and each response a trick with a known outcome.
 
-A `Trick` is what one path answers and what a crawl must say of it. Tricks that
-hurt their host as a whole live at an address of their own; beside every other
-trick stands a good page, which must be stored whatever its neighbour does.
+A `Trick` is the response of a path and the outcome that a crawl must record for it. Tricks that affect
+their whole host have a separate address; beside every other trick there is a good page, which must be
+stored whatever its neighbour does.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ YEAR = 365 * 86400
 
 
 class End(NamedTuple):
-    """How a URL must end: the kind of its row, its reason, and a part of the detail."""
+    """Expected outcome of a URL: the kind of its row, its reason, and a part of the detail."""
 
     kind: str
     reason: str = ""
@@ -53,7 +53,7 @@ def refused(reason: Reason, detail: str = "") -> End:
 
 @dataclass
 class Trick:
-    """What a host answers by path, and how each path must end."""
+    """Responses of a host by path, and the outcome of each."""
 
     name: str
     answers: dict[str, Answer]
@@ -61,9 +61,9 @@ class Trick:
     scheme: str = "http"
     tls: ssl.SSLContext | None = None
     listens: bool = True
-    greeting: bytes = b""  # said before anybody asks
+    greeting: bytes = b""  # sent before any request
     linked: tuple[str, ...] | None = None  # paths that the seed page links to; None for all that have an end
-    good: bool = True  # a good page stands beside it
+    good: bool = True  # a good page is beside it
     origin: str = ""
 
     @property
@@ -91,7 +91,7 @@ def page(words: str = "a page", *hrefs: str) -> bytes:
 
 
 def endless(start: bytes, piece: bytes, every: float = 0.0) -> Say:
-    """Says `piece` for as long as anybody listens."""
+    """Send `piece` for as long as the client reads."""
 
     async def say(writer: asyncio.StreamWriter) -> None:
         writer.write(start)
@@ -111,7 +111,8 @@ def streamed(start: bytes, pieces: Callable[[], Iterator[bytes]]) -> Say:
                 return
             writer.write(piece)
             await writer.drain()
-            await asyncio.sleep(0)  # packing takes long and says little: the others want to be heard too
+            # compression takes long and yields little: other connections need their turn
+            await asyncio.sleep(0)
         writer.close()
 
     return say
@@ -130,7 +131,7 @@ async def reset(writer: asyncio.StreamWriter) -> None:
 
 
 def gzip_bomb(megabytes: int) -> Iterator[bytes]:
-    """A gzip stream of so many MiB of zeros: one packed piece, said again and again."""
+    """A gzip stream of `megabytes` MiB of zeros: one compressed piece, repeated."""
     packer = zlib.compressobj(9, zlib.DEFLATED, 31)
     first = packer.compress(bytes(1 << 20)) + packer.flush(zlib.Z_FULL_FLUSH)
     again = packer.compress(bytes(1 << 20)) + packer.flush(zlib.Z_FULL_FLUSH)
@@ -234,7 +235,7 @@ class HostileWeb:
             )
             port = server.sockets[0].getsockname()[1]
         else:
-            unheard = socket.socket()  # a port that is taken, so nobody else answers, and that nobody hears
+            unheard = socket.socket()  # a port that is bound but does not listen
             unheard.bind((address, 0))
             port = unheard.getsockname()[1]
             mute.append(unheard)
@@ -262,6 +263,6 @@ class HostileWeb:
                 writer.write(answer)
                 await writer.drain()
         except (asyncio.IncompleteReadError, asyncio.CancelledError, ConnectionError, ssl.SSLError):
-            pass  # they or we have had enough
+            pass  # the client or we have had enough
         finally:
             writer.close()

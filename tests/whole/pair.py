@@ -1,4 +1,4 @@
-"""Agents of one crawl, each with troubles of its own: in virtual time, on boards in memory."""
+"""Agents of one crawl with different failures each: in virtual time, on coordinators in memory."""
 
 from __future__ import annotations
 
@@ -36,21 +36,32 @@ ALWAYS = (0.0, math.inf)
 
 
 class Pair:
-    """Agents of one crawl, each with troubles of its own; `dead` hosts are so for all."""
+    """Agents of one crawl with different failures each; `dead` hosts are dead for all."""
 
     def __init__(
-        self, path: Path, clock: Clock, dead: Collection[Host] = (), servers: int = 1, policy: str = "priced",
-        meadow: MeadowOptions = MEADOW, delay: float = DELAY,
-    ):  # fmt: skip
+        self,
+        path: Path,
+        clock: Clock,
+        dead: Collection[Host] = (),
+        servers: int = 1,
+        policy: str = "priced",
+        meadow: MeadowOptions = MEADOW,
+        delay: float = DELAY,
+    ):
         self.path, self.clock, self.dead, self.meadow = path, clock, dead, Meadow(meadow)
         asked = {
-            "crawl.seeds": list(self.meadow.seeds), "politeness.delay": f"{delay:g}s", "scope.mode": "web",
-            "network.allow_private": True, **CALM, "storage.checkpoint": "3s", "board.policy": policy,
-        }  # fmt: skip
+            "crawl.seeds": list(self.meadow.seeds),
+            "politeness.delay": f"{delay:g}s",
+            "scope.mode": "web",
+            "network.allow_private": True,
+            **CALM,
+            "storage.checkpoint": "3s",
+            "board.policy": policy,
+        }
         self.settings = Settings().override(asked)
         self.servers = [MemoryServer(clock) for _ in range(servers)]
         self.webs: dict[str, SpellFetcher] = {}
-        self.nameless = ""  # a name that nobody finds
+        self.nameless = ""  # a name that does not exist
         self.crews: dict[str, tuple[Crew, asyncio.Future[Summary]]] = {}
 
     def board(self) -> Board:
@@ -58,9 +69,12 @@ class Pair:
         return SpreadBoard(boards) if len(boards) > 1 else boards["server 0"]
 
     async def start(
-        self, name: str, ills: Sequence[Ill] = (), when: tuple[float, float] = ALWAYS,
+        self,
+        name: str,
+        ills: Sequence[Ill] = (),
+        when: tuple[float, float] = ALWAYS,
         mercy: Mercy | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         board, path = self.board(), self.path / name
         await board.found(Charter(4711, render(self.settings), tuple(self.meadow.seeds)))
         if (path / "crawl.json").exists():
@@ -70,16 +84,20 @@ class Pair:
         spells = [Spell(bottle.EPOCH + when[0], bottle.EPOCH + when[1], ill) for ill in ills]
         self.webs[name] = SpellFetcher(self.meadow, self.clock, spells, dead=self.dead)
         crew = build(
-            home, self.settings, clock=self.clock, fetcher=self.webs[name], lane=InlineLane,
+            home,
+            self.settings,
+            clock=self.clock,
+            fetcher=self.webs[name],
+            lane=InlineLane,
             dns=self.names(spells),
             joining=Joining(board, "fieldmouse", self.clock.now),
-        )  # fmt: skip
+        )
         seeds = [Url(seed) for seed in self.meadow.seeds]
         task = asyncio.ensure_future(crew.agent.crawl(seeds, mercy=mercy))
         self.crews[name] = crew, task
 
     async def kill(self, name: str) -> None:
-        """It stops dead: nothing more is written, and nobody is told."""
+        """Stop dead: nothing is written or sent after it."""
         crew, task = self.crews.pop(name)
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)

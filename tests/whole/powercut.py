@@ -1,4 +1,4 @@
-"""The power goes at a sync: what was synced before is on the disk, and nobody does anything after."""
+"""Power cut at a sync: files synced before are on the disk, and nothing happens after."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ import pytest
 
 
 class PowerCut(BaseException):
-    """Nobody may handle it."""
+    """Raised at the cut; no code may handle it."""
 
 
 @contextmanager
 def power_cut(after: int) -> Iterator[None]:
-    """Within it the disk syncs so many files, and at the next one the power goes."""
+    """Cut the power at the next sync after the first `after`."""
     real, left = os.fdatasync, after
 
     def cut(handle: int) -> None:

@@ -1,4 +1,4 @@
-"""The clock set back or forward between two runs: waits last as long as they should, and no longer."""
+"""Clock set back or forward between two runs: waits keep their true length."""
 
 from __future__ import annotations
 
@@ -26,26 +26,37 @@ from .changing import HOST, ChangingSite, Shown, Versions
 HOUR = 3600.0
 # Every host answers the first request for a page with 429 and ten minutes to wait; some pages fail once.
 OPTIONS = MeadowOptions(
-    hosts=3, pages=40, seed=3, page_kb=1.0, links=15, busy=1.0, busy_seconds=600, server_error=0.2,
+    hosts=3,
+    pages=40,
+    seed=3,
+    page_kb=1.0,
+    links=15,
+    busy=1.0,
+    busy_seconds=600,
+    server_error=0.2,
     stalling=0.5,
-)  # fmt: skip
+)
 
 
 @pytest.mark.parametrize("jump", [-5 * HOUR, -300.0, 5 * HOUR])
 @pytest.mark.parametrize("kills", [(100.0,), (100.0, 30.0)])
-def test_a_crawl_goes_on_after_its_waits_and_not_after_the_jump(
+def test_waits_keep_their_length_after_a_clock_jump(
     tmp_path: Path, jump: float, kills: tuple[float, ...]
 ) -> None:
     meadow = Meadow(OPTIONS)
-    now, real = bottle.EPOCH, 0.0  # what the clock shows, and the time that has passed in truth
+    now, real = bottle.EPOCH, 0.0  # the time on the clock, and the time that has really passed
     visits: list[tuple[float, str, str]] = []
     for after in (*kills, None):
         run = {"epoch": now, "politeness__delay": "2s", "network__allow_private": True}
         if after is not None:
             summary, web = bottled_kill(
-                tmp_path / "c", lambda clock: MeadowFetcher(meadow, clock), meadow.seeds,
-                after=after, storage__checkpoint="20s", **run,
-            )  # fmt: skip
+                tmp_path / "c",
+                lambda clock: MeadowFetcher(meadow, clock),
+                meadow.seeds,
+                after=after,
+                storage__checkpoint="20s",
+                **run,
+            )
             assert summary is None
             lasted = after
         else:
@@ -68,7 +79,7 @@ def test_a_crawl_goes_on_after_its_waits_and_not_after_the_jump(
     assert stored == {fact.url for fact in meadow.truth() if fact.allowed and fact.status == 200}
 
 
-# -- known pages, whose times the ledger and the checkpoint remember
+# -- known pages, whose times are in the page table and the checkpoint
 
 AHEAD = 2 * HOUR
 ONCE = Order(once=True, hold=True, only=True)
@@ -80,14 +91,22 @@ def site(number: int = 12) -> Versions:
 
 
 def visit(
-    path: Path, now: Versions, at: float, order: Order | None = None, *, after: float | None = None,
+    path: Path,
+    now: Versions,
+    at: float,
+    order: Order | None = None,
+    *,
+    after: float | None = None,
     **changes: object,
-) -> Summary | None:  # fmt: skip
-    """Crawl or refresh with the clock at `at`; with `after` it is killed so many seconds later."""
+) -> Summary | None:
+    """Crawl or refresh with the clock at `at`; with `after` it is killed that number of seconds later."""
     wanted: dict[str, object] = {
-        "storage__checkpoint": "5s", "politeness__delay": "1s", "network__allow_private": True,
-        "network__resolve": ["example.org=127.0.0.1"], "refresh__policy": "uniform",
-    }  # fmt: skip
+        "storage__checkpoint": "5s",
+        "politeness__delay": "1s",
+        "network__allow_private": True,
+        "network__resolve": ["example.org=127.0.0.1"],
+        "refresh__policy": "uniform",
+    }
     run: dict[str, Any] = {"epoch": bottle.EPOCH + at, "order": order, **wanted, **changes}
     now.asked.clear()
     if after is not None:
@@ -123,12 +142,10 @@ def test_a_budget_is_spent_after_the_clock_was_ahead(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("began_ahead", [True, False])
-def test_a_round_goes_on_after_the_clock_was_set_back_and_asks_each_page_once(
-    tmp_path: Path, began_ahead: bool
-) -> None:
+def test_a_round_polls_each_page_once_after_the_clock_was_set_back(tmp_path: Path, began_ahead: bool) -> None:
     path, now = tmp_path / "c", site(40)
     visit(path, now, AHEAD - 600.0 if began_ahead else 0.0)
-    # Checkpoints come every five seconds: what was polled before the last of them counts.
+    # Checkpoints come every five seconds: polls before the last of them count.
     assert visit(path, now, AHEAD, ONCE, after=21.0) is None
     before = polled(now)
     assert 10 < len(before) < 30
@@ -138,12 +155,12 @@ def test_a_round_goes_on_after_the_clock_was_set_back_and_asks_each_page_once(
     assert summary is not None
     repeated = len(before) + len(between) + len(polled(now)) - 40
     assert {*before, *between, *polled(now)} == set(now.pages)
-    assert repeated <= 12  # no more than was asked since the last checkpoint before either kill
+    assert repeated <= 12  # at most the polls since the last checkpoint before either kill
     assert visit(path, now, 2000.0, ONCE) is not None
     assert polled(now) == sorted(now.pages)
 
 
-def test_urls_that_waited_stay_and_new_ones_are_fetched_after_the_clock_was_ahead(tmp_path: Path) -> None:
+def test_held_urls_stay_and_new_ones_are_fetched_after_the_clock_was_ahead(tmp_path: Path) -> None:
     path, now = tmp_path / "c", site(30)
     visit(path, now, AHEAD, crawl__pages=10)
     for at in (0.0, 300.0):
@@ -155,7 +172,7 @@ def test_urls_that_waited_stay_and_new_ones_are_fetched_after_the_clock_was_ahea
         assert f"/new{at}" in polled(now)
 
 
-def test_pages_found_after_the_clock_was_set_right_are_new_and_no_others(tmp_path: Path) -> None:
+def test_only_pages_found_after_the_clock_correction_are_new(tmp_path: Path) -> None:
     path, now = tmp_path / "c", site()
     visit(path, now, AHEAD)
     visit(path, now, AHEAD + 60.0, ONCE)  # here the baseline is set, two hours ahead
@@ -169,7 +186,7 @@ def test_pages_found_after_the_clock_was_set_right_are_new_and_no_others(tmp_pat
     assert sorted(new) == ["/early", "/late"]
 
 
-def test_explain_never_says_that_a_poll_is_farther_off_than_its_interval(tmp_path: Path) -> None:
+def test_explain_never_shows_a_poll_later_than_its_interval(tmp_path: Path) -> None:
     path, now = tmp_path / "c", site()
     visit(path, now, AHEAD)
     visit(path, now, AHEAD + 60.0, ONCE, refresh__budget="1/s")

@@ -1,4 +1,4 @@
-"""A whole crawl fetches what is there and allowed: nothing less, nothing else."""
+"""Whole crawls fetch exactly the existing and allowed URLs."""
 
 from __future__ import annotations
 
@@ -16,9 +16,16 @@ from .crawling import check_warcs, exported, run
 def test_every_policy_fetches_exactly_the_small_meadow(policy: str, tmp_path: Path) -> None:
     with running_meadow(hosts=40, pages=400, seed=11) as meadow:
         summary = run(
-            "crawl", tmp_path / "c", "--seed", meadow.seeds[0], "--delay", "0s", "--allow-private",
-            "--policy", policy,
-        )  # fmt: skip
+            "crawl",
+            tmp_path / "c",
+            "--seed",
+            meadow.seeds[0],
+            "--delay",
+            "0s",
+            "--allow-private",
+            "--policy",
+            policy,
+        )
         meadow.stop()
         stored = [row["url"] for row in exported(tmp_path / "c")]
         assert sorted(stored) == sorted(meadow.pages())
@@ -27,7 +34,7 @@ def test_every_policy_fetches_exactly_the_small_meadow(policy: str, tmp_path: Pa
 
 
 def test_a_meadow_of_20000_pages_is_fetched_exactly(tmp_path: Path) -> None:
-    """Issue's law: exactly the reachable, allowed URLs; from the server's log and from the archive."""
+    """Exactly the reachable, allowed URLs; from the server's log and from the archive."""
     home = tmp_path / "c"
     with running_meadow(hosts=1000, pages=20_000, seed=7) as meadow:
         summary = run("crawl", home, "--seed", meadow.seeds[0], "--delay", "0s", "--allow-private")
@@ -46,7 +53,7 @@ def test_a_meadow_of_20000_pages_is_fetched_exactly(tmp_path: Path) -> None:
     check_warcs(home)
 
 
-def test_a_limit_of_pages_is_kept_exactly_and_resume_goes_on(tmp_path: Path) -> None:
+def test_a_page_limit_is_exact_and_resume_continues(tmp_path: Path) -> None:
     home = tmp_path / "c"
     with running_meadow(hosts=30, pages=300, seed=3) as meadow:
         seed = meadow.seeds[0]

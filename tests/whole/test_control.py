@@ -1,4 +1,4 @@
-"""Robots under control: nothing is lost for good, hosts keep their quiet, and rules are learned and kept."""
+"""Controlled concurrency: nothing is lost, hosts get their delays, and rules are learned and kept."""
 
 from __future__ import annotations
 
@@ -24,9 +24,17 @@ from fieldmouse.lab.slowlane import SlowLane, slow_lane
 from .bottled import bottled_crawl, bottled_kill, outcomes
 
 MEADOW = MeadowOptions(
-    hosts=12, pages=150, seed=8, page_kb=1.0, links=20, latency=0.1, robots=1.0, busy=0.0, server_error=0.0,
+    hosts=12,
+    pages=150,
+    seed=8,
+    page_kb=1.0,
+    links=20,
+    latency=0.1,
+    robots=1.0,
+    busy=0.0,
+    server_error=0.0,
     broken=0.0,
-)  # fmt: skip
+)
 TIGHT = {
     "network__allow_private": True,
     "politeness__delay": "300ms",
@@ -36,7 +44,7 @@ TIGHT = {
     "buffer__pages": 6,
     "buffer__obsolete_after": "400ms",
 }
-"""Room for few pages, and little patience with those that wait."""
+"""Room for few pages, and a short time limit for those that wait."""
 
 
 def lane(seed: int = 1, mean: float = 0.15) -> type[SlowLane]:
@@ -62,7 +70,7 @@ def check_quiet(arrivals: list[Arrival], delay: float) -> None:
         assert min(gaps) >= delay - 1e-6, host
 
 
-def test_pages_dropped_for_want_of_room_or_for_their_age_are_fetched_again(tmp_path: Path) -> None:
+def test_pages_dropped_for_room_or_age_are_fetched_again(tmp_path: Path) -> None:
     meadow = Meadow(MEADOW)
     summary, web = bottled_crawl(
         tmp_path / "c", lambda clock: MeadowFetcher(meadow, clock), meadow.seeds, lane=lane(), **TIGHT
@@ -72,7 +80,7 @@ def test_pages_dropped_for_want_of_room_or_for_their_age_are_fetched_again(tmp_p
     assert summary.exit == summary.lost == summary.waiting == 0
     assert stored(tmp_path / "c") == wanted(meadow)
     check_quiet(web.arrivals, 0.3)
-    # Every request that was answered came to the buffer, and each of its pages has one fate.
+    # Every answered request reached the buffer, and each of its pages has one outcome.
     arrived = fates[Fate.SERVED] + fates[Fate.DROPPED] + fates[Fate.OBSOLETE]
     assert arrived == len(web.arrivals)
 
@@ -86,9 +94,15 @@ def test_killed_at_any_moment_no_dropped_page_loses_its_url(tmp_path: Path, seed
     while ended is None:
         after = chance.uniform(0.2, 6.0) if kills < 8 else 1e6
         ended, web = bottled_kill(
-            tmp_path / "c", lambda clock: MeadowFetcher(meadow, clock), meadow.seeds, after=after, epoch=now,
-            lane=lane(chance.randrange(1000)), storage__checkpoint="1s", **TIGHT,
-        )  # fmt: skip
+            tmp_path / "c",
+            lambda clock: MeadowFetcher(meadow, clock),
+            meadow.seeds,
+            after=after,
+            epoch=now,
+            lane=lane(chance.randrange(1000)),
+            storage__checkpoint="1s",
+            **TIGHT,
+        )
         kills += ended is None
         now += after + chance.choice([0.0, 5.0])
         arrivals += web.arrivals
@@ -101,24 +115,32 @@ def test_killed_at_any_moment_no_dropped_page_loses_its_url(tmp_path: Path, seed
     check_quiet(arrivals, 0.3)
 
 
-def test_a_page_whose_life_is_too_short_to_wait_is_served_when_nobody_is_before_it(tmp_path: Path) -> None:
+def test_a_page_that_cannot_wait_is_served_by_an_idle_shard(tmp_path: Path) -> None:
     meadow = Meadow(MEADOW)
     summary, _ = bottled_crawl(
-        tmp_path / "c", lambda clock: MeadowFetcher(meadow, clock), meadow.seeds, crawl__time="1h",
+        tmp_path / "c",
+        lambda clock: MeadowFetcher(meadow, clock),
+        meadow.seeds,
+        crawl__time="1h",
         **{**TIGHT, "buffer__obsolete_after": "1e-9s"},
-    )  # fmt: skip
+    )
     assert summary.exit == 0
     assert Fate.OBSOLETE not in read_rows(tmp_path / "c" / "pages.trace")["fate"]
     assert stored(tmp_path / "c") == wanted(meadow)
 
 
-def test_no_page_is_dropped_for_ever(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_page_is_dropped_only_a_limited_number_of_times(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     meadow = Meadow(MEADOW)
-    # Nobody waits: room for one page, in service, and each takes longer than many fetches do.
+    # No page can wait: room for one page, in service, and each takes longer than many fetches do.
     summary, web = bottled_crawl(
-        tmp_path / "c", lambda clock: MeadowFetcher(meadow, clock), meadow.seeds, lane=lane(mean=8.0),
+        tmp_path / "c",
+        lambda clock: MeadowFetcher(meadow, clock),
+        meadow.seeds,
+        lane=lane(mean=8.0),
         **{**TIGHT, "buffer__pages": 1, "control__robots": [8], "control__limits": []},
-    )  # fmt: skip
+    )
     asked = Counter((arrival.host, arrival.path) for arrival in web.arrivals)
     assert summary.exit == summary.lost == summary.waiting == 0
     assert stored(tmp_path / "c") == wanted(meadow)
@@ -127,12 +149,15 @@ def test_no_page_is_dropped_for_ever(tmp_path: Path, caplog: pytest.LogCaptureFi
     check_quiet(web.arrivals, 0.3)
 
 
-def test_with_a_fixed_number_of_robots_a_full_buffer_makes_them_wait(tmp_path: Path) -> None:
+def test_with_fixed_concurrency_a_full_buffer_makes_workers_wait(tmp_path: Path) -> None:
     meadow = Meadow(MEADOW)
     summary, web = bottled_crawl(
-        tmp_path / "c", lambda clock: MeadowFetcher(meadow, clock), meadow.seeds, lane=lane(),
+        tmp_path / "c",
+        lambda clock: MeadowFetcher(meadow, clock),
+        meadow.seeds,
+        lane=lane(),
         **{**TIGHT, "control__mode": "fixed", "buffer__obsolete_after": "never"},
-    )  # fmt: skip
+    )
     assert summary.exit == 0
     assert stored(tmp_path / "c") == wanted(meadow)
     asked = Counter((arrival.host, arrival.path) for arrival in web.arrivals)
@@ -156,9 +181,7 @@ AUTO = {
 }
 
 
-def test_a_crawl_learns_its_rule_and_keeps_it_when_resumed(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_learned_rule_survives_resume(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     meadow = Meadow(
         MeadowOptions(hosts=30, pages=4000, seed=2, page_kb=1.0, links=10, latency=0.2, robots=0.0)
     )
@@ -166,9 +189,14 @@ def test_a_crawl_learns_its_rule_and_keeps_it_when_resumed(
 
     def live(seconds: int, epoch: float) -> None:
         bottled_crawl(
-            path, lambda clock: MeadowFetcher(meadow, clock), meadow.seeds, lane=lane(mean=0.1), epoch=epoch,
-            crawl__time=f"{seconds}s", **AUTO,
-        )  # fmt: skip
+            path,
+            lambda clock: MeadowFetcher(meadow, clock),
+            meadow.seeds,
+            lane=lane(mean=0.1),
+            epoch=epoch,
+            crawl__time=f"{seconds}s",
+            **AUTO,
+        )
 
     live(80, bottle.EPOCH)
     told = chapters(path / "control.log")
@@ -177,7 +205,7 @@ def test_a_crawl_learns_its_rule_and_keeps_it_when_resumed(
     learned = [part for part in told if part.decision.predicted is not None]
     assert len(learned) >= 2
     for part in learned:
-        # Four robots overrun this indexer and one starves it: a rule that costs least needs both.
+        # Four fetch workers overrun this indexer and one starves it: the cheapest rule needs both.
         assert part.decision.robots == (4, 1)
         assert part.period is not None
         assert part.period.measured.starvation < 0.3
@@ -185,7 +213,7 @@ def test_a_crawl_learns_its_rule_and_keeps_it_when_resumed(
     ordered = [part.decision.number for part in told]
     assert ordered == list(range(1, len(told) + 1))
 
-    # Stopped before it could decide anew, it still knows what it learned the next time.
+    # Stopped before it could decide again, it still knows the learned rule in the next run.
     live(10, bottle.EPOCH + 1000.0)
     live(10, bottle.EPOCH + 2000.0)
     after = [part.decision for part in chapters(path / "control.log")[len(told) :]]

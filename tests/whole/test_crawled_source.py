@@ -24,9 +24,13 @@ def test_the_hosts_of_a_crawl_are_counted_whether_crawled_or_waiting(tmp_path: P
     half, whole = tmp_path / "half", tmp_path / "whole"
     for path, pages in ((half, 40), (whole, 0)):
         bottled_crawl(
-            path, lambda clock: MeadowFetcher(meadow, clock), meadow.seeds,
-            crawl__pages=pages, network__allow_private=True, politeness__delay="1s",
-        )  # fmt: skip
+            path,
+            lambda clock: MeadowFetcher(meadow, clock),
+            meadow.seeds,
+            crawl__pages=pages,
+            network__allow_private=True,
+            politeness__delay="1s",
+        )
     stored = Counter(host_of(row.url) for row in outcomes(whole) if row.kind == "page")
     assert counts(whole) == stored
     found = counts(half)
@@ -38,7 +42,7 @@ def test_the_hosts_of_a_crawl_are_counted_whether_crawled_or_waiting(tmp_path: P
     assert play(Game(source, 5, 100, strategy("index")), 1).distinct_mean == 5.0
 
 
-def test_a_crawl_that_has_met_nobody_is_no_source(tmp_path: Path) -> None:
+def test_a_crawl_without_hosts_is_no_source(tmp_path: Path) -> None:
     CrawlDir.create(tmp_path / "c", shards=1, settings=b"")
     with pytest.raises(FieldmouseError, match="has met no host yet"):
         counts(tmp_path / "c")

@@ -33,7 +33,7 @@ PAGES = 30
 
 
 class Site:
-    """A site in versions, without a wire. `now` says what each page has come to."""
+    """A site in versions, without a network. `now` is the current content of each page."""
 
     def __init__(self, clock: Clock, now: dict[str, str]):
         self._clock, self._now = clock, now
@@ -68,7 +68,7 @@ class Site:
 
 
 class PolledAgain(Mercy):
-    """Brings known links to the frontier's own door for them, at the moment when such things are done."""
+    """Polls known links through the frontier, at a moment when the crawler would."""
 
     def __init__(self, paths: list[str]):
         super().__init__(lambda forgiven: None)
@@ -83,10 +83,13 @@ class PolledAgain(Mercy):
 
 def live(path: Path, now: dict[str, str], again: list[str] | None = None) -> None:
     wanted = {
-        "crawl.seeds": [f"{HOST}/0"], "storage.checkpoint": "1s", "storage.min_free": "0B",
+        "crawl.seeds": [f"{HOST}/0"],
+        "storage.checkpoint": "1s",
+        "storage.min_free": "0B",
         "politeness.delay": "0s",
-        "network.resolve": ["example.org=127.0.0.1"], "network.allow_private": True,
-    }  # fmt: skip
+        "network.resolve": ["example.org=127.0.0.1"],
+        "network.allow_private": True,
+    }
     settings = Settings().override(wanted)
     home = (
         CrawlDir.create(path, shards=1, settings=render(settings).encode())
@@ -95,9 +98,7 @@ def live(path: Path, now: dict[str, str], again: list[str] | None = None) -> Non
     )
 
     async def life(clock: Clock) -> None:
-        crew = build(
-            home, settings, clock=clock, fetcher=Site(clock, now), lane=SmallLane
-        )  # fmt: skip
+        crew = build(home, settings, clock=clock, fetcher=Site(clock, now), lane=SmallLane)
         try:
             seeds = [Url(f"{HOST}/0")] if again is None else []
             await crew.agent.crawl(seeds, mercy=None if again is None else PolledAgain(again))
@@ -115,7 +116,7 @@ class SmallLane(InlineLane):
 
 
 def indexed(path: Path) -> list[str]:
-    """What the outcome log says is to be found, as `export` lists it."""
+    """Pages that the outcome log lists as searchable, as `export` lists them."""
     home = CrawlDir.open(path)
     last = read_checkpoint(home)
     assert last is not None
@@ -138,7 +139,7 @@ def agree(path: Path, now: dict[str, str]) -> None:
 
 @pytest.fixture(scope="module")
 def visited(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, str]]:
-    """A crawl whose pages were asked again twice: some changed, some vanished, some came back."""
+    """A crawl whose pages were fetched again twice: some changed, some vanished, some came back."""
     path = tmp_path_factory.mktemp("again") / "c"
     now = {f"/{number}": "old" for number in range(PAGES)}
     live(path, now)
@@ -148,13 +149,13 @@ def visited(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, s
         for number in range(PAGES):
             now[f"/{number}"] = [f"changed{turn}", "gone", "noindex", "old", "moved"][(number + turn) % 5]
         live(path, now, sorted(now))
-        # Nobody here knows whether what it moved to is stored: so the copy we have is still to be found.
+        # Whether the target of this redirect is stored is unknown here: so the stored copy stays searchable.
         held |= {at: what for at, what in now.items() if what != "moved"}
         agree(path, held)
     return path, held
 
 
-def test_search_export_and_doctor_agree_after_pages_came_again(visited: tuple[Path, dict[str, str]]) -> None:
+def test_search_export_and_doctor_agree_after_a_refetch(visited: tuple[Path, dict[str, str]]) -> None:
     path, now = visited
     agree(path, now)
     last = read_checkpoint(CrawlDir.open(path))
@@ -164,7 +165,7 @@ def test_search_export_and_doctor_agree_after_pages_came_again(visited: tuple[Pa
     assert state.copies
 
 
-def test_an_index_built_again_holds_the_newest_copies_and_nothing_else(
+def test_a_rebuilt_index_holds_exactly_the_newest_versions(
     visited: tuple[Path, dict[str, str]], tmp_path: Path
 ) -> None:
     path = tmp_path / "c"
@@ -182,7 +183,7 @@ def flip(path: Path, place: int) -> None:
 
 
 @pytest.mark.parametrize("harm", ["cut", "flipped", "gone"])
-def test_an_index_is_built_again_without_a_damaged_log_of_copies(
+def test_an_index_is_rebuilt_without_the_damaged_version_log(
     harm: str, visited: tuple[Path, dict[str, str]], tmp_path: Path
 ) -> None:
     path = tmp_path / "c"
@@ -201,16 +202,16 @@ def test_an_index_is_built_again_without_a_damaged_log_of_copies(
 
 
 @pytest.mark.parametrize("place", [3, 9, 14])
-def test_a_flipped_byte_in_the_table_of_copies_is_seen_and_the_logs_make_it_again(
+def test_a_flipped_byte_in_the_version_table_is_detected_and_rebuilt_from_logs(
     place: int, visited: tuple[Path, dict[str, str]], tmp_path: Path
 ) -> None:
-    """In the key of a page, or in the number that says which of its copies counts."""
+    """In the key of a page, or in the number of its current version."""
     path = tmp_path / "c"
     shutil.copytree(visited[0], path)
     table = path / "index" / TABLE
     with lmdb.open(str(table), subdir=False, readonly=True, lock=False) as env, env.begin() as txn:
         entry = next(bytes(key) + bytes(value) for key, value in txn.cursor() if len(key) == 8)
-    # Wherever it stands: pages of the table that were replaced stand there as well, and do not count.
+    # Flip it everywhere: replaced pages of the table contain it as well, and do not count.
     for found in re.finditer(re.escape(entry), table.read_bytes()):
         flip(table, found.start() + place)
     assert any(TABLE in says for says in of_the_index(path))

@@ -1,4 +1,4 @@
-"""`resume --forgive`: verdicts that were wrong are taken back, all or none, and the books stay exact."""
+"""`resume --forgive`: failures are withdrawn all or none, and the totals stay exact."""
 
 from __future__ import annotations
 
@@ -33,17 +33,29 @@ from .bottled import bottled_crawl, outcomes
 from .crawling import command, count_waiting, end, exported, run, start
 
 OPTIONS = MeadowOptions(
-    hosts=12, pages=80, seeds=12, seed=5, page_kb=1.0, links=12, gamma=0.3, named=True, not_found=0.1,
+    hosts=12,
+    pages=80,
+    seeds=12,
+    seed=5,
+    page_kb=1.0,
+    links=12,
+    gamma=0.3,
+    named=True,
+    not_found=0.1,
     private=0.1,
-)  # fmt: skip
+)
 WRONG = {Reason.NO_ADDRESS.value, Reason.NO_CONNECTION.value, Reason.BURIED.value}
 
 
 def crawl(
-    path: Path, meadow: Meadow, *, dead: list[Host], day: int = 0,
+    path: Path,
+    meadow: Meadow,
+    *,
+    dead: list[Host],
+    day: int = 0,
     on_forgiven: Callable[[Forgiven], None] | None = None,
-) -> Summary:  # fmt: skip
-    """Half of the dead refuse, the others have names that do not exist."""
+) -> Summary:
+    """Half of the dead hosts refuse connections, the others have names that do not exist."""
     refusing, nameless = dead[::2], {name_of(host) for host in dead[1::2]}
 
     class Denying(SpellDns):
@@ -52,10 +64,15 @@ def crawl(
             self._addresses = {n: a for n, a in self._addresses.items() if n not in nameless}
 
     summary, _ = bottled_crawl(
-        path, lambda clock: SpellFetcher(meadow, clock, dead=refusing), meadow.seeds,
-        dns=Denying, epoch=bottle.EPOCH + day * 86400.0, politeness__delay="1s", network__allow_private=True,
+        path,
+        lambda clock: SpellFetcher(meadow, clock, dead=refusing),
+        meadow.seeds,
+        dns=Denying,
+        epoch=bottle.EPOCH + day * 86400.0,
+        politeness__delay="1s",
+        network__allow_private=True,
         on_forgiven=on_forgiven,
-    )  # fmt: skip
+    )
     return summary
 
 
@@ -76,7 +93,7 @@ def check_books(path: Path) -> None:
 
 @pytest.fixture(scope="module")
 def wronged(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Meadow, list[Host]]:
-    """A crawl that is done, in which a third of the hosts were given up."""
+    """A finished crawl in which a third of the hosts were given up."""
     meadow = Meadow(OPTIONS)
     dead = [Host(site.origin) for site in meadow.plan.sites][2::3]
     path = tmp_path_factory.mktemp("wronged") / "c"
@@ -89,7 +106,7 @@ def wronged(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Meadow, lis
     return path, meadow, dead
 
 
-def test_hosts_that_were_given_up_are_crawled_after_all_and_nobody_else_is_asked_again(
+def test_retry_failed_crawls_abandoned_hosts_and_no_others(
     tmp_path: Path, wronged: tuple[Path, Meadow, list[Host]]
 ) -> None:
     before, meadow, dead = wronged
@@ -119,7 +136,7 @@ def test_hosts_that_were_given_up_are_crawled_after_all_and_nobody_else_is_asked
     assert all(finding.healthy for finding in examine(CrawlDir.open(path), deep=True))
 
 
-def test_the_dead_die_again_and_can_be_forgiven_again(
+def test_dead_hosts_fail_again_and_can_be_retried_again(
     tmp_path: Path, wronged: tuple[Path, Meadow, list[Host]]
 ) -> None:
     before, meadow, dead = wronged
@@ -135,17 +152,21 @@ def test_the_dead_die_again_and_can_be_forgiven_again(
     assert told == [Forgiven(len(dead), len(urls))] * 2
 
 
-def test_refusals_of_private_addresses_are_forgiven_once_these_are_allowed(tmp_path: Path) -> None:
+def test_private_addresses_are_retried_once_allowed(tmp_path: Path) -> None:
     path, told = tmp_path / "c", list[Forgiven]()
     meadow = Meadow(msgspec.structs.replace(OPTIONS, hosts=4, pages=30, seeds=4))
 
     def live(day: int, *, allowed: bool) -> Summary:
         return bottled_crawl(
-            path, lambda clock: SpellFetcher(meadow, clock), meadow.seeds,
+            path,
+            lambda clock: SpellFetcher(meadow, clock),
+            meadow.seeds,
             dns=lambda clock: SpellDns(meadow, clock),
-            epoch=bottle.EPOCH + day * 86400.0, politeness__delay="1s", network__allow_private=allowed,
+            epoch=bottle.EPOCH + day * 86400.0,
+            politeness__delay="1s",
+            network__allow_private=allowed,
             on_forgiven=told.append if day else None,
-        )[0]  # fmt: skip
+        )[0]
 
     assert live(0, allowed=False).refused == len(meadow.seeds)
     assert live(1, allowed=False).refused == len(meadow.seeds)
@@ -166,10 +187,13 @@ class Killed(BaseException):
 @pytest.mark.parametrize(
     ("moment", "nth"), [("flush", 1), ("flush", 4), ("flush", 9), ("sync", 1), ("commit", 1), ("commit", 2)]
 )
-def test_killed_while_it_forgives_all_or_nothing_is_forgiven(
-    tmp_path: Path, wronged: tuple[Path, Meadow, list[Host]], moment: str, nth: int,
+def test_a_kill_during_retry_failed_withdraws_all_or_nothing(
+    tmp_path: Path,
+    wronged: tuple[Path, Meadow, list[Host]],
+    moment: str,
+    nth: int,
     monkeypatch: pytest.MonkeyPatch,
-) -> None:  # fmt: skip
+) -> None:
     before, meadow, dead = wronged
     path = tmp_path / "c"
     shutil.copytree(before, path)
@@ -202,8 +226,8 @@ def test_killed_while_it_forgives_all_or_nothing_is_forgiven(
     assert stored == sorted(fact.url for fact in meadow.truth() if fact.allowed and fact.status == 200)
 
 
-def test_a_crawl_that_reached_nobody_is_forgiven_and_complete_through_any_kill(tmp_path: Path) -> None:
-    """The command itself: its user's `--resolve` was wrong at first, and everything died of it."""
+def test_retry_after_a_total_outage_completes_through_any_kill(tmp_path: Path) -> None:
+    """The command itself: its `--resolve` was wrong at first, so that everything failed."""
     home, rng = tmp_path / "c", random.Random(8)
     quick = ("--allow-private", "--delay", "0s", "--set", "politeness.backoff=10ms")
     with running_meadow(hosts=20, pages=200, seed=5, named=True, latency=0.02, gamma=0.3) as meadow:

@@ -1,4 +1,4 @@
-"""One crawl of everything a server can do to a crawler: it ends, it costs little, and it names each trick."""
+"""One crawl of all hostile servers: it ends, uses bounded resources, and names each trick."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Aftermath:
 
 
 def odd_links(web: HostileWeb) -> dict[str, End | None]:
-    """Hrefs of the seed page that are odd in themselves, and what becomes of each; None: nothing at all."""
+    """Odd hrefs of the seed page and the outcome of each; None: no outcome."""
     port = web.seed.rpartition(":")[2].rstrip("/")
     here = web.seed.removeprefix("http://")
     gone = failed(Reason.CLIENT_ERROR, "404")
@@ -98,7 +98,7 @@ def aftermath(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Aftermath]:
 
 
 def test_the_crawl_ends_by_itself_in_bounded_time_and_memory(aftermath: Aftermath) -> None:
-    """Time is bounded by `run`, which waits for no command for ever."""
+    """`run` bounds the time: every command has a timeout."""
     summary = aftermath.summary
     assert summary["exit"] == summary["lost"] == summary["waiting"] == 0
     # The peaks of three processes added up, though they do not fall together. A worker: 100 MB, a body
@@ -109,7 +109,7 @@ def test_the_crawl_ends_by_itself_in_bounded_time_and_memory(aftermath: Aftermat
     assert summary["peak_rss_mb"] < 1600
 
 
-def test_every_trick_comes_to_the_end_that_names_it_and_nothing_else_is_fetched(aftermath: Aftermath) -> None:
+def test_every_trick_gets_its_expected_outcome_and_nothing_else_is_fetched(aftermath: Aftermath) -> None:
     names = {url: trick.name for trick in aftermath.web.tricks for url in trick.expected}
     wrong = []
     for url in aftermath.expected.keys() | aftermath.rows.keys():
@@ -120,19 +120,19 @@ def test_every_trick_comes_to_the_end_that_names_it_and_nothing_else_is_fetched(
     assert not wrong, "\n".join(wrong)
 
 
-def test_failures_say_more_than_their_reason(aftermath: Aftermath) -> None:
+def test_failures_have_a_detail(aftermath: Aftermath) -> None:
     mute = [row["url"] for row in aftermath.rows.values() if row["kind"] == "failed" and not row["detail"]]
     assert not mute
 
 
-def test_links_without_number_are_accounted_for_one_by_one(aftermath: Aftermath) -> None:
+def test_countless_links_are_all_accounted_for(aftermath: Aftermath) -> None:
     urls = {row["url"] for row in aftermath.weeds}
     assert len(urls) == len(aftermath.weeds) > 50_000
     assert {(row["kind"], row["reason"]) for row in aftermath.weeds} == {("refused", Reason.EXCLUDED.value)}
     assert aftermath.summary["seen"] == len(aftermath.rows) + len(aftermath.weeds)
 
 
-def test_what_was_archived_is_whole_and_says_where_it_was_cut(aftermath: Aftermath) -> None:
+def test_archived_records_are_complete_and_mark_truncation(aftermath: Aftermath) -> None:
     cut = set()
     for path in warcs(aftermath.home):
         with path.open("rb") as file:
@@ -148,14 +148,14 @@ def test_what_was_archived_is_whole_and_says_where_it_was_cut(aftermath: Afterma
     assert {url for url, row in aftermath.rows.items() if "cut by the limit" in row["detail"]} <= cut
 
 
-def test_the_books_balance_and_the_pages_can_be_found(aftermath: Aftermath) -> None:
+def test_totals_balance_and_pages_are_searchable(aftermath: Aftermath) -> None:
     assert run("doctor", aftermath.home)["healthy"]
     found = run("search", aftermath.home, "beside", "--limit", "200")
     assert len(found) > 40
 
 
-def test_nobody_inside_is_asked_without_leave(tmp_path: Path) -> None:
-    """Without --allow-private the whole of this web is refused, by address, and hears nothing."""
+def test_private_hosts_get_no_request(tmp_path: Path) -> None:
+    """Without --allow-private all these hosts are refused by address and get no request."""
     with HostileWeb([]).serving() as web:
         port = web.seed.rpartition(":")[2].rstrip("/")
         seeds = [web.seed] + [
@@ -170,27 +170,24 @@ def test_nobody_inside_is_asked_without_leave(tmp_path: Path) -> None:
     assert all("loopback" in row["detail"] for row in rows)
 
 
-NAMED_ELSEWHERE = {
-    Reason.NONE, Reason.HOST_FULL, Reason.CLIENT_ERROR, Reason.BODY_TOO_LARGE,
-    Reason.UNSIGNED,
-}  # fmt: skip
-"""No trick of a server: no reason at all, what we were told to leave, plain errors, and a plug-in's."""
+NAMED_ELSEWHERE = {Reason.NONE, Reason.HOST_FULL, Reason.CLIENT_ERROR, Reason.BODY_TOO_LARGE, Reason.UNSIGNED}
+"""Reasons that are no trick of a server: none, exclusions, plain errors, and plug-ins."""
 
 
 def told() -> list[str]:
-    """What the table of docs/hostile.md calls an outcome, row by row."""
+    """Outcomes in the table of docs/hostile.md, row by row."""
     text = (Path(__file__).parents[2] / "docs" / "hostile.md").read_text()
     rows = [line.split("|")[1:-1] for line in text.splitlines() if line.startswith("|")]
     assert {len(row) for row in rows} == {4}
     return [row[3].strip() for row in rows[2:]]
 
 
-def test_the_document_names_every_reason_and_no_other() -> None:
+def test_the_document_names_exactly_the_existing_reasons() -> None:
     names = {cell.strip('"') for cell in told() if cell.startswith('"')}
     assert names == {reason.value for reason in Reason if reason not in NAMED_ELSEWHERE}
 
 
-def test_what_the_document_says_of_pages_is_seen_in_their_rows(aftermath: Aftermath) -> None:
+def test_page_outcomes_match_the_document(aftermath: Aftermath) -> None:
     details = {found for cell in told() for found in re.findall(r"detail `([^`]+)`", cell)}
     assert details
     seen = [row["detail"] for row in aftermath.rows.values() if row["kind"] == "page"]

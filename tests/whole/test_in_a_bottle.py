@@ -1,4 +1,4 @@
-"""Hours of a crawl in a moment: virtual time, the real stages, the meadow's truth as the judge."""
+"""Hours of crawling in virtual time: real stages, checked against the synthetic web."""
 
 from __future__ import annotations
 
@@ -23,10 +23,22 @@ from .crawling import check_warcs
 
 DELAY = 10.0
 TROUBLED = MeadowOptions(
-    hosts=10, pages=200, seed=6, page_kb=4.0, links=30, latency=0.3, robots=1.0, crawl_delay_share=0.5,
-    crawl_delay=25.0, busy=0.5, busy_seconds=120, stalling=0.3, server_error=0.1, broken=0.1,
-)  # fmt: skip
-ROUNDING = 1e-6  # epoch seconds have no more digits than this
+    hosts=10,
+    pages=200,
+    seed=6,
+    page_kb=4.0,
+    links=30,
+    latency=0.3,
+    robots=1.0,
+    crawl_delay_share=0.5,
+    crawl_delay=25.0,
+    busy=0.5,
+    busy_seconds=120,
+    stalling=0.3,
+    server_error=0.1,
+    broken=0.1,
+)
+ROUNDING = 1e-6  # precision of epoch seconds
 
 
 def by_host(arrivals: Iterable[Arrival]) -> dict[str, list[Arrival]]:
@@ -54,19 +66,22 @@ def check_politeness(meadow: Meadow, arrivals: list[Arrival]) -> None:
 
 @pytest.fixture(scope="module")
 def afternoon(tmp_path_factory: pytest.TempPathFactory) -> tuple[Meadow, MeadowFetcher, Path]:
-    """One crawl of a meadow with all its troubles, ten seconds between two requests to a host."""
+    """One crawl of a meadow with all its failures, ten seconds between two requests to a host."""
     meadow = Meadow(TROUBLED)
     path = tmp_path_factory.mktemp("bottle") / "c"
     summary, web = bottled_crawl(
-        path, lambda clock: MeadowFetcher(meadow, clock), meadow.seeds,
-        politeness__delay=f"{DELAY:g}s", network__allow_private=True,
-    )  # fmt: skip
+        path,
+        lambda clock: MeadowFetcher(meadow, clock),
+        meadow.seeds,
+        politeness__delay=f"{DELAY:g}s",
+        network__allow_private=True,
+    )
     assert summary.exit == summary.lost == summary.waiting == 0
     assert summary.seconds > 3600.0
     return meadow, web, path
 
 
-def test_through_hours_of_trouble_every_host_gets_the_quiet_it_asked_for(
+def test_every_host_gets_its_delays_through_hours_of_failures(
     afternoon: tuple[Meadow, MeadowFetcher, Path],
 ) -> None:
     meadow, web, _ = afternoon
@@ -76,7 +91,7 @@ def test_through_hours_of_trouble_every_host_gets_the_quiet_it_asked_for(
     check_politeness(meadow, web.arrivals)
 
 
-def test_everything_allowed_is_asked_for_and_everything_there_is_stored(
+def test_every_allowed_url_is_requested_and_every_page_stored(
     afternoon: tuple[Meadow, MeadowFetcher, Path],
 ) -> None:
     meadow, web, path = afternoon
@@ -100,7 +115,7 @@ def test_everything_allowed_is_asked_for_and_everything_there_is_stored(
     check_warcs(path)
 
 
-def test_each_failure_is_tried_again_as_often_as_its_kind_deserves_and_nothing_else_is(
+def test_each_failure_is_retried_as_its_rule_says_and_nothing_else(
     afternoon: tuple[Meadow, MeadowFetcher, Path],
 ) -> None:
     meadow, web, _ = afternoon
@@ -136,20 +151,33 @@ def test_each_failure_is_tried_again_as_often_as_its_kind_deserves_and_nothing_e
     assert min(again[0], again[500], again[200]) > 0
 
 
-def test_stopped_and_resumed_the_crawl_is_as_polite_and_as_complete(tmp_path: Path) -> None:
+def test_a_resumed_crawl_is_as_polite_and_complete(tmp_path: Path) -> None:
     options = MeadowOptions(
-        hosts=8, pages=60, seed=3, page_kb=2.0, links=20, robots=1.0, crawl_delay_share=0.5, crawl_delay=25.0,
-        busy=0.6, busy_seconds=300,
-    )  # fmt: skip
+        hosts=8,
+        pages=60,
+        seed=3,
+        page_kb=2.0,
+        links=20,
+        robots=1.0,
+        crawl_delay_share=0.5,
+        crawl_delay=25.0,
+        busy=0.6,
+        busy_seconds=300,
+    )
     meadow = Meadow(options)
     arrivals: list[Arrival] = []
     now = bottle.EPOCH
     ends = []
     for seconds in (47, 31, 160, 0):
         summary, web = bottled_crawl(
-            tmp_path / "c", lambda clock: MeadowFetcher(meadow, clock), meadow.seeds, epoch=now,
-            politeness__delay=f"{DELAY:g}s", network__allow_private=True, crawl__time=f"{seconds}s",
-        )  # fmt: skip
+            tmp_path / "c",
+            lambda clock: MeadowFetcher(meadow, clock),
+            meadow.seeds,
+            epoch=now,
+            politeness__delay=f"{DELAY:g}s",
+            network__allow_private=True,
+            crawl__time=f"{seconds}s",
+        )
         arrivals += web.arrivals
         ends.append((summary.exit, summary.lost))
         now += summary.seconds
@@ -159,22 +187,25 @@ def test_stopped_and_resumed_the_crawl_is_as_polite_and_as_complete(tmp_path: Pa
     assert sorted(stored) == sorted(f.url for f in meadow.truth() if f.allowed and f.status == 200)
 
 
-def test_two_crawls_of_one_meadow_go_the_same_way(tmp_path: Path) -> None:
+def test_two_crawls_of_one_meadow_are_identical(tmp_path: Path) -> None:
     meadow_options = MeadowOptions(hosts=6, pages=30, seed=1, page_kb=2.0, links=20)
 
     def log(name: str) -> list[Arrival]:
         meadow = Meadow(meadow_options)
         _, web = bottled_crawl(
-            tmp_path / name, lambda clock: MeadowFetcher(meadow, clock), meadow.seeds,
-            politeness__delay="5s", network__allow_private=True,
-        )  # fmt: skip
+            tmp_path / name,
+            lambda clock: MeadowFetcher(meadow, clock),
+            meadow.seeds,
+            politeness__delay="5s",
+            network__allow_private=True,
+        )
         return web.arrivals
 
     assert log("a") == log("b")
 
 
 class Stumbling(MeadowFetcher):
-    """A fetcher of our own making with a mistake in it."""
+    """A fetcher with a bug."""
 
     async def fetch(
         self, link: Link, host: Host, address: str, *, body_limit: int | None = None
@@ -184,12 +215,15 @@ class Stumbling(MeadowFetcher):
         return await super().fetch(link, host, address, body_limit=body_limit)
 
 
-def test_our_own_mistakes_cost_the_page_in_hand_and_no_other(tmp_path: Path) -> None:
+def test_our_own_bugs_cost_only_the_current_page(tmp_path: Path) -> None:
     meadow = Meadow(MeadowOptions(hosts=3, pages=120, seed=2, page_kb=2.0, links=20, gamma=0.5))
     summary, _ = bottled_crawl(
-        tmp_path / "c", lambda clock: Stumbling(meadow, clock), meadow.seeds,
-        politeness__delay="0s", network__allow_private=True,
-    )  # fmt: skip
+        tmp_path / "c",
+        lambda clock: Stumbling(meadow, clock),
+        meadow.seeds,
+        politeness__delay="0s",
+        network__allow_private=True,
+    )
     rows = {row.url: row for row in outcomes(tmp_path / "c")}
     crashed = {url for url, row in rows.items() if row.reason == Reason.CRASHED.value}
     assert crashed == {url for url in rows if url.endswith(("-3.html", "-7.html"))} != set()
@@ -200,9 +234,9 @@ def test_our_own_mistakes_cost_the_page_in_hand_and_no_other(tmp_path: Path) -> 
 
 
 class Pointer:
-    """A public site with one page, whose links all redirect to places that are nobody's business.
+    """A public site with one page, whose links all redirect to private places.
 
-    Its robots.txt is said to be inside, too.
+    Its robots.txt redirects to one, too.
     """
 
     def __init__(self, clock: Clock, targets: list[str]):
@@ -249,13 +283,16 @@ FORBIDDEN = {
 }
 
 
-def test_a_public_site_cannot_send_us_to_a_private_address(tmp_path: Path) -> None:
-    """Server-side request forgery: whatever the spelling, the address that would be asked is judged."""
+def test_a_public_site_cannot_redirect_to_a_private_address(tmp_path: Path) -> None:
+    """Server-side request forgery: the resolved address is judged, whatever its spelling."""
     _, web = bottled_crawl(
-        tmp_path / "c", lambda clock: Pointer(clock, list(FORBIDDEN)), ["http://mouse.test/"],
-        scope__mode="web", politeness__delay="0s",
+        tmp_path / "c",
+        lambda clock: Pointer(clock, list(FORBIDDEN)),
+        ["http://mouse.test/"],
+        scope__mode="web",
+        politeness__delay="0s",
         network__resolve=["mouse.test=93.184.216.34", "inside.mouse.test=10.9.8.7"],
-    )  # fmt: skip
+    )
     assert {address for _, address in web.asked} == {"93.184.216.34"}
     rows = outcomes(tmp_path / "c")
     assert Counter(row.kind for row in rows) == {
@@ -268,13 +305,16 @@ def test_a_public_site_cannot_send_us_to_a_private_address(tmp_path: Path) -> No
     assert Counter(row.detail for row in refused) == Counter(FORBIDDEN.values())
 
 
-def test_a_host_is_not_given_up_for_pages_that_stay_silent_again_and_again(tmp_path: Path) -> None:
-    """When they are all that is left, their second and third tries come in a row."""
+def test_a_host_is_not_abandoned_for_repeatedly_silent_pages(tmp_path: Path) -> None:
+    """When only such pages are left, their second and third tries come in a row."""
     meadow = Meadow(MeadowOptions(hosts=1, pages=120, seed=4, page_kb=2.0, links=20, stalling=1.0))
     bottled_crawl(
-        tmp_path / "c", lambda clock: MeadowFetcher(meadow, clock), meadow.seeds,
-        politeness__delay="10s", network__allow_private=True,
-    )  # fmt: skip
+        tmp_path / "c",
+        lambda clock: MeadowFetcher(meadow, clock),
+        meadow.seeds,
+        politeness__delay="10s",
+        network__allow_private=True,
+    )
     truth = {fact.url: fact for fact in meadow.truth() if fact.allowed}
     assert sum(fact.status == 0 for fact in truth.values()) > 10
     stored = {row.url for row in outcomes(tmp_path / "c") if row.kind == "page"}

@@ -1,4 +1,4 @@
-"""Rows that the user's code extracts are exactly as durable as the pages they come from."""
+"""Extracted rows are exactly as durable as their pages."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def items(home: Path, *words: str) -> list[dict[str, Any]]:
     return exported(home, "--items", *words)
 
 
-def test_after_kills_there_are_the_rows_of_the_stored_pages_and_no_others(here: Path) -> None:
+def test_after_kills_exactly_the_rows_of_stored_pages_exist(here: Path) -> None:
     home, name = here / "c", "plugins.extract=own_rows:rows"
     with running_meadow(hosts=40, pages=150 * KILLS, seed=9, latency=0.04, latency_spread=0.0) as meadow:
         assert _crawl_with_kills(meadow, home, random.Random(2028), KILLS, "--set", name) == KILLS
@@ -57,7 +57,7 @@ def test_after_kills_there_are_the_rows_of_the_stored_pages_and_no_others(here: 
     assert run("doctor", home, "--deep")["healthy"]
 
 
-def test_rows_are_written_in_every_format_and_read_without_the_code(here: Path) -> None:
+def test_rows_are_exported_in_every_format_without_the_plugin(here: Path) -> None:
     home = here / "c"
     with running_meadow(hosts=3, pages=12, seed=2) as meadow:
         options = ("--delay", "0s", "--allow-private", "--set", "plugins.extract=own_rows:rows")
@@ -80,7 +80,7 @@ def test_rows_are_written_in_every_format_and_read_without_the_code(here: Path) 
         run(*words)
 
 
-def test_without_the_code_a_crawl_neither_begins_nor_goes_on(here: Path) -> None:
+def test_a_missing_plugin_prevents_start_and_resume(here: Path) -> None:
     home = here / "c"
     options = ("--allow-private", "--pages", "3", "--delay", "0s", "--set", "plugins.extract=own_rows:rows")
     with running_meadow(hosts=3, pages=30, seed=2) as meadow:

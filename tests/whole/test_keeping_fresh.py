@@ -1,8 +1,8 @@
-"""The guide "crawl a site today, keep it fresh, see what changed this week": every step of it is run.
+"""Every step of the guide "crawl a site today, keep it fresh, see what changed this week".
 
-Its commands, settings and Python are taken out of it in the order in which they stand there, and done by a
-reader: once on a small site that is like the one in the guide, and once on a meadow, of which a week passes
-between the crawl and the first refresh. Both stand in for example.org.
+Its commands, settings and Python are extracted in their order and run by a reader: once on a small site
+like the one in the guide, and once on a meadow (a synthetic web), in which a week passes between the crawl
+and the first refresh. Both replace example.org.
 """
 
 from __future__ import annotations
@@ -38,16 +38,27 @@ BEGAN, WEEK = 1.7e9, 7 * 86_400.0
 TROUBLE = "duplicates robots sitemaps private nofollow redirects not_found server_error broken busy traps"
 CALM: dict[str, Any] = dict.fromkeys(TROUBLE.split(), 0.0)
 LIVELY = CALM | {
-    "hosts": 1, "pages": 60, "links": 10, "page_kb": 1.0, "seed": 11, "changing": 0.5, "change_every": WEEK,
-    "rewriting": True, "appearing": 0.5, "vanishing": 0.3, "moving": 0.3, "staying": WEEK, "began": BEGAN,
-}  # fmt: skip
+    "hosts": 1,
+    "pages": 60,
+    "links": 10,
+    "page_kb": 1.0,
+    "seed": 11,
+    "changing": 0.5,
+    "change_every": WEEK,
+    "rewriting": True,
+    "appearing": 0.5,
+    "vanishing": 0.3,
+    "moving": 0.3,
+    "staying": WEEK,
+    "began": BEGAN,
+}
 
 Refreshed = Callable[[int], None]
-"""Is told before each refresh which one it is; the first is 1."""
+"""Called before each refresh with its number; the first is 1."""
 
 
 def steps() -> list[tuple[str, str]]:
-    """What a reader does, in order: a command, settings or Python; what a command shows is left out."""
+    """Steps of the reader, in order: commands, settings or Python; output of commands is left out."""
     found: list[tuple[str, str]] = []
     for language, block in STEP.findall(GUIDE.read_text()):
         if language == "console":
@@ -58,7 +69,7 @@ def steps() -> list[tuple[str, str]]:
 
 
 class Reader:
-    """Somebody who follows the guide in an empty directory; `said` is what each command answered."""
+    """A reader of the guide in an empty directory; `said` is the output of each command."""
 
     def __init__(self, home: Path, origin: str, instead: dict[str, str], refreshed: Refreshed):
         self.home, self._origin, self._instead, self._refreshed = home, origin, instead, refreshed
@@ -82,7 +93,7 @@ class Reader:
                 assert (language, " refresh atlas --once" in step) == ("cron", True)
 
     def _type(self, line: str) -> None:
-        words = shlex.split(line.replace("--for 1d", "--for 1s"))  # nobody waits for a day here
+        words = shlex.split(line.replace("--for 1d", "--for 1s"))  # the test does not wait for a day
         assert words.pop(0) == "fieldmouse"
         if words[0] == "crawl":
             words += HERE
@@ -145,8 +156,11 @@ def test_every_step_of_the_guide_works_on_a_site_like_the_one_in_it(
         told = said["changes atlas --since 7d"]
         kinds = set(re.findall(r"^\S+ +(\w+) .*?(/[\w/]*)  ", told.replace(origin, ""), re.MULTILINE))
         assert kinds >= {
-            ("changed", "/terms"), ("new", "/blog/harvest"), ("gone", "/jobs/42"), ("changed", "/shop"),
-        }  # fmt: skip
+            ("changed", "/terms"),
+            ("new", "/blog/harvest"),
+            ("gone", "/jobs/42"),
+            ("changed", "/shop"),
+        }
         assert f"{origin}/about -> {origin}/company" in told
         assert "[-30-] {+14+}" in said["changes atlas --diff"]
         assert len(said["changes atlas --versions"].splitlines()) == 2
@@ -184,7 +198,7 @@ def shown(meadow: Meadow, url: str, at: float) -> tuple[int, bytes]:
 
 
 def truly_changed(meadow: Meadow, old: float, new: float) -> dict[str, set[str]]:
-    """What became of the pages that there were: their paths, by the kind of change."""
+    """True changes of the known pages: their paths, by kind of change."""
     found: dict[str, set[str]] = {"changed": set(), "gone": set(), "moved": set()}
     for fact in meadow.truth():
         before, now = shown(meadow, fact.url, old), shown(meadow, fact.url, new)
@@ -195,7 +209,7 @@ def truly_changed(meadow: Meadow, old: float, new: float) -> dict[str, set[str]]
     return found
 
 
-def test_every_step_of_the_guide_works_on_a_meadow_and_what_it_tells_is_the_truth(
+def test_every_step_of_the_guide_works_on_a_meadow_and_reports_the_truth(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -238,7 +252,7 @@ def test_every_step_of_the_guide_works_on_a_meadow_and_what_it_tells_is_the_trut
         assert "expected" in said["freshness atlas"]
 
 
-def test_the_guide_is_found_by_whoever_begins() -> None:
+def test_the_guide_is_linked_for_beginners() -> None:
     root = GUIDE.parents[2]
     for name, link in (
         ("README.md", "docs/guides/keeping-fresh.md"),

@@ -1,8 +1,8 @@
-"""No accepted URL is ever lost, whatever is killed when.
+"""No accepted URL is ever lost, whatever is killed at any time.
 
-SIGKILL at random moments, to the main process or to a worker, then resume; in
-the end the same set of pages as an undisturbed crawl, each once in the index,
-and every WARC whole. FIELDMOUSE_KILLS sets how often; CI kills a few times.
+SIGKILL at random moments, to the main process or to a worker, then resume; in the end the same set of
+pages as an undisturbed crawl, each once in the index, and every WARC complete. FIELDMOUSE_KILLS sets the
+number of kills; CI kills a few times.
 """
 
 from __future__ import annotations
@@ -60,11 +60,11 @@ def _crawl_with_kills(meadow: RunningMeadow, home: Path, rng: random.Random, wan
     return kills
 
 
-def test_killed_and_resumed_a_crawl_ends_with_exactly_the_same_set(tmp_path: Path) -> None:
+def test_resume_after_kills_fetches_exactly_the_same_pages(tmp_path: Path) -> None:
     rng = random.Random(2026)
     home = tmp_path / "c"
-    # The largest host has a fifth of the pages and takes 40 ms for each: no machine is done with it
-    # before the last kill has fallen.
+    # The largest host has a fifth of the pages and takes 40 ms for each: no machine finishes it before the
+    # last kill.
     with running_meadow(hosts=60, pages=250 * KILLS, seed=5, latency=0.04, latency_spread=0.0) as meadow:
         kills = _crawl_with_kills(meadow, home, rng, KILLS)
         assert kills == KILLS, "the crawl was over before all kills had fallen"
@@ -79,8 +79,8 @@ def test_killed_and_resumed_a_crawl_ends_with_exactly_the_same_set(tmp_path: Pat
     assert run("doctor", home)["healthy"]
 
 
-def test_pages_dropped_by_a_full_buffer_are_not_lost_to_a_kill_either(tmp_path: Path) -> None:
-    """Room for six pages, and robots that overrun it: many fetches are in vain, before and after kills."""
+def test_pages_dropped_by_a_full_buffer_survive_a_kill(tmp_path: Path) -> None:
+    """Room for six pages, and fetch workers that overrun it: many fetches are wasted."""
     rng, kills, home = random.Random(2027), max(3, KILLS // 3), tmp_path / "c"
     rule = ("--control", "thresholds", "--set", "control.robots=[16,4]", "--set", "control.limits=[4]")
     options = {"latency": 0.04, "latency_spread": 0.0, "gamma": 0.3, "broken": 0.0, "server_error": 0.0}

@@ -1,8 +1,8 @@
-"""A file is not on the disk before its name is: names are synced before a checkpoint counts on them.
+"""File names are synced before a checkpoint relies on them.
 
-Strictly read, POSIX lets a power cut take every name whose directory was not synced,
-however often the file itself was. So the names that a small crawl makes are recorded,
-and each time the journal is synced none of those that count may be owed.
+Strictly read, POSIX lets a power cut take every name whose directory was not synced, however often the
+file itself was. So the names that a small crawl creates are recorded, and each time the journal is synced
+no relevant name may be unsynced.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from .bottled import bottled_crawl
 
 MEADOW = Meadow(MeadowOptions(hosts=4, pages=60, seed=11, page_kb=1.0, links=8))
 HARMLESS = {"pages.trace", "control.log", "decisions.log", "lock", "digests.lmdb-lock"}
-"""What may be lost without harm; the readings only as far as nobody makes them anew."""
+"""Files that may be lost without harm; the readings only if they are not rewritten."""
 
 
 class Names:
-    """Which names were made in which directory and not synced since."""
+    """Names that were created in a directory and not synced since."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -82,7 +82,7 @@ def recorded(names: Names, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         monkeypatch.undo()
 
 
-def test_every_name_that_a_checkpoint_counts_on_was_synced_before_it(
+def test_every_file_name_is_synced_before_its_checkpoint(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "made" / "on the way" / "crawl"
@@ -90,10 +90,15 @@ def test_every_name_that_a_checkpoint_counts_on_was_synced_before_it(
     with recorded(names, monkeypatch):
         for pages in (5, 10, 0):  # begun, and resumed twice
             bottled_crawl(
-                path, lambda clock: MeadowFetcher(MEADOW, clock), MEADOW.seeds, politeness__delay="1s",
-                network__allow_private=True, frontier__sieve_run=12, storage__checkpoint="3s",
+                path,
+                lambda clock: MeadowFetcher(MEADOW, clock),
+                MEADOW.seeds,
+                politeness__delay="1s",
+                network__allow_private=True,
+                frontier__sieve_run=12,
+                storage__checkpoint="3s",
                 crawl__pages=pages,
-            )  # fmt: skip
+            )
     assert names.checks > 10
     wanted = {"on the way", "crawl", "frontier", "archive", "index", "outcomes.log", "journal", "crawl.json"}
     assert wanted | {"fieldmouse.toml", "keys-0.log", "front-0.log", "shard-0.cdxj"} <= names.seen

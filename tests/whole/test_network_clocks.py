@@ -1,4 +1,4 @@
-"""Agents whose machines do not agree on what time it is: what travels between them are waits, not moments."""
+"""Agents with different clocks: they exchange waits, not times."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ SLOW = 3.0  # seconds that some robots.txt files ask for
 
 @dataclass(frozen=True)
 class WrongClock:
-    """Goes as the true one does, some seconds off."""
+    """The true clock, shifted by some seconds."""
 
     true: Clock
     off: float
@@ -45,7 +45,7 @@ class WrongClock:
 
 
 class SetRight(list[Arrival]):
-    """Arrivals as somebody with a true clock would have seen them."""
+    """Arrivals as a true clock would have recorded them."""
 
     def __init__(self, off: float) -> None:
         super().__init__()
@@ -71,23 +71,33 @@ class UnsureBand(Band):
         web = MeadowFetcher(self.meadow, clock)
         web.arrivals = SetRight(clock.off)
         crew = build(
-            home, self.settings, clock=clock, fetcher=web, lane=InlineLane,
+            home,
+            self.settings,
+            clock=clock,
+            fetcher=web,
+            lane=InlineLane,
             joining=Joining(self.board(), "fieldmouse", self.clock.now),
-        )  # fmt: skip
+        )
         seeds = [Url(seed) for seed in self.meadow.seeds] if seeded else []
         task = asyncio.ensure_future(crew.agent.crawl(seeds))
         self.living[name] = (crew, task, web)
         return task
 
 
-def test_agents_whose_clocks_are_hours_apart_are_polite_and_lose_nothing(tmp_path: Path) -> None:
+def test_agents_with_clocks_hours_apart_are_polite_and_lose_nothing(tmp_path: Path) -> None:
     """One of them is killed, and its clock set while it is away."""
     meadow = Meadow(
         MeadowOptions(
-            hosts=10, pages=100, seed=14, page_kb=1.0, links=10, robots=1.0, crawl_delay_share=0.4,
+            hosts=10,
+            pages=100,
+            seed=14,
+            page_kb=1.0,
+            links=10,
+            robots=1.0,
+            crawl_delay_share=0.4,
             crawl_delay=SLOW,
         )
-    )  # fmt: skip
+    )
     alone = pages_alone(tmp_path / "alone", meadow)
 
     async def life(clock: Clock) -> Band:

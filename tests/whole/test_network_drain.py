@@ -1,4 +1,4 @@
-"""An agent that is told to leave ends, whatever does not answer: its lease gives back what it could not."""
+"""Drained agents end, whatever does not answer: their leases return the rest."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from fieldmouse.records import Summary
 from .test_network_in_a_bottle import Band, charter
 
 BOUND = 110.0
-"""Seconds: a process that is waited for two minutes has ended."""
+"""Seconds: a process waits two minutes at most."""
 
 
 class OddBoard(MemoryBoard):
@@ -30,7 +30,7 @@ class OddBoard(MemoryBoard):
 
 
 class DeafBoard(OddBoard):
-    """A call that is called off in the moment of its answer goes on, as `asyncio.wait_for` of Python 3.11."""
+    """A call cancelled at the moment of its result continues, as with `asyncio.wait_for` of Python 3.11."""
 
     async def beat(self, name: Name, *words: Any, **more: Any) -> Pulse:
         if self.odd:
@@ -42,7 +42,7 @@ class DeafBoard(OddBoard):
 
 
 class StubbornBoard(OddBoard):
-    """It never hears that somebody leaves, and takes the end of a wait for a broken one, three times."""
+    """It never gets the goodbye of an agent, and takes a cancellation for a broken connection three times."""
 
     times = 0
 
@@ -62,7 +62,7 @@ class SilentBoard(OddBoard):
 
 
 def drained(path: Path, kind: type[OddBoard], after: float, lane: type[InlineLane] = InlineLane) -> Summary:
-    """How an agent ends that is told to stop then."""
+    """The end of an agent that is told to stop at that time."""
     meadow = Meadow(MeadowOptions(hosts=6, pages=200, seed=4, page_kb=1.0, links=10))
     kind.odd = False
 
@@ -91,16 +91,16 @@ def drained(path: Path, kind: type[OddBoard], after: float, lane: type[InlineLan
 
 
 @pytest.mark.parametrize("kind", [DeafBoard, StubbornBoard])
-def test_an_agent_ends_though_its_board_does_not_let_it_go(kind: type[OddBoard], tmp_path: Path) -> None:
+def test_an_agent_ends_although_the_coordinator_does_not_answer(kind: type[OddBoard], tmp_path: Path) -> None:
     assert drained(tmp_path, kind, 9.0).exit == 130
 
 
-def test_an_agent_that_waits_for_its_board_to_join_it_ends_when_it_is_told_to(tmp_path: Path) -> None:
+def test_an_agent_waiting_to_join_can_be_stopped(tmp_path: Path) -> None:
     told = drained(tmp_path, SilentBoard, 3.0)
     assert (told.exit, told.pages) == (130, 0)
 
 
-def test_an_agent_whose_worker_never_answers_leaves_its_pages_to_others(tmp_path: Path) -> None:
+def test_an_agent_with_a_hanging_worker_leaves_its_pages_to_others(tmp_path: Path) -> None:
     class StuckLane(InlineLane):
         @property
         def outstanding(self) -> int:
@@ -110,7 +110,7 @@ def test_an_agent_whose_worker_never_answers_leaves_its_pages_to_others(tmp_path
         drained(tmp_path, OddBoard, 3.0, StuckLane)
 
 
-def test_what_does_not_hear_the_first_time_is_called_off_again() -> None:
+def test_a_task_that_ignores_cancellation_is_cancelled_again() -> None:
     async def life(clock: Clock) -> None:
         async def deaf(times: int) -> None:
             for _ in range(times):

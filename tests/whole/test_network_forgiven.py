@@ -1,4 +1,4 @@
-"""Failures that were taken back, and then something else went wrong: each URL is fetched, and counts once."""
+"""Withdrawn failures followed by another incident: each URL is fetched, and counts once."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def mercy() -> Mercy:
 
 
 async def all_failed(pair: Pair) -> None:
-    """One agent alone gave all up."""
+    """One agent alone has given up all hosts."""
     await pair.start("bad", [Ill.DNS_DENIES])
     await pair.ended()
 
@@ -58,7 +58,7 @@ async def rebuild(pair: Pair, clock: Clock) -> None:
 
 
 @pytest.mark.parametrize("after", [0.5, 2.0, 120.0])
-def test_the_board_is_lost_and_made_again(after: float, tmp_path: Path) -> None:
+def test_withdrawn_failures_survive_a_lost_and_rebuilt_coordinator(after: float, tmp_path: Path) -> None:
     async def life(clock: Clock) -> Pair:
         pair = Pair(tmp_path, clock)
         await all_failed(pair)
@@ -73,7 +73,7 @@ def test_the_board_is_lost_and_made_again(after: float, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("heir", ["bad", "good"])
-def test_its_agent_is_forgotten_and_all_it_had_is_fetched_again(heir: str, tmp_path: Path) -> None:
+def test_urls_of_a_forgotten_agent_are_fetched_again(heir: str, tmp_path: Path) -> None:
     async def life(clock: Clock) -> Pair:
         pair = Pair(tmp_path, clock)
         await all_failed(pair)
@@ -91,7 +91,7 @@ def test_its_agent_is_forgotten_and_all_it_had_is_fetched_again(heir: str, tmp_p
 
 
 @pytest.mark.parametrize("later", [0.0, 3.0, 4000.0])
-def test_it_was_forgotten_and_comes_back_and_forgives(later: float, tmp_path: Path) -> None:
+def test_a_forgotten_agent_returns_and_retries_its_failures(later: float, tmp_path: Path) -> None:
     async def life(clock: Clock) -> Pair:
         pair = Pair(tmp_path, clock)
         await all_failed(pair)
@@ -108,8 +108,8 @@ def test_it_was_forgotten_and_comes_back_and_forgives(later: float, tmp_path: Pa
 
 
 @pytest.mark.parametrize("seconds", [5.0, 60.0])
-def test_what_failed_was_never_told_and_then_its_lease_was_over(seconds: float, tmp_path: Path) -> None:
-    """The failures come too late to count, since the URLs wait again; so they cannot be taken back."""
+def test_unreported_failures_of_an_expired_lease_are_retried(seconds: float, tmp_path: Path) -> None:
+    """The failures come too late to count, since the URLs wait again; so they cannot be withdrawn."""
 
     async def life(clock: Clock) -> Pair:
         pair = Pair(tmp_path, clock)
@@ -128,7 +128,7 @@ def test_what_failed_was_never_told_and_then_its_lease_was_over(seconds: float, 
         await pair.kill("bad")
         await clock.sleep(seconds)
         passer_by = pair.board()
-        await passer_by.join(Name("other", 1), 15.0)  # fences whoever is overdue
+        await passer_by.join(Name("other", 1), 15.0)  # fences overdue agents
         await passer_by.leave(Name("other", 1))
         await pair.start("bad", mercy=mercy())
         return await complete(pair)
@@ -136,7 +136,7 @@ def test_what_failed_was_never_told_and_then_its_lease_was_over(seconds: float, 
     check(bottle.run(life))
 
 
-def test_a_copy_of_the_directory_leaves_what_the_original_booked_to_that(tmp_path: Path) -> None:
+def test_a_copied_directory_does_not_retry_failures_of_the_original(tmp_path: Path) -> None:
     told: list[Forgiven] = []
 
     async def life(clock: Clock) -> Pair:

@@ -1,4 +1,4 @@
-"""An agent was forgotten, all it had was sent out again, and it comes back with its directory."""
+"""Forgotten agents that return with their directory after their URLs were queued again."""
 
 from __future__ import annotations
 
@@ -20,10 +20,8 @@ from .test_network_in_a_bottle import Band, charter, is_polite, pages_alone, pag
 
 
 @pytest.mark.parametrize("ahead", [0.0, 12.0, 4000.0])
-def test_what_a_forgotten_agent_still_has_counts_unless_others_were_first(
-    ahead: float, tmp_path: Path
-) -> None:
-    """Somebody new is `ahead` by so many seconds when it comes back."""
+def test_outcomes_of_a_forgotten_agent_count_unless_others_were_first(ahead: float, tmp_path: Path) -> None:
+    """A new agent is `ahead` by this many seconds when the forgotten one returns."""
     meadow = Meadow(
         MeadowOptions(hosts=12, pages=200, seed=13, page_kb=1.0, links=10, robots=0.5, broken=0.02)
     )
@@ -51,7 +49,7 @@ def test_what_a_forgotten_agent_still_has_counts_unless_others_were_first(
             assert (summary.exit, summary.lost) == (0, 0)
         after = await board.books()
         assert (after.seen, after.settled, after.kinds) == (before.seen, before.settled, before.kinds)
-        # What it has now it can be asked for once more, and no more than that.
+        # Its present pages may be requested once more, at most.
         kept = await board.forget(who.agent, again=True)
         assert kept == again if not ahead else kept < again
         return band

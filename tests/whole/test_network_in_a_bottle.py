@@ -1,8 +1,9 @@
-"""Whole agents of one crawl in virtual time, on a board in memory: every stage is real but wire and workers.
+"""Whole agents of one crawl in virtual time, with a coordinator in memory: all real except network and
+workers.
 
-Agents are killed (they stop dead, and what they had not made durable is gone), start again from their
-directories, join late and drain. Together they must have every page that one crawl alone would have, and the
-servers must never see two requests at once, nor one too soon, whoever makes it.
+Agents are killed (they stop dead and lose all that is not durable), restart from their directories, join
+late and drain. Together they must have every page of a crawl on one machine, and the servers must never
+see two requests at once, nor one too soon, from any agents.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ DELAY = 1.0
 
 
 class DiscreetBoard(MemoryBoard):
-    """Tells nobody of the others, as one of a thousand agents hears nothing of most of them for a while."""
+    """Hides other agents, as one of a thousand agents hears nothing about most of them for a while."""
 
     async def beat(self, name: Name, *words: Any, **more: Any) -> Pulse:
         pulse = await super().beat(name, *words, **more)
@@ -53,20 +54,30 @@ class DiscreetBoard(MemoryBoard):
 
 
 class Band:
-    """Agents of one crawl, in one bottle."""
+    """Agents of one crawl, in one virtual time."""
 
     def __init__(
-        self, path: Path, meadow: Meadow, clock: Clock, servers: int = 1,
-        kind: type[MemoryBoard] = MemoryBoard, lane: type[InlineLane] = InlineLane, **changes: object,
-    ) -> None:  # fmt: skip
+        self,
+        path: Path,
+        meadow: Meadow,
+        clock: Clock,
+        servers: int = 1,
+        kind: type[MemoryBoard] = MemoryBoard,
+        lane: type[InlineLane] = InlineLane,
+        **changes: object,
+    ) -> None:
         self.path, self.meadow, self.clock, self.kind, self.lane = path, meadow, clock, kind, lane
         self.settings = Settings().override(
             {
-                "crawl.seeds": list(meadow.seeds), "politeness.delay": f"{DELAY:g}s",
-                "network.allow_private": True, "scope.mode": "web", **CALM, "storage.checkpoint": "3s",
+                "crawl.seeds": list(meadow.seeds),
+                "politeness.delay": f"{DELAY:g}s",
+                "network.allow_private": True,
+                "scope.mode": "web",
+                **CALM,
+                "storage.checkpoint": "3s",
                 **{name.replace("__", "."): value for name, value in changes.items()},
             }
-        )  # fmt: skip
+        )
         self.servers = [MemoryServer(clock) for _ in range(servers)]
         self.arrivals: list[Arrival] = []
         self.living: dict[str, tuple[Crew, asyncio.Future[Summary], MeadowFetcher]] = {}
@@ -83,16 +94,20 @@ class Band:
             home = CrawlDir.create(path, shards=1, settings=render(self.settings).encode(), key_seed=4711)
         web = MeadowFetcher(self.meadow, self.clock)
         crew = build(
-            home, self.settings, clock=self.clock, fetcher=web, lane=self.lane,
+            home,
+            self.settings,
+            clock=self.clock,
+            fetcher=web,
+            lane=self.lane,
             joining=Joining(self.board(), "fieldmouse", self.clock.now),
-        )  # fmt: skip
+        )
         seeds = [Url(seed) for seed in self.meadow.seeds] if seeded else []
         task = asyncio.ensure_future(crew.agent.crawl(seeds))
         self.living[name] = (crew, task, web)
         return task
 
     async def kill(self, name: str) -> None:
-        """It stops dead: nothing more is written, and nobody is told."""
+        """Stop dead: nothing is written or sent after it."""
         crew, task, web = self.living.pop(name)
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
@@ -121,7 +136,7 @@ def pages_of(path: Path) -> list[str]:
 
 
 def is_well(band: Band, folder: Path) -> None:
-    """Nobody was annoyed, and doctor finds nothing with any of the three."""
+    """No server was annoyed, and doctor finds nothing in any of the three."""
     is_polite(band.arrivals)
     for name in "abc":
         assert not [finding for finding in examine(CrawlDir.open(folder / name)) if not finding.healthy]
@@ -138,7 +153,7 @@ def is_polite(arrivals: Sequence[Arrival]) -> None:
 
 
 @pytest.mark.parametrize("kind", [MemoryBoard, DiscreetBoard])
-def test_agents_have_together_what_one_would_have(kind: type[MemoryBoard], tmp_path: Path) -> None:
+def test_several_agents_fetch_the_same_pages_as_one(kind: type[MemoryBoard], tmp_path: Path) -> None:
     meadow = Meadow(MeadowOptions(hosts=12, pages=200, seed=3, page_kb=1.0, links=10, robots=0.5))
     alone = pages_alone(tmp_path / "alone", meadow)
 
@@ -167,8 +182,8 @@ def test_agents_have_together_what_one_would_have(kind: type[MemoryBoard], tmp_p
     is_well(band, tmp_path)
 
 
-def test_nobody_joins_before_the_first_checkpoint(tmp_path: Path) -> None:
-    """Who is killed with pages and without a checkpoint could never go on."""
+def test_an_agent_joins_only_after_its_first_checkpoint(tmp_path: Path) -> None:
+    """An agent killed with pages and without a checkpoint could never resume."""
     meadow = Meadow(MeadowOptions(hosts=2, pages=6, seed=3, page_kb=1.0, links=4))
     joined: list[Checkpoint | None] = []
 
@@ -194,9 +209,13 @@ def test_nobody_joins_before_the_first_checkpoint(tmp_path: Path) -> None:
 
 def pages_alone(path: Path, meadow: Meadow) -> set[str]:
     bottled_crawl(
-        path, lambda clock: MeadowFetcher(meadow, clock), meadow.seeds, scope__mode="web",
-        politeness__delay=f"{DELAY:g}s", network__allow_private=True,
-    )  # fmt: skip
+        path,
+        lambda clock: MeadowFetcher(meadow, clock),
+        meadow.seeds,
+        scope__mode="web",
+        politeness__delay=f"{DELAY:g}s",
+        network__allow_private=True,
+    )
     return set(pages_of(path))
 
 
@@ -230,7 +249,7 @@ def test_nothing_is_lost_when_agents_die_and_return(seed: int, tmp_path: Path) -
     is_well(band, tmp_path)
 
 
-def test_nothing_is_lost_on_two_servers_of_which_one_forgets(tmp_path: Path) -> None:
+def test_nothing_is_lost_when_one_of_two_servers_loses_its_data(tmp_path: Path) -> None:
     meadow = Meadow(MeadowOptions(hosts=12, pages=200, seed=11, page_kb=1.0, links=10, robots=0.5))
     alone = pages_alone(tmp_path / "alone", meadow)
 
@@ -261,7 +280,7 @@ def test_nothing_is_lost_on_two_servers_of_which_one_forgets(tmp_path: Path) -> 
     is_well(band, tmp_path)
 
 
-def test_a_new_server_is_told_how_the_hosts_stand_that_are_held(tmp_path: Path) -> None:
+def test_a_new_server_gets_the_state_of_held_hosts(tmp_path: Path) -> None:
     meadow = Meadow(MeadowOptions(hosts=5, pages=200, seed=8, page_kb=1.0, links=10, robots=0.5))
 
     async def life(clock: Clock) -> None:
@@ -285,8 +304,8 @@ def test_a_new_server_is_told_how_the_hosts_stand_that_are_held(tmp_path: Path) 
     bottle.run(life)
 
 
-def test_who_leaves_while_it_is_telling_tells_everything_once(tmp_path: Path) -> None:
-    """The last of it is brought by who leaves, while the post is on its way with the first of it."""
+def test_an_agent_leaving_while_sending_reports_everything_once(tmp_path: Path) -> None:
+    """The last of it is sent by the leaving agent while the first of it is still in transit."""
 
     class SlowBoard(MemoryBoard):
         async def book(self, name: Name, told: Told) -> list[Sequence[int]]:

@@ -1,4 +1,4 @@
-"""A limit of pages holds for all agents of a crawl together, whoever is killed, and nothing is lost by it."""
+"""Page and time limits that hold for all agents of a crawl together, despite kills."""
 
 from __future__ import annotations
 
@@ -42,9 +42,7 @@ async def crawled(band: Band, *, seeded: bool = True) -> dict[str, Summary]:
 
 @pytest.mark.parametrize("servers", [1, 2])
 @pytest.mark.parametrize("limit", [1, 2, 60])
-def test_agents_fetch_as_many_pages_together_as_were_asked_for(
-    limit: int, servers: int, tmp_path: Path
-) -> None:
+def test_agents_together_fetch_exactly_the_page_limit(limit: int, servers: int, tmp_path: Path) -> None:
     meadow = a_meadow(3)
 
     async def life(clock: Clock) -> Band:
@@ -60,7 +58,7 @@ def test_agents_fetch_as_many_pages_together_as_were_asked_for(
     is_well(band, tmp_path)
 
 
-def test_a_crawl_that_was_stopped_by_a_limit_goes_on_with_a_higher_one(tmp_path: Path) -> None:
+def test_a_crawl_stopped_by_a_limit_continues_with_a_higher_one(tmp_path: Path) -> None:
     meadow = a_meadow(5)
     alone = pages_alone(tmp_path / "alone", meadow)
 
@@ -80,7 +78,7 @@ def test_a_crawl_that_was_stopped_by_a_limit_goes_on_with_a_higher_one(tmp_path:
 
 @pytest.mark.parametrize("seed", range(3))
 def test_the_limit_holds_when_agents_die_and_pages_fail(seed: int, tmp_path: Path) -> None:
-    """What a dead one had reserved others fetch; no more than that, and no less."""
+    """Others fetch exactly the pages that a dead agent had reserved."""
     meadow = a_meadow(20 + seed, not_found=0.1, server_error=0.1)
     limit, dice = 70, random.Random(seed)
 
@@ -110,7 +108,7 @@ def test_the_limit_holds_when_agents_die_and_pages_fail(seed: int, tmp_path: Pat
 
 @pytest.mark.parametrize("ahead", [0.0, 4.0, 12.0])
 def test_copies_of_a_forgotten_agent_count_within_the_limit(ahead: float, tmp_path: Path) -> None:
-    """It comes back when somebody new is `ahead` by so many seconds, and both keep the limit together."""
+    """It returns when a new agent is `ahead` by this many seconds, and both keep the limit together."""
     meadow, limit = a_meadow(31), 60
 
     async def life(clock: Clock) -> Band:
@@ -138,8 +136,8 @@ def test_copies_of_a_forgotten_agent_count_within_the_limit(ahead: float, tmp_pa
 
 
 @pytest.mark.parametrize("silent", [False, True])
-def test_nobody_asks_for_anything_once_the_time_of_the_crawl_is_over(silent: bool, tmp_path: Path) -> None:
-    """Also when no sign of life was answered since, which come every five seconds."""
+def test_no_request_is_made_after_the_time_limit(silent: bool, tmp_path: Path) -> None:
+    """Also if no heartbeat was answered since; they come every five seconds."""
     meadow = a_meadow(7, pages=2000)
 
     class MuteBoard(MemoryBoard):
@@ -170,8 +168,8 @@ def test_nobody_asks_for_anything_once_the_time_of_the_crawl_is_over(silent: boo
 
 
 @pytest.mark.parametrize("limit", [{"crawl.pages": 40}, {"crawl.time": "20s"}])
-def test_who_comes_late_with_an_older_limit_stops_alone(limit: dict[str, object], tmp_path: Path) -> None:
-    """The others went on behind it; and whoever leaves says by which limit of its own."""
+def test_a_late_agent_with_an_older_limit_stops_alone(limit: dict[str, object], tmp_path: Path) -> None:
+    """The others continued behind it; each agent that leaves reports its own limit."""
     meadow = a_meadow(41)
     alone = pages_alone(tmp_path / "alone", meadow)
 

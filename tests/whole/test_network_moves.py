@@ -1,4 +1,4 @@
-"""A page that moved to one of another agent, in virtual time: only that one knows that it is stored."""
+"""Page moved to one of another agent, in virtual time: only that agent knows that it is stored."""
 
 from __future__ import annotations
 
@@ -29,16 +29,23 @@ OTHER = "http://example.net"
 OUT = "http://example.com"
 SETTINGS = Settings().override(
     {
-        "crawl.seeds": [f"{HOST}/"], "politeness.delay": "1s", "network.allow_private": True,
+        "crawl.seeds": [f"{HOST}/"],
+        "politeness.delay": "1s",
+        "network.allow_private": True,
         "network.resolve": ["example.org=127.0.0.1", "example.net=127.0.0.2", "example.com=127.0.0.3"],
-        **CALM, "scope.mode": "web", "scope.exclude_hosts": ["example.com"], "storage.checkpoint": "3s",
-        "refresh.on": True, "refresh.policy": "uniform", "refresh.budget": "1/s",
+        **CALM,
+        "scope.mode": "web",
+        "scope.exclude_hosts": ["example.com"],
+        "storage.checkpoint": "3s",
+        "refresh.on": True,
+        "refresh.policy": "uniform",
+        "refresh.budget": "1/s",
     }
-)  # fmt: skip
+)
 
 
 class Placing(MemoryBoard):
-    """Hosts are for the agents that the test names."""
+    """Hosts go to the agents that the test names."""
 
     places: ClassVar[dict[str, str]] = {}
 
@@ -47,7 +54,7 @@ class Placing(MemoryBoard):
         return await super().offer(placed, bounds, seeds=seeds)
 
 
-def test_a_page_that_moved_to_another_agents_leaves_search_when_that_had_time_for_it(tmp_path: Path) -> None:
+def test_a_page_moved_to_another_agent_leaves_search_after_a_delay(tmp_path: Path) -> None:
     pages = {f"/{n}": Shown(f"old{n}") for n in range(1, 6)}
     now = Versions({"/": Shown("home", links=tuple(pages)), **pages})
 
@@ -61,9 +68,13 @@ def test_a_page_that_moved_to_another_agents_leaves_search_when_that_had_time_fo
                 tmp_path / name, shards=1, settings=render(SETTINGS).encode(), key_seed=4711
             )
             crew = build(
-                home, SETTINGS, clock=clock, fetcher=ChangingSite(clock, now), lane=InlineLane,
+                home,
+                SETTINGS,
+                clock=clock,
+                fetcher=ChangingSite(clock, now),
+                lane=InlineLane,
                 joining=Joining(Placing(server), "fieldmouse", clock.now),
-            )  # fmt: skip
+            )
             lives.append(asyncio.ensure_future(crew.agent.crawl([])))
             crews.append(crew)
             await clock.sleep(5.0)  # until it has joined
@@ -75,7 +86,7 @@ def test_a_page_that_moved_to_another_agents_leaves_search_when_that_had_time_fo
         Placing.places[OTHER] = other.agent
         now.pages["/there"] = Shown("moved here")
         now.pages["/1"] = Shown(status=301, location=f"{OTHER}/there")
-        now.pages["/2"] = Shown(status=301, location=f"{OUT}/there")  # which nobody fetches
+        now.pages["/2"] = Shown(status=301, location=f"{OUT}/there")  # which no agent fetches
         await clock.sleep(120.0)
         for crew in crews:
             crew.agent.interrupt()

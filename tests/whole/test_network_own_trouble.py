@@ -1,7 +1,7 @@
-"""An agent whose trouble is plainly its own, and what it leaves to another, whom the test plays.
+"""Agent with a failure that is plainly its own, and the hosts it leaves to another agent, played by the test.
 
-Who is played says that it lives, and takes hosts only to look at them. So what the agent gave up by itself is
-told from what others took, and when from whether: in the end another fetches everything in any case.
+The played agent sends heartbeats, and takes hosts only to look at them. So hosts that the agent gave up by
+itself are told apart from hosts that others took. In the end another agent fetches everything in any case.
 """
 
 from __future__ import annotations
@@ -35,18 +35,18 @@ NAMED = msgspec.structs.replace(LITERAL, named=True)
 
 
 class PlayedAgent:
-    """Somebody else on the board, on another machine."""
+    """Another agent in the cluster, on another machine."""
 
     name = Name("played", 1)
 
     def __init__(self, pair: Pair, *, resting: bool):
         self._pair, self._board = pair, pair.board()
-        # So busy that no host is sent to it for its being near.
+        # Reports so high a load that no host is sent to it for its proximity.
         advert = Advert(backlog=1e6, machine="elsewhere", resting=resting)
         self._advert = msgspec.msgpack.encode(advert)
 
     async def beat(self) -> AgentNote | None:
-        """Say that we live; returns what the other says, if it is there yet."""
+        """Send a heartbeat; returns the status of the other agent, if it is there yet."""
         pulse = await self._board.beat(self.name, self._advert, LEASE)
         return next((note for note in pulse.agents if note.agent != self.name.agent), None)
 
@@ -58,7 +58,7 @@ class PlayedAgent:
         return played
 
     async def take(self) -> dict[Host, HostState]:
-        """All hosts that we are given, as they come."""
+        """All hosts granted to us, as they come."""
         grants = await self._board.lease(self.name, 99, 99)
         return {each.host: msgspec.msgpack.decode(each.luggage.state, type=HostState) for each in grants}
 
@@ -76,7 +76,8 @@ FAILS = [
     (Ill.DNS_FAILS, NAMED, 0.0, 3.0, Reason.NO_ADDRESS),
     (Ill.DNS_SILENT, NAMED, 0.0, 18.0, Reason.NO_ADDRESS),  # 15 s until a lookup is given up
 ]
-"""A trouble, since when (robots.txt has been read after half a second), and by when another has the host."""
+"""A failure, its start (robots.txt has been read after half a second), and the deadline for another to have
+the host."""
 
 
 @pytest.mark.parametrize(
@@ -84,10 +85,10 @@ FAILS = [
     FAILS,
     ids=[f"{ill.name}-{since:g}" for ill, _, since, *_ in FAILS],
 )
-def test_a_host_that_our_own_trouble_keeps_from_us_goes_to_another_at_once(
+def test_a_host_we_cannot_reach_goes_to_another_agent_at_once(
     tmp_path: Path, ill: Ill, meadow: MeadowOptions, since: float, by: float, reason: Reason
 ) -> None:
-    """After one try and the first put-off of 2 s, with a note that is no opinion of the host."""
+    """After one try and the first put-off of 2 s, with a note that says nothing about the host."""
 
     async def life(clock: Clock) -> tuple[Pair, dict[Host, HostState]]:
         pair = Pair(tmp_path, clock, meadow=meadow)
@@ -113,12 +114,12 @@ def test_a_host_that_our_own_trouble_keeps_from_us_goes_to_another_at_once(
 
 
 Seen = tuple[float, bool, int]
-"""When, whether the agent says that it rests, and how many hosts it holds."""
+"""Time, whether the agent reports that it rests, and the number of hosts it holds."""
 CUT, BACK = 8.0, 100.0
 
 
 def seen_of_one_cut_off(folder: Path, *, both: bool) -> list[Seen]:
-    """Half of the hosts ask for rests of 19 s, so that it is cut off before it tries them again."""
+    """Half of the hosts ask for rests of 19 s, so that the agent is cut off before it tries them again."""
 
     async def life(clock: Clock) -> list[Seen]:
         pair = Pair(folder, clock, meadow=RESTFUL)
@@ -138,19 +139,19 @@ def seen_of_one_cut_off(folder: Path, *, both: bool) -> list[Seen]:
     return seen
 
 
-def test_who_is_cut_off_says_so_and_gives_back_the_hosts_that_it_does_not_try(tmp_path: Path) -> None:
-    """It keeps one to try, and its robot that looks whether the network is back may have another."""
+def test_an_agent_without_network_reports_it_and_returns_untried_hosts(tmp_path: Path) -> None:
+    """It keeps one to try, and the worker that checks the network may have another."""
     seen = seen_of_one_cut_off(tmp_path, both=False)
     rests = [at for at, resting, _ in seen if resting]
     assert CUT < rests[0] < 30.0
     assert BACK < rests[-1] < BACK + 60.0 + HEARTBEAT, "it looks every minute"
     assert len(rests) == (rests[-1] - rests[0]) / STEP + 1, "all the time"
     assert min(held for at, _, held in seen if CUT < at < rests[0]) > 5, "not before it knows"
-    # Of what it does when it is back we hear with its next sign of life.
+    # Its actions after the outage show in its next heartbeat.
     assert max(held for at, _, held in seen if rests[0] < at < rests[-1] - HEARTBEAT) <= 2
     assert max(held for at, _, held in seen if at > rests[-1]) > 2, "it works again"
 
 
-def test_who_is_cut_off_keeps_its_hosts_if_all_others_are_as_well(tmp_path: Path) -> None:
+def test_an_agent_without_network_keeps_its_hosts_if_all_others_are_down_too(tmp_path: Path) -> None:
     seen = seen_of_one_cut_off(tmp_path, both=True)
     assert min(held for at, resting, held in seen if resting and at < BACK) > 5

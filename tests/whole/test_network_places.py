@@ -1,4 +1,4 @@
-"""Whole agents in several places, in virtual time: what they learn of hosts, and who visits these."""
+"""Whole agents in several places, in virtual time: learned waits of hosts, and their placement."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from fieldmouse.policy.balance.triprow import TripRow
 LAND = Region(hosts=6, pages=240, places=3)
 
 
-def test_no_host_is_learned_to_wait_longer_than_it_did(tmp_path: Path) -> None:
-    """A host that comes to an agent waits there from then on; robots are free all the time here."""
+def test_learned_waits_never_exceed_actual_waits(tmp_path: Path) -> None:
+    """A host that moves to an agent waits there from then on; fetch workers are always free here."""
     seen, learned = crossed(tmp_path, LAND, "kalman", seed=9)
     rows = [TripRow.from_row(row, "delays") for row in learned]
     assert len(rows) == seen.hosts

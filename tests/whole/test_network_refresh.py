@@ -1,7 +1,7 @@
-"""Agents of one crawl that keep its pages fresh, in virtual time, on a board in memory.
+"""Agents of one crawl that keep its pages fresh, in virtual time, with a coordinator in memory.
 
-Each agent asks again for the pages that it has; the board gives it their hosts. The meadow knows what every
-page was at any time, and its log knows who was asked when.
+Each agent polls its own pages; the coordinator grants it their hosts. The synthetic web knows the content
+of every page at any time, and its log has every request.
 """
 
 from __future__ import annotations
@@ -40,28 +40,43 @@ NAMES = "abc"
 def garden(seed: int) -> Meadow:
     return Meadow(
         MeadowOptions(
-            hosts=6, pages=40, seed=seed, page_kb=1.0, links=8, changing=0.7, change_every=200.0,
-            rewriting=True, compression=False, duplicates=0.0,
+            hosts=6,
+            pages=40,
+            seed=seed,
+            page_kb=1.0,
+            links=8,
+            changing=0.7,
+            change_every=200.0,
+            rewriting=True,
+            compression=False,
+            duplicates=0.0,
         )
-    )  # fmt: skip
+    )
 
 
 def band_of(path: Path, meadow: Meadow, clock: Clock, servers: int = 1) -> Band:
     return Band(
-        path, meadow, clock, servers, refresh__on=True, refresh__budget=f"{BUDGET * 3600:g}/h",
-        refresh__policy="uniform", crawl__time=f"{MINUTES}m", storage__checkpoint="10s",
-    )  # fmt: skip
+        path,
+        meadow,
+        clock,
+        servers,
+        refresh__on=True,
+        refresh__budget=f"{BUDGET * 3600:g}/h",
+        refresh__policy="uniform",
+        crawl__time=f"{MINUTES}m",
+        storage__checkpoint="10s",
+    )
 
 
 class Upkeep:
-    """What came of such a crawl."""
+    """Results of such a crawl."""
 
     def __init__(self, path: Path, meadow: Meadow, band: Band, books: BoardBooks) -> None:
         self.path, self.meadow, self.band, self.books = path, meadow, band, books
         self.rows = {name: outcomes(path / name) for name in NAMES}
 
     def check(self, alone: set[str]) -> None:
-        """What holds whatever happened meanwhile."""
+        """Check the invariants that hold after any incident."""
         is_polite(self.band.arrivals)
         books = self.books
         assert (books.seen, books.waiting) == (books.settled, 0)
@@ -79,7 +94,7 @@ class Upkeep:
         self.check_copies(alone)
 
     def check_copies(self, alone: set[str]) -> None:
-        """All directories as one have each page once, as it was when it was asked for last."""
+        """All directories as one have each page once, as it was at its last request."""
         asked: dict[str, float] = {}
         for rows in self.rows.values():
             for row in rows:
@@ -90,7 +105,7 @@ class Upkeep:
         for page in pages:
             site = self.meadow.site(host_of(page.url))
             assert site is not None
-            # A revision is what it was when the request came; the row is of when it was answered.
+            # The revision is that of the request's arrival; the row has the time of the response.
             arrival = max(a.t for a in self.arrivals(page.url) if a.t <= asked[page.url])
             answer = self.meadow.desk.answer(site, Ask(path_of(page.url), "", "", ""), arrival)
             assert page.body == decode(answer.body, "").body, page.url
@@ -100,7 +115,7 @@ class Upkeep:
         return [a for a in self.band.arrivals if (a.host, a.path) == (host, path)]
 
     def polls(self) -> list[float]:
-        """When known pages were asked for: each time but the first."""
+        """Times at which known pages were requested: each request but the first."""
         known: set[tuple[str, str]] = set()
         times = []
         for arrival in sorted(self.band.arrivals, key=lambda arrival: arrival.t):
@@ -139,9 +154,7 @@ def test_each_agent_keeps_its_pages_fresh_and_all_keep_one_budget(tmp_path: Path
     assert len(polls) > 0.8 * BUDGET * (polls[-1] - polls[0]), "the budget is used"
 
 
-def test_a_crawl_that_was_stopped_by_a_limit_goes_on_with_another_and_may_begin_to_poll(
-    tmp_path: Path,
-) -> None:
+def test_a_crawl_stopped_by_a_limit_continues_with_another_and_may_start_polling(tmp_path: Path) -> None:
     meadow = garden(5)
 
     async def life(clock: Clock) -> list[dict[str, Summary]]:
@@ -177,7 +190,7 @@ def keeps(times: list[float], rate: float, burst: float) -> bool:
 
 
 @pytest.mark.parametrize("servers", [1, 2])
-def test_pages_stay_fresh_though_agents_die_and_the_board_forgets(servers: int, tmp_path: Path) -> None:
+def test_pages_stay_fresh_despite_dead_agents_and_lost_server_data(servers: int, tmp_path: Path) -> None:
     meadow = garden(10 + servers)
     alone = pages_alone(tmp_path / "alone", meadow)
     dice = random.Random(servers)
@@ -205,18 +218,25 @@ def test_pages_stay_fresh_though_agents_die_and_the_board_forgets(servers: int, 
     band, books, kills = bottle.run(life)
     upkeep = Upkeep(tmp_path, meadow, band, books)
     upkeep.check(alone)
-    # What was asked and forgotten in a kill is asked again; no more than some seconds of it.
+    # Polls lost in a kill are repeated; at most some seconds of them.
     assert keeps(upkeep.polls(), BUDGET, 5 * BUDGET + len(NAMES) + 15 * BUDGET * kills)
 
 
-def test_who_does_not_poll_gives_hosts_to_those_who_do(tmp_path: Path) -> None:
-    """An agent without `refresh.on` has work for all hosts, and is the one that should visit some of them."""
+def test_an_agent_that_does_not_poll_yields_hosts_to_those_that_do(tmp_path: Path) -> None:
+    """An agent without `refresh.on` has work for all hosts, and should be the one to visit some of them."""
     meadow = Meadow(
         MeadowOptions(
-            hosts=6, pages=1200, gamma=0.0, seed=6, page_kb=1.0, links=20, robots=0.0, sitemaps=0.0,
+            hosts=6,
+            pages=1200,
+            gamma=0.0,
+            seed=6,
+            page_kb=1.0,
+            links=20,
+            robots=0.0,
+            sitemaps=0.0,
             compression=False,
         )
-    )  # fmt: skip
+    )
 
     async def life(clock: Clock) -> None:
         band = Band(tmp_path, meadow, clock, board__policy="hash")

@@ -1,4 +1,4 @@
-"""An agent that was fenced joins again, while what it said under its old name is still on its way."""
+"""Fenced agent that joins again while its messages under the old name are still in transit."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ CALLS = ("beat", "lease", "give_back", "book", "ask_addresses", "free_addresses"
 
 
 class LaggingBoard(MemoryBoard):
-    """Once, when it is armed, a message arrives after all that its agent does to come back from a fence."""
+    """Once, when armed, delays a message until its agent has come back from a fence."""
 
     armed = False
     late: Name | None = None
@@ -52,7 +52,7 @@ class LaggingBoard(MemoryBoard):
 
 
 def lagging(call: str) -> type[LaggingBoard]:
-    """One whose calls of that name may lag."""
+    """A coordinator whose calls of that name may lag."""
 
     async def late(self: LaggingBoard, name: Name, *words: Any) -> Any:
         return await self.lag(call, name, *words)
@@ -61,7 +61,7 @@ def lagging(call: str) -> type[LaggingBoard]:
 
 
 def photograph(home: Path, copy: Path) -> None:
-    """A snapshot of a directory in use, once the threads in which the index merges have come to rest."""
+    """A snapshot of a directory in use, once the merge threads of the index have finished."""
 
     def listing() -> list[tuple[str, int, int]]:
         files = [path for path in sorted(home.rglob("*")) if path.is_file()]
@@ -78,8 +78,8 @@ def photograph(home: Path, copy: Path) -> None:
 
 
 @pytest.mark.parametrize("stopped", [False, True])
-def test_a_directory_that_was_brought_back_from_a_snapshot_is_refused(stopped: bool, tmp_path: Path) -> None:
-    """What it lacks counts as stored; with the newest state back it goes on, and all is there."""
+def test_a_directory_restored_from_a_snapshot_is_refused(stopped: bool, tmp_path: Path) -> None:
+    """Pages it lacks count as stored; with the newest state back it continues, and all is there."""
     meadow = Meadow(MeadowOptions(hosts=8, pages=120, seed=7, page_kb=1.0, links=10))
     alone = pages_alone(tmp_path / "alone", meadow)
     home, snapshot, newest = tmp_path / "a", tmp_path / "snapshot", tmp_path / "newest"
@@ -119,7 +119,7 @@ def test_a_directory_that_was_brought_back_from_a_snapshot_is_refused(stopped: b
 
 
 class SpottyBoard(MemoryBoard):
-    """Does what it is asked, and then every third answer of some kind is lost; perhaps it hears it again."""
+    """Executes every call, and loses every third reply of some kind; perhaps the call is repeated."""
 
     asked = 0
     stutters = False
@@ -155,10 +155,8 @@ class StutteringBoard(SpottyBoard):
 
 
 @pytest.mark.parametrize("kind", [SpottyBoard, StutteringBoard])
-def test_what_was_granted_in_answers_that_were_lost_is_visited_all_the_same(
-    kind: type[SpottyBoard], tmp_path: Path
-) -> None:
-    """Others may reach the board again before anybody has found out what it granted."""
+def test_hosts_granted_in_lost_replies_are_still_visited(kind: type[SpottyBoard], tmp_path: Path) -> None:
+    """Other agents may reach the coordinator before its lost grants are discovered."""
     meadow = Meadow(MeadowOptions(hosts=12, pages=300, seed=6, page_kb=1.0, links=10, robots=0.5))
     alone = pages_alone(tmp_path / "alone", meadow)
 
@@ -178,9 +176,7 @@ def test_what_was_granted_in_answers_that_were_lost_is_visited_all_the_same(
 
 
 @pytest.mark.parametrize("call", CALLS)
-def test_an_answer_meant_for_its_old_name_does_not_end_an_agent_that_joined_again(
-    call: str, tmp_path: Path
-) -> None:
+def test_a_reply_to_the_old_incarnation_does_not_end_a_rejoined_agent(call: str, tmp_path: Path) -> None:
     meadow = Meadow(MeadowOptions(hosts=4, pages=60, seed=21, page_kb=1.0, links=10, robots=0.5))
     alone = pages_alone(tmp_path / "alone", meadow)
     kind = lagging(call)

@@ -1,4 +1,4 @@
-"""Agents that join a crawl late share its work, in virtual time: every stage is real but wire and workers."""
+"""Agents that join late share the work, in virtual time: all stages are real except network and workers."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def test_agents_that_join_one_after_another_store_about_as_many_pages(tmp_path: 
 
 
 @pytest.mark.parametrize("policy", ["priced", "kalman", "hash", "two-choices"])
-def test_a_late_agent_gets_hosts_within_a_few_signs_of_life(policy: str, tmp_path: Path) -> None:
+def test_a_late_agent_gets_hosts_within_a_few_heartbeats(policy: str, tmp_path: Path) -> None:
     """Under every rule that does not ask it to stay idle, as `ipmicra` does while others are near."""
     meadow = Meadow(MeadowOptions(hosts=40, pages=4_000, **WEB))
 
@@ -111,7 +111,7 @@ def test_a_late_agent_gets_hosts_within_a_few_signs_of_life(policy: str, tmp_pat
     bottle.run(life)
 
 
-def test_a_second_agent_doubles_what_a_slow_indexer_allows(tmp_path: Path) -> None:
+def test_a_second_agent_doubles_the_throughput_of_slow_indexers(tmp_path: Path) -> None:
     """Fetchers are idle and no host waits for one: it is the worker that has no time left."""
     meadow = Meadow(MeadowOptions(hosts=100, pages=12_000, **WEB))
 
@@ -126,7 +126,7 @@ def test_a_second_agent_doubles_what_a_slow_indexer_allows(tmp_path: Path) -> No
     assert max(together.values()) <= 2 * min(together.values()), together
 
 
-def test_agents_share_by_what_their_workers_can_do(tmp_path: Path) -> None:
+def test_agents_share_hosts_by_worker_capacity(tmp_path: Path) -> None:
     """One indexes four times as fast, and hosts allow 100 pages a second: what both can do together."""
     meadow = Meadow(MeadowOptions(hosts=105, pages=12_000, **WEB))
 

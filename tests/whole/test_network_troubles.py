@@ -1,8 +1,9 @@
-"""One agent of two has trouble of its own: with names, with its way to the web, with descriptors.
+"""One of two agents has its own failures: with names, with its route to the web, with descriptors.
 
-Another can fetch what it cannot, so no URL is failed for that; what nobody can reach is, and the crawl ends.
+The other agent can fetch these hosts, so no URL fails for that. Hosts that no agent can reach fail, and
+the crawl ends.
 
-In virtual time, on boards in memory. The meadow knows what there is, and its arrivals how it was asked for.
+In virtual time, with coordinators in memory. The synthetic web has the truth, and its log every request.
 """
 
 from __future__ import annotations
@@ -25,16 +26,21 @@ from .bottled import outcomes
 from .pair import MEADOW, Pair, allowed, check_polite
 
 CASES = [
-    (Ill.NO_DESCRIPTORS, "priced"), (Ill.DNS_FAILS, "priced"), (Ill.DNS_SILENT, "priced"),
-    (Ill.DNS_DENIES, "priced"), (Ill.DNS_DENIES, "hash"), (Ill.REFUSED, "priced"), (Ill.REFUSED, "hash"),
-]  # fmt: skip
-"""Of a name that is asked for in vain no more is seen than of a nameserver that is silent: the network and
-the way to it are gone in `test_network_own_trouble`."""
+    (Ill.NO_DESCRIPTORS, "priced"),
+    (Ill.DNS_FAILS, "priced"),
+    (Ill.DNS_SILENT, "priced"),
+    (Ill.DNS_DENIES, "priced"),
+    (Ill.DNS_DENIES, "hash"),
+    (Ill.REFUSED, "priced"),
+    (Ill.REFUSED, "hash"),
+]
+"""A silent nameserver and a failing lookup look the same here; a lost network or route is tested in
+`test_network_own_trouble`."""
 
 
 @pytest.mark.parametrize(("ill", "policy"), CASES, ids=lambda each: getattr(each, "name", each))
-def test_what_one_agent_cannot_reach_another_fetches(tmp_path: Path, ill: Ill, policy: str) -> None:
-    """And soon: a good agent alone takes 16 s. What is hashed may wait for the bad one for a lease."""
+def test_another_agent_fetches_hosts_that_one_cannot_reach(tmp_path: Path, ill: Ill, policy: str) -> None:
+    """And soon: a good agent alone takes 16 s. A hashed host may wait for the bad agent for a lease."""
 
     async def life(clock: Clock) -> tuple[Pair, dict[str, Summary], float]:
         pair = Pair(tmp_path, clock, policy=policy)
@@ -52,14 +58,18 @@ def test_what_one_agent_cannot_reach_another_fetches(tmp_path: Path, ill: Ill, p
 
 
 BLAMED = {
-    Reason.NO_ADDRESS, Reason.NO_CONNECTION, Reason.TIMEOUT, Reason.CLOSED, Reason.BURIED,
+    Reason.NO_ADDRESS,
+    Reason.NO_CONNECTION,
+    Reason.TIMEOUT,
+    Reason.CLOSED,
+    Reason.BURIED,
     Reason.EXCLUSION_UNREACHABLE,
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("servers", [1, 2])
-def test_what_nobody_can_reach_is_given_up_after_one_more_try(tmp_path: Path, servers: int) -> None:
-    """Hosts that are dead for all, and one whose name there is not."""
+def test_an_unreachable_host_is_abandoned_after_one_more_agent_tried(tmp_path: Path, servers: int) -> None:
+    """Hosts that are dead for all agents, and one whose name does not exist."""
     meadow = Meadow(MEADOW)
     hosts = sorted(
         {host_of(Url(url)) for url in allowed(meadow)} - {host_of(Url(url)) for url in meadow.seeds}
@@ -91,11 +101,11 @@ def test_what_nobody_can_reach_is_given_up_after_one_more_try(tmp_path: Path, se
 
 
 def on_the_way(url: str, rows: Sequence[OutcomeRow]) -> bool:
-    """Whether the crawl has come across it: what only dead hosts link to is not known."""
+    """Whether the crawl has seen it: pages linked only by dead hosts are unknown."""
     return any(row.url == url for row in rows)
 
 
-def test_one_agent_alone_has_the_last_word(tmp_path: Path) -> None:
+def test_a_single_agent_decides_alone(tmp_path: Path) -> None:
     async def life(clock: Clock) -> Pair:
         pair = Pair(tmp_path, clock)
         await pair.start("bad", [Ill.REFUSED])
@@ -107,7 +117,7 @@ def test_one_agent_alone_has_the_last_word(tmp_path: Path) -> None:
     assert len(pair.rows()) == len(pair.meadow.seeds)
 
 
-def test_who_is_cut_off_for_a_week_holds_nobody_up(tmp_path: Path) -> None:
+def test_an_agent_offline_for_a_week_does_not_delay_others(tmp_path: Path) -> None:
     async def life(clock: Clock) -> tuple[Pair, float]:
         pair = Pair(tmp_path, clock)
         await pair.start("bad", [Ill.NO_NETWORK], (3.0, 7 * 86400.0))
@@ -121,8 +131,8 @@ def test_who_is_cut_off_for_a_week_holds_nobody_up(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("agents", [1, 2])
-def test_a_dead_host_of_which_only_polls_are_left_is_given_up(agents: int, tmp_path: Path) -> None:
-    """Known pages of an agent are its own: nobody else is sent there to have the last word."""
+def test_a_dead_host_with_only_polls_left_is_abandoned(agents: int, tmp_path: Path) -> None:
+    """Known pages of an agent are its own: no other agent is sent there to decide."""
 
     async def life(clock: Clock) -> tuple[list[float], list[OutcomeRow]]:
         pair = Pair(tmp_path, clock, policy="hash")
@@ -159,14 +169,16 @@ def board_books(pair: Pair) -> tuple[int, int, Counter[str]]:
     ledgers = [server.crawls["fieldmouse"] for server in pair.servers]
     kinds = Counter[str]()
     for ledger in ledgers:
-        kinds.update(ledger.kinds)  # a sum of counters would leave out what is negative
+        kinds.update(ledger.kinds)  # a sum of counters would leave out negative ones
     return sum(len(ledger.seen) for ledger in ledgers), sum(ledger.settled for ledger in ledgers), kinds
 
 
 @pytest.mark.parametrize("servers", [1, 2])
 @pytest.mark.parametrize("again", ["good", "bad"])
-def test_what_failed_for_all_is_forgiven_once_and_fetched(tmp_path: Path, servers: int, again: str) -> None:
-    """One agent alone gave all up. It forgives, and itself or another fetches; once more does nothing."""
+def test_failures_of_all_agents_are_retried_once_and_fetched(
+    tmp_path: Path, servers: int, again: str
+) -> None:
+    """One agent alone gave all up. After its retry any agent fetches; a second retry does nothing."""
     told: list[Forgiven] = []
 
     async def life(clock: Clock) -> tuple[Pair, list[dict[str, Summary]]]:
@@ -175,7 +187,7 @@ def test_what_failed_for_all_is_forgiven_once_and_fetched(tmp_path: Path, server
         ends = [await pair.ended()]
         await pair.start("bad", [Ill.REFUSED] if again == "good" else (), mercy=Mercy(told.append))
         if again == "good":
-            await clock.sleep(2.0)  # the board has heard: who comes to a crawl that is done ends at once
+            await clock.sleep(2.0)  # the coordinator knows: an agent that joins a finished crawl ends at once
             await pair.start("good")
         ends.append(await pair.ended())
         await pair.start("bad", mercy=Mercy(told.append))
@@ -196,9 +208,7 @@ def test_what_failed_for_all_is_forgiven_once_and_fetched(tmp_path: Path, server
 
 
 @pytest.mark.parametrize("after", [0.001, 0.3, 1.0, 2.0, 4.0, 8.0])
-def test_a_kill_while_it_forgives_loses_nothing_and_counts_nothing_twice(
-    tmp_path: Path, after: float
-) -> None:
+def test_a_kill_during_retry_failed_loses_and_double_counts_nothing(tmp_path: Path, after: float) -> None:
     async def life(clock: Clock) -> Pair:
         pair = Pair(tmp_path, clock)
         await pair.start("bad", [Ill.DNS_DENIES])

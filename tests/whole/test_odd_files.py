@@ -1,4 +1,4 @@
-"""Files of a crawl that became directories or links to nothing: a refusal changes no other byte."""
+"""Crawl files that became directories or broken links: a refusal changes no other byte."""
 
 from __future__ import annotations
 
@@ -23,12 +23,14 @@ from .bottled import bottled_crawl, bottled_kill
 
 MEADOW = Meadow(MeadowOptions(hosts=4, pages=60, seed=11, page_kb=1.0, links=8))
 MANNERS = {
-    "politeness__delay": "1s", "network__allow_private": True, "frontier__sieve_run": 12,
+    "politeness__delay": "1s",
+    "network__allow_private": True,
+    "frontier__sieve_run": 12,
     "frontier__record_decisions": "1MiB",
-}  # fmt: skip
+}
 ONCE = Order(once=True, hold=True, only=True)
 TOUCHED = ("lock", "shard-*.lock", "*.lmdb-lock", ".tantivy-*.lock")
-"""What a run that changes nothing may touch."""
+"""Files that a run without changes may touch."""
 
 
 def crawl(path: Path, order: Order | None = None, **changes: object) -> Summary:
@@ -39,14 +41,18 @@ def crawl(path: Path, order: Order | None = None, **changes: object) -> Summary:
 
 @pytest.fixture(scope="module")
 def killed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A crawl that was refreshed and went on, and was killed with much behind its last checkpoint."""
+    """A crawl that was refreshed and resumed, and was killed with much data after its last checkpoint."""
     path = tmp_path_factory.mktemp("killed") / "c"
     crawl(path, crawl__pages=20)
     crawl(path, ONCE)
     bottled_kill(
-        path, lambda clock: MeadowFetcher(MEADOW, clock), MEADOW.seeds, after=8.0,
-        storage__checkpoint="3s", **MANNERS,
-    )  # fmt: skip
+        path,
+        lambda clock: MeadowFetcher(MEADOW, clock),
+        MEADOW.seeds,
+        after=8.0,
+        storage__checkpoint="3s",
+        **MANNERS,
+    )
     for name in ("outcomes.log", *(str(file.relative_to(path)) for file in path.glob("archive/*.warc.gz"))):
         with (path / name).open("ab") as file:
             file.write(b"behind the last checkpoint")
@@ -72,7 +78,7 @@ def a_dangling_link(file: Path) -> None:
 
 
 def a_pipe(file: Path) -> None:
-    os.mkfifo(file)  # who opens it would wait for ever
+    os.mkfifo(file)  # opening it would block without end
 
 
 def of_each_kind(path: Path) -> list[str]:
@@ -86,7 +92,7 @@ def of_each_kind(path: Path) -> list[str]:
 
 
 @pytest.mark.parametrize("become", [a_directory, a_dangling_link, a_pipe])
-def test_a_file_that_became_something_else_is_refused_before_anything_changes(
+def test_a_file_replaced_by_a_directory_or_link_is_refused_before_any_change(
     killed: Path, tmp_path: Path, become: Callable[[Path], None]
 ) -> None:
     path = Path(shutil.copytree(killed, tmp_path / "c"))
@@ -112,10 +118,13 @@ def test_a_file_that_became_something_else_is_refused_before_anything_changes(
 
 @pytest.mark.parametrize("become", [a_directory, a_dangling_link])
 @pytest.mark.parametrize("name", ["journal", "outcomes.log", "held.log", "archive/digests.lmdb", "lock"])
-def test_doctor_and_resume_name_what_stands_in_the_way(
-    killed: Path, tmp_path: Path, name: str, become: Callable[[Path], None],
+def test_doctor_and_resume_name_the_odd_file(
+    killed: Path,
+    tmp_path: Path,
+    name: str,
+    become: Callable[[Path], None],
     capsys: pytest.CaptureFixture[str],
-) -> None:  # fmt: skip
+) -> None:
     path = Path(shutil.copytree(killed, tmp_path / "c"))
     (path / name).unlink(missing_ok=True)
     become(path / name)

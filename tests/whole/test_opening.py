@@ -1,4 +1,4 @@
-"""Opening a crawl that is not what it was: what can be read counts, and a refusal changes nothing."""
+"""Opening of damaged crawls: readable data counts, and a refusal changes nothing."""
 
 from __future__ import annotations
 
@@ -49,9 +49,11 @@ MEADOW = Meadow(MeadowOptions(hosts=4, pages=60, seed=11, page_kb=1.0, links=8))
 FORMAT_1 = Path(__file__).parent.parent / "data" / "crawl-of-format-1.tar.xz"
 FORMAT_2 = Path(__file__).parent.parent / "data" / "crawl-of-format-2.tar.xz"
 MANNERS = {
-    "politeness__delay": "1s", "network__allow_private": True, "frontier__sieve_run": 12,
+    "politeness__delay": "1s",
+    "network__allow_private": True,
+    "frontier__sieve_run": 12,
     "frontier__record_decisions": "1MiB",
-}  # fmt: skip
+}
 
 
 def crawl(path: Path, **changes: object) -> Summary:
@@ -62,7 +64,7 @@ def crawl(path: Path, **changes: object) -> Summary:
 
 
 def tree(path: Path) -> dict[str, str]:
-    """Every file, by what is in it. The workers' own files are theirs to look after."""
+    """Every file by its content. The workers manage their own files."""
     return {
         str(file.relative_to(path)): hashlib.sha256(file.read_bytes()).hexdigest()
         for file in sorted(path.rglob("*"))
@@ -103,7 +105,7 @@ def finished(path: Path) -> set[str]:
 # -- the journal
 
 
-def test_a_flipped_byte_anywhere_in_the_journal_never_begins_a_crawl_anew(home: Path) -> None:
+def test_a_flipped_byte_in_the_journal_never_restarts_the_crawl(home: Path) -> None:
     journal = home / "journal"
     raw = journal.read_bytes()
     newest = inspect_journal(CrawlDir.open(home)).newest
@@ -122,7 +124,7 @@ def test_a_flipped_byte_anywhere_in_the_journal_never_begins_a_crawl_anew(home: 
 
 
 @pytest.mark.parametrize("where", ["first", "middle", "newest", "zeros", "garbage", "torn"])
-def test_a_crawl_with_one_bad_record_goes_on_and_mends_its_journal(
+def test_a_crawl_with_one_bad_record_resumes_and_repairs_its_journal(
     home: Path, truth: set[str], where: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     journal = home / "journal"
@@ -151,7 +153,7 @@ def test_a_crawl_with_one_bad_record_goes_on_and_mends_its_journal(
 
 
 @pytest.mark.parametrize("left", [b"", b"\x00" * 300, b"nothing like a checkpoint" * 9, None])
-def test_a_journal_without_a_checkpoint_is_refused_where_there_was_one_and_nothing_changes(
+def test_a_journal_that_lost_its_checkpoint_is_refused_without_changes(
     home: Path, left: bytes | None
 ) -> None:
     if left is None:
@@ -168,7 +170,7 @@ def test_a_journal_without_a_checkpoint_is_refused_where_there_was_one_and_nothi
 @pytest.mark.parametrize(
     "kept", ["outcomes.log", "archive/*.warc.gz", "archive/shard-0.cdxj", "frontier/front-*.log"]
 )
-def test_any_one_file_that_shows_work_is_enough_to_refuse(home: Path, kept: str) -> None:
+def test_any_file_with_earlier_work_is_enough_to_refuse(home: Path, kept: str) -> None:
     spared = set(home.glob(kept))
     assert spared
     for room in ("outcomes.log", "archive/*.warc.gz", "archive/*.cdxj", "frontier/*"):
@@ -181,7 +183,7 @@ def test_any_one_file_that_shows_work_is_enough_to_refuse(home: Path, kept: str)
 
 @pytest.mark.parametrize("reached", [0, 1, 7, 8, 100, 300])
 @pytest.mark.parametrize("zeros", [False, True])
-def test_a_power_cut_in_the_first_checkpoint_begins_again_from_the_seeds(
+def test_a_power_cut_in_the_first_checkpoint_restarts_from_the_seeds(
     tmp_path: Path, truth: set[str], reached: int, zeros: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """All that the first checkpoint names is on the disk; of its record only the beginning is."""
@@ -206,9 +208,7 @@ def test_a_power_cut_in_the_first_checkpoint_begins_again_from_the_seeds(
 
 
 @pytest.mark.parametrize("seconds", [0.0, 0.3, 1.1])
-def test_a_kill_at_the_very_beginning_resumes_from_the_seeds(
-    tmp_path: Path, truth: set[str], seconds: float
-) -> None:
+def test_a_kill_at_the_start_resumes_from_the_seeds(tmp_path: Path, truth: set[str], seconds: float) -> None:
     path = tmp_path / "c"
     with suppress(RuntimeError):
         bottled_kill(path, lambda clock: MeadowFetcher(MEADOW, clock), MEADOW.seeds, after=seconds, **MANNERS)
@@ -219,7 +219,7 @@ def test_a_kill_at_the_very_beginning_resumes_from_the_seeds(
 
 
 def damaged(path: Path) -> Iterator[str]:
-    """Do something to a file that cannot pass for what was written, one way after the other."""
+    """Damage a file in several ways, one after the other, each detectable."""
     raw = path.read_bytes()
     if not raw:
         return
@@ -237,19 +237,13 @@ def damaged(path: Path) -> Iterator[str]:
 
 
 def opened(path: Path) -> CrawlDirError | None:
-    """Open every stage and let go of it again; what it was refused with, if it was."""
+    """Open every stage and close it again; returns the error, if any."""
 
     async def look(clock: Clock) -> CrawlDirError | None:
         try:
             home = CrawlDir.open(path)
             settings = Settings().override({"crawl.seeds": list(MEADOW.seeds)})
-            crew = build(
-                home,
-                settings,
-                clock=clock,
-                fetcher=MeadowFetcher(MEADOW, clock),
-                lane=InlineLane,
-            )
+            crew = build(home, settings, clock=clock, fetcher=MeadowFetcher(MEADOW, clock), lane=InlineLane)
         except CrawlDirError as refused:
             return refused
         await crew.close()
@@ -259,10 +253,10 @@ def opened(path: Path) -> CrawlDirError | None:
 
 
 READ_LATER = {("links-0.log", "flipped"), ("ready-0.log", "flipped"), ("outcomes.log", "flipped")}
-"""Damage that cannot be seen without reading all that waits, or all that ever happened; `doctor` sees it."""
+"""Damage that cannot be detected without reading all queues, or all history; `doctor` detects it."""
 
 
-def test_opening_changes_nothing_and_sees_any_one_file_damaged(home: Path) -> None:
+def test_opening_changes_nothing_and_detects_any_damaged_file(home: Path) -> None:
     before = tree(home)
     assert opened(home) is None
     assert tree(home) == before, "opening alone changed something"
@@ -279,7 +273,7 @@ def test_opening_changes_nothing_and_sees_any_one_file_damaged(home: Path) -> No
             assert str(home / "frontier") not in refused.hint
 
 
-def test_what_lies_behind_the_checkpoint_is_cut_only_when_all_has_opened(home: Path) -> None:
+def test_data_after_the_checkpoint_is_cut_only_after_all_parts_opened(home: Path) -> None:
     for path in [*(home / "frontier").glob("*.log"), home / "outcomes.log", home / "readings.log"]:
         with path.open("ab") as file:
             file.write(b"behind the checkpoint")
@@ -307,7 +301,7 @@ def rewritten(home: Path, **changes: object) -> None:
 
 
 @pytest.mark.parametrize("changes", [{"shards": 2}, {"key_seed": 7}])
-def test_a_crawl_that_says_it_is_another_one_is_refused(home: Path, changes: dict[str, object]) -> None:
+def test_a_crawl_with_another_identity_is_refused(home: Path, changes: dict[str, object]) -> None:
     said = (home / "crawl.json").read_bytes()
     rewritten(home, **changes)
     before = tree(home)
@@ -349,16 +343,14 @@ def check_old(path: Path) -> None:
     assert look(home / "frontier", state, home.identity.key_seed, stranger).place is Place.UNKNOWN
 
 
-def test_a_crawl_of_format_1_is_read_as_it_is(old: Path) -> None:
+def test_a_crawl_of_format_1_is_readable_without_upgrade(old: Path) -> None:
     before = tree(old)
     check_old(old)
     assert opened(old) is None
     assert tree(old) == before
 
 
-def test_a_crawl_of_format_1_is_carried_over_by_a_resume_and_loses_nothing(
-    old: Path, truth: set[str]
-) -> None:
+def test_resume_upgrades_a_crawl_of_format_1_without_loss(old: Path, truth: set[str]) -> None:
     assert finished(old) == truth
     assert CrawlDir.open(old).identity.format == 3
     last = read_checkpoint(CrawlDir.open(old))
@@ -367,10 +359,10 @@ def test_a_crawl_of_format_1_is_carried_over_by_a_resume_and_loses_nothing(
     assert {path.name for path in (old / "frontier").glob("run-*")} == set(sealed_frontier(last).sieve.runs)
 
 
-def test_a_kill_while_it_is_carried_over_leaves_a_crawl_of_format_1(
+def test_a_kill_during_the_upgrade_leaves_a_crawl_of_format_1(
     old: Path, truth: set[str], tmp_path: Path
 ) -> None:
-    """The disk is asked to sync many files before the journal names any: each time, the power goes."""
+    """The disk syncs many files before the journal names any: the power is cut at each."""
     for syncs in itertools.count():
         path = Path(shutil.copytree(old, tmp_path / str(syncs)))
         with power_cut(after=syncs):
@@ -386,7 +378,7 @@ def test_a_kill_while_it_is_carried_over_leaves_a_crawl_of_format_1(
     assert finished(after) == truth
 
 
-def test_damage_in_a_run_of_format_1_is_seen_by_its_order_or_its_number(old: Path) -> None:
+def test_damage_in_a_sieve_run_of_format_1_is_detected_by_order_or_count(old: Path) -> None:
     (run,) = (old / "frontier").glob("run-*.keys")
     raw = run.read_bytes()
     for hurt in (raw[:-8], raw[8:16] + raw[:8] + raw[16:], raw[:-1]):
@@ -408,7 +400,7 @@ def middle_aged(tmp_path: Path) -> Path:
     return path
 
 
-def test_a_crawl_of_format_2_is_read_as_it_is(middle_aged: Path) -> None:
+def test_a_crawl_of_format_2_is_readable_without_upgrade(middle_aged: Path) -> None:
     before = tree(middle_aged)
     home = CrawlDir.open(middle_aged)
     last = read_checkpoint(home)
@@ -421,7 +413,7 @@ def test_a_crawl_of_format_2_is_read_as_it_is(middle_aged: Path) -> None:
     assert tree(middle_aged) == before
 
 
-def test_a_crawl_of_format_2_is_carried_over_whatever_is_killed(
+def test_a_crawl_of_format_2_is_upgraded_despite_kills(
     middle_aged: Path, truth: set[str], tmp_path: Path
 ) -> None:
     """Until the first table is in the journal the old checkpoint counts."""
@@ -442,8 +434,8 @@ def test_a_crawl_of_format_2_is_carried_over_whatever_is_killed(
     assert finished(path) == truth
 
 
-def test_half_a_table_behind_an_old_checkpoint_is_torn_and_no_damage(middle_aged: Path) -> None:
-    """What a kill leaves in the middle of the first record of the new kind."""
+def test_half_a_table_after_an_old_checkpoint_is_torn_not_damaged(middle_aged: Path) -> None:
+    """A kill in the middle of the first record of the new kind leaves this."""
     table = msgspec.msgpack.encode({"at": 1.0, "parts": {}, "clean": False, "stopped_by": "", "born": None})
     journal = middle_aged / "journal"
     whole = journal.read_bytes()

@@ -1,6 +1,6 @@
-"""A minute without our network, or our DNS, costs no page and buries no host; a dead host is still dead.
+"""A minute without our network or DNS costs no page and abandons no host; a dead host is still dead.
 
-In virtual time. The meadow knows what there is; its arrivals show how it was asked for.
+In virtual time. The synthetic web has the truth; its log shows every request.
 """
 
 from __future__ import annotations
@@ -38,14 +38,22 @@ def dns(ill: Ill) -> bool:
 
 
 def crawl(
-    path: Path, meadow: Meadow, spells: Sequence[Spell] = (), *, dead: Sequence[Host] = (),
-    mute: Sequence[str] = (), seeds: Sequence[str] = (), **changes: object,
-) -> tuple[Summary, SpellFetcher]:  # fmt: skip
+    path: Path,
+    meadow: Meadow,
+    spells: Sequence[Spell] = (),
+    *,
+    dead: Sequence[Host] = (),
+    mute: Sequence[str] = (),
+    seeds: Sequence[str] = (),
+    **changes: object,
+) -> tuple[Summary, SpellFetcher]:
     return bottled_crawl(
-        path, lambda clock: SpellFetcher(meadow, clock, spells, dead=dead), seeds or meadow.seeds,
+        path,
+        lambda clock: SpellFetcher(meadow, clock, spells, dead=dead),
+        seeds or meadow.seeds,
         dns=lambda clock: SpellDns(meadow, clock, spells, mute=mute),
         **{"politeness__delay": f"{DELAY:g}s", "network__allow_private": True, **changes},
-    )  # fmt: skip
+    )
 
 
 def check_complete(path: Path, meadow: Meadow, summary: Summary, web: SpellFetcher) -> None:
@@ -83,7 +91,7 @@ def test_a_minute_without_network_costs_a_crawl_of_many_hosts_nothing(
     tmp_path: Path, ill: Ill, began: float
 ) -> None:
     meadow = Meadow(MANY)
-    # Slow enough for addresses, which are remembered for a minute, to be looked up again.
+    # Slow enough for addresses, which are cached for a minute, to be looked up again.
     summary, web = crawl(tmp_path / "c", meadow, [minute(ill, began)], politeness__delay="12s")
     check_complete(tmp_path / "c", meadow, summary, web)
 
@@ -92,7 +100,7 @@ def test_a_minute_without_network_costs_a_crawl_of_many_hosts_nothing(
 @pytest.mark.parametrize(
     ("options", "lasted"), [(ONE, 60.0), (FEW, 900.0)], ids=["one host for a minute", "three for longer"]
 )
-def test_what_is_ours_is_ours_in_a_crawl_of_few_hosts_too(
+def test_an_outage_is_recognised_in_a_crawl_of_few_hosts_too(
     tmp_path: Path, options: MeadowOptions, ill: Ill, lasted: float, caplog: pytest.LogCaptureFixture
 ) -> None:
     meadow = Meadow(options)
@@ -105,7 +113,9 @@ def test_what_is_ours_is_ours_in_a_crawl_of_few_hosts_too(
     assert len(web.tries) < 60, "the wire is not hammered while it is gone"
 
 
-def test_the_user_is_told_once_and_the_fleet_rests(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_the_user_is_warned_once_and_fetching_pauses(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     meadow = Meadow(MANY)
     spell = minute(Ill.NO_NETWORK, 12.0, 600.0)
     with caplog.at_level(logging.WARNING):
@@ -119,9 +129,7 @@ def test_the_user_is_told_once_and_the_fleet_rests(tmp_path: Path, caplog: pytes
 
 
 @pytest.mark.parametrize("ill", [Ill.NO_NETWORK, Ill.REFUSED, Ill.DNS_FAILS], ids=lambda ill: ill.name)
-def test_a_limit_of_time_stops_a_crawl_that_waits_and_it_has_everything_when_resumed(
-    tmp_path: Path, ill: Ill
-) -> None:
+def test_a_time_limit_stops_a_waiting_crawl_and_resume_completes_it(tmp_path: Path, ill: Ill) -> None:
     meadow = Meadow(MANY)
     spell = minute(ill, 0.0 if dns(ill) else 5.0, 500.0)
     first, _ = crawl(tmp_path / "c", meadow, [spell], crawl__time="100s")
@@ -129,10 +137,14 @@ def test_a_limit_of_time_stops_a_crawl_that_waits_and_it_has_everything_when_res
     assert first.seconds < 107.0
     assert first.waiting > 0
     summary, web = bottled_crawl(
-        tmp_path / "c", lambda clock: SpellFetcher(meadow, clock, [spell]), meadow.seeds,
-        epoch=bottle.EPOCH + 120.0, dns=lambda clock: SpellDns(meadow, clock, [spell]),
-        politeness__delay=f"{DELAY:g}s", network__allow_private=True,
-    )  # fmt: skip
+        tmp_path / "c",
+        lambda clock: SpellFetcher(meadow, clock, [spell]),
+        meadow.seeds,
+        epoch=bottle.EPOCH + 120.0,
+        dns=lambda clock: SpellDns(meadow, clock, [spell]),
+        politeness__delay=f"{DELAY:g}s",
+        network__allow_private=True,
+    )
     check_complete(tmp_path / "c", meadow, summary, web)
 
 
@@ -142,7 +154,7 @@ def dead_of(meadow: Meadow, share: float) -> list[Host]:
 
 
 @pytest.mark.parametrize("share", [0.03, 0.5, 0.9])
-def test_dead_hosts_are_given_up_however_many_and_the_others_are_crawled(
+def test_any_number_of_dead_hosts_is_abandoned_and_the_others_are_crawled(
     tmp_path: Path, share: float, caplog: pytest.LogCaptureFixture
 ) -> None:
     meadow = Meadow(MANY)
@@ -163,15 +175,13 @@ def test_dead_hosts_are_given_up_however_many_and_the_others_are_crawled(
     assert summary.seconds < 1800.0
 
 
-def test_a_list_of_nothing_but_dead_hosts_comes_to_an_end(tmp_path: Path) -> None:
+def test_a_crawl_of_only_dead_hosts_ends(tmp_path: Path) -> None:
     meadow = Meadow(MANY)
     summary, _ = crawl(tmp_path / "c", meadow, dead=dead_of(meadow, 1.0))
     assert (summary.exit, summary.waiting, summary.failed) == (1, 0, len(meadow.seeds))
 
 
-def test_names_whose_servers_are_gone_for_good_are_given_up_when_others_are_found_all_the_while(
-    tmp_path: Path,
-) -> None:
+def test_names_without_name_servers_are_abandoned_while_others_resolve(tmp_path: Path) -> None:
     meadow = Meadow(MANY)
     mute = [name_of(host) for host in dead_of(meadow, 0.2)]
     summary, web = crawl(tmp_path / "c", meadow, mute=mute)
@@ -185,7 +195,7 @@ def test_names_whose_servers_are_gone_for_good_are_given_up_when_others_are_foun
     check_polite(web)
 
 
-def test_names_that_do_not_exist_are_believed_to_in_numbers(tmp_path: Path) -> None:
+def test_many_nonexistent_names_are_accepted_as_nonexistent(tmp_path: Path) -> None:
     meadow = Meadow(MANY)
     seeds = [*meadow.seeds, *(f"http://nobody-{n}.test/" for n in range(30))]
     summary, web = crawl(tmp_path / "c", meadow, seeds=seeds)
@@ -195,7 +205,7 @@ def test_names_that_do_not_exist_are_believed_to_in_numbers(tmp_path: Path) -> N
     check_polite(web)
 
 
-def test_out_of_descriptors_a_crawl_goes_on_with_fewer_robots_and_loses_nothing(
+def test_out_of_descriptors_a_crawl_continues_with_lower_concurrency_and_loses_nothing(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     meadow = Meadow(MANY)

@@ -1,4 +1,4 @@
-"""A durable part that only this file knows: it lives and dies with its crawl, whatever is killed when."""
+"""Durable part known only to this file: it survives kills together with its crawl."""
 
 from __future__ import annotations
 
@@ -30,21 +30,24 @@ from .powercut import power_cut
 MEADOW = Meadow(MeadowOptions(hosts=3, pages=18, seed=5, page_kb=1.0, links=6))
 SETTINGS = Settings().override(
     {
-        "crawl.seeds": list(MEADOW.seeds), "storage.checkpoint": "2s", "storage.min_free": "0B",
-        "politeness.delay": "1s", "network.allow_private": True,
+        "crawl.seeds": list(MEADOW.seeds),
+        "storage.checkpoint": "2s",
+        "storage.min_free": "0B",
+        "politeness.delay": "1s",
+        "network.allow_private": True,
     }
-)  # fmt: skip
+)
 
 
 class Entry(msgspec.Struct):
-    """How often the ledger was sealed, and how long it was then."""
+    """Number of seals, and the length at the last one."""
 
     seals: int = 0
     length: int = 0
 
 
 class Ledger:
-    """A toy: one line for each time it was sealed."""
+    """A toy part: one line for each seal."""
 
     name = "toy ledger"
 
@@ -104,7 +107,7 @@ def crawl_with_ledger(path: Path, **changes: object) -> Ledger:
 
 
 def entry_of(path: Path) -> Entry:
-    """What the newest checkpoint says; what it counts must be in the file, in order and without a gap."""
+    """State in the newest checkpoint; the file must hold all it counts, in order and without a gap."""
     last = read_checkpoint(CrawlDir.open(path))
     if last is None:
         return Entry()
@@ -118,7 +121,7 @@ def findings(path: Path) -> dict[str, Finding]:
     return {finding.what: finding for finding in examine(CrawlDir.open(path))}
 
 
-def test_a_part_is_sealed_with_the_crawl_and_opened_where_it_was(tmp_path: Path) -> None:
+def test_a_part_is_sealed_with_the_crawl_and_restored(tmp_path: Path) -> None:
     ledger = crawl_with_ledger(tmp_path / "c", crawl__pages=6)
     *life, end = ledger.told
     assert life[:2] == ["open", "begin"]
@@ -131,16 +134,14 @@ def test_a_part_is_sealed_with_the_crawl_and_opened_where_it_was(tmp_path: Path)
 
 
 def truth(tmp_path: Path) -> set[str]:
-    """What a crawl finds that nobody disturbs, and that has no such part."""
+    """Pages of an undisturbed crawl without such a part."""
     path = tmp_path / "undisturbed"
     crawl(path, [])
     return {row.url for row in outcomes(path)}
 
 
-def test_a_kill_between_seal_and_commit_takes_ledger_and_crawl_back_to_one_moment(
-    tmp_path: Path,
-) -> None:
-    """The power goes at the n-th sync, for every n of the first checkpoints, and once more at the resume."""
+def test_a_kill_between_seal_and_commit_restores_part_and_crawl_to_the_same_moment(tmp_path: Path) -> None:
+    """The power is cut at the n-th sync, for every n of the first checkpoints, and at the resume."""
     wanted, moments = truth(tmp_path), set[int]()
     for syncs in itertools.count(0, 3):
         path = tmp_path / str(syncs)
@@ -158,7 +159,7 @@ def test_a_kill_between_seal_and_commit_takes_ledger_and_crawl_back_to_one_momen
     assert moments >= {0, 1, 2, 3}, "kills before the first checkpoint and between later ones"
 
 
-def test_doctor_sees_a_cut_and_a_lost_file_of_a_part_it_does_not_know(tmp_path: Path) -> None:
+def test_doctor_detects_cut_and_lost_files_of_an_unknown_part(tmp_path: Path) -> None:
     path = tmp_path / "c"
     crawl_with_ledger(path, crawl__pages=4)
     assert findings(path)[Ledger.name].healthy
@@ -180,7 +181,7 @@ def test_doctor_sees_a_cut_and_a_lost_file_of_a_part_it_does_not_know(tmp_path: 
     assert crawl_with_ledger(path).opened_at
 
 
-def test_a_run_without_its_owner_leaves_a_part_as_it_was(tmp_path: Path) -> None:
+def test_a_run_without_the_part_leaves_it_unchanged(tmp_path: Path) -> None:
     path = tmp_path / "c"
     there = crawl_with_ledger(path, crawl__pages=4)
     written = (path / "toy.log").read_bytes()

@@ -1,4 +1,4 @@
-"""The guides to plug-ins keep their word: their code and their commands are taken out and used."""
+"""Code and commands of the plug-in guides, extracted and run."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def settings_of(guide: str) -> list[str]:
 
 @pytest.fixture
 def crawled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Path, Site, Site]]:
-    """A site behind a token, crawled with everything that the guides show."""
+    """A site behind a token, crawled with all plug-ins of the guides."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("ATLAS_TOKEN", "s3cret")
     for guide, module in MODULES.items():
@@ -61,7 +61,7 @@ def crawled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[P
         yield tmp_path / "atlas", own, other
 
 
-def test_what_the_guides_show_works_together(crawled: tuple[Path, Site, Site]) -> None:
+def test_the_plugins_of_the_guides_work_together(crawled: tuple[Path, Site, Site]) -> None:
     home, own, _ = crawled
     titles = {page["url"].removeprefix(own.origin): page["title"] for page in exported(home)}
     assert titles == {"/": "Start", "/private": "For members", "/t.csv": "name link", "/from-table": "Deep"}
@@ -73,7 +73,7 @@ def test_what_the_guides_show_works_together(crawled: tuple[Path, Site, Site]) -
     assert [item["heading"] for item in ReadingRoom(home).items()] == ["All voles", "Short"]
 
 
-def test_the_commands_of_the_guide_to_rows_write_them(crawled: tuple[Path, Site, Site]) -> None:
+def test_the_commands_of_the_rows_guide_write_rows(crawled: tuple[Path, Site, Site]) -> None:
     home, _, _ = crawled
     exports = [words for words in commands_of("extract") if words[0] == "export"]
     assert len(exports) == 2
@@ -82,7 +82,7 @@ def test_the_commands_of_the_guide_to_rows_write_them(crawled: tuple[Path, Site,
     assert (home.parent / "items.csv").read_text().splitlines()[0] == "url,fetched_at,heading,picture,links"
 
 
-def test_a_spiders_callback_is_a_function_of_a_page() -> None:
+def test_a_scrapy_callback_becomes_a_function_of_a_page() -> None:
     from selectolax.lexbor import LexborHTMLParser
 
     space: dict[str, Any] = {}
@@ -92,11 +92,21 @@ def test_a_spiders_callback_is_a_function_of_a_page() -> None:
         "<a class=tag href=/t/mice>mice</a><a class=tag href=/t/voles>voles</a></article><a href=../up>up</a>"
     )
     page = ParsedPage(
-        url="http://q.example/a/b", status=200, mime="text/html", body=html.encode(), title="", text="",
-        fields=(("vary", "a"), ("vary", "b")), language="", depth=0, found_as="page", at=0.0,
-        base="http://q.example/a/b", hrefs=["/t/mice", "/t/voles", "../up", "mailto:x@y", "/t/mice"],
+        url="http://q.example/a/b",
+        status=200,
+        mime="text/html",
+        body=html.encode(),
+        title="",
+        text="",
+        fields=(("vary", "a"), ("vary", "b")),
+        language="",
+        depth=0,
+        found_as="page",
+        at=0.0,
+        base="http://q.example/a/b",
+        hrefs=["/t/mice", "/t/voles", "../up", "mailto:x@y", "/t/mice"],
         tree=lambda: LexborHTMLParser(html),
-    )  # fmt: skip
+    )
     assert list(space["quotes"](page)) == [
         {"text": "Mice are nice", "author": "A. Vole", "tags": ["mice", "voles"]}
     ]
@@ -107,8 +117,8 @@ def test_a_spiders_callback_is_a_function_of_a_page() -> None:
     assert (page.get("h1"), page.get("a", "title"), page.headers) == ("", "", {"vary": "a, b"})
 
 
-def test_every_word_of_the_map_has_four_columns_and_settings_that_exist() -> None:
-    """That the settings exist is test_docs' business; here, that no row of the tables is broken."""
+def test_every_row_of_the_migration_tables_has_four_columns() -> None:
+    """Whether the settings exist is checked in test_docs."""
     text = (GUIDES / "coming-from.md").read_text()
     rows = [line for line in text.splitlines() if line.startswith("|")]
     assert len(rows) > 30

@@ -1,4 +1,4 @@
-"""Politeness as the server sees it: its own log of arrivals is the only witness."""
+"""Politeness as the server sees it, judged only from its log of arrivals."""
 
 from __future__ import annotations
 
@@ -58,11 +58,18 @@ def test_delays_hold_across_kills_and_resumes(tmp_path: Path) -> None:
     home = tmp_path / "c"
     with running_meadow(hosts=20, pages=80, seed=4) as meadow:
         process = start(
-            "crawl", home, "--seed", meadow.seeds[0], "--delay", "400ms", "--allow-private",
-            "--set", "storage.checkpoint=1s",
-        )  # fmt: skip
+            "crawl",
+            home,
+            "--seed",
+            meadow.seeds[0],
+            "--delay",
+            "400ms",
+            "--allow-private",
+            "--set",
+            "storage.checkpoint=1s",
+        )
         for moment in (1.3, 1.1, 1.7):
-            time.sleep(moment)  # when the kill falls does not matter to what must hold
+            time.sleep(moment)  # the time of the kill does not matter
             os.kill(process.pid, signal.SIGKILL)
             end(process)
             process = start("resume", home)

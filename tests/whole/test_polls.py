@@ -1,7 +1,7 @@
-"""Known pages are asked again while a limit on pages is reached: the books of both stay right.
+"""Polls of known pages while the page limit is reached: the totals of both stay right.
 
-A meadow is crawled in virtual time up to a limit of pages, with URLs left. Then every page is polled:
-some are as they were, some have changed, some are gone, some cannot be had.
+A meadow (a synthetic web) is crawled in virtual time up to a page limit, with URLs left. Then every page
+is polled: some are unchanged, some have changed, some are gone, some fail.
 """
 
 from __future__ import annotations
@@ -61,10 +61,13 @@ class Aged(MeadowFetcher):
 def polled(path: Path, meadow: Meadow, fate: dict[str, int], links: list[Link], limit: int) -> Summary:
     settings = Settings().override(
         {
-            "crawl.seeds": list(meadow.seeds), "crawl.pages": limit, "politeness.delay": "1s",
-            "network.allow_private": True, **CALM,
+            "crawl.seeds": list(meadow.seeds),
+            "crawl.pages": limit,
+            "politeness.delay": "1s",
+            "network.allow_private": True,
+            **CALM,
         }
-    )  # fmt: skip
+    )
 
     async def life(clock: Clock) -> Summary:
         web = Aged(meadow, clock)
@@ -91,17 +94,19 @@ def first(tmp_path_factory: pytest.TempPathFactory) -> tuple[Meadow, Path, Summa
     )
     path = tmp_path_factory.mktemp("polls") / "c"
     summary, _ = bottled_crawl(
-        path, lambda clock: MeadowFetcher(meadow, clock), meadow.seeds, crawl__pages=LIMIT,
-        politeness__delay="1s", network__allow_private=True,
-    )  # fmt: skip
+        path,
+        lambda clock: MeadowFetcher(meadow, clock),
+        meadow.seeds,
+        crawl__pages=LIMIT,
+        politeness__delay="1s",
+        network__allow_private=True,
+    )
     assert summary.pages == LIMIT
     assert summary.waiting > 20
     return meadow, path, summary
 
 
-def test_polls_have_books_of_their_own_and_no_limit_on_pages_holds_them_up(
-    first: tuple[Meadow, Path, Summary],
-) -> None:
+def test_polls_are_counted_separately_and_ignore_the_page_limit(first: tuple[Meadow, Path, Summary]) -> None:
     meadow, path, before = first
     pages = [row for row in rows_of_crawl(path) if row.kind == "page"]
     fate = {str(row.url): number % 4 for number, row in enumerate(pages)}
@@ -128,7 +133,7 @@ def test_polls_have_books_of_their_own_and_no_limit_on_pages_holds_them_up(
 
 
 def check_rest_is_fetched(path: Path, meadow: Meadow, fate: dict[str, int], before: Summary) -> None:
-    """Without the limit both go on together: what came back is a page again, the rest is discovered."""
+    """Without the limit both continue: returned pages are pages again, the rest is discovered."""
     back = [Link(Url(url), was="failed") for url, what in fate.items() if what == GONE]
     after = polled(path, meadow, {}, back, 0)
     assert after.waiting == after.lost == 0

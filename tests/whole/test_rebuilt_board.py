@@ -1,7 +1,7 @@
-"""A board that lost everything stops its agents, and is made again from their directories.
+"""Coordinator that lost everything: it stops its agents, and is rebuilt from their directories.
 
-Whole agents in virtual time on a board in memory, as in `test_network_in_a_bottle`. What waits must be found
-again by its ways into the crawl: links, redirects, sitemaps that robots.txt files name, seeds.
+Whole agents in virtual time with a coordinator in memory, as in `test_network_in_a_bottle`. Waiting URLs
+must be found again by their way into the crawl: links, redirects, sitemaps of robots.txt files, seeds.
 """
 
 from __future__ import annotations
@@ -39,13 +39,21 @@ from .test_network_in_a_bottle import Band, charter, is_polite, pages_alone, pag
 
 NAMES = "abc"
 VARIED = {
-    "page_kb": 1.0, "links": 10, "robots": 1.0, "sitemaps": 0.6, "sitemap_only": 0.2, "redirects": 0.1,
-    "duplicates": 0.1, "traps": 0.3, "crawl_delay_share": 0.3, "crawl_delay": 3.0,
-}  # fmt: skip
+    "page_kb": 1.0,
+    "links": 10,
+    "robots": 1.0,
+    "sitemaps": 0.6,
+    "sitemap_only": 0.2,
+    "redirects": 0.1,
+    "duplicates": 0.1,
+    "traps": 0.3,
+    "crawl_delay_share": 0.3,
+    "crawl_delay": 3.0,
+}
 
 
 class ShortLived(MemoryBuilder):
-    """Is killed after so many calls."""
+    """Killed after a number of calls."""
 
     left = 0
 
@@ -57,7 +65,7 @@ class ShortLived(MemoryBuilder):
 
 
 async def lose_all(band: Band) -> None:
-    """The server forgets everything; each agent must end with the sentence that says so."""
+    """The server forgets everything; each agent must end with the error that says so."""
     band.servers[0].crawls.clear()
     for name in list(band.living):
         crew, task, web = band.living.pop(name)
@@ -80,23 +88,23 @@ def rows_of(path: Path) -> list[OutcomeRow]:
 
 
 def led_to(path: Path, known: Mapping[Url, OutcomeRow]) -> set[Url]:
-    """Where all that the agents have stored leads to, of what a crawl alone comes to."""
+    """Link targets of all pages that the agents stored, of those that a single crawl reaches."""
     found: set[Url] = set()
     for name in NAMES:
         rows = rows_of(path / name)
         hosts = {host_of(row.url) for row in rows if row.kind is OutcomeKind.PAGE}
         found |= {Url(row.target) for row in rows if row.target}
         found |= {Url(link) for page in ReadingRoom(path / name).pages() for link in page.links}
-        # Who has a page of a host has read its robots.txt before.
+        # An agent with a page of a host has read its robots.txt before.
         found |= {url for url, row in known.items() if row.found_as == "sitemap" and host_of(url) in hosts}
     return found & known.keys()
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_nothing_is_missing_after_the_board_was_lost_and_made_again(
+def test_nothing_is_missing_after_the_coordinator_was_lost_and_rebuilt(
     seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # Agents keep what they told last for half a minute; here it must come from the archives.
+    # Agents keep recent reports for half a minute; here they must come from the archives.
     monkeypatch.setattr(tellings, "KEPT", 0.0)
     meadow = Meadow(MeadowOptions(hosts=12, pages=200, seed=40 + seed, **VARIED))
     alone = pages_alone(tmp_path / "alone", meadow)
@@ -159,10 +167,10 @@ def test_nothing_is_missing_after_the_board_was_lost_and_made_again(
 
 
 @pytest.mark.parametrize("servers", [1, 2])
-def test_a_board_with_an_old_copy_stops_its_agents_and_is_made_again(
+def test_a_coordinator_restored_from_an_old_copy_stops_its_agents_and_is_rebuilt(
     servers: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Who was drained before is told so, too, when it comes back. Of two servers one has an old copy."""
+    """A drained agent gets the same error when it returns. Of two servers one has an old copy."""
     monkeypatch.setattr(tellings, "KEPT", 3.0)
     meadow = Meadow(MeadowOptions(hosts=12, pages=200, seed=44, **VARIED))
     alone = pages_alone(tmp_path / "alone", meadow)
@@ -217,8 +225,8 @@ def test_a_board_with_an_old_copy_stops_its_agents_and_is_made_again(
         assert set(stored.values()) == {1}
 
 
-def test_another_crawl_of_that_name_is_not_joined_by_agents_of_the_lost_one(tmp_path: Path) -> None:
-    """Somebody begins anew before the agents have noticed: they end, and touch nothing of it."""
+def test_agents_do_not_join_another_crawl_of_the_same_name(tmp_path: Path) -> None:
+    """A new crawl begins before the agents have noticed: they end, and touch nothing of it."""
     meadow = Meadow(MeadowOptions(hosts=6, pages=80, seed=50, page_kb=1.0, links=10))
 
     async def life(clock: Clock) -> None:
@@ -239,7 +247,9 @@ def test_another_crawl_of_that_name_is_not_joined_by_agents_of_the_lost_one(tmp_
 
 
 @pytest.mark.parametrize("seed", [41, 42])
-def test_what_the_archive_of_a_finished_crawl_leads_to_is_what_it_has_seen(seed: int, tmp_path: Path) -> None:
+def test_links_in_the_archive_of_a_finished_crawl_are_exactly_its_seen_urls(
+    seed: int, tmp_path: Path
+) -> None:
     meadow = Meadow(MeadowOptions(hosts=12, pages=200, seed=seed, **VARIED))
     pages_alone(tmp_path / "alone", meadow)
     home = CrawlDir.open(tmp_path / "alone")

@@ -1,4 +1,4 @@
-"""A crawl is refreshed: pages are asked again, and search, export, archive and books are right after it."""
+"""Refresh of a crawl: pages are polled, and search, export, archive and totals are right afterwards."""
 
 from __future__ import annotations
 
@@ -31,13 +31,20 @@ def crawl(
     path: Path, now: Versions, day: float = 0.0, order: Order | None = None, **changes: object
 ) -> Summary:
     wanted: dict[str, object] = {
-        "storage__checkpoint": "5s", "politeness__delay": "1s", "network__allow_private": True,
-        "network__resolve": ["example.org=127.0.0.1"], "refresh__policy": "uniform",
-    }  # fmt: skip
+        "storage__checkpoint": "5s",
+        "politeness__delay": "1s",
+        "network__allow_private": True,
+        "network__resolve": ["example.org=127.0.0.1"],
+        "refresh__policy": "uniform",
+    }
     summary, _ = bottled_crawl(
-        path, lambda clock: ChangingSite(clock, now), [f"{HOST}/"], epoch=bottle.EPOCH + day * DAY,
-        order=order, **(wanted | changes),
-    )  # fmt: skip
+        path,
+        lambda clock: ChangingSite(clock, now),
+        [f"{HOST}/"],
+        epoch=bottle.EPOCH + day * DAY,
+        order=order,
+        **(wanted | changes),
+    )
     return summary
 
 
@@ -61,7 +68,7 @@ def check_health(path: Path) -> None:
         assert finding.healthy, finding.says
 
 
-def test_a_round_asks_every_page_once_and_fetches_what_is_new(tmp_path: Path) -> None:
+def test_a_round_polls_every_page_once_and_fetches_new_urls(tmp_path: Path) -> None:
     path, now = tmp_path / "c", site()
     first = crawl(path, now)
     assert (first.pages, first.waiting, first.refreshed) == (12, 0, None)
@@ -82,7 +89,7 @@ def test_a_round_asks_every_page_once_and_fetches_what_is_new(tmp_path: Path) ->
     check_health(path)
 
 
-def test_what_waited_before_stays_unless_it_is_asked_for(tmp_path: Path) -> None:
+def test_urls_waiting_before_a_refresh_stay_unless_requested(tmp_path: Path) -> None:
     path, now = tmp_path / "c", site(30)
     stopped = crawl(path, now, crawl__pages=10)
     assert (stopped.pages, stopped.waiting) == (10, 20)
@@ -98,7 +105,7 @@ def test_what_waited_before_stays_unless_it_is_asked_for(tmp_path: Path) -> None
     check_health(path)
 
 
-def test_what_is_gone_leaves_search_and_may_come_back(tmp_path: Path) -> None:
+def test_gone_pages_leave_search_and_may_return(tmp_path: Path) -> None:
     path, now = tmp_path / "c", site()
     crawl(path, now)
     kept = {at: now.pages[at] for at in ("/1", "/2")}
@@ -120,7 +127,7 @@ def test_what_is_gone_leaves_search_and_may_come_back(tmp_path: Path) -> None:
     check_health(path)
 
 
-def test_trouble_on_the_way_changes_nothing(tmp_path: Path) -> None:
+def test_network_failures_do_not_change_the_stored_copy(tmp_path: Path) -> None:
     path, now = tmp_path / "c", site()
     crawl(path, now)
     before = exported(path)
@@ -135,7 +142,7 @@ def test_trouble_on_the_way_changes_nothing(tmp_path: Path) -> None:
     check_health(path)
 
 
-def test_what_robots_txt_excludes_by_now_leaves_search_and_stays_in_the_archive(tmp_path: Path) -> None:
+def test_newly_excluded_pages_leave_search_but_stay_in_the_archive(tmp_path: Path) -> None:
     path, now = tmp_path / "c", site()
     crawl(path, now)
     now.robots_txt = "User-agent: *\nDisallow: /1\n"
@@ -154,7 +161,7 @@ def test_what_robots_txt_excludes_by_now_leaves_search_and_stays_in_the_archive(
     check_health(path)
 
 
-def test_what_robots_txt_allows_by_now_is_told_unless_it_is_as_it_was(tmp_path: Path) -> None:
+def test_newly_allowed_pages_are_reported_unless_unchanged(tmp_path: Path) -> None:
     path, now = tmp_path / "c", site()
     now.pages["/"].links += ("/secret",)
     now.pages["/secret"] = Shown("at last")
@@ -175,7 +182,7 @@ def test_what_robots_txt_allows_by_now_is_told_unless_it_is_as_it_was(tmp_path: 
     check_health(path)
 
 
-def test_a_page_that_asks_not_to_be_found_leaves_search_though_it_is_a_page(tmp_path: Path) -> None:
+def test_a_page_that_turns_noindex_leaves_search(tmp_path: Path) -> None:
     path, now = tmp_path / "c", site()
     crawl(path, now)
     now.pages["/1"].headers = (("x-robots-tag", "noindex"),)  # with a 304
@@ -192,11 +199,11 @@ def test_a_page_that_asks_not_to_be_found_leaves_search_though_it_is_a_page(tmp_
     check_health(path)
 
 
-def test_a_page_that_moved_for_good_leaves_search_once_its_target_is_stored(tmp_path: Path) -> None:
+def test_a_permanently_moved_page_leaves_search_once_its_target_is_stored(tmp_path: Path) -> None:
     path, now = tmp_path / "c", site()
     crawl(path, now)
     now.pages["/1"] = Shown(status=301, location="/2")  # known
-    now.pages["/3"] = Shown(status=308, location="/there")  # yet to come
+    now.pages["/3"] = Shown(status=308, location="/there")  # comes later
     now.pages["/there"] = Shown("moved here")
     now.pages["/4"] = Shown(status=301, location="/nowhere")  # never comes
     now.pages["/5"] = Shown(status=301, location="/over")  # comes by another redirect
@@ -216,7 +223,7 @@ def test_a_page_that_moved_for_good_leaves_search_once_its_target_is_stored(tmp_
     check_health(path)
 
 
-def test_redirects_for_the_time_being_change_nothing(tmp_path: Path) -> None:
+def test_temporary_redirects_change_nothing(tmp_path: Path) -> None:
     path, now = tmp_path / "c", site()
     crawl(path, now)
     before = exported(path)
@@ -232,7 +239,7 @@ def test_redirects_for_the_time_being_change_nothing(tmp_path: Path) -> None:
     check_health(path)
 
 
-def test_what_has_not_changed_is_archived_as_a_revisit_or_not_at_all(tmp_path: Path) -> None:
+def test_unchanged_pages_are_archived_as_revisits_or_not_at_all(tmp_path: Path) -> None:
     for revisits in (True, False):
         for validators in (True, False):
             path, now = tmp_path / f"c{revisits}{validators}", site()
@@ -249,12 +256,12 @@ def test_what_has_not_changed_is_archived_as_a_revisit_or_not_at_all(tmp_path: P
 
 
 def archived(path: Path) -> int:
-    """Answers in the archive."""
+    """Responses in the archive."""
     lines = [log.read_bytes().count(b"\n") for log in (path / "archive").glob("shard-*.cdxj")]
     return sum(lines)
 
 
-def test_a_budget_holds_over_any_time_and_its_polls_are_spread_evenly(tmp_path: Path) -> None:
+def test_a_budget_holds_over_any_period_and_spreads_polls_evenly(tmp_path: Path) -> None:
     path, now = tmp_path / "c", site(40)
     crawl(path, now)
     now.asked.clear()

@@ -1,4 +1,4 @@
-"""Hosts and pages that fail in a refresh: the round goes on without them, and its summary names them."""
+"""Hosts and pages that fail in a refresh: the round continues without them, and its summary names them."""
 
 from __future__ import annotations
 
@@ -51,16 +51,22 @@ def visit(
     path: Path, web: dict[str, Versions], at: float, order: Order | None = None, **changes: object
 ) -> Summary:
     wanted: dict[str, object] = {
-        "storage__checkpoint": "5s", "politeness__delay": "1s", "network__allow_private": True,
+        "storage__checkpoint": "5s",
+        "politeness__delay": "1s",
+        "network__allow_private": True,
         "network__resolve": ["well.example=127.0.0.1", "ill.example=127.0.0.2"],
         "refresh__policy": "uniform",
-    }  # fmt: skip
+    }
     for site in web.values():
         site.asked.clear()
     summary, _ = bottled_crawl(
-        path, lambda clock: TwoSites(clock, web), [f"{host}/" for host in web],
-        epoch=bottle.EPOCH + at, order=order, **(wanted | changes),
-    )  # fmt: skip
+        path,
+        lambda clock: TwoSites(clock, web),
+        [f"{host}/" for host in web],
+        epoch=bottle.EPOCH + at,
+        order=order,
+        **(wanted | changes),
+    )
     for site in web.values():  # one request a second, whatever happens
         times = [t for t, _, _ in site.asked]
         assert all(later - sooner >= 1.0 - 1e-6 for sooner, later in itertools.pairwise(times))
@@ -86,7 +92,7 @@ def asked(site: Versions) -> list[str]:
     return sorted(path for _, path, _ in site.asked if path != "/robots.txt")
 
 
-def test_one_page_that_is_busy_costs_a_round_some_seconds(tmp_path: Path) -> None:
+def test_one_busy_page_delays_a_round_by_seconds(tmp_path: Path) -> None:
     path, web = tmp_path / "c", sites()
     visit(path, web, 0.0)
     calm, _ = refreshed(path, web, HOUR)
@@ -99,7 +105,7 @@ def test_one_page_that_is_busy_costs_a_round_some_seconds(tmp_path: Path) -> Non
         assert web[ILL].times("/5") <= 3
 
 
-def test_pages_that_fail_are_in_the_summary(tmp_path: Path) -> None:
+def test_failed_pages_are_in_the_summary(tmp_path: Path) -> None:
     path, web = tmp_path / "c", sites()
     visit(path, web, 0.0)
     for number in range(1, 6):
@@ -115,7 +121,7 @@ def test_pages_that_fail_are_in_the_summary(tmp_path: Path) -> None:
     assert "5 failed" in str(told)
 
 
-def test_a_host_that_asks_for_an_hour_does_not_hold_the_round(tmp_path: Path) -> None:
+def test_a_host_that_asks_for_an_hour_does_not_delay_the_round(tmp_path: Path) -> None:
     path, web = tmp_path / "c", sites()
     visit(path, web, 0.0)
     calm, _ = refreshed(path, web, HOUR)
@@ -165,7 +171,7 @@ def test_a_round_waits_for_ordinary_delays_however_long(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("budget", ["1/s", "360/h"])
-def test_a_round_with_a_budget_polls_the_others_while_a_host_rests(tmp_path: Path, budget: str) -> None:
+def test_a_round_with_a_budget_polls_other_hosts_while_one_rests(tmp_path: Path, budget: str) -> None:
     path, web = tmp_path / "c", sites()
     visit(path, web, 0.0)
     web[ILL].pages = dict.fromkeys(web[ILL].pages, ASKS_FOR_AN_HOUR)
@@ -174,7 +180,7 @@ def test_a_round_with_a_budget_polls_the_others_while_a_host_rests(tmp_path: Pat
     assert (told.unchanged, told.postponed) == (12, 12)
 
 
-def test_a_new_url_that_is_busy_waits_for_a_later_round(tmp_path: Path) -> None:
+def test_a_new_busy_url_waits_for_a_later_round(tmp_path: Path) -> None:
     path, web = tmp_path / "c", sites()
     visit(path, web, 0.0)
     web[ILL].pages["/"] = Shown("home", links=(*web[ILL].pages["/"].links, "/new"))

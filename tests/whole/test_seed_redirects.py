@@ -1,4 +1,4 @@
-"""Seeds that redirect: the page at the end counts as a seed, whatever happens to the crawl meanwhile."""
+"""Seeds that redirect: the page at the end counts as a seed, whatever else happens to the crawl."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ from fieldmouse.web.dns import DnsAnswer
 from .bottled import bottled_crawl, bottled_kill, outcomes
 
 Web = Mapping[str, str | tuple[str, ...]]
-"""Pages by URL: the URL that one redirects to, or the hrefs on it; `robots.txt` may be there, as text."""
+"""Pages by URL: a redirect target, or the hrefs of the page; `robots.txt` may be there, as text."""
 
 
 class ScriptedWeb:
-    """Answers after a delay by host: seeds may be slow, so that others are read before."""
+    """Responds after a delay by host: seeds may be slow, so that other pages are read before."""
 
     def __init__(self, clock: Clock, pages: Web, slow: Mapping[str, float] | None = None):
         self._clock, self._pages, self._slow = clock, pages, slow or {}
@@ -59,17 +59,16 @@ class ScriptedWeb:
             status, body = 200, f"<title>{link.url}</title>{links}".encode()
         head = "".join(f"{name}: {value}\r\n" for name, value in headers)
         now = self._clock.now()
-        return Response(
-            status, f"HTTP/1.1 {status} X\r\n{head}\r\n".encode(), body, b"GET / HTTP/1.1\r\n\r\n", address,
-            now, now, now, tuple(headers),
-        )  # fmt: skip
+        start = f"HTTP/1.1 {status} X\r\n{head}\r\n".encode()
+        request = b"GET / HTTP/1.1\r\n\r\n"
+        return Response(status, start, body, request, address, now, now, now, tuple(headers))
 
     async def close(self) -> None:
         """Nothing is open."""
 
 
 class AnyName:
-    """Every name has an address of its own."""
+    """Every name has a different address."""
 
     def __init__(self, clock: Clock):
         self._known: dict[str, str] = {}
@@ -88,23 +87,28 @@ SEED, WWW = "http://e.test/", "https://www.e.test/"
 HOP: Web = {SEED: "https://e.test/", "https://e.test/": WWW}
 SITE: Web = HOP | {
     WWW: ("/a", "https://e.test/b", "http://other.e.test/", "http://new.test/"),
-    WWW + "a": ("http://www.e.test:8080/c",), "http://www.e.test:8080/c": (), "https://e.test/b": (),
-    "http://other.e.test/": (), "http://new.test/": (),
-}  # fmt: skip
-MOVED: Web = {SEED: "https://new.test/", "https://new.test/": ("/a", "http://www.new.test/b", SEED + "c")} | {
-    "https://new.test/a": (), "http://www.new.test/b": (), SEED + "c": (),
-}  # fmt: skip
+    WWW + "a": ("http://www.e.test:8080/c",),
+    **dict.fromkeys(
+        "http://www.e.test:8080/c https://e.test/b http://other.e.test/ http://new.test/".split(), ()
+    ),
+}
+MOVED: Web = {
+    SEED: "https://new.test/",
+    "https://new.test/": ("/a", "http://www.new.test/b", SEED + "c"),
+    **dict.fromkeys(("https://new.test/a", "http://www.new.test/b", SEED + "c"), ()),
+}
+B = "https://www.b.test/"
 CROSS: Web = {
-    "http://a.test/": ("/deep",), "http://a.test/deep": ("https://www.b.test/hidden", "http://x.b.test/"),
-    "http://b.test/": "https://www.b.test/", "https://www.b.test/": ("/seen",), "https://www.b.test/seen": (),
-    "https://www.b.test/hidden": ("/deeper",), "https://www.b.test/deeper": (), "http://x.b.test/": (),
-    "https://www.b.test/robots.txt": "Sitemap: https://www.b.test/map.txt", "https://www.b.test/mapped": (),
-}  # fmt: skip
+    "http://a.test/": ("/deep",),
+    "http://a.test/deep": (B + "hidden", "http://x.b.test/"),
+    "http://b.test/": B,
+    B: ("/seen",),
+    B + "hidden": ("/deeper",),
+    B + "robots.txt": f"Sitemap: {B}map.txt",
+    **dict.fromkeys((B + "seen", B + "deeper", "http://x.b.test/", B + "mapped"), ()),
+}
 """One seed is slow and redirects; before, the other one links to pages that only it links to."""
-CROSSED = {
-    "http://a.test/", "http://a.test/deep", "https://www.b.test/", "https://www.b.test/seen",
-    "https://www.b.test/hidden", "https://www.b.test/deeper",
-}  # fmt: skip
+CROSSED = {"http://a.test/", "http://a.test/deep", B, B + "seen", B + "hidden", B + "deeper"}
 
 
 def web(pages: Web, slow: Mapping[str, float] | None = None) -> Callable[[Clock], ScriptedWeb]:
@@ -121,13 +125,13 @@ def crawled(path: Path, pages: Web, seeds: Sequence[str] = (SEED,), **asked: obj
     return stored(path)
 
 
-def test_a_host_is_its_name_whatever_scheme_and_port(tmp_path: Path) -> None:
-    pages: Web = {SEED: "https://e.test/", "https://e.test/": ("http://e.test:81/x", "http://sub.e.test/"),
-                  "http://e.test:81/x": (), "http://sub.e.test/": ()}  # fmt: skip
+def test_a_host_scope_ignores_scheme_and_port(tmp_path: Path) -> None:
+    links = ("http://e.test:81/x", "http://sub.e.test/")
+    pages: Web = {SEED: "https://e.test/", "https://e.test/": links} | dict.fromkeys(links, ())
     assert crawled(tmp_path / "c", pages, scope__mode="host") == {"https://e.test/", "http://e.test:81/x"}
 
 
-def test_the_end_of_a_chain_of_redirects_joins_the_scope_and_is_named(
+def test_the_end_of_a_redirect_chain_joins_the_scope_and_is_logged(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO, "fieldmouse.agent.crawlscope")
@@ -136,7 +140,7 @@ def test_the_end_of_a_chain_of_redirects_joins_the_scope_and_is_named(
     assert f"seed {SEED} redirects to {WWW}: its host is in scope" in caplog.messages
 
 
-def test_a_page_that_a_seed_redirects_to_is_stored_and_nothing_else(
+def test_in_page_scope_only_the_redirect_target_is_stored(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO, "fieldmouse.agent.crawlscope")
@@ -144,12 +148,15 @@ def test_a_page_that_a_seed_redirects_to_is_stored_and_nothing_else(
     assert f"seed {SEED} redirects to {WWW}: that page is in scope" in caplog.messages
 
 
-@pytest.mark.parametrize(("mode", "wanted"), [
-    ("page", {"https://new.test/"}),
-    ("host", {"https://new.test/", "https://new.test/a", SEED + "c"}),
-    ("site", {"https://new.test/", "https://new.test/a", SEED + "c", "http://www.new.test/b"}),
-])  # fmt: skip
-def test_another_registered_domain_joins_only_if_that_is_asked_for(
+@pytest.mark.parametrize(
+    ("mode", "wanted"),
+    [
+        ("page", {"https://new.test/"}),
+        ("host", {"https://new.test/", "https://new.test/a", SEED + "c"}),
+        ("site", {"https://new.test/", "https://new.test/a", SEED + "c", "http://www.new.test/b"}),
+    ],
+)
+def test_another_registered_domain_joins_only_on_request(
     tmp_path: Path, mode: str, wanted: set[str], caplog: pytest.LogCaptureFixture
 ) -> None:
     assert crawled(tmp_path / "without", MOVED, scope__mode=mode) == set()
@@ -159,30 +166,32 @@ def test_another_registered_domain_joins_only_if_that_is_asked_for(
     assert found == wanted
 
 
-def test_what_is_excluded_does_not_join(tmp_path: Path) -> None:
-    for number, rule in enumerate(
-        ({"scope__exclude_hosts": ["www.e.test"]}, {"scope__exclude_prefixes": [WWW]},
-         {"scope__include_regex": ["^http:"]})
-    ):  # fmt: skip
+def test_an_excluded_redirect_target_does_not_join(tmp_path: Path) -> None:
+    exclusions = {"exclude_hosts": ["www.e.test"], "exclude_prefixes": [WWW], "include_regex": ["^http:"]}
+    for number, rule in enumerate({f"scope__{key}": value} for key, value in exclusions.items()):
         asked = {"scope__mode": "host", "scope__follow_seed_redirects": True} | rule
         assert crawled(tmp_path / str(number), SITE, **asked) == set()
 
 
-def test_a_page_that_is_no_seed_does_not_take_the_crawl_elsewhere(tmp_path: Path) -> None:
+def test_redirects_of_other_pages_do_not_widen_the_scope(tmp_path: Path) -> None:
     pages = SITE | {WWW + "a": "http://other.e.test/"}
     found = crawled(tmp_path / "c", pages, scope__mode="host", scope__follow_seed_redirects=True)
     assert found == {WWW, "https://e.test/b"}
 
 
 @pytest.mark.parametrize("asked", [{}, {"scope__follow_seed_redirects": True}], ids=["same site", "any"])
-def test_links_that_were_read_before_the_redirect_was_known_are_followed(
+def test_links_read_before_the_redirect_was_known_are_followed(
     tmp_path: Path, asked: dict[str, object]
 ) -> None:
     pages = CROSS | {"https://www.b.test/map.txt": ()}
     summary, fetcher = bottled_crawl(
-        tmp_path / "c", web(pages, {"http://b.test": 60.0}), ["http://a.test/", "http://b.test/"], **QUICK,
-        scope__mode="host", **asked,
-    )  # fmt: skip
+        tmp_path / "c",
+        web(pages, {"http://b.test": 60.0}),
+        ["http://a.test/", "http://b.test/"],
+        **QUICK,
+        scope__mode="host",
+        **asked,
+    )
     assert summary.lost == summary.waiting == 0
     assert fetcher.asked.index("http://a.test/deep") < fetcher.asked.index("https://www.b.test/")
     assert stored(tmp_path / "c") == CROSSED | {"https://www.b.test/map.txt"}
@@ -196,7 +205,7 @@ def scope_state(path: Path) -> ScopeState:
 
 @given(st.lists(st.floats(0.5, 30.0), min_size=1, max_size=4))
 @settings(max_examples=25, deadline=None)
-def test_a_crawl_that_is_killed_and_resumed_has_the_same_scope(
+def test_a_resumed_crawl_has_the_same_scope_after_a_kill(
     tmp_path_factory: pytest.TempPathFactory, kills: list[float]
 ) -> None:
     path = tmp_path_factory.mktemp("killed") / "c"
@@ -213,7 +222,7 @@ def test_a_crawl_that_is_killed_and_resumed_has_the_same_scope(
 
 
 @pytest.mark.parametrize("damage", ["first byte", "flip", "cut", "delete"])
-def test_doctor_sees_what_a_resume_would_not_read_of_the_links_held_back(tmp_path: Path, damage: str) -> None:
+def test_doctor_detects_damage_in_the_log_of_held_links(tmp_path: Path, damage: str) -> None:
     path = tmp_path / "c"
     seeds = ["http://a.test/", "http://b.test/"]
     asked: dict[str, object] = QUICK | {"scope__mode": "host", "storage__checkpoint": "1s"}
@@ -227,7 +236,7 @@ def test_doctor_sees_what_a_resume_would_not_read_of_the_links_held_back(tmp_pat
 
 
 @pytest.mark.parametrize("damage", ["first byte", "flip"])
-def test_links_held_back_are_not_missed_once_all_seeds_have_been_asked(tmp_path: Path, damage: str) -> None:
+def test_a_damaged_held_log_is_fine_once_all_seeds_have_outcomes(tmp_path: Path, damage: str) -> None:
     path = tmp_path / "c"
     seeds = ["http://a.test/", "http://b.test/"]
     asked: dict[str, object] = QUICK | {"scope__mode": "host"}
@@ -240,7 +249,7 @@ def test_links_held_back_are_not_missed_once_all_seeds_have_been_asked(tmp_path:
     assert stored(path) == CROSSED
 
 
-def test_explain_knows_what_joined_the_scope(tmp_path: Path) -> None:
+def test_explain_knows_additions_to_the_scope(tmp_path: Path) -> None:
     crawled(tmp_path / "c", SITE, scope__mode="host")
     home = CrawlDir.open(tmp_path / "c")
     assert not any("out of scope" in says for says in explain(home, Url(WWW + "never")).says)
@@ -248,19 +257,21 @@ def test_explain_knows_what_joined_the_scope(tmp_path: Path) -> None:
     assert says == f'it is out of scope, which is "host" around {SEED}, {WWW}'
 
 
-def test_agents_of_a_cluster_crawl_the_host_that_a_seed_redirects_to_whoever_is_granted_it(
-    tmp_path: Path,
-) -> None:
+def test_any_agent_of_a_cluster_crawls_the_redirect_target_of_a_seed(tmp_path: Path) -> None:
     """The agent that saw the redirect leaves, so that most pages are read by one that did not see it."""
     count = 40
     pages: dict[str, str | tuple[str, ...]] = {SEED: WWW, WWW: (f"{WWW}0",)}
     pages |= {f"{WWW}{number}": (f"{WWW}{number + 1}", "http://other.e.test/") for number in range(count)}
     asked = Settings().override(
         {
-            "crawl.seeds": [SEED], "politeness.delay": "1s", "network.allow_private": True,
-            "scope.mode": "host", "storage.checkpoint": "3s", "storage.min_free": "0B",
+            "crawl.seeds": [SEED],
+            "politeness.delay": "1s",
+            "network.allow_private": True,
+            "scope.mode": "host",
+            "storage.checkpoint": "3s",
+            "storage.min_free": "0B",
         }
-    )  # fmt: skip
+    )
     read: dict[str, int] = {}
 
     async def together(clock: Clock) -> None:
@@ -271,14 +282,19 @@ def test_agents_of_a_cluster_crawl_the_host_that_a_seed_redirects_to_whoever_is_
         def start(name: str) -> Crew:
             home = CrawlDir.create(tmp_path / name, shards=1, settings=render(asked).encode(), key_seed=4711)
             return build(
-                home, asked, clock=clock, fetcher=ScriptedWeb(clock, pages), lane=InlineLane,
-                dns=AnyName(clock), joining=Joining(MemoryBoard(server), "fieldmouse", clock.now),
-            )  # fmt: skip
+                home,
+                asked,
+                clock=clock,
+                fetcher=ScriptedWeb(clock, pages),
+                lane=InlineLane,
+                dns=AnyName(clock),
+                joining=Joining(MemoryBoard(server), "fieldmouse", clock.now),
+            )
 
         crews.append(start("a"))
         lives.append(asyncio.ensure_future(crews[0].agent.crawl([Url(SEED)])))
         await clock.sleep(15.0)
-        # The agent that followed the redirect leaves: what is left of the host is another's.
+        # The agent that followed the redirect leaves: another agent gets the rest of the host.
         crews.append(start("b"))
         lives.append(asyncio.ensure_future(crews[1].agent.crawl([])))
         await clock.sleep(5.0)
@@ -295,7 +311,7 @@ def test_agents_of_a_cluster_crawl_the_host_that_a_seed_redirects_to_whoever_is_
     assert len(stored(tmp_path / "b")) > 5
 
 
-def test_an_agent_follows_links_to_a_host_that_another_agent_took_into_the_scope(tmp_path: Path) -> None:
+def test_an_agent_follows_links_to_a_host_that_another_agent_added(tmp_path: Path) -> None:
     """It reads its pages before the other agent reaches the end of the seed's redirects."""
     first, second = "http://one.e.test/", "http://two.e.test/"
     late = [f"{WWW}late{number}" for number in range(6)]
@@ -307,10 +323,14 @@ def test_an_agent_follows_links_to_a_host_that_another_agent_took_into_the_scope
     pages |= {f"{second}{len(late)}": ()} | dict.fromkeys(late, ())
     asked = Settings().override(
         {
-            "crawl.seeds": [first, second], "politeness.delay": "4s", "network.allow_private": True,
-            "scope.mode": "host", "storage.checkpoint": "2s", "storage.min_free": "0B",
+            "crawl.seeds": [first, second],
+            "politeness.delay": "4s",
+            "network.allow_private": True,
+            "scope.mode": "host",
+            "storage.checkpoint": "2s",
+            "storage.min_free": "0B",
         }
-    )  # fmt: skip
+    )
 
     async def together(clock: Clock) -> None:
         server = MemoryServer(clock)

@@ -1,4 +1,4 @@
-"""Whatever settings accept can be crawled with: no value passes the reader and breaks a stage."""
+"""Every accepted setting can be crawled with: no value passes the reader and breaks a stage."""
 
 from __future__ import annotations
 
@@ -24,33 +24,42 @@ from fieldmouse.settings.reading import abouts
 from .bottled import bottled_kill
 
 HUGE = (1 << 63) - 1
-TRIED: list[Any] = [
-    0, 1, 2, HUGE, HUGE + 1, 10**30, -1, 0.0, 5e-324, 1e308, float("inf"), True, False,
-    "0s", "1e-300s", "900y", "52000w", "1e90w", "1e-30/w", "52000/ms", "none", "same", "never",
-    "0B", "1B", "15MiB", "4000MiB", "4GiB", "8000TiB", "1e20TiB", "0B/s", "1e-300B/s", "1e90TiB/s",
-    "", "a", "a/1", "x" * 100, "x" * 300, "/nowhere", "json:loads", "no.such:Name",
-    "fixed", "thresholds", "auto", "page", "host", "site", "web", "wait", "lose",
-    "index", "mice-and-elephants", "greedy", "neutral",
-    [], [""], ["a"], ["*"], [HUGE], [0], [3, 1], [1], ["("], ["(?i)a", "(?P<x>b)", "(?P<x>c)"],
-    ["a{99999999999}"], ["(" * 5000], ["a=1.1.1.1"], ["a=999.1.1.1"], ["*=[::1]:1"], ["=1.1.1.1"],
-    ["a=1.1.1.1:"], ["1.1.1.1:53"], ["999.1.1.1"], ["[::1]:53"], ["example.org"], ["http://"],
-    ["http://a.test/"], ["http://[::1]:99999/"],
-    {}, {"X_From": "a"}, {"X-From": "a"}, {"": "a"}, {"X": "\N{SNOWMAN}"}, {"X": "a\r\nHost: b"}, {"X": 1},
-]  # fmt: skip
-"""What somebody might write, for a value of some kind: the least, the largest, the odd."""
+TRIED: list[Any] = [0, 1, 2, HUGE, HUGE + 1, 10**30, -1, 0.0, 5e-324, 1e308, float("inf"), True, False]
+TRIED += ["0s", "1e-300s", "900y", "52000w", "1e90w", "1e-30/w", "52000/ms", "none", "same", "never"]
+TRIED += ["0B", "1B", "15MiB", "4000MiB", "4GiB", "8000TiB", "1e20TiB", "0B/s", "1e-300B/s", "1e90TiB/s"]
+TRIED += ["", "a", "a/1", "x" * 100, "x" * 300, "/nowhere", "json:loads", "no.such:Name"]
+TRIED += ["fixed", "thresholds", "auto", "page", "host", "site", "web", "wait", "lose"]
+TRIED += ["index", "mice-and-elephants", "greedy", "neutral"]
+TRIED += [[], [""], ["a"], ["*"], [HUGE], [0], [3, 1], [1], ["("], ["(?i)a", "(?P<x>b)", "(?P<x>c)"]]
+TRIED += [["a{99999999999}"], ["(" * 5000], ["a=1.1.1.1"], ["a=999.1.1.1"], ["*=[::1]:1"], ["=1.1.1.1"]]
+TRIED += [["a=1.1.1.1:"], ["1.1.1.1:53"], ["999.1.1.1"], ["[::1]:53"], ["example.org"], ["http://"]]
+TRIED += [["http://a.test/"], ["http://[::1]:99999/"]]
+TRIED += [
+    {},
+    {"X_From": "a"},
+    {"X-From": "a"},
+    {"": "a"},
+    {"X": "\N{SNOWMAN}"},
+    {"X": "a\r\nHost: b"},
+    {"X": 1},
+]
+"""Values a user might write, by kind: the least, the largest, the odd."""
 
 ABOUT_THE_WIRE = ("crawl.", "robots.", "limits.", "network.")
 SMALL = Meadow(MeadowOptions(hosts=1, pages=2, seed=1, page_kb=1, links=2))
-GIVEN: dict[str, object] = {
-    "crawl.seeds": SMALL.seeds, "network.allow_private": True, "storage.min_free": "0B", "index.shards": 1,
-    "storage.checkpoint": "10m", "control.robots": [8, 2], "control.limits": [5],
-}  # fmt: skip
+GIVEN: dict[str, object] = {"crawl.seeds": SMALL.seeds, "network.allow_private": True, "index.shards": 1}
+GIVEN |= {
+    "storage.min_free": "0B",
+    "storage.checkpoint": "10m",
+    "control.robots": [8, 2],
+    "control.limits": [5],
+}
 
 
 def accepted(name: str) -> Iterator[tuple[object, Settings]]:
-    """The least and the largest that the reader takes for a setting, and what comes of them.
+    """The least and the largest value that the reader accepts for a setting, and the result.
 
-    `FIELDMOUSE_EXPLORE=1` tries all that it takes.
+    `FIELDMOUSE_EXPLORE=1` tries all accepted values.
     """
     section, _, key = name.partition(".")
     met: dict[str, tuple[object, Settings]] = {}
@@ -70,7 +79,7 @@ def accepted(name: str) -> Iterator[tuple[object, Settings]]:
     "name",
     [f"{section}.{key}" for section, table in reading.sections(Settings).items() for key in abouts(table)],
 )
-def test_what_settings_accept_can_be_crawled_with(name: str, tmp_path: Path) -> None:
+def test_every_accepted_setting_can_be_crawled_with(name: str, tmp_path: Path) -> None:
     for number, (value, asked) in enumerate(accepted(name)):
         assert parse(render(asked)) == asked, value
         try:

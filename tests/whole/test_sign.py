@@ -1,4 +1,4 @@
-"""A token of the user's own reaches its host, and neither another host nor the archive."""
+"""Signed requests: a token reaches its host, and neither another host nor the archive."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .crawling import command, exported, run, warcs
 
 
 class Site(ThreadingHTTPServer):
-    """Pages by path, some for those with a token only; remembers every request with its headers."""
+    """Pages by path, some only with a token; records every request with its headers."""
 
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), _Pages)
@@ -86,7 +86,7 @@ def archived(home: Path) -> bytes:
     return b"".join(gzip.decompress(path.read_bytes()) for path in warcs(home))
 
 
-def test_a_token_reaches_its_host_and_no_other_and_not_the_archive(tmp_path: Path) -> None:
+def test_a_token_reaches_only_its_host_and_not_the_archive(tmp_path: Path) -> None:
     with sites() as (own, other):
         crawl(tmp_path / "c", own, "sign_all")
     titles = {page["url"]: page["title"] for page in exported(tmp_path / "c")}
@@ -102,7 +102,7 @@ def test_a_token_reaches_its_host_and_no_other_and_not_the_archive(tmp_path: Pat
     assert not [path for path in files if b"s3cret" in path.read_bytes()]
 
 
-def test_who_asks_for_it_has_the_token_in_the_archive_and_signs_for_more_hosts(tmp_path: Path) -> None:
+def test_keep_signatures_archives_the_token_and_sign_hosts_adds_hosts(tmp_path: Path) -> None:
     with sites() as (own, other):
         hosts = f'plugins.sign_hosts=["{own.origin}", "{other.origin}"]'
         crawl(tmp_path / "c", own, "sign_all", "--set", "plugins.keep_signatures=true", "--set", hosts)
@@ -110,7 +110,7 @@ def test_who_asks_for_it_has_the_token_in_the_archive_and_signs_for_more_hosts(t
     assert b"Authorization: Bearer s3cret\r\n" in archived(tmp_path / "c")
 
 
-def test_a_sign_that_fails_costs_that_url_and_is_named(tmp_path: Path) -> None:
+def test_a_failing_sign_costs_its_url_and_is_named(tmp_path: Path) -> None:
     with sites() as (own, _):
         crawl(tmp_path / "c", own, "sign_or_fail")
     assert own.asked["/robots.txt"] == "", "asked for without"
@@ -122,7 +122,7 @@ def test_a_sign_that_fails_costs_that_url_and_is_named(tmp_path: Path) -> None:
     assert rows[own.origin + "/private"]["title"] == "For members"
 
 
-def test_a_file_of_the_current_directory_hides_no_module_and_what_is_printed_is_no_data(
+def test_local_files_hide_no_module_and_plugin_prints_stay_off_stdout(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """`run` reads what the command writes to stdout as one JSON value."""
@@ -134,13 +134,13 @@ def test_a_file_of_the_current_directory_hides_no_module_and_what_is_printed_is_
     assert all(item["printed"] for item in exported(tmp_path / "c", "--items"))
 
 
-def test_a_token_for_all_requests_is_in_no_record_and_no_file_that_others_may_read(tmp_path: Path) -> None:
+def test_a_token_for_all_requests_is_in_no_record_and_no_readable_file(tmp_path: Path) -> None:
     home = tmp_path / "c"
     headers = 'network.headers={"Authorization" = "Bearer s3cret", "Accept-Language" = "en"}'
     options = ("--delay", "0s", "--allow-private", "--set", headers)
     with sites() as (own, _):
         run("crawl", home, "--seed", own.origin + "/", *options)
-        # An older version left the file open; a resume closes it.
+        # An older version left the file readable; a resume closes it.
         (home / "fieldmouse.toml").chmod(0o644)
         assert "chmod 600" in json.dumps(run("doctor", home, expect=1))
         run("resume", home)
@@ -159,7 +159,7 @@ def test_a_token_for_all_requests_is_in_no_record_and_no_file_that_others_may_re
     assert "s3cret" not in json.dumps(exported(home, "--all"))
 
 
-def test_who_asks_for_it_has_the_headers_of_all_requests_in_the_archive(tmp_path: Path) -> None:
+def test_keep_signatures_archives_the_headers_of_all_requests(tmp_path: Path) -> None:
     headers = 'network.headers={"X-Token" = "s3cret"}'
     with sites() as (own, _):
         options = ("--delay", "0s", "--allow-private", "--set", headers)

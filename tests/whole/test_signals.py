@@ -1,4 +1,4 @@
-"""Signals are answered in words, and leave a crawl that goes on where it stood."""
+"""Signals are answered with a message, and leave a crawl that resumes where it stopped."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ from meadowland import RunningMeadow, running_meadow
 from .crawling import children, command, exported, run, start
 
 MANNERS = ("--allow-private", "--delay", "0s", "--set", "storage.checkpoint=60s")
-"""A checkpoint a minute: what is not saved at the stop is thrown away."""
+"""A checkpoint a minute: pages not saved at the stop are lost."""
 
 
 @pytest.fixture(scope="module")
 def meadow() -> Iterator[RunningMeadow]:
-    # A page takes 20 ms, and the largest host has a fifth of them: nobody is done before the signal.
+    # A page takes 20 ms, and the largest host has a fifth of them: no crawl is done before the signal.
     with running_meadow(hosts=40, pages=4000, seed=11, latency=0.02, latency_spread=0.0) as running:
         yield running
 
 
 class Crawl:
-    """A crawl left running, in a group of its own, whose words are read as they come."""
+    """A crawl left running in a new process group, whose output is read as it comes."""
 
     def __init__(self, *words: object, terminal: bool = False):
         ours, theirs = pty.openpty() if terminal else os.pipe()
@@ -42,7 +42,7 @@ class Crawl:
         os.close(theirs)
 
     def hear(self, *wanted: str) -> None:
-        """Wait until all of this was said."""
+        """Wait until all of these messages were printed."""
         while not all(one in self.heard for one in wanted):
             assert select.select([self._words], [], [], 60)[0], f"it said nothing but {self.heard!r}"
             assert self._read(), f"it ended, and said {self.heard!r}"
@@ -50,13 +50,13 @@ class Crawl:
     def _read(self) -> bool:
         try:
             piece = os.read(self._words, 65536).decode(errors="replace")
-        except OSError:  # what a terminal says when nobody is left at its other end
+        except OSError:  # error of a terminal whose other end is closed
             return False
         self.heard += piece
         return bool(piece)
 
     def end(self) -> tuple[int, str]:
-        """Wait for its end; the exit code, and what it wrote as data."""
+        """Wait for its end; the exit code and stdout."""
         data = self.process.communicate(timeout=60)[0].decode()
         while self._read():
             pass
@@ -89,7 +89,7 @@ def crawling(meadow: RunningMeadow, home: Path, *more: object, terminal: bool = 
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_a_signal_to_the_whole_group_is_answered_and_throws_no_page_away(
+def test_a_signal_to_the_process_group_loses_no_page(
     meadow: RunningMeadow, tmp_path: Path, number: signal.Signals
 ) -> None:
     home = tmp_path / "c"
@@ -106,8 +106,8 @@ def test_a_signal_to_the_whole_group_is_answered_and_throws_no_page_away(
     assert run("doctor", home)["healthy"]
 
 
-def test_the_same_signal_sent_twice_at_once_is_one(meadow: RunningMeadow, tmp_path: Path) -> None:
-    """`timeout` tells us, and then our group."""
+def test_the_same_signal_twice_at_once_counts_once(meadow: RunningMeadow, tmp_path: Path) -> None:
+    """`timeout` sends the signal to us, and then to our group."""
     home = tmp_path / "c"
     with crawling(meadow, home) as crawl:
         crawl.process.send_signal(signal.SIGTERM)
@@ -118,7 +118,7 @@ def test_the_same_signal_sent_twice_at_once_is_one(meadow: RunningMeadow, tmp_pa
     assert len(exported(home)) > 50
 
 
-def test_a_second_one_ends_it_where_it_stands_and_says_so(meadow: RunningMeadow, tmp_path: Path) -> None:
+def test_a_second_signal_stops_at_once_with_a_message(meadow: RunningMeadow, tmp_path: Path) -> None:
     home = tmp_path / "c"
     with crawling(meadow, home) as crawl:
         workers = children(crawl.process.pid)
@@ -141,30 +141,24 @@ def test_a_second_one_ends_it_where_it_stands_and_says_so(meadow: RunningMeadow,
     assert run("resume", home, "--pages", 5, expect=3)["lost"] == 0
 
 
-def test_on_a_terminal_the_words_stand_above_the_line_that_moves(
-    meadow: RunningMeadow, tmp_path: Path
-) -> None:
+def test_on_a_terminal_messages_are_above_the_progress_line(meadow: RunningMeadow, tmp_path: Path) -> None:
     with crawling(meadow, tmp_path / "c", terminal=True) as crawl:
-        crawl.hear(" pages  ")  # the line of vital signs
+        crawl.hear(" pages  ")  # the progress line
         os.killpg(crawl.process.pid, signal.SIGINT)
         crawl.hear("stopping: ", "once more to stop at", "stopped by you")
         assert crawl.end()[0] == 130
 
 
-def test_a_terminal_that_is_closed_stops_the_crawl_in_good_order(
-    meadow: RunningMeadow, tmp_path: Path
-) -> None:
+def test_a_closed_terminal_stops_the_crawl_cleanly(meadow: RunningMeadow, tmp_path: Path) -> None:
     home = tmp_path / "c"
     with crawling(meadow, home, terminal=True) as crawl:
-        os.close(crawl._words)  # from now on every word is an error
+        os.close(crawl._words)  # from now on every write is an error
         os.killpg(crawl.process.pid, signal.SIGHUP)
         assert crawl.process.wait(60) == 130
     assert len(exported(home)) > 50
 
 
-def test_for_a_program_there_is_one_summary_and_the_talk_stays_off_its_data(
-    meadow: RunningMeadow, tmp_path: Path
-) -> None:
+def test_json_output_is_one_summary_without_messages(meadow: RunningMeadow, tmp_path: Path) -> None:
     with crawling(meadow, tmp_path / "c", "--json") as crawl:
         crawl.process.send_signal(signal.SIGTERM)
         crawl.hear("stopping: ")
@@ -176,7 +170,7 @@ def test_for_a_program_there_is_one_summary_and_the_talk_stays_off_its_data(
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 @pytest.mark.parametrize("moment", ["crawl.json", "lock", "journal", "index/shard-1.lock"])
-def test_while_it_opens_a_signal_is_no_mistake_of_ours(
+def test_a_signal_while_opening_causes_no_traceback(
     meadow: RunningMeadow, tmp_path: Path, moment: str, number: signal.Signals
 ) -> None:
     home = tmp_path / "c"
@@ -184,14 +178,12 @@ def test_while_it_opens_a_signal_is_no_mistake_of_ours(
     until((home / moment).exists)
     os.killpg(crawl.process.pid, number)
     code, _ = crawl.end()
-    assert code in (130, -number)  # before we listen it ends as any program does
+    assert code in (130, -number)  # before the handler is installed it ends as any program does
     assert "Traceback" not in crawl.heard
     assert run("resume", home, "--pages", 5, expect=3)["lost"] == 0
 
 
-def test_workers_leave_signals_to_the_agent_from_their_first_moment(
-    meadow: RunningMeadow, tmp_path: Path
-) -> None:
+def test_workers_ignore_signals_from_their_start(meadow: RunningMeadow, tmp_path: Path) -> None:
     home = tmp_path / "c"
     process = start("crawl", home, "--seed", meadow.seeds[0], *MANNERS, "--pages", 60)
     seen: set[int] = set()

@@ -1,4 +1,4 @@
-"""A meadow with sitemaps is kept fresh: what they say of pages is read, and proves to be right."""
+"""Meadow (a synthetic web) with sitemaps, kept fresh: their dates are read, and prove to be right."""
 
 from __future__ import annotations
 
@@ -22,11 +22,23 @@ from .bottled import bottled_crawl
 HOUR = 3600.0
 
 
-def test_a_sitemap_is_polled_as_a_signal_and_comes_to_be_believed(tmp_path: Path) -> None:
-    path, options = tmp_path / "c", MeadowOptions(
-        hosts=1, pages=60, seed=5, page_kb=1.0, robots=1.0, sitemaps=1.0, changing=1.0, change_every=HOUR,
-        rewriting=True, began=bottle.EPOCH, traps=0.0,
-    )  # fmt: skip
+def test_a_sitemap_is_polled_as_a_hint_and_becomes_trusted(tmp_path: Path) -> None:
+    path, options = (
+        tmp_path / "c",
+        MeadowOptions(
+            hosts=1,
+            pages=60,
+            seed=5,
+            page_kb=1.0,
+            robots=1.0,
+            sitemaps=1.0,
+            changing=1.0,
+            change_every=HOUR,
+            rewriting=True,
+            began=bottle.EPOCH,
+            traps=0.0,
+        ),
+    )
     meadow = Meadow(options)
     asked = {"politeness__delay": "1s", "network__allow_private": True, "refresh__policy": "uniform"}
 
@@ -35,9 +47,16 @@ def test_a_sitemap_is_polled_as_a_signal_and_comes_to_be_believed(tmp_path: Path
 
     bottled_crawl(path, web, meadow.seeds, **asked)
     bottled_crawl(
-        path, web, meadow.seeds, epoch=bottle.EPOCH + HOUR, order=Order(hold=True, only=True),
-        **asked, crawl__time="2h", refresh__budget="100/h", storage__checkpoint="10m",
-    )  # fmt: skip
+        path,
+        web,
+        meadow.seeds,
+        epoch=bottle.EPOCH + HOUR,
+        order=Order(hold=True, only=True),
+        **asked,
+        crawl__time="2h",
+        refresh__budget="100/h",
+        storage__checkpoint="10m",
+    )
     home = CrawlDir.open(path)
     ledger = read_ledger(home, read_checkpoint(home))
     sitemaps = np.flatnonzero(ledger.column("flags") & Flag.SIGNAL)

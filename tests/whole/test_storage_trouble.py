@@ -1,8 +1,7 @@
-"""Trouble with our own disk ends a crawl with a sentence, costs no page, and a resume has everything.
+"""Failures of our own disk: the crawl ends with an error message, loses no page, and a resume completes it.
 
-The disk refuses for any user: a limit on the size of files stands for a full disk, a
-link to /dev/full for a file that cannot be written, a file cut under our hands for
-one that cannot be read.
+The disk fails for any user: a limit on the size of files stands for a full disk, a link to /dev/full for a
+file that cannot be written, a truncated file for one that cannot be read.
 """
 
 from __future__ import annotations
@@ -27,9 +26,16 @@ from meadowland import RunningMeadow, running_meadow
 from .crawling import check_warcs, children, command, exported, run, start
 
 MANNERS = (
-    "--allow-private", "--delay", "0s", "--set", "storage.checkpoint=200ms", "--set", "storage.min_free=0",
-    "--set", "index.shards=2",
-)  # fmt: skip
+    "--allow-private",
+    "--delay",
+    "0s",
+    "--set",
+    "storage.checkpoint=200ms",
+    "--set",
+    "storage.min_free=0",
+    "--set",
+    "index.shards=2",
+)
 
 
 @pytest.fixture(scope="module")
@@ -41,7 +47,7 @@ def meadow() -> Iterator[RunningMeadow]:
 def crawl(
     meadow: RunningMeadow, home: Path, *, room: int | None = None, again: tuple[str, ...] = ("resume",)
 ) -> tuple[int, Any, str]:
-    """A crawl, or `again` on it, in which no file may grow past `room` bytes: exit code, data and talk."""
+    """A crawl, or `again` on it, whose files may not grow past `room` bytes: exit code, stdout, stderr."""
 
     def confine() -> None:
         if room is not None:
@@ -57,7 +63,7 @@ def crawl(
 
 
 def refused(told: tuple[int, Any, str]) -> str:
-    """That a crawl ended as it should when the disk refuses; what it said."""
+    """Check that a crawl ended as it should after a disk failure; returns its message."""
     code, data, talk = told
     assert code == 1, told
     assert "Traceback" not in talk, talk
@@ -80,7 +86,7 @@ def has_everything(meadow: RunningMeadow, home: Path) -> None:
 
 
 @pytest.mark.parametrize("room", [0, 2_000, 9_000, 20_000, 60_000, 200_000])
-def test_a_disk_that_is_full_is_told_and_after_room_is_made_nothing_is_missing(
+def test_a_full_disk_is_reported_and_nothing_is_missing_after_a_resume(
     meadow: RunningMeadow, tmp_path: Path, room: int
 ) -> None:
     home = tmp_path / "c"
@@ -94,10 +100,8 @@ def test_a_disk_that_is_full_is_told_and_after_room_is_made_nothing_is_missing(
     has_everything(meadow, home)
 
 
-def test_a_refresh_that_the_disk_ends_is_gone_on_with_as_a_refresh(
-    meadow: RunningMeadow, tmp_path: Path
-) -> None:
-    """What else waits to be crawled nobody asked for."""
+def test_a_refresh_ended_by_the_disk_resumes_as_a_refresh(meadow: RunningMeadow, tmp_path: Path) -> None:
+    """Other waiting URLs were not requested."""
     home = tmp_path / "c"
     run("crawl", home, "--seed", meadow.seeds[0], *MANNERS, "--pages", 30, expect=3)
     room = (home / "outcomes.log").stat().st_size + 10
@@ -128,9 +132,9 @@ def test_a_file_that_cannot_be_written_ends_the_crawl_and_blames_no_page(
 
 
 def disturbed(meadow: RunningMeadow, home: Path, disturb: Callable[[int], bool], *more: str) -> Any:
-    """A crawl that is disturbed, again and again until that is enough, once it has a checkpoint.
+    """Disturb a crawl repeatedly once it has a checkpoint.
 
-    Returns its exit code and what it said.
+    Returns its exit code and output.
     """
     process = start("crawl", home, "--seed", meadow.seeds[0], *MANNERS, *more)
     enough = False
@@ -141,8 +145,8 @@ def disturbed(meadow: RunningMeadow, home: Path, disturb: Callable[[int], bool],
     return process.returncode, json.loads(data)
 
 
-def test_a_map_that_is_cut_under_its_readers_ends_the_crawl(meadow: RunningMeadow, tmp_path: Path) -> None:
-    """Reading it kills a worker with SIGBUS, page after page: that is no page's fault."""
+def test_a_truncated_memory_map_ends_the_crawl(meadow: RunningMeadow, tmp_path: Path) -> None:
+    """Reading it kills a worker with SIGBUS, page after page: no page is at fault."""
     home = tmp_path / "c"
     digests = home / "archive" / "digests.lmdb"
 
@@ -157,7 +161,7 @@ def test_a_map_that_is_cut_under_its_readers_ends_the_crawl(meadow: RunningMeado
     has_everything(meadow, home)
 
 
-def test_digests_that_are_damaged_are_refused_and_without_them_nothing_is_missing(
+def test_damaged_digests_are_refused_and_can_be_deleted_without_loss(
     meadow: RunningMeadow, tmp_path: Path
 ) -> None:
     home = tmp_path / "c"
@@ -169,7 +173,7 @@ def test_digests_that_are_damaged_are_refused_and_without_them_nothing_is_missin
     has_everything(meadow, home)
 
 
-def test_what_cannot_be_taken_from_the_frontier_ends_the_crawl(tmp_path: Path) -> None:
+def test_an_unreadable_frontier_ends_the_crawl(tmp_path: Path) -> None:
     """A queue on disk is read when its host's turn comes, long after everything has opened."""
     home = tmp_path / "c"
     # One elephant: its links wait on disk.
@@ -188,8 +192,8 @@ def test_what_cannot_be_taken_from_the_frontier_ends_the_crawl(tmp_path: Path) -
         assert run("resume", home, "--pages", 200, expect=3)["lost"] == 0
 
 
-def test_a_worker_that_dies_again_and_again_ends_the_crawl(meadow: RunningMeadow, tmp_path: Path) -> None:
-    """Every worker is killed as soon as it lives: nothing is stored, and servers are asked in vain."""
+def test_a_worker_that_dies_repeatedly_ends_the_crawl(meadow: RunningMeadow, tmp_path: Path) -> None:
+    """Every worker is killed as soon as it runs: nothing is stored, and the fetches are wasted."""
     home = tmp_path / "c"
 
     def kill(pid: int) -> bool:

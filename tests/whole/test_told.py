@@ -1,4 +1,4 @@
-"""What a refresh finds out is told, once, whatever is killed when: the commands in their own processes."""
+"""Notifications of a refresh: each change once, despite kills; the commands run in their own processes."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ LOCAL = ("--allow-private", "--delay", "0s")
 
 
 class Pages(BaseHTTPRequestHandler):
-    """Pages by path: text, who says it anew each time, a status, or where it moved to."""
+    """Pages by path: text, a function that makes it anew each time, a status, or a redirect target."""
 
     protocol_version = "HTTP/1.1"
 
@@ -67,7 +67,7 @@ def text(title: str, words: str, *links: str) -> str:
 
 
 def told(home: Path) -> list[str]:
-    """The ids of all changes that the log knows, in order."""
+    """The ids of all changes in the log, in order."""
     crawl = CrawlDir.open(home)
     last = read_checkpoint(crawl)
     length, baseline = sealed_outcomes(last), sealed_baseline(last)
@@ -79,7 +79,7 @@ def asked(inbox: Inbox, **more: str) -> list[str]:
     return [word for name, value in given.items() for word in ("--set", f"notify.{name}={value}")]
 
 
-def test_a_refresh_tells_what_is_new_changed_gone_and_moved_and_nothing_else(tmp_path: Path) -> None:
+def test_a_refresh_notifies_new_changed_gone_and_moved_pages_only(tmp_path: Path) -> None:
     home = tmp_path / "c"
     with site() as (origin, pages), webhook() as inbox:
         pages["/"] = text("Home", "the same as ever", "/a", "/b", "/c", "/d")
@@ -96,10 +96,14 @@ def test_a_refresh_tells_what_is_new_changed_gone_and_moved_and_nothing_else(tmp
         assert summary.get("untold") == {}
         kinds = {one["url"].removeprefix(origin): one["kind"] for one in inbox.once()}
         assert {path: kinds.get(path) for path in ("/a", "/b", "/c", "/d", "/new")} == {
-            "/a": "changed", "/b": "gone", "/c": "moved", "/d": None, "/new": "new"
-        }  # fmt: skip
+            "/a": "changed",
+            "/b": "gone",
+            "/c": "moved",
+            "/d": None,
+            "/new": "new",
+        }
         assert [one["id"] for one in inbox.once()] == told(home)
-        # A list is made of the whole log, and knows the title that a page had before it was gone.
+        # A list is made from the whole log, and has the title of a page before it was gone.
         listed = {one["id"]: one | {"title": ""} for one in run("changes", home)}
         heard = {one["id"]: one | {"title": ""} for one in inbox.once()}
         assert heard == listed, "what is listed is what is told"
@@ -120,14 +124,15 @@ def moody(rng: random.Random) -> Any:
     return fault
 
 
-def test_a_refresh_that_is_killed_again_and_again_tells_each_change_once(tmp_path: Path) -> None:
+def test_a_repeatedly_killed_refresh_notifies_each_change_once(tmp_path: Path) -> None:
     rng, home = random.Random(2026), tmp_path / "c"
     changing = {"changing": 1.0, "change_every": 4.0, "rewriting": True, "appearing": 0.3, "vanishing": 0.2}
     with (
-        running_meadow(hosts=30, pages=120 * KILLS, seed=9, latency=0.03, page_kb=1, links=10, **changing)
-        as meadow,
+        running_meadow(
+            hosts=30, pages=120 * KILLS, seed=9, latency=0.03, page_kb=1, links=10, **changing
+        ) as meadow,
         webhook() as inbox,
-    ):  # fmt: skip
+    ):
         run("crawl", home, "--seed", meadow.seeds[0], *LOCAL, "--set", "storage.checkpoint=300ms")
         inbox.fault = moody(rng)
         kills = 0
@@ -150,9 +155,7 @@ def test_a_refresh_that_is_killed_again_and_again_tells_each_change_once(tmp_pat
     assert run("doctor", home)["healthy"]
 
 
-def test_a_page_that_goes_back_and_one_that_is_only_noise_are_told_as_a_reader_would_also_across_kills(
-    tmp_path: Path,
-) -> None:
+def test_reverted_and_noisy_pages_are_notified_correctly_across_kills(tmp_path: Path) -> None:
     rng, home, visitors = random.Random(7), tmp_path / "c", itertools.count(4711)
     words = "the harvest mouse builds its nest high in the grass and leaves it in the autumn"
     shown = {"A": text("A", words), "B": text("B", f"no longer {words}", "/new")}

@@ -1,4 +1,4 @@
-"""The tour tells the truth: a new host takes three errands, and every place it names is there."""
+"""Statements of the tour: a new host takes three visits, and every place it names exists."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SOURCE = ROOT / "src" / "fieldmouse"
 TOUR = (ROOT / "docs" / "tour.md").read_text()
 
 
-def test_a_new_host_takes_three_errands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_new_host_takes_three_visits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     told: list[tuple[str, ...]] = []
 
     class Watched(MeadowFetcher):
@@ -50,10 +50,15 @@ def test_a_new_host_takes_three_errands(tmp_path: Path, monkeypatch: pytest.Monk
 
     bottled_crawl(tmp_path / "c", web, [seed], crawl__max_depth=0, network__allow_private=True)
     assert told[:8] == [
-        ("errand to", ""), ("unused", "1"),
-        ("errand to", address), ("asked for", f"{seed}robots.txt"), ("unused", "1"),
-        ("errand to", address), ("asked for", seed), ("unused", "0"),
-    ]  # fmt: skip
+        ("errand to", ""),
+        ("unused", "1"),
+        ("errand to", address),
+        ("asked for", f"{seed}robots.txt"),
+        ("unused", "1"),
+        ("errand to", address),
+        ("asked for", seed),
+        ("unused", "0"),
+    ]
 
 
 def named() -> Iterator[str]:
@@ -63,16 +68,19 @@ def named() -> Iterator[str]:
 
 
 @pytest.mark.parametrize("name", sorted(set(named())))
-def test_every_place_that_the_tour_names_is_there(name: str) -> None:
+def test_every_place_named_in_the_tour_exists(name: str) -> None:
     if name.startswith("/"):
         return  # a path of the web
     shelves = [ROOT, SOURCE, *(path for path in SOURCE.iterdir() if path.is_dir())]
     assert any((shelf / name).exists() for shelf in shelves), name
 
 
-def test_every_room_has_its_line_in_the_tour() -> None:
+def test_every_package_has_its_line_in_the_tour() -> None:
     rooms = {path.name.removesuffix(".py") for path in SOURCE.iterdir() if path.suffix in (".py", "")}
     lines = [line for line in TOUR.splitlines() if line.startswith("| ")]
-    missing = {room for room in rooms - {"__pycache__", "__init__", "__main__", "py.typed"}
-               if not any(f"`{room}`" in line for line in lines)}  # fmt: skip
+    missing = {
+        room
+        for room in rooms - {"__pycache__", "__init__", "__main__", "py.typed"}
+        if not any(f"`{room}`" in line for line in lines)
+    }
     assert not missing

@@ -1,4 +1,5 @@
-"""One owner answers for every name under a domain, and links to names without end: nobody else suffers."""
+"""Wildcard DNS: one owner answers for every name under a domain with endless links, and no other site
+suffers."""
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ from .crawling import exported, run
 from .hostile import page
 
 LINKS = 60_000  # on a page of the bad site
-NURSERIES = 3  # pages of it that have so many
+NURSERIES = 3  # pages of it that have that many
 OWN = 40  # links on them to pages of the same host
 GOOD_HOSTS, GOOD_PAGES = 4, 12
 SETTINGS = """
@@ -40,7 +41,7 @@ min_free = "0B"
 
 
 def answer(name: str, path: str) -> bytes | None:
-    """What the host of that name says; None for nothing."""
+    """Response of the host of that name; None for none."""
     if path == "/robots.txt":
         return None
     if name.endswith("good.example"):
@@ -93,14 +94,14 @@ def result(tmp_path_factory: pytest.TempPathFactory) -> Result:
     return Result(home, summary, [row["url"] for row in exported(home, "--all")])
 
 
-def test_the_crawl_ends_and_its_books_are_exact(result: Result) -> None:
+def test_the_crawl_ends_with_exact_totals(result: Result) -> None:
     summary = result.summary
     assert summary["exit"] == summary["lost"] == summary["waiting"] == 0
     assert summary["seen"] == len(result.urls) == len(set(result.urls))
     assert run("doctor", result.home)["healthy"]
 
 
-def test_a_site_has_no_more_hosts_and_urls_than_its_limits(result: Result) -> None:
+def test_a_site_stays_within_its_limits_of_hosts_and_urls(result: Result) -> None:
     hosts = {host_of(url) for url in result.urls}
     sites = Counter(site_of(name_of(host)) for host in hosts)
     urls = Counter(site_of(name_of(host_of(url))) for url in result.urls)
@@ -109,12 +110,12 @@ def test_a_site_has_no_more_hosts_and_urls_than_its_limits(result: Result) -> No
     assert result.summary["hosts"] == len(hosts)
 
 
-def test_the_other_site_is_crawled_wholly(result: Result) -> None:
+def test_the_other_site_is_crawled_completely(result: Result) -> None:
     everything = {f"http://{n}.good.example/{k}" for n in range(GOOD_HOSTS) for k in range(GOOD_PAGES)}
     assert {url for url in result.urls if "good.example" in url} == everything
 
 
-def test_every_link_dropped_is_counted(result: Result) -> None:
+def test_every_dropped_link_is_counted(result: Result) -> None:
     """Of each nursery 20,000 links are taken."""
     dropped = result.summary["dropped_links"]
     offered = NURSERIES * (LINKS + OWN) + NURSERIES - 1
@@ -129,7 +130,7 @@ def test_memory_stays_bounded(result: Result) -> None:
     assert result.summary["peak_rss_mb"] < 600
 
 
-def test_explain_names_the_limit_by_which_a_link_was_dropped(result: Result) -> None:
+def test_explain_names_the_limit_that_dropped_a_link(result: Result) -> None:
     never = run("explain", result.home, "http://0123456789ab.bad.example/")
     assert never["place"] == "never seen"
     assert any("limits.hosts_per_site" in says and "40 hosts" in says for says in never["says"])

@@ -1,6 +1,6 @@
-"""Whoever is asked whether the network is there is asked seldom, and nobody waits long for the answer.
+"""Network checks: witnesses are asked seldom, and no crawl waits long for the result.
 
-In virtual time, in a village of hosts that say what a test makes them say.
+In virtual time, with hosts that respond as the test says.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from fieldmouse.url import Host, path_of
 from .bottled import bottled_crawl, outcomes
 
 Said = int | tuple[int, dict[str, str], str]
-"""The number of what went wrong with the connection; or status, headers and body."""
+"""Error number of the connection; or status, headers and body."""
 
 
 class Village:
-    """Answers as `says` does, given the second, the host and the path; keeps a log of what was asked."""
+    """Responds as `says` does, given the second, the host and the path; keeps a log of the requests."""
 
     def __init__(self, clock: Clock, says: Callable[[float, Host, str], Said]):
         self._clock, self._says = clock, says
@@ -66,9 +66,11 @@ def crawl(
     path: Path, says: Callable[[float, Host, str], Said], seeds: list[Host], **changes: object
 ) -> Village:
     _, village = bottled_crawl(
-        path, lambda clock: Village(clock, says), [host + "/" for host in seeds],
+        path,
+        lambda clock: Village(clock, says),
+        [host + "/" for host in seeds],
         **{"scope__mode": "web", "politeness__delay": "1s", "network__allow_private": True, **changes},
-    )  # fmt: skip
+    )
     return village
 
 
@@ -76,7 +78,7 @@ def place(number: int) -> Host:
     return Host(f"http://10.0.0.{number}")
 
 
-def test_a_robots_txt_that_was_moved_to_a_slow_host_keeps_that_hosts_pauses(tmp_path: Path) -> None:
+def test_a_robots_txt_redirected_to_a_slow_host_keeps_its_crawl_delay(tmp_path: Path) -> None:
     slow, others = place(1), [place(number) for number in range(2, 8)]
 
     def says(second: float, host: Host, path: str) -> Said:
@@ -92,7 +94,7 @@ def test_a_robots_txt_that_was_moved_to_a_slow_host_keeps_that_hosts_pauses(tmp_
     assert sum(row.kind == "page" for row in outcomes(tmp_path / "c")) == 5 * 7
 
 
-def test_hosts_that_we_have_no_route_to_cost_the_others_neither_requests_nor_time(tmp_path: Path) -> None:
+def test_unroutable_hosts_cost_others_neither_requests_nor_time(tmp_path: Path) -> None:
     good = [place(number) for number in range(1, 5)]
     far = [f"http://[2606:4700::{number:x}]/" for number in range(1, 401)]
 
@@ -117,7 +119,7 @@ def test_hosts_that_we_have_no_route_to_cost_the_others_neither_requests_nor_tim
         assert pages[-1] < 1.2 * 20.0 * len(pages)
 
 
-def test_nobody_waits_for_a_witness_who_wants_to_be_left_alone_for_an_hour(tmp_path: Path) -> None:
+def test_a_witness_that_asked_for_an_hours_rest_is_not_waited_for(tmp_path: Path) -> None:
     busy, others = place(1), [place(number) for number in range(2, 8)]
 
     def says(second: float, host: Host, path: str) -> Said:
@@ -140,7 +142,7 @@ NAMES = [Host(f"http://{name}.one.test") for name in "abcdefg"]
 
 
 @pytest.mark.parametrize("back", [600.0, float("inf")], ids=["for ten minutes", "for good"])
-def test_many_names_at_one_address_that_dies_are_no_outage_of_ours(tmp_path: Path, back: float) -> None:
+def test_many_names_at_one_dead_address_are_no_outage(tmp_path: Path, back: float) -> None:
     def says(second: float, host: Host, path: str) -> Said:
         if 20.0 < second < back:
             return errno.ECONNREFUSED
@@ -155,11 +157,12 @@ def test_many_names_at_one_address_that_dies_are_no_outage_of_ours(tmp_path: Pat
     else:
         assert 0 < pages < 4 * len(NAMES)
         assert {row.reason for row in rows if row.kind != "page"} <= {
-            Reason.NO_CONNECTION.value, Reason.BURIED.value
-        }  # fmt: skip
+            Reason.NO_CONNECTION.value,
+            Reason.BURIED.value,
+        }
 
 
-def test_refusals_alone_are_an_outage_for_hours_but_not_for_ever(
+def test_refused_connections_alone_count_as_an_outage_for_hours_only(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(prober, "LONGEST", 1000.0)  # six hours take the test too long

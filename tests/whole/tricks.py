@@ -1,4 +1,4 @@
-"""Every trick we know of, each with the end it must come to."""
+"""All known tricks of servers, each with its expected outcome."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def alone(name: str, answer: object, end: End, **rest: object) -> Trick:
 
 
 def too_much() -> list[Trick]:
-    """More bytes than anybody wants."""
+    """Far too many bytes."""
     start = http(length=False)
     return [
         alone("an endless body", endless(start, b"<p>and on</p>" * 1000), CUT),
@@ -103,7 +103,7 @@ def weeds() -> Iterator[bytes]:
 
 
 def too_slow() -> list[Trick]:
-    """Servers that play for time."""
+    """Slow servers."""
     start = http(length=False)
     return [
         alone("a slow drip", endless(start, b"x", every=0.05), failed(Reason.TOO_SLOW, "bytes/s")),
@@ -141,7 +141,7 @@ def streamed_then_silent(words: bytes) -> object:
 
 
 def round_and_round() -> list[Trick]:
-    """Redirects, and other ways to be sent about."""
+    """Redirects and similar loops."""
     steps = {f"/{n}": http(status="302 Found", Location=f"/{n + 1}") for n in range(CHAIN + 5)}
     chain = {f"/{n}": MOVED for n in range(CHAIN)} | {f"/{CHAIN}": failed(Reason.TOO_MANY_REDIRECTS)}
     return [
@@ -170,15 +170,13 @@ def round_and_round() -> list[Trick]:
         ),
         alone("a redirect to a very long URL", http(status="302 Found", Location="/" + "l" * 20_000), MOVED),
         alone(
-            "a redirect out of scope",
-            http(status="302 Found", Location="http://elsewhere.example/"),
-            MOVED,
+            "a redirect out of scope", http(status="302 Found", Location="http://elsewhere.example/"), MOVED
         ),
     ]
 
 
 def bad_words() -> list[Trick]:
-    """What is not HTTP, or hardly."""
+    """Invalid or nearly invalid HTTP."""
     return [
         alone("another protocol", b"SSH-2.0-OpenSSH_9.2\r\n\r\n", failed(Reason.BAD_HTTP)),
         alone("an empty answer", reset, failed(Reason.CLOSED)),
@@ -227,7 +225,7 @@ def bad_words() -> list[Trick]:
 
 
 def bad_pages() -> list[Trick]:
-    """Bodies that lie about what they are, or are nothing sane."""
+    """Bodies with wrong types or insane content."""
     laughs = b'<?xml version="1.0"?><!DOCTYPE lolz [<!ENTITY a "lol">' + b"".join(
         b'<!ENTITY %c "%s">' % (98 + n, b"&%c;" % (97 + n) * 10) for n in range(9)
     )
@@ -273,11 +271,7 @@ def bad_pages() -> list[Trick]:
         alone("nothing closed", http(b"<html><head><title>t<script>s<style><!-- <a href='/never'>x"), PAGE),
         alone("one word of 2 MB", http(b"<p>" + b"w" * 2_000_000), PAGE),
         alone("a picture as HTML", http(b"\x89PNG\r\n\x1a\n" + bytes(range(256)) * 500), PAGE),
-        alone(
-            "HTML as bytes",
-            http(page("hidden", "/never"), Content_Type="application/octet-stream"),
-            PAGE,
-        ),
+        alone("HTML as bytes", http(page("hidden", "/never"), Content_Type="application/octet-stream"), PAGE),
         alone("XML that laughs", http(laughs, Content_Type="application/xml"), PAGE),
         Trick(
             "a sitemap that laughs",

@@ -1,7 +1,7 @@
-"""A crawl, put together from its settings and run to its end.
+"""One crawl: assembled from its settings and run to its end.
 
-`Life` opens the stages at the last checkpoint (`build.py`), has them wired (`agent.py`),
-and returns a `Summary`. `api` and the lab run it.
+`Life` opens the stages at the last checkpoint (`build.py`), runs them (`agent.py`), and returns a
+`Summary`. `api` and the lab run it.
 """
 
 from __future__ import annotations

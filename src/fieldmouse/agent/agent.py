@@ -1,11 +1,11 @@
-"""The life of a crawl: open, begin, look after it, and make it durable again and again.
+"""Main loop of a crawl: start, watch, checkpoint, stop.
 
-    frontier --errand--> fleet/robot --outcome--> buffer --> indexer --links--> frontier
+    frontier --host visit--> fetch worker --outcome--> buffer --> indexer --links--> frontier
 
-The stages are connected in `build.py`; what they say of pages is booked in `booking.py`. The agent
-owns no policy and no format. It keeps three promises: a ticket is done only after its outcome
-is in a checkpoint; a checkpoint is journaled only after everything it names has been synced; and
-whoever dies, tickets that are not done go out again.
+The stages are connected in `build.py`; results are recorded in `booking.py`. The crawler owns no policy
+and no file format. It keeps three promises: a ticket is done only after its outcome is in a checkpoint; a
+checkpoint is journaled only after everything it names has been synced; after any crash, tickets that are
+not done are fetched again.
 """
 
 from __future__ import annotations
@@ -44,22 +44,22 @@ from fieldmouse.robots.fleet import Fleet
 from fieldmouse.url import Url
 
 if TYPE_CHECKING:
-    from fieldmouse.agent.network import NetworkStage  # loaded by who is one of many
-    from fieldmouse.agent.refreshing import Refreshing  # by who polls
+    from fieldmouse.agent.network import NetworkStage  # loaded only by an agent of a cluster
+    from fieldmouse.agent.refreshing import Refreshing  # loaded only by a crawl that polls
 
 TICK = 0.1
 GRACE = 5.0
 IDLE = 1.0
 LAST_PAGES = 75.0
-"""Seconds that an agent of a network has to store what it fetched when it leaves."""
+"""Seconds that an agent of a cluster has to store its last pages when it leaves."""
 
 Listener = Callable[[Reading], None]
-"""Told of every reading, in the event loop."""
+"""Called with every reading, in the event loop."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stages:
-    """What a crawl consists of, connected by `build`."""
+    """The parts of a crawl, connected by `build`."""
 
     home: CrawlDir
     parts: Parts
@@ -76,16 +76,21 @@ class Stages:
     stopping: Stopping
     refreshing: Refreshing | None
     network: NetworkStage | None = None
-    load: AgentLoad | None = None  # of an agent of a network: others are told
+    load: AgentLoad | None = None  # of an agent of a cluster: sent to other agents
 
 
 class Agent:
     """One crawl on one machine, from open directory to summary."""
 
     def __init__(
-        self, stages: Stages, *, clock: Clock, limits: CrawlLimits, listeners: Sequence[Listener] = (),
+        self,
+        stages: Stages,
+        *,
+        clock: Clock,
+        limits: CrawlLimits,
+        listeners: Sequence[Listener] = (),
         audience: Audience | None = None,
-    ):  # fmt: skip
+    ):
         self._stages, self._clock, self._limits = stages, clock, limits
         self._listeners, self._audience = listeners, audience
         self._frontier, self._intake, self._fleet = stages.frontier, stages.intake, stages.fleet
@@ -100,31 +105,30 @@ class Agent:
     # -- durability
 
     async def checkpoint(self, *, clean: bool = False) -> None:
-        """Make everything known by now durable, as of one moment."""
+        """Make the current state durable, as of one moment."""
         self._check()
         shards = await self._indexer.prepare()
         self._stages.fuse.check()
         self._stages.readings.flush()
         self._stages.trace.flush()
-        # From here to the end of `seal` nothing else runs: this is the moment.
-        self._stages.booking.settle(
-            [state.batch for state in shards], self._seconds_before + self._elapsed()
-        )  # fmt: skip
+        # From here to the end of `seal` nothing else runs, so the state is consistent.
+        batches = [state.batch for state in shards]
+        self._stages.booking.settle(batches, self._seconds_before + self._elapsed())
         moment = self._parts.seal(self._clock.now(), clean=clean, stopped_by=self._stopping.reason)
-        # Nobody who has to leave at once waits for such a thread.
+        # A crawl that stops at once must not wait for this thread.
         await asyncio.get_running_loop().run_in_executor(Aside(), self._parts.commit, moment)
         self._parts.committed()
 
-    # -- a life
+    # -- running
 
     def _check(self) -> None:
-        """Has anything failed without which the crawl cannot go on? Then it ends here, as after a kill."""
+        """Raise the first failure that the crawl cannot survive; it then ends as after a kill."""
         self._stages.fuse.check()
         if self._indexer.trouble is not None:
             raise self._indexer.trouble
 
     def interrupt(self) -> str:
-        """Stop because somebody asked for it; says what there is left to do."""
+        """Stop at the request of the user; returns a sentence about the remaining work."""
         if not self._crawled:
             self._stopping.ask(StoppedBy.SIGNAL)
         pages = self._stages.meter.out + self._stages.meter.level
@@ -138,7 +142,7 @@ class Agent:
         self._started = self._clock.now()
         await self._indexer.start()
         if mercy is not None and self._network is None:
-            mercy.pardon(self._alone)
+            mercy.pardon(self._local_frontier)
         self._stages.readings.begin()
         self._parts.begin()
         await self._indexer.begin()
@@ -148,21 +152,21 @@ class Agent:
         if self._network is not None:
             if mercy is not None:
                 self._network.forgive(mercy, self._stages.outcomes, self._started)
-            await self.checkpoint()  # from `begin` on there may be pages, and a kill
+            await self.checkpoint()  # from `begin` on pages may arrive, and a kill may happen
             await self._network.begin()
         self._frontier.discover([Link(url, kind=Kind.SEED, seen_at=self._started) for url in seeds])
         if mercy is not None and self._network is None:
-            mercy.readmit(self._alone, self._stages.outcomes, self._desk.tally, self._started)
+            mercy.readmit(self._local_frontier, self._stages.outcomes, self._desk.tally, self._started)
         await self.checkpoint()
-        self._heed_audience()
+        self._update_pause()
         if self._refreshing is not None:
-            self._read()  # whoever shows progress counts polls from here on
+            self._publish_reading()  # progress displays count polls from here on
         self._fleet.nudge()
         await self._watch()
         self._check()
         if self._governor is not None:
             self._governor.end()
-        await self._finish_pages()
+        await self._store_last_pages()
         self._crawled = True
         if self._network is not None:
             await self._network.end()
@@ -173,15 +177,16 @@ class Agent:
             await see_off(self._audience, self.checkpoint, self._clock, every=self._limits.checkpoint)
         await self.checkpoint(clean=True)
         await self._indexer.finish()
-        self._read()
+        self._publish_reading()
         return self._summary()
 
-    async def _finish_pages(self) -> None:
-        """Store all that was fetched. An agent of many does not wait for ever: others wait for its hosts."""
+    async def _store_last_pages(self) -> None:
+        """Store all fetched pages. An agent of a cluster has a time limit, because other agents wait for its
+        hosts."""
         if self._network is None:
-            await self._store_last()
+            await self._stop_and_drain()
             return
-        storing = asyncio.create_task(self._store_last(durable=True))
+        storing = asyncio.create_task(self._stop_and_drain(durable=True))
         try:
             await asyncio.wait({storing}, timeout=LAST_PAGES)
         finally:
@@ -192,27 +197,27 @@ class Agent:
             raise StillBusy(LAST_PAGES)
         storing.result()
 
-    async def _store_last(self, *, durable: bool = False) -> None:
+    async def _stop_and_drain(self, *, durable: bool = False) -> None:
         await self._fleet.stop(GRACE)
         await self._drain()
         if durable:
             await self.checkpoint()
 
     async def _watch(self) -> None:
-        """Look after the crawl until it is done or told to stop."""
+        """Watch the crawl until it is done or told to stop."""
         read_at = sealed_at = self._clock.now()
         was_idle = False
         meter, load = self._stages.meter, self._stages.load
         loop = asyncio.get_running_loop()
         woke_at = loop.time()
         while not self._stopping.asked:
-            nap, lay_down_at = self._nap(was_idle), loop.time()
-            await self._clock.sleep(nap)
+            seconds, slept_at = self._sleep_time(was_idle), loop.time()
+            await self._clock.sleep(seconds)
             since, woke_at = woke_at, loop.time()
             if load is not None:
-                load.look(woke_at - since, late=woke_at - lay_down_at - nap)
+                load.look(woke_at - since, late=woke_at - slept_at - seconds)
             self._check()
-            self._stages.booking.take_in()  # before it is concluded that nothing is left to do
+            self._stages.booking.take_in()  # new links may turn up: before the check whether any work is left
             now = self._clock.now()
             full = self._desk.full and not self._frontier.polling
             limit = self._limits.reached(
@@ -226,27 +231,27 @@ class Agent:
                 self._governor.look()
             if self._refreshing is not None and not limit:
                 self._refreshing.look(now)
-            self._heed_audience()
+            self._update_pause()
             if now - read_at >= 1.0:
                 read_at = now
-                self._read()
-            # Who may ask for no page is idle, too: others may, once what is known here is booked.
+                self._publish_reading()
+            # An agent at its page quota is idle, too: its checkpoint may free quota for other agents.
             stuck = self._frontier.ready_at() is None or self._desk.sated or self._is_stalled(now)
             idle = not meter.out and not meter.level and stuck
             if now - sealed_at >= self._until_checkpoint(idle, was_idle):
                 await self.checkpoint()
                 sealed_at = self._clock.now()
             was_idle = idle
-            if idle and not self._left():
+            if idle and not self._work_left():
                 return
             if idle and not self._desk.unsettled and self._is_stalled(now):
                 assert self._refreshing is not None
                 self._refreshing.postpone(now)
                 return
-            self._intake.pump()  # a worker that came back to life tells nobody, nor does a page's age
+            self._intake.pump()  # a restarted worker or an expired page sends no signal
             self._fleet.nudge()
 
-    def _nap(self, idle: bool) -> float:
+    def _sleep_time(self, idle: bool) -> float:
         if not idle or self._refreshing is None:
             return TICK
         return min(max(TICK, self._refreshing.rest(self._clock.now())), IDLE)
@@ -260,18 +265,18 @@ class Agent:
                 return math.inf  # nothing has happened, and nothing will until a poll is due
             return min(IDLE, self._limits.checkpoint) if self._refreshing.ends else self._limits.checkpoint
         if self._network is not None and not self._desk.unsettled:
-            return math.inf  # what others do is on the board
-        # Who is idle still waits for somebody else, a crawl that has yet to take a host: no hurry.
+            return math.inf  # the work of other agents is on the coordinator
+        # A crawl that stays idle only waits for another crawl to take a host: no hurry.
         return min(IDLE if was_idle else 0.0, self._limits.checkpoint)
 
     @property
-    def _alone(self) -> Frontier:
-        """The frontier, of a crawl that is one of its own."""
-        assert isinstance(self._frontier, Frontier), "what waits is on the board"
+    def _local_frontier(self) -> Frontier:
+        """The frontier of a crawl on one machine."""
+        assert isinstance(self._frontier, Frontier), "the queue of a cluster is on the coordinator"
         return self._frontier
 
-    def _left(self) -> int:
-        """What there is to do yet, as far as that is durable."""
+    def _work_left(self) -> int:
+        """Work that is left, as far as that is durable."""
         if self._refreshing is not None:
             return self._refreshing.left
         return self._frontier.waiting + self._frontier.polling
@@ -279,7 +284,7 @@ class Agent:
     def _is_stalled(self, now: float) -> bool:
         return self._refreshing is not None and self._refreshing.is_stalled(now)
 
-    def _heed_audience(self) -> None:
+    def _update_pause(self) -> None:
         if self._audience is not None:
             self._stages.meter.note_paused(self._audience.is_behind())
 
@@ -292,7 +297,7 @@ class Agent:
     def _elapsed(self) -> float:
         return self._clock.now() - self._started
 
-    def _read(self) -> None:
+    def _publish_reading(self) -> None:
         stages = self._stages
         reading = take_reading(
             self._clock.now(), self._desk, self._frontier, stages.meter, stages.trace.gauge
@@ -302,18 +307,21 @@ class Agent:
             listener(reading)
 
     def _summary(self) -> Summary:
-        stopped_by, told = self._stopping.reason, None
-        is_done = not self._left()
+        stopped_by, refresh = self._stopping.reason, None
+        is_done = not self._work_left()
         if self._refreshing is not None:
-            told = refreshed(
-                self._before, self._desk.tally, self._frontier, budget=self._refreshing.budget,
-                postponed=self._refreshing.postponed, resting=self._refreshing.resting,
-            )  # fmt: skip
+            refresh = refreshed(self._before, self._desk.tally, self._frontier, self._refreshing)
             is_done = self._refreshing.is_over
-            # Who was asked to poll for some time has done so when it is over.
+            # A crawl that polls for a fixed time is done when that time is over.
             is_done = is_done or (stopped_by is StoppedBy.TIME and self._refreshing.asked_for_time)
         return sum_up(
-            self._desk, self._frontier, seconds=self._elapsed(), before=self._before,
-            peak_rss=peak_rss() + self._indexer.peak_rss, stopped_by=stopped_by, is_done=is_done, told=told,
+            self._desk,
+            self._frontier,
+            seconds=self._elapsed(),
+            before=self._before,
+            peak_rss=peak_rss() + self._indexer.peak_rss,
+            stopped_by=stopped_by,
+            is_done=is_done,
+            told=refresh,
             whole=self._network.whole if self._network is not None else None,
-        )  # fmt: skip
+        )

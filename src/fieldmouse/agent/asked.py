@@ -1,4 +1,4 @@
-"""From settings to what each stage is told."""
+"""Configuration of each stage, derived from the settings."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from fieldmouse.settings.rules import noise_of, traps_of
 
 
 def when_full_of(settings: Settings) -> WhenFull:
-    """Under a rule on the level a page without room is dropped, as in the model; else its robot waits."""
+    """Under a rule on the level, a page without room is dropped as in the model; else it waits."""
     asked = settings.buffer.when_full
     if asked == "auto":
         return WhenFull.LOSE if settings.control.dropping else WhenFull.WAIT
@@ -46,7 +46,7 @@ def politeness_of(settings: Settings) -> Politeness:
 
 
 def policy_options(settings: Settings, policy: str | None = None) -> dict[str, object]:
-    """What a policy wants to know beyond its defaults; the one chosen, if none is named."""
+    """Options of a policy that differ from its defaults; by default of the configured policy."""
     wishes: dict[str, dict[str, object]] = {
         "mice-and-elephants": {"delta": settings.frontier.delta},
         "index": {"depth": settings.robots.errand_links},
@@ -55,7 +55,7 @@ def policy_options(settings: Settings, policy: str | None = None) -> dict[str, o
 
 
 def witness_of(home: CrawlDir, settings: Settings) -> DecisionLog | None:
-    """Who writes down what the policy decides, if anybody does."""
+    """Log of the policy's decisions, if the settings ask for one."""
     if not settings.frontier.record_decisions:
         return None
     return DecisionLog(
@@ -69,7 +69,7 @@ def witness_of(home: CrawlDir, settings: Settings) -> DecisionLog | None:
 def indexer_config(
     home: CrawlDir, settings: Settings, scope: Scope, *, is_open: bool = False, is_shared: bool = False
 ) -> IndexerConfig:
-    """`is_open` and `is_shared` as in `IndexerConfig`; for a reader of stored pages both are false."""
+    """`is_open` and `is_shared` as in `IndexerConfig`; both are false for a reader of stored pages."""
     limits = settings.limits
     return IndexerConfig(
         user_agent=settings.crawl.user_agent,

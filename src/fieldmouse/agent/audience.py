@@ -1,7 +1,7 @@
-"""Whoever takes the pages of a crawl while it runs, as the crawl sees it.
+"""Interface of a consumer that takes pages while the crawl runs.
 
-The crawl asks two things: should I wait, and may I go? Both are answered at once, from
-another thread if need be; nobody is called back.
+The crawl asks it whether to pause, and whether it may end. The consumer answers at once, from another
+thread if need be, and is never called back.
 """
 
 from __future__ import annotations
@@ -14,22 +14,22 @@ from fieldmouse.clock import Clock
 
 TICK = 0.1
 EAGERLY = 0.5
-"""Seconds between two checkpoints that somebody waits for when all else is done."""
+"""Seconds between two checkpoints that a consumer waits for after the crawl's end."""
 
 
 class Audience(Protocol):
     def is_behind(self) -> bool:
-        """Whether it has so many pages before it that no more should be fetched now."""
+        """Whether it has so large a backlog that fetching should pause."""
 
     def is_content(self) -> bool:
-        """Whether it has taken all that is durable, or wants no more."""
+        """Whether it has taken all durable pages, or has stopped reading."""
 
     def is_eager(self) -> bool:
-        """Whether it can go on as soon as there is another checkpoint."""
+        """Whether it can continue as soon as there is another checkpoint."""
 
 
 class Together:
-    """Several audiences as one: none may be behind, and all must be content."""
+    """Several consumers as one: none may be behind, and all must be content."""
 
     def __init__(self, *audiences: Audience):
         self._audiences = audiences
@@ -38,7 +38,7 @@ class Together:
         return any(audience.is_behind() for audience in self._audiences)
 
     def is_content(self) -> bool:
-        # All are asked: one may begin to hurry when it is asked for the first time.
+        # Ask all: a consumer may begin to hurry when it is asked for the first time.
         content = [audience.is_content() for audience in self._audiences]
         return all(content)
 
@@ -49,7 +49,7 @@ class Together:
 async def see_off(
     audience: Audience, checkpoint: Callable[[], Awaitable[None]], clock: Clock, *, every: float
 ) -> None:
-    """Stay until it has all pages, the last ones included: only a checkpoint remembers how far it got."""
+    """Wait until the consumer has all pages, writing checkpoints: only these store its position."""
     sealed_at = -math.inf
     while sealed_at < 0 or not audience.is_content():
         if clock.now() - sealed_at >= (min(EAGERLY, every) if audience.is_eager() else every):

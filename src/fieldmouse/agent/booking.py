@@ -1,12 +1,13 @@
-"""What is said of a ticket, booked: at the desk, and in the frontier that waits for it.
+"""Recording of results in the in-flight table and the frontier.
 
-Robots, the buffer and the indexer say what became of a page; here is where that changes the
-books. A ticket leaves the frontier when its outcome is durable (`settle`), or goes out again.
+Fetch workers, the buffer and the indexer report here. A ticket leaves the frontier when its outcome is
+durable (`settle`), or is queued again.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from fieldmouse.agent.crawlscope import CrawlScope
 from fieldmouse.agent.desk import Desk
@@ -18,70 +19,74 @@ from fieldmouse.records import Failed, Kind, Link, Parsed, Refused, Ticket
 from fieldmouse.url import Host, Url, resolve
 
 
+@dataclass(eq=False, slots=True)
 class Booking:
-    def __init__(
-        self, *, desk: Desk, frontier: CrawlFrontier, outcomes: DurableLog, fuse: Fuse, clock: Clock,
-        scope: CrawlScope, sitemaps: bool,
-    ):  # fmt: skip
-        self.desk, self._frontier, self._outcomes, self._fuse = desk, frontier, outcomes, fuse
-        self._clock, self._scope, self._sitemaps = clock, scope, sitemaps
+    """`follow_sitemaps`: whether sitemaps named by a robots.txt are queued."""
+
+    desk: Desk
+    frontier: CrawlFrontier
+    outcomes: DurableLog
+    fuse: Fuse
+    clock: Clock
+    scope: CrawlScope
+    follow_sitemaps: bool
 
     def judged(self, ticket: Ticket, outcome: Refused | Failed) -> None:
-        """There is no answer to store, and there will be none."""
+        """Record an outcome without a response to store."""
         self.desk.note_verdict(ticket.number, outcome)
 
     def fetch_again(self, number: int) -> None:
-        """The page found no room, or waited too long: the fetch was wasted, the URL is not lost."""
+        """Queue a page again that found no room or waited too long: the fetch was wasted, but the URL is not
+        lost."""
         link = self.desk.taken_back(number)
-        with self._fuse:
-            self._frontier.again(number, link)
+        with self.fuse:
+            self.frontier.again(number, link)
 
     def retry(self, ticket: Ticket, link: Link) -> None:
-        """The request led nowhere: visit `link` instead."""
+        """Queue `link` instead of a ticket whose request failed."""
         self.desk.landed(ticket.number)
-        with self._fuse:
-            self._frontier.again(ticket.number, link)
+        with self.fuse:
+            self.frontier.again(ticket.number, link)
 
     def sitemaps(self, host: Host, found: Sequence[str]) -> None:
-        """A robots.txt names these."""
-        if not self._sitemaps:
+        """Queue the sitemaps that a robots.txt names."""
+        if not self.follow_sitemaps:
             return
-        base, now = Url(host + "/robots.txt"), self._clock.now()
+        base, now = Url(host + "/robots.txt"), self.clock.now()
         urls = (resolve(text.strip(), base) for text in found)
         links = [Link(url, via=base, kind=Kind.SITEMAP, seen_at=now) for url in urls if url is not None]
-        with self._fuse:
-            self._frontier.discover(self._scope.admit(links, depth=1))
+        with self.fuse:
+            self.frontier.discover(self.scope.admit(links, depth=1))
 
     def parsed(self, parsed: Sequence[Parsed]) -> None:
-        """The indexer has read these pages, and found links in them."""
-        more: list[Link] = []
+        """Record parsed pages and queue their links."""
+        released: list[Link] = []
         for answer in parsed:
             link = self.desk.links.get(answer.number)
             if link is not None:
-                more += self._scope.note_answer(link, answer)
+                released += self.scope.note_answer(link, answer)
             if answer.held:
-                more += self._scope.admit(answer.held)
-        found = self.desk.note_parsed(parsed) + more
-        if found:
-            self._frontier.discover(found)
+                released += self.scope.admit(answer.held)
+        if links := self.desk.note_parsed(parsed) + released:
+            self.frontier.discover(links)
 
     def take_in(self) -> None:
-        """Follow links to what other agents took into the scope."""
-        if links := self._scope.take_in():
-            self._frontier.discover(links)
+        """Queue links that are in scope since other agents widened it."""
+        if links := self.scope.take_in():
+            self.frontier.discover(links)
 
     def undone(self, numbers: Sequence[int]) -> int:
-        """A worker died with these; returns how many are fetched again."""
+        """Queue the tickets of a dead worker process again; returns their number."""
         again = self.desk.note_undone(numbers)
         for number, link in again:
-            self._frontier.again(number, link)
+            self.frontier.again(number, link)
         return len(again)
 
     def settle(self, batches: Sequence[int], seconds: float) -> None:
-        """Take all that is durable: shard i up to its batch `batches[i]`, and all verdicts."""
+        """Finish everything that is durable: shard i up to batch `batches[i]`, and all verdicts."""
         settled, rows = self.desk.settle(batches)
         for row in rows:
-            self._outcomes.append(row)
-        self._scope.note_settled(rows)
-        self._frontier.done(settled)
+            self.outcomes.append(row)
+        self.scope.note_settled(rows)
+        self.frontier.done(settled)
         self.desk.tally.note_seconds(seconds)

@@ -1,7 +1,8 @@
-"""From settings to stages: every part receives what it uses, and nothing is set afterwards.
+"""Composition root: builds the stages of a crawl from its settings.
 
-The order is that of dependence. Numbers that go back stand on the `meter`, and whoever has changed
-something rings the `bell`; so nobody needs to know anybody who is made later.
+The order is that of dependence: every part receives its parts in the constructor, and nothing is set
+afterwards. Numbers that flow back are on the `meter`, and changes ring the `bell`; so no part needs to
+know a part that is built later.
 """
 
 from __future__ import annotations
@@ -13,13 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from fieldmouse.agent.agent import Agent, Listener, Stages
-from fieldmouse.agent.asked import (
-    indexer_config,
-    manners_of,
-    politeness_of,
-    when_full_of,
-    witness_of,
-)
+from fieldmouse.agent.asked import indexer_config, manners_of, politeness_of, when_full_of, witness_of
 from fieldmouse.agent.audience import Audience
 from fieldmouse.agent.booking import Booking
 from fieldmouse.agent.crawlscope import CrawlScope
@@ -58,10 +53,11 @@ from fieldmouse.indexer.wire import sealed_shards
 from fieldmouse.meter import Meter
 from fieldmouse.policy.names import NameMap
 from fieldmouse.policy.obsolescence import Obsolescence, SameForAll
+from fieldmouse.records import Outcome
 from fieldmouse.robots.bell import Bell
 from fieldmouse.robots.exclusions import Exclusions
 from fieldmouse.robots.fleet import Fleet
-from fieldmouse.robots.gate import Gate
+from fieldmouse.robots.gate import Gate, Transport
 from fieldmouse.robots.prober import Prober
 from fieldmouse.robots.robot import Robot
 from fieldmouse.robots.roster import Roster
@@ -75,15 +71,18 @@ from fieldmouse.web.resolver import Resolver
 
 if TYPE_CHECKING:
     from fieldmouse.agent.network import Joining, NetworkStage
-    from fieldmouse.indexer.inline import InlineLane  # all of the workers' modules, which we do not need
+
+    # imports all modules of the worker processes, which a crawl does not need
+    from fieldmouse.indexer.inline import InlineLane
 
 OpenPart = Callable[[CrawlDir, Checkpoint | None], Part]
-"""Opens a part at the last checkpoint, or anew where that does not know it; changes nothing on the disk."""
+"""Opens a part at the last checkpoint, or empty if the checkpoint does not have it; changes nothing on disk.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Crew:
-    """A crawl put together, and how it is put away."""
+    """An assembled crawl and its cleanup."""
 
     agent: Agent
     stages: Stages
@@ -93,7 +92,7 @@ class Crew:
     opened: OpenedParts
 
     async def close(self) -> None:
-        await self.stages.fleet.stop(0.0)  # after an error robots are still out
+        await self.stages.fleet.stop(0.0)  # after an error fetch workers may still be running
         if self.stages.network is not None:
             await self.stages.network.close()
         await self.prober.close()
@@ -120,164 +119,188 @@ def build(
 ) -> Crew:
     """Open every stage at the last checkpoint and connect them; if one fails, those before it are closed.
 
-    The wall's clock, the network and worker processes are the defaults; the lab has others. `parts` are
-    durable with the crawl, too: see `crawldir/parts.py`. `listeners` are told of every reading, and
-    `audience` takes pages as they become durable. Known pages
-    are polled if `order` or the settings say so.
+    The defaults are the wall clock, the network and worker processes; the lab has others. `parts` are
+    checkpointed with the crawl: see `crawldir/parts.py`. `listeners` get every reading, and `audience`
+    consumes pages as they become durable.  Known pages are
+    polled if `order` or the settings say so.
     """
-    opened = OpenedParts()
-    try:
-        return _connect(
-            opened, home, settings, listeners, clock or WallClock(), fetcher, dns, lane,
-            obsolescence or SameForAll(settings.buffer.obsolete_after or math.inf), parts, audience,
-            order or (Order() if settings.refresh.on else None), joining, clock is None,
-        )  # fmt: skip
-    except BaseException:
-        opened.close()
-        raise
+    opened, real, clock = OpenedParts(), clock is None, clock or WallClock()
+    order = order or (Order() if settings.refresh.on else None)
+    with opened.closed_on_error():
+        home.check_files()
+        journal, last = open_journal(home)
+        opened.keep(journal)
+        seeds = seeds_of(settings)
+        politeness = politeness_of(settings)
+        meter, bell, fuse = Meter(), Bell(), Fuse(home.path)
+        stopping, roster = Stopping(bell), Roster(meter)
+        tally = sealed_tally(last)
+        with fitting(journal):
+            now = clock.now()
+            refresh = begun(last, order, now) if order is not None else RefreshState()
+            witness = witness_of(home, settings)
+            if witness is not None:
+                opened.keep(witness)
+            exclusions = Exclusions(clock, product=settings.crawl.product.partition("/")[0])
+            network = None
+            if joining is not None:
+                from fieldmouse.agent.network import NetworkStage  # only for an agent of a cluster
 
+                network = NetworkStage(
+                    joining,
+                    home,
+                    settings,
+                    last,
+                    clock=clock,
+                    politeness=politeness,
+                    exclusions=exclusions,
+                    tally=tally,
+                    meter=meter,
+                    bell=bell,
+                    fuse=fuse,
+                    stopping=stopping,
+                )
+            frontier: CrawlFrontier = opened.keep(
+                network.frontier
+                if network is not None
+                else frontier_of(home, settings, last, clock, politeness, witness, refresh.held)
+            )
+            outcomes = opened.keep(DurableLog("outcomes", home / "outcomes.log", last))
+            shared = network.scope if network is not None else None
+            scope = CrawlScope(scope_of(settings, seeds), seeds, home, last, shared=shared)
+            more: list[Part] = [scope]
+            if scope.held is not None:
+                more.append(opened.keep(scope.held))
+            more += [*(opened.keep(open_part(home, last)) for open_part in parts)]
+            refreshing = None
+            if order is not None:
+                # imports all polling policies, which few crawls need
+                from fieldmouse.agent import refreshing as polls
 
-def _connect(
-    opened: OpenedParts, home: CrawlDir, settings: Settings, listeners: Sequence[Listener], clock: Clock,
-    fetcher: Fetcher | None, dns: Dns | None, lane: type[Lane] | type[InlineLane],
-    obsolescence: Obsolescence, parts: Sequence[OpenPart], audience: Audience | None,
-    order: Order | None, joining: Joining | None, real: bool,
-) -> Crew:  # fmt: skip
-    home.check_files()
-    journal, last = open_journal(home)
-    opened.keep(journal)
-    seeds = seeds_of(settings)
-    politeness = politeness_of(settings)
-    meter, bell, fuse = Meter(), Bell(), Fuse(home.path)
-    stopping, roster = Stopping(bell), Roster(meter)
-    tally = sealed_tally(last)
-    with fitting(journal):
-        now = clock.now()
-        refresh = begun(last, order, now) if order is not None else RefreshState()
-        witness = witness_of(home, settings)
-        if witness is not None:
-            opened.keep(witness)
-        exclusions = Exclusions(clock, product=settings.crawl.product.partition("/")[0])
-        network = None if joining is None else _network_stage()(
-            joining, home, settings, last, clock=clock, politeness=politeness, exclusions=exclusions,
-            tally=tally, meter=meter, bell=bell, fuse=fuse, stopping=stopping,
-        )  # fmt: skip
-        frontier: CrawlFrontier = opened.keep(
-            network.frontier
-            if network is not None
-            else frontier_of(home, settings, last, clock, politeness, witness, refresh.held)
+                ledger = opened.keep(polls.open_ledger(home, settings, last))
+                refreshing = polls.Refreshing(
+                    order,
+                    refresh,
+                    ledger=ledger,
+                    frontier=frontier,
+                    outcomes=outcomes,
+                    clock=clock,
+                    scheduler=polls.scheduler_of(home, ledger, settings, refresh, clock),
+                    opened_at=now,
+                    round_noted=sealed_refresh(last).round if order.once else 0.0,
+                    share=network.share if network is not None else None,
+                    elsewhere=_elsewhere(scope, network) if network is not None else None,
+                )
+                more += [ledger, refreshing]
+            if network is not None:
+                more += [opened.keep(part) for part in network.parts]
+        if network is None:
+            desk = Desk(tally, page_limit=settings.crawl.pages)
+        else:
+            desk = Desk(tally, page_limit=0, quota=network.allowance)
+        readings = opened.keep(Diary(home / "readings.log"))
+        trace_file = TraceFile(home / "pages.trace", settings.control.trace)
+        trace = opened.keep(PageTrace(clock=clock, file=trace_file, meter=meter))
+        booking = Booking(desk, frontier, outcomes, fuse, clock, scope, settings.index.sitemaps)
+        shards, when_full = home.identity.shards, when_full_of(settings)
+        buffer: Buffer[tuple[int, Outcome]] = Buffer(
+            lanes=shards,
+            pages=settings.buffer.pages,
+            size=settings.buffer.bytes,
+            when_full=when_full,
+            meter=meter,
+            serving_counts=when_full is WhenFull.LOSE,
         )
-        outcomes = opened.keep(DurableLog("outcomes", home / "outcomes.log", last))
-        scope = CrawlScope(
-            scope_of(settings, seeds),
-            seeds,
-            home,
-            last,
-            shared=network.scope if network is not None else None,
+        is_shared = network is not None
+        open_indexer = partial(
+            Indexer,
+            home.path,
+            shards=shards,
+            states=sealed_shards(last) or None,
+            config=indexer_config(home, settings, scope.scope, is_open=scope.is_open, is_shared=is_shared),
+            lane=lane,
+            meter=meter,
         )
-        more: list[Part] = [scope]
-        if scope.held is not None:
-            more.append(opened.keep(scope.held))
-        more += [*(opened.keep(open_part(home, last)) for open_part in parts)]
-        refreshing = None
-        if order is not None:
-            from fieldmouse.agent import refreshing as polls  # with all policies: few crawls need it
+        intake = Intake(
+            buffer=buffer,
+            open_indexer=open_indexer,
+            trace=trace,
+            obsolescence=obsolescence or SameForAll(settings.buffer.obsolete_after or math.inf),
+            booking=booking,
+            bell=bell,
+        )
+        durable = Parts(home, journal, (Shards(intake.indexer), outcomes, desk, frontier, *more), last)
 
-            ledger = opened.keep(polls.open_ledger(home, settings, last))
-            refreshing = polls.Refreshing(
-                order, refresh, ledger=ledger, frontier=frontier, outcomes=outcomes, clock=clock,
-                scheduler=polls.scheduler_of(home, ledger, settings, refresh, clock),
-                opened_at=now, round_noted=sealed_refresh(last).round if order.once else 0.0,
-                share=network.share if network is not None else None,
-                elsewhere=_elsewhere(scope, network) if network is not None else None,
-            )  # fmt: skip
-            more += [ledger, refreshing]
+        resolver = Resolver(
+            clock=clock,
+            allow_private=settings.network.allow_private,
+            names=NameMap(settings.network.resolve),
+            nameservers=settings.network.nameservers,
+            dns=dns,
+        )
+        fetcher = fetcher or fetcher_of(settings, clock, resolver, network.may_ask if network else None)
         if network is not None:
-            more += [opened.keep(part) for part in network.parts]
-    desk = Desk(
-        tally, page_limit=settings.crawl.pages if network is None else 0,
-        quota=network.allowance if network is not None else None,
-    )  # fmt: skip
-    readings = opened.keep(Diary(home / "readings.log"))
-    trace_file = TraceFile(home / "pages.trace", settings.control.trace)
-    trace = opened.keep(PageTrace(clock=clock, file=trace_file, meter=meter))
-    booking = Booking(
-        desk=desk, frontier=frontier, outcomes=outcomes, fuse=fuse, clock=clock, scope=scope,
-        sitemaps=settings.index.sitemaps,
-    )  # fmt: skip
-    shards, when_full = home.identity.shards, when_full_of(settings)
-    intake = Intake(
-        buffer=Buffer(
-            lanes=shards, pages=settings.buffer.pages, size=settings.buffer.bytes, when_full=when_full,
-            meter=meter, serving_counts=when_full is WhenFull.LOSE,
-        ),
-        open_indexer=partial(
-            Indexer, home.path, shards=shards, states=sealed_shards(last) or None,
-            config=indexer_config(
-                home, settings, scope.scope, is_open=scope.is_open, is_shared=network is not None
-            ),
-            lane=lane, meter=meter,
-        ),
-        meter=meter, clock=clock, trace=trace, obsolescence=obsolescence, booking=booking, scope=scope,
-        fuse=fuse, bell=bell,
-    )  # fmt: skip
-    durable = Parts(home, journal, (Shards(intake.indexer), outcomes, desk, frontier, *more), last)
-
-    resolver = Resolver(
-        clock=clock, allow_private=settings.network.allow_private, names=NameMap(settings.network.resolve),
-        nameservers=settings.network.nameservers, dns=dns,
-    )  # fmt: skip
-    fetcher = fetcher or fetcher_of(settings, clock, resolver, network.may_ask if network else None)
-    if network is not None:
-        fetcher = leased = network.leased(fetcher)
-    gate = Gate(clock)
-    prober = Prober(
-        fetcher=fetcher, resolver=resolver, gate=gate, clock=clock, exclusions=exclusions,
-        politeness=politeness, size=settings.limits.robots_txt, seeds=map(host_of, seeds), meter=meter,
-        bell=bell,
-    )  # fmt: skip
-    robot = Robot(
-        fetcher=fetcher, resolver=resolver, gate=gate, clock=clock, exclusions=exclusions, prober=prober,
-        outlet=BookedOutlet(
-            booking=booking, intake=intake, roster=roster, stopping=stopping,
-            has_moved=refreshing.has_moved if refreshing is not None else None,
-        ),
-        manners=manners_of(settings, politeness), opinion=network.colleagues if network is not None else None,
-    )  # fmt: skip
-    errands = Errands(
-        robot=robot, desk=desk, frontier=frontier, fuse=fuse, stopping=stopping, bell=bell, clock=clock
-    )  # fmt: skip
-    fleet = Fleet(
-        rule=rule_of(settings), meter=meter, roster=roster, bell=bell, clock=clock, take=errands.take,
-        ready_at=frontier.ready_at, give_back=errands.give_back, on_change=trace.look,
-        run=errands.run if network is None else network.errands(errands.run, leased).run,
-    )  # fmt: skip
-    governor = governor_of(home, settings, clock, trace, fleet.obey)
-    if governor is not None:
-        opened.keep(governor)
-    stages = Stages(
-        home=home, parts=durable, frontier=frontier, outcomes=outcomes, booking=booking, intake=intake,
-        fleet=fleet, meter=meter, trace=trace, readings=readings, governor=governor, fuse=fuse,
-        stopping=stopping, refreshing=refreshing, network=network,
-        load=None if network is None else AgentLoad(
-            meter, lambda: trace.gauge.served, WINDOW_PAGES * shards,
-            cpu=CpuDemand(lambda: intake.indexer.pids) if real else None,
-        ),
-    )  # fmt: skip
-    limits = CrawlLimits(
-        settings.crawl.pages, settings.crawl.time if joining is None else 0.0, settings.storage.min_free,
-        settings.storage.checkpoint,
-    )  # fmt: skip
-    agent = Agent(stages, clock=clock, limits=limits, listeners=listeners, audience=audience)
-    return Crew(agent, stages, prober, fetcher, resolver, opened)
+            fetcher = leased = network.leased(fetcher)
+        transport = Transport(fetcher, resolver, Gate(clock), exclusions, clock)
+        prober = Prober(
+            transport,
+            politeness,
+            size=settings.limits.robots_txt,
+            seeds=map(host_of, seeds),
+            meter=meter,
+            bell=bell,
+        )
+        has_moved = refreshing.has_moved if refreshing is not None else None
+        outlet = BookedOutlet(booking, intake, roster, stopping, has_moved)
+        opinion = network.colleagues if network is not None else None
+        robot = Robot(transport, manners_of(settings, politeness), outlet, prober, opinion)
+        errands = Errands(robot, desk, frontier, fuse, stopping, bell, clock)
+        fleet = Fleet(
+            rule=rule_of(settings),
+            meter=meter,
+            roster=roster,
+            bell=bell,
+            clock=clock,
+            take=errands.take,
+            ready_at=frontier.ready_at,
+            give_back=errands.give_back,
+            on_change=trace.look,
+            run=errands.run if network is None else network.errands(errands.run, leased).run,
+        )
+        governor = governor_of(home, settings, clock, trace, fleet.obey)
+        if governor is not None:
+            opened.keep(governor)
+        load = None
+        if network is not None:
+            cpu = CpuDemand(lambda: intake.indexer.pids) if real else None
+            load = AgentLoad(meter, lambda: trace.gauge.served, WINDOW_PAGES * shards, cpu=cpu)
+        stages = Stages(
+            home=home,
+            parts=durable,
+            frontier=frontier,
+            outcomes=outcomes,
+            booking=booking,
+            intake=intake,
+            fleet=fleet,
+            meter=meter,
+            trace=trace,
+            readings=readings,
+            governor=governor,
+            fuse=fuse,
+            stopping=stopping,
+            refreshing=refreshing,
+            network=network,
+            load=load,
+        )
+        limits = CrawlLimits(
+            pages=settings.crawl.pages,
+            seconds=settings.crawl.time if joining is None else 0.0,
+            min_free=settings.storage.min_free,
+            checkpoint=settings.storage.checkpoint,
+        )
+        agent = Agent(stages, clock=clock, limits=limits, listeners=listeners, audience=audience)
+        return Crew(agent, stages, prober, fetcher, resolver, opened)
 
 
 def _elsewhere(scope: CrawlScope, network: NetworkStage) -> Callable[[Url, float], bool]:
     return lambda url, found_at: scope.scope.admits(url, 1) and network.settled_since(found_at)
-
-
-def _network_stage() -> type[NetworkStage]:
-    """Loaded only by who is one of many: a crawl of its own needs nothing of it."""
-    from fieldmouse.agent.network import NetworkStage
-
-    return NetworkStage

@@ -1,18 +1,17 @@
 """Scope of a running crawl, which grows with the redirects of its seeds.
 
-The settings span a scope around the seeds. Where a seed redirects to, the page at the end counts as a
-seed, too: it joins the scope. What joined is durable with the crawl, so that a resumed run has the same
-scope.
+The settings define a scope around the seeds. The page at the end of a seed's redirects counts as a seed,
+too: it joins the scope. The checkpoint stores these additions, so that a resumed run has the same scope.
 
 Pages may be read before it is known where every seed leads. Their links to hosts that may still join are
-held back in a log, until the host joins (then they are followed) or every seed has its outcome (then
-nothing can join any more).
+held back in a log, until the host joins (then they are followed) or every seed has its outcome (then no
+other host can join).
 
 A scope looks forward only: other links that were outside it when their page was read are not kept. A run
-whose settings ask for another scope than the last run says so.
+whose settings define another scope than the last run logs a warning.
 
-On a cluster agents tell each other of what joined, through the coordinator. An agent that is granted a
-host before it hears of that takes the host in when it stores a page of it.
+On a cluster, agents share their additions through the coordinator. An agent that leases a host before it
+learns of the addition adds the host when it stores a page of it.
 """
 
 from __future__ import annotations
@@ -45,7 +44,7 @@ log = logging.getLogger(__name__)
 HELD = 64 << 20
 """Bytes of links that are held back; more are dropped, with a warning."""
 CHANGED = (
-    "the scope is another than in the last run: it counts for links found from now on; pages read before"
+    "the scope differs from the last run: it applies to links found from now on; pages read before"
     " are not read again for links that were outside it"
 )
 _link = msgspec.msgpack.Decoder(Link).decode
@@ -54,25 +53,30 @@ _encode = msgspec.msgpack.Encoder().encode
 
 
 class ScopeNews(NamedTuple):
-    """What workers have to be told."""
+    """Changes of the scope, for the worker processes."""
 
     joined: tuple[Url, ...]
-    is_open: bool  # more may join
+    is_open: bool  # more hosts may join
 
 
 class CrawlScope:
-    """The scope as it is now. A part of the checkpoint: what joined is its state."""
+    """The current scope. A part of the checkpoint; the additions are its state."""
 
     name = "scope"
 
     def __init__(
-        self, base: Scope, seeds: Sequence[Url], home: CrawlDir, last: Checkpoint | None, *,
+        self,
+        base: Scope,
+        seeds: Sequence[Url],
+        home: CrawlDir,
+        last: Checkpoint | None,
+        *,
         shared: SharedScope | None,
-    ):  # fmt: skip
-        """`shared` has what other agents of the same crawl took in, and is told of ours."""
+    ):
+        """`shared` exchanges additions with the other agents of the crawl."""
         self._mark = xxhash.xxh3_128_hexdigest(_encode_deterministic(base))
         state = sealed_scope(last)
-        # Crawls from before the scope was noted have no mark.
+        # Crawls older than this feature have no mark.
         self._is_changed = bool(state.mark) and state.mark != self._mark
         self._joined = list(state.joined)
         self.scope = base.joined(self._joined)
@@ -82,9 +86,10 @@ class CrawlScope:
             shared.publish(self._joined)
         self._warned = False
         self.held = DurableLog("held", home / "held.log", last) if base.may_grow else None
-        self._waiting: dict[str, list[int]] = {}  # held links by what of their host may join: their places
-        self._unsettled: set[Url] = set()  # seeds and what they redirect to, without an outcome yet
-        self._targets: dict[Url, Url | None] = {}  # of outcomes so far: where a redirect leads
+        # positions of held links, by the part of the scope their host may join
+        self._waiting: dict[str, list[int]] = {}
+        self._unsettled: set[Url] = set()  # seeds and their redirect targets that have no outcome yet
+        self._targets: dict[Url, Url | None] = {}  # of the outcomes so far: redirect target, None without one
         if self.held is not None and (state.open or state.seeds != len(seeds)):
             self._unsettled.update(seeds)
             length = sealed_outcomes(last) if last is not None else 0
@@ -95,13 +100,14 @@ class CrawlScope:
 
     @property
     def is_open(self) -> bool:
-        """Whether a redirect of a seed may still bring hosts into the scope."""
+        """Whether a redirect of a seed may still add hosts to the scope."""
         return bool(self._unsettled)
 
-    # -- what becomes of links
+    # -- links
 
     def admit(self, links: Iterable[Link], *, depth: int | None = None) -> list[Link]:
-        """Those in scope; others are held back if they may come into it. `depth` counts instead of theirs."""
+        """The links in scope; others are held back if they may come into it. `depth` replaces their own
+        depth."""
         admitted = []
         for link in links:
             if self.scope.admits(link.url, link.depth if depth is None else depth):
@@ -115,7 +121,7 @@ class CrawlScope:
         if self.held.length > HELD:
             if not self._warned:
                 log.warning(
-                    "too many links lead to hosts that a seed may redirect to: no more of them are kept"
+                    "too many links lead to hosts that a seed may redirect to: further ones are dropped"
                 )
             self._warned = True
             return
@@ -123,7 +129,7 @@ class CrawlScope:
         self._waiting.setdefault(self.scope.joins_as(host_of(link.url)), []).append(place)
 
     def _find_held(self) -> None:
-        """The links held back before; those in scope by now were followed when their host joined."""
+        """Find the links held back by earlier runs; those in scope were followed when their host joined."""
         assert self.held is not None
         for place, record in records(self.held.path, length=self.held.length):
             host = host_of(_link(record).url)
@@ -135,10 +141,10 @@ class CrawlScope:
         held = [_link(self.held.read(place)) for place in places] if self.held is not None else []
         return [link for link in held if self.scope.admits_path(link.url)]
 
-    # -- what becomes of seeds
+    # -- seeds
 
     def note_answer(self, link: Link, parsed: Parsed) -> list[Link]:
-        """A page, or a redirect of a seed, was read; returns links that are in scope since."""
+        """Handle a page, or a redirect of a seed; returns held links that are now in scope."""
         if parsed.kind is OutcomeKind.PAGE:
             may = link.from_seed or self._shared is not None
             if may and not self.scope.admits(link.url) and self.scope.follows(link.url):
@@ -149,12 +155,13 @@ class CrawlScope:
                 log.warning(
                     "seed %s redirects to %s, which is out of scope; to crawl it, add it with"
                     " `resume --seed`, or begin with `--follow-seed-redirects`",
-                    link.trail[0] if link.trail else link.url, target,
-                )  # fmt: skip
+                    link.trail[0] if link.trail else link.url,
+                    target,
+                )
         return []
 
     def take_in(self) -> list[Link]:
-        """Widen the scope by what other agents took in; returns links that are in scope since."""
+        """Add what other agents added to the scope; returns held links that are now in scope."""
         links: list[Link] = []
         for url in self._shared.take_heard() if self._shared is not None else ():
             if not self.scope.admits(url) and self.scope.follows(url):
@@ -178,12 +185,12 @@ class CrawlScope:
         return released
 
     def note_settled(self, rows: Iterable[bytes]) -> None:
-        """These outcomes are durable from the next checkpoint on."""
+        """Handle outcomes that are durable from the next checkpoint on."""
         if self._unsettled:
             self._note_outcomes(map(_row, rows))
 
     def _note_outcomes(self, rows: Iterable[OutcomeRow]) -> None:
-        """Go on along the redirects of seeds, whose rows may come in any order."""
+        """Follow the redirects of seeds; their rows may come in any order."""
         ended = []
         for row in rows:
             if row.depth == 0 or row.url in self._unsettled:
@@ -193,7 +200,7 @@ class CrawlScope:
                     ended.append(row.url)
         for url in ended:
             here: Url | None = url
-            passed: set[Url] = set()  # redirects may lead in a circle
+            passed: set[Url] = set()  # redirects may form a cycle
             while here is not None and here in self._targets and here not in passed:
                 passed.add(here)
                 self._unsettled.discard(here)
@@ -205,15 +212,15 @@ class CrawlScope:
             self._waiting.clear()
 
     def news(self) -> ScopeNews | None:
-        """What workers were not told yet, if there is anything."""
+        """Changes that the worker processes have not received yet; None without changes."""
         if not self._news and self._was_open == self.is_open:
             return None
-        told = ScopeNews(tuple(self._news), self.is_open)
+        news = ScopeNews(tuple(self._news), self.is_open)
         self._news.clear()
         self._was_open = self.is_open
-        return told
+        return news
 
-    # -- a part of the checkpoint
+    # -- part of the checkpoint
 
     def begin(self) -> None:
         if self._is_changed:
@@ -223,10 +230,10 @@ class CrawlScope:
         return Sealed(ScopeState(self._mark, tuple(self._joined), self.is_open, self._seeds))
 
     def committed(self) -> None:
-        """There are no files but the log of held links, which is a part of its own."""
+        """Nothing to release: the log of held links is another part."""
 
     def close(self) -> None:
-        """There is no file to close."""
+        """Nothing to close."""
 
 
 def _encode_deterministic(base: Scope) -> bytes:

@@ -1,9 +1,9 @@
-"""Where results are booked: every ticket that is out, and what became of it.
+"""In-flight table: every ticket that is out, and its outcome until it is durable.
 
-An outcome is *known* when robot or indexer have spoken, and *settled* when a
-checkpoint holds it. In between it can still be undone: a worker that dies takes
-its unsealed pages with it, and their tickets go out again. Invariant: a ticket
-is counted in the tally only once it is settled, so no page is counted twice.
+An outcome is *known* when a fetch worker or the indexer has reported it, and *settled* when a checkpoint
+holds it. In between it can be undone: if a worker process dies, its unsealed pages are lost and their
+tickets are fetched again. Invariant: the tally counts a ticket only once it is settled, so no page is
+counted twice.
 """
 
 from __future__ import annotations
@@ -41,52 +41,53 @@ class Judged(msgspec.Struct, frozen=True):
     kind: OutcomeKind
     row: bytes
     reason: Reason
-    why: Reason = Reason.NONE  # of a poll: for which reason its URL was no page before
+    why: Reason = Reason.NONE  # of a poll: the reason its URL was no page before
 
 
 class PageQuota(Protocol):
-    """What others leave us of a limit that counts for many agents: see `balancer/allowance.py`."""
+    """This agent's share of a page limit that counts for several agents: see `balancer/allowance.py`."""
 
     def follow(self, in_air: Callable[[], int]) -> None:
-        """Who knows how many pages are in the air, or known and not settled."""
+        """Set the function that counts pages in flight, or known and not settled."""
 
     def admits(self) -> bool:
-        """Whether one more page may be asked for."""
+        """Whether one more page may be requested."""
 
 
 class Desk:
-    """The part of a checkpoint that counts; its rows are in the outcome log, which is another."""
+    """The tally is its part of the checkpoint; the rows are in the outcome log, which is another part."""
 
     name = "tally"
 
     def __init__(self, tally: CrawlTally, *, page_limit: int, quota: PageQuota | None = None):
-        """`page_limit` is that of a crawl of its own, 0 for none; an agent of many has a quota instead."""
+        """`page_limit` applies to a crawl on one machine, 0 for none; an agent of a cluster has a quota
+        instead."""
         self.tally = tally
         self.page_limit, self._quota = page_limit, quota
-        self.links: dict[int, Link] = {}  # tickets whose answer is in the buffer or with the indexer
-        self._bag: set[int] = set()  # tickets in robots' hands that nothing is known of
-        self._flying: set[int] = set()  # pages asked for whose fate is not known
-        self._polling: set[int] = set()  # the same of polls, which no limit counts
-        self._polls: set[int] = set()  # polls whose answer or verdict is known, or in the buffer
+        self.links: dict[int, Link] = {}  # tickets whose response is in the buffer or with the indexer
+        self._leased: set[int] = set()  # tickets with fetch workers, without a result
+        self._pages_in_flight: set[int] = set()  # pages requested whose outcome is not known
+        self._polls_in_flight: set[int] = set()  # polls without an outcome; no limit counts them
+        self._answered_polls: set[int] = set()  # polls with a response or an outcome
         self._known: dict[int, dict[int, list[Parsed]]] = {}  # by shard and batch
         self._verdicts: list[Judged] = []
         self.fresh_polls = 0  # known and not settled
         self.fresh: Counter[OutcomeKind] = Counter()  # known and not settled, by kind
         self.fresh_bytes = 0
         if quota is not None:
-            quota.follow(self._in_air)
+            quota.follow(self._count_in_flight)
 
-    def _in_air(self) -> int:
-        return len(self._flying) + self.fresh[OutcomeKind.PAGE]
+    def _count_in_flight(self) -> int:
+        return len(self._pages_in_flight) + self.fresh[OutcomeKind.PAGE]
 
     @property
     def unsettled(self) -> bool:
-        """Whether anything is known that no checkpoint holds."""
+        """Whether any outcome is known that no checkpoint holds."""
         return self.fresh_polls > 0 or any(self.fresh.values())
 
     @property
     def pages(self) -> int:
-        """Pages stored, those of the next checkpoint included."""
+        """Pages stored, including those of the next checkpoint."""
         return self.tally.pages + self.fresh[OutcomeKind.PAGE]
 
     @property
@@ -95,66 +96,67 @@ class Desk:
 
     @property
     def sated(self) -> bool:
-        """Whether the pages in the air, if all of them arrive, are as many as were asked for."""
+        """Whether the page limit would be reached if all pages in flight arrive."""
         if self._quota is not None:
             return not self._quota.admits()
-        return bool(self.page_limit) and self._discovered + len(self._flying) >= self.page_limit
+        return bool(self.page_limit) and self._discovered + len(self._pages_in_flight) >= self.page_limit
 
     @property
     def full(self) -> bool:
         return bool(self.page_limit) and self._discovered >= self.page_limit
 
     def may_ask(self, ticket: Ticket) -> bool:
-        """Exactly as many pages as asked for: what is in the air counts until we know better.
+        """Whether the ticket may be requested; if so, it counts as in flight.
 
-        A poll is always welcome: whoever polls keeps a measure of their own.
+        Pages in flight count against the limit until their outcome is known, so that exactly as many pages
+        are stored as requested. A poll is always allowed: polls have their own budget.
         """
         if ticket.door is Door.POLLED:
-            self._polling.add(ticket.number)
+            self._polls_in_flight.add(ticket.number)
             return True
         if self.sated:
             return False
-        self._flying.add(ticket.number)
+        self._pages_in_flight.add(ticket.number)
         return True
 
     def leased(self, tickets: Iterable[Ticket]) -> None:
-        """A robot has these in its bag: each is owed an answer, or comes back."""
-        self._bag.update([ticket.number for ticket in tickets])
+        """Record tickets that a fetch worker received: each gets an outcome or is returned."""
+        self._leased.update([ticket.number for ticket in tickets])
 
     def returned(self, tickets: Iterable[Ticket]) -> None:
-        self._bag.difference_update([ticket.number for ticket in tickets])
+        self._leased.difference_update([ticket.number for ticket in tickets])
 
     def heard_from(self, errand: Errand, report: Report) -> Report:
-        """A robot is back: was this the first page of its host?"""
+        """Count the host if this visit brought its first page."""
         if not errand.state.pages and report[0].pages > 0:
             self.tally.note_giving()
         return report
 
     def in_hand(self, tickets: Iterable[Ticket]) -> tuple[list[Ticket], list[Ticket]]:
-        """Of tickets leased, those that a robot stumbled over, and those it had yet to come to.
+        """Split leased tickets into those the fetch worker failed on and those it had not started.
 
-        If it had asked for none yet, something they have in common is to blame: then it is all of them.
+        If it had requested none, the cause is common to all tickets: then all of them count as failed on.
         """
-        left = [ticket for ticket in tickets if ticket.number in self._bag]
-        asked = [ticket for ticket in left if ticket.number in self._flying | self._polling]
+        left = [ticket for ticket in tickets if ticket.number in self._leased]
+        asked = [ticket for ticket in left if ticket.number in self._pages_in_flight | self._polls_in_flight]
         return asked or left, [ticket for ticket in left if ticket not in asked] if asked else []
 
     def handed_over(self, number: int, link: Link) -> None:
         self.links[number] = link
-        self._bag.discard(number)
+        self._leased.discard(number)
         if link.door is Door.POLLED:
-            self._polling.discard(number)
-            self._polls.add(number)
+            self._polls_in_flight.discard(number)
+            self._answered_polls.add(number)
 
     def landed(self, number: int) -> None:
-        """The request led to no page, or will be made again."""
-        self._flying.discard(number)
-        self._polling.discard(number)
-        self._polls.discard(number)
-        self._bag.discard(number)
+        """Forget a request that led to no page or will be repeated."""
+        self._pages_in_flight.discard(number)
+        self._polls_in_flight.discard(number)
+        self._answered_polls.discard(number)
+        self._leased.discard(number)
 
     def taken_back(self, number: int) -> Link:
-        """What was handed over did not get there; returns what to visit instead."""
+        """Take back a response that found no room in the buffer; returns the link to fetch again."""
         self.landed(number)
         link = self.links.pop(number)
         return msgspec.structs.replace(link, drops=link.drops + 1)
@@ -164,64 +166,64 @@ class Desk:
         row = row_of(outcome)
         self._verdicts.append(Judged(number, row.kind, _encode(row), row.reason, outcome.link.why))
         if outcome.link.door is Door.POLLED:
-            self._polls.add(number)
+            self._answered_polls.add(number)
         self._note(number, row.kind)
 
     def note_parsed(self, parsed: Iterable[Parsed]) -> list[Link]:
-        """Book what the indexer says; returns the links it found."""
-        found: list[Link] = []
-        for one in parsed:
-            found.extend(one.links)
-            if not one.number:
+        """Record the indexer's results; returns the links it found."""
+        links: list[Link] = []
+        for page in parsed:
+            links.extend(page.links)
+            if not page.number:
                 continue
-            self._flying.discard(one.number)
-            self._known.setdefault(one.shard, {}).setdefault(one.batch, []).append(one)
-            self._note(one.number, one.kind)
-            self.fresh_bytes += one.size
-        return found
+            self._pages_in_flight.discard(page.number)
+            self._known.setdefault(page.shard, {}).setdefault(page.batch, []).append(page)
+            self._note(page.number, page.kind)
+            self.fresh_bytes += page.size
+        return links
 
     def _note(self, number: int, kind: OutcomeKind, by: int = 1) -> None:
-        """An outcome is known, or no longer."""
-        if number in self._polls:
+        """Count a known outcome, or uncount it with `by=-1`."""
+        if number in self._answered_polls:
             self.fresh_polls += by
         else:
             self.fresh[kind] += by
 
     def note_undone(self, numbers: Sequence[int]) -> list[tuple[int, Link]]:
-        """A worker died: forget what it said of these; returns the tickets to send out again."""
-        gone = set(numbers)
+        """Forget the results of a dead worker process; returns the tickets to fetch again."""
+        lost = set(numbers)
         for batches in self._known.values():
             for batch, parsed in batches.items():
-                kept = [one for one in parsed if one.number not in gone]
-                for one in parsed:
-                    if one.number in gone:
-                        self._note(one.number, one.kind, -1)
-                        self.fresh_bytes -= one.size
+                kept = [page for page in parsed if page.number not in lost]
+                for page in parsed:
+                    if page.number in lost:
+                        self._note(page.number, page.kind, -1)
+                        self.fresh_bytes -= page.size
                 batches[batch] = kept
         again = []
         for number in numbers:
-            self._flying.discard(number)
-            self._polls.discard(number)
+            self._pages_in_flight.discard(number)
+            self._answered_polls.discard(number)
             link = self.links.pop(number, None)
             if link is not None:
                 again.append((number, link))
         return again
 
     def settle(self, batches: Sequence[int]) -> tuple[dict[int, OutcomeKind], list[bytes]]:
-        """Take everything that is durable now: shard i up to its batch `batches[i]`, and all verdicts.
+        """Remove and count everything that is durable now: shard i up to batch `batches[i]`, and all
+        verdicts.
 
-        Returns the kind of each outcome by ticket number, and the rows for the outcome log; the tally
-        counts them.
+        Returns the kind of each outcome by ticket number, and the rows for the outcome log.
         """
         kinds: dict[int, OutcomeKind] = {}
         rows: list[bytes] = []
         for shard, last in enumerate(batches):
-            known = self._known.get(shard, {})
-            for batch in [b for b in known if b <= last]:
-                for one in known.pop(batch):
-                    kinds[one.number] = one.kind
-                    rows.append(one.row)
-                    self._count(one, self.links.pop(one.number, None))
+            pages = self._known.get(shard, {})
+            for batch in [b for b in pages if b <= last]:
+                for page in pages.pop(batch):
+                    kinds[page.number] = page.kind
+                    rows.append(page.row)
+                    self._count(page, self.links.pop(page.number, None))
         for verdict in self._verdicts:
             kinds[verdict.number] = verdict.kind
             rows.append(verdict.row)
@@ -229,41 +231,49 @@ class Desk:
         self._verdicts.clear()
         return kinds, rows
 
-    # -- a part of the checkpoint
+    # -- part of the checkpoint
 
     def begin(self) -> None:
-        """Nothing to cut: the tally is in the journal."""
+        """Nothing to restore: the tally is in the journal."""
 
     def seal(self) -> Sealed[CrawlTally]:
         return Sealed(self.tally)
 
     def committed(self) -> None:
-        """The tally keeps nothing back."""
+        """Nothing to release."""
 
     def close(self) -> None:
-        """It holds no file."""
+        """Nothing to close."""
 
-    def _count(self, known: Parsed | Judged, link: Link | None) -> None:
-        size, left_out = (known.size, known.left_out) if isinstance(known, Parsed) else (0, 0)
-        self._note(known.number, known.kind, -1)
+    def _count(self, outcome: Parsed | Judged, link: Link | None) -> None:
+        size, left_out = (outcome.size, outcome.left_out) if isinstance(outcome, Parsed) else (0, 0)
+        self._note(outcome.number, outcome.kind, -1)
         self.fresh_bytes -= size
-        if known.number not in self._polls:
-            self.tally.count(known.kind, known.reason, size, left_out)
+        if outcome.number not in self._answered_polls:
+            self.tally.count(outcome.kind, outcome.reason, size, left_out)
             return
-        self._polls.discard(known.number)
-        row = _decode(known.row)
-        # Who asks and does not say what it holds is told that it changed.
-        unknown = link is None or not link.digest
-        changed = unknown or row.news not in (News.SAME, News.NOISE)
-        why = known.why if isinstance(known, Judged) else link.why if link else Reason.NONE
+        self._answered_polls.discard(outcome.number)
+        row = _decode(outcome.row)
+        # A request without a digest of the stored copy counts as changed.
+        has_no_copy = link is None or not link.digest
+        changed = has_no_copy or row.news not in (News.SAME, News.NOISE)
+        why = outcome.why if isinstance(outcome, Judged) else link.why if link else Reason.NONE
         self.tally.count_poll(row, size, left_out, changed=changed, why=why)
 
 
 def row_of(outcome: Refused | Failed) -> OutcomeRow:
-    """The row of an outcome that the indexer has nothing to add to."""
+    """The row of an outcome that does not pass through the indexer."""
     link = outcome.link
     return OutcomeRow(
-        link.url, OutcomeKind.REFUSED if isinstance(outcome, Refused) else OutcomeKind.FAILED, outcome.at,
-        depth=link.depth, via=link.via, seen_at=link.seen_at, tries=link.tries, found_as=link.kind.value,
-        reason=outcome.reason, detail=outcome.detail, polled=link.was,
-    )  # fmt: skip
+        link.url,
+        OutcomeKind.REFUSED if isinstance(outcome, Refused) else OutcomeKind.FAILED,
+        outcome.at,
+        depth=link.depth,
+        via=link.via,
+        seen_at=link.seen_at,
+        tries=link.tries,
+        found_as=link.kind.value,
+        reason=outcome.reason,
+        detail=outcome.detail,
+        polled=link.was,
+    )

@@ -1,8 +1,9 @@
-"""Errands, from the frontier to a robot and back."""
+"""Dispatch of host visits from the frontier to fetch workers and back."""
 
 from __future__ import annotations
 
 import logging
+from dataclasses import dataclass
 
 import msgspec
 
@@ -19,46 +20,48 @@ from fieldmouse.robots.robot import Report, Robot
 log = logging.getLogger(__name__)
 
 
+@dataclass(eq=False, slots=True)
 class Errands:
-    """What the fleet sends robots on. A robot that stumbles costs its page and not the crawl."""
+    """Host visits for the fetch pool. A crash of a fetch worker costs its page, not the crawl."""
 
-    def __init__(
-        self, *, robot: Robot, desk: Desk, frontier: CrawlFrontier, fuse: Fuse, stopping: Stopping,
-        bell: Bell, clock: Clock,
-    ):  # fmt: skip
-        self._robot, self._desk, self._frontier, self._fuse = robot, desk, frontier, fuse
-        self._stopping, self._bell, self._clock = stopping, bell, clock
+    robot: Robot
+    desk: Desk
+    frontier: CrawlFrontier
+    fuse: Fuse
+    stopping: Stopping
+    bell: Bell
+    clock: Clock
 
     def take(self) -> Errand | None:
-        sated = self._desk.sated
-        if self._stopping.asked or (sated and not self._frontier.polling):
+        sated = self.desk.sated
+        if self.stopping.asked or (sated and not self.frontier.polling):
             return None
-        with self._fuse:
-            return self._frontier.take(self._clock.now(), only_polls=sated)
-        self._stopping.ask()
+        with self.fuse:
+            return self.frontier.take(self.clock.now(), only_polls=sated)
+        self.stopping.ask()
         return None
 
     def give_back(self, errand: Errand, report: Report) -> None:
-        state, unused = self._desk.heard_from(errand, report)
-        with self._fuse:
-            self._frontier.give_back(errand, state, unused)
-        self._bell.ring()
+        state, unused = self.desk.heard_from(errand, report)
+        with self.fuse:
+            self.frontier.give_back(errand, state, unused)
+        self.bell.ring()
 
     async def run(self, errand: Errand) -> Report:
-        self._desk.leased(errand.tickets)
+        self.desk.leased(errand.tickets)
         try:
-            return await self._robot.run(errand)
-        except StorageError as trouble:
-            self._fuse.blow(trouble)
+            return await self.robot.run(errand)
+        except StorageError as error:
+            self.fuse.blow(error)
             return errand.state, ()
-        except Exception as mistake:
-            # Our own mistake must not stop a crawl of many hosts: say which page, answer for it, go on.
-            now = self._clock.now()
-            blamed, others = self._desk.in_hand(errand.tickets)
+        except Exception as error:
+            # Our own bug must not stop a crawl of many hosts: log the page, fail it, continue.
+            now = self.clock.now()
+            blamed, others = self.desk.in_hand(errand.tickets)
             for ticket in blamed:
-                log.exception("stumbled over %s", ticket.link.url)
-                detail = f"{type(mistake).__name__}: {mistake}"
-                self._desk.note_verdict(ticket.number, Failed(ticket.link, Reason.CRASHED, now, detail))
+                log.exception("crashed on %s", ticket.link.url)
+                detail = f"{type(error).__name__}: {error}"
+                self.desk.note_verdict(ticket.number, Failed(ticket.link, Reason.CRASHED, now, detail))
             return msgspec.structs.replace(errand.state, ready_at=now + 1.0), others
         finally:
-            self._desk.returned(errand.tickets)
+            self.desk.returned(errand.tickets)

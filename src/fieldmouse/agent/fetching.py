@@ -1,4 +1,4 @@
-"""The fetcher that the settings ask for."""
+"""HTTP fetcher and request signer, built from the settings."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def fetcher_of(
 
 
 def signer_of(settings: Settings) -> Signer | None:
-    """Who has headers for requests to the user's own sites, if anybody does."""
+    """Signer of requests to the user's own sites, if the settings name a plug-in."""
     asked = settings.plugins
     if not asked.sign:
         return None

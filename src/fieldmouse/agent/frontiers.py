@@ -1,4 +1,4 @@
-"""The frontier of a crawl that keeps all its URLs itself, as the settings ask for it."""
+"""Frontier of a crawl on one machine, built from the settings."""
 
 from __future__ import annotations
 
@@ -17,9 +17,14 @@ from fieldmouse.settings.rules import site_limits_of
 
 
 def frontier_of(
-    home: CrawlDir, settings: Settings, last: Checkpoint | None, clock: Clock, politeness: Politeness,
-    witness: DecisionLog | None, hold_before: float,
-) -> Frontier:  # fmt: skip
+    home: CrawlDir,
+    settings: Settings,
+    last: Checkpoint | None,
+    clock: Clock,
+    politeness: Politeness,
+    witness: DecisionLog | None,
+    hold_before: float,
+) -> Frontier:
     return open_frontier(
         home / "frontier",
         key_seed=home.identity.key_seed,

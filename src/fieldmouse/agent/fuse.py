@@ -1,10 +1,10 @@
-"""What fails where nobody waits for it ends the crawl.
+"""Failure latch: keeps the first exception of a callback and ends the crawl.
 
-Robots, workers and timers call the agent back from the event loop, which logs what
-they raise and goes on. But if the frontier cannot be read or written, going on is a
-crawl that never ends, or one that forgets. So what touches the crawl's files stands
-in a fuse: `with fuse:` lets no exception out, and keeps the first for who looks after
-the crawl. After that nothing may become durable any more: memory and disk may differ.
+Fetch workers, worker processes and timers call back from the event loop, which logs their exceptions and
+continues. But if the frontier cannot be read or written, continuing means a crawl that never ends or that
+loses URLs. So code that touches the crawl's files runs inside `with fuse:`, which lets no exception out
+and keeps the first one for the main loop. After that no checkpoint may be written: memory and disk may
+differ.
 """
 
 from __future__ import annotations
@@ -18,24 +18,24 @@ from fieldmouse.errors import StorageError
 class Fuse:
     def __init__(self, home: Path):
         self._home = home
-        self._blown: Exception | None = None
+        self._error: Exception | None = None
 
-    def blow(self, mistake: Exception) -> None:
-        if self._blown is None:
-            self._blown = StorageError(self._home, mistake) if isinstance(mistake, OSError) else mistake
+    def blow(self, error: Exception) -> None:
+        if self._error is None:
+            self._error = StorageError(self._home, error) if isinstance(error, OSError) else error
 
     def check(self) -> None:
-        """Raise what was caught, if anything was."""
-        if self._blown is not None:
-            raise self._blown
+        """Raise the exception that was caught, if any."""
+        if self._error is not None:
+            raise self._error
 
     def __enter__(self) -> None:
         pass
 
     def __exit__(
-        self, kind: type[BaseException] | None, mistake: BaseException | None, trace: TracebackType | None
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> bool:
-        if isinstance(mistake, Exception):
-            self.blow(mistake)
+        if isinstance(error, Exception):
+            self.blow(error)
             return True
         return False

@@ -1,8 +1,7 @@
-"""From the robots' hands to the shards: the buffer, watched.
+"""Path of a response from the fetch workers through the buffer to the indexer shards.
 
-Everything that changes the level goes through here, so that the trace sees it and
-the fleet's rule looks at the same number as the model does: pages in the buffer and
-pages in service together (`meter.level`).
+Every change of the buffer level passes here, so that the trace records it and the concurrency rule sees
+the same number as the model: pages in the buffer plus pages in service (`meter.level`).
 """
 
 from __future__ import annotations
@@ -13,13 +12,9 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from fieldmouse.agent.booking import Booking
-from fieldmouse.agent.crawlscope import CrawlScope
-from fieldmouse.agent.fuse import Fuse
 from fieldmouse.buffer import Buffer
-from fieldmouse.clock import Clock
 from fieldmouse.control.pagetrace import PageTrace
 from fieldmouse.indexer.indexer import Indexer
-from fieldmouse.meter import Meter
 from fieldmouse.policy.obsolescence import Obsolescence
 from fieldmouse.records import Link, Outcome, Parsed, Refused
 from fieldmouse.robots.bell import Bell
@@ -28,11 +23,11 @@ from fieldmouse.url import host_of
 log = logging.getLogger(__name__)
 
 DROPS = 16
-"""So often a page is dropped; then it has cost its server enough, and waits for room and for its turn."""
+"""Number of drops after which a page has cost its server enough: then it waits for room and never expires."""
 
 
 class OpenIndexer(Protocol):
-    """An `Indexer`, but for whom it tells."""
+    """Constructor of an `Indexer` that lacks only its callbacks."""
 
     def __call__(
         self, *, on_parsed: Callable[[Sequence[Parsed]], None], on_undone: Callable[[Sequence[int]], None]
@@ -40,29 +35,33 @@ class OpenIndexer(Protocol):
 
 
 class Intake:
-    """The buffer and the indexer behind it. What the indexer says is booked, and the fleet called."""
+    """The buffer and the indexer behind it. Records the indexer's results and wakes the fetch pool."""
 
     def __init__(
-        self, *, buffer: Buffer[tuple[int, Outcome]], open_indexer: OpenIndexer, meter: Meter, clock: Clock,
-        trace: PageTrace, obsolescence: Obsolescence, booking: Booking, scope: CrawlScope, fuse: Fuse,
+        self,
+        *,
+        buffer: Buffer[tuple[int, Outcome]],
+        open_indexer: OpenIndexer,
+        trace: PageTrace,
+        obsolescence: Obsolescence,
+        booking: Booking,
         bell: Bell,
-    ):  # fmt: skip
-        self._buffer, self._meter, self._clock, self._trace = buffer, meter, clock, trace
-        self._obsolescence, self._booking, self._fuse, self._bell = obsolescence, booking, fuse, bell
-        self._scope = scope
+    ):
+        self._buffer, self._trace, self._obsolescence, self._booking = buffer, trace, obsolescence, booking
+        self._clock, self._scope, self._fuse, self._bell = booking.clock, booking.scope, booking.fuse, bell
         self.indexer = open_indexer(on_parsed=self._answered, on_undone=self._undone)
         self._warned = False
 
     async def put(self, number: int, outcome: Outcome) -> bool:
-        """Let an answer in; False if there was no room for it.
+        """Put a response into the buffer; False if there was no room.
 
-        What has no ticket cannot be fetched again, and what was fetched often enough should
-        not be: it waits for room and does not grow old.
+        Responses without a ticket cannot be fetched again, and those dropped often enough should not be:
+        they wait for room and do not expire.
         """
         assert not isinstance(outcome, Refused)
         self.expire()
         lane = self.indexer.shard_of(host_of(outcome.link.url))
-        patient = not number or self._dropped_enough(outcome.link)
+        patient = not number or self._is_dropped_often(outcome.link)
         stored = await self._buffer.put(
             lane,
             (number, outcome),
@@ -71,17 +70,17 @@ class Intake:
             patient=patient,
         )
         self._trace.came(number, self._clock.now(), dropped=not stored)
-        # Nobody expires before this: a page that finds a shard idle is served, however short its life.
-        self._hand_on()
+        # No page expires before this: a page that finds its shard idle is served, however short its lifetime.
+        self._send_to_shards()
         return stored
 
-    def _dropped_enough(self, link: Link) -> bool:
+    def _is_dropped_often(self, link: Link) -> bool:
         if link.drops < DROPS:
             return False
         if not self._warned:
             self._warned = True
             log.warning(
-                "%s was fetched %d times in vain; from now on such pages wait for the indexer"
+                "%s was fetched and dropped %d times; such pages now wait for the indexer"
                 " (`buffer.pages`, `buffer.obsolete_after` or the rule leave too little room)",
                 link.url,
                 link.drops,
@@ -89,15 +88,15 @@ class Intake:
         return True
 
     def pump(self) -> None:
-        """Send off the pages that waited too long, and move others to the shards that have room."""
+        """Drop pages that waited too long, and send others to the shards with room."""
         self.indexer.recount()
         if (news := self._scope.news()) is not None:
             self.indexer.widen(news.joined, news.is_open)
         if self._buffer.waiting:
             self.expire()
-        self._hand_on()
+        self._send_to_shards()
 
-    def _hand_on(self) -> None:
+    def _send_to_shards(self) -> None:
         indexer, buffer = self.indexer, self._buffer
         if not buffer.waiting:
             buffer.ease()
@@ -112,7 +111,7 @@ class Intake:
                 indexer.send(*waiting)
 
     def expire(self) -> None:
-        """Send off the pages that waited too long."""
+        """Drop pages that waited too long."""
         now = self._clock.now()
         for number, _ in self._buffer.expire(now):
             self._trace.expired(number, now)
@@ -120,7 +119,7 @@ class Intake:
 
     def _answered(self, parsed: Sequence[Parsed]) -> None:
         with self._fuse:
-            self._trace.answered([one.number for one in parsed])
+            self._trace.answered([page.number for page in parsed])
             self._booking.parsed(parsed)
             self.pump()
         self._bell.ring()

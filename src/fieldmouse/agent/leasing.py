@@ -1,8 +1,9 @@
-"""Errands of an agent that leases its hosts: an address is asked for before each, and freed behind it.
+"""Fetching under leases: an address lease is acquired before each host visit and released after it.
 
-Hosts of other agents may live at the same address. So nobody asks there who was not granted it by the
-board, be it for a page or for a robots.txt that another host was redirected to. And nobody asks once the
-lease is over: what is under way then is hung up, since soon others may be given the host.
+Hosts of other agents may have the same address. So an agent sends no request to an address without the
+coordinator's grant, neither for a page nor for a robots.txt that another host redirects to. And it sends
+none after its lease has expired: requests in flight are aborted then, because other agents may soon get
+the host.
 """
 
 from __future__ import annotations
@@ -26,27 +27,33 @@ from fieldmouse.robots.robot import Report
 from fieldmouse.url import Host
 from fieldmouse.web.fetcher import Fetcher
 
-_TRIES = 20  # of asking for an address that others have
+_TRIES = 20  # attempts to get an address that another agent holds
 
 
 class LeasedFetcher:
-    """A fetcher that asks only while the lease lasts, and notes how long answers take."""
+    """A fetcher that sends requests only under a valid lease, and records response times."""
 
     def __init__(
-        self, fetcher: Fetcher, *, lease: LeaseClock, mailbox: Mailbox, chooser: Chooser, clock: Clock,
+        self,
+        fetcher: Fetcher,
+        *,
+        lease: LeaseClock,
+        mailbox: Mailbox,
+        chooser: Chooser,
+        clock: Clock,
         politeness: Politeness,
-    ):  # fmt: skip
+    ):
         self._fetcher, self._lease, self._mailbox = fetcher, lease, mailbox
         self._chooser, self._clock, self._politeness = chooser, clock, politeness
-        self._granted: Counter[str] = Counter()  # addresses of errands that are under way
-        self._limits: dict[asyncio.Timeout, str] = {}  # of requests under way, and where each went
+        self._granted: Counter[str] = Counter()  # addresses of host visits in progress
+        self._limits: dict[asyncio.Timeout, str] = {}  # timeouts of requests in flight, with their addresses
 
     async def fetch(
         self, link: Link, host: Host, address: str, *, body_limit: int | None = None
     ) -> Response | Failed:
         if self._granted[address]:
             return await self._fetch(link, host, address, body_limit)
-        # A host that we do not hold: only its address can be asked for.
+        # A host that we do not hold: only its address can be leased.
         for _ in range(_TRIES):
             answer = await self._mailbox.ask_address(address, host, 0, HostState())
             if answer.granted:
@@ -55,39 +62,40 @@ class LeasedFetcher:
                 finally:
                     self._mailbox.free_address(address, self._clock.now() + self._politeness.delay)
             await self._clock.sleep(max(0.05, answer.rest))
-        return self._over(link, "its address is with another agent")
+        return self._own_failure(link, "another agent holds its address")
 
     async def _fetch(self, link: Link, host: Host, address: str, body_limit: int | None) -> Response | Failed:
         if not self._lease.valid:
-            return self._over(link, "our lease is over")
+            return self._own_failure(link, "our lease is over")
         try:
             async with asyncio.timeout(self._lease.left) as limit:
                 self._limits[limit] = address
                 answer = await self._fetcher.fetch(link, host, address, body_limit=body_limit)
         except TimeoutError:
-            return self._over(link, "our lease is over")
+            return self._own_failure(link, "our lease is over")
         finally:
             self._limits.pop(limit, None)
         if isinstance(answer, Response):
             self._chooser.took(host, answer.answered_at - answer.started_at)
         return answer
 
-    def _over(self, link: Link, why: str) -> Failed:
-        """Trouble of our own, which is held against nobody."""
+    def _own_failure(self, link: Link, why: str) -> Failed:
+        """A failure that is not counted against the host."""
         return Failed(link, Reason.NO_CONNECTION, self._clock.now(), why, errno=ENETUNREACH)
 
     def extend(self) -> None:
-        """The lease lasts longer: so may what is under way."""
+        """Extend requests in flight after the lease was renewed."""
         at = asyncio.get_running_loop().time() + self._lease.left
         for limit in self._limits:
-            if not limit.expired():  # then it is over, though its errand may not have heard of it yet
+            # an expired timeout cannot be rescheduled, and its request may not have noticed yet
+            if not limit.expired():
                 limit.reschedule(at)
 
     def hang_up(self, address: str) -> None:
-        """The address is not ours any more: what is under way there ends at once."""
+        """Abort requests to an address that is no longer ours."""
         now = asyncio.get_running_loop().time()
         for limit in [limit for limit, where in self._limits.items() if where == address]:
-            del self._limits[limit]  # nobody extends it
+            del self._limits[limit]  # so that `extend` skips it
             if not limit.expired():
                 limit.reschedule(now)
 
@@ -104,13 +112,20 @@ class LeasedFetcher:
 
 
 class LeasedErrands:
-    """What a fleet runs instead of plain errands."""
+    """Runs host visits under leases; the fetch pool calls it instead of the plain dispatcher."""
 
     def __init__(
-        self, run: Callable[[Errand], Awaitable[Report]], *, fetcher: LeasedFetcher, mailbox: Mailbox,
-        chooser: Chooser, clock: Clock, epoch_of: Callable[[Host], int], politeness: Politeness,
+        self,
+        run: Callable[[Errand], Awaitable[Report]],
+        *,
+        fetcher: LeasedFetcher,
+        mailbox: Mailbox,
+        chooser: Chooser,
+        clock: Clock,
+        epoch_of: Callable[[Host], int],
+        politeness: Politeness,
         colleagues: Colleagues,
-    ):  # fmt: skip
+    ):
         self._run, self._fetcher, self._mailbox = run, fetcher, mailbox
         self._chooser, self._clock, self._epoch_of = chooser, clock, epoch_of
         self._politeness, self._colleagues = politeness, colleagues
@@ -133,7 +148,7 @@ class LeasedErrands:
             return msgspec.structs.replace(state, address_ready_at=later), errand.tickets
         self._chooser.queued(errand.host, max(0.0, now - max(state.ready_at, state.address_ready_at)))
         self._fetcher.grant(address)
-        free_at = self._clock.now() + self._politeness.host_delay(state)  # if we are called off
+        free_at = self._clock.now() + self._politeness.host_delay(state)  # if the visit is cancelled
         try:
             report = await self._run(errand)
             free_at = report[0].address_ready_at

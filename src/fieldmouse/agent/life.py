@@ -1,8 +1,7 @@
-"""One run of a crawl, from its last checkpoint to its end, in whatever event loop awaits it.
+"""One run of a crawl, from its last checkpoint to its end, in any event loop.
 
-Nothing here belongs to the whole process: no signal handler, no choice of a loop, no
-garbage collector. Whoever has a process to himself (the command) sees to those, and
-several lives go on side by side in threads of a process that is not ours.
+It changes nothing of the process: no signal handler, no choice of a loop, no garbage collection settings.
+The command line does that for its own process; several runs can share one process in threads.
 """
 
 from __future__ import annotations
@@ -28,12 +27,12 @@ if TYPE_CHECKING:
 
 
 class Life:
-    """`on_open` is called in the loop once all stages are open; from then on `interrupt` and `hurry` work.
+    """One run of a crawl. The caller holds the lock of the directory.
 
-    `listeners` are told of every reading. The directory is locked by the caller. With `mercy` hosts that
-    were given up get another chance; `parts` are durable with the crawl, and `audience` takes its pages.
-    `order` asks for known pages to be polled, whatever the settings say of it. With `joining` it is an agent
-    of a network.
+    `on_open` is called in the loop once all stages are open; from then on `interrupt` and `hurry` work.
+    `listeners` get every reading. With `mercy`, failed hosts and URLs are tried again. `parts` are
+    checkpointed with the crawl, and `audience` consumes its pages. `order` requests polls of known pages,
+    whatever the settings say. With `joining` the run is an agent of a cluster.
     """
 
     def __init__(
@@ -57,35 +56,40 @@ class Life:
         self._hurried = asyncio.Event()
 
     def interrupt(self) -> str:
-        """Stop because somebody asked for it; says what there is left to do."""
+        """Stop at the request of the user; returns a sentence about the remaining work."""
         assert self._crew is not None
         return self._crew.agent.interrupt()
 
     def hurry(self) -> None:
-        """End where it stands, which is no worse than a kill: `run` raises `StoppedAtOnce`."""
+        """Stop at once, which is as safe as a kill: `run` raises `StoppedAtOnce`."""
         self._hurried.set()
 
     async def run(self) -> Summary:
         """Crawl until done, stopped by a limit, or interrupted."""
         notifying = Notifying(self._home, self._settings)
         self._crew = build(
-            self._home, self._settings, self._listeners, parts=[*self._parts, *notifying.parts],
-            audience=notifying.audience_with(self._audience), order=self._order, joining=self._joining,
-        )  # fmt: skip
-        life = asyncio.create_task(self._live(self._crew, notifying))
-        haste = asyncio.create_task(self._hurried.wait())
+            self._home,
+            self._settings,
+            self._listeners,
+            parts=[*self._parts, *notifying.parts],
+            audience=notifying.audience_with(self._audience),
+            order=self._order,
+            joining=self._joining,
+        )
+        crawl = asyncio.create_task(self._crawl(self._crew, notifying))
+        hurry = asyncio.create_task(self._hurried.wait())
         self._on_open(self)
-        await asyncio.wait({life, haste}, return_when=asyncio.FIRST_COMPLETED)
-        haste.cancel()
-        if life.done():
-            return life.result()
+        await asyncio.wait({crawl, hurry}, return_when=asyncio.FIRST_COMPLETED)
+        hurry.cancel()
+        if crawl.done():
+            return crawl.result()
         self._crew.stages.intake.indexer.abandon()
         raise StoppedAtOnce
 
-    async def _live(self, crew: Crew, notifying: Notifying) -> Summary:
+    async def _crawl(self, crew: Crew, notifying: Notifying) -> Summary:
         try:
             return await notifying.summed_up(await crew.agent.crawl(self._seeds, mercy=self._mercy))
         finally:
-            # In haste nothing is put away: a thread may still be writing to what we would close.
+            # After `hurry` nothing is closed: a thread may still be writing to the files.
             if not self._hurried.is_set():
                 await crew.close()

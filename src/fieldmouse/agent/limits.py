@@ -1,4 +1,4 @@
-"""When a crawl stops though work is left."""
+"""Limits that stop a crawl although work is left."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ log = logging.getLogger(__name__)
 
 
 class CrawlLimits(msgspec.Struct, frozen=True):
-    """0 means never; `checkpoint` is the time between two of them."""
+    """0 means no limit; `checkpoint` is the seconds between two checkpoints."""
 
     pages: int = 0
     seconds: float = 0.0
@@ -21,7 +21,7 @@ class CrawlLimits(msgspec.Struct, frozen=True):
     checkpoint: float = 5.0
 
     def reached(self, *, pages: bool, seconds: float, free_bytes: Callable[[], int]) -> StoppedBy:
-        """The limit that is reached, if one is; `pages` says whether there are enough."""
+        """The limit that is reached, or `NOTHING`; `pages` says whether there are enough pages."""
         if pages:
             return StoppedBy.PAGES
         if self.seconds and seconds >= self.seconds:

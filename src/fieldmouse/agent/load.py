@@ -1,16 +1,17 @@
-"""Utilisation of an agent: how much of its scarcest resource is in use.
+"""Utilisation of an agent: the share of its scarcest resource that is in use.
 
-An agent may be busy although its fetchers are not: its workers parse as fast as they can, its event loop is
-late, or other programs have its CPU. So its load is the largest of four shares, each from 0 to 1:
+An agent may be busy although its fetch workers are not: its worker processes parse at full speed, its
+event loop is late, or other programs use its CPU. So its load is the largest of four shares, each from 0
+to 1:
 
-- fetchers at work, of those that may work;
-- pages that the workers hold or that wait for them, of those that they can hold;
-- lateness of the event loop: as much as `LATE` seconds make one half;
-- CPU demand of the event loop's thread, and of the workers on average: time on a CPU, and time in which the
-  scheduler let them wait for one. So a saturated thread shows as 1, no matter how many others share its core.
+- active fetch workers, of those that may run;
+- pages that the worker processes hold or that wait for them, of those that they can hold;
+- lateness of the event loop: `LATE` seconds count as one half;
+- CPU demand of the event loop's thread, and of the worker processes on average: time on a CPU plus time in
+  the scheduler's queue. So a saturated thread shows as 1, no matter how many others share its core.
 
-Other agents read it in adverts and send fewer hosts (`policy/balance/sharing.py`). In virtual time the CPU
-says nothing, and is left out.
+Other agents read it in the heartbeat and send fewer hosts (`policy/balance/sharing.py`). In virtual time
+the CPU share is meaningless and is left out.
 """
 
 from __future__ import annotations
@@ -25,9 +26,9 @@ from fieldmouse.meter import Meter
 LATE = 0.05
 """Seconds by which a busy event loop is late."""
 EVERY = 1.0
-"""Seconds between two looks at the CPU."""
+"""Seconds between two CPU measurements."""
 LONGEST = 60.0
-"""Seconds: no backlog of pages is said to be longer."""
+"""Longest backlog of pages that is reported, in seconds."""
 _MEMORY = 5.0  # seconds over which load and rates are averaged
 
 Pids = Callable[[], Sequence[int]]
@@ -55,28 +56,28 @@ class CpuDemand:
         return min(max(own, others, 0.0), 1.0)
 
     def _total(self, name: str) -> float:
-        """Seconds on a CPU and in its queue; without the queue where the system does not tell."""
+        """Seconds on a CPU and in its queue; without the queue where the system does not report it."""
         try:
             on_cpu, queued = (self._proc / name / "schedstat").read_text().split()[:2]
             return (int(on_cpu) + int(queued)) / 1e9
-        except (OSError, ValueError):  # another system; or a worker that has just died
+        except (OSError, ValueError):  # another system, or a worker that has just died
             return time.thread_time() if name == "thread-self" else 0.0
 
 
 class AgentLoad:
-    """Keeps `load` and `behind` on the meter up to date. `look` is called several times a second."""
+    """Keeps `load` and `behind` of the meter up to date. `look` is called several times a second."""
 
     def __init__(self, meter: Meter, served: Callable[[], int], window: int, cpu: CpuDemand | None):
-        """`served` counts pages that workers are done with, since any time.
+        """`served` counts the pages that worker processes have finished, from any start.
 
-        `window` is the number of pages that all workers may hold; `cpu` is None in virtual time.
+        `window` is the number of pages that all of them may hold; `cpu` is None in virtual time.
         """
         self._meter, self._count, self._window, self._cpu = meter, served, window, cpu
         self._load, self._rate, self._served = 0.0, 0.0, served()
         self._demand, self._until_cpu = 0.0, EVERY
 
     def look(self, seconds: float, late: float) -> None:
-        """So many seconds passed since the last look, for which the event loop was `late` by so many."""
+        """Update the load; `seconds` since the last call, and how many of them the event loop was `late`."""
         if seconds <= 0.0:
             return
         meter, fresh = self._meter, 1.0 - exp(-seconds / _MEMORY)

@@ -1,4 +1,4 @@
-"""What travels with a host from one agent of a network to the next."""
+"""Host payload: the state of a host that moves from one agent of a cluster to the next."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from fieldmouse.records import HostState
 from fieldmouse.robots.exclusions import Exclusions
 from fieldmouse.url import Host
 
-_NOTES = 128  # agents that could not reach a host, the last ones
-_DETAIL = 1000  # characters of why it is given up
+_NOTES = 128  # agents that could not reach a host, the latest ones
+_DETAIL = 1000  # characters of the reason it was given up
 
 
 class HostLuggage:
-    """Times go as seconds that are left: the clocks of machines differ."""
+    """Times are sent as seconds left, because the clocks of machines differ."""
 
     def __init__(self, chooser: Chooser, exclusions: Exclusions, politeness: Politeness, clock: Clock):
         self._chooser, self._exclusions = chooser, exclusions
@@ -28,7 +28,7 @@ class HostLuggage:
     def pack(self, host: Host, state: HostState) -> Luggage:
         now = self._clock.now()
         text, until = self._exclusions.pack(host)
-        if len(text) > MOST_ROBOTS_TXT:  # nobody would read it: the next agent asks for it again
+        if len(text) > MOST_ROBOTS_TXT:  # too long for the coordinator: the next agent fetches it again
             text = b""
         learned, notes = self._chooser.learned(host), opinion.packed(state.unreached, now)[-_NOTES:]
         detail = state.detail[:_DETAIL]
@@ -37,23 +37,25 @@ class HostLuggage:
         )
         return Luggage(
             msgspec.msgpack.encode(bare),
-            rest=max(0.0, state.ready_at - now), delay=self._politeness.host_delay(state),
+            rest=max(0.0, state.ready_at - now),
+            delay=self._politeness.host_delay(state),
             learned=learned if len(learned) <= MOST_STATE else b"",
-            robots_txt=text, robots_txt_rest=max(0.0, until - now),
-        )  # fmt: skip
+            robots_txt=text,
+            robots_txt_rest=max(0.0, until - now),
+        )
 
     def unpack(self, grant: Grant) -> tuple[HostState, list[DamagedField]]:
-        """How the host stands, and what of that cannot be read: the host goes on as one that is new."""
+        """State of a granted host, and its unreadable fields, which take the values of a new host."""
         luggage, now = grant.luggage, self._clock.now()
         state, learned, damaged = host_values(luggage)
         rest, text = max(0.0, luggage.rest), luggage.robots_txt
-        if any(its.field == "st" for its in damaged):
-            # Its Crawl-delay is not known any more either: its robots.txt is asked for again.
+        if any(field.field == "st" for field in damaged):
+            # Its Crawl-delay is lost, too, so its robots.txt is fetched again.
             rest, text = max(rest, self._politeness.delay), b""
         self._chooser.brought(grant.host, learned)
         self._exclusions.unpack(grant.host, text, luggage.robots_txt_rest)
-        # It waits for us from now on, and not from the beginning of time: what it waits is learned from.
+        # It waits for us from now on, not from time 0: the policy learns from that wait.
         notes = opinion.unpacked(state.unreached, now)
-        # Its address is a hint at most: robots look the name up themselves, and go nowhere else.
+        # Its address is only a hint: fetch workers look the name up themselves, and go nowhere else.
         own = msgspec.structs.replace(state, ready_at=now + rest, unreached=notes, address_ready_at=0.0)
         return own, damaged

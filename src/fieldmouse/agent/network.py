@@ -1,4 +1,4 @@
-"""An agent of a network, put together: a frontier that leases its hosts, and who goes to the board for it."""
+"""Cluster stage of an agent: its leased frontier and its session with the coordinator."""
 
 from __future__ import annotations
 
@@ -56,27 +56,38 @@ from fieldmouse.web.fetcher import Fetcher
 
 log = logging.getLogger(__name__)
 
-_LOOK_EVERY = 0.1  # seconds
-_FOR_ALL = (StoppedBy.TIME, StoppedBy.PAGES)
+_CHECK_EVERY = 0.1  # seconds
+_SHARED_LIMITS = (StoppedBy.TIME, StoppedBy.PAGES)
 
 
 @dataclass(frozen=True, slots=True)
 class Joining:
-    """Which crawl is joined, and on which board."""
+    """The crawl to join, and its coordinator."""
 
     board: Board
     crawl: str
-    now: Callable[[], float] = boottime  # a clock that counts sleep
+    now: Callable[[], float] = boottime  # a clock that includes time asleep
 
 
 class NetworkStage:
-    """All that an agent of a network has and a crawl of its own has not."""
+    """The parts that an agent of a cluster has in addition to a crawl on one machine."""
 
     def __init__(
-        self, joining: Joining, home: CrawlDir, settings: Settings, last: Checkpoint | None, *, clock: Clock,
-        politeness: Politeness, exclusions: Exclusions, tally: CrawlTally, meter: Meter, bell: Bell,
-        fuse: Fuse, stopping: Stopping,
-    ):  # fmt: skip
+        self,
+        joining: Joining,
+        home: CrawlDir,
+        settings: Settings,
+        last: Checkpoint | None,
+        *,
+        clock: Clock,
+        politeness: Politeness,
+        exclusions: Exclusions,
+        tally: CrawlTally,
+        meter: Meter,
+        bell: Bell,
+        fuse: Fuse,
+        stopping: Stopping,
+    ):
         self._home, self._settings, self._crawl = home, settings, joining.crawl
         self._clock, self._politeness = clock, politeness
         self._tally, self._meter, self._stopping = tally, meter, stopping
@@ -91,79 +102,118 @@ class NetworkStage:
         self._settled_kinds = SettledKinds(home)
         luggage = HostLuggage(self._chooser, exclusions, politeness, clock)
         self._mailbox = Mailbox(
-            tellings=self._tellings, lease=self._lease, chooser=self._chooser, clock=clock, pack=luggage.pack,
-            delay=politeness.host_delay, key_of=lambda url: key_of(url, seed),
+            tellings=self._tellings,
+            lease=self._lease,
+            chooser=self._chooser,
+            clock=clock,
+            pack=luggage.pack,
+            delay=politeness.host_delay,
+            key_of=lambda url: key_of(url, seed),
             kinds_of=self._settled_kinds,
-        )  # fmt: skip
+        )
         state = sealed_frontier(last) if last else None
+        parts = open_parts(
+            home / "frontier",
+            state,
+            key_seed=seed,
+            now=clock.now(),
+            resumed_delay=politeness.host_delay,
+            run_size=settings.frontier.sieve_run,
+            limits=SiteLimits(),
+        )
         self.frontier = LeasedFrontier(
-            open_parts(
-                home / "frontier", state, key_seed=seed, now=clock.now(),
-                resumed_delay=politeness.host_delay, run_size=settings.frontier.sieve_run,
-                limits=SiteLimits(),
-            ),
-            landlord=self._mailbox, clock=clock,
-            rule=FrontRule(settings.frontier.front_min, settings.frontier.front_max), key_seed=seed,
-            errand_links=settings.robots.errand_links, state=state, share=settings.refresh.share,
-            forgiven=forgiven_keys(home, last), turn=self._turn, rests=self._rests,
-        )  # fmt: skip
+            parts,
+            landlord=self._mailbox,
+            clock=clock,
+            rule=FrontRule(settings.frontier.front_min, settings.frontier.front_max),
+            key_seed=seed,
+            errand_links=settings.robots.errand_links,
+            state=state,
+            share=settings.refresh.share,
+            forgiven=forgiven_keys(home, last),
+            turn=self._lease_turn,
+            rests=self._is_cut_off,
+        )
         self.allowance = PageAllowance(
-            settings.crawl.pages, tellings=self._tellings, clock=clock, every=settings.board.heartbeat,
-            hosts=lambda: self.frontier.holds if meter.allowed else 0, on_hunger=self._mailbox.post,
-        )  # fmt: skip
+            settings.crawl.pages,
+            tellings=self._tellings,
+            clock=clock,
+            every=settings.board.heartbeat,
+            hosts=lambda: self.frontier.holds if meter.allowed else 0,
+            on_hunger=self._mailbox.post,
+        )
         self._fetcher: LeasedFetcher | None = None
+        bounds, board = SiteBounds(limits.hosts, limits.urls), settings.board
         self._messenger = Messenger(
             joining.board,
-            terms=Terms(
-                seed, settings.board.lease, settings.board.heartbeat, settings.board.keep_booked,
-                SiteBounds(limits.hosts, limits.urls),
-            ),
-            mailbox=self._mailbox, tellings=self._tellings, lease=self._lease, tenant=self.frontier,
-            allowance=self.allowance, clock=clock, rejoin=self._rejoin, advert=self._advert,
-            unpack=luggage.unpack, place_new=self._chooser.place_new, on_pulse=self._on_pulse,
-            on_trouble=fuse.blow, on_unbooked=self._on_unbooked, on_refused=self._on_refused, nudge=bell.ring,
-        )  # fmt: skip
+            terms=Terms(seed, board.lease, board.heartbeat, board.keep_booked, bounds),
+            mailbox=self._mailbox,
+            tellings=self._tellings,
+            lease=self._lease,
+            tenant=self.frontier,
+            allowance=self.allowance,
+            clock=clock,
+            rejoin=self._rejoin,
+            advert=self._advert,
+            unpack=luggage.unpack,
+            place_new=self._chooser.place_new,
+            on_pulse=self._on_pulse,
+            on_trouble=fuse.blow,
+            on_unbooked=self._on_unbooked,
+            on_refused=self._on_refused,
+            nudge=bell.ring,
+        )
         self._board, self._neighbours, self._unreadable = joining.board, Neighbours(), UnreadableAdverts()
         self.limits = WholeLimits(
             settings.crawl.pages, settings.crawl.time, clock, endless=settings.refresh.on
         )
-        self._agents = self._again = 0
+        self._agents = self._late = 0
         self._priced_at, self._backlog, self._price = -math.inf, 0.0, 0.0
-        self._me, self._share, self._heard = "", 1.0, False
-        self._wanted_elsewhere = False  # an agent polls known pages, perhaps of hosts that we hold
-        self._idle_at = 0.0  # when nothing waited in the whole crawl, as far as we heard
+        self._me, self._share, self._has_pulse = "", 1.0, False
+        self._others_refresh = False  # another agent polls known pages, perhaps of hosts that we hold
+        self._idle_at = 0.0  # last time that no URL waited in the whole crawl, as far as we know
 
     @property
     def scope(self) -> SharedScope:
-        """What joined the scope with any agent."""
+        """Additions to the scope by all agents."""
         return self._mailbox.scope
 
     @property
     def parts(self) -> Sequence[Part]:
-        """What is durable with the crawl; sealed after the frontier, which says what is settled."""
+        """Parts of the checkpoint; sealed after the frontier, which knows the settled URLs."""
         return (self._tellings, self._unbooked)
 
     def may_ask(self) -> bool:
-        """Looked at again when a connection has come: who was stopped meanwhile must not ask any more."""
+        """Checked again once a connection is open: a process that slept in between must not send."""
         return self._lease.valid
 
     def leased(self, fetcher: Fetcher) -> LeasedFetcher:
         self._fetcher = LeasedFetcher(
-            fetcher, lease=self._lease, mailbox=self._mailbox, chooser=self._chooser, clock=self._clock,
+            fetcher,
+            lease=self._lease,
+            mailbox=self._mailbox,
+            chooser=self._chooser,
+            clock=self._clock,
             politeness=self._politeness,
-        )  # fmt: skip
+        )
         return self._fetcher
 
     def errands(self, run: Callable[[Errand], Awaitable[Report]], fetcher: LeasedFetcher) -> LeasedErrands:
         return LeasedErrands(
-            run, fetcher=fetcher, mailbox=self._mailbox, chooser=self._chooser, clock=self._clock,
-            epoch_of=self.frontier.epoch_of, politeness=self._politeness, colleagues=self.colleagues,
-        )  # fmt: skip
+            run,
+            fetcher=fetcher,
+            mailbox=self._mailbox,
+            chooser=self._chooser,
+            clock=self._clock,
+            epoch_of=self.frontier.epoch_of,
+            politeness=self._politeness,
+            colleagues=self.colleagues,
+        )
 
-    # -- a life
+    # -- running
 
     def forgive(self, mercy: Mercy, outcomes: Log, now: float) -> None:
-        """Take our failures back: part of the first checkpoint, and told to the board behind it."""
+        """Withdraw our failures: part of the first checkpoint, and sent to the coordinator after it."""
         mercy.send_out(
             self._take_back, outcomes, self._unbooked, self._tally, now, own_from=own_from(self._home.path)
         )
@@ -173,11 +223,11 @@ class NetworkStage:
         self.frontier.take_back([key_of(link.url, self._home.identity.key_seed) for link, _ in links])
 
     async def begin(self) -> None:
-        """Join the others, however long the board is away; not if we are told to stop meanwhile."""
+        """Join the cluster, however long the coordinator is away, unless the crawl is told to stop."""
         joining = asyncio.create_task(self._messenger.begin(last_start(self._home.path)))
         try:
             while not joining.done() and not self._stopping.asked:
-                await asyncio.wait({joining}, timeout=_LOOK_EVERY)
+                await asyncio.wait({joining}, timeout=_CHECK_EVERY)
         finally:
             await call_off([joining])
         if joining.done() and not joining.cancelled():
@@ -185,7 +235,7 @@ class NetworkStage:
 
     async def end(self) -> bool:
         why = self._stopping.reason
-        return await self._messenger.end(why.value if why in _FOR_ALL else "")
+        return await self._messenger.end(why.value if why in _SHARED_LIMITS else "")
 
     async def close(self) -> None:
         await self._messenger.close()
@@ -199,35 +249,36 @@ class NetworkStage:
         return name
 
     def settled_since(self, found_at: float) -> bool:
-        """Whether what was found then has an outcome, with whomever: later nothing waited anywhere."""
+        """Whether any URL found then has an outcome by now, on any agent: nothing waited anywhere later."""
         return self._idle_at >= found_at + 3 * self._settings.board.heartbeat
 
     def share(self) -> float:
-        return self._share  # of the crawl's budget of polls: that of the pages that we have
+        return self._share  # of the crawl's poll budget: our share of its pages
 
-    def _turn(self) -> float:
-        """Seconds that a host stays with us when others may have known pages of it, as some say they do."""
-        polled = self._settings.refresh.on or self._wanted_elsewhere
+    def _lease_turn(self) -> float:
+        """Seconds that we keep a host while other agents may have known pages of it."""
+        polled = self._settings.refresh.on or self._others_refresh
         return self._settings.board.lease if polled else math.inf
 
-    def _rests(self) -> bool:
-        """Whether our network is gone, and others may reach what we cannot."""
+    def _is_cut_off(self) -> bool:
+        """Whether our network is down, and other agents may reach our hosts."""
         return self._meter.cut_off and self.colleagues.present
 
     @property
     def whole(self) -> WholeCrawl:
         books = self._mailbox.books
         return WholeCrawl(
-            self._agents, books.kinds.get("page", 0), books.seen, books.settled, books.waiting, self._again
+            self._agents, books.kinds.get("page", 0), books.seen, books.settled, books.waiting, self._late
         )
 
-    # -- what others hear of us, and we of them
+    # -- status exchange with other agents
 
     def _advert(self) -> bytes:
         robots = max(1, self._meter.allowed)
-        # Hosts that robots without an errand are about to take wait for nobody.
+        # Hosts that idle fetch workers are about to take are no backlog.
         now = self._clock.now()
-        if now >= self._priced_at + 0.5 * self._settings.board.heartbeat:  # who is idle is heard more often
+        # an idle agent sends its status more often
+        if now >= self._priced_at + 0.5 * self._settings.board.heartbeat:
             due = self.frontier.ready_hosts(now) - max(0, robots - self._meter.out)
             self._priced_at = now
             self._backlog = self._chooser.backlog(due, robots, self._meter.behind)
@@ -249,17 +300,17 @@ class NetworkStage:
         )
 
     def _on_pulse(self, pulse: Pulse) -> str | None:
-        """Returns which limit ends the crawl, if that is news; "" if it goes on after all."""
-        first, self._heard = not self._heard, True
+        """Returns the limit that ends the crawl, if that is news; "" if the crawl continues after all."""
+        first, self._has_pulse = not self._has_pulse, True
         self._unreadable.meet(pulse.agents)
         notes = self._neighbours.hear(pulse)
         self._chooser.meet(table_of(notes), {note.agent for note in pulse.agents})
         self.colleagues.meet(self._me, notes)
-        if self._rests():
+        if self._is_cut_off():
             self.frontier.let_idle_go()
         self._agents = pulse.alive
         self._share = share_of(notes, self._me, pulse.alive)
-        self._wanted_elsewhere = anybody_refreshes(notes)
+        self._others_refresh = anybody_refreshes(notes)
         if pulse.books.begun and not pulse.books.waiting and not len(self._tellings):
             self._idle_at = self._clock.now()
         if self._fetcher is not None:
@@ -267,19 +318,20 @@ class NetworkStage:
         if pulse.draining:
             self._stopping.ask(StoppedBy.DRAINED)
         reached = self.limits.reached(pulse.books)
-        if not reached:  # others may have lower limits, or older ones: those stop them alone
+        if not reached:  # other agents may have lower or older limits: those stop them alone
             return "" if pulse.over else None
         self._stopping.ask(reached)
-        return None if first or pulse.over else reached.value  # who comes too late tells nobody
+        # an agent that joins too late does not announce it
+        return None if first or pulse.over else reached.value
 
     def _on_unbooked(self, urls: Sequence[DoneUrl]) -> None:
-        """Others have them, too, or will: our copies stay, and are marked."""
-        self._again += len(urls)
+        """Mark our copies of URLs whose outcome other agents report; the copies stay."""
+        self._late += len(urls)
         for url in urls:
             self._unbooked.append(msgspec.msgpack.encode((url.url, self._clock.now())))
             self._settled_kinds.note(url.key, url.kind)
 
     def _on_refused(self, address: str) -> None:
-        """The board forgot that it is ours, and may give it to others: we leave at once."""
+        """Abort requests to an address that the coordinator no longer grants us: it may give it to others."""
         if self._fetcher is not None:
             self._fetcher.hang_up(address)

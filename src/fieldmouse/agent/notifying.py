@@ -1,6 +1,6 @@
-"""Whether a run tells anybody of changes, and what that adds to it.
+"""Change notifications of a run, if `[notify]` names channels.
 
-Where `[notify]` asks for nobody, nothing is loaded and nothing is added.
+Without channels, no code is loaded and the run has no additional parts.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class Notifying:
-    """The notifier of one run, if it has one. The directory is locked: its last checkpoint stays the last."""
+    """The notifier of one run, if any. The directory is locked, so its last checkpoint is final."""
 
     def __init__(self, home: CrawlDir, settings: Settings, clock: Clock | None = None):
         self._notifier: Notifier | None = None
@@ -40,13 +40,13 @@ class Notifying:
         return self._notifier
 
     def audience_with(self, other: Audience | None) -> Audience | None:
-        """Whoever takes the pages, and whoever tells of them."""
+        """The page consumer combined with the notifier."""
         if self._notifier is None or other is None:
             return self._notifier or other
         return Together(other, self._notifier)
 
     async def summed_up(self, summary: Summary) -> Summary:
-        """The summary, with what could not be told yet."""
+        """The summary with the number of undelivered notifications."""
         if self._notifier is None:
             return summary
         return msgspec.structs.replace(summary, untold=await self._notifier.waiting())

@@ -1,8 +1,9 @@
-"""What is open and must be closed, whoever fails in between."""
+"""Stack of open resources that are closed together, also after an error."""
 
 from __future__ import annotations
 
-from contextlib import ExitStack, suppress
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from typing import Protocol, TypeVar
 
 
@@ -14,7 +15,7 @@ C = TypeVar("C", bound=Closeable)
 
 
 class OpenedParts:
-    """Closed in the reverse order."""
+    """Closes its resources in reverse order."""
 
     def __init__(self) -> None:
         self._stack = ExitStack()
@@ -24,6 +25,14 @@ class OpenedParts:
         return thing
 
     def close(self) -> None:
-        """A disk that refused before may refuse again: what counts is safe already."""
+        """Close all, ignoring `OSError`: a failed disk may fail again, and the checkpoint is safe."""
         with suppress(OSError):
             self._stack.close()
+
+    @contextmanager
+    def closed_on_error(self) -> Iterator[None]:
+        try:
+            yield
+        except BaseException:
+            self.close()
+            raise

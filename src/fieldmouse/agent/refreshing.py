@@ -1,12 +1,12 @@
-"""Known pages asked for again while a crawl lives: who is due, what polls taught, and when that is all.
+"""Polling of known pages while a crawl runs.
 
-The ledger and the scheduler decide (`refresh/`); here they meet the frontier and the clock. After each
-checkpoint the ledger takes in what became durable, and with each look the polls that are due go out by
-the frontier's own door. Both are sealed at one moment, so a kill repeats no poll that was answered and
-loses none that was asked.
+The page table and the scheduler decide (`refresh/`); this module connects them to the frontier and the
+clock. After each checkpoint the page table applies the durable outcomes, and each call of `look` sends the
+polls that are due to the frontier. Both are sealed in the same checkpoint, so a kill repeats no poll that
+was answered and loses none that was requested.
 
-A page that has moved for good stays in search until the page it moved to is stored. The ledger knows
-what is stored; if the target is yet to come, the page is polled again when it has.
+A page that has moved permanently stays in search until its target is stored. The page table knows which
+pages are stored; if the target is not, the page is polled again once it is.
 """
 
 from __future__ import annotations
@@ -39,50 +39,57 @@ from fieldmouse.summary import HostRest
 from fieldmouse.url import Url
 
 ROOM = 4096
-"""Most polls that wait in the frontier: what is due beyond them waits in the ledger, at no cost."""
-_MOVING = 4096  # pages remembered whose targets are yet to come; others are polled in their turn
-_NEAR = 1 << 14  # bytes: most heads are in the first piece that is read
+"""Most polls that wait in the frontier; other due polls wait in the page table, at no cost."""
+_MOVING = 4096  # remembered pages whose redirect targets are not stored yet; others are polled in their turn
+_NEAR = 1 << 14  # bytes: most headers are in the first piece that is read
 _HOPS = 10  # redirects in a row
-_FEWEST_OPEN = 8  # polls of a host under way, however slow it is
+_FEWEST_OPEN = 8  # polls in flight per host, however slow it is
 
 
 class Refreshing:
-    """Polls while it is asked to; a part of the checkpoint beside the ledger."""
+    """Poll loop of a run; a part of the checkpoint beside the page table."""
 
     name = REFRESH
 
     def __init__(
-        self, order: Order, state: RefreshState, *, ledger: Ledger, scheduler: Scheduler,
-        frontier: CrawlFrontier, outcomes: DurableLog, clock: Clock,
-        opened_at: float, round_noted: float = 0.0, share: Callable[[], float] | None = None,
+        self,
+        order: Order,
+        state: RefreshState,
+        *,
+        ledger: Ledger,
+        scheduler: Scheduler,
+        frontier: CrawlFrontier,
+        outcomes: DurableLog,
+        clock: Clock,
+        opened_at: float,
+        round_noted: float = 0.0,
+        share: Callable[[], float] | None = None,
         elsewhere: Callable[[Url, float], bool] | None = None,
-    ):  # fmt: skip
-        """`opened_at` is the moment for which `state` was made.
+    ):
+        """`opened_at` is the time for which `state` was made.
 
-        `round_noted`: when the round that goes on began, as the checkpoint has it; 0: it begins now.
-
-        `share` is ours of the budget, if others have the rest.
-
-        `elsewhere` says whether others have asked for a URL that was found at that time.
+        `round_noted` is the start of the continued round in the checkpoint; 0 if the round begins now.
+        `share` is our share of the budget on a cluster. `elsewhere` says whether other agents have fetched
+        a URL that was found at that time.
         """
         self.asked_for_time = order.only and not order.once
         self._state, self._ledger, self._scheduler = state, ledger, scheduler
         self._frontier, self._outcomes, self._clock = frontier, outcomes, clock
         self._opened_at, self._round_noted = opened_at, round_noted or math.inf
-        self._whole, self._share, self._elsewhere = ledger.budget, share, elsewhere
+        self._total_budget, self._share, self._elsewhere = ledger.budget, share, elsewhere
         self._moving = dict(state.moving)
-        self._moved_at = dict.fromkeys(state.moving, clock.now())  # when that was found, at the latest
-        self._end = 0  # of the outcomes that are sealed
+        self._moved_at = dict.fromkeys(state.moving, clock.now())  # latest possible time of that finding
+        self._end = 0  # length of the sealed outcome log
         self._look_at = 0.0
-        self._stirred = False  # polls went out since the last checkpoint
+        self._has_new_polls = False  # polls were sent since the last checkpoint
         self._over = False
         self.postponed = 0  # pages that the round left for the next one
-        self.resting: list[HostRest] = []  # the hosts it did not wait for
+        self.resting: list[HostRest] = []  # hosts that the round did not wait for
 
-    # -- a part of the checkpoint
+    # -- part of the checkpoint
 
     def begin(self) -> None:
-        """Take in what was crawled before: here the first ledger of a crawl is made."""
+        """Apply the outcomes of earlier runs; this creates the first page table of a crawl."""
         self._end = self._outcomes.length
         self._ledger.catch_up(self._end)
         self._ledger.limit_times(self._opened_at, self._round_noted)
@@ -98,21 +105,21 @@ class Refreshing:
         return Sealed(msgspec.structs.replace(state, reach=self._end, moving=dict(self._moving)))
 
     def committed(self) -> None:
-        """What was sealed is durable: only now may it be learned from."""
+        """Apply the sealed outcomes: only durable outcomes may be learned from."""
         self._ledger.catch_up(self._end)
-        self._stirred = False
+        self._has_new_polls = False
         if self._moving:
-            self._follow_up()
+            self._poll_moved()
 
     def close(self) -> None:
-        """It has no files."""
+        """Nothing to close."""
 
     # -- polling
 
     def look(self, now: float) -> None:
-        """Send out what is due."""
-        if self._share is not None and self._whole is not None:
-            self._scheduler.afford(self._whole * self._share(), now)
+        """Send the polls that are due."""
+        if self._share is not None and self._total_budget is not None:
+            self._scheduler.afford(self._total_budget * self._share(), now)
         room = ROOM - self._frontier.polling
         if now < self._look_at or room <= 0:
             return
@@ -122,59 +129,59 @@ class Refreshing:
     def _poll(self, links: Sequence[Link]) -> None:
         if links:
             self._frontier.poll(links)
-            self._stirred = True
+            self._has_new_polls = True
 
     def rest(self, now: float) -> float:
-        """Seconds for which there is nothing to look at, if no robot is out."""
+        """Seconds until the next poll can be due; for a time when no fetch worker is active."""
         return self._look_at - now
 
     @property
     def budget(self) -> float | None:
-        """Polls a second; None: as many as politeness allows."""
+        """Polls per second; None: limited only by politeness."""
         return self._ledger.budget
 
     @property
     def ends(self) -> bool:
-        """Whether somebody waits for the end of a round."""
+        """Whether this run polls one round and then ends."""
         return self._state.round > 0
 
     @property
     def unsettled(self) -> bool:
-        """Whether a checkpoint would bring anything to light, though no robot is out."""
-        return self._stirred or self._ledger.asked > 0
+        """Whether a checkpoint would add outcomes, although no fetch worker is active."""
+        return self._has_new_polls or self._ledger.asked > 0
 
     @property
     def left(self) -> int:
-        """What is to be done before the round is over: polls, and URLs discovered since; 1 without one."""
+        """Work left in the round: polls, and URLs discovered since; always 1 without a round."""
         if not self._state.round:
             return 1
         frontier = self._frontier
         return self._scheduler.left + frontier.polling + frontier.waiting - frontier.held
 
     def is_stalled(self, now: float) -> bool:
-        """Whether a round has nothing left to do but to wait for hosts that failed and rest for longer."""
+        """Whether the round only waits for failed hosts that rest for longer than it waits."""
         stalled = self.ends and self._frontier.is_stalled(now, POLL_WAIT)
         return stalled and not self._scheduler.can_ask()
 
     def postpone(self, now: float) -> None:
-        """End the round without the pages of hosts that rest. Their polls stay in the frontier."""
+        """End the round without the pages of resting hosts. Their polls stay in the frontier."""
         self.postponed, self.resting = self._scheduler.left, self._frontier.resting(now)
         self._over = True
 
     @property
     def is_over(self) -> bool:
-        """Whether the round has ended, though pages may be postponed."""
+        """Whether the round has ended, perhaps with postponed pages."""
         return self._over or not self.left
 
     def end(self) -> None:
-        """No more looks. If the round is over, the next is another."""
+        """Stop polling. If the round is over, the next run begins another."""
         self._over = self.is_over
 
-    # -- pages that move
+    # -- moved pages
 
     def has_moved(self, link: Link, target: Url) -> bool:
-        """Whether a page that is redirected for good can go: what it moved to is stored."""
-        if self._stores(target, self._moved_at.get(link.url, math.inf)):
+        """Whether a permanently redirected page can be removed: its target is stored."""
+        if self._is_stored(target, self._moved_at.get(link.url, math.inf)):
             self._moving.pop(link.url, None)
             self._moved_at.pop(link.url, None)
             return True
@@ -183,10 +190,11 @@ class Refreshing:
             self._moved_at.setdefault(link.url, self._clock.now())
         return False
 
-    def _stores(self, url: str, since: float) -> bool:
-        """Whether a page of that URL is stored, or of the one that it moved to, and so on.
+    def _is_stored(self, url: str, since: float) -> bool:
+        """Whether the page of that URL, or of the URL it moved to, is stored.
 
-        One that others may have is taken to be with them once they had the time for it, from `since` on.
+        On a cluster, a page of another agent counts as stored once that agent has had time to fetch it,
+        from `since` on.
         """
         ledger = self._ledger
         for _ in range(_HOPS):
@@ -202,11 +210,11 @@ class Refreshing:
             url = ledger.row_at(int(ledger.take("standing", rows)[0])).target
         return False
 
-    def _follow_up(self) -> None:
-        """Poll the pages whose targets have come: what they say then is the truth, whatever it is."""
+    def _poll_moved(self) -> None:
+        """Poll moved pages whose targets are stored now; their new outcome counts."""
         ledger = self._ledger
         at = self._moved_at
-        for url in [url for url, target in self._moving.items() if self._stores(target, at[url])]:
+        for url in [url for url, target in self._moving.items() if self._is_stored(target, at[url])]:
             number = ledger.find(url)
             rows = np.array([] if number is None else [number], np.int64)
             if not (ledger.take("flags", rows) & Flag.ASKED).any():
@@ -215,7 +223,7 @@ class Refreshing:
 
 
 def open_ledger(home: CrawlDir, settings: Settings, last: Checkpoint | None) -> Ledger:
-    """The ledger of the last checkpoint, or an empty one; changes nothing on the disk."""
+    """The page table of the last checkpoint, or an empty one; changes nothing on disk."""
     named = settings.refresh.policy
     return Ledger.open(home, last, policy=lookup.policy(named), named=named)
 
@@ -223,9 +231,9 @@ def open_ledger(home: CrawlDir, settings: Settings, last: Checkpoint | None) -> 
 def scheduler_of(
     home: CrawlDir, ledger: Ledger, settings: Settings, state: RefreshState, clock: Clock
 ) -> Scheduler:
-    """Which page is polled when, as the settings ask for it."""
+    """Poll scheduler, built from the settings."""
     asked, delay = settings.refresh, settings.politeness.delay
-    # Answers are known to the ledger at the next checkpoint: until then a host has more polls under way.
+    # The page table learns outcomes at the next checkpoint; until then a host may have more polls in flight.
     unknown = 3 * settings.storage.checkpoint
     return Scheduler(
         ledger,
@@ -236,19 +244,19 @@ def scheduler_of(
         once_since=state.round or None,
         last_round=state.last_round,
         retry=asked.retry,
-        read_headers=partial(_headers_at, home / "archive"),
-        read_answer=partial(_answer_at, home / "archive"),
-        # In virtual time nobody could wait for a thread.
+        read_headers=partial(_archived_headers, home / "archive"),
+        read_answer=partial(_archived_response, home / "archive"),
+        # Virtual time cannot wait for a thread.
         pool=Aside() if isinstance(clock, WallClock) else None,
     )
 
 
-def _headers_at(archive: Path, warc: str, offset: int) -> dict[str, str]:
-    """The headers of an answer in the archive; of those that are there twice, the first."""
-    return dict(reversed(_answer_at(archive, warc, offset).headers))
+def _archived_headers(archive: Path, warc: str, offset: int) -> dict[str, str]:
+    """Headers of an archived response; of duplicates the first."""
+    return dict(reversed(_archived_response(archive, warc, offset).headers))
 
 
-def _answer_at(archive: Path, warc: str, offset: int) -> Response:
+def _archived_response(archive: Path, warc: str, offset: int) -> Response:
     path = archive / warc
     try:
         member = next(members(path, offset, path.stat().st_size, piece=_NEAR), None)

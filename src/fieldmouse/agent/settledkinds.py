@@ -1,9 +1,9 @@
-"""What the outcome log of an agent says of keys: of which kind they are, and which of them were forgiven.
+"""Outcome kinds by URL key, read from an agent's outcome log.
 
-The board grants what is settled here to whoever asks first: what came too late to count, since its lease
-was lost, and what an agent had booked that was forgotten. If that is the agent which has them, its copies
-are booked as they are. What came too late is remembered while we live; for anything else the log is read,
-each part of it at most once.
+The coordinator grants URLs to any agent although an outcome exists here: outcomes that came too late
+because the lease was lost, and those of an agent that was forgotten. If this agent gets them, it
+acknowledges its own copies without fetching. Late outcomes are kept in memory; for others the log is read,
+each part at most once.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ _KINDS = list(OutcomeKind)
 
 
 def forgiven_keys(home: CrawlDir, last: Checkpoint | None) -> set[int]:
-    """Keys whose outcomes were taken back, and that have no other since."""
+    """Keys whose outcomes were withdrawn, without another outcome since."""
     state = sealed_frontier(last) if last is not None else None
     if last is None or state is None or state.sieve.seen == state.done:
-        return set()  # what was ever settled still is
+        return set()  # no outcome was ever withdrawn
     seed = home.identity.key_seed
     return {key_of(url, seed) for url in outcomes.forgiven(home, length=sealed_outcomes(last))}
 
@@ -36,36 +36,37 @@ class SettledKinds:
     def __init__(self, home: CrawlDir):
         self._home, self._seed = home, home.identity.key_seed
         self._late: dict[int, str] = {}  # by key
-        self._keys, self._places = np.zeros(0, np.uint64), np.zeros(0, np.uint8)  # in order; of `_KINDS`
-        self._upto = 0  # bytes of the log that were read
+        # sorted; indices into `_KINDS`
+        self._keys, self._kind_indices = np.zeros(0, np.uint64), np.zeros(0, np.uint8)
+        self._read_length = 0  # length of the log that was read
 
     def note(self, key: int, kind: str) -> None:
-        """It came too late to count."""
+        """Record the kind of an outcome that came too late to count."""
         self._late[key] = kind
 
     def __call__(self, keys: Sequence[int]) -> list[str]:
-        """The kind of each at first sight, whatever polls made of it; "" if no checkpoint holds it yet."""
+        """Kind of each key's first outcome, whatever polls changed; "" if no checkpoint holds it yet."""
         if any(key not in self._late for key in keys):
-            self._read_on()
+            self._update()
         return [self._late.get(key) or self._read(key) for key in keys]
 
     def _read(self, key: int) -> str:
-        at = int(self._keys.searchsorted(np.uint64(key), "right")) - 1  # the last of equals
-        return _KINDS[self._places[at]].value if at >= 0 and self._keys[at] == key else ""
+        at = int(self._keys.searchsorted(np.uint64(key), "right")) - 1  # the last of equal keys
+        return _KINDS[self._kind_indices[at]].value if at >= 0 and self._keys[at] == key else ""
 
-    def _read_on(self) -> None:
+    def _update(self) -> None:
         last = read_checkpoint(self._home)
         length = sealed_outcomes(last) if last is not None else 0
-        if length <= self._upto:
+        if length <= self._read_length:
             return
-        keys, places = list[int](), list[int]()
-        for _, record in records(self._home / "outcomes.log", start=self._upto, length=length):
+        keys, kind_indices = list[int](), list[int]()
+        for _, record in records(self._home / "outcomes.log", start=self._read_length, length=length):
             row = _decode(record)
             if not row.polled and row.kind is not OutcomeKind.FORGIVEN:
                 keys.append(key_of(row.url, self._seed))
-                places.append(_KINDS.index(row.kind))
-        every = np.concatenate([self._keys, np.array(keys, np.uint64)])
-        order = every.argsort(kind="stable")  # what was said last of a key stands last
-        self._keys = every[order]
-        self._places = np.concatenate([self._places, np.array(places, np.uint8)])[order]
-        self._upto = length
+                kind_indices.append(_KINDS.index(row.kind))
+        all_keys = np.concatenate([self._keys, np.array(keys, np.uint64)])
+        order = all_keys.argsort(kind="stable")  # the latest row of a key comes last
+        self._keys = all_keys[order]
+        self._kind_indices = np.concatenate([self._kind_indices, np.array(kind_indices, np.uint8)])[order]
+        self._read_length = length

@@ -1,4 +1,4 @@
-"""That a crawl is to stop, and why."""
+"""Stop request and its reason."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from fieldmouse.robots.bell import Bell
 
 
 class Stopping:
-    """The first reason given is the reason; none means that there is no use in going on."""
+    """The first reason given counts; no reason means that the work is done."""
 
     def __init__(self, bell: Bell) -> None:
         self._bell = bell

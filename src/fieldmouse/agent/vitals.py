@@ -1,14 +1,13 @@
-"""The crawl's vital signs: one reading a second while it runs, one summary at its end.
+"""Statistics of a crawl: one reading a second while it runs, and one summary at its end.
 
-Pure: numbers of the stages come in, a record goes out. What is known and what is
-settled are told apart here (see `desk.py`): a reading counts what is known by now, a
-summary only what the last checkpoint holds.
+Pure functions of the stages' numbers. A reading counts the known outcomes, a summary only those that the
+last checkpoint holds (see `desk.py`).
 """
 
 from __future__ import annotations
 
 from copy import deepcopy
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from fieldmouse.agent.desk import Desk
 from fieldmouse.control.gauge import Gauge
@@ -19,11 +18,14 @@ from fieldmouse.meter import Meter
 from fieldmouse.outcome import OutcomeKind, StoppedBy
 from fieldmouse.policy.sitelimits import DropRule
 from fieldmouse.records import Reading, Summary
-from fieldmouse.summary import HostRest, Refreshed, WholeCrawl
+from fieldmouse.summary import Refreshed, WholeCrawl
+
+if TYPE_CHECKING:
+    from fieldmouse.agent.refreshing import Refreshing  # loaded only by a crawl that polls
 
 
 def take_reading(now: float, desk: Desk, frontier: CrawlFrontier, meter: Meter, gauge: Gauge) -> Reading:
-    """How the crawl stands now."""
+    """Current statistics."""
     tally, fresh = desk.tally, desk.fresh
     ready_at = frontier.ready_at()
     next_at = ready_at if ready_at is not None and ready_at > now and not meter.out else 0.0
@@ -55,7 +57,7 @@ def take_reading(now: float, desk: Desk, frontier: CrawlFrontier, meter: Meter, 
 
 
 class Before(NamedTuple):
-    """How the crawl stood when this run began."""
+    """Totals at the start of this run."""
 
     pages: int
     seen: int
@@ -67,10 +69,9 @@ class Before(NamedTuple):
 
 
 def refreshed(
-    before: Before, tally: CrawlTally, frontier: CrawlFrontier, *, budget: float | None, postponed: int,
-    resting: list[HostRest],
-) -> Refreshed:  # fmt: skip
-    """What the polls of this run showed; `budget` is polls a second."""
+    before: Before, tally: CrawlTally, frontier: CrawlFrontier, refreshing: Refreshing
+) -> Refreshed:
+    """Results of this run's polls."""
     old, new = before.polled, tally.polled
     polls, changed, gone = new.polls - old.polls, new.changed - old.changed, new.gone - old.gone
     return Refreshed(
@@ -80,8 +81,8 @@ def refreshed(
         gone=gone,
         failed=new.failed - old.failed,
         refused=new.refused - old.refused,
-        postponed=postponed,
-        resting=resting,
+        postponed=refreshing.postponed,
+        resting=refreshing.resting,
         reasons={
             reason: times - old.reasons.get(reason, 0)
             for reason, times in sorted(new.reasons.items())
@@ -89,18 +90,26 @@ def refreshed(
         },
         new=frontier.seen - before.seen,
         useful_ratio=round((changed + gone) / polls, 4) if polls else None,
-        budget=round(budget * 3600, 3) if budget else None,
+        budget=round(refreshing.budget * 3600, 3) if refreshing.budget else None,
     )
 
 
 def sum_up(
-    desk: Desk, frontier: CrawlFrontier, *, seconds: float, before: Before, peak_rss: int,
-    stopped_by: StoppedBy, is_done: bool, told: Refreshed | None, whole: WholeCrawl | None = None,
-) -> Summary:  # fmt: skip
-    """How the crawl ended; `peak_rss` is bytes, and `told` what its polls showed, if there were any."""
+    desk: Desk,
+    frontier: CrawlFrontier,
+    *,
+    seconds: float,
+    before: Before,
+    peak_rss: int,
+    stopped_by: StoppedBy,
+    is_done: bool,
+    told: Refreshed | None,
+    whole: WholeCrawl | None = None,
+) -> Summary:
+    """Summary at the end of a run; `peak_rss` is bytes, and `told` the results of its polls, if any."""
     tally = desk.tally
     nothing = not tally.pages and not tally.unchanged and not tally.polled.polls
-    if whole is not None:  # others may have found all there was
+    if whole is not None:  # other agents may have found all pages
         nothing = nothing and tally.settled > 0 and not whole.pages
     left = stopped_by in (StoppedBy.SIGNAL, StoppedBy.DRAINED)
     code = 130 if left else 3 if not is_done else 1 if nothing else 0
@@ -134,6 +143,6 @@ def sum_up(
 
 
 def dropped_links(tally: CrawlTally, frontier: CrawlFrontier) -> dict[str, int]:
-    """Links found and not taken, by the setting that says so; each as often as it was found."""
+    """Links found but not accepted, by the setting that limits them; repeated finds count again."""
     left_out = {DropRule.LINKS.value: tally.left_out} if tally.left_out else {}
     return left_out | dict(sorted(frontier.dropped.items()))

@@ -1,4 +1,4 @@
-"""What an answer means: from an HTTP response to an `Outcome`, purely."""
+"""Pure mapping from an HTTP response to an `Outcome`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from fieldmouse.web.httpdate import parse_date, parse_seconds
 
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 
-_SHOWN = 60  # characters of a header, to people
+_SHOWN = 60  # characters of a header shown to people
 
 
 def outcome_of(link: Link, response: Response, *, most_redirects: int) -> Outcome:
@@ -45,10 +45,10 @@ def _redirect(link: Link, response: Response, most: int) -> Moved | Failed:
 
 
 def asked_wait(response: Response) -> float:
-    """Seconds that an answer asks us to wait; 0 if it does not ask.
+    """Seconds that a response asks us to wait; 0 if it does not ask.
 
-    A date is the server's word, so it counts from the server's own clock if the answer shows it: hours
-    between its clock and ours are no hours to wait. Of several values the longest counts.
+    A date counts from the server's own clock if the response shows it: a difference of hours between its
+    clock and ours is not a wait. Of several values the longest counts.
     """
     date = parse_date(response.header("date"), response.ended_at)
     now = response.ended_at if date is None else date
@@ -57,7 +57,7 @@ def asked_wait(response: Response) -> float:
 
 
 def asked_words(response: Response | None) -> str:
-    """How an answer asks us to wait, for people; "" if it does not ask.
+    """The request to wait in a response, for people; "" if there is none.
 
     >>> answer = Response(429, b"", b"", b"", "", 0.0, 0.0, 0.0, (("retry-after", "120"),))
     >>> asked_words(answer)
@@ -70,9 +70,10 @@ def asked_words(response: Response | None) -> str:
 
 
 def retry_after(value: str, now: float) -> float:
-    """Seconds to wait, from a number or a date; 0 when the header says nothing we understand.
+    """Seconds to wait, from a number or a date; 0 if the header is not understood.
 
-    >>> retry_after("120", 0.0), retry_after("Thu, 01 Jan 1970 00:01:40 GMT", 40.0), retry_after("soon", 0.0)
+    >>> retry_after("120", 0.0), retry_after("Thu, 01 Jan 1970 00:01:40 GMT", 40.0), retry_after("soon",
+    0.0)
     (120.0, 60.0, 0.0)
     """
     seconds = parse_seconds(value)

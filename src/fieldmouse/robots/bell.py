@@ -1,4 +1,4 @@
-"""Calls the fleet: something changed, so more robots may have something to do."""
+"""Wake-up signal for the fetch pool after any change that may give fetch workers something to do."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from collections.abc import Callable
 
 
 class Bell:
-    """Rung by whoever changed something, who need not know the fleet; heard by the fleet."""
+    """Rung by parts that need not know the fetch pool; heard by the fetch pool."""
 
     def __init__(self) -> None:
-        self._hearers: list[Callable[[], None]] = []
+        self._listeners: list[Callable[[], None]] = []
 
-    def hear(self, hearer: Callable[[], None]) -> None:
-        self._hearers.append(hearer)
+    def hear(self, listener: Callable[[], None]) -> None:
+        self._listeners.append(listener)
 
     def ring(self) -> None:
-        for hearer in self._hearers:
-            hearer()
+        for listener in self._listeners:
+            listener()

@@ -1,4 +1,4 @@
-"""What a trouble means for the host it was met at: held against it, or put off until our own is over."""
+"""Attribution of failures: counted against the host, or put off because our own network is at fault."""
 
 from __future__ import annotations
 
@@ -16,35 +16,35 @@ from fieldmouse.url import Host
 
 
 class SecondOpinion(Protocol):
-    """The other agents of a network, one of which may reach a host that we cannot (`policy/opinion`)."""
+    """The other agents of a cluster, which may reach a host that we cannot (`policy/opinion`)."""
 
     def hand_on(self, state: HostState, reason: Reason, *, final: bool) -> HostState | None:
-        """The host with a note for whoever tries it next; None if our word counts.
+        """The host with a note for the next agent that tries it; None if this agent decides.
 
-        `final`: this would be a verdict; otherwise trouble of our own keeps us from asking.
+        `final`: this would be a verdict; otherwise our own trouble prevents the request.
         """
 
 
 class OurWord:
-    """Nobody else is there."""
+    """Opinion of a crawl without other agents: its own result counts."""
 
     def hand_on(self, state: HostState, reason: Reason, *, final: bool) -> HostState | None:
         return None
 
 
 class Blame:
-    """Every sighting of trouble passes here on its way to the prober."""
+    """Every failure passes here on its way to the outage detector."""
 
     def __init__(self, prober: Prober, politeness: Politeness, clock: Clock, opinion: SecondOpinion):
         self._prober, self._politeness, self._clock, self._opinion = prober, politeness, clock, opinion
 
     def elsewhere(self, state: HostState, reason: Reason) -> HostState | None:
-        """The host as it was, for another agent to try, before we give it or a URL of it up; None: we do."""
+        """The unchanged host, for another agent to try before host or URL are given up; None: give up."""
         noted = self._opinion.hand_on(state, reason, final=True)
         return noted and self._politeness.handed_on(noted, self._clock.now())
 
     def _later(self, state: HostState, reason: Reason, at_least: float = 0.0) -> HostState:
-        """The trouble is ours: put off, for another agent if there is one, whom our DNS does not hold up."""
+        """Put the host off for our own trouble, or for another agent, which our DNS does not delay."""
         noted = self._opinion.hand_on(state, reason, final=False)
         now = self._clock.now()
         return self._politeness.put_off(noted or state, now, at_least=0.0 if noted else at_least)
@@ -61,7 +61,7 @@ class Blame:
     async def put_off(
         self, host: Host, state: HostState, cause: Cause, reason: Reason, detail: str, at_least: float = 0.0
     ) -> HostState:
-        """The trouble is ours: nothing is counted. Only if others can be asked all the while it is not."""
+        """Put the host off without counting a failure, unless other hosts are reachable all the time."""
         self._prober.failed(host, cause, known=state.pages > 0, address=state.address)
         often = state.put_off + 1 >= PUT_OFFS and cause is not Cause.MACHINE
         if often and await self._prober.others_are_fine(cause):
@@ -70,14 +70,24 @@ class Blame:
         return self._later(state, reason, at_least)
 
     def weigh(
-        self, host: Host, before: HostState, after: HostState, cause: Cause | None, reason: Reason,
-        url: str = "", *, final: bool = False, ask: bool = False, unheard: bool = False, asked: float = 0.0,
-    ) -> tuple[bool, HostState]:  # fmt: skip
-        """Would `after` be fair? And how the host stands: as it does there, if so.
+        self,
+        host: Host,
+        before: HostState,
+        after: HostState,
+        cause: Cause | None,
+        reason: Reason,
+        url: str = "",
+        *,
+        final: bool = False,
+        ask: bool = False,
+        unheard: bool = False,
+        asked: float = 0.0,
+    ) -> tuple[bool, HostState]:
+        """Whether `after` is fair, and the resulting state of the host.
 
-        Giving up is `final`, a host as well as a URL, and must not be rash. For a host, and if it is worth
-        to `ask`, others are asked first whether they can be reached. Where we were `unheard`, as far as the
-        failure of a URL tells, and where a host is given up, another agent has the last word.
+        Giving up a host or a URL is `final` and must not be rash. For a host, and with `ask`, other hosts
+        are checked first. If the request may not have arrived (`unheard`), or a host is given up, another
+        agent decides.
         """
         gives_up = bool(after.verdict) and (cause is not None or reason is Reason.TLS)
         if cause is not None:
@@ -92,12 +102,19 @@ class Blame:
         return True, after
 
     async def in_trouble(
-        self, host: Host, state: HostState, cause: Cause | None, reason: Reason, detail: str,
-        asked: float = 0.0, words: str = "",
-    ) -> HostState:  # fmt: skip
-        """Nothing can be asked of the host; once it is given up, the reason is the verdict on its URLs.
+        self,
+        host: Host,
+        state: HostState,
+        cause: Cause | None,
+        reason: Reason,
+        detail: str,
+        asked: float = 0.0,
+        words: str = "",
+    ) -> HostState:
+        """State of a host that cannot be fetched from; once it is given up, `reason` is the verdict on its
+        URLs.
 
-        `asked` is for how many seconds the host asked us to wait, `words` how it did.
+        `asked` is the number of seconds the host asked us to wait, `words` its wording.
         """
         if cause is not None and cause.ours:
             return await self.put_off(host, state, cause, reason, detail, asked)
@@ -111,7 +128,8 @@ class Blame:
         return self.weigh(host, state, after, cause, reason, asked=asked)[1]
 
     async def no_such_name(self, host: Host, state: HostState, detail: str) -> HostState:
-        """A definite word on the name, unless it is said of all names, or of one that led to pages before."""
+        """Accept that the name does not exist, unless the DNS denies every name or the host gave pages
+        before."""
         vanished = state.pages and state.put_off + 1 < PUT_OFFS
         if vanished or await self._prober.denies_all(host):
             self._prober.doubt_name(host)

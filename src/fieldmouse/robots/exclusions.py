@@ -1,8 +1,8 @@
-"""Each host's robots.txt, kept for a while.
+"""Cache of each host's robots.txt.
 
-Invariant: at most `size` hosts are remembered, in at most about `memory` bytes, and none
-for longer than its answer may be kept (a day, RFC 9309). When there is too much to
-remember the longest file is forgotten, so that no host can push out the others.
+Invariant: at most `size` hosts are kept, in about `memory` bytes at most, and none for longer than its
+response may be cached (a day, RFC 9309). Above the memory limit the longest file is evicted, so that no
+host can evict all others.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from fieldmouse.web.exclusion import LONG, Exclusion, Redirect, Unreachable, jud
 
 
 class _UnreadText:
-    """A robots.txt that nobody has asked for yet."""
+    """A robots.txt that has not been parsed yet."""
 
     __slots__ = ("text",)
 
@@ -30,7 +30,7 @@ class _UnreadText:
 
 
 class Exclusions:
-    """A bounded memory of parsed robots.txt files."""
+    """A bounded cache of parsed robots.txt files."""
 
     def __init__(self, clock: Clock, *, product: str, size: int = 20_000, memory: int = 160 << 20):
         self._clock, self._product, self._size, self._memory = clock, product, size, memory
@@ -38,26 +38,26 @@ class Exclusions:
         self._known: OrderedDict[Host, tuple[Exclusion | _UnreadText, float]] = OrderedDict()
 
     def get(self, host: Host) -> Exclusion | None:
-        """The rules. Those of a host that came with a long robots.txt are better waited for (`recall`)."""
-        found = self._current(host)
-        if isinstance(found, _UnreadText):
-            return self._parsed(host, found, Exclusion.parse(found.text, self._product))
-        return found
+        """The rules. For a long robots.txt from another agent, `recall` is better: it does not block."""
+        rules = self._current(host)
+        if isinstance(rules, _UnreadText):
+            return self._parsed(host, rules, Exclusion.parse(rules.text, self._product))
+        return rules
 
     async def recall(self, host: Host) -> Exclusion | None:
-        """The rules; a long robots.txt that a host came with is read in a thread, when it is needed first."""
-        found = self._current(host)
-        if isinstance(found, _UnreadText):
+        """The rules; a long robots.txt from another agent is parsed in a thread on first use."""
+        rules = self._current(host)
+        if isinstance(rules, _UnreadText):
             return self._parsed(
-                host, found, await asyncio.to_thread(Exclusion.parse, found.text, self._product)
+                host, rules, await asyncio.to_thread(Exclusion.parse, rules.text, self._product)
             )
-        return found
+        return rules
 
     def _current(self, host: Host) -> Exclusion | _UnreadText | None:
-        found = self._known.get(host)
-        if found is None:
+        entry = self._known.get(host)
+        if entry is None:
             return None
-        rules, until = found
+        rules, until = entry
         if self._clock.now() >= until:
             self._forget(host)
             return None
@@ -65,16 +65,16 @@ class Exclusions:
         return rules
 
     def _parsed(self, host: Host, text: _UnreadText, rules: Exclusion) -> Exclusion:
-        """The text was read, perhaps in a while in which newer rules came."""
-        now, known = self._clock.now(), self._known.get(host)
-        if known is not None and known[0] is text and known[1] > now:
-            self.keep(host, rules, known[1] - now)
-        elif known is not None and isinstance(known[0], Exclusion):
-            return known[0]
+        """Store the parsed text, unless newer rules arrived during the parsing."""
+        now, entry = self._clock.now(), self._known.get(host)
+        if entry is not None and entry[0] is text and entry[1] > now:
+            self.keep(host, rules, entry[1] - now)
+        elif entry is not None and isinstance(entry[0], Exclusion):
+            return entry[0]
         return rules
 
     def pack(self, host: Host) -> tuple[bytes, float]:
-        """What a host takes along that leaves for another crawl: its robots.txt, and until when it holds."""
+        """The robots.txt of a host that moves to another crawl, and the time until which it is valid."""
         rules = self._current(host)
         if rules is None:
             return b"", 0.0
@@ -82,9 +82,9 @@ class Exclusions:
         return text, self._known[host][1]
 
     def unpack(self, host: Host, text: bytes, seconds: float) -> None:
-        """A host came with what `pack` gave it, which holds for so long.
+        """Store the robots.txt that `pack` gave a host, valid for `seconds`.
 
-        Many hosts come at once: a long text is read when somebody asks for the rules.
+        Many hosts arrive at once: a long text is parsed on first use.
         """
         if text and seconds > 0:
             long = len(text) > LONG
@@ -106,7 +106,7 @@ class Exclusions:
     async def read(
         self, answer: Response | Failed, url: Url, hops: int
     ) -> Exclusion | Redirect | Unreachable:
-        """What the answer to a request for robots.txt means; a long one is read in a thread."""
+        """Interpret the response to a request for robots.txt; a long one is parsed in a thread."""
         if isinstance(answer, Response) and takes_long(answer):
             return await asyncio.to_thread(judge, answer, url, self._product, hops)
         return judge(answer, url, self._product, hops)

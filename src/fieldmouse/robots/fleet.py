@@ -1,11 +1,10 @@
-"""How many robots are out, and who sends them.
+"""Fetch pool: runs as many fetch workers as the concurrency rule allows.
 
-The fleet asks its rule how many robots may work at the present level of the
-buffer, and sends that many on errands. A robot that comes home takes the next
-errand at once; when no host is ready the fleet sleeps until one is, or until it
-is nudged because something changed. When the rule wants fewer, a robot finishes
-the request it has made, since its host has paid for that already, and goes home
-instead of making another.
+The pool asks its rule how many fetch workers may run at the present buffer level, and starts that many
+host visits. A fetch worker that returns takes the next visit at once. When no host is ready the pool
+sleeps until one is, or until it is nudged after a change. When the rule wants fewer, a fetch worker
+finishes the request in flight, since its host has served that already, and returns instead of making
+another.
 """
 
 from __future__ import annotations
@@ -29,40 +28,48 @@ class FleetRule(Protocol):
 
 class Fleet:
     def __init__(
-        self, *, rule: FleetRule, meter: Meter, roster: Roster, bell: Bell, clock: Clock,
-        take: Callable[[], Errand | None], ready_at: Callable[[], float | None],
-        run: Callable[[Errand], Awaitable[Report]], give_back: Callable[[Errand, Report], None],
+        self,
+        *,
+        rule: FleetRule,
+        meter: Meter,
+        roster: Roster,
+        bell: Bell,
+        clock: Clock,
+        take: Callable[[], Errand | None],
+        ready_at: Callable[[], float | None],
+        run: Callable[[Errand], Awaitable[Report]],
+        give_back: Callable[[Errand, Report], None],
         on_change: Callable[[], None] = lambda: None,
-    ):  # fmt: skip
-        """`on_change` is told when the rule has changed, or a robot has come home."""
+    ):
+        """`on_change` is called when the rule has changed or a fetch worker has returned."""
         self._rule, self._meter, self._roster, self._clock = rule, meter, roster, clock
         self._take, self._ready_at, self._run, self._give_back = take, ready_at, run, give_back
         self._on_change = on_change
         self._nudged = False
         self._stopped = False
         self._alarm: asyncio.TimerHandle | None = None
-        meter.follow(self._weigh)
+        meter.follow(self._update_allowed)
         bell.hear(self.nudge)
 
-    def _weigh(self) -> None:
-        """How many may work now? The level has changed, or the network, or the rule."""
+    def _update_allowed(self) -> None:
+        """Update the allowed number after a change of the level, the network or the rule."""
         meter = self._meter
         meter.note_allowed(0 if meter.paused else min(self._rule.robots_at(meter.level), meter.most))
 
     def obey(self, rule: FleetRule) -> None:
-        """From now on follow this rule."""
+        """Replace the rule."""
         self._rule = rule
-        self._weigh()
+        self._update_allowed()
         self._on_change()
         self.nudge()
 
     def nudge(self) -> None:
-        """Something changed: see soon whether more robots can be sent."""
+        """Check soon whether more fetch workers can start."""
         if not self._nudged and not self._stopped:
             self._nudged = True
-            asyncio.get_running_loop().call_soon(self._send)
+            asyncio.get_running_loop().call_soon(self._start_visits)
 
-    def _send(self) -> None:
+    def _start_visits(self) -> None:
         self._nudged = False
         if self._stopped:
             return
@@ -71,23 +78,23 @@ class Fleet:
             if errand is None:
                 self._sleep_until_ready()
                 return
-            robot = asyncio.get_running_loop().create_task(self._work(errand))
-            self._roster.sent(robot)
-            robot.add_done_callback(self._home)
+            task = asyncio.get_running_loop().create_task(self._work(errand))
+            self._roster.sent(task)
+            task.add_done_callback(self._returned)
 
     async def _work(self, errand: Errand | None) -> None:
         while errand is not None:
             self._give_back(errand, await self._run(errand))
-            # An errand may have run without waiting for anything; others must get their turn.
+            # A visit may have run without awaiting anything; give other tasks a turn.
             await asyncio.sleep(0)
             if self._stopped or not self._roster.may_go_on():
                 return
             errand = self._take()
 
-    def _home(self, robot: asyncio.Task[None]) -> None:
-        self._roster.is_home(robot)
-        if not robot.cancelled() and (mistake := robot.exception()) is not None:
-            raise mistake
+    def _returned(self, task: asyncio.Task[None]) -> None:
+        self._roster.is_home(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            raise error
         self._on_change()
         self.nudge()
 
@@ -97,12 +104,12 @@ class Fleet:
             self._alarm = None
         at = self._ready_at()
         if at is not None:
-            # Somebody is ready and yet nobody was sent: the limit of pages is in the air. Do not spin.
+            # A host is ready but no visit started: the pages in flight reach the page limit. Do not spin.
             wait = at - self._clock.now() if at > self._clock.now() else 0.01
             self._alarm = asyncio.get_running_loop().call_later(wait, self.nudge)
 
     async def stop(self, grace: float) -> None:
-        """Send nobody any more; wait for those who are out, then call them home."""
+        """Start no visits; wait `grace` seconds for the running ones, then cancel them."""
         self._stopped = True
         if self._alarm is not None:
             self._alarm.cancel()

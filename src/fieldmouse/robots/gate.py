@@ -1,18 +1,21 @@
-"""The last door before the network: one request per host and per address, delays kept.
+"""Per-host and per-address gate before every request: one at a time, delays kept.
 
-The workbench already hands a host and its address to one robot at a time. The
-gate holds the law for everyone, whatever brings a robot here: a robots.txt that
-redirects to another host, a bug upstairs. Invariant: between `enter` and
-`leave` nobody else is inside for that host or that address.
+The workbench already gives a host and its address to one fetch worker at a time. The gate enforces this
+for every request, also for a robots.txt that redirects to another host, or after a bug elsewhere.
+Invariant: between `enter` and `leave` no other request is inside for that host or that address.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections import deque
+from dataclasses import dataclass
 
 from fieldmouse.clock import Clock
+from fieldmouse.robots.exclusions import Exclusions
 from fieldmouse.url import Host
+from fieldmouse.web.fetcher import Fetcher
+from fieldmouse.web.resolver import Resolver
 
 _SWEEP_AT = 10_000
 
@@ -25,7 +28,7 @@ class Gate:
         self._sweep_at = _SWEEP_AT
 
     async def enter(self, host: Host, address: str) -> None:
-        """Wait until the host and the address are free and rested, then be inside."""
+        """Wait until host and address are free and rested, then occupy them."""
         inside, free_at = self._inside, self._free_at
         while True:
             queue = inside.get(host)
@@ -43,15 +46,18 @@ class Gate:
         inside[host] = inside[address] = deque()
 
     def rests(self, host: Host) -> float:
-        """Seconds for which the host is not to be asked, as far as the gate knows."""
+        """Seconds until the host may be visited, as far as the gate knows; negative if it may be now."""
         return self._free_at.get(host, 0.0) - self._clock.now()
 
     def keep_quiet(self, host: Host, until: float) -> None:
-        """What an answer asked for may be known only once it was read; no later word makes it shorter."""
+        """Close the host until then; never shortens a wait.
+
+        For a wait that is known only once the response has been read, such as a Crawl-delay.
+        """
         self._free_at[host] = max(until, self._free_at.get(host, 0.0))
 
     def leave(self, host: Host, address: str, host_free_at: float, address_free_at: float) -> None:
-        """Out again; the next one may come in at the times given."""
+        """Free host and address for the next request, from the given times on."""
         queue = self._inside.pop(host)
         self._inside.pop(address, None)
         self.keep_quiet(host, host_free_at)
@@ -66,3 +72,14 @@ class Gate:
         now = self._clock.now()
         self._free_at = {name: at for name, at in self._free_at.items() if at > now}
         self._sweep_at = max(_SWEEP_AT, 2 * len(self._free_at))
+
+
+@dataclass(frozen=True, slots=True)
+class Transport:
+    """Everything a request passes through."""
+
+    fetcher: Fetcher
+    resolver: Resolver
+    gate: Gate
+    exclusions: Exclusions
+    clock: Clock

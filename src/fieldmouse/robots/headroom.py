@@ -1,4 +1,4 @@
-"""How many robots our file descriptors have room for: half as many when they run out, then slowly more."""
+"""Concurrency limit by file descriptors: halved when they run out, then slowly raised."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from fieldmouse.meter import Meter
 
 log = logging.getLogger(__name__)
 
-_EASE = 30.0  # seconds after which twice as many robots may try again
-_PLENTY = 4096  # robots: nobody has more
+_EASE = 30.0  # seconds after which the limit is doubled
+_PLENTY = 4096  # fetch workers; above this the limit is removed
 
 
 class Headroom:
-    """`on_change` is told when `robots` has changed."""
+    """`on_change` is called when `robots`, the limit on fetch workers, has changed."""
 
     def __init__(self, clock: Clock, meter: Meter, on_change: Callable[[], None]):
         self._clock, self._meter, self._on_change = clock, meter, on_change
@@ -26,12 +26,12 @@ class Headroom:
         self._easing: asyncio.TimerHandle | None = None
 
     def squeeze(self, moment: float) -> None:
-        """Out of descriptors: half the robots that are out are enough. Once in a `moment` will do."""
+        """Halve the limit because descriptors ran out; at most once in `moment` seconds."""
         now = self._clock.now()
         if now - self._squeezed_at >= moment:
             self._squeezed_at = now
             self.robots = max(1, min(self.robots, self._meter.out) // 2)
-            log.warning("out of file descriptors: going on with %d robots", self.robots)
+            log.warning("out of file descriptors: continuing with %d fetch workers", self.robots)
             self._on_change()
             if self._easing is None:
                 self._easing = asyncio.get_running_loop().call_later(_EASE, self._ease)

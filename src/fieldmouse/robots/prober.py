@@ -1,13 +1,12 @@
-"""Is the network there? One place that all sightings of trouble go through, and that finds out.
+"""Outage detector: tells failures of our own network from failures of hosts.
 
-Robots tell the prober whom they reached and whom they did not. When this looks like an
-outage of our own (`policy/outage.py` says when), hosts that were reached before are
-asked for their robots.txt (`enquiry.py`). If one answers, the others are
-in trouble, and that is that. If none does, the fleet rests, the user is told once, and
-the question is asked again after 1, 2, 4, ... 60 seconds until somebody answers. A single robot goes
-out each time as well: there may be hosts that nobody has asked yet.
+Fetch workers report the hosts they reached and those they did not. When this looks like an outage of our
+network (`policy/outage.py` decides), hosts that were reached before are asked for their robots.txt
+(`enquiry.py`). If one responds, the failing hosts are at fault. If none does, the fetch pool rests, the
+user is told once, and the check is repeated after 1, 2, 4, ... 60 seconds until a host responds. Each time
+a single fetch worker runs as well, because it may reach hosts that were never tried.
 
-A machine out of descriptors goes on with fewer robots, and slowly with more again.
+A machine without free file descriptors continues with fewer fetch workers, and slowly with more again.
 """
 
 from __future__ import annotations
@@ -17,71 +16,69 @@ import logging
 from collections.abc import Iterable, Sequence
 from itertools import islice
 
-from fieldmouse.clock import Clock
 from fieldmouse.meter import Meter
 from fieldmouse.policy.outage import BENEFIT, LONGEST, Cause, Outage
 from fieldmouse.policy.politeness import LONGEST_PUT_OFF, Politeness
 from fieldmouse.robots.bell import Bell
 from fieldmouse.robots.enquiry import Enquiry, Shared
-from fieldmouse.robots.exclusions import Exclusions
-from fieldmouse.robots.gate import Gate
+from fieldmouse.robots.gate import Transport
 from fieldmouse.robots.headroom import Headroom
 from fieldmouse.url import Host, name_of
-from fieldmouse.web.fetcher import Fetcher
-from fieldmouse.web.resolver import Resolver
 
 log = logging.getLogger(__name__)
 
-MOMENT = 1.0  # seconds in which somebody may be reached by itself, before anybody is asked
-_LONGEST = 60.0  # between two questions
-_AT_ONCE = 3  # hosts asked at a time
-_TRUST = 30.0  # seconds after an answer in which nobody is doubted; failures count meanwhile
-_SEEDS = 64  # hosts to ask where nobody was ever reached
-_HOLD = 10.0  # seconds for which the fleet waits for an answer
-_LATELY = 10.0  # seconds for which a page, or a name that was found, is as good as an answer
+MOMENT = 1.0  # seconds in which a fetch worker may reach a host by itself, before a check starts
+_LONGEST = 60.0  # seconds between two checks
+_AT_ONCE = 3  # hosts asked per check
+_TRUST = 30.0  # seconds after a response in which no check starts; failures count as usual
+_SEEDS = 64  # hosts to ask if no host was ever reached
+_HOLD = 10.0  # seconds for which the fetch pool waits for a check
+_LATELY = 10.0  # seconds for which a page, or a resolved name, counts as a successful check
 
 
 class Prober:
     def __init__(
-        self, *, fetcher: Fetcher, resolver: Resolver, gate: Gate, clock: Clock, exclusions: Exclusions,
-        politeness: Politeness, size: int = 500 << 10, seeds: Iterable[Host] = (),
-        meter: Meter | None = None, bell: Bell | None = None,
-    ):  # fmt: skip
-        """How many robots may be out for the network's sake stands on the `meter`."""
-        self._resolver, self._clock = resolver, clock
+        self,
+        transport: Transport,
+        politeness: Politeness,
+        *,
+        size: int = 500 << 10,
+        seeds: Iterable[Host] = (),
+        meter: Meter | None = None,
+        bell: Bell | None = None,
+    ):
+        """The concurrency that the network allows is written to the `meter`."""
+        self._resolver, self._clock = transport.resolver, transport.clock
         self._seeds, self._meter, self._bell = list(islice(seeds, _SEEDS)), meter or Meter(), bell or Bell()
         self.outage = Outage()
-        self._enquiry = Enquiry(
-            fetcher=fetcher, resolver=resolver, gate=gate, clock=clock, exclusions=exclusions,
-            politeness=politeness, size=size, on_answer=self._prove,
-        )  # fmt: skip
-        self._there = Shared(clock, lambda: self._enquiry.any_answers(self._candidates()))
-        self._named = Shared(clock, lambda: self._enquiry.any_is_named(self._named_witnesses()))
-        self._doubting: asyncio.Task[None] | None = None
-        self._waiting: list[asyncio.Future[None]] = []  # for anybody to be reached
-        self._benefit = self._probing = self._told_denied = False
-        self._scouting = False  # one robot may go out in spite of the outage
-        self._proved_at = self._reached_at = self._back_at = float("-inf")
-        self._headroom = Headroom(clock, self._meter, self._tell)
+        self._enquiry = Enquiry(transport, politeness, size, self._record_response)
+        self._there = Shared(self._clock, lambda: self._enquiry.any_answers(self._candidates()))
+        self._named = Shared(self._clock, lambda: self._enquiry.any_is_named(self._named_witnesses()))
+        self._check_task: asyncio.Task[None] | None = None
+        self._waiting: list[asyncio.Future[None]] = []  # callers waiting until any host is reached
+        self._benefit = self._probing = self._warned_of_dns = False
+        self._scouting = False  # one fetch worker may run in spite of the outage
+        self._responded_at = self._reached_at = self._back_at = float("-inf")
+        self._headroom = Headroom(self._clock, self._meter, self._publish)
         self._turn = 0
 
     @property
     def out(self) -> bool:
-        """Is there an outage?"""
+        """Whether there is an outage."""
         return self.outage.since is not None
 
     @property
     def lenient(self) -> bool:
-        """Is nothing to be held against anybody now?"""
+        """Whether failures are not counted at the moment."""
         return self._benefit or self.outage.since is not None
 
-    def _tell(self) -> None:
-        """As many robots may be out, as far as the network and our descriptors go."""
+    def _publish(self) -> None:
+        """Publish the concurrency that the network and our descriptors allow."""
         most = 0 if self._probing else self._headroom.robots
         self._meter.note_most(int(self._scouting) if self.out else most, cut_off=self.out)
         self._bell.ring()
 
-    # -- what robots say
+    # -- reports of fetch workers
 
     def reached(self, host: Host, address: str) -> None:
         self._reached_at = self._clock.now()
@@ -95,32 +92,32 @@ class Prober:
     def failed(self, host: Host, cause: Cause, *, known: bool = False, address: str = "") -> None:
         if self._scouting:
             self._scouting = False
-            self._tell()
+            self._publish()
         if cause is Cause.MACHINE:
             self._headroom.squeeze(MOMENT)
             return
         self.outage.failed(host, cause, known=known, address=address)
         if self.outage.suspicious:
-            self._begin_to_doubt()
+            self._start_check()
 
-    # -- what robots ask
+    # -- questions of fetch workers
 
     def is_rash(self, host: Host, *, ask: bool) -> bool:
-        """Would it be rash to give up the host, or a URL of it, for one more failure?
+        """Whether giving up the host or a URL of it after this failure would be rash.
 
-        `ask` others about it, if need be: then it is until they have answered.
+        With `ask`, other hosts are checked if necessary; until they have responded, giving up is rash.
         """
         if self.outage.unfair(host):
             return True
         if not ask or not self.outage.comparable(host) or self._trusts:
             return False
-        self._begin_to_doubt()
+        self._start_check()
         return True
 
     async def denies_all(self, host: Host) -> bool:
-        """Is the name of the host said not to exist by a DNS that says so of every name?
+        """Whether the DNS denies the host's name because it denies every name.
 
-        Whom we reach proves nothing here, for addresses are remembered; only a name that is found does.
+        Reached hosts prove nothing here, because addresses are cached; only a resolved name does.
         """
         began, resolver, denied = self._clock.now(), self._resolver, self.outage.denied
         self.outage.deny(host, began, named_at=resolver.heard_at)
@@ -131,117 +128,117 @@ class Prober:
         await self._enquiry.any_is_named(names)
         if resolver.heard_at >= began or not (names or began < min(denied.values()) + BENEFIT):
             return False
-        if not self._told_denied:
-            self._told_denied = True
+        if not self._warned_of_dns:
+            self._warned_of_dns = True
             log.warning("the DNS denies every name: %d hosts wait", len(denied))
         return True
 
     def doubt_name(self, host: Host) -> None:
-        """What the DNS said of this name is not believed: it is asked again next time."""
+        """Drop the DNS result for this name, so that the next visit looks it up again."""
         self._resolver.forget(name_of(host))
 
     async def others_are_fine(self, cause: Cause) -> bool:
-        """Could somebody else be asked, just now, in the way that failed?"""
+        """Whether another host can be reached, just now, in the way that failed."""
         now = self._clock.now()
         if self.out or now < self._back_at + LONGEST_PUT_OFF:
-            return False  # it may have failed in the outage
+            return False  # the failure may date from the outage
         if cause is Cause.DNS:
             return now < self._resolver.heard_at + _LATELY or await self._named.answer()
         return now < self._reached_at + _LATELY or await self._there.answer()
 
-    # -- finding out
+    # -- checking
 
     @property
     def _trusts(self) -> bool:
-        return self._clock.now() < self._proved_at + _TRUST
+        return self._clock.now() < self._responded_at + _TRUST
 
-    def _begin_to_doubt(self) -> None:
-        if self._doubting is None and not self._trusts:
-            self._doubting = asyncio.get_running_loop().create_task(self._doubt())
+    def _start_check(self) -> None:
+        if self._check_task is None and not self._trusts:
+            self._check_task = asyncio.get_running_loop().create_task(self._check())
 
-    async def _doubt(self) -> None:
+    async def _check(self) -> None:
         try:
-            if await self._somebody_is_reached(MOMENT):
+            if await self._any_host_is_reached(MOMENT):
                 return
             if not self._provable:
-                await self._give_benefit()
+                await self._wait_without_witnesses()
                 return
-            self._probing = True  # nobody shall be before us at the gates
-            self._tell()
-            holding = asyncio.get_running_loop().call_later(_HOLD, self._go_on)
+            self._probing = True  # no fetch worker shall be at the gates before the check
+            self._publish()
+            holding = asyncio.get_running_loop().call_later(_HOLD, self._stop_holding)
             try:
                 answers = await self._there.answer(fresh=True)
             finally:
                 holding.cancel()
                 self._benefit = False
             if not answers:
-                await self._sit_it_out()
+                await self._wait_for_network()
         finally:
-            self._doubting = None
-            self._let_go()
+            self._check_task = None
+            self._release_pool()
 
-    def _go_on(self) -> None:
-        """The answer takes long. Until it is there nothing is held against anybody."""
+    def _stop_holding(self) -> None:
+        """Release the fetch pool because the check takes long; failures are not counted until its result."""
         self._benefit = True
-        self._let_go()
+        self._release_pool()
 
-    def _let_go(self) -> None:
+    def _release_pool(self) -> None:
         self._probing = False
-        self._tell()
+        self._publish()
 
-    def _prove(self, host: Host, address: str) -> None:
-        """A witness answered."""
+    def _record_response(self, host: Host, address: str) -> None:
+        """Record the response of a witness."""
         self.reached(host, address)
-        self._proved_at = self._clock.now()
+        self._responded_at = self._clock.now()
 
     @property
     def _provable(self) -> bool:
-        """Is there anybody to ask now, whose silence would mean something?
+        """Whether there is a host to ask now whose silence would mean something.
 
-        Witnesses who rest for long cannot be asked, and the fleet does not wait for them.
+        Witnesses that rest for long cannot be asked, and the fetch pool does not wait for them.
         """
         outage = self.outage
         witnesses = outage.witnesses.values()
         some = any(host in outage.suspects or self._enquiry.askable(host) for host in witnesses)
         return outage.provable and (some or not witnesses)
 
-    async def _give_benefit(self) -> None:
-        """There is nobody to ask. Others are tried for a while; if that helps nobody, these are dead."""
+    async def _wait_without_witnesses(self) -> None:
+        """Try other hosts for a while; if none is reached, the suspects count as dead."""
         if not self.outage.resigned:
-            log.warning("nobody answers yet: %d hosts unreachable", len(self.outage.suspects))
+            log.warning("no host has responded yet: %d hosts unreachable", len(self.outage.suspects))
         self._benefit = True
         try:
-            if not await self._somebody_is_reached(self.outage.benefit):
+            if not await self._any_host_is_reached(self.outage.benefit):
                 self.outage.resign()
         finally:
             self._benefit = False
 
-    async def _sit_it_out(self) -> None:
+    async def _wait_for_network(self) -> None:
         outage, wait = self.outage, 1.0
         began = self._clock.now()
         outage.begin(began)
-        self._tell()
+        self._publish()
         hosts = len(outage.suspects)
         log.warning("no network: waiting; %d %s unreachable", hosts, "host" if hosts == 1 else "hosts")
         try:
-            while not (await self._somebody_is_reached(wait) or await self._there.answer(fresh=True)):
+            while not (await self._any_host_is_reached(wait) or await self._there.answer(fresh=True)):
                 wait = min(2 * wait, _LONGEST)
                 if not outage.ours and self._clock.now() > began + LONGEST:
                     outage.resign()
-                    log.warning("nobody has answered for %.0f h: these hosts are dead", LONGEST / 3600)
+                    log.warning("no host has responded for %.0f h: these hosts count as dead", LONGEST / 3600)
                     return
                 self._scouting = True
-                self._tell()
+                self._publish()
             self._back_at = self._clock.now()
         finally:
             self._scouting = False
             lasted = outage.end(self._clock.now())
-            self._tell()
+            self._publish()
             self._resolver.forget_failures()
         log.warning("the network is back after %.0f s", lasted)
 
-    async def _somebody_is_reached(self, seconds: float) -> bool:
-        """Wait so long for any robot to reach anybody."""
+    async def _any_host_is_reached(self, seconds: float) -> bool:
+        """Wait for any fetch worker to reach any host."""
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.append(turn)
         await asyncio.wait({turn}, timeout=seconds)
@@ -252,7 +249,7 @@ class Prober:
         return False
 
     def _candidates(self) -> Sequence[Host]:
-        """Witnesses in turn, the rested first; where there are none, seeds and suspects."""
+        """Witnesses in turn, the rested first; if there are none, seeds and suspects."""
         suspects, askable = self.outage.suspects, self._enquiry.askable
         hosts = [host for host in dict.fromkeys(reversed(self.outage.witnesses.values())) if askable(host)]
         if not hosts:
@@ -265,14 +262,14 @@ class Prober:
         return in_turn[: max(_AT_ONCE, self.outage.few - len(suspects))]
 
     def _named_witnesses(self) -> Sequence[Host]:
-        """A few whose names the DNS has found before."""
+        """A few witnesses whose names the DNS has resolved before."""
         witnesses, written = self.outage.witnesses.values(), self._resolver.is_written_down
         return [host for host in witnesses if not written(name_of(host))][-_AT_ONCE:]
 
     async def close(self) -> None:
         self._headroom.close()
-        if self._doubting is not None:
-            self._doubting.cancel()
-            await asyncio.wait({self._doubting})
+        if self._check_task is not None:
+            self._check_task.cancel()
+            await asyncio.wait({self._check_task})
         await self._there.close()
         await self._named.close()

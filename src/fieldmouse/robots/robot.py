@@ -1,4 +1,4 @@
-"""One errand, run to its end."""
+"""Fetch worker: makes one host visit, from DNS lookup to the last outcome."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from typing import Protocol
 
 import msgspec
 
-from fieldmouse.clock import Clock
 from fieldmouse.policy.names import is_address
 from fieldmouse.policy.outage import Cause, cause_of
 from fieldmouse.policy.politeness import Politeness
@@ -28,14 +27,12 @@ from fieldmouse.records import (
 )
 from fieldmouse.robots.answers import asked_words, outcome_of
 from fieldmouse.robots.blame import Blame, OurWord, SecondOpinion
-from fieldmouse.robots.exclusions import Exclusions
-from fieldmouse.robots.gate import Gate
+from fieldmouse.robots.gate import Transport
 from fieldmouse.robots.prober import Prober
 from fieldmouse.robots.rulebook import Rulebook
 from fieldmouse.url import Host, name_of, path_of
 from fieldmouse.web.exclusion import Exclusion
-from fieldmouse.web.fetcher import Fetcher
-from fieldmouse.web.resolver import Forbidden, FoundAddress, NoAddress, Resolver
+from fieldmouse.web.resolver import Forbidden, FoundAddress, NoAddress
 
 _ANSWERED_BY_US = frozenset(
     {Reason.PRIVATE, Reason.HOST_FULL, Reason.EXCLUSION_UNREACHABLE, Reason.EXCLUDED}
@@ -43,24 +40,24 @@ _ANSWERED_BY_US = frozenset(
 
 
 class Outlet(Protocol):
-    """Where a robot's results go."""
+    """Receiver of a fetch worker's results."""
 
     async def deliver(self, ticket: Ticket, outcome: Outcome) -> None: ...
 
     async def keep(self, link: Link, response: Response) -> None:
-        """Archive an answer that is no outcome: a robots.txt."""
+        """Archive a response that is no outcome: a robots.txt."""
 
     def retry(self, ticket: Ticket, link: Link) -> None: ...
 
-    def sitemaps(self, host: Host, found: Sequence[str]) -> None: ...
+    def sitemaps(self, host: Host, lookup: Sequence[str]) -> None: ...
 
     def may_ask(self, ticket: Ticket) -> bool:
-        """Whether this page may be asked for now; each yes is followed by one deliver or retry."""
+        """Whether this page may be requested now; each True is followed by one `deliver` or `retry`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Manners:
-    """What a robot is told once."""
+    """Settings of all fetch workers."""
 
     politeness: Politeness
     obey_exclusion: bool = True
@@ -71,29 +68,29 @@ class Manners:
 
 
 Report = tuple[HostState, Sequence[Ticket]]
-"""What is to be remembered of the host, and the tickets that were not used."""
+"""The new state of the host, and the unused tickets."""
 
 
 class Robot:
-    """Runs errands; has no state of its own, so one serves for all."""
+    """Makes host visits; stateless, so one instance serves all."""
 
     def __init__(
-        self, *, fetcher: Fetcher, resolver: Resolver, exclusions: Exclusions, gate: Gate, clock: Clock,
-        manners: Manners, outlet: Outlet, prober: Prober | None = None,
+        self,
+        transport: Transport,
+        manners: Manners,
+        outlet: Outlet,
+        prober: Prober | None = None,
         opinion: SecondOpinion | None = None,
-    ):  # fmt: skip
-        self._fetcher, self._resolver = fetcher, resolver
-        self._gate, self._clock, self._manners, self._outlet = gate, clock, manners, outlet
-        self._prober = prober or Prober(
-            fetcher=fetcher, resolver=resolver, gate=gate, clock=clock, exclusions=exclusions,
-            politeness=manners.politeness, size=manners.exclusion_bytes,
-        )  # fmt: skip
-        self._blame = Blame(self._prober, manners.politeness, clock, opinion or OurWord())
+    ):
+        self._fetcher, self._resolver = transport.fetcher, transport.resolver
+        self._gate, self._clock = transport.gate, transport.clock
+        self._manners, self._outlet = manners, outlet
+        politeness, size = manners.politeness, manners.exclusion_bytes
+        self._prober = prober = prober or Prober(transport, politeness, size=size)
+        self._blame = Blame(prober, politeness, self._clock, opinion or OurWord())
         self._rulebook = Rulebook(
-            fetcher=fetcher, resolver=resolver, exclusions=exclusions, gate=gate, clock=clock,
-            politeness=manners.politeness, size=manners.exclusion_bytes, prober=self._prober,
-            blame=self._blame, keep=outlet.keep, name=outlet.sitemaps,
-        )  # fmt: skip
+            transport, politeness, size, prober, self._blame, outlet.keep, outlet.sitemaps
+        )
 
     async def run(self, errand: Errand) -> Report:
         state, tickets = errand.state, errand.tickets
@@ -101,12 +98,12 @@ class Robot:
             await self._answer_all(tickets, state.verdict, state.detail)
             return state, ()
         state = self._blame.excuse(errand.host, state)
-        found = await self._resolver.lookup(name_of(errand.host))
-        if not isinstance(found, FoundAddress):
-            return await self._unresolved(errand.host, state, found), tickets
-        if found.address != errand.address:
-            # The lease is for another address; this one may be in somebody's hands.
-            return msgspec.structs.replace(state, address=found.address, address_ready_at=0.0), tickets
+        lookup = await self._resolver.lookup(name_of(errand.host))
+        if not isinstance(lookup, FoundAddress):
+            return await self._unresolved(errand.host, state, lookup), tickets
+        if lookup.address != errand.address:
+            # The lease is for another address; this one may be leased to another visit.
+            return msgspec.structs.replace(state, address=lookup.address, address_ready_at=0.0), tickets
         obeys = self._manners.obey_exclusion
         rules = await self._rulebook.recall(errand.host) if obeys else Exclusion.EVERYTHING
         if rules is None:
@@ -137,17 +134,18 @@ class Robot:
             before = state
             state, outcome = await self._ask(link, errand.host, errand.address, state)
             if isinstance(outcome, Failed):
-                state = await self._book(ticket, errand.host, before, state, outcome)
+                state = await self._handle_failure(ticket, errand.host, before, state, outcome)
             else:
                 await outlet.deliver(ticket, outcome)
             if state.verdict or state.ready_at > self._clock.now():
                 return state, errand.tickets[position + 1 :]
         return state, ()
 
-    async def _book(
+    async def _handle_failure(
         self, ticket: Ticket, host: Host, before: HostState, after: HostState, failed: Failed
     ) -> HostState:
-        """Try the URL again, or give it up; returns how the host stands, if the trouble is fairly its own."""
+        """Retry the URL or give it up; returns the state of the host, with the failure counted only if that
+        is fair."""
         link, cause = self._blame.excuse_link(ticket.link), cause_of(failed)
         if cause is not None and cause.ours:
             state = await self._blame.put_off(host, before, cause, failed.reason, _sentence(failed))
@@ -158,12 +156,12 @@ class Robot:
             return state
         polled = ticket.door is Door.POLLED
         wait = next_try(failed.reason, link.tries + 1, self._manners.patience, polled=polled)
-        # Where a connection was made, a page that stays silent is no sign of a network that is gone.
-        unconnected = failed.reason is Reason.NO_CONNECTION
+        # After a successful connection, a silent page does not suggest a network outage.
+        ask = failed.reason is Reason.NO_CONNECTION
+        unheard = (ask and after.failures > link.tries) or failed.reason is Reason.TLS
         fair, state = self._blame.weigh(
-            host, before, after, cause, failed.reason, link.url, final=wait is None, ask=unconnected,
-            unheard=(unconnected and after.failures > link.tries) or failed.reason is Reason.TLS,
-        )  # fmt: skip
+            host, before, after, cause, failed.reason, link.url, final=wait is None, ask=ask, unheard=unheard
+        )
         if not fair:
             self._outlet.retry(ticket, link)
         elif wait is not None and not state.verdict:
@@ -174,10 +172,10 @@ class Robot:
         return state
 
     async def _ask(self, link: Link, host: Host, address: str, state: HostState) -> tuple[HostState, Outcome]:
-        """One request and what it means for the URL and for the host."""
+        """Make one request; returns its effect on the host, and the outcome."""
         gate, manners = self._gate, self._manners
         await gate.enter(host, address)
-        # Should the fetch be cancelled, host and address still rest from now on.
+        # If the fetch is cancelled, host and address still rest from now on.
         after = manners.politeness.after_visit(state, self._clock.now(), self._clock.now())
         try:
             answer = await self._fetcher.fetch(link, host, address)
@@ -199,13 +197,16 @@ class Robot:
             rule = rule_for(outcome.reason)
             if rule.host and not (rule.once and outcome.link.tries):
                 after = politeness.after_trouble(
-                    state, outcome.at, retry_after=outcome.retry_after, bury_after=rule.bury_after,
+                    state,
+                    outcome.at,
+                    retry_after=outcome.retry_after,
+                    bury_after=rule.bury_after,
                     asked=asked_words(outcome.response),
-                )  # fmt: skip
+                )
                 return _explained(after, _sentence(outcome))
         response = None if isinstance(outcome, Refused) else outcome.response
         if response is None:
-            # No answer is no sign of health: the host rests, and its failures still count.
+            # A missing response is no sign of health: the host rests, and its failures still count.
             now = self._clock.now()
             rested = politeness.after_visit(state, now, now)
             return msgspec.structs.replace(rested, failures=state.failures, unreached=state.unreached)
@@ -214,20 +215,20 @@ class Robot:
             after = msgspec.structs.replace(after, pages=after.pages + 1)
         return after
 
-    async def _unresolved(self, host: Host, state: HostState, found: Forbidden | NoAddress) -> HostState:
-        if isinstance(found, Forbidden):
-            detail = f"{found.address} is {found.why}"
+    async def _unresolved(self, host: Host, state: HostState, lookup: Forbidden | NoAddress) -> HostState:
+        if isinstance(lookup, Forbidden):
+            detail = f"{lookup.address} is {lookup.why}"
             verdict = msgspec.structs.replace(state, verdict=Reason.PRIVATE, detail=detail)
             if is_address(name_of(host)):
                 return verdict
             return self._blame.elsewhere(state, Reason.PRIVATE) or verdict
-        if not found.temporary:
-            return await self._blame.no_such_name(host, state, found.why)
-        asked = max(0.0, found.expires_at - self._clock.now())
-        return await self._blame.put_off(host, state, Cause.DNS, Reason.NO_ADDRESS, found.why, asked)
+        if not lookup.temporary:
+            return await self._blame.no_such_name(host, state, lookup.why)
+        asked = max(0.0, lookup.expires_at - self._clock.now())
+        return await self._blame.put_off(host, state, Cause.DNS, Reason.NO_ADDRESS, lookup.why, asked)
 
     async def _answer_all(self, tickets: Sequence[Ticket], reason: Reason, detail: str) -> None:
-        """Every URL of a host we have a verdict on gets its outcome, without a request."""
+        """Deliver the verdict on a host as the outcome of its URLs, without a request."""
         now = self._clock.now()
         for ticket in tickets:
             if reason in _ANSWERED_BY_US:

@@ -1,4 +1,4 @@
-"""Getting a host's robots.txt, before anything else is asked of it."""
+"""Loader of a host's robots.txt, before any other request to the host."""
 
 from __future__ import annotations
 
@@ -6,43 +6,46 @@ from collections.abc import Awaitable, Callable, Sequence
 
 import msgspec
 
-from fieldmouse.clock import Clock
 from fieldmouse.policy.outage import Cause, cause_of
 from fieldmouse.policy.politeness import Politeness, sane_delay
 from fieldmouse.records import Errand, Failed, HostState, Kind, Link, Reason, Response
 from fieldmouse.robots.answers import asked_wait, asked_words
 from fieldmouse.robots.blame import Blame
-from fieldmouse.robots.exclusions import Exclusions
-from fieldmouse.robots.gate import Gate
+from fieldmouse.robots.gate import Transport
 from fieldmouse.robots.prober import Prober
 from fieldmouse.url import Host, Url, host_of, name_of
 from fieldmouse.web.exclusion import Exclusion, Redirect, Unreachable, lifetime
-from fieldmouse.web.fetcher import Fetcher
-from fieldmouse.web.resolver import FoundAddress, NoAddress, Resolver
+from fieldmouse.web.resolver import FoundAddress, NoAddress
 
-_HOST_WIDE = frozenset({Reason.NO_CONNECTION, Reason.TLS})  # would have met any other URL of the host, too
+_HOST_WIDE = frozenset({Reason.NO_CONNECTION, Reason.TLS})  # would have failed any other URL of the host, too
 
 
 class Rulebook:
-    """Asks for robots.txt and remembers what it says. `keep` archives it, `name` takes its sitemaps."""
+    """Fetches and caches robots.txt. `keep` archives it, `name` receives its sitemaps."""
 
     def __init__(
-        self, *, fetcher: Fetcher, resolver: Resolver, exclusions: Exclusions, gate: Gate, clock: Clock,
-        politeness: Politeness, size: int, prober: Prober, blame: Blame,
-        keep: Callable[[Link, Response], Awaitable[None]], name: Callable[[Host, Sequence[str]], None],
-    ):  # fmt: skip
-        self._fetcher, self._resolver, self._exclusions = fetcher, resolver, exclusions
-        self._gate, self._clock, self._politeness, self._size = gate, clock, politeness, size
+        self,
+        transport: Transport,
+        politeness: Politeness,
+        size: int,
+        prober: Prober,
+        blame: Blame,
+        keep: Callable[[Link, Response], Awaitable[None]],
+        name: Callable[[Host, Sequence[str]], None],
+    ):
+        self._fetcher, self._resolver, self._clock = transport.fetcher, transport.resolver, transport.clock
+        self._gate, self._exclusions = transport.gate, transport.exclusions
+        self._politeness, self._size = politeness, size
         self._prober, self._blame, self._keep, self._name = prober, blame, keep, name
 
     async def recall(self, host: Host) -> Exclusion | None:
-        """The rules, if they are at hand."""
+        """The cached rules; None without any."""
         return await self._exclusions.recall(host)
 
     async def ask(self, errand: Errand, state: HostState) -> tuple[HostState, Exclusion | None]:
-        """Fetch the host's robots.txt; None when there is none to be had for now."""
+        """Fetch the host's robots.txt; None if it is not available for now."""
         after, rules = await self._read(errand, state)
-        # Others come to the host, too: witnesses are asked, and robots.txt files redirect to it.
+        # Other requests go to the host, too: network checks, and redirects of other robots.txt files.
         self._gate.keep_quiet(errand.host, after.ready_at)
         return after, rules
 
@@ -50,39 +53,40 @@ class Rulebook:
         host, address = errand.host, errand.address
         target, hops = Url(errand.host + "/robots.txt"), 0
         while True:
-            at_home = host == errand.host
+            is_own = host == errand.host
             link = Link(target, kind=Kind.EXCLUSION)
-            after, answer = await self._fetch(link, host, address, state if at_home else self._stranger(host))
-            state = after if at_home else state
+            visited = state if is_own else self._redirect_target(host)
+            after, answer = await self._fetch(link, host, address, visited)
+            state = after if is_own else state
             if isinstance(answer, Response):
                 await self._keep(link, answer)
-            found: Exclusion | Redirect | Unreachable = await self._exclusions.read(answer, target, hops)
-            if isinstance(found, Redirect):
-                target, host = found.target, host_of(found.target)
-                where = await self._resolver.lookup(name_of(host))
-                if isinstance(where, FoundAddress):
-                    address, hops = where.address, hops + 1
+            result: Exclusion | Redirect | Unreachable = await self._exclusions.read(answer, target, hops)
+            if isinstance(result, Redirect):
+                target, host = result.target, host_of(result.target)
+                lookup = await self._resolver.lookup(name_of(host))
+                if isinstance(lookup, FoundAddress):
+                    address, hops = lookup.address, hops + 1
                     continue
-                if isinstance(where, NoAddress) and where.temporary:
-                    return await self._unresolved(errand.host, state, target, where), None
-                # A redirect to where nobody is, or where we may not go, is the same as no robots.txt
-                # (RFC 9309, 2.3.1.2).
-                found = Exclusion.EVERYTHING
-            if isinstance(found, Unreachable):
-                return await self._trouble(errand.host, state, answer, at_home), None
-            if not at_home and isinstance(answer, Response) and target == host + "/robots.txt":
-                # They are its rules, too, though it was not asked for its own sake.
-                theirs = HostState(crawl_delay=sane_delay(found.crawl_delay))
-                self._gate.keep_quiet(host, answer.answered_at + self._politeness.host_delay(theirs))
-            return self._learn(errand.host, state, found, answer), found
+                if isinstance(lookup, NoAddress) and lookup.temporary:
+                    return await self._unresolved(errand.host, state, target, lookup), None
+                # A redirect to an unknown name or a forbidden address counts as no robots.txt (RFC 9309,
+                # 2.3.1.2).
+                result = Exclusion.EVERYTHING
+            if isinstance(result, Unreachable):
+                return await self._unreachable(errand.host, state, answer, is_own), None
+            if not is_own and isinstance(answer, Response) and target == host + "/robots.txt":
+                # The redirect target is the target host's own robots.txt: obey its Crawl-delay there, too.
+                target_state = HostState(crawl_delay=sane_delay(result.crawl_delay))
+                self._gate.keep_quiet(host, answer.answered_at + self._politeness.host_delay(target_state))
+            return self._accept(errand.host, state, result, answer), result
 
-    def _stranger(self, host: Host) -> HostState:
-        """A host that is not ours to visit, but which a redirect leads to: its pauses are its own."""
+    def _redirect_target(self, host: Host) -> HostState:
+        """State of a redirect target that this visit does not lease: it has its own Crawl-delay."""
         rules = self._exclusions.get(host)
         return HostState(crawl_delay=sane_delay(rules.crawl_delay if rules else None))
 
-    def _learn(self, host: Host, state: HostState, rules: Exclusion, answer: Response | Failed) -> HostState:
-        """Remember the rules, and rest as long as they ask for."""
+    def _accept(self, host: Host, state: HostState, rules: Exclusion, answer: Response | Failed) -> HostState:
+        """Cache the rules, and rest as long as they ask for."""
         self._exclusions.keep(host, rules, lifetime(answer))
         if rules.sitemaps:
             self._name(host, rules.sitemaps)
@@ -108,28 +112,30 @@ class Rulebook:
             gate.leave(host, address, after.ready_at, after.address_ready_at)
         if isinstance(answer, Response) or cause_of(answer) is None:
             self._prober.reached(host, address)
-        # Whether the host is well is for the reader of the answer to say.
+        # The caller decides from the response whether the host is healthy.
         as_before = {"failures": state.failures, "put_off": state.put_off, "unreached": state.unreached}
         return msgspec.structs.replace(after, **as_before), answer
 
-    async def _unresolved(self, host: Host, state: HostState, target: Url, where: NoAddress) -> HostState:
-        """The DNS cannot say now where robots.txt was moved to: that is no leave to do without it."""
-        detail, asked = f"redirected to {target}: {where.why}", where.expires_at - self._clock.now()
+    async def _unresolved(self, host: Host, state: HostState, target: Url, lookup: NoAddress) -> HostState:
+        """Put the host off if the DNS fails for the redirect target: that does not permit fetching without
+        robots.txt."""
+        detail, asked = f"redirected to {target}: {lookup.why}", lookup.expires_at - self._clock.now()
         return await self._blame.put_off(
             host, state, Cause.DNS, Reason.EXCLUSION_UNREACHABLE, detail, max(0.0, asked)
         )
 
-    async def _trouble(
-        self, host: Host, state: HostState, answer: Response | Failed, at_home: bool
+    async def _unreachable(
+        self, host: Host, state: HostState, answer: Response | Failed, is_own: bool
     ) -> HostState:
-        """Nothing may be fetched until robots.txt can be had; in the end the host is given up."""
+        """Handle an unreachable robots.txt: nothing may be fetched without it, and in the end the host is
+        given up."""
         reason = Reason.EXCLUSION_UNREACHABLE
         if isinstance(answer, Response):
             return await self._blame.in_trouble(
                 host, state, None, reason, f"status {answer.status}", asked_wait(answer), asked_words(answer)
             )
         detail = f"{answer.reason.value}: {answer.detail}" if answer.detail else answer.reason.value
-        if at_home and answer.reason in _HOST_WIDE:
+        if is_own and answer.reason in _HOST_WIDE:
             reason, detail = answer.reason, answer.detail
         cause = cause_of(answer)
         return await self._blame.in_trouble(

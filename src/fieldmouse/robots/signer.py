@@ -1,9 +1,9 @@
-"""Headers for the user's own sites: logins and tokens, made for each request by `sign`.
+"""Request signer: headers from the user's `sign` plug-in, such as logins and tokens for their own sites.
 
-They go to the host they were made for and to nobody else. A redirect is no way around that:
-where it leads is another request, about which `sign` is asked again, and only if its host
-(scheme, name and port) is one of those that are signed for. In the archive they are
-blanked. What `sign` raises may hold a secret, so that only its kind is told.
+They are sent only to the host they were made for. A redirect does not get around that: its target is
+another request, for which `sign` is called again, and only if its host (scheme, name and port) is one of
+the signed hosts. In the archive the values are blanked. An exception of `sign` may hold a secret, so only
+its type is reported.
 """
 
 from __future__ import annotations
@@ -25,31 +25,37 @@ LONGEST = 16 << 10  # characters of all headers together
 
 
 class Signer:
-    """Asks `sign` about requests to `hosts`; `keep` leaves its headers readable in the archive."""
+    """Calls `sign` for requests to `hosts`; with `keep` its headers stay readable in the archive."""
 
     def __init__(
-        self, sign: Callable[[Request], Any], name: str, *, hosts: Collection[Host], patience: float,
-        keep: bool = False, taken: Collection[str] = (),
-    ):  # fmt: skip
-        """`taken` are names of headers that every request has already."""
+        self,
+        sign: Callable[[Request], Any],
+        name: str,
+        *,
+        hosts: Collection[Host],
+        patience: float,
+        keep: bool = False,
+        taken: Collection[str] = (),
+    ):
+        """`taken` are names of headers that every request already has."""
         self._sign, self._hosts, self._keep = sign, frozenset(hosts), keep
         self._taken = OURS | {name.lower() for name in taken}
         self._threads, self._gossip = Threads(name, patience), Gossip()
 
     async def __call__(self, link: Link, host: Host) -> Signature | str | None:
-        """Header lines for this request, None if it has none, or a word about why it cannot be made."""
+        """Header lines for this request, None without any, or the reason the request cannot be made."""
         if host not in self._hosts:
             return None
         request = Request(link.url, host)
-        made = await self._threads.call(lambda: self._lines(self._sign(request)))
-        if not isinstance(made, Complaint):
-            return made
+        result = await self._threads.call(lambda: self._lines(self._sign(request)))
+        if not isinstance(result, Complaint):
+            return result
         if link.kind is Kind.EXCLUSION:
-            return None  # a robots.txt is asked for without, rather than not at all
-        what, _, _ = made.what.partition(":") if made.what.startswith("raised ") else (made.what, "", "")
-        told = str(Complaint(made.plugin, what))
-        self._gossip.hear(f"{told}, on {link.url[:200]}")
-        return told
+            return None  # robots.txt is requested without the headers rather than not at all
+        what = result.what.partition(":")[0] if result.what.startswith("raised ") else result.what
+        reason = str(Complaint(result.plugin, what))
+        self._gossip.hear(f"{reason}, on {link.url[:200]}")
+        return reason
 
     def _lines(self, answer: object) -> Signature | None:
         if answer is None:
@@ -62,10 +68,10 @@ class Signer:
                 raise BadAnswer("gave a header that is no text")
             self._check(name, value)
             headers[name] = value
-        made = Signature.of(headers, headers if self._keep else dict.fromkeys(headers, BLANK))
-        if len(made.sent) > LONGEST:
+        result = Signature.of(headers, headers if self._keep else dict.fromkeys(headers, BLANK))
+        if len(result.sent) > LONGEST:
             raise BadAnswer(f"gave headers of more than {LONGEST} characters")
-        return made if headers else None
+        return result if headers else None
 
     def _check(self, name: str, value: str) -> None:
         shown = name[:50] if name.isprintable() else "?"
