@@ -1,8 +1,8 @@
-"""Is this link wanted? The user's `admit`, asked of every link that would be sent.
+"""Link filter: calls the user's `admit` function for every link that would be sent.
 
-Asked last, when a link is in scope, no trap and new. What it raises or takes too long
-for costs that link: one that nobody could speak for is not followed. A page on which
-it is late again and again has the rest of its links left out, unasked.
+The filter runs last, on links that are in scope, new and no crawler trap. If `admit`
+raises or takes too long, the link is not followed. After `LATE` timeouts on one page
+the remaining links of that page are dropped without a call.
 """
 
 from __future__ import annotations
@@ -13,18 +13,18 @@ from fieldmouse.plugins.names import PluginNames
 from fieldmouse.plugins.page import FoundLink
 from fieldmouse.records import Link
 
-LATE = 3  # times that it may take too long on one page
+LATE = 3  # timeouts allowed on one page
 
 
 class Admission:
     def __init__(self, names: PluginNames, onlooker: Onlooker):
-        """Loads `admit`; a sentence if that cannot be."""
+        """Load `admit`; raises `FieldmouseError` if it cannot be loaded."""
         self._admit = load_function(names.admit, "admit", names.path)
         self._names, self._onlooker = names, onlooker
         self.begin()
 
     def begin(self, bare: bool = False) -> None:
-        """The links of another page come now; `bare` if nobody is to be asked about them."""
+        """Start with the links of another page; if `bare`, reject all of them without calling `admit`."""
         self._first, self._more, self._late = "", 0, LATE if bare else 0
 
     def wants(self, link: Link) -> bool:
@@ -47,6 +47,6 @@ class Admission:
 
     @property
     def complaint(self) -> str:
-        """What went wrong since `begin`; "" if nothing did."""
+        """Description of the errors since `begin`; "" if there were none."""
         more = f" and {self._more} more links" if self._more else ""
         return f"{self._first}{more})" if self._first else ""

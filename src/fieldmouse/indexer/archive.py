@@ -1,14 +1,14 @@
-"""Writing what came over the wire as WARC 1.1, one gzip member per record.
+"""WARC 1.1 writer of one shard, one gzip member per record.
 
-Each shard has its own series of files and appends to the newest. Records gather
-in memory and reach the operating system in large writes; a checkpoint syncs them
-and notes the length, and recovery cuts the file back to it, so no member is ever
-torn. A body that came compressed is stored inside its member as it is: squeezing
-it twice would cost time and gain nothing.
+Each shard has its own series of files and appends to the newest. Records are
+buffered in memory and written in large blocks. A checkpoint syncs the file and
+records its length, and recovery truncates the file to that length, so no member is
+ever torn. A body that was received compressed is stored uncompressed inside its
+member: compressing it twice would cost time and gain nothing.
 
-The block of a response is the answer as received, with one exception: the body is
+The block of a response is the response as received, with one exception: the body is
 no longer chunked, so `Transfer-Encoding` is kept under another name (as Common
-Crawl does) and `Content-Length` says what is there.
+Crawl does) and `Content-Length` gives the stored length.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from fieldmouse.indexer.tail import Tail
 from fieldmouse.indexer.wire import IndexerConfig, ShardState
 from fieldmouse.records import Link, Response
 
-WORTH_A_REVISIT = 256  # bytes of payload below which a reference is no smaller than the thing itself
+WORTH_A_REVISIT = 256  # bytes of payload below which a revisit record is no smaller than the response itself
 _GZIP = b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x04\xff"
 _STORED = struct.Struct("<BHH")
 _TRAILER = struct.Struct("<II")
@@ -42,13 +42,14 @@ _LENGTH = re.compile(rb"(?im)^content-length[ \t\r]*:[^\n]*\n(?:[ \t][^\n]*\n)*"
 _SERIAL = re.compile(r"-(\d{5,})-(\d+)\.warc\.gz\Z")
 SAME_PAYLOAD = "http://netpreserve.org/warc/1.1/revisit/identical-payload-digest"
 NOT_MODIFIED = "http://netpreserve.org/warc/1.1/revisit/server-not-modified"
-ITEMS = "application/x-ndjson"  # one row a line
+ITEMS = "application/x-ndjson"  # one row per line
 
 _bits = SystemRandom().getrandbits
 
 
 class Stored:
-    """Where an answer lies: file, offset of its main record, the place of its CDXJ line, and its rows."""
+    """Location of a stored response: WARC file, offset of its main record, place of its CDXJ line, offset of
+    its rows."""
 
     __slots__ = ("items_at", "offset", "place", "warc")
 
@@ -74,7 +75,7 @@ class Archive:
     """One shard's WARC series and its CDXJ log."""
 
     def __init__(self, directory: Path, shard: int, config: IndexerConfig, state: ShardState):
-        """Roll the shard's files back to `state` and go on from there."""
+        """Truncate the shard's files to `state` and continue from there."""
         self._directory, self._shard, self._config = directory, shard, config
         self._cdxj = Tail(log_path(directory, shard), state.cdxj_length)
         self._others: dict[int, int] = {}  # open CDXJ logs of other shards
@@ -94,9 +95,9 @@ class Archive:
         self, link: Link, response: Response, *, payload: bytes, digest: str,
         earlier: tuple[str, str] | None = None, fields: bytes = b"", items: bytes = b"",
     ) -> Stored:  # fmt: skip
-        """Write request, response and metadata; with `earlier` (URL and stamp) a revisit of that record.
+        """Write request, response and metadata; with `earlier` (URL and timestamp) a revisit of that record.
 
-        `items` are the rows that were extracted from it, if any: another metadata record beside it.
+        `items` are the rows extracted from the page, if any. They become a second metadata record.
         """
         warc = self._open()
         url = link.url
@@ -105,7 +106,7 @@ class Archive:
         same = f"{address}WARC-Target-URI: {url}\r\nWARC-Date: {date}\r\n"
         name = self._record_id()
         kind, extra = "response", ""
-        # A 304 that no condition of ours asked for repeats nothing that we could name.
+        # An unsolicited 304 (the request had no condition) does not refer to any earlier record.
         if response.status == 304 and not payload and (link.etag or link.last_modified):
             kind = "revisit"
             extra = f"WARC-Profile: {NOT_MODIFIED}\r\nWARC-Refers-To-Target-URI: {url}\r\n"
@@ -163,7 +164,7 @@ class Archive:
         return Stored(self._name, offset, self._shard << 48 | where, items_at)
 
     def _record_id(self) -> str:
-        """A new UUID (version 4 in form): one random start, then a walk through all of its space."""
+        """New UUID (version 4 in form): a random start, then steps through the whole 128-bit space."""
         self._ids = (self._ids + 0x9E3779B97F4A7C15F39CC0605CEDC835) & (1 << 128) - 1
         text = f"{self._ids:032x}"
         return f"<urn:uuid:{text[:8]}-{text[8:12]}-4{text[13:16]}-a{text[17:20]}-{text[20:]}>"
@@ -211,7 +212,7 @@ class Archive:
         return self._serial, self._name, self._warc.length if self._warc else 0, self._cdxj.length
 
     def look_up(self, place: int) -> tuple[str, cdxj.Entry] | None:
-        """Stamp and entry of the CDXJ line at `place`; None if there is no line."""
+        """Timestamp and entry of the CDXJ line at `place`; None if there is no valid line."""
         shard, offset = place >> 48, place & (1 << 48) - 1
         path = log_path(self._directory, shard)
         with storing(path):
@@ -245,7 +246,7 @@ def log_path(directory: Path, shard: int) -> Path:
 
 
 def _record(headers: str, block: bytes, body: bytes = b"", *, packed: bool = False) -> bytes:
-    """One record as one gzip member; its content is `block` and `body` after each other."""
+    """One record as one gzip member; its content is `block` followed by `body`."""
     top = f"{headers}Content-Length: {len(block) + len(body)}\r\n\r\n".encode() + block
     if not packed or not body:
         return isal_zlib.compress(top + body + _END, 1, 31)
@@ -253,7 +254,7 @@ def _record(headers: str, block: bytes, body: bytes = b"", *, packed: bool = Fal
 
 
 def _member(squeezed: bytes, stored: bytes) -> bytes:
-    """A gzip member whose first part is compressed and whose second lies in it as it is."""
+    """Gzip member whose first part is compressed and whose second part is stored without compression."""
     stream = isal_zlib.compressobj(1, isal_zlib.DEFLATED, -15)
     parts = [_GZIP, stream.compress(squeezed), stream.flush(isal_zlib.Z_SYNC_FLUSH)]
     size = len(stored)
@@ -267,7 +268,7 @@ def _member(squeezed: bytes, stored: bytes) -> bytes:
 
 
 def _plain_head(response: Response, size: int) -> bytes:
-    """The head of an answer whose body is no longer chunked."""
+    """The response head, adjusted for a body that is no longer chunked."""
     head = response.head
     if response.all("transfer-encoding"):
         head = _LENGTH.sub(b"", head)

@@ -1,8 +1,8 @@
-"""WARC files and CDXJ logs held against each other, shard by shard.
+"""Consistency check of WARC files against CDXJ logs, shard by shard.
 
-A shard writes a record and its line together, so record after record and line
-after line must agree. `skim` reads the head of each record that a line names;
-`audit` reads every byte, and says which of the two is wrong where they differ.
+A shard writes a record and its line together, so records and lines must agree in
+order. `skim` reads only the head of each record that a line names. `audit` reads
+every byte and determines which of the two is wrong where they differ.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _WRONG = (ValueError, KeyError, UnicodeDecodeError, msgspec.MsgspecError)
 
 
 class Wound(msgspec.Struct, frozen=True):
-    """A place in a WARC file that cannot be read; offset -1 when the whole file is gone."""
+    """Unreadable place in a WARC file; offset -1 if the whole file is missing."""
 
     file: str
     offset: int
@@ -41,13 +41,13 @@ class Wound(msgspec.Struct, frozen=True):
 
 
 class ShardAudit(msgspec.Struct):
-    """What is wrong with one shard's archive; nothing, if all is empty."""
+    """Damage found in one shard's archive."""
 
-    records: int = 0  # answers that are whole
-    size: int = 0  # bytes of WARC that count
+    records: int = 0  # intact responses
+    size: int = 0  # committed WARC bytes
     wounds: list[Wound] = []
-    cdxj: str = ""  # what is wrong with the CDXJ log
-    unreadable: list[str] = []  # the URLs whose records are damaged, as far as the log names them
+    cdxj: str = ""  # description of the damage of the CDXJ log, "" if none
+    unreadable: list[str] = []  # URLs of damaged records, as far as the log names them
 
     @property
     def whole(self) -> bool:
@@ -55,7 +55,7 @@ class ShardAudit(msgspec.Struct):
 
 
 def files_of(directory: Path, shard: int, state: ShardState) -> Iterator[tuple[str, Path | None, int]]:
-    """Name, path and counted length of each WARC file that the shard should have, oldest first."""
+    """Name, path and committed length of each WARC file that the shard should have, oldest first."""
     found = series(directory, shard)
     for serial in range(1, state.serial + 1):
         path = found.get(serial)
@@ -69,7 +69,7 @@ def files_of(directory: Path, shard: int, state: ShardState) -> Iterator[tuple[s
 
 
 def log_lines(path: Path, length: int) -> Iterator[bytes]:
-    """The lines of a CDXJ log up to `length`; the last may lack its end if the log is damaged."""
+    """Lines of a CDXJ log up to `length`; the last one may be cut off if the log is damaged."""
     with path.open("rb") as file:
         left = length
         while left > 0 and (line := file.readline(left)):
@@ -78,10 +78,10 @@ def log_lines(path: Path, length: int) -> Iterator[bytes]:
 
 
 def skim(directory: Path, shard: int, state: ShardState) -> ShardAudit:
-    """Read what lines say and how records begin; anything odd is looked at by `audit`."""
+    """Check the lines and the heads of the records; on any inconsistency run `audit`."""
     report = ShardAudit()
     handles: dict[str, int] = {}
-    last: dict[str, int] = {}  # the record that the newest line names, by file
+    last: dict[str, int] = {}  # by file: offset of the record that the newest line names
     try:
         for name, path, length in files_of(directory, shard, state):
             if path is None or path.stat().st_size < length:
@@ -122,7 +122,7 @@ def skim(directory: Path, shard: int, state: ShardState) -> ShardAudit:
 
 
 def audit(directory: Path, shard: int, state: ShardState) -> ShardAudit:
-    """Read every member of every file, its checksum and its digest, and hold the log's lines against them."""
+    """Read every member of every file with checksum and digest, and compare the log's lines with them."""
     report = ShardAudit(wounds=[], unreadable=[])
     log = log_path(directory, shard)
     there = log.stat().st_size if log.is_file() else 0
@@ -157,7 +157,7 @@ def audit(directory: Path, shard: int, state: ShardState) -> ShardAudit:
 def answers(
     directory: Path, shard: int, state: ShardState, report: ShardAudit | None = None
 ) -> Iterator[tuple[int, bytes, str]]:
-    """Offset, CDXJ line and file of each answer that is whole; the others are noted in `report`."""
+    """Offset, CDXJ line and file of each intact response; damage is added to `report`."""
     report = report or ShardAudit()
     for name, path, length in files_of(directory, shard, state):
         if path is None:

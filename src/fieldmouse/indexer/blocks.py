@@ -1,9 +1,9 @@
-"""A stored document as its reader sees it: visible text, in blocks.
+"""Visible text of a stored document, as a list of blocks.
 
-A block is what stands between two block-level tags, with the page's title as the first one; of
-plain text, JSON and XML it is a line. Markup, attributes, scripts, comments and white space are
-not seen, so that a token in a form or another build of the same page makes no difference.
-What holds no text (an image, a PDF) has no blocks: of that only the bytes can be compared.
+A block is the text between two block-level tags; the page's title is the first one. In
+plain text, JSON and XML a block is a line. Markup, attributes, scripts, comments and white space are
+ignored, so that a form token or another build of the same page makes no difference.
+Documents without text (an image, a PDF) have no blocks; only their bytes can be compared.
 """
 
 from __future__ import annotations
@@ -34,17 +34,17 @@ from fieldmouse.web.encoding import unpack
 from fieldmouse.web.labels import decoded
 from fieldmouse.web.mediatype import media_type
 
-BLOCKS = 20_000  # of one page; what stands behind them is one more
-ANY_RATIO = 1 << 40  # it was no bomb when it was stored
+BLOCKS = 20_000  # per page; the text after them becomes one more block
+ANY_RATIO = 1 << 40  # no decompression-bomb check: the body passed it before it was stored
 
 _PLAIN = re.compile(r"text/.*|application/(.*[+/-])?(json|xml|javascript|yaml|x-ndjson|toml)", re.ASCII)
 _JSON = re.compile(r"application/(.*\+)?json", re.ASCII)
 _SHOWN = INLINE | SILENT | FRAMES | {COMMENT, TITLE_TAG}
-_APART = "\0"  # no character of HTML: a parser drops it
+_APART = "\0"  # cannot occur in HTML: the parser drops it
 
 
 def body_of(response: Response, limit: int) -> bytes:
-    """The body of a stored answer, unpacked."""
+    """The decompressed body of a stored response."""
     return unpack(response, limit=limit, ratio=ANY_RATIO).body
 
 
@@ -52,9 +52,9 @@ EVERYTHING = NoiseRules()
 
 
 def blocks_of(response: Response, body: bytes, rules: NoiseRules = EVERYTHING) -> list[str] | None:
-    """What a reader sees of an answer whose unpacked body is `body`; None if that is no text.
+    """Visible blocks of a response whose decompressed body is `body`; None if it is not text.
 
-    `rules` are those about its URL.
+    `rules` are the noise rules for its URL.
     """
     mime, declared = mime_of(response), media_type(response.all("content-type"))
     if is_markup(mime, body):
@@ -69,7 +69,7 @@ def blocks_of(response: Response, body: bytes, rules: NoiseRules = EVERYTHING) -
 
 
 def _spread(text: str) -> str:
-    """JSON with a line for each value, however it was written."""
+    """Reformat JSON to one value per line, so that its original layout does not matter."""
     try:
         return msgspec.json.format(text, indent=1)
     except (msgspec.MsgspecError, RecursionError):
@@ -86,7 +86,7 @@ def _of_html(markup: bytes | str, rules: NoiseRules = EVERYTHING) -> list[str]:
     if rules.empty:
         return _read(tree)
     for rule in rules.ignore:
-        # Inner elements before those around them: what is taken out takes its inside along.
+        # Inner elements first: removing an element also removes its descendants.
         for node in reversed(elements(tree, rule)):
             node.decompose()
     chosen = [rule for rule in rules.only if rule.how != "regex"]
@@ -98,7 +98,7 @@ def _of_html(markup: bytes | str, rules: NoiseRules = EVERYTHING) -> list[str]:
 
 
 def _ruled(texts: list[str], rules: NoiseRules) -> list[str]:
-    """Blocks as regular expressions leave them."""
+    """Apply the regular expressions of `rules` to the blocks."""
     if rules.empty:
         return texts
     texts = without(texts, rules.ignore)
@@ -108,12 +108,12 @@ def _ruled(texts: list[str], rules: NoiseRules) -> list[str]:
 
 
 def _read(tree: LexborHTMLParser) -> list[str]:
-    """The blocks of a page whose tree is ours to take apart."""
+    """Blocks of a page; modifies `tree`."""
     root, title = tree.root, ""
     if root is None:
         return []
     silent = []
-    # From the outside in, so that what is taken out is moved once.
+    # From the outside in, so that each removed node is moved once.
     for node in [node for node in root.traverse() if node.tag_id in _SHOWN]:
         kind = node.tag_id
         if kind in INLINE:
@@ -133,7 +133,7 @@ def _read(tree: LexborHTMLParser) -> list[str]:
 
 
 def _tidy(texts: list[str]) -> list[str]:
-    """Blocks without the white space that nobody sees, and without those in which nothing is left."""
+    """Normalize white space, drop soft hyphens and empty blocks, and join the blocks beyond `BLOCKS`."""
     if len(texts) > BLOCKS:
         texts = [*texts[:BLOCKS], " ".join(texts[BLOCKS:])]
     return [block for text in texts if (block := " ".join(text.replace("\xad", "").split()))]

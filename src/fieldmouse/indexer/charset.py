@@ -1,9 +1,9 @@
-"""From bytes to text: which charset a document is in.
+"""Charset detection for documents.
 
-Asked in this order, as the HTML standard has it (13.2.3.2): a byte order mark, the
-Content-Type header, a `<meta>` in the first 1024 bytes. When none of them says, it is
-UTF-8 if the bytes are valid in it and not all ASCII; then a `<meta>` further down is believed, and
-only then a prefix is guessed from, since guessing costs more than all the rest of a page.
+Order of the HTML standard (13.2.3.2): a byte order mark, the Content-Type header, a
+`<meta>` in the first 1024 bytes. If none of these names a charset, the document is UTF-8 if its bytes are
+valid UTF-8 and not all ASCII. Then a `<meta>` further down counts. Guessing from a
+prefix comes last, because it costs more than the rest of the page.
 """
 
 from __future__ import annotations
@@ -20,13 +20,14 @@ _GUESS = 4096
 
 _header = re.compile(r"(?i)(?:^|[;,\s])charset\s*=\s*(?:\"([^\"]*)\"?|'([^']*)'?|([^\s;,]*))").search
 
-# The prescan, in the standard's own steps. Nothing here goes back: time is in proportion to the bytes.
+# The prescan, in the steps of the standard. No expression backtracks: time is linear in the bytes.
 _S = rb"\t\n\f\r "
 _NAME = rb"[%(s)b/]*+(%(c)b[^%(s)b/>][^%(s)b/>=]*+)[%(s)b]*+"
 _VALUE = rb"(?:=[%(s)b]*+(?:\"(%(c)b[^\"]*+)\"|'(%(c)b[^']*+)'|(%(c)b[^%(s)b>\"'][^%(s)b>]*+)|(?=>))|(?!=))"
 _attribute = re.compile((_NAME + _VALUE) % {b"s": _S, b"c": b""}).match
 _meta = re.compile(rb"(?i)<meta[%b/]" % _S).match
-# All that is no meta: text, comments, tags with their attributes, and what begins with `<!`, `</` or `<?`.
+# Everything but meta: text, comments, tags with their attributes, and constructs that begin with `<!`, `</`
+# or `<?`.
 _others = re.compile(
     rb"(?:[^<]++|<!--(?:-?>|.*?-->)|(?:</|<(?!(?i:meta)[%(s)b/]))[a-zA-Z][^%(s)b>]*+(?:%(a)b)*+[%(s)b/]*+>"
     rb"|<(?:!(?!--)|/(?![a-zA-Z])|\?)[^>]*+>|<(?![a-zA-Z!/?]))*+"
@@ -42,7 +43,7 @@ _charset = re.compile(
 
 
 def find_charset(body: bytes, content_type: str, *, markup: bool = True) -> str:
-    """The codec of a document; decode it with `web.labels.decoded`."""
+    """The codec of a document; decode the body with `web.labels.decoded`."""
     for mark, name in BOMS:
         if body.startswith(mark):
             return name
@@ -64,13 +65,13 @@ def find_charset(body: bytes, content_type: str, *, markup: bool = True) -> str:
 
 @lru_cache(maxsize=512)
 def _said(content_type: str) -> str:
-    """What a Content-Type header says."""
+    """Codec named in a Content-Type header, or ""."""
     found = _header(content_type)
     return codec_of(found[1] or found[2] or found[3] or "") if found else ""
 
 
 def prescan(head: bytes) -> str:
-    """What the beginning of an HTML document says of its own charset, or "".
+    """Codec declared at the beginning of an HTML document, or "".
 
     >>> prescan(b"<!-- <meta charset=koi8-r> --><meta charset=bogus><meta charset='x-sjis'>")
     'cp932'
@@ -87,7 +88,7 @@ def prescan(head: bytes) -> str:
 
 
 def _read_meta(head: bytes, at: int) -> tuple[int, str]:
-    """The place where a meta element ends, -1 if it does not, and the charset it declares."""
+    """End of a meta element, -1 if it does not end, and the charset it declares."""
     attributes: dict[bytes, bytes] = {}
     while (found := _attribute(head, at)) is not None:
         value = found[2] or found[3] or found[4] or b""
@@ -113,19 +114,19 @@ def _in_content(content: bytes) -> str:
 
 
 def _for_ascii(codec: str) -> str:
-    """What a declaration means that could be read as ASCII: then it cannot be in UTF-16."""
+    """Replace UTF-16 with UTF-8: a declaration readable as ASCII cannot be in UTF-16."""
     return "utf-8" if codec.startswith("utf-16") else codec
 
 
 def _late(body: bytes) -> str:
-    """What a declaration behind the first bytes says."""
+    """Codec declared after the first bytes, or ""."""
     if body.find(b"charset", _EARLY - 7, _LATE) < 0 and body.find(b"CHARSET", _EARLY - 7, _LATE) < 0:
         return ""
     return prescan(body[:_LATE])
 
 
 def _guess(body: bytes) -> str:
-    # The cut may fall inside a character: one bad sequence at the very end says nothing.
+    # The prefix may end inside a character, so an invalid sequence at its very end proves nothing.
     prefix = body[:_GUESS]
     try:
         prefix.decode()
