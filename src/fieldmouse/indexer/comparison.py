@@ -1,13 +1,13 @@
-"""Where two versions of a page differ, as a reader would point at it.
+"""Block-level diff of two versions of a page.
 
 Both versions are lists of blocks. They are aligned by blocks that occur once in each (patience
-diff), which is readable and takes time that hardly more than grows with the page, whatever a
-stranger put into it. What is left between is aligned once more by *templates*: blocks in which
-dates, numbers and tokens are masked.
+diff). The result is readable, and the time grows hardly faster than the page, whatever its
+content. The gaps are aligned once more by *templates*: blocks in which dates, numbers and
+tokens are masked.
 
-A difference has a *place* that can be known again at the next look, when both versions will be
-others: the template of a block in which only masked words differ, or, for a few words, the
-templates of the blocks around them. A longer text, or one at another place each time, has none.
+A difference has a *place* that is recognizable at the next comparison, when both versions are
+different ones: the template of a block in which only masked words differ, or, for a few words, the
+templates of the blocks around them. A longer text, or a text that moves, has no place (0).
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ import xxhash
 
 T = TypeVar("T", str, int)
 
-FEW = 24  # words between two blocks that may be noise; more is a text that somebody wrote
-ROUNDS = 16  # times that what lies between two common blocks is looked at again
+FEW = 24  # maximum words between two blocks that may be noise; more is text written by a person
+ROUNDS = 16  # maximum depth of the alignment between common blocks
 TABLE = 400  # cells
-ORDER = 1  # the place of blocks that stand elsewhere, and are the same
-_EDGE = "\0"  # stands for what is before the first block and behind the last
+ORDER = 1  # the place of blocks that were only moved
+_EDGE = "\0"  # stands for the page's start and end, where there is no neighbouring block
 
 _token = re.compile(r"\b[^\W\d]*+\d\w*+")
 _dated = re.compile(
@@ -39,9 +39,9 @@ _ago = re.compile(r"\b(?:0|an?) (?:second|minute|hour|day|week|month|year|min|se
 
 
 class Differing(NamedTuple):
-    """What differs at one place: words that went, and words that came."""
+    """Number of words removed and added at one place."""
 
-    place: int  # 0 if it will not be known again
+    place: int  # 0 if not recognizable at the next comparison
     words: int
 
 
@@ -50,13 +50,13 @@ class Comparison(NamedTuple):
     words: int  # of both versions together
 
     def share(self, noise: frozenset[int] = frozenset()) -> float:
-        """The share of the words that differ, noise left out."""
+        """Share of the words that differ; places in `noise` do not count."""
         told = sum(one.words for one in self.differing if one.place not in noise)
         return min(1.0, told / self.words) if self.words else 0.0
 
 
 class Step(NamedTuple):
-    """A stretch of two versions: the same in both, or what was there and what is there now."""
+    """Segment of two versions: equal in both, or the old and the new blocks."""
 
     old: list[str]
     new: list[str]
@@ -67,17 +67,17 @@ class Step(NamedTuple):
 
 
 class Hunk(NamedTuple):
-    """Blocks that went and blocks that came, between two that stayed."""
+    """Removed and added blocks between two unchanged ones."""
 
-    place: int  # 0 if it will not be known again
+    place: int  # 0 if not recognizable at the next comparison
     old: list[str]
     new: list[str]
-    before: str = ""  # the block that stands before it in both; "" if there is none
+    before: str = ""  # the preceding block in both versions; "" if there is none
     after: str = ""
 
 
 def template(block: str) -> str:
-    """A block with all masked that tells one look from the next.
+    """Mask the parts of a block that change at every fetch: dates, numbers and tokens.
 
     >>> template("Served Mon, 16 Nov 2026 12:31:05 by web7 (3f9a21c)"), template("5 minutes ago")
     ('Served 0 by 0)', '0 ago')
@@ -87,7 +87,7 @@ def template(block: str) -> str:
 
 
 def compare(old: Sequence[str], new: Sequence[str]) -> Comparison:
-    """Where `new` differs from `old`, and by how much."""
+    """Places at which `new` differs from `old`, with the number of words."""
     found: dict[int, int] = {}
     for hunk in hunks(old, new):
         words = _length(hunk.old) + _length(hunk.new) if hunk.place == ORDER else _words(hunk.old, hunk.new)
@@ -97,11 +97,11 @@ def compare(old: Sequence[str], new: Sequence[str]) -> Comparison:
 
 
 def hunks(old: Sequence[str], new: Sequence[str]) -> Iterator[Hunk]:
-    """What differs, from the beginning of the page to its end."""
+    """All differences, in page order."""
     if old == new:
         return
     gaps = list(_between(align(old, new), len(old), len(new)))
-    # What went from one place and came at another has only been moved.
+    # A block removed at one place and added at another has only been moved.
     moved = Counter(old[i] for i1, i2, _, _ in gaps for i in range(i1, i2))
     moved &= Counter(new[j] for _, _, j1, j2 in gaps for j in range(j1, j2))
     went, came = Counter(moved), Counter(moved)
@@ -116,7 +116,7 @@ def hunks(old: Sequence[str], new: Sequence[str]) -> Iterator[Hunk]:
 
 
 def _parted(blocks: Sequence[str], moved: Counter[str]) -> tuple[list[str], list[str]]:
-    """Those that are only there, and those that were moved, which `moved` counts down."""
+    """Split blocks into those that occur only here and those that were moved; counts `moved` down."""
     own, others = [], []
     for block in blocks:
         if moved[block] > 0:
@@ -128,7 +128,7 @@ def _parted(blocks: Sequence[str], moved: Counter[str]) -> tuple[list[str], list
 
 
 def _within(gone: list[str], come: list[str], before: str, after: str) -> Iterator[Hunk]:
-    """What differs between two blocks that are in both versions, place by place."""
+    """Differences between two unchanged blocks, place by place."""
     masked, masked_now = [template(block) for block in gone], [template(block) for block in come]
     around = template(before) if before else _EDGE, template(after) if after else _EDGE
     i = j = 0
@@ -151,12 +151,12 @@ def _place(*templates: str) -> int:
 
 
 def _length(blocks: Sequence[str]) -> int:
-    """Words in blocks, which have one space between two of them."""
+    """Number of words; within a block they are separated by single spaces."""
     return sum(block.count(" ") for block in blocks) + len(blocks)
 
 
 def _words(gone: Sequence[str], come: Sequence[str]) -> int:
-    """How many words went and came; at least one, since something did."""
+    """Number of words removed and added; at least 1."""
     before = Counter(word for block in gone for word in block.split())
     now = Counter(word for block in come for word in block.split())
     return max(1, (before - now).total() + (now - before).total())
@@ -166,7 +166,7 @@ def _words(gone: Sequence[str], come: Sequence[str]) -> int:
 
 
 def steps(old: Sequence[str], new: Sequence[str], *, table: int = TABLE) -> Iterator[Step]:
-    """Both versions from beginning to end, in stretches that are the same and stretches that are not."""
+    """Both versions from beginning to end, as alternating equal and different segments."""
     i = j = 0
     pairs = align(old, new, table=table)
     for i1, i2, j1, j2 in _between(pairs, len(old), len(new)):
@@ -179,7 +179,7 @@ def steps(old: Sequence[str], new: Sequence[str], *, table: int = TABLE) -> Iter
 
 
 def _between(pairs: list[tuple[int, int]], old: int, new: int) -> Iterator[tuple[int, int, int, int]]:
-    """The stretches around and between pairs, as from and to in either version."""
+    """Gaps around and between the pairs, as start and end in each version."""
     i = j = 0
     for at, now in [*pairs, (old, new)]:
         if at > i or now > j:
@@ -188,9 +188,9 @@ def _between(pairs: list[tuple[int, int]], old: int, new: int) -> Iterator[tuple
 
 
 def align(old: Sequence[T], new: Sequence[T], *, table: int = TABLE) -> list[tuple[int, int]]:
-    """Pairs of places at which both hold the same, in rising order.
+    """Pairs of indices of equal elements, in ascending order.
 
-    Stretches without anything that occurs once are aligned by a table, if it has at most so many cells.
+    Segments without an element that occurs once are aligned by a table, if it has at most `table` cells.
     """
     pairs: list[tuple[int, int]] = []
     waiting = [(0, len(old), 0, len(new), 0)]
@@ -217,12 +217,12 @@ def align(old: Sequence[T], new: Sequence[T], *, table: int = TABLE) -> list[tup
 
 
 def _singles(old: Sequence[T], new: Sequence[T], i1: int, i2: int, j1: int, j2: int) -> list[tuple[int, int]]:
-    """The longest rising chain of what occurs once in either stretch."""
+    """Longest increasing chain of elements that occur once in each segment."""
     times, times_now = Counter(old[i1:i2]), Counter(new[j1:j2])
     where = {new[j]: j for j in range(j1, j2) if times_now[new[j]] == 1}
     candidates = [(i, where[old[i]]) for i in range(i1, i2) if times[old[i]] == 1 and old[i] in where]
-    ends: list[int] = []  # the least last place in `new` of a chain of each length
-    last: list[int] = []  # the candidate that it ends with
+    ends: list[int] = []  # by length of chain: the smallest last index in `new`
+    last: list[int] = []  # by length of chain: its last candidate
     before = [-1] * len(candidates)
     for number, (_, j) in enumerate(candidates):
         length = bisect_left(ends, j)
@@ -241,9 +241,9 @@ def _singles(old: Sequence[T], new: Sequence[T], i1: int, i2: int, j1: int, j2: 
 
 
 def _longest(old: Sequence[T], new: Sequence[T], i1: int, i2: int, j1: int, j2: int) -> list[tuple[int, int]]:
-    """The longest common subsequence of two short stretches."""
+    """Longest common subsequence of two short segments."""
     width = j2 - j1
-    rows = [[0] * (width + 1)]  # from the end: the longest of what is left
+    rows = [[0] * (width + 1)]  # from the end: length of the longest common subsequence of the remainders
     for i in range(i2 - 1, i1 - 1, -1):
         below, row = rows[-1], [0] * (width + 1)
         block = old[i]

@@ -1,8 +1,8 @@
-"""What an answer holds: its text, its title, its links, and whether it may be indexed.
+"""Content of a response: its text, title and links, and whether it may be indexed.
 
-A page is read in one way, whether it comes from the web and is stored for the
-first time or from the archive because its index has to be built again. Nothing
-here writes or remembers anything but the links' own books.
+The code is the same for a page that comes from the web and for one that is read from the
+archive to rebuild its index. Apart from the set of sent links, nothing here is written or
+remembered.
 """
 
 from __future__ import annotations
@@ -25,35 +25,35 @@ _FEED_MARKS = (b"<rss", b"<feed", b"<rdf:RDF")
 
 
 class Contents(msgspec.Struct, frozen=True):
-    """A page as it was read. With a `reason` there is no page after all."""
+    """A page after parsing. With a `reason` the response could not be used as a page."""
 
-    body: bytes  # unpacked
+    body: bytes  # decompressed
     mime: str
     page: Document
     links: list[Link]
-    indexed: bool  # whether it belongs into the full-text index
+    indexed: bool  # whether it belongs in the full-text index
     charset: str = ""
     reason: Reason | None = None
     detail: str = ""
     left_out: int = 0  # links beyond `links_per_page`
-    complaint: str = ""  # what plug-ins did wrong
+    complaint: str = ""  # errors of plug-ins
 
 
 def read_contents(
     link: Link, response: Response, config: IndexerConfig, links: Links,
     readers: Mapping[str, Reader] = READERS, *, bare: bool = False,
 ) -> Contents:  # fmt: skip
-    """Read a document that was answered with 2xx; `bare` leaves plug-ins out."""
+    """Read the document of a 2xx response; `bare` disables plug-ins."""
     unpacked = unpack(response, limit=config.decoded_limit, ratio=config.ratio_limit)
     body, detail, complaint = unpacked.body, "", ""
     reason: Reason | None = None
     if response.truncated and unpacked.reason is not Reason.BOMB and unpacked.detail in ("", EARLY):
-        # That a packed body ends early is our own doing, then.
+        # Our own limit cut the compressed body, so its early end is not an error of the server.
         detail = f"cut by the limit on {response.truncated}"
         reason = None if body else unpacked.reason
     elif unpacked.reason is not None:
         detail = f"{unpacked.reason.value}: {unpacked.detail}" if unpacked.detail else unpacked.reason.value
-        # A broken or cut body is worth what came before the break; a bomb is worth nothing.
+        # Keep the part of a broken body before the error, but nothing of a decompression bomb.
         if unpacked.reason is Reason.BOMB or not body:
             reason, detail, body = unpacked.reason, unpacked.detail, b""
     mime = mime_of(response)
@@ -78,7 +78,7 @@ def read_contents(
 def _read(
     link: Link, answer: Answer, config: IndexerConfig, readers: Mapping[str, Reader], bare: bool
 ) -> Document:
-    """The document, as the reader of its kind reads it, and what its headers say: robots rules, a refresh."""
+    """Parse the document with the reader of its type, and add the robots rules and refresh of its headers."""
     reader = _reader_for(link, answer.mime, answer.body, config, readers)
     if reader is None:
         page = Document(base=link.url)
@@ -98,11 +98,12 @@ def _read(
 
 
 def _refreshed(answer: Answer) -> Url | None:
-    """The URL that a `Refresh` header leads to: relative to that of the page, whatever its `<base>` is."""
+    """The target of a `Refresh` header, resolved against the page's URL and not against its `<base>`."""
     target = refresh_target(answer.header("refresh"))
     if not target:
         return None
-    raw = target.encode("latin-1", "replace")  # as it came; browsers take it for UTF-8 where it is that
+    # the bytes as received; browsers decode them as UTF-8 if they are valid
+    raw = target.encode("latin-1", "replace")
     try:
         return resolve(raw.decode("utf-8"), answer.url)
     except UnicodeDecodeError:
@@ -112,7 +113,7 @@ def _refreshed(answer: Answer) -> Url | None:
 def _reader_for(
     link: Link, mime: str, body: bytes, config: IndexerConfig, readers: Mapping[str, Reader]
 ) -> Reader | None:
-    """What reads this document; None if nobody does."""
+    """The reader for this document; None if there is none."""
     if link.kind is Kind.SITEMAP:
         return readers[LISTING] if config.sitemaps else None
     if (mime in FEEDS and mime not in readers) or _is_feed(link, mime, body):
@@ -123,11 +124,11 @@ def _reader_for(
 def _links(
     link: Link, page: Document, now: float, config: IndexerConfig, links: Links
 ) -> tuple[list[Link], int]:
-    """The links that a document has to give, and how many were left because it had too many."""
+    """The links of a document, and the number dropped because there were too many."""
     found = links.listed(link, page.pages, Kind.PAGE, now) if page.pages else []
     if page.sitemaps and link.kind is Kind.SITEMAP:
         found += links.listed(link, page.sitemaps, Kind.SITEMAP, now)
-    # Feeds first: as a page, a feed would be fetched and not be read.
+    # Feeds first: a feed requested as a page would be fetched and not read.
     if page.feeds and config.feeds:
         found += links.feeds(link, Url(page.base), page.feeds, now)
     if not page.hrefs:
@@ -137,7 +138,7 @@ def _links(
 
 
 def _is_feed(link: Link, mime: str, body: bytes) -> bool:
-    """Whether a page says that this is a feed, and it looks like one."""
+    """Whether the link was declared as a feed and the document looks like one."""
     return link.kind is Kind.FEED and (mime not in HTML or any(mark in body[:1024] for mark in _FEED_MARKS))
 
 

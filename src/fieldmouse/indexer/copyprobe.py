@@ -1,7 +1,7 @@
-"""Does the table of copies say what the logs say that it is made of?
+"""Check of the version table against the logs that it is derived from.
 
-It is asked by a child process (`python -m fieldmouse.indexer.copyprobe`), for lmdb trusts
-its file: a damaged one can end whoever reads it, and that is an answer, too.
+The check runs in a child process (`python -m fieldmouse.indexer.copyprobe`), because LMDB
+trusts its file: a damaged one can kill its reader, and the death is a result, too.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ from fieldmouse.indexer.lmdbpages import page_flaw
 
 
 def flaw_of_table(directory: Path, lengths: Sequence[int], *, busy: bool) -> str:
-    """What is wrong with it, in a few words; `lengths` is how much of each shard's log counts."""
+    """Describe the damage in a few words, or return ""; `lengths` are the committed lengths of the shards'
+    logs."""
     if not any(lengths) or not (directory / TABLE).exists():
         return ""
     words = [sys.executable, "-m", __name__, str(directory), *map(str, lengths)]
@@ -32,7 +33,7 @@ def flaw_of_table(directory: Path, lengths: Sequence[int], *, busy: bool) -> str
 
 
 def look(directory: Path, lengths: Sequence[int]) -> str:
-    """As `flaw_of_table`, by whoever may die of it."""
+    """The same check inside the child process."""
     keys, counted = read_logs(directory, lengths)
     view = CopyView(directory)
     try:
@@ -41,7 +42,7 @@ def look(directory: Path, lengths: Sequence[int]) -> str:
         return f"it cannot be read ({trouble})"
     finally:
         view.close()
-    # Read last: a crawl that runs may have put more into both since its checkpoint.
+    # Read last: a running crawl may have added entries to both since its checkpoint.
     most = among(keys, newest_of(whole_logs(directory)))
     wrong = int(((told < counted) | (told > most)).sum())
     return f"of {wrong:,} pages it names another copy than the logs do" if wrong else ""

@@ -1,11 +1,11 @@
-"""Why a worker died: of a page, of our own disk or memory, or nobody knows of what.
+"""Causes of worker deaths: a page, a plug-in, our own disk or memory, or unknown.
 
-A page that brings its worker down twice is given up. What is our own trouble costs
-no page: it ends the crawl with a sentence, and so do deaths that go on and on with
-nothing stored in between, since each of them costs servers the same pages again.
+A page that kills its worker twice is given up. Trouble of our own disk or memory is not
+blamed on a page: it ends the crawl with an error. Repeated deaths with nothing stored in
+between also end it, because each of them makes the crawler fetch the same pages again.
 
-A plug-in that brings its worker down costs the page what it was asked for, and no
-more: the page is sent again and stored without. After a few of them all pages are.
+If a plug-in kills its worker, the page is sent again and stored without plug-ins. After a
+few such deaths, all pages of the shard are.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from fieldmouse.errors import CrawlDirError, typed
 
 log = logging.getLogger(__name__)
 
-DEATHS = 2  # of workers with the same page in hand, before the page is blamed
-KILLS = 4  # the same for SIGKILL, which is more often somebody's doing than the page's
-STILLBORN = 3  # workers in a row that die before they are ready
-PLUGINS = 3  # workers brought down by plug-ins, before a shard does without them
-IN_VAIN = 6  # deaths in a row that no page explains, with nothing stored in between
+DEATHS = 2  # of workers that had the same page in hand, before the page is blamed
+KILLS = 4  # the same for SIGKILL, which is more often sent by a user or the system
+STILLBORN = 3  # consecutive workers that die before they are ready
+PLUGINS = 3  # workers killed by plug-ins before the shard disables plug-ins
+IN_VAIN = 6  # consecutive deaths that no page explains, with nothing stored in between
 
 
 class Deaths:
-    """The workers that one shard lost."""
+    """Record of the workers that one shard lost."""
 
     def __init__(self, directory: Path, shard: int):
         self._directory, self._shard = directory, shard
@@ -37,7 +37,7 @@ class Deaths:
         self._stillborn = self._in_vain = 0
 
     def condemned(self, url: str) -> bool:
-        """Whether this page has brought its readers down often enough."""
+        """Whether this page has killed enough workers to be given up."""
         return bool(self._blame) and self._blame[url] >= KILLS
 
     def bare(self, url: str) -> bool:
@@ -50,11 +50,11 @@ class Deaths:
         self._stillborn = 0
 
     def stored(self) -> None:
-        """Pages count that did not count before."""
+        """Reset the count of consecutive deaths: new pages were committed."""
         self._in_vain = 0
 
     def before_birth(self) -> CrawlDirError | None:
-        """A worker died while it opened its shard; the error if that is enough."""
+        """Record a death while opening the shard; return the error if there were too many."""
         self._stillborn += 1
         if self._stillborn < STILLBORN:
             return None
@@ -64,9 +64,10 @@ class Deaths:
         )
 
     def at_work(self, url: str, code: int, in_plugin: bool = False) -> CrawlDirError | None:
-        """A worker died with the page `url` in hand, or none; the error if it was our own trouble."""
+        """Record a death with the page `url` in hand ("" for none); return the error if a page is not the
+        cause."""
         if code == -signal.SIGBUS:
-            # Only a file that is mapped into memory can do this, and no page is one.
+            # Only a memory-mapped file raises SIGBUS, and pages are not mapped.
             return CrawlDirError(
                 f"a file in `{self._directory}` cannot be read or written where it is mapped into memory",
                 "the disk is full or failing, or a file was cut short: nothing is lost; mend that, then"

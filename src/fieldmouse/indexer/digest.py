@@ -1,13 +1,13 @@
-"""Have we seen these bytes, or nearly these words, before?
+"""Detection of payloads and texts that were stored before.
 
-Exact: the sha1 of the payload as it is stored, that is, as it came over the wire
-and still content-encoded. This is what WARC calls the payload digest, and what a
-revisit record must match. Two servers that pack the same text differently have
-different digests; their pages meet as near-duplicates instead, with distance 0.
+Exact duplicates: the SHA-1 of the payload as it is stored, that is, as received and
+still content-encoded. WARC calls it the payload digest, and a revisit record must
+match it. Two servers that compress the same text differently have different digests;
+their pages match as near-duplicates instead, with distance 0.
 
-Near: the marks of `sketch.py`, 64 bits that differ little where the words do. Of two
-pages near each other at least one of four 16-bit bands nearly always agrees (always,
-up to three bits), and only such candidates are compared.
+Near-duplicates: the simhashes of `sketch.py`, 64 bits that differ little if the words
+differ little. Two similar pages nearly always agree in at least one of four 16-bit bands
+(always, up to three bits), and only such candidates are compared.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _MAP_SIZE = 64 << 30  # address space, not memory
 _MIX = np.uint64(0x9E3779B97F4A7C15)
 _SHIFTS = np.array([0, 16, 32, 48], dtype=np.uint64)
 _NEAR_BYTES = _BANDS * _TABLE * SLOTS * 2 * 8
-_VERSION = sketch.VERSION.to_bytes(8, "little")  # stands behind the table of marks
+_VERSION = sketch.VERSION.to_bytes(8, "little")  # follows the table of simhashes in the file
 
 
 def payload_digest(payload: bytes) -> bytes:
@@ -43,15 +43,15 @@ def payload_digest(payload: bytes) -> bytes:
 
 
 def written(digest: bytes) -> str:
-    """The digest as WARC and CDXJ write it."""
+    """The digest in the notation of WARC and CDXJ."""
     return "sha1:" + b32encode(digest).decode()
 
 
 def verify(directory: Path) -> None:
-    """Raise `Damaged` if what is remembered cannot be read or added to; changes nothing.
+    """Raise `Damaged` if the digests cannot be read or written; changes nothing.
 
-    A map of a file that is shorter than it says would kill whoever reads past its end. Whether
-    it can be added to shows when it is tried: the transaction is not committed.
+    Reading past the end of a truncated memory-mapped file would kill the process. Writing is
+    tested with a transaction that is not committed.
     """
     path = directory / DIGESTS
     if not path.exists() or not path.stat().st_size:
@@ -69,9 +69,9 @@ def verify(directory: Path) -> None:
 
 
 def write_flaw(path: Path, *, lock: bool = True) -> str:
-    """What speaks against adding to the digests in `path`; it is tried, and nothing is committed.
+    """Error of a test write to the digests in `path`, or ""; nothing is committed.
 
-    Without `lock` not a byte changes on the disk; only for when nobody else is there.
+    Without `lock` no byte changes on disk; only for use while no other process has it open.
     """
     try:
         with lmdb.open(str(path), subdir=False, map_size=_MAP_SIZE, max_readers=256, lock=lock) as env:
@@ -94,14 +94,14 @@ def _damaged(path: Path, what: str) -> Damaged:
 
 
 class Doubles:
-    """What was stored before, in the whole crawl: shared by all workers, by its digest and its mark.
+    """Digests and simhashes of all pages stored in the crawl, shared by all workers.
 
-    A *place* is where the page's CDXJ line stands: shard and offset in one number.
-    Entries are put when their batch counts, so they only ever name durable
-    records. Digests are complete (LMDB); marks are in a table of fixed size which
-    remembers the newest few pages per band value, so memory and the number of
+    A *place* identifies a page's CDXJ line: shard and offset in one number.
+    Entries are written when their batch is committed, so they only name durable
+    records. Digests are complete (LMDB). Simhashes are in a table of fixed size that
+    holds the newest few pages per band value, so memory and the number of
     candidates stay bounded. Workers write to it without locks: a torn entry can
-    only name a wrong neighbour, and the distance is checked before it is believed.
+    only name a wrong page, and the distance is checked first.
     """
 
     def __init__(self, directory: Path):
@@ -113,8 +113,8 @@ class Doubles:
             readahead=False,
             max_readers=256,
         )
-        self._env.reader_check()  # readers that were killed hold on to old pages
-        self._env.sync(True)  # a new one is not, and half of one cannot be opened after a power cut
+        self._env.reader_check()  # killed readers keep old pages locked
+        self._env.sync(True)  # an incomplete new file could not be opened after a power failure
         path = directory / SIMHASHES
         handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
         if os.fstat(handle).st_size != _NEAR_BYTES + len(_VERSION):
@@ -124,15 +124,15 @@ class Doubles:
         os.close(handle)
         self._slots = memoryview(self._map).cast("Q")
         self._near = np.frombuffer(self._map, dtype=np.uint64).reshape(_BANDS, _TABLE, SLOTS, 2)
-        self._pending: dict[bytes, int] = {}  # of the batch being written: it can only be undone as a whole
+        self._pending: dict[bytes, int] = {}  # of the current batch, which can only be undone as a whole
         self._fresh: list[tuple[int, bytes, int, int]] = []
         self._young: dict[
             int, list[tuple[int, int]]
-        ] = {}  # marks of that batch and places, by band and value
+        ] = {}  # simhashes and places of the current batch, by band and value
         self._read = self._env.begin(buffers=False)
 
     def same(self, digest: bytes) -> int | None:
-        """The place of an earlier record with this payload."""
+        """The place of an earlier record with this payload, or None."""
         place = self._pending.get(digest)
         if place is None:
             try:
@@ -143,10 +143,10 @@ class Doubles:
         return place
 
     def near(self, mark: int, reach: int) -> int | None:
-        """The place of an earlier page whose mark differs in at most `reach` bits."""
+        """The place of an earlier page whose simhash differs in at most `reach` bits, or None."""
         if not mark:
             return None
-        # Sixteen candidates at most: too few for numpy to be worth its calls.
+        # At most sixteen candidates: too few to be worth numpy calls.
         slots = self._slots
         young = self._young
         for key in _keys(mark):
@@ -162,7 +162,7 @@ class Doubles:
         return None
 
     def note(self, batch: int, digest: bytes, mark: int, place: int) -> None:
-        """Remember a stored page once `batch` counts; within the batch it is known at once."""
+        """Remember a stored page once `batch` is committed; within the batch it is found immediately."""
         self._pending.setdefault(digest, place)
         self._fresh.append((batch, digest, mark, place))
         self._note_young(mark, place)
@@ -196,10 +196,10 @@ class Doubles:
         self._read = self._env.begin(buffers=False)
 
     def _remember(self, marks: list[tuple[int, int]]) -> None:
-        """Put marks in all four bands, each in a slot of its own choice.
+        """Write simhashes to all four bands.
 
-        A slot chosen by the mark itself, not by age, needs no look at what is
-        there: newer pages replace older ones, and equal ones take one slot only.
+        The slot is derived from the simhash, not from age, so no read is needed: newer
+        pages replace older ones, and equal simhashes share a slot.
         """
         if not marks:
             return
@@ -212,13 +212,14 @@ class Doubles:
 
     @staticmethod
     def forget_all(directory: Path) -> None:
-        """Begin with no memory, for a crawl that begins. Before anybody opens it."""
+        """Delete all files, for a new crawl. Call before any process opens them."""
         for name in (DIGESTS, DIGESTS + "-lock", SIMHASHES):
             (directory / name).unlink(missing_ok=True)
 
     @staticmethod
     def forget_outdated(directory: Path) -> None:
-        """Marks of other features than ours say nothing: begin their table anew. Before anybody opens it."""
+        """Delete the simhashes if another version of the algorithm wrote them. Call before any process opens
+        them."""
         path = directory / SIMHASHES
         with suppress(OSError), path.open("rb") as file:
             file.seek(_NEAR_BYTES)
@@ -231,7 +232,7 @@ class Doubles:
 
 
 def _keys(mark: int) -> tuple[int, int, int, int]:
-    """Where the four bands of a mark stand in the table: the band, and its value."""
+    """Rows of a simhash in the table, one per band: the band and its value."""
     return (
         mark & 0xFFFF,
         _TABLE | mark >> 16 & 0xFFFF,

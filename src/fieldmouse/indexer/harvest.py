@@ -1,7 +1,7 @@
-"""Rows out of pages: the user's `extract`, called for each page that is stored.
+"""Extraction of rows from pages: calls the user's `extract` for each stored page.
 
-What it gives is encoded at once and goes into the archive beside the answer
-(`archive.py`), so that rows are exactly as durable as their page.
+The rows are encoded at once and archived beside the response (`archive.py`), so they are
+exactly as durable as their page.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from fieldmouse.records import Link, Response
 
 class Harvest:
     def __init__(self, names: PluginNames, onlooker: Onlooker):
-        """Loads `extract`; a sentence if that cannot be."""
+        """Load `extract`; raises `FieldmouseError` if it cannot be loaded."""
         self._extract = load_function(names.extract, "extract", names.path)
         self._names, self._onlooker = names, onlooker
 
     def of(self, link: Link, response: Response, read: Contents, bare: bool = False) -> Rows | Complaint:
-        """What the page gives, or why it gives nothing; not even asked if it is to be `bare`."""
+        """The rows of the page, or the plug-in's error; `extract` is not called if `bare`."""
         if bare:
             return Complaint(self._names.extract, "was left out: plug-ins brought workers down")
         page = ParsedPage(

@@ -1,8 +1,8 @@
-"""A lane without a worker: the shard in our own process, for crawls in virtual time and for debuggers.
+"""In-process lane: runs a shard without a worker process, for virtual time and for debuggers.
 
-Pages are parsed, archived and indexed as a worker would, by the same `Shard`, but
-at once and on the caller's thread; answers still come back later, from the event
-loop, as they do over a socket. Nobody can die here alone, so nothing is ever lost.
+Pages are parsed, archived and indexed by the same `Shard` as in a worker, but
+immediately and on the caller's thread. Results are still delivered later, from the event
+loop, as they are over a socket. There is no process that can die, so nothing is ever undone.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from fieldmouse.url import Url
 
 
 class InlineLane:
-    """What `Lane` is to the `Indexer`, with the shard on this side."""
+    """In-process counterpart of `Lane`."""
 
     pid = 0
     trouble: FieldmouseError | None = None
-    peak_rss = 0  # our own process counts it already
+    peak_rss = 0  # included in that of our own process
 
     def __init__(
         self,
@@ -69,7 +69,7 @@ class InlineLane:
         try:
             self._answers.append(self._shard.take(number, outcome))
         except FieldmouseError as trouble:
-            # Our disk's, not the page's: it stays unanswered, and the crawl has to end.
+            # A disk error is not the page's fault: the page gets no result, and the crawl has to end.
             self.trouble = self.trouble or trouble
 
     def widen(self, joined: Sequence[Url], is_open: bool) -> None:
@@ -84,7 +84,7 @@ class InlineLane:
     async def prepare(self) -> ShardState:
         assert self._shard is not None, "begun first"
         assert self._prepared is None, "the last checkpoint is still pending"
-        self._tell()  # what is durable must be known first, as the order of frames has it
+        self._tell()  # results precede the durable state, as in the order of frames
         self._prepared = self._shard.prepare()
         return self._prepared
 
@@ -99,12 +99,12 @@ class InlineLane:
             self._shard.finish()
 
     def abandon(self) -> None:
-        """Nothing here outlives our own process."""
+        """Do nothing: nothing here outlives our own process."""
 
     async def close(self) -> None:
         if self._opened is not None:
             self._opened.close()
         if self._shard is not None:
             shard, self._shard = self._shard, None
-            with suppress(StorageError):  # what was not synced does not count
+            with suppress(StorageError):  # unsynced data is not committed
                 shard.close()

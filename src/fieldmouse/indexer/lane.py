@@ -1,12 +1,12 @@
-"""The agent's end of one worker: its process, its socket, and which pages it holds.
+"""Connection to one worker: its process, its socket, and the pages it has in hand.
 
-A lane knows for every page sent whether its answer is back and in which batch it
-will count (`holdings.py`). That is all that is needed when the worker dies: what is
-not in a batch that counts is lost and must be fetched again.
+For every page sent, a lane knows whether its result is back and in which batch it
+will be committed (`holdings.py`). When the worker dies, the pages that are not in a
+committed batch are lost and must be fetched again.
 
-A worker may die of a page, and the page is given up in the end. It may also die of
-our own disk or memory, and then no page is to blame: `trouble` says what it was, and
-the crawl has to end.
+A page may kill a worker, and is given up after repeated deaths. Our own disk or memory
+may also kill it; then no page is blamed, `trouble` holds the error, and the crawl has
+to end.
 """
 
 from __future__ import annotations
@@ -61,24 +61,24 @@ class Lane(asyncio.Protocol):
         on_undone: Callable[[Sequence[int]], None],
         batch: int = 0,
     ):
-        """`batch` is the one to begin with; 0 for the one that follows the state's."""
+        """`batch` is the first one; 0 means the one after the state's."""
         self._directory, self._shard, self._config = directory, shard, config
         self._on_parsed, self._on_undone = on_parsed, on_undone
-        self.counted = state  # the journal holds it
-        self._batch = batch or state.batch + 1  # what is sent now belongs to it
-        self._prepared: ShardState | None = None  # durable, and the journal may hold it by now
+        self.counted = state  # committed to the journal
+        self._batch = batch or state.batch + 1  # number of the batch being sent
+        self._prepared: ShardState | None = None  # durable, and possibly committed to the journal
         self._holdings, self._deaths = Holdings(), Deaths(directory, shard)
         self._gossip = Gossip()
         self._owed: list[Answer] = []  # pages without a ticket, for the next worker
-        self._joined: list[Url] = []  # to the scope, since the crawl was opened
+        self._joined: list[Url] = []  # added to the scope since the crawl was opened
         self._scope_is_open: bool = config.scope_is_open
         self._frames = Frames()
         self._out: list[bytes] = []
         self._transport: asyncio.Transport | None = None
         self._worker: WorkerProcess | None = None
-        self._begun = False  # the worker takes pages
+        self._begun = False  # the worker accepts pages
         self._closing = False
-        self._word: asyncio.Future[None] | None = None  # from a worker that opens
+        self._word: asyncio.Future[None] | None = None  # reply of a worker that is opening its shard
         self._waiter: asyncio.Future[None] | None = None
         self._finished: asyncio.Future[None] | None = None
         self._starting: asyncio.Task[None] | None = None
@@ -88,19 +88,19 @@ class Lane(asyncio.Protocol):
     # -- life and death of the worker
 
     async def start(self) -> None:
-        """Start a worker that holds the shard and has looked it over; nothing is changed yet."""
+        """Start a worker that locks and verifies the shard; nothing is changed yet."""
         await self._open()
         if self.trouble is not None:
             raise self.trouble
 
     async def begin(self) -> None:
-        """Have the shard stand at the state that counts, and take pages."""
+        """Restore the shard to its committed state, and accept pages."""
         while self._going:
             if self._transport is None:
                 await self._open()
                 continue
             if await self._say_and_hear(Begin()):
-                # Said here and not when its word came in: whoever dies in between was never at work.
+                # Set here and not when the reply arrives: a worker that dies in between was never at work.
                 self._begun = True
                 self._deaths.was_born()
                 self._write(Widen(tuple(self._joined), self._scope_is_open))
@@ -128,7 +128,7 @@ class Lane(asyncio.Protocol):
         return self.trouble is None and not self._closing
 
     async def _say_and_hear(self, message: Down) -> bool:
-        """Whether a worker that opens lives to give its word."""
+        """Send a message to an opening worker; return whether it is still alive after its reply."""
         if self._transport is None:
             return False
         self._word = asyncio.get_running_loop().create_future()
@@ -151,9 +151,9 @@ class Lane(asyncio.Protocol):
         if not begun or self._closing:
             self._heard()
         else:
-            if self.trouble is None:  # the worker has not told us itself
+            if self.trouble is None:  # the worker has not reported the error itself
                 self.trouble = self._deaths.at_work(self._holdings.url_of(in_hand), code, in_plugin)
-            # Whatever was prepared is safe on the disk; only the journal says whether it counts.
+            # A prepared state is safe on disk; only the journal decides whether it is committed.
             reach = self._prepared.batch if self._prepared else self.counted.batch
             again, owed = self._holdings.undo(reach, in_hand)
             self._owed += owed
@@ -197,7 +197,7 @@ class Lane(asyncio.Protocol):
             self._owed.append(outcome)
 
     def widen(self, joined: Sequence[Url], is_open: bool) -> None:
-        """The scope is wider by these pages, for this worker and the next."""
+        """Add these pages to the scope, for this worker and its successors."""
         self._joined += joined
         self._scope_is_open = is_open
         if self._begun:
@@ -243,7 +243,7 @@ class Lane(asyncio.Protocol):
     # -- moments
 
     async def prepare(self) -> ShardState:
-        """The newest durable state: of everything sent before, or the last that counts if the worker died."""
+        """The newest durable state: of everything sent so far, or the last committed one if the worker died."""
         assert self._prepared is None, "the last checkpoint is still pending"
         while self._starting is not None:
             starting, self._starting = self._starting, None
@@ -260,7 +260,7 @@ class Lane(asyncio.Protocol):
         return self._prepared or self.counted
 
     def committed(self) -> None:
-        """The journal holds what `prepare` returned."""
+        """Record that the journal holds the state that `prepare` returned."""
         if self._prepared is not None:
             self.counted, self._prepared = self._prepared, None
             if self._holdings.count(self.counted.batch):
@@ -284,11 +284,11 @@ class Lane(asyncio.Protocol):
 
     @property
     def pid(self) -> int:
-        """The worker's process, or 0 when there is none."""
+        """Process id of the worker, or 0 if there is none."""
         return self._worker.pid if self._worker is not None else 0
 
     def abandon(self) -> None:
-        """End at once, as a kill would."""
+        """Kill the worker."""
         self._closing = True
         if self._worker is not None:
             self._worker.kill()

@@ -1,11 +1,11 @@
-"""A cheap guess at the language of a text that declares none.
+"""Cheap language detection for texts that do not declare their language.
 
-A text in a script of its own is known by its letters, and where languages share a
-script by the letters that only some of them use. Names and code in Latin letters
-are common in such texts, so a share of them is enough. For the rest: the commonest
-small words of a language make up a third of any text in it. Counting them over the
-first few hundred words tells a dozen languages apart; where the lead is thin we
-say nothing rather than something wrong.
+A text in a non-Latin script is recognized by its letters; languages that share a script
+are distinguished by letters that only some of them use. Names and code in Latin letters
+are common in such texts, so a share of the script is enough. For Latin script: the most
+frequent small words of a language make up a third of any text in it. Counting them over
+the first few hundred words distinguishes a dozen languages. If the lead is thin, the
+result is "" rather than a wrong language.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ _SMALL = {
 }
 _WORDS = {language: frozenset(words.split()) for language, words in _SMALL.items()}
 _LOOK = 400  # words
-_LEAST = 0.12  # share of small words below which it is none of these
-_LEAD = 1.3  # times the runner-up
+_LEAST = 0.12  # minimum share of small words
+_LEAD = 1.3  # required lead, as a multiple of the runner-up
 
 
 _SAMPLE = 6000  # characters
-_SHARE = 0.2  # of the letters that are in a script of their own; below, they are quoted
-_FEWEST = 20  # such letters
+_SHARE = 0.2  # minimum share of non-Latin letters; below, they are quotations
+_FEWEST = 20  # minimum number of such letters
 _BLOCKS = sorted(
     [
         *((0x370, 0x3FF, "el"), (0x400, 0x52F, "cyrl"), (0x530, 0x58F, "hy"), (0x590, 0x5FF, "he")),
@@ -57,8 +57,9 @@ _BLOCKS = sorted(
 _FIRSTS = [first for first, _, _ in _BLOCKS]
 _FOREIGN = re.compile("[^\0-\u036f]+")
 _LATIN = re.compile("[A-Za-z\u00c0-\u024f]+")
-_DENSE = frozenset(("han", "kana", "ko"))  # one letter says as much as two or three of an alphabet
-# Languages of one script, with letters that most of their neighbours do not have.
+# one letter holds as much information as two or three of an alphabet
+_DENSE = frozenset(("han", "kana", "ko"))
+# Languages that share a script, with letters that most of their neighbours do not use.
 _ARABIC = {
     "ur": "\u0679\u0688\u0691\u06ba\u06be\u06d2",
     "fa": "\u067e\u0686\u0698\u06a9\u06af\u06cc",
@@ -75,7 +76,7 @@ _CYRILLIC = {
 
 
 def guess(text: str) -> str:
-    """An ISO 639-1 code, or "" when in doubt.
+    """ISO 639-1 code, or "" when in doubt.
 
     >>> guess("der Hund und die Katze sind auf dem Dach und das Haus ist im Wald, nicht an der See")
     'de'
@@ -85,7 +86,7 @@ def guess(text: str) -> str:
 
 
 def _by_letters(sample: str) -> str:
-    """The language of a text in a script of its own."""
+    """Language of a text in a non-Latin script, or ""."""
     foreign = "".join(_FOREIGN.findall(sample))
     if len(foreign) < _FEWEST // 2:
         return ""
@@ -117,9 +118,9 @@ def _script(letter: str) -> str:
 
 
 def _told_apart(letters: Counter[str], languages: dict[str, str], *, mixed: str, otherwise: str) -> str:
-    """The language whose own letters are the most frequent.
+    """The language whose distinctive letters are the most frequent; `otherwise` if there are none.
 
-    The `mixed` one uses its neighbours' letters besides, and is known by a fiftieth as many of its own.
+    The `mixed` language also uses its neighbours' letters: a fiftieth as many of its own is enough.
     """
     counts = {language: sum(letters[letter] for letter in own) for language, own in languages.items()}
     most = max(counts, key=counts.__getitem__)

@@ -1,11 +1,11 @@
-"""Calling somebody's function so that whatever it does costs one answer at most.
+"""Guarded calls of plug-in functions: a faulty plug-in costs at most one result.
 
-It may raise anything, `SystemExit` and the like included; it may never come back;
-it may catch what should end it. Time is kept by the kernel's timer, whose signal
-reaches Python code between two of its steps; what does not hear it (a loop inside a
-compiled library, a function that catches everything) is `stuck`, and then the
-process that runs it has to end: a worker does, and its agent sends the page again, to
-be stored without its plug-ins.
+A plug-in may raise anything, including `SystemExit`; it may never return; it may catch
+the exception that should end it. The kernel's timer limits its time: the signal
+reaches Python code between two bytecode steps. A plug-in that does not react (a loop
+inside a compiled library, a function that catches everything) is `stuck`, and the
+process that runs it must end. A worker then exits, and the crawler sends the page again,
+to be stored without its plug-ins.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ import msgspec
 
 T = TypeVar("T")
 
-DEAF = 1.0  # seconds between two signals to a plug-in that goes on
-WARNINGS = 3  # signals after which one that goes on is stuck
-LONGEST = 200  # characters of what it said
+DEAF = 1.0  # seconds between two signals to a plug-in that does not return
+WARNINGS = 3  # number of signals after which such a plug-in is stuck
+LONGEST = 200  # maximum characters of an exception's message
 
 
 class TooLong(BaseException):
@@ -30,11 +30,11 @@ class TooLong(BaseException):
 
 
 class BadAnswer(Exception):
-    """It gave something else than it should; the message completes "it ..."."""
+    """Invalid return value of a plug-in; the message completes "`plugin` ..."."""
 
 
 def kind_of(thing: object) -> str:
-    """What it gave, for that message.
+    """Type of a value with its article, for that message.
 
     >>> kind_of(7), kind_of("vole")
     ('an `int`', 'a `str`')
@@ -44,7 +44,7 @@ def kind_of(thing: object) -> str:
 
 
 class Complaint(msgspec.Struct, frozen=True):
-    """What a plug-in did instead of answering."""
+    """Error of a plug-in, in place of its result."""
 
     plugin: str
     what: str
@@ -55,7 +55,7 @@ class Complaint(msgspec.Struct, frozen=True):
 
 
 class Onlooker:
-    """Who is told when a plug-in is entered and left; a worker's can do something about one that is stuck."""
+    """Callbacks before and after each call and for a stuck plug-in; the base class ignores them."""
 
     def entered(self) -> None: ...
 
@@ -65,18 +65,18 @@ class Onlooker:
 
 
 def call(plugin: str, patience: float, onlooker: Onlooker, act: Callable[[], T]) -> T | Complaint:
-    """What `act` returns, or what the plug-in of that name did wrong."""
+    """Call `act` with a time limit of `patience` seconds; return its result, or the error of `plugin`."""
     onlooker.entered()
     try:
         if threading.current_thread() is threading.main_thread():
             return _timed(plugin, patience, onlooker, act)
-        return tried(plugin, act)  # only the main thread hears signals
+        return tried(plugin, act)  # only the main thread receives signals
     finally:
         onlooker.left()
 
 
 def tried(plugin: str, act: Callable[[], T]) -> T | Complaint:
-    """The same without keeping time; `TooLong` goes through to whoever does."""
+    """The same without a time limit; `TooLong` propagates to the caller."""
     try:
         return act()
     except TooLong:
@@ -98,7 +98,7 @@ def _timed(plugin: str, patience: float, onlooker: Onlooker, act: Callable[[], T
                 onlooker.stuck()
             raise TooLong
 
-    # Set each time: a plug-in may have taken the signal for itself.
+    # Set for each call: a plug-in may have replaced the signal handler.
     before, rung = signal.signal(signal.SIGALRM, wake), (0.0, 0.0)
     try:
         rung = signal.setitimer(signal.ITIMER_REAL, patience, DEAF)
@@ -111,12 +111,12 @@ def _timed(plugin: str, patience: float, onlooker: Onlooker, act: Callable[[], T
         signal.setitimer(signal.ITIMER_REAL, 0.0)
         signal.signal(signal.SIGALRM, before)
         if rung[0]:
-            signal.setitimer(signal.ITIMER_REAL, *rung)  # somebody else's
+            signal.setitimer(signal.ITIMER_REAL, *rung)  # restore a timer that was already set
     return answer
 
 
 def describe(trouble: BaseException) -> str:
-    """An exception in one short line, whatever it makes of being asked.
+    """An exception in one short line, even if its `__str__` fails.
 
     >>> describe(KeyError("price")), describe(SystemExit())
     ("KeyError: 'price'", 'SystemExit')

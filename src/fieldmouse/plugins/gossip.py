@@ -1,7 +1,7 @@
-"""What plug-ins do wrong, for the log: the first few of each, and then no more.
+"""Throttled log warnings about plug-in errors: the first few of each kind.
 
-A mistake in somebody's code is made on every page. Each page's outcome names it; the
-log shows that it happens, and of what kind it is.
+A bug in a plug-in usually affects every page. The outcome of each page records it; the log
+only shows that it happens, and its kind.
 """
 
 from __future__ import annotations
