@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fieldmouse.indexer.blocks import BLOCKS, blocks_of
-from fieldmouse.indexer.comparison import ORDER, _longest, align, compare, steps, template
+from fieldmouse.indexer.comparison import ORDER, _longest_common, align, compare, steps, template
 from fieldmouse.policy.noiserules import NoiseRules
 from indexer.answers import response
 
@@ -34,7 +34,7 @@ def test_what_occurs_once_between_two_common_blocks_is_found_there() -> None:
 
 
 @given(st.lists(st.sampled_from("abc"), max_size=9), st.lists(st.sampled_from("abc"), max_size=9))
-def test_a_table_finds_the_longest_that_both_have_in_common(old: list[str], new: list[str]) -> None:
+def test_table_alignment_finds_the_longest_common_subsequence(old: list[str], new: list[str]) -> None:
     def longest(i: int, j: int) -> int:
         if i == len(old) or j == len(new):
             return 0
@@ -42,7 +42,7 @@ def test_a_table_finds_the_longest_that_both_have_in_common(old: list[str], new:
             return 1 + longest(i + 1, j + 1)
         return max(longest(i + 1, j), longest(i, j + 1))
 
-    assert len(_longest(old, new, 0, len(old), 0, len(new))) == longest(0, 0)
+    assert len(_longest_common(old, new, 0, len(old), 0, len(new))) == longest(0, 0)
 
 
 @given(versions, versions)

@@ -62,7 +62,7 @@ class Silent(Exception):
         (KeyboardInterrupt(), "raised KeyboardInterrupt"),
         (GeneratorExit(), "raised GeneratorExit"),
         (MemoryError(), "raised MemoryError"),
-        (Silent(), "raised Silent: and cannot say why"),
+        (Silent(), "raised Silent: without a readable message"),
         (ValueError("two\nlines \x1b[31m"), "raised ValueError: two lines ?[31m"),
         (BadAnswer("gave nothing"), "gave nothing"),
     ],

@@ -25,28 +25,28 @@ class Admission:
 
     def begin(self, bare: bool = False) -> None:
         """Start with the links of another page; if `bare`, reject all of them without calling `admit`."""
-        self._first, self._more, self._late = "", 0, LATE if bare else 0
+        self._first_error, self._more_errors, self._timeouts = "", 0, LATE if bare else 0
 
     def wants(self, link: Link) -> bool:
-        if self._late >= LATE:
+        if self._timeouts >= LATE:
             self._note(Complaint(self._names.admit, "was left out"), link)
             return False
-        found = FoundLink(link.url, link.via, link.depth, link.kind.value)
-        answer = call(
-            self._names.admit, self._names.patience, self._onlooker, lambda: bool(self._admit(found))
+        found_link = FoundLink(link.url, link.via, link.depth, link.kind.value)
+        result = call(
+            self._names.admit, self._names.patience, self._onlooker, lambda: bool(self._admit(found_link))
         )
-        if isinstance(answer, Complaint):
-            self._late += answer.late
-            self._note(answer, link)
+        if isinstance(result, Complaint):
+            self._timeouts += result.late
+            self._note(result, link)
             return False
-        return answer
+        return result
 
     def _note(self, complaint: Complaint, link: Link) -> None:
-        self._more += bool(self._first)
-        self._first = self._first or f"{complaint} (on {link.url[:200]}"
+        self._more_errors += bool(self._first_error)
+        self._first_error = self._first_error or f"{complaint} (on {link.url[:200]}"
 
     @property
     def complaint(self) -> str:
         """Description of the errors since `begin`; "" if there were none."""
-        more = f" and {self._more} more links" if self._more else ""
-        return f"{self._first}{more})" if self._first else ""
+        more = f" and {self._more_errors} more links" if self._more_errors else ""
+        return f"{self._first_error}{more})" if self._first_error else ""

@@ -26,7 +26,7 @@ _WEST = (
     "äöõüšž",  # Estonian
     "áàéèíìóòúù",  # Gaelic
 )
-_CENTRE = (
+_EAST = (
     "ąćęłńóśźż",  # Polish
     "áčďéěíňóřšťúůýž",  # Czech
     "áäčďéíĺľňóôŕšťúýž",  # Slovak
@@ -37,7 +37,7 @@ _CENTRE = (
 )
 _TURKISH = ("çğıöşüâîû",)
 _BALTIC = ("ąčęėįšųūž", "āčēģīķļņšūž")  # Lithuanian, Latvian
-_ALPHABETS = {"cp1252": _WEST, "cp1250": _CENTRE, "iso8859-2": _CENTRE, "cp1254": _TURKISH, "cp1257": _BALTIC}
+_ALPHABETS = {"cp1252": _WEST, "cp1250": _EAST, "iso8859-2": _EAST, "cp1254": _TURKISH, "cp1257": _BALTIC}
 """By charset, the likeliest first; every letter that is not in the English alphabet."""
 _IF_GUESSED = {"iso8859-15": _WEST}
 """Considered only if guessed: the bytes of letters specific to these are more often signs, such as fractions.
@@ -46,15 +46,15 @@ _LATIN = frozenset(
     {*_ALPHABETS, "cp1258", "iso8859-3", "iso8859-4", "iso8859-9", "iso8859-10", "iso8859-13", "iso8859-14"}
     | {"iso8859-1", "iso8859-15", "iso8859-16", "mac-roman", "mac_roman", "mac-latin2", "cp437", "cp850"}
 )
-_ENOUGH = 0.9
+_MIN_SHARE = 0.9
 """Share of the letters that an alphabet must contain; names and quotations contain foreign letters."""
 
 
-_TOGETHER = 2.0
+_MAX_RUN = 2.0
 """Maximum average run of accented letters: in other scripts whole words are beyond ASCII."""
-_FEW = 3
+_FEW_BYTES = 3
 """Up to this many bytes beyond ASCII are read as windows-1252, which most of the web means."""
-_USUAL = frozenset({*range(0xC0, 0x100), *range(0x91, 0x98)} - {0xD7, 0xF7}) | frozenset(
+_COMMON_BYTES = frozenset({*range(0xC0, 0x100), *range(0x91, 0x98)} - {0xD7, 0xF7}) | frozenset(
     "€…ŠšŽžŒœ™\xa0¡§©ª«®°·º»½¿".encode("cp1252")
 )
 """Letters and signs of windows-1252 that occur in texts; half of the bytes of East Asian texts are not among
@@ -81,25 +81,26 @@ def settled_by_letters(text: bytes, guess: str) -> str:
             return guess
         guess = "cp1252"
     bytes_ = Counter(byte for byte in text if byte >= 0x80)
-    if bytes_.total() <= _FEW and _share(bytes_, "cp1252", _WEST)[0] >= _ENOUGH:
+    if bytes_.total() <= _FEW_BYTES and _share(bytes_, "cp1252", _WEST)[0] >= _MIN_SHARE:
         return guess if guess in ("cp1254", *_IF_GUESSED) else "cp1252"
-    alphabets = _ALPHABETS | {codec: its for codec, its in _IF_GUESSED.items() if codec == guess}
-    together = {codec: ("".join(its),) for codec, its in alphabets.items()}  # for texts in several languages
-    for each in (alphabets, together):
-        shares = {codec: _share(bytes_, codec, its) for codec, its in each.items()}
+    alphabets = _ALPHABETS | {codec: languages for codec, languages in _IF_GUESSED.items() if codec == guess}
+    # For texts in several languages.
+    merged = {codec: ("".join(languages),) for codec, languages in alphabets.items()}
+    for candidates in (alphabets, merged):
+        shares = {codec: _share(bytes_, codec, languages) for codec, languages in candidates.items()}
         # On a tie the first (likeliest) wins, except for Turkish: a short Turkish text also matches
         # Icelandic.
         best = max(shares, key=lambda codec: (shares[codec], codec == guess == "cp1254"))
-        if shares[best][0] >= _ENOUGH:
+        if shares[best][0] >= _MIN_SHARE:
             return best
     return guess
 
 
 def _has_accents(text: bytes) -> bool:
     runs = _beyond_ascii(text)
-    every = b"".join(runs)
-    usual = sum(byte in _USUAL for byte in every)
-    return usual >= _ENOUGH * len(every) and len(every) <= _TOGETHER * len(runs)
+    joined = b"".join(runs)
+    common = sum(byte in _COMMON_BYTES for byte in joined)
+    return common >= _MIN_SHARE * len(joined) and len(joined) <= _MAX_RUN * len(runs)
 
 
 def _share(bytes_: Counter[int], codec: str, alphabets: Sequence[str]) -> tuple[float, int]:
@@ -114,5 +115,5 @@ def _share(bytes_: Counter[int], codec: str, alphabets: Sequence[str]) -> tuple[
         if character.isalpha() or character == "\ufffd" or "\x80" <= character <= "\x9f":
             letters[character] += count
     total = letters.total()
-    known = [sum(letters[letter] for letter in set(alphabet)) for alphabet in alphabets]
-    return (max(known) / total, max(known)) if total else (1.0, 0)
+    covered = [sum(letters[letter] for letter in set(alphabet)) for alphabet in alphabets]
+    return (max(covered) / total, max(covered)) if total else (1.0, 0)

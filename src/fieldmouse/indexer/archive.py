@@ -42,6 +42,7 @@ _LENGTH = re.compile(rb"(?im)^content-length[ \t\r]*:[^\n]*\n(?:[ \t][^\n]*\n)*"
 _SERIAL = re.compile(r"-(\d{5,})-(\d+)\.warc\.gz\Z")
 SAME_PAYLOAD = "http://netpreserve.org/warc/1.1/revisit/identical-payload-digest"
 NOT_MODIFIED = "http://netpreserve.org/warc/1.1/revisit/server-not-modified"
+_HTTP, _FIELDS = "application/http;msgtype=", "application/warc-fields"
 ITEMS = "application/x-ndjson"  # one row per line
 
 _bits = SystemRandom().getrandbits
@@ -59,14 +60,13 @@ class Stored:
 
 def verify(directory: Path, shard: int, state: ShardState) -> None:
     """Raise `Damaged` unless the files of this shard reach as far as `state` says; changes nothing."""
-    for path, length in (
-        (directory / state.warc, state.warc_length), (log_path(directory, shard), state.cdxj_length)
-    ):  # fmt: skip
+    lengths = {directory / state.warc: state.warc_length, log_path(directory, shard): state.cdxj_length}
+    for path, length in lengths.items():
         if length:
             try:
                 size = path.stat().st_size
             except FileNotFoundError:
-                raise Damaged(path, f"{length} bytes were written and synced, and it is gone") from None
+                raise Damaged(path, f"{length} bytes were written and synced, but it is missing") from None
             if size < length:
                 raise Damaged(path, f"{length} bytes were written and synced, {size} are there")
 
@@ -78,23 +78,30 @@ class Archive:
         """Truncate the shard's files to `state` and continue from there."""
         self._directory, self._shard, self._config = directory, shard, config
         self._cdxj = Tail(log_path(directory, shard), state.cdxj_length)
-        self._others: dict[int, int] = {}  # open CDXJ logs of other shards
+        self._other_logs: dict[int, int] = {}  # open CDXJ logs of other shards
         self._serial, self._name = state.serial, state.warc
         for path in directory.glob("*.warc.gz"):
-            found = _SERIAL.search(path.name)
-            if found and int(found[2]) == shard and int(found[1]) > state.serial:
+            match = _SERIAL.search(path.name)
+            if match and int(match[2]) == shard and int(match[1]) > state.serial:
                 path.unlink()
         self._warc: Tail | None = None
         if state.warc:
             self._warc = Tail(directory / state.warc, state.warc_length)
-        self._ids = _bits(128)
+        self._last_id = _bits(128)
 
     # -- records
 
     def store(
-        self, link: Link, response: Response, *, payload: bytes, digest: str,
-        earlier: tuple[str, str] | None = None, fields: bytes = b"", items: bytes = b"",
-    ) -> Stored:  # fmt: skip
+        self,
+        link: Link,
+        response: Response,
+        *,
+        payload: bytes,
+        digest: str,
+        earlier: tuple[str, str] | None = None,
+        fields: bytes = b"",
+        items: bytes = b"",
+    ) -> Stored:
         """Write request, response and metadata; with `earlier` (URL and timestamp) a revisit of that record.
 
         `items` are the rows extracted from the page, if any. They become a second metadata record.
@@ -103,8 +110,8 @@ class Archive:
         url = link.url
         date, stamp = _dates(int(response.started_at))
         address = f"WARC-IP-Address: {response.address}\r\n" if response.address else ""
-        same = f"{address}WARC-Target-URI: {url}\r\nWARC-Date: {date}\r\n"
-        name = self._record_id()
+        common = f"{address}WARC-Target-URI: {url}\r\nWARC-Date: {date}\r\n"
+        record_id = self._record_id()
         kind, extra = "response", ""
         # An unsolicited 304 (the request had no condition) does not refer to any earlier record.
         if response.status == 304 and not payload and (link.etag or link.last_modified):
@@ -121,52 +128,28 @@ class Archive:
         head = _plain_head(response, len(payload))
         body = payload if kind == "response" else b""
         offset = warc.length
-        warc.append(
-            _record(
-                f"WARC/1.1\r\nWARC-Type: {kind}\r\nWARC-Record-ID: {name}\r\n{same}{extra}"
-                f"WARC-Payload-Digest: {digest}\r\nContent-Type: application/http;msgtype=response\r\n",
-                head,
-                body,
-                packed=any(response.all("content-encoding")),
-            )
-        )
+        headers = f"{common}{extra}WARC-Payload-Digest: {digest}"
+        packed = any(response.all("content-encoding"))
+        warc.append(_record(kind, record_id, headers, f"{_HTTP}response", head, body, packed=packed))
         length = warc.length - offset
-        paired = f"{same}WARC-Concurrent-To: {name}\r\n"
-        warc.append(
-            _record(
-                f"WARC/1.1\r\nWARC-Type: request\r\nWARC-Record-ID: {self._record_id()}\r\n{paired}"
-                "Content-Type: application/http;msgtype=request\r\n",
-                response.request,
-            )
-        )
-        warc.append(
-            _record(
-                f"WARC/1.1\r\nWARC-Type: metadata\r\nWARC-Record-ID: {self._record_id()}\r\n{paired}"
-                "Content-Type: application/warc-fields\r\n",
-                _metadata(link, response) + fields,
-            )
-        )
-        items_at = 0
+        paired = f"{common}WARC-Concurrent-To: {record_id}"
+        warc.append(_record("request", self._record_id(), paired, f"{_HTTP}request", response.request))
+        metadata = _metadata(link, response) + fields
+        warc.append(_record("metadata", self._record_id(), paired, _FIELDS, metadata))
+        items_at = warc.length if items else 0
         if items:
-            items_at = warc.length
-            warc.append(
-                _record(
-                    f"WARC/1.1\r\nWARC-Type: metadata\r\nWARC-Record-ID: {self._record_id()}\r\n{paired}"
-                    f"Content-Type: {ITEMS}\r\n",
-                    items,
-                )
-            )
-        where = self._cdxj.length
+            warc.append(_record("metadata", self._record_id(), paired, ITEMS, items))
+        cdxj_offset = self._cdxj.length
         seen_as = cdxj.kind_of(response) if kind == "response" else cdxj.REVISIT
         self._cdxj.append(
             cdxj.line(url, stamp, seen_as, response.status, digest[5:], offset, length, self._name)
         )
-        return Stored(self._name, offset, self._shard << 48 | where, items_at)
+        return Stored(self._name, offset, self._shard << 48 | cdxj_offset, items_at)
 
     def _record_id(self) -> str:
         """New UUID (version 4 in form): a random start, then steps through the whole 128-bit space."""
-        self._ids = (self._ids + 0x9E3779B97F4A7C15F39CC0605CEDC835) & (1 << 128) - 1
-        text = f"{self._ids:032x}"
+        self._last_id = (self._last_id + 0x9E3779B97F4A7C15F39CC0605CEDC835) & (1 << 128) - 1
+        text = f"{self._last_id:032x}"
         return f"<urn:uuid:{text[:8]}-{text[8:12]}-4{text[13:16]}-a{text[17:20]}-{text[20:]}>"
 
     # -- files
@@ -181,21 +164,17 @@ class Archive:
         date, stamp = _dates(int(time.time()))
         self._name = f"{self._config.warc_prefix}-{stamp}-{self._serial:05}-{self._shard}.warc.gz"
         self._warc = Tail(self._directory / self._name, 0)
-        lines = [f"software: fieldmouse/{__version__}", "format: WARC File Format 1.1"]
-        lines.append(
-            "conformsTo: http://iipc.github.io/warc-specifications/specifications/warc-format/warc-1.1/"
-        )
-        lines.append(f"http-header-user-agent: {self._config.user_agent}")
+        lines = [
+            f"software: fieldmouse/{__version__}",
+            "format: WARC File Format 1.1",
+            "conformsTo: http://iipc.github.io/warc-specifications/specifications/warc-format/warc-1.1/",
+            f"http-header-user-agent: {self._config.user_agent}",
+        ]
         if self._config.contact:
             lines.append(f"operator: {self._config.contact}")
-        self._warc.append(
-            _record(
-                f"WARC/1.1\r\nWARC-Type: warcinfo\r\nWARC-Record-ID: {self._record_id()}\r\n"
-                f"WARC-Date: {date}\r\nWARC-Filename: {self._name}\r\n"
-                "Content-Type: application/warc-fields\r\n",
-                "".join(line + "\r\n" for line in lines).encode(),
-            )
-        )
+        headers = f"WARC-Date: {date}\r\nWARC-Filename: {self._name}"
+        block = "".join(line + "\r\n" for line in lines).encode()
+        self._warc.append(_record("warcinfo", self._record_id(), headers, _FIELDS, block))
         return self._warc
 
     def sync(self) -> None:
@@ -220,11 +199,11 @@ class Archive:
                 self._cdxj.flush()
                 handle = self._cdxj.handle
             else:
-                if shard not in self._others:
+                if shard not in self._other_logs:
                     if not path.exists():
                         return None
-                    self._others[shard] = os.open(path, os.O_RDONLY)
-                handle = self._others[shard]
+                    self._other_logs[shard] = os.open(path, os.O_RDONLY)
+                handle = self._other_logs[shard]
             raw = os.pread(handle, 4096, offset)
             if b"\n" not in raw:
                 raw = os.pread(handle, 1 << 17, offset)
@@ -237,7 +216,7 @@ class Archive:
         if self._warc is not None:
             self._warc.close()
         self._cdxj.close()
-        for handle in self._others.values():
+        for handle in self._other_logs.values():
             os.close(handle)
 
 
@@ -245,9 +224,14 @@ def log_path(directory: Path, shard: int) -> Path:
     return directory / f"shard-{shard}.cdxj"
 
 
-def _record(headers: str, block: bytes, body: bytes = b"", *, packed: bool = False) -> bytes:
-    """One record as one gzip member; its content is `block` followed by `body`."""
-    top = f"{headers}Content-Length: {len(block) + len(body)}\r\n\r\n".encode() + block
+def _record(
+    kind: str, record_id: str, headers: str, mime: str, block: bytes, body: bytes = b"", packed: bool = False
+) -> bytes:
+    """One record as one gzip member; its content is `block` followed by `body`, which may be `packed`."""
+    top = (
+        f"WARC/1.1\r\nWARC-Type: {kind}\r\nWARC-Record-ID: {record_id}\r\n{headers}\r\n"
+        f"Content-Type: {mime}\r\nContent-Length: {len(block) + len(body)}\r\n\r\n"
+    ).encode() + block
     if not packed or not body:
         return isal_zlib.compress(top + body + _END, 1, 31)
     return _member(top, body + _END)

@@ -29,7 +29,7 @@ from fieldmouse.indexer.warcs import (
 )
 from fieldmouse.indexer.wire import ShardState
 
-_WRONG = (ValueError, KeyError, UnicodeDecodeError, msgspec.MsgspecError)
+_DECODE_ERRORS = (ValueError, KeyError, UnicodeDecodeError, msgspec.MsgspecError)
 
 
 class Wound(msgspec.Struct, frozen=True):
@@ -56,9 +56,9 @@ class ShardAudit(msgspec.Struct):
 
 def files_of(directory: Path, shard: int, state: ShardState) -> Iterator[tuple[str, Path | None, int]]:
     """Name, path and committed length of each WARC file that the shard should have, oldest first."""
-    found = series(directory, shard)
+    paths = series(directory, shard)
     for serial in range(1, state.serial + 1):
-        path = found.get(serial)
+        path = paths.get(serial)
         if serial == state.serial:
             path = directory / state.warc
             yield state.warc, path if path.is_file() else None, state.warc_length
@@ -97,7 +97,7 @@ def skim(directory: Path, shard: int, state: ShardState) -> ShardAudit:
                 handle, offset, size = handles[entry.filename], int(entry.offset), int(entry.length)
                 same = line_of(peek(handle, offset, size), offset, size, entry.filename) == line
                 follows = os.pread(handle, len(MAGIC), offset + size) == MAGIC
-            except (*_WRONG, Torn):
+            except (*_DECODE_ERRORS, Torn):
                 return audit(directory, shard, state)
             if not same or not follows or offset < last.get(entry.filename, 0):
                 return audit(directory, shard, state)
@@ -125,22 +125,22 @@ def audit(directory: Path, shard: int, state: ShardState) -> ShardAudit:
     """Read every member of every file with checksum and digest, and compare the log's lines with them."""
     report = ShardAudit(wounds=[], unreadable=[])
     log = log_path(directory, shard)
-    there = log.stat().st_size if log.is_file() else 0
+    size = log.stat().st_size if log.is_file() else 0
     lines: Iterator[bytes] = iter(())
     if not log.is_file() and state.cdxj_length:
         report.cdxj = "it is missing"
-    elif there < state.cdxj_length:
-        report.cdxj = f"{state.cdxj_length} bytes were written and synced, {there} are there"
+    elif size < state.cdxj_length:
+        report.cdxj = f"{state.cdxj_length} bytes were written and synced, {size} are there"
     elif state.cdxj_length:
         lines = log_lines(log, state.cdxj_length)
-    for offset, want, name in answers(directory, shard, state, report):
+    for offset, expected, name in answers(directory, shard, state, report):
         if report.cdxj:
             continue
         line = next(lines, b"")
-        while line != want:
+        while line != expected:
             place = _place_of(line)
             if place is None or place == (name, offset) or not report.wounds:
-                report.cdxj = f"the line of the record at byte {offset} of `{name}` is not what it was"
+                report.cdxj = f"the line of the record at byte {offset} of `{name}` does not match it"
                 break
             report.unreadable.append(_url_of(line))
             line = next(lines, b"")
@@ -149,7 +149,7 @@ def audit(directory: Path, shard: int, state: ShardState) -> ShardAudit:
             if report.wounds and _place_of(line) is not None:
                 report.unreadable.append(_url_of(line))
             else:
-                report.cdxj = "it has lines that no record belongs to"
+                report.cdxj = "it has lines without a record"
                 break
     return report
 
@@ -163,8 +163,8 @@ def answers(
         if path is None:
             report.wounds.append(Wound(name, -1, "it is missing"))
             continue
-        there = path.stat().st_size
-        end = min(there, length)
+        size = path.stat().st_size
+        end = min(size, length)
         report.size += length
         at: int | None = 0
         while at is not None and at < end:
@@ -182,12 +182,12 @@ def answers(
             except Torn as torn:
                 report.wounds.append(Wound(name, torn.offset, torn.what))
                 at = next_member(path, torn.offset + 1, end)
-            except _WRONG as wrong:
+            except _DECODE_ERRORS as wrong:
                 report.wounds.append(Wound(name, at, str(wrong)))
                 at = next_member(path, at + 1, end)
-        if there < length:
+        if size < length:
             report.wounds.append(
-                Wound(name, there, f"{length} bytes were written and synced, {there} are there")
+                Wound(name, size, f"{length} bytes were written and synced, {size} are there")
             )
 
 
@@ -195,7 +195,7 @@ def _place_of(line: bytes) -> tuple[str, int] | None:
     try:
         _, entry = cdxj.read_line(line)
         return entry.filename, int(entry.offset)
-    except _WRONG:
+    except _DECODE_ERRORS:
         return None
 
 

@@ -39,8 +39,8 @@ ANY_RATIO = 1 << 40  # no decompression-bomb check: the body passed it before it
 
 _PLAIN = re.compile(r"text/.*|application/(.*[+/-])?(json|xml|javascript|yaml|x-ndjson|toml)", re.ASCII)
 _JSON = re.compile(r"application/(.*\+)?json", re.ASCII)
-_SHOWN = INLINE | SILENT | FRAMES | {COMMENT, TITLE_TAG}
-_APART = "\0"  # cannot occur in HTML: the parser drops it
+_HANDLED = INLINE | SILENT | FRAMES | {COMMENT, TITLE_TAG}
+_SEPARATOR = "\0"  # cannot occur in HTML: the parser drops it
 
 
 def body_of(response: Response, limit: int) -> bytes:
@@ -64,11 +64,11 @@ def blocks_of(response: Response, body: bytes, rules: NoiseRules = EVERYTHING) -
         return None
     text = decoded(body[: 4 * TEXT], find_charset(body, declared, markup=False))[:TEXT]
     if _JSON.fullmatch(mime):
-        text = _spread(text)
-    return _ruled(_tidy(text.splitlines()), rules)
+        text = _one_value_per_line(text)
+    return _apply_rules(_normalize(text.splitlines()), rules)
 
 
-def _spread(text: str) -> str:
+def _one_value_per_line(text: str) -> str:
     """Reformat JSON to one value per line, so that its original layout does not matter."""
     try:
         return msgspec.json.format(text, indent=1)
@@ -84,37 +84,37 @@ def _of_html(markup: bytes | str, rules: NoiseRules = EVERYTHING) -> list[str]:
     raw, _ = bounded(markup.encode("utf-8", "replace") if isinstance(markup, str) else markup)
     tree = LexborHTMLParser(raw, options=WITHOUT_EVENTS)
     if rules.empty:
-        return _read(tree)
+        return _blocks(tree)
     for rule in rules.ignore:
         # Inner elements first: removing an element also removes its descendants.
         for node in reversed(elements(tree, rule)):
             node.decompose()
     chosen = [rule for rule in rules.only if rule.how != "regex"]
     if not chosen:
-        return _ruled(_read(tree), rules)
+        return _apply_rules(_blocks(tree), rules)
     parts = [node.html or "" for rule in chosen for node in elements(tree, rule)]
-    texts = [block for part in parts for block in _read(LexborHTMLParser(part, options=WITHOUT_EVENTS))]
-    return _ruled(texts, rules)
+    texts = [block for part in parts for block in _blocks(LexborHTMLParser(part, options=WITHOUT_EVENTS))]
+    return _apply_rules(texts, rules)
 
 
-def _ruled(texts: list[str], rules: NoiseRules) -> list[str]:
+def _apply_rules(texts: list[str], rules: NoiseRules) -> list[str]:
     """Apply the regular expressions of `rules` to the blocks."""
     if rules.empty:
         return texts
     texts = without(texts, rules.ignore)
     if any(rule.how == "regex" for rule in rules.only):
         texts = found_in(texts, rules.only)
-    return _tidy(texts)
+    return _normalize(texts)
 
 
-def _read(tree: LexborHTMLParser) -> list[str]:
+def _blocks(tree: LexborHTMLParser) -> list[str]:
     """Blocks of a page; modifies `tree`."""
     root, title = tree.root, ""
     if root is None:
         return []
     silent = []
     # From the outside in, so that each removed node is moved once.
-    for node in [node for node in root.traverse() if node.tag_id in _SHOWN]:
+    for node in [node for node in root.traverse() if node.tag_id in _HANDLED]:
         kind = node.tag_id
         if kind in INLINE:
             node.unwrap(delete_empty=True)
@@ -128,11 +128,11 @@ def _read(tree: LexborHTMLParser) -> list[str]:
     text = ""
     if body is not None:
         body.merge_text_nodes()
-        text = body.text(separator=_APART, skip_empty=True)[:TEXT]
-    return _tidy([title, *text.split(_APART)])
+        text = body.text(separator=_SEPARATOR, skip_empty=True)[:TEXT]
+    return _normalize([title, *text.split(_SEPARATOR)])
 
 
-def _tidy(texts: list[str]) -> list[str]:
+def _normalize(texts: list[str]) -> list[str]:
     """Normalize white space, drop soft hyphens and empty blocks, and join the blocks beyond `BLOCKS`."""
     if len(texts) > BLOCKS:
         texts = [*texts[:BLOCKS], " ".join(texts[BLOCKS:])]

@@ -49,27 +49,27 @@ def surt(url: str) -> str:
         port = port[1:]
     else:
         name, _, port = authority.partition(":")
-        found = _WWW.match(name)
-        if found and "." in name[found.end() :]:
-            name = name[found.end() :]
+        match = _WWW.match(name)
+        if match and "." in name[match.end() :]:
+            name = name[match.end() :]
         name = ",".join(reversed(name.split(".")))
     if _SAFE(url) is None:
-        path = _tidy(path.lower())
+        path = _normalize_path(path.lower())
         query = "&".join(sorted(_without_session(query).lower().split("&"))) if mark else ""
     if len(path) > 1 and path.endswith("/"):
         path = path[:-1]
     return f"{name}{':' + port if port else ''}){path}{'?' + query if query else ''}"
 
 
-def _tidy(path: str) -> str:
+def _normalize_path(path: str) -> str:
     path = re.sub(r";jsessionid=[0-9a-z]{32}", "", path)
     path = path.replace("%7e", "~")
     return re.sub(r"//+", "/", path)
 
 
 def _without_session(query: str) -> str:
-    found = _SESSION.match(query)
-    return query if found is None else f"{found[1]}{found[2] or ''}".rstrip("&")
+    match = _SESSION.match(query)
+    return query if match is None else f"{match[1]}{match[2] or ''}".rstrip("&")
 
 
 class Entry(msgspec.Struct, frozen=True):
@@ -115,8 +115,8 @@ def merge(logs: Iterable[Path], target: Path, chunk: int = CHUNK) -> int:
                     del lines
         count = 0
         with whole(target, ".fresh") as out:
-            for one in heapq.merge(*(_lines(run) for run in runs)):
-                out.write(one)
+            for merged_line in heapq.merge(*(_lines(run) for run in runs)):
+                out.write(merged_line)
                 count += 1
     finally:
         remove_leftovers(target)

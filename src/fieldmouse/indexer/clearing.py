@@ -23,7 +23,7 @@ from fieldmouse.indexer.snapshot import META, Snapshots, read_meta
 
 LOOK = 12  # documents to examine per replaced page
 WORTH = 8  # a generation is rewritten if at least one in this many of its documents is old
-_AT_ONCE = 4  # maximum number of generations examined after one checkpoint
+_MAX_GENERATIONS = 4  # maximum number of generations examined after one checkpoint
 _HEAP = 15 << 20  # bytes; the minimum that tantivy accepts
 
 
@@ -41,17 +41,17 @@ class Clearing:
 
     def go_on(self, finished: int) -> None:
         """Examine as many of the `finished` generations as the credit allows."""
-        looked = 0
+        examined = 0
         for _ in range(finished if self._credit else 0):
             path = self._home / f"{self._next % finished:05}"
             meta = read_meta(path / META)
             size = meta.documents if meta is not None else 0
-            if size > self._credit or looked >= _AT_ONCE:
+            if size > self._credit or examined >= _MAX_GENERATIONS:
                 break
             self._next = (self._next + 1) % finished
             if size:
                 self._credit -= size
-                looked += 1
+                examined += 1
                 clear(path, self._shard, self._copies)
 
 
@@ -65,21 +65,21 @@ def clear(path: Path, shard: int, copies: Copies) -> int:
     searcher = index.searcher()
     hits = searcher.search(tantivy.Query.all_query(), limit=max(1, searcher.num_docs), count=False).hits
     addresses = [address for _, address in hits]
-    found, batches = places(searcher, addresses, columns=True, key_seed=lambda: 0)
-    keys: list[int] = found.tolist()
+    page_keys, batches = places(searcher, addresses, columns=True, key_seed=lambda: 0)
+    keys: list[int] = page_keys.tolist()
     old = copies.newest(keys) > stands(batches, shard)
     count = int(np.count_nonzero(old))
     snapshots = Snapshots(path)
     if count * WORTH < len(keys) or not count or not snapshots.hold():
         return 0
     snapshots.sweep()  # files of a killed writer would block ours
-    whole = {key for key, gone in zip(keys, old, strict=True) if not gone}
-    alone = {key for key, gone in zip(keys, old, strict=True) if gone} - whole
+    current = {key for key, gone in zip(keys, old, strict=True) if not gone}
+    replaced = {key for key, gone in zip(keys, old, strict=True) if gone} - current
     writer = index.writer(heap_size=_HEAP, num_threads=1)
-    if alone:
-        writer.delete_documents_by_query(tantivy.Query.term_set_query(index.schema, "key", sorted(alone)))
+    if replaced:
+        writer.delete_documents_by_query(tantivy.Query.term_set_query(index.schema, "key", sorted(replaced)))
     for key, batch, gone in zip(keys, batches, old, strict=True):
-        if gone and key in whole:
+        if gone and key in current:
             writer.delete_documents_by_query(copy_of(index.schema, key, batch))
     writer.commit()
     writer.wait_merging_threads()

@@ -21,6 +21,7 @@ from fieldmouse.url import Url, resolve
 from fieldmouse.web.encoding import EARLY, unpack
 from fieldmouse.web.mediatype import essence, media_type
 
+Readers = Mapping[str, Reader]
 _FEED_MARKS = (b"<rss", b"<feed", b"<rdf:RDF")
 
 
@@ -40,9 +41,14 @@ class Contents(msgspec.Struct, frozen=True):
 
 
 def read_contents(
-    link: Link, response: Response, config: IndexerConfig, links: Links,
-    readers: Mapping[str, Reader] = READERS, *, bare: bool = False,
-) -> Contents:  # fmt: skip
+    link: Link,
+    response: Response,
+    config: IndexerConfig,
+    links: Links,
+    readers: Readers = READERS,
+    *,
+    bare: bool = False,
+) -> Contents:
     """Read the document of a 2xx response; `bare` disables plug-ins."""
     unpacked = unpack(response, limit=config.decoded_limit, ratio=config.ratio_limit)
     body, detail, complaint = unpacked.body, "", ""
@@ -57,7 +63,7 @@ def read_contents(
         if unpacked.reason is Reason.BOMB or not body:
             reason, detail, body = unpacked.reason, unpacked.detail, b""
     mime = mime_of(response)
-    page, found, left_out = Document(base=link.url), list[Link](), 0
+    page, new_links, left_out = Document(base=link.url), list[Link](), 0
     links.begin(link.url, bare=bare)
     if reason is None:
         cut = bool(response.truncated) or unpacked.reason is not None
@@ -67,19 +73,17 @@ def read_contents(
         page = _read(link, answer, config, readers, bare)
         links.reached(link)
         if not (page.rules.nofollow and config.nofollow):
-            found, left_out = _links(link, page, response.ended_at, config, links)
-        more = f"links left after {config.links_per_page}, {left_out} more were there" if left_out else ""
+            new_links, left_out = _links(link, page, response.ended_at, config, links)
+        dropped = f"links left after {config.links_per_page}, {left_out} more were there" if left_out else ""
         complaint = "; ".join(filter(None, (page.complaint, links.complaint)))
-        detail = "; ".join(filter(None, (detail, page.trouble, more, complaint)))
+        detail = "; ".join(filter(None, (detail, page.trouble, dropped, complaint)))
     indexed = reason is None and not (page.rules.noindex and config.nofollow)
-    return Contents(body, mime, page, found, indexed, page.charset, reason, detail, left_out, complaint)
+    return Contents(body, mime, page, new_links, indexed, page.charset, reason, detail, left_out, complaint)
 
 
-def _read(
-    link: Link, answer: Answer, config: IndexerConfig, readers: Mapping[str, Reader], bare: bool
-) -> Document:
+def _read(link: Link, answer: Answer, config: IndexerConfig, readers: Readers, bare: bool) -> Document:
     """Parse the document with the reader of its type, and add the robots rules and refresh of its headers."""
-    reader = _reader_for(link, answer.mime, answer.body, config, readers)
+    reader = _reader_for(link, answer, config, readers)
     if reader is None:
         page = Document(base=link.url)
     elif bare and isinstance(reader, OwnReader):
@@ -92,12 +96,12 @@ def _read(
     if link.kind is not Kind.SITEMAP:
         for tag in answer.all("x-robots-tag"):
             read_robots_tag(tag, page.rules, config.robot)
-        if target := _refreshed(answer):
+        if target := _refresh_url(answer):
             page = msgspec.structs.replace(page, hrefs=[*page.hrefs, target])
     return page
 
 
-def _refreshed(answer: Answer) -> Url | None:
+def _refresh_url(answer: Answer) -> Url | None:
     """The target of a `Refresh` header, resolved against the page's URL and not against its `<base>`."""
     target = refresh_target(answer.header("refresh"))
     if not target:
@@ -110,10 +114,9 @@ def _refreshed(answer: Answer) -> Url | None:
         return resolve(target, answer.url)
 
 
-def _reader_for(
-    link: Link, mime: str, body: bytes, config: IndexerConfig, readers: Mapping[str, Reader]
-) -> Reader | None:
+def _reader_for(link: Link, answer: Answer, config: IndexerConfig, readers: Readers) -> Reader | None:
     """The reader for this document; None if there is none."""
+    mime, body = answer.mime, answer.body
     if link.kind is Kind.SITEMAP:
         return readers[LISTING] if config.sitemaps else None
     if (mime in FEEDS and mime not in readers) or _is_feed(link, mime, body):
@@ -125,16 +128,16 @@ def _links(
     link: Link, page: Document, now: float, config: IndexerConfig, links: Links
 ) -> tuple[list[Link], int]:
     """The links of a document, and the number dropped because there were too many."""
-    found = links.listed(link, page.pages, Kind.PAGE, now) if page.pages else []
+    new_links = links.listed(link, page.pages, Kind.PAGE, now) if page.pages else []
     if page.sitemaps and link.kind is Kind.SITEMAP:
-        found += links.listed(link, page.sitemaps, Kind.SITEMAP, now)
+        new_links += links.listed(link, page.sitemaps, Kind.SITEMAP, now)
     # Feeds first: a feed requested as a page would be fetched and not read.
     if page.feeds and config.feeds:
-        found += links.feeds(link, Url(page.base), page.feeds, now)
+        new_links += links.feeds(link, Url(page.base), page.feeds, now)
     if not page.hrefs:
-        return found, 0
-    found += links.find(link, Url(page.base), page.hrefs, now)
-    return found, links.left_out
+        return new_links, 0
+    new_links += links.find(link, Url(page.base), page.hrefs, now)
+    return new_links, links.left_out
 
 
 def _is_feed(link: Link, mime: str, body: bytes) -> bool:

@@ -34,7 +34,7 @@ from fieldmouse.errors import Damaged
 
 TABLE = "copies.lmdb"
 _MAP_SIZE = 64 << 30  # address space, not memory
-_SHARDS = 16  # bits
+_SHARD_BITS = 16  # bits
 _ENTRY = np.dtype([("key", "<u8"), ("stand", "<u8")])
 
 Numbers = NDArray[np.uint64]
@@ -45,7 +45,7 @@ def stand(batch: int, shard: int, *, present: bool = True) -> int:
     >>> stand(7, 0) < stand(7, 1, present=False) < stand(7, 1) < stand(8, 0, present=False)
     True
     """
-    return (batch << _SHARDS | shard) << 1 | present
+    return (batch << _SHARD_BITS | shard) << 1 | present
 
 
 def log_path(directory: Path, shard: int) -> Path:
@@ -59,29 +59,29 @@ class CopyLog:
         """Truncate the log to `length` and continue there."""
         self._directory = directory
         self._log = Log(log_path(directory, shard), length)
-        self._named = self._log.path.exists()
-        if self._named:
+        self._exists = self._log.path.exists()
+        if self._exists:
             self._log.begin()
-        self._fresh: dict[int, int] = {}
+        self._noted: dict[int, int] = {}
 
     def note(self, key: int, place: int) -> None:
         """Make `place` the newest version of the page from the next checkpoint on."""
-        self._fresh[key] = place
+        self._noted[key] = place
 
     def seal(self) -> int:
         """Make the noted entries durable and return the committed length."""
-        if self._fresh:
-            self._log.append(np.array(list(self._fresh.items()), "<u8").tobytes())
-            self._fresh.clear()
+        if self._noted:
+            self._log.append(np.array(list(self._noted.items()), "<u8").tobytes())
+            self._noted.clear()
             self._log.flush()
             self._log.sync()
-            if not self._named:
-                self._named = True
+            if not self._exists:
+                self._exists = True
                 sync_directory(self._directory)
         return self._log.length
 
     def close(self) -> None:
-        self._fresh.clear()
+        self._noted.clear()
         self._log.close()
 
 
@@ -123,15 +123,15 @@ class Copies:
         if start < length:
             for entries in _entries(log_path(self._directory, shard), start, length):
                 for key, place in entries.tolist():
-                    name = _name(key)
-                    if _number(txn.get(name)) < place:
-                        txn.put(name, place.to_bytes(8, "big"))
+                    raw_key = _key_bytes(key)
+                    if _to_int(txn.get(raw_key)) < place:
+                        txn.put(raw_key, place.to_bytes(8, "big"))
                     count += 1
-            txn.put(_mark(shard), length.to_bytes(8, "big"))
+            txn.put(_length_key(shard), length.to_bytes(8, "big"))
         return count
 
     def _replay_others(self, txn: lmdb.Transaction) -> None:
-        marks = [(mark, _number(value)) for mark, value in txn.cursor() if len(mark) == len(_mark(0))]
+        marks = [(mark, _to_int(value)) for mark, value in txn.cursor() if len(mark) == len(_length_key(0))]
         txn.drop(self._open().open_db(txn=txn), delete=False)
         for mark, length in marks:
             shard = int.from_bytes(mark, "big")
@@ -150,8 +150,8 @@ class Copies:
 
     @staticmethod
     def forget_unfit(directory: Path, lengths: Iterable[int]) -> None:
-        """Delete a table that is unreadable or ahead of the committed logs. Call before any process opens it."""
-        env = _open_to_read(directory)
+        """Delete a table that is unreadable or ahead of the committed logs, before any process opens it."""
+        env = _open_readonly(directory)
         fits = env is not None
         if env is not None:
             with env, env.begin() as txn:
@@ -171,7 +171,7 @@ class CopyView:
 
     def __init__(self, directory: Path):
         logs = sorted(directory.glob("shard-*.copies"))
-        self._env = _open_to_read(directory) if logs else None
+        self._env = _open_readonly(directory) if logs else None
         starts = dict.fromkeys(logs, 0)
         if self._env is not None:
             with self._env.begin() as txn:
@@ -182,11 +182,11 @@ class CopyView:
     def newest(self, keys: Iterable[int]) -> Numbers:
         """The newest version number of each page, 0 for pages that were fetched once."""
         keys = np.array(list(keys), np.uint64)
-        found = np.zeros(len(keys), np.uint64)
+        newest = np.zeros(len(keys), np.uint64)
         if self._env is not None:
             with self._env.begin() as txn:
-                found = _look_up(txn, keys.tolist())
-        return np.maximum(found, among(keys, self._tail))
+                newest = _look_up(txn, keys.tolist())
+        return np.maximum(newest, among(keys, self._tail))
 
     def close(self) -> None:
         if self._env is not None:
@@ -244,11 +244,11 @@ def _entries(path: Path, start: int, length: int | None) -> Iterator[NDArray[np.
     """Entries from `start` to `length`; without `length`, up to the last complete one."""
     for offset, record in records(path, start=start, length=length):
         if len(record) % _ENTRY.itemsize:
-            raise Damaged(path, f"the record at byte {offset} cannot be understood")
+            raise Damaged(path, f"the record at byte {offset} cannot be decoded")
         yield np.frombuffer(record, _ENTRY)
 
 
-def _open_to_read(directory: Path) -> lmdb.Environment | None:
+def _open_readonly(directory: Path) -> lmdb.Environment | None:
     """The table, or None if it is missing, unreadable or truncated (a map beyond the file's end kills its
     reader)."""
     path = directory / TABLE
@@ -256,10 +256,10 @@ def _open_to_read(directory: Path) -> lmdb.Environment | None:
         if path.stat().st_size:
             # The same map size as its writers: the file grows while we read, and a smaller map would not
             # follow.
+            lock = os.access(directory, os.W_OK)
             env = lmdb.open(
-                str(path), map_size=_MAP_SIZE, subdir=False, readonly=True, max_readers=256,
-                lock=os.access(directory, os.W_OK),
-            )  # fmt: skip
+                str(path), map_size=_MAP_SIZE, subdir=False, readonly=True, max_readers=256, lock=lock
+            )
             if (env.info()["last_pgno"] + 1) * env.stat()["psize"] <= path.stat().st_size:
                 return env
             env.close()
@@ -267,21 +267,21 @@ def _open_to_read(directory: Path) -> lmdb.Environment | None:
 
 
 def _look_up(txn: lmdb.Transaction, keys: Iterable[int]) -> Numbers:
-    return np.array([_number(txn.get(_name(key))) for key in keys], np.uint64)
+    return np.array([_to_int(txn.get(_key_bytes(key))) for key in keys], np.uint64)
 
 
-def _name(key: int) -> bytes:
+def _key_bytes(key: int) -> bytes:
     return key.to_bytes(8, "big")
 
 
-def _mark(shard: int) -> bytes:
+def _length_key(shard: int) -> bytes:
     """The key under which the table stores the applied length of a shard's log."""
     return shard.to_bytes(2, "big")
 
 
 def _applied(txn: lmdb.Transaction, shard: int) -> int:
-    return _number(txn.get(_mark(shard)))
+    return _to_int(txn.get(_length_key(shard)))
 
 
-def _number(raw: bytes | memoryview | None) -> int:
+def _to_int(raw: bytes | memoryview | None) -> int:
     return int.from_bytes(raw, "big") if raw is not None else 0

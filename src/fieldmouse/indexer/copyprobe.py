@@ -23,10 +23,10 @@ def flaw_of_table(directory: Path, lengths: Sequence[int], *, busy: bool) -> str
     logs."""
     if not any(lengths) or not (directory / TABLE).exists():
         return ""
-    words = [sys.executable, "-m", __name__, str(directory), *map(str, lengths)]
-    child = subprocess.run(words, capture_output=True, check=False, text=True)
+    command = [sys.executable, "-m", __name__, str(directory), *map(str, lengths)]
+    child = subprocess.run(command, capture_output=True, check=False, text=True)
     if child.returncode < 0:
-        return f"whoever reads it dies (signal {-child.returncode})"
+        return f"reading it kills the process (signal {-child.returncode})"
     if child.returncode:
         return "it cannot be read"
     return child.stdout.strip() or ("" if busy else page_flaw(directory / TABLE, leaves=True))
@@ -34,18 +34,18 @@ def flaw_of_table(directory: Path, lengths: Sequence[int], *, busy: bool) -> str
 
 def look(directory: Path, lengths: Sequence[int]) -> str:
     """The same check inside the child process."""
-    keys, counted = read_logs(directory, lengths)
+    keys, committed = read_logs(directory, lengths)
     view = CopyView(directory)
     try:
-        told = view.newest(keys.tolist())
+        in_table = view.newest(keys.tolist())
     except lmdb.Error as trouble:
         return f"it cannot be read ({trouble})"
     finally:
         view.close()
     # Read last: a running crawl may have added entries to both since its checkpoint.
-    most = among(keys, newest_of(whole_logs(directory)))
-    wrong = int(((told < counted) | (told > most)).sum())
-    return f"of {wrong:,} pages it names another copy than the logs do" if wrong else ""
+    newest = among(keys, newest_of(whole_logs(directory)))
+    wrong = int(((in_table < committed) | (in_table > newest)).sum())
+    return f"it names another version than the logs for {wrong:,} pages" if wrong else ""
 
 
 if __name__ == "__main__":

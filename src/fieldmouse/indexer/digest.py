@@ -87,10 +87,10 @@ def write_flaw(path: Path, *, lock: bool = True) -> str:
 
 
 def _damaged(path: Path, what: str) -> Damaged:
-    besides = (
-        "it only remembers which payloads are stored: without it the crawl goes on, and may store some twice"
+    consequence = (
+        "it only holds the digests of stored payloads: without it the crawl continues, and may store"
     )
-    return Damaged(path, what, besides)
+    return Damaged(path, what, f"{consequence} some of them twice")
 
 
 class Doubles:
@@ -107,11 +107,7 @@ class Doubles:
     def __init__(self, directory: Path):
         self._path = directory / DIGESTS
         self._env = lmdb.open(
-            str(self._path),
-            map_size=_MAP_SIZE,
-            subdir=False,
-            readahead=False,
-            max_readers=256,
+            str(self._path), map_size=_MAP_SIZE, subdir=False, readahead=False, max_readers=256
         )
         self._env.reader_check()  # killed readers keep old pages locked
         self._env.sync(True)  # an incomplete new file could not be opened after a power failure
@@ -125,10 +121,9 @@ class Doubles:
         self._slots = memoryview(self._map).cast("Q")
         self._near = np.frombuffer(self._map, dtype=np.uint64).reshape(_BANDS, _TABLE, SLOTS, 2)
         self._pending: dict[bytes, int] = {}  # of the current batch, which can only be undone as a whole
-        self._fresh: list[tuple[int, bytes, int, int]] = []
-        self._young: dict[
-            int, list[tuple[int, int]]
-        ] = {}  # simhashes and places of the current batch, by band and value
+        self._noted: list[tuple[int, bytes, int, int]] = []
+        # Simhashes and places of the current batch, by band and value.
+        self._pending_marks: dict[int, list[tuple[int, int]]] = {}
         self._read = self._env.begin(buffers=False)
 
     def same(self, digest: bytes) -> int | None:
@@ -136,10 +131,10 @@ class Doubles:
         place = self._pending.get(digest)
         if place is None:
             try:
-                found = self._read.get(digest)
+                raw = self._read.get(digest)
             except lmdb.Error as trouble:
                 raise StorageError(self._path, trouble) from trouble
-            return None if found is None else int.from_bytes(found, "little")
+            return None if raw is None else int.from_bytes(raw, "little")
         return place
 
     def near(self, mark: int, reach: int) -> int | None:
@@ -148,49 +143,49 @@ class Doubles:
             return None
         # At most sixteen candidates: too few to be worth numpy calls.
         slots = self._slots
-        young = self._young
+        pending = self._pending_marks
         for key in _keys(mark):
-            if key in young:
-                for other, place in young[key]:
-                    if (other ^ mark).bit_count() <= reach:
+            if key in pending:
+                for candidate, place in pending[key]:
+                    if (candidate ^ mark).bit_count() <= reach:
                         return place
             start = key * SLOTS * 2
             for at in range(start, start + SLOTS * 2, 2):
-                other = slots[at]
-                if other and (other ^ mark).bit_count() <= reach:
+                candidate = slots[at]
+                if candidate and (candidate ^ mark).bit_count() <= reach:
                     return slots[at + 1]
         return None
 
     def note(self, batch: int, digest: bytes, mark: int, place: int) -> None:
         """Remember a stored page once `batch` is committed; within the batch it is found immediately."""
         self._pending.setdefault(digest, place)
-        self._fresh.append((batch, digest, mark, place))
-        self._note_young(mark, place)
+        self._noted.append((batch, digest, mark, place))
+        self._note_pending(mark, place)
 
-    def _note_young(self, mark: int, place: int) -> None:
+    def _note_pending(self, mark: int, place: int) -> None:
         if mark:
-            young, entry = self._young, (mark, place)
+            pending, entry = self._pending_marks, (mark, place)
             for key in _keys(mark):
-                if key not in young:
-                    young[key] = [entry]
-                elif len(young[key]) < SLOTS:
-                    young[key].append(entry)
+                if key not in pending:
+                    pending[key] = [entry]
+                elif len(pending[key]) < SLOTS:
+                    pending[key].append(entry)
 
     def committed(self, batch: int) -> None:
-        ready = [one for one in self._fresh if one[0] <= batch]
-        self._fresh = [one for one in self._fresh if one[0] > batch]
+        ready = [entry for entry in self._noted if entry[0] <= batch]
+        self._noted = [entry for entry in self._noted if entry[0] > batch]
         self._put(ready)
-        self._pending = {digest: place for _, digest, _, place in reversed(self._fresh)}
-        self._young = {}
-        for _, _, mark, place in self._fresh:
-            self._note_young(mark, place)
+        self._pending = {digest: place for _, digest, _, place in reversed(self._noted)}
+        self._pending_marks = {}
+        for _, _, mark, place in self._noted:
+            self._note_pending(mark, place)
 
     def _put(self, entries: Iterable[tuple[int, bytes, int, int]]) -> None:
         self._read.abort()
         entries = list(entries)
         if entries:
             with self._env.begin(write=True) as txn:
-                for _, digest, _, place in sorted(entries, key=lambda one: one[1]):
+                for _, digest, _, place in sorted(entries, key=lambda entry: entry[1]):
                     txn.put(digest, place.to_bytes(8, "little"), overwrite=False)
         self._remember([(mark, place) for _, _, mark, place in entries if mark])
         self._read = self._env.begin(buffers=False)

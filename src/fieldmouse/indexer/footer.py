@@ -11,7 +11,7 @@ import msgspec
 
 _FORMATS = range(4, 8)  # file formats that our tantivy can read; it ignores the rest of the version
 _FOOTER = struct.Struct("<II")  # length of the JSON before it, and a magic number
-_MARK = 1337
+_MAGIC = 1337
 _PIECE = 1 << 20
 
 
@@ -52,13 +52,13 @@ def _read_footer(file: BinaryIO, size: int) -> tuple[int, int | None]:
     if size <= _FOOTER.size:
         return 0, None
     file.seek(size - _FOOTER.size)
-    told, mark = _FOOTER.unpack(file.read())
-    body = size - _FOOTER.size - told
-    if mark != _MARK or body < 0:
+    length, magic = _FOOTER.unpack(file.read())
+    body = size - _FOOTER.size - length
+    if magic != _MAGIC or body < 0:
         return 0, None
     file.seek(body)
     try:
-        footer = _decode(file.read(told))
+        footer = _decode(file.read(length))
     except msgspec.MsgspecError:
         return 0, None
     return body, footer.crc if footer.version.index_format_version in _FORMATS else None

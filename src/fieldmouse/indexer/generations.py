@@ -1,4 +1,4 @@
-"""Read-only access to the index generations of all shards, without locks, showing each page's newest version."""
+"""Read-only, lock-free access to the index generations of all shards and each page's newest version."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ class Generation:
         """Raises `CrawlDirError` if the index cannot be read; `directory` is the crawl directory."""
         self.path, self.directory = path, directory
         self.shard = int(path.parent.name.partition("-")[2])
-        self._held = ExitStack()
+        self._resources = ExitStack()
         with self.reading():
-            self.index = tantivy.Index.open(str(self._held.enter_context(view_of(path))))
+            self.index = tantivy.Index.open(str(self._resources.enter_context(view_of(path))))
             self.index.reload()
             self.searcher = self.index.searcher()
             self._columns = has_columns(self.index.schema)
@@ -41,17 +41,17 @@ class Generation:
         except PermissionError as trouble:
             raise CrawlDirError(
                 f"the index in `{self.path}` cannot be read: {trouble}",
-                f"its owner can let you with `chmod -R a+rX {self.directory}`",
+                f"its owner can give you access with `chmod -R a+rX {self.directory}`",
             ) from trouble
         except (ValueError, OSError) as trouble:
             raise CrawlDirError(
                 f"the index in `{self.path}` cannot be read: {trouble}",
-                f"`fieldmouse doctor {typed(self.directory)}` says what else is damaged,"
-                " and `--repair` builds an index again",
+                f"`fieldmouse doctor {typed(self.directory)}` lists all damage,"
+                " and `--repair` rebuilds the index",
             ) from trouble
 
     def close(self) -> None:
-        self._held.close()
+        self._resources.close()
 
     def all_addresses(self) -> list[tantivy.DocAddress]:
         searcher = self.searcher
@@ -75,8 +75,8 @@ class Generation:
         """For each document, whether it is the newest version of its page."""
         if not copies.any or not addresses:
             return [True] * len(addresses)
-        shown: list[bool] = (copies.newest(self.keys(addresses).tolist()) <= self.stands(addresses)).tolist()
-        return shown
+        newest: list[bool] = (copies.newest(self.keys(addresses).tolist()) <= self.stands(addresses)).tolist()
+        return newest
 
     def url(self, address: tantivy.DocAddress) -> str:
         return text_of(self.searcher.doc(address), "url")

@@ -16,7 +16,7 @@ from fieldmouse.indexer.readers import is_markup, markup_of
 from fieldmouse.named import load_function
 from fieldmouse.plugins.call import Complaint, Onlooker, call
 from fieldmouse.plugins.names import PluginNames
-from fieldmouse.plugins.page import ParsedPage
+from fieldmouse.plugins.page import Answer, FoundLink, PageText, ParsedPage
 from fieldmouse.plugins.rows import Rows, encode_rows
 from fieldmouse.records import Link, Response
 
@@ -31,17 +31,14 @@ class Harvest:
         """The rows of the page, or the plug-in's error; `extract` is not called if `bare`."""
         if bare:
             return Complaint(self._names.extract, "was left out: plug-ins brought workers down")
-        page = ParsedPage(
-            url=link.url, status=response.status, mime=read.mime, body=read.body, fields=response.headers,
-            title=read.page.title, text=read.page.text, language=read.page.language, depth=link.depth,
-            found_as=link.kind.value, at=response.ended_at, base=read.page.base,
-            hrefs=read.page.hrefs, tree=partial(_tree, read),
-        )  # fmt: skip
-        names = self._names
-        return call(
-            names.extract, names.patience, self._onlooker,
-            lambda: encode_rows(self._extract(page), names.most_bytes),
-        )  # fmt: skip
+        document, status, limit = read.page, response.status, self._names.most_bytes
+        answer = Answer(url=link.url, status=status, mime=read.mime, body=read.body, fields=response.headers)
+        text = PageText(document.text, document.title, document.hrefs, document.language)
+        found = FoundLink(link.url, link.via, link.depth, link.kind.value)
+        tree = partial(_tree, read)
+        page = ParsedPage(answer, text, found, at=response.ended_at, base=document.base, tree=tree)
+        name, patience = self._names.extract, self._names.patience
+        return call(name, patience, self._onlooker, lambda: encode_rows(self._extract(page), limit))
 
 
 def _tree(read: Contents) -> LexborHTMLParser | None:

@@ -29,7 +29,7 @@ class HeldCopies:
 
     def _original(self, digest: str) -> tuple[str, int]:
         place = self._doubles.same(b32decode(digest))
-        found = self._archive.look_up(place) if place is not None else None
-        if found is None or found[1].digest != digest:
+        located = self._archive.look_up(place) if place is not None else None
+        if located is None or located[1].digest != digest:
             raise KeyError(digest)
-        return found[1].filename, int(found[1].offset)
+        return located[1].filename, int(located[1].offset)

@@ -23,15 +23,19 @@ class HeldShard:
     """A locked and verified shard. Nothing in it has been changed yet."""
 
     def __init__(
-        self, directory: Path, number: int, config: IndexerConfig, state: ShardState,
+        self,
+        directory: Path,
+        number: int,
+        config: IndexerConfig,
+        state: ShardState,
         onlooker: Onlooker | None = None,
-    ):  # fmt: skip
+    ):
         """Raises `Damaged` if the shard cannot be restored to `state`, and `FieldmouseError` if a plug-in
         cannot be loaded."""
         self.guests = Guests(config.plugins, onlooker)
         with storing(directory):
-            for room in (directory / "archive", directory / "index"):
-                room.mkdir(parents=True, exist_ok=True)
+            for folder in (directory / "archive", directory / "index"):
+                folder.mkdir(parents=True, exist_ok=True)
             self.lock = os.open(directory / "index" / f"shard-{number}.lock", os.O_RDWR | os.O_CREAT, 0o644)
         try:
             with storing(directory, *STORES):

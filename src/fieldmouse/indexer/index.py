@@ -71,7 +71,7 @@ def verify(directory: Path, shard: int, state: ShardState) -> None:
         for name in sorted(meta.names):
             file = path / name if (path / name).is_file() or not kept else path / KEPT / name
             if not file.is_file():
-                raise Damaged(file, "the index names it, and it is gone")
+                raise Damaged(file, "the index names it, but it is missing")
             # tantivy opens any file it can map and fails later, when it adds a page or merges.
             if flaw := flaw_of(file, through=last):
                 raise Damaged(path, flaw)
@@ -101,12 +101,12 @@ class TextIndex:
         if not restored:
             snapshots.sweep()
         self._open()
-        if not restored and self._searcher_holds_more(state.batch):
-            self._writer.delete_documents_by_query(_younger(self._index.schema, state.batch))
+        if not restored and self._has_newer_than(state.batch):
+            self._writer.delete_documents_by_query(_newer_than(self._index.schema, state.batch))
             self._writer.commit()
         if self._outdated:
             self.begin_generation()
-        self._counted = state.batch
+        self._committed = state.batch
         self.keep(state.batch)
 
     @property
@@ -130,9 +130,9 @@ class TextIndex:
         self._unsaved = self._finished = False
         sync_directory(path.parent)
 
-    def _searcher_holds_more(self, batch: int) -> bool:
+    def _has_newer_than(self, batch: int) -> bool:
         self._index.reload()
-        query = _younger(self._index.schema, batch)
+        query = _newer_than(self._index.schema, batch)
         return bool(self._index.searcher().search(query, limit=1, count=False).hits)
 
     def add(self, *, url: str, key: int, title: str, text: str, batch: int, canonical: str) -> None:
@@ -158,7 +158,7 @@ class TextIndex:
         self.bytes += len(text) + len(url) + len(title)
 
     def take_back(self, key: int, batch: int) -> None:
-        """Delete the version of a page in this batch. Older versions stay, because the batch may be undone."""
+        """Delete this batch's version of a page. Older versions stay, because the batch may be undone."""
         try:
             with panics_as_errors():
                 self._writer.delete_documents_by_query(copy_of(self._schema, key, batch))
@@ -187,14 +187,14 @@ class TextIndex:
 
     def keep(self, batch: int) -> None:
         """Keep the committed documents as the snapshot of `batch`, so that it can be restored."""
-        self._kept: int | None = batch
+        self._kept_batch: int | None = batch
         if not self._snapshots.keep(batch):
-            self._kept = None
+            self._kept_batch = None
             sync_directory(self._path)
 
     def forget_before(self, batch: int) -> None:
         """Delete the snapshots older than `batch`, which is committed."""
-        self._counted = batch
+        self._committed = batch
         self._snapshots.forget_before(batch)
         if self.generation:
             shutil.rmtree(_generation(self._directory, self._shard, self.generation - 1) / KEPT, True)
@@ -204,10 +204,10 @@ class TextIndex:
         """Wait for the merges. No documents can be added afterwards."""
         self._writer.wait_merging_threads()
         self._finished = True
-        if self._kept is not None and not self._unsaved:
+        if self._kept_batch is not None and not self._unsaved:
             # The merged files hold the same documents; keep them for the next process that opens the index.
-            self._snapshots.keep(self._kept)
-            self._snapshots.forget_before(self._counted)
+            self._snapshots.keep(self._kept_batch)
+            self._snapshots.forget_before(self._committed)
         self._snapshots.sweep()
         sync_directory(self._path)
 
@@ -222,9 +222,9 @@ class TextIndex:
 def copy_of(shape: tantivy.Schema, key: int, batch: int) -> tantivy.Query:
     """Query for the version of a page in a batch."""
     # Deletion by term would search for a signed number and match nothing.
-    named = (("key", key), ("batch", batch))
+    terms = (("key", key), ("batch", batch))
     return tantivy.Query.boolean_query(
-        [(tantivy.Occur.Must, tantivy.Query.term_query(shape, field, value)) for field, value in named]
+        [(tantivy.Occur.Must, tantivy.Query.term_query(shape, field, value)) for field, value in terms]
     )
 
 
@@ -232,7 +232,7 @@ def _generation(directory: Path, shard: int, number: int) -> Path:
     return directory / f"shard-{shard}" / f"{number:05}"
 
 
-def _younger(shape: tantivy.Schema, batch: int) -> tantivy.Query:
+def _newer_than(shape: tantivy.Schema, batch: int) -> tantivy.Query:
     return tantivy.Query.range_query(
         shape, "batch", tantivy.FieldType.Unsigned, batch, None, include_lower=False, use_inverted_index=True
     )

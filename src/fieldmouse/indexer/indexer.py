@@ -61,7 +61,9 @@ class Indexer:
         `outstanding`
         pages is reported to the `meter`.
         """
-        assert states is None or len(states) == shards, "the number of shards is fixed when a crawl is made"
+        assert states is None or len(states) == shards, (
+            "the number of shards is fixed when a crawl is created"
+        )
         self._directory = directory
         self.shards = shards
         self._new = states is None
@@ -69,13 +71,13 @@ class Indexer:
         self.prepared = states  # the last result of `prepare`
         batch = max(state.batch for state in states) + 1
         self._lanes: list[Lane | InlineLane] = [
-            lane(directory, shard, config, state, self._answered, self._vanished, batch)
+            lane(directory, shard, config, state, self._handle_parsed, self._handle_undone, batch)
             for shard, state in enumerate(states)
         ]
         self._meter, self._on_parsed, self._on_undone = meter or Meter(), on_parsed, on_undone
 
     async def start(self) -> None:
-        """Start all workers; each verifies that its shard can be restored to its state, and changes nothing."""
+        """Start all workers; each verifies that its shard can be restored to its state. Changes nothing."""
         await _all([lane.start() for lane in self._lanes])
 
     async def begin(self) -> None:
@@ -102,11 +104,11 @@ class Indexer:
 
     def send(self, number: int, outcome: Outcome) -> None:
         """Send an outcome to a worker; number 0 means that it has no ticket and is only archived."""
-        assert not isinstance(outcome, Refused), "nothing was asked, so there is nothing to keep"
+        assert not isinstance(outcome, Refused), "a refused request has no response to store"
         lane = self._lanes[self.shard_of(host_of(outcome.link.url))]
         if not lane.room:
             # The least busy of those that have room, if any has.
-            lane = max(self._lanes, key=lambda other: (other.room, -other.outstanding))
+            lane = max(self._lanes, key=lambda candidate: (candidate.room, -candidate.outstanding))
         lane.send(number, outcome)
         self.recount()
 
@@ -115,11 +117,11 @@ class Indexer:
         for lane in self._lanes:
             lane.widen(joined, is_open)
 
-    def _answered(self, parsed: Sequence[Parsed]) -> None:
+    def _handle_parsed(self, parsed: Sequence[Parsed]) -> None:
         self.recount()
         self._on_parsed(parsed)
 
-    def _vanished(self, numbers: Sequence[int]) -> None:
+    def _handle_undone(self, numbers: Sequence[int]) -> None:
         self.recount()
         self._on_undone(numbers)
 
@@ -168,10 +170,10 @@ class Indexer:
         await asyncio.gather(*(lane.close() for lane in self._lanes))
 
 
-async def _all(works: Sequence[Coroutine[None, None, T]]) -> list[T]:
+async def _all(coroutines: Sequence[Coroutine[None, None, T]]) -> list[T]:
     """Await all coroutines; if some fail, raise the first error after all have ended."""
-    ended = await asyncio.gather(*works, return_exceptions=True)
-    for one in ended:
-        if isinstance(one, BaseException):
-            raise one
-    return [one for one in ended if not isinstance(one, BaseException)]
+    results = await asyncio.gather(*coroutines, return_exceptions=True)
+    for result in results:
+        if isinstance(result, BaseException):
+            raise result
+    return [result for result in results if not isinstance(result, BaseException)]

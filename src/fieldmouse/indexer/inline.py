@@ -24,7 +24,7 @@ class InlineLane:
 
     pid = 0
     trouble: FieldmouseError | None = None
-    peak_rss = 0  # included in that of our own process
+    peak_rss = 0  # included in that of this process
 
     def __init__(
         self,
@@ -41,13 +41,13 @@ class InlineLane:
         self._opened: OpenShard | None = None
         self._shard: Shard | None = None
         self._prepared: ShardState | None = None
-        self._counted = state
+        self._committed = state
         self._batch = batch
         self._answers: list[Parsed] = []
 
     async def start(self) -> None:
         self._opened = OpenShard(
-            self._directory, self._number, self._config, self._counted, batch=self._batch
+            self._directory, self._number, self._config, self._committed, batch=self._batch
         )
 
     async def begin(self) -> None:
@@ -77,9 +77,9 @@ class InlineLane:
         self._shard.widen(joined, is_open)
 
     def _tell(self) -> None:
-        answers, self._answers = self._answers, []
-        if answers:
-            self._on_parsed(answers)
+        results, self._answers = self._answers, []
+        if results:
+            self._on_parsed(results)
 
     async def prepare(self) -> ShardState:
         assert self._shard is not None, "begun first"
@@ -91,8 +91,8 @@ class InlineLane:
     def committed(self) -> None:
         assert self._shard is not None, "begun first"
         if self._prepared is not None:
-            self._counted, self._prepared = self._prepared, None
-            self._shard.committed(self._counted.batch)
+            self._committed, self._prepared = self._prepared, None
+            self._shard.committed(self._committed.batch)
 
     async def finish(self) -> None:
         if self._shard is not None:

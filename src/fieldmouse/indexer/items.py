@@ -27,14 +27,14 @@ def items_of(archive: Path, row: OutcomeRow) -> list[dict[str, Any]]:
     path = archive / row.warc
     try:
         record = read_record(next(members(path, row.items_at, path.stat().st_size, piece=_NEAR)).content)
-        found = [_decode(line) for line in record.block.splitlines()]
-        if record.url != row.url or len(found) != row.items:
-            raise ValueError("other rows are there")
+        rows = [_decode(line) for line in record.block.splitlines()]
+        if record.url != row.url or len(rows) != row.items:
+            raise ValueError("it holds other rows")
     except FileNotFoundError:
-        raise Damaged(path, f"it is gone, and with it the rows of {row.url}") from None
+        raise Damaged(path, f"it is missing, and with it the rows of {row.url}") from None
     except (Torn, OSError, ValueError, KeyError, msgspec.MsgspecError) as trouble:
         raise Damaged(path, f"the rows of {row.url} cannot be read ({trouble})") from trouble
-    return found
+    return rows
 
 
 def read_items(archive: Path, pages: Iterable[OutcomeRow]) -> Iterator[tuple[OutcomeRow, dict[str, Any]]]:

@@ -41,7 +41,7 @@ Held = Callable[[Link], Response | None]
 class Judge:
     def __init__(self, held: Held, *, limit: int, rules: NoiseRules = EVERYTHING):
         """`limit` is the maximum size of a decompressed body in bytes."""
-        self._held, self._limit, self._rules = held, limit, rules
+        self._read_held, self._limit, self._rules = held, limit, rules
 
     def of_page(self, link: Link, response: Response, body: bytes, digest: str, mark: int) -> Judgement:
         """Judge a page that was fetched; `body` is decompressed."""
@@ -51,7 +51,7 @@ class Judge:
             return of_same(link)
         if not link.digest:
             return Judgement(memory=link.memory)  # the stored version is unknown
-        held = self._held(link) if link.warc else None
+        held = self._read_held(link) if link.warc else None
         if held is None:
             return Judgement(News.CHANGED, difference(link.simhash, mark), memory=link.memory)
         held_body = body_of(held, self._limit)
@@ -60,15 +60,15 @@ class Judge:
         if old is None or new is None:
             # The same content may have been compressed differently.
             return of_same(link, News.NOISE) if body == held_body else Judgement(News.CHANGED, 1.0)
-        seen = compare(old, new)
-        if not seen.differing:
+        comparison = compare(old, new)
+        if not comparison.differing:
             return of_same(link, News.NOISE)
         if not rules.learn:
-            return Judgement(News.CHANGED, seen.share())
-        lesson = noise.learn(noise.unpacked(link.memory), seen, response.ended_at)
+            return Judgement(News.CHANGED, comparison.share())
+        lesson = noise.learn(noise.unpacked(link.memory), comparison, response.ended_at)
         return Judgement(
             News.CHANGED if lesson.changed else News.NOISE,
-            seen.share(lesson.memory.noise) if lesson.changed else 0.0,
+            comparison.share(lesson.memory.noise) if lesson.changed else 0.0,
             lesson.withdrawn,
             noise.packed(lesson.memory),
         )

@@ -68,9 +68,9 @@ class Lane(asyncio.Protocol):
         self._batch = batch or state.batch + 1  # number of the batch being sent
         self._prepared: ShardState | None = None  # durable, and possibly committed to the journal
         self._holdings, self._deaths = Holdings(), Deaths(directory, shard)
-        self._gossip = Gossip()
-        self._owed: list[Answer] = []  # pages without a ticket, for the next worker
-        self._joined: list[Url] = []  # added to the scope since the crawl was opened
+        self._plugin_warnings = Gossip()
+        self._undelivered: list[Answer] = []  # pages without a ticket, for the next worker
+        self._added_to_scope: list[Url] = []  # added to the scope since the crawl was opened
         self._scope_is_open: bool = config.scope_is_open
         self._frames = Frames()
         self._out: list[bytes] = []
@@ -78,12 +78,12 @@ class Lane(asyncio.Protocol):
         self._worker: WorkerProcess | None = None
         self._begun = False  # the worker accepts pages
         self._closing = False
-        self._word: asyncio.Future[None] | None = None  # reply of a worker that is opening its shard
-        self._waiter: asyncio.Future[None] | None = None
+        self._reply: asyncio.Future[None] | None = None  # reply of a worker that is opening its shard
+        self._preparing: asyncio.Future[None] | None = None
         self._finished: asyncio.Future[None] | None = None
         self._starting: asyncio.Task[None] | None = None
         self.trouble: FieldmouseError | None = None
-        self._peak = self._peak_before = 0
+        self._peak = self._earlier_peak = 0
 
     # -- life and death of the worker
 
@@ -95,17 +95,17 @@ class Lane(asyncio.Protocol):
 
     async def begin(self) -> None:
         """Restore the shard to its committed state, and accept pages."""
-        while self._going:
+        while self._running:
             if self._transport is None:
                 await self._open()
                 continue
-            if await self._say_and_hear(Begin()):
+            if await self._request(Begin()):
                 # Set here and not when the reply arrives: a worker that dies in between was never at work.
                 self._begun = True
                 self._deaths.was_born()
-                self._write(Widen(tuple(self._joined), self._scope_is_open))
-                owed, self._owed = self._owed, []
-                for page in owed:
+                self._write(Widen(tuple(self._added_to_scope), self._scope_is_open))
+                undelivered, self._undelivered = self._undelivered, []
+                for page in undelivered:
                     self.send(0, page)
                 return
             self.trouble = self.trouble or self._deaths.before_birth()
@@ -113,27 +113,27 @@ class Lane(asyncio.Protocol):
             raise self.trouble
 
     async def _open(self) -> None:
-        while self._going:
+        while self._running:
             self._worker, ours = WorkerProcess.start()
             self._frames = Frames()
             self._out.clear()
             await asyncio.get_running_loop().create_connection(lambda: self, sock=ours)
             start = Start(str(self._directory), self._shard, self._config, self.counted, self._batch)
-            if await self._say_and_hear(start):
+            if await self._request(start):
                 return
             self.trouble = self.trouble or self._deaths.before_birth()
 
     @property
-    def _going(self) -> bool:
+    def _running(self) -> bool:
         return self.trouble is None and not self._closing
 
-    async def _say_and_hear(self, message: Down) -> bool:
+    async def _request(self, message: Down) -> bool:
         """Send a message to an opening worker; return whether it is still alive after its reply."""
         if self._transport is None:
             return False
-        self._word = asyncio.get_running_loop().create_future()
+        self._reply = asyncio.get_running_loop().create_future()
         self._write(message)
-        await self._word
+        await self._reply
         return self._transport is not None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -144,29 +144,29 @@ class Lane(asyncio.Protocol):
         assert self._worker is not None
         in_hand, in_plugin, code = self._worker.in_hand, self._worker.in_plugin, self._worker.end()
         self._worker = None
-        self._peak_before = max(self._peak_before, self._peak)
+        self._earlier_peak = max(self._earlier_peak, self._peak)
         begun, self._begun = self._begun, False
         if self._finished is not None and not self._finished.done():
             self._finished.set_result(None)
         if not begun or self._closing:
-            self._heard()
+            self._resolve_reply()
         else:
             if self.trouble is None:  # the worker has not reported the error itself
                 self.trouble = self._deaths.at_work(self._holdings.url_of(in_hand), code, in_plugin)
             # A prepared state is safe on disk; only the journal decides whether it is committed.
             reach = self._prepared.batch if self._prepared else self.counted.batch
-            again, owed = self._holdings.undo(reach, in_hand)
-            self._owed += owed
-            self._on_undone(again)
-            if self._waiter is not None:
-                self._waiter.set_result(None)
-                self._waiter = None
+            tickets, undelivered = self._holdings.undo(reach, in_hand)
+            self._undelivered += undelivered
+            self._on_undone(tickets)
+            if self._preparing is not None:
+                self._preparing.set_result(None)
+                self._preparing = None
             elif self._prepared is None and self.trouble is None:
                 self._restart()
 
-    def _heard(self) -> None:
-        if self._word is not None and not self._word.done():
-            self._word.set_result(None)
+    def _resolve_reply(self) -> None:
+        if self._reply is not None and not self._reply.done():
+            self._reply.set_result(None)
 
     def _restart(self) -> None:
         self._starting = asyncio.get_running_loop().create_task(self.begin())
@@ -186,7 +186,7 @@ class Lane(asyncio.Protocol):
     def send(self, number: int, outcome: Answer) -> None:
         if self._deaths.condemned(outcome.link.url):
             at = outcome.at if isinstance(outcome, Failed) else outcome.response.ended_at
-            outcome = Failed(outcome.link, Reason.CRASHED, at, "the page killed its reader, twice")
+            outcome = Failed(outcome.link, Reason.CRASHED, at, "the page killed its worker twice")
         if self._begun:
             self._holdings.hand_over(number, outcome)
             self._write(Job(number, outcome, self._deaths.bare(outcome.link.url)))
@@ -194,11 +194,11 @@ class Lane(asyncio.Protocol):
             # The worker died between `room` and now.
             asyncio.get_running_loop().call_soon(self._on_undone, [number])
         else:
-            self._owed.append(outcome)
+            self._undelivered.append(outcome)
 
     def widen(self, joined: Sequence[Url], is_open: bool) -> None:
         """Add these pages to the scope, for this worker and its successors."""
-        self._joined += joined
+        self._added_to_scope += joined
         self._scope_is_open = is_open
         if self._begun:
             self._write(Widen(tuple(joined), is_open))
@@ -223,16 +223,16 @@ class Lane(asyncio.Protocol):
                     self._holdings.book(parsed)
                     for page in parsed:
                         if page.complaint:
-                            self._gossip.hear(page.complaint)
+                            self._plugin_warnings.hear(page.complaint)
                     self._on_parsed(parsed)
                 case Prepared(state, peak):
                     self._peak = peak
                     self._prepared = state
-                    if self._waiter is not None:
-                        self._waiter.set_result(None)
-                        self._waiter = None
+                    if self._preparing is not None:
+                        self._preparing.set_result(None)
+                        self._preparing = None
                 case Opened() | Ready():
-                    self._heard()
+                    self._resolve_reply()
                 case Finished(peak):
                     self._peak = peak
                     if self._finished is not None and not self._finished.done():
@@ -240,19 +240,19 @@ class Lane(asyncio.Protocol):
                 case Broken(words, hint):
                     self.trouble = CrawlDirError(words, hint)
 
-    # -- moments
+    # -- checkpoints
 
     async def prepare(self) -> ShardState:
-        """The newest durable state: of everything sent so far, or the last committed one if the worker died."""
+        """The newest durable state, of everything sent so far; the last committed one if the worker died."""
         assert self._prepared is None, "the last checkpoint is still pending"
         while self._starting is not None:
             starting, self._starting = self._starting, None
             await asyncio.wait([starting])
         if self.trouble is None and self._begun:
-            self._waiter = asyncio.get_running_loop().create_future()
+            self._preparing = asyncio.get_running_loop().create_future()
             self._write(Prepare())
             self._batch += 1
-            await self._waiter
+            await self._preparing
         else:
             self._batch += 1
         if self.trouble is not None:
@@ -266,7 +266,7 @@ class Lane(asyncio.Protocol):
             if self._holdings.count(self.counted.batch):
                 self._deaths.stored()
             self._write(Committed(self.counted.batch))
-        if self._transport is None and self._going and self._starting is None:
+        if self._transport is None and self._running and self._starting is None:
             self._restart()
 
     async def finish(self) -> None:
@@ -280,7 +280,7 @@ class Lane(asyncio.Protocol):
 
     @property
     def peak_rss(self) -> int:
-        return max(self._peak, self._peak_before)
+        return max(self._peak, self._earlier_peak)
 
     @property
     def pid(self) -> int:

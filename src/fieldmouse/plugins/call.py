@@ -69,7 +69,7 @@ def call(plugin: str, patience: float, onlooker: Onlooker, act: Callable[[], T])
     onlooker.entered()
     try:
         if threading.current_thread() is threading.main_thread():
-            return _timed(plugin, patience, onlooker, act)
+            return _call_timed(plugin, patience, onlooker, act)
         return tried(plugin, act)  # only the main thread receives signals
     finally:
         onlooker.left()
@@ -87,32 +87,32 @@ def tried(plugin: str, act: Callable[[], T]) -> T | Complaint:
         return Complaint(plugin, f"raised {describe(trouble)}")
 
 
-def _timed(plugin: str, patience: float, onlooker: Onlooker, act: Callable[[], T]) -> T | Complaint:
-    inside, warned = True, 0
+def _call_timed(plugin: str, patience: float, onlooker: Onlooker, act: Callable[[], T]) -> T | Complaint:
+    running, warned = True, 0
 
     def wake(number: int, frame: FrameType | None) -> None:
         nonlocal warned
-        if inside:
+        if running:
             warned += 1
             if warned > WARNINGS:
                 onlooker.stuck()
             raise TooLong
 
     # Set for each call: a plug-in may have replaced the signal handler.
-    before, rung = signal.signal(signal.SIGALRM, wake), (0.0, 0.0)
+    previous_handler, previous_timer = signal.signal(signal.SIGALRM, wake), (0.0, 0.0)
     try:
-        rung = signal.setitimer(signal.ITIMER_REAL, patience, DEAF)
-        answer = tried(plugin, act)
-        inside = False
+        previous_timer = signal.setitimer(signal.ITIMER_REAL, patience, DEAF)
+        result = tried(plugin, act)
+        running = False
     except TooLong:
-        inside = False
-        answer = Complaint(plugin, f"took longer than {patience:g} s", late=True)
+        running = False
+        result = Complaint(plugin, f"took longer than {patience:g} s", late=True)
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0.0)
-        signal.signal(signal.SIGALRM, before)
-        if rung[0]:
-            signal.setitimer(signal.ITIMER_REAL, *rung)  # restore a timer that was already set
-    return answer
+        signal.signal(signal.SIGALRM, previous_handler)
+        if previous_timer[0]:
+            signal.setitimer(signal.ITIMER_REAL, *previous_timer)  # restore a timer that was already set
+    return result
 
 
 def describe(trouble: BaseException) -> str:
@@ -122,10 +122,10 @@ def describe(trouble: BaseException) -> str:
     ("KeyError: 'price'", 'SystemExit')
     """
     try:
-        said = " ".join(str(trouble).split())
+        message = " ".join(str(trouble).split())
     except TooLong:
         raise
     except BaseException:
-        said = "and cannot say why"
-    said = "".join(letter if letter.isprintable() else "?" for letter in said[:LONGEST])
-    return f"{type(trouble).__name__}: {said}" if said else type(trouble).__name__
+        message = "without a readable message"
+    message = "".join(letter if letter.isprintable() else "?" for letter in message[:LONGEST])
+    return f"{type(trouble).__name__}: {message}" if message else type(trouble).__name__

@@ -19,14 +19,16 @@ _KIND = re.compile(": |, on ")
 
 class Gossip:
     def __init__(self) -> None:
-        self._heard: Counter[str] = Counter()
+        self._counts: Counter[str] = Counter()
 
     def hear(self, complaint: str) -> None:
         kind = _KIND.split(complaint, 1)[0]
-        if kind not in self._heard and len(self._heard) >= KINDS:
+        if kind not in self._counts and len(self._counts) >= KINDS:
             return
-        self._heard[kind] += 1
-        if self._heard[kind] <= SHOWN:
+        self._counts[kind] += 1
+        if self._counts[kind] <= SHOWN:
             log.warning("%s", complaint)
-        if self._heard[kind] == SHOWN:
-            log.warning("more like this is not shown; `export --all` tells of each page in `detail`")
+        if self._counts[kind] == SHOWN:
+            log.warning(
+                "further warnings like this are not shown; `export --all` has one per page in `detail`"
+            )

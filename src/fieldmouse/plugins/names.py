@@ -43,12 +43,16 @@ class PluginNames(msgspec.Struct, frozen=True):
         return bool(self.extract or self.admit or self.readers)
 
     @classmethod
-    def of(cls, asked: PluginSettings) -> PluginNames:
+    def of(cls, settings: PluginSettings) -> PluginNames:
         """The plug-ins in the settings, with this process's module search path."""
         names = cls(
-            extract=asked.extract, admit=asked.admit, readers=asked.readers, sign=asked.sign,
-            patience=asked.patience, most_bytes=asked.items,
-        )  # fmt: skip
+            settings.extract,
+            settings.admit,
+            settings.readers,
+            settings.sign,
+            settings.patience,
+            settings.items,
+        )
         return msgspec.structs.replace(names, path=search_path()) if names.any else names
 
     def check(self) -> PluginNames:

@@ -18,14 +18,15 @@ from fieldmouse.url import Url, resolve
 if TYPE_CHECKING:
     from selectolax.lexbor import LexborHTMLParser, LexborNode
 
+    TreeFactory = Callable[[], LexborHTMLParser | None]
+
+Fields = tuple[tuple[str, str], ...]
+
 
 class Answer:
     """Decompressed response of a server: the argument of a `reader`."""
 
-    def __init__(
-        self, *, url: str, status: int, mime: str, body: bytes, fields: tuple[tuple[str, str], ...],
-        cut: bool = False,
-    ):  # fmt: skip
+    def __init__(self, *, url: str, status: int, mime: str, body: bytes, fields: Fields, cut: bool = False):
         self.url = url
         self.status = status
         self.mime = mime  # the Content-Type without its parameters, lower case; "" if there is none
@@ -35,19 +36,19 @@ class Answer:
 
     def header(self, name: str) -> str:
         """The first header of that name, in lower case; "" if there is none."""
-        return next((value for known, value in self._fields if known == name), "")
+        return next((value for field, value in self._fields if field == name), "")
 
     def all(self, name: str) -> list[str]:
         """Every header of that name, in lower case."""
-        return [value for known, value in self._fields if known == name]
+        return [value for field, value in self._fields if field == name]
 
     @cached_property
     def headers(self) -> dict[str, str]:
         """The headers by lower-case name; repeated ones are joined by commas."""
-        found: dict[str, str] = {}
+        joined: dict[str, str] = {}
         for name, value in self._fields:
-            found[name] = f"{found[name]}, {value}" if name in found else value
-        return found
+            joined[name] = f"{joined[name]}, {value}" if name in joined else value
+        return joined
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.url}>"
@@ -82,17 +83,15 @@ class ParsedPage(Answer):
     """A parsed page: the argument of `extract`, which returns rows."""
 
     def __init__(
-        self, *, url: str, status: int, mime: str, body: bytes, fields: tuple[tuple[str, str], ...],
-        title: str, text: str, language: str, depth: int, found_as: str, at: float, base: str,
-        hrefs: list[str], tree: Callable[[], LexborHTMLParser | None],
-    ):  # fmt: skip
-        super().__init__(url=url, status=status, mime=mime, body=body, fields=fields)
-        self.title = title
-        self.text = text  # the visible text; "" if there is none
-        self.language = language
-        self.depth = depth  # links away from a seed
-        self.found_as = found_as  # page, seed, redirect, sitemap or feed
-        self._at, self._base, self._hrefs, self._make_tree = at, base, hrefs, tree
+        self, answer: Answer, read: PageText, link: FoundLink, *, at: float, base: str, tree: TreeFactory
+    ):
+        self.__dict__.update(vars(answer))
+        self.title = read.title
+        self.text = read.text  # the visible text; "" if there is none
+        self.language = read.language
+        self.depth = link.depth  # links away from a seed
+        self.found_as = link.found_as  # page, seed, redirect, sitemap or feed
+        self._at, self._base, self._hrefs, self._make_tree = at, base, read.links, tree
 
     @property
     def fetched_at(self) -> datetime:
@@ -102,8 +101,8 @@ class ParsedPage(Answer):
     @cached_property
     def links(self) -> list[str]:
         """The URLs of its links, each once, in page order, including those out of scope."""
-        found = (resolve(href, Url(self._base)) for href in self._hrefs)
-        return list(dict.fromkeys(url for url in found if url is not None))
+        urls = (resolve(href, Url(self._base)) for href in self._hrefs)
+        return list(dict.fromkeys(url for url in urls if url is not None))
 
     @cached_property
     def tree(self) -> LexborHTMLParser | None:
@@ -124,21 +123,21 @@ class ParsedPage(Answer):
         """The text of the first match, or one of its attributes; "" if there is none."""
         root = self.tree if within is None else within
         node = None if root is None else root.css_first(css)
-        return "" if node is None else _said(node, attribute)
+        return "" if node is None else _text_or_attribute(node, attribute)
 
     def get_all(self, css: str, attribute: str = "", *, within: LexborNode | None = None) -> list[str]:
         """The same for all matches; elements without the attribute are skipped."""
         nodes = self.select(css, within)
         if attribute:
             nodes = [node for node in nodes if attribute in node.attributes]
-        return [_said(node, attribute) for node in nodes]
+        return [_text_or_attribute(node, attribute) for node in nodes]
 
     def absolute(self, href: str) -> str:
         """The absolute URL of an `href` of this page; "" if it is empty or invalid."""
         return (resolve(href, Url(self._base)) or "") if href else ""
 
 
-def _said(node: LexborNode, attribute: str) -> str:
+def _text_or_attribute(node: LexborNode, attribute: str) -> str:
     if attribute:
         return node.attributes.get(attribute) or ""
     return " ".join(node.text().split())

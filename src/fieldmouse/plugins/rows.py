@@ -13,13 +13,13 @@ import msgspec
 from fieldmouse.plugins.call import BadAnswer, kind_of
 
 
-def _plain(thing: object) -> dict[object, object]:
+def _to_dict(thing: object) -> dict[object, object]:
     if isinstance(thing, Mapping):
         return dict(thing)
     raise BadAnswer(f"gave {kind_of(thing)} inside a row, which cannot be written")
 
 
-_encode = msgspec.json.Encoder(enc_hook=_plain).encode
+_encode = msgspec.json.Encoder(enc_hook=_to_dict).encode
 
 
 class Rows(msgspec.Struct, frozen=True):

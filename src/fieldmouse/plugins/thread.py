@@ -36,13 +36,13 @@ class Threads:
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[T | Complaint] = loop.create_future()
 
-        def answered(made: T | Complaint) -> None:
+        def resolve(result: T | Complaint) -> None:
             if not answer.done():
-                answer.set_result(made)
+                answer.set_result(result)
 
         def run() -> None:
             with suppress(TooLong, RuntimeError):  # the caller gave up, or the loop is closed
-                loop.call_soon_threadsafe(answered, tried(self.plugin, act))
+                loop.call_soon_threadsafe(resolve, tried(self.plugin, act))
 
         thread = threading.Thread(target=run, name=f"plug-in {self.plugin}", daemon=True)
         thread.start()
