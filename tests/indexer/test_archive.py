@@ -49,9 +49,12 @@ def keep(
 ) -> int:
     digest = written(payload_digest(answer.body))
     stored = archive.store(
-        Link(Url(url), 2, "http://example.org/", etag=etag), answer, payload=answer.body, digest=digest,
+        Link(Url(url), 2, "http://example.org/", etag=etag),
+        answer,
+        payload=answer.body,
+        digest=digest,
         earlier=earlier,
-    )  # fmt: skip
+    )
     return stored.place
 
 
@@ -65,7 +68,7 @@ bodies = st.binary(max_size=300) | st.integers(0, 200_000).map(lambda size: byte
 
 @settings(max_examples=40, deadline=None)
 @given(st.lists(st.tuples(bodies, st.booleans(), st.booleans()), max_size=6))
-def test_records_read_back_equal_what_was_stored(tmp_path_factory, answers) -> None:  # type: ignore[no-untyped-def]
+def test_records_read_back_equal_the_stored_ones(tmp_path_factory, answers) -> None:  # type: ignore[no-untyped-def]
     folder = tmp_path_factory.mktemp("archive")
     archive = Archive(folder, 0, CONFIG, ShardState())
     wires = []

@@ -38,77 +38,122 @@ KOI = "koi8-r"
         (b"<meta charset=big5>" + b"x" * 2000 + b"<meta charset=koi8-r>", "", "big5hkscs"),
         (b"x" * 1015 + b"<meta charset=koi8-r>\xf0\xcf\xcc", "", KOI),  # across the edge
         (("x" * 2000 + "<meta charset=koi8-r>é").encode(), "", "utf-8"),  # valid UTF-8 is UTF-8
-        (b"\x1b$B$\"\x1b(B", "", "iso2022_jp_ext"),
+        (b'\x1b$B$"\x1b(B', "", "iso2022_jp_ext"),
     ],
-)  # fmt: skip
+)
 def test_charset_sources_have_the_order_of_the_standard(body: bytes, header: str, charset: str) -> None:
     assert find_charset(body, header) == charset
 
 
-@pytest.mark.parametrize(("header", "charset"), [
-    ("text/html;charset=koi8-r", KOI), ('text/html; charset="koi8-r"', KOI),
-    ("text/html; Charset = koi8-r", KOI),
-    ("text/html; charset='koi8-r'", KOI), ("text/html; a=b; charset=koi8-r; c=d", KOI),
-    ("charset=koi8-r", KOI),
-    ('text/html; charset="koi8-r', KOI), ("text/html; charset=koi8-r; charset=big5", KOI),
-    ("text/html; xcharset=koi8-r", "utf-8"), ("text/html; charset=", "utf-8"),
-    ("text/html; charset", "utf-8"),
-])  # fmt: skip
+KOI_HEADERS = """\
+text/html;charset=koi8-r
+text/html; charset="koi8-r"
+text/html; Charset = koi8-r
+text/html; charset='koi8-r'
+text/html; a=b; charset=koi8-r; c=d
+charset=koi8-r
+text/html; charset="koi8-r
+text/html; charset=koi8-r; charset=big5
+"""
+OTHER_HEADERS = ["text/html; xcharset=koi8-r", "text/html; charset=", "text/html; charset"]
+
+
+@pytest.mark.parametrize(
+    ("header", "charset"),
+    [
+        *((header, KOI) for header in KOI_HEADERS.splitlines()),
+        *((header, "utf-8") for header in OTHER_HEADERS),
+    ],
+)
 def test_charset_in_content_type_header_variants(header: str, charset: str) -> None:
     assert find_charset(b"", header) == charset
 
 
+# One document per line, behind the charset that it declares ("-" for none).
+PRESCAN_TABLE = r"""
+# the element
+KOI       <meta charset=koi8-r>
+KOI       <META CHARSET=KOI8-R>
+KOI       <meta/charset=koi8-r>
+KOI       <meta\ncharset\t=\x0c'koi8-r'\r>
+KOI       <meta charset="koi8-r"/>
+KOI       <meta charset= koi8-r >
+KOI       <meta charset=' koi8-r '>
+KOI       <meta a=b charset=koi8-r>
+KOI       <meta a charset=koi8-r>
+KOI       <meta a='>' charset=koi8-r>
+KOI       <meta a="'>" charset=koi8-r>
+KOI       <meta =a charset=koi8-r>
+-         <metacharset=koi8-r>
+-         <meta charset>
+-         <meta charset=>
+-         <metal charset=koi8-r>
+-         <meta data-charset=koi8-r>
+-         <meta name=x content='charset=koi8-r'>
+-         < meta charset=koi8-r>
+-         <meta charset=koi8-r
+-         <meta charset='koi8-r>
+-         <meta charset=koi8-r/>
+# twice
+KOI       <meta charset=bogus><meta charset=koi8-r>
+KOI       <meta charset=koi8-r><meta charset=big5>
+KOI       <meta charset=koi8-r charset=big5>
+-         <meta charset=bogus charset=koi8-r>
+KOI       <meta><meta name=x><meta charset=koi8-r>
+# the pragma
+KOI       <meta http-equiv=content-type content='text/html; charset=koi8-r'>
+KOI       <meta content='text/html; charset=koi8-r' http-equiv=CONTENT-TYPE>
+KOI       <meta http-equiv=content-type content='charset="koi8-r"'>
+KOI       <meta http-equiv=content-type content="charset = 'koi8-r'">
+KOI       <meta http-equiv=content-type content='charset charset=koi8-r'>
+KOI       <meta http-equiv=content-type content='text/html; charset=koi8-r; x'>
+KOI       <meta http-equiv=content-type content='charset=koi8-r x'>
+-         <meta http-equiv=content-type content='charset="koi8-r'>
+-         <meta http-equiv=refresh content='charset=koi8-r'>
+-         <meta content='charset=koi8-r'>
+big5hkscs <meta http-equiv=content-type content='charset=koi8-r' charset=big5>
+-         <meta http-equiv=content-type charset=bogus content='charset=koi8-r'>
+# comments and other markup
+KOI       <!-- <meta charset=big5> --><meta charset=koi8-r>
+KOI       <!--><meta charset=koi8-r>
+KOI       <!---><meta charset=koi8-r>
+-         <!--<meta charset=koi8-r>
+-         <!-- > <meta charset=koi8-r>
+KOI       <!-- -- > <meta charset=big5> --><meta charset=koi8-r>
+KOI       <!doctype html><meta charset=koi8-r>
+-         <?php <meta charset=koi8-r>
+KOI       <?a><meta charset=koi8-r>
+-         </ <meta charset=koi8-r>
+KOI       </x><meta charset=koi8-r>
+KOI       <p title='<meta charset=big5>'><meta charset=koi8-r>
+-         <p a='<meta charset=koi8-r>
+KOI       <p a=<meta charset=big5><meta charset=koi8-r>
+KOI       </p a='>'><meta charset=koi8-r>
+KOI       a < b <meta charset=koi8-r>
+KOI       <<meta charset=koi8-r>
+KOI       <script>'<meta charset=koi8-r>'
+# meaning of labels in a meta
+utf-8     <meta charset=utf-16>
+utf-8     <meta charset=utf-16be>
+utf-8     <meta charset=unicode>
+cp1252    <meta charset=x-user-defined>
+cp1252    <meta charset=latin1>
+# XML declarations
+KOI       <?xml version='1.0' encoding='koi8-r'?><p>
+KOI       <?xml encoding = "koi8-r"?>
+big5hkscs <?xml encoding='koi8-r'?><meta charset=big5>
+utf-8     <?xml encoding='utf-16'?>
+-          <?xml encoding='koi8-r'?>
+-         <?xml encoding='koi8 r'?>
+-         <?xml encoding=koi8-r?>
+-         <?xml?> encoding='koi8-r'
+-         <?xml encoding='koi8-r
+"""
 PRESCANNED = [
-    # the element
-    ("<meta charset=koi8-r>", KOI), ("<META CHARSET=KOI8-R>", KOI), ("<meta/charset=koi8-r>", KOI),
-    ("<meta\ncharset\t=\f'koi8-r'\r>", KOI), ('<meta charset="koi8-r"/>', KOI),
-    ("<meta charset= koi8-r >", KOI),
-    ("<meta charset=' koi8-r '>", KOI), ("<meta a=b charset=koi8-r>", KOI), ("<meta a charset=koi8-r>", KOI),
-    ("<meta a='>' charset=koi8-r>", KOI), ("<meta a=\"'>\" charset=koi8-r>", KOI),
-    ("<meta =a charset=koi8-r>", KOI),
-    ("<metacharset=koi8-r>", ""), ("<meta charset>", ""), ("<meta charset=>", ""),
-    ("<metal charset=koi8-r>", ""),
-    ("<meta data-charset=koi8-r>", ""), ("<meta name=x content='charset=koi8-r'>", ""),
-    ("< meta charset=koi8-r>", ""),
-    ("<meta charset=koi8-r", ""), ("<meta charset='koi8-r>", ""), ("<meta charset=koi8-r/>", ""),
-    # twice
-    ("<meta charset=bogus><meta charset=koi8-r>", KOI), ("<meta charset=koi8-r><meta charset=big5>", KOI),
-    ("<meta charset=koi8-r charset=big5>", KOI), ("<meta charset=bogus charset=koi8-r>", ""),
-    ("<meta><meta name=x><meta charset=koi8-r>", KOI),
-    # the pragma
-    ("<meta http-equiv=content-type content='text/html; charset=koi8-r'>", KOI),
-    ("<meta content='text/html; charset=koi8-r' http-equiv=CONTENT-TYPE>", KOI),
-    ("<meta http-equiv=content-type content='charset=\"koi8-r\"'>", KOI),
-    ("<meta http-equiv=content-type content=\"charset = 'koi8-r'\">", KOI),
-    ("<meta http-equiv=content-type content='charset charset=koi8-r'>", KOI),
-    ("<meta http-equiv=content-type content='text/html; charset=koi8-r; x'>", KOI),
-    ("<meta http-equiv=content-type content='charset=koi8-r x'>", KOI),
-    ("<meta http-equiv=content-type content='charset=\"koi8-r'>", ""),
-    ("<meta http-equiv=refresh content='charset=koi8-r'>", ""),
-    ("<meta content='charset=koi8-r'>", ""),
-    ("<meta http-equiv=content-type content='charset=koi8-r' charset=big5>", "big5hkscs"),
-    ("<meta http-equiv=content-type charset=bogus content='charset=koi8-r'>", ""),
-    # comments and other markup
-    ("<!-- <meta charset=big5> --><meta charset=koi8-r>", KOI), ("<!--><meta charset=koi8-r>", KOI),
-    ("<!---><meta charset=koi8-r>", KOI), ("<!--<meta charset=koi8-r>", ""),
-    ("<!-- > <meta charset=koi8-r>", ""),
-    ("<!-- -- > <meta charset=big5> --><meta charset=koi8-r>", KOI),
-    ("<!doctype html><meta charset=koi8-r>", KOI), ("<?php <meta charset=koi8-r>", ""),
-    ("<?a><meta charset=koi8-r>", KOI), ("</ <meta charset=koi8-r>", ""), ("</x><meta charset=koi8-r>", KOI),
-    ("<p title='<meta charset=big5>'><meta charset=koi8-r>", KOI), ("<p a='<meta charset=koi8-r>", ""),
-    ("<p a=<meta charset=big5><meta charset=koi8-r>", KOI), ("</p a='>'><meta charset=koi8-r>", KOI),
-    ("a < b <meta charset=koi8-r>", KOI), ("<<meta charset=koi8-r>", KOI),
-    ("<script>'<meta charset=koi8-r>'", KOI),
-    # meaning of labels in a meta
-    ("<meta charset=utf-16>", "utf-8"), ("<meta charset=utf-16be>", "utf-8"),
-    ("<meta charset=unicode>", "utf-8"),
-    ("<meta charset=x-user-defined>", "cp1252"), ("<meta charset=latin1>", "cp1252"),
-    # XML declarations
-    ("<?xml version='1.0' encoding='koi8-r'?><p>", KOI), ('<?xml encoding = "koi8-r"?>', KOI),
-    ("<?xml encoding='koi8-r'?><meta charset=big5>", "big5hkscs"), ("<?xml encoding='utf-16'?>", "utf-8"),
-    (" <?xml encoding='koi8-r'?>", ""), ("<?xml encoding='koi8 r'?>", ""), ("<?xml encoding=koi8-r?>", ""),
-    ("<?xml?> encoding='koi8-r'", ""), ("<?xml encoding='koi8-r", ""),
-]  # fmt: skip
+    (line[10:].encode().decode("unicode_escape"), {"KOI": KOI, "-": ""}.get(charset, charset))
+    for line in PRESCAN_TABLE.splitlines()
+    if line and not line.startswith("#") and (charset := line[:10].rstrip())
+]
 
 
 @pytest.mark.parametrize(("head", "charset"), PRESCANNED)
@@ -307,13 +352,15 @@ def test_every_label_of_the_standard_is_known_in_any_spelling(label: str) -> Non
     assert web_codec(codec)
 
 
-@pytest.mark.parametrize(("label", "codec"), [
-    ("windows-874", "cp874"), ("iso-8859-8-i", "iso8859-8"), ("x-euc-jp", "euc_jp"), ("iso-8859-11", "cp874"),
-    ("latin5", "cp1254"), ("iso-8859-9", "cp1254"), ("us-ascii", "cp1252"), ("x-cp1251", "cp1251"),
-    ("ks_c_5601-1987", "cp949"), ("big5-hkscs", "big5hkscs"), ("x-gbk", "gb18030"), ("gb_2312-80", "gb18030"),
-    ("ms_kanji", "cp932"), ("x-mac-ukrainian", "mac-cyrillic"), ("ucs-2", "utf-16-le"),
-    ("unicodefffe", "utf-16-be"),
-])  # fmt: skip
+BROWSER_CODECS = """
+windows-874=cp874 iso-8859-8-i=iso8859-8 x-euc-jp=euc_jp iso-8859-11=cp874 latin5=cp1254
+iso-8859-9=cp1254 us-ascii=cp1252 x-cp1251=cp1251 ks_c_5601-1987=cp949 big5-hkscs=big5hkscs
+x-gbk=gb18030 gb_2312-80=gb18030 ms_kanji=cp932 x-mac-ukrainian=mac-cyrillic ucs-2=utf-16-le
+unicodefffe=utf-16-be
+"""
+
+
+@pytest.mark.parametrize(("label", "codec"), [pair.split("=") for pair in BROWSER_CODECS.split()])
 def test_labels_map_to_the_codecs_of_browsers(label: str, codec: str) -> None:
     assert codec_of(label) == codec
 
@@ -424,11 +471,18 @@ def test_a_few_accents_and_signs_are_read_as_latin(text: str, guess: str) -> Non
 @pytest.mark.parametrize(
     ("charset", "text"),
     [
-        ("cp932", "<title>日本語の表</title>"), ("cp932", "<p>データベース</p>"), ("cp932", "<p>ア, イ</p>"),
-        ("big5", "<title>中文字</title>"), ("big5", "<p>一</p><p>上, 下</p>"), ("euc-kr", "<p>한국어 글</p>"),
-        ("euc-kr", "<p>이 그 저 수 등</p>"), ("gb18030", "<p>的 一 是 在 不</p>"),
-        ("gb18030", "<p>汉字和词</p>"), ("koi8-r", "<p>Мышь и поле</p>"), ("iso8859-7", "<p>Ποντίκι</p>"),
+        ("cp932", "<title>日本語の表</title>"),
+        ("cp932", "<p>データベース</p>"),
+        ("cp932", "<p>ア, イ</p>"),
+        ("big5", "<title>中文字</title>"),
+        ("big5", "<p>一</p><p>上, 下</p>"),
+        ("euc-kr", "<p>한국어 글</p>"),
+        ("euc-kr", "<p>이 그 저 수 등</p>"),
+        ("gb18030", "<p>的 一 是 在 不</p>"),
+        ("gb18030", "<p>汉字和词</p>"),
+        ("koi8-r", "<p>Мышь и поле</p>"),
+        ("iso8859-7", "<p>Ποντίκι</p>"),
     ],
-)  # fmt: skip
+)
 def test_other_scripts_keep_the_guessed_charset(charset: str, text: str) -> None:
     assert settled_by_letters(text.encode(charset), charset) == charset

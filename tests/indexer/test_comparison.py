@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fieldmouse.indexer.blocks import BLOCKS, blocks_of
+from fieldmouse.indexer.blocks import MAX_BLOCKS, blocks_of
 from fieldmouse.indexer.comparison import ORDER, _longest_common, align, compare, steps, template
 from fieldmouse.policy.noiserules import NoiseRules
 from indexer.answers import response
@@ -182,10 +182,10 @@ def test_blocks_are_lines_of_text_values_of_json_and_none_for_images() -> None:
 
 
 def test_blocks_beyond_the_limit_are_joined_into_one() -> None:
-    many = html(*(f"b{k}" for k in range(BLOCKS + 5)))
+    many = html(*(f"b{k}" for k in range(MAX_BLOCKS + 5)))
     assert many is not None
-    assert BLOCKS <= len(many) <= BLOCKS + 1
-    assert many[-1].endswith(f"b{BLOCKS + 4}")
+    assert MAX_BLOCKS <= len(many) <= MAX_BLOCKS + 1
+    assert many[-1].endswith(f"b{MAX_BLOCKS + 4}")
 
 
 def test_xpath_rule_sees_the_browsers_tree_and_gives_up_on_deep_nesting() -> None:

@@ -24,9 +24,13 @@ MEADOW = Meadow(MeadowOptions(hosts=3, pages=40, seed=11, page_kb=1.0, links=8))
 
 def crawl(path: Path, pages: int = 0) -> None:
     bottled_crawl(
-        path, lambda clock: MeadowFetcher(MEADOW, clock), MEADOW.seeds, crawl__pages=pages,
-        politeness__delay="1s", network__allow_private=True,
-    )  # fmt: skip
+        path,
+        lambda clock: MeadowFetcher(MEADOW, clock),
+        MEADOW.seeds,
+        crawl__pages=pages,
+        politeness__delay="1s",
+        network__allow_private=True,
+    )
 
 
 def cut(raw: bytes) -> bytes:
@@ -71,7 +75,7 @@ def damaged(path: Path, way: Callable[[bytes], bytes]) -> Iterator[Path]:
         raw = file.read_bytes()
         if not raw or file.suffix in (".lock", ".lmdb-lock"):
             continue
-        # Copy instead of a hard link, or the same file would be damaged twice.
+        # Unlink first: a write in place would also damage the other hard links of the file.
         file.unlink()
         file.write_bytes(way(raw))
         yield file

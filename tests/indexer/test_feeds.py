@@ -41,12 +41,19 @@ def test_feed_named_by_a_page_is_requested_as_a_feed(kind: str, rel: str) -> Non
     assert [(one.url, one.kind, one.depth) for one in found] == [("http://example.org/feed", Kind.FEED, 3)]
 
 
-@pytest.mark.parametrize("tag", [
-    link("/feed", rel="stylesheet"), link("/feed", rel="nofollow alternate"), link("/feed",
-    "application/json"),
-    link("/feed", "text/xml"), link("http://elsewhere.example/feed"), link("mailto:x"), link(""),
-    "<link rel=alternate type=application/rss+xml>",
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "tag",
+    [
+        link("/feed", rel="stylesheet"),
+        link("/feed", rel="nofollow alternate"),
+        link("/feed", "application/json"),
+        link("/feed", "text/xml"),
+        link("http://elsewhere.example/feed"),
+        link("mailto:x"),
+        link(""),
+        "<link rel=alternate type=application/rss+xml>",
+    ],
+)
 def test_other_links_are_not_feeds(tag: str) -> None:
     config = replace(CONFIG, scope=Scope.around([Url("http://example.org/")], mode="host"))
     assert [one for one in read(page(body=named(tag)), config).links if one.kind is Kind.FEED] == []

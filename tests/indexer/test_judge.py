@@ -45,9 +45,15 @@ class PolledPage:
         if self.known is None:
             return Link(URL)
         return Link(
-            URL, door=Door.POLLED, was=self.was, digest=self.known.digest, simhash=self.known.simhash,
-            warc=self.known.warc, offset=self.known.offset, memory=self.memory,
-        )  # fmt: skip
+            URL,
+            door=Door.POLLED,
+            was=self.was,
+            digest=self.known.digest,
+            simhash=self.known.simhash,
+            warc=self.known.warc,
+            offset=self.known.offset,
+            memory=self.memory,
+        )
 
     def take(
         self, outcome: Callable[[Link, Response], Page | Moved | Unchanged | Failed], answer: Response

@@ -1,7 +1,7 @@
 """Link filter: calls the user's `admit` function for every link that would be sent.
 
 The filter runs last, on links that are in scope, new and no crawler trap. If `admit`
-raises or takes too long, the link is not followed. After `LATE` timeouts on one page
+raises or takes too long, the link is not followed. After `MAX_TIMEOUTS` timeouts on one page
 the remaining links of that page are dropped without a call.
 """
 
@@ -13,7 +13,7 @@ from fieldmouse.plugins.names import PluginNames
 from fieldmouse.plugins.page import FoundLink
 from fieldmouse.records import Link
 
-LATE = 3  # timeouts allowed on one page
+MAX_TIMEOUTS = 3  # timeouts allowed on one page
 
 
 class Admission:
@@ -25,10 +25,10 @@ class Admission:
 
     def begin(self, bare: bool = False) -> None:
         """Start with the links of another page; if `bare`, reject all of them without calling `admit`."""
-        self._first_error, self._more_errors, self._timeouts = "", 0, LATE if bare else 0
+        self._first_error, self._more_errors, self._timeouts = "", 0, MAX_TIMEOUTS if bare else 0
 
     def wants(self, link: Link) -> bool:
-        if self._timeouts >= LATE:
+        if self._timeouts >= MAX_TIMEOUTS:
             self._note(Complaint(self._names.admit, "was left out"), link)
             return False
         found_link = FoundLink(link.url, link.via, link.depth, link.kind.value)

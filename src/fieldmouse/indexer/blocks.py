@@ -34,8 +34,8 @@ from fieldmouse.web.encoding import unpack
 from fieldmouse.web.labels import decoded
 from fieldmouse.web.mediatype import media_type
 
-BLOCKS = 20_000  # per page; the text after them becomes one more block
-ANY_RATIO = 1 << 40  # no decompression-bomb check: the body passed it before it was stored
+MAX_BLOCKS = 20_000  # per page; the text after them becomes one more block
+NO_RATIO_LIMIT = 1 << 40  # no decompression-bomb check: the body passed it before it was stored
 
 _PLAIN = re.compile(r"text/.*|application/(.*[+/-])?(json|xml|javascript|yaml|x-ndjson|toml)", re.ASCII)
 _JSON = re.compile(r"application/(.*\+)?json", re.ASCII)
@@ -45,7 +45,7 @@ _SEPARATOR = "\0"  # cannot occur in HTML: the parser drops it
 
 def body_of(response: Response, limit: int) -> bytes:
     """The decompressed body of a stored response."""
-    return unpack(response, limit=limit, ratio=ANY_RATIO).body
+    return unpack(response, limit=limit, ratio=NO_RATIO_LIMIT).body
 
 
 EVERYTHING = NoiseRules()
@@ -133,7 +133,7 @@ def _blocks(tree: LexborHTMLParser) -> list[str]:
 
 
 def _normalize(texts: list[str]) -> list[str]:
-    """Normalize white space, drop soft hyphens and empty blocks, and join the blocks beyond `BLOCKS`."""
-    if len(texts) > BLOCKS:
-        texts = [*texts[:BLOCKS], " ".join(texts[BLOCKS:])]
+    """Normalize white space, drop soft hyphens and empty blocks, and join the blocks beyond `MAX_BLOCKS`."""
+    if len(texts) > MAX_BLOCKS:
+        texts = [*texts[:MAX_BLOCKS], " ".join(texts[MAX_BLOCKS:])]
     return [block for text in texts if (block := " ".join(text.replace("\xad", "").split()))]

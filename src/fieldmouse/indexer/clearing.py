@@ -22,7 +22,7 @@ from fieldmouse.indexer.panics import panics_as_errors
 from fieldmouse.indexer.snapshot import META, Snapshots, read_meta
 
 LOOK = 12  # documents to examine per replaced page
-WORTH = 8  # a generation is rewritten if at least one in this many of its documents is old
+REWRITE_ONE_IN = 8  # a generation is rewritten if at least one in this many of its documents is old
 _MAX_GENERATIONS = 4  # maximum number of generations examined after one checkpoint
 _HEAP = 15 << 20  # bytes; the minimum that tantivy accepts
 
@@ -70,7 +70,7 @@ def clear(path: Path, shard: int, copies: Copies) -> int:
     old = copies.newest(keys) > stands(batches, shard)
     count = int(np.count_nonzero(old))
     snapshots = Snapshots(path)
-    if count * WORTH < len(keys) or not count or not snapshots.hold():
+    if count * REWRITE_ONE_IN < len(keys) or not count or not snapshots.hold():
         return 0
     snapshots.sweep()  # files of a killed writer would block ours
     current = {key for key, gone in zip(keys, old, strict=True) if not gone}

@@ -23,8 +23,8 @@ import xxhash
 T = TypeVar("T", str, int)
 Pairs = list[tuple[int, int]]
 
-FEW = 24  # maximum words between two blocks that may be noise; more is text written by a person
-ROUNDS = 16  # maximum depth of the alignment between common blocks
+MAX_NOISE_WORDS = 24  # maximum words between two blocks that may be noise; more is text written by a person
+MAX_DEPTH = 16  # maximum depth of the alignment between common blocks
 TABLE = 400  # cells
 ORDER = 1  # the place of blocks that were only moved
 _EDGE = "\0"  # stands for the page's start and end, where there is no neighbouring block
@@ -137,7 +137,7 @@ def _gap_hunks(removed: list[str], added: list[str], before: str, after: str) ->
         if at > i or now > j:
             left, right = removed[i:at], added[j:now]
             place = 0
-            if max(_length(left), _length(right)) <= FEW:
+            if max(_length(left), _length(right)) <= MAX_NOISE_WORDS:
                 place = _place(old[i - 1] if i else around[0], old[at] if at < len(old) else around[1])
             preceding, following = removed[i - 1] if i else before, removed[at] if at < len(old) else after
             yield Hunk(place, left, right, preceding, following)
@@ -202,7 +202,7 @@ def align(old: Sequence[T], new: Sequence[T], *, table: int = TABLE) -> Pairs:
         while i1 < i2 and j1 < j2 and old[i2 - 1] == new[j2 - 1]:
             i2, j2 = i2 - 1, j2 - 1
             pairs.append((i2, j2))
-        if i1 == i2 or j1 == j2 or depth == ROUNDS:
+        if i1 == i2 or j1 == j2 or depth == MAX_DEPTH:
             continue
         chain = _unique_chain(old, new, i1, i2, j1, j2)
         if not chain and (i2 - i1) * (j2 - j1) <= table:

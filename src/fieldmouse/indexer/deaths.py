@@ -19,9 +19,9 @@ from fieldmouse.errors import CrawlDirError, typed
 
 log = logging.getLogger(__name__)
 
-DEATHS = 2  # of workers that had the same page in hand, before the page is blamed
+MAX_DEATHS = 2  # of workers that had the same page in hand, before the page is blamed
 KILLS = 4  # the same for SIGKILL, which is more often sent by a user or the system
-STILLBORN = 3  # consecutive workers that die before they are ready
+MAX_FAILED_STARTS = 3  # consecutive workers that die before they are ready
 PLUGINS = 3  # workers killed by plug-ins before the shard disables plug-ins
 IN_VAIN = 6  # consecutive deaths that no page explains, with nothing stored in between
 
@@ -44,7 +44,7 @@ class Deaths:
         """Whether this page is to be read without plug-ins."""
         if self._plugin_total >= PLUGINS:
             return True
-        return bool(self._plugin_deaths) and self._plugin_deaths[url] >= KILLS // DEATHS
+        return bool(self._plugin_deaths) and self._plugin_deaths[url] >= KILLS // MAX_DEATHS
 
     def was_born(self) -> None:
         self._failed_starts = 0
@@ -56,7 +56,7 @@ class Deaths:
     def before_birth(self) -> CrawlDirError | None:
         """Record a death while opening the shard; return the error if there were too many."""
         self._failed_starts += 1
-        if self._failed_starts < STILLBORN:
+        if self._failed_starts < MAX_FAILED_STARTS:
             return None
         return CrawlDirError(
             f"the indexer of `{self._directory}` (shard {self._shard}) cannot start",
@@ -74,13 +74,13 @@ class Deaths:
                 f" `fieldmouse resume {typed(self._directory)}`",
             )
         if url and in_plugin:
-            self._plugin_deaths[url] += 1 if code == -signal.SIGKILL else KILLS // DEATHS
+            self._plugin_deaths[url] += 1 if code == -signal.SIGKILL else KILLS // MAX_DEATHS
             self._plugin_total += code != -signal.SIGKILL
             log.warning("a plug-in brought its worker down, on %s", url)
             if self._plugin_total == PLUGINS:
                 log.warning("from now on shard %d reads pages without plug-ins", self._shard)
         elif url:
-            self._page_deaths[url] += 1 if code == -signal.SIGKILL else KILLS // DEATHS
+            self._page_deaths[url] += 1 if code == -signal.SIGKILL else KILLS // MAX_DEATHS
         if not url or code == -signal.SIGKILL:
             self._fruitless += 1
         if self._fruitless < IN_VAIN:

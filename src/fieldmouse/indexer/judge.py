@@ -19,7 +19,7 @@ from fieldmouse.policy.noiserules import NoiseRules
 from fieldmouse.records import Door, Link, Response
 from fieldmouse.sighting import News
 
-STAYING = frozenset((OutcomeKind.PAGE, OutcomeKind.UNCHANGED, OutcomeKind.REFUSED))
+HAD_VERSION = frozenset((OutcomeKind.PAGE, OutcomeKind.UNCHANGED, OutcomeKind.REFUSED))
 """Previous outcomes for which the stored version is the one that a reader saw last."""
 
 
@@ -45,7 +45,7 @@ class Judge:
 
     def of_page(self, link: Link, response: Response, body: bytes, digest: str, mark: int) -> Judgement:
         """Judge a page that was fetched; `body` is decompressed."""
-        if link.was not in STAYING or (link.was == OutcomeKind.REFUSED and not link.digest):
+        if link.was not in HAD_VERSION or (link.was == OutcomeKind.REFUSED and not link.digest):
             return Judgement(News.CHANGED, 1.0)  # there was no page before
         if digest == link.digest:
             return of_same(link)
@@ -88,7 +88,7 @@ def of_answer(link: Link, kind: OutcomeKind, *, gone: bool = False, moved: bool 
         return UNHEARD
     if kind is OutcomeKind.UNCHANGED:
         return of_same(link)
-    if gone and link.was in STAYING and (bool(link.digest) or link.was == OutcomeKind.PAGE):
+    if gone and link.was in HAD_VERSION and (bool(link.digest) or link.was == OutcomeKind.PAGE):
         return Judgement(News.GONE, 1.0)
     if kind is OutcomeKind.MOVED and moved:
         return Judgement(News.MOVED, 1.0)

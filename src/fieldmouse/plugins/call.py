@@ -22,7 +22,7 @@ T = TypeVar("T")
 
 DEAF = 1.0  # seconds between two signals to a plug-in that does not return
 WARNINGS = 3  # number of signals after which such a plug-in is stuck
-LONGEST = 200  # maximum characters of an exception's message
+MAX_MESSAGE = 200  # maximum characters of an exception's message
 
 
 class TooLong(BaseException):
@@ -127,5 +127,5 @@ def describe(trouble: BaseException) -> str:
         raise
     except BaseException:
         message = "without a readable message"
-    message = "".join(letter if letter.isprintable() else "?" for letter in message[:LONGEST])
+    message = "".join(letter if letter.isprintable() else "?" for letter in message[:MAX_MESSAGE])
     return f"{type(trouble).__name__}: {message}" if message else type(trouble).__name__

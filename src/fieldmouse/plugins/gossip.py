@@ -12,8 +12,8 @@ from collections import Counter
 
 log = logging.getLogger(__name__)
 
-SHOWN = 3  # of each kind
-KINDS = 20
+SHOWN_PER_KIND = 3  # of each kind
+MAX_KINDS = 20
 _KIND = re.compile(": |, on ")
 
 
@@ -23,12 +23,12 @@ class Gossip:
 
     def hear(self, complaint: str) -> None:
         kind = _KIND.split(complaint, 1)[0]
-        if kind not in self._counts and len(self._counts) >= KINDS:
+        if kind not in self._counts and len(self._counts) >= MAX_KINDS:
             return
         self._counts[kind] += 1
-        if self._counts[kind] <= SHOWN:
+        if self._counts[kind] <= SHOWN_PER_KIND:
             log.warning("%s", complaint)
-        if self._counts[kind] == SHOWN:
+        if self._counts[kind] == SHOWN_PER_KIND:
             log.warning(
                 "further warnings like this are not shown; `export --all` has one per page in `detail`"
             )
