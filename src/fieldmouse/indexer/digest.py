@@ -5,7 +5,7 @@ still content-encoded. WARC calls it the payload digest, and a revisit record mu
 match it. Two servers that compress the same text differently have different digests;
 their pages match as near-duplicates instead, with distance 0.
 
-Near-duplicates: the simhashes of `sketch.py`, 64 bits that differ little if the words
+Near-duplicates: the sketches of `sketch.py`, 64 bits that differ little if the words
 differ little. Two similar pages nearly always agree in at least one of four 16-bit bands
 (always, up to three bits), and only such candidates are compared.
 """
@@ -35,7 +35,7 @@ _MAP_SIZE = 64 << 30  # address space, not memory
 _MIX = np.uint64(0x9E3779B97F4A7C15)
 _SHIFTS = np.array([0, 16, 32, 48], dtype=np.uint64)
 _NEAR_BYTES = _BANDS * _TABLE * SLOTS * 2 * 8
-_VERSION = sketch.VERSION.to_bytes(8, "little")  # follows the table of simhashes in the file
+_VERSION = sketch.VERSION.to_bytes(8, "little")  # follows the table of sketches in the file
 
 
 def payload_digest(payload: bytes) -> bytes:
@@ -94,11 +94,11 @@ def _damaged(path: Path, what: str) -> Damaged:
 
 
 class Doubles:
-    """Digests and simhashes of all pages stored in the crawl, shared by all workers.
+    """Digests and sketches of all pages stored in the crawl, shared by all workers.
 
     A *place* identifies a page's CDXJ line: shard and offset in one number.
     Entries are written when their batch is committed, so they only name durable
-    records. Digests are complete (LMDB). Simhashes are in a table of fixed size that
+    records. Digests are complete (LMDB). Sketches are in a table of fixed size that
     holds the newest few pages per band value, so memory and the number of
     candidates stay bounded. Workers write to it without locks: a torn entry can
     only name a wrong page, and the distance is checked first.
@@ -122,7 +122,7 @@ class Doubles:
         self._near = np.frombuffer(self._map, dtype=np.uint64).reshape(_BANDS, _TABLE, SLOTS, 2)
         self._pending: dict[bytes, int] = {}  # of the current batch, which can only be undone as a whole
         self._noted: list[tuple[int, bytes, int, int]] = []
-        # Simhashes and places of the current batch, by band and value.
+        # Sketches and places of the current batch, by band and value.
         self._pending_marks: dict[int, list[tuple[int, int]]] = {}
         self._read = self._env.begin(buffers=False)
 
@@ -138,7 +138,7 @@ class Doubles:
         return place
 
     def near(self, mark: int, reach: int) -> int | None:
-        """The place of an earlier page whose simhash differs in at most `reach` bits, or None."""
+        """The place of an earlier page whose sketch differs in at most `reach` bits, or None."""
         if not mark:
             return None
         # At most sixteen candidates: too few to be worth numpy calls.
@@ -191,10 +191,10 @@ class Doubles:
         self._read = self._env.begin(buffers=False)
 
     def _remember(self, marks: list[tuple[int, int]]) -> None:
-        """Write simhashes to all four bands.
+        """Write sketches to all four bands.
 
-        The slot is derived from the simhash, not from age, so no read is needed: newer
-        pages replace older ones, and equal simhashes share a slot.
+        The slot is derived from the sketch, not from age, so no read is needed: newer
+        pages replace older ones, and equal sketches share a slot.
         """
         if not marks:
             return
@@ -213,7 +213,7 @@ class Doubles:
 
     @staticmethod
     def forget_outdated(directory: Path) -> None:
-        """Delete the simhashes if another version of the algorithm wrote them. Call before any process opens
+        """Delete the sketches if another version of the algorithm wrote them. Call before any process opens
         them."""
         path = directory / SIMHASHES
         with suppress(OSError), path.open("rb") as file:
@@ -227,7 +227,7 @@ class Doubles:
 
 
 def _keys(mark: int) -> tuple[int, int, int, int]:
-    """Rows of a simhash in the table, one per band: the band and its value."""
+    """Rows of a sketch in the table, one per band: the band and its value."""
     return (
         mark & 0xFFFF,
         _TABLE | mark >> 16 & 0xFFFF,
