@@ -1,4 +1,4 @@
-"""The archive, read back by warcio: every record whole, every digest right, every offset true."""
+"""Tests of the WARC writer, read back by warcio: complete records, correct digests and offsets."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from indexer.answers import CONFIG, NOW, page, response
 
 
 class Arguments:
-    """What `warcio check` would get from its command line."""
+    """Command-line arguments of `warcio check`."""
 
     verbose = False
 
@@ -49,9 +49,12 @@ def keep(
 ) -> int:
     digest = written(payload_digest(answer.body))
     stored = archive.store(
-        Link(Url(url), 2, "http://example.org/", etag=etag), answer, payload=answer.body, digest=digest,
+        Link(Url(url), 2, "http://example.org/", etag=etag),
+        answer,
+        payload=answer.body,
+        digest=digest,
         earlier=earlier,
-    )  # fmt: skip
+    )
     return stored.place
 
 
@@ -65,7 +68,7 @@ bodies = st.binary(max_size=300) | st.integers(0, 200_000).map(lambda size: byte
 
 @settings(max_examples=40, deadline=None)
 @given(st.lists(st.tuples(bodies, st.booleans(), st.booleans()), max_size=6))
-def test_what_goes_in_comes_out_again(tmp_path_factory, answers) -> None:  # type: ignore[no-untyped-def]
+def test_records_read_back_equal_the_stored_ones(tmp_path_factory, answers) -> None:  # type: ignore[no-untyped-def]
     folder = tmp_path_factory.mktemp("archive")
     archive = Archive(folder, 0, CONFIG, ShardState())
     wires = []
@@ -98,7 +101,7 @@ def test_what_goes_in_comes_out_again(tmp_path_factory, answers) -> None:  # typ
         assert record.rec_headers["WARC-Payload-Digest"] == "sha1:" + entry.digest
 
 
-def test_a_large_packed_body_needs_several_blocks(tmp_path: Path) -> None:
+def test_large_compressed_body_is_stored_in_several_deflate_blocks(tmp_path: Path) -> None:
     archive = Archive(tmp_path, 0, CONFIG, ShardState())
     noise = gzip.compress(b"".join(payload_digest(b"%d" % n) for n in range(20_000)))
     assert len(noise) > 3 * 65535
@@ -109,7 +112,7 @@ def test_a_large_packed_body_needs_several_blocks(tmp_path: Path) -> None:
     assert gzip.compress(records(warc)[1][1], mtime=0)[10:] == noise[10:]
 
 
-def test_a_head_no_longer_claims_chunks(tmp_path: Path) -> None:
+def test_stored_head_does_not_claim_chunked_encoding(tmp_path: Path) -> None:
     archive = Archive(tmp_path, 0, CONFIG, ShardState())
     keep(archive, "http://example.org/", response(b"abc", transfer_encoding="chunked"))
     archive.close()
@@ -120,7 +123,7 @@ def test_a_head_no_longer_claims_chunks(tmp_path: Path) -> None:
     assert head.get_header("Content-Length") == "3"
 
 
-def test_a_revisit_names_what_it_repeats(tmp_path: Path) -> None:
+def test_revisit_record_names_the_earlier_record(tmp_path: Path) -> None:
     archive = Archive(tmp_path, 0, CONFIG, ShardState())
     answer = response(b"x" * 1000)
     place = keep(archive, "http://example.org/first", answer)
@@ -142,7 +145,7 @@ def test_a_revisit_names_what_it_repeats(tmp_path: Path) -> None:
     assert [line.mime for line in lines] == ["text/html", "warc/revisit"]
 
 
-def test_unchanged_pages_are_revisits_of_another_kind(tmp_path: Path) -> None:
+def test_304_is_stored_as_a_not_modified_revisit(tmp_path: Path) -> None:
     archive = Archive(tmp_path, 0, CONFIG, ShardState())
     keep(archive, "http://example.org/", response(b"", status=304), etag='"1"')
     archive.close()
@@ -152,8 +155,8 @@ def test_unchanged_pages_are_revisits_of_another_kind(tmp_path: Path) -> None:
     assert revisit.rec_headers["WARC-Profile"].endswith("server-not-modified")
 
 
-def test_a_304_to_a_request_without_a_condition_is_no_revisit(tmp_path: Path) -> None:
-    """There is nothing that it could repeat: it is kept as the answer it is."""
+def test_304_to_an_unconditional_request_is_not_a_revisit(tmp_path: Path) -> None:
+    """There is no earlier record that it could repeat, so it is stored as a response."""
     archive = Archive(tmp_path, 0, CONFIG, ShardState())
     keep(archive, "http://example.org/", response(b"", status=304))
     archive.close()
@@ -166,7 +169,7 @@ def test_a_304_to_a_request_without_a_condition_is_no_revisit(tmp_path: Path) ->
     assert cdxj.read_line(line)[1].mime != cdxj.REVISIT
 
 
-def test_a_head_with_odd_lines_is_stored_as_it_came_and_can_be_read_back(tmp_path: Path) -> None:
+def test_head_with_malformed_lines_is_stored_as_received_and_readable(tmp_path: Path) -> None:
     archive = Archive(tmp_path, 0, CONFIG, ShardState())
     lines = (
         b"Server : x\r\nno colon\r\nTwo Words: y\r\nContent-Length: 3, 3\r\nContent-Length: 3\r\n",
@@ -199,7 +202,7 @@ def test_a_head_with_odd_lines_is_stored_as_it_came_and_can_be_read_back(tmp_pat
     )
 
 
-def test_cut_bodies_say_so(tmp_path: Path) -> None:
+def test_truncated_body_is_marked_in_its_record(tmp_path: Path) -> None:
     archive = Archive(tmp_path, 0, CONFIG, ShardState())
     keep(archive, "http://example.org/", page(body=b"x", truncated="length").response)
     archive.close()
@@ -207,7 +210,7 @@ def test_cut_bodies_say_so(tmp_path: Path) -> None:
     assert records(warc)[1][0].rec_headers["WARC-Truncated"] == "length"
 
 
-def test_a_new_file_is_begun_when_the_old_one_is_full(tmp_path: Path) -> None:
+def test_full_file_is_followed_by_a_new_one(tmp_path: Path) -> None:
     config = msgspec.structs.replace(CONFIG, warc_size=4000)
     archive = Archive(tmp_path, 3, config, ShardState())
     for number in range(20):
@@ -226,7 +229,7 @@ def test_a_new_file_is_begun_when_the_old_one_is_full(tmp_path: Path) -> None:
 
 @settings(max_examples=40, deadline=None)
 @given(st.integers(0, 8), st.integers(0, 8), st.binary(max_size=50), st.sampled_from([600, 3000, 1 << 30]))
-def test_rolling_back_leaves_exactly_what_counted(  # type: ignore[no-untyped-def]
+def test_rollback_keeps_exactly_the_committed_records(  # type: ignore[no-untyped-def]
     tmp_path_factory, counted: int, undone: int, torn: bytes, warc_size: int
 ) -> None:
     folder = tmp_path_factory.mktemp("archive")
@@ -240,8 +243,8 @@ def test_rolling_back_leaves_exactly_what_counted(  # type: ignore[no-untyped-de
         keep(archive, f"http://example.org/undone{number}", response(b"undone"))
     archive.close()
     for path in folder.iterdir():
-        if path.suffix == ".cdxj" or path.name >= state.warc:  # finished files are never written again
-            path.write_bytes(path.read_bytes() + torn)  # a write that a kill cut short
+        if path.suffix == ".cdxj" or path.name >= state.warc:  # finished files are never changed
+            path.write_bytes(path.read_bytes() + torn)  # a write that a kill interrupted
     other = folder / "fieldmouse-20260101000000-00009-2.warc.gz"
     other.write_bytes(b"another shard's")
 

@@ -1,4 +1,4 @@
-"""CDXJ: keys as replay tools make them, lines that come back, logs sorted in bounded memory."""
+"""Tests of CDXJ: keys as in replay tools, lines that round-trip, logs sorted in bounded memory."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from fieldmouse.indexer import cdxj
 
 @pytest.mark.parametrize(
     ("url", "key"),
-    [  # as the `surt` package has them, which pywb uses
+    [  # as computed by the `surt` package, which pywb uses
         ("http://127.0.0.1:8000/a/B.html?x=1&A=2", "1,0,0,127:8000)/a/b.html?a=2&x=1"),
         ("http://www.example.org/", "org,example)/"),
         ("https://www2.example.org:8443/A/?b=2&a=1", "org,example:8443)/a?a=1&b=2"),
@@ -28,14 +28,14 @@ from fieldmouse.indexer import cdxj
         ("https://a.b.example.org/x", "org,example,b,a)/x"),
     ],
 )
-def test_keys_are_those_of_replay_tools(url: str, key: str) -> None:
+def test_surt_keys_equal_those_of_replay_tools(url: str, key: str) -> None:
     if url == "http://[::1]:80/x":
-        url = "http://[::1]/x"  # a normalised URL has no default port
+        url = "http://[::1]/x"  # a normalized URL has no default port
     assert cdxj.surt(url) == key
 
 
 @given(st.text(max_size=50), st.integers(0, 2**40), st.integers(0, 2**30))
-def test_a_line_says_what_it_was_told(tail: str, offset: int, length: int) -> None:
+def test_line_round_trips(tail: str, offset: int, length: int) -> None:
     url = "http://example.org/" + tail.encode("ascii", "ignore").decode().replace("\n", "").replace(" ", "")
     raw = cdxj.line(url, "20261116000000", "text/html", 200, "ABC", offset, length, "x.warc.gz")
     assert raw.endswith(b"\n")
@@ -45,7 +45,7 @@ def test_a_line_says_what_it_was_told(tail: str, offset: int, length: int) -> No
 
 
 @given(st.lists(st.lists(st.text("ab c", max_size=5), max_size=30), max_size=4), st.integers(1, 60))
-def test_logs_are_merged_sorted_whatever_fits_in_memory(
+def test_merge_sorts_logs_with_any_chunk_size(
     tmp_path_factory: pytest.TempPathFactory, logs: list[list[str]], chunk: int
 ) -> None:
     folder = tmp_path_factory.mktemp("cdxj")
@@ -60,5 +60,5 @@ def test_logs_are_merged_sorted_whatever_fits_in_memory(
     assert len(list(folder.iterdir())) == len(logs) + 1
 
 
-def test_an_empty_crawl_has_an_empty_index(tmp_path: Path) -> None:
+def test_merge_of_no_logs_gives_an_empty_index(tmp_path: Path) -> None:
     assert cdxj.merge([], tmp_path / "index.cdxj") == 0

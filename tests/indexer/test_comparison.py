@@ -1,4 +1,4 @@
-"""Two versions of a page are compared as a reader would: laws of alignment, and what counts as a place."""
+"""Tests of page comparison: laws of the alignment, and places of differences."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fieldmouse.indexer.blocks import BLOCKS, blocks_of
-from fieldmouse.indexer.comparison import ORDER, _longest, align, compare, steps, template
+from fieldmouse.indexer.blocks import MAX_BLOCKS, blocks_of
+from fieldmouse.indexer.comparison import ORDER, _longest_common, align, compare, steps, template
 from fieldmouse.policy.noiserules import NoiseRules
 from indexer.answers import response
 
@@ -21,20 +21,20 @@ versions = st.lists(block, max_size=12)
 
 
 @given(versions, versions)
-def test_pairs_rise_and_hold_the_same(old: list[str], new: list[str]) -> None:
+def test_aligned_pairs_ascend_and_are_equal(old: list[str], new: list[str]) -> None:
     pairs = align(old, new)
     assert all(old[i] == new[j] for i, j in pairs)
     assert all(a[0] < b[0] and a[1] < b[1] for a, b in itertools.pairwise(pairs))
 
 
-def test_what_occurs_once_between_two_common_blocks_is_found_there() -> None:
+def test_blocks_unique_within_a_gap_are_aligned() -> None:
     old = ["A", "p", "q", "B", "q", "p", "C"]
     new = ["A", "z", "p", "y", "B", "w", "q", "v", "C"]
     assert align(old, new, table=0) == [(0, 0), (1, 2), (3, 4), (4, 6), (6, 8)]
 
 
 @given(st.lists(st.sampled_from("abc"), max_size=9), st.lists(st.sampled_from("abc"), max_size=9))
-def test_a_table_finds_the_longest_that_both_have_in_common(old: list[str], new: list[str]) -> None:
+def test_table_alignment_finds_the_longest_common_subsequence(old: list[str], new: list[str]) -> None:
     def longest(i: int, j: int) -> int:
         if i == len(old) or j == len(new):
             return 0
@@ -42,11 +42,11 @@ def test_a_table_finds_the_longest_that_both_have_in_common(old: list[str], new:
             return 1 + longest(i + 1, j + 1)
         return max(longest(i + 1, j), longest(i, j + 1))
 
-    assert len(_longest(old, new, 0, len(old), 0, len(new))) == longest(0, 0)
+    assert len(_longest_common(old, new, 0, len(old), 0, len(new))) == longest(0, 0)
 
 
 @given(versions, versions)
-def test_steps_tell_both_versions_whole_and_in_order(old: list[str], new: list[str]) -> None:
+def test_steps_reproduce_both_versions_in_order(old: list[str], new: list[str]) -> None:
     told = list(steps(old, new))
     assert [block for step in told for block in step.old] == old
     assert [block for step in told for block in step.new] == new
@@ -54,9 +54,7 @@ def test_steps_tell_both_versions_whole_and_in_order(old: list[str], new: list[s
 
 
 @given(versions, versions)
-def test_there_is_a_difference_exactly_if_the_blocks_differ_and_from_either_side(
-    old: list[str], new: list[str]
-) -> None:
+def test_comparison_is_symmetric_and_empty_only_for_equal_blocks(old: list[str], new: list[str]) -> None:
     seen, back = compare(old, new), compare(new, old)
     assert bool(seen.differing) == (old != new) == bool(back.differing)
     assert 0.0 <= seen.share() <= 1.0
@@ -64,7 +62,7 @@ def test_there_is_a_difference_exactly_if_the_blocks_differ_and_from_either_side
 
 
 @given(versions, st.integers(0, 12))
-def test_an_inserted_paragraph_is_seen_and_is_all_that_is_seen(old: list[str], at: int) -> None:
+def test_inserted_paragraph_is_the_only_difference(old: list[str], at: int) -> None:
     story = "once upon a time " * 10
     new = [*old[:at], story.strip(), *old[at:]]
     (only,) = compare(old, new).differing
@@ -72,7 +70,7 @@ def test_an_inserted_paragraph_is_seen_and_is_all_that_is_seen(old: list[str], a
 
 
 @given(versions, versions)
-def test_words_of_two_versions_with_nothing_in_common_all_differ(old: list[str], new: list[str]) -> None:
+def test_all_words_of_unrelated_versions_differ(old: list[str], new: list[str]) -> None:
     apart = [" ".join(f"x{word}x" for word in block.split()) for block in new]
     assert compare(old, apart).share() == (1.0 if old or new else 0.0)
 
@@ -87,14 +85,14 @@ def test_words_of_two_versions_with_nothing_in_common_all_differ(old: list[str],
         ("request 7f3a9c2b-11aa", "request 00ff41e9-ab12"),
     ],
 )
-def test_dates_counters_and_tokens_have_one_template(one: str, other: str) -> None:
+def test_dates_counters_and_tokens_are_masked(one: str, other: str) -> None:
     assert template(one) == template(other)
     (seen,) = compare(["above", one, "below"], ["above", other, "below"]).differing
     (again,) = compare(["top", other, "end"], ["top", one, "end"]).differing
     assert seen.place == again.place > ORDER, "it is known again, whatever stands around it"
 
 
-def test_a_few_words_are_known_again_by_what_stands_around_them() -> None:
+def test_a_few_words_are_recognized_by_their_neighbouring_blocks() -> None:
     def quoting(quote: str) -> list[str]:
         return ["Quote of the day", quote, "Imprint"]
 
@@ -107,13 +105,13 @@ def test_a_few_words_are_known_again_by_what_stands_around_them() -> None:
     assert elsewhere.differing[0].place != first.differing[0].place
 
 
-def test_the_newest_of_a_growing_list_is_at_another_place_each_time() -> None:
+def test_new_entry_of_a_growing_list_has_a_new_place_each_time() -> None:
     lists = [["News", *(f"Story {'abcdefgh'[k]}" for k in range(n, -1, -1)), "Imprint"] for n in range(4)]
     places = [compare(old, new).differing[0].place for old, new in itertools.pairwise(lists)]
     assert len(set(places)) == len(places)
 
 
-def test_a_shuffled_list_differs_in_its_order_only() -> None:
+def test_shuffled_list_differs_only_in_order() -> None:
     names = [f"sponsor {letter}" for letter in "abcdefgh"]
     mixed = random.Random(3).sample(names, len(names))
     assert [one.place for one in compare(["top", *names], ["top", *mixed]).differing] == [ORDER]
@@ -134,8 +132,9 @@ HOSTILE = {
 
 
 @pytest.mark.parametrize("name", HOSTILE)
-def test_pages_made_to_be_dear_are_compared_in_few_steps(name: str) -> None:
-    """Lines of Python per block: a number that a slow machine does not change, and a square would."""
+def test_adversarial_pages_are_compared_in_few_steps(name: str) -> None:
+    """Counts executed Python lines per block: independent of the machine's speed, and a quadratic algorithm
+    shows."""
     old, new = HOSTILE[name]
     lines = 0
 
@@ -160,7 +159,7 @@ def html(*blocks: str) -> list[str] | None:
     return blocks_of(response(body), body)
 
 
-def test_markup_that_nobody_sees_makes_no_block() -> None:
+def test_invisible_markup_gives_no_blocks() -> None:
     plain = b"<title>Mice</title><div>Field mice <b>r</b>un.</div><p>Far."
     dressed = (
         b"<!-- 4711 --><html><head><meta name=csrf content=x1><title>\n Mice</title><style>p{}</style></head>"
@@ -171,7 +170,7 @@ def test_markup_that_nobody_sees_makes_no_block() -> None:
     assert blocks_of(response(plain), plain) == ["Mice", "Field mice run.", "Far."]
 
 
-def test_text_is_read_by_lines_json_by_values_and_pictures_not_at_all() -> None:
+def test_blocks_are_lines_of_text_values_of_json_and_none_for_images() -> None:
     def read(body: bytes, mime: str) -> list[str] | None:
         return blocks_of(response(body, mime=mime), body)
 
@@ -182,14 +181,14 @@ def test_text_is_read_by_lines_json_by_values_and_pictures_not_at_all() -> None:
     assert read(b"%PDF", "application/pdf") is None
 
 
-def test_a_page_of_very_many_blocks_is_read_to_its_end() -> None:
-    many = html(*(f"b{k}" for k in range(BLOCKS + 5)))
+def test_blocks_beyond_the_limit_are_joined_into_one() -> None:
+    many = html(*(f"b{k}" for k in range(MAX_BLOCKS + 5)))
     assert many is not None
-    assert BLOCKS <= len(many) <= BLOCKS + 1
-    assert many[-1].endswith(f"b{BLOCKS + 4}")
+    assert MAX_BLOCKS <= len(many) <= MAX_BLOCKS + 1
+    assert many[-1].endswith(f"b{MAX_BLOCKS + 4}")
 
 
-def test_a_rule_by_xpath_sees_the_tree_that_a_browser_builds_and_gives_up_on_a_maze() -> None:
+def test_xpath_rule_sees_the_browsers_tree_and_gives_up_on_deep_nesting() -> None:
     def read(page: str, rule: str) -> list[str] | None:
         return blocks_of(response(page.encode()), page.encode(), NoiseRules.of([rule]))
 

@@ -1,4 +1,4 @@
-"""Header lines that came twice, on their way into a page."""
+"""Tests of repeated response headers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from indexer.answers import CONFIG, response
 LINK = Link(Url("http://example.org/"))
 
 
-def test_a_page_with_two_encodings_and_two_types_is_read() -> None:
+def test_page_with_repeated_encoding_and_type_headers_is_read() -> None:
     body = gzip.compress(zlib.compress("<title>M\u00e4use</title><a href=/b>b</a>".encode("latin-1")))
     headers = (
         ("content-type", "text/plain"),

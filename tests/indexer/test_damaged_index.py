@@ -1,4 +1,4 @@
-"""Files of the full-text index damaged in turn: what is said is a sentence with a hint, or still right."""
+"""Tests with each file of the full-text index damaged: results are correct, or an error has a hint."""
 
 from __future__ import annotations
 
@@ -24,9 +24,13 @@ MEADOW = Meadow(MeadowOptions(hosts=3, pages=40, seed=11, page_kb=1.0, links=8))
 
 def crawl(path: Path, pages: int = 0) -> None:
     bottled_crawl(
-        path, lambda clock: MeadowFetcher(MEADOW, clock), MEADOW.seeds, crawl__pages=pages,
-        politeness__delay="1s", network__allow_private=True,
-    )  # fmt: skip
+        path,
+        lambda clock: MeadowFetcher(MEADOW, clock),
+        MEADOW.seeds,
+        crawl__pages=pages,
+        politeness__delay="1s",
+        network__allow_private=True,
+    )
 
 
 def cut(raw: bytes) -> bytes:
@@ -64,14 +68,14 @@ def stopped(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def damaged(path: Path, way: Callable[[bytes], bytes]) -> Iterator[Path]:
-    """Each file of the index hurt in turn, and whole again after."""
+    """Damage each file of the index in turn, and restore it afterwards."""
     files = [file for file in sorted((path / "index").rglob("*")) if file.is_file()]
     assert {file.suffix for file in files} >= {".json", ".store", ".idx", ".pos", ".term", ".fast"}
     for file in files:
         raw = file.read_bytes()
         if not raw or file.suffix in (".lock", ".lmdb-lock"):
             continue
-        # A second name of the same file is another file, or it would be hurt twice.
+        # Unlink first: a write in place would also damage the other hard links of the file.
         file.unlink()
         file.write_bytes(way(raw))
         yield file
@@ -80,7 +84,7 @@ def damaged(path: Path, way: Callable[[bytes], bytes]) -> Iterator[Path]:
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_a_damaged_index_is_searched_or_refused_with_a_hint(
+def test_damaged_index_is_searched_or_rejected_with_a_hint(
     stopped: Path, tmp_path: Path, way: Callable[[bytes], bytes], capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = Path(shutil.copytree(stopped, tmp_path / "c"))
@@ -102,7 +106,7 @@ def test_a_damaged_index_is_searched_or_refused_with_a_hint(
 
 
 @pytest.mark.parametrize("way", [cut, zeros_but_for_the_end, flipped])
-def test_doctor_names_a_damaged_index_and_resume_refuses_it_or_completes_the_crawl(
+def test_doctor_reports_a_damaged_index_and_resume_rejects_it_or_completes_the_crawl(
     stopped: Path, tmp_path: Path, way: Callable[[bytes], bytes], capsys: pytest.CaptureFixture[str]
 ) -> None:
     path, hints = Path(shutil.copytree(stopped, tmp_path / "c")), list[str]()
@@ -121,7 +125,7 @@ def test_doctor_names_a_damaged_index_and_resume_refuses_it_or_completes_the_cra
     assert all(hints)
 
 
-def test_a_worker_that_stumbles_over_the_index_names_the_repair(tmp_path: Path) -> None:
+def test_worker_that_fails_on_the_index_names_the_repair_command(tmp_path: Path) -> None:
     panic = type("PanicException", (BaseException,), {"__module__": "pyo3_runtime"})
     with (
         pytest.raises(StorageError, match="unexpected end") as refused,

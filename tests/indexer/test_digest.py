@@ -1,4 +1,4 @@
-"""Digests: the simhash against its definition, and doubles that are found again."""
+"""Tests of digests and of duplicate detection."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from fieldmouse.indexer.digest import Doubles, payload_digest, verify, written
 
 
 @given(st.binary(max_size=100))
-def test_digests_are_written_as_warc_has_them(payload: bytes) -> None:
+def test_digests_have_the_notation_of_warc(payload: bytes) -> None:
     assert (
         written(payload_digest(payload))
         == "sha1:" + base64.b32encode(hashlib.sha1(payload).digest()).decode()
     )
 
 
-def test_a_double_is_known_within_its_batch_and_for_good_once_it_counts(tmp_path: Path) -> None:
+def test_duplicate_is_found_within_its_batch_and_after_the_commit(tmp_path: Path) -> None:
     doubles = Doubles(tmp_path)
     counts, undone = payload_digest(b"counts"), payload_digest(b"undone")
     doubles.note(1, counts, 0xABCDEF, 77)
@@ -36,7 +36,7 @@ def test_a_double_is_known_within_its_batch_and_for_good_once_it_counts(tmp_path
     again.close()
 
 
-def test_the_first_of_several_doubles_is_the_one_named(tmp_path: Path) -> None:
+def test_first_of_several_duplicates_is_returned(tmp_path: Path) -> None:
     doubles = Doubles(tmp_path)
     digest = payload_digest(b"x")
     doubles.note(1, digest, 1, 10)
@@ -49,7 +49,7 @@ def test_the_first_of_several_doubles_is_the_one_named(tmp_path: Path) -> None:
     doubles.close()
 
 
-def test_neighbours_are_found_within_reach_in_their_batch_and_after(tmp_path: Path) -> None:
+def test_near_duplicates_are_found_within_the_distance_before_and_after_commit(tmp_path: Path) -> None:
     doubles = Doubles(tmp_path)
     mark = 0x0123456789ABCDEF
     doubles.note(1, b"d" * 20, mark, 5)
@@ -67,7 +67,7 @@ def test_neighbours_are_found_within_reach_in_their_batch_and_after(tmp_path: Pa
     again.close()
 
 
-def test_a_batch_that_was_undone_left_no_neighbours(tmp_path: Path) -> None:
+def test_undone_batch_leaves_no_near_duplicates(tmp_path: Path) -> None:
     doubles = Doubles(tmp_path)
     doubles.note(1, b"d" * 20, 0x0123456789ABCDEF, 5)
     doubles.close()
@@ -76,7 +76,7 @@ def test_a_batch_that_was_undone_left_no_neighbours(tmp_path: Path) -> None:
     again.close()
 
 
-def test_marks_of_other_features_are_forgotten(tmp_path: Path) -> None:
+def test_simhashes_of_another_version_are_deleted(tmp_path: Path) -> None:
     doubles = Doubles(tmp_path)
     doubles.note(1, b"d" * 20, 0x0123456789ABCDEF, 5)
     doubles.committed(1)
@@ -84,7 +84,7 @@ def test_marks_of_other_features_are_forgotten(tmp_path: Path) -> None:
     Doubles.forget_outdated(tmp_path)
     assert (tmp_path / "simhashes").exists(), "it is of our version"
     size = (tmp_path / "simhashes").stat().st_size
-    for other in (b"\1", b""):  # an older version, and the table from before there were versions
+    for other in (b"\1", b""):  # an older version, and a table without a version
         with (tmp_path / "simhashes").open("r+b") as file:
             file.truncate(size - 8)
             file.seek(size - 8)
@@ -96,8 +96,8 @@ def test_marks_of_other_features_are_forgotten(tmp_path: Path) -> None:
         again.close()
 
 
-def test_a_list_of_free_pages_that_is_damaged_is_seen_before_anything_is_written(tmp_path: Path) -> None:
-    """Reading does not need it, so only a write would notice: one that is never committed."""
+def test_damaged_free_list_is_detected_before_any_write(tmp_path: Path) -> None:
+    """Reading does not need the free list; only a test write, which is never committed, notices."""
     doubles = Doubles(tmp_path)
     for batch in range(1, 30):
         for number in range(40):
@@ -110,7 +110,7 @@ def test_a_list_of_free_pages_that_is_damaged_is_seen_before_anything_is_written
     seen = 0
     for page in range(2, len(whole) // 4096):
         spoiled = bytearray(whole)
-        spoiled[page * 4096 + 10] ^= 0xFF  # what kind of page it is
+        spoiled[page * 4096 + 10] ^= 0xFF  # type of the page
         path.write_bytes(spoiled)
         try:
             verify(tmp_path)

@@ -1,4 +1,4 @@
-"""Feeds that pages name are read for links, in scope, a few of each host, and only if wanted."""
+"""Tests of feeds: read for links in scope, limited per host, and only if enabled."""
 
 from __future__ import annotations
 
@@ -36,23 +36,30 @@ def link(href: str, kind: str = TYPE, rel: str = "alternate") -> str:
     "kind", [TYPE, "application/atom+xml", "Application/RSS+XML; charset=utf-8", "application/feed+json"]
 )
 @pytest.mark.parametrize("rel", ["alternate", "Alternate home", "alternate feed"])
-def test_a_feed_that_a_page_names_is_asked_for_as_one(kind: str, rel: str) -> None:
+def test_feed_named_by_a_page_is_requested_as_a_feed(kind: str, rel: str) -> None:
     found = read(page(body=named(link("/feed", kind, rel)), depth=2)).links
     assert [(one.url, one.kind, one.depth) for one in found] == [("http://example.org/feed", Kind.FEED, 3)]
 
 
-@pytest.mark.parametrize("tag", [
-    link("/feed", rel="stylesheet"), link("/feed", rel="nofollow alternate"), link("/feed",
-    "application/json"),
-    link("/feed", "text/xml"), link("http://elsewhere.example/feed"), link("mailto:x"), link(""),
-    "<link rel=alternate type=application/rss+xml>",
-])  # fmt: skip
-def test_other_links_are_no_feeds(tag: str) -> None:
+@pytest.mark.parametrize(
+    "tag",
+    [
+        link("/feed", rel="stylesheet"),
+        link("/feed", rel="nofollow alternate"),
+        link("/feed", "application/json"),
+        link("/feed", "text/xml"),
+        link("http://elsewhere.example/feed"),
+        link("mailto:x"),
+        link(""),
+        "<link rel=alternate type=application/rss+xml>",
+    ],
+)
+def test_other_links_are_not_feeds(tag: str) -> None:
     config = replace(CONFIG, scope=Scope.around([Url("http://example.org/")], mode="host"))
     assert [one for one in read(page(body=named(tag)), config).links if one.kind is Kind.FEED] == []
 
 
-def test_a_feed_that_is_also_a_link_of_the_page_is_a_feed() -> None:
+def test_feed_that_is_also_a_plain_link_is_requested_as_a_feed() -> None:
     found = read(page(body=named(link("/feed")) + b"<a href=/feed>feed</a><a href=/x>x</a>")).links
     assert [(one.url[18:], one.kind) for one in found] == [("/feed", Kind.FEED), ("/x", Kind.PAGE)]
 
@@ -61,7 +68,7 @@ def test_a_feed_that_is_also_a_link_of_the_page_is_a_feed() -> None:
 @pytest.mark.parametrize(
     "mime", [TYPE, "application/xml", "text/xml", "text/html; charset=utf-8", "", "text/plain"]
 )
-def test_the_pages_of_a_feed_are_one_link_away_from_it(body: bytes, mime: str) -> None:
+def test_pages_of_a_feed_are_one_link_deeper(body: bytes, mime: str) -> None:
     feed = read(page("http://example.org/feed", body, kind=Kind.FEED, depth=3, mime=mime))
     assert [one.url for one in feed.links] == ITEMS
     assert {(one.kind, one.depth, one.via) for one in feed.links} == {
@@ -69,7 +76,7 @@ def test_the_pages_of_a_feed_are_one_link_away_from_it(body: bytes, mime: str) -
     }
 
 
-def test_a_page_that_says_it_is_a_feed_is_read_as_one_and_a_feed_that_is_a_page_as_a_page() -> None:
+def test_documents_are_read_by_their_actual_type_feed_or_page() -> None:
     assert [one.url for one in read(page("http://example.org/f", RSS, mime=TYPE)).links] == ITEMS
     html = read(page("http://example.org/f", b"<title>x</title><a href=/1>", kind=Kind.FEED))
     assert (html.page.title, [one.url for one in html.links]) == ("x", ITEMS[:1])
@@ -82,19 +89,19 @@ def test_feeds_can_be_turned_off() -> None:
 
 
 @pytest.mark.parametrize("words", ["nofollow", "none", "fieldmouse: nofollow"])
-def test_pages_and_feeds_may_ask_not_to_be_followed(words: str) -> None:
+def test_nofollow_of_pages_and_feeds_is_respected(words: str) -> None:
     assert read(page(body=named(link("/feed")), x_robots_tag=words)).links == []
     assert (
         read(page("http://example.org/feed", RSS, kind=Kind.FEED, mime=TYPE, x_robots_tag=words)).links == []
     )
 
 
-def test_a_crawl_of_the_seeds_alone_asks_for_no_feed() -> None:
+def test_seeds_only_crawl_requests_no_feeds() -> None:
     config = replace(CONFIG, scope=Scope(max_depth=0))
     assert read(page(body=named(link("/feed"))), config).links == []
 
 
-def test_a_host_with_a_feed_for_each_post_is_asked_for_a_few() -> None:
+def test_number_of_feeds_per_host_is_limited() -> None:
     links, found = Links(CONFIG), []
     for post in range(50):
         tags = [link("/feed"), link(f"/{post}/feed"), link(f"http://other-{post}.example/feed")]
@@ -104,13 +111,13 @@ def test_a_host_with_a_feed_for_each_post_is_asked_for_a_few() -> None:
     assert len(found) == FEEDS + 50
 
 
-def test_what_a_broken_feed_had_to_give_is_kept_and_the_trouble_named() -> None:
+def test_links_of_a_broken_feed_are_kept_and_its_error_reported() -> None:
     feed = read(page("http://example.org/feed", RSS[:60], kind=Kind.FEED, mime=TYPE))
     assert [one.url for one in feed.links] == ITEMS[:1]
     assert feed.detail == "feed left after 1 URLs: the file ends early"
 
 
-def test_a_redirect_of_a_feed_leads_to_a_feed() -> None:
+def test_redirect_of_a_feed_stays_a_feed() -> None:
     feed = page("http://example.org/feed", kind=Kind.FEED).link
     (moved,) = Links(CONFIG).follow(feed, Url("http://example.org/feed/"), 0.0)
     assert moved.kind is Kind.FEED

@@ -1,4 +1,4 @@
-"""No byte of an index file changes unseen: what tantivy would stumble over later, we see at once."""
+"""Tests of checksums: every changed byte of an index file is detected before tantivy fails on it."""
 
 from __future__ import annotations
 
@@ -23,13 +23,14 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     return sorted(path for path in home.iterdir() if len(path.stem) == 32)
 
 
-def test_files_as_tantivy_wrote_them_have_no_flaw(files):
+def test_intact_tantivy_files_pass(files):
     assert len({path.suffix for path in files}) >= 6
     assert [flaw_of(path) for path in files] == [""] * len(files)
 
 
-def test_any_flipped_bit_of_the_end_is_seen_or_harmless(files, tmp_path):
-    """Harmless is a bit that leaves the footer's meaning: in a part of the version that nobody reads."""
+def test_flipped_bit_in_the_footer_is_detected_or_harmless(files, tmp_path):
+    """A bit is harmless if it does not change the meaning of the footer, as in the unused part of the
+    version."""
     path = files[0]
     whole = path.read_bytes()
     end = len(whole) - len(whole[whole.rindex(b'{"version"') :])

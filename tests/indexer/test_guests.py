@@ -1,4 +1,4 @@
-"""Readers and admission of the user's own: beside ours in one table, and bounded."""
+"""Tests of user-supplied readers and link filters."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ NOTE = b"Field notes\n/burrow http://else.example/\nThe vole of the meadow sleep
 def taken(
     directory: Path, answer: Page | Moved, *, bare: bool = False, **names: object
 ) -> tuple[Parsed, OutcomeRow]:
-    """What a shard with these plug-ins makes of an answer, after a checkpoint."""
+    """The result of a shard with these plug-ins for a response, after a checkpoint."""
     own = {"patience": 0.2, **names}
     config = msgspec.structs.replace(CONFIG, plugins=PluginNames(**own))  # type: ignore[arg-type]
     shard = Shard(directory, 0, config, ShardState())
@@ -43,31 +43,31 @@ def reading(name: str) -> dict[str, object]:
     return {"readers": {"text/x-note": f"hostile_mice:{name}"}}
 
 
-def test_ours_are_in_the_table_that_the_users_are_put_into() -> None:
+def test_user_readers_are_added_to_the_table_of_built_in_readers() -> None:
     assert {"text/html", "text/plain", "sitemap"} <= READERS.keys()
     own = own_readers(PluginNames(readers={"text/html": "hostile_mice:read_notes"}), Onlooker())
     assert own.keys() == READERS.keys()
     assert own["text/html"] is not READERS["text/html"]
 
 
-def test_a_document_of_another_type_is_read_indexed_and_followed(tmp_path: Path) -> None:
+def test_user_reader_makes_a_document_indexed_and_followed(tmp_path: Path) -> None:
     parsed, told = taken(tmp_path, note(), **reading("read_notes"))
     assert [link.url for link in parsed.links] == ["http://example.org/burrow", "http://else.example/"]
     assert (told.title, told.words, told.links, told.detail) == ("Field notes", 6, 2, "")
     assert [hit.title for hit in search(tmp_path, "vole")] == ["Field notes"]
 
 
-def test_without_the_reader_it_is_kept_and_not_read(tmp_path: Path) -> None:
+def test_document_without_a_reader_is_stored_unread(tmp_path: Path) -> None:
     parsed, told = taken(tmp_path, note())
     assert (parsed.links, told.title, told.words, told.kind) == ((), "", 0, "page")
 
 
-def test_what_a_page_asks_of_robots_holds_for_these_too(tmp_path: Path) -> None:
+def test_robots_rules_apply_to_documents_of_user_readers(tmp_path: Path) -> None:
     parsed, told = taken(tmp_path, note(x_robots_tag="noindex, nofollow"), **reading("read_notes"))
     assert (parsed.links, told.indexed) == ((), False)
 
 
-def test_text_alone_is_an_answer_and_so_is_none(tmp_path: Path) -> None:
+def test_reader_may_return_plain_text_or_none(tmp_path: Path) -> None:
     words = "Mäuse in UTF-16".encode("utf-16")
     _, told = taken(tmp_path / "a", note(body=words), **reading("read_words"))
     assert (told.words, told.detail) == (3, "")
@@ -85,16 +85,14 @@ def test_text_alone_is_an_answer_and_so_is_none(tmp_path: Path) -> None:
         ("no_rows", "gave an `int` and not a `PageText` or text"),
     ],
 )
-def test_a_reader_that_goes_wrong_costs_the_pages_words_and_is_named(
-    tmp_path: Path, name: str, says: str
-) -> None:
+def test_failing_reader_loses_only_the_text_and_is_named(tmp_path: Path, name: str, says: str) -> None:
     parsed, told = taken(tmp_path, note(), **reading(name))
     assert (told.kind, told.words, parsed.links) == ("page", 0, ())
     assert told.detail == f"`hostile_mice:{name}` {says}"
     assert parsed.complaint == f"{told.detail}, on http://example.org/n"
 
 
-def test_what_cannot_be_stored_is_made_so_that_it_can(tmp_path: Path) -> None:
+def test_unstorable_text_of_a_reader_is_sanitized_and_cut(tmp_path: Path) -> None:
     parsed, told = taken(tmp_path / "a", note(), **reading("read_half_characters"))
     assert (told.title, told.words, told.detail) == ("a ? b", 2, "")
     assert [link.url for link in parsed.links] == ["http://example.org/?"]
@@ -104,14 +102,14 @@ def test_what_cannot_be_stored_is_made_so_that_it_can(tmp_path: Path) -> None:
     assert told.words < 300_000
 
 
-def test_a_sitemap_stays_one_whatever_is_read_instead_of_its_type(tmp_path: Path) -> None:
+def test_sitemap_stays_a_sitemap_whatever_reader_its_type_has(tmp_path: Path) -> None:
     listing = b"<urlset><url><loc>http://example.org/a</loc></url></urlset>"
     answer = page("http://example.org/s.xml", listing, kind=Kind.SITEMAP, mime="text/x-note")
     parsed, _ = taken(tmp_path, answer, **reading("raises"))
     assert [link.url for link in parsed.links] == ["http://example.org/a"]
 
 
-def test_bare_pages_are_read_by_nobody_but_us(tmp_path: Path) -> None:
+def test_bare_pages_are_read_without_plugins(tmp_path: Path) -> None:
     _, told = taken(tmp_path / "a", note(), bare=True, **reading("read_notes"))
     assert told.detail == "`hostile_mice:read_notes` was left out: plug-ins brought workers down"
     parsed, told = taken(tmp_path / "b", _links(2), bare=True, admit="hostile_mice:only_even")
@@ -119,7 +117,7 @@ def test_bare_pages_are_read_by_nobody_but_us(tmp_path: Path) -> None:
     assert told.detail.startswith("`hostile_mice:only_even` was left out (on http://example.org/0 and 1 more")
 
 
-# -- admission
+# -- link filter
 
 
 def _links(count: int, extra: str = "") -> Page:
@@ -127,13 +125,13 @@ def _links(count: int, extra: str = "") -> Page:
     return page("http://example.org/start", f"<title>t</title>{anchors}{extra}".encode())
 
 
-def test_only_links_that_are_wanted_are_followed(tmp_path: Path) -> None:
+def test_only_admitted_links_are_followed(tmp_path: Path) -> None:
     parsed, told = taken(tmp_path, _links(6), admit="hostile_mice:only_even")
     assert [link.url for link in parsed.links] == [f"http://example.org/{n}" for n in (0, 2, 4)]
     assert told.detail == ""
 
 
-def test_what_it_raises_costs_that_link(tmp_path: Path) -> None:
+def test_exception_in_admit_drops_that_link(tmp_path: Path) -> None:
     answer = _links(4, "<a href=/shrew>x</a><a href=/vole>x</a>")
     parsed, told = taken(tmp_path, answer, admit="hostile_mice:only_even")
     assert [link.url for link in parsed.links] == ["http://example.org/0", "http://example.org/2"]
@@ -142,13 +140,13 @@ def test_what_it_raises_costs_that_link(tmp_path: Path) -> None:
     assert parsed.complaint.startswith(told.detail)
 
 
-def test_one_that_is_late_again_and_again_is_not_asked_for_the_rest_of_the_page(tmp_path: Path) -> None:
+def test_admit_is_not_called_for_the_rest_of_a_page_after_repeated_timeouts(tmp_path: Path) -> None:
     parsed, told = taken(tmp_path, _links(10), admit="hostile_mice:late_for_odd")
     assert [link.url for link in parsed.links] == [f"http://example.org/{n}" for n in (0, 2, 4)]
     assert "took longer than 0.2 s (on http://example.org/1 and 6 more links)" in told.detail
 
 
-def test_redirects_and_sitemaps_are_asked_about_too(tmp_path: Path) -> None:
+def test_admit_is_called_for_redirects_and_sitemaps(tmp_path: Path) -> None:
     moved = Moved(
         Link(Url("http://example.org/old")), response(b"", status=301), Url("http://example.org/new")
     )

@@ -1,4 +1,4 @@
-"""Rows of pages: stored beside the page, or a word about why there are none."""
+"""Tests of row extraction: rows are stored beside the page, or the outcome has the reason."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ def taken(
 
 
 def as_without(row: OutcomeRow) -> OutcomeRow:
-    """An outcome without what is of its plug-in, and without names made of the time."""
+    """An outcome without the fields that its plug-in set, and without file names that contain the time."""
     return msgspec.structs.replace(row, detail="", items=0, items_at=0, warc="", offset=0)
 
 
-def test_rows_come_back_as_they_were_given(tmp_path: Path) -> None:
+def test_rows_read_back_equal_the_extracted_ones(tmp_path: Path) -> None:
     told = taken(tmp_path, "titles", HTML, b"<title>Shrews</title>", HTML)
     assert [row.items for row in told] == [3, 1, 3]
     voles = [
@@ -58,7 +58,7 @@ def test_rows_come_back_as_they_were_given(tmp_path: Path) -> None:
     assert told[2].duplicate_of == "http://example.org/1", "stored as a reference, and its rows all the same"
 
 
-def test_without_a_plug_in_an_outcome_says_nothing_of_rows(tmp_path: Path) -> None:
+def test_outcome_without_extract_has_no_rows(tmp_path: Path) -> None:
     (told,) = taken(tmp_path, "", HTML)
     assert (told.items, told.items_at, items_of(tmp_path / "archive", told)) == (0, 0, [])
     assert b"x-ndjson" not in _archived(tmp_path)
@@ -74,11 +74,11 @@ def _archived(home: Path) -> bytes:
 HOSTILE = {
     "raises": "raised KeyError: 'price'",
     "leaves": "raised SystemExit: enough",
-    "unspeakable": "raised Unspeakable: and cannot say why",
+    "unspeakable": "raised Unspeakable: without a readable message",
     "raises_later": "raised ValueError: half way",
     "loops": "took longer than 0.2 s",
     "sleeps": "took longer than 0.2 s",
-    "never_ends": "",  # whichever limit it meets first
+    "never_ends": "",  # either limit may apply first
     "huge": "gave more than 1048576 bytes of rows for one page",
     "unwritable": "gave an `object` inside a row, which cannot be written",
     "surrogates": "raised UnicodeEncodeError",
@@ -90,7 +90,7 @@ HOSTILE = {
 
 
 @pytest.mark.parametrize(("plugin", "says"), HOSTILE.items())
-def test_one_that_goes_wrong_costs_its_rows_and_is_named(tmp_path: Path, plugin: str, says: str) -> None:
+def test_failing_extract_loses_only_its_rows_and_is_named(tmp_path: Path, plugin: str, says: str) -> None:
     (told,) = taken(tmp_path / "with", plugin, HTML, patience=0.2)
     (plain,) = taken(tmp_path / "without", "", HTML)
     assert told.detail.startswith(f"`hostile_mice:{plugin}` {says}")
@@ -99,7 +99,7 @@ def test_one_that_goes_wrong_costs_its_rows_and_is_named(tmp_path: Path, plugin:
     assert b"x-ndjson" not in _archived(tmp_path / "with")
 
 
-def test_one_that_meddles_with_its_page_meddles_with_nothing_of_ours(tmp_path: Path) -> None:
+def test_plugin_that_modifies_its_page_has_no_side_effects(tmp_path: Path) -> None:
     (told,) = taken(tmp_path / "with", "meddles", HTML)
     (plain,) = taken(tmp_path / "without", "", HTML)
     assert (told.items, told.detail) == (1, "")
@@ -107,7 +107,7 @@ def test_one_that_meddles_with_its_page_meddles_with_nothing_of_ours(tmp_path: P
 
 
 @pytest.mark.parametrize("kind", [Kind.SITEMAP, Kind.FEED])
-def test_sitemaps_and_feeds_are_pages_too(tmp_path: Path, kind: Kind) -> None:
+def test_extract_is_called_for_sitemaps_and_feeds(tmp_path: Path, kind: Kind) -> None:
     names = PluginNames(extract="hostile_mice:titles")
     shard = Shard(tmp_path, 0, msgspec.structs.replace(CONFIG, plugins=names), ShardState())
     answer = shard.take(
@@ -117,13 +117,13 @@ def test_sitemaps_and_feeds_are_pages_too(tmp_path: Path, kind: Kind) -> None:
     assert msgspec.msgpack.decode(answer.row, type=OutcomeRow).items == 1
 
 
-def test_a_name_that_leads_nowhere_is_said_before_anything_is_made(tmp_path: Path) -> None:
+def test_unknown_plugin_name_raises_before_any_file_is_created(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="hostile_mice"):
         taken(tmp_path / "c", "nothing_like_it", HTML)
     assert not (tmp_path / "c").exists()
 
 
-def test_rows_that_are_damaged_or_gone_are_named(tmp_path: Path) -> None:
+def test_damaged_or_missing_rows_raise_damaged(tmp_path: Path) -> None:
     (told,) = taken(tmp_path, "titles", HTML)
     (warc,) = (tmp_path / "archive").glob("*.warc.gz")
     whole = bytearray(warc.read_bytes())
@@ -132,5 +132,5 @@ def test_rows_that_are_damaged_or_gone_are_named(tmp_path: Path) -> None:
     with pytest.raises(Damaged, match=r"rows of http://example.org/1"):
         items_of(tmp_path / "archive", told)
     warc.unlink()
-    with pytest.raises(Damaged, match="it is gone"):
+    with pytest.raises(Damaged, match="it is missing"):
         items_of(tmp_path / "archive", told)

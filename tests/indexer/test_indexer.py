@@ -1,4 +1,4 @@
-"""The indexer as the agent sees it: workers that are killed at any time lose nothing for good."""
+"""Tests of the worker pool: workers killed at any time lose nothing permanently."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ from indexer.test_archive import passes
 
 
 class Desk:
-    """A stand-in for the agent: books what is said, fetches again what is lost, settles at checkpoints."""
+    """Stand-in for the crawler: records results, sends lost pages again, commits at checkpoints."""
 
     def __init__(self, folder: Path, config: IndexerConfig = CONFIG, shards: int = 2):
         self.folder, self.config, self.shards = folder, config, shards
-        self.states: list[ShardState] | None = None  # what the journal holds
+        self.states: list[ShardState] | None = None  # content of the journal
         self.known: dict[int, Parsed] = {}
-        self.answers: dict[int, Parsed] = {}  # all that was ever said, the newest of each
+        self.answers: dict[int, Parsed] = {}  # the newest result of each page
         self.settled: dict[int, OutcomeRow] = {}
         self.lost: list[int] = []
-        self.out: set[int] = set()  # sent, and not yet settled or lost
+        self.out: set[int] = set()  # sent, and neither committed nor lost
         self.indexer: Indexer
 
     def open(self) -> Indexer:
@@ -105,7 +105,7 @@ def indexed(folder: Path) -> list[str]:
     return sorted(hit.url for hit in search(folder, "story", limit=10_000))
 
 
-def test_pages_go_in_and_come_out_searchable(tmp_path: Path) -> None:
+def test_sent_pages_become_searchable(tmp_path: Path) -> None:
     async def crawl() -> Desk:
         desk = Desk(tmp_path)
         indexer = desk.open()
@@ -132,7 +132,7 @@ def test_pages_go_in_and_come_out_searchable(tmp_path: Path) -> None:
 
 
 def kill_one(indexer: Indexer, chance: random.Random) -> int:
-    """Kill a worker, if there is one; how many were killed."""
+    """Kill a worker, if there is one; return the number killed."""
     if not indexer.pids:
         return 0
     os.kill(chance.choice(indexer.pids), signal.SIGKILL)
@@ -140,8 +140,8 @@ def kill_one(indexer: Indexer, chance: random.Random) -> int:
 
 
 @pytest.mark.parametrize("seed", range(2))
-def test_killed_at_random_moments_nothing_is_lost_or_there_twice(tmp_path: Path, seed: int) -> None:
-    """Workers are killed while pages are sent, answered, prepared and settled; sometimes all start anew."""
+def test_random_kills_lose_and_duplicate_nothing(tmp_path: Path, seed: int) -> None:
+    """Workers are killed while pages are sent, parsed, prepared and committed; sometimes all restart."""
     chance = random.Random(seed)
     config = msgspec.structs.replace(CONFIG, warc_size=20_000, generation=8_000)
     everything = range(1, 121)
@@ -168,7 +168,7 @@ def test_killed_at_random_moments_nothing_is_lost_or_there_twice(tmp_path: Path,
                 kills += kill_one(indexer, chance)
                 await checkpoint
             elif chance.random() < 0.2:
-                await desk.checkpoint(journal=False)  # the agent is killed before its journal has it
+                await desk.checkpoint(journal=False)  # the crawler is killed before the journal commit
                 for pid in indexer.pids:
                     os.kill(pid, signal.SIGKILL)
                 await indexer.close()
@@ -191,7 +191,7 @@ def test_killed_at_random_moments_nothing_is_lost_or_there_twice(tmp_path: Path,
     assert len(where) == len(urls)
 
 
-def test_a_page_that_kills_its_reader_twice_is_given_up(tmp_path: Path) -> None:
+def test_page_that_kills_its_worker_twice_is_given_up(tmp_path: Path) -> None:
     async def crawl() -> Desk:
         desk = Desk(tmp_path, shards=1)
         indexer = desk.open()
@@ -204,7 +204,7 @@ def test_a_page_that_kills_its_reader_twice_is_given_up(tmp_path: Path) -> None:
                 break
         desk.lost.clear()
         bad = answer(1)
-        # A time that no calendar has stands for a mistake of ours.
+        # A timestamp outside every calendar simulates a bug of fieldmouse.
         bad = msgspec.structs.replace(bad, response=msgspec.structs.replace(bad.response, started_at=1e300))
         for _ in range(4):
             await desk.send(1, bad)
@@ -219,7 +219,7 @@ def test_a_page_that_kills_its_reader_twice_is_given_up(tmp_path: Path) -> None:
     assert (desk.settled[1].kind, desk.settled[1].reason) == ("failed", Reason.CRASHED.value)
 
 
-def test_a_crawl_that_is_damaged_says_so(tmp_path: Path) -> None:
+def test_missing_warc_file_is_named_in_the_error(tmp_path: Path) -> None:
     async def crawl() -> None:
         desk = Desk(tmp_path, shards=1)
         desk.states = [ShardState(batch=3, serial=1, warc="gone.warc.gz", warc_length=1000)]
@@ -233,7 +233,7 @@ def test_a_crawl_that_is_damaged_says_so(tmp_path: Path) -> None:
     asyncio.run(crawl())
 
 
-def test_workers_end_with_their_agent(tmp_path: Path) -> None:
+def test_workers_exit_when_their_crawler_dies(tmp_path: Path) -> None:
     async def crawl() -> list[int]:
         indexer = Desk(tmp_path).open()
         await indexer.start()

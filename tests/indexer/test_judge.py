@@ -1,4 +1,4 @@
-"""A page that is polled again and again is told as its reader would, by a worker and its archive."""
+"""Tests of change detection on a page that is polled repeatedly, with a worker and its archive."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ LONG = "The harvest mouse is the smallest rodent of these fields, and builds its
 
 
 class PolledPage:
-    """A page in one shard, and the newest row that stands for it: what a ledger would know."""
+    """A page in one shard with its newest outcome row, as the page table would hold it."""
 
     def __init__(self, folder: Path):
         self.folder, self.shard = folder, Shard(folder, 0, CONFIG, ShardState())
-        self.known: OutcomeRow | None = None  # the copy we hold
+        self.known: OutcomeRow | None = None  # the stored version
         self.was = ""
         self.memory = b""
         self.at = NOW
@@ -45,9 +45,15 @@ class PolledPage:
         if self.known is None:
             return Link(URL)
         return Link(
-            URL, door=Door.POLLED, was=self.was, digest=self.known.digest, simhash=self.known.simhash,
-            warc=self.known.warc, offset=self.known.offset, memory=self.memory,
-        )  # fmt: skip
+            URL,
+            door=Door.POLLED,
+            was=self.was,
+            digest=self.known.digest,
+            simhash=self.known.simhash,
+            warc=self.known.warc,
+            offset=self.known.offset,
+            memory=self.memory,
+        )
 
     def take(
         self, outcome: Callable[[Link, Response], Page | Moved | Unchanged | Failed], answer: Response
@@ -94,21 +100,21 @@ def news(*rows: OutcomeRow) -> list[str]:
     return [row.news.value for row in rows]
 
 
-def test_a_page_that_is_not_polled_is_no_news(page: PolledPage) -> None:
+def test_page_that_is_not_polled_is_not_news(page: PolledPage) -> None:
     row = page.look(f"<p>{LONG}")
     assert (row.news, row.difference, row.memory, row.withdrawn) == (News.NONE, 0.0, b"", 0)
 
 
-def test_a_then_b_then_a_is_told_twice_each_beside_the_version_before(page: PolledPage) -> None:
+def test_alternating_page_is_compared_with_the_previous_version_each_time(page: PolledPage) -> None:
     first, second = f"<p>{LONG}</p><p>{'all was well ' * 30}", f"<p>{LONG}</p><p>{'now it is not ' * 30}"
     told = [page.look(body) for body in (first, second, first, first, second)]
     assert news(*told) == ["", "changed", "changed", "same", "changed"]
-    # The third is a record that only names the first; the fifth was held against it all the same.
+    # The third is a revisit record of the first; the fifth was still compared with it.
     assert told[1].difference == told[2].difference == told[4].difference < 1.0
     assert all(row.withdrawn == 0 for row in told)
 
 
-def test_a_page_with_a_clock_is_told_twice_then_never_and_both_are_withdrawn(page: PolledPage) -> None:
+def test_page_with_a_clock_is_reported_twice_and_then_learned_as_noise(page: PolledPage) -> None:
     told = [page.look(clocked(number)) for number in range(7)]
     assert news(*told) == ["", "changed", "changed", "noise", "noise", "noise", "noise"]
     assert told[3].withdrawn_at == (told[1].at, told[2].at)
@@ -116,7 +122,7 @@ def test_a_page_with_a_clock_is_told_twice_then_never_and_both_are_withdrawn(pag
     assert all(len(row.memory) < 100 for row in told)
 
 
-def test_what_is_written_beside_the_clock_is_told(page: PolledPage) -> None:
+def test_change_beside_learned_noise_is_reported(page: PolledPage) -> None:
     for number in range(4):
         page.look(clocked(number))
     changed = page.look(
@@ -128,21 +134,21 @@ def test_what_is_written_beside_the_clock_is_told(page: PolledPage) -> None:
     assert news(page.look(clocked(6, LONG))) == ["changed"], "and so is that it is gone again"
 
 
-def test_other_bytes_in_which_nobody_sees_a_difference_are_noise(page: PolledPage) -> None:
+def test_bytes_without_a_visible_difference_are_noise(page: PolledPage) -> None:
     page.look(f"<p>{LONG}</p>")
     assert news(page.look(f"<!-- build 2 --><p id=x>{LONG}</p><script nonce=8>")) == ["noise"]
     packed = gzip.compress(f"<p>{LONG}</p>".encode(), mtime=1)
     assert news(page.look(packed, content_encoding="gzip")) == ["noise"]
 
 
-def test_pictures_are_compared_by_their_bytes(page: PolledPage) -> None:
+def test_images_are_compared_by_their_bytes(page: PolledPage) -> None:
     told = [page.look(body, mime="image/png") for body in (b"one" * 200, b"two" * 200)]
     assert news(*told) == ["", "changed"]
     again = page.look(gzip.compress(b"two" * 200, mtime=1), mime="image/png", content_encoding="gzip")
     assert again.news is News.NOISE
 
 
-def test_a_copy_that_cannot_be_read_is_compared_by_its_bytes(page: PolledPage) -> None:
+def test_unreadable_stored_version_makes_different_bytes_a_change(page: PolledPage) -> None:
     page.look(clocked(1))
     assert page.known is not None
     (page.folder / "archive" / page.known.warc).write_bytes(b"not a WARC file")
@@ -151,7 +157,7 @@ def test_a_copy_that_cannot_be_read_is_compared_by_its_bytes(page: PolledPage) -
     assert news(page.look(f"<!-- other -->{clocked(1)}")) == ["same"]
 
 
-def test_a_302_and_a_500_are_no_news_and_a_301_is(page: PolledPage) -> None:
+def test_301_is_news_but_302_and_500_are_not(page: PolledPage) -> None:
     page.look(clocked(1))
     assert news(*(page.other(status) for status in (302, 303, 307, 500, 429))) == [""] * 5
     moved = page.other(301)
@@ -159,7 +165,7 @@ def test_a_302_and_a_500_are_no_news_and_a_301_is(page: PolledPage) -> None:
     assert news(page.other(308)) == [""], "it has been told"
 
 
-def test_a_page_that_is_gone_is_told_once_and_told_when_it_is_back(page: PolledPage) -> None:
+def test_removed_page_is_reported_once_and_again_when_it_returns(page: PolledPage) -> None:
     page.look(clocked(1))
     gone = [page.other(404), page.other(410)]
     assert news(*gone) == ["gone", ""]
@@ -167,7 +173,7 @@ def test_a_page_that_is_gone_is_told_once_and_told_when_it_is_back(page: PolledP
     assert (back.news, back.polled, back.difference) == (News.CHANGED, "failed", 1.0)
 
 
-def test_a_304_is_the_same_and_lets_noise_rest(page: PolledPage) -> None:
+def test_304_is_reported_as_same_and_rests_learned_noise(page: PolledPage) -> None:
     for number in range(4):
         page.look(clocked(number))
     assert page.memory

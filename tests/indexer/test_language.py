@@ -1,4 +1,4 @@
-"""Languages in a script of their own are known by their letters; a few foreign words change nothing."""
+"""Tests of language detection by script; a few foreign words change nothing."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ ENGLISH = (
 
 
 @pytest.mark.parametrize("language", DECLARED)
-def test_a_text_in_its_own_script_is_known(language: str) -> None:
+def test_text_in_a_distinct_script_is_recognized(language: str) -> None:
     assert guess(DECLARED[language]) == language
 
 
 @pytest.mark.parametrize("language", DECLARED)
-def test_code_and_names_in_latin_letters_do_not_hide_it(language: str) -> None:
+def test_latin_names_and_code_do_not_hide_the_script(language: str) -> None:
     assert guess(f"{CODE}{DECLARED[language]} {CODE}") == language
 
 
 @pytest.mark.parametrize("language", DECLARED)
-def test_a_foreign_name_does_not_make_a_text_foreign(language: str) -> None:
+def test_a_few_foreign_names_do_not_change_the_language(language: str) -> None:
     assert guess(f"{ENGLISH}{DECLARED[language][:30]} {ENGLISH}") == "en"
 
 
-def test_a_list_of_languages_is_in_none_of_them() -> None:
+def test_list_of_languages_has_no_language() -> None:
     assert guess((_TEXTS.parent / "languages.txt").read_text(encoding="utf-8")) == ""
 
 
 @pytest.mark.parametrize("text", ["", "12345 --- 678", "\U0001f42d" * 50, "zzz " * 50])
-def test_in_doubt_nothing_is_said(text: str) -> None:
+def test_ambiguous_text_has_no_language(text: str) -> None:
     assert guess(text) == ""

@@ -1,4 +1,4 @@
-"""Pages of an LMDB file that are free and in use at once: seen before one is written over."""
+"""Tests of the LMDB check for pages that are both free and in use, before one is overwritten."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PAGE = 4096
 
 
 def filled(path: Path, seed: int, rounds: int = 30, *, large: bool = False) -> dict[bytes, bytes]:
-    """A file that was written to, again and again, with what it must hold."""
+    """A file with many transactions, and its expected content."""
     dice, holds = random.Random(seed), {}
     with lmdb.open(str(path), subdir=False, map_size=1 << 28) as env:
         for _ in range(rounds):
@@ -35,12 +35,12 @@ def filled(path: Path, seed: int, rounds: int = 30, *, large: bool = False) -> d
 
 @pytest.mark.parametrize("large", [False, True])
 @pytest.mark.parametrize("seed", range(6))
-def test_what_lmdb_wrote_is_whole(tmp_path: Path, seed: int, large: bool) -> None:
+def test_intact_lmdb_file_passes(tmp_path: Path, seed: int, large: bool) -> None:
     filled(tmp_path / "f", seed, large=large)
     assert page_flaw(tmp_path / "f", leaves=True) == page_flaw(tmp_path / "f") == ""
 
 
-def test_a_new_one_is_whole_and_what_is_none_is_not(tmp_path: Path) -> None:
+def test_new_file_passes_and_other_files_fail(tmp_path: Path) -> None:
     lmdb.open(str(tmp_path / "f"), subdir=False).close()
     assert page_flaw(tmp_path / "f", leaves=True) == ""
     for name, content in {"empty": b"", "zeros": bytes(3 * PAGE), "text": b"no pages here" * 900}.items():
@@ -63,8 +63,8 @@ with lmdb.open(path, subdir=False, map_size=1 << 28) as env:
 """
 
 
-def test_a_list_of_free_pages_in_which_nothing_is_seen_does_no_harm(tmp_path: Path) -> None:
-    """Whatever byte of it is changed: it is named, or the file can be added to and holds everything."""
+def test_undetected_damage_of_the_free_list_is_harmless(tmp_path: Path) -> None:
+    """For every changed byte: the damage is reported, or the file can be written and holds everything."""
     path = tmp_path / "f"
     holds = filled(path, seed=7)
     whole = path.read_bytes()
@@ -79,7 +79,7 @@ def test_a_list_of_free_pages_in_which_nothing_is_seen_does_no_harm(tmp_path: Pa
             seen += 1
             continue
         passed += 1
-        if passed % 10 == 0:  # each takes a process
+        if passed % 10 == 0:  # each needs a process
             words = [sys.executable, "-c", GOES_ON, str(path)]
             assert subprocess.run(words, input=pickle.dumps(holds), check=False).returncode == 0, (
                 at - root * PAGE

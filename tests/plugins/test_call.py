@@ -1,4 +1,4 @@
-"""Whatever a plug-in does, it costs its answer and no more."""
+"""Tests of guarded plug-in calls: a faulty plug-in costs only its own result."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def _raise(what: BaseException) -> Callable[[], NoReturn]:
     return act
 
 
-def test_an_answer_is_passed_on() -> None:
+def test_result_is_returned() -> None:
     diary = Diary()
     assert call("a:b", 5.0, diary, lambda: [1, 2]) == [1, 2]
     assert diary.told == ["entered", "left"]
@@ -62,12 +62,12 @@ class Silent(Exception):
         (KeyboardInterrupt(), "raised KeyboardInterrupt"),
         (GeneratorExit(), "raised GeneratorExit"),
         (MemoryError(), "raised MemoryError"),
-        (Silent(), "raised Silent: and cannot say why"),
+        (Silent(), "raised Silent: without a readable message"),
         (ValueError("two\nlines \x1b[31m"), "raised ValueError: two lines ?[31m"),
         (BadAnswer("gave nothing"), "gave nothing"),
     ],
 )
-def test_whatever_it_raises_is_told_in_one_line(trouble: BaseException, says: str) -> None:
+def test_every_exception_is_reported_in_one_line(trouble: BaseException, says: str) -> None:
     diary = Diary()
     assert call("a:b", 5.0, diary, _raise(trouble)) == Complaint("a:b", says)
     assert diary.told == ["entered", "left"]
@@ -75,7 +75,7 @@ def test_whatever_it_raises_is_told_in_one_line(trouble: BaseException, says: st
     assert len(str(told)) < 300
 
 
-def test_a_loop_is_left_when_its_time_is_over() -> None:
+def test_endless_loop_is_interrupted_at_the_time_limit() -> None:
     def loop() -> None:
         while True:
             pass
@@ -86,7 +86,7 @@ def test_a_loop_is_left_when_its_time_is_over() -> None:
     )
 
 
-def test_one_that_will_not_hear_is_reported_stuck(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_plugin_that_ignores_the_timeout_is_reported_stuck(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(calling, "DEAF", 0.02)
     diary = Diary()
 
@@ -102,7 +102,7 @@ def test_one_that_will_not_hear_is_reported_stuck(monkeypatch: pytest.MonkeyPatc
     assert diary.told == ["entered", "stuck", "left"]
 
 
-def test_one_that_takes_the_signal_for_itself_has_it_for_one_call() -> None:
+def test_plugin_that_replaces_the_signal_handler_affects_only_its_own_call() -> None:
     def thief() -> None:
         signal.signal(signal.SIGALRM, signal.SIG_IGN)
 
@@ -112,7 +112,7 @@ def test_one_that_takes_the_signal_for_itself_has_it_for_one_call() -> None:
     )
 
 
-def test_outside_the_main_thread_mistakes_are_caught_all_the_same() -> None:
+def test_exceptions_are_caught_outside_the_main_thread() -> None:
     told: list[object] = []
     thread = threading.Thread(target=lambda: told.append(call("a:b", 5.0, Diary(), _raise(SystemExit()))))
     thread.start()

@@ -1,4 +1,4 @@
-"""One loader for all names, and the way back from an object to its name."""
+"""Tests of loading objects by name, and of finding the name of an object."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from fieldmouse.settings import Settings, parse, render
 
 @pytest.fixture
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """An empty current directory, whose modules are forgotten afterwards."""
+    """An empty current directory, whose modules are unloaded afterwards."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [*sys.path])
     before = set(sys.modules)
@@ -28,11 +28,11 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 @pytest.mark.parametrize("thing", [hostile_mice.titles, json.dumps, functools.partial, Path])
-def test_a_name_leads_back_to_the_thing(thing: object) -> None:
+def test_name_of_an_object_loads_the_same_object(thing: object) -> None:
     assert load(name_of(thing, "extract"), "extract") is thing
 
 
-def test_a_name_stays_a_name() -> None:
+def test_name_of_a_name_is_unchanged() -> None:
     assert name_of("shop:rows", "extract") == "shop:rows"
 
 
@@ -47,20 +47,24 @@ def _local() -> object:
     [lambda page: None, _local(), functools.partial(json.dumps), hostile_mice.titles.__call__, object(), 7],
     ids=["lambda", "inner function", "partial", "method", "object", "number"],
 )
-def test_what_no_name_leads_to_is_told_in_a_sentence(thing: object) -> None:
+def test_object_without_an_importable_name_raises_an_error(thing: object) -> None:
     with pytest.raises(UsageError, match=r"^`extract` is ") as told:
         name_of(thing, "extract")
     assert told.value.hint
 
 
-def test_a_function_that_another_one_hides_is_not_taken_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_shadowed_function_is_not_confused_with_the_one_that_hides_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     hidden = hostile_mice.titles
     monkeypatch.setattr(hostile_mice, "titles", hostile_mice.raises)
     with pytest.raises(UsageError):
         name_of(hidden, "extract")
 
 
-def test_what_lives_in_the_script_that_runs_is_told_to_move(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_function_in_the_main_script_raises_an_error_with_a_hint_to_move_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(hostile_mice.titles, "__module__", "__main__")
     with pytest.raises(UsageError, match="script or notebook") as told:
         name_of(hostile_mice.titles, "extract")
@@ -82,7 +86,9 @@ def test_what_lives_in_the_script_that_runs_is_told_to_move(monkeypatch: pytest.
         ("", "faulty:rows:more", "is no name that can be imported"),
     ],
 )
-def test_what_cannot_be_loaded_is_named_with_a_hint(here: Path, code: str, name: str, says: str) -> None:
+def test_name_that_cannot_be_loaded_raises_an_error_with_a_hint(
+    here: Path, code: str, name: str, says: str
+) -> None:
     (here / "faulty.py").write_text(code)
     with pytest.raises(UsageError) as told:
         load_function(name, "extract")
@@ -91,8 +97,8 @@ def test_what_cannot_be_loaded_is_named_with_a_hint(here: Path, code: str, name:
     assert told.value.hint
 
 
-def test_the_current_directory_is_looked_into_last(here: Path) -> None:
-    """A file there may have the name of a module that is installed, and must not hide it."""
+def test_current_directory_is_searched_last(here: Path) -> None:
+    """A file there may have the name of an installed module, and must not hide it."""
     (here / "json.py").write_text("dumps = None")
     (here / "own.py").write_text("def rows(page): ...")
     assert load("json:dumps", "extract") is json.dumps
@@ -100,7 +106,7 @@ def test_the_current_directory_is_looked_into_last(here: Path) -> None:
     assert search_path()[-1] == str(here)
 
 
-def test_a_name_is_kept_in_the_settings_and_nothing_else_is_taken_for_one() -> None:
+def test_settings_accept_only_valid_names() -> None:
     asked = Settings().override({"plugins.extract": "shop.rows:of"})
     assert parse(render(asked)).plugins.extract == "shop.rows:of"
     assert NAME.fullmatch("a.b:c")

@@ -1,4 +1,4 @@
-"""Rows as they are written: what goes in comes out, or nothing does."""
+"""Tests of row encoding: all rows of a page are encoded, or none."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ rows = st.lists(st.dictionaries(keys, values, max_size=4), max_size=5)
 
 
 @given(rows)
-def test_rows_come_out_as_they_went_in(given: list[dict[str, Any]]) -> None:
+def test_decoded_rows_equal_the_encoded_ones(given: list[dict[str, Any]]) -> None:
     made = encode_rows(iter(given), 1 << 20)
     lines = made.lines.split(b"\n")
     assert lines.pop() == b""
@@ -37,7 +37,7 @@ def test_rows_come_out_as_they_went_in(given: list[dict[str, Any]]) -> None:
 
 
 @given(rows, st.integers(0, 400))
-def test_there_are_never_more_bytes_than_allowed(given: list[dict[str, Any]], most: int) -> None:
+def test_rows_never_exceed_the_byte_limit(given: list[dict[str, Any]], most: int) -> None:
     whole = encode_rows(given, 1 << 20)
     if len(whole.lines) <= most:
         assert encode_rows(given, most) == whole
@@ -58,10 +58,10 @@ class Shrew(msgspec.Struct):
 @pytest.mark.parametrize(
     "row", [{"name": "x"}, OrderedDict(name="x"), MappingProxyType({"name": "x"}), Vole("x"), Shrew("x")]
 )
-def test_a_row_is_a_mapping_or_a_record(row: Mapping[str, str] | Vole | Shrew) -> None:
+def test_mappings_and_typed_records_are_rows(row: Mapping[str, str] | Vole | Shrew) -> None:
     assert encode_rows(row, 100) == encode_rows([row], 100) == Rows(b'{"name":"x"}\n', 1)
 
 
-def test_no_rows_are_no_rows() -> None:
+def test_none_and_an_empty_list_give_no_rows() -> None:
     assert encode_rows(None, 100) == encode_rows([], 100) == Rows()
     assert encode_rows({}, 100) == Rows(b"{}\n", 1)

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from fieldmouse.plugins.page import ParsedPage
+from fieldmouse.plugins.page import Answer, FoundLink, PageText, ParsedPage
 from fieldmouse.reading import ReadingRoom
 
 from .crawling import exported, run
@@ -91,22 +91,11 @@ def test_a_scrapy_callback_becomes_a_function_of_a_page() -> None:
         "<cite>Somebody else</cite><article class=quote><p> Mice <b>are</b> nice </p><cite>A. Vole</cite>"
         "<a class=tag href=/t/mice>mice</a><a class=tag href=/t/voles>voles</a></article><a href=../up>up</a>"
     )
-    page = ParsedPage(
-        url="http://q.example/a/b",
-        status=200,
-        mime="text/html",
-        body=html.encode(),
-        title="",
-        text="",
-        fields=(("vary", "a"), ("vary", "b")),
-        language="",
-        depth=0,
-        found_as="page",
-        at=0.0,
-        base="http://q.example/a/b",
-        hrefs=["/t/mice", "/t/voles", "../up", "mailto:x@y", "/t/mice"],
-        tree=lambda: LexborHTMLParser(html),
-    )
+    url, fields = "http://q.example/a/b", (("vary", "a"), ("vary", "b"))
+    answer = Answer(url=url, status=200, mime="text/html", body=html.encode(), fields=fields)
+    read = PageText(links=["/t/mice", "/t/voles", "../up", "mailto:x@y", "/t/mice"])
+    link = FoundLink(url, via="", depth=0, found_as="page")
+    page = ParsedPage(answer, read, link, at=0.0, base=url, tree=lambda: LexborHTMLParser(html))
     assert list(space["quotes"](page)) == [
         {"text": "Mice are nice", "author": "A. Vole", "tags": ["mice", "voles"]}
     ]

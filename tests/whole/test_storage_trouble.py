@@ -76,7 +76,7 @@ def has_everything(meadow: RunningMeadow, home: Path) -> None:
     rows = exported(home)
     assert sorted(row["url"] for row in rows) == sorted(meadow.pages())
     assert last["lost"] == last["waiting"] == 0
-    assert not any("killed its reader" in reason for reason in last["reasons"])
+    assert not any("killed its worker" in reason for reason in last["reasons"])
     assert last["failed"] == sum(
         1 for status, allowed in meadow.truth().values() if allowed and status >= 400
     )

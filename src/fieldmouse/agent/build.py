@@ -121,7 +121,7 @@ def build(
 
     The defaults are the wall clock, the network and worker processes; the lab has others. `parts` are
     checkpointed with the crawl: see `crawldir/parts.py`. `listeners` get every reading, and `audience`
-    consumes pages as they become durable.  Known pages are
+    consumes pages as they become durable. Known pages are
     polled if `order` or the settings say so.
     """
     opened, real, clock = OpenedParts(), clock is None, clock or WallClock()

@@ -1,8 +1,8 @@
-"""Is this link wanted? The user's `admit`, asked of every link that would be sent.
+"""Link filter: calls the user's `admit` function for every link that would be sent.
 
-Asked last, when a link is in scope, no trap and new. What it raises or takes too long
-for costs that link: one that nobody could speak for is not followed. A page on which
-it is late again and again has the rest of its links left out, unasked.
+The filter runs last, on links that are in scope, new and no crawler trap. If `admit`
+raises or takes too long, the link is not followed. After `MAX_TIMEOUTS` timeouts on one page
+the remaining links of that page are dropped without a call.
 """
 
 from __future__ import annotations
@@ -13,40 +13,40 @@ from fieldmouse.plugins.names import PluginNames
 from fieldmouse.plugins.page import FoundLink
 from fieldmouse.records import Link
 
-LATE = 3  # times that it may take too long on one page
+MAX_TIMEOUTS = 3  # timeouts allowed on one page
 
 
 class Admission:
     def __init__(self, names: PluginNames, onlooker: Onlooker):
-        """Loads `admit`; a sentence if that cannot be."""
+        """Load `admit`; raises `FieldmouseError` if it cannot be loaded."""
         self._admit = load_function(names.admit, "admit", names.path)
         self._names, self._onlooker = names, onlooker
         self.begin()
 
     def begin(self, bare: bool = False) -> None:
-        """The links of another page come now; `bare` if nobody is to be asked about them."""
-        self._first, self._more, self._late = "", 0, LATE if bare else 0
+        """Start with the links of another page; if `bare`, reject all of them without calling `admit`."""
+        self._first_error, self._more_errors, self._timeouts = "", 0, MAX_TIMEOUTS if bare else 0
 
     def wants(self, link: Link) -> bool:
-        if self._late >= LATE:
+        if self._timeouts >= MAX_TIMEOUTS:
             self._note(Complaint(self._names.admit, "was left out"), link)
             return False
-        found = FoundLink(link.url, link.via, link.depth, link.kind.value)
-        answer = call(
-            self._names.admit, self._names.patience, self._onlooker, lambda: bool(self._admit(found))
+        found_link = FoundLink(link.url, link.via, link.depth, link.kind.value)
+        result = call(
+            self._names.admit, self._names.patience, self._onlooker, lambda: bool(self._admit(found_link))
         )
-        if isinstance(answer, Complaint):
-            self._late += answer.late
-            self._note(answer, link)
+        if isinstance(result, Complaint):
+            self._timeouts += result.late
+            self._note(result, link)
             return False
-        return answer
+        return result
 
     def _note(self, complaint: Complaint, link: Link) -> None:
-        self._more += bool(self._first)
-        self._first = self._first or f"{complaint} (on {link.url[:200]}"
+        self._more_errors += bool(self._first_error)
+        self._first_error = self._first_error or f"{complaint} (on {link.url[:200]}"
 
     @property
     def complaint(self) -> str:
-        """What went wrong since `begin`; "" if nothing did."""
-        more = f" and {self._more} more links" if self._more else ""
-        return f"{self._first}{more})" if self._first else ""
+        """Description of the errors since `begin`; "" if there were none."""
+        more = f" and {self._more_errors} more links" if self._more_errors else ""
+        return f"{self._first_error}{more})" if self._first_error else ""

@@ -1,7 +1,9 @@
-"""Which of the charsets for Latin letters a text is in, by the alphabets of the languages written in them.
+"""Choice between Latin charsets by the alphabets of the languages written in them.
 
-Nearly every byte is a letter in each of them, so statistics of bytes tell little apart: a French page reads
-as well in the charset of Central Europe, with a few odd letters. But no language has those together.
+Nearly every byte is a letter in each of these charsets, so byte statistics distinguish them poorly. A
+French
+page also decodes in the Central European charset, with a few odd letters, but no language uses those
+letters together.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ _WEST = (
     "äöõüšž",  # Estonian
     "áàéèíìóòúù",  # Gaelic
 )
-_CENTRE = (
+_EAST = (
     "ąćęłńóśźż",  # Polish
     "áčďéěíňóřšťúůýž",  # Czech
     "áäčďéíĺľňóôŕšťúýž",  # Slovak
@@ -35,33 +37,37 @@ _CENTRE = (
 )
 _TURKISH = ("çğıöşüâîû",)
 _BALTIC = ("ąčęėįšųūž", "āčēģīķļņšūž")  # Lithuanian, Latvian
-_ALPHABETS = {"cp1252": _WEST, "cp1250": _CENTRE, "iso8859-2": _CENTRE, "cp1254": _TURKISH, "cp1257": _BALTIC}
-"""By charset, the likeliest first; all letters beyond those of English."""
+_ALPHABETS = {"cp1252": _WEST, "cp1250": _EAST, "iso8859-2": _EAST, "cp1254": _TURKISH, "cp1257": _BALTIC}
+"""By charset, the likeliest first; every letter that is not in the English alphabet."""
 _IF_GUESSED = {"iso8859-15": _WEST}
-"""Elsewhere the letters that only these have are signs, such as fractions, that are likelier."""
+"""Considered only if guessed: the bytes of letters specific to these are more often signs, such as fractions.
+"""
 _LATIN = frozenset(
     {*_ALPHABETS, "cp1258", "iso8859-3", "iso8859-4", "iso8859-9", "iso8859-10", "iso8859-13", "iso8859-14"}
     | {"iso8859-1", "iso8859-15", "iso8859-16", "mac-roman", "mac_roman", "mac-latin2", "cp437", "cp850"}
 )
-_ENOUGH = 0.9
-"""Share of the letters that an alphabet must have; names and quotations have some of others."""
+_MIN_SHARE = 0.9
+"""Share of the letters that an alphabet must contain; names and quotations contain foreign letters."""
 
 
-_TOGETHER = 2.0
-"""Accented letters in a row, on the average, at most: words of other scripts are longer."""
-_FEW = 3
-"""So few bytes beyond ASCII are what most of the web means by them."""
-_USUAL = frozenset({*range(0xC0, 0x100), *range(0x91, 0x98)} - {0xD7, 0xF7}) | frozenset(
+_MAX_RUN = 2.0
+"""Maximum average run of accented letters: in other scripts whole words are beyond ASCII."""
+_FEW_BYTES = 3
+"""Up to this many bytes beyond ASCII are read as windows-1252, which most of the web means."""
+_COMMON_BYTES = frozenset({*range(0xC0, 0x100), *range(0x91, 0x98)} - {0xD7, 0xF7}) | frozenset(
     "€…ŠšŽžŒœ™\xa0¡§©ª«®°·º»½¿".encode("cp1252")
 )
-"""Letters and signs of windows-1252 that texts have; half of the bytes of East Asian ones are no such."""
+"""Letters and signs of windows-1252 that occur in texts; half of the bytes of East Asian texts are not among
+them."""
 _beyond_ascii = re.compile(rb"[\x80-\xff]+").findall
 
 
 def settled_by_letters(text: bytes, guess: str) -> str:
-    """The charset whose alphabets know the letters of a text best, if it is one in Latin letters.
+    r"""The charset whose alphabets cover the letters of a text best, if the text is in Latin letters; else
+    `guess`.
 
-    That is so if `guess` is a charset for such, or if what is beyond ASCII looks like accents in words.
+    A text counts as Latin if `guess` is a Latin charset or if its bytes beyond ASCII look like accents in
+    words.
 
     >>> settled_by_letters("à côté du château".encode("cp1252"), "cp1250")
     'cp1252'
@@ -75,30 +81,33 @@ def settled_by_letters(text: bytes, guess: str) -> str:
             return guess
         guess = "cp1252"
     bytes_ = Counter(byte for byte in text if byte >= 0x80)
-    if bytes_.total() <= _FEW and _share(bytes_, "cp1252", _WEST)[0] >= _ENOUGH:
+    if bytes_.total() <= _FEW_BYTES and _share(bytes_, "cp1252", _WEST)[0] >= _MIN_SHARE:
         return guess if guess in ("cp1254", *_IF_GUESSED) else "cp1252"
-    alphabets = _ALPHABETS | {codec: its for codec, its in _IF_GUESSED.items() if codec == guess}
-    together = {codec: ("".join(its),) for codec, its in alphabets.items()}  # of several languages at once
-    for each in (alphabets, together):
-        shares = {codec: _share(bytes_, codec, its) for codec, its in each.items()}
-        # Of equals the first, which is likeliest; but short texts in Turkish are Icelandic, letter by letter.
+    alphabets = _ALPHABETS | {codec: languages for codec, languages in _IF_GUESSED.items() if codec == guess}
+    # For texts in several languages.
+    merged = {codec: ("".join(languages),) for codec, languages in alphabets.items()}
+    for candidates in (alphabets, merged):
+        shares = {codec: _share(bytes_, codec, languages) for codec, languages in candidates.items()}
+        # On a tie the first (likeliest) wins, except for Turkish: a short Turkish text also matches
+        # Icelandic.
         best = max(shares, key=lambda codec: (shares[codec], codec == guess == "cp1254"))
-        if shares[best][0] >= _ENOUGH:
+        if shares[best][0] >= _MIN_SHARE:
             return best
     return guess
 
 
 def _has_accents(text: bytes) -> bool:
     runs = _beyond_ascii(text)
-    every = b"".join(runs)
-    usual = sum(byte in _USUAL for byte in every)
-    return usual >= _ENOUGH * len(every) and len(every) <= _TOGETHER * len(runs)
+    joined = b"".join(runs)
+    common = sum(byte in _COMMON_BYTES for byte in joined)
+    return common >= _MIN_SHARE * len(joined) and len(joined) <= _MAX_RUN * len(runs)
 
 
 def _share(bytes_: Counter[int], codec: str, alphabets: Sequence[str]) -> tuple[float, int]:
-    """The largest share of the letters that one alphabet has, and how many that are; all, if there are none.
+    """Largest share of the letters that one alphabet covers, and their count; (1.0, 0) if there are no
+    letters.
 
-    What stands in no text counts against it.
+    Control characters and undecodable bytes count as uncovered letters.
     """
     letters = Counter[str]()
     for byte, count in bytes_.items():
@@ -106,5 +115,5 @@ def _share(bytes_: Counter[int], codec: str, alphabets: Sequence[str]) -> tuple[
         if character.isalpha() or character == "\ufffd" or "\x80" <= character <= "\x9f":
             letters[character] += count
     total = letters.total()
-    known = [sum(letters[letter] for letter in set(alphabet)) for alphabet in alphabets]
-    return (max(known) / total, max(known)) if total else (1.0, 0)
+    covered = [sum(letters[letter] for letter in set(alphabet)) for alphabet in alphabets]
+    return (max(covered) / total, max(covered)) if total else (1.0, 0)

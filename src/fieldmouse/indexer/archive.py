@@ -1,14 +1,14 @@
-"""Writing what came over the wire as WARC 1.1, one gzip member per record.
+"""WARC 1.1 writer of one shard, one gzip member per record.
 
-Each shard has its own series of files and appends to the newest. Records gather
-in memory and reach the operating system in large writes; a checkpoint syncs them
-and notes the length, and recovery cuts the file back to it, so no member is ever
-torn. A body that came compressed is stored inside its member as it is: squeezing
-it twice would cost time and gain nothing.
+Each shard has its own series of files and appends to the newest. Records are
+buffered in memory and written in large blocks. A checkpoint syncs the file and
+records its length, and recovery truncates the file to that length, so no member is
+ever torn. A body that was received compressed is stored uncompressed inside its
+member: compressing it twice would cost time and gain nothing.
 
-The block of a response is the answer as received, with one exception: the body is
+The block of a response is the response as received, with one exception: the body is
 no longer chunked, so `Transfer-Encoding` is kept under another name (as Common
-Crawl does) and `Content-Length` says what is there.
+Crawl does) and `Content-Length` gives the stored length.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from fieldmouse.indexer.tail import Tail
 from fieldmouse.indexer.wire import IndexerConfig, ShardState
 from fieldmouse.records import Link, Response
 
-WORTH_A_REVISIT = 256  # bytes of payload below which a reference is no smaller than the thing itself
+WORTH_A_REVISIT = 256  # bytes of payload below which a revisit record is no smaller than the response itself
 _GZIP = b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x04\xff"
 _STORED = struct.Struct("<BHH")
 _TRAILER = struct.Struct("<II")
@@ -42,13 +42,15 @@ _LENGTH = re.compile(rb"(?im)^content-length[ \t\r]*:[^\n]*\n(?:[ \t][^\n]*\n)*"
 _SERIAL = re.compile(r"-(\d{5,})-(\d+)\.warc\.gz\Z")
 SAME_PAYLOAD = "http://netpreserve.org/warc/1.1/revisit/identical-payload-digest"
 NOT_MODIFIED = "http://netpreserve.org/warc/1.1/revisit/server-not-modified"
-ITEMS = "application/x-ndjson"  # one row a line
+_HTTP, _FIELDS = "application/http;msgtype=", "application/warc-fields"
+ITEMS = "application/x-ndjson"  # one row per line
 
 _bits = SystemRandom().getrandbits
 
 
 class Stored:
-    """Where an answer lies: file, offset of its main record, the place of its CDXJ line, and its rows."""
+    """Location of a stored response: WARC file, offset of its main record, place of its CDXJ line, offset of
+    its rows."""
 
     __slots__ = ("items_at", "offset", "place", "warc")
 
@@ -58,14 +60,13 @@ class Stored:
 
 def verify(directory: Path, shard: int, state: ShardState) -> None:
     """Raise `Damaged` unless the files of this shard reach as far as `state` says; changes nothing."""
-    for path, length in (
-        (directory / state.warc, state.warc_length), (log_path(directory, shard), state.cdxj_length)
-    ):  # fmt: skip
+    lengths = {directory / state.warc: state.warc_length, log_path(directory, shard): state.cdxj_length}
+    for path, length in lengths.items():
         if length:
             try:
                 size = path.stat().st_size
             except FileNotFoundError:
-                raise Damaged(path, f"{length} bytes were written and synced, and it is gone") from None
+                raise Damaged(path, f"{length} bytes were written and synced, but it is missing") from None
             if size < length:
                 raise Damaged(path, f"{length} bytes were written and synced, {size} are there")
 
@@ -74,38 +75,45 @@ class Archive:
     """One shard's WARC series and its CDXJ log."""
 
     def __init__(self, directory: Path, shard: int, config: IndexerConfig, state: ShardState):
-        """Roll the shard's files back to `state` and go on from there."""
+        """Truncate the shard's files to `state` and continue from there."""
         self._directory, self._shard, self._config = directory, shard, config
         self._cdxj = Tail(log_path(directory, shard), state.cdxj_length)
-        self._others: dict[int, int] = {}  # open CDXJ logs of other shards
+        self._other_logs: dict[int, int] = {}  # open CDXJ logs of other shards
         self._serial, self._name = state.serial, state.warc
         for path in directory.glob("*.warc.gz"):
-            found = _SERIAL.search(path.name)
-            if found and int(found[2]) == shard and int(found[1]) > state.serial:
+            match = _SERIAL.search(path.name)
+            if match and int(match[2]) == shard and int(match[1]) > state.serial:
                 path.unlink()
         self._warc: Tail | None = None
         if state.warc:
             self._warc = Tail(directory / state.warc, state.warc_length)
-        self._ids = _bits(128)
+        self._last_id = _bits(128)
 
     # -- records
 
     def store(
-        self, link: Link, response: Response, *, payload: bytes, digest: str,
-        earlier: tuple[str, str] | None = None, fields: bytes = b"", items: bytes = b"",
-    ) -> Stored:  # fmt: skip
-        """Write request, response and metadata; with `earlier` (URL and stamp) a revisit of that record.
+        self,
+        link: Link,
+        response: Response,
+        *,
+        payload: bytes,
+        digest: str,
+        earlier: tuple[str, str] | None = None,
+        fields: bytes = b"",
+        items: bytes = b"",
+    ) -> Stored:
+        """Write request, response and metadata; with `earlier` (URL and timestamp) a revisit of that record.
 
-        `items` are the rows that were extracted from it, if any: another metadata record beside it.
+        `items` are the rows extracted from the page, if any. They become a second metadata record.
         """
         warc = self._open()
         url = link.url
         date, stamp = _dates(int(response.started_at))
         address = f"WARC-IP-Address: {response.address}\r\n" if response.address else ""
-        same = f"{address}WARC-Target-URI: {url}\r\nWARC-Date: {date}\r\n"
-        name = self._record_id()
+        common = f"{address}WARC-Target-URI: {url}\r\nWARC-Date: {date}\r\n"
+        record_id = self._record_id()
         kind, extra = "response", ""
-        # A 304 that no condition of ours asked for repeats nothing that we could name.
+        # An unsolicited 304 (the request had no condition) does not refer to any earlier record.
         if response.status == 304 and not payload and (link.etag or link.last_modified):
             kind = "revisit"
             extra = f"WARC-Profile: {NOT_MODIFIED}\r\nWARC-Refers-To-Target-URI: {url}\r\n"
@@ -120,52 +128,28 @@ class Archive:
         head = _plain_head(response, len(payload))
         body = payload if kind == "response" else b""
         offset = warc.length
-        warc.append(
-            _record(
-                f"WARC/1.1\r\nWARC-Type: {kind}\r\nWARC-Record-ID: {name}\r\n{same}{extra}"
-                f"WARC-Payload-Digest: {digest}\r\nContent-Type: application/http;msgtype=response\r\n",
-                head,
-                body,
-                packed=any(response.all("content-encoding")),
-            )
-        )
+        headers = f"{common}{extra}WARC-Payload-Digest: {digest}"
+        packed = any(response.all("content-encoding"))
+        warc.append(_record(kind, record_id, headers, f"{_HTTP}response", head, body, packed=packed))
         length = warc.length - offset
-        paired = f"{same}WARC-Concurrent-To: {name}\r\n"
-        warc.append(
-            _record(
-                f"WARC/1.1\r\nWARC-Type: request\r\nWARC-Record-ID: {self._record_id()}\r\n{paired}"
-                "Content-Type: application/http;msgtype=request\r\n",
-                response.request,
-            )
-        )
-        warc.append(
-            _record(
-                f"WARC/1.1\r\nWARC-Type: metadata\r\nWARC-Record-ID: {self._record_id()}\r\n{paired}"
-                "Content-Type: application/warc-fields\r\n",
-                _metadata(link, response) + fields,
-            )
-        )
-        items_at = 0
+        paired = f"{common}WARC-Concurrent-To: {record_id}"
+        warc.append(_record("request", self._record_id(), paired, f"{_HTTP}request", response.request))
+        metadata = _metadata(link, response) + fields
+        warc.append(_record("metadata", self._record_id(), paired, _FIELDS, metadata))
+        items_at = warc.length if items else 0
         if items:
-            items_at = warc.length
-            warc.append(
-                _record(
-                    f"WARC/1.1\r\nWARC-Type: metadata\r\nWARC-Record-ID: {self._record_id()}\r\n{paired}"
-                    f"Content-Type: {ITEMS}\r\n",
-                    items,
-                )
-            )
-        where = self._cdxj.length
+            warc.append(_record("metadata", self._record_id(), paired, ITEMS, items))
+        cdxj_offset = self._cdxj.length
         seen_as = cdxj.kind_of(response) if kind == "response" else cdxj.REVISIT
         self._cdxj.append(
             cdxj.line(url, stamp, seen_as, response.status, digest[5:], offset, length, self._name)
         )
-        return Stored(self._name, offset, self._shard << 48 | where, items_at)
+        return Stored(self._name, offset, self._shard << 48 | cdxj_offset, items_at)
 
     def _record_id(self) -> str:
-        """A new UUID (version 4 in form): one random start, then a walk through all of its space."""
-        self._ids = (self._ids + 0x9E3779B97F4A7C15F39CC0605CEDC835) & (1 << 128) - 1
-        text = f"{self._ids:032x}"
+        """New UUID (version 4 in form): a random start, then steps through the whole 128-bit space."""
+        self._last_id = (self._last_id + 0x9E3779B97F4A7C15F39CC0605CEDC835) & (1 << 128) - 1
+        text = f"{self._last_id:032x}"
         return f"<urn:uuid:{text[:8]}-{text[8:12]}-4{text[13:16]}-a{text[17:20]}-{text[20:]}>"
 
     # -- files
@@ -180,21 +164,17 @@ class Archive:
         date, stamp = _dates(int(time.time()))
         self._name = f"{self._config.warc_prefix}-{stamp}-{self._serial:05}-{self._shard}.warc.gz"
         self._warc = Tail(self._directory / self._name, 0)
-        lines = [f"software: fieldmouse/{__version__}", "format: WARC File Format 1.1"]
-        lines.append(
-            "conformsTo: http://iipc.github.io/warc-specifications/specifications/warc-format/warc-1.1/"
-        )
-        lines.append(f"http-header-user-agent: {self._config.user_agent}")
+        lines = [
+            f"software: fieldmouse/{__version__}",
+            "format: WARC File Format 1.1",
+            "conformsTo: http://iipc.github.io/warc-specifications/specifications/warc-format/warc-1.1/",
+            f"http-header-user-agent: {self._config.user_agent}",
+        ]
         if self._config.contact:
             lines.append(f"operator: {self._config.contact}")
-        self._warc.append(
-            _record(
-                f"WARC/1.1\r\nWARC-Type: warcinfo\r\nWARC-Record-ID: {self._record_id()}\r\n"
-                f"WARC-Date: {date}\r\nWARC-Filename: {self._name}\r\n"
-                "Content-Type: application/warc-fields\r\n",
-                "".join(line + "\r\n" for line in lines).encode(),
-            )
-        )
+        headers = f"WARC-Date: {date}\r\nWARC-Filename: {self._name}"
+        block = "".join(line + "\r\n" for line in lines).encode()
+        self._warc.append(_record("warcinfo", self._record_id(), headers, _FIELDS, block))
         return self._warc
 
     def sync(self) -> None:
@@ -211,7 +191,7 @@ class Archive:
         return self._serial, self._name, self._warc.length if self._warc else 0, self._cdxj.length
 
     def look_up(self, place: int) -> tuple[str, cdxj.Entry] | None:
-        """Stamp and entry of the CDXJ line at `place`; None if there is no line."""
+        """Timestamp and entry of the CDXJ line at `place`; None if there is no valid line."""
         shard, offset = place >> 48, place & (1 << 48) - 1
         path = log_path(self._directory, shard)
         with storing(path):
@@ -219,11 +199,11 @@ class Archive:
                 self._cdxj.flush()
                 handle = self._cdxj.handle
             else:
-                if shard not in self._others:
+                if shard not in self._other_logs:
                     if not path.exists():
                         return None
-                    self._others[shard] = os.open(path, os.O_RDONLY)
-                handle = self._others[shard]
+                    self._other_logs[shard] = os.open(path, os.O_RDONLY)
+                handle = self._other_logs[shard]
             raw = os.pread(handle, 4096, offset)
             if b"\n" not in raw:
                 raw = os.pread(handle, 1 << 17, offset)
@@ -236,7 +216,7 @@ class Archive:
         if self._warc is not None:
             self._warc.close()
         self._cdxj.close()
-        for handle in self._others.values():
+        for handle in self._other_logs.values():
             os.close(handle)
 
 
@@ -244,16 +224,21 @@ def log_path(directory: Path, shard: int) -> Path:
     return directory / f"shard-{shard}.cdxj"
 
 
-def _record(headers: str, block: bytes, body: bytes = b"", *, packed: bool = False) -> bytes:
-    """One record as one gzip member; its content is `block` and `body` after each other."""
-    top = f"{headers}Content-Length: {len(block) + len(body)}\r\n\r\n".encode() + block
+def _record(
+    kind: str, record_id: str, headers: str, mime: str, block: bytes, body: bytes = b"", packed: bool = False
+) -> bytes:
+    """One record as one gzip member; its content is `block` followed by `body`, which may be `packed`."""
+    top = (
+        f"WARC/1.1\r\nWARC-Type: {kind}\r\nWARC-Record-ID: {record_id}\r\n{headers}\r\n"
+        f"Content-Type: {mime}\r\nContent-Length: {len(block) + len(body)}\r\n\r\n"
+    ).encode() + block
     if not packed or not body:
         return isal_zlib.compress(top + body + _END, 1, 31)
     return _member(top, body + _END)
 
 
 def _member(squeezed: bytes, stored: bytes) -> bytes:
-    """A gzip member whose first part is compressed and whose second lies in it as it is."""
+    """Gzip member whose first part is compressed and whose second part is stored without compression."""
     stream = isal_zlib.compressobj(1, isal_zlib.DEFLATED, -15)
     parts = [_GZIP, stream.compress(squeezed), stream.flush(isal_zlib.Z_SYNC_FLUSH)]
     size = len(stored)
@@ -267,7 +252,7 @@ def _member(squeezed: bytes, stored: bytes) -> bytes:
 
 
 def _plain_head(response: Response, size: int) -> bytes:
-    """The head of an answer whose body is no longer chunked."""
+    """The response head, adjusted for a body that is no longer chunked."""
     head = response.head
     if response.all("transfer-encoding"):
         head = _LENGTH.sub(b"", head)

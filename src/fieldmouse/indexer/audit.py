@@ -1,8 +1,8 @@
-"""WARC files and CDXJ logs held against each other, shard by shard.
+"""Consistency check of WARC files against CDXJ logs, shard by shard.
 
-A shard writes a record and its line together, so record after record and line
-after line must agree. `skim` reads the head of each record that a line names;
-`audit` reads every byte, and says which of the two is wrong where they differ.
+A shard writes a record and its line together, so records and lines must agree in
+order. `skim` reads only the head of each record that a line names. `audit` reads
+every byte and determines which of the two is wrong where they differ.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ from fieldmouse.indexer.warcs import (
 )
 from fieldmouse.indexer.wire import ShardState
 
-_WRONG = (ValueError, KeyError, UnicodeDecodeError, msgspec.MsgspecError)
+_DECODE_ERRORS = (ValueError, KeyError, UnicodeDecodeError, msgspec.MsgspecError)
 
 
 class Wound(msgspec.Struct, frozen=True):
-    """A place in a WARC file that cannot be read; offset -1 when the whole file is gone."""
+    """Unreadable place in a WARC file; offset -1 if the whole file is missing."""
 
     file: str
     offset: int
@@ -41,13 +41,13 @@ class Wound(msgspec.Struct, frozen=True):
 
 
 class ShardAudit(msgspec.Struct):
-    """What is wrong with one shard's archive; nothing, if all is empty."""
+    """Damage found in one shard's archive."""
 
-    records: int = 0  # answers that are whole
-    size: int = 0  # bytes of WARC that count
+    records: int = 0  # intact responses
+    size: int = 0  # committed WARC bytes
     wounds: list[Wound] = []
-    cdxj: str = ""  # what is wrong with the CDXJ log
-    unreadable: list[str] = []  # the URLs whose records are damaged, as far as the log names them
+    cdxj: str = ""  # description of the damage of the CDXJ log, "" if none
+    unreadable: list[str] = []  # URLs of damaged records, as far as the log names them
 
     @property
     def whole(self) -> bool:
@@ -55,10 +55,10 @@ class ShardAudit(msgspec.Struct):
 
 
 def files_of(directory: Path, shard: int, state: ShardState) -> Iterator[tuple[str, Path | None, int]]:
-    """Name, path and counted length of each WARC file that the shard should have, oldest first."""
-    found = series(directory, shard)
+    """Name, path and committed length of each WARC file that the shard should have, oldest first."""
+    paths = series(directory, shard)
     for serial in range(1, state.serial + 1):
-        path = found.get(serial)
+        path = paths.get(serial)
         if serial == state.serial:
             path = directory / state.warc
             yield state.warc, path if path.is_file() else None, state.warc_length
@@ -69,7 +69,7 @@ def files_of(directory: Path, shard: int, state: ShardState) -> Iterator[tuple[s
 
 
 def log_lines(path: Path, length: int) -> Iterator[bytes]:
-    """The lines of a CDXJ log up to `length`; the last may lack its end if the log is damaged."""
+    """Lines of a CDXJ log up to `length`; the last one may be cut off if the log is damaged."""
     with path.open("rb") as file:
         left = length
         while left > 0 and (line := file.readline(left)):
@@ -78,10 +78,10 @@ def log_lines(path: Path, length: int) -> Iterator[bytes]:
 
 
 def skim(directory: Path, shard: int, state: ShardState) -> ShardAudit:
-    """Read what lines say and how records begin; anything odd is looked at by `audit`."""
+    """Check the lines and the heads of the records; on any inconsistency run `audit`."""
     report = ShardAudit()
     handles: dict[str, int] = {}
-    last: dict[str, int] = {}  # the record that the newest line names, by file
+    last: dict[str, int] = {}  # by file: offset of the record that the newest line names
     try:
         for name, path, length in files_of(directory, shard, state):
             if path is None or path.stat().st_size < length:
@@ -97,7 +97,7 @@ def skim(directory: Path, shard: int, state: ShardState) -> ShardAudit:
                 handle, offset, size = handles[entry.filename], int(entry.offset), int(entry.length)
                 same = line_of(peek(handle, offset, size), offset, size, entry.filename) == line
                 follows = os.pread(handle, len(MAGIC), offset + size) == MAGIC
-            except (*_WRONG, Torn):
+            except (*_DECODE_ERRORS, Torn):
                 return audit(directory, shard, state)
             if not same or not follows or offset < last.get(entry.filename, 0):
                 return audit(directory, shard, state)
@@ -122,25 +122,25 @@ def skim(directory: Path, shard: int, state: ShardState) -> ShardAudit:
 
 
 def audit(directory: Path, shard: int, state: ShardState) -> ShardAudit:
-    """Read every member of every file, its checksum and its digest, and hold the log's lines against them."""
+    """Read every member of every file with checksum and digest, and compare the log's lines with them."""
     report = ShardAudit(wounds=[], unreadable=[])
     log = log_path(directory, shard)
-    there = log.stat().st_size if log.is_file() else 0
+    size = log.stat().st_size if log.is_file() else 0
     lines: Iterator[bytes] = iter(())
     if not log.is_file() and state.cdxj_length:
         report.cdxj = "it is missing"
-    elif there < state.cdxj_length:
-        report.cdxj = f"{state.cdxj_length} bytes were written and synced, {there} are there"
+    elif size < state.cdxj_length:
+        report.cdxj = f"{state.cdxj_length} bytes were written and synced, {size} are there"
     elif state.cdxj_length:
         lines = log_lines(log, state.cdxj_length)
-    for offset, want, name in answers(directory, shard, state, report):
+    for offset, expected, name in answers(directory, shard, state, report):
         if report.cdxj:
             continue
         line = next(lines, b"")
-        while line != want:
+        while line != expected:
             place = _place_of(line)
             if place is None or place == (name, offset) or not report.wounds:
-                report.cdxj = f"the line of the record at byte {offset} of `{name}` is not what it was"
+                report.cdxj = f"the line of the record at byte {offset} of `{name}` does not match it"
                 break
             report.unreadable.append(_url_of(line))
             line = next(lines, b"")
@@ -149,7 +149,7 @@ def audit(directory: Path, shard: int, state: ShardState) -> ShardAudit:
             if report.wounds and _place_of(line) is not None:
                 report.unreadable.append(_url_of(line))
             else:
-                report.cdxj = "it has lines that no record belongs to"
+                report.cdxj = "it has lines without a record"
                 break
     return report
 
@@ -157,14 +157,14 @@ def audit(directory: Path, shard: int, state: ShardState) -> ShardAudit:
 def answers(
     directory: Path, shard: int, state: ShardState, report: ShardAudit | None = None
 ) -> Iterator[tuple[int, bytes, str]]:
-    """Offset, CDXJ line and file of each answer that is whole; the others are noted in `report`."""
+    """Offset, CDXJ line and file of each intact response; damage is added to `report`."""
     report = report or ShardAudit()
     for name, path, length in files_of(directory, shard, state):
         if path is None:
             report.wounds.append(Wound(name, -1, "it is missing"))
             continue
-        there = path.stat().st_size
-        end = min(there, length)
+        size = path.stat().st_size
+        end = min(size, length)
         report.size += length
         at: int | None = 0
         while at is not None and at < end:
@@ -182,12 +182,12 @@ def answers(
             except Torn as torn:
                 report.wounds.append(Wound(name, torn.offset, torn.what))
                 at = next_member(path, torn.offset + 1, end)
-            except _WRONG as wrong:
+            except _DECODE_ERRORS as wrong:
                 report.wounds.append(Wound(name, at, str(wrong)))
                 at = next_member(path, at + 1, end)
-        if there < length:
+        if size < length:
             report.wounds.append(
-                Wound(name, there, f"{length} bytes were written and synced, {there} are there")
+                Wound(name, size, f"{length} bytes were written and synced, {size} are there")
             )
 
 
@@ -195,7 +195,7 @@ def _place_of(line: bytes) -> tuple[str, int] | None:
     try:
         _, entry = cdxj.read_line(line)
         return entry.filename, int(entry.offset)
-    except _WRONG:
+    except _DECODE_ERRORS:
         return None
 
 

@@ -1,9 +1,9 @@
-"""A stored document as its reader sees it: visible text, in blocks.
+"""Visible text of a stored document, as a list of blocks.
 
-A block is what stands between two block-level tags, with the page's title as the first one; of
-plain text, JSON and XML it is a line. Markup, attributes, scripts, comments and white space are
-not seen, so that a token in a form or another build of the same page makes no difference.
-What holds no text (an image, a PDF) has no blocks: of that only the bytes can be compared.
+A block is the text between two block-level tags; the page's title is the first one. In
+plain text, JSON and XML a block is a line. Markup, attributes, scripts, comments and white space are
+ignored, so that a form token or another build of the same page makes no difference.
+Documents without text (an image, a PDF) have no blocks; only their bytes can be compared.
 """
 
 from __future__ import annotations
@@ -34,27 +34,27 @@ from fieldmouse.web.encoding import unpack
 from fieldmouse.web.labels import decoded
 from fieldmouse.web.mediatype import media_type
 
-BLOCKS = 20_000  # of one page; what stands behind them is one more
-ANY_RATIO = 1 << 40  # it was no bomb when it was stored
+MAX_BLOCKS = 20_000  # per page; the text after them becomes one more block
+NO_RATIO_LIMIT = 1 << 40  # no decompression-bomb check: the body passed it before it was stored
 
 _PLAIN = re.compile(r"text/.*|application/(.*[+/-])?(json|xml|javascript|yaml|x-ndjson|toml)", re.ASCII)
 _JSON = re.compile(r"application/(.*\+)?json", re.ASCII)
-_SHOWN = INLINE | SILENT | FRAMES | {COMMENT, TITLE_TAG}
-_APART = "\0"  # no character of HTML: a parser drops it
+_HANDLED = INLINE | SILENT | FRAMES | {COMMENT, TITLE_TAG}
+_SEPARATOR = "\0"  # cannot occur in HTML: the parser drops it
 
 
 def body_of(response: Response, limit: int) -> bytes:
-    """The body of a stored answer, unpacked."""
-    return unpack(response, limit=limit, ratio=ANY_RATIO).body
+    """The decompressed body of a stored response."""
+    return unpack(response, limit=limit, ratio=NO_RATIO_LIMIT).body
 
 
 EVERYTHING = NoiseRules()
 
 
 def blocks_of(response: Response, body: bytes, rules: NoiseRules = EVERYTHING) -> list[str] | None:
-    """What a reader sees of an answer whose unpacked body is `body`; None if that is no text.
+    """Visible blocks of a response whose decompressed body is `body`; None if it is not text.
 
-    `rules` are those about its URL.
+    `rules` are the noise rules for its URL.
     """
     mime, declared = mime_of(response), media_type(response.all("content-type"))
     if is_markup(mime, body):
@@ -64,12 +64,12 @@ def blocks_of(response: Response, body: bytes, rules: NoiseRules = EVERYTHING) -
         return None
     text = decoded(body[: 4 * TEXT], find_charset(body, declared, markup=False))[:TEXT]
     if _JSON.fullmatch(mime):
-        text = _spread(text)
-    return _ruled(_tidy(text.splitlines()), rules)
+        text = _one_value_per_line(text)
+    return _apply_rules(_normalize(text.splitlines()), rules)
 
 
-def _spread(text: str) -> str:
-    """JSON with a line for each value, however it was written."""
+def _one_value_per_line(text: str) -> str:
+    """Reformat JSON to one value per line, so that its original layout does not matter."""
     try:
         return msgspec.json.format(text, indent=1)
     except (msgspec.MsgspecError, RecursionError):
@@ -84,37 +84,37 @@ def _of_html(markup: bytes | str, rules: NoiseRules = EVERYTHING) -> list[str]:
     raw, _ = bounded(markup.encode("utf-8", "replace") if isinstance(markup, str) else markup)
     tree = LexborHTMLParser(raw, options=WITHOUT_EVENTS)
     if rules.empty:
-        return _read(tree)
+        return _blocks(tree)
     for rule in rules.ignore:
-        # Inner elements before those around them: what is taken out takes its inside along.
+        # Inner elements first: removing an element also removes its descendants.
         for node in reversed(elements(tree, rule)):
             node.decompose()
     chosen = [rule for rule in rules.only if rule.how != "regex"]
     if not chosen:
-        return _ruled(_read(tree), rules)
+        return _apply_rules(_blocks(tree), rules)
     parts = [node.html or "" for rule in chosen for node in elements(tree, rule)]
-    texts = [block for part in parts for block in _read(LexborHTMLParser(part, options=WITHOUT_EVENTS))]
-    return _ruled(texts, rules)
+    texts = [block for part in parts for block in _blocks(LexborHTMLParser(part, options=WITHOUT_EVENTS))]
+    return _apply_rules(texts, rules)
 
 
-def _ruled(texts: list[str], rules: NoiseRules) -> list[str]:
-    """Blocks as regular expressions leave them."""
+def _apply_rules(texts: list[str], rules: NoiseRules) -> list[str]:
+    """Apply the regular expressions of `rules` to the blocks."""
     if rules.empty:
         return texts
     texts = without(texts, rules.ignore)
     if any(rule.how == "regex" for rule in rules.only):
         texts = found_in(texts, rules.only)
-    return _tidy(texts)
+    return _normalize(texts)
 
 
-def _read(tree: LexborHTMLParser) -> list[str]:
-    """The blocks of a page whose tree is ours to take apart."""
+def _blocks(tree: LexborHTMLParser) -> list[str]:
+    """Blocks of a page; modifies `tree`."""
     root, title = tree.root, ""
     if root is None:
         return []
     silent = []
-    # From the outside in, so that what is taken out is moved once.
-    for node in [node for node in root.traverse() if node.tag_id in _SHOWN]:
+    # From the outside in, so that each removed node is moved once.
+    for node in [node for node in root.traverse() if node.tag_id in _HANDLED]:
         kind = node.tag_id
         if kind in INLINE:
             node.unwrap(delete_empty=True)
@@ -128,12 +128,12 @@ def _read(tree: LexborHTMLParser) -> list[str]:
     text = ""
     if body is not None:
         body.merge_text_nodes()
-        text = body.text(separator=_APART, skip_empty=True)[:TEXT]
-    return _tidy([title, *text.split(_APART)])
+        text = body.text(separator=_SEPARATOR, skip_empty=True)[:TEXT]
+    return _normalize([title, *text.split(_SEPARATOR)])
 
 
-def _tidy(texts: list[str]) -> list[str]:
-    """Blocks without the white space that nobody sees, and without those in which nothing is left."""
-    if len(texts) > BLOCKS:
-        texts = [*texts[:BLOCKS], " ".join(texts[BLOCKS:])]
+def _normalize(texts: list[str]) -> list[str]:
+    """Normalize white space, drop soft hyphens and empty blocks, and join the blocks beyond `MAX_BLOCKS`."""
+    if len(texts) > MAX_BLOCKS:
+        texts = [*texts[:MAX_BLOCKS], " ".join(texts[MAX_BLOCKS:])]
     return [block for text in texts if (block := " ".join(text.replace("\xad", "").split()))]

@@ -1,9 +1,8 @@
-"""The lines by which a record in the archive is found again.
+"""CDXJ index lines that locate records in the archive.
 
-One line per stored answer: the URL turned round (SURT), when, and where the
-record lies. Shards append theirs to a log of their own as they write; at the end
-of a crawl all logs are sorted into one `index.cdxj`, in bounded memory, which is
-what replay tools read.
+One line per stored response: the reversed URL (SURT), the time, and the place of the
+record. Each shard appends its lines to its own log as it writes. At the end of a
+crawl all logs are sorted, in bounded memory, into one `index.cdxj` for replay tools.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from fieldmouse.web.mediatype import essence
 
 CHUNK = 16 << 20  # bytes sorted at a time
 REVISIT = "warc/revisit"
-"""What stands in place of a MIME type where a record only names an earlier one."""
+"""Used instead of a MIME type if the record only refers to an earlier one."""
 
 _WWW = re.compile(r"www\d*\.")
 _SESSION = re.compile(
@@ -32,12 +31,12 @@ _SAFE = re.compile(r"https?://[a-z0-9.-]+(?::\d+)?(?:/[a-z0-9._~-]+)+/?\Z").matc
 
 
 def kind_of(answer: Response) -> str:
-    """The MIME type in the line of an answer: that of its first Content-Type, as other tools write it."""
+    """MIME type for the line of a response: that of its first Content-Type, as other tools write it."""
     return essence(answer.header("content-type")) or "unk"
 
 
 def surt(url: str) -> str:
-    """The sort-friendly form of a normalised http(s) URL, as replay tools look it up.
+    """SURT (sort-friendly form) of a normalized http(s) URL, as replay tools look it up.
 
     >>> surt("https://www.example.org:8443/A/?b=2&a=1")
     'org,example:8443)/a?a=1&b=2'
@@ -50,31 +49,31 @@ def surt(url: str) -> str:
         port = port[1:]
     else:
         name, _, port = authority.partition(":")
-        found = _WWW.match(name)
-        if found and "." in name[found.end() :]:
-            name = name[found.end() :]
+        match = _WWW.match(name)
+        if match and "." in name[match.end() :]:
+            name = name[match.end() :]
         name = ",".join(reversed(name.split(".")))
     if _SAFE(url) is None:
-        path = _tidy(path.lower())
+        path = _normalize_path(path.lower())
         query = "&".join(sorted(_without_session(query).lower().split("&"))) if mark else ""
     if len(path) > 1 and path.endswith("/"):
         path = path[:-1]
     return f"{name}{':' + port if port else ''}){path}{'?' + query if query else ''}"
 
 
-def _tidy(path: str) -> str:
+def _normalize_path(path: str) -> str:
     path = re.sub(r";jsessionid=[0-9a-z]{32}", "", path)
     path = path.replace("%7e", "~")
     return re.sub(r"//+", "/", path)
 
 
 def _without_session(query: str) -> str:
-    found = _SESSION.match(query)
-    return query if found is None else f"{found[1]}{found[2] or ''}".rstrip("&")
+    match = _SESSION.match(query)
+    return query if match is None else f"{match[1]}{match[2] or ''}".rstrip("&")
 
 
 class Entry(msgspec.Struct, frozen=True):
-    """What a line says of its record; all values are text, as pywb writes them."""
+    """JSON part of a line; all values are text, as pywb writes them."""
 
     url: str
     mime: str
@@ -97,13 +96,13 @@ def line(
 
 
 def read_line(raw: bytes) -> tuple[str, Entry]:
-    """The stamp and the entry of one line."""
+    """Timestamp and entry of one line."""
     _, stamp, rest = raw.split(b" ", 2)
     return stamp.decode(), msgspec.json.decode(rest, type=Entry)
 
 
 def merge(logs: Iterable[Path], target: Path, chunk: int = CHUNK) -> int:
-    """Sort the lines of all `logs` into `target`; returns how many there are. Memory stays near `chunk`."""
+    """Sort the lines of all `logs` into `target` and return their number. Memory stays near `chunk` bytes."""
     runs: list[Path] = []
     try:
         for log in logs:
@@ -116,8 +115,8 @@ def merge(logs: Iterable[Path], target: Path, chunk: int = CHUNK) -> int:
                     del lines
         count = 0
         with whole(target, ".fresh") as out:
-            for one in heapq.merge(*(_lines(run) for run in runs)):
-                out.write(one)
+            for merged_line in heapq.merge(*(_lines(run) for run in runs)):
+                out.write(merged_line)
                 count += 1
     finally:
         remove_leftovers(target)
@@ -125,7 +124,7 @@ def merge(logs: Iterable[Path], target: Path, chunk: int = CHUNK) -> int:
 
 
 def remove_leftovers(target: Path) -> None:
-    """Delete what a `merge` that was killed left half done."""
+    """Delete the temporary files of an interrupted `merge`."""
     for name in ("run-*", "fresh"):
         for path in list(target.parent.glob(f"{target.name}.{name}")):
             path.unlink(missing_ok=True)

@@ -1,11 +1,11 @@
-"""Clearing old copies out of finished generations, many at once.
+"""Deletion of replaced document versions from finished generations, in batches.
 
-That a copy is masked is decided by the table; clearing only gives its room back and
-keeps it from weighing on the ranks of others. So it may be late, and a kill in the
-middle costs nothing. A page that is replaced pays for a look at a few documents; when
-that is enough for a whole generation the next one is looked at, and it is written again
-only if enough in it is old. So the cost of a page does not depend on how many generations
-there are.
+The version table alone decides which versions are hidden from search. Deletion only
+frees their space and removes their influence on ranks, so it may be late, and a kill in
+the middle does no harm. Each replaced page adds credit to examine a few documents. When
+the credit covers a whole generation, the next one is examined, and it is rewritten
+only if enough of its documents are old. So the cost per page does not depend on the number
+of generations.
 """
 
 from __future__ import annotations
@@ -21,43 +21,43 @@ from fieldmouse.indexer.index import copy_of, has_columns
 from fieldmouse.indexer.panics import panics_as_errors
 from fieldmouse.indexer.snapshot import META, Snapshots, read_meta
 
-LOOK = 12  # documents looked at for each page that is replaced
-WORTH = 8  # a generation is written again when one in so many of its documents is old
-_AT_ONCE = 4  # generations looked at after one checkpoint, at most
-_HEAP = 15 << 20  # bytes; tantivy wants no less
+LOOK = 12  # documents to examine per replaced page
+REWRITE_ONE_IN = 8  # a generation is rewritten if at least one in this many of its documents is old
+_MAX_GENERATIONS = 4  # maximum number of generations examined after one checkpoint
+_HEAP = 15 << 20  # bytes; the minimum that tantivy accepts
 
 
 class Clearing:
-    """`home` is where the generations of a shard are."""
+    """Deletion of old versions from the generations of one shard, which are in `home`."""
 
     def __init__(self, home: Path, shard: int, copies: Copies):
         self._home, self._shard, self._copies = home, shard, copies
-        self._credit = 0  # documents that may be looked at
+        self._credit = 0  # number of documents that may be examined
         self._next = 0
 
     def replaced(self, count: int) -> None:
-        """So many pages were replaced, or are gone, and the journal knows."""
+        """Add credit for `count` pages that were replaced or removed; call after the journal commit."""
         self._credit += count * LOOK
 
     def go_on(self, finished: int) -> None:
-        """Look at as many of the `finished` generations as were paid for."""
-        looked = 0
+        """Examine as many of the `finished` generations as the credit allows."""
+        examined = 0
         for _ in range(finished if self._credit else 0):
             path = self._home / f"{self._next % finished:05}"
             meta = read_meta(path / META)
             size = meta.documents if meta is not None else 0
-            if size > self._credit or looked >= _AT_ONCE:
+            if size > self._credit or examined >= _MAX_GENERATIONS:
                 break
             self._next = (self._next + 1) % finished
             if size:
                 self._credit -= size
-                looked += 1
+                examined += 1
                 clear(path, self._shard, self._copies)
 
 
 @panics_as_errors()
 def clear(path: Path, shard: int, copies: Copies) -> int:
-    """Delete the old copies of a finished generation, if they are worth it; returns how many went."""
+    """Delete the old versions from a finished generation if they are enough; return the number deleted."""
     index = tantivy.Index.open(str(path))
     if not has_columns(index.schema):
         return 0
@@ -65,21 +65,21 @@ def clear(path: Path, shard: int, copies: Copies) -> int:
     searcher = index.searcher()
     hits = searcher.search(tantivy.Query.all_query(), limit=max(1, searcher.num_docs), count=False).hits
     addresses = [address for _, address in hits]
-    found, batches = places(searcher, addresses, columns=True, key_seed=lambda: 0)
-    keys: list[int] = found.tolist()
+    page_keys, batches = places(searcher, addresses, columns=True, key_seed=lambda: 0)
+    keys: list[int] = page_keys.tolist()
     old = copies.newest(keys) > stands(batches, shard)
     count = int(np.count_nonzero(old))
     snapshots = Snapshots(path)
-    if count * WORTH < len(keys) or not count or not snapshots.hold():
+    if count * REWRITE_ONE_IN < len(keys) or not count or not snapshots.hold():
         return 0
-    snapshots.sweep()  # what a killed writer left here would stop ours
-    whole = {key for key, gone in zip(keys, old, strict=True) if not gone}
-    alone = {key for key, gone in zip(keys, old, strict=True) if gone} - whole
+    snapshots.sweep()  # files of a killed writer would block ours
+    current = {key for key, gone in zip(keys, old, strict=True) if not gone}
+    replaced = {key for key, gone in zip(keys, old, strict=True) if gone} - current
     writer = index.writer(heap_size=_HEAP, num_threads=1)
-    if alone:
-        writer.delete_documents_by_query(tantivy.Query.term_set_query(index.schema, "key", sorted(alone)))
+    if replaced:
+        writer.delete_documents_by_query(tantivy.Query.term_set_query(index.schema, "key", sorted(replaced)))
     for key, batch, gone in zip(keys, batches, old, strict=True):
-        if gone and key in whole:
+        if gone and key in current:
             writer.delete_documents_by_query(copy_of(index.schema, key, batch))
     writer.commit()
     writer.wait_merging_threads()

@@ -1,13 +1,13 @@
-"""Where two versions of a page differ, as a reader would point at it.
+"""Block-level diff of two versions of a page.
 
 Both versions are lists of blocks. They are aligned by blocks that occur once in each (patience
-diff), which is readable and takes time that hardly more than grows with the page, whatever a
-stranger put into it. What is left between is aligned once more by *templates*: blocks in which
-dates, numbers and tokens are masked.
+diff). The result is readable, and the time grows hardly faster than the page, whatever its
+content. The gaps are aligned once more by *templates*: blocks in which dates, numbers and
+tokens are masked.
 
-A difference has a *place* that can be known again at the next look, when both versions will be
-others: the template of a block in which only masked words differ, or, for a few words, the
-templates of the blocks around them. A longer text, or one at another place each time, has none.
+A difference has a *place* that is recognizable at the next comparison, when both versions are
+different ones: the template of a block in which only masked words differ, or, for a few words, the
+templates of the blocks around them. A longer text, or a text that moves, has no place (0).
 """
 
 from __future__ import annotations
@@ -21,12 +21,13 @@ from typing import NamedTuple, TypeVar
 import xxhash
 
 T = TypeVar("T", str, int)
+Pairs = list[tuple[int, int]]
 
-FEW = 24  # words between two blocks that may be noise; more is a text that somebody wrote
-ROUNDS = 16  # times that what lies between two common blocks is looked at again
+MAX_NOISE_WORDS = 24  # maximum words between two blocks that may be noise; more is text written by a person
+MAX_DEPTH = 16  # maximum depth of the alignment between common blocks
 TABLE = 400  # cells
-ORDER = 1  # the place of blocks that stand elsewhere, and are the same
-_EDGE = "\0"  # stands for what is before the first block and behind the last
+ORDER = 1  # the place of blocks that were only moved
+_EDGE = "\0"  # stands for the page's start and end, where there is no neighbouring block
 
 _token = re.compile(r"\b[^\W\d]*+\d\w*+")
 _dated = re.compile(
@@ -34,14 +35,14 @@ _dated = re.compile(
     r"(?:January|February|March|April|May|June|July|August|September|October|November|December|Monday|Tuesday|"
     r"Wednesday|Thursday|Friday|Saturday|Sunday|[ap]m|[AP]M|UTC|GMT|[Yy]esterday|[Tt]oday)\b|[ap]\.m\.)"
 )
-_run = re.compile(r"0(?:[\s.,:;/+'()-]*+0)++")
+_zeros = re.compile(r"0(?:[\s.,:;/+'()-]*+0)++")
 _ago = re.compile(r"\b(?:0|an?) (?:second|minute|hour|day|week|month|year|min|sec|hr)s?\b", re.IGNORECASE)
 
 
 class Differing(NamedTuple):
-    """What differs at one place: words that went, and words that came."""
+    """Number of words removed and added at one place."""
 
-    place: int  # 0 if it will not be known again
+    place: int  # 0 if not recognizable at the next comparison
     words: int
 
 
@@ -50,13 +51,13 @@ class Comparison(NamedTuple):
     words: int  # of both versions together
 
     def share(self, noise: frozenset[int] = frozenset()) -> float:
-        """The share of the words that differ, noise left out."""
-        told = sum(one.words for one in self.differing if one.place not in noise)
-        return min(1.0, told / self.words) if self.words else 0.0
+        """Share of the words that differ; places in `noise` do not count."""
+        words = sum(difference.words for difference in self.differing if difference.place not in noise)
+        return min(1.0, words / self.words) if self.words else 0.0
 
 
 class Step(NamedTuple):
-    """A stretch of two versions: the same in both, or what was there and what is there now."""
+    """Segment of two versions: equal in both, or the old and the new blocks."""
 
     old: list[str]
     new: list[str]
@@ -67,82 +68,81 @@ class Step(NamedTuple):
 
 
 class Hunk(NamedTuple):
-    """Blocks that went and blocks that came, between two that stayed."""
+    """Removed and added blocks between two unchanged ones."""
 
-    place: int  # 0 if it will not be known again
+    place: int  # 0 if not recognizable at the next comparison
     old: list[str]
     new: list[str]
-    before: str = ""  # the block that stands before it in both; "" if there is none
+    before: str = ""  # the preceding block in both versions; "" if there is none
     after: str = ""
 
 
 def template(block: str) -> str:
-    """A block with all masked that tells one look from the next.
+    """Mask the parts of a block that change at every fetch: dates, numbers and tokens.
 
     >>> template("Served Mon, 16 Nov 2026 12:31:05 by web7 (3f9a21c)"), template("5 minutes ago")
     ('Served 0 by 0)', '0 ago')
     """
     block = _dated.sub("0", _token.sub("0", block))
-    return _ago.sub("0", _run.sub("0", block))
+    return _ago.sub("0", _zeros.sub("0", block))
 
 
 def compare(old: Sequence[str], new: Sequence[str]) -> Comparison:
-    """Where `new` differs from `old`, and by how much."""
-    found: dict[int, int] = {}
+    """Places at which `new` differs from `old`, with the number of words."""
+    words_at: dict[int, int] = {}
     for hunk in hunks(old, new):
         words = _length(hunk.old) + _length(hunk.new) if hunk.place == ORDER else _words(hunk.old, hunk.new)
-        found[hunk.place] = found.get(hunk.place, 0) + words
-    differing = [Differing(place, words) for place, words in found.items()]
+        words_at[hunk.place] = words_at.get(hunk.place, 0) + words
+    differing = [Differing(place, words) for place, words in words_at.items()]
     return Comparison(differing, _length(old) + _length(new))
 
 
 def hunks(old: Sequence[str], new: Sequence[str]) -> Iterator[Hunk]:
-    """What differs, from the beginning of the page to its end."""
+    """All differences, in page order."""
     if old == new:
         return
-    gaps = list(_between(align(old, new), len(old), len(new)))
-    # What went from one place and came at another has only been moved.
+    gaps = list(_gaps(align(old, new), len(old), len(new)))
+    # A block removed at one place and added at another has only been moved.
     moved = Counter(old[i] for i1, i2, _, _ in gaps for i in range(i1, i2))
     moved &= Counter(new[j] for _, _, j1, j2 in gaps for j in range(j1, j2))
-    went, came = Counter(moved), Counter(moved)
+    moved_out, moved_in = Counter(moved), Counter(moved)
     for i1, i2, j1, j2 in gaps:
         before, after = old[i1 - 1] if i1 else "", old[i2] if i2 < len(old) else ""
-        gone, left = _parted(old[i1:i2], went)
-        come, arrived = _parted(new[j1:j2], came)
-        if left or arrived:
-            yield Hunk(ORDER, left, arrived, before, after)
-        if gone or come:
-            yield from _within(gone, come, before, after)
+        removed, moved_from = _split_moved(old[i1:i2], moved_out)
+        added, moved_to = _split_moved(new[j1:j2], moved_in)
+        if moved_from or moved_to:
+            yield Hunk(ORDER, moved_from, moved_to, before, after)
+        if removed or added:
+            yield from _gap_hunks(removed, added, before, after)
 
 
-def _parted(blocks: Sequence[str], moved: Counter[str]) -> tuple[list[str], list[str]]:
-    """Those that are only there, and those that were moved, which `moved` counts down."""
-    own, others = [], []
+def _split_moved(blocks: Sequence[str], moved: Counter[str]) -> tuple[list[str], list[str]]:
+    """Split blocks into those that occur only here and those that were moved; counts `moved` down."""
+    unmoved, matched = [], []
     for block in blocks:
         if moved[block] > 0:
             moved[block] -= 1
-            others.append(block)
+            matched.append(block)
         else:
-            own.append(block)
-    return own, others
+            unmoved.append(block)
+    return unmoved, matched
 
 
-def _within(gone: list[str], come: list[str], before: str, after: str) -> Iterator[Hunk]:
-    """What differs between two blocks that are in both versions, place by place."""
-    masked, masked_now = [template(block) for block in gone], [template(block) for block in come]
+def _gap_hunks(removed: list[str], added: list[str], before: str, after: str) -> Iterator[Hunk]:
+    """Differences between two unchanged blocks, place by place."""
+    old, new = [template(block) for block in removed], [template(block) for block in added]
     around = template(before) if before else _EDGE, template(after) if after else _EDGE
     i = j = 0
-    for at, now in [*align(masked, masked_now), (len(gone), len(come))]:
+    for at, now in [*align(old, new), (len(removed), len(added))]:
         if at > i or now > j:
-            left, right = gone[i:at], come[j:now]
+            left, right = removed[i:at], added[j:now]
             place = 0
-            if max(_length(left), _length(right)) <= FEW:
-                place = _place(masked[i - 1] if i else around[0], masked[at] if at < len(gone) else around[1])
-            yield Hunk(
-                place, left, right, gone[i - 1] if i else before, gone[at] if at < len(gone) else after
-            )
-        if at < len(gone):
-            yield Hunk(_place(masked[at]), [gone[at]], [come[now]], before, after)
+            if max(_length(left), _length(right)) <= MAX_NOISE_WORDS:
+                place = _place(old[i - 1] if i else around[0], old[at] if at < len(old) else around[1])
+            preceding, following = removed[i - 1] if i else before, removed[at] if at < len(old) else after
+            yield Hunk(place, left, right, preceding, following)
+        if at < len(removed):
+            yield Hunk(_place(old[at]), [removed[at]], [added[now]], before, after)
         i, j = at + 1, now + 1
 
 
@@ -151,25 +151,25 @@ def _place(*templates: str) -> int:
 
 
 def _length(blocks: Sequence[str]) -> int:
-    """Words in blocks, which have one space between two of them."""
+    """Number of words; within a block they are separated by single spaces."""
     return sum(block.count(" ") for block in blocks) + len(blocks)
 
 
-def _words(gone: Sequence[str], come: Sequence[str]) -> int:
-    """How many words went and came; at least one, since something did."""
-    before = Counter(word for block in gone for word in block.split())
-    now = Counter(word for block in come for word in block.split())
-    return max(1, (before - now).total() + (now - before).total())
+def _words(removed: Sequence[str], added: Sequence[str]) -> int:
+    """Number of words removed and added; at least 1."""
+    before = Counter(word for block in removed for word in block.split())
+    after = Counter(word for block in added for word in block.split())
+    return max(1, (before - after).total() + (after - before).total())
 
 
 # -- alignment
 
 
 def steps(old: Sequence[str], new: Sequence[str], *, table: int = TABLE) -> Iterator[Step]:
-    """Both versions from beginning to end, in stretches that are the same and stretches that are not."""
+    """Both versions from beginning to end, as alternating equal and different segments."""
     i = j = 0
     pairs = align(old, new, table=table)
-    for i1, i2, j1, j2 in _between(pairs, len(old), len(new)):
+    for i1, i2, j1, j2 in _gaps(pairs, len(old), len(new)):
         if i1 > i:
             yield Step(list(old[i:i1]), list(new[j:j1]))
         yield Step(list(old[i1:i2]), list(new[j1:j2]))
@@ -178,8 +178,8 @@ def steps(old: Sequence[str], new: Sequence[str], *, table: int = TABLE) -> Iter
         yield Step(list(old[i:]), list(new[j:]))
 
 
-def _between(pairs: list[tuple[int, int]], old: int, new: int) -> Iterator[tuple[int, int, int, int]]:
-    """The stretches around and between pairs, as from and to in either version."""
+def _gaps(pairs: Pairs, old: int, new: int) -> Iterator[tuple[int, int, int, int]]:
+    """Gaps around and between the pairs, as start and end in each version."""
     i = j = 0
     for at, now in [*pairs, (old, new)]:
         if at > i or now > j:
@@ -187,46 +187,46 @@ def _between(pairs: list[tuple[int, int]], old: int, new: int) -> Iterator[tuple
         i, j = at + 1, now + 1
 
 
-def align(old: Sequence[T], new: Sequence[T], *, table: int = TABLE) -> list[tuple[int, int]]:
-    """Pairs of places at which both hold the same, in rising order.
+def align(old: Sequence[T], new: Sequence[T], *, table: int = TABLE) -> Pairs:
+    """Pairs of indices of equal elements, in ascending order.
 
-    Stretches without anything that occurs once are aligned by a table, if it has at most so many cells.
+    Segments without an element that occurs once are aligned by a table, if it has at most `table` cells.
     """
-    pairs: list[tuple[int, int]] = []
-    waiting = [(0, len(old), 0, len(new), 0)]
-    while waiting:
-        i1, i2, j1, j2, depth = waiting.pop()
+    pairs: Pairs = []
+    stack = [(0, len(old), 0, len(new), 0)]
+    while stack:
+        i1, i2, j1, j2, depth = stack.pop()
         while i1 < i2 and j1 < j2 and old[i1] == new[j1]:
             pairs.append((i1, j1))
             i1, j1 = i1 + 1, j1 + 1
         while i1 < i2 and j1 < j2 and old[i2 - 1] == new[j2 - 1]:
             i2, j2 = i2 - 1, j2 - 1
             pairs.append((i2, j2))
-        if i1 == i2 or j1 == j2 or depth == ROUNDS:
+        if i1 == i2 or j1 == j2 or depth == MAX_DEPTH:
             continue
-        singles = _singles(old, new, i1, i2, j1, j2)
-        if not singles and (i2 - i1) * (j2 - j1) <= table:
-            pairs += _longest(old, new, i1, i2, j1, j2)
-        for i, j in singles:
+        chain = _unique_chain(old, new, i1, i2, j1, j2)
+        if not chain and (i2 - i1) * (j2 - j1) <= table:
+            pairs += _longest_common(old, new, i1, i2, j1, j2)
+        for i, j in chain:
             pairs.append((i, j))
-            waiting.append((i1, i, j1, j, depth + 1))
+            stack.append((i1, i, j1, j, depth + 1))
             i1, j1 = i + 1, j + 1
-        if singles:
-            waiting.append((i1, i2, j1, j2, depth + 1))
+        if chain:
+            stack.append((i1, i2, j1, j2, depth + 1))
     return sorted(pairs)
 
 
-def _singles(old: Sequence[T], new: Sequence[T], i1: int, i2: int, j1: int, j2: int) -> list[tuple[int, int]]:
-    """The longest rising chain of what occurs once in either stretch."""
-    times, times_now = Counter(old[i1:i2]), Counter(new[j1:j2])
-    where = {new[j]: j for j in range(j1, j2) if times_now[new[j]] == 1}
-    candidates = [(i, where[old[i]]) for i in range(i1, i2) if times[old[i]] == 1 and old[i] in where]
-    ends: list[int] = []  # the least last place in `new` of a chain of each length
-    last: list[int] = []  # the candidate that it ends with
-    before = [-1] * len(candidates)
+def _unique_chain(old: Sequence[T], new: Sequence[T], i1: int, i2: int, j1: int, j2: int) -> Pairs:
+    """Longest increasing chain of elements that occur once in each segment."""
+    old_counts, new_counts = Counter(old[i1:i2]), Counter(new[j1:j2])
+    where = {new[j]: j for j in range(j1, j2) if new_counts[new[j]] == 1}
+    candidates = [(i, where[old[i]]) for i in range(i1, i2) if old_counts[old[i]] == 1 and old[i] in where]
+    ends: list[int] = []  # by length of chain: the smallest last index in `new`
+    last: list[int] = []  # by length of chain: its last candidate
+    previous = [-1] * len(candidates)
     for number, (_, j) in enumerate(candidates):
         length = bisect_left(ends, j)
-        before[number] = last[length - 1] if length else -1
+        previous[number] = last[length - 1] if length else -1
         if length == len(ends):
             ends.append(j)
             last.append(number)
@@ -236,14 +236,14 @@ def _singles(old: Sequence[T], new: Sequence[T], i1: int, i2: int, j1: int, j2: 
     number = last[-1] if last else -1
     while number >= 0:
         chain.append(candidates[number])
-        number = before[number]
+        number = previous[number]
     return chain[::-1]
 
 
-def _longest(old: Sequence[T], new: Sequence[T], i1: int, i2: int, j1: int, j2: int) -> list[tuple[int, int]]:
-    """The longest common subsequence of two short stretches."""
+def _longest_common(old: Sequence[T], new: Sequence[T], i1: int, i2: int, j1: int, j2: int) -> Pairs:
+    """Longest common subsequence of two short segments."""
     width = j2 - j1
-    rows = [[0] * (width + 1)]  # from the end: the longest of what is left
+    rows = [[0] * (width + 1)]  # from the end: length of the longest common subsequence of the remainders
     for i in range(i2 - 1, i1 - 1, -1):
         below, row = rows[-1], [0] * (width + 1)
         block = old[i]

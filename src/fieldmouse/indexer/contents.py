@@ -1,8 +1,8 @@
-"""What an answer holds: its text, its title, its links, and whether it may be indexed.
+"""Content of a response: its text, title and links, and whether it may be indexed.
 
-A page is read in one way, whether it comes from the web and is stored for the
-first time or from the archive because its index has to be built again. Nothing
-here writes or remembers anything but the links' own books.
+The code is the same for a page that comes from the web and for one that is read from the
+archive to rebuild its index. Apart from the set of sent links, nothing here is written or
+remembered.
 """
 
 from __future__ import annotations
@@ -21,43 +21,49 @@ from fieldmouse.url import Url, resolve
 from fieldmouse.web.encoding import EARLY, unpack
 from fieldmouse.web.mediatype import essence, media_type
 
+Readers = Mapping[str, Reader]
 _FEED_MARKS = (b"<rss", b"<feed", b"<rdf:RDF")
 
 
 class Contents(msgspec.Struct, frozen=True):
-    """A page as it was read. With a `reason` there is no page after all."""
+    """A page after parsing. With a `reason` the response could not be used as a page."""
 
-    body: bytes  # unpacked
+    body: bytes  # decompressed
     mime: str
     page: Document
     links: list[Link]
-    indexed: bool  # whether it belongs into the full-text index
+    indexed: bool  # whether it belongs in the full-text index
     charset: str = ""
     reason: Reason | None = None
     detail: str = ""
     left_out: int = 0  # links beyond `links_per_page`
-    complaint: str = ""  # what plug-ins did wrong
+    complaint: str = ""  # errors of plug-ins
 
 
 def read_contents(
-    link: Link, response: Response, config: IndexerConfig, links: Links,
-    readers: Mapping[str, Reader] = READERS, *, bare: bool = False,
-) -> Contents:  # fmt: skip
-    """Read a document that was answered with 2xx; `bare` leaves plug-ins out."""
+    link: Link,
+    response: Response,
+    config: IndexerConfig,
+    links: Links,
+    readers: Readers = READERS,
+    *,
+    bare: bool = False,
+) -> Contents:
+    """Read the document of a 2xx response; `bare` disables plug-ins."""
     unpacked = unpack(response, limit=config.decoded_limit, ratio=config.ratio_limit)
     body, detail, complaint = unpacked.body, "", ""
     reason: Reason | None = None
     if response.truncated and unpacked.reason is not Reason.BOMB and unpacked.detail in ("", EARLY):
-        # That a packed body ends early is our own doing, then.
+        # Our own limit cut the compressed body, so its early end is not an error of the server.
         detail = f"cut by the limit on {response.truncated}"
         reason = None if body else unpacked.reason
     elif unpacked.reason is not None:
         detail = f"{unpacked.reason.value}: {unpacked.detail}" if unpacked.detail else unpacked.reason.value
-        # A broken or cut body is worth what came before the break; a bomb is worth nothing.
+        # Keep the part of a broken body before the error, but nothing of a decompression bomb.
         if unpacked.reason is Reason.BOMB or not body:
             reason, detail, body = unpacked.reason, unpacked.detail, b""
     mime = mime_of(response)
-    page, found, left_out = Document(base=link.url), list[Link](), 0
+    page, new_links, left_out = Document(base=link.url), list[Link](), 0
     links.begin(link.url, bare=bare)
     if reason is None:
         cut = bool(response.truncated) or unpacked.reason is not None
@@ -67,19 +73,17 @@ def read_contents(
         page = _read(link, answer, config, readers, bare)
         links.reached(link)
         if not (page.rules.nofollow and config.nofollow):
-            found, left_out = _links(link, page, response.ended_at, config, links)
-        more = f"links left after {config.links_per_page}, {left_out} more were there" if left_out else ""
+            new_links, left_out = _links(link, page, response.ended_at, config, links)
+        dropped = f"links left after {config.links_per_page}, {left_out} more were there" if left_out else ""
         complaint = "; ".join(filter(None, (page.complaint, links.complaint)))
-        detail = "; ".join(filter(None, (detail, page.trouble, more, complaint)))
+        detail = "; ".join(filter(None, (detail, page.trouble, dropped, complaint)))
     indexed = reason is None and not (page.rules.noindex and config.nofollow)
-    return Contents(body, mime, page, found, indexed, page.charset, reason, detail, left_out, complaint)
+    return Contents(body, mime, page, new_links, indexed, page.charset, reason, detail, left_out, complaint)
 
 
-def _read(
-    link: Link, answer: Answer, config: IndexerConfig, readers: Mapping[str, Reader], bare: bool
-) -> Document:
-    """The document, as the reader of its kind reads it, and what its headers say: robots rules, a refresh."""
-    reader = _reader_for(link, answer.mime, answer.body, config, readers)
+def _read(link: Link, answer: Answer, config: IndexerConfig, readers: Readers, bare: bool) -> Document:
+    """Parse the document with the reader of its type, and add the robots rules and refresh of its headers."""
+    reader = _reader_for(link, answer, config, readers)
     if reader is None:
         page = Document(base=link.url)
     elif bare and isinstance(reader, OwnReader):
@@ -92,27 +96,27 @@ def _read(
     if link.kind is not Kind.SITEMAP:
         for tag in answer.all("x-robots-tag"):
             read_robots_tag(tag, page.rules, config.robot)
-        if target := _refreshed(answer):
+        if target := _refresh_url(answer):
             page = msgspec.structs.replace(page, hrefs=[*page.hrefs, target])
     return page
 
 
-def _refreshed(answer: Answer) -> Url | None:
-    """The URL that a `Refresh` header leads to: relative to that of the page, whatever its `<base>` is."""
+def _refresh_url(answer: Answer) -> Url | None:
+    """The target of a `Refresh` header, resolved against the page's URL and not against its `<base>`."""
     target = refresh_target(answer.header("refresh"))
     if not target:
         return None
-    raw = target.encode("latin-1", "replace")  # as it came; browsers take it for UTF-8 where it is that
+    # the bytes as received; browsers decode them as UTF-8 if they are valid
+    raw = target.encode("latin-1", "replace")
     try:
         return resolve(raw.decode("utf-8"), answer.url)
     except UnicodeDecodeError:
         return resolve(target, answer.url)
 
 
-def _reader_for(
-    link: Link, mime: str, body: bytes, config: IndexerConfig, readers: Mapping[str, Reader]
-) -> Reader | None:
-    """What reads this document; None if nobody does."""
+def _reader_for(link: Link, answer: Answer, config: IndexerConfig, readers: Readers) -> Reader | None:
+    """The reader for this document; None if there is none."""
+    mime, body = answer.mime, answer.body
     if link.kind is Kind.SITEMAP:
         return readers[LISTING] if config.sitemaps else None
     if (mime in FEEDS and mime not in readers) or _is_feed(link, mime, body):
@@ -123,21 +127,21 @@ def _reader_for(
 def _links(
     link: Link, page: Document, now: float, config: IndexerConfig, links: Links
 ) -> tuple[list[Link], int]:
-    """The links that a document has to give, and how many were left because it had too many."""
-    found = links.listed(link, page.pages, Kind.PAGE, now) if page.pages else []
+    """The links of a document, and the number dropped because there were too many."""
+    new_links = links.listed(link, page.pages, Kind.PAGE, now) if page.pages else []
     if page.sitemaps and link.kind is Kind.SITEMAP:
-        found += links.listed(link, page.sitemaps, Kind.SITEMAP, now)
-    # Feeds first: as a page, a feed would be fetched and not be read.
+        new_links += links.listed(link, page.sitemaps, Kind.SITEMAP, now)
+    # Feeds first: a feed requested as a page would be fetched and not read.
     if page.feeds and config.feeds:
-        found += links.feeds(link, Url(page.base), page.feeds, now)
+        new_links += links.feeds(link, Url(page.base), page.feeds, now)
     if not page.hrefs:
-        return found, 0
-    found += links.find(link, Url(page.base), page.hrefs, now)
-    return found, links.left_out
+        return new_links, 0
+    new_links += links.find(link, Url(page.base), page.hrefs, now)
+    return new_links, links.left_out
 
 
 def _is_feed(link: Link, mime: str, body: bytes) -> bool:
-    """Whether a page says that this is a feed, and it looks like one."""
+    """Whether the link was declared as a feed and the document looks like one."""
     return link.kind is Kind.FEED and (mime not in HTML or any(mark in body[:1024] for mark in _FEED_MARKS))
 
 

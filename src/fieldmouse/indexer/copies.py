@@ -1,21 +1,21 @@
-"""Which copy of a page counts, once it was fetched again.
+"""Version table: the newest stored version of each page that was fetched more than once.
 
-Documents are never changed in place, and a finished generation is not written when a
-page of it comes again. So each shard keeps a log of the pages that it fetched again:
-the key, and where the newest copy stands, or that there is none any more. A document
-older than its key's entry is *masked*: search passes it over, and it is cleared away
-later, with many others at once (`clearing.py`). Pages fetched once have no entry and
-cost nothing here.
+Documents are never changed in place, and a finished generation is not rewritten when one
+of its pages is fetched again. Instead, each shard logs the pages that it fetched again:
+the key, and the batch of the newest version, or that the page no longer exists. A document
+older than its key's entry is *masked*: search skips it, and it is deleted later, together
+with many others (`clearing.py`). Pages fetched once have no entry and cost nothing here.
 
-The logs are the truth. They move with the checkpoint like all files of a shard, so an
-entry that never counted is cut, and the older copy is the one that counts again: nothing
-of it was deleted before the journal held the new one. What counts is then put into a
-table by key (LMDB) that all shards share and search asks; it is made of nothing but the
-logs, and is made again from them when it is lost.
+The logs are authoritative. They are part of the checkpoint like all files of a shard, so an
+uncommitted entry is truncated and the older version counts again; the older one is never
+deleted before the journal holds the new one. Committed entries are copied to a table by key
+(LMDB) that all shards share and search reads. The table is derived from the logs and is
+rebuilt from them if it is lost.
 
-A *stand* is one number: batch, shard, and whether there is a copy. All shards count their
-batches together, so of two stands the greater is the newer. Two shards that store one page
-between the same two checkpoints are told apart by their numbers, which is arbitrary.
+A *stand* is a version number: batch, shard, and whether the page exists, in one integer. All
+shards count batches together, so the greater of two version numbers is the newer. If two
+shards store the same page between the same two checkpoints, the shard number decides, which
+is arbitrary.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from fieldmouse.errors import Damaged
 
 TABLE = "copies.lmdb"
 _MAP_SIZE = 64 << 30  # address space, not memory
-_SHARDS = 16  # bits
+_SHARD_BITS = 16  # bits
 _ENTRY = np.dtype([("key", "<u8"), ("stand", "<u8")])
 
 Numbers = NDArray[np.uint64]
@@ -45,7 +45,7 @@ def stand(batch: int, shard: int, *, present: bool = True) -> int:
     >>> stand(7, 0) < stand(7, 1, present=False) < stand(7, 1) < stand(8, 0, present=False)
     True
     """
-    return (batch << _SHARDS | shard) << 1 | present
+    return (batch << _SHARD_BITS | shard) << 1 | present
 
 
 def log_path(directory: Path, shard: int) -> Path:
@@ -53,40 +53,40 @@ def log_path(directory: Path, shard: int) -> Path:
 
 
 class CopyLog:
-    """What one shard fetched again. Nothing is made before there is something to say."""
+    """Log of the pages that one shard fetched again. The file is created with the first entry."""
 
     def __init__(self, directory: Path, shard: int, length: int):
-        """Go on behind `length`; what lies there is cut."""
+        """Truncate the log to `length` and continue there."""
         self._directory = directory
         self._log = Log(log_path(directory, shard), length)
-        self._named = self._log.path.exists()
-        if self._named:
+        self._exists = self._log.path.exists()
+        if self._exists:
             self._log.begin()
-        self._fresh: dict[int, int] = {}
+        self._noted: dict[int, int] = {}
 
     def note(self, key: int, place: int) -> None:
-        """From the next checkpoint on, this is the newest of that page."""
-        self._fresh[key] = place
+        """Make `place` the newest version of the page from the next checkpoint on."""
+        self._noted[key] = place
 
     def seal(self) -> int:
-        """Make durable what was noted; returns the length that counts then."""
-        if self._fresh:
-            self._log.append(np.array(list(self._fresh.items()), "<u8").tobytes())
-            self._fresh.clear()
+        """Make the noted entries durable and return the committed length."""
+        if self._noted:
+            self._log.append(np.array(list(self._noted.items()), "<u8").tobytes())
+            self._noted.clear()
             self._log.flush()
             self._log.sync()
-            if not self._named:
-                self._named = True
+            if not self._exists:
+                self._exists = True
                 sync_directory(self._directory)
         return self._log.length
 
     def close(self) -> None:
-        self._fresh.clear()
+        self._noted.clear()
         self._log.close()
 
 
 class Copies:
-    """The table of all shards, as a shard uses it: entries are put once they count."""
+    """The shared version table, as a shard uses it: entries are written once they are committed."""
 
     def __init__(self, directory: Path, shard: int):
         self._directory, self._shard = directory, shard
@@ -94,26 +94,26 @@ class Copies:
 
     @property
     def empty(self) -> bool:
-        """Whether no page was ever fetched again, as far as the journal knows."""
+        """Whether no page was ever fetched again, as of the last checkpoint."""
         return self._env is None and not (self._directory / TABLE).exists()
 
     def _open(self) -> lmdb.Environment:
         if self._env is None:
             path = str(self._directory / TABLE)
             self._env = lmdb.open(path, map_size=_MAP_SIZE, subdir=False, readahead=False, max_readers=256)
-            self._env.reader_check()  # readers that were killed hold on to old pages
-            self._env.sync(True)  # half of a new one cannot be opened after a power cut
+            self._env.reader_check()  # killed readers keep old pages locked
+            self._env.sync(True)  # an incomplete new file could not be opened after a power failure
             sync_directory(self._directory)
         return self._env
 
     def catch_up(self, length: int) -> int:
-        """Our log counts up to `length`: put what is new in it; returns how many entries that was."""
+        """Apply the entries of our log up to the committed `length`; return the number of new entries."""
         if not length and self.empty:
             return 0
         with self._open().begin(write=True) as txn:
             applied = _applied(txn, self._shard)
             if applied > length:
-                # The journal lost its newest record, and we went back: begin anew from what counts.
+                # The journal lost its newest record and the log went back: rebuild from committed entries.
                 self._replay_others(txn)
                 applied = 0
             return self._replay(txn, self._shard, applied, length)
@@ -123,15 +123,15 @@ class Copies:
         if start < length:
             for entries in _entries(log_path(self._directory, shard), start, length):
                 for key, place in entries.tolist():
-                    name = _name(key)
-                    if _number(txn.get(name)) < place:
-                        txn.put(name, place.to_bytes(8, "big"))
+                    raw_key = _key_bytes(key)
+                    if _to_int(txn.get(raw_key)) < place:
+                        txn.put(raw_key, place.to_bytes(8, "big"))
                     count += 1
-            txn.put(_mark(shard), length.to_bytes(8, "big"))
+            txn.put(_length_key(shard), length.to_bytes(8, "big"))
         return count
 
     def _replay_others(self, txn: lmdb.Transaction) -> None:
-        marks = [(mark, _number(value)) for mark, value in txn.cursor() if len(mark) == len(_mark(0))]
+        marks = [(mark, _to_int(value)) for mark, value in txn.cursor() if len(mark) == len(_length_key(0))]
         txn.drop(self._open().open_db(txn=txn), delete=False)
         for mark, length in marks:
             shard = int.from_bytes(mark, "big")
@@ -139,7 +139,7 @@ class Copies:
                 self._replay(txn, shard, 0, length)
 
     def newest(self, keys: Iterable[int]) -> Numbers:
-        """The newest stand of each page, 0 for those that were fetched once."""
+        """The newest version number of each page, 0 for pages that were fetched once."""
         with self._open().begin() as txn:
             return _look_up(txn, keys)
 
@@ -150,8 +150,8 @@ class Copies:
 
     @staticmethod
     def forget_unfit(directory: Path, lengths: Iterable[int]) -> None:
-        """Away with a table that cannot be read, or knows more than counts. Before anybody opens it."""
-        env = _open_to_read(directory)
+        """Delete a table that is unreadable or ahead of the committed logs, before any process opens it."""
+        env = _open_readonly(directory)
         fits = env is not None
         if env is not None:
             with env, env.begin() as txn:
@@ -161,17 +161,17 @@ class Copies:
 
     @staticmethod
     def forget(directory: Path) -> None:
-        """Away with the table, which follows from the logs. While nobody has it open."""
+        """Delete the table, which can be rebuilt from the logs. No process may have it open."""
         for name in (TABLE, TABLE + "-lock"):
             (directory / name).unlink(missing_ok=True)
 
 
 class CopyView:
-    """The table and what the logs have beyond it, for whoever only looks; before he opens an index."""
+    """Read-only view of the table and the log entries after it; open it before the index."""
 
     def __init__(self, directory: Path):
         logs = sorted(directory.glob("shard-*.copies"))
-        self._env = _open_to_read(directory) if logs else None
+        self._env = _open_readonly(directory) if logs else None
         starts = dict.fromkeys(logs, 0)
         if self._env is not None:
             with self._env.begin() as txn:
@@ -180,13 +180,13 @@ class CopyView:
         self.any = self._env is not None or bool(len(self._tail[0]))
 
     def newest(self, keys: Iterable[int]) -> Numbers:
-        """The newest stand of each page, 0 for those that were fetched once."""
+        """The newest version number of each page, 0 for pages that were fetched once."""
         keys = np.array(list(keys), np.uint64)
-        found = np.zeros(len(keys), np.uint64)
+        newest = np.zeros(len(keys), np.uint64)
         if self._env is not None:
             with self._env.begin() as txn:
-                found = _look_up(txn, keys.tolist())
-        return np.maximum(found, among(keys, self._tail))
+                newest = _look_up(txn, keys.tolist())
+        return np.maximum(newest, among(keys, self._tail))
 
     def close(self) -> None:
         if self._env is not None:
@@ -195,15 +195,15 @@ class CopyView:
 
 
 def verify_log(directory: Path, shard: int, length: int) -> None:
-    """Raise `Damaged` unless a shard's log holds what counts; changes nothing."""
+    """Raise `Damaged` unless a shard's log is valid up to `length`; changes nothing."""
     for _ in _entries(log_path(directory, shard), 0, length):
         pass
 
 
 def read_logs(directory: Path, lengths: Iterable[int]) -> tuple[Numbers, Numbers]:
-    """All keys that have an entry in the logs up to `lengths`, in order, and the newest stand of each.
+    """Sorted keys of the log entries up to `lengths`, and the newest version number of each.
 
-    Raises `Damaged` if a log does not hold what counts.
+    Raises `Damaged` if a log is not valid up to its length.
     """
     return newest_of(
         entries
@@ -213,13 +213,13 @@ def read_logs(directory: Path, lengths: Iterable[int]) -> tuple[Numbers, Numbers
 
 
 def whole_logs(directory: Path) -> Iterator[NDArray[np.void]]:
-    """All entries of all logs, up to the last that are whole: also those that do not count yet."""
+    """All complete entries of all logs, including uncommitted ones."""
     for log in sorted(directory.glob("shard-*.copies")):
         yield from _entries(log, 0, None)
 
 
 def newest_of(read: Iterable[NDArray[np.void]]) -> tuple[Numbers, Numbers]:
-    """The keys in order, each once, and the greatest stand of each."""
+    """The sorted unique keys, and the greatest version number of each."""
     parts = list(read)
     entries = np.concatenate(parts) if parts else np.zeros(0, _ENTRY)
     entries = entries[np.lexsort((entries["stand"], entries["key"]))]
@@ -228,7 +228,7 @@ def newest_of(read: Iterable[NDArray[np.void]]) -> tuple[Numbers, Numbers]:
 
 
 def among(keys: Numbers, known: tuple[Numbers, Numbers]) -> Numbers:
-    """The stand of each of these keys, 0 where it is not known."""
+    """The version number of each key, 0 if it is not in `known`."""
     if not len(known[0]):
         return np.zeros(len(keys), np.uint64)
     at = np.minimum(np.searchsorted(known[0], keys), len(known[0]) - 1)
@@ -236,28 +236,30 @@ def among(keys: Numbers, known: tuple[Numbers, Numbers]) -> Numbers:
 
 
 def stands(batches: Iterable[int], shard: int) -> Numbers:
-    """The stands of a shard's documents, by their batches."""
+    """The version numbers of a shard's documents, given their batches."""
     return np.array([stand(batch, shard) for batch in batches], np.uint64)
 
 
 def _entries(path: Path, start: int, length: int | None) -> Iterator[NDArray[np.void]]:
-    """The entries between two places of a log; without `length`, up to the last that are whole."""
+    """Entries from `start` to `length`; without `length`, up to the last complete one."""
     for offset, record in records(path, start=start, length=length):
         if len(record) % _ENTRY.itemsize:
-            raise Damaged(path, f"the record at byte {offset} cannot be understood")
+            raise Damaged(path, f"the record at byte {offset} cannot be decoded")
         yield np.frombuffer(record, _ENTRY)
 
 
-def _open_to_read(directory: Path) -> lmdb.Environment | None:
-    """The table, if there is one that can be read; a map longer than its file would kill its reader."""
+def _open_readonly(directory: Path) -> lmdb.Environment | None:
+    """The table, or None if it is missing, unreadable or truncated (a map beyond the file's end kills its
+    reader)."""
     path = directory / TABLE
     with suppress(lmdb.Error, OSError):
         if path.stat().st_size:
-            # As much room as its writers have: it grows while we look, and we would not follow.
+            # The same map size as its writers: the file grows while we read, and a smaller map would not
+            # follow.
+            lock = os.access(directory, os.W_OK)
             env = lmdb.open(
-                str(path), map_size=_MAP_SIZE, subdir=False, readonly=True, max_readers=256,
-                lock=os.access(directory, os.W_OK),
-            )  # fmt: skip
+                str(path), map_size=_MAP_SIZE, subdir=False, readonly=True, max_readers=256, lock=lock
+            )
             if (env.info()["last_pgno"] + 1) * env.stat()["psize"] <= path.stat().st_size:
                 return env
             env.close()
@@ -265,21 +267,21 @@ def _open_to_read(directory: Path) -> lmdb.Environment | None:
 
 
 def _look_up(txn: lmdb.Transaction, keys: Iterable[int]) -> Numbers:
-    return np.array([_number(txn.get(_name(key))) for key in keys], np.uint64)
+    return np.array([_to_int(txn.get(_key_bytes(key))) for key in keys], np.uint64)
 
 
-def _name(key: int) -> bytes:
+def _key_bytes(key: int) -> bytes:
     return key.to_bytes(8, "big")
 
 
-def _mark(shard: int) -> bytes:
-    """Under what name the table notes how much of a shard's log is in it."""
+def _length_key(shard: int) -> bytes:
+    """The key under which the table stores the applied length of a shard's log."""
     return shard.to_bytes(2, "big")
 
 
 def _applied(txn: lmdb.Transaction, shard: int) -> int:
-    return _number(txn.get(_mark(shard)))
+    return _to_int(txn.get(_length_key(shard)))
 
 
-def _number(raw: bytes | memoryview | None) -> int:
+def _to_int(raw: bytes | memoryview | None) -> int:
     return int.from_bytes(raw, "big") if raw is not None else 0

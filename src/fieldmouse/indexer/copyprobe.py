@@ -1,7 +1,7 @@
-"""Does the table of copies say what the logs say that it is made of?
+"""Check of the version table against the logs that it is derived from.
 
-It is asked by a child process (`python -m fieldmouse.indexer.copyprobe`), for lmdb trusts
-its file: a damaged one can end whoever reads it, and that is an answer, too.
+The check runs in a child process (`python -m fieldmouse.indexer.copyprobe`), because LMDB
+trusts its file: a damaged one can kill its reader, and the death is a result, too.
 """
 
 from __future__ import annotations
@@ -19,32 +19,33 @@ from fieldmouse.indexer.lmdbpages import page_flaw
 
 
 def flaw_of_table(directory: Path, lengths: Sequence[int], *, busy: bool) -> str:
-    """What is wrong with it, in a few words; `lengths` is how much of each shard's log counts."""
+    """Describe the damage in a few words, or return ""; `lengths` are the committed lengths of the shards'
+    logs."""
     if not any(lengths) or not (directory / TABLE).exists():
         return ""
-    words = [sys.executable, "-m", __name__, str(directory), *map(str, lengths)]
-    child = subprocess.run(words, capture_output=True, check=False, text=True)
+    command = [sys.executable, "-m", __name__, str(directory), *map(str, lengths)]
+    child = subprocess.run(command, capture_output=True, check=False, text=True)
     if child.returncode < 0:
-        return f"whoever reads it dies (signal {-child.returncode})"
+        return f"reading it kills the process (signal {-child.returncode})"
     if child.returncode:
         return "it cannot be read"
     return child.stdout.strip() or ("" if busy else page_flaw(directory / TABLE, leaves=True))
 
 
 def look(directory: Path, lengths: Sequence[int]) -> str:
-    """As `flaw_of_table`, by whoever may die of it."""
-    keys, counted = read_logs(directory, lengths)
+    """The same check inside the child process."""
+    keys, committed = read_logs(directory, lengths)
     view = CopyView(directory)
     try:
-        told = view.newest(keys.tolist())
+        in_table = view.newest(keys.tolist())
     except lmdb.Error as trouble:
         return f"it cannot be read ({trouble})"
     finally:
         view.close()
-    # Read last: a crawl that runs may have put more into both since its checkpoint.
-    most = among(keys, newest_of(whole_logs(directory)))
-    wrong = int(((told < counted) | (told > most)).sum())
-    return f"of {wrong:,} pages it names another copy than the logs do" if wrong else ""
+    # Read last: a running crawl may have added entries to both since its checkpoint.
+    newest = among(keys, newest_of(whole_logs(directory)))
+    wrong = int(((in_table < committed) | (in_table > newest)).sum())
+    return f"it names another version than the logs for {wrong:,} pages" if wrong else ""
 
 
 if __name__ == "__main__":

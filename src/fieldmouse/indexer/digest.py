@@ -1,13 +1,13 @@
-"""Have we seen these bytes, or nearly these words, before?
+"""Detection of payloads and texts that were stored before.
 
-Exact: the sha1 of the payload as it is stored, that is, as it came over the wire
-and still content-encoded. This is what WARC calls the payload digest, and what a
-revisit record must match. Two servers that pack the same text differently have
-different digests; their pages meet as near-duplicates instead, with distance 0.
+Exact duplicates: the SHA-1 of the payload as it is stored, that is, as received and
+still content-encoded. WARC calls it the payload digest, and a revisit record must
+match it. Two servers that compress the same text differently have different digests;
+their pages match as near-duplicates instead, with distance 0.
 
-Near: the marks of `sketch.py`, 64 bits that differ little where the words do. Of two
-pages near each other at least one of four 16-bit bands nearly always agrees (always,
-up to three bits), and only such candidates are compared.
+Near-duplicates: the sketches of `sketch.py`, 64 bits that differ little if the words
+differ little. Two similar pages nearly always agree in at least one of four 16-bit bands
+(always, up to three bits), and only such candidates are compared.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _MAP_SIZE = 64 << 30  # address space, not memory
 _MIX = np.uint64(0x9E3779B97F4A7C15)
 _SHIFTS = np.array([0, 16, 32, 48], dtype=np.uint64)
 _NEAR_BYTES = _BANDS * _TABLE * SLOTS * 2 * 8
-_VERSION = sketch.VERSION.to_bytes(8, "little")  # stands behind the table of marks
+_VERSION = sketch.VERSION.to_bytes(8, "little")  # follows the table of sketches in the file
 
 
 def payload_digest(payload: bytes) -> bytes:
@@ -43,15 +43,15 @@ def payload_digest(payload: bytes) -> bytes:
 
 
 def written(digest: bytes) -> str:
-    """The digest as WARC and CDXJ write it."""
+    """The digest in the notation of WARC and CDXJ."""
     return "sha1:" + b32encode(digest).decode()
 
 
 def verify(directory: Path) -> None:
-    """Raise `Damaged` if what is remembered cannot be read or added to; changes nothing.
+    """Raise `Damaged` if the digests cannot be read or written; changes nothing.
 
-    A map of a file that is shorter than it says would kill whoever reads past its end. Whether
-    it can be added to shows when it is tried: the transaction is not committed.
+    Reading past the end of a truncated memory-mapped file would kill the process. Writing is
+    tested with a transaction that is not committed.
     """
     path = directory / DIGESTS
     if not path.exists() or not path.stat().st_size:
@@ -69,9 +69,9 @@ def verify(directory: Path) -> None:
 
 
 def write_flaw(path: Path, *, lock: bool = True) -> str:
-    """What speaks against adding to the digests in `path`; it is tried, and nothing is committed.
+    """Error of a test write to the digests in `path`, or ""; nothing is committed.
 
-    Without `lock` not a byte changes on the disk; only for when nobody else is there.
+    Without `lock` no byte changes on disk; only for use while no other process has it open.
     """
     try:
         with lmdb.open(str(path), subdir=False, map_size=_MAP_SIZE, max_readers=256, lock=lock) as env:
@@ -87,34 +87,30 @@ def write_flaw(path: Path, *, lock: bool = True) -> str:
 
 
 def _damaged(path: Path, what: str) -> Damaged:
-    besides = (
-        "it only remembers which payloads are stored: without it the crawl goes on, and may store some twice"
+    consequence = (
+        "it only holds the digests of stored payloads: without it the crawl continues, and may store"
     )
-    return Damaged(path, what, besides)
+    return Damaged(path, what, f"{consequence} some of them twice")
 
 
 class Doubles:
-    """What was stored before, in the whole crawl: shared by all workers, by its digest and its mark.
+    """Digests and sketches of all pages stored in the crawl, shared by all workers.
 
-    A *place* is where the page's CDXJ line stands: shard and offset in one number.
-    Entries are put when their batch counts, so they only ever name durable
-    records. Digests are complete (LMDB); marks are in a table of fixed size which
-    remembers the newest few pages per band value, so memory and the number of
+    A *place* identifies a page's CDXJ line: shard and offset in one number.
+    Entries are written when their batch is committed, so they only name durable
+    records. Digests are complete (LMDB). Sketches are in a table of fixed size that
+    holds the newest few pages per band value, so memory and the number of
     candidates stay bounded. Workers write to it without locks: a torn entry can
-    only name a wrong neighbour, and the distance is checked before it is believed.
+    only name a wrong page, and the distance is checked first.
     """
 
     def __init__(self, directory: Path):
         self._path = directory / DIGESTS
         self._env = lmdb.open(
-            str(self._path),
-            map_size=_MAP_SIZE,
-            subdir=False,
-            readahead=False,
-            max_readers=256,
+            str(self._path), map_size=_MAP_SIZE, subdir=False, readahead=False, max_readers=256
         )
-        self._env.reader_check()  # readers that were killed hold on to old pages
-        self._env.sync(True)  # a new one is not, and half of one cannot be opened after a power cut
+        self._env.reader_check()  # killed readers keep old pages locked
+        self._env.sync(True)  # an incomplete new file could not be opened after a power failure
         path = directory / SIMHASHES
         handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
         if os.fstat(handle).st_size != _NEAR_BYTES + len(_VERSION):
@@ -124,82 +120,81 @@ class Doubles:
         os.close(handle)
         self._slots = memoryview(self._map).cast("Q")
         self._near = np.frombuffer(self._map, dtype=np.uint64).reshape(_BANDS, _TABLE, SLOTS, 2)
-        self._pending: dict[bytes, int] = {}  # of the batch being written: it can only be undone as a whole
-        self._fresh: list[tuple[int, bytes, int, int]] = []
-        self._young: dict[
-            int, list[tuple[int, int]]
-        ] = {}  # marks of that batch and places, by band and value
+        self._pending: dict[bytes, int] = {}  # of the current batch, which can only be undone as a whole
+        self._noted: list[tuple[int, bytes, int, int]] = []
+        # Sketches and places of the current batch, by band and value.
+        self._pending_marks: dict[int, list[tuple[int, int]]] = {}
         self._read = self._env.begin(buffers=False)
 
     def same(self, digest: bytes) -> int | None:
-        """The place of an earlier record with this payload."""
+        """The place of an earlier record with this payload, or None."""
         place = self._pending.get(digest)
         if place is None:
             try:
-                found = self._read.get(digest)
+                raw = self._read.get(digest)
             except lmdb.Error as trouble:
                 raise StorageError(self._path, trouble) from trouble
-            return None if found is None else int.from_bytes(found, "little")
+            return None if raw is None else int.from_bytes(raw, "little")
         return place
 
     def near(self, mark: int, reach: int) -> int | None:
-        """The place of an earlier page whose mark differs in at most `reach` bits."""
+        """The place of an earlier page whose sketch differs in at most `reach` bits, or None."""
         if not mark:
             return None
-        # Sixteen candidates at most: too few for numpy to be worth its calls.
+        # At most sixteen candidates: too few to be worth numpy calls.
         slots = self._slots
-        young = self._young
+        pending = self._pending_marks
         for key in _keys(mark):
-            if key in young:
-                for other, place in young[key]:
-                    if (other ^ mark).bit_count() <= reach:
+            if key in pending:
+                for candidate, place in pending[key]:
+                    if (candidate ^ mark).bit_count() <= reach:
                         return place
             start = key * SLOTS * 2
             for at in range(start, start + SLOTS * 2, 2):
-                other = slots[at]
-                if other and (other ^ mark).bit_count() <= reach:
+                candidate = slots[at]
+                if candidate and (candidate ^ mark).bit_count() <= reach:
                     return slots[at + 1]
         return None
 
     def note(self, batch: int, digest: bytes, mark: int, place: int) -> None:
-        """Remember a stored page once `batch` counts; within the batch it is known at once."""
+        """Remember a stored page once `batch` is committed; within the batch it is found immediately."""
         self._pending.setdefault(digest, place)
-        self._fresh.append((batch, digest, mark, place))
-        self._note_young(mark, place)
+        self._noted.append((batch, digest, mark, place))
+        self._note_pending(mark, place)
 
-    def _note_young(self, mark: int, place: int) -> None:
+    def _note_pending(self, mark: int, place: int) -> None:
         if mark:
-            young, entry = self._young, (mark, place)
+            pending, entry = self._pending_marks, (mark, place)
             for key in _keys(mark):
-                if key not in young:
-                    young[key] = [entry]
-                elif len(young[key]) < SLOTS:
-                    young[key].append(entry)
+                if key not in pending:
+                    pending[key] = [entry]
+                elif len(pending[key]) < SLOTS:
+                    pending[key].append(entry)
 
     def committed(self, batch: int) -> None:
-        ready = [one for one in self._fresh if one[0] <= batch]
-        self._fresh = [one for one in self._fresh if one[0] > batch]
+        ready = [entry for entry in self._noted if entry[0] <= batch]
+        self._noted = [entry for entry in self._noted if entry[0] > batch]
         self._put(ready)
-        self._pending = {digest: place for _, digest, _, place in reversed(self._fresh)}
-        self._young = {}
-        for _, _, mark, place in self._fresh:
-            self._note_young(mark, place)
+        self._pending = {digest: place for _, digest, _, place in reversed(self._noted)}
+        self._pending_marks = {}
+        for _, _, mark, place in self._noted:
+            self._note_pending(mark, place)
 
     def _put(self, entries: Iterable[tuple[int, bytes, int, int]]) -> None:
         self._read.abort()
         entries = list(entries)
         if entries:
             with self._env.begin(write=True) as txn:
-                for _, digest, _, place in sorted(entries, key=lambda one: one[1]):
+                for _, digest, _, place in sorted(entries, key=lambda entry: entry[1]):
                     txn.put(digest, place.to_bytes(8, "little"), overwrite=False)
         self._remember([(mark, place) for _, _, mark, place in entries if mark])
         self._read = self._env.begin(buffers=False)
 
     def _remember(self, marks: list[tuple[int, int]]) -> None:
-        """Put marks in all four bands, each in a slot of its own choice.
+        """Write sketches to all four bands.
 
-        A slot chosen by the mark itself, not by age, needs no look at what is
-        there: newer pages replace older ones, and equal ones take one slot only.
+        The slot is derived from the sketch, not from age, so no read is needed: newer
+        pages replace older ones, and equal sketches share a slot.
         """
         if not marks:
             return
@@ -212,13 +207,14 @@ class Doubles:
 
     @staticmethod
     def forget_all(directory: Path) -> None:
-        """Begin with no memory, for a crawl that begins. Before anybody opens it."""
+        """Delete all files, for a new crawl. Call before any process opens them."""
         for name in (DIGESTS, DIGESTS + "-lock", SIMHASHES):
             (directory / name).unlink(missing_ok=True)
 
     @staticmethod
     def forget_outdated(directory: Path) -> None:
-        """Marks of other features than ours say nothing: begin their table anew. Before anybody opens it."""
+        """Delete the sketches if another version of the algorithm wrote them. Call before any process opens
+        them."""
         path = directory / SIMHASHES
         with suppress(OSError), path.open("rb") as file:
             file.seek(_NEAR_BYTES)
@@ -231,7 +227,7 @@ class Doubles:
 
 
 def _keys(mark: int) -> tuple[int, int, int, int]:
-    """Where the four bands of a mark stand in the table: the band, and its value."""
+    """Rows of a sketch in the table, one per band: the band and its value."""
     return (
         mark & 0xFFFF,
         _TABLE | mark >> 16 & 0xFFFF,

@@ -1,4 +1,4 @@
-"""The checksum that tantivy writes behind each of its files, and whether the file still matches it."""
+"""Verification of the checksum that tantivy writes at the end of each of its files."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from typing import BinaryIO
 
 import msgspec
 
-_FORMATS = range(4, 8)  # of files, that the tantivy we use can read; it looks at nothing else of a version
-_FOOTER = struct.Struct("<II")  # bytes of JSON before it, and a mark
-_MARK = 1337
+_FORMATS = range(4, 8)  # file formats that our tantivy can read; it ignores the rest of the version
+_FOOTER = struct.Struct("<II")  # length of the JSON before it, and a magic number
+_MAGIC = 1337
 _PIECE = 1 << 20
 
 
 def flaw_of(path: Path, *, through: bool = True) -> str:
-    """What is wrong with one file of an index; "" if nothing. Unless `through`, only its end is read."""
+    """Description of the damage of an index file, or "". Unless `through`, only the footer is read."""
     with path.open("rb") as file:
         body, wanted = _read_footer(file, path.stat().st_size)
         if wanted is None:
@@ -38,7 +38,7 @@ class Version(msgspec.Struct):
 
 
 class Footer(msgspec.Struct):
-    """What is written there, in the order in which it is written."""
+    """JSON footer, fields in the order in which they are written."""
 
     version: Version
     crc: int
@@ -48,17 +48,17 @@ _decode = msgspec.json.Decoder(Footer).decode
 
 
 def _read_footer(file: BinaryIO, size: int) -> tuple[int, int | None]:
-    """How many bytes come before the footer, and their checksum; None if there is no footer."""
+    """Number of bytes before the footer, and their checksum; None if there is no valid footer."""
     if size <= _FOOTER.size:
         return 0, None
     file.seek(size - _FOOTER.size)
-    told, mark = _FOOTER.unpack(file.read())
-    body = size - _FOOTER.size - told
-    if mark != _MARK or body < 0:
+    length, magic = _FOOTER.unpack(file.read())
+    body = size - _FOOTER.size - length
+    if magic != _MAGIC or body < 0:
         return 0, None
     file.seek(body)
     try:
-        footer = _decode(file.read(told))
+        footer = _decode(file.read(length))
     except msgspec.MsgspecError:
         return 0, None
     return body, footer.crc if footer.version.index_format_version in _FORMATS else None

@@ -1,4 +1,4 @@
-"""The generations of all shards, open for whoever looks: no lock, and each page's newest copy only."""
+"""Read-only, lock-free access to the index generations of all shards and each page's newest version."""
 
 from __future__ import annotations
 
@@ -19,39 +19,39 @@ from fieldmouse.url import key_of
 
 
 class Generation:
-    """One generation of one shard, as it was when it was opened."""
+    """One generation of one shard, as of its opening."""
 
     def __init__(self, directory: Path, path: Path):
-        """`CrawlDirError` if it cannot be read; `directory` is the crawl's."""
+        """Raises `CrawlDirError` if the index cannot be read; `directory` is the crawl directory."""
         self.path, self.directory = path, directory
         self.shard = int(path.parent.name.partition("-")[2])
-        self._held = ExitStack()
+        self._resources = ExitStack()
         with self.reading():
-            self.index = tantivy.Index.open(str(self._held.enter_context(view_of(path))))
+            self.index = tantivy.Index.open(str(self._resources.enter_context(view_of(path))))
             self.index.reload()
             self.searcher = self.index.searcher()
             self._columns = has_columns(self.index.schema)
 
     @contextmanager
     def reading(self) -> Iterator[None]:
-        """Says which index it was if it cannot be read."""
+        """Convert read errors to a `CrawlDirError` that names the index."""
         try:
             with panics_as_errors():
                 yield
         except PermissionError as trouble:
             raise CrawlDirError(
                 f"the index in `{self.path}` cannot be read: {trouble}",
-                f"its owner can let you with `chmod -R a+rX {self.directory}`",
+                f"its owner can give you access with `chmod -R a+rX {self.directory}`",
             ) from trouble
         except (ValueError, OSError) as trouble:
             raise CrawlDirError(
                 f"the index in `{self.path}` cannot be read: {trouble}",
-                f"`fieldmouse doctor {typed(self.directory)}` says what else is damaged,"
-                " and `--repair` builds an index again",
+                f"`fieldmouse doctor {typed(self.directory)}` lists all damage,"
+                " and `--repair` rebuilds the index",
             ) from trouble
 
     def close(self) -> None:
-        self._held.close()
+        self._resources.close()
 
     def all_addresses(self) -> list[tantivy.DocAddress]:
         searcher = self.searcher
@@ -61,22 +61,22 @@ class Generation:
         return [address for _, address in hits]
 
     def keys(self, addresses: Sequence[tantivy.DocAddress]) -> Numbers:
-        """The keys of these documents' pages."""
+        """The page keys of these documents."""
         return places(self.searcher, addresses, columns=self._columns, key_seed=self._key_seed)[0]
 
     def stands(self, addresses: Sequence[tantivy.DocAddress]) -> Numbers:
-        """Which is the newer of two copies: the one with the greater number."""
+        """The version numbers of these documents; the greater is the newer."""
         return stands(batches_of(self.searcher, addresses, columns=self._columns), self.shard)
 
     def _key_seed(self) -> int:
         return CrawlDir.open(self.directory).identity.key_seed
 
     def visible(self, addresses: Sequence[tantivy.DocAddress], copies: CopyView) -> list[bool]:
-        """Which of these are the newest of their pages, as far as the shards know."""
+        """For each document, whether it is the newest version of its page."""
         if not copies.any or not addresses:
             return [True] * len(addresses)
-        shown: list[bool] = (copies.newest(self.keys(addresses).tolist()) <= self.stands(addresses)).tolist()
-        return shown
+        newest: list[bool] = (copies.newest(self.keys(addresses).tolist()) <= self.stands(addresses)).tolist()
+        return newest
 
     def url(self, address: tantivy.DocAddress) -> str:
         return text_of(self.searcher.doc(address), "url")
@@ -101,15 +101,15 @@ def places(
 def batches_of(
     searcher: tantivy.Searcher, addresses: Sequence[tantivy.DocAddress], *, columns: bool
 ) -> list[int]:
-    if not columns:  # by an older fieldmouse, which fetched no page twice: what came again came later
+    if not columns:  # written by an older fieldmouse, which fetched no page twice; later versions are newer
         return [0] * len(addresses)
     return [int(batch or 0) for batch in searcher.fast_field_values("batch", list(addresses))]
 
 
 @contextmanager
 def opened(directory: Path) -> Iterator[tuple[list[Generation], CopyView]]:
-    """All generations of the crawl in `directory`, and which copies count."""
-    # In this order: a copy seen here that became old in between is still there, and the newer one too.
+    """Open all generations of the crawl in `directory`, and its version table."""
+    # Table first: a version that becomes old in between is still there, and so is the newer one.
     copies = CopyView(directory / "index")
     generations: list[Generation] = []
     try:

@@ -1,4 +1,4 @@
-"""The plug-ins of one worker, loaded: whose code reads its pages besides our own."""
+"""Loaded plug-ins of one worker process."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from fieldmouse.plugins.names import PluginNames
 
 
 class Guests:
-    """Those that are named; where none is, nothing is loaded and nobody is asked."""
+    """The configured plug-ins; without any, nothing is loaded or called."""
 
     def __init__(self, names: PluginNames, onlooker: Onlooker | None = None):
-        """`onlooker` is told when one has the word. An error if one cannot be loaded."""
+        """`onlooker` is notified of each call. Raises `FieldmouseError` if a plug-in cannot be loaded."""
         onlooker = onlooker or Onlooker()
         self.harvest = Harvest(names, onlooker) if names.extract else None
         self.admission = Admission(names, onlooker) if names.admit else None

@@ -1,7 +1,7 @@
-"""Rows out of pages: the user's `extract`, called for each page that is stored.
+"""Extraction of rows from pages: calls the user's `extract` for each stored page.
 
-What it gives is encoded at once and goes into the archive beside the answer
-(`archive.py`), so that rows are exactly as durable as their page.
+The rows are encoded at once and archived beside the response (`archive.py`), so they are
+exactly as durable as their page.
 """
 
 from __future__ import annotations
@@ -16,32 +16,29 @@ from fieldmouse.indexer.readers import is_markup, markup_of
 from fieldmouse.named import load_function
 from fieldmouse.plugins.call import Complaint, Onlooker, call
 from fieldmouse.plugins.names import PluginNames
-from fieldmouse.plugins.page import ParsedPage
+from fieldmouse.plugins.page import Answer, FoundLink, PageText, ParsedPage
 from fieldmouse.plugins.rows import Rows, encode_rows
 from fieldmouse.records import Link, Response
 
 
 class Harvest:
     def __init__(self, names: PluginNames, onlooker: Onlooker):
-        """Loads `extract`; a sentence if that cannot be."""
+        """Load `extract`; raises `FieldmouseError` if it cannot be loaded."""
         self._extract = load_function(names.extract, "extract", names.path)
         self._names, self._onlooker = names, onlooker
 
     def of(self, link: Link, response: Response, read: Contents, bare: bool = False) -> Rows | Complaint:
-        """What the page gives, or why it gives nothing; not even asked if it is to be `bare`."""
+        """The rows of the page, or the plug-in's error; `extract` is not called if `bare`."""
         if bare:
             return Complaint(self._names.extract, "was left out: plug-ins brought workers down")
-        page = ParsedPage(
-            url=link.url, status=response.status, mime=read.mime, body=read.body, fields=response.headers,
-            title=read.page.title, text=read.page.text, language=read.page.language, depth=link.depth,
-            found_as=link.kind.value, at=response.ended_at, base=read.page.base,
-            hrefs=read.page.hrefs, tree=partial(_tree, read),
-        )  # fmt: skip
-        names = self._names
-        return call(
-            names.extract, names.patience, self._onlooker,
-            lambda: encode_rows(self._extract(page), names.most_bytes),
-        )  # fmt: skip
+        document, status, limit = read.page, response.status, self._names.most_bytes
+        answer = Answer(url=link.url, status=status, mime=read.mime, body=read.body, fields=response.headers)
+        text = PageText(document.text, document.title, document.hrefs, document.language)
+        found = FoundLink(link.url, link.via, link.depth, link.kind.value)
+        tree = partial(_tree, read)
+        page = ParsedPage(answer, text, found, at=response.ended_at, base=document.base, tree=tree)
+        name, patience = self._names.extract, self._names.patience
+        return call(name, patience, self._onlooker, lambda: encode_rows(self._extract(page), limit))
 
 
 def _tree(read: Contents) -> LexborHTMLParser | None:

@@ -1,7 +1,7 @@
-"""The copy of a page that a worker holds, out of the archive that it writes.
+"""Access to the stored version of a page, in the archive that the worker is writing.
 
-A record that only names an earlier one with the same payload is followed by way of the digests,
-which all workers share. What is asked for is durable: the link that names it came from a checkpoint.
+A revisit record is resolved to the record with the same payload through the digests, which all
+workers share. Requested records are durable: the link that names them came from a checkpoint.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class HeldCopies:
         self._directory, self._doubles, self._archive = directory, doubles, archive
 
     def answer(self, link: Link) -> Response | None:
-        """The answer that `link` says we hold; None if it cannot be read."""
+        """The stored response that `link` refers to; None if it cannot be read."""
         try:
             return read_answer(self._directory, link.warc, link.offset, self._original)
         except (OSError, Torn, ValueError, KeyError, RecursionError):
@@ -29,7 +29,7 @@ class HeldCopies:
 
     def _original(self, digest: str) -> tuple[str, int]:
         place = self._doubles.same(b32decode(digest))
-        found = self._archive.look_up(place) if place is not None else None
-        if found is None or found[1].digest != digest:
+        located = self._archive.look_up(place) if place is not None else None
+        if located is None or located[1].digest != digest:
             raise KeyError(digest)
-        return found[1].filename, int(found[1].offset)
+        return located[1].filename, int(located[1].offset)

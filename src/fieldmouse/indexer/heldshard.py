@@ -1,4 +1,4 @@
-"""A shard in one process's hands: locked, and looked over before anything of it is changed."""
+"""Shard that this process has locked and verified, before anything in it is changed."""
 
 from __future__ import annotations
 
@@ -16,25 +16,30 @@ from fieldmouse.indexer.wire import IndexerConfig, ShardState
 from fieldmouse.plugins.call import Onlooker
 
 STORES = (lmdb.Error, ValueError)
-"""What a failing disk looks like from behind lmdb, and from behind tantivy."""
+"""Errors that lmdb and tantivy raise when the disk fails."""
 
 
 class HeldShard:
-    """A shard that is ours and was looked over. Nothing in it has been changed yet."""
+    """A locked and verified shard. Nothing in it has been changed yet."""
 
     def __init__(
-        self, directory: Path, number: int, config: IndexerConfig, state: ShardState,
+        self,
+        directory: Path,
+        number: int,
+        config: IndexerConfig,
+        state: ShardState,
         onlooker: Onlooker | None = None,
-    ):  # fmt: skip
-        """Raises `Damaged` if the shard cannot be brought to `state`, and if a plug-in is not there, that."""
+    ):
+        """Raises `Damaged` if the shard cannot be restored to `state`, and `FieldmouseError` if a plug-in
+        cannot be loaded."""
         self.guests = Guests(config.plugins, onlooker)
         with storing(directory):
-            for room in (directory / "archive", directory / "index"):
-                room.mkdir(parents=True, exist_ok=True)
+            for folder in (directory / "archive", directory / "index"):
+                folder.mkdir(parents=True, exist_ok=True)
             self.lock = os.open(directory / "index" / f"shard-{number}.lock", os.O_RDWR | os.O_CREAT, 0o644)
         try:
             with storing(directory, *STORES):
-                # The worker before us may still be dying; two must not write at once.
+                # The previous worker may still be exiting; two must not write at once.
                 fcntl.flock(self.lock, fcntl.LOCK_EX)
                 archive.verify(directory / "archive", number, state)
                 index.verify(directory / "index", number, state)

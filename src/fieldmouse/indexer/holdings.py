@@ -1,8 +1,8 @@
-"""Which pages a worker holds, and in which batch each will count.
+"""Pages that a worker has in hand, and the batch in which each will be committed.
 
-Pages with a ticket are fetched again if their worker dies before they count; here
-only their numbers are kept. What has no ticket (a robots.txt) cannot be: it is held
-until it counts, and the next worker gets it.
+Pages with a ticket are fetched again if their worker dies before the commit, so only their
+tickets are kept. Pages without a ticket (a robots.txt) cannot be fetched again: they are
+kept until the commit and passed to the next worker.
 """
 
 from __future__ import annotations
@@ -17,58 +17,59 @@ Answer = Page | Unchanged | Moved | Failed
 
 class Holdings:
     def __init__(self) -> None:
-        self.bytes = 0  # of pages with a ticket and without an answer
-        self._sent: dict[int, tuple[str, int]] = {}  # ticket to URL and size: no answer yet
-        self._answered: dict[int, list[int]] = {}  # batch to tickets: answered, and do not count yet
-        self._keeping: deque[Answer] = deque()  # pages without a ticket: no answer yet
-        self._kept: dict[int, list[Answer]] = {}  # batch to pages without a ticket: do not count yet
+        self.bytes = 0  # of pages with a ticket that are not parsed yet
+        self._unparsed: dict[int, tuple[str, int]] = {}  # ticket to URL and size: not parsed yet
+        self._parsed: dict[int, list[int]] = {}  # batch to tickets: parsed, not committed yet
+        self._unparsed_others: deque[Answer] = deque()  # pages without a ticket: not parsed yet
+        # Batch to pages without a ticket: parsed, not committed yet.
+        self._parsed_others: dict[int, list[Answer]] = {}
 
     @property
     def outstanding(self) -> int:
-        """Pages whose answer is not back."""
-        return len(self._sent) + len(self._keeping)
+        """Number of pages whose result is not back."""
+        return len(self._unparsed) + len(self._unparsed_others)
 
     def hand_over(self, number: int, outcome: Answer) -> None:
         if not number:
-            self._keeping.append(outcome)
+            self._unparsed_others.append(outcome)
             return
         size = len(outcome.response.body) if outcome.response is not None else 0
-        self._sent[number] = (outcome.link.url, size)
+        self._unparsed[number] = (outcome.link.url, size)
         self.bytes += size
 
     def book(self, parsed: Sequence[Parsed]) -> None:
-        """The worker's answers; those for pages without a ticket come in their order."""
-        for one in parsed:
-            if not one.number:
-                self._kept.setdefault(one.batch, []).append(self._keeping.popleft())
+        """Record the worker's results; those for pages without a ticket come in the order of sending."""
+        for result in parsed:
+            if not result.number:
+                self._parsed_others.setdefault(result.batch, []).append(self._unparsed_others.popleft())
                 continue
-            _, size = self._sent.pop(one.number)
+            _, size = self._unparsed.pop(result.number)
             self.bytes -= size
-            self._answered.setdefault(one.batch, []).append(one.number)
+            self._parsed.setdefault(result.batch, []).append(result.number)
 
     def url_of(self, number: int) -> str:
-        """The page with this ticket, if it has no answer yet; else nothing."""
-        return self._sent[number][0] if number in self._sent else ""
+        """The URL of the page with this ticket; "" if it is unknown or already parsed."""
+        return self._unparsed[number][0] if number in self._unparsed else ""
 
     def count(self, batch: int) -> bool:
-        """Everything up to `batch` counts; whether that was anything."""
-        done = [books.pop(b) for books in (self._answered, self._kept) for b in list(books) if b <= batch]
-        return bool(done)
+        """Record the commit of all batches up to `batch`; return whether there was anything."""
+        tables = self._parsed, self._parsed_others
+        return bool([table.pop(b) for table in tables for b in list(table) if b <= batch])
 
     def undo(self, reach: int, in_hand: int) -> tuple[list[int], list[Answer]]:
-        """The worker died, and what is not in a batch up to `reach` with it.
+        """Undo everything that is not in a batch up to `reach`, because the worker died.
 
-        Returns the tickets to send out again, and the pages without one for the next worker.
+        Returns the tickets to fetch again, and the pages without a ticket for the next worker.
         """
-        again = [n for batch, numbers in self._answered.items() if batch > reach for n in numbers]
-        again += self._sent
-        owed = [page for batch, pages in self._kept.items() if batch > reach for page in pages]
-        if self._keeping and not in_hand:
-            self._keeping.popleft()  # it died of this one; once is enough
-        owed += self._keeping
-        self._answered = {b: numbers for b, numbers in self._answered.items() if b <= reach}
-        self._kept = {b: pages for b, pages in self._kept.items() if b <= reach}
-        self._sent.clear()
-        self._keeping.clear()
+        tickets = [n for batch, numbers in self._parsed.items() if batch > reach for n in numbers]
+        tickets += self._unparsed
+        owed = [page for batch, pages in self._parsed_others.items() if batch > reach for page in pages]
+        if self._unparsed_others and not in_hand:
+            self._unparsed_others.popleft()  # this page killed the worker; do not try it again
+        owed += self._unparsed_others
+        self._parsed = {b: numbers for b, numbers in self._parsed.items() if b <= reach}
+        self._parsed_others = {b: pages for b, pages in self._parsed_others.items() if b <= reach}
+        self._unparsed.clear()
+        self._unparsed_others.clear()
         self.bytes = 0
-        return again, owed
+        return tickets, owed

@@ -1,15 +1,14 @@
-"""The full-text index of one shard, kept in generations.
+"""Full-text index of one shard, stored in generations.
 
-Words go to tantivy with their positions; the text itself is stored beside them
-so that snippets need nothing else. A checkpoint keeps the index as it is
-(`snapshot.py`), and a batch that never counted is undone by going back to the one
-that does. Every document carries the number of its batch all the same: where no
-moment was kept, younger ones can be taken out by it. With the key of its page it also
-tells which of two copies is the newer one (`copies.py`).
+tantivy indexes words with their positions and stores the text for snippets. A
+checkpoint keeps a snapshot of the index (`snapshot.py`), and an uncommitted batch is
+undone by restoring the committed snapshot. Every document also carries its batch
+number: without a snapshot, newer documents are deleted by it. Together with the page
+key it determines the newer of two versions (`copies.py`).
 
 tantivy merges its segments into ever larger ones and maps them into memory while
-it does. To keep memory from growing with the crawl a shard's index is a series
-of generations: when one holds enough text it is finished and never written again.
+it does. To keep memory from growing with the crawl, a shard's index is a series
+of generations: when one holds enough text it is finished, and no pages are added to it.
 """
 
 from __future__ import annotations
@@ -30,9 +29,10 @@ from fieldmouse.indexer.wire import IndexerConfig, ShardState
 
 
 def schema(store_text: bool = True, hosts: bool = True, columns: bool = True) -> tantivy.Schema:
-    """What a document holds. Positions are kept for phrases; `key` finds a page that comes again.
+    """Fields of a document. Positions are kept for phrases; `key` finds a page that is fetched again.
 
-    Without `columns`, and then without `hosts`, it is that of older crawls, whose generations stay so.
+    Without `columns`, and then without `hosts`, it is the schema of older crawls, whose generations keep
+    it.
     """
     builder = tantivy.SchemaBuilder()
     builder.add_text_field("title", stored=True)
@@ -47,19 +47,19 @@ def schema(store_text: bool = True, hosts: bool = True, columns: bool = True) ->
 
 
 def known_schemas() -> list[tantivy.Schema]:
-    """Every schema that a generation of a crawl may have: today's and older ones, with and without text."""
+    """Every schema that a generation may have: current and older ones, with and without stored text."""
     ages = ((True, True), (True, False), (False, False))
     return [schema(store_text, *age) for age in ages for store_text in (True, False)]
 
 
 def has_columns(shape: tantivy.Schema) -> bool:
-    """Whether key and batch of many documents can be had at once: not in a generation of an older crawl."""
+    """Whether key and batch are columns, readable for many documents at once; not so in older crawls."""
     return shape in (schema(), schema(store_text=False))
 
 
 def verify(directory: Path, shard: int, state: ShardState) -> None:
-    """Raise `Damaged` unless the index of this shard can be had as of `state`; changes nothing."""
-    # A generation without a page is begun anew, so nothing of it has to be there.
+    """Raise `Damaged` unless the index of this shard can be restored to `state`; changes nothing."""
+    # A generation without pages is recreated, so none of its files have to exist.
     for number in range(state.generation + bool(state.generation_bytes)):
         path = _generation(directory, shard, number)
         last = number == state.generation
@@ -71,18 +71,18 @@ def verify(directory: Path, shard: int, state: ShardState) -> None:
         for name in sorted(meta.names):
             file = path / name if (path / name).is_file() or not kept else path / KEPT / name
             if not file.is_file():
-                raise Damaged(file, "the index names it, and it is gone")
-            # tantivy opens what it can map, and stumbles later: over a page, or over a merge.
+                raise Damaged(file, "the index names it, but it is missing")
+            # tantivy opens any file it can map and fails later, when it adds a page or merges.
             if flaw := flaw_of(file, through=last):
                 raise Damaged(path, flaw)
 
 
 class TextIndex:
-    """Adds documents; what is added counts after `commit`."""
+    """Writer of the index; added documents are durable after `commit`."""
 
     @panics_as_errors()
     def __init__(self, directory: Path, shard: int, config: IndexerConfig, state: ShardState):
-        """Open the index as of `state`: younger generations and younger batches are taken out."""
+        """Open the index as of `state`; newer generations and batches are deleted."""
         self._directory, self._shard = directory, shard
         self._config = config
         self._schema = schema(config.store_text)
@@ -101,12 +101,12 @@ class TextIndex:
         if not restored:
             snapshots.sweep()
         self._open()
-        if not restored and self._searcher_holds_more(state.batch):
-            self._writer.delete_documents_by_query(_younger(self._index.schema, state.batch))
+        if not restored and self._has_newer_than(state.batch):
+            self._writer.delete_documents_by_query(_newer_than(self._index.schema, state.batch))
             self._writer.commit()
         if self._outdated:
             self.begin_generation()
-        self._counted = state.batch
+        self._committed = state.batch
         self.keep(state.batch)
 
     @property
@@ -123,20 +123,19 @@ class TextIndex:
         except ValueError:
             if not tantivy.Index.exists(str(path)):
                 raise
-            # By a fieldmouse whose documents held less: it stays as it is, and the next one is begun.
+            # An older fieldmouse wrote it, with fewer fields: leave it as it is and begin the next one.
             self._index = tantivy.Index.open(str(path))
             self._outdated = True
         self._writer = self._index.writer(heap_size=self._config.index_heap, num_threads=1)
         self._unsaved = self._finished = False
         sync_directory(path.parent)
 
-    def _searcher_holds_more(self, batch: int) -> bool:
+    def _has_newer_than(self, batch: int) -> bool:
         self._index.reload()
-        query = _younger(self._index.schema, batch)
+        query = _newer_than(self._index.schema, batch)
         return bool(self._index.searcher().search(query, limit=1, count=False).hits)
 
     def add(self, *, url: str, key: int, title: str, text: str, batch: int, canonical: str) -> None:
-        """Add a page."""
         document = tantivy.Document()
         document.add_bytes("url", url.encode())
         if title:
@@ -153,13 +152,13 @@ class TextIndex:
             with panics_as_errors():
                 self._writer.add_document(document)
         except ValueError as trouble:
-            # A document is taken as it is; what can fail is the writer's disk.
+            # Any document is accepted; only the writer's disk can fail.
             raise StorageError(self._path, trouble) from trouble
         self._unsaved = True
         self.bytes += len(text) + len(url) + len(title)
 
     def take_back(self, key: int, batch: int) -> None:
-        """Take out what this batch holds of a page. Older copies stay: the batch may yet be undone."""
+        """Delete this batch's version of a page. Older versions stay, because the batch may be undone."""
         try:
             with panics_as_errors():
                 self._writer.delete_documents_by_query(copy_of(self._schema, key, batch))
@@ -169,7 +168,7 @@ class TextIndex:
 
     @panics_as_errors()
     def commit(self) -> None:
-        """Make everything added durable; begin a new generation if this one is full."""
+        """Make all added documents durable; begin a new generation if this one is full."""
         if self._unsaved:
             self._writer.commit()
             self._unsaved = False
@@ -178,54 +177,54 @@ class TextIndex:
 
     @panics_as_errors()
     def begin_generation(self) -> None:
-        """Finish this generation, whose documents are committed, and open the next, which holds nothing."""
+        """Finish this generation, whose documents are committed, and open the next, empty one."""
         self._writer.wait_merging_threads()
-        # tantivy does not wait until the name of its newest list has reached the disk.
+        # tantivy does not sync the directory after renaming its newest list.
         sync_directory(self._path)
         self.generation += 1
         self.bytes = 0
         self._open()
 
     def keep(self, batch: int) -> None:
-        """What is committed is the moment of `batch`, and can be had again."""
-        self._kept: int | None = batch
+        """Keep the committed documents as the snapshot of `batch`, so that it can be restored."""
+        self._kept_batch: int | None = batch
         if not self._snapshots.keep(batch):
-            self._kept = None
+            self._kept_batch = None
             sync_directory(self._path)
 
     def forget_before(self, batch: int) -> None:
-        """The moment of `batch` counts: what was kept to go back behind it may go."""
-        self._counted = batch
+        """Delete the snapshots older than `batch`, which is committed."""
+        self._committed = batch
         self._snapshots.forget_before(batch)
         if self.generation:
             shutil.rmtree(_generation(self._directory, self._shard, self.generation - 1) / KEPT, True)
 
     @panics_as_errors()
     def finish(self) -> None:
-        """Wait until merges are done. Nothing can be added after."""
+        """Wait for the merges. No documents can be added afterwards."""
         self._writer.wait_merging_threads()
         self._finished = True
-        if self._kept is not None and not self._unsaved:
-            # The same documents in fewer files: so they are found by the next to open.
-            self._snapshots.keep(self._kept)
-            self._snapshots.forget_before(self._counted)
+        if self._kept_batch is not None and not self._unsaved:
+            # The merged files hold the same documents; keep them for the next process that opens the index.
+            self._snapshots.keep(self._kept_batch)
+            self._snapshots.forget_before(self._committed)
         self._snapshots.sweep()
         sync_directory(self._path)
 
     def close(self) -> None:
-        """Let go of the index: no thread of its writer merges or deletes after this."""
+        """Close the index: its writer's threads neither merge nor delete afterwards."""
         if not self._finished:
             self._finished = True
-            with suppress(ValueError), panics_as_errors():  # what did not commit does not count
+            with suppress(ValueError), panics_as_errors():  # documents that failed to commit do not count
                 self._writer.wait_merging_threads()
 
 
 def copy_of(shape: tantivy.Schema, key: int, batch: int) -> tantivy.Query:
-    """What a batch holds of a page."""
-    # Deleting "by term" would look for a signed number, and find none.
-    named = (("key", key), ("batch", batch))
+    """Query for the version of a page in a batch."""
+    # Deletion by term would search for a signed number and match nothing.
+    terms = (("key", key), ("batch", batch))
     return tantivy.Query.boolean_query(
-        [(tantivy.Occur.Must, tantivy.Query.term_query(shape, field, value)) for field, value in named]
+        [(tantivy.Occur.Must, tantivy.Query.term_query(shape, field, value)) for field, value in terms]
     )
 
 
@@ -233,7 +232,7 @@ def _generation(directory: Path, shard: int, number: int) -> Path:
     return directory / f"shard-{shard}" / f"{number:05}"
 
 
-def _younger(shape: tantivy.Schema, batch: int) -> tantivy.Query:
+def _newer_than(shape: tantivy.Schema, batch: int) -> tantivy.Query:
     return tantivy.Query.range_query(
         shape, "batch", tantivy.FieldType.Unsigned, batch, None, include_lower=False, use_inverted_index=True
     )

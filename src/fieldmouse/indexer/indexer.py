@@ -1,9 +1,9 @@
-"""The agent's door to the worker processes: pages in, what they told out.
+"""Pool of worker processes: sends fetched pages to them and receives the results.
 
-Each shard's pages go through its own lane (`lane.py`). A host has a shard of its
-own, so that a worker knows its menus by heart; but a page whose worker is busy
-goes to an idle one, since one large host must not make the others wait. Where a
-page went matters to nobody: every shard's files stand for themselves.
+Each shard's pages go through its own lane (`lane.py`). Each host has a home shard,
+whose worker remembers the links of its menus; but a page whose worker is busy
+goes to an idle one, so that one large host does not make the others wait. Any shard
+can store any page, because every shard's files are self-contained.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ from fieldmouse.records import Outcome, Parsed, Refused
 from fieldmouse.url import Host, Url, host_of
 
 if TYPE_CHECKING:
-    from fieldmouse.indexer.inline import InlineLane  # all of the workers' modules, which we do not need
+    # imports all of the workers' modules, which this process does not need
+    from fieldmouse.indexer.inline import InlineLane
 
 __all__ = ["Indexer", "IndexerConfig", "ShardState"]
 
@@ -35,11 +36,11 @@ T = TypeVar("T")
 
 
 class Indexer:
-    """Parsing, archiving and indexing of a whole crawl.
+    """Parsing, archiving and indexing for a whole crawl.
 
-    `on_parsed` and `on_undone` are called in the event loop; `on_undone` names the
-    tickets that a dead worker held or had answered without a checkpoint: forget
-    what was said of them, and fetch them again.
+    `on_parsed` and `on_undone` are called in the event loop. `on_undone` receives the
+    tickets that a dead worker held or had parsed without a checkpoint: discard their
+    results and fetch them again.
     """
 
     def __init__(
@@ -56,28 +57,31 @@ class Indexer:
     ):
         """`states` are those of the last checkpoint; None begins a new crawl.
 
-        A `lane` is where a shard lives: in a worker process, or in ours (`InlineLane`). How many pages
-        are `outstanding` stands on the `meter`.
+        A `lane` runs a shard, in a worker process or in this one (`InlineLane`). The number of
+        `outstanding`
+        pages is reported to the `meter`.
         """
-        assert states is None or len(states) == shards, "the number of shards is fixed when a crawl is made"
+        assert states is None or len(states) == shards, (
+            "the number of shards is fixed when a crawl is created"
+        )
         self._directory = directory
         self.shards = shards
         self._new = states is None
         states = list(states or [ShardState()] * shards)
-        self.prepared = states  # what `prepare` said last
+        self.prepared = states  # the last result of `prepare`
         batch = max(state.batch for state in states) + 1
         self._lanes: list[Lane | InlineLane] = [
-            lane(directory, shard, config, state, self._answered, self._vanished, batch)
+            lane(directory, shard, config, state, self._handle_parsed, self._handle_undone, batch)
             for shard, state in enumerate(states)
         ]
         self._meter, self._on_parsed, self._on_undone = meter or Meter(), on_parsed, on_undone
 
     async def start(self) -> None:
-        """Start all workers; each sees whether its shard can be brought to its state, and changes nothing."""
+        """Start all workers; each verifies that its shard can be restored to its state. Changes nothing."""
         await _all([lane.start() for lane in self._lanes])
 
     async def begin(self) -> None:
-        """Have each worker roll its files back to its state; then there is room for pages."""
+        """Have each worker restore its files to its state; then pages can be sent."""
         archive = self._directory / "archive"
         cdxj.remove_leftovers(archive / "index.cdxj")
         if self._new:
@@ -88,60 +92,60 @@ class Indexer:
 
     @property
     def trouble(self) -> FieldmouseError | None:
-        """Why no pages can be stored any more; then the crawl has to end."""
+        """The error that prevents storing pages, which must end the crawl; None if there is none."""
         return next((lane.trouble for lane in self._lanes if lane.trouble is not None), None)
 
     def shard_of(self, host: Host) -> int:
         return xxhash.xxh3_64_intdigest(host.encode()) % self.shards
 
     def room(self, shard: int) -> bool:
-        """May another page of this shard be handed over, to its own worker or to another?"""
+        """Whether another page of this shard can be sent, to its own worker or to another."""
         return self._lanes[shard].room or any(lane.room for lane in self._lanes)
 
     def send(self, number: int, outcome: Outcome) -> None:
-        """Hand over an answer; number 0 is kept in the archive and answered by nobody's ticket."""
-        assert not isinstance(outcome, Refused), "nothing was asked, so there is nothing to keep"
+        """Send an outcome to a worker; number 0 means that it has no ticket and is only archived."""
+        assert not isinstance(outcome, Refused), "a refused request has no response to store"
         lane = self._lanes[self.shard_of(host_of(outcome.link.url))]
         if not lane.room:
-            # The freest of those that have room, if any has.
-            lane = max(self._lanes, key=lambda other: (other.room, -other.outstanding))
+            # The least busy of those that have room, if any has.
+            lane = max(self._lanes, key=lambda candidate: (candidate.room, -candidate.outstanding))
         lane.send(number, outcome)
         self.recount()
 
     def widen(self, joined: Sequence[Url], is_open: bool) -> None:
-        """Redirects of seeds led to these pages: every worker takes them into the scope."""
+        """Add pages that seeds redirected to, to the scope of every worker."""
         for lane in self._lanes:
             lane.widen(joined, is_open)
 
-    def _answered(self, parsed: Sequence[Parsed]) -> None:
+    def _handle_parsed(self, parsed: Sequence[Parsed]) -> None:
         self.recount()
         self._on_parsed(parsed)
 
-    def _vanished(self, numbers: Sequence[int]) -> None:
+    def _handle_undone(self, numbers: Sequence[int]) -> None:
         self.recount()
         self._on_undone(numbers)
 
     def recount(self) -> None:
-        """Put on the meter what is outstanding. A worker that comes back to life tells nobody of it."""
+        """Report the outstanding pages to the meter. The restart of a worker triggers no callback."""
         self._meter.note_indexing(self.outstanding)
 
     @property
     def outstanding(self) -> int:
-        """Pages sent whose answer is not back."""
+        """Number of pages sent whose result is not back."""
         return sum(lane.outstanding for lane in self._lanes)
 
     async def prepare(self) -> list[ShardState]:
-        """Make everything sent so far durable. A shard that died answers with the last state that counts."""
+        """Make everything sent so far durable. A shard whose worker died returns its last committed state."""
         self.prepared = await _all([lane.prepare() for lane in self._lanes])
         return self.prepared
 
     def committed(self) -> None:
-        """The journal holds the states that `prepare` returned."""
+        """Record that the journal holds the states that `prepare` returned."""
         for lane in self._lanes:
             lane.committed()
 
     async def finish(self) -> None:
-        """The crawl ends: let the indexes finish their merges, and sort all CDXJ lines into one file."""
+        """Wait for the merges of the indexes at the end of a crawl, and sort all CDXJ lines into one file."""
         await asyncio.gather(*(lane.finish() for lane in self._lanes))
         archive = self._directory / "archive"
         logs = [log_path(archive, shard) for shard in range(self.shards)]
@@ -149,16 +153,16 @@ class Indexer:
 
     @property
     def peak_rss(self) -> int:
-        """Bytes of memory all workers used at most, as of the last checkpoint."""
+        """Sum of the workers' peak memory in bytes, as of the last checkpoint."""
         return sum(lane.peak_rss for lane in self._lanes)
 
     @property
     def pids(self) -> list[int]:
-        """The worker processes that live now."""
+        """Process ids of the running workers."""
         return [lane.pid for lane in self._lanes if lane.pid]
 
     def abandon(self) -> None:
-        """End all workers at once, as a kill would."""
+        """Kill all workers."""
         for lane in self._lanes:
             lane.abandon()
 
@@ -166,10 +170,10 @@ class Indexer:
         await asyncio.gather(*(lane.close() for lane in self._lanes))
 
 
-async def _all(works: Sequence[Coroutine[None, None, T]]) -> list[T]:
-    """Do all of these together; if some fail, the first error is raised once all have come to their end."""
-    ended = await asyncio.gather(*works, return_exceptions=True)
-    for one in ended:
-        if isinstance(one, BaseException):
-            raise one
-    return [one for one in ended if not isinstance(one, BaseException)]
+async def _all(coroutines: Sequence[Coroutine[None, None, T]]) -> list[T]:
+    """Await all coroutines; if some fail, raise the first error after all have ended."""
+    results = await asyncio.gather(*coroutines, return_exceptions=True)
+    for result in results:
+        if isinstance(result, BaseException):
+            raise result
+    return [result for result in results if not isinstance(result, BaseException)]

@@ -1,8 +1,8 @@
-"""A lane without a worker: the shard in our own process, for crawls in virtual time and for debuggers.
+"""In-process lane: runs a shard without a worker process, for virtual time and for debuggers.
 
-Pages are parsed, archived and indexed as a worker would, by the same `Shard`, but
-at once and on the caller's thread; answers still come back later, from the event
-loop, as they do over a socket. Nobody can die here alone, so nothing is ever lost.
+Pages are parsed, archived and indexed by the same `Shard` as in a worker, but
+immediately and on the caller's thread. Results are still delivered later, from the event
+loop, as they are over a socket. There is no process that can die, so nothing is ever undone.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from fieldmouse.url import Url
 
 
 class InlineLane:
-    """What `Lane` is to the `Indexer`, with the shard on this side."""
+    """In-process counterpart of `Lane`."""
 
     pid = 0
     trouble: FieldmouseError | None = None
-    peak_rss = 0  # our own process counts it already
+    peak_rss = 0  # included in that of this process
 
     def __init__(
         self,
@@ -41,13 +41,13 @@ class InlineLane:
         self._opened: OpenShard | None = None
         self._shard: Shard | None = None
         self._prepared: ShardState | None = None
-        self._counted = state
+        self._committed = state
         self._batch = batch
         self._answers: list[Parsed] = []
 
     async def start(self) -> None:
         self._opened = OpenShard(
-            self._directory, self._number, self._config, self._counted, batch=self._batch
+            self._directory, self._number, self._config, self._committed, batch=self._batch
         )
 
     async def begin(self) -> None:
@@ -69,7 +69,7 @@ class InlineLane:
         try:
             self._answers.append(self._shard.take(number, outcome))
         except FieldmouseError as trouble:
-            # Our disk's, not the page's: it stays unanswered, and the crawl has to end.
+            # A disk error is not the page's fault: the page gets no result, and the crawl has to end.
             self.trouble = self.trouble or trouble
 
     def widen(self, joined: Sequence[Url], is_open: bool) -> None:
@@ -77,34 +77,34 @@ class InlineLane:
         self._shard.widen(joined, is_open)
 
     def _tell(self) -> None:
-        answers, self._answers = self._answers, []
-        if answers:
-            self._on_parsed(answers)
+        results, self._answers = self._answers, []
+        if results:
+            self._on_parsed(results)
 
     async def prepare(self) -> ShardState:
         assert self._shard is not None, "begun first"
         assert self._prepared is None, "the last checkpoint is still pending"
-        self._tell()  # what is durable must be known first, as the order of frames has it
+        self._tell()  # results precede the durable state, as in the order of frames
         self._prepared = self._shard.prepare()
         return self._prepared
 
     def committed(self) -> None:
         assert self._shard is not None, "begun first"
         if self._prepared is not None:
-            self._counted, self._prepared = self._prepared, None
-            self._shard.committed(self._counted.batch)
+            self._committed, self._prepared = self._prepared, None
+            self._shard.committed(self._committed.batch)
 
     async def finish(self) -> None:
         if self._shard is not None:
             self._shard.finish()
 
     def abandon(self) -> None:
-        """Nothing here outlives our own process."""
+        """Do nothing: nothing here outlives our own process."""
 
     async def close(self) -> None:
         if self._opened is not None:
             self._opened.close()
         if self._shard is not None:
             shard, self._shard = self._shard, None
-            with suppress(StorageError):  # what was not synced does not count
+            with suppress(StorageError):  # unsynced data is not committed
                 shard.close()

@@ -1,7 +1,7 @@
-"""Reading back the rows that were extracted from pages.
+"""Reader for the rows that were extracted from pages.
 
-They lie in the WARC file of their page, in a record of their own whose place the
-page's outcome knows; so a look at one page's rows reads nothing else.
+The rows of a page are one record in its WARC file. The page's outcome stores the offset
+of that record, so reading one page's rows reads nothing else.
 """
 
 from __future__ import annotations
@@ -16,29 +16,29 @@ from fieldmouse.errors import Damaged
 from fieldmouse.indexer.warcs import Torn, members, read_record
 from fieldmouse.records import OutcomeRow
 
-_NEAR = 16 << 10  # bytes read at a time: most rows are no longer
+_NEAR = 16 << 10  # bytes read at a time: most rows are shorter
 _decode = msgspec.json.Decoder(dict[str, Any]).decode
 
 
 def items_of(archive: Path, row: OutcomeRow) -> list[dict[str, Any]]:
-    """The rows of one page, as `extract` gave them; `Damaged` if they cannot be read."""
+    """The rows of one page, as `extract` returned them; raises `Damaged` if they cannot be read."""
     if not row.items:
         return []
     path = archive / row.warc
     try:
         record = read_record(next(members(path, row.items_at, path.stat().st_size, piece=_NEAR)).content)
-        found = [_decode(line) for line in record.block.splitlines()]
-        if record.url != row.url or len(found) != row.items:
-            raise ValueError("other rows are there")
+        rows = [_decode(line) for line in record.block.splitlines()]
+        if record.url != row.url or len(rows) != row.items:
+            raise ValueError("it holds other rows")
     except FileNotFoundError:
-        raise Damaged(path, f"it is gone, and with it the rows of {row.url}") from None
+        raise Damaged(path, f"it is missing, and with it the rows of {row.url}") from None
     except (Torn, OSError, ValueError, KeyError, msgspec.MsgspecError) as trouble:
         raise Damaged(path, f"the rows of {row.url} cannot be read ({trouble})") from trouble
-    return found
+    return rows
 
 
 def read_items(archive: Path, pages: Iterable[OutcomeRow]) -> Iterator[tuple[OutcomeRow, dict[str, Any]]]:
-    """The rows of many pages, each with the page it was found on."""
+    """The rows of many pages, each with its page."""
     for row in pages:
         for item in items_of(archive, row):
             yield row, item

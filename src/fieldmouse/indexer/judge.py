@@ -1,8 +1,8 @@
-"""What a reader would say of a page that was asked for again: the same, noise, changed.
+"""Change detection for polled pages: same, noise or changed.
 
-Only polls come here. Other bytes than those of the copy we hold are compared with it as a reader
-would, block by block; where that copy cannot be read, other bytes are a change. Both copies are read
-in the same way, so a rule of the user's works on both.
+Only polls are judged. If the bytes differ from the stored version, both versions are compared
+block by block, as a reader would see them. If the stored version cannot be read, different bytes
+are a change. The user's rules apply to both versions.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from fieldmouse.policy.noiserules import NoiseRules
 from fieldmouse.records import Door, Link, Response
 from fieldmouse.sighting import News
 
-STAYING = frozenset((OutcomeKind.PAGE, OutcomeKind.UNCHANGED, OutcomeKind.REFUSED))
-"""What a page may have been before, so that the copy we hold is what a reader saw last."""
+HAD_VERSION = frozenset((OutcomeKind.PAGE, OutcomeKind.UNCHANGED, OutcomeKind.REFUSED))
+"""Previous outcomes for which the stored version is the one that a reader saw last."""
 
 
 class Judgement(NamedTuple):
-    """What goes into the row of a poll."""
+    """Result of the comparison, for the outcome row of a poll."""
 
     news: News = News.NONE
     difference: float = 0.0
@@ -35,60 +35,60 @@ class Judgement(NamedTuple):
 UNHEARD = Judgement()
 
 Held = Callable[[Link], Response | None]
-"""The answer that a link's copy is; None if it cannot be had."""
+"""Function that reads the stored response of a link; it returns None if it cannot."""
 
 
 class Judge:
     def __init__(self, held: Held, *, limit: int, rules: NoiseRules = EVERYTHING):
-        """`limit` is how many bytes a body may have, unpacked."""
-        self._held, self._limit, self._rules = held, limit, rules
+        """`limit` is the maximum size of a decompressed body in bytes."""
+        self._read_held, self._limit, self._rules = held, limit, rules
 
     def of_page(self, link: Link, response: Response, body: bytes, digest: str, mark: int) -> Judgement:
-        """A page that came; `body` is unpacked."""
-        if link.was not in STAYING or (link.was == OutcomeKind.REFUSED and not link.digest):
-            return Judgement(News.CHANGED, 1.0)  # there was none
+        """Judge a page that was fetched; `body` is decompressed."""
+        if link.was not in HAD_VERSION or (link.was == OutcomeKind.REFUSED and not link.digest):
+            return Judgement(News.CHANGED, 1.0)  # there was no page before
         if digest == link.digest:
             return of_same(link)
         if not link.digest:
-            return Judgement(memory=link.memory)  # nobody says what we hold
-        held = self._held(link) if link.warc else None
+            return Judgement(memory=link.memory)  # the stored version is unknown
+        held = self._read_held(link) if link.warc else None
         if held is None:
             return Judgement(News.CHANGED, difference(link.simhash, mark), memory=link.memory)
         held_body = body_of(held, self._limit)
         rules = self._rules.at(link.url)
         old, new = blocks_of(held, held_body, rules), blocks_of(response, body, rules)
         if old is None or new is None:
-            # The same bytes may have been packed in another way.
+            # The same content may have been compressed differently.
             return of_same(link, News.NOISE) if body == held_body else Judgement(News.CHANGED, 1.0)
-        seen = compare(old, new)
-        if not seen.differing:
+        comparison = compare(old, new)
+        if not comparison.differing:
             return of_same(link, News.NOISE)
         if not rules.learn:
-            return Judgement(News.CHANGED, seen.share())
-        lesson = noise.learn(noise.unpacked(link.memory), seen, response.ended_at)
+            return Judgement(News.CHANGED, comparison.share())
+        lesson = noise.learn(noise.unpacked(link.memory), comparison, response.ended_at)
         return Judgement(
             News.CHANGED if lesson.changed else News.NOISE,
-            seen.share(lesson.memory.noise) if lesson.changed else 0.0,
+            comparison.share(lesson.memory.noise) if lesson.changed else 0.0,
             lesson.withdrawn,
             noise.packed(lesson.memory),
         )
 
 
 def of_same(link: Link, news: News = News.SAME) -> Judgement:
-    """A page in which nobody sees a difference."""
+    """Result for a page without a visible difference."""
     return Judgement(news, memory=noise.packed(noise.rest(noise.unpacked(link.memory))))
 
 
 def of_answer(link: Link, kind: OutcomeKind, *, gone: bool = False, moved: bool = False) -> Judgement:
-    """Any other answer: 304, a redirect, that there is no such page, trouble. Only polls are news.
+    """Judge any other response: 304, a redirect, a missing page, an error. Only polls are news.
 
-    `moved`: for good, and the page it moved to is stored.
+    `moved` means that the redirect is permanent and its target is stored.
     """
     if link.door is not Door.POLLED:
         return UNHEARD
     if kind is OutcomeKind.UNCHANGED:
         return of_same(link)
-    if gone and link.was in STAYING and (bool(link.digest) or link.was == OutcomeKind.PAGE):
+    if gone and link.was in HAD_VERSION and (bool(link.digest) or link.was == OutcomeKind.PAGE):
         return Judgement(News.GONE, 1.0)
     if kind is OutcomeKind.MOVED and moved:
         return Judgement(News.MOVED, 1.0)

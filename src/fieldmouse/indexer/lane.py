@@ -1,12 +1,12 @@
-"""The agent's end of one worker: its process, its socket, and which pages it holds.
+"""Connection to one worker: its process, its socket, and the pages it has in hand.
 
-A lane knows for every page sent whether its answer is back and in which batch it
-will count (`holdings.py`). That is all that is needed when the worker dies: what is
-not in a batch that counts is lost and must be fetched again.
+For every page sent, a lane knows whether its result is back and in which batch it
+will be committed (`holdings.py`). When the worker dies, the pages that are not in a
+committed batch are lost and must be fetched again.
 
-A worker may die of a page, and the page is given up in the end. It may also die of
-our own disk or memory, and then no page is to blame: `trouble` says what it was, and
-the crawl has to end.
+A page may kill a worker, and is given up after repeated deaths. Our own disk or memory
+may also kill it; then no page is blamed, `trouble` holds the error, and the crawl has
+to end.
 """
 
 from __future__ import annotations
@@ -61,51 +61,51 @@ class Lane(asyncio.Protocol):
         on_undone: Callable[[Sequence[int]], None],
         batch: int = 0,
     ):
-        """`batch` is the one to begin with; 0 for the one that follows the state's."""
+        """`batch` is the first one; 0 means the one after the state's."""
         self._directory, self._shard, self._config = directory, shard, config
         self._on_parsed, self._on_undone = on_parsed, on_undone
-        self.counted = state  # the journal holds it
-        self._batch = batch or state.batch + 1  # what is sent now belongs to it
-        self._prepared: ShardState | None = None  # durable, and the journal may hold it by now
+        self.counted = state  # committed to the journal
+        self._batch = batch or state.batch + 1  # number of the batch being sent
+        self._prepared: ShardState | None = None  # durable, and possibly committed to the journal
         self._holdings, self._deaths = Holdings(), Deaths(directory, shard)
-        self._gossip = Gossip()
-        self._owed: list[Answer] = []  # pages without a ticket, for the next worker
-        self._joined: list[Url] = []  # to the scope, since the crawl was opened
+        self._plugin_warnings = Gossip()
+        self._undelivered: list[Answer] = []  # pages without a ticket, for the next worker
+        self._added_to_scope: list[Url] = []  # added to the scope since the crawl was opened
         self._scope_is_open: bool = config.scope_is_open
         self._frames = Frames()
         self._out: list[bytes] = []
         self._transport: asyncio.Transport | None = None
         self._worker: WorkerProcess | None = None
-        self._begun = False  # the worker takes pages
+        self._begun = False  # the worker accepts pages
         self._closing = False
-        self._word: asyncio.Future[None] | None = None  # from a worker that opens
-        self._waiter: asyncio.Future[None] | None = None
+        self._reply: asyncio.Future[None] | None = None  # reply of a worker that is opening its shard
+        self._preparing: asyncio.Future[None] | None = None
         self._finished: asyncio.Future[None] | None = None
         self._starting: asyncio.Task[None] | None = None
         self.trouble: FieldmouseError | None = None
-        self._peak = self._peak_before = 0
+        self._peak = self._earlier_peak = 0
 
     # -- life and death of the worker
 
     async def start(self) -> None:
-        """Start a worker that holds the shard and has looked it over; nothing is changed yet."""
+        """Start a worker that locks and verifies the shard; nothing is changed yet."""
         await self._open()
         if self.trouble is not None:
             raise self.trouble
 
     async def begin(self) -> None:
-        """Have the shard stand at the state that counts, and take pages."""
-        while self._going:
+        """Restore the shard to its committed state, and accept pages."""
+        while self._running:
             if self._transport is None:
                 await self._open()
                 continue
-            if await self._say_and_hear(Begin()):
-                # Said here and not when its word came in: whoever dies in between was never at work.
+            if await self._request(Begin()):
+                # Set here and not when the reply arrives: a worker that dies in between was never at work.
                 self._begun = True
                 self._deaths.was_born()
-                self._write(Widen(tuple(self._joined), self._scope_is_open))
-                owed, self._owed = self._owed, []
-                for page in owed:
+                self._write(Widen(tuple(self._added_to_scope), self._scope_is_open))
+                undelivered, self._undelivered = self._undelivered, []
+                for page in undelivered:
                     self.send(0, page)
                 return
             self.trouble = self.trouble or self._deaths.before_birth()
@@ -113,27 +113,27 @@ class Lane(asyncio.Protocol):
             raise self.trouble
 
     async def _open(self) -> None:
-        while self._going:
+        while self._running:
             self._worker, ours = WorkerProcess.start()
             self._frames = Frames()
             self._out.clear()
             await asyncio.get_running_loop().create_connection(lambda: self, sock=ours)
             start = Start(str(self._directory), self._shard, self._config, self.counted, self._batch)
-            if await self._say_and_hear(start):
+            if await self._request(start):
                 return
             self.trouble = self.trouble or self._deaths.before_birth()
 
     @property
-    def _going(self) -> bool:
+    def _running(self) -> bool:
         return self.trouble is None and not self._closing
 
-    async def _say_and_hear(self, message: Down) -> bool:
-        """Whether a worker that opens lives to give its word."""
+    async def _request(self, message: Down) -> bool:
+        """Send a message to an opening worker; return whether it is still alive after its reply."""
         if self._transport is None:
             return False
-        self._word = asyncio.get_running_loop().create_future()
+        self._reply = asyncio.get_running_loop().create_future()
         self._write(message)
-        await self._word
+        await self._reply
         return self._transport is not None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -144,29 +144,29 @@ class Lane(asyncio.Protocol):
         assert self._worker is not None
         in_hand, in_plugin, code = self._worker.in_hand, self._worker.in_plugin, self._worker.end()
         self._worker = None
-        self._peak_before = max(self._peak_before, self._peak)
+        self._earlier_peak = max(self._earlier_peak, self._peak)
         begun, self._begun = self._begun, False
         if self._finished is not None and not self._finished.done():
             self._finished.set_result(None)
         if not begun or self._closing:
-            self._heard()
+            self._resolve_reply()
         else:
-            if self.trouble is None:  # the worker has not told us itself
+            if self.trouble is None:  # the worker has not reported the error itself
                 self.trouble = self._deaths.at_work(self._holdings.url_of(in_hand), code, in_plugin)
-            # Whatever was prepared is safe on the disk; only the journal says whether it counts.
+            # A prepared state is safe on disk; only the journal decides whether it is committed.
             reach = self._prepared.batch if self._prepared else self.counted.batch
-            again, owed = self._holdings.undo(reach, in_hand)
-            self._owed += owed
-            self._on_undone(again)
-            if self._waiter is not None:
-                self._waiter.set_result(None)
-                self._waiter = None
+            tickets, undelivered = self._holdings.undo(reach, in_hand)
+            self._undelivered += undelivered
+            self._on_undone(tickets)
+            if self._preparing is not None:
+                self._preparing.set_result(None)
+                self._preparing = None
             elif self._prepared is None and self.trouble is None:
                 self._restart()
 
-    def _heard(self) -> None:
-        if self._word is not None and not self._word.done():
-            self._word.set_result(None)
+    def _resolve_reply(self) -> None:
+        if self._reply is not None and not self._reply.done():
+            self._reply.set_result(None)
 
     def _restart(self) -> None:
         self._starting = asyncio.get_running_loop().create_task(self.begin())
@@ -186,7 +186,7 @@ class Lane(asyncio.Protocol):
     def send(self, number: int, outcome: Answer) -> None:
         if self._deaths.condemned(outcome.link.url):
             at = outcome.at if isinstance(outcome, Failed) else outcome.response.ended_at
-            outcome = Failed(outcome.link, Reason.CRASHED, at, "the page killed its reader, twice")
+            outcome = Failed(outcome.link, Reason.CRASHED, at, "the page killed its worker twice")
         if self._begun:
             self._holdings.hand_over(number, outcome)
             self._write(Job(number, outcome, self._deaths.bare(outcome.link.url)))
@@ -194,11 +194,11 @@ class Lane(asyncio.Protocol):
             # The worker died between `room` and now.
             asyncio.get_running_loop().call_soon(self._on_undone, [number])
         else:
-            self._owed.append(outcome)
+            self._undelivered.append(outcome)
 
     def widen(self, joined: Sequence[Url], is_open: bool) -> None:
-        """The scope is wider by these pages, for this worker and the next."""
-        self._joined += joined
+        """Add these pages to the scope, for this worker and its successors."""
+        self._added_to_scope += joined
         self._scope_is_open = is_open
         if self._begun:
             self._write(Widen(tuple(joined), is_open))
@@ -223,16 +223,16 @@ class Lane(asyncio.Protocol):
                     self._holdings.book(parsed)
                     for page in parsed:
                         if page.complaint:
-                            self._gossip.hear(page.complaint)
+                            self._plugin_warnings.hear(page.complaint)
                     self._on_parsed(parsed)
                 case Prepared(state, peak):
                     self._peak = peak
                     self._prepared = state
-                    if self._waiter is not None:
-                        self._waiter.set_result(None)
-                        self._waiter = None
+                    if self._preparing is not None:
+                        self._preparing.set_result(None)
+                        self._preparing = None
                 case Opened() | Ready():
-                    self._heard()
+                    self._resolve_reply()
                 case Finished(peak):
                     self._peak = peak
                     if self._finished is not None and not self._finished.done():
@@ -240,19 +240,19 @@ class Lane(asyncio.Protocol):
                 case Broken(words, hint):
                     self.trouble = CrawlDirError(words, hint)
 
-    # -- moments
+    # -- checkpoints
 
     async def prepare(self) -> ShardState:
-        """The newest durable state: of everything sent before, or the last that counts if the worker died."""
+        """The newest durable state, of everything sent so far; the last committed one if the worker died."""
         assert self._prepared is None, "the last checkpoint is still pending"
         while self._starting is not None:
             starting, self._starting = self._starting, None
             await asyncio.wait([starting])
         if self.trouble is None and self._begun:
-            self._waiter = asyncio.get_running_loop().create_future()
+            self._preparing = asyncio.get_running_loop().create_future()
             self._write(Prepare())
             self._batch += 1
-            await self._waiter
+            await self._preparing
         else:
             self._batch += 1
         if self.trouble is not None:
@@ -260,13 +260,13 @@ class Lane(asyncio.Protocol):
         return self._prepared or self.counted
 
     def committed(self) -> None:
-        """The journal holds what `prepare` returned."""
+        """Record that the journal holds the state that `prepare` returned."""
         if self._prepared is not None:
             self.counted, self._prepared = self._prepared, None
             if self._holdings.count(self.counted.batch):
                 self._deaths.stored()
             self._write(Committed(self.counted.batch))
-        if self._transport is None and self._going and self._starting is None:
+        if self._transport is None and self._running and self._starting is None:
             self._restart()
 
     async def finish(self) -> None:
@@ -280,15 +280,15 @@ class Lane(asyncio.Protocol):
 
     @property
     def peak_rss(self) -> int:
-        return max(self._peak, self._peak_before)
+        return max(self._peak, self._earlier_peak)
 
     @property
     def pid(self) -> int:
-        """The worker's process, or 0 when there is none."""
+        """Process id of the worker, or 0 if there is none."""
         return self._worker.pid if self._worker is not None else 0
 
     def abandon(self) -> None:
-        """End at once, as a kill would."""
+        """Kill the worker."""
         self._closing = True
         if self._worker is not None:
             self._worker.kill()

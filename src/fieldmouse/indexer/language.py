@@ -1,11 +1,11 @@
-"""A cheap guess at the language of a text that declares none.
+"""Cheap language detection for texts that do not declare their language.
 
-A text in a script of its own is known by its letters, and where languages share a
-script by the letters that only some of them use. Names and code in Latin letters
-are common in such texts, so a share of them is enough. For the rest: the commonest
-small words of a language make up a third of any text in it. Counting them over the
-first few hundred words tells a dozen languages apart; where the lead is thin we
-say nothing rather than something wrong.
+A text in a non-Latin script is recognized by its letters; languages that share a script
+are distinguished by letters that only some of them use. Names and code in Latin letters
+are common in such texts, so a share of the script is enough. For Latin script: the stop
+words of a language make up a third of any text in it. Counting them over
+the first few hundred words distinguishes a dozen languages. If the lead is thin, the
+result is "" rather than a wrong language.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import re
 from bisect import bisect_right
 from collections import Counter
 
-_SMALL = {
+_STOP_WORDS = {
     "en": "the of and to in is that for it with as was on are this be by at from or have not which an you",
     "de": "der die und das den von zu mit sich des auf für ist im dem nicht ein eine als auch es an werden",
     "fr": "de la le et les des en un du une est que pour qui dans au par plus pas sur avec ce sont aux",
@@ -28,15 +28,15 @@ _SMALL = {
     "ru": "и в не на что с по как это из для к от а за то так но был его все она он у",
     "tr": "ve bir bu da de için ile olarak çok daha olan gibi en ne kadar sonra her ise ama o",
 }
-_WORDS = {language: frozenset(words.split()) for language, words in _SMALL.items()}
-_LOOK = 400  # words
-_LEAST = 0.12  # share of small words below which it is none of these
-_LEAD = 1.3  # times the runner-up
+_WORDS = {language: frozenset(words.split()) for language, words in _STOP_WORDS.items()}
+_SAMPLE_WORDS = 400  # words
+_MIN_WORD_SHARE = 0.12  # minimum share of stop words
+_MIN_LEAD = 1.3  # required lead, as a multiple of the runner-up
 
 
-_SAMPLE = 6000  # characters
-_SHARE = 0.2  # of the letters that are in a script of their own; below, they are quoted
-_FEWEST = 20  # such letters
+_SAMPLE_CHARS = 6000  # characters
+_MIN_LETTER_SHARE = 0.2  # minimum share of non-Latin letters; below, they are quotations
+_MIN_LETTERS = 20  # minimum number of such letters
 _BLOCKS = sorted(
     [
         *((0x370, 0x3FF, "el"), (0x400, 0x52F, "cyrl"), (0x530, 0x58F, "hy"), (0x590, 0x5FF, "he")),
@@ -46,19 +46,16 @@ _BLOCKS = sorted(
         *((0xE80, 0xEFF, "lo"), (0xF00, 0xFFF, "bo"), (0x1000, 0x109F, "my"), (0x10A0, 0x10FF, "ka")),
         *((0x1100, 0x11FF, "ko"), (0xAC00, 0xD7AF, "ko"), (0x1200, 0x137F, "am"), (0x1780, 0x17FF, "km")),
         *((0x1F00, 0x1FFF, "el"), (0x3040, 0x30FF, "kana"), (0xFF66, 0xFF9D, "kana")),
-        *(
-            (0x3400, 0x4DBF, "han"),
-            (0x4E00, 0x9FFF, "han"),
-            (0xFB50, 0xFDFF, "arab"),
-            (0xFE70, 0xFEFC, "arab"),
-        ),
+        *((0x3400, 0x4DBF, "han"), (0x4E00, 0x9FFF, "han"), (0xFB50, 0xFDFF, "arab")),
+        (0xFE70, 0xFEFC, "arab"),
     ]
 )
 _FIRSTS = [first for first, _, _ in _BLOCKS]
-_FOREIGN = re.compile("[^\0-\u036f]+")
+_NON_LATIN = re.compile("[^\0-\u036f]+")
 _LATIN = re.compile("[A-Za-z\u00c0-\u024f]+")
-_DENSE = frozenset(("han", "kana", "ko"))  # one letter says as much as two or three of an alphabet
-# Languages of one script, with letters that most of their neighbours do not have.
+# one letter holds as much information as two or three of an alphabet
+_DENSE = frozenset(("han", "kana", "ko"))
+# Languages that share a script, with letters that most of their neighbours do not use.
 _ARABIC = {
     "ur": "\u0679\u0688\u0691\u06ba\u06be\u06d2",
     "fa": "\u067e\u0686\u0698\u06a9\u06af\u06cc",
@@ -75,21 +72,21 @@ _CYRILLIC = {
 
 
 def guess(text: str) -> str:
-    """An ISO 639-1 code, or "" when in doubt.
+    """ISO 639-1 code, or "" when in doubt.
 
     >>> guess("der Hund und die Katze sind auf dem Dach und das Haus ist im Wald, nicht an der See")
     'de'
     """
-    sample = text[:_SAMPLE]
+    sample = text[:_SAMPLE_CHARS]
     return ("" if sample.isascii() else _by_letters(sample)) or _by_words(text)
 
 
 def _by_letters(sample: str) -> str:
-    """The language of a text in a script of its own."""
-    foreign = "".join(_FOREIGN.findall(sample))
-    if len(foreign) < _FEWEST // 2:
+    """Language of a text in a non-Latin script, or ""."""
+    non_latin = "".join(_NON_LATIN.findall(sample))
+    if len(non_latin) < _MIN_LETTERS // 2:
         return ""
-    letters = Counter(foreign)
+    letters = Counter(non_latin)
     counts: Counter[str] = Counter()
     for letter, times in letters.items():
         counts[_script(letter)] += times
@@ -99,15 +96,15 @@ def _by_letters(sample: str) -> str:
     counts["han"] += counts.pop("kana")
     del counts[""]
     best, weight = counts.most_common(1)[0]
-    others = sum(map(len, _LATIN.findall(sample)))
-    if weight < _FEWEST or weight < _SHARE * (counts.total() + others):
+    latin = sum(map(len, _LATIN.findall(sample)))
+    if weight < _MIN_LETTERS or weight < _MIN_LETTER_SHARE * (counts.total() + latin):
         return ""
     if best == "han":
         return "ja" if 40 * kana > weight else "zh"
     if best == "arab":
-        return _told_apart(letters, _ARABIC, mixed="ur", otherwise="ar")
+        return _most_distinctive(letters, _ARABIC, mixed="ur", otherwise="ar")
     if best == "cyrl":
-        return _told_apart(letters, _CYRILLIC, mixed="be", otherwise="ru")
+        return _most_distinctive(letters, _CYRILLIC, mixed="be", otherwise="ru")
     return best
 
 
@@ -116,10 +113,10 @@ def _script(letter: str) -> str:
     return _BLOCKS[at][2] if at >= 0 and ord(letter) <= _BLOCKS[at][1] else ""
 
 
-def _told_apart(letters: Counter[str], languages: dict[str, str], *, mixed: str, otherwise: str) -> str:
-    """The language whose own letters are the most frequent.
+def _most_distinctive(letters: Counter[str], languages: dict[str, str], *, mixed: str, otherwise: str) -> str:
+    """The language whose distinctive letters are the most frequent; `otherwise` if there are none.
 
-    The `mixed` one uses its neighbours' letters besides, and is known by a fiftieth as many of its own.
+    The `mixed` language also uses its neighbours' letters: a fiftieth as many distinctive letters is enough.
     """
     counts = {language: sum(letters[letter] for letter in own) for language, own in languages.items()}
     most = max(counts, key=counts.__getitem__)
@@ -129,9 +126,9 @@ def _told_apart(letters: Counter[str], languages: dict[str, str], *, mixed: str,
 
 
 def _by_words(text: str) -> str:
-    words = text[: _LOOK * 8].lower().split()[:_LOOK]
+    words = text[: _SAMPLE_WORDS * 8].lower().split()[:_SAMPLE_WORDS]
     if len(words) < 10:
         return ""
-    counts = sorted(((sum(w in small for w in words), name) for name, small in _WORDS.items()), reverse=True)
+    counts = sorted(((sum(w in known for w in words), name) for name, known in _WORDS.items()), reverse=True)
     (most, best), (second, _) = counts[0], counts[1]
-    return best if most >= _LEAST * len(words) and most >= _LEAD * second else ""
+    return best if most >= _MIN_WORD_SHARE * len(words) and most >= _MIN_LEAD * second else ""

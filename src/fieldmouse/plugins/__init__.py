@@ -1,15 +1,15 @@
-"""The small pieces of code that a user brings along, and how the house lives with them.
+"""User-supplied functions (plug-ins) and their guarded execution.
 
     extract   rows of a parsed page                 runs in the workers
     reader    text and links of a MIME type         runs in the workers
-    admit     is this link wanted?                  runs in the workers
-    sign      headers of a request                  runs beside the robots
-    policy    which hosts come first                `policy.distribution`
+    admit     filter for links                      runs in the workers
+    sign      headers of a request                  runs in the fetching process
+    policy    order of hosts                        `policy.distribution`
 
 Each is named `package.module:name` (`fieldmouse.named`) in the section `[plugins]` of
-`fieldmouse.toml`, so that a worker process and a later resume can load the same.
-`page.py` has what they are given; it is theirs, and changing it changes nothing
-of ours. `call.py` is how they are called: one that raises, whatever it raises, or
-takes too long costs what it was asked for and is named; it never costs the crawl.
-Reading a crawl directory loads none of them.
+`fieldmouse.toml`, so that worker processes and a later resume load the same function.
+`page.py` defines their arguments; a plug-in may modify these without side effects.
+`call.py` calls them: a plug-in that raises anything or takes too long costs only the
+result of that call and is named in an error; it never stops the crawl. Reading a crawl
+directory loads no plug-ins.
 """

@@ -1,11 +1,11 @@
-"""Calling somebody's function so that whatever it does costs one answer at most.
+"""Guarded calls of plug-in functions: a faulty plug-in costs at most one result.
 
-It may raise anything, `SystemExit` and the like included; it may never come back;
-it may catch what should end it. Time is kept by the kernel's timer, whose signal
-reaches Python code between two of its steps; what does not hear it (a loop inside a
-compiled library, a function that catches everything) is `stuck`, and then the
-process that runs it has to end: a worker does, and its agent sends the page again, to
-be stored without its plug-ins.
+A plug-in may raise anything, including `SystemExit`; it may never return; it may catch
+the exception that should end it. The kernel's timer limits its time: the signal
+reaches Python code between two bytecode steps. A plug-in that does not react (a loop
+inside a compiled library, a function that catches everything) is `stuck`, and the
+process that runs it must end. A worker then exits, and the crawler sends the page again,
+to be stored without its plug-ins.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ import msgspec
 
 T = TypeVar("T")
 
-DEAF = 1.0  # seconds between two signals to a plug-in that goes on
-WARNINGS = 3  # signals after which one that goes on is stuck
-LONGEST = 200  # characters of what it said
+DEAF = 1.0  # seconds between two signals to a plug-in that does not return
+WARNINGS = 3  # number of signals after which such a plug-in is stuck
+MAX_MESSAGE = 200  # maximum characters of an exception's message
 
 
 class TooLong(BaseException):
@@ -30,11 +30,11 @@ class TooLong(BaseException):
 
 
 class BadAnswer(Exception):
-    """It gave something else than it should; the message completes "it ..."."""
+    """Invalid return value of a plug-in; the message completes "`plugin` ..."."""
 
 
 def kind_of(thing: object) -> str:
-    """What it gave, for that message.
+    """Type of a value with its article, for that message.
 
     >>> kind_of(7), kind_of("vole")
     ('an `int`', 'a `str`')
@@ -44,7 +44,7 @@ def kind_of(thing: object) -> str:
 
 
 class Complaint(msgspec.Struct, frozen=True):
-    """What a plug-in did instead of answering."""
+    """Error of a plug-in, in place of its result."""
 
     plugin: str
     what: str
@@ -55,7 +55,7 @@ class Complaint(msgspec.Struct, frozen=True):
 
 
 class Onlooker:
-    """Who is told when a plug-in is entered and left; a worker's can do something about one that is stuck."""
+    """Callbacks before and after each call and for a stuck plug-in; the base class ignores them."""
 
     def entered(self) -> None: ...
 
@@ -65,18 +65,18 @@ class Onlooker:
 
 
 def call(plugin: str, patience: float, onlooker: Onlooker, act: Callable[[], T]) -> T | Complaint:
-    """What `act` returns, or what the plug-in of that name did wrong."""
+    """Call `act` with a time limit of `patience` seconds; return its result, or the error of `plugin`."""
     onlooker.entered()
     try:
         if threading.current_thread() is threading.main_thread():
-            return _timed(plugin, patience, onlooker, act)
-        return tried(plugin, act)  # only the main thread hears signals
+            return _call_timed(plugin, patience, onlooker, act)
+        return tried(plugin, act)  # only the main thread receives signals
     finally:
         onlooker.left()
 
 
 def tried(plugin: str, act: Callable[[], T]) -> T | Complaint:
-    """The same without keeping time; `TooLong` goes through to whoever does."""
+    """The same without a time limit; `TooLong` propagates to the caller."""
     try:
         return act()
     except TooLong:
@@ -87,45 +87,45 @@ def tried(plugin: str, act: Callable[[], T]) -> T | Complaint:
         return Complaint(plugin, f"raised {describe(trouble)}")
 
 
-def _timed(plugin: str, patience: float, onlooker: Onlooker, act: Callable[[], T]) -> T | Complaint:
-    inside, warned = True, 0
+def _call_timed(plugin: str, patience: float, onlooker: Onlooker, act: Callable[[], T]) -> T | Complaint:
+    running, warned = True, 0
 
     def wake(number: int, frame: FrameType | None) -> None:
         nonlocal warned
-        if inside:
+        if running:
             warned += 1
             if warned > WARNINGS:
                 onlooker.stuck()
             raise TooLong
 
-    # Set each time: a plug-in may have taken the signal for itself.
-    before, rung = signal.signal(signal.SIGALRM, wake), (0.0, 0.0)
+    # Set for each call: a plug-in may have replaced the signal handler.
+    previous_handler, previous_timer = signal.signal(signal.SIGALRM, wake), (0.0, 0.0)
     try:
-        rung = signal.setitimer(signal.ITIMER_REAL, patience, DEAF)
-        answer = tried(plugin, act)
-        inside = False
+        previous_timer = signal.setitimer(signal.ITIMER_REAL, patience, DEAF)
+        result = tried(plugin, act)
+        running = False
     except TooLong:
-        inside = False
-        answer = Complaint(plugin, f"took longer than {patience:g} s", late=True)
+        running = False
+        result = Complaint(plugin, f"took longer than {patience:g} s", late=True)
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0.0)
-        signal.signal(signal.SIGALRM, before)
-        if rung[0]:
-            signal.setitimer(signal.ITIMER_REAL, *rung)  # somebody else's
-    return answer
+        signal.signal(signal.SIGALRM, previous_handler)
+        if previous_timer[0]:
+            signal.setitimer(signal.ITIMER_REAL, *previous_timer)  # restore a timer that was already set
+    return result
 
 
 def describe(trouble: BaseException) -> str:
-    """An exception in one short line, whatever it makes of being asked.
+    """An exception in one short line, even if its `__str__` fails.
 
     >>> describe(KeyError("price")), describe(SystemExit())
     ("KeyError: 'price'", 'SystemExit')
     """
     try:
-        said = " ".join(str(trouble).split())
+        message = " ".join(str(trouble).split())
     except TooLong:
         raise
     except BaseException:
-        said = "and cannot say why"
-    said = "".join(letter if letter.isprintable() else "?" for letter in said[:LONGEST])
-    return f"{type(trouble).__name__}: {said}" if said else type(trouble).__name__
+        message = "without a readable message"
+    message = "".join(letter if letter.isprintable() else "?" for letter in message[:MAX_MESSAGE])
+    return f"{type(trouble).__name__}: {message}" if message else type(trouble).__name__

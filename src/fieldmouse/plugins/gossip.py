@@ -1,7 +1,7 @@
-"""What plug-ins do wrong, for the log: the first few of each, and then no more.
+"""Throttled log warnings about plug-in errors: the first few of each kind.
 
-A mistake in somebody's code is made on every page. Each page's outcome names it; the
-log shows that it happens, and of what kind it is.
+A bug in a plug-in usually affects every page. The outcome of each page records it; the log
+only shows that it happens, and its kind.
 """
 
 from __future__ import annotations
@@ -12,21 +12,23 @@ from collections import Counter
 
 log = logging.getLogger(__name__)
 
-SHOWN = 3  # of each kind
-KINDS = 20
+SHOWN_PER_KIND = 3  # of each kind
+MAX_KINDS = 20
 _KIND = re.compile(": |, on ")
 
 
 class Gossip:
     def __init__(self) -> None:
-        self._heard: Counter[str] = Counter()
+        self._counts: Counter[str] = Counter()
 
     def hear(self, complaint: str) -> None:
         kind = _KIND.split(complaint, 1)[0]
-        if kind not in self._heard and len(self._heard) >= KINDS:
+        if kind not in self._counts and len(self._counts) >= MAX_KINDS:
             return
-        self._heard[kind] += 1
-        if self._heard[kind] <= SHOWN:
+        self._counts[kind] += 1
+        if self._counts[kind] <= SHOWN_PER_KIND:
             log.warning("%s", complaint)
-        if self._heard[kind] == SHOWN:
-            log.warning("more like this is not shown; `export --all` tells of each page in `detail`")
+        if self._counts[kind] == SHOWN_PER_KIND:
+            log.warning(
+                "further warnings like this are not shown; `export --all` has one per page in `detail`"
+            )

@@ -1,4 +1,4 @@
-"""Which plug-ins a crawl has: names only, so that they can travel to the workers."""
+"""Names of a crawl's plug-ins; names can be sent to the workers, functions cannot."""
 
 from __future__ import annotations
 
@@ -27,32 +27,36 @@ class PluginSettings(Protocol):
 
 
 class PluginNames(msgspec.Struct, frozen=True):
-    """All but the policy, and what they may cost."""
+    """Names of all plug-ins except the policy, and the limits of their calls."""
 
     extract: str = ""
     admit: str = ""
     readers: dict[str, str] = {}  # by MIME type
-    sign: str = ""  # runs beside the robots
-    patience: float = 5.0  # seconds that one call may take
-    most_bytes: int = 1 << 20  # of the rows of one page
-    path: tuple[str, ...] = ()  # where modules are looked for
+    sign: str = ""  # runs in the fetching process
+    patience: float = 5.0  # maximum seconds per call
+    most_bytes: int = 1 << 20  # maximum size of the rows of one page
+    path: tuple[str, ...] = ()  # directories to search for modules
 
     @property
     def any(self) -> bool:
-        """Whether there is one for the workers."""
+        """Whether the workers have to load a plug-in."""
         return bool(self.extract or self.admit or self.readers)
 
     @classmethod
-    def of(cls, asked: PluginSettings) -> PluginNames:
-        """Those in the settings, to be looked for where we look."""
+    def of(cls, settings: PluginSettings) -> PluginNames:
+        """The plug-ins in the settings, with this process's module search path."""
         names = cls(
-            extract=asked.extract, admit=asked.admit, readers=asked.readers, sign=asked.sign,
-            patience=asked.patience, most_bytes=asked.items,
-        )  # fmt: skip
+            settings.extract,
+            settings.admit,
+            settings.readers,
+            settings.sign,
+            settings.patience,
+            settings.items,
+        )
         return msgspec.structs.replace(names, path=search_path()) if names.any else names
 
     def check(self) -> PluginNames:
-        """Itself, if all of them can be loaded; else an error that names the one that cannot."""
+        """Return itself if all plug-ins can be loaded; else raise an error that names the one that cannot."""
         for what, name in (("extract", self.extract), ("admit", self.admit), ("sign", self.sign)):
             if name:
                 load_function(name, what)

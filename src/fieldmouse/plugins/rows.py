@@ -1,8 +1,7 @@
-"""The rows that `extract` found, as they are stored: one JSON object a line.
+"""Encoding of the rows that `extract` returns: one JSON object per line.
 
-They are encoded while the plug-in's time runs and its mistakes are caught: what
-cannot be written is its own trouble, and so are rows without end. All rows of a
-page count, or none.
+Rows are encoded inside the guarded call, so that values that cannot be encoded and endless
+rows count as errors of the plug-in. Either all rows of a page are stored, or none.
 """
 
 from __future__ import annotations
@@ -14,27 +13,27 @@ import msgspec
 from fieldmouse.plugins.call import BadAnswer, kind_of
 
 
-def _plain(thing: object) -> dict[object, object]:
+def _to_dict(thing: object) -> dict[object, object]:
     if isinstance(thing, Mapping):
         return dict(thing)
     raise BadAnswer(f"gave {kind_of(thing)} inside a row, which cannot be written")
 
 
-_encode = msgspec.json.Encoder(enc_hook=_plain).encode
+_encode = msgspec.json.Encoder(enc_hook=_to_dict).encode
 
 
 class Rows(msgspec.Struct, frozen=True):
-    """What one page gave."""
+    """Encoded rows of one page."""
 
     lines: bytes = b""
     count: int = 0
 
 
 def encode_rows(answer: object, most_bytes: int) -> Rows:
-    """The rows in what `extract` returned: nothing, one row, or any number of them.
+    r"""Encode the result of `extract`: None, one row, or any number of rows.
 
     >>> encode_rows([{"name": "vole"}, {"name": "shrew"}], 100)
-    Rows(lines=b'{"name":"vole"}\\n{"name":"shrew"}\\n', count=2)
+    Rows(lines=b'{"name":"vole"}\n{"name":"shrew"}\n', count=2)
     """
     if answer is None:
         return Rows()
@@ -58,5 +57,5 @@ def encode_rows(answer: object, most_bytes: int) -> Rows:
 
 
 def _is_row(thing: object) -> bool:
-    """A mapping, or a typed record (a dataclass, a msgspec struct), which is written as one."""
+    """Whether it is a mapping, or a typed record (a dataclass, a msgspec struct), which is encoded as one."""
     return isinstance(thing, Mapping | msgspec.Struct) or hasattr(type(thing), "__dataclass_fields__")

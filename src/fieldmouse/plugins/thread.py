@@ -1,8 +1,8 @@
-"""Calling somebody's function beside an event loop, which must not stand still for it.
+"""Guarded calls of plug-in functions in threads, so that they do not block the event loop.
 
-Each call has a thread of its own and so much time. One that does not come back is told
-to stop, as far as Python can tell a thread anything, and is not waited for; it dies with
-the process. When too many have not come back, nobody is asked any more until they do.
+Each call has its own thread and a time limit. A call that exceeds it gets an exception
+raised in its thread and is not waited for; the thread ends with the process at the latest.
+While too many calls have not returned, new ones fail at once.
 """
 
 from __future__ import annotations
@@ -18,31 +18,31 @@ from fieldmouse.plugins.call import Complaint, TooLong, tried
 
 T = TypeVar("T")
 
-STUCK = 8  # calls that have not come back
+STUCK = 8  # maximum number of calls that have not returned
 
 
 class Threads:
-    """The calls of one plug-in."""
+    """Calls of one plug-in."""
 
     def __init__(self, plugin: str, patience: float):
         self.plugin, self._patience = plugin, patience
         self._stuck: set[threading.Thread] = set()
 
     async def call(self, act: Callable[[], T]) -> T | Complaint:
-        """What `act` returns, or what the plug-in did wrong."""
+        """Run `act` in a thread; return its result, or the error of the plug-in."""
         self._stuck = {thread for thread in self._stuck if thread.is_alive()}
         if len(self._stuck) >= STUCK:
             return Complaint(self.plugin, f"was left out: {STUCK} calls have not come back", late=True)
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[T | Complaint] = loop.create_future()
 
-        def answered(made: T | Complaint) -> None:
+        def resolve(result: T | Complaint) -> None:
             if not answer.done():
-                answer.set_result(made)
+                answer.set_result(result)
 
         def run() -> None:
-            with suppress(TooLong, RuntimeError):  # nobody waits any more, or the loop is closed
-                loop.call_soon_threadsafe(answered, tried(self.plugin, act))
+            with suppress(TooLong, RuntimeError):  # the caller gave up, or the loop is closed
+                loop.call_soon_threadsafe(resolve, tried(self.plugin, act))
 
         thread = threading.Thread(target=run, name=f"plug-in {self.plugin}", daemon=True)
         thread.start()
@@ -56,6 +56,6 @@ class Threads:
 
 
 def _stop(thread: threading.Thread) -> None:
-    """Raise `TooLong` in a thread, when it takes its next step of Python."""
+    """Raise `TooLong` in a thread at its next Python bytecode step."""
     if thread.ident is not None and thread.is_alive():
         ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread.ident), ctypes.py_object(TooLong))
