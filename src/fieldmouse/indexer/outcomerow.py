@@ -1,4 +1,4 @@
-"""The row of the outcome log of an answer: what its link brought, what it held, and what is news in it."""
+"""Construction of outcome log rows from a request, its response and the change verdict."""
 
 from __future__ import annotations
 

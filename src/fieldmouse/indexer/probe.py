@@ -1,10 +1,9 @@
-"""Reading an index and a digest store that may be damaged, in a process that may die of it.
+"""Check of a search index and a digest store in a child process, which damage may kill.
 
-tantivy and lmdb map their files into memory and trust them: a damaged one can end
-the process that reads it, without a chance to say why. So they are read by a child
-(`python -m fieldmouse.indexer.probe`), which is asked and answers in JSON; that it
-died is an answer too. Checksums come first: tantivy writes one behind each of its
-files, and what fails there is not opened at all.
+tantivy and lmdb map their files into memory and trust them: a damaged file can kill the process that reads
+it, without an error message. So a child (`python -m fieldmouse.indexer.probe`) reads them and reports in
+JSON; the death of the child is a result too. Checksums are verified first: tantivy writes one at the end
+of each file, and a file that fails is not opened.
 """
 
 from __future__ import annotations
@@ -35,37 +34,37 @@ _TRIES = 5
 
 
 class IndexAsked(msgspec.Struct, frozen=True, tag="index"):
-    """Read one generation of a shard's index; count documents up to `batch`."""
+    """Request to check one generation of a shard's index and count its documents up to `batch`."""
 
     path: str
     batch: int
-    busy: bool  # a crawl writes to it
-    live: bool  # it must be whole as it is, not only as opening would make it
-    hurt: bool = False  # it is damaged: count what it gives all the same
-    copies: tuple[int, ...] = ()  # how much counts of each shard's log of pages fetched again
+    busy: bool  # a crawl is writing to it
+    live: bool  # its present files must be complete, not only those that opening restores
+    hurt: bool = False  # it is damaged: count its readable documents anyway
+    copies: tuple[int, ...] = ()  # valid bytes of each shard's log of replaced pages
     key_seed: int = 0
 
 
 class DigestsAsked(msgspec.Struct, frozen=True, tag="digests"):
-    """Read a digest store, and hold its entries against the lines of the CDXJ logs that they name."""
+    """Request to check a digest store against the CDXJ lines that its entries point to."""
 
     path: str
     shards: int
-    busy: bool  # a crawl writes to it
+    busy: bool  # a crawl is writing to it
 
 
 class ProbeReport(msgspec.Struct, frozen=True):
-    """What was found; `trouble` says what is wrong, in a few words."""
+    """Result of a check; `trouble` is a short error text, or ""."""
 
-    count: int = 0  # documents that count, or digests
-    younger: int = 0  # documents past the checkpoint
-    stale: int = 0  # digests whose page is no longer where they say
-    strays: list[str] = []  # files that belong to nothing
+    count: int = 0  # valid documents, or digests
+    younger: int = 0  # documents newer than the checkpoint
+    stale: int = 0  # digests whose CDXJ line is not where they point
+    strays: list[str] = []  # files that nothing refers to
     trouble: str = ""
 
 
 def probe(questions: Sequence[IndexAsked | DigestsAsked]) -> list[ProbeReport]:
-    """Have them read by a child, or by as many as it takes; an answer for each."""
+    """Run the checks in a child, and in a new one after each death; return a report for each."""
     reports: list[ProbeReport] = []
     while len(reports) < len(questions):
         child = subprocess.run(
@@ -88,8 +87,8 @@ def _last_words(said: bytes) -> str:
 
 
 def read_index(asked: IndexAsked) -> ProbeReport:
-    """Look at the moment that opening would bring back: the one kept for the batch, or what is there."""
-    path = Path(asked.path).absolute()  # it is looked at through links, from elsewhere
+    """Check the index state that opening restores: the one kept for the batch, else the present one."""
+    path = Path(asked.path).absolute()  # symbolic links in another directory point to it
     kept, live = path / "kept" / f"{asked.batch}.json", path / "meta.json"
     if _has_all(path / "kept" / "clearing.json"):
         kept = path / "kept" / "clearing.json"
@@ -97,10 +96,10 @@ def read_index(asked: IndexAsked) -> ProbeReport:
         there = [_look_at(path, listed, asked).count for listed in (kept, live) if listed.exists()]
         return ProbeReport(max(there, default=0))
     report = ProbeReport()
-    for _ in range(_TRIES if asked.busy else 1):  # while a crawl runs, files come and go
+    for _ in range(_TRIES if asked.busy else 1):  # a running crawl adds and deletes files
         counts = kept if _has_all(kept) else live
         if not counts.exists():
-            return ProbeReport()  # opening makes a new one in its place, which holds nothing
+            return ProbeReport()  # opening replaces it by a new, empty one
         report = _look_at(path, counts, asked)
         if not report.trouble:
             break
@@ -109,7 +108,7 @@ def read_index(asked: IndexAsked) -> ProbeReport:
     if asked.live and counts == kept and (not live.exists() or live.read_bytes() != kept.read_bytes()):
         report = _look_at(path, live, asked)
     if asked.live and not report.trouble:
-        # Opening would give them their names back; until then a search does not find them.
+        # Opening would restore these files; until then a search does not find their documents.
         gone = sorted(name for name in _named_files(live) if not (path / name).exists())
         if gone:
             report = msgspec.structs.replace(report, trouble=f"`{gone[0]}` is missing")
@@ -121,8 +120,8 @@ def read_index(asked: IndexAsked) -> ProbeReport:
 
 
 def _look_at(path: Path, listed: Path, asked: IndexAsked) -> ProbeReport:
-    """Open the files that `listed` names, in a place of their own; each must match its checksum."""
-    # Threads of the index may still put a file there while it is cleared away.
+    """Open the files that `listed` names through a temporary directory; each must match its checksum."""
+    # Threads of the index may create a file while the directory is deleted.
     with TemporaryDirectory(prefix="fieldmouse-", ignore_cleanup_errors=True) as room:
         view = Path(room)
         try:
@@ -142,7 +141,7 @@ def _look_at(path: Path, listed: Path, asked: IndexAsked) -> ProbeReport:
 
 
 def _has_all(listed: Path) -> bool:
-    """Whether a moment was kept, and every file of it."""
+    """Tell whether a state was kept with every file."""
     try:
         names = _named_files(listed)
     except (OSError, ValueError, KeyError, TypeError):
@@ -151,7 +150,7 @@ def _has_all(listed: Path) -> bool:
 
 
 def _second_flaw(path: Path, listed: Path) -> str:
-    """In a copy of a crawl the second names of files have become second files, which may be damaged too."""
+    """Find damage in `kept`: in a copied crawl its hard links have become separate files."""
     for name in sorted(_named_files(listed)):
         first, second = path / name, listed.with_name(name)
         if first.exists() and second.exists() and not first.samefile(second) and (flaw := flaw_of(second)):
@@ -160,7 +159,8 @@ def _second_flaw(path: Path, listed: Path) -> str:
 
 
 def _managed_flaw(path: Path) -> str:
-    """tantivy opens no index whose list of managed files is damaged; it needs none, though."""
+    """Find damage in the list of managed files: tantivy needs none, but does not open an index with a damaged
+    one."""
     try:
         msgspec.json.decode(path.read_bytes(), type=list[str])
     except FileNotFoundError:
@@ -171,7 +171,7 @@ def _managed_flaw(path: Path) -> str:
 
 
 def _named_files(listed: Path) -> set[str]:
-    """The files that an index's list says are in use."""
+    """Return the files in use according to an index's meta file."""
     files = set()
     for segment in json.loads(listed.read_bytes())["segments"]:
         name = segment["segment_id"].replace("-", "")
@@ -182,7 +182,7 @@ def _named_files(listed: Path) -> set[str]:
 
 
 def _strays(path: Path) -> list[str]:
-    """Files of no moment: what a writer that was killed left behind."""
+    """Return files of no state, which a killed writer left behind."""
     named = {
         name for listed in (path / "meta.json", *path.glob("kept/*.json")) for name in _named_files(listed)
     }
@@ -224,7 +224,7 @@ def _count_documents(path: Path, asked: IndexAsked) -> ProbeReport:
 def _old_copies(
     index: tantivy.Index, searcher: tantivy.Searcher, counted: tantivy.Query, asked: IndexAsked
 ) -> int:
-    """How many of the documents that count are older than the newest of their pages."""
+    """Count the valid documents that are older than the newest version of their page."""
     from fieldmouse.indexer.copies import among, stands
     from fieldmouse.indexer.generations import places
     from fieldmouse.indexer.index import has_columns
@@ -261,7 +261,7 @@ def read_digests(asked: DigestsAsked) -> ProbeReport:
         ):
             wanted = (store.info()["last_pgno"] + 1) * store.stat()["psize"]
             size = os.stat(asked.path).st_size
-            if size < wanted:  # a resume refuses it: who reads past the end of a map is killed
+            if size < wanted:  # a resume refuses it: a read past the end of a map kills the process
                 return ProbeReport(trouble=f"{wanted} bytes were written, {size} are there")
             for digest, value in reading.cursor():
                 count += 1
@@ -276,12 +276,12 @@ def read_digests(asked: DigestsAsked) -> ProbeReport:
     if not asked.busy and (flaw := page_flaw(Path(asked.path), leaves=True)):
         return ProbeReport(count, trouble=flaw)
     tried = not asked.busy and os.access(asked.path, os.W_OK)
-    flaw = write_flaw(Path(asked.path), lock=False) if tried else ""  # the lock is a file that would change
+    flaw = write_flaw(Path(asked.path), lock=False) if tried else ""  # the lock file would change
     return ProbeReport(count, stale=stale, trouble=f"it cannot be added to ({flaw})" if flaw else "")
 
 
 def _digest_at(log: int, offset: int) -> bytes:
-    """The digest in the CDXJ line at `offset`."""
+    """Return the digest of the CDXJ line at `offset`, or b""."""
     raw = os.pread(log, 4096, offset)
     if b"\n" not in raw:
         raw = os.pread(log, 1 << 17, offset)

@@ -1,4 +1,4 @@
-"""Making again what the WARC files already say: CDXJ logs and digests."""
+"""Rebuild of CDXJ logs and the digest store from the WARC files."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from fieldmouse.indexer.wire import ShardState
 
 _EXCLUSION = re.compile(r"https?://[^/]+/robots\.txt\Z").match
 _NOTHING = payload_digest(b"")
-_AT_ONCE = 10_000  # digests in a transaction
+_AT_ONCE = 10_000  # digests per transaction
 
 
 def restore_log(directory: Path, shard: int, state: ShardState) -> int:
-    """Write the CDXJ log of a shard again, byte for byte as it was at the checkpoint; returns its lines."""
+    """Rewrite the CDXJ log of a shard, byte for byte as at the checkpoint; return the number of lines."""
     path = log_path(directory, shard)
     count = length = 0
     with whole(path, ".fresh") as file:
@@ -41,7 +41,7 @@ def restore_log(directory: Path, shard: int, state: ShardState) -> int:
 
 
 def restore_digests(directory: Path, states: Sequence[ShardState]) -> int:
-    """Make the store of digests again from the CDXJ logs; returns how many it knows."""
+    """Rebuild the digest store from the CDXJ logs; return the number of digests."""
     path = directory / "digests.lmdb"
     fresh = path.with_name(path.name + ".fresh")
     fresh.unlink(missing_ok=True)
@@ -53,7 +53,7 @@ def restore_digests(directory: Path, states: Sequence[ShardState]) -> int:
                 place, at = shard << 48 | at, at + len(line)
                 _, entry = cdxj.read_line(line)
                 digest = b32decode(entry.digest)
-                # Only pages were ever remembered, and only when there was something in them.
+                # The store holds pages with a non-empty body only.
                 page = entry.status.startswith("2") and not _EXCLUSION(entry.url)
                 if page and entry.mime != cdxj.REVISIT and digest != _NOTHING:
                     entries.append((digest, place.to_bytes(8, "little")))

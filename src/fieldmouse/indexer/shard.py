@@ -1,9 +1,8 @@
-"""What is done with one answer, and how a shard's files keep step.
+"""Shard: archives, parses and indexes responses, and keeps its files consistent.
 
-Every answer that has a response is archived. A 2xx page is also parsed and gets
-one document in the full-text index unless it asks not to be indexed; a sitemap is
-read for its URLs; a redirect leads to a link. All files of a shard move from one
-noted moment to the next: `prepare` makes them durable and says where they stand.
+Every response is archived. A 2xx page is also parsed and added to the full-text index unless it forbids
+indexing; a sitemap is read for its URLs; a redirect becomes a link. All files of a shard move together
+from one saved state to the next: `prepare` makes them durable and returns the new state.
 """
 
 from __future__ import annotations
@@ -51,20 +50,21 @@ _encode = msgspec.msgpack.Encoder().encode
 
 
 class OpenShard:
-    """A shard that is ours and was looked over. Nothing in it has been changed yet."""
+    """A locked and checked shard; nothing in it has been changed yet."""
 
     def __init__(
         self, directory: Path, number: int, config: IndexerConfig, state: ShardState,
         onlooker: Onlooker | None = None, batch: int = 0,
     ):  # fmt: skip
-        """Raises `Damaged` if the shard cannot be brought to `state`, and if a plug-in is not there, that."""
+        """Raises `Damaged` if the shard cannot be restored to `state`, and the plug-in's error if one cannot
+        be loaded."""
         self._held = HeldShard(directory, number, config, state, onlooker)
         self._directory, self._number, self._config, self._state = directory, number, config, state
         self._batch = batch
         self.close = self._held.close
 
     def begin(self) -> Shard:
-        """Cut away whatever came after the state, and go on from there."""
+        """Cut everything written after the state, and continue from there."""
         return Shard(self._directory, self._number, self._config, self._state, self._held, self._batch)
 
 
@@ -73,7 +73,7 @@ class Shard:
         self, directory: Path, number: int, config: IndexerConfig, state: ShardState,
         held: HeldShard | None = None, batch: int = 0,
     ):  # fmt: skip
-        """The shard as of `state`; whatever came later is cut away."""
+        """Open the shard at `state`; everything written later is cut."""
         held = held or HeldShard(directory, number, config, state)
         self._held, self._guests = held, held.guests
         self._directory, self._number, self._config = directory, number, config
@@ -88,10 +88,10 @@ class Shard:
         copies = HeldCopies(directory / "archive", self._doubles, self._archive)
         self._judge = Judge(copies.answer, limit=config.decoded_limit, rules=config.noise)
 
-    # -- one answer
+    # -- one response
 
     def take(self, number: int, outcome: Page | Unchanged | Moved | Failed, *, bare: bool = False) -> Parsed:
-        """`bare` leaves out what plug-ins have to say: they brought down whoever asked them."""
+        """Process one outcome; `bare` skips plug-ins, after one of them killed a worker on this page."""
         link, response = outcome.link, outcome.response
         if isinstance(outcome, Page) and link.kind is not Kind.EXCLUSION:
             return self._page(number, link, outcome.response, bare)
@@ -114,7 +114,7 @@ class Shard:
             links = self._links.follow(link, Url(meaning.target), response.ended_at)
             detail = self._links.complaint
         elif link.kind is Kind.SITEMAP and response.truncated and response.status == 200:
-            # It never came whole. What came of it names pages all the same.
+            # Some of its URLs arrived, although the sitemap is incomplete.
             links = read_contents(
                 link, response, self._config, self._links, self._guests.readers, bare=bare
             ).links
@@ -131,7 +131,7 @@ class Shard:
         )  # fmt: skip
 
     def _unchanged(self, number: int, link: Link, response: Response, meaning: Meaning) -> Parsed:
-        """The copy we hold is as good as ever; the archive says so, unless it is not to."""
+        """Record that the stored version is still current; the archive gets a revisit record if configured."""
         shown = link.digest or written(payload_digest(b""))
         warc, offset = "", 0
         if self._config.revisits or not link.was:
@@ -216,16 +216,16 @@ class Shard:
         )  # fmt: skip
 
     def _forget(self, link: Link) -> None:
-        """There is no such page any more: it leaves the index, when that counts."""
+        """Remove a page that no longer exists from the index, effective at the checkpoint."""
         key = key_of(link.url, self._config.key_seed)
         if self._turnover.note(key, self._batch, present=False):
             self._index.take_back(key, self._batch)
 
     def _earlier(self, payload: bytes, shown: str) -> tuple[str, str] | None:
-        """URL and stamp of an earlier record of the same payload."""
+        """Return URL and timestamp of an earlier record with the same payload."""
         place = self._doubles.same(payload)
         found = self._archive.look_up(place) if place is not None else None
-        # Believed only if the line agrees: a reference to the wrong record would lose this page.
+        # Only if the CDXJ line agrees: a reference to the wrong record would lose this page.
         return (found[1].url, found[0]) if found is not None and found[1].digest == shown[5:] else None
 
     def _lookalike(self, mark: int, words: int) -> str:
@@ -244,18 +244,18 @@ class Shard:
         )  # fmt: skip
 
     def widen(self, joined: Sequence[Url], is_open: bool) -> None:
-        """Redirects of seeds led to these pages: with them the scope is wider."""
+        """Extend the scope by pages that seeds redirected to."""
         self._links.widen(joined, is_open)
 
-    # -- moments
+    # -- checkpoints
 
     def prepare(self) -> ShardState:
-        """Make all of this batch durable, and begin the next."""
+        """Make this batch durable and begin the next; return the state to save."""
         with storing(self._directory, *STORES):
             self._archive.sync()
             self._index.commit()
             self._index.keep(self._batch)
-            # After the documents: who looks in between sees both copies, and takes the newer one.
+            # After the documents: a concurrent reader sees both versions and takes the newer one.
             copies = self._turnover.seal(self._batch)
         serial, warc, warc_length, cdxj_length = self._archive.position
         state = ShardState(

@@ -1,4 +1,4 @@
-"""What one look at a page showed, beside the copy that was there before."""
+"""Comparison of a fetched page with the previous fetch, for the change statistics."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _BITS = 64
 
 
 def sight(link: Link, response: Response, digest: str, simhash: int) -> Sighting:
-    """Of a page that was read."""
+    """Return the sighting of a page that was read."""
     changed = digest != link.digest if link.digest else None
     return Sighting(
         response.ended_at, digest, simhash, response.header("etag"), response.header("last-modified"),
@@ -18,7 +18,7 @@ def sight(link: Link, response: Response, digest: str, simhash: int) -> Sighting
 
 
 def sight_again(link: Link, response: Response, *, gone: bool) -> Sighting:
-    """Of a page that is as it was (304), or no more."""
+    """Return the sighting of a page that is unchanged (304) or gone."""
     if gone:
         return Sighting(response.ended_at, changed=bool(link.digest) or None, difference=1.0, gone=True)
     return Sighting(
@@ -28,7 +28,7 @@ def sight_again(link: Link, response: Response, *, gone: bool) -> Sighting:
 
 
 def difference(one: int, other: int) -> float:
-    """The share of the words in which two texts differ, by their marks; all of them where one has none.
+    """Estimate the share of words in which two texts differ from their simhashes; 1 if either has none.
 
     A bit differs with probability (1 - J) / 2 where the texts share J of their shingles.
 

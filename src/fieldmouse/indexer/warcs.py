@@ -1,9 +1,8 @@
-"""Reading the archive back: members, records, the answers in them, and their CDXJ lines.
+"""Reader of the archive: gzip members, WARC records, their responses and CDXJ lines.
 
-Every record is one gzip member with a checksum of its own, so a file is read
-member by member and a damaged one is named by its first byte. From a record the
-CDXJ line that was written beside it follows exactly, which is how the two are held
-against each other, and how a lost CDXJ is written again.
+Every record is one gzip member with its own checksum, so a file is read member by member and damage is
+located by the offset of its member. The CDXJ line of a record can be computed exactly, which is used to
+check CDXJ logs and to rebuild them.
 """
 
 from __future__ import annotations
@@ -23,16 +22,16 @@ from fieldmouse.records import Response
 from fieldmouse.web import head
 
 MAGIC = b"\x1f\x8b\x08\x00\x00\x00\x00\x00"
-"""How each of our members begins: deflate, no flags, no time."""
+"""Start of each of our members: deflate, no flags, no time."""
 _HEADER = 10  # bytes
 _HABITS = frozenset(b"%c%c" % (effort, system) for effort in (0, 2, 4) for system in (3, 255))
 _PIECE = 1 << 20
-_PEEK = 2048  # bytes read to see the head of a record
+_PEEK = 2048  # bytes read for the head of a record
 _LONGEST_HEAD = 1 << 20
 _END = b"\r\n\r\n"
 _SERIES = re.compile(r"-(\d{5,})-(\d+)\.warc\.gz\Z")
 MAIN = frozenset(("response", "revisit"))
-"""Records that have a line in the CDXJ."""
+"""Record types with a line in the CDXJ."""
 
 
 class Torn(Exception):
@@ -44,7 +43,7 @@ class Torn(Exception):
 
 
 class Record(msgspec.Struct, frozen=True):
-    """A WARC record: its named fields, lower case, and its block."""
+    """A WARC record: its named fields in lower case, and its block."""
 
     fields: dict[str, str]
     block: bytes
@@ -59,7 +58,7 @@ class Record(msgspec.Struct, frozen=True):
 
 
 class Member(msgspec.Struct, frozen=True):
-    """One gzip member: where it lies, and what is in it."""
+    """A gzip member: position and content."""
 
     offset: int
     length: int
@@ -67,7 +66,7 @@ class Member(msgspec.Struct, frozen=True):
 
 
 def series(directory: Path, shard: int) -> dict[int, Path]:
-    """The WARC files of a shard by their serial number."""
+    """Return the WARC files of a shard by serial number."""
     files = {}
     for path in directory.glob("*.warc.gz"):
         found = _SERIES.search(path.name)
@@ -77,15 +76,15 @@ def series(directory: Path, shard: int) -> dict[int, Path]:
 
 
 def shard_of(name: str) -> int:
-    """The shard that a WARC file belongs to; -1 if it is none of ours."""
+    """Return the shard of a WARC file; -1 for a foreign name."""
     found = _SERIES.search(name)
     return int(found[2]) if found else -1
 
 
 def members(path: Path, start: int, end: int, *, piece: int = _PIECE) -> Iterator[Member]:
-    """The members from `start` to `end`, which must fit exactly; `Torn` where they do not.
+    """Yield the members from `start` to `end`, which must fit exactly; raises `Torn` if not.
 
-    `piece` is how many bytes are read at a time: few if only one member is wanted.
+    `piece` is the number of bytes read at a time: few if only one member is wanted.
     """
     with path.open("rb") as file:
         file.seek(start)
@@ -115,7 +114,7 @@ def members(path: Path, start: int, end: int, *, piece: int = _PIECE) -> Iterato
 
 
 def next_member(path: Path, start: int, end: int) -> int | None:
-    """Where the next record begins behind a damaged one."""
+    """Return the offset of the next record behind a damaged one, or None."""
     with path.open("rb") as file:
         at, held = start, b""
         file.seek(start)
@@ -143,7 +142,7 @@ def next_member(path: Path, start: int, end: int) -> int | None:
 
 
 def read_record(content: bytes) -> Record:
-    """What a whole member holds; `ValueError` if it is no WARC record of ours."""
+    """Parse a whole member; raises `ValueError` if it is not a WARC record of ours."""
     fields, block = _read_head(content)
     if int(fields["content-length"]) != len(block) - len(_END) or not block.endswith(_END):
         raise ValueError("the record is not as long as it says")
@@ -167,7 +166,7 @@ def _read_head(content: bytes) -> tuple[dict[str, str], bytes]:
 
 
 def peek(handle: int, offset: int, length: int) -> Record:
-    """The record at `offset` with the head of its answer: enough for its CDXJ line, and cheap."""
+    """Read the record at `offset` up to the head of its response: enough for its CDXJ line, and cheap."""
     stream = zlib.decompressobj(31)
     content, at = b"", offset
     while True:
@@ -186,7 +185,7 @@ def peek(handle: int, offset: int, length: int) -> Record:
 
 
 def answer_of(record: Record) -> Response:
-    """The answer in a response or revisit record, as it was when it was stored."""
+    """Return the response in a response or revisit record."""
     top, body = head.split(record.block)
     try:
         fields = head.read(top)
@@ -199,7 +198,7 @@ def answer_of(record: Record) -> Response:
 
 
 def line_of(record: Record, offset: int, length: int, filename: str) -> bytes:
-    """The CDXJ line that was written with a response or revisit record."""
+    """Return the CDXJ line of a response or revisit record."""
     answer = answer_of(record)
     seen_as = cdxj.kind_of(answer) if record.kind == "response" else cdxj.REVISIT
     stamp = re.sub(r"[^0-9]", "", record.fields["warc-date"])
@@ -208,7 +207,7 @@ def line_of(record: Record, offset: int, length: int, filename: str) -> bytes:
 
 
 def digest_is_right(record: Record) -> bool:
-    """Whether the payload of a response is the one its digest was taken of."""
+    """Tell whether the payload of a response matches its digest."""
     if record.kind != "response":
         return True
     _, body = head.split(record.block)
