@@ -108,8 +108,8 @@ def parse(
     `tags` are its X-Robots-Tag headers, `language` its Content-Language, `robot` the crawler's name for
     robots rules, `charset` its original character encoding.
 
-    >>> page = parse("<title>Mice</title><p>r<b>u</b>n <a href='/home' rel=nofollow>home</a>",
-    Url("http://a.b/"))
+    >>> html = "<title>Mice</title><p>r<b>u</b>n <a href='/home' rel=nofollow>home</a>"
+    >>> page = parse(html, Url("http://a.b/"))
     >>> page.title, page.text, page.hrefs
     ('Mice', 'run home', [])
     """

@@ -70,10 +70,9 @@ class Question:
 def understand(words: str) -> Question:
     r"""Parse a query.
 
-    >>> understand('don\\'t "field mouse" OR vole -title:barn').groups
-    ((Clause(terms=('don', 't'), field='', without=False),), \
-    (Clause(terms=('field', 'mouse'), field='', without=False), Clause(terms=('vole',), field='',
-    without=False)))
+    >>> question = understand('don\'t "field mouse" OR vole -title:barn')
+    >>> [[clause.terms for clause in group] for group in question.groups]
+    [[('don', 't')], [('field', 'mouse'), ('vole',)]]
     """
     groups: list[tuple[Clause, ...]] = []
     without: list[Clause] = []

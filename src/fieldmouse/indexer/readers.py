@@ -95,7 +95,7 @@ def own_readers(names: PluginNames, onlooker: Onlooker) -> Mapping[str, Reader]:
 
 
 def _document(answer: object, url: str) -> Document:
-    """Validate the result of a plug-in and cut it to what is stored."""
+    """Validate the result of a plug-in and cut its texts to the stored length."""
     if answer is None:
         return Document(base=url)
     if isinstance(answer, str):

@@ -25,7 +25,7 @@ class ScratchDocument(NamedTuple):
 
 @panics_as_errors()
 def write_scratch(directory: Path, documents: Iterable[ScratchDocument]) -> int:
-    """Write an index to `directory` that `search_all` can read like a crawl; return the number of documents."""
+    """Write an index that `search_all` can read like a crawl; return the number of documents."""
     path, count = directory / "index" / "shard-0" / "00000", 0
     path.mkdir(parents=True)
     index = tantivy.Index(schema(), str(path))

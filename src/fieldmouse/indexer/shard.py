@@ -131,7 +131,7 @@ class Shard:
         )  # fmt: skip
 
     def _unchanged(self, number: int, link: Link, response: Response, meaning: Meaning) -> Parsed:
-        """Record that the stored version is still current; the archive gets a revisit record if configured."""
+        """Record that the stored version is current; the archive gets a revisit record if configured."""
         shown = link.digest or written(payload_digest(b""))
         warc, offset = "", 0
         if self._config.revisits or not link.was:

@@ -95,7 +95,7 @@ class Snapshots:
         return self._whole(self._list(batch))
 
     def counting(self, batch: int | None) -> Path:
-        """Return the list from which the generation is opened: as of `batch`; None for a finished generation."""
+        """Return the list from which the generation is opened, at `batch` (None: it is finished)."""
         listed = self._kept / _CLEARING if batch is None else self._list(batch)
         return listed if self._whole(listed) else self._path / META
 

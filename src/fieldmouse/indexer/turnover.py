@@ -26,7 +26,7 @@ class Turnover:
         self._here.add(key)
 
     def note(self, key: int, batch: int, *, present: bool) -> bool:
-        """Log that a page was fetched again or is gone; True if the current batch has a document to delete."""
+        """Log that a page was fetched again or is gone; True if this batch has a document to delete."""
         self._log.note(key, stand(batch, self._shard, present=present))
         known = key in self._here
         self._here.discard(key)

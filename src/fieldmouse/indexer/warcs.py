@@ -142,7 +142,7 @@ def next_member(path: Path, start: int, end: int) -> int | None:
 
 
 def read_record(content: bytes) -> Record:
-    """Parse a whole member; raises `ValueError` if it is not a WARC record of ours."""
+    """Parse a whole member; raises `ValueError` if it is not a WARC record as written by fieldmouse."""
     fields, block = _read_head(content)
     if int(fields["content-length"]) != len(block) - len(_END) or not block.endswith(_END):
         raise ValueError("the record is not as long as it says")

@@ -1,19 +1,17 @@
-"""Getting one URL from one address, whatever the server does.
+"""HTTP fetcher: one GET of one URL from one given address.
 
-`fetch` returns a `Response` or a `Failed` and raises nothing for the web's
-misbehaviour. It goes to the address it is given and resolves nothing itself: the
-guard has looked at that address, and a second look-up could get another one. The
-URL's host still goes into the request, the SNI and the certificate check.
+`fetch` returns a `Response` or a `Failed` and raises nothing for errors of servers. It connects to the
+given address and resolves nothing itself: the guard has checked that address, and a second look-up could
+return another one. The URL's host is still used for the request, the SNI and the certificate check.
 
-What becomes of an answer that breaks a limit:
-
+Responses that exceed a limit:
 - a body longer than the limit is cut: a `Response` with `truncated="length"`;
 - a body not complete after `Limits.total` is cut: `truncated="time"`;
-- silence, too low a speed, a connection lost early or words that are not HTTP: `Failed`, whose `response`
-  holds what had come, if the head was whole: `truncated` is "time", "disconnect" or "unspecified".
+- silence, too low a speed, a lost connection or invalid HTTP: `Failed`, whose `response` has the data
+received, if the head was complete: `truncated` is "time", "disconnect" or "unspecified".
 
-One connection an address: after an answer it may be kept for a few seconds for the
-same host, and it is closed before another host of that address is visited.
+There is one connection per address: after a response it may be kept for a few seconds for the same host,
+and it is closed before another host at that address is visited.
 """
 
 from __future__ import annotations
@@ -40,19 +38,19 @@ ACCEPT = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"
 
 
 class Fetcher(Protocol):
-    """The seam between robots and the web, real or synthetic."""
+    """Interface between fetch workers and the web, real or synthetic."""
 
     async def fetch(
         self, link: Link, host: Host, address: str, *, body_limit: int | None = None
     ) -> Response | Failed:
-        """The answer to a GET of `link`, asked of `address`; `body_limit` cuts its body earlier."""
+        """Send a GET of `link` to `address`; `body_limit` lowers the limit on its body."""
         ...
 
     async def close(self) -> None: ...
 
 
 class HttpFetcher:
-    """HTTP/1.1 over sockets."""
+    """Fetcher for HTTP/1.1 over sockets."""
 
     def __init__(
         self,
@@ -72,12 +70,12 @@ class HttpFetcher:
         may_ask: Callable[[], bool] | None = None,
         keep_secrets: bool = False,
     ):
-        """`contact` with an @ in it is sent as `From`; `port` says which port a name's map entry asks for.
+        """`contact` is sent as `From` if it contains an @; `port` returns the port that the user mapped a
+        name to.
 
-        Beyond `most_connections` a fetch fails as it would without descriptors (`EMFILE`). If `may_ask` says
-        no when a request is about to be sent, it is not, and the fetch fails as without a network.
-        Secret ones of `headers` (`policy.headers`) are blanked in the requests of answers, unless
-        `keep_secrets`.
+        Beyond `most_connections` a fetch fails as without descriptors (`EMFILE`). If `may_ask` returns
+        False, a request is not sent, and the fetch fails as without a network. Secret ones of `headers`
+        (`policy.headers`) are blanked in the requests stored with responses, unless `keep_secrets`.
         """
         self._limits = limits or Limits()
         self._clock = clock
@@ -90,7 +88,7 @@ class HttpFetcher:
         self._source, self._may_ask = source, may_ask
         self._idle: dict[str, Connection] = {}  # by address, oldest first
         self._busy: set[Connection] = set()
-        self._connecting: dict[asyncio.Task[Connection], float] = {}  # when each must be there
+        self._connecting: dict[asyncio.Task[Connection], float] = {}  # with their deadlines
         self._tick: asyncio.TimerHandle | None = None
 
     async def fetch(
@@ -119,7 +117,7 @@ class HttpFetcher:
                     return answer
                 if not answer.unanswered:
                     return self._failed(link, answer)
-                # The server closed it while we were not looking: that is no failure of the page.
+                # The server closed an idle connection: that is not a failure of the page.
             else:
                 connection.close()
         fresh = await self._connect(host, address)
@@ -129,7 +127,7 @@ class HttpFetcher:
         return answer if isinstance(answer, Response) else self._failed(link, answer)
 
     async def close(self) -> None:
-        """Close every connection; fetches under way come back as `Failed`."""
+        """Close every connection; running fetches return `Failed`."""
         for task in self._connecting:
             task.cancel()
         self._close_idle()
@@ -138,7 +136,7 @@ class HttpFetcher:
         if self._tick is not None:
             self._tick.cancel()
             self._tick = None
-        await asyncio.sleep(0)  # let the transports see it
+        await asyncio.sleep(0)  # let the transports run
 
     async def _exchange(self, connection: Connection, request: bytes, limit: int) -> Response | Trouble:
         if self._may_ask is not None and not self._may_ask():
@@ -193,7 +191,7 @@ class HttpFetcher:
             return Trouble(Reason.NO_CONNECTION, f"no connection within {self._limits.connect:g} s")
         except ssl.SSLError as error:
             return Trouble(Reason.TLS, tls_complaint(error))
-        except ValueError as error:  # a name that no certificate could carry, such as `.example`
+        except ValueError as error:  # a name that no certificate can have, such as `.example`
             return Trouble(Reason.TLS, str(error))
         except OSError as error:
             number = error.errno or 0
@@ -233,7 +231,7 @@ class HttpFetcher:
         self._tick = asyncio.get_running_loop().call_later(self._limits.tick, self._look_around)
 
     def _look_around(self) -> None:
-        """Once a tick: give up what is too late, close what has been idle too long."""
+        """Enforce the time limits once a tick: connecting, responding, idle."""
         now = self._clock.now()
         for task, due_at in self._connecting.items():
             if now > due_at:
@@ -262,7 +260,7 @@ class HttpFetcher:
 
 
 def _told_to_stop() -> bool:
-    """Is it the fetch that is cancelled, and not only its attempt to connect?"""
+    """Tell whether the whole fetch is cancelled, and not only its attempt to connect."""
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0
 
@@ -273,17 +271,17 @@ def _abandon(task: asyncio.Task[Connection]) -> None:
 
 
 def _line(name: str, value: str) -> str:
-    """A header line, or nothing where the value is empty or would begin another line."""
+    """Return a header line, or "" if the value is empty or would begin another line."""
     return f"{name}: {value}\r\n" if value and value.isprintable() else ""
 
 
 def _standing_headers(user_agent: str, contact: str, extra: Mapping[str, str], *, keep: bool) -> Signature:
-    """What every request says."""
+    """Return the header lines of every request."""
     headers = {
         "User-Agent": user_agent,
         "From": contact if "@" in contact else "",
         "Accept": ACCEPT,
-        # We can read br and zstd too, but bodies are archived as they come, and other tools cannot (0005).
+        # We can decode br and zstd too, but bodies are archived as received, and other tools cannot (0005).
         "Accept-Encoding": "gzip",
         "Connection": "keep-alive",
     }

@@ -1,4 +1,4 @@
-"""The machine's own list of names, read again when it changes."""
+"""Hosts file of the machine, read again when it changes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from fieldmouse.policy.names import is_address
 
 
 class HostsFile:
-    """The machine's own list of names, looked at again at most once a second."""
+    """Names in a hosts file; changes are checked at most once a second."""
 
     def __init__(self, path: Path, clock: Clock):
         self._path, self._clock = path, clock
@@ -18,7 +18,7 @@ class HostsFile:
         self._seen: tuple[int, int, int] | None = None
 
     def find(self, name: str) -> tuple[str, ...]:
-        """The addresses of a name, IPv4 first; none if the file does not name it."""
+        """Return the addresses of a name, IPv4 first; none if the file does not have it."""
         now = self._clock.now()
         if now - self._looked_at >= 1.0:
             self._looked_at = now
@@ -33,9 +33,9 @@ class HostsFile:
                 self._names = _read_hosts(self._path.read_text("utf-8", "replace"))
                 self._seen = seen
         except (FileNotFoundError, NotADirectoryError, PermissionError):
-            self._names, self._seen = {}, None  # a machine without the file simply has no such names
+            self._names, self._seen = {}, None  # a machine without the file has no such names
         except OSError:
-            self._seen = None  # out of descriptors, say: what was read before still holds
+            self._seen = None  # for example no descriptors: the previous content stays valid
 
 
 def _read_hosts(text: str) -> dict[str, tuple[str, ...]]:

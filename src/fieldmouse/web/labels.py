@@ -1,9 +1,9 @@
-"""Names of charsets, and what the web means by them (WHATWG Encoding Standard, 4.2).
+"""Charset labels of the web and the Python codecs for them (WHATWG Encoding Standard, 4.2).
 
-The table of labels is `webencodings`'. Which codec reads an encoding is ours: the web
-takes `iso-8859-1` for windows-1252, `gb2312` for gb18030 and `shift_jis` for what
-Windows makes of it. Labels that browsers replace by one U+FFFD, lest a page smuggle a
-script past a filter, are read as what they say: we run no scripts.
+The table of labels is that of `webencodings`. The choice of codecs is ours: on the web `iso-8859-1` means
+windows-1252, `gb2312` means gb18030 and `shift_jis` means the variant of Windows. Browsers replace pages
+with some labels by one U+FFFD, because these could smuggle a script past a filter. We decode them, since
+we run no scripts.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ _REPLACED = {"hz-gb-2312": "hz", "iso-2022-kr": "iso2022_kr", "csiso2022kr": "is
 
 @lru_cache(maxsize=1024)
 def codec_of(label: str) -> str:
-    """The codec that a label means on the web, or "" if it means none.
+    """Return the codec of a label on the web, or "" if it has none.
 
     >>> codec_of(" ISO-8859-1 "), codec_of("x-sjis"), codec_of("rot13")
     ('cp1252', 'cp932', '')
     """
     label = label.strip(_SPACE)
-    # `K` has a lower case outside ASCII that no label has.
+    # Only ASCII: the Kelvin sign becomes `k` in lower case.
     name = LABELS.get(label.lower(), "") if label.isascii() else ""
     if name == "replacement":
         return _REPLACED.get(label.lower(), "ascii")
@@ -45,7 +45,7 @@ def codec_of(label: str) -> str:
 
 
 def web_codec(codec: str) -> str:
-    """The codec itself if one of the web's encodings is read by it, its label's if it has one, or "".
+    """Return the codec if it decodes an encoding of the web, else that of its label, else "".
 
     >>> web_codec("cp949"), web_codec("latin_1"), web_codec("cp500")
     ('cp949', 'cp1252', '')
@@ -61,14 +61,14 @@ def _by_name() -> dict[str, str]:
 
 
 def decoded(body: bytes, codec: str) -> str:
-    """The text of a document, without its byte order mark; what is no character becomes U+FFFD."""
+    """Decode a document without its byte order mark; invalid bytes become U+FFFD."""
     for mark, name in BOMS:
         if name == codec and body.startswith(mark):
             body = body[len(mark) :]
     if codec.startswith("cp1") or codec in ("cp874", "koi8-u"):
         return codecs.charmap_decode(body, "strict", _table(codec))[0]
     if codec == "euc_jp":
-        # One character of row 13 (a number in a circle, say) would derail all that follows it.
+        # One character of row 13 (such as a number in a circle) would corrupt everything behind it.
         try:
             return body.decode(codec)
         except UnicodeDecodeError:
@@ -77,7 +77,7 @@ def decoded(body: bytes, codec: str) -> str:
 
 
 def spelt(href: str, codec: str) -> str:
-    """A link as its page means it: the query in the page's own charset (URL Standard, query state).
+    """Encode the query of a link in the charset of its page (URL Standard, query state).
 
     >>> spelt("/suche?wort=M\u00e4use", "cp1252"), spelt("/?\u2603", "cp1252"), spelt("/?\u00e4", "utf-8")
     ('/suche?wort=M%E4use', '/?%26%239731%3B', '/?\u00e4')
@@ -90,7 +90,7 @@ def spelt(href: str, codec: str) -> str:
     if codec.startswith("cp1") or codec in ("cp874", "koi8-u"):
         raw = codecs.charmap_encode(query, _ERRORS, codecs.charmap_build(_table(codec)))[0]
     else:
-        if codec == "euc_jp":  # of its three sets browsers write two
+        if codec == "euc_jp":  # browsers write two of its three sets
             query = "".join(_reference(c) if c.encode(codec, "ignore")[:1] == b"\x8f" else c for c in query)
         raw = query.encode(_WRITTEN.get(codec, codec), _ERRORS)
     return f"{path}?{''.join(map(_escaped, raw))}"
@@ -106,18 +106,19 @@ def _as_reference(trouble: UnicodeError) -> tuple[str, int]:
 
 
 def _reference(character: str) -> str:
-    """What browsers send for a character that a charset does not have: `&#9731;`, escaped."""
+    """Return the escaped reference that browsers send for a character missing in a charset: `&#9731;`."""
     return f"%26%23{ord(character)}%3B"
 
 
-_WRITTEN = {"gb18030": "gbk", "iso2022_jp_ext": "iso2022_jp"}  # what is read is more
+# encoders that differ from the decoder, which reads more
+_WRITTEN = {"gb18030": "gbk", "iso2022_jp_ext": "iso2022_jp"}
 _ERRORS = "fieldmouse.query"
 codecs.register_error(_ERRORS, _as_reference)
 
 
 @cache
 def _table(codec: str) -> str:
-    """The 256 characters of a Windows charset, where the standard leaves no hole below 0xA0."""
+    """Return the 256 characters of a Windows charset; the standard fills the gaps below 0xA0."""
     characters = [bytes([code]).decode(codec, "replace") for code in range(256)]
     for code in range(0x80, 0xA0):
         if characters[code] == "\ufffd":

@@ -1,7 +1,7 @@
-"""Content-Type of an answer, of several if there are several (Fetch Standard, "extract a MIME type").
+"""Content-Type of a response with any number of such headers (Fetch Standard, "extract a MIME type").
 
-The last one that is valid counts, whether they came in several lines or in one with commas. A charset that
-only an earlier one of the same type names holds for the later.
+The last valid type counts, whether in several lines or in one with commas. A charset of an earlier value
+holds for a later one of the same type.
 """
 
 from __future__ import annotations
@@ -10,13 +10,14 @@ import re
 from collections.abc import Sequence
 
 _TOKEN = r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+"
-_parts = re.compile(r"(?:[^,\"]|\"(?:[^\"\\]|\\.)*+\"?)++", re.DOTALL).findall  # quotes hold commas together
+# commas inside quotes do not separate
+_parts = re.compile(r"(?:[^,\"]|\"(?:[^\"\\]|\\.)*+\"?)++", re.DOTALL).findall
 _valid = re.compile(rf"[ \t\r\n]*({_TOKEN}/{_TOKEN})[ \t\r\n]*(?:;.*)?", re.DOTALL).fullmatch
 _charset = re.compile(r';[ \t\r\n]*charset=("[^"]*"|[^;"]+)', re.IGNORECASE).search
 
 
 def media_type(values: Sequence[str]) -> str:
-    """Type and parameters; the first value if none is valid, "" if there is none.
+    """Return type and parameters; the first value if none is valid, "" if there is none.
 
     >>> media_type(["text/plain", "text/html; charset=utf-8", "*/*", "nonsense"])
     'text/html; charset=utf-8'
@@ -44,7 +45,7 @@ def media_type(values: Sequence[str]) -> str:
 
 
 def essence(media: str) -> str:
-    """The type without its parameters, in lower case.
+    """Return the type without parameters, in lower case.
 
     >>> essence("Text/HTML; charset=utf-8")
     'text/html'
