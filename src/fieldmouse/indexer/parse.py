@@ -100,9 +100,14 @@ _HEEDED = SILENT | INLINE | FRAMES | {_AREA, _LINK, _BASE, TITLE_TAG, _META, COM
 
 
 def parse(
-    html: bytes | str, url: Url, *, tags: Iterable[str] = (), language: str = "", robot: str = ROBOT,
+    html: bytes | str,
+    url: Url,
+    *,
+    tags: Iterable[str] = (),
+    language: str = "",
+    robot: str = ROBOT,
     charset: str = "utf-8",
-) -> Document:  # fmt: skip
+) -> Document:
     """Parse an HTML page of `url`.
 
     `tags` are its X-Robots-Tag headers, `language` its Content-Language, `robot` the crawler's name for
@@ -231,9 +236,8 @@ def refresh_target(content: str) -> str:
 
     These are the shared declarative refresh steps of the HTML standard.
 
-    >>> refresh_target("0; url='next'"), refresh_target("3;next"), refresh_target("3"),
-    refresh_target("next")
-    ('next', 'next', '', '')
+    >>> [refresh_target(content) for content in ("0; url='next'", "3;next", "3", "next")]
+    ['next', 'next', '', '']
     """
     delayed = _delayed(content)
     if delayed is None:

@@ -87,23 +87,20 @@ class Ranking:
         """Return the score that one index with all documents would give."""
         if not self.question.groups:
             return 1.0
-        found = {leaf: self._score(leaf, generation, address) for leaf in self._leaves}
+        scores = {leaf: self._score(leaf, generation, address) for leaf in self._leaves}
         return sum(
-            found[leaf] * (TITLE_WEIGHT if leaf[0] == "title" else 1.0) for leaf in _leaves(self.question)
+            scores[leaf] * (TITLE_WEIGHT if leaf[0] == "title" else 1.0) for leaf in _leaves(self.question)
         )
 
     def _score(self, leaf: Leaf, generation: Generation, address: tantivy.DocAddress) -> float:
         field, terms = leaf
         if not all(self._counts[generation][field, term] for term in terms):
             return 0.0
-        told = _explained(generation, stretch(generation.index.schema, field, terms), address)
-        if told is None:
+        numbers = _explained(generation, stretch(generation.index.schema, field, terms), address)
+        if numbers is None:
             return 0.0
-        often, length = told["freq"], told["dl"]
-        return (
-            self._rarity[leaf] * (1 + _K1) * often
-            / (often + _K1 * (1 - _B + _B * length / self._average[field]))
-        )  # fmt: skip
+        frequency, norm = numbers["freq"], 1 - _B + _B * numbers["dl"] / self._average[field]
+        return self._rarity[leaf] * (1 + _K1) * frequency / (frequency + _K1 * norm)
 
 
 def _leaves(question: Question) -> Iterator[Leaf]:
@@ -118,8 +115,8 @@ def _leaves(question: Question) -> Iterator[Leaf]:
 
 def _rarity(leaf: Leaf, counts: dict[tuple[str, str], int], documents: float) -> float:
     field, terms = leaf
-    known = (counts[field, term] for term in terms)
-    return sum(math.log(1 + (documents - count + 0.5) / (count + 0.5)) for count in known)
+    frequencies = (counts[field, term] for term in terms)
+    return sum(math.log(1 + (documents - count + 0.5) / (count + 0.5)) for count in frequencies)
 
 
 def _size(generation: Generation, field: str) -> FieldSize:
@@ -129,15 +126,15 @@ def _size(generation: Generation, field: str) -> FieldSize:
     """
     schema, searcher = generation.index.schema, generation.searcher
     for address, word in _samples(generation, field):
-        told = _explained(generation, tantivy.Query.term_query(schema, field, word), address)
-        if told is not None:
-            return FieldSize(told["N"], told["avgdl"])
+        numbers = _explained(generation, tantivy.Query.term_query(schema, field, word), address)
+        if numbers is not None:
+            return FieldSize(numbers["N"], numbers["avgdl"])
     for word, _ in searcher.terms_with_prefix(field, "", limit=1):  # slow: it reads all terms
         query = tantivy.Query.term_query(schema, field, word)
         for _, address in searcher.search(query, limit=1, count=False).hits:
-            told = _explained(generation, query, address)
-            if told is not None:
-                return FieldSize(told["N"], told["avgdl"])
+            numbers = _explained(generation, query, address)
+            if numbers is not None:
+                return FieldSize(numbers["N"], numbers["avgdl"])
     return FieldSize()
 
 
@@ -156,11 +153,11 @@ def _explained(
     """Return the numbers of a score explanation by the first words of their descriptions; None without a
     match."""
     try:
-        told = json.loads(query.explain(generation.searcher, address).to_json())
+        explanation = json.loads(query.explain(generation.searcher, address).to_json())
     except ValueError:
         return None
     numbers: dict[str, float] = {}
-    parts = [told]
+    parts = [explanation]
     while parts:
         part = parts.pop()
         numbers[part["description"].partition(",")[0]] = part["value"]

@@ -38,10 +38,8 @@ class Reader(Protocol):
 
 def read_html(answer: Answer, config: IndexerConfig) -> Document:
     charset = find_charset(answer.body[:MARKUP], media_type(answer.all("content-type")))
-    page = parse(
-        markup_of(answer.body, charset), Url(answer.url),
-        language=answer.header("content-language"), robot=config.robot, charset=charset,
-    )  # fmt: skip
+    html, language = markup_of(answer.body, charset), answer.header("content-language")
+    page = parse(html, Url(answer.url), language=language, robot=config.robot, charset=charset)
     return replace(page, charset=charset, language=page.language or guess(page.text))
 
 
@@ -78,10 +76,10 @@ class OwnReader:
         self._read = load_function(name, "reader", names.path)
 
     def __call__(self, answer: Answer, config: IndexerConfig) -> Document:
-        made = call(
+        result = call(
             self.name, self._patience, self._onlooker, lambda: _document(self._read(answer), answer.url)
         )
-        return self.without(answer.url, made) if isinstance(made, Complaint) else made
+        return self.without(answer.url, result) if isinstance(result, Complaint) else result
 
     def without(self, url: str, complaint: Complaint | None = None) -> Document:
         """Return the document of a page that the plug-in did not read."""
@@ -107,10 +105,9 @@ def _document(answer: object, url: str) -> Document:
         raise BadAnswer("gave a `PageText` that holds something else than text")
     text, title, language = (_encodable(text) for text in words[:3])
     hrefs = [_encodable(href) for href in answer.links]
-    return Document(
-        base=url, title=" ".join(title.split())[:TITLE], text=text[:TEXT],
-        language=language[:35] or guess(text[:TEXT]), hrefs=hrefs, anchors=len(hrefs),
-    )  # fmt: skip
+    title, text = " ".join(title.split())[:TITLE], text[:TEXT]
+    language = language[:35] or guess(text)
+    return Document(title, text, language, base=url, hrefs=hrefs, anchors=len(hrefs))
 
 
 def _encodable(text: str) -> str:

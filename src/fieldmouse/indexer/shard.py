@@ -8,7 +8,9 @@ from one saved state to the next: `prepare` makes them durable and returns the n
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -43,7 +45,6 @@ from fieldmouse.records import (
     Response,
     Unchanged,
 )
-from fieldmouse.sighting import Sighting
 from fieldmouse.url import Url, key_of
 
 _encode = msgspec.msgpack.Encoder().encode
@@ -53,26 +54,32 @@ class OpenShard:
     """A locked and checked shard; nothing in it has been changed yet."""
 
     def __init__(
-        self, directory: Path, number: int, config: IndexerConfig, state: ShardState,
-        onlooker: Onlooker | None = None, batch: int = 0,
-    ):  # fmt: skip
+        self,
+        directory: Path,
+        number: int,
+        config: IndexerConfig,
+        state: ShardState,
+        onlooker: Onlooker | None = None,
+        batch: int = 0,
+    ):
         """Raises `Damaged` if the shard cannot be restored to `state`, and the plug-in's error if one cannot
         be loaded."""
-        self._held = HeldShard(directory, number, config, state, onlooker)
-        self._directory, self._number, self._config, self._state = directory, number, config, state
-        self._batch = batch
-        self.close = self._held.close
-
-    def begin(self) -> Shard:
+        held = HeldShard(directory, number, config, state, onlooker)
+        self.close = held.close
+        self.begin = partial(Shard, directory, number, config, state, held, batch)
         """Cut everything written after the state, and continue from there."""
-        return Shard(self._directory, self._number, self._config, self._state, self._held, self._batch)
 
 
 class Shard:
     def __init__(
-        self, directory: Path, number: int, config: IndexerConfig, state: ShardState,
-        held: HeldShard | None = None, batch: int = 0,
-    ):  # fmt: skip
+        self,
+        directory: Path,
+        number: int,
+        config: IndexerConfig,
+        state: ShardState,
+        held: HeldShard | None = None,
+        batch: int = 0,
+    ):
         """Open the shard at `state`; everything written later is cut."""
         held = held or HeldShard(directory, number, config, state)
         self._held, self._guests = held, held.guests
@@ -100,9 +107,8 @@ class Shard:
             self._forget(link)
         if response is None:
             assert isinstance(outcome, Failed)
-            return self._answer(
-                number, row_of(link, meaning.kind, outcome.at, meaning.reason, meaning.detail)
-            )
+            row = row_of(link, meaning.kind, outcome.at, reason=meaning.reason, detail=meaning.detail)
+            return self._answer(number, row)
         if isinstance(outcome, Unchanged):
             return self._unchanged(number, link, response, meaning)
         mime, detail = mime_of(response), meaning.detail
@@ -118,38 +124,36 @@ class Shard:
             links = read_contents(
                 link, response, self._config, self._links, self._guests.readers, bare=bare
             ).links
-        said = of_answer(link, meaning.kind, gone=meaning.gone, moved=meaning.leaves)
+        columns: dict[str, Any] = {"reason": meaning.reason, "detail": detail, "target": meaning.target}
+        columns.update(status=response.status, mime=mime, digest=shown, size=len(response.body))
+        judgement = of_answer(link, meaning.kind, gone=meaning.gone, moved=meaning.leaves)
+        row = row_of(
+            link,
+            meaning.kind,
+            response.ended_at,
+            judgement,
+            warc=stored.warc,
+            offset=stored.offset,
+            **columns,
+        )
         return self._answer(
-            number,
-            row_of(
-                link, meaning.kind, response.ended_at, meaning.reason, detail, said, status=response.status,
-                target=meaning.target, mime=mime, digest=shown, size=len(response.body),
-                warc=stored.warc, offset=stored.offset,
-            ),
-            links,
-            sighting=sight_again(link, response, gone=True) if meaning.gone else None,
-        )  # fmt: skip
+            number, row, links, sighting=sight_again(link, response, gone=True) if meaning.gone else None
+        )
 
     def _unchanged(self, number: int, link: Link, response: Response, meaning: Meaning) -> Parsed:
         """Record that the stored version is current; the archive gets a revisit record if configured."""
         shown = link.digest or written(payload_digest(b""))
-        warc, offset = "", 0
+        columns: dict[str, Any] = {"status": response.status, "mime": mime_of(response), "digest": shown}
         if self._config.revisits or not link.was:
             stored = self._archive.store(link, response, payload=b"", digest=shown)
-            warc, offset = stored.warc, stored.offset
+            columns.update(warc=stored.warc, offset=stored.offset)
         sighting = sight_again(link, response, gone=False)
-        return self._answer(
-            number,
-            row_of(
-                link, meaning.kind, response.ended_at, said=of_answer(link, meaning.kind),
-                status=response.status, mime=mime_of(response), digest=shown, warc=warc, offset=offset,
-                etag=sighting.etag, last_modified=sighting.last_modified, unlisted=meaning.unlisted,
-            ),
-            sighting=sighting,
-        )  # fmt: skip
+        columns.update(etag=sighting.etag, last_modified=sighting.last_modified, unlisted=meaning.unlisted)
+        row = row_of(link, meaning.kind, response.ended_at, of_answer(link, meaning.kind), **columns)
+        return self._answer(number, row, sighting=sighting)
 
     def _page(self, number: int, link: Link, response: Response, bare: bool) -> Parsed:
-        config, now = self._config, response.ended_at
+        config = self._config
         read = read_contents(link, response, config, self._links, self._guests.readers, bare=bare)
         body, reason, detail, charset, page = read.body, read.reason, read.detail, read.charset, read.page
         mime, indexed = read.mime, read.indexed
@@ -176,44 +180,57 @@ class Shard:
                 detail = f"{detail}; {harvested}" if detail else str(harvested)
             else:
                 rows = harvested
+        original = earlier if len(response.body) >= WORTH_A_REVISIT else None
         stored = self._archive.store(
-            link, response, payload=response.body, digest=shown, fields=fields, items=rows.lines,
-            earlier=earlier if len(response.body) >= WORTH_A_REVISIT else None,
-        )  # fmt: skip
+            link,
+            response,
+            payload=response.body,
+            digest=shown,
+            fields=fields,
+            items=rows.lines,
+            earlier=original,
+        )
         key = key_of(link.url, config.key_seed)
         if link.again and reason is None and self._turnover.note(key, self._batch, present=indexed):
             self._index.take_back(key, self._batch)
         if indexed:
             self._turnover.added(key)
+            canonical = page.canonical if page.canonical != link.url else ""
             self._index.add(
-                url=link.url, key=key, title=page.title, text=page.text,
-                batch=self._batch, canonical=page.canonical if page.canonical != link.url else "",
-            )  # fmt: skip
-        sighting, said = None, UNHEARD
+                url=link.url,
+                key=key,
+                title=page.title,
+                text=page.text,
+                batch=self._batch,
+                canonical=canonical,
+            )
+        columns: dict[str, Any] = {"status": response.status, "mime": mime, "detail": detail, "digest": shown}
+        columns.update(title=page.title, language=page.language, charset=charset, canonical=page.canonical)
+        columns.update(simhash=mark, words=words, size=len(body), links=page.anchors, indexed=indexed)
+        columns.update(warc=stored.warc, offset=stored.offset, items=rows.count, items_at=stored.items_at)
+        if earlier is not None and earlier[0] != link.url:
+            columns["duplicate_of"] = earlier[0]
+        if lookalike != link.url:
+            columns["near_duplicate_of"] = lookalike
+        kind, sighting, judgement = OutcomeKind.PAGE, None, UNHEARD
         if reason is None:
             sighting = sight(link, response, shown, mark)
+            columns.update(etag=sighting.etag, last_modified=sighting.last_modified)
             if link.door is Door.POLLED:
-                said = self._judge.of_page(link, response, body, shown, mark)
-        if earlier is None and reason is None and response.body:
-            self._doubles.note(self._batch, payload, mark, stored.place)
+                judgement = self._judge.of_page(link, response, body, shown, mark)
+            if earlier is None and response.body:
+                self._doubles.note(self._batch, payload, mark, stored.place)
+        else:
+            kind = OutcomeKind.FAILED
+            columns["reason"] = reason
         return self._answer(
             number,
-            row_of(
-                link, OutcomeKind.PAGE if reason is None else OutcomeKind.FAILED, now, reason, detail, said,
-                status=response.status,
-                mime=mime, title=page.title, language=page.language, charset=charset, digest=shown,
-                simhash=mark, duplicate_of=earlier[0] if earlier and earlier[0] != link.url else "",
-                near_duplicate_of=lookalike if lookalike != link.url else "", canonical=page.canonical,
-                size=len(body), words=words, links=page.anchors, indexed=indexed, warc=stored.warc,
-                offset=stored.offset, items=rows.count, items_at=stored.items_at,
-                etag=sighting.etag if sighting else "",
-                last_modified=sighting.last_modified if sighting else "",
-            ),
+            row_of(link, kind, response.ended_at, judgement, **columns),
             read.links,
-            read.left_out,
-            f"{complaint}, on {link.url[:200]}" if complaint else "",
-            sighting,
-        )  # fmt: skip
+            left_out=read.left_out,
+            complaint=f"{complaint}, on {link.url[:200]}" if complaint else "",
+            sighting=sighting,
+        )
 
     def _forget(self, link: Link) -> None:
         """Remove a page that no longer exists from the index, effective at the checkpoint."""
@@ -233,15 +250,9 @@ class Shard:
         found = self._archive.look_up(place) if place is not None else None
         return found[1].url if found is not None else ""
 
-    def _answer(
-        self, number: int, row: OutcomeRow, links: list[Link] | None = None, left_out: int = 0,
-        complaint: str = "", sighting: Sighting | None = None,
-    ) -> Parsed:  # fmt: skip
-        return Parsed(
-            number, self._number, self._batch, row.kind, _encode(row),
-            tuple(links or ()), row.size, row.reason, left_out, complaint, sighting,
-            tuple(self._links.take_held()),
-        )  # fmt: skip
+    def _answer(self, number: int, row: OutcomeRow, links: Sequence[Link] = (), **extra: Any) -> Parsed:
+        place, held = (number, self._number, self._batch), tuple(self._links.take_held())
+        return Parsed(*place, row.kind, _encode(row), tuple(links), row.size, row.reason, held=held, **extra)
 
     def widen(self, joined: Sequence[Url], is_open: bool) -> None:
         """Extend the scope by pages that seeds redirected to."""

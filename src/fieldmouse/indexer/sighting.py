@@ -11,20 +11,18 @@ _BITS = 64
 def sight(link: Link, response: Response, digest: str, simhash: int) -> Sighting:
     """Return the sighting of a page that was read."""
     changed = digest != link.digest if link.digest else None
-    return Sighting(
-        response.ended_at, digest, simhash, response.header("etag"), response.header("last-modified"),
-        changed, difference(link.simhash, simhash) if changed else 0.0,
-    )  # fmt: skip
+    changed_share = difference(link.simhash, simhash) if changed else 0.0
+    etag, last_modified = response.header("etag"), response.header("last-modified")
+    return Sighting(response.ended_at, digest, simhash, etag, last_modified, changed, changed_share)
 
 
 def sight_again(link: Link, response: Response, *, gone: bool) -> Sighting:
     """Return the sighting of a page that is unchanged (304) or gone."""
     if gone:
         return Sighting(response.ended_at, changed=bool(link.digest) or None, difference=1.0, gone=True)
-    return Sighting(
-        response.ended_at, link.digest, link.simhash, response.header("etag") or link.etag,
-        response.header("last-modified") or link.last_modified, False,
-    )  # fmt: skip
+    etag = response.header("etag") or link.etag
+    last_modified = response.header("last-modified") or link.last_modified
+    return Sighting(response.ended_at, link.digest, link.simhash, etag, last_modified, False)
 
 
 def difference(one: int, other: int) -> float:

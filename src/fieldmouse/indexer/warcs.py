@@ -191,10 +191,8 @@ def answer_of(record: Record) -> Response:
         fields = head.read(top)
     except head.BadHead as trouble:
         raise ValueError(f"the answer in the record is no HTTP ({trouble})") from None
-    return Response(
-        fields.status, top, body, b"", record.fields.get("warc-ip-address", ""), 0.0, 0.0, 0.0,
-        fields.headers, record.fields.get("warc-truncated", ""),
-    )  # fmt: skip
+    address, truncated = (record.fields.get(name, "") for name in ("warc-ip-address", "warc-truncated"))
+    return Response(fields.status, top, body, b"", address, 0.0, 0.0, 0.0, fields.headers, truncated)
 
 
 def line_of(record: Record, offset: int, length: int, filename: str) -> bytes:

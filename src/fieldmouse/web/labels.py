@@ -16,12 +16,13 @@ from webencodings.labels import LABELS
 BOMS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
 
 _SPACE = "\t\n\f\r "
-_CODECS = {
-    "big5": "big5hkscs", "euc-jp": "euc_jp", "euc-kr": "cp949", "gb18030": "gb18030", "gbk": "gb18030",
-    "ibm866": "cp866", "iso-2022-jp": "iso2022_jp_ext", "iso-8859-8-i": "iso8859-8", "macintosh": "mac-roman",
-    "shift_jis": "cp932", "utf-16be": "utf-16-be", "utf-16le": "utf-16-le", "windows-874": "cp874",
-    "x-mac-cyrillic": "mac-cyrillic", "x-user-defined": "cp1252",
-}  # fmt: skip
+_NAMES = (
+    "big5=big5hkscs euc-jp=euc_jp euc-kr=cp949 gb18030=gb18030 gbk=gb18030 ibm866=cp866 "
+    "iso-2022-jp=iso2022_jp_ext iso-8859-8-i=iso8859-8 macintosh=mac-roman shift_jis=cp932 "
+    "utf-16be=utf-16-be utf-16le=utf-16-le windows-874=cp874 x-mac-cyrillic=mac-cyrillic "
+    "x-user-defined=cp1252"
+)
+_CODECS = dict(pair.split("=") for pair in _NAMES.split())
 _REPLACED = {"hz-gb-2312": "hz", "iso-2022-kr": "iso2022_kr", "csiso2022kr": "iso2022_kr"}
 
 
