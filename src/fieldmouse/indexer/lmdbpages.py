@@ -47,7 +47,7 @@ def page_flaw(path: Path, *, leaves: bool = False) -> str:
     except _Flaw as flaw:
         return str(flaw)
     except (error, ValueError) as trouble:  # an offset outside the file; an empty file
-        return f"a page is no page ({trouble})"
+        return f"a page cannot be read ({trouble})"
     return ""
 
 
@@ -58,7 +58,7 @@ class _Pages:
         self._raw = raw
         self._size = _TREE.unpack_from(raw, 16 + _META.size)[0]
         if not 256 <= self._size <= 1 << 16 or self._size & (self._size - 1):
-            raise _Flaw(f"its pages cannot have {self._size} bytes")
+            raise _Flaw(f"its page size of {self._size} bytes is invalid")
         metas = [self._meta(at) for at in (0, self._size)]
         (self._last, _), self._free, self._main = max(metas, key=lambda meta: meta[0][1])
         if (self._last + 1) * self._size > len(raw):
@@ -70,7 +70,7 @@ class _Pages:
         at += 16
         magic, version, _, _ = _META.unpack_from(self._raw, at)
         if (magic, version & 0xFFFF) != (_MAGIC, _VERSION):
-            raise _Flaw("it does not begin as such files do")
+            raise _Flaw("it does not start like an LMDB file")
         trees = []
         for number in range(2):
             _, _, depth, _, _, overflow, _, root = _TREE.unpack_from(
@@ -97,7 +97,7 @@ class _Pages:
     def _take(self, page: int, pages: int = 1) -> None:
         for each in range(page, page + pages):
             if each > self._last:
-                raise _Flaw(f"it names page {each} and has {self._last + 1}")
+                raise _Flaw(f"it refers to page {each} and has {self._last + 1}")
             if self._taken[each]:
                 raise _Flaw(f"page {each} is named twice")
             self._taken[each] = 1
@@ -123,7 +123,7 @@ class _Pages:
         start = page * self._size
         number, _, found, lower, _ = _HEADER.unpack_from(self._raw, start)
         if number != page or not found & kind or not 16 <= lower <= self._size:
-            raise _Flaw(f"page {page} is not what it should be")
+            raise _Flaw(f"page {page} has a wrong header")
         for (place,) in _PLACE.iter_unpack(self._raw[start + 16 : start + lower]):
             yield *_NODE.unpack_from(self._raw, start + place), start + place + _NODE.size
 
@@ -136,7 +136,7 @@ class _Pages:
                 at = page * self._size
                 number, _, found, low, high = _HEADER.unpack_from(self._raw, at)
                 if number != page or not found & _OVERFLOW:
-                    raise _Flaw(f"page {page} is not what it should be")
+                    raise _Flaw(f"page {page} has a wrong header")
                 self._take(page, low | high << 16)
                 at += _HEADER.size
             yield at, size

@@ -76,14 +76,14 @@ def probe(questions: Sequence[IndexAsked | DigestsAsked]) -> list[ProbeReport]:
         reports += [msgspec.json.decode(line, type=ProbeReport) for line in child.stdout.splitlines()]
         if len(reports) < len(questions):
             code = child.returncode
-            how = f"signal {-code}" if code < 0 else _last_words(child.stderr)
-            reports.append(ProbeReport(trouble=f"whoever reads it dies ({how})"))
+            how = f"signal {-code}" if code < 0 else _last_line(child.stderr)
+            reports.append(ProbeReport(trouble=f"reading it kills the process ({how})"))
     return reports
 
 
-def _last_words(said: bytes) -> str:
-    lines = said.decode(errors="replace").strip().splitlines()
-    return lines[-1][:200] if lines else "without a word"
+def _last_line(stderr: bytes) -> str:
+    lines = stderr.decode(errors="replace").strip().splitlines()
+    return lines[-1][:200] if lines else "without a message"
 
 
 def read_index(asked: IndexAsked) -> ProbeReport:
@@ -137,7 +137,7 @@ def _look_at(path: Path, listed: Path, asked: IndexAsked) -> ProbeReport:
         except FileNotFoundError as gone:
             return ProbeReport(trouble=f"`{Path(gone.filename).name}` is missing")
         except (ValueError, KeyError, TypeError) as wrong:
-            return ProbeReport(trouble=f"`{listed.name}` cannot be understood ({wrong})")
+            return ProbeReport(trouble=f"`{listed.name}` cannot be decoded ({wrong})")
 
 
 def _has_all(listed: Path) -> bool:
@@ -166,7 +166,7 @@ def _managed_flaw(path: Path) -> str:
     except FileNotFoundError:
         return ""
     except (msgspec.MsgspecError, UnicodeDecodeError) as wrong:
-        return f"`{path.name}` cannot be understood ({wrong})"
+        return f"`{path.name}` cannot be decoded ({wrong})"
     return ""
 
 
@@ -207,7 +207,7 @@ def _count_documents(path: Path, asked: IndexAsked) -> ProbeReport:
     except ValueError as trouble:
         return ProbeReport(trouble=f"it cannot be opened ({trouble})")
     if index.schema not in known_schemas():
-        return ProbeReport(trouble="its fields are not ours")
+        return ProbeReport(trouble="its schema is not one of fieldmouse")
     try:
         with panics_as_errors():
             searcher = index.searcher()

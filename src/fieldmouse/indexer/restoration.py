@@ -33,8 +33,8 @@ def restore_log(directory: Path, shard: int, state: ShardState) -> int:
             count, length = count + 1, length + file.write(line)
         if length != state.cdxj_length:
             raise CrawlDirError(
-                f"`{path}` cannot be written again: {state.cdxj_length} bytes were there,"
-                f" the WARC files make {length}",
+                f"`{path}` cannot be rebuilt: it had {state.cdxj_length} bytes,"
+                f" the WARC files yield {length}",
                 "restore it from a copy of the directory",
             )
     return count

@@ -106,7 +106,7 @@ def members(path: Path, start: int, end: int, *, piece: int = _PIECE) -> Iterato
                 try:
                     parts.append(stream.decompress(held))
                 except zlib.error as trouble:
-                    raise Torn(at, f"it cannot be unpacked ({trouble})") from None
+                    raise Torn(at, f"it cannot be decompressed ({trouble})") from None
                 held = stream.unused_data
             size -= len(held)
             yield Member(at, size, b"".join(parts))
@@ -145,7 +145,7 @@ def read_record(content: bytes) -> Record:
     """Parse a whole member; raises `ValueError` if it is not a WARC record as written by fieldmouse."""
     fields, block = _read_head(content)
     if int(fields["content-length"]) != len(block) - len(_END) or not block.endswith(_END):
-        raise ValueError("the record is not as long as it says")
+        raise ValueError("the length of the record is wrong")
     return Record(fields, block[: -len(_END)])
 
 
@@ -153,7 +153,7 @@ def _read_head(content: bytes) -> tuple[dict[str, str], bytes]:
     top, end, block = content.partition(_END)
     first, *lines = top.decode("utf-8").split("\r\n")
     if not end or first != "WARC/1.1":
-        raise ValueError("that is no WARC record")
+        raise ValueError("it is not a WARC record")
     fields = {}
     for line in lines:
         name, colon, value = line.partition(": ")
@@ -161,7 +161,7 @@ def _read_head(content: bytes) -> tuple[dict[str, str], bytes]:
             raise ValueError("a field of the record has no value")
         fields[name.lower()] = value
     if not {"warc-type", "content-length"} <= fields.keys():
-        raise ValueError("the record does not say what it is")
+        raise ValueError("the record has no type or no length")
     return fields, block
 
 
@@ -175,7 +175,7 @@ def peek(handle: int, offset: int, length: int) -> Record:
         try:
             content += stream.decompress(piece, _LONGEST_HEAD)
         except zlib.error as trouble:
-            raise Torn(offset, f"it cannot be unpacked ({trouble})") from None
+            raise Torn(offset, f"it cannot be decompressed ({trouble})") from None
         top = content.find(_END)
         if top >= 0 and (content.find(b"\n\r\n", top + 4) >= 0 or content.find(b"\n\n", top + 4) >= 0):
             break
@@ -190,7 +190,7 @@ def answer_of(record: Record) -> Response:
     try:
         fields = head.read(top)
     except head.BadHead as trouble:
-        raise ValueError(f"the answer in the record is no HTTP ({trouble})") from None
+        raise ValueError(f"the response in the record is not HTTP ({trouble})") from None
     address, truncated = (record.fields.get(name, "") for name in ("warc-ip-address", "warc-truncated"))
     return Response(fields.status, top, body, b"", address, 0.0, 0.0, 0.0, fields.headers, truncated)
 

@@ -284,7 +284,7 @@ class Connection(asyncio.Protocol):
 
     def _refuse_head(self, size: int) -> None:
         self._head = None
-        self._give_up(Reason.HEADERS_TOO_LARGE, f"{size} bytes and more, {self._limits.header} are enough")
+        self._give_up(Reason.HEADERS_TOO_LARGE, f"at least {size} bytes, the limit is {self._limits.header}")
 
     def _response(self, now: float, truncated: str) -> Response:
         body = self._body

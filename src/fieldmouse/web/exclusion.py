@@ -243,7 +243,7 @@ def judge(
     status = answer.status
     if 200 <= status < 300:
         if answer.truncated not in ("", "length"):
-            return Unreachable("robots.txt did not come in time")
+            return Unreachable("robots.txt was not received in time")
         # The fetcher has cut the body already, if so configured; compressed bodies are cut here.
         limit = max(SIZE, len(answer.body))
         decoded = unpack(answer, limit=limit)

@@ -176,7 +176,7 @@ class HttpFetcher:
         if len(self._busy) + len(self._connecting) + len(self._idle) >= self._most_connections:
             self._close_idle()
             if len(self._busy) + len(self._connecting) >= self._most_connections:
-                return Trouble(Reason.NO_CONNECTION, "too many connections of ours", errno=EMFILE)
+                return Trouble(Reason.NO_CONNECTION, "the limit on our connections is reached", errno=EMFILE)
         task = asyncio.get_running_loop().create_task(self._open(host, address))
         self._connecting[task] = self._clock.now() + self._limits.connect
         if self._tick is None:

@@ -159,13 +159,13 @@ def _read_json(first: str, text: Iterator[str], entries: _Entries) -> None:
         pieces.append(piece)
         size += len(piece)
         if size > JSON:
-            raise BrokenXml("JSON without end")
+            raise BrokenXml(f"more than {JSON:,} characters of JSON")
     try:
         feed = msgspec.json.decode("".join(pieces).encode("utf-8", "replace"), type=_JsonFeed)
     except (msgspec.MsgspecError, RecursionError) as error:
-        raise BrokenXml(f"no JSON Feed: {error}") from None
+        raise BrokenXml(f"not a JSON Feed: {error}") from None
     if "jsonfeed.org" not in feed.version:
-        raise BrokenXml("JSON, but no JSON Feed")
+        raise BrokenXml("JSON, but not a JSON Feed")
     for raw in feed.items:
         try:
             item = msgspec.json.decode(raw, type=_Item)
