@@ -79,8 +79,8 @@ def read_answer(
     answer = answer_of(record)
     if record.kind != "revisit":
         return answer
-    earlier = original(record.fields["warc-payload-digest"][5:])
-    return msgspec.structs.replace(answer, body=read_answer(directory, *earlier, original).body)
+    place = original(record.fields["warc-payload-digest"][5:])
+    return msgspec.structs.replace(answer, body=read_answer(directory, *place, original).body)
 
 
 def _digest(line: bytes) -> bytes:

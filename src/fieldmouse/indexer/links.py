@@ -76,17 +76,17 @@ def join(href: str, ground: Ground, admits: Callable[[str], str | None]) -> str 
     origin. Every plain href is also `lasting`.
     """
     if href.startswith("/"):
-        if found := _rooted(href):
-            return ground.origin + found[1] if admits(ground.origin) else ""
-        found = _absolute(ground.scheme + href)
+        if match := _rooted(href):
+            return ground.origin + match[1] if admits(ground.origin) else ""
+        match = _absolute(ground.scheme + href)
     elif href.startswith("http"):
-        found = _absolute(href)
-    elif found := _relative(href):
-        return ground.origin + ground.up(len(found[1]) // 3) + found[2] if admits(ground.origin) else ""
-    if found is None:
+        match = _absolute(href)
+    elif match := _relative(href):
+        return ground.origin + ground.up(len(match[1]) // 3) + match[2] if admits(ground.origin) else ""
+    if match is None:
         return None
-    origin = admits(found[1])
-    return origin and origin + found[2]
+    origin = admits(match[1])
+    return origin and origin + match[2]
 
 
 class Links:
@@ -97,15 +97,15 @@ class Links:
         self._is_open, self._is_shared = config.scope_is_open, config.scope_is_shared
         self._may_join: set[str] = set()  # origins out of scope that a seed's redirect may still bring in
         self._held: list[Link] = []
-        self._asks_paths = config.scope.asks_paths
-        self._most = config.links_per_page
+        self._checks_paths = config.scope.asks_paths
+        self._links_per_page = config.links_per_page
         self._admission = admission
         self.left_out = 0  # hrefs of the last page that were ignored because it had enough links
         self._sent = array("Q", bytes(8 * SENT))
-        self._everywhere: set[str] = set()  # processed absolute hrefs
+        self._absolute_hrefs: set[str] = set()  # processed absolute hrefs
         # processed hrefs: rooted ones by origin, relative ones by directory
-        self._grounds: dict[str, set[str]] = {}
-        self._dealt = 0
+        self._hrefs_by_ground: dict[str, set[str]] = {}
+        self._cached_hrefs = 0
         self._origins: dict[str, str | None] = {}
         self._feeds: dict[str, int] = {}  # feeds sent, by origin
 
@@ -143,16 +143,16 @@ class Links:
         if not self._scope.admits_depth(depth):
             return []
         ground = Ground(base)
-        if self._dealt > DEALT:
-            self._forget()
-        everywhere, rooted = self._everywhere, self._ground(ground.origin)
-        beside = self._ground(ground.origin + ground.directory)
-        admits, found = self._admits, []
-        fresh = [
-            href for href in hrefs if href not in rooted and href not in everywhere and href not in beside
+        if self._cached_hrefs > DEALT:
+            self._clear_hrefs()
+        everywhere, rooted = self._absolute_hrefs, self._hrefs_of(ground.origin)
+        relative = self._hrefs_of(ground.origin + ground.directory)
+        admits, links = self._admits, []
+        unseen = [
+            href for href in hrefs if href not in rooted and href not in everywhere and href not in relative
         ]
-        rest = iter(fresh)
-        for href in rest:
+        waiting = iter(unseen)
+        for href in waiting:
             url = join(href, ground, admits)
             if url is None:
                 if href.startswith("#") or len(href) > LONGEST:
@@ -164,26 +164,26 @@ class Links:
             else:
                 remembered = True
             if remembered and len(href) <= MEMORABLE:
-                ours = rooted if href.startswith("/") else beside
+                ours = rooted if href.startswith("/") else relative
                 (everywhere if href.startswith(_ANYWHERE) else ours).add(href)
-                self._dealt += 1
+                self._cached_hrefs += 1
             if url and (link := self._offer(Url(url), depth, page.url, Kind.PAGE, 0, now)) is not None:
-                found.append(link)
-                if len(found) == self._most:
-                    self.left_out = sum(1 for _ in rest)
-        return found
+                links.append(link)
+                if len(links) == self._links_per_page:
+                    self.left_out = sum(1 for _ in waiting)
+        return links
 
-    def _ground(self, name: str) -> set[str]:
-        dealt = self._grounds.get(name)
-        if dealt is None:
-            dealt = self._grounds[name] = set()
-            self._dealt += 2  # an empty set takes as much memory
-        return dealt
+    def _hrefs_of(self, name: str) -> set[str]:
+        hrefs = self._hrefs_by_ground.get(name)
+        if hrefs is None:
+            hrefs = self._hrefs_by_ground[name] = set()
+            self._cached_hrefs += 2  # an empty set takes as much memory
+        return hrefs
 
-    def _forget(self) -> None:
-        self._everywhere.clear()
-        self._grounds.clear()
-        self._dealt = 0
+    def _clear_hrefs(self) -> None:
+        self._absolute_hrefs.clear()
+        self._hrefs_by_ground.clear()
+        self._cached_hrefs = 0
 
     def follow(self, page: Link, target: Url, now: float) -> list[Link]:
         """Return the target of a redirect, with the depth of the redirecting page."""
@@ -208,19 +208,19 @@ class Links:
         depth = 1 if page.kind is Kind.SITEMAP and kind is Kind.PAGE else page.depth + 1
         if depth > NESTED if kind is Kind.SITEMAP else not self._scope.admits_depth(depth):
             return []
-        found = []
+        links = []
         for url in urls:
             if self._admits(host_of(url)):
                 link = self._offer(url, depth, page.url, kind, 0, now)
                 if link is not None:
-                    found.append(link)
-        return found
+                    links.append(link)
+        return links
 
     def feeds(self, page: Link, base: Url, hrefs: Iterable[str], now: float) -> list[Link]:
         """Return the feeds that a page names, the first few of each host."""
-        found: list[Link] = []
+        links: list[Link] = []
         if not self._scope.admits_depth(page.depth + 1):
-            return found
+            return links
         if len(self._feeds) >= ORIGINS:
             self._feeds.clear()
         for href in hrefs:
@@ -232,8 +232,8 @@ class Links:
                 link = self._offer(url, page.depth + 1, page.url, Kind.FEED, 0, now)
                 if link is not None:
                     self._feeds[origin] = self._feeds.get(origin, 0) + 1
-                    found.append(link)
-        return found
+                    links.append(link)
+        return links
 
     def begin(self, url: str, *, bare: bool = False) -> None:
         """Start a page: its links come next. Its own URL counts as sent."""
@@ -260,7 +260,7 @@ class Links:
         if self._sent[place] == key:
             return None
         self._sent[place] = key
-        if not followed and self._asks_paths and not self._scope.admits_path(url):
+        if not followed and self._checks_paths and not self._scope.admits_path(url):
             return None
         if not is_plain(url, self._rules):
             if self._rules.session_ids:

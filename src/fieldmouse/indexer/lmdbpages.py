@@ -46,8 +46,8 @@ def page_flaw(path: Path, *, leaves: bool = False) -> str:
             _Pages(raw).check(leaves)
     except _Flaw as flaw:
         return str(flaw)
-    except (error, ValueError) as trouble:  # an offset outside the file; an empty file
-        return f"a page cannot be read ({trouble})"
+    except (error, ValueError) as error_found:  # an offset outside the file; an empty file
+        return f"a page cannot be read ({error_found})"
     return ""
 
 
@@ -95,12 +95,12 @@ class _Pages:
                 self._take(page)
 
     def _take(self, page: int, pages: int = 1) -> None:
-        for each in range(page, page + pages):
-            if each > self._last:
-                raise _Flaw(f"it refers to page {each} and has {self._last + 1}")
-            if self._taken[each]:
-                raise _Flaw(f"page {each} is named twice")
-            self._taken[each] = 1
+        for number in range(page, page + pages):
+            if number > self._last:
+                raise _Flaw(f"it refers to page {number} and has {self._last + 1}")
+            if self._taken[number]:
+                raise _Flaw(f"page {number} is named twice")
+            self._taken[number] = 1
 
     def _leaves(self, tree: _Tree) -> Iterator[int]:
         if tree.root == _NONE:
@@ -121,8 +121,8 @@ class _Pages:
     def _nodes(self, page: int, kind: int) -> Iterator[tuple[int, int, int, int, int]]:
         """Yield the node headers of a page, each with the offset of the data behind it."""
         start = page * self._size
-        number, _, found, lower, _ = _HEADER.unpack_from(self._raw, start)
-        if number != page or not found & kind or not 16 <= lower <= self._size:
+        number, _, flags, lower, _ = _HEADER.unpack_from(self._raw, start)
+        if number != page or not flags & kind or not 16 <= lower <= self._size:
             raise _Flaw(f"page {page} has a wrong header")
         for (place,) in _PLACE.iter_unpack(self._raw[start + 16 : start + lower]):
             yield *_NODE.unpack_from(self._raw, start + place), start + place + _NODE.size
@@ -134,8 +134,8 @@ class _Pages:
             if flags & _ELSEWHERE:
                 (page,) = _NUMBER.unpack_from(self._raw, at)
                 at = page * self._size
-                number, _, found, low, high = _HEADER.unpack_from(self._raw, at)
-                if number != page or not found & _OVERFLOW:
+                number, _, kind, low, high = _HEADER.unpack_from(self._raw, at)
+                if number != page or not kind & _OVERFLOW:
                     raise _Flaw(f"page {page} has a wrong header")
                 self._take(page, low | high << 16)
                 at += _HEADER.size

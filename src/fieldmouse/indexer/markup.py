@@ -43,7 +43,7 @@ _token = re.compile(
     rb"<(?:(/?)([a-zA-Z][^%b/>]*+)%b>?|!--(?:-?>|[\s\S]*?(?:--!?>|\Z))|(!\[CDATA\[)|[!?/][^>]*+>?)"
     % (SPACE, _WITHIN)
 ).search
-_maybe_dressed = re.compile(rb"<[bcefistuBCEFISTU][a-zA-Z]{0,5}+[%b/]" % SPACE).findall
+_maybe_formatting = re.compile(rb"<[bcefistuBCEFISTU][a-zA-Z]{0,5}+[%b/]" % SPACE).findall
 # Matches `body` and `html`, and nonsense such as `hody`: without alternatives it is a third faster.
 _may_be_merged = re.compile(rb"<[bBhH][oOtT][dDmM][yYlL][%b/]" % SPACE).findall
 _STRIDE = 4 << 10
@@ -61,18 +61,18 @@ def bounded(html: bytes) -> tuple[bytes, str]:
     (b'<p>short', '')
     """
     tags = html.count(b"<")
-    is_flat = tags <= FEW or (tags <= TAGS and _dressed(html) * tags <= 3 * COPIES)
-    if is_flat and (len(html) <= SMALL or not (_merges(html) or _may_hold_a_long_tag(html))):
+    is_flat = tags <= FEW or (tags <= TAGS and _formatting_tags(html) * tags <= 3 * COPIES)
+    if is_flat and (len(html) <= SMALL or not (_may_merge(html) or _may_hold_a_long_tag(html))):
         return html, ""
     return _cut(html)
 
 
-def _dressed(html: bytes) -> int:
+def _formatting_tags(html: bytes) -> int:
     """Count formatting tags with attributes; the parser reopens at most three that are equal."""
-    return sum(1 for tag in _maybe_dressed(html) if tag[1:-1].lower() in FORMATTING)
+    return sum(1 for tag in _maybe_formatting(html) if tag[1:-1].lower() in FORMATTING)
 
 
-def _merges(html: bytes) -> bool:
+def _may_merge(html: bytes) -> bool:
     """Tell whether attributes of many tags could add up in one element; a sane page has each tag once."""
     return len(_may_be_merged(html)) > len(_MERGED)
 
@@ -96,9 +96,9 @@ def _may_hold_a_long_tag(html: bytes) -> bool:
         before = -1
         if _may_begin_within(html, at, end):
             before = outside
-        if behind_double and double > before and _may_go_on(html, behind_double, end):
+        if behind_double and double > before and _may_continue(html, behind_double, end):
             before = double
-        if behind_single and single > before and _may_go_on(html, behind_single, end):
+        if behind_single and single > before and _may_continue(html, behind_single, end):
             before = single
         outside = 0
         if before >= 0:
@@ -123,17 +123,17 @@ def _may_begin_within(html: bytes, at: int, end: int) -> bool:
     if close < 0:
         return True
     return _is_hidden(html, at, close) and any(
-        (found := begun(html, at, end)) and found.end() == end for begun in _beginnings
+        (match := pattern(html, at, end)) and match.end() == end for pattern in _beginnings
     )
 
 
-def _may_go_on(html: bytes, at: int, end: int) -> bool:
+def _may_continue(html: bytes, at: int, end: int) -> bool:
     """Tell whether the inside of a tag could reach from the end of a quoted value to the end of a stride."""
     close = html.find(b">", at, end)
     if close < 0:
         return True
     return (
-        _is_hidden(html, at, close) and (found := _within(html, at, end)) is not None and found.end() == end
+        _is_hidden(html, at, close) and (match := _within(html, at, end)) is not None and match.end() == end
     )
 
 
@@ -227,12 +227,12 @@ def _raw_end(html: bytes, name: bytes, at: int) -> int:
         return len(html)
     pattern = _raw_ends[name]
     if name != b"script":
-        found = pattern.search(html, at)
-        return found.start() if found else len(html)
+        match = pattern.search(html, at)
+        return match.start() if match else len(html)
     # Inside a comment in a script, `</script>` may close a nested `<script`.
     commented = inner = False
-    while found := pattern.search(html, at):
-        at, mark = found.end(), found[0].lower()
+    while match := pattern.search(html, at):
+        at, mark = match.end(), match[0].lower()
         if mark == b"<!--":
             if not commented:
                 commented, at = True, at - 2
@@ -243,7 +243,7 @@ def _raw_end(html: bytes, name: bytes, at: int) -> int:
         elif inner:
             inner = False
         else:
-            return found.start()
+            return match.start()
     return len(html)
 
 

@@ -47,7 +47,7 @@ def mentions_of(
     directory: Path, states: Sequence[ShardState], url: Url, *, most: int = 3, budget: int = BUDGET
 ) -> Search:
     """Return up to `most` pages of the archive in `directory` that link to `url`."""
-    found = Search([])
+    result = Search([])
     needle = _needle(url)
     ends = {state.warc: state.warc_length for state in states if state.warc}
     for path in sorted(directory.glob("*.warc.gz")):
@@ -56,13 +56,13 @@ def mentions_of(
         for page, response in _pages(path, end):
             rule = _rule(page, response, url, needle)
             if rule is not None:
-                found.mentions.append(Mention(page, rule))
-                if len(found.mentions) == most:
-                    return found
+                result.mentions.append(Mention(page, rule))
+                if len(result.mentions) == most:
+                    return result
         if budget <= 0:
-            found.complete = False
+            result.complete = False
             break
-    return found
+    return result
 
 
 def _pages(path: Path, end: int) -> Iterator[tuple[Url, Response]]:

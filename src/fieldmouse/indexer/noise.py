@@ -56,16 +56,16 @@ NOTHING = Memory({}, {})
 
 def learn(memory: Memory, seen: Comparison, at: float) -> Lesson:
     """Update the memory by one poll; `seen` is the comparison with the previous version."""
-    places = {one.place for one in seen.differing}
+    places = {item.place for item in seen.differing}
     memory = _aged(memory, places - {0})
     noise = memory.noise
-    told = places - noise
-    withdrawn = [one for one in memory.tellings if one.places <= noise]
-    tellings = [one for one in memory.tellings if one not in withdrawn]
-    if told and 0 not in told and len(told) <= NAMED:
-        tellings.append(Telling(at, 0, frozenset(told)))
+    reported = places - noise
+    withdrawn = [item for item in memory.tellings if item.places <= noise]
+    tellings = [item for item in memory.tellings if item not in withdrawn]
+    if reported and 0 not in reported and len(reported) <= NAMED:
+        tellings.append(Telling(at, 0, frozenset(reported)))
     after = memory._replace(tellings=tuple(tellings))
-    return Lesson(after, bool(told), tuple(one.at for one in withdrawn))
+    return Lesson(after, bool(reported), tuple(item.at for item in withdrawn))
 
 
 def rest(memory: Memory) -> Memory:
@@ -81,7 +81,7 @@ def _aged(memory: Memory, places: Iterable[int]) -> Memory:
         if place not in differed and memory.stood.get(place, 0) + 1 < RUNNING:
             differed[place] = RUNNING
             stood[place] = memory.stood.get(place, 0) + 1
-    tellings = (one._replace(ago=one.ago + 1) for one in memory.tellings if one.ago + 1 < RUNNING)
+    tellings = (change._replace(ago=change.ago + 1) for change in memory.tellings if change.ago + 1 < RUNNING)
     return Memory(differed, stood, tuple(tellings))
 
 
@@ -98,9 +98,9 @@ def packed(memory: Memory) -> bytes:
     kept = sorted(memory.differed.items(), key=lambda place: -place[1])[:PLACES]
     parts = [bytes((_VERSION, len(kept), len(memory.tellings)))]
     parts += [_PLACE.pack(place, times << 4 | memory.stood.get(place, 0)) for place, times in kept]
-    for one in memory.tellings:
-        parts.append(_TELLING.pack(one.at, one.ago, len(one.places)))
-        parts += [place.to_bytes(4, "little") for place in sorted(one.places)]
+    for change in memory.tellings:
+        parts.append(_TELLING.pack(change.at, change.ago, len(change.places)))
+        parts += [place.to_bytes(4, "little") for place in sorted(change.places)]
     return b"".join(parts)
 
 
@@ -116,12 +116,12 @@ def unpacked(raw: bytes) -> Memory:
             if times & 15:
                 stood[place] = times & 15
         at += places * _PLACE.size
-        told = []
+        reported = []
         for _ in range(tellings):
             when, ago, many = _TELLING.unpack_from(raw, at)
             at += _TELLING.size
-            told.append(Telling(when, ago, frozenset(struct.unpack_from(f"<{many}I", raw, at))))
+            reported.append(Telling(when, ago, frozenset(struct.unpack_from(f"<{many}I", raw, at))))
             at += 4 * many
     except (struct.error, ValueError):
         return NOTHING
-    return Memory(differed, stood, tuple(told)) if at == len(raw) else NOTHING
+    return Memory(differed, stood, tuple(reported)) if at == len(raw) else NOTHING

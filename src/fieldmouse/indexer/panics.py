@@ -19,13 +19,13 @@ def panics_as_errors() -> Iterator[None]:
     """Raise `IndexDamaged` instead of a panic; Ctrl-C and process exit pass unchanged."""
     try:
         yield
-    except BaseException as trouble:
-        if not _is_panic(trouble):
+    except BaseException as error:
+        if not _is_panic(error):
             raise
-        raise IndexDamaged(f"a file of it is damaged ({' '.join(str(trouble).split())})") from trouble
+        raise IndexDamaged(f"a file of it is damaged ({' '.join(str(error).split())})") from error
 
 
-def _is_panic(trouble: BaseException) -> bool:
+def _is_panic(error: BaseException) -> bool:
     """Recognize a panic by name: every pyo3 extension module has its own class."""
-    kind = type(trouble)
+    kind = type(error)
     return kind.__name__ == "PanicException" and kind.__module__ == "pyo3_runtime"

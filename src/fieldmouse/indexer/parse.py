@@ -37,7 +37,9 @@ _separators = re.compile(r"[\s,;]+").split
 _robot_name = re.compile(r"[a-z_-][a-z0-9_.-]*").fullmatch
 _named = re.compile(rf"[uU][rR][lL][{_SPACE}]*+=[{_SPACE}]*+").match
 # Directives of X-Robots-Tag with a value after a colon; any other name before a colon is a crawler's.
-_VALUED = frozenset(("unavailable_after", "max-snippet", "max-image-preview", "max-video-preview"))
+_DIRECTIVES_WITH_VALUE = frozenset(
+    ("unavailable_after", "max-snippet", "max-image-preview", "max-video-preview")
+)
 
 
 class Rules(msgspec.Struct):
@@ -95,8 +97,8 @@ INLINE = _ids(
     "small span strike strong sub sup time tt u var wbr"
 )
 # content inside is HTML again
-_POINTS = frozenset("foreignobject desc title mi mo mn ms mtext annotation-xml body".split())
-_HEEDED = SILENT | INLINE | FRAMES | {_AREA, _LINK, _BASE, TITLE_TAG, _META, COMMENT}
+_INTEGRATION_POINTS = frozenset("foreignobject desc title mi mo mn ms mtext annotation-xml body".split())
+_RELEVANT = SILENT | INLINE | FRAMES | {_AREA, _LINK, _BASE, TITLE_TAG, _META, COMMENT}
 
 
 def parse(
@@ -132,7 +134,7 @@ def parse(
     silent: list[LexborNode] = []
     titles: list[LexborNode] = []
     # From the outside in, so that each removed element moves its content once.
-    for node in [node for node in root.traverse() if node.tag_id in _HEEDED]:
+    for node in [node for node in root.traverse() if node.tag_id in _RELEVANT]:
         kind = node.tag_id
         if kind in INLINE:
             if kind == _A:
@@ -170,7 +172,7 @@ def parse(
         elif len(titles) < TITLES:
             titles.append(node)
     if charset != "utf-8":
-        hrefs, page.feeds = ([spelt(href, charset) for href in each] for each in (hrefs, page.feeds))
+        hrefs, page.feeds = ([spelt(href, charset) for href in group] for group in (hrefs, page.feeds))
     page.hrefs, page.anchors, page.charset = hrefs, anchors, charset
     if page.canonical:
         page.canonical = resolve(spelt(page.canonical, charset), page.base) or ""
@@ -194,16 +196,16 @@ def drawing_around(node: LexborNode) -> str:
 
     An element with more than `DEEP` ancestors counts as `svg`.
     """
-    around = node.parent
+    ancestor = node.parent
     for _ in range(DEEP):
-        if around is None or around.tag_id == _HEAD:
+        if ancestor is None or ancestor.tag_id == _HEAD:
             return ""
-        name = (around.tag or "").lower()
+        name = (ancestor.tag or "").lower()
         if name in ("svg", "math"):
             return name
-        if name in _POINTS:
+        if name in _INTEGRATION_POINTS:
             return ""
-        around = around.parent
+        ancestor = ancestor.parent
     return "svg"
 
 
@@ -294,7 +296,7 @@ def read_robots_tag(tag: str, rules: Rules, robot: str = ROBOT) -> None:
     for part in re.split("[,;]", tag):
         before, colon, rest = part.partition(":")
         *words, name = before.lower().split() or [""]
-        if colon and name not in _VALUED and _robot_name(name):
+        if colon and name not in _DIRECTIVES_WITH_VALUE and _robot_name(name):
             if ours:
                 rules.add(" ".join(words))
             ours = name == robot

@@ -90,40 +90,40 @@ def read_index(asked: IndexAsked) -> ProbeReport:
     """Check the index state that opening restores: the one kept for the batch, else the present one."""
     path = Path(asked.path).absolute()  # symbolic links in another directory point to it
     kept, live = path / "kept" / f"{asked.batch}.json", path / "meta.json"
-    if _has_all(path / "kept" / "clearing.json"):
+    if _is_complete(path / "kept" / "clearing.json"):
         kept = path / "kept" / "clearing.json"
     if asked.hurt:
-        there = [_look_at(path, listed, asked).count for listed in (kept, live) if listed.exists()]
-        return ProbeReport(max(there, default=0))
+        counts_found = [_check_files(path, listed, asked).count for listed in (kept, live) if listed.exists()]
+        return ProbeReport(max(counts_found, default=0))
     report = ProbeReport()
     for _ in range(_TRIES if asked.busy else 1):  # a running crawl adds and deletes files
-        counts = kept if _has_all(kept) else live
+        counts = kept if _is_complete(kept) else live
         if not counts.exists():
             return ProbeReport()  # opening replaces it by a new, empty one
-        report = _look_at(path, counts, asked)
+        report = _check_files(path, counts, asked)
         if not report.trouble:
             break
     if report.trouble or asked.busy:
         return report
     if asked.live and counts == kept and (not live.exists() or live.read_bytes() != kept.read_bytes()):
-        report = _look_at(path, live, asked)
+        report = _check_files(path, live, asked)
     if asked.live and not report.trouble:
         # Opening would restore these files; until then a search does not find their documents.
-        gone = sorted(name for name in _named_files(live) if not (path / name).exists())
-        if gone:
-            report = msgspec.structs.replace(report, trouble=f"`{gone[0]}` is missing")
+        missing = sorted(name for name in _named_files(live) if not (path / name).exists())
+        if missing:
+            report = msgspec.structs.replace(report, trouble=f"`{missing[0]}` is missing")
     if counts == kept and not report.trouble:
-        report = msgspec.structs.replace(report, trouble=_second_flaw(path, kept))
+        report = msgspec.structs.replace(report, trouble=_kept_flaw(path, kept))
     if not report.trouble:
         report = msgspec.structs.replace(report, trouble=_managed_flaw(path / ".managed.json"))
     return report if report.trouble else msgspec.structs.replace(report, strays=_strays(path))
 
 
-def _look_at(path: Path, listed: Path, asked: IndexAsked) -> ProbeReport:
+def _check_files(path: Path, listed: Path, asked: IndexAsked) -> ProbeReport:
     """Open the files that `listed` names through a temporary directory; each must match its checksum."""
     # Threads of the index may create a file while the directory is deleted.
-    with TemporaryDirectory(prefix="fieldmouse-", ignore_cleanup_errors=True) as room:
-        view = Path(room)
+    with TemporaryDirectory(prefix="fieldmouse-", ignore_cleanup_errors=True) as folder:
+        view = Path(folder)
         try:
             for name in _named_files(listed):
                 kept = path / "kept" / name
@@ -134,13 +134,13 @@ def _look_at(path: Path, listed: Path, asked: IndexAsked) -> ProbeReport:
                 return ProbeReport(trouble=trouble)
             shutil.copyfile(listed, view / "meta.json")
             return _count_documents(view, asked)
-        except FileNotFoundError as gone:
-            return ProbeReport(trouble=f"`{Path(gone.filename).name}` is missing")
-        except (ValueError, KeyError, TypeError) as wrong:
-            return ProbeReport(trouble=f"`{listed.name}` cannot be decoded ({wrong})")
+        except FileNotFoundError as error:
+            return ProbeReport(trouble=f"`{Path(error.filename).name}` is missing")
+        except (ValueError, KeyError, TypeError) as damage:
+            return ProbeReport(trouble=f"`{listed.name}` cannot be decoded ({damage})")
 
 
-def _has_all(listed: Path) -> bool:
+def _is_complete(listed: Path) -> bool:
     """Tell whether a state was kept with every file."""
     try:
         names = _named_files(listed)
@@ -149,7 +149,7 @@ def _has_all(listed: Path) -> bool:
     return all(listed.with_name(name).exists() or (listed.parent.parent / name).exists() for name in names)
 
 
-def _second_flaw(path: Path, listed: Path) -> str:
+def _kept_flaw(path: Path, listed: Path) -> str:
     """Find damage in `kept`: in a copied crawl its hard links have become separate files."""
     for name in sorted(_named_files(listed)):
         first, second = path / name, listed.with_name(name)
@@ -165,8 +165,8 @@ def _managed_flaw(path: Path) -> str:
         msgspec.json.decode(path.read_bytes(), type=list[str])
     except FileNotFoundError:
         return ""
-    except (msgspec.MsgspecError, UnicodeDecodeError) as wrong:
-        return f"`{path.name}` cannot be decoded ({wrong})"
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        return f"`{path.name}` cannot be decoded ({error})"
     return ""
 
 
@@ -186,8 +186,8 @@ def _strays(path: Path) -> list[str]:
     named = {
         name for listed in (path / "meta.json", *path.glob("kept/*.json")) for name in _named_files(listed)
     }
-    there = {file.name for file in path.iterdir() if file.is_file() and _is_ours(file.name)}
-    return sorted(there - named)
+    present = {file.name for file in path.iterdir() if file.is_file() and _is_ours(file.name)}
+    return sorted(present - named)
 
 
 def _is_ours(name: str) -> bool:
@@ -234,8 +234,8 @@ def _old_copies(
     columns = has_columns(index.schema)
     addresses = [address for _, address in hits]
     keys, batches = places(searcher, addresses, columns=columns, key_seed=lambda: asked.key_seed)
-    known = _newest(Path(asked.path).parent.parent, asked.copies)
-    return int((among(keys, known) > stands(batches, shard)).sum())
+    newest = _newest(Path(asked.path).parent.parent, asked.copies)
+    return int((among(keys, newest) > stands(batches, shard)).sum())
 
 
 @cache

@@ -42,8 +42,8 @@ def with_plugin(number: int) -> int:
 class WorkerProcess:
     """A running worker; create it with `start`."""
 
-    def __init__(self, child: subprocess.Popen[bytes], scrap: mmap.mmap):
-        self._child, self._scrap = child, scrap
+    def __init__(self, child: subprocess.Popen[bytes], memory: mmap.mmap):
+        self._child, self._memory = child, memory
         self.pid = child.pid
 
     @classmethod
@@ -77,13 +77,13 @@ class WorkerProcess:
     @property
     def in_hand(self) -> int:
         """Number of the page that it is processing, or `NOTHING`."""
-        number: int = _NUMBER.unpack_from(self._scrap)[0]
+        number: int = _NUMBER.unpack_from(self._memory)[0]
         return with_plugin(number) if number < NOTHING else number
 
     @property
     def in_plugin(self) -> bool:
         """Whether plug-in code is processing the page."""
-        return bool(_NUMBER.unpack_from(self._scrap)[0] < NOTHING)
+        return bool(_NUMBER.unpack_from(self._memory)[0] < NOTHING)
 
     def end(self) -> int:
         """End it after a short wait for its own exit; return the exit code, negative for a signal."""

@@ -94,19 +94,19 @@ def understand(words: str) -> Question:
 
 def _clauses(words: str) -> Iterator[Clause | None]:
     """Yield the clauses in order; None is an OR between two clauses that are not excluded."""
-    pieces = [found for found in _PIECE.finditer(words) if found[0] == "OR" or _clause(found) is not None]
-    for at, found in enumerate(pieces):
-        if found[0] == "OR" and _wanted(pieces, at - 1) and _wanted(pieces, at + 1):
+    pieces = [match for match in _PIECE.finditer(words) if match[0] == "OR" or _clause(match) is not None]
+    for at, match in enumerate(pieces):
+        if match[0] == "OR" and _is_required(pieces, at - 1) and _is_required(pieces, at + 1):
             yield None
             continue
-        asked = [clause for clause in map(partial(_clause, found), _SPELLINGS) if clause is not None]
-        for number, clause in enumerate(dict.fromkeys(asked)):
+        spellings = [clause for clause in map(partial(_clause, match), _SPELLINGS) if clause is not None]
+        for number, clause in enumerate(dict.fromkeys(spellings)):
             if number and not clause.without:
                 yield None
             yield clause
 
 
-def _wanted(pieces: list[re.Match[str]], at: int) -> bool:
+def _is_required(pieces: list[re.Match[str]], at: int) -> bool:
     """Tell whether an OR may join the piece at that index to another."""
     if not 0 <= at < len(pieces) or pieces[at][0] == "OR":
         return False
@@ -114,9 +114,9 @@ def _wanted(pieces: list[re.Match[str]], at: int) -> bool:
     return clause is not None and not clause.without
 
 
-def _clause(found: re.Match[str], spell: Callable[[str], str] = str) -> Clause | None:
+def _clause(match: re.Match[str], spell: Callable[[str], str] = str) -> Clause | None:
     """Return the clause of one piece in one spelling, or None if it is empty."""
-    minus, field, rest = found[1], (found[2] or "").lower(), found[3]
+    minus, field, rest = match[1], (match[2] or "").lower(), match[3]
     if minus and not field and rest.startswith("-"):  # `--amend` is an option of a command line
         minus = ""
     if field == "host":
@@ -150,9 +150,9 @@ def build(
     """Build the tantivy query of a question."""
     parts: list[tuple[tantivy.Occur, tantivy.Query]] = []
     for group in question.groups:
-        asked = [_query(clause, schema, weight) for clause in group]
-        one = asked[0] if len(asked) == 1 else _any(asked)
-        parts.append((tantivy.Occur.Must, one))
+        queries = [_query(clause, schema, weight) for clause in group]
+        query = queries[0] if len(queries) == 1 else _any(queries)
+        parts.append((tantivy.Occur.Must, query))
     if not question.groups:
         parts.append((tantivy.Occur.Must, tantivy.Query.all_query()))
     parts += [(tantivy.Occur.MustNot, _query(clause, schema, weight)) for clause in question.without]
@@ -210,11 +210,11 @@ def names(authority: str) -> list[str]:
     (['127.0.0.1:80', '127.0.0.1'], ['[::1]'])
     """
     name, _, port = authority.rpartition(":") if re.search(r":\d+\Z", authority) else (authority, "", "")
-    found = [authority] if port else []
-    found.append(name)
+    result = [authority] if port else []
+    result.append(name)
     if name.startswith("[") or name.replace(".", "").isdigit():
-        return found
+        return result
     while "." in name:
         name = name.partition(".")[2]
-        found.append(name)
-    return found
+        result.append(name)
+    return result

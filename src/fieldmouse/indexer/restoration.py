@@ -19,9 +19,9 @@ from fieldmouse.indexer.audit import answers, log_lines
 from fieldmouse.indexer.digest import payload_digest
 from fieldmouse.indexer.wire import ShardState
 
-_EXCLUSION = re.compile(r"https?://[^/]+/robots\.txt\Z").match
-_NOTHING = payload_digest(b"")
-_AT_ONCE = 10_000  # digests per transaction
+_ROBOTS_TXT = re.compile(r"https?://[^/]+/robots\.txt\Z").match
+_EMPTY = payload_digest(b"")
+_BATCH = 10_000  # digests per transaction
 
 
 def restore_log(directory: Path, shard: int, state: ShardState) -> int:
@@ -54,10 +54,10 @@ def restore_digests(directory: Path, states: Sequence[ShardState]) -> int:
                 _, entry = cdxj.read_line(line)
                 digest = b32decode(entry.digest)
                 # The store holds pages with a non-empty body only.
-                page = entry.status.startswith("2") and not _EXCLUSION(entry.url)
-                if page and entry.mime != cdxj.REVISIT and digest != _NOTHING:
+                page = entry.status.startswith("2") and not _ROBOTS_TXT(entry.url)
+                if page and entry.mime != cdxj.REVISIT and digest != _EMPTY:
                     entries.append((digest, place.to_bytes(8, "little")))
-                if len(entries) >= _AT_ONCE:
+                if len(entries) >= _BATCH:
                     _put(store, entries)
         _put(store, entries)
         count: int = store.stat()["entries"]

@@ -12,7 +12,7 @@ from fieldmouse.indexer.index import schema
 from fieldmouse.indexer.panics import panics_as_errors
 from fieldmouse.indexer.query import authority_of, names
 
-_HEAP = 15 << 20  # bytes; tantivy's minimum
+_HEAP_BYTES = 15 << 20  # bytes; tantivy's minimum
 
 
 class ScratchDocument(NamedTuple):
@@ -29,7 +29,7 @@ def write_scratch(directory: Path, documents: Iterable[ScratchDocument]) -> int:
     path, count = directory / "index" / "shard-0" / "00000", 0
     path.mkdir(parents=True)
     index = tantivy.Index(schema(), str(path))
-    writer = index.writer(heap_size=_HEAP, num_threads=1)
+    writer = index.writer(heap_size=_HEAP_BYTES, num_threads=1)
     for count, (name, title, text) in enumerate(documents, 1):
         document = tantivy.Document()
         document.add_bytes("url", name.encode())

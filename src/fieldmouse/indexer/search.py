@@ -77,19 +77,19 @@ def search_all(directories: Sequence[Path], words: str, limit: int, counts: Coun
     question = understand(words)
     if question.empty or limit <= 0:
         return []
-    with ExitStack() as held:
-        crawls = [held.enter_context(opened(directory)) for directory in directories]
-        asked = [
+    with ExitStack() as stack:
+        crawls = [stack.enter_context(opened(directory)) for directory in directories]
+        sources = [
             (crawl, generation, copies)
             for crawl, (generations, copies) in enumerate(crawls)
             for generation in generations
             if generation.searcher.num_docs
         ]
-        ranking = Ranking([generation for _, generation, _ in asked], question)
+        ranking = Ranking([generation for _, generation, _ in sources], question)
         streams = [
-            Stream(crawl, generation, ranking, question, copies) for crawl, generation, copies in asked
+            Stream(crawl, generation, ranking, question, copies) for crawl, generation, copies in sources
         ]
-        return _tell(_best(streams, ranking, 2 * limit, counts), ranking, limit)
+        return _make_hits(_best(streams, ranking, 2 * limit, counts), ranking, limit)
 
 
 class Stream:
@@ -113,19 +113,19 @@ class Stream:
     def more(self, count: int) -> list[Candidate]:
         """Return the next hits: `count` at first, then each time as many as before."""
         generation, before = self._generation, self._asked
-        asked = max(count, 2 * before) if self._hosts is None else generation.searcher.num_docs
+        wanted = max(count, 2 * before) if self._hosts is None else generation.searcher.num_docs
         with generation.reading():
-            hits = generation.searcher.search(self._query, limit=asked, count=False).hits
-            self.rest = float(hits[-1][0]) * self._reach if len(hits) == asked else 0.0
+            hits = generation.searcher.search(self._query, limit=wanted, count=False).hits
+            self.rest = float(hits[-1][0]) * self._reach if len(hits) == wanted else 0.0
             self._asked = len(hits)
             if self._hosts is not None:
                 self.rest = 0.0
-                hits = [hit for hit in hits if _lives(generation.url(hit[1]), self._hosts)]
-            fresh = hits[before:]
-            shown = generation.visible([address for _, address in fresh], self._copies)
+                hits = [hit for hit in hits if _matches_hosts(generation.url(hit[1]), self._hosts)]
+            new = hits[before:]
+            shown = generation.visible([address for _, address in new], self._copies)
             return [
                 Candidate(float(score) * self._reach, self._crawl, generation, address)
-                for (score, address), visible in zip(fresh, shown, strict=True)
+                for (score, address), visible in zip(new, shown, strict=True)
                 if visible
             ]
 
@@ -134,33 +134,33 @@ def _best(streams: list[Stream], ranking: Ranking, count: int, counts: Counts) -
     """Return the `count` best pages; only pages that may be among them are scored, and not too many."""
     most = max(ENOUGH, 10 * count)
     waiting: list[tuple[float, int, Candidate]] = []
-    found: list[Found] = []
+    pages: list[Found] = []
     best: list[float] = []  # the greatest scores, a heap of at most `count`
     serial = 0
-    asked = streams
-    while asked:
-        for stream in asked:
+    active = streams
+    while active:
+        for stream in active:
             for candidate in stream.more(count):
                 heapq.heappush(waiting, (-candidate.most, serial := serial + 1, candidate))
-        while waiting and len(found) < most and (len(best) < count or -waiting[0][0] >= best[0]):
+        while waiting and len(pages) < most and (len(best) < count or -waiting[0][0] >= best[0]):
             candidate = heapq.heappop(waiting)[2]
-            one = _look_at(candidate, ranking, counts)
-            if one is None:
+            page = _score_page(candidate, ranking, counts)
+            if page is None:
                 continue
-            found.append(one)
-            heapq.heappush(best, one.score)
+            pages.append(page)
+            heapq.heappush(best, page.score)
             if len(best) > count:
                 heapq.heappop(best)
         least = best[0] if len(best) == count else 0.0
-        asked = [stream for stream in streams if stream.rest > least] if len(found) < most else []
+        active = [stream for stream in streams if stream.rest > least] if len(pages) < most else []
     newest: dict[str, Found] = {}
-    for one in found:
-        if one.url not in newest or newest[one.url].stand < one.stand:
-            newest[one.url] = one
-    return sorted(newest.values(), key=lambda one: (-one.score, one.url))
+    for page in pages:
+        if page.url not in newest or newest[page.url].stand < page.stand:
+            newest[page.url] = page
+    return sorted(newest.values(), key=lambda page: (-page.score, page.url))
 
 
-def _look_at(candidate: Candidate, ranking: Ranking, counts: Counts) -> Found | None:
+def _score_page(candidate: Candidate, ranking: Ranking, counts: Counts) -> Found | None:
     crawl, generation, address = candidate.crawl, candidate.generation, candidate.address
     with generation.reading():
         document = generation.searcher.doc(address)
@@ -175,7 +175,7 @@ def _look_at(candidate: Candidate, ranking: Ranking, counts: Counts) -> Found | 
 
 def documents(directory: Path) -> Iterator[str]:
     """Yield the URL of every page that search can find."""
-    told: set[str] = set()  # while a shard is at its checkpoint, an old version may not be masked yet
+    yielded: set[str] = set()  # while a shard is at its checkpoint, an old version may not be masked yet
     with opened(directory) as (generations, copies):
         for generation in generations:
             with generation.reading():
@@ -186,8 +186,8 @@ def documents(directory: Path) -> Iterator[str]:
                     for address, visible in zip(addresses, shown, strict=True)
                     if visible
                 ]
-            yield from (url for url in urls if url not in told)
-            told.update(urls)
+            yield from (url for url in urls if url not in yielded)
+            yielded.update(urls)
 
 
 def count(directory: Path) -> int:
@@ -208,39 +208,39 @@ def count(directory: Path) -> int:
         return len(keys)
 
 
-def _lives(url: str, question: Question) -> bool:
+def _matches_hosts(url: str, question: Question) -> bool:
     """Tell whether a page's host is among the required ones, and not excluded."""
-    known = set(names(authority_of(url)))
-    return all(name in known for name in question.hosts()) and not any(
-        name in known for name in question.hosts(without=True)
+    hosts = set(names(authority_of(url)))
+    return all(name in hosts for name in question.hosts()) and not any(
+        name in hosts for name in question.hosts(without=True)
     )
 
 
-def _tell(found: list[Found], ranking: Ranking, limit: int) -> list[Hit]:
+def _make_hits(found: list[Found], ranking: Ranking, limit: int) -> list[Hit]:
     """Return the first `limit` pages; a page is omitted if its canonical page is among the hits."""
-    urls = {one.url for one in found}
-    told: list[Hit] = []
-    makers: dict[Generation, tantivy.SnippetGenerator] = {}
-    for one in found:
-        with one.generation.reading():
-            canonical = text_of(one.document, "canonical")
+    urls = {page.url for page in found}
+    hits: list[Hit] = []
+    generators: dict[Generation, tantivy.SnippetGenerator] = {}
+    for page in found:
+        with page.generation.reading():
+            canonical = text_of(page.document, "canonical")
         if canonical and canonical in urls:
             continue
-        generation = one.generation
+        generation = page.generation
         with generation.reading():
-            if generation not in makers:
+            if generation not in generators:
                 query = ranking.query(generation, ranking.question.anywhere())
-                makers[generation] = tantivy.SnippetGenerator.create(
+                generators[generation] = tantivy.SnippetGenerator.create(
                     generation.searcher, query, generation.index.schema, "text"
                 )
-                makers[generation].set_max_num_chars(SNIPPET)
-            pieces = _pieces(one.document, makers[generation])
-            title = text_of(one.document, "title")
+                generators[generation].set_max_num_chars(SNIPPET)
+            pieces = _pieces(page.document, generators[generation])
+            title = text_of(page.document, "title")
         snippet = "".join(f"**{text}**" if found else text for text, found in pieces)
-        told.append(Hit(one.url, title, snippet, round(one.score, 4), generation.directory, pieces))
-        if len(told) == limit:
+        hits.append(Hit(page.url, title, snippet, round(page.score, 4), generation.directory, pieces))
+        if len(hits) == limit:
             break
-    return told
+    return hits
 
 
 def _pieces(document: tantivy.Document, snippets: tantivy.SnippetGenerator) -> tuple[Piece, ...]:

@@ -77,8 +77,8 @@ def _by_xpath(tree: LexborHTMLParser, what: str) -> list[LexborNode]:
             name = name if _NAME.fullmatch(name) else "unnamed"
             owners[builder.start(name, _attributes(child))] = child
             within.append((name, child.iter(include_text=True)))
-    found = etree.XPath(what, smart_strings=False)(builder.close())
-    return [owners[one] for one in found if etree.iselement(one) and one in owners]
+    matches = etree.XPath(what, smart_strings=False)(builder.close())
+    return [owners[match] for match in matches if etree.iselement(match) and match in owners]
 
 
 def _attributes(node: LexborNode) -> dict[str, str]:

@@ -104,16 +104,16 @@ class Shard:
             return self._page(number, link, outcome.response, bare)
         meaning = meaning_of(outcome, self._config)
         if meaning.leaves:
-            self._forget(link)
+            self._remove(link)
         if response is None:
             assert isinstance(outcome, Failed)
             row = row_of(link, meaning.kind, outcome.at, reason=meaning.reason, detail=meaning.detail)
-            return self._answer(number, row)
+            return self._parsed(number, row)
         if isinstance(outcome, Unchanged):
             return self._unchanged(number, link, response, meaning)
         mime, detail = mime_of(response), meaning.detail
-        shown = written(payload_digest(response.body))
-        stored = self._archive.store(link, response, payload=response.body, digest=shown)
+        digest = written(payload_digest(response.body))
+        stored = self._archive.store(link, response, payload=response.body, digest=digest)
         links: list[Link] = []
         if meaning.target:
             self._links.begin(link.url, bare=bare)
@@ -125,7 +125,7 @@ class Shard:
                 link, response, self._config, self._links, self._guests.readers, bare=bare
             ).links
         columns: dict[str, Any] = {"reason": meaning.reason, "detail": detail, "target": meaning.target}
-        columns.update(status=response.status, mime=mime, digest=shown, size=len(response.body))
+        columns.update(status=response.status, mime=mime, digest=digest, size=len(response.body))
         judgement = of_answer(link, meaning.kind, gone=meaning.gone, moved=meaning.leaves)
         row = row_of(
             link,
@@ -136,21 +136,21 @@ class Shard:
             offset=stored.offset,
             **columns,
         )
-        return self._answer(
+        return self._parsed(
             number, row, links, sighting=sight_again(link, response, gone=True) if meaning.gone else None
         )
 
     def _unchanged(self, number: int, link: Link, response: Response, meaning: Meaning) -> Parsed:
         """Record that the stored version is current; the archive gets a revisit record if configured."""
-        shown = link.digest or written(payload_digest(b""))
-        columns: dict[str, Any] = {"status": response.status, "mime": mime_of(response), "digest": shown}
+        digest = link.digest or written(payload_digest(b""))
+        columns: dict[str, Any] = {"status": response.status, "mime": mime_of(response), "digest": digest}
         if self._config.revisits or not link.was:
-            stored = self._archive.store(link, response, payload=b"", digest=shown)
+            stored = self._archive.store(link, response, payload=b"", digest=digest)
             columns.update(warc=stored.warc, offset=stored.offset)
         sighting = sight_again(link, response, gone=False)
         columns.update(etag=sighting.etag, last_modified=sighting.last_modified, unlisted=meaning.unlisted)
         row = row_of(link, meaning.kind, response.ended_at, of_answer(link, meaning.kind), **columns)
-        return self._answer(number, row, sighting=sighting)
+        return self._parsed(number, row, sighting=sighting)
 
     def _page(self, number: int, link: Link, response: Response, bare: bool) -> Parsed:
         config = self._config
@@ -158,15 +158,15 @@ class Shard:
         body, reason, detail, charset, page = read.body, read.reason, read.detail, read.charset, read.page
         mime, indexed = read.mime, read.indexed
         payload = payload_digest(response.body)
-        shown = written(payload)
-        if not config.revisits and reason is None and link.was == OutcomeKind.PAGE and shown == link.digest:
+        digest = written(payload)
+        if not config.revisits and reason is None and link.was == OutcomeKind.PAGE and digest == link.digest:
             same = unchanged(response, config, polled=True)
             if same.leaves:
-                self._forget(link)
+                self._remove(link)
             return self._unchanged(number, link, response, same)
-        mark, words = sketch(page.text)
-        earlier = self._earlier(payload, shown)
-        lookalike = self._lookalike(mark, words) if earlier is None else ""
+        simhash, words = sketch(page.text)
+        earlier = self._earlier(payload, digest)
+        lookalike = self._lookalike(simhash, words) if earlier is None else ""
         fields = b""
         if charset:
             fields = b"charset-for-link-extraction: %b\r\n" % charset.encode()
@@ -185,7 +185,7 @@ class Shard:
             link,
             response,
             payload=response.body,
-            digest=shown,
+            digest=digest,
             fields=fields,
             items=rows.lines,
             earlier=original,
@@ -204,9 +204,14 @@ class Shard:
                 batch=self._batch,
                 canonical=canonical,
             )
-        columns: dict[str, Any] = {"status": response.status, "mime": mime, "detail": detail, "digest": shown}
+        columns: dict[str, Any] = {
+            "status": response.status,
+            "mime": mime,
+            "detail": detail,
+            "digest": digest,
+        }
         columns.update(title=page.title, language=page.language, charset=charset, canonical=page.canonical)
-        columns.update(simhash=mark, words=words, size=len(body), links=page.anchors, indexed=indexed)
+        columns.update(simhash=simhash, words=words, size=len(body), links=page.anchors, indexed=indexed)
         columns.update(warc=stored.warc, offset=stored.offset, items=rows.count, items_at=stored.items_at)
         if earlier is not None and earlier[0] != link.url:
             columns["duplicate_of"] = earlier[0]
@@ -214,16 +219,16 @@ class Shard:
             columns["near_duplicate_of"] = lookalike
         kind, sighting, judgement = OutcomeKind.PAGE, None, UNHEARD
         if reason is None:
-            sighting = sight(link, response, shown, mark)
+            sighting = sight(link, response, digest, simhash)
             columns.update(etag=sighting.etag, last_modified=sighting.last_modified)
             if link.door is Door.POLLED:
-                judgement = self._judge.of_page(link, response, body, shown, mark)
+                judgement = self._judge.of_page(link, response, body, digest, simhash)
             if earlier is None and response.body:
-                self._doubles.note(self._batch, payload, mark, stored.place)
+                self._doubles.note(self._batch, payload, simhash, stored.place)
         else:
             kind = OutcomeKind.FAILED
             columns["reason"] = reason
-        return self._answer(
+        return self._parsed(
             number,
             row_of(link, kind, response.ended_at, judgement, **columns),
             read.links,
@@ -232,25 +237,25 @@ class Shard:
             sighting=sighting,
         )
 
-    def _forget(self, link: Link) -> None:
+    def _remove(self, link: Link) -> None:
         """Remove a page that no longer exists from the index, effective at the checkpoint."""
         key = key_of(link.url, self._config.key_seed)
         if self._turnover.note(key, self._batch, present=False):
             self._index.take_back(key, self._batch)
 
-    def _earlier(self, payload: bytes, shown: str) -> tuple[str, str] | None:
+    def _earlier(self, payload: bytes, digest: str) -> tuple[str, str] | None:
         """Return URL and timestamp of an earlier record with the same payload."""
         place = self._doubles.same(payload)
-        found = self._archive.look_up(place) if place is not None else None
+        entry = self._archive.look_up(place) if place is not None else None
         # Only if the CDXJ line agrees: a reference to the wrong record would lose this page.
-        return (found[1].url, found[0]) if found is not None and found[1].digest == shown[5:] else None
+        return (entry[1].url, entry[0]) if entry is not None and entry[1].digest == digest[5:] else None
 
-    def _lookalike(self, mark: int, words: int) -> str:
-        place = self._doubles.near(mark, reach(words))
-        found = self._archive.look_up(place) if place is not None else None
-        return found[1].url if found is not None else ""
+    def _lookalike(self, simhash: int, words: int) -> str:
+        place = self._doubles.near(simhash, reach(words))
+        entry = self._archive.look_up(place) if place is not None else None
+        return entry[1].url if entry is not None else ""
 
-    def _answer(self, number: int, row: OutcomeRow, links: Sequence[Link] = (), **extra: Any) -> Parsed:
+    def _parsed(self, number: int, row: OutcomeRow, links: Sequence[Link] = (), **extra: Any) -> Parsed:
         place, held = (number, self._number, self._batch), tuple(self._links.take_held())
         return Parsed(*place, row.kind, _encode(row), tuple(links), row.size, row.reason, held=held, **extra)
 

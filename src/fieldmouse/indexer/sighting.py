@@ -25,7 +25,7 @@ def sight_again(link: Link, response: Response, *, gone: bool) -> Sighting:
     return Sighting(response.ended_at, link.digest, link.simhash, etag, last_modified, False)
 
 
-def difference(one: int, other: int) -> float:
+def difference(first: int, second: int) -> float:
     """Estimate the share of words in which two texts differ from their simhashes; 1 if either has none.
 
     A bit differs with probability (1 - J) / 2 where the texts share J of their shingles.
@@ -33,4 +33,4 @@ def difference(one: int, other: int) -> float:
     >>> difference(0b1011, 0b1000), difference(0, 5)
     (0.0625, 1.0)
     """
-    return min(1.0, 2 * (one ^ other).bit_count() / _BITS) if one and other else 1.0
+    return min(1.0, 2 * (first ^ second).bit_count() / _BITS) if first and second else 1.0

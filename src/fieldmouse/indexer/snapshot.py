@@ -92,16 +92,16 @@ class Snapshots:
 
     def has(self, batch: int) -> bool:
         """Tell whether the generation can be restored to `batch`."""
-        return self._whole(self._list(batch))
+        return self._is_complete(self._list(batch))
 
     def counting(self, batch: int | None) -> Path:
         """Return the list from which the generation is opened, at `batch` (None: it is finished)."""
         listed = self._kept / _CLEARING if batch is None else self._list(batch)
-        return listed if self._whole(listed) else self._path / META
+        return listed if self._is_complete(listed) else self._path / META
 
-    def _whole(self, listed: Path) -> bool:
+    def _is_complete(self, listed: Path) -> bool:
         meta = read_meta(listed)
-        return meta is not None and all(self._somewhere(name) for name in meta.names)
+        return meta is not None and all(self._exists(name) for name in meta.names)
 
     def keep(self, batch: int) -> bool:
         """Keep the committed state as snapshot of `batch`; it is durable on return.
@@ -122,8 +122,8 @@ class Snapshots:
 
     def recover(self) -> None:
         """Restore a finished generation whose deletion was interrupted, and drop all its snapshots."""
-        if self._whole(self._kept / _CLEARING):
-            self._bring_back(self._kept / _CLEARING)
+        if self._is_complete(self._kept / _CLEARING):
+            self._restore_list(self._kept / _CLEARING)
         shutil.rmtree(self._kept, ignore_errors=True)
 
     def _keep(self, listed: Path) -> bool:
@@ -132,8 +132,8 @@ class Snapshots:
         try:
             while not self._link_all(fresh):
                 pass  # a merge just ended; the new list has the same documents in other files
-        except OSError as trouble:
-            if trouble.errno in _NO_LINKS:
+        except OSError as error:
+            if error.errno in _NO_LINKS:
                 return False
             raise
         self.share()
@@ -153,8 +153,8 @@ class Snapshots:
     def _link_all(self, fresh: Path) -> bool:
         fresh.unlink(missing_ok=True)
         os.link(self._path / META, fresh)
-        there = set(os.listdir(self._kept))
-        for name in _decode(fresh.read_bytes()).names - there:
+        present = set(os.listdir(self._kept))
+        for name in _decode(fresh.read_bytes()).names - present:
             try:
                 os.link(self._path / name, self._kept / name)
             except FileNotFoundError:
@@ -167,11 +167,11 @@ class Snapshots:
         """Restore the generation to `batch`; False, and nothing changed, without such a snapshot."""
         if not self.has(batch):
             return False
-        self._bring_back(self._list(batch))
-        self._forget(lambda number: number != batch)
+        self._restore_list(self._list(batch))
+        self._drop(lambda number: number != batch)
         return True
 
-    def _bring_back(self, kept: Path) -> None:
+    def _restore_list(self, kept: Path) -> None:
         with self._no_reader():
             for name in _decode(kept.read_bytes()).names:
                 if not (self._path / name).exists():
@@ -206,9 +206,9 @@ class Snapshots:
 
     def forget_before(self, batch: int) -> None:
         """Drop the snapshots before `batch`, which is committed."""
-        self._forget(lambda number: number < batch)
+        self._drop(lambda number: number < batch)
 
-    def _forget(self, unwanted: Callable[[int], bool]) -> None:
+    def _drop(self, unwanted: Callable[[int], bool]) -> None:
         if not self._kept.is_dir():
             return
         named: set[str] = set()
@@ -224,7 +224,7 @@ class Snapshots:
     def _list(self, batch: int) -> Path:
         return self._kept / f"{batch}.json"
 
-    def _somewhere(self, name: str) -> bool:
+    def _exists(self, name: str) -> bool:
         return (self._path / name).is_file() or (self._kept / name).is_file()
 
     def _list_managed(self, names: set[str]) -> None:
@@ -263,12 +263,12 @@ def view_of(path: Path) -> Iterator[Path]:
     if os.access(path, os.W_OK, effective_ids=True):
         yield path
         return
-    with TemporaryDirectory(prefix="fieldmouse-", ignore_cleanup_errors=True) as room:
-        view, kept = Path(room), path / KEPT
+    with TemporaryDirectory(prefix="fieldmouse-", ignore_cleanup_errors=True) as folder:
+        view, kept = Path(folder), path / KEPT
         listed = path / META
         if not os.access(listed, os.R_OK, effective_ids=True):
-            moments = (moment for moment in kept.glob("*.json") if moment.stem.isdigit())
-            listed = max(moments, key=lambda moment: int(moment.stem), default=listed)
+            snapshots = (snapshot for snapshot in kept.glob("*.json") if snapshot.stem.isdigit())
+            listed = max(snapshots, key=lambda snapshot: int(snapshot.stem), default=listed)
         for name in _decode(listed.read_bytes()).names:
             (view / name).symlink_to((path if (path / name).exists() else kept) / name)
         shutil.copyfile(listed, view / META)

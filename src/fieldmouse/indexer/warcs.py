@@ -24,7 +24,7 @@ from fieldmouse.web import head
 MAGIC = b"\x1f\x8b\x08\x00\x00\x00\x00\x00"
 """Start of each of our members: deflate, no flags, no time."""
 _HEADER = 10  # bytes
-_HABITS = frozenset(b"%c%c" % (effort, system) for effort in (0, 2, 4) for system in (3, 255))
+_LAST_BYTES = frozenset(b"%c%c" % (effort, system) for effort in (0, 2, 4) for system in (3, 255))
 _PIECE = 1 << 20
 _PEEK = 2048  # bytes read for the head of a record
 _LONGEST_HEAD = 1 << 20
@@ -69,16 +69,16 @@ def series(directory: Path, shard: int) -> dict[int, Path]:
     """Return the WARC files of a shard by serial number."""
     files = {}
     for path in directory.glob("*.warc.gz"):
-        found = _SERIES.search(path.name)
-        if found and int(found[2]) == shard:
-            files[int(found[1])] = path
+        match = _SERIES.search(path.name)
+        if match and int(match[2]) == shard:
+            files[int(match[1])] = path
     return dict(sorted(files.items()))
 
 
 def shard_of(name: str) -> int:
     """Return the shard of a WARC file; -1 for a foreign name."""
-    found = _SERIES.search(name)
-    return int(found[2]) if found else -1
+    match = _SERIES.search(name)
+    return int(match[2]) if match else -1
 
 
 def members(path: Path, start: int, end: int, *, piece: int = _PIECE) -> Iterator[Member]:
@@ -99,14 +99,14 @@ def members(path: Path, start: int, end: int, *, piece: int = _PIECE) -> Iterato
                     held += more
                     if not more:
                         raise Torn(at, "it ends within a record")
-                if first and not (held.startswith(MAGIC) and held[8:10] in _HABITS):
+                if first and not (held.startswith(MAGIC) and held[8:10] in _LAST_BYTES):
                     raise Torn(at, "no record begins there")
                 first = False
                 size += len(held)
                 try:
                     parts.append(stream.decompress(held))
-                except zlib.error as trouble:
-                    raise Torn(at, f"it cannot be decompressed ({trouble})") from None
+                except zlib.error as error:
+                    raise Torn(at, f"it cannot be decompressed ({error})") from None
                 held = stream.unused_data
             size -= len(held)
             yield Member(at, size, b"".join(parts))
@@ -174,8 +174,8 @@ def peek(handle: int, offset: int, length: int) -> Record:
         at += len(piece)
         try:
             content += stream.decompress(piece, _LONGEST_HEAD)
-        except zlib.error as trouble:
-            raise Torn(offset, f"it cannot be decompressed ({trouble})") from None
+        except zlib.error as error:
+            raise Torn(offset, f"it cannot be decompressed ({error})") from None
         top = content.find(_END)
         if top >= 0 and (content.find(b"\n\r\n", top + 4) >= 0 or content.find(b"\n\n", top + 4) >= 0):
             break
@@ -189,8 +189,8 @@ def answer_of(record: Record) -> Response:
     top, body = head.split(record.block)
     try:
         fields = head.read(top)
-    except head.BadHead as trouble:
-        raise ValueError(f"the response in the record is not HTTP ({trouble})") from None
+    except head.BadHead as error:
+        raise ValueError(f"the response in the record is not HTTP ({error})") from None
     address, truncated = (record.fields.get(name, "") for name in ("warc-ip-address", "warc-truncated"))
     return Response(fields.status, top, body, b"", address, 0.0, 0.0, 0.0, fields.headers, truncated)
 

@@ -60,16 +60,16 @@ class Worker(Onlooker):
         self._shard: Shard | None = None
         self._number = NOTHING  # number of the current page
         # seconds of CPU: for a plug-in, and left for ourselves afterwards
-        self._allowed = self._remaining = PATIENCE
+        self._plugin_seconds = self._seconds_left = PATIENCE
 
     def run(self) -> None:
         """Serve until the crawler closes the connection."""
         while piece := self._agent.recv(_PIECE):
             for payload in self._frames.feed(piece):
-                self._take(payload)
+                self._handle(payload)
             self._flush()
 
-    def _take(self, payload: memoryview) -> None:
+    def _handle(self, payload: memoryview) -> None:
         message = decode_down(payload)
         match message:
             case Job(number, outcome, bare):
@@ -88,35 +88,35 @@ class Worker(Onlooker):
                 assert self._shard is not None
                 signal.setitimer(signal.ITIMER_PROF, 0)
                 self._flush()
-                self._say(Prepared(self._shard.prepare(), peak_rss()))
+                self._send(Prepared(self._shard.prepare(), peak_rss()))
             case Committed(batch):
                 assert self._shard is not None
                 signal.setitimer(signal.ITIMER_PROF, 0)
                 self._shard.committed(batch)
             case Start(directory, shard, config, state, batch):
-                self._allowed = config.plugins.patience + DEAF * (WARNINGS + 1)
+                self._plugin_seconds = config.plugins.patience + DEAF * (WARNINGS + 1)
                 self._opened = OpenShard(Path(directory), shard, config, state, self, batch)
-                self._say(Opened())
+                self._send(Opened())
             case Begin():
                 assert self._opened is not None
                 self._shard = self._opened.begin()
                 gc.freeze()
-                self._say(Ready())
+                self._send(Ready())
             case Finish():
                 assert self._shard is not None
                 signal.setitimer(signal.ITIMER_PROF, 0)
                 self._flush()
                 self._shard.finish()
-                self._say(Finished(peak_rss()))
+                self._send(Finished(peak_rss()))
 
     # -- watchdog around plug-in code
 
     def entered(self) -> None:
         _IN_HAND.pack_into(self._in_hand, 0, with_plugin(self._number))
-        self._remaining = signal.setitimer(signal.ITIMER_PROF, self._allowed)[0]
+        self._seconds_left = signal.setitimer(signal.ITIMER_PROF, self._plugin_seconds)[0]
 
     def left(self) -> None:
-        signal.setitimer(signal.ITIMER_PROF, self._remaining)
+        signal.setitimer(signal.ITIMER_PROF, self._seconds_left)
         _IN_HAND.pack_into(self._in_hand, 0, self._number)
 
     def stuck(self) -> None:
@@ -127,10 +127,10 @@ class Worker(Onlooker):
 
     def _flush(self) -> None:
         if self._answers:
-            self._say(Answers(tuple(self._answers)))
+            self._send(Answers(tuple(self._answers)))
             self._answers.clear()
 
-    def _say(self, message: Up) -> None:
+    def _send(self, message: Up) -> None:
         self._agent.sendall(frame(message))
 
 
@@ -155,8 +155,8 @@ def main() -> int:
     in_hand = mmap.mmap(int(sys.argv[2]), 8)
     try:
         Worker(agent, in_hand).run()
-    except FieldmouseError as trouble:
-        agent.sendall(frame(Broken(str(trouble), trouble.hint)))
+    except FieldmouseError as error:
+        agent.sendall(frame(Broken(str(error), error.hint)))
         return 1
     except (BrokenPipeError, ConnectionResetError):
         return 1  # the crawler is gone

@@ -73,9 +73,9 @@ class Chunks:
     def _read_whole(self, data: bytes) -> int:
         """Decode the chunks that are complete in `data`, as nearly all are; return where the others begin."""
         at, body = 0, self.body
-        while found := _PLAIN_SIZE(data, at):
-            start = found.end()
-            stop = start + int(found[1], 16)
+        while match := _PLAIN_SIZE(data, at):
+            start = match.end()
+            stop = start + int(match[1], 16)
             if start == stop or data[stop : stop + 2] != b"\r\n":
                 break
             body += data[start:stop]
@@ -86,8 +86,8 @@ class Chunks:
         if self._trailing:
             self.done = not line.strip(b"\r")
             return
-        found = _SIZE.fullmatch(line)
-        if found is None:
+        match = _SIZE.fullmatch(line)
+        if match is None:
             raise BadChunk(f"no chunk begins with {line[:20]!r}")
-        self._left = int(found[1], 16)
+        self._left = int(match[1], 16)
         self._trailing = not self._left

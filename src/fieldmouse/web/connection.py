@@ -91,12 +91,12 @@ class Connection(asyncio.Protocol):
         """
         if not self.reusable or self._transport is None:
             return False
-        plug = self._transport.get_extra_info("socket")
-        if plug is None or plug.fileno() < 0:
-            return plug is None
-        waiting = select.poll()
-        waiting.register(plug.fileno(), select.POLLIN)
-        return not waiting.poll(0)
+        sock = self._transport.get_extra_info("socket")
+        if sock is None or sock.fileno() < 0:
+            return sock is None
+        poll = select.poll()
+        poll.register(sock.fileno(), select.POLLIN)
+        return not poll.poll(0)
 
     def ask(self, request: bytes, body_limit: int) -> asyncio.Future[Response | Trouble]:
         """Send a request head; the future never holds an exception."""
@@ -132,9 +132,9 @@ class Connection(asyncio.Protocol):
         elif now - self._heard_at > limits.idle:
             self._give_up(Reason.TIMEOUT, f"silent for {limits.idle:g} s in the middle of an answer")
         else:
-            lasted = now - self._answered_at
-            if lasted > limits.grace and self._received < limits.min_speed * lasted:
-                speed = self._received / lasted
+            elapsed = now - self._answered_at
+            if elapsed > limits.grace and self._received < limits.min_speed * elapsed:
+                speed = self._received / elapsed
                 self._give_up(Reason.TOO_SLOW, f"{speed:.3g} bytes/s, wanted {limits.min_speed:g}")
 
     def close(self) -> None:
@@ -180,9 +180,9 @@ class Connection(asyncio.Protocol):
         if self._waiter is None:
             return
         if not self._answered_at:
-            why = "closed" if error is None else getattr(error, "strerror", None) or str(error)
+            cause = "closed" if error is None else getattr(error, "strerror", None) or str(error)
             number = getattr(error, "errno", None) or 0
-            self._give_up(Reason.CLOSED, f"{why.lower()} without an answer", unanswered=True, errno=number)
+            self._give_up(Reason.CLOSED, f"{cause.lower()} without an answer", unanswered=True, errno=number)
         elif self._head is None:
             self._give_up(Reason.CLOSED, f"closed inside the headers, after {self._received} bytes")
         elif error is None and self._framing.ends_with_connection:

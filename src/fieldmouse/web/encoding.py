@@ -48,13 +48,13 @@ def decode(body: bytes, content_encoding: str, *, limit: int = 64 * FREE, ratio:
     if not content_encoding or not body:
         return Decoded(body)
     codings = [coding.strip().lower() for coding in content_encoding.split(",")]
-    unpack = [_CODINGS[coding] for coding in reversed(codings) if coding in _CODINGS]
-    if len(unpack) > LAYERS:
-        return Decoded(b"", Reason.BAD_ENCODING, f"{len(unpack)} codings on top of each other")
+    decoders = [_CODINGS[coding] for coding in reversed(codings) if coding in _CODINGS]
+    if len(decoders) > LAYERS:
+        return Decoded(b"", Reason.BAD_ENCODING, f"{len(decoders)} codings on top of each other")
     most = min(limit, max(FREE, ratio * len(body)))
     result = Decoded(body)
-    for undo in unpack:
-        result = undo(result.body, most)
+    for decoder in decoders:
+        result = decoder(result.body, most)
         if len(result.body) > most:
             return Decoded(result.body[:most], Reason.BOMB, f"{len(body)} bytes become more than {most}")
         if result.reason is not None:
@@ -77,7 +77,7 @@ def _inflate(body: bytes, wbits: int, most: int) -> Decoded:
     room, at = most + 1, 0
     for _ in range(MEMBERS):
         stream = isal_zlib.decompressobj(wbits)
-        begin, held, had = at, len(pieces), room
+        begin, pieces_before, room_before = at, len(pieces), room
         # The rest behind a member is copied: so from the second member on (most files have one), input is fed
         # in pieces that grow with the member.
         sip = SIP if at else len(body)
@@ -87,8 +87,8 @@ def _inflate(body: bytes, wbits: int, most: int) -> Decoded:
             try:
                 piece = stream.decompress(packed, room)
             except isal_zlib.error as error:  # type: ignore[misc]  # its stub calls it an instance
-                saved = _salvage(isal_zlib.decompressobj(wbits).decompress, body[begin:], had)
-                return Decoded(b"".join((*pieces[:held], saved)), Reason.BAD_ENCODING, str(error))
+                saved = _salvage(isal_zlib.decompressobj(wbits).decompress, body[begin:], room_before)
+                return Decoded(b"".join((*pieces[:pieces_before], saved)), Reason.BAD_ENCODING, str(error))
             pieces.append(piece)
             room -= len(piece)
         if room <= 0:

@@ -151,10 +151,10 @@ class _Reader:
         sitemaps: dict[str, None] = {}
         for line in text.splitlines():  # of bytes: only CR, LF or CRLF end a line
             line = line.partition(b"#")[0]
-            found = _line(line)
-            if found is None:
+            match = _line(line)
+            if match is None:
                 continue
-            kind, value = found.lastgroup, line[found.end() :]
+            kind, value = match.lastgroup, line[match.end() :]
             if kind == "agent":
                 if not names_may_follow:
                     for_us = for_all = False
@@ -166,8 +166,8 @@ class _Reader:
                     for_us = True
                     self._ours = self._ours or []
             elif kind == "sitemap":
-                if len(sitemaps) < SITEMAPS and (place := _stripped(value).decode("utf-8", "replace")):
-                    sitemaps[place] = None
+                if len(sitemaps) < SITEMAPS and (url := _stripped(value).decode("utf-8", "replace")):
+                    sitemaps[url] = None
             elif kind == "delay":
                 self._note_delay(value, for_us, for_all)
             else:
@@ -180,7 +180,7 @@ class _Reader:
 
     def _means_us(self, name: str) -> bool:
         tokens = (_token(name), _longer_token(name))
-        return any(found is not None and found[0] == self._product for found in tokens)
+        return any(match is not None and match[0] == self._product for match in tokens)
 
     def _note(self, value: bytes, allow: bool, for_us: bool, for_all: bool) -> None:
         pattern = _stripped(value).decode("latin-1")
@@ -216,10 +216,10 @@ def _seconds(text: str) -> float | None:
     try:
         seconds = float(text)
     except ValueError:
-        begun = _number(text)  # `10s`, `10 seconds`
-        if begun is None:
+        match = _number(text)  # `10s`, `10 seconds`
+        if match is None:
             return None
-        seconds = float(begun[0])
+        seconds = float(match[0])
     return None if math.isnan(seconds) or seconds < 0 else min(seconds, 1e308)
 
 

@@ -83,7 +83,7 @@ class HttpFetcher:
         self._tls = tls
         self._keep_alive, self._idle_connections = keep_alive, idle_connections
         self._most_connections = most_connections
-        self._standing = _standing_headers(user_agent, contact, headers or {}, keep=keep_secrets)
+        self._common_headers = _build_headers(user_agent, contact, headers or {}, keep=keep_secrets)
         self._sign = sign
         self._source, self._may_ask = source, may_ask
         self._idle: dict[str, Connection] = {}  # by address, oldest first
@@ -98,7 +98,7 @@ class HttpFetcher:
         signature = await self._sign(link, host) if self._sign is not None else None
         if isinstance(signature, str):
             return Failed(link, Reason.UNSIGNED, self._clock.now(), signature)
-        lines = self._standing
+        lines = self._common_headers
         if signature is not None:
             lines = Signature(signature.sent + lines.sent, signature.kept + lines.kept)
         answer = await self._fetch(link, host, address, self._request(link, host, lines.sent), limit)
@@ -184,7 +184,7 @@ class HttpFetcher:
         try:
             return await task
         except asyncio.CancelledError:
-            if _told_to_stop():
+            if _is_cancelled():
                 task.add_done_callback(_abandon)
                 task.cancel()
                 raise
@@ -216,8 +216,8 @@ class HttpFetcher:
         loop = asyncio.get_running_loop()
         make = partial(Connection, host, address, self._limits, self._clock)
         if self._source is not None and self._source.serves(address):
-            made = await self._source.connect(address, port)
-            _, connection = await loop.create_connection(make, sock=made, **secured)
+            sock = await self._source.connect(address, port)
+            _, connection = await loop.create_connection(make, sock=sock, **secured)
         else:
             _, connection = await loop.create_connection(make, address, port, **secured)
         return connection
@@ -228,9 +228,9 @@ class HttpFetcher:
         return self._tls
 
     def _start_ticking(self) -> None:
-        self._tick = asyncio.get_running_loop().call_later(self._limits.tick, self._look_around)
+        self._tick = asyncio.get_running_loop().call_later(self._limits.tick, self._enforce_limits)
 
-    def _look_around(self) -> None:
+    def _enforce_limits(self) -> None:
         """Enforce the time limits once a tick: connecting, responding, idle."""
         now = self._clock.now()
         for task, due_at in self._connecting.items():
@@ -259,7 +259,7 @@ class HttpFetcher:
         )
 
 
-def _told_to_stop() -> bool:
+def _is_cancelled() -> bool:
     """Tell whether the whole fetch is cancelled, and not only its attempt to connect."""
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0
@@ -275,7 +275,7 @@ def _line(name: str, value: str) -> str:
     return f"{name}: {value}\r\n" if value and value.isprintable() else ""
 
 
-def _standing_headers(user_agent: str, contact: str, extra: Mapping[str, str], *, keep: bool) -> Signature:
+def _build_headers(user_agent: str, contact: str, extra: Mapping[str, str], *, keep: bool) -> Signature:
     """Return the header lines of every request."""
     headers = {
         "User-Agent": user_agent,
@@ -287,9 +287,9 @@ def _standing_headers(user_agent: str, contact: str, extra: Mapping[str, str], *
     }
     check_headers(extra)
     for name, value in extra.items():
-        headers = {known: text for known, text in headers.items() if known.lower() != name.lower()}
+        headers = {existing: text for existing, text in headers.items() if existing.lower() != name.lower()}
         headers[name] = value
     if not user_agent.isprintable():
         raise UsageError("the user agent must be one line of text")
-    said = {name: value for name, value in headers.items() if value and value.isprintable()}
-    return Signature.of(said, said if keep else blanked(said))
+    sendable = {name: value for name, value in headers.items() if value and value.isprintable()}
+    return Signature.of(sendable, sendable if keep else blanked(sendable))

@@ -46,13 +46,13 @@ def directives(control: str) -> dict[str, str]:
     >>> directives('no-cache="max-age=1", X-Max-Age=2, MAX-AGE="3"')
     {'no-cache': 'max-age=1', 'x-max-age': '2', 'max-age': '3'}
     """
-    found: dict[str, str] = {}
+    values: dict[str, str] = {}
     for part in _parts(control):
         name, _, value = part.partition("=")
-        found.setdefault(name.strip().lower(), value.strip().strip('"').strip())
-    return found
+        values.setdefault(name.strip().lower(), value.strip().strip('"').strip())
+    return values
 
 
 def _joined(answer: Response, name: str) -> str:
     """Join all header lines of a name: they are one list (RFC 9110, 5.3)."""
-    return ", ".join(value for known, value in answer.headers if known == name)
+    return ", ".join(value for key, value in answer.headers if key == name)

@@ -27,7 +27,7 @@ _PRIVATE = {
     "for documentation": "192.0.2.0/24 198.51.100.0/24 203.0.113.0/24 2001:db8::/32 3fff::/20",
 }
 METADATA = "cloud metadata"
-_NEVER = {
+_FORBIDDEN = {
     "this network": "0.0.0.0/8 ::/128",
     "reserved": "192.0.0.0/24 192.88.99.0/24 240.0.0.0/4 2001::/23",
     "multicast": "224.0.0.0/4 ff00::/8",
@@ -52,31 +52,31 @@ def is_forbidden(address: str, allow_private: bool = False) -> str | None:
     >>> is_forbidden("93.184.216.34") is None
     True
     """
-    private, never = _judge(address)
+    private, never = _reasons(address)
     return never if allow_private else private or never
 
 
 @lru_cache(maxsize=65536)
-def _judge(text: str) -> tuple[str | None, str | None]:
+def _reasons(text: str) -> tuple[str | None, str | None]:
     """Return why an address is private, and why it is always forbidden."""
     try:
         address = ip_address(text.partition("%")[0])  # the zone names a network interface, not a destination
     except ValueError:
         return None, "not an address"
     if isinstance(address, IPv4Address):
-        verdicts = [_place(int(address), _V4)]
+        verdicts = [_range_of(int(address), _V4)]
     else:
-        carried = _carried(address)
-        verdicts = [_place(int(inner), _V4) for inner in carried] + [_place(int(address), _V6)]
-        verdicts += _hidden(int(address))
+        carried = _embedded(address)
+        verdicts = [_range_of(int(inner), _V4) for inner in carried] + [_range_of(int(address), _V6)]
+        verdicts += _maybe_embedded(int(address))
         if int(address) >> 125 != 1 and not carried:  # only 2000::/3 is assigned
-            verdicts.append(("reserved", _place(int(address), _V6)[1]))
+            verdicts.append(("reserved", _range_of(int(address), _V6)[1]))
     private = next((why for why, private in verdicts if why and private), None)
     never = next((why for why, private in verdicts if why and not private), None)
     return private, never
 
 
-def _carried(address: IPv6Address) -> list[IPv4Address]:
+def _embedded(address: IPv6Address) -> list[IPv4Address]:
     """Return the IPv4 addresses that a packet to this IPv6 address may reach."""
     number = int(address)
     low = IPv4Address(number & 0xFFFFFFFF)
@@ -92,7 +92,7 @@ def _carried(address: IPv6Address) -> list[IPv4Address]:
     return []
 
 
-def _hidden(number: int) -> list[_Verdict]:
+def _maybe_embedded(number: int) -> list[_Verdict]:
     """Return verdicts on IPv4 addresses that may be embedded in an address of a local network.
 
     The owner of a part of 64:ff9b:1::/48 (RFC 8215) chooses one of the positions of RFC 6052; and clouds
@@ -105,14 +105,14 @@ def _hidden(number: int) -> list[_Verdict]:
             (number >> 64 & 0xFF) << 24 | number >> 32 & 0xFFFFFF,  # of 56
             (number >> 64 & 0xFFFF) << 16 | number >> 40 & 0xFFFF,  # of 48
         ]
-        last, is_private = _place(places[0], _V4)
+        last, is_private = _range_of(places[0], _V4)
         if last is not None and not is_private and places[0] & 0xFFFFFF:  # not zeros behind a shorter prefix
             return [(last, False)]
     elif number >> 121 == 0xFC >> 1 or number >> 119 == 0xFE80 >> 7:  # fc00::/7, fe80::/9
         places = [number & 0xFFFFFFFF]
     else:
         return []
-    return [verdict for place in places if (verdict := _place(place, _V4))[0] == METADATA]
+    return [verdict for place in places if (verdict := _range_of(place, _V4))[0] == METADATA]
 
 
 _Verdict = tuple[str | None, bool]
@@ -123,7 +123,7 @@ def _table(version: int) -> _Places:
     """Return ranges in order of their first address; of nested ranges the wider one first."""
     ranges = [
         (int(network[0]), -int(network[-1]), why, private)
-        for places, private in ((_PRIVATE, True), (_NEVER, False))
+        for places, private in ((_PRIVATE, True), (_FORBIDDEN, False))
         for why, names in places.items()
         for network in map(ip_network, names.split())
         if network.version == version
@@ -135,7 +135,7 @@ def _table(version: int) -> _Places:
 _V4, _V6 = _table(4), _table(6)
 
 
-def _place(number: int, places: _Places) -> _Verdict:
+def _range_of(number: int, places: _Places) -> _Verdict:
     firsts, rest = places
     at = bisect_right(firsts, number) - 1
     while at >= 0:

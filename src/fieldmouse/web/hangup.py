@@ -16,7 +16,7 @@ def drop_unsent(transport: asyncio.Transport) -> None:
     Otherwise the system retransmits it for minutes. After a network outage the request could reach a host
     that another agent has leased since.
     """
-    plug = transport.get_extra_info("socket")
-    if plug is not None:
+    sock = transport.get_extra_info("socket")
+    if sock is not None:
         with contextlib.suppress(OSError):
-            plug.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _AT_ONCE)
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _AT_ONCE)

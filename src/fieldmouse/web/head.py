@@ -65,8 +65,8 @@ def end_of(raw: bytes | bytearray, start: int = 0) -> int:
     >>> end_of(b"HTTP/1.1 200 OK\r\nA: b\r\n\r\nbody"), end_of(b"HTTP/1.1 200 OK\r\n")
     (25, 0)
     """
-    found = _END(raw, start)
-    return 0 if found is None else found.end()
+    match = _END(raw, start)
+    return 0 if match is None else match.end()
 
 
 def after_empty_lines(raw: bytes | bytearray, start: int) -> int:
@@ -75,8 +75,8 @@ def after_empty_lines(raw: bytes | bytearray, start: int) -> int:
     >>> after_empty_lines(b"\r\n\nHTTP", 0)
     3
     """
-    found = _EMPTY_LINES(raw, start)
-    return start if found is None else found.end()
+    match = _EMPTY_LINES(raw, start)
+    return start if match is None else match.end()
 
 
 def split(raw: bytes) -> tuple[bytes, bytes]:
@@ -109,18 +109,18 @@ def read(head: bytes) -> Fields:
     (('server', 'x'), ('a', 'b'))
     """
     first, _, rest = head.decode("latin-1").partition("\n")
-    found = _STATUS.match(first)
-    if found is None:
+    match = _STATUS.match(first)
+    if match is None:
         raise BadHead("there is no status line")
-    persistent = found[1] == "1" and found[2] not in (None, "0")
+    persistent = match[1] == "1" and match[2] not in (None, "0")
     tidy = _TIDY(rest) is not None
-    lines = rest.split("\n") if tidy else _mended(rest.split("\n"))
+    lines = rest.split("\n") if tidy else _repaired(rest.split("\n"))
     headers = []
     for line in lines:
         name, colon, value = line.partition(":")
         if colon:
             headers.append((name.lower(), value.strip(_BLANK)))
-    return Fields(int(found[3]), tuple(headers), persistent, not tidy)
+    return Fields(int(match[3]), tuple(headers), persistent, not tidy)
 
 
 def url_text(value: str) -> str:
@@ -137,23 +137,23 @@ def url_text(value: str) -> str:
         return "".join(letter if letter.isascii() else f"%{ord(letter):02X}" for letter in value)
 
 
-def _mended(lines: Sequence[str]) -> list[str]:
+def _repaired(lines: Sequence[str]) -> list[str]:
     """Return lines of a name, a colon and a value from lines that may be invalid."""
-    kept: list[list[str]] = []  # each line with its continuation lines
+    repaired: list[list[str]] = []  # each line with its continuation lines
     dropped = True  # continuation lines directly behind the status line are ignored (RFC 9112, 2.2)
     for line in lines:
         if line[:1] in (" ", "\t") and not dropped:
-            kept[-1].append(line.replace("\r", " ").strip())
+            repaired[-1].append(line.replace("\r", " ").strip())
             continue
         # A bare carriage return is a blank (RFC 9112, 2.2).
         name, colon, value = line.strip("\r").replace("\r", " ").partition(":")
         name = name.rstrip(_BLANK)
         dropped = not colon or _IS_NAME(name) is None
         if not dropped:
-            kept.append([f"{name}:{value.strip(_BLANK)}"])
+            repaired.append([f"{name}:{value.strip(_BLANK)}"])
         elif _FRAMING.match(name):
             raise BadHead(f"its line {line[:60].strip()!r} may be about the length of the body")
-    return [" ".join(filter(None, parts)) for parts in kept]
+    return [" ".join(filter(None, parts)) for parts in repaired]
 
 
 def framing(fields: Fields) -> Framing:
@@ -202,15 +202,15 @@ def _transfer(codings: Sequence[str]) -> tuple[bool, tuple[str, ...]]:
 
 def _length(values: Sequence[str]) -> tuple[int, bool]:
     """Return the one length in all values, and whether it was given more than once."""
-    said: list[str] = []
+    lengths: list[str] = []
     for value in values:
         numbers = _listed(value)
         if not numbers or not all(number.isascii() and number.isdigit() for number in numbers):
             raise BadHead(f"its Content-Length is {value[:60]!r}")
-        said += (number.lstrip("0") or "0" for number in numbers)
-    if len(set(said)) > 1:
-        other = next(number for number in said if number != said[0])
-        raise BadHead(f"its Content-Length is both {said[0][:20]} and {other[:20]}")
-    if len(said[0]) > _LONGEST_NUMBER:
-        raise BadHead(f"its Content-Length has {len(said[0])} digits")
-    return int(said[0]), len(said) > 1
+        lengths += (number.lstrip("0") or "0" for number in numbers)
+    if len(set(lengths)) > 1:
+        second = next(number for number in lengths if number != lengths[0])
+        raise BadHead(f"its Content-Length is both {lengths[0][:20]} and {second[:20]}")
+    if len(lengths[0]) > _LONGEST_NUMBER:
+        raise BadHead(f"its Content-Length has {len(lengths[0])} digits")
+    return int(lengths[0]), len(lengths) > 1

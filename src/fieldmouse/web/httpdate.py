@@ -43,18 +43,18 @@ def parse_date(text: str, now: float) -> float | None:
     text = text.strip()
     if len(text) > _LONGEST:
         return None
-    found = next((match for form in _DATES if (match := form.fullmatch(text))), None)
-    if found is None:
+    match = next((candidate for form in _DATES if (candidate := form.fullmatch(text))), None)
+    if match is None:
         return None
-    day, hour, minute, second = (int(found[part]) for part in ("day", "hour", "minute", "second"))
-    month, year, zone = _MONTHS.get(found["month"].lower(), 0), int(found["year"]), found["zone"]
+    day, hour, minute, second = (int(match[part]) for part in ("day", "hour", "minute", "second"))
+    month, year, zone = _MONTHS.get(match["month"].lower(), 0), int(match["year"]), match["zone"]
     try:
-        if len(found["year"]) == 2:
+        if len(match["year"]) == 2:
             year = _century(year, now)
         # A leap second is the first second of the next minute.
         leap = second == 60
-        moment = datetime(year, month, day, hour, minute, second - leap, tzinfo=UTC) + timedelta(seconds=leap)
-        seconds = moment.timestamp()
+        date = datetime(year, month, day, hour, minute, second - leap, tzinfo=UTC) + timedelta(seconds=leap)
+        seconds = date.timestamp()
     except (ValueError, OverflowError):
         return None
     if zone:
@@ -79,8 +79,8 @@ def parse_seconds(text: str) -> float | None:
     >>> parse_seconds("00000000120"), parse_seconds("-1"), parse_seconds("9" * 400)
     (120.0, None, 2147483648.0)
     """
-    found = _number(text.strip())
-    if found is None:
+    match = _number(text.strip())
+    if match is None:
         return None
-    digits = found[1].lstrip("0")
+    digits = match[1].lstrip("0")
     return min(MOST_SECONDS, float(digits or "0")) if len(digits) <= 10 else MOST_SECONDS

@@ -93,7 +93,7 @@ def spelt(href: str, codec: str) -> str:
     else:
         if codec == "euc_jp":  # browsers write two of its three sets
             query = "".join(_reference(c) if c.encode(codec, "ignore")[:1] == b"\x8f" else c for c in query)
-        raw = query.encode(_WRITTEN.get(codec, codec), _ERRORS)
+        raw = query.encode(_ENCODERS.get(codec, codec), _ERRORS)
     return f"{path}?{''.join(map(_escaped, raw))}"
 
 
@@ -101,9 +101,9 @@ def _escaped(byte: int) -> str:
     return chr(byte) if byte < 0x7F and byte not in b"\x1b#" else f"%{byte:02X}"
 
 
-def _as_reference(trouble: UnicodeError) -> tuple[str, int]:
-    assert isinstance(trouble, UnicodeEncodeError)
-    return "".join(map(_reference, trouble.object[trouble.start : trouble.end])), trouble.end
+def _as_reference(error: UnicodeError) -> tuple[str, int]:
+    assert isinstance(error, UnicodeEncodeError)
+    return "".join(map(_reference, error.object[error.start : error.end])), error.end
 
 
 def _reference(character: str) -> str:
@@ -112,7 +112,7 @@ def _reference(character: str) -> str:
 
 
 # encoders that differ from the decoder, which reads more
-_WRITTEN = {"gb18030": "gbk", "iso2022_jp_ext": "iso2022_jp"}
+_ENCODERS = {"gb18030": "gbk", "iso2022_jp_ext": "iso2022_jp"}
 _ERRORS = "fieldmouse.query"
 codecs.register_error(_ERRORS, _as_reference)
 
@@ -124,9 +124,9 @@ def _table(codec: str) -> str:
     for code in range(0x80, 0xA0):
         if characters[code] == "\ufffd":
             characters[code] = chr(code)
-    for code, character in _OTHERWISE.get(codec, {}).items():
+    for code, character in _EXCEPTIONS.get(codec, {}).items():
         characters[code] = character
     return "".join(characters)
 
 
-_OTHERWISE = {"koi8-u": {0xAE: "\u045e", 0xBE: "\u040e"}, "cp1255": {0xCA: "\u05ba"}}
+_EXCEPTIONS = {"koi8-u": {0xAE: "\u045e", 0xBE: "\u040e"}, "cp1255": {0xCA: "\u05ba"}}

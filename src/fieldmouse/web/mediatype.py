@@ -30,15 +30,15 @@ def media_type(values: Sequence[str]) -> str:
         return values[0]
     kind = charset = chosen = ""
     for part in _parts(", ".join(values)):
-        found = _valid(part)
-        if found is None or found[1] == "*/*":
+        match = _valid(part)
+        if match is None or match[1] == "*/*":
             continue
-        named = _charset(part)
+        charset_match = _charset(part)
         chosen = part.strip()
-        if found[1].lower() != kind:
-            kind, charset = found[1].lower(), ""
-        if named is not None:
-            charset = named[1]
+        if match[1].lower() != kind:
+            kind, charset = match[1].lower(), ""
+        if charset_match is not None:
+            charset = charset_match[1]
         elif charset:
             chosen = f"{chosen};charset={charset}"
     return chosen or values[0]

@@ -91,7 +91,7 @@ class Resolver:
         self._negative, self._temporary = negative, temporary
         self._size = size
         self._cache: dict[str, Resolved] = {}  # oldest first
-        self._asking: dict[str, asyncio.Task[Resolved]] = {}
+        self._queries: dict[str, asyncio.Task[Resolved]] = {}
         self.heard_at = float("-inf")  # time of the last DNS answer with an address
 
     async def lookup(self, name: str, *, fresh: bool = False) -> FoundAddress | Forbidden | NoAddress:
@@ -111,23 +111,23 @@ class Resolver:
     async def addresses(self, name: str, *, fresh: bool = False) -> Resolved:
         """Return all addresses of `name`, in the order to try them; cached."""
         name = name.lower().rstrip(".")
-        written = self._written_down(name)
-        if written is not None:
-            return written
+        resolved = self._without_dns(name)
+        if resolved is not None:
+            return resolved
         cached = None if fresh else self._cache.get(name)
         if cached is not None and self._clock.now() < cached.expires_at:
             return cached
-        task = self._asking.get(name)
+        task = self._queries.get(name)
         if task is None:
             task = asyncio.get_running_loop().create_task(self._ask(name))
-            self._asking[name] = task
-            task.add_done_callback(lambda _: self._asking.pop(name, None))
+            self._queries[name] = task
+            task.add_done_callback(lambda _: self._queries.pop(name, None))
         # A cancelled caller must not cancel the query for the others.
         return await asyncio.shield(task)
 
     def is_written_down(self, name: str) -> bool:
         """Tell whether the address of a name is known without DNS."""
-        return self._written_down(name.lower().rstrip(".")) is not None
+        return self._without_dns(name.lower().rstrip(".")) is not None
 
     def forget(self, name: str) -> None:
         """Remove a name from the cache."""
@@ -135,7 +135,7 @@ class Resolver:
 
     def forget_failures(self) -> None:
         """Remove failures from the cache, after DNS had problems."""
-        for name in [name for name, known in self._cache.items() if not known.addresses]:
+        for name in [name for name, resolved in self._cache.items() if not resolved.addresses]:
             del self._cache[name]
 
     def port(self, name: str) -> int | None:
@@ -143,13 +143,13 @@ class Resolver:
         return self._names.port(name.lower().rstrip("."))
 
     async def close(self) -> None:
-        tasks = list(self._asking.values())
+        tasks = list(self._queries.values())
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         await self._dns.close()
 
-    def _written_down(self, name: str) -> Resolved | None:
+    def _without_dns(self, name: str) -> Resolved | None:
         pin = self._names.find(name)
         if pin is not None:
             return Resolved((pin.address,), FOR_EVER)
@@ -161,11 +161,11 @@ class Resolver:
         return Resolved(addresses, self._clock.now() + self._least) if addresses else None
 
     async def _ask(self, name: str) -> Resolved:
-        resolved = await self._question(name, "A")
+        resolved = await self._query(name, "A")
         if not resolved.addresses and resolved.trouble == NOTHING:
-            resolved = await self._question(name, "AAAA")
-        known = self._cache.get(name)
-        if resolved.temporary and known and known.addresses and self._clock.now() < known.expires_at:
+            resolved = await self._query(name, "AAAA")
+        cached = self._cache.get(name)
+        if resolved.temporary and cached and cached.addresses and self._clock.now() < cached.expires_at:
             return resolved  # a temporary failure of a fresh query: the cached answer stays valid
         self._cache.pop(name, None)
         while len(self._cache) >= self._size:
@@ -173,7 +173,7 @@ class Resolver:
         self._cache[name] = resolved
         return resolved
 
-    async def _question(self, name: str, kind: str) -> Resolved:
+    async def _query(self, name: str, kind: str) -> Resolved:
         answer = await self._dns.ask(name, kind)
         now = self._clock.now()
         if answer.addresses:

@@ -32,7 +32,7 @@ _RULE, _PART = 300, 64  # bytes of memory of a rule, and of each part besides it
 # dollar is literal.
 _SAME = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~?=&:@!$'()+,;[]")
 _is_plain = re.compile(r"[A-Za-z0-9\-._~/?=&:@!$'()+,;\[\]]*").fullmatch
-_respell = re.compile(r"%([0-9A-Fa-f]{2})|[^A-Za-z0-9\-._~/?=&:@!$'()+,;\[\]]", re.DOTALL).sub
+_replace_octets = re.compile(r"%([0-9A-Fa-f]{2})|[^A-Za-z0-9\-._~/?=&:@!$'()+,;\[\]]", re.DOTALL).sub
 
 
 def octets(text: str) -> str:
@@ -41,10 +41,10 @@ def octets(text: str) -> str:
     >>> octets("/a%7eb%2f*\xff")
     '/a~b%2F%2A%FF'
     """
-    return text if _is_plain(text) else _respell(_spelled, text)
+    return text if _is_plain(text) else _replace_octets(_normalized, text)
 
 
-def _spelled(match: re.Match[str]) -> str:
+def _normalized(match: re.Match[str]) -> str:
     code = match[1]
     character = match[0] if code is None else chr(int(code, 16))
     return character if character in _SAME else f"%{ord(character):02X}"
@@ -109,10 +109,10 @@ def fits(parts: tuple[str, ...], anchored: bool, path: str, room: int) -> tuple[
         if tried > room:
             return False, room + 1
         part = parts[tried]
-        found = path.find(part, at)
-        if found < 0:
+        start = path.find(part, at)
+        if start < 0:
             return False, tried
-        at = found + len(part)
+        at = start + len(part)
     return (path.endswith(parts[last], at) if anchored else path.find(parts[last], at) >= 0), last
 
 
@@ -128,16 +128,16 @@ class RuleBook:
 
     def __init__(self, rules: Iterable[PathRule | None]):
         distinct = {rule for rule in rules if rule is not None}
-        known = sorted(
+        kept = sorted(
             (rule for rule in distinct if rule.shortest <= LONGEST),
             key=lambda rule: (-rule.length, not rule.allow),
         )
-        self._dropped = len(known) < len(distinct)
+        self._dropped = len(kept) < len(distinct)
         behind: dict[str, list[PathRule]] = {}
-        for rule in known:
+        for rule in kept:
             behind.setdefault(rule.parts[0], []).append(rule)
         # Approximate bytes of memory.
-        self.size = sum(_RULE + _PART * len(rule.parts) + rule.shortest for rule in known)
+        self.size = sum(_RULE + _PART * len(rule.parts) + rule.shortest for rule in kept)
         self._heads = sorted(behind)
         self._behind = [tuple(behind[head]) for head in self._heads]
         self._within: list[int] = []  # the longest other head that is a prefix of this one, or -1

@@ -208,15 +208,15 @@ class _Elements:
         self._depth = 0
         self._entry, self._inside = "", 0  # kind of the current entry, and the depth of its children
         self._wanted: list[str] | None = None  # text of the current element, if it is wanted
-        self._room = 0
+        self._space_left = 0
         self._place = self._link = self._permalink = self._lastmod = ""
         self._bases: list[tuple[int, Url]] = []  # xml:base with the depth of its element
 
     def start(self, name: str, written: str) -> None:
         self._depth += 1
         if "xml:base" in written:
-            said = attributes(written).get("xml:base", "")[: TEXT + 1]
-            if (base := resolve(said, self._base())) is not None:
+            href = attributes(written).get("xml:base", "")[: TEXT + 1]
+            if (base := resolve(href, self._base())) is not None:
                 self._bases.append((self._depth, base))
         if not self._entry:
             if name in _ENTRIES:
@@ -225,22 +225,22 @@ class _Elements:
                 if name == "item" and "about" in written:
                     self._permalink = attributes(written).get("rdf:about", "")[: TEXT + 1]
         elif self._depth == self._inside and name in _ENTRIES[self._entry]:
-            self._wanted, self._room = [], TEXT
+            self._wanted, self._space_left = [], TEXT
             if name == "link" and "href" in written:
-                told = attributes(written)
-                if told.get("rel", "alternate").lower() == "alternate" and not self._link:
-                    self._link = self._placed(told.get("href", "").strip()[: TEXT + 1])
+                values = attributes(written)
+                if values.get("rel", "alternate").lower() == "alternate" and not self._link:
+                    self._link = self._resolved(values.get("href", "").strip()[: TEXT + 1])
             elif name == "guid" and attributes(written).get("isPermaLink", "true").lower() == "false":
                 self._wanted = None
 
     def text(self, text: str) -> None:
-        if self._wanted is not None and self._depth == self._inside and self._room >= 0:
-            self._wanted.append(text[: self._room + 1])
-            self._room -= len(text)
+        if self._wanted is not None and self._depth == self._inside and self._space_left >= 0:
+            self._wanted.append(text[: self._space_left + 1])
+            self._space_left -= len(text)
 
     def end(self, name: str) -> None:
         if self._wanted is not None and self._depth == self._inside:
-            self._note(name, "".join(self._wanted).strip())
+            self._set(name, "".join(self._wanted).strip())
             self._wanted = None
         elif self._entry and self._depth == self._inside - 1:
             entries = self._entries
@@ -256,7 +256,7 @@ class _Elements:
             self._bases.pop()
         self._depth -= 1
 
-    def _note(self, name: str, words: str) -> None:
+    def _set(self, name: str, words: str) -> None:
         if name in ("loc", "link"):
             self._place = self._place or words
         elif name == "guid":
@@ -267,7 +267,7 @@ class _Elements:
     def _base(self) -> Url | str:
         return self._bases[-1][1] if self._bases else self._entries.base
 
-    def _placed(self, href: str) -> str:
+    def _resolved(self, href: str) -> str:
         """Resolve at once: the base of a link may differ from that of its entry."""
         return (resolve(href, self._base()) or "") if href else ""
 

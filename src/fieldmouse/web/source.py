@@ -25,13 +25,13 @@ class SourceAddress:
 
     def check(self) -> None:
         """Raise `FieldmouseError` if it is not an address of this machine."""
-        with socket.socket(self._family, socket.SOCK_STREAM) as trial:
+        with socket.socket(self._family, socket.SOCK_STREAM) as sock:
             try:
-                trial.bind((self.address, 0))
+                sock.bind((self.address, 0))
             except OSError as error:
-                why = error.strerror or str(error)
+                reason = error.strerror or str(error)
                 raise FieldmouseError(
-                    f"cannot connect from {self.address} (`network.source`): {why.lower()}",
+                    f"cannot connect from {self.address} (`network.source`): {reason.lower()}",
                     "name an address that this machine has (`ip address` lists them), or leave it out",
                 ) from None
 
@@ -41,24 +41,24 @@ class SourceAddress:
 
     async def connect(self, address: str, port: int) -> socket.socket:
         """Return a connected non-blocking socket; raises `OSError`."""
-        loop, made = asyncio.get_running_loop(), socket.socket(self._family, socket.SOCK_STREAM)
+        loop, sock = asyncio.get_running_loop(), socket.socket(self._family, socket.SOCK_STREAM)
         try:
-            made.setblocking(False)
+            sock.setblocking(False)
             if _NO_PORT_YET is not None:
                 # The port is chosen at connect time, per server: otherwise all connections would share 28,000
                 # ports, including those that ended within the last minute.
-                made.setsockopt(socket.IPPROTO_IP, _NO_PORT_YET, 1)
-            made.bind((self.address, 0))
-            await loop.sock_connect(made, (address, port))
+                sock.setsockopt(socket.IPPROTO_IP, _NO_PORT_YET, 1)
+            sock.bind((self.address, 0))
+            await loop.sock_connect(sock, (address, port))
         except OSError as error:
-            made.close()
+            sock.close()
             # From 127.0.0.1 there is no route to other machines, which Linux reports as an invalid argument.
             number = EADDRNOTAVAIL if error.errno == EINVAL else error.errno or EADDRNOTAVAIL
             raise OSError(number, os.strerror(number)) from error
         except BaseException:
-            made.close()
+            sock.close()
             raise
-        return made
+        return sock
 
 
 def _family_of(address: str) -> socket.AddressFamily:

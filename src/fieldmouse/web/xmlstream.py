@@ -112,10 +112,10 @@ def attributes(written: str) -> dict[str, str]:
     >>> attributes(' rel="self" href=/a?b&amp;c>')
     {'rel': 'self', 'href': '/a?b&c'}
     """
-    found: dict[str, str] = {}
+    parsed: dict[str, str] = {}
     for name, *values in _attribute(written):
-        found.setdefault(name, unescape("".join(values)))
-    return found
+        parsed.setdefault(name, unescape("".join(values)))
+    return parsed
 
 
 class XmlStream:
@@ -130,30 +130,30 @@ class XmlStream:
         self._tags = 0
 
     def feed(self, text: str) -> None:
-        held = self._rest + text
+        text_so_far = self._rest + text
         at = 0
         while True:
             if self._until:
-                at = self._skip(held, at)
+                at = self._skip(text_so_far, at)
                 if self._until:
                     return
-            place = held.find("<", at)
+            place = text_so_far.find("<", at)
             if place < 0:
-                self._keep(held[at:])
+                self._keep(text_so_far[at:])
                 return
             if place > at:
-                self._listener.text(unescape(held[at:place]))
+                self._listener.text(unescape(text_so_far[at:place]))
             self._tags += 1
             if self._tags > TAGS:
                 raise BrokenXml("too many tags")
-            tag = _tag(held, place)
+            tag = _tag(text_so_far, place)
             if tag is not None:
                 self._element(tag)
                 at = tag.end()
                 continue
-            at = self._other(held, place)
+            at = self._other(text_so_far, place)
             if at < 0:
-                self._keep(held[place:])
+                self._keep(text_so_far[place:])
                 return
 
     def close(self) -> None:
@@ -169,33 +169,33 @@ class XmlStream:
             rest = ""
         self._rest = rest
 
-    def _skip(self, held: str, at: int) -> int:
+    def _skip(self, text_so_far: str, at: int) -> int:
         """Continue inside a section; at its end `_until` becomes empty."""
-        end = held.find(self._until, at)
-        stop = end if end >= 0 else max(at, len(held) - len(self._until) + 1)
+        end = text_so_far.find(self._until, at)
+        stop = end if end >= 0 else max(at, len(text_so_far) - len(self._until) + 1)
         if self._until == "]]>":
-            self._listener.text(held[at:stop])
+            self._listener.text(text_so_far[at:stop])
         if end < 0:
-            self._rest = held[stop:]
+            self._rest = text_so_far[stop:]
             return stop
         stop += len(self._until)
         self._until = ""
         return stop
 
-    def _other(self, held: str, place: int) -> int:
+    def _other(self, text_so_far: str, place: int) -> int:
         """Handle markup that is not a tag; return where to continue, or -1 if more data is needed."""
         for begin, end in _SECTIONS:
-            if held.startswith(begin, place):
+            if text_so_far.startswith(begin, place):
                 self._until = end
                 return place + len(begin)
-            if begin.startswith(held[place : place + len(begin)]):
+            if begin.startswith(text_so_far[place : place + len(begin)]):
                 return -1
-        declaration = _declaration(held, place)
+        declaration = _declaration(text_so_far, place)
         if declaration is not None:
             if declaration[0].startswith("<!ENTITY"):
                 raise BrokenXml("declares entities")
             return declaration.end()
-        if held.find("<", place + 1) < 0 and held.find(">", place) < 0:
+        if text_so_far.find("<", place + 1) < 0 and text_so_far.find(">", place) < 0:
             return -1
         self._listener.text("<")
         return place + 1
