@@ -135,7 +135,7 @@ def test_many_who_ask_at_once_share_one_question_and_one_who_leaves_harms_nobody
             await asyncio.sleep(0)
             askers[0].cancel()
             answers = await asyncio.gather(*askers, return_exceptions=True)
-            assert not resolver._asking
+            assert not resolver._queries
             return answers, len(server.asked)
 
     answers, asked = run(play())

@@ -20,7 +20,7 @@ from fieldmouse.indexer.wire import ShardState
 from fieldmouse.records import Response
 from fieldmouse.url import Url
 
-_NEAR = 64 << 10  # bytes read at a time: most records are not longer
+_PIECE = 64 << 10  # bytes read at a time: most records are not longer
 _REVISIT = f'"{cdxj.REVISIT}"'.encode()
 _DIGEST = b'"digest":"'
 
@@ -74,7 +74,7 @@ def read_answer(
 ) -> Response:
     """Return the stored response; `original` maps a digest to the file and offset of its payload."""
     path = directory / warc
-    member = next(members(path, offset, path.stat().st_size, piece=_NEAR))
+    member = next(members(path, offset, path.stat().st_size, piece=_PIECE))
     record = read_record(member.content)
     answer = answer_of(record)
     if record.kind != "revisit":

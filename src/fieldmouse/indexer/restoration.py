@@ -19,7 +19,7 @@ from fieldmouse.indexer.audit import answers, log_lines
 from fieldmouse.indexer.digest import payload_digest
 from fieldmouse.indexer.wire import ShardState
 
-_ROBOTS_TXT = re.compile(r"https?://[^/]+/robots\.txt\Z").match
+_is_robots_txt = re.compile(r"https?://[^/]+/robots\.txt\Z").match
 _EMPTY = payload_digest(b"")
 _BATCH = 10_000  # digests per transaction
 
@@ -54,7 +54,7 @@ def restore_digests(directory: Path, states: Sequence[ShardState]) -> int:
                 _, entry = cdxj.read_line(line)
                 digest = b32decode(entry.digest)
                 # The store holds pages with a non-empty body only.
-                page = entry.status.startswith("2") and not _ROBOTS_TXT(entry.url)
+                page = entry.status.startswith("2") and not _is_robots_txt(entry.url)
                 if page and entry.mime != cdxj.REVISIT and digest != _EMPTY:
                     entries.append((digest, place.to_bytes(8, "little")))
                 if len(entries) >= _BATCH:

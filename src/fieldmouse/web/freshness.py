@@ -13,7 +13,7 @@ from fieldmouse.records import Response
 from fieldmouse.web.httpdate import parse_date, parse_seconds
 
 # Commas inside quotes do not separate.
-_parts = re.compile(r"(?:[^,\"]|\"(?:[^\"\\]|\\.)*+\"?)++", re.DOTALL).findall
+_listed_directives = re.compile(r"(?:[^,\"]|\"(?:[^\"\\]|\\.)*+\"?)++", re.DOTALL).findall
 
 
 def fresh_for(answer: Response) -> float | None:
@@ -47,7 +47,7 @@ def directives(control: str) -> dict[str, str]:
     {'no-cache': 'max-age=1', 'x-max-age': '2', 'max-age': '3'}
     """
     values: dict[str, str] = {}
-    for part in _parts(control):
+    for part in _listed_directives(control):
         name, _, value = part.partition("=")
         values.setdefault(name.strip().lower(), value.strip().strip('"').strip())
     return values

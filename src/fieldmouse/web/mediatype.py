@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 _TOKEN = r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+"
 # commas inside quotes do not separate
-_parts = re.compile(r"(?:[^,\"]|\"(?:[^\"\\]|\\.)*+\"?)++", re.DOTALL).findall
+_listed_types = re.compile(r"(?:[^,\"]|\"(?:[^\"\\]|\\.)*+\"?)++", re.DOTALL).findall
 _valid = re.compile(rf"[ \t\r\n]*({_TOKEN}/{_TOKEN})[ \t\r\n]*(?:;.*)?", re.DOTALL).fullmatch
 _charset = re.compile(r';[ \t\r\n]*charset=("[^"]*"|[^;"]+)', re.IGNORECASE).search
 
@@ -29,7 +29,7 @@ def media_type(values: Sequence[str]) -> str:
     if len(values) == 1 and "," not in values[0]:
         return values[0]
     kind = charset = chosen = ""
-    for part in _parts(", ".join(values)):
+    for part in _listed_types(", ".join(values)):
         match = _valid(part)
         if match is None or match[1] == "*/*":
             continue
