@@ -1,4 +1,4 @@
-"""Which rule decides, and how much work it may be to find out: counted in steps, not in seconds."""
+"""Tests of the deciding rule for a path, and of the work to find it, counted in steps."""
 
 from __future__ import annotations
 
@@ -71,11 +71,11 @@ def decides(rules: list[tuple[bool, str]], path: str) -> str:
     ("/a%2f", "/a/", False), ("/a%2f", "/a%2F", True), ("/a b", "/a%20b", True), ("/a\"b", "/a%22b", True),
     ("a", "/a", False), ("http://h/a", "/a", False), ("", "/a", False),
 ])  # fmt: skip
-def test_point_by_point(pattern: str, path: str, hit: bool) -> None:
+def test_rules_of_the_rfc_case_by_case(pattern: str, path: str, hit: bool) -> None:
     assert (decides([(False, pattern)], path) != "None") == hit
 
 
-def test_of_allow_and_disallow_the_longer_wins_and_allow_a_tie() -> None:
+def test_longer_rule_wins_and_allow_wins_a_tie() -> None:
     """The table of Google's documentation on precedence."""
     for allow, disallow, path, allowed in [
         ("/p", "/", "/page", True), ("/folder", "/folder", "/folder/page", True),
@@ -93,7 +93,7 @@ def test_a_character_and_its_escape_are_the_same(text: str) -> None:
 
 
 @given(st.binary(max_size=30))
-def test_spelling_keeps_the_octets_and_is_done_once(raw: bytes) -> None:
+def test_normalizing_keeps_the_octets_and_is_idempotent(raw: bytes) -> None:
     text = raw.replace(b"%", b"").decode("latin-1")
     spelled = octets(text)
     assert spelled.isascii()
@@ -119,7 +119,7 @@ def test_the_index_of_heads_agrees_with_trying_every_rule(patterns: list[str], p
 
 
 def filled(rule: str, least: int = 0) -> list[PathRule | None]:
-    """As many rules as a robots.txt of the largest size holds."""
+    """Return as many rules as fit into the largest robots.txt."""
     count = SIZE // (len("Disallow: \n") + len(rule.format(least)))
     return [PathRule.read(rule.format(n), allow=False) for n in range(least, least + count)]
 
@@ -139,7 +139,7 @@ PATHS = ["/", "/some/page.html", "/" + "a" * 2000, "/" + "ab" * 4000, "/a?" + "a
 
 
 @pytest.mark.parametrize("patterns", HOSTILE.values(), ids=HOSTILE.keys())
-def test_no_file_makes_a_path_cost_more_than_its_work(patterns: list[str]) -> None:
+def test_no_file_exceeds_the_work_limit(patterns: list[str]) -> None:
     book = RuleBook(rule for pattern in patterns for rule in filled(pattern))
     for path in PATHS:
         rule, steps = book.deciding(path)
@@ -152,7 +152,7 @@ def test_no_file_makes_a_path_cost_more_than_its_work(patterns: list[str]) -> No
     st.text(st.sampled_from("ab"), max_size=40),
     st.integers(1, 60),
 )
-def test_whatever_the_rules_the_work_is_kept_to_and_what_was_not_looked_through_is_said(
+def test_arbitrary_rules_keep_the_work_limit_and_report_an_unfinished_search(
     patterns: list[str], path: str, work: int
 ) -> None:
     book = RuleBook(PathRule.read("/" + pattern, bool(n % 3)) for n, pattern in enumerate(patterns))
@@ -172,7 +172,7 @@ def test_heads_inside_heads_are_found_in_a_few_steps_each() -> None:
     assert other.deciding("/page")[1] <= 3
 
 
-def test_a_path_that_costs_too_much_is_excluded_and_the_reason_named() -> None:
+def test_too_expensive_path_is_excluded_with_reason() -> None:
     text = b"User-agent: *\n" + b"".join(b"Disallow: /*%06d\n" % n for n in range(25_000))
     rules = Exclusion.parse(text, "fieldmouse")
     assert rules.objection("/page") == TOO_MUCH
@@ -186,9 +186,7 @@ def test_a_path_that_costs_too_much_is_excluded_and_the_reason_named() -> None:
     st.lists(st.tuples(st.booleans(), st.lists(st.integers(0, 6), min_size=1, max_size=4)), max_size=6),
     st.integers(0, 9),
 )
-def test_rules_longer_than_any_path_are_dropped_and_decide_as_if_they_were_there(
-    drawn: list[tuple[bool, list[int]]], length: int
-) -> None:
+def test_dropped_long_rules_decide_as_if_kept(drawn: list[tuple[bool, list[int]]], length: int) -> None:
     """Parts of thousands of letters, against paths of thousands; each rule by itself is the oracle."""
     unit = "a" * (LONGEST // 5)
     rules = [
@@ -198,7 +196,7 @@ def test_rules_longer_than_any_path_are_dropped_and_decide_as_if_they_were_there
     ]
     path = "/" + unit * length
     decided, steps = RuleBook(rules).deciding(path)
-    hits = [rule for rule in rules if rule.shortest <= len(path)]  # all letters are alike
+    hits = [rule for rule in rules if rule.shortest <= len(path)]  # all letters are equal
     best = max(hits, key=lambda rule: (rule.length, rule.allow), default=None)
     if len(path) > LONGEST and any(rule.shortest > LONGEST for rule in rules):
         assert steps > WORK  # which forbids it
@@ -206,7 +204,7 @@ def test_rules_longer_than_any_path_are_dropped_and_decide_as_if_they_were_there
         assert (decided, steps <= WORK) == (best, True)
 
 
-def test_a_rule_that_no_path_is_long_enough_for_takes_no_memory() -> None:
+def test_too_long_rule_takes_no_memory() -> None:
     for pattern in ("/" + "\xff" * 20_000, "/*" + "a*" * LONGEST):
         for allow in (False, True):
             book = RuleBook([PathRule.read(pattern, allow), PathRule.read("/b", False)])
@@ -220,8 +218,8 @@ def test_a_rule_that_no_path_is_long_enough_for_takes_no_memory() -> None:
 @given(
     st.lists(st.tuples(st.booleans(), st.text("/ab*$%#\u00e4 ", max_size=10).map("/".__add__)), max_size=6)
 )
-def test_rules_written_down_again_are_read_as_the_same(lines: list[tuple[bool, str]]) -> None:
-    """All of a rule, its length included: what is most specific wins there, too."""
+def test_written_rules_parse_to_the_same_rules(lines: list[tuple[bool, str]]) -> None:
+    """Every property of a rule, including its length: it decides which rule wins."""
     rules = {rule for allow, pattern in lines if (rule := PathRule.read(pattern, allow)) is not None}
     again = set()
     for rule in rules:
@@ -233,7 +231,7 @@ def test_rules_written_down_again_are_read_as_the_same(lines: list[tuple[bool, s
     assert sorted(written) == sorted(rule.as_written() for rule in rules)
 
 
-def test_a_file_that_would_have_to_leave_out_a_rule_is_not_written_again() -> None:
+def test_file_with_dropped_rules_is_not_written() -> None:
     rules = Exclusion.parse(b"User-agent: *\nDisallow: /" + b"a" * (LONGEST + 1), "fieldmouse")
     assert rules.as_written() == b""
     plain = b"User-agent: *\nDisallow: /a*b$\nCrawl-delay: 2.5\nSitemap: http://a.org/s.xml\n"
