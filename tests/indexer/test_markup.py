@@ -16,7 +16,7 @@ BEFORE = b"<a href=/before>x</a>"
 
 
 def numbered(tag: bytes, times: int) -> bytes:
-    """Return `count` tags, each with a different attribute, so that they are not equal."""
+    """Return `times` tags, each with a different attribute, so that they are not equal."""
     return b"".join(tag.replace(b"@", b"n%d" % n) for n in range(times))
 
 
@@ -47,7 +47,7 @@ MAZES = {
     "attributes never closed": b"<p " + numbered(b"@ ", 100_000),
     "attributes of many tags": (b"<p " + numbered(b"@ ", 4000) + b">") * 40,
     "attributes added to the first body": numbered(b"<body @>", 50_000),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", MAZES)

@@ -155,28 +155,36 @@ def test_x_robots_tag_headers_are_parsed(tag: str, nofollow: bool, noindex: bool
     assert (rules.nofollow, rules.noindex) == (nofollow, noindex)
 
 
-@pytest.mark.parametrize(("markup", "hrefs"), [
-    ("<svg><a xlink:href=/a>x</a></svg>", ["/a"]),
-    ("<svg><g><a xlink:href=/a><text>x</text></a><a href=/b xlink:href=/c /></g></svg>", ["/a", "/b"]),
-    ("<svg><a xlink:href=/a rel=nofollow>x</a></svg>", []),
-    ("<a xlink:href=/a>x</a>", []),
-    ("<svg><foreignObject><a xlink:href=/a>x</a><a href=/b>x</a></foreignObject></svg>", ["/b"]),
-    ("<math><a xlink:href=/a>x</a></math>", []),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("markup", "hrefs"),
+    [
+        ("<svg><a xlink:href=/a>x</a></svg>", ["/a"]),
+        ("<svg><g><a xlink:href=/a><text>x</text></a><a href=/b xlink:href=/c /></g></svg>", ["/a", "/b"]),
+        ("<svg><a xlink:href=/a rel=nofollow>x</a></svg>", []),
+        ("<a xlink:href=/a>x</a>", []),
+        ("<svg><foreignObject><a xlink:href=/a>x</a><a href=/b>x</a></foreignObject></svg>", ["/b"]),
+        ("<math><a xlink:href=/a>x</a></math>", []),
+    ],
+)
 def test_svg_links_are_followed(markup: str, hrefs: list[str]) -> None:
     page = parse(markup, HERE)
     assert page.hrefs == hrefs
     assert "x" in page.text or "text" in markup
 
 
-@pytest.mark.parametrize(("markup", "base"), [
-    ("<svg><base href=/drawn/></svg><a href=x>", HERE),
-    ("<svg><base href=/drawn/></svg><base href=/b/><a href=x>", "http://example.org/b/"),
-    ("<svg><g><a><base href=/drawn/></a></g></svg><p><base href=/b/>", "http://example.org/b/"),
-    ("<svg><foreignObject><base href=/b/></foreignObject></svg><base href=/second/>",
-     "http://example.org/b/"),
-    ("<math><base href=/drawn/></math>", HERE),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("markup", "base"),
+    [
+        ("<svg><base href=/drawn/></svg><a href=x>", HERE),
+        ("<svg><base href=/drawn/></svg><base href=/b/><a href=x>", "http://example.org/b/"),
+        ("<svg><g><a><base href=/drawn/></a></g></svg><p><base href=/b/>", "http://example.org/b/"),
+        (
+            "<svg><foreignObject><base href=/b/></foreignObject></svg><base href=/second/>",
+            "http://example.org/b/",
+        ),
+        ("<math><base href=/drawn/></math>", HERE),
+    ],
+)
 def test_only_an_html_base_element_changes_the_base(markup: str, base: str) -> None:
     assert parse(markup, HERE).base == base
 

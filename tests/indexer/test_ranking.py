@@ -19,11 +19,10 @@ from indexer.answers import CONFIG
 TINY = msgspec.structs.replace(CONFIG, generation=3_500)
 WHOLE = msgspec.structs.replace(CONFIG, generation=1 << 30)
 WORDS = [f"word{number}" for number in range(60)]
-QUESTIONS = [
-    "word0", "word3 word5", "word1 OR word40", "title:word2", "word7 -word0", '"word0 word1"',
-    "title:word1 word9", "host:a.example word4", "word59", "-word0", "host:b.example",
-    "word2 OR title:word3 word0",
-]  # fmt: skip
+QUESTIONS = (
+    'word0|word3 word5|word1 OR word40|title:word2|word7 -word0|"word0 word1"|title:word1 word9|'
+    "host:a.example word4|word59|-word0|host:b.example|word2 OR title:word3 word0"
+).split("|")
 
 
 def pages(seed: int) -> list[tuple[str, str, str]]:

@@ -146,10 +146,8 @@ def lost_files(folder: Path) -> None:
         path.unlink()
 
 
-LEFTOVERS = [
-    torn_list, torn_managed, no_managed, empty_managed, forgotten_segment, stale_locks, lost_list, torn_half,
-    lost_files,
-]  # fmt: skip
+LEFTOVERS = [torn_list, torn_managed, no_managed, empty_managed, forgotten_segment, stale_locks]
+LEFTOVERS += [lost_list, torn_half, lost_files]
 
 
 @pytest.mark.parametrize("leave", LEFTOVERS)

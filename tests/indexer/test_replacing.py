@@ -77,10 +77,8 @@ class Crawl:
         self._names = numbers()
 
     async def open(self) -> None:
-        self.indexer = Indexer(
-            self.folder, shards=self.shards, states=self.journal, config=TINY,
-            on_parsed=self.heard, on_undone=lambda lost: None,
-        )  # fmt: skip
+        callbacks = {"on_parsed": self.heard, "on_undone": lambda lost: None}
+        self.indexer = Indexer(self.folder, shards=self.shards, states=self.journal, config=TINY, **callbacks)
         await self.indexer.start()
         await self.indexer.begin()
         self.fresh = dict(self.truth)

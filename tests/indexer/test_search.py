@@ -245,9 +245,8 @@ def test_old_generation_without_hosts_is_searched_and_kept(tmp_path: Path) -> No
     state = shard.prepare()
     shard.close()
     assert state.generation == 1
-    assert set(found(tmp_path, "mouse")) == {
-        "http://old.example/", "http://other.example/", "http://new.example/",
-    }  # fmt: skip
+    expected = {f"http://{name}.example/" for name in ("old", "other", "new")}
+    assert set(found(tmp_path, "mouse")) == expected
     assert found(tmp_path, "mouse host:old.example") == ["http://old.example/"]
     assert found(tmp_path, "mouse host:new.example") == ["http://new.example/"]
     assert set(found(tmp_path, "mouse -host:other.example")) == {"http://old.example/", "http://new.example/"}

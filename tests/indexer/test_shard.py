@@ -121,10 +121,13 @@ def test_a_sitemap_is_read_for_its_urls(shard: Shard, tmp_path: Path) -> None:
     assert row(second).indexed
 
 
-@pytest.mark.parametrize("body", [
-    b"<urlset><url><loc>/a</loc></url><url><loc>/b</loc></url><url><loc>/c",
-    b"http://example.org/a\nhttp://example.org/b\nhttp://example.org/c",
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"<urlset><url><loc>/a</loc></url><url><loc>/b</loc></url><url><loc>/c",
+        b"http://example.org/a\nhttp://example.org/b\nhttp://example.org/c",
+    ],
+)
 @pytest.mark.parametrize("packed", [False, True])
 def test_cut_sitemap_gives_its_complete_entries(shard: Shard, body: bytes, packed: bool) -> None:
     url, kind = "http://example.org/s", Kind.SITEMAP
@@ -148,12 +151,16 @@ def test_sitemap_of_a_closed_connection_gives_its_complete_entries(shard: Shard)
     assert not shard.take(2, Failed(page_link, Reason.CLOSED, NOW, response=html)).links
 
 
-@pytest.mark.parametrize(("header", "wanted"), [
-    ("0; url=/next", ["http://example.org/next"]),
-    ("5;URL='../n\xc3\xa4chste'", ["http://example.org/n%C3%A4chste"]),
-    ("0; url=http://example.org/n\xe4chste", ["http://example.org/n%C3%A4chste"]),
-    ("30", []), ("now", []),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("header", "wanted"),
+    [
+        ("0; url=/next", ["http://example.org/next"]),
+        ("5;URL='../n\xc3\xa4chste'", ["http://example.org/n%C3%A4chste"]),
+        ("0; url=http://example.org/n\xe4chste", ["http://example.org/n%C3%A4chste"]),
+        ("30", []),
+        ("now", []),
+    ],
+)
 @pytest.mark.parametrize("mime", ["text/html", "text/plain", "image/png"])
 def test_a_refresh_header_is_followed_like_a_link(
     shard: Shard, header: str, wanted: list[str], mime: str

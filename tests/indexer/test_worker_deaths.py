@@ -232,6 +232,5 @@ def test_workers_and_their_successors_receive_scope_extensions(tmp_path: Path) -
         await indexer.close()
         return told
 
-    assert asyncio.run(crawl()) == [
-        ([], [f"{other}1"]), ([f"{other}2"], []), ([f"{other}3"], []), ([], [])
-    ]  # fmt: skip
+    expected = [([], [f"{other}1"]), ([f"{other}2"], []), ([f"{other}3"], []), ([], [])]
+    assert asyncio.run(crawl()) == expected

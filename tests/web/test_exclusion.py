@@ -70,7 +70,7 @@ SPLIT = "User-agent: {}\nDisallow: /a\n\nUser-agent: z\nDisallow: /z\n\nUser-age
         ("two slashes are a path", ALL + "Disallow: //x/\n", "//x/y", False),
         ("a soft 404 has no rules", "<!doctype html><html><body>Not found: /</body></html>", "/", True),
     ],
-)  # fmt: skip
+)
 def test_rules_of_the_rfc_case_by_case(why: str, text: str, path: str, allowed: bool) -> None:
     assert allows(text, path) is allowed, why
 

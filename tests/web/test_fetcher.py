@@ -236,7 +236,7 @@ def test_unrequested_data_closes_an_idle_connection() -> None:
     "unasked", [HELLO.replace(b"hello", b"wrong"), b"x", b""], ids=["answer", "byte", "end"]
 )
 def test_data_received_before_a_request_is_not_its_response(unasked: bytes) -> None:
-    """The second response is in the system's buffer, unseen by the event loop, when the next request is sent."""
+    """The second response is in the system's buffer, unseen by the event loop, at the next request."""
 
     async def play() -> tuple[Response | Failed, Response | Failed]:
         loop = asyncio.get_running_loop()

@@ -125,16 +125,16 @@ def spellings(address: str) -> list[str]:
     a, b, c, d = map(int, address.split("."))
     whole = int(IPv4Address(address))
     full_width = address.translate({ord(digit): ord(digit) + 0xFEE0 for digit in "0123456789"})
-    return [
-        address, f"{address}.", str(whole), hex(whole), f"0{whole:o}",
-        f"{a}.{whole & 0xFFFFFF}", f"{a}.{b}.{c << 8 | d}",
-        f"0{a:o}.0{b:o}.0{c:o}.0{d:o}", f"0x{a:x}.0X{b:X}.{c}.0{d:o}",
-        full_width, address.replace(".", "\u3002"), f"%3{address[0]}{address[1:]}", f"user:pass@{address}",
-        f"[::ffff:{address}]", f"[0:0:0:0:0:FFFF:{whole >> 16:x}:{whole & 0xFFFF:X}]", f"[::{address}]",
-        f"[64:ff9b::{address}]", f"[64:ff9b:1::{address}]", f"[2002:{whole >> 16:x}:{whole & 0xFFFF:x}::]",
-        f"[::ffff:0:{address}]", f"[fe80::5efe:{address}]",
-        f"[2a00:1450::5efe:{address}]", f"[2a00:1450::200:5efe:{address}]",
-    ]  # fmt: skip
+    ideographic = address.replace(".", "\u3002")
+    high, low = whole >> 16, whole & 0xFFFF
+    return (
+        f"{address} {address}. {whole} {hex(whole)} 0{whole:o} {a}.{whole & 0xFFFFFF} {a}.{b}.{c << 8 | d} "
+        f"0{a:o}.0{b:o}.0{c:o}.0{d:o} 0x{a:x}.0X{b:X}.{c}.0{d:o} {full_width} {ideographic} "
+        f"%3{address[0]}{address[1:]} user:pass@{address} [::ffff:{address}] "
+        f"[0:0:0:0:0:FFFF:{high:x}:{low:X}] [::{address}] [64:ff9b::{address}] [64:ff9b:1::{address}] "
+        f"[2002:{high:x}:{low:x}::] [::ffff:0:{address}] [fe80::5efe:{address}] "
+        f"[2a00:1450::5efe:{address}] [2a00:1450::200:5efe:{address}]"
+    ).split()
 
 
 @pytest.mark.parametrize("address", METADATA_V4)

@@ -21,13 +21,11 @@ def allows(text: bytes, path: str, product: str = US) -> bool:
 
 
 # These lines do not belong to the grammar of a group, so they cannot end its User-agent lines.
-STRANGERS = [
-    b"", b"Sitemap: http://h/s.xml", b"Crawl-delay: 5", b"Host: example.org", b"Clean-param: s /forum/",
-    b"Request-rate: 1/5", b"Visit-time: 0600-0845", b"Noindex: /x", b"Content-Signal: ai-train=no",
-    b"foo: bar",
-    b"foo", b"foo bar baz", b":", b"# comment", b"  ", b"<html>", b"\xff\xfe\xfd", b"unknown-agent: a",
-    b"dis-allow: /",
-]  # fmt: skip
+STRANGERS = (
+    b"|Sitemap: http://h/s.xml|Crawl-delay: 5|Host: example.org|Clean-param: s /forum/|"
+    b"Request-rate: 1/5|Visit-time: 0600-0845|Noindex: /x|Content-Signal: ai-train=no|foo: bar|foo|"
+    b"foo bar baz|:|# comment|  |<html>|\xff\xfe\xfd|unknown-agent: a|dis-allow: /"
+).split(b"|")
 
 
 @given(
@@ -76,11 +74,11 @@ def test_only_cr_and_lf_end_a_line(inside: bytes) -> None:
         assert not allows(b"User-agent: *" + end + b"Disallow: /b" + end, "/b")
 
 
-@pytest.mark.parametrize("before", [
-    b"\xef\xbb\xbf", b"\xef\xbb", b"\xef", b" ", b"\t", b"\0", "\u00a0".encode(),
-    b"\xa0", "\u00a0 \t".encode(),
-    "\u2003".encode(), "\u3000".encode(), "\u200b".encode(), "\ufeff \ufeff".encode(),
-])  # fmt: skip
+BYTES_BEFORE = b"\xef\xbb\xbf|\xef\xbb|\xef| |\t|\0|\xa0".split(b"|")
+TEXT_BEFORE = "\u00a0|\u00a0 \t|\u2003|\u3000|\u200b|\ufeff \ufeff".split("|")
+
+
+@pytest.mark.parametrize("before", [*BYTES_BEFORE, *(text.encode() for text in TEXT_BEFORE)])
 def test_byte_order_marks_and_blanks_before_a_line_are_skipped(before: bytes) -> None:
     assert not allows(before + b"User-agent: *\n" + before + b"Disallow: /a\n", "/a")
     assert not allows(b"User-agent:" + before + b"*\nDisallow:" + before + b"/a\n", "/a")
@@ -148,16 +146,16 @@ def test_other_words_are_not_rules(field: str) -> None:
     assert allows(f"User-agent: *\n{field}: /a\n".encode(), "/a")
 
 
-@pytest.mark.parametrize(("name", "ours"), [
-    ("fieldmouse", True), ("FIELDMOUSE", True), ("fieldmouse/0.1", True), ("fieldmouse 1.0", True),
-    ("fieldmouse (compatible)", True), ("fieldmouse*", True), ("fieldmouse # us", True),
-    ("\u00a0fieldmouse", True),
-    ("field", False), ("mouse", False), ("fieldmouse-news", False), ("fieldmouse_2", False),
-    ("xfieldmouse", False),
-    ("Mozilla/5.0 fieldmouse", False), ("", False), ("**", False), ("*bot", False), ("/", False),
-])  # fmt: skip
-def test_a_group_is_ours_if_it_has_our_product_token(name: str, ours: bool) -> None:
-    text = f"User-agent: {name}\nDisallow: /a\n".encode()
+OURS = (
+    "fieldmouse|FIELDMOUSE|fieldmouse/0.1|fieldmouse 1.0|fieldmouse (compatible)|fieldmouse*|"
+    "fieldmouse # us|\u00a0fieldmouse"
+)
+OTHERS = "field|mouse|fieldmouse-news|fieldmouse_2|xfieldmouse|Mozilla/5.0 fieldmouse||**|*bot|/"
+
+
+@pytest.mark.parametrize("name", [*OURS.split("|"), *OTHERS.split("|")])
+def test_a_group_is_ours_if_it_has_our_product_token(name: str) -> None:
+    ours, text = name in OURS.split("|"), f"User-agent: {name}\nDisallow: /a\n".encode()
     assert allows(text, "/a") != ours
     assert allows(text + b"User-agent: *\nDisallow: /b\n", "/b") == ours
 

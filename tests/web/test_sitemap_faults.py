@@ -44,13 +44,14 @@ def test_ascii_urls_are_found_with_any_declared_encoding(label: str) -> None:
     assert found(text) == ["/a", "/b"]
 
 
-@pytest.mark.parametrize(("label", "text"), [
-    ("Shift_JIS", "/野ねずみ"), ("GBK", "/田鼠"), ("gb18030", "/田鼠"), ("Big5", "/田鼠"), ("EUC-JP",
-    "/野ねずみ"),
-    ("EUC-KR", "/들쥐"), ("ISO-2022-JP", "/野ねずみ"), ("KOI8-R", "/мышь"),
-    ("windows-1251", "/мышь"),
-    ("iso-8859-1", "/é"), ("windows-1252", "/é"), ("UTF-8", "/é"), ("utf-16", "/é"),
-])  # fmt: skip
+LOCAL_NAMES = (
+    "Shift_JIS=/野ねずみ GBK=/田鼠 gb18030=/田鼠 Big5=/田鼠 "
+    "EUC-JP=/野ねずみ EUC-KR=/들쥐 ISO-2022-JP=/野ねずみ KOI8-R=/мышь "
+    "windows-1251=/мышь iso-8859-1=/é windows-1252=/é UTF-8=/é utf-16=/é"
+)
+
+
+@pytest.mark.parametrize(("label", "text"), [pair.split("=") for pair in LOCAL_NAMES.split()])
 def test_urls_are_decoded_with_the_declared_encoding(label: str, text: str) -> None:
     body = urlset(text, "/b", declaration=f"<?xml version='1.0' encoding='{label}'?>")
     wanted = found(urlset(text, "/b"))
@@ -82,13 +83,26 @@ def test_ansi_means_windows_1252() -> None:
 
 
 AMONG = [
-    ("/x?a=1&b=2", "/x?a=1&b=2"), ("/x?a=1&amp;b=2", "/x?a=1&b=2"), ("/x?copy=1&copy=2", "/x?copy=1&copy=2"),
-    ("/x&nbsp;", "/x&nbsp;"), ("/x&;&#xD800;&#0;&#9999999;", None), ("/x<y", None), ("/<b>x</b>", None),
-    ("<![CDATA[/x?a=1&amp;b]]>", "/x?a=1&amp;b"), ("<![CDATA[/x<y]]>", "/x%3Cy"), ("/x<!-- no -->y", "/xy"),
-    ("&#47;x&#x79;", "/xy"), ("&lt;x&gt;", "/dir/%3Cx%3E"), ("\x00\x01\x08", None), ("mailto:x", None),
+    ("/x?a=1&b=2", "/x?a=1&b=2"),
+    ("/x?a=1&amp;b=2", "/x?a=1&b=2"),
+    ("/x?copy=1&copy=2", "/x?copy=1&copy=2"),
+    ("/x&nbsp;", "/x&nbsp;"),
+    ("/x&;&#xD800;&#0;&#9999999;", None),
+    ("/x<y", None),
+    ("/<b>x</b>", None),
+    ("<![CDATA[/x?a=1&amp;b]]>", "/x?a=1&amp;b"),
+    ("<![CDATA[/x<y]]>", "/x%3Cy"),
+    ("/x<!-- no -->y", "/xy"),
+    ("&#47;x&#x79;", "/xy"),
+    ("&lt;x&gt;", "/dir/%3Cx%3E"),
+    ("\x00\x01\x08", None),
+    ("mailto:x", None),
     ("", None),
-    ("http://[::1", None), ("/" + "x" * 5000, None), ("<loc>/x</loc>", None), ("\n /x \t", "/x"),
-]  # fmt: skip
+    ("http://[::1", None),
+    ("/" + "x" * 5000, None),
+    ("<loc>/x</loc>", None),
+    ("\n /x \t", "/x"),
+]
 
 
 @pytest.mark.parametrize(("loc", "path"), AMONG)
@@ -100,27 +114,37 @@ def test_error_costs_at_most_one_entry(loc: str, path: str | None) -> None:
         assert paths == ["/before", path, "/after"]
 
 
-@pytest.mark.parametrize("before", [
-    "", "\ufeff", "\n", "\ufeff\n", "\n\ufeff", "\r\n\t \ufeff\ufeff", "\0", "\u00a0", "<!-- hello -->",
-    "<?xml-stylesheet?>",
-    "<!DOCTYPE urlset>", "<!DOCTYPE urlset [<!ELEMENT x ANY>]>", "<b>Warning</b>: a line from PHP\n",
-    "Notice: x\n",
-])  # fmt: skip
+PREFIXES = (
+    "|\ufeff|\n|\ufeff\n|\n\ufeff|\r\n\t \ufeff\ufeff|\x00|\u00a0|<!-- hello -->|<?xml-stylesheet?>|"
+    "<!DOCTYPE urlset>|<!DOCTYPE urlset [<!ELEMENT x ANY>]>|<b>Warning</b>: a line from PHP\n|"
+    "Notice: x\n"
+).split("|")
+
+
+@pytest.mark.parametrize("before", PREFIXES)
 def test_text_before_a_sitemap_is_skipped(before: str) -> None:
     assert found(before + urlset("/a")) == ["/a"]
     assert found(before + urlset("/a", declaration='<?xml version="1.0" encoding="UTF-8"?>')) == ["/a"]
 
 
-@pytest.mark.parametrize("inner", [
-    '<xhtml:link rel="alternate" hreflang="de" href="/de"/>',
-    "<image:image><image:loc>/i</image:loc></image:image>",
-    "<video:video><video:player_loc>/v</video:player_loc></video:video>", "<lastmod>2026</lastmod>",
-    "<changefreq/>",
-    '<link rel="alternate" href="/amp"/>', "<news:news><news:title>a &amp; b</news:title></news:news>",
-    "</p>",
-    "<url><loc>/inner</loc></url>", "<image><url>/i</url><loc>/i</loc></image>",
-    "<a b='>'/>", '<a b="/>', "text < text",
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "inner",
+    [
+        '<xhtml:link rel="alternate" hreflang="de" href="/de"/>',
+        "<image:image><image:loc>/i</image:loc></image:image>",
+        "<video:video><video:player_loc>/v</video:player_loc></video:video>",
+        "<lastmod>2026</lastmod>",
+        "<changefreq/>",
+        '<link rel="alternate" href="/amp"/>',
+        "<news:news><news:title>a &amp; b</news:title></news:news>",
+        "</p>",
+        "<url><loc>/inner</loc></url>",
+        "<image><url>/i</url><loc>/i</loc></image>",
+        "<a b='>'/>",
+        '<a b="/>',
+        "text < text",
+    ],
+)
 @pytest.mark.parametrize("first", [True, False])
 def test_only_the_url_element_gives_the_url(inner: str, first: bool) -> None:
     loc = "<loc>/page</loc>"
@@ -248,7 +272,7 @@ FEEDS = {
     "</a:entry><a:entry><a:link href='/2'></a:link><a:link href='/no'/></a:entry></a:feed>",
     "JSON Feed": '{"version":"https://jsonfeed.org/version/1.1","title":"x","items":[{"id":"1","url":"/1"},'
     '{"id":2,"url":null},{"id":"2","url":" /2 ","date_modified":"2026"},{"id":"3"},17]}',
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("text", FEEDS.values(), ids=FEEDS.keys())
@@ -262,8 +286,11 @@ def test_atom_link_is_relative_to_the_enclosing_base() -> None:
         "<entry><link xml:base='http://example.org/other/' href='c'/></entry><entry><link href='d'/></entry>"
     )
     assert found(f"<feed xml:base='http://example.org/base/'>{entries}</feed>") == [
-        "/base/a", "/base/deep/b", "/other/c", "/base/d",
-    ]  # fmt: skip
+        "/base/a",
+        "/base/deep/b",
+        "/other/c",
+        "/base/d",
+    ]
     assert found("<feed><entry><link href='a'/></entry></feed>") == ["/dir/a"]
 
 
@@ -291,11 +318,10 @@ VALID = [
 VALID += [urlset("/a", declaration='<?xml version="1.0" encoding="shift_jis"?>').encode()]
 VALID += [text.encode() for text in FEEDS.values()]
 VALID += [FEEDS["Atom"].encode("utf-16"), gzip.compress(VALID[0]), gzip.compress(VALID[0]) * 2]
-NASTY = [
-    b"<", b">", b"&", b"]]>", b"<![CDATA[", b"<!--", b"-->", b"<?xml", b"?>", b"<!ENTITY", b"\0", b"\xff\xfe",
-    b"\x1f\x8b", b"encoding='hz'", b"\x1b$B", b"~{", b"&#x110000;", b"<url>", b"</url>", b"xml:base='//['",
-    b"\xed\xa0\x80",
-]  # fmt: skip
+NASTY = (
+    b"<|>|&|]]>|<![CDATA[|<!--|-->|<?xml|?>|<!ENTITY|\x00|\xff\xfe|\x1f\x8b|encoding='hz'|\x1b$B|~{|"
+    b"&#x110000;|<url>|</url>|xml:base='//['|\xed\xa0\x80"
+).split(b"|")
 
 
 def test_equivalent_files_are_read_without_error() -> None:
@@ -374,10 +400,12 @@ def test_escaping_is_undone(text: str) -> None:
     assert unescape(escape(text)) == text
 
 
-@pytest.mark.parametrize("piece", [
-    b"<url><loc>/a", b"<a href='", b"<![CDATA[", b"&amp", b"<!--", b"<?", b"<!", b"</", b"<a ", b"'",
-    b"<feed xml:base='a/'>", b"<item rdf:about='x'>", b"\r",
-])  # fmt: skip
+ENDLESS = (
+    b"<url><loc>/a|<a href='|<![CDATA[|&amp|<!--|<?|<!|</|<a |'|<feed xml:base='a/'>|<item rdf:about='x'>|\r"
+).split(b"|")
+
+
+@pytest.mark.parametrize("piece", ENDLESS)
 @pytest.mark.parametrize("start", [b"<urlset>", b'{"items":['])
 def test_endless_errors_take_bounded_memory(start: bytes, piece: bytes) -> None:
     body = start + piece * (150_000 // len(piece))
