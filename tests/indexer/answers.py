@@ -1,4 +1,4 @@
-"""Answers as the robots deliver them, made by hand for tests."""
+"""Responses as fetch workers deliver them, made by hand for tests."""
 
 from __future__ import annotations
 
@@ -54,6 +54,6 @@ def page(
 
 
 def story(number: int, words: int = 60) -> bytes:
-    """An HTML page of its own, the same for the same number."""
+    """Return a distinct HTML page, the same for the same number."""
     text = " ".join(f"w{(number * 7919 + i * i * 31) % 9973}" for i in range(words))
     return f"<html lang=en><title>Story {number}</title><p>unique{number} {text}".encode()

@@ -1,4 +1,4 @@
-"""Pages that ask a parser for more than they are worth, and the account that foretells it."""
+"""Tests of the parse cost limit with pages that are expensive to parse."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ BEFORE = b"<a href=/before>x</a>"
 
 
 def numbered(tag: bytes, times: int) -> bytes:
-    """So many tags, each with an attribute of its own, lest they count as alike."""
+    """Return `times` tags, each with a different attribute, so that they are not equal."""
     return b"".join(tag.replace(b"@", b"n%d" % n) for n in range(times))
 
 
@@ -47,11 +47,11 @@ MAZES = {
     "attributes never closed": b"<p " + numbered(b"@ ", 100_000),
     "attributes of many tags": (b"<p " + numbered(b"@ ", 4000) + b">") * 40,
     "attributes added to the first body": numbered(b"<body @>", 50_000),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", MAZES)
-def test_a_page_that_costs_too_much_is_read_up_to_there_and_says_so(name: str) -> None:
+def test_too_expensive_page_is_cut_with_reason(name: str) -> None:
     maze = MAZES[name]
     kept, trouble = bounded(BEFORE + maze)
     assert kept.startswith(BEFORE)
@@ -62,12 +62,12 @@ def test_a_page_that_costs_too_much_is_read_up_to_there_and_says_so(name: str) -
     assert page.trouble == trouble
 
 
-def test_the_number_of_attributes_that_is_too_much_is_named() -> None:
+def test_limit_on_attributes_is_in_the_reason() -> None:
     _, trouble = bounded(MAZES["attributes"])
     assert trouble == f"a tag has more than {ATTRIBUTES:,} attributes; read up to it"
 
 
-def test_what_comes_before_a_bad_tag_is_read_however_long_it_is() -> None:
+def test_everything_before_a_bad_tag_is_kept() -> None:
     text = b"".join(b"<p>word%d <a href=/%d>x</a>" % (n, n) for n in range(3000))
     page = parse(text + MAZES["attributes"], HERE)
     assert len(page.hrefs) == 3000
@@ -90,12 +90,12 @@ def test_what_comes_before_a_bad_tag_is_read_however_long_it_is() -> None:
         b"<p title='" + b"a " * 100_000 + b"'>",
     ],
 )
-def test_large_pages_of_an_ordinary_kind_are_kept_whole(page: bytes) -> None:
+def test_large_ordinary_pages_are_not_cut(page: bytes) -> None:
     assert bounded(page) == (page, "")
 
 
-# The account against the parser. Tags are drawn at random and repeated, so that whatever the
-# account forgets in one round grows with the rounds.
+# The estimate against the parser. Tags are drawn at random and repeated, so that an error in one round grows
+# with the rounds.
 
 NAMES = (
     "div p b i font a nobr span li ul dd dt table tr td th caption tbody object template svg g title math mi "
@@ -139,23 +139,23 @@ def tree_of(html: bytes) -> tuple[int, int]:
     return depth, count
 
 
-def test_the_account_foretells_how_deep_and_how_large_the_tree_grows() -> None:
+def test_estimated_cost_bounds_depth_and_size_of_the_tree() -> None:
     for seed in range(800):
         html = tag_soup(random.Random(seed))
         depth, count = tree_of(html)
         foretold = account(html)
-        # Rows and sections that a table is given unasked, and a few for html, head and body.
+        # Rows and sections that a table gets implicitly, and a few for html, head and body.
         assert depth <= 4 * foretold.depth + ROUNDS / 2, html
         assert count <= 2 * (foretold.tags + foretold.copies) + 3 * ROUNDS, html
 
 
-def test_data_that_a_script_carries_is_not_taken_for_a_tag() -> None:
+def test_script_data_is_not_taken_for_a_tag() -> None:
     """Such pages are common, and reading them tag by tag would cost more than parsing them."""
     data = b",".join(b'"word%d":{"id":%d}' % (n, n) for n in range(20_000))
     assert not _may_hold_a_long_tag(b"<p>x</p><script>var data={" + data + b"}</script>" + b"<p>y</p>" * 10)
 
 
-# Tags of many attributes, however these are written and wherever the tag begins.
+# Tags of many attributes, in every spelling and position.
 
 STYLES = {
     "spaces": b"@ ",
@@ -183,7 +183,7 @@ def many(style: bytes, times: int) -> bytes:
 
 
 @pytest.mark.parametrize("style", STYLES)
-def test_a_tag_of_too_many_attributes_is_cut_however_written_and_wherever_it_begins(style: str) -> None:
+def test_tag_with_too_many_attributes_is_cut_in_every_spelling_and_position(style: str) -> None:
     inside = many(STYLES[style], ATTRIBUTES + 1)
     for shift in range(41):
         before = b"x" * (4096 - 20 + shift)
@@ -193,14 +193,14 @@ def test_a_tag_of_too_many_attributes_is_cut_however_written_and_wherever_it_beg
         assert len(bounded(b"x" * shift + b"<p " + inside)[0]) == shift
 
 
-def test_values_longer_than_any_stretch_we_look_at_hide_no_attributes() -> None:
+def test_values_longer_than_a_stride_hide_no_attributes() -> None:
     dense, quiet = many(b"@ ", 500), b' v="' + b"> a " * 3000 + b'" '
     for shift in range(0, 4096, 311):
         page = b"x" * shift + b"<p " + (dense + quiet) * 11 + b">"
         assert len(bounded(page)[0]) == shift
 
 
-def test_tags_that_each_have_a_few_too_many_attributes_are_cut_together() -> None:
+def test_many_tags_with_many_attributes_are_cut() -> None:
     tag = b"<p " + many(b"@ ", 3000) + b">"
     kept, trouble = bounded(tag * 200)
     assert len(kept) < len(tag) * 20
@@ -215,7 +215,7 @@ def test_attributes_of_several_bodies_add_up_to_too_many() -> None:
         assert "attributes" in trouble
 
 
-def test_a_page_that_is_not_looked_at_cannot_cost_more_than_one_that_is() -> None:
+def test_unscanned_page_cannot_cost_more_than_the_limit() -> None:
     """Names of one letter, then of two: no page of that size has more attributes, in one tag or merged."""
     letters = [bytes((code,)) for code in range(ord("a"), ord("z") + 1)]
     names = [*letters, *(one + other for one in letters for other in letters)]

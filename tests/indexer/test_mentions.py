@@ -1,4 +1,4 @@
-"""Who links to a URL that was never taken, and which rule kept it out: read from the archive."""
+"""Tests of the search for pages that link to a URL which was never fetched, and for the rule behind it."""
 
 from __future__ import annotations
 
@@ -38,19 +38,19 @@ def searched(home: Path, *pages: Page, **words: int) -> list[Mention]:
         ("<a rel=nofollow href='hidden/page.html?x=1&y=2'><a href='hidden/page.html?x=1&y=2'>", {}, ""),
     ],
 )
-def test_the_rule_that_kept_a_link_out_is_named(
+def test_rule_that_excluded_a_link_is_reported(
     tmp_path: Path, html: str, headers: dict[str, str], rule: str
 ) -> None:
     mentions = searched(tmp_path, page("http://a.example/", html.encode(), **headers))
     assert mentions == [Mention("http://a.example/", rule)]
 
 
-def test_a_page_that_only_names_it_or_its_neighbour_does_not_link_to_it(tmp_path: Path) -> None:
+def test_page_without_a_link_to_the_url_is_not_a_mention(tmp_path: Path) -> None:
     html = b"page.html <a href='/hidden/page.html?x=1'>other</a> <a href='/hidden/page.html'>third</a>"
     assert searched(tmp_path, page("http://a.example/", html)) == []
 
 
-def test_a_packed_page_is_read_and_the_search_ends_at_its_budget(tmp_path: Path) -> None:
+def test_encoded_page_is_read_and_the_search_ends_at_its_budget(tmp_path: Path) -> None:
     packed = gzip.compress(b"<a rel=nofollow href='/hidden/page.html?x=1&y=2'>")
     pages = [page(f"http://a.example/{n}", packed, content_encoding="gzip") for n in range(6)]
     assert [found.rule for found in searched(tmp_path, *pages)] == [MARKED] * 3

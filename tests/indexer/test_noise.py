@@ -1,4 +1,4 @@
-"""What differs at every look is learned to be noise, and unlearned: laws over histories of looks."""
+"""Tests of learning and unlearning noise: laws over histories of polls."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def history(seen: list[frozenset[int]]) -> list[Lesson]:
 
 
 def oracle(seen: list[frozenset[int]]) -> list[bool]:
-    """Whether each look is told, by the rule as it is written, out of all that was seen."""
+    """Return whether each poll reports a change, by the documented rule over the whole history."""
     noise: set[int] = set()
     told = []
     for at, places in enumerate(seen):
@@ -53,12 +53,12 @@ def oracle(seen: list[frozenset[int]]) -> list[bool]:
 
 
 @given(looks)
-def test_a_look_is_told_by_the_rule_as_it_is_written(seen: list[frozenset[int]]) -> None:
+def test_changes_are_reported_by_the_rule_as_documented(seen: list[frozenset[int]]) -> None:
     assert [lesson.changed for lesson in history(seen)] == oracle(seen)
 
 
 @given(looks)
-def test_only_what_was_told_is_withdrawn_and_only_once(seen: list[frozenset[int]]) -> None:
+def test_only_reported_changes_are_withdrawn_and_only_once(seen: list[frozenset[int]]) -> None:
     lessons = history(seen)
     withdrawn = [at for lesson in lessons for at in lesson.withdrawn]
     assert len(set(withdrawn)) == len(withdrawn)
@@ -69,26 +69,26 @@ def test_only_what_was_told_is_withdrawn_and_only_once(seen: list[frozenset[int]
             assert TEXT not in seen[int(at)], "a text that was written is never taken back"
 
 
-def test_a_clock_is_told_twice_and_then_taken_back() -> None:
+def test_clock_is_reported_twice_and_then_withdrawn() -> None:
     lessons = history([frozenset({CLOCK})] * 6)
     assert [lesson.changed for lesson in lessons] == [True, True, False, False, False, False]
     assert [lesson.withdrawn for lesson in lessons] == [(), (), (0.0, 1.0), (), (), ()]
 
 
-def test_a_real_change_beside_noise_is_told_and_stays_told() -> None:
+def test_real_change_beside_noise_is_reported_and_not_withdrawn() -> None:
     both, clock = frozenset({CLOCK, TEXT}), frozenset({CLOCK})
     lessons = history([clock, both, clock, clock, both])
     assert [lesson.changed for lesson in lessons] == [True, True, False, False, True]
     assert [lesson.withdrawn for lesson in lessons] == [(), (), (0.0,), (), ()]
 
 
-def test_a_telling_of_two_places_is_withdrawn_only_if_both_are_noise() -> None:
+def test_change_of_two_places_is_withdrawn_only_if_both_are_noise() -> None:
     both, clock = frozenset({CLOCK, QUOTE}), frozenset({CLOCK})
     assert [lesson.withdrawn for lesson in history([both, clock, clock])] == [(), (), (1.0,)]
     assert [lesson.withdrawn for lesson in history([both, both, both])] == [(), (), (0.0, 1.0)]
 
 
-def test_what_stood_still_for_long_enough_is_news_again() -> None:
+def test_noise_that_stops_is_reported_again() -> None:
     still = frozenset[int]()
     lessons = history([frozenset({CLOCK})] * 3 + [still] * 2 + [frozenset({CLOCK})] + [still] * 3)
     assert not lessons[5].changed, "a pause of two looks may be a cache"
@@ -96,9 +96,7 @@ def test_what_stood_still_for_long_enough_is_news_again() -> None:
 
 
 @given(looks, st.binary(max_size=40))
-def test_memory_travels_in_few_bytes_and_nonsense_is_no_memory(
-    seen: list[frozenset[int]], raw: bytes
-) -> None:
+def test_memory_is_small_and_invalid_bytes_mean_empty_memory(seen: list[frozenset[int]], raw: bytes) -> None:
     for lesson in history(seen):
         assert unpacked(packed(lesson.memory)) == lesson.memory
         assert unpacked(packed(lesson.memory) + b"x") == NOTHING
@@ -107,7 +105,7 @@ def test_memory_travels_in_few_bytes_and_nonsense_is_no_memory(
     assert packed(NOTHING) == b""
 
 
-def test_memory_is_bounded_whatever_differs() -> None:
+def test_memory_is_bounded() -> None:
     memory = NOTHING
     for at in range(5):
         places = set(range(10, 10 + NAMED)) | {1000 + at * 500 + k for k in range(400)}

@@ -1,4 +1,4 @@
-"""Reading a page: against the standard library's parser, and against what broken pages do."""
+"""Tests of the HTML parser, against the standard library's parser and with broken pages."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ HERE = Url("http://example.org/a/b.html")
 
 
 class Oracle(HTMLParser):
-    """Hrefs and text as the standard library sees them; good for well-formed pages."""
+    """Hrefs and text according to the standard library; valid for well-formed pages."""
 
     def __init__(self) -> None:
         super().__init__(convert_charrefs=True)
@@ -73,7 +73,7 @@ pieces = st.one_of(
 
 
 @given(st.lists(pieces, max_size=12))
-def test_links_and_text_are_those_the_standard_library_finds(parts: list[str]) -> None:
+def test_links_and_text_agree_with_the_standard_library(parts: list[str]) -> None:
     html = f"<!doctype html><html><head></head><body>{''.join(parts)}</body></html>"
     oracle = Oracle()
     oracle.feed(html)
@@ -84,7 +84,7 @@ def test_links_and_text_are_those_the_standard_library_finds(parts: list[str]) -
 
 
 @given(st.binary(max_size=400) | st.text("<>/=\"'!-& aehrf#;x[]?\0", max_size=200).map(str.encode))
-def test_whatever_the_bytes_a_page_comes_of_it(junk: bytes) -> None:
+def test_arbitrary_bytes_give_a_page(junk: bytes) -> None:
     page = parse(junk, HERE)
     for href in page.hrefs:
         href.encode()
@@ -92,7 +92,7 @@ def test_whatever_the_bytes_a_page_comes_of_it(junk: bytes) -> None:
     page.title.encode()
 
 
-def test_a_head_is_read_whole() -> None:
+def test_head_is_read_completely() -> None:
     page = parse(
         b"""<html lang="de-AT"><head><base href="/base/"><title> A
         title &amp; more </title><link rel=canonical href=c.html><link rel=stylesheet href=s.css>
@@ -124,7 +124,7 @@ def test_a_head_is_read_whole() -> None:
         ("<meta name=robots content='noindexing, follow-none'>", False, False),
     ],
 )
-def test_meta_robots_is_understood(markup: str, nofollow: bool, noindex: bool) -> None:
+def test_meta_robots_is_parsed(markup: str, nofollow: bool, noindex: bool) -> None:
     rules = parse(markup, HERE).rules
     assert (rules.nofollow, rules.noindex) == (nofollow, noindex)
 
@@ -149,39 +149,47 @@ def test_meta_robots_is_understood(markup: str, nofollow: bool, noindex: bool) -
         ("unavailable_after: Friday, 25-Jun-30 15:00:00 PST, noindex", False, True),
     ],
 )
-def test_robots_tags_in_headers_are_understood(tag: str, nofollow: bool, noindex: bool) -> None:
+def test_x_robots_tag_headers_are_parsed(tag: str, nofollow: bool, noindex: bool) -> None:
     rules = Rules()
     read_robots_tag(tag, rules)
     assert (rules.nofollow, rules.noindex) == (nofollow, noindex)
 
 
-@pytest.mark.parametrize(("markup", "hrefs"), [
-    ("<svg><a xlink:href=/a>x</a></svg>", ["/a"]),
-    ("<svg><g><a xlink:href=/a><text>x</text></a><a href=/b xlink:href=/c /></g></svg>", ["/a", "/b"]),
-    ("<svg><a xlink:href=/a rel=nofollow>x</a></svg>", []),
-    ("<a xlink:href=/a>x</a>", []),
-    ("<svg><foreignObject><a xlink:href=/a>x</a><a href=/b>x</a></foreignObject></svg>", ["/b"]),
-    ("<math><a xlink:href=/a>x</a></math>", []),
-])  # fmt: skip
-def test_links_of_drawings_are_followed(markup: str, hrefs: list[str]) -> None:
+@pytest.mark.parametrize(
+    ("markup", "hrefs"),
+    [
+        ("<svg><a xlink:href=/a>x</a></svg>", ["/a"]),
+        ("<svg><g><a xlink:href=/a><text>x</text></a><a href=/b xlink:href=/c /></g></svg>", ["/a", "/b"]),
+        ("<svg><a xlink:href=/a rel=nofollow>x</a></svg>", []),
+        ("<a xlink:href=/a>x</a>", []),
+        ("<svg><foreignObject><a xlink:href=/a>x</a><a href=/b>x</a></foreignObject></svg>", ["/b"]),
+        ("<math><a xlink:href=/a>x</a></math>", []),
+    ],
+)
+def test_svg_links_are_followed(markup: str, hrefs: list[str]) -> None:
     page = parse(markup, HERE)
     assert page.hrefs == hrefs
     assert "x" in page.text or "text" in markup
 
 
-@pytest.mark.parametrize(("markup", "base"), [
-    ("<svg><base href=/drawn/></svg><a href=x>", HERE),
-    ("<svg><base href=/drawn/></svg><base href=/b/><a href=x>", "http://example.org/b/"),
-    ("<svg><g><a><base href=/drawn/></a></g></svg><p><base href=/b/>", "http://example.org/b/"),
-    ("<svg><foreignObject><base href=/b/></foreignObject></svg><base href=/second/>",
-     "http://example.org/b/"),
-    ("<math><base href=/drawn/></math>", HERE),
-])  # fmt: skip
-def test_only_a_base_of_html_changes_what_hrefs_are_relative_to(markup: str, base: str) -> None:
+@pytest.mark.parametrize(
+    ("markup", "base"),
+    [
+        ("<svg><base href=/drawn/></svg><a href=x>", HERE),
+        ("<svg><base href=/drawn/></svg><base href=/b/><a href=x>", "http://example.org/b/"),
+        ("<svg><g><a><base href=/drawn/></a></g></svg><p><base href=/b/>", "http://example.org/b/"),
+        (
+            "<svg><foreignObject><base href=/b/></foreignObject></svg><base href=/second/>",
+            "http://example.org/b/",
+        ),
+        ("<math><base href=/drawn/></math>", HERE),
+    ],
+)
+def test_only_an_html_base_element_changes_the_base(markup: str, base: str) -> None:
     assert parse(markup, HERE).base == base
 
 
-def test_deep_nesting_is_read_as_long_as_it_is_cheap() -> None:
+def test_cheap_deep_nesting_is_read() -> None:
     depth = 3000
     page = parse(b"<div>" * depth + b"deep <a href=/x>down</a>" + b"</div>" * depth, HERE)
     assert page.hrefs == ["/x"]
@@ -191,7 +199,7 @@ def test_deep_nesting_is_read_as_long_as_it_is_cheap() -> None:
 @pytest.mark.parametrize(
     "tag", [b"<b>", b"<a href=x>", b"<table><tr><td>", b"<p><i>", b"<svg><g>", b"<!--", b"<"]
 )
-def test_unclosed_tags_without_number_cost_bounded_work(tag: bytes) -> None:
+def test_many_unclosed_tags_cost_bounded_work(tag: bytes) -> None:
     assert len(parse(tag * 20_000, HERE).hrefs) <= 20_000
 
 
@@ -200,7 +208,7 @@ def test_huge_attributes_and_nul_bytes_do_no_harm() -> None:
     assert page.hrefs[-1] == "/ok"
 
 
-def test_elements_within_elements_that_are_left_out_are_left_out_once() -> None:
+def test_nested_hidden_elements_are_removed_once() -> None:
     page = parse(
         "<body><template><style>a</style><script src=x>b</script><p>c<style>d</style></template>"
         "<script><!-- <style>e</style> --></script><p>kept<svg><title>drawn</title><style>f</style></svg>",
@@ -210,7 +218,7 @@ def test_elements_within_elements_that_are_left_out_are_left_out_once() -> None:
 
 
 @pytest.mark.parametrize("markup", ["<a src=x>", "<a content=x>", "<area src=x>", "<base src=x>", "<a href>"])
-def test_elements_without_their_attribute_are_no_links(markup: str) -> None:
+def test_elements_without_href_are_not_links(markup: str) -> None:
     page = parse(markup, HERE)
     assert (page.hrefs, page.anchors, page.base) == ([], 0, HERE)
 
@@ -239,18 +247,18 @@ def test_the_title_is_that_of_the_head() -> None:
         ("<title>Donau\xaddampf</title>", "Donaudampf"),
     ],
 )
-def test_the_title_of_a_drawing_is_not_the_pages(markup: str, title: str) -> None:
+def test_svg_title_is_not_the_page_title(markup: str, title: str) -> None:
     assert parse(markup, HERE).title == title
 
 
-def test_titles_without_number_in_deep_drawings_cost_little() -> None:
+def test_many_titles_in_deep_svg_cost_little() -> None:
     page = parse("<svg>" + "<g>" * 1000 + "<title>drawn</title>" * 5000, HERE)
     assert page.title == ""
     page = parse("<svg>" + "<title>drawn</title>" * 50 + "</svg><title>written</title>", HERE)
     assert page.title == "written"
 
 
-def test_what_is_written_for_readers_without_scripts_is_read() -> None:
+def test_noscript_content_is_read() -> None:
     page = parse("<body><noscript><p>plain <a href=/x>x</a></noscript> <p>after <a href=/y>y</a>", HERE)
     assert page.hrefs == ["/x", "/y"]
     assert page.text.split() == ["plain", "x", "after", "y"]
@@ -266,14 +274,14 @@ BLOCKS = (
 
 
 @pytest.mark.parametrize("name", INLINE)
-def test_an_inline_tag_splits_no_word(name: str) -> None:
+def test_inline_tag_does_not_split_a_word(name: str) -> None:
     assert parse(f"<p>Hyper<{name}>Text</{name}>s", HERE).text == "HyperTexts"
     assert parse(f"<p><{name}>Hyper</{name}><{name}></{name}>Text", HERE).text == "HyperText"
     assert parse(f"<p>two <{name}>words</{name}> here", HERE).text.split() == ["two", "words", "here"]
 
 
 @pytest.mark.parametrize("name", BLOCKS)
-def test_a_block_ends_the_word_before_it_and_within(name: str) -> None:
+def test_block_separates_words(name: str) -> None:
     assert parse(f"<div>one<{name}>two</{name}>three</div>", HERE).text.split() == ["one", "two", "three"]
 
 
@@ -300,7 +308,7 @@ def test_a_block_ends_the_word_before_it_and_within(name: str) -> None:
         ("<p>x<template><p>never</template>", "x"),
     ],
 )
-def test_words_are_those_that_a_reader_sees(markup: str, words: str) -> None:
+def test_words_are_as_displayed(markup: str, words: str) -> None:
     assert parse(f"<body>{markup}", HERE).text.split() == words.split()
 
 
@@ -354,11 +362,11 @@ def refreshed(content: str) -> str | None:
 @example("0;urlx")
 @example("0;ur")
 @example("+1;url=x")
-def test_a_refresh_leads_where_the_standard_says(content: str) -> None:
+def test_refresh_target_follows_the_standard(content: str) -> None:
     assert refresh_target(content) == (refreshed(content) or "")
 
 
-def test_a_refresh_is_found_in_no_time_however_long_it_is() -> None:
+def test_long_refresh_is_parsed_quickly() -> None:
     for filler in (" ", "1", "1.", ";", "url ", "'"):
         parse(f'<meta http-equiv=refresh content="0{filler * 500_000}">', HERE)
 
@@ -378,7 +386,7 @@ def test_the_first_base_with_an_href_counts(markup: str, base: str) -> None:
 
 
 @pytest.mark.parametrize("robot", ["mybot", "fieldmouse"])
-def test_rules_for_a_robot_are_those_under_the_name_it_goes_by(robot: str) -> None:
+def test_robots_rules_match_the_configured_name(robot: str) -> None:
     other = "fieldmouse" if robot == "mybot" else "mybot"
     for name, ours in ((robot, True), (robot.upper(), True), (other, False), ("robots", True)):
         page = parse(f"<meta name='{name}' content=noindex>", HERE, robot=robot)
@@ -387,7 +395,7 @@ def test_rules_for_a_robot_are_those_under_the_name_it_goes_by(robot: str) -> No
     assert not parse("x", HERE, tags=[f"{other}: nofollow"], robot=robot).rules.nofollow
 
 
-def test_the_name_a_crawl_goes_by_is_that_of_its_product(tmp_path: Path) -> None:
+def test_robots_name_comes_from_the_user_agent(tmp_path: Path) -> None:
     asked = Settings(crawl=CrawlSection(product="MyBot/1.0", contact="me@example.org"))
     home = CrawlDir.create(tmp_path / "atlas", shards=1, settings=b"")
     assert indexer_config(home, asked, Scope()).robot == "mybot"
@@ -400,7 +408,7 @@ def test_frames_are_followed() -> None:
     ]
 
 
-def test_language_comes_from_the_header_if_the_page_is_silent() -> None:
+def test_language_comes_from_the_header_if_the_page_has_none() -> None:
     assert parse("<p>x", HERE, language="pt-BR, en").language == "pt-br"
     assert parse("<html lang=fr><p>x", HERE, language="pt").language == "fr"
 
@@ -415,11 +423,11 @@ def test_language_comes_from_the_header_if_the_page_is_silent() -> None:
         ("", "short"),
     ],
 )
-def test_a_language_is_guessed_only_when_it_shows(language: str, text: str) -> None:
+def test_language_is_guessed_only_with_evidence(language: str, text: str) -> None:
     assert guess(text) == language
 
 
-def test_links_of_an_old_page_are_asked_in_its_charset() -> None:
+def test_link_queries_are_encoded_in_the_page_charset() -> None:
     html = (
         "<link rel=canonical href='?k=\u00e4'>"
         "<link rel=alternate type=application/rss+xml href='/f?k=\u00e4'>"

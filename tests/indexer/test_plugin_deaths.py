@@ -1,4 +1,4 @@
-"""Plug-ins that bring their worker down cost the rows of their page, and no page."""
+"""Tests of plug-ins that kill their worker: this costs the rows of a page, never the page."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def answer(number: int, deadly: set[int]) -> Page:
 
 
 def crawled(folder: Path, plugin: str, deadly: set[int], patience: float = 0.2) -> Desk:
-    """All pages stored, whoever dies, by one worker."""
+    """Store all pages with one worker and its successors."""
     names = PluginNames(extract=f"hostile_mice:{plugin}", patience=patience, path=search_path())
     desk = Desk(folder, msgspec.structs.replace(CONFIG, plugins=names), shards=1)
 
@@ -52,7 +52,7 @@ def crawled(folder: Path, plugin: str, deadly: set[int], patience: float = 0.2) 
 
 
 @pytest.mark.parametrize("plugin", ["deaf", "compiled_loop", "dies", "crashes"])
-def test_the_page_is_stored_without_its_rows_and_says_why(tmp_path: Path, plugin: str) -> None:
+def test_page_is_stored_without_rows_and_with_reason(tmp_path: Path, plugin: str) -> None:
     desk = crawled(tmp_path, plugin, deadly={3})
     assert sorted(desk.settled) == list(range(1, PAGES + 1))
     for number, row in desk.settled.items():
@@ -64,7 +64,7 @@ def test_the_page_is_stored_without_its_rows_and_says_why(tmp_path: Path, plugin
             assert [item["title"] for item in items_of(tmp_path / "archive", row)] == [row.title]
 
 
-def test_one_that_brings_workers_down_again_and_again_is_done_without(
+def test_plug_in_that_kills_workers_repeatedly_is_disabled(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.WARNING):
@@ -76,7 +76,7 @@ def test_one_that_brings_workers_down_again_and_again_is_done_without(
     assert caplog.text.count("was left out") == 3, "the log has the first few, the outcomes have all"
 
 
-def test_what_is_printed_goes_to_stderr(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_plug_in_output_goes_to_stderr(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     desk = crawled(tmp_path, "prints", deadly=set())
     assert all(row.items == 1 for row in desk.settled.values())
     printed = capfd.readouterr()
@@ -84,8 +84,8 @@ def test_what_is_printed_goes_to_stderr(tmp_path: Path, capfd: pytest.CaptureFix
     assert printed.err.count("not data") == printed.err.count("nor this") == PAGES
 
 
-def test_a_kill_from_outside_is_not_taken_for_the_plug_ins_doing() -> None:
-    """Whoever sends SIGKILL to a worker may hit it in a plug-in: once, its rows are not lost to that."""
+def test_external_kill_is_not_blamed_on_the_plug_in() -> None:
+    """An external SIGKILL may hit a worker inside a plug-in: one such kill does not cost the rows."""
     deaths = Deaths(Path("c"), 0)
     assert deaths.at_work("http://a/", -signal.SIGKILL, True) is None
     assert not deaths.bare("http://a/")
@@ -95,7 +95,7 @@ def test_a_kill_from_outside_is_not_taken_for_the_plug_ins_doing() -> None:
     assert not deaths.condemned("http://a/")
 
 
-def test_a_plug_in_that_is_gone_when_a_crawl_goes_on_is_named(tmp_path: Path) -> None:
+def test_missing_plug_in_on_resume_is_reported(tmp_path: Path) -> None:
     from fieldmouse.errors import FieldmouseError
 
     with pytest.raises(FieldmouseError, match=r"extract `hostile_mice:no_longer_there` is not there"):

@@ -1,4 +1,4 @@
-"""A process tells its own memory, and not that of whoever started it."""
+"""Test that a process reports its own peak memory, not its parent's."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import sys
 from fieldmouse.indexer.process import peak_rss
 
 
-def test_a_child_does_not_answer_for_its_parent() -> None:
+def test_peak_memory_excludes_the_parent() -> None:
     ballast = bytearray(os.urandom(1 << 20) * 300)
     ask = "from fieldmouse.indexer.process import peak_rss; print(peak_rss())"
     told = int(subprocess.run([sys.executable, "-c", ask], capture_output=True, check=True).stdout)

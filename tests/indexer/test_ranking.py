@@ -1,4 +1,4 @@
-"""Ranks mean the same everywhere: many shards and generations answer as one index that holds all pages."""
+"""Tests of ranking: many shards and generations rank as one index with all pages."""
 
 from __future__ import annotations
 
@@ -19,15 +19,14 @@ from indexer.answers import CONFIG
 TINY = msgspec.structs.replace(CONFIG, generation=3_500)
 WHOLE = msgspec.structs.replace(CONFIG, generation=1 << 30)
 WORDS = [f"word{number}" for number in range(60)]
-QUESTIONS = [
-    "word0", "word3 word5", "word1 OR word40", "title:word2", "word7 -word0", '"word0 word1"',
-    "title:word1 word9", "host:a.example word4", "word59", "-word0", "host:b.example",
-    "word2 OR title:word3 word0",
-]  # fmt: skip
+QUESTIONS = (
+    'word0|word3 word5|word1 OR word40|title:word2|word7 -word0|"word0 word1"|title:word1 word9|'
+    "host:a.example word4|word59|-word0|host:b.example|word2 OR title:word3 word0"
+).split("|")
 
 
 def pages(seed: int) -> list[tuple[str, str, str]]:
-    """Hosts with words and lengths of their own: what makes the ranks of shards differ."""
+    """Return pages of hosts with different words and lengths, so that the ranks of shards differ."""
     chance = random.Random(seed)
     made = []
     for host, (length, favourite) in {"a": (12, 3), "b": (160, 20), "c": (50, 45)}.items():
@@ -43,7 +42,7 @@ def build(folder: Path, made: list[tuple[str, str, str]], *, shards: int, tiny: 
     config = TINY if tiny else WHOLE
     indexes = [TextIndex(folder / "index", shard, config, ShardState()) for shard in range(shards)]
     for number, (url, title, text) in enumerate(made):
-        index = indexes[ord(url[7]) % shards]  # a host lives in one shard
+        index = indexes[ord(url[7]) % shards]  # a host is in one shard
         index.add(url=url, key=number, title=title, text=text, batch=1, canonical="")
         if number % 12 == 11:
             index.commit()
@@ -71,9 +70,7 @@ def told(hits: list[Hit]) -> list[tuple[float, str]]:
 
 
 @pytest.mark.parametrize("words", QUESTIONS)
-def test_many_generations_rank_as_one_index_that_holds_all_pages(
-    crawls: list[tuple[Path, Path]], words: str
-) -> None:
+def test_many_generations_rank_as_one_index(crawls: list[tuple[Path, Path]], words: str) -> None:
     for one, many in crawls:
         whole = search.search(one, words, limit=200)
         parts = search.search(many, words, limit=200)
@@ -81,14 +78,14 @@ def test_many_generations_rank_as_one_index_that_holds_all_pages(
         scores = {hit.url: hit.score for hit in whole}
         for hit in parts:
             assert hit.score == pytest.approx(scores[hit.url], rel=1e-3, abs=2e-4)
-        # Ties may come in any order that both agree on: by URL, unless they differ in the last digit.
+        # Ties may be in any order that both agree on: by URL, unless they differ in the last digit.
         for first, second in itertools.pairwise(parts):
             assert scores[first.url] > scores[second.url] - 3e-4
 
 
 @pytest.mark.parametrize("words", QUESTIONS)
-def test_several_crawls_rank_as_one_index_that_holds_all_their_pages(tmp_path: Path, words: str) -> None:
-    """Each host in a crawl of its own: what is rare in one is common in another."""
+def test_several_crawls_rank_as_one_index(tmp_path: Path, words: str) -> None:
+    """Each host is in a separate crawl: a word rare in one is common in another."""
     made = pages(3)
     one = build(tmp_path / "one", made, shards=1, tiny=False)
     apart = [
@@ -107,10 +104,10 @@ def by_url(hit: Hit) -> str:
 
 
 @pytest.mark.parametrize("limit", [1, 3, 10])
-def test_pages_that_do_not_count_make_room_for_others(
+def test_invisible_pages_leave_room_for_others(
     crawls: list[tuple[Path, Path]], tmp_path: Path, limit: int
 ) -> None:
-    """Two crawls have every page; of each the one or the other does not count, and none is found twice."""
+    """Two crawls have every page; one version of each is invisible, and none is found twice."""
     _, many = crawls[0]
     shutil.copytree(many, tmp_path / "twin")
 
@@ -127,9 +124,7 @@ def test_pages_that_do_not_count_make_room_for_others(
 
 
 @pytest.mark.parametrize("limit", [1, 3, 10])
-def test_the_best_few_are_the_best_of_all_and_not_of_what_each_generation_likes(
-    crawls: list[tuple[Path, Path]], limit: int
-) -> None:
+def test_top_hits_are_the_best_over_all_generations(crawls: list[tuple[Path, Path]], limit: int) -> None:
     for one, many in crawls:
         for words in QUESTIONS:
             whole, few = search.search(one, words, 200), search.search(many, words, limit)
@@ -138,7 +133,7 @@ def test_the_best_few_are_the_best_of_all_and_not_of_what_each_generation_likes(
                 assert hit.score == pytest.approx(best.score, rel=1e-3, abs=2e-4)
 
 
-def test_one_index_says_what_tantivy_says(crawls: list[tuple[Path, Path]]) -> None:
+def test_one_index_scores_as_tantivy(crawls: list[tuple[Path, Path]]) -> None:
     """The oracle is tantivy's own score, not our formula twice."""
     for one, _ in crawls:
         with search.opened(one) as (generations, _):
@@ -157,8 +152,8 @@ def search_query(generation: search.Generation, words: str) -> object:
     return plain(search.understand(words), generation.index.schema)
 
 
-def test_without_stored_text_ranks_are_the_same(tmp_path: Path) -> None:
-    """Then there is no page to take a sample word from."""
+def test_ranks_are_the_same_without_stored_text(tmp_path: Path) -> None:
+    """Then no page has a sample word."""
     made = pages(9)
     one = build(tmp_path / "one", made, shards=1, tiny=True)
     bare = msgspec.structs.replace(TINY, store_text=False)

@@ -1,4 +1,4 @@
-"""Opening a shard again after any kill: whatever lies about, the state that counts is had exactly."""
+"""Tests of reopening a shard after any kill: the committed state is restored exactly."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ SMALL = msgspec.structs.replace(CONFIG, generation=4_000, warc_size=3_000)
 def fill(
     folder: Path, batches: int, config: IndexerConfig = CONFIG, *, torn: bool = False
 ) -> list[ShardState]:
-    """A shard of so many batches, five pages each, all of them committed; the states, the empty one first."""
+    """Fill a shard with batches of five pages, all committed; return the states, the empty one first."""
     shard = Shard(folder, 0, config, ShardState())
     states = [ShardState()]
     for batch in range(1, batches + 1):
@@ -38,7 +38,7 @@ def fill(
         states.append(shard.prepare())
         if not torn or batch < batches:
             shard.committed(batch)
-    shard.finish()  # segments are merged: some hold pages that count and pages that do not
+    shard.finish()  # segments are merged: some have committed and uncommitted pages
     shard.close()
     return states
 
@@ -56,7 +56,7 @@ def names_in(folder: Path) -> set[str]:
 
 
 def go_on(folder: Path, state: ShardState, config: IndexerConfig = CONFIG) -> None:
-    """Open at `state`, which holds the batches up to it; then store one more, and look at all of it."""
+    """Open at `state`, store one more batch, and check everything."""
     shard = Shard(folder, 0, config, state)
     assert sorted(documents(folder)) == urls(state.batch)
     for number in range(5):
@@ -71,7 +71,8 @@ def go_on(folder: Path, state: ShardState, config: IndexerConfig = CONFIG) -> No
 
 
 def next_delete_file(folder: Path) -> list[Path]:
-    """Where tantivy will write its next delete files: the segments' names, and all stamps that come soon."""
+    """Return where tantivy will write its next delete files: the segments' names with all stamps that come
+    soon."""
     meta = json.loads((folder / "meta.json").read_text())
     return [
         folder / f"{segment['segment_id'].replace('-', '')}.{meta['opstamp'] + ahead}.del"
@@ -81,8 +82,8 @@ def next_delete_file(folder: Path) -> list[Path]:
 
 
 @pytest.mark.parametrize("older", [False, True], ids=["now", "a crawl of an older version"])
-def test_a_delete_file_without_its_list_stops_nobody(tmp_path: Path, older: bool) -> None:
-    """Killed between a `.del` file and `meta.json`: tantivy stumbles over it at every start after."""
+def test_delete_file_without_its_list_is_harmless(tmp_path: Path, older: bool) -> None:
+    """Killed between a `.del` file and `meta.json`: tantivy fails on it at every later start."""
     states = fill(tmp_path, 12, torn=True)
     if older:
         shutil.rmtree(generation(tmp_path) / "kept")
@@ -91,8 +92,8 @@ def test_a_delete_file_without_its_list_stops_nobody(tmp_path: Path, older: bool
     go_on(tmp_path, states[11])
 
 
-def test_tantivy_itself_would_stumble(tmp_path: Path) -> None:
-    """Or the test above says nothing."""
+def test_tantivy_alone_would_fail(tmp_path: Path) -> None:
+    """Otherwise the test above proves nothing."""
     fill(tmp_path, 12)
     for path in next_delete_file(generation(tmp_path)):
         path.write_bytes(b"half of something")
@@ -140,19 +141,17 @@ def torn_half(folder: Path) -> None:
 
 
 def lost_files(folder: Path) -> None:
-    """A merge deleted them, and the list that says so did not reach the disk."""
+    """A merge deleted them, and the list without them did not reach the disk."""
     for path in folder.glob("*.term"):
         path.unlink()
 
 
-LEFTOVERS = [
-    torn_list, torn_managed, no_managed, empty_managed, forgotten_segment, stale_locks, lost_list, torn_half,
-    lost_files,
-]  # fmt: skip
+LEFTOVERS = [torn_list, torn_managed, no_managed, empty_managed, forgotten_segment, stale_locks]
+LEFTOVERS += [lost_list, torn_half, lost_files]
 
 
 @pytest.mark.parametrize("leave", LEFTOVERS)
-def test_whatever_a_killed_writer_leaves_the_moment_that_counts_is_had(
+def test_any_remains_of_a_killed_writer_allow_an_exact_restore(
     tmp_path: Path, leave: Callable[[Path], None]
 ) -> None:
     states = fill(tmp_path, 4, torn=True)
@@ -167,19 +166,19 @@ def test_whatever_a_killed_writer_leaves_the_moment_that_counts_is_had(
     go_on(tmp_path, states[3])
 
 
-def test_any_batch_that_may_count_can_be_gone_back_to_while_generations_come_and_go(tmp_path: Path) -> None:
-    """The journal holds the last state or the one before; the worker may have been killed long after."""
+def test_every_prepared_batch_can_be_restored_across_generations(tmp_path: Path) -> None:
+    """The journal has the last state or the one before; the worker may have been killed long after."""
     for batches in range(1, 9):
         states = fill(tmp_path / f"{batches}", batches, SMALL, torn=True)
         shutil.copytree(tmp_path / f"{batches}", tmp_path / f"{batches}-before")
         go_on(tmp_path / f"{batches}", states[-1], SMALL)
         go_on(tmp_path / f"{batches}-before", states[-2], SMALL)
-    assert states[-1].generation > 1  # or this is not about generations
+    assert states[-1].generation > 1  # otherwise there is only one generation
 
 
 @pytest.mark.parametrize("begun", [False, True])
-def test_a_generation_that_holds_nothing_yet_may_be_in_any_state(tmp_path: Path, begun: bool) -> None:
-    """Killed between making its directory and its first list, or before the directory had a durable name."""
+def test_empty_generation_may_be_in_any_state(tmp_path: Path, begun: bool) -> None:
+    """Killed between creating its directory and its first list, or before the directory was durable."""
     states = fill(tmp_path, 2, msgspec.structs.replace(CONFIG, generation=3_000))
     last = next(state for state in states if state.generation and not state.generation_bytes)
     path = generation(tmp_path, last.generation)
@@ -190,8 +189,8 @@ def test_a_generation_that_holds_nothing_yet_may_be_in_any_state(tmp_path: Path,
     go_on(tmp_path, last)
 
 
-def test_a_worker_killed_anywhere_within_tantivy_can_be_followed_by_another(tmp_path: Path) -> None:
-    """Every subset that a torn directory may show is too many; a dozen of them, by chance."""
+def test_worker_killed_inside_tantivy_can_be_replaced(tmp_path: Path) -> None:
+    """A torn directory may show too many subsets; a dozen random ones are tried."""
     fill(tmp_path / "c", 5, torn=True)
     states = fill(tmp_path / "d", 5, torn=True)
     chance = random.Random(8)
@@ -208,8 +207,8 @@ def test_a_worker_killed_anywhere_within_tantivy_can_be_followed_by_another(tmp_
         go_on(home, states[4])
 
 
-def test_opening_reads_only(tmp_path: Path) -> None:
-    """What is cut and deleted when a shard begins is still there while others may yet refuse to open."""
+def test_opening_changes_nothing(tmp_path: Path) -> None:
+    """Data to be cut and deleted when a shard begins is still there while other parts may refuse to open."""
     states = fill(tmp_path, 6, SMALL)
     (tmp_path / "archive" / "index.cdxj.fresh").write_bytes(b"half")
 
@@ -228,9 +227,7 @@ def test_opening_reads_only(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("gone", ["warc", "cdxj", "index", "generation", "digests"])
-def test_what_cannot_be_had_again_is_refused_by_name_and_nothing_is_touched(
-    tmp_path: Path, gone: str
-) -> None:
+def test_unrestorable_shard_is_refused_by_name_and_unchanged(tmp_path: Path, gone: str) -> None:
     states = fill(tmp_path, 6, SMALL)
     last = next(state for state in reversed(states) if state.generation_bytes)
     shard = tmp_path / "index" / "shard-0"
@@ -256,16 +253,14 @@ def test_what_cannot_be_had_again_is_refused_by_name_and_nothing_is_touched(
     assert names_in(tmp_path) == before
 
 
-def test_no_digests_is_no_damage(tmp_path: Path) -> None:
+def test_missing_digest_store_is_not_damage(tmp_path: Path) -> None:
     states = fill(tmp_path, 2)
     (tmp_path / "archive" / "digests.lmdb").unlink()
     go_on(tmp_path, states[-1])
 
 
 @pytest.mark.parametrize("junk", [b"", b"\0" * 8192, b"junk" * 4096])
-def test_digests_that_are_not_lmdb_are_refused_unless_nothing_was_ever_in_them(
-    tmp_path: Path, junk: bytes
-) -> None:
+def test_invalid_digest_store_is_refused_unless_it_was_empty(tmp_path: Path, junk: bytes) -> None:
     states = fill(tmp_path, 2)
     (tmp_path / "archive" / "digests.lmdb").write_bytes(junk)
     if junk:
@@ -276,13 +271,13 @@ def test_digests_that_are_not_lmdb_are_refused_unless_nothing_was_ever_in_them(
 
 
 @pytest.mark.parametrize("size", [0, 1, 1 << 20])
-def test_simhashes_of_any_size_and_content_stop_nobody(tmp_path: Path, size: int) -> None:
+def test_arbitrary_simhash_file_does_not_prevent_opening(tmp_path: Path, size: int) -> None:
     states = fill(tmp_path, 2)
     (tmp_path / "archive" / "simhashes").write_bytes(random.Random(1).randbytes(size))
     go_on(tmp_path, states[-1])
 
 
-def test_what_is_kept_does_not_grow_with_the_crawl(tmp_path: Path) -> None:
+def test_kept_files_do_not_grow_with_the_crawl(tmp_path: Path) -> None:
     fill(tmp_path, 12)
     kept = generation(tmp_path) / "kept"
     lists = list(kept.glob("*.json"))
@@ -293,7 +288,7 @@ def test_what_is_kept_does_not_grow_with_the_crawl(tmp_path: Path) -> None:
     assert {path.name.partition(".")[0] for path in kept.iterdir()} == named | {"12"}
 
 
-def test_a_merge_that_was_killed_leaves_nothing_behind_for_ever(tmp_path: Path) -> None:
+def test_killed_merge_leaves_no_files_permanently(tmp_path: Path) -> None:
     log = tmp_path / "shard-0.cdxj"
     lines = sorted(
         cdxj.line(f"http://example.org/{n}", "20260101000000", "text/html", 200, "D", n, 1, "w")

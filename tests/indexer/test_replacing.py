@@ -1,4 +1,4 @@
-"""A page fetched again is found once, new, or not at all: across shards, generations and kills."""
+"""Tests of refetched pages across shards, generations and kills: found once and current, or not at all."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ from fieldmouse.url import Url
 from indexer.answers import CONFIG, page, response
 
 TINY = msgspec.structs.replace(CONFIG, generation=300)
-"""A generation every few pages: what is replaced is nearly always in another one."""
+"""A generation every few pages: a replaced document is nearly always in another one."""
 
 Truth = dict[str, str]
-"""What search must find: each page by a word that only its newest version has."""
+"""Expected results: each page by a word that only its newest version has."""
 
 
 def url(number: int) -> str:
@@ -55,7 +55,7 @@ def link(number: int, *, again: bool = True, **known: str) -> Link:
 
 
 def check(folder: Path, truth: Truth, words: set[str]) -> None:
-    """Search, `documents` and `count` agree: each page once, by its newest words and by no others."""
+    """Check that search, `documents` and `count` agree: each page once, by its newest words only."""
     assert sorted(documents(folder)) == sorted(truth)
     assert count(folder) == len(truth)
     found = search(folder, "mouse", 1000)
@@ -66,21 +66,19 @@ def check(folder: Path, truth: Truth, words: set[str]) -> None:
 
 
 class Crawl:
-    """An indexer whose workers are killed, the journal that survives, and what must be found."""
+    """An indexer whose workers are killed, the surviving journal, and the expected results."""
 
     def __init__(self, folder: Path, seed: int, shards: int = 2):
         self.folder, self.shards, self.chance = folder, shards, random.Random(seed)
         self.journal: list[ShardState] | None = None
-        self.truth: Truth = {}  # as the journal has it
+        self.truth: Truth = {}  # according to the journal
         self.words: set[str] = set()
-        self.ever: set[str] = set()  # pages that were visited, as the journal has it
+        self.ever: set[str] = set()  # visited pages, according to the journal
         self._names = numbers()
 
     async def open(self) -> None:
-        self.indexer = Indexer(
-            self.folder, shards=self.shards, states=self.journal, config=TINY,
-            on_parsed=self.heard, on_undone=lambda lost: None,
-        )  # fmt: skip
+        callbacks = {"on_parsed": self.heard, "on_undone": lambda lost: None}
+        self.indexer = Indexer(self.folder, shards=self.shards, states=self.journal, config=TINY, **callbacks)
         await self.indexer.start()
         await self.indexer.begin()
         self.fresh = dict(self.truth)
@@ -89,7 +87,7 @@ class Crawl:
         assert all(one.kind in ("page", "failed") for one in parsed)
 
     def visit(self, number: int, what: str = "page") -> None:
-        """A page comes, for the first time or again, and any shard may take it."""
+        """Fetch a page, for the first time or again, with any shard."""
         again = url(number) in self.seen
         self.seen.add(url(number))
         word = f"w{next(self._names)}"
@@ -124,14 +122,14 @@ class Crawl:
 KILLS = ["before prepare", "between prepare and journal", "after the journal", "while clearing", "never"]
 
 
-def test_whatever_is_killed_when_each_page_is_found_once_and_new_or_not_at_all(tmp_path: Path) -> None:
+def test_each_page_is_found_once_and_current_after_any_kill(tmp_path: Path) -> None:
     async def life() -> int:
         crawl = Crawl(tmp_path, seed=5)
         for turn in range(10):
             await crawl.open()
             check(tmp_path, crawl.truth, crawl.words)
             kill = KILLS[turn % len(KILLS)]
-            for _ in range(2):  # one checkpoint that counts, and one that may not
+            for _ in range(2):  # one committed checkpoint, and one that may not be
                 crawl.visit_some(9)
                 if kill == "before prepare" and crawl.journal is not None:
                     break
@@ -143,7 +141,7 @@ def test_whatever_is_killed_when_each_page_is_found_once_and_new_or_not_at_all(t
                     break
                 crawl.indexer.committed()
                 if kill == "while clearing":
-                    await asyncio.sleep(crawl.chance.random() * 0.05)  # any moment is as good as any other
+                    await asyncio.sleep(crawl.chance.random() * 0.05)  # any time is as good as any other
                     break
             if kill == "never":
                 await crawl.indexer.finish()
@@ -151,7 +149,7 @@ def test_whatever_is_killed_when_each_page_is_found_once_and_new_or_not_at_all(t
                 check(tmp_path, crawl.truth, crawl.words)
             else:
                 await crawl.kill()
-                if kill in ("after the journal", "while clearing"):  # nobody has opened it yet
+                if kill in ("after the journal", "while clearing"):  # not opened yet
                     check(tmp_path, crawl.truth, crawl.words)
         await crawl.open()
         await crawl.kill()
@@ -159,11 +157,11 @@ def test_whatever_is_killed_when_each_page_is_found_once_and_new_or_not_at_all(t
         assert crawl.journal is not None
         return min(state.generation for state in crawl.journal)
 
-    assert asyncio.run(life()) > 2  # or this is not about generations
+    assert asyncio.run(life()) > 2  # otherwise there is only one generation
 
 
-def test_a_shard_that_missed_checkpoints_still_has_the_newer_copy(tmp_path: Path) -> None:
-    """All shards count their batches together, also one whose worker died while the others went on."""
+def test_shard_that_missed_checkpoints_has_the_newer_version(tmp_path: Path) -> None:
+    """All shards count their batches together, also one whose worker died while the others continued."""
 
     async def life() -> None:
         crawl = Crawl(tmp_path, seed=1)
@@ -184,7 +182,7 @@ def test_a_shard_that_missed_checkpoints_still_has_the_newer_copy(tmp_path: Path
             assert lame.pid
             os.kill(lame.pid, signal.SIGSTOP)
             preparing = asyncio.ensure_future(crawl.indexer.prepare())
-            await asyncio.sleep(0)  # it is asked now, and will not answer
+            await asyncio.sleep(0)  # it is asked now, and will not respond
             os.kill(lame.pid, signal.SIGKILL)
             behind, ahead = await preparing
             assert behind.batch < ahead.batch
@@ -206,7 +204,7 @@ def test_a_shard_that_missed_checkpoints_still_has_the_newer_copy(tmp_path: Path
 
 
 def replaced(folder: Path, rounds: int = 6, pages: int = 10) -> tuple[list[ShardState], Truth, set[str]]:
-    """One shard in which every page came again and again, each time in a generation of its own."""
+    """Fill one shard in which every page was refetched repeatedly, each time in a new generation."""
     shard = Shard(folder, 0, TINY, ShardState())
     states, truth, words = [ShardState()], {}, set()
     for turn in range(rounds):
@@ -227,7 +225,7 @@ def physical(folder: Path) -> int:
     return sum(meta.documents for meta in metas if meta is not None)
 
 
-def test_old_copies_are_cleared_away_in_time_and_the_rest_is_masked(tmp_path: Path) -> None:
+def test_old_versions_are_deleted_eventually_and_masked_until_then(tmp_path: Path) -> None:
     states, truth, words = replaced(tmp_path, rounds=12)
     assert len(truth) <= physical(tmp_path) < 4 * len(truth)  # of twelve times as many
     check(tmp_path, truth, words)
@@ -237,10 +235,10 @@ def test_old_copies_are_cleared_away_in_time_and_the_rest_is_masked(tmp_path: Pa
 
 
 @pytest.mark.parametrize("moment", ["hold", "sweep", "release"])
-def test_a_kill_while_a_generation_is_cleared_costs_nothing(
+def test_kill_during_deletion_loses_nothing(
     tmp_path: Path, moment: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(clearing, "LOOK", 0)  # nothing is cleared yet
+    monkeypatch.setattr(clearing, "LOOK", 0)  # nothing is deleted yet
     states, truth, words = replaced(tmp_path, rounds=3)
     before = physical(tmp_path)
 
@@ -256,7 +254,7 @@ def test_a_kill_while_a_generation_is_cleared_costs_nothing(
     copies.close()
     shard = Shard(tmp_path, 0, TINY, states[-1])
     check(tmp_path, truth, words)
-    assert physical(tmp_path) == before  # it is as it was
+    assert physical(tmp_path) == before  # it is unchanged
     shard.close()
     assert clearing.clear(tmp_path / "index/shard-0/00000", 0, copies)
     copies.close()
@@ -264,8 +262,8 @@ def test_a_kill_while_a_generation_is_cleared_costs_nothing(
     check(tmp_path, truth, words)
 
 
-def test_a_batch_that_never_counted_takes_no_copy_with_it(tmp_path: Path) -> None:
-    """Going back to any state shows the pages of that state, without hard links, too."""
+def test_uncommitted_batch_deletes_no_version(tmp_path: Path) -> None:
+    """Restoring any state shows the pages of that state, even without hard links."""
     states, _, words = replaced(tmp_path / "c", rounds=5, pages=4)
     for links in (True, False):
         home = tmp_path / f"links-{links}"
@@ -273,7 +271,7 @@ def test_a_batch_that_never_counted_takes_no_copy_with_it(tmp_path: Path) -> Non
         shard = Shard(home, 0, TINY, states[-1])
         shard.take(1, version(0, "late", again=True))
         shard.take(2, gone(1))
-        shard.prepare()  # and the journal never hears of it
+        shard.prepare()  # and it is never committed
         shard.close()
         if not links:
             for kept in home.glob("index/shard-0/*/kept"):
@@ -282,7 +280,7 @@ def test_a_batch_that_never_counted_takes_no_copy_with_it(tmp_path: Path) -> Non
         check(home, {url(number): f"t4p{number}" for number in range(4)}, words | {"late"})
 
 
-def test_the_same_page_twice_in_one_batch_leaves_the_second_or_none(tmp_path: Path) -> None:
+def test_same_page_twice_in_one_batch_leaves_the_second_or_none(tmp_path: Path) -> None:
     shard = Shard(tmp_path, 0, CONFIG, ShardState())
     shard.take(1, version(1, "first", again=False))
     shard.take(2, version(1, "second", again=True))
@@ -296,12 +294,12 @@ def test_the_same_page_twice_in_one_batch_leaves_the_second_or_none(tmp_path: Pa
     check(tmp_path, {url(1): "second", url(3): "fifth"}, {"first", "second", "third", "fourth", "fifth"})
 
 
-def test_the_table_is_made_of_the_logs_and_made_again_from_them(tmp_path: Path) -> None:
+def test_table_is_rebuilt_from_the_logs(tmp_path: Path) -> None:
     states, truth, words = replaced(tmp_path, rounds=3)
     table = tmp_path / "index" / TABLE
     for harm in (b"", b"junk" * 1024, None):
         table.write_bytes(harm) if harm is not None else table.unlink()
-        check(tmp_path, truth, words)  # the logs tell
+        check(tmp_path, truth, words)  # the logs have the answer
         Copies.forget_unfit(tmp_path / "index", [states[-1].copies])
         assert not table.exists()
         Shard(tmp_path, 0, TINY, states[-1]).close()
@@ -309,8 +307,8 @@ def test_the_table_is_made_of_the_logs_and_made_again_from_them(tmp_path: Path) 
         check(tmp_path, truth, words)
 
 
-def test_a_table_that_knows_more_than_counts_is_not_believed(tmp_path: Path) -> None:
-    """The journal lost its newest record, and the crawl goes on from the one before."""
+def test_table_with_uncommitted_entries_is_rebuilt(tmp_path: Path) -> None:
+    """The journal lost its newest record, and the crawl continues from the one before."""
     folder = tmp_path / "index"
     folder.mkdir()
     shard = Shard(tmp_path, 0, CONFIG, ShardState())
@@ -328,7 +326,7 @@ def test_a_table_that_knows_more_than_counts_is_not_believed(tmp_path: Path) -> 
     check(tmp_path, {url(1): "old"}, {"old"})
 
 
-def test_a_log_that_lost_what_counts_is_damage(tmp_path: Path) -> None:
+def test_log_without_committed_entries_is_damage(tmp_path: Path) -> None:
     states, _, _ = replaced(tmp_path, rounds=2)
     log = tmp_path / "index/shard-0.copies"
     log.write_bytes(log.read_bytes()[:-1] + b"?")
@@ -336,20 +334,20 @@ def test_a_log_that_lost_what_counts_is_damage(tmp_path: Path) -> None:
         Shard(tmp_path, 0, TINY, states[-1])
 
 
-def test_a_crawl_that_fetches_nothing_again_has_no_such_files(tmp_path: Path) -> None:
+def test_crawl_without_refetches_has_no_replacement_files(tmp_path: Path) -> None:
     replaced(tmp_path, rounds=1)
     assert not list((tmp_path / "index").glob("*copies*"))
     assert not CopyView(tmp_path / "index").any
 
 
-def test_of_two_stands_the_newer_is_the_greater() -> None:
+def test_newer_version_has_the_greater_number() -> None:
     order = [
         stand(batch, shard, present=p) for batch in (1, 2, 900) for shard in (0, 3) for p in (False, True)
     ]
     assert order == sorted(set(order))
 
 
-def test_a_sighting_says_what_changed_and_how_much(tmp_path: Path) -> None:
+def test_sighting_has_change_and_amount(tmp_path: Path) -> None:
     shard = Shard(tmp_path, 0, CONFIG, ShardState())
     words = [f"word{number}" for number in range(300)]
 
@@ -391,7 +389,7 @@ def test_a_sighting_says_what_changed_and_how_much(tmp_path: Path) -> None:
     shard.close()
 
 
-def test_a_table_that_grows_while_somebody_looks_is_read_all_the_same(tmp_path: Path) -> None:
+def test_table_can_be_read_while_it_grows(tmp_path: Path) -> None:
     log = CopyLog(tmp_path, 0, 0)
     log.note(7, stand(1, 0))
     copies = Copies(tmp_path, 0)
@@ -399,7 +397,7 @@ def test_a_table_that_grows_while_somebody_looks_is_read_all_the_same(tmp_path: 
     copies.close()
     log.close()
     view = CopyView(tmp_path)
-    # By another process, as a worker would: more than a map of the usual size has room for.
+    # By another process, like a worker: more than fits into a map of the usual size.
     grow = (
         "import lmdb, sys; env = lmdb.open(sys.argv[1], subdir=False, map_size=1 << 30)\n"
         "with env.begin(write=True) as txn: txn.put(b'much', bytes(12 << 20))"

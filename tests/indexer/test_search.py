@@ -1,4 +1,4 @@
-"""Search: ranked, merged over shards, with marked snippets."""
+"""Tests of search: ranking, merging over shards, marked snippets."""
 
 from __future__ import annotations
 
@@ -42,15 +42,15 @@ def found(crawl: Path, words: str, limit: int = 10) -> list[str]:
     return [hit.url for hit in search(crawl, words, limit)]
 
 
-def test_all_words_must_occur_unless_said_otherwise(crawl: Path) -> None:
+def test_all_words_must_occur_by_default(crawl: Path) -> None:
     assert set(found(crawl, "grain field")) == {"http://a.example/1", "http://a.example/2"}
     assert set(found(crawl, "seeds OR owls")) == {"http://a.example/1", "http://b.example/3"}
     assert set(found(crawl, "grain -barn")) == {"http://a.example/1"}
 
 
 @pytest.mark.parametrize("words", ["grüße", "GRÜSSE", "Grüße", "GRÜẞE", '"viele GRÜSSE"', "grüße OR owls"])
-def test_capitals_make_no_other_word(tmp_path: Path, words: str) -> None:
-    """In capitals the letter ß is two, and whoever asks does not know how a page writes it."""
+def test_search_ignores_case(tmp_path: Path, words: str) -> None:
+    """In capitals the letter ß is two, and users do not know how a page writes it."""
     shard = Shard(tmp_path, 0, CONFIG, ShardState())
     texts = ("Viele Grüße", "VIELE GRÜSSE", "Viel Gruesse")
     for number, text in enumerate(texts):
@@ -61,7 +61,7 @@ def test_capitals_make_no_other_word(tmp_path: Path, words: str) -> None:
     assert found(tmp_path, f"garten -{words.split(' OR')[0]}") == ["http://a.example/2"]
 
 
-def test_a_phrase_is_looked_for_as_it_stands(crawl: Path) -> None:
+def test_phrase_matches_exactly(crawl: Path) -> None:
     assert found(crawl, '"hunt at night over"') == ["http://b.example/3"]
     assert found(crawl, '"night at hunt"') == []
 
@@ -71,14 +71,14 @@ def test_titles_weigh_more(crawl: Path) -> None:
     assert found(crawl, "title:owls") == ["http://b.example/3"]
 
 
-def test_hits_come_best_first_and_no_more_than_asked(crawl: Path) -> None:
+def test_hits_are_sorted_and_limited(crawl: Path) -> None:
     hits = search(crawl, "field", 10)
     assert [hit.score for hit in hits] == sorted((hit.score for hit in hits), reverse=True)
     assert found(crawl, "field", 2) == [hit.url for hit in hits[:2]]
     assert found(crawl, "field", 0) == []
 
 
-def test_snippets_mark_the_words_and_read_as_text(crawl: Path) -> None:
+def test_snippets_mark_the_words_and_are_plain_text(crawl: Path) -> None:
     (hit,) = search(crawl, "seeds")
     assert "**seeds** & grain" in hit.snippet
     assert "<" not in hit.snippet
@@ -86,7 +86,7 @@ def test_snippets_mark_the_words_and_read_as_text(crawl: Path) -> None:
     assert [text for text, found in hit.pieces if found] == ["seeds"]
 
 
-def test_a_copy_stands_behind_its_canonical_page(crawl: Path) -> None:
+def test_page_is_omitted_if_its_canonical_page_is_a_hit(crawl: Path) -> None:
     assert found(crawl, "hunt") == ["http://b.example/3"]
     assert found(crawl, "again") == ["http://b.example/4"]
 
@@ -120,7 +120,7 @@ def test_a_copy_stands_behind_its_canonical_page(crawl: Path) -> None:
         ('title:"field mice"', "1"),
     ],
 )
-def test_what_people_type_is_understood(crawl: Path, words: str, pages: str) -> None:
+def test_typical_queries_are_parsed(crawl: Path, words: str, pages: str) -> None:
     assert {url[-1] for url in found(crawl, words)} == set(pages)
 
 
@@ -196,7 +196,7 @@ _ODD = st.sampled_from(
         st.lists(_ODD, max_size=8).map("".join),
     )
 )
-def test_no_question_is_an_error(words: str) -> None:
+def test_no_query_is_an_error(words: str) -> None:
     if not _ONE:
         _ONE.append(tempfile.TemporaryDirectory())
         _filled(Path(_ONE[0].name))
@@ -206,22 +206,22 @@ def test_no_question_is_an_error(words: str) -> None:
 _ONE: list[tempfile.TemporaryDirectory[str]] = []
 
 
-def test_ten_thousand_characters_are_a_question_too(crawl: Path) -> None:
+def test_query_of_ten_thousand_characters_works(crawl: Path) -> None:
     assert found(crawl, "mice " * 2000) == found(crawl, "mice")
     assert found(crawl, " OR ".join(f"w{n}" for n in range(1500)) + " OR seeds") == ["http://a.example/1"]
     assert found(crawl, "(" * 10_000) == []
     assert found(crawl, '"' * 9_999) == []
 
 
-def test_nothing_is_found_where_nothing_is(tmp_path: Path) -> None:
+def test_empty_crawl_has_no_hits(tmp_path: Path) -> None:
     assert search(tmp_path, "anything") == []
     Shard(tmp_path, 0, CONFIG, ShardState()).close()
     assert search(tmp_path, "anything") == []
     assert search(tmp_path, "   ") == []
 
 
-def test_a_generation_from_before_hosts_were_indexed_is_searched_and_stays(tmp_path: Path) -> None:
-    """An older schema: `host:` looks at its URLs, younger batches are undone, and new pages go beside it."""
+def test_old_generation_without_hosts_is_searched_and_kept(tmp_path: Path) -> None:
+    """An older schema: `host:` checks its URLs, newer batches are undone, and new pages go beside it."""
     path = tmp_path / "index" / "shard-0" / "00000"
     path.mkdir(parents=True)
     builder = tantivy.SchemaBuilder()
@@ -245,9 +245,8 @@ def test_a_generation_from_before_hosts_were_indexed_is_searched_and_stays(tmp_p
     state = shard.prepare()
     shard.close()
     assert state.generation == 1
-    assert set(found(tmp_path, "mouse")) == {
-        "http://old.example/", "http://other.example/", "http://new.example/",
-    }  # fmt: skip
+    expected = {f"http://{name}.example/" for name in ("old", "other", "new")}
+    assert set(found(tmp_path, "mouse")) == expected
     assert found(tmp_path, "mouse host:old.example") == ["http://old.example/"]
     assert found(tmp_path, "mouse host:new.example") == ["http://new.example/"]
     assert set(found(tmp_path, "mouse -host:other.example")) == {"http://old.example/", "http://new.example/"}

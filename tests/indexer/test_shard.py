@@ -1,4 +1,4 @@
-"""One answer after the other: what is kept, what is told, what is found again."""
+"""Tests of a shard, one response at a time: archive, reported results, search."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def shard(tmp_path: Path):  # type: ignore[no-untyped-def]
     made.close()
 
 
-def test_a_page_is_read_kept_and_indexed(shard: Shard, tmp_path: Path) -> None:
+def test_page_is_parsed_archived_and_indexed(shard: Shard, tmp_path: Path) -> None:
     html = b"<html lang=en><title>Voles</title><p>voles eat grass <a href=/more>more</a>"
     parsed = shard.take(
         5, page("http://example.org/v", gzip.compress(html), depth=2, content_encoding="gzip")
@@ -52,7 +52,7 @@ def test_a_page_is_read_kept_and_indexed(shard: Shard, tmp_path: Path) -> None:
     assert [hit.url for hit in search(tmp_path, "voles")] == ["http://example.org/v"]
 
 
-def test_a_bomb_is_a_failure_and_says_so(shard: Shard) -> None:
+def test_bomb_is_a_failure_with_reason(shard: Shard) -> None:
     bomb = gzip.compress(gzip.compress(bytes(300_000_000)))
     parsed = shard.take(1, page(body=bomb, content_encoding="gzip, gzip"))
     assert (parsed.kind, parsed.reason) == ("failed", Reason.BOMB.value)
@@ -60,7 +60,7 @@ def test_a_bomb_is_a_failure_and_says_so(shard: Shard) -> None:
     assert row(parsed).warc
 
 
-def test_a_broken_encoding_is_worth_what_came_before_the_break(shard: Shard) -> None:
+def test_broken_encoding_keeps_the_part_before_the_error(shard: Shard) -> None:
     whole = gzip.compress(b"<a href=/x>x</a>" + bytes(range(256)) * 400)
     half = row(shard.take(1, page(body=whole[: len(whole) // 2], content_encoding="gzip")))
     assert half.kind == "page"
@@ -73,7 +73,7 @@ def test_a_broken_encoding_is_worth_what_came_before_the_break(shard: Shard) -> 
     ("coding", "pack"),
     [("", bytes), ("gzip", gzip.compress), ("br", brotli.compress), ("zstd", zstandard.compress)],
 )
-def test_a_body_that_we_cut_says_so_packed_or_not(
+def test_cut_body_is_reported_encoded_or_plain(
     shard: Shard, coding: str, pack: Callable[[bytes], bytes]
 ) -> None:
     whole = pack(b"<a href=/x>x</a>" + random.Random(1).randbytes(300_000))
@@ -97,7 +97,7 @@ def test_robots_rules_are_obeyed(shard: Shard, tmp_path: Path) -> None:
     assert len(search(tmp_path, "open")) == 1
 
 
-def test_a_redirect_is_kept_and_followed(shard: Shard) -> None:
+def test_redirect_is_archived_and_followed(shard: Shard) -> None:
     link = Link(Url("http://example.org/old"), depth=4)
     parsed = shard.take(1, Moved(link, response(b"", status=301), Url("http://example.org/new")))
     assert parsed.kind == "moved"
@@ -121,17 +121,18 @@ def test_a_sitemap_is_read_for_its_urls(shard: Shard, tmp_path: Path) -> None:
     assert row(second).indexed
 
 
-@pytest.mark.parametrize("body", [
-    b"<urlset><url><loc>/a</loc></url><url><loc>/b</loc></url><url><loc>/c",
-    b"http://example.org/a\nhttp://example.org/b\nhttp://example.org/c",
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"<urlset><url><loc>/a</loc></url><url><loc>/b</loc></url><url><loc>/c",
+        b"http://example.org/a\nhttp://example.org/b\nhttp://example.org/c",
+    ],
+)
 @pytest.mark.parametrize("packed", [False, True])
-def test_of_a_sitemap_that_was_cut_the_whole_entries_are_taken(
-    shard: Shard, body: bytes, packed: bool
-) -> None:
+def test_cut_sitemap_gives_its_complete_entries(shard: Shard, body: bytes, packed: bool) -> None:
     url, kind = "http://example.org/s", Kind.SITEMAP
     wanted = ["http://example.org/a", "http://example.org/b"]
-    if packed:  # stored and not squeezed: so that the cut is where it is in `body`
+    if packed:  # stored without compression, so that the cut is at the same place as in `body`
         whole = gzip.compress(body + b"/and/more", compresslevel=0)
         cut = page(url, whole[: -8 - 9], kind=kind, content_encoding="gzip")
     else:
@@ -139,7 +140,7 @@ def test_of_a_sitemap_that_was_cut_the_whole_entries_are_taken(
     assert [link.url for link in shard.take(1, cut).links] == wanted
 
 
-def test_a_sitemap_whose_connection_was_closed_early_gives_its_whole_entries(shard: Shard) -> None:
+def test_sitemap_of_a_closed_connection_gives_its_complete_entries(shard: Shard) -> None:
     link = Link(Url("http://example.org/s.txt"), kind=Kind.SITEMAP)
     answer = response(b"http://example.org/a\nhttp://example.org/b", truncated="disconnect")
     parsed = shard.take(1, Failed(link, Reason.CLOSED, NOW, response=answer))
@@ -150,12 +151,16 @@ def test_a_sitemap_whose_connection_was_closed_early_gives_its_whole_entries(sha
     assert not shard.take(2, Failed(page_link, Reason.CLOSED, NOW, response=html)).links
 
 
-@pytest.mark.parametrize(("header", "wanted"), [
-    ("0; url=/next", ["http://example.org/next"]),
-    ("5;URL='../n\xc3\xa4chste'", ["http://example.org/n%C3%A4chste"]),
-    ("0; url=http://example.org/n\xe4chste", ["http://example.org/n%C3%A4chste"]),
-    ("30", []), ("now", []),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("header", "wanted"),
+    [
+        ("0; url=/next", ["http://example.org/next"]),
+        ("5;URL='../n\xc3\xa4chste'", ["http://example.org/n%C3%A4chste"]),
+        ("0; url=http://example.org/n\xe4chste", ["http://example.org/n%C3%A4chste"]),
+        ("30", []),
+        ("now", []),
+    ],
+)
 @pytest.mark.parametrize("mime", ["text/html", "text/plain", "image/png"])
 def test_a_refresh_header_is_followed_like_a_link(
     shard: Shard, header: str, wanted: list[str], mime: str
@@ -164,12 +169,12 @@ def test_a_refresh_header_is_followed_like_a_link(
     assert [link.url for link in shard.take(1, asked).links] == wanted
 
 
-def test_a_refresh_header_of_a_page_that_asks_not_to_be_followed_is_not_followed(shard: Shard) -> None:
+def test_refresh_header_of_a_nofollow_page_is_not_followed(shard: Shard) -> None:
     asked = page(body=b"<p>x", refresh="0; url=/next", x_robots_tag="nofollow")
     assert not shard.take(1, asked).links
 
 
-def test_failures_and_robots_txt_are_archived_and_no_more(shard: Shard) -> None:
+def test_failures_and_robots_txt_are_archived_but_not_indexed(shard: Shard) -> None:
     link = Link(Url("http://example.org/gone"))
     gone = shard.take(1, Failed(link, Reason.CLIENT_ERROR, NOW, response=response(b"no", status=404)))
     rules = shard.take(0, page("http://example.org/robots.txt", b"User-agent: *", kind=Kind.EXCLUSION))
@@ -192,10 +197,10 @@ def test_the_same_bytes_are_stored_once(shard: Shard, tmp_path: Path) -> None:
     third = row(shard.take(3, page("http://example.net/3", body)))
     assert third.duplicate_of == "http://example.org/1"
     assert shard.prepare().warc_length > before
-    assert len(search(tmp_path, "unique1")) == 3  # a double is a page of its own
+    assert len(search(tmp_path, "unique1")) == 3  # a duplicate is a page, too
 
 
-def test_near_duplicates_are_named(shard: Shard) -> None:
+def test_near_duplicates_are_recorded(shard: Shard) -> None:
     words = story(1, words=900)
     shard.take(1, page("http://example.org/1", words))
     shard.prepare()
@@ -208,7 +213,7 @@ def test_near_duplicates_are_named(shard: Shard) -> None:
 
 
 @pytest.mark.parametrize("mime", ["text/plain", "application/pdf", "image/png", "", "garbage"])
-def test_every_stored_page_has_one_document_whatever_it_is(shard: Shard, tmp_path: Path, mime: str) -> None:
+def test_every_stored_page_has_one_document(shard: Shard, tmp_path: Path, mime: str) -> None:
     told = row(shard.take(1, page("http://example.org/x", b"some wordsinside here", mime=mime)))
     assert told.kind == "page"
     assert told.indexed
@@ -216,7 +221,7 @@ def test_every_stored_page_has_one_document_whatever_it_is(shard: Shard, tmp_pat
     assert len(search(tmp_path, "wordsinside")) == (mime == "text/plain")
 
 
-def test_a_shard_goes_back_to_the_moment_it_is_told(tmp_path: Path) -> None:
+def test_shard_is_restored_to_the_given_state(tmp_path: Path) -> None:
     def urls() -> set[str]:
         return {hit.url for hit in search(tmp_path, "story", limit=100)}
 
@@ -232,7 +237,7 @@ def test_a_shard_goes_back_to_the_moment_it_is_told(tmp_path: Path) -> None:
                 counted.add(url)
         states.append(shard.prepare())
         shard.committed(batch)
-    assert states[3].generation > 0  # or the test says nothing about generations
+    assert states[3].generation > 0  # otherwise there is only one generation
     shard.take(1, page("http://example.org/torn", story(99)))
     shard.close()
     del shard
@@ -246,7 +251,7 @@ def test_a_shard_goes_back_to_the_moment_it_is_told(tmp_path: Path) -> None:
     again.close()
 
 
-def test_a_page_fetched_again_takes_the_place_of_its_older_copy(shard: Shard, tmp_path: Path) -> None:
+def test_refetched_page_replaces_its_older_version(shard: Shard, tmp_path: Path) -> None:
     shard.take(1, page("http://example.org/", b"older words"))
     shard.prepare()
     fresh = page("http://example.org/", b"newer words")

@@ -1,4 +1,4 @@
-"""The sketch against its definition, and against what it stands for: the shingles that two texts share."""
+"""Tests of the sketch against its definition, and against the share of common shingles."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def word_hash(word: bytes) -> int:
 
 
 def by_definition(text: str) -> tuple[int, int]:
-    """The sketch computed slowly, from its description alone."""
+    """Compute the sketch slowly, from its description alone."""
     raw = text.replace("\xa0", " ").replace("\u3000", " ").encode("utf-8", "replace")
     words = [word_hash(found[0]) for found in re.finditer(rb"[^\x00-\x20]+", raw)]
     if len(words) < ENOUGH:
@@ -54,12 +54,12 @@ def by_definition(text: str) -> tuple[int, int]:
 
 
 @given(st.text("abcdefgh éx\n\t\xa0\u3000", max_size=400) | st.text(max_size=80))
-def test_the_sketch_is_what_it_says(text: str) -> None:
+def test_sketch_follows_its_definition(text: str) -> None:
     assert sketch(text) == by_definition(text)
 
 
 @given(st.integers(0, 2**32))
-def test_words_that_come_again_and_how_they_are_spaced_do_not_count(seed: int) -> None:
+def test_repetitions_and_spacing_do_not_matter(seed: int) -> None:
     chance = Random(seed)
     words = ["".join(chance.choices("abcdefgh", k=chance.randint(1, 30))) for _ in range(50)]
     once = sketch(" ".join(words + words))[0]
@@ -68,7 +68,8 @@ def test_words_that_come_again_and_how_they_are_spaced_do_not_count(seed: int) -
 
 
 def distance(length: int, changed: int, chance: Random) -> int:
-    """Bits between a text and one in which every fourth shingle or fewer is another, on average J apart."""
+    """Return the bits between a text and one that differs in at most every fourth shingle, on average J
+    apart."""
     words = ["".join(chance.choices("abcdefghijklmnop", k=7)) for _ in range(length)]
     other = list(words)
     for at in chance.sample(range(length), changed):
@@ -77,25 +78,25 @@ def distance(length: int, changed: int, chance: Random) -> int:
 
 
 @pytest.mark.parametrize(("length", "changed"), [(1000, 10), (1000, 100), (400, 4), (400, 20)])
-def test_bits_differ_as_often_as_the_theory_says(length: int, changed: int) -> None:
+def test_bits_differ_with_the_predicted_probability(length: int, changed: int) -> None:
     """A bit differs with probability (1 - J) / 2; a changed word changes four shingles of each text."""
     chance = Random(20)
     rounds = 60
-    gone = 4 * changed * (1 - 1.5 * changed / length)  # some changed words share their shingles
+    gone = 4 * changed * (1 - 1.5 * changed / length)  # some changed words share shingles
     jaccard = (length - gone) / (length + gone)
     mean = sum(distance(length, changed, chance) for _ in range(rounds)) / rounds
     expected = 64 * (1 - jaccard) / 2
     assert mean == pytest.approx(expected, abs=4 * (expected / rounds) ** 0.5 + 0.1 * expected)
 
 
-def test_other_texts_are_far_away() -> None:
+def test_different_texts_are_far_apart() -> None:
     chance = Random(3)
     marks = [sketch(" ".join(str(chance.randrange(10**6)) for _ in range(200)))[0] for _ in range(200)]
     nearest = min((a ^ b).bit_count() for i, a in enumerate(marks) for b in marks[:i])
     assert nearest > NEAR + 4
 
 
-def test_long_names_that_begin_and_end_alike_are_told_apart() -> None:
+def test_long_words_with_equal_ends_differ() -> None:
     def page(name: str) -> int:
         return sketch(" ".join(f"{name}_{n} is documented under {name} here" for n in range(30)))[0]
 

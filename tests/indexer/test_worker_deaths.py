@@ -1,4 +1,4 @@
-"""Workers die at moments that are hard to hit, and every page is answered or lost, once."""
+"""Tests of workers that die at critical moments: every page is answered or lost, once."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def kill_all(indexer: Indexer) -> None:
 
 
 def wait_until_it_waits(pid: int, made: Path) -> None:
-    """Stand still until the worker has made this file and waits for what we say next."""
+    """Wait until the worker has created this file and waits for the next message."""
     ends, waits = time.monotonic() + 60, 0
     while waits < 20:
         assert time.monotonic() < ends
@@ -38,20 +38,20 @@ def wait_until_it_waits(pid: int, made: Path) -> None:
 
 
 def children() -> set[str]:
-    """Every process of ours that lives."""
+    """Return every running child process."""
     every = Path("/proc/self/task").glob("*/children")
     pids = {pid for file in every for pid in file.read_text().split()}
     return {pid for pid in pids if Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"}
 
 
-def test_pages_that_find_every_worker_dead_are_lost_at_once_and_stored_later(tmp_path: Path) -> None:
+def test_pages_sent_while_all_workers_are_dead_are_lost_and_stored_later(tmp_path: Path) -> None:
     async def crawl() -> Desk:
         desk = Desk(tmp_path)
         indexer = desk.open()
         await indexer.start()
         await indexer.begin()
         kill_all(indexer)
-        for number in range(1, 31):  # some are sent before we know, some after
+        for number in range(1, 31):  # some are sent before the death is known, some after
             desk.out.add(number)
             indexer.send(number, answer(number))
             await asyncio.sleep(0.002)
@@ -70,8 +70,8 @@ def test_pages_that_find_every_worker_dead_are_lost_at_once_and_stored_later(tmp
     assert indexed(tmp_path) == sorted(answer(number).link.url for number in range(1, 31))
 
 
-def test_what_has_no_ticket_reaches_the_archive_though_its_worker_dies(tmp_path: Path) -> None:
-    """A robots.txt is not fetched again for a worker's sake: answered, unanswered or sent to the dead."""
+def test_robots_txt_is_archived_though_its_worker_dies(tmp_path: Path) -> None:
+    """A robots.txt is not fetched again because of a worker: answered, unanswered or sent to a dead one."""
     urls = [f"http://h{n}.example.org/robots.txt" for n in range(12)]
 
     async def crawl() -> None:
@@ -100,9 +100,7 @@ def test_what_has_no_ticket_reaches_the_archive_though_its_worker_dies(tmp_path:
 
 
 @pytest.mark.parametrize("when", ["start", "begin"])
-def test_workers_killed_while_they_open_are_followed_by_others_one_at_a_time(
-    tmp_path: Path, when: str
-) -> None:
+def test_workers_killed_while_opening_are_replaced_one_at_a_time(tmp_path: Path, when: str) -> None:
     async def crawl() -> Desk:
         desk = Desk(tmp_path)
         indexer = desk.open()
@@ -129,8 +127,8 @@ def test_workers_killed_while_they_open_are_followed_by_others_one_at_a_time(
     assert sorted(asyncio.run(crawl()).settled) == list(range(1, 11))
 
 
-def test_a_worker_that_dies_between_its_word_and_our_hearing_it_has_one_successor(tmp_path: Path) -> None:
-    """Two successors would wait for each other's lock for ever."""
+def test_worker_that_dies_with_an_unread_message_is_replaced_once(tmp_path: Path) -> None:
+    """Two successors would wait for each other's lock forever."""
 
     async def crawl() -> int:
         desk = Desk(tmp_path, shards=1)
@@ -140,7 +138,7 @@ def test_a_worker_that_dies_between_its_word_and_our_hearing_it_has_one_successo
         (pid,) = indexer.pids
         for _ in range(3):
             await asyncio.sleep(0)
-        # Without a look at the socket: its word and its end are there together when we look.
+        # Without reading the socket: its message and its end arrive together.
         wait_until_it_waits(pid, tmp_path / "archive" / "simhashes")
         os.kill(pid, signal.SIGKILL)
         os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)  # noqa: ASYNC222
@@ -162,7 +160,7 @@ def test_a_worker_that_dies_between_its_word_and_our_hearing_it_has_one_successo
     assert asyncio.run(crawl()) == 1
 
 
-def test_deaths_that_no_page_explains_end_it_unless_something_was_stored(tmp_path: Path) -> None:
+def test_unexplained_deaths_stop_the_crawl_unless_pages_were_stored(tmp_path: Path) -> None:
     deaths = Deaths(tmp_path, 0)
     for _ in range(3):
         assert [deaths.at_work("", 1) for _ in range(IN_VAIN - 1)] == [None] * (IN_VAIN - 1)
@@ -172,7 +170,7 @@ def test_deaths_that_no_page_explains_end_it_unless_something_was_stored(tmp_pat
     assert isinstance(last, FieldmouseError)
 
 
-def test_a_page_is_condemned_for_what_it_does_and_never_for_our_disk(tmp_path: Path) -> None:
+def test_page_is_blamed_for_crashes_but_not_for_disk_errors(tmp_path: Path) -> None:
     deaths = Deaths(tmp_path, 0)
     for _ in range(KILLS):
         assert deaths.at_work("http://a.example.org/", -signal.SIGBUS) is not None
@@ -183,7 +181,7 @@ def test_a_page_is_condemned_for_what_it_does_and_never_for_our_disk(tmp_path: P
     assert not deaths.condemned("http://b.example.org/")
 
 
-def test_what_a_dead_worker_held_is_told_once() -> None:
+def test_pages_of_a_dead_worker_are_reported_once() -> None:
     holdings = Holdings()
     for number in range(1, 7):
         holdings.hand_over(number, answer(number))
@@ -197,8 +195,8 @@ def test_what_a_dead_worker_held_is_told_once() -> None:
     assert (holdings.outstanding, holdings.bytes) == (0, 0)
 
 
-def test_workers_and_their_successors_take_what_joins_the_scope(tmp_path: Path) -> None:
-    """A worker that is told, one that reads the page that a seed redirects to, and one that comes later."""
+def test_workers_and_their_successors_receive_scope_extensions(tmp_path: Path) -> None:
+    """A worker that receives the message, one that reads the redirect target, and one that starts later."""
     seed, other = Url("http://e.test/"), Url("http://www.e.test/")
     scope = Scope.around([seed], "host")
     config = msgspec.structs.replace(CONFIG, scope=scope, scope_is_open=True)
@@ -234,6 +232,5 @@ def test_workers_and_their_successors_take_what_joins_the_scope(tmp_path: Path) 
         await indexer.close()
         return told
 
-    assert asyncio.run(crawl()) == [
-        ([], [f"{other}1"]), ([f"{other}2"], []), ([f"{other}3"], []), ([], [])
-    ]  # fmt: skip
+    expected = [([], [f"{other}1"]), ([f"{other}2"], []), ([f"{other}3"], []), ([], [])]
+    assert asyncio.run(crawl()) == expected

@@ -1,4 +1,4 @@
-"""A server that says exactly the bytes a test wants, and remembers what it was asked."""
+"""Test server that sends exactly the given bytes and records requests."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ QUICK = Limits(tick=0.005)
 
 
 class RawServer:
-    """Plays its script, one entry per request; the last entry is repeated."""
+    """Server that plays a script, one entry per request; the last entry is repeated."""
 
     def __init__(self, *script: bytes | Say, close: bool = False):
         self.script = script
-        self.close = close  # hang up after each answer
+        self.close = close  # close the connection after each response
         self.requests: list[bytes] = []
         self.connections = 0
         self.open = 0
@@ -98,7 +98,7 @@ async def get(
 def ask_once(
     *script: bytes | Say, limits: Limits = QUICK, clock: Clock | None = None, close: bool = False
 ) -> Response | Failed:
-    """What a fetcher makes of a server that plays `script`."""
+    """Return the result of a fetch from a server that plays `script`."""
 
     async def play() -> Response | Failed:
         async with RawServer(*script, close=close).listening() as server, fetching(limits, clock) as fetcher:
@@ -108,7 +108,7 @@ def ask_once(
 
 
 def run(coroutine: Awaitable[T]) -> T:
-    """On uvloop, and never for long: a test that hangs says so."""
+    """Run on uvloop with a timeout, so that a hanging test fails."""
 
     async def bounded() -> T:
         return await asyncio.wait_for(coroutine, 60)

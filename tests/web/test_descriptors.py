@@ -1,4 +1,4 @@
-"""Whose trouble a failed connection is must be known by its number, and sockets must leave room for files."""
+"""Tests of errno values of failed connections, and of descriptors reserved for files."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from fieldmouse.web.fetcher import HttpFetcher
 from web.rawserver import run
 
 
-def test_a_refused_connection_brings_its_number_along() -> None:
-    with socket.socket() as door:  # bound, so that nobody else gets the port, and not listening
+def test_refused_connection_carries_its_errno() -> None:
+    with socket.socket() as door:  # bound but not listening, so that no other process gets the port
         door.bind(("127.0.0.1", 0))
         host = Host(f"http://127.0.0.1:{door.getsockname()[1]}")
 
@@ -67,8 +67,8 @@ uvloop.run(main())
 """
 
 
-def test_sockets_leave_descriptors_for_our_own_files() -> None:
-    """A hundred are free, and a hundred and twenty hosts keep us waiting."""
+def test_sockets_leave_descriptors_for_files() -> None:
+    """100 descriptors are free, and 120 hosts respond slowly."""
     done = subprocess.run(
         [sys.executable, "-c", STARVED], capture_output=True, text=True, timeout=60, check=False
     )

@@ -1,4 +1,5 @@
-"""Packed bodies: whole, broken, lying and explosive. The oracles are the packers of other libraries."""
+"""Tests of encoded bodies: valid, broken, mislabelled and explosive. The oracles are the encoders of other
+libraries."""
 
 from __future__ import annotations
 
@@ -24,7 +25,7 @@ def bare_deflate(body: bytes) -> bytes:
 
 
 def zstd_stream(body: bytes) -> bytes:
-    """As a server sends it that does not know the size beforehand: no content size in the frame."""
+    """Compress as a server that does not know the size: no content size in the frame."""
     stream = zstandard.ZstdCompressor(write_checksum=True).compressobj()
     return stream.compress(body) + stream.flush()
 
@@ -49,7 +50,7 @@ bodies = st.one_of(
 
 
 @given(bodies, st.lists(packers, max_size=4))
-def test_what_was_packed_is_unpacked(body: bytes, layers: list[tuple[str, Callable[[bytes], bytes]]]) -> None:
+def test_encoded_bodies_are_decoded(body: bytes, layers: list[tuple[str, Callable[[bytes], bytes]]]) -> None:
     packed = body
     for _, pack in layers:
         packed = pack(packed)
@@ -59,13 +60,13 @@ def test_what_was_packed_is_unpacked(body: bytes, layers: list[tuple[str, Callab
 
 @example(bytes(10) + b"\1\0\0\0\1\0\1\0\2" + bytes(8), ("zstd", zstandard.compress), 0.25)
 @given(bodies, st.sampled_from(BROKEN), st.floats(0, 1, exclude_max=True))
-def test_a_body_cut_short_is_called_broken_and_its_beginning_kept(
+def test_truncated_body_is_reported_and_its_beginning_kept(
     body: bytes, packer: tuple[str, Callable[[bytes], bytes]], where: float
 ) -> None:
     name, pack = packer
     packed = pack(body)
-    # Below four bytes nothing tells a packed body from any other; and the two frames of one zstd
-    # body may be cut between them, where nothing is missing that anybody could miss.
+    # Below four bytes nothing distinguishes an encoded body from any other; and a zstd body of two frames may
+    # be cut between them, where nothing detectable is missing.
     cut = max(4, int(where * len(packed)))
     if cut >= len(packed):
         return
@@ -75,7 +76,7 @@ def test_a_body_cut_short_is_called_broken_and_its_beginning_kept(
 
 
 @given(bodies, st.sampled_from(BROKEN), st.data())
-def test_a_damaged_body_raises_nothing(
+def test_damaged_body_never_raises(
     body: bytes, packer: tuple[str, Callable[[bytes], bytes]], data: st.DataObject
 ) -> None:
     name, pack = packer
@@ -89,7 +90,7 @@ def test_a_damaged_body_raises_nothing(
 @given(
     st.binary(), st.sampled_from(["gzip", "deflate", "br", "zstd", "gzip, br", "br, zstd", "deflate,gzip"])
 )
-def test_no_bytes_whatever_raise(body: bytes, coding: str) -> None:
+def test_arbitrary_bytes_never_raise(body: bytes, coding: str) -> None:
     decode(body, coding)
 
 
@@ -98,7 +99,7 @@ DETECTED = [packer for packer in BROKEN if packer[1] is not bare_deflate]  # whi
 
 
 @pytest.mark.parametrize(("name", "pack"), DETECTED[:4])
-def test_most_of_what_comes_before_the_damage_is_saved(name: str, pack: Callable[[bytes], bytes]) -> None:
+def test_most_output_before_the_damage_is_kept(name: str, pack: Callable[[bytes], bytes]) -> None:
     packed = bytearray(pack(TEXT))
     middle = len(packed) // 2
     packed[middle : middle + 40] = b"\xff" * 40
@@ -111,9 +112,7 @@ def test_most_of_what_comes_before_the_damage_is_saved(name: str, pack: Callable
 
 
 @pytest.mark.parametrize(("name", "pack"), BROKEN[:5])
-def test_a_bomb_is_named_and_goes_off_no_further_than_the_limit(
-    name: str, pack: Callable[[bytes], bytes]
-) -> None:
+def test_bomb_is_reported_and_decoded_only_up_to_the_limit(name: str, pack: Callable[[bytes], bytes]) -> None:
     packed = pack(bytes(10 * FREE))
     found = decode(packed, name, limit=2 * FREE, ratio=10**9)
     assert (found.reason, found.body) == (Reason.BOMB, bytes(2 * FREE))
@@ -123,29 +122,29 @@ def test_a_bomb_is_named_and_goes_off_no_further_than_the_limit(
     assert (within.reason, len(within.body)) == (None, 10 * FREE)
 
 
-def test_a_bomb_inside_a_bomb_is_limited_too() -> None:
+def test_nested_bomb_is_limited_too() -> None:
     packed = gzip.compress(gzip.compress(bytes(40 * FREE)))
     found = decode(packed, "gzip, gzip", limit=4 * FREE)
     assert found.reason is Reason.BOMB
     assert len(found.body) <= 4 * FREE
 
 
-def test_a_hundred_codings_are_not_believed() -> None:
+def test_hundred_codings_are_refused() -> None:
     assert decode(b"x", ", ".join(["gzip"] * 100)).reason is Reason.BAD_ENCODING
 
 
 @pytest.mark.parametrize("coding", ["", "utf-8", "none", "text/html", ",", "compress"])
-def test_a_coding_nobody_knows_is_none(coding: str) -> None:
+def test_unknown_coding_is_ignored(coding: str) -> None:
     assert decode(b"<html>", coding) == decode(b"<html>", "")
 
 
 @pytest.mark.parametrize("coding", ["gzip", "zstd"])
-def test_a_plain_body_that_claims_to_be_packed_is_given_as_it_is(coding: str) -> None:
+def test_plain_body_declared_as_encoded_is_returned_unchanged(coding: str) -> None:
     found = decode(b"<html>plain</html>", coding)
     assert (found.body, found.reason) == (b"<html>plain</html>", Reason.BAD_ENCODING)
 
 
-def test_padding_after_a_gzip_body_is_no_damage() -> None:
+def test_padding_after_a_gzip_body_is_ignored() -> None:
     assert decode(gzip.compress(b"page") + b"\0" * 10, "gzip") == decode(b"page", "")
 
 
@@ -159,7 +158,7 @@ def test_a_zstd_window_larger_than_the_web_allows_is_refused() -> None:
 
 
 class Watched(bytes):
-    """Bytes that count how many of them were handed on."""
+    """Bytes that count how many of them were copied."""
 
     handed = 0
 
@@ -170,7 +169,7 @@ class Watched(bytes):
 
 
 @pytest.mark.parametrize("size", [0, 10, 5000, 20_000])
-def test_members_of_gzip_are_handed_on_about_once_each(size: int) -> None:
+def test_each_gzip_member_is_copied_about_once(size: int) -> None:
     member = gzip.compress(random.Random(size).randbytes(size))
     body = Watched(member * 100)
     assert decode(body, "gzip").body == gzip.decompress(body)
@@ -180,7 +179,7 @@ def test_members_of_gzip_are_handed_on_about_once_each(size: int) -> None:
     assert broken.body.startswith(gzip.decompress(member * 60))
 
 
-def test_more_members_of_gzip_than_anybody_writes_are_read_up_to_there() -> None:
+def test_gzip_members_beyond_the_limit_are_not_read() -> None:
     body = Watched(gzip.compress(b"x") + gzip.compress(b"") * 3 * MEMBERS)
     decoded = decode(body, "gzip")
     assert (decoded.body, decoded.reason) == (b"x", Reason.BAD_ENCODING)
@@ -214,13 +213,13 @@ def twice(body: bytes) -> bytes:
     ],
     ids=lambda value: repr(value) if isinstance(value, list) else "",  # gzip writes the time into its head
 )
-def test_several_lines_of_content_encoding_are_one_list(lines: list[str], wire: bytes) -> None:
+def test_several_content_encoding_lines_are_one_list(lines: list[str], wire: bytes) -> None:
     headers = (("content-encoding", line) for line in lines)
     answer = Response(200, b"", wire, b"", "", 0.0, 0.0, 0.0, tuple(headers))
     assert unpack(answer) == Decoded(b"mice")
 
 
-def test_gzip_said_twice_and_done_once_is_read_as_far_as_it_goes() -> None:
+def test_gzip_declared_twice_and_applied_once_is_decoded_once() -> None:
     headers = (("content-encoding", "gzip"), ("content-encoding", "gzip"))
     answer = Response(200, b"", gzip.compress(b"mice"), b"", "", 0.0, 0.0, 0.0, headers)
     assert unpack(answer) == Decoded(b"mice", Reason.BAD_ENCODING, "says gzip but is not")

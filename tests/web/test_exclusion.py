@@ -1,4 +1,4 @@
-"""robots.txt point by point (RFC 9309), and against a plain matcher written from the text of the RFC."""
+"""Tests of robots.txt by RFC 9309, also against a plain matcher written from the text of the RFC."""
 
 from __future__ import annotations
 
@@ -70,12 +70,12 @@ SPLIT = "User-agent: {}\nDisallow: /a\n\nUser-agent: z\nDisallow: /z\n\nUser-age
         ("two slashes are a path", ALL + "Disallow: //x/\n", "//x/y", False),
         ("a soft 404 has no rules", "<!doctype html><html><body>Not found: /</body></html>", "/", True),
     ],
-)  # fmt: skip
-def test_point_by_point(why: str, text: str, path: str, allowed: bool) -> None:
+)
+def test_rules_of_the_rfc_case_by_case(why: str, text: str, path: str, allowed: bool) -> None:
     assert allows(text, path) is allowed, why
 
 
-def test_the_product_token_may_come_with_its_version() -> None:
+def test_product_token_may_have_a_version() -> None:
     assert not allows(f"User-agent: {US}\nDisallow: /a\n", "/a", product=f"{US}/1.0")
 
 
@@ -83,7 +83,7 @@ def plain_match(rules: list[tuple[bool, str]], path: str) -> bool:
     """RFC 9309, 2.2.2 and 2.2.3, word for word: the most octets win, and allow wins a tie."""
 
     def octets(text: str, safe: str) -> str:
-        slashes = text.replace("%2F", "%252F").replace("%2f", "%252F")  # an escaped slash is no slash
+        slashes = text.replace("%2F", "%252F").replace("%2f", "%252F")  # an escaped slash is not a slash
         return quote(unquote_to_bytes(slashes), safe=safe + "/?=&:@!'()+,;[]").replace("%252F", "%2F")
 
     best, allowed = -1, True
@@ -125,13 +125,13 @@ def test_matching_agrees_with_the_text_of_the_rfc(rules: list[tuple[bool, str]],
 
 
 @given(rule_lists, paths, st.randoms(use_true_random=False))
-def test_the_order_of_rules_means_nothing(rules: list[tuple[bool, str]], path: str, random) -> None:  # type: ignore[no-untyped-def]
+def test_order_of_rules_does_not_matter(rules: list[tuple[bool, str]], path: str, random) -> None:  # type: ignore[no-untyped-def]
     shuffled = random.sample(rules, len(rules))
     assert allows(written(rules), path) == allows(written(shuffled), path)
 
 
 @given(rule_lists, rule_lists, paths)
-def test_a_group_for_us_hides_the_group_for_all(
+def test_our_group_replaces_the_group_for_all(
     ours: list[tuple[bool, str]], others: list[tuple[bool, str]], path: str
 ) -> None:
     text = written(others) + "\n" + written([*ours, (False, "/never")], agent=US)
@@ -139,11 +139,11 @@ def test_a_group_for_us_hides_the_group_for_all(
 
 
 @given(st.binary(max_size=2000), paths)
-def test_no_bytes_whatever_raise(text: bytes, path: str) -> None:
+def test_arbitrary_bytes_never_raise(text: bytes, path: str) -> None:
     Exclusion.parse(text, US).allows(path)
 
 
-def test_everything_is_everything_and_nothing_is_nothing_but_robots_txt() -> None:
+def test_allow_all_and_deny_all_allow_robots_txt() -> None:
     assert Exclusion.EVERYTHING.allows("/a")
     assert not Exclusion.NOTHING.allows("/a")
     assert Exclusion.NOTHING.allows("/robots.txt")
@@ -161,11 +161,11 @@ def test_everything_is_everything_and_nothing_is_nothing_but_robots_txt() -> Non
         ("User-agent: other\nCrawl-delay: 7\n", None),
     ],
 )
-def test_crawl_delay_is_read_for_us(text: str, delay: float | None) -> None:
+def test_crawl_delay_of_our_group_is_read(text: str, delay: float | None) -> None:
     assert Exclusion.parse(text.encode(), US).crawl_delay == delay
 
 
-def test_sitemaps_belong_to_nobodys_group_and_are_counted() -> None:
+def test_sitemaps_are_independent_of_groups_and_limited() -> None:
     text = "Sitemap: http://h/1.xml\nUser-agent: other\nDisallow: /\nsitemap: http://h/2.xml\nSitemap: http://h/1.xml\n"
     assert Exclusion.parse(text.encode(), US).sitemaps == ("http://h/1.xml", "http://h/2.xml")
     many = "".join(f"Sitemap: http://h/{n}.xml\n" for n in range(5000))
@@ -181,7 +181,7 @@ URL = Url("http://example.org/robots.txt")
 RULES = (ALL + "Disallow: /a\n").encode()
 
 
-def test_an_answer_with_rules_is_rules_packed_or_not() -> None:
+def test_rules_are_read_from_encoded_and_plain_responses() -> None:
     for response in (answer(200, RULES), answer(200, gzip.compress(RULES), content_encoding="gzip")):
         verdict = judge(response, URL, US)
         assert isinstance(verdict, Exclusion)
@@ -210,7 +210,7 @@ def test_every_status_has_a_meaning(status: int, hops: int) -> None:
         assert isinstance(verdict, Unreachable)
 
 
-def test_a_redirect_may_leave_the_host_and_one_to_nowhere_is_no_rules() -> None:
+def test_redirect_may_leave_the_host_and_invalid_one_means_no_rules() -> None:
     assert judge(answer(301, location="https://other.example/r"), URL, US) == Redirect(
         Url("https://other.example/r")
     )
@@ -222,7 +222,7 @@ def test_a_redirect_may_leave_the_host_and_one_to_nowhere_is_no_rules() -> None:
     assert judge(answer(301, location="mailto:a@b"), URL, US) is Exclusion.EVERYTHING
 
 
-def test_a_failure_is_not_permission() -> None:
+def test_failure_is_not_permission() -> None:
     failed = Failed(Link(URL), Reason.NO_CONNECTION, 0.0, "connection refused")
     assert judge(failed, URL, US) == Unreachable("connection refused")
 
@@ -230,13 +230,13 @@ def test_a_failure_is_not_permission() -> None:
 @given(
     st.sampled_from(["", "no-store", "no-cache", "max-age=0", "public, max-age=7200", "max-age=999999999"])
 )
-def test_rules_are_kept_for_an_hour_at_least_and_a_day_at_most(control: str) -> None:
+def test_rules_are_cached_between_an_hour_and_a_day(control: str) -> None:
     kept = lifetime(answer(200, cache_control=control))
     assert HOUR <= kept <= DAY
     assert (kept == 7200) == ("7200" in control)
 
 
-def test_a_host_in_trouble_is_asked_again_sooner() -> None:
+def test_failing_host_is_asked_again_sooner() -> None:
     assert lifetime(answer(404)) == lifetime(answer(200)) == DAY
     assert lifetime(answer(503)) == lifetime(answer(429)) == HOUR
     assert lifetime(Failed(Link(URL), Reason.TIMEOUT, 0.0)) == HOUR

@@ -1,4 +1,4 @@
-"""The fetcher against servers that behave, one at a time."""
+"""Tests of the fetcher against well-behaved servers, one at a time."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from web.rawserver import QUICK, RawServer, ask_once, fetching, get, run, until
 HELLO = b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 5\r\n\r\nhello"
 
 
-def test_an_answer_is_kept_as_it_went_over_the_wire() -> None:
+def test_response_is_kept_as_received() -> None:
     answer = ask_once(HELLO)
     assert isinstance(answer, Response)
     assert (answer.status, answer.body, answer.truncated) == (200, b"hello", "")
@@ -32,7 +32,7 @@ def test_an_answer_is_kept_as_it_went_over_the_wire() -> None:
     assert answer.started_at <= answer.answered_at <= answer.ended_at
 
 
-def test_the_request_says_what_it_should() -> None:
+def test_request_has_the_expected_headers() -> None:
     async def play() -> tuple[Response | Failed, list[bytes], int]:
         async with RawServer(HELLO).listening() as server:
             extra = {"Accept-Language": "en", "accept": "*/*"}
@@ -86,7 +86,7 @@ def chunked(pieces: list[bytes]) -> bytes:
     interim=st.sampled_from([b"", b"HTTP/1.1 103 Early Hints\r\nLink: </x>\r\n\r\n"]),
     end=st.sampled_from([b"\r\n", b"\n"]),
 )
-def test_a_body_arrives_whole_however_it_is_framed_and_cut(
+def test_body_is_complete_for_every_framing_and_segmentation(
     pieces: list[bytes], framing: str, cuts: list[float], interim: bytes, end: bytes
 ) -> None:
     body = b"".join(pieces)
@@ -126,7 +126,7 @@ def test_an_answer_without_a_body_is_complete(status: int) -> None:
     assert (answer.status, answer.body) == (status, b"")
 
 
-def test_an_offer_to_upgrade_is_ignored() -> None:
+def test_upgrade_offer_is_ignored() -> None:
     answer = ask_once(
         b"HTTP/1.1 200 OK\r\nUpgrade: h2,h2c\r\nConnection: Upgrade, Keep-Alive\r\n"
         b"Content-Length: 2\r\n\r\nok"
@@ -135,7 +135,7 @@ def test_an_offer_to_upgrade_is_ignored() -> None:
     assert answer.body == b"ok"
 
 
-def test_a_connection_is_used_again_for_the_same_host() -> None:
+def test_connection_is_reused_for_the_same_host() -> None:
     async def play() -> RawServer:
         async with RawServer(HELLO).listening() as server, fetching() as fetcher:
             for _ in range(5):
@@ -146,13 +146,13 @@ def test_a_connection_is_used_again_for_the_same_host() -> None:
     assert (server.connections, len(server.requests)) == (1, 5)
 
 
-def test_two_hosts_of_one_address_never_have_two_connections() -> None:
+def test_two_hosts_at_one_address_never_have_two_connections() -> None:
     async def play() -> RawServer:
         async with RawServer(HELLO).listening() as server, fetching(clock=ManualClock()) as fetcher:
             for turn in range(6):
                 assert isinstance(await get(fetcher, server, name=f"h{turn % 2}.example"), Response)
                 assert len(fetcher._idle) == 1
-                await until(lambda: server.open == 1)  # whatever was there before is closed
+                await until(lambda: server.open == 1)  # an earlier connection is closed
             return server
 
     server = run(play())
@@ -161,8 +161,8 @@ def test_two_hosts_of_one_address_never_have_two_connections() -> None:
     assert hosts == [b"h0.example", b"h1.example"] * 3
 
 
-def test_a_kept_connection_that_was_closed_meanwhile_is_replaced() -> None:
-    """The server hangs up on the second request of every connection, without a word."""
+def test_idle_connection_closed_by_the_server_is_replaced() -> None:
+    """The server closes every connection at its second request, without a response."""
     turns = 0
 
     async def every_other(writer: asyncio.StreamWriter) -> None:
@@ -183,7 +183,7 @@ def test_a_kept_connection_that_was_closed_meanwhile_is_replaced() -> None:
     assert server.connections == 4
 
 
-def test_a_new_connection_that_is_closed_without_a_word_is_a_failure() -> None:
+def test_new_connection_closed_without_response_is_a_failure() -> None:
     async def hang_up(writer: asyncio.StreamWriter) -> None:
         writer.close()
 
@@ -197,7 +197,7 @@ def test_a_new_connection_that_is_closed_without_a_word_is_a_failure() -> None:
 
 
 @pytest.mark.parametrize("extra", [b"x", b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil", b"\r\n"])
-def test_bytes_beyond_an_answer_end_the_connection_but_not_the_answer(extra: bytes) -> None:
+def test_surplus_bytes_close_the_connection_but_keep_the_response(extra: bytes) -> None:
     async def play() -> tuple[list[Response | Failed], int]:
         async with RawServer(HELLO + extra).listening() as server, fetching() as fetcher:
             return [await get(fetcher, server) for _ in range(2)], server.connections
@@ -209,7 +209,7 @@ def test_bytes_beyond_an_answer_end_the_connection_but_not_the_answer(extra: byt
     assert connections == 2 or extra == b"\r\n"
 
 
-def test_words_nobody_asked_for_close_an_idle_connection() -> None:
+def test_unrequested_data_closes_an_idle_connection() -> None:
     said = asyncio.Event()
 
     async def late(writer: asyncio.StreamWriter) -> None:
@@ -219,7 +219,7 @@ def test_words_nobody_asked_for_close_an_idle_connection() -> None:
         writer.write(HELLO.replace(b"hello", b"wrong"))
 
     async def play() -> list[Response | Failed]:
-        clock = ManualClock()  # so that it is not closed for its age
+        clock = ManualClock()  # so that it is not closed because of its age
         async with RawServer(late, HELLO).listening() as server, fetching(clock=clock) as fetcher:
             first = await get(fetcher, server)
             said.set()
@@ -235,8 +235,8 @@ def test_words_nobody_asked_for_close_an_idle_connection() -> None:
 @pytest.mark.parametrize(
     "unasked", [HELLO.replace(b"hello", b"wrong"), b"x", b""], ids=["answer", "byte", "end"]
 )
-def test_what_came_before_a_request_is_no_answer_to_it(unasked: bytes) -> None:
-    """The second answer is in the system's buffer, and the event loop has not seen it, when we ask again."""
+def test_data_received_before_a_request_is_not_its_response(unasked: bytes) -> None:
+    """The second response is in the system's buffer, unseen by the event loop, at the next request."""
 
     async def play() -> tuple[Response | Failed, Response | Failed]:
         loop = asyncio.get_running_loop()
@@ -286,7 +286,7 @@ def test_idle_connections_are_few_and_short_lived() -> None:
                     await fetcher.fetch(Link(Url(host + "/")), host, f"127.0.0.{number}"), Response
                 )
             kept = list(fetcher._idle)
-            await until(lambda: one.open == 0)  # the oldest had to go
+            await until(lambda: one.open == 0)  # the oldest was closed
             clock.advance(6.0)
             await until(lambda: not fetcher._idle and two.open == three.open == 0)
             return kept
@@ -309,7 +309,7 @@ def test_a_mapped_name_goes_to_its_mapped_port() -> None:
     assert b"\r\nHost: h.example\r\n" in request
 
 
-def test_a_body_longer_than_this_caller_wants_is_cut() -> None:
+def test_body_beyond_the_callers_limit_is_cut() -> None:
     body = gzip.compress(b"x" * 100_000, 0)
     wire = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body)
 
@@ -344,7 +344,7 @@ def test_a_cancelled_fetch_leaves_no_connection_behind() -> None:
     assert run(play()) == 0
 
 
-def test_closing_the_fetcher_ends_what_is_under_way() -> None:
+def test_closing_the_fetcher_ends_running_fetches() -> None:
     async def play() -> Response | Failed:
         asked = asyncio.Event()
 
@@ -363,7 +363,7 @@ def test_closing_the_fetcher_ends_what_is_under_way() -> None:
     assert answer.reason is Reason.CLOSED
 
 
-def test_the_standard_event_loop_will_do_too() -> None:
+def test_standard_event_loop_works_too() -> None:
     async def play() -> list[Response | Failed]:
         async with RawServer(HELLO).listening() as server, fetching() as fetcher:
             return [await get(fetcher, server) for _ in range(3)]
@@ -377,8 +377,8 @@ def test_the_limits_have_sane_defaults() -> None:
     assert QUICK.body == Limits().body
 
 
-def test_nothing_is_sent_by_who_may_not_ask_any_more_when_the_connection_has_come() -> None:
-    """As after a pause between the two, in which a lease ran out."""
+def test_nothing_is_sent_if_the_lease_ends_while_connecting() -> None:
+    """The lease expires between connecting and sending."""
 
     async def play() -> tuple[Response | Failed, list[bytes]]:
         async with RawServer(HELLO).listening() as server, fetching(may_ask=lambda: False) as fetcher:
@@ -391,8 +391,8 @@ def test_nothing_is_sent_by_who_may_not_ask_any_more_when_the_connection_has_com
     assert requests == []
 
 
-def test_who_may_not_ask_any_more_when_its_request_is_signed_does_not() -> None:
-    """The connection is kept from before; the one who signs took its time, and now the lease is over."""
+def test_nothing_is_sent_if_the_lease_ends_while_signing() -> None:
+    """The connection is an idle one; signing takes long, and the lease expires."""
     asked: list[str] = []
 
     async def play() -> tuple[Response | Failed, Response | Failed, int]:

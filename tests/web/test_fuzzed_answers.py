@@ -1,6 +1,6 @@
-"""Random answers, cut at random places: llhttp reads the valid ones alike, and damaged ones break nothing.
+"""Fuzz tests of responses with random segmentation, compared with llhttp.
 
-The seeds are fixed, so that a failure repeats itself.
+The seeds are fixed, so that a failure is reproducible.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class Heard(NamedTuple):
 
 
 def hear(pieces: list[bytes]) -> Heard:
-    """What a connection makes of all these bytes, which are followed by its end."""
+    """Return the result of a connection that receives these bytes and is then closed."""
 
     async def play() -> Heard:
         connection, wire = Connection("h", "192.0.2.1", LIMITS, ManualClock(1000.0)), Wire()
@@ -151,7 +151,7 @@ def damaged(dice: random.Random, wire: bytes) -> bytes:
 
 
 class Listener:
-    """What llhttp finds in one answer."""
+    """Events of llhttp for one response."""
 
     def __init__(self) -> None:
         self.headers: list[tuple[str, str]] = []
@@ -173,7 +173,7 @@ class Listener:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_valid_answers_are_read_as_llhttp_reads_them_wherever_they_are_cut(seed: int) -> None:
+def test_valid_responses_parse_as_in_llhttp_for_every_segmentation(seed: int) -> None:
     dice = random.Random(seed)
     for _ in range(ROUNDS):
         wanted = valid(dice)
@@ -194,7 +194,7 @@ def test_valid_answers_are_read_as_llhttp_reads_them_wherever_they_are_cut(seed:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_damaged_answers_are_read_or_refused_alike_wherever_they_are_cut(seed: int) -> None:
+def test_damaged_responses_parse_the_same_for_every_segmentation(seed: int) -> None:
     dice = random.Random(seed)
     for _ in range(ROUNDS):
         good = valid(dice)
@@ -205,13 +205,13 @@ def test_damaged_answers_are_read_or_refused_alike_wherever_they_are_cut(seed: i
             if answer is not None:
                 assert len(answer.body) <= BODY_LIMIT
                 assert len(answer.head) <= LIMITS.header
-        # What exceeds a limit may be cut, or have its fault found first, as the pieces come.
+        # A response that exceeds a limit may be cut, or refused for an error, depending on the segmentation.
         if len(wire) < BODY_LIMIT:
             assert all(_told(each) == _told(heard[0]) for each in heard), wire
 
 
 def _told(heard: Heard) -> tuple[Reason | None, object, bool]:
-    """All but the words for people."""
+    """Return everything but the texts for users."""
     if isinstance(heard.answer, Response):
         return None, heard.answer, heard.reusable
     return heard.answer.reason, heard.answer.response, heard.reusable

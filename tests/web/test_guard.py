@@ -1,4 +1,4 @@
-"""The guard, against the standard library's idea of what is global."""
+"""Tests of the SSRF guard against the standard library's `is_global`."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ v6 = st.one_of(
         "fc00::/7 fe80::/10 ff00::/8 2001:db8::/32 ::/96 64:ff9b:1::/48 100::/64 2001::/23".split()
     ).flatmap(lambda network: st.ip_addresses(network=network)),
 )
-AZURE = "168.63.129.16"  # a public address that answers only inside their cloud
+AZURE = "168.63.129.16"  # a public address that responds only inside their cloud
 
 
 def in_6to4(address: IPv4Address) -> IPv6Address:
@@ -67,13 +67,13 @@ def mapped(address: IPv4Address) -> IPv6Address:
 
 @given(v4)
 @example(IPv4Address("192.0.0.9"))
-def test_what_is_not_global_is_forbidden(address: IPv4Address) -> None:
+def test_non_global_ipv4_is_forbidden(address: IPv4Address) -> None:
     if not address.is_global or address.is_multicast:
         assert is_forbidden(str(address)) is not None
 
 
 @given(v4)
-def test_what_is_global_may_be_visited(address: IPv4Address) -> None:
+def test_global_ipv4_is_allowed(address: IPv4Address) -> None:
     special = any(
         address in ip_network(network)
         for network in ("192.0.0.0/24", "192.88.99.0/24", AZURE, "192.80.8.124")
@@ -83,20 +83,20 @@ def test_what_is_global_may_be_visited(address: IPv4Address) -> None:
 
 
 @given(v6)
-def test_what_is_not_global_is_forbidden_in_ipv6_too(address: IPv6Address) -> None:
+def test_non_global_ipv6_is_forbidden(address: IPv6Address) -> None:
     if (not address.is_global or address.is_multicast or address.is_reserved) and address.ipv4_mapped is None:
         carries = address in ip_network("64:ff9b::/96") or address in ip_network("::/96")
         assert is_forbidden(str(address)) is not None or carries
 
 
 @given(st.ip_addresses(network="2600::/12"))
-def test_ordinary_ipv6_may_be_visited(address: IPv6Address) -> None:
+def test_ordinary_ipv6_is_allowed(address: IPv6Address) -> None:
     if (int(address) >> 32) & 0xFDFFFFFF != 0x5EFE:
         assert is_forbidden(str(address)) is None
 
 
 def in_prefix(length: int, address: IPv4Address) -> IPv6Address:
-    """By figure 1 of RFC 6052, in the network of RFC 8215: behind a prefix, around the octet called u."""
+    """Embed by figure 1 of RFC 6052 in the network of RFC 8215: behind a prefix, around the octet u."""
     bits = f"{0x64FF9B0001:048b}".ljust(length, "1")
     carried = f"{int(address):032b}"
     if length < 96:
@@ -121,24 +121,24 @@ METADATA_V6 = (
 
 
 def spellings(address: str) -> list[str]:
-    """An IPv4 address as URLs may write it, all of which mean the same to a browser."""
+    """Return the spellings of an IPv4 address that mean the same to a browser."""
     a, b, c, d = map(int, address.split("."))
     whole = int(IPv4Address(address))
     full_width = address.translate({ord(digit): ord(digit) + 0xFEE0 for digit in "0123456789"})
-    return [
-        address, f"{address}.", str(whole), hex(whole), f"0{whole:o}",
-        f"{a}.{whole & 0xFFFFFF}", f"{a}.{b}.{c << 8 | d}",
-        f"0{a:o}.0{b:o}.0{c:o}.0{d:o}", f"0x{a:x}.0X{b:X}.{c}.0{d:o}",
-        full_width, address.replace(".", "\u3002"), f"%3{address[0]}{address[1:]}", f"user:pass@{address}",
-        f"[::ffff:{address}]", f"[0:0:0:0:0:FFFF:{whole >> 16:x}:{whole & 0xFFFF:X}]", f"[::{address}]",
-        f"[64:ff9b::{address}]", f"[64:ff9b:1::{address}]", f"[2002:{whole >> 16:x}:{whole & 0xFFFF:x}::]",
-        f"[::ffff:0:{address}]", f"[fe80::5efe:{address}]",
-        f"[2a00:1450::5efe:{address}]", f"[2a00:1450::200:5efe:{address}]",
-    ]  # fmt: skip
+    ideographic = address.replace(".", "\u3002")
+    high, low = whole >> 16, whole & 0xFFFF
+    return (
+        f"{address} {address}. {whole} {hex(whole)} 0{whole:o} {a}.{whole & 0xFFFFFF} {a}.{b}.{c << 8 | d} "
+        f"0{a:o}.0{b:o}.0{c:o}.0{d:o} 0x{a:x}.0X{b:X}.{c}.0{d:o} {full_width} {ideographic} "
+        f"%3{address[0]}{address[1:]} user:pass@{address} [::ffff:{address}] "
+        f"[0:0:0:0:0:FFFF:{high:x}:{low:X}] [::{address}] [64:ff9b::{address}] [64:ff9b:1::{address}] "
+        f"[2002:{high:x}:{low:x}::] [::ffff:0:{address}] [fe80::5efe:{address}] "
+        f"[2a00:1450::5efe:{address}] [2a00:1450::200:5efe:{address}]"
+    ).split()
 
 
 @pytest.mark.parametrize("address", METADATA_V4)
-def test_a_metadata_service_is_refused_to_owners_too_however_a_url_spells_it(address: str) -> None:
+def test_metadata_service_is_forbidden_with_allow_private_in_every_spelling(address: str) -> None:
     async def all_of_them() -> None:
         resolver = Resolver(clock=WallClock(), allow_private=True)
         for spelling in spellings(address):
@@ -151,7 +151,7 @@ def test_a_metadata_service_is_refused_to_owners_too_however_a_url_spells_it(add
 
 
 @pytest.mark.parametrize("address", METADATA_V6)
-def test_metadata_services_of_ipv6_are_refused_to_owners_too(address: str) -> None:
+def test_ipv6_metadata_services_are_forbidden_with_allow_private(address: str) -> None:
     assert is_forbidden(address, allow_private=True) == "cloud metadata"
     url = parse(f"http://[{IPv6Address(address).exploded}]/")
     assert url is not None
@@ -159,22 +159,20 @@ def test_metadata_services_of_ipv6_are_refused_to_owners_too(address: str) -> No
 
 
 @given(st.sampled_from(METADATA_V4), st.sampled_from(CARRIERS))
-def test_metadata_services_are_refused_wherever_another_address_carries_them(address: str, carrier) -> None:  # type: ignore[no-untyped-def]
+def test_metadata_services_embedded_in_ipv6_are_forbidden(address: str, carrier) -> None:  # type: ignore[no-untyped-def]
     assert is_forbidden(str(carrier(IPv4Address(address))), allow_private=True) is not None
 
 
 @given(st.sampled_from([48, 56, 64, 96]), st.ip_addresses(network="10.0.0.0/8"))
-def test_other_addresses_behind_a_nat64_of_ones_own_are_for_its_owner(
-    length: int, address: IPv4Address
-) -> None:
+def test_other_addresses_behind_local_nat64_are_private(length: int, address: IPv4Address) -> None:
     around = str(in_prefix(length, address))
     assert is_forbidden(around) is not None
-    if length < 96:  # the bits before it are chosen at random here, and may look like anything
+    if length < 96:  # the bits before it are random here, and may look like any address
         assert is_forbidden(around, allow_private=True) is None
 
 
 @given(v4, st.sampled_from(CARRIERS[:8]), st.booleans())
-def test_an_address_inside_another_is_as_forbidden_as_itself(address: IPv4Address, wrap, allow: bool) -> None:  # type: ignore[no-untyped-def]
+def test_embedded_address_is_as_forbidden_as_itself(address: IPv4Address, wrap, allow: bool) -> None:  # type: ignore[no-untyped-def]
     if wrap is in_local_nat64 and int(address) & 0xFFFFFF == 0:
         return  # the zeros behind a shorter prefix
     if is_forbidden(str(address), allow) is not None:
@@ -182,13 +180,13 @@ def test_an_address_inside_another_is_as_forbidden_as_itself(address: IPv4Addres
 
 
 @given(st.one_of(v4, v6))
-def test_allowing_private_addresses_only_ever_allows_more(address: IPv4Address | IPv6Address) -> None:
+def test_allow_private_never_forbids_more(address: IPv4Address | IPv6Address) -> None:
     if is_forbidden(str(address), allow_private=False) is None:
         assert is_forbidden(str(address), allow_private=True) is None
 
 
 @given(st.one_of(st.text(), domains()))
-def test_what_is_no_address_is_forbidden(text: str) -> None:
+def test_invalid_address_is_forbidden(text: str) -> None:
     try:
         IPv6Address(text) if ":" in text else IPv4Address(text)
     except ValueError:
@@ -225,6 +223,6 @@ def test_what_is_no_address_is_forbidden(text: str) -> None:
         ("2606:2800:220:1::1", None, None),
     ],
 )
-def test_the_reason_is_named(address: str, why: str | None, for_owners: str | None) -> None:
+def test_reason_is_returned(address: str, why: str | None, for_owners: str | None) -> None:
     assert is_forbidden(address) == why
     assert is_forbidden(address, allow_private=True) == for_owners

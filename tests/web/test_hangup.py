@@ -1,4 +1,4 @@
-"""What was not acknowledged when we hung up never arrives."""
+"""Test that data unacknowledged at an abort never arrives."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import uvloop
 
 from fieldmouse.web.hangup import drop_unsent
 
-MUCH = 8 * 1024 * 1024  # more than the system keeps on both sides together
+MUCH = 8 * 1024 * 1024  # more than the system buffers on both sides together
 
 
 class Caller(asyncio.Protocol):
@@ -23,7 +23,7 @@ class Caller(asyncio.Protocol):
 
 
 async def hung_up(drops: bool) -> bool:
-    """Whether the server is told that all is over, instead of being sent what had been asked."""
+    """Return whether the server sees a reset instead of the remaining data."""
     loop = asyncio.get_running_loop()
     with socket.create_server(("127.0.0.1", 0)) as server:
         transport, caller = await loop.create_connection(Caller, *server.getsockname())
@@ -44,7 +44,7 @@ async def hung_up(drops: bool) -> bool:
 
 
 @pytest.mark.parametrize("loop", [asyncio.new_event_loop, uvloop.new_event_loop])
-def test_a_server_is_sent_no_more_of_it(loop: Callable[[], asyncio.AbstractEventLoop]) -> None:
+def test_unacknowledged_data_is_not_retransmitted(loop: Callable[[], asyncio.AbstractEventLoop]) -> None:
     with asyncio.Runner(loop_factory=loop) as runner:
         assert runner.run(hung_up(drops=True))
         assert not runner.run(hung_up(drops=False)), "or else this shows nothing"

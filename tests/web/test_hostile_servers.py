@@ -1,6 +1,6 @@
-"""Servers that mean harm, or might as well: each costs a bounded amount and is named.
+"""Tests against hostile and broken servers: each costs a bounded amount and is reported.
 
-Time limits are tested on a clock that the server itself moves, so nothing waits.
+Time limits are tested on a clock that the server advances, so nothing waits.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def failure(answer: Response | Failed) -> Failed:
 
 
 def endless(start: bytes, piece: bytes) -> Say:
-    """Sends `piece` for as long as anybody listens."""
+    """Send `piece` until the connection is closed."""
 
     async def say(writer: asyncio.StreamWriter) -> None:
         writer.write(start)
@@ -67,8 +67,8 @@ def test_an_endless_body_is_cut_at_the_limit(start: bytes, piece: bytes) -> None
 @pytest.mark.parametrize(
     "piece", [b"1;" + b"e" * 5000 + b"\r\nx\r\n", b"1\r\nx\r\n" * 1000, b"0\r\n" + b"Trailer: x\r\n" * 500]
 )
-def test_endless_wrapping_around_a_small_body_is_cut_too(piece: bytes) -> None:
-    """Chunk extensions, chunks of one byte, trailers: the limit counts bytes of the wire."""
+def test_endless_chunk_framing_around_a_small_body_is_cut(piece: bytes) -> None:
+    """Chunk extensions, chunks of one byte, trailers: the limit counts bytes on the wire."""
     start = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
     if piece.startswith(b"0"):
         start, piece = start + b"0\r\n", b"Trailer: x\r\n" * 500
@@ -77,7 +77,7 @@ def test_endless_wrapping_around_a_small_body_is_cut_too(piece: bytes) -> None:
     assert answer.truncated == "length"
 
 
-def test_an_endless_body_costs_no_more_memory_than_the_limit() -> None:
+def test_endless_body_costs_at_most_the_limit_in_memory() -> None:
     tracemalloc.start()
     try:
         ask_once(endless(b"HTTP/1.1 200 OK\r\n\r\n", b"x" * 65536), limits=Limits(body=2_000_000))
@@ -102,12 +102,12 @@ def test_endless_headers_are_refused(start: bytes, piece: bytes) -> None:
     assert answer.reason is Reason.HEADERS_TOO_LARGE
 
 
-def test_ten_megabytes_of_headers_are_refused_though_they_end() -> None:
+def test_ten_megabytes_of_complete_headers_are_refused() -> None:
     wire = b"HTTP/1.1 200 OK\r\n" + b"X-Filler: abcdefghij\r\n" * 480_000 + b"Content-Length: 0\r\n\r\n"
     assert failure(ask_once(wire)).reason is Reason.HEADERS_TOO_LARGE
 
 
-def test_headers_just_over_the_limit_are_refused_though_they_come_in_one_piece() -> None:
+def test_headers_just_over_the_limit_are_refused_in_one_piece() -> None:
     wire = b"HTTP/1.1 200 OK\r\nX: " + b"a" * 8192 + b"\r\nContent-Length: 0\r\n\r\n"
     assert failure(ask_once(wire, limits=SMALL)).reason is Reason.HEADERS_TOO_LARGE
 
@@ -121,7 +121,7 @@ def test_headers_just_over_the_limit_are_refused_though_they_come_in_one_piece()
         (b"", "without an answer"),
     ],
 )
-def test_a_connection_closed_early_says_where(wire: bytes, detail: str) -> None:
+def test_failure_says_where_the_connection_was_closed(wire: bytes, detail: str) -> None:
     answer = failure(ask_once(wire, close=True))
     assert answer.reason is Reason.CLOSED
     assert detail in answer.detail
@@ -130,7 +130,7 @@ def test_a_connection_closed_early_says_where(wire: bytes, detail: str) -> None:
         assert (answer.response.body, answer.response.truncated) == (b"only this", "disconnect")
 
 
-def test_a_reset_in_the_middle_is_no_end_of_a_body() -> None:
+def test_reset_is_not_the_end_of_a_body() -> None:
     async def reset(writer: asyncio.StreamWriter) -> None:
         writer.write(b"HTTP/1.1 200 OK\r\n\r\npart of a page")
         await writer.drain()
@@ -155,13 +155,13 @@ def test_a_reset_in_the_middle_is_no_end_of_a_body() -> None:
         b"HTTP/1.1 200 OK\r\nContent-Length: 99999999999999999999999\r\n\r\n",
     ],
 )
-def test_what_is_not_http_is_called_so(wire: bytes) -> None:
+def test_invalid_http_is_reported(wire: bytes) -> None:
     answer = failure(ask_once(wire))
     assert answer.reason is Reason.BAD_HTTP
     assert answer.detail
 
 
-def test_nul_bytes_in_headers_and_body_are_taken_as_they_are() -> None:
+def test_nul_bytes_in_headers_and_body_are_kept() -> None:
     answer = ask_once(b"HTTP/1.1 200 OK\r\nX: a\0b\r\nY: a\r\n folded\r\nContent-Length: 3\r\n\r\n\0\0\0")
     assert isinstance(answer, Response), answer
     assert (answer.header("x"), answer.header("y"), answer.body) == ("a\0b", "a folded", b"\0\0\0")
@@ -184,7 +184,7 @@ FRAGMENTS = [
         ).map(b"".join),
     )
 )
-def test_no_bytes_whatever_can_break_the_fetcher(wire: bytes) -> None:
+def test_arbitrary_bytes_never_break_the_fetcher(wire: bytes) -> None:
     answer = ask_once(wire, close=True)
     if isinstance(answer, Response):
         assert 200 <= answer.status <= 999
@@ -198,7 +198,7 @@ HOLD = Limits(tick=0.005)
 
 
 def after(clock: ManualClock, *steps: bytes | float) -> Say:
-    """Says the bytes and lets the seconds pass, then holds the connection open."""
+    """Send the bytes, let the seconds pass, then hold the connection open."""
 
     async def say(writer: asyncio.StreamWriter) -> None:
         for step in steps:
@@ -206,7 +206,7 @@ def after(clock: ManualClock, *steps: bytes | float) -> Say:
                 writer.write(step)
                 await writer.drain()
             else:
-                # The bytes arrive before time passes, and then the fetcher has time to look.
+                # The bytes arrive before time passes, and then the fetcher can run its checks.
                 await asyncio.sleep(2 * HOLD.tick)
                 clock.advance(step)
                 await asyncio.sleep(2 * HOLD.tick)
@@ -239,7 +239,7 @@ HEAD = b"HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n"
         "header drip",
     ],
 )
-def test_time_that_is_wasted_is_limited(steps: list[bytes | float], reason: Reason, detail: str) -> None:
+def test_slow_servers_run_into_time_limits(steps: list[bytes | float], reason: Reason, detail: str) -> None:
     clock = ManualClock(1_000_000.0)
     answer = failure(ask_once(after(clock, *steps), limits=HOLD, clock=clock))
     assert (answer.reason, detail in answer.detail) == (reason, True), answer.detail
@@ -247,7 +247,7 @@ def test_time_that_is_wasted_is_limited(steps: list[bytes | float], reason: Reas
         assert answer.response.truncated == "time", "it was our limit and not the server that ended it"
 
 
-def test_an_answer_that_we_stop_is_not_called_a_disconnect() -> None:
+def test_aborted_response_is_not_reported_as_disconnect() -> None:
     async def play() -> Response | Failed:
         asked = asyncio.Event()
 
@@ -271,7 +271,7 @@ def test_an_answer_that_we_stop_is_not_called_a_disconnect() -> None:
     assert (answer.response.body, answer.response.truncated) == (b"half", "unspecified")
 
 
-def test_a_body_that_takes_too_long_in_all_is_cut() -> None:
+def test_body_beyond_the_total_time_is_cut() -> None:
     clock = ManualClock(1_000_000.0)
     steps = [HEAD, *[b"x" * 5000, 15.0] * 9]
     answer = ask_once(after(clock, *steps), limits=HOLD, clock=clock)
@@ -304,8 +304,8 @@ def test_a_refused_connection_is_no_connection() -> None:
     assert (answer.reason, answer.detail) == (Reason.NO_CONNECTION, "connection refused")
 
 
-def test_a_connection_that_never_comes_is_given_up() -> None:
-    """A listener that greets nobody, asked to speak TLS: the handshake hangs until time is up."""
+def test_connecting_times_out() -> None:
+    """A listener that never responds to a TLS handshake."""
     clock = ManualClock(1_000_000.0)
 
     async def play() -> Response | Failed:
@@ -389,12 +389,12 @@ def test_an_unknown_authority_is_refused(authority: trustme.CA) -> None:
     assert "certificate" in answer.detail
 
 
-def test_with_verification_off_any_certificate_will_do(authority: trustme.CA) -> None:
+def test_any_certificate_is_accepted_without_verification(authority: trustme.CA) -> None:
     stranger = trustme.CA().issue_cert("elsewhere.example", not_after=LONG_AGO)
     assert isinstance(over_tls(authority, stranger, verify=False, trusted=False), Response)
 
 
-def test_a_server_that_speaks_no_tls_is_named_so() -> None:
+def test_server_without_tls_is_reported() -> None:
     async def play() -> Response | Failed:
         async with RawServer(HELLO).listening() as server, fetching(tls=trust()) as fetcher:
 
@@ -412,7 +412,7 @@ def test_a_server_that_speaks_no_tls_is_named_so() -> None:
 
 
 @pytest.mark.parametrize("name", [".example", "x" * 64 + ".example", "a..b"])
-def test_a_name_that_no_certificate_can_carry_is_a_failure(authority: trustme.CA, name: str) -> None:
+def test_name_invalid_in_certificates_is_a_failure(authority: trustme.CA, name: str) -> None:
     theirs = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     authority.issue_cert("www.example.org").configure_cert(theirs)
 
@@ -439,7 +439,7 @@ def test_a_handshake_cut_short_is_a_failure() -> None:
     assert failure(run(play())).reason in (Reason.TLS, Reason.NO_CONNECTION)
 
 
-def test_an_authority_of_the_users_own_is_read_from_a_file(authority: trustme.CA, tmp_path: Path) -> None:
+def test_certificate_authority_is_read_from_a_file(authority: trustme.CA, tmp_path: Path) -> None:
     path = tmp_path / "ca.pem"
     authority.cert_pem.write_to_path(str(path))
     assert trust(ca_file=path).verify_mode is ssl.CERT_REQUIRED
@@ -448,7 +448,7 @@ def test_an_authority_of_the_users_own_is_read_from_a_file(authority: trustme.CA
         trust(ca_file=path)
 
 
-def test_a_robots_txt_of_100_megabytes_costs_half_of_one() -> None:
+def test_robots_txt_of_100_megabytes_is_read_up_to_half_a_megabyte() -> None:
     sent = 0
 
     async def say(writer: asyncio.StreamWriter) -> None:

@@ -1,4 +1,4 @@
-"""Which of several Content-Types counts; cases of the Fetch Standard and the platform tests beside it."""
+"""Tests of several Content-Types, with cases of the Fetch Standard and its platform tests."""
 
 from __future__ import annotations
 

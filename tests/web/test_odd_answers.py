@@ -1,6 +1,6 @@
-"""Answers that no standard allows and servers send: what is read, what is refused, what may follow.
+"""Tests of responses that violate the standard: parsed, refused, and whether the connection is reused.
 
-Most of these lines were tried on curl 7.88, too; where we differ from it, the table says so.
+Most of these lines were tried on curl 7.88, too; the table notes differences.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ CHUNKED = b"Transfer-Encoding: chunked\r\n"
 
 
 class Wire(asyncio.Transport):
-    """The other end, which notes whether it was closed."""
+    """The other end, which records whether it was closed."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -46,7 +46,7 @@ class Wire(asyncio.Transport):
 
 
 def hear(*pieces: bytes, ends: bool = False, limits: Limits | None = None) -> tuple[Response | Trouble, bool]:
-    """What a connection makes of these bytes, and whether it may be used again."""
+    """Return the result of a connection that receives these bytes, and whether it is reusable."""
 
     async def play() -> tuple[Response | Trouble, bool]:
         connection, wire = Connection("h", "192.0.2.1", limits or Limits(), ManualClock(1000.0)), Wire()
@@ -69,12 +69,12 @@ def body_of(*pieces: bytes, ends: bool = False) -> bytes | Reason:
 
 
 def reason_of(*pieces: bytes, limits: Limits | None = None) -> Reason | None:
-    """Why these bytes are no answer; None if they are one."""
+    """Return why these bytes are not a response; None if they are one."""
     answer, _ = hear(*pieces, limits=limits)
     return answer.reason if isinstance(answer, Trouble) else None
 
 
-# The line, and what is read of it.
+# The line and its parsed form.
 NAMES: list[tuple[bytes, tuple[tuple[str, str], ...]]] = [
     (b"Server: x", (("server", "x"),)),
     (b"Server : x", (("server", "x"),)),
@@ -117,7 +117,7 @@ NAMES: list[tuple[bytes, tuple[tuple[str, str], ...]]] = [
 
 
 @pytest.mark.parametrize(("line", "read"), NAMES, ids=repr)
-def test_a_header_line_that_is_none_costs_no_page(line: bytes, read: tuple[tuple[str, str], ...]) -> None:
+def test_invalid_header_line_does_not_cost_the_page(line: bytes, read: tuple[tuple[str, str], ...]) -> None:
     wire = OK + line + b"\r\n" + LENGTH + b"\r\nhello"
     for pieces in ([wire], [bytes([byte]) for byte in wire]):
         answer, _ = hear(*pieces)
@@ -128,7 +128,7 @@ def test_a_header_line_that_is_none_costs_no_page(line: bytes, read: tuple[tuple
 
 
 @pytest.mark.parametrize(("line", "read"), NAMES[1:5] + NAMES[12:], ids=repr)
-def test_a_connection_with_an_odd_head_is_not_used_again(line: bytes, read: object) -> None:
+def test_connection_with_an_irregular_head_is_not_reused(line: bytes, read: object) -> None:
     assert hear(OK + LENGTH + b"\r\nhello")[1]
     assert not hear(OK + b"A: b\r\n" + line + b"\r\n" + LENGTH + b"\r\nhello")[1]
 
@@ -155,7 +155,7 @@ def test_a_connection_with_an_odd_head_is_not_used_again(line: bytes, read: obje
     ],
     ids=repr,
 )
-def test_one_length_may_be_said_in_many_ways(lines: bytes) -> None:
+def test_one_length_in_several_spellings_is_accepted(lines: bytes) -> None:
     wire = OK + lines + b"\r\n\r\nhello"
     assert body_of(wire) == b"hello"
     assert body_of(*(bytes([byte]) for byte in wire)) == b"hello"
@@ -199,7 +199,7 @@ def test_one_length_may_be_said_in_many_ways(lines: bytes) -> None:
     ],
     ids=repr,
 )
-def test_doubt_about_the_end_of_a_body_is_a_failure_with_its_reason(lines: bytes, why: str) -> None:
+def test_ambiguous_end_of_a_body_is_a_failure_with_reason(lines: bytes, why: str) -> None:
     wire = OK + lines + b"\r\n\r\nhello"
     for pieces in ([wire], [bytes([byte]) for byte in wire]):
         answer, reusable = hear(*pieces)
@@ -212,7 +212,7 @@ def test_doubt_about_the_end_of_a_body_is_a_failure_with_its_reason(lines: bytes
 @pytest.mark.parametrize(
     "lines", [b"", LENGTH, CHUNKED, b"Content-Length: 5, 6\r\n", b"Content-Length: many\r\n"], ids=repr
 )
-def test_a_status_without_a_body_has_none_whatever_its_headers_say(status: bytes, lines: bytes) -> None:
+def test_status_without_a_body_ignores_framing_headers(status: bytes, lines: bytes) -> None:
     wire = b"HTTP/1.1 " + status + b"\r\n" + lines + b"\r\n"
     answer, reusable = hear(wire)
     assert isinstance(answer, Response)
@@ -230,7 +230,7 @@ def test_a_status_without_a_body_has_none_whatever_its_headers_say(status: bytes
     ],
     ids=repr,
 )
-def test_interim_answers_are_skipped_however_odd(interim: bytes) -> None:
+def test_irregular_interim_responses_are_skipped(interim: bytes) -> None:
     wire = interim + OK + LENGTH + b"\r\nhello"
     for pieces in ([wire], [bytes([byte]) for byte in wire]):
         answer, reusable = hear(*pieces)
@@ -264,7 +264,7 @@ def test_interim_answers_are_skipped_however_odd(interim: bytes) -> None:
     ],
     ids=repr,
 )
-def test_a_status_line_is_one_if_it_has_a_version_and_a_status(line: bytes, status: int) -> None:
+def test_status_line_needs_a_version_and_a_status(line: bytes, status: int) -> None:
     wire = line + b"\r\n" + LENGTH + b"\r\nhello"
     for pieces in ([wire], [bytes([byte]) for byte in wire]):
         answer, _ = hear(*pieces)
@@ -284,7 +284,7 @@ def test_a_status_line_is_one_if_it_has_a_version_and_a_status(line: bytes, stat
         (b"2.0", b"", False),
     ],
 )
-def test_a_connection_is_kept_if_the_server_keeps_it(version: bytes, lines: bytes, again: bool) -> None:
+def test_connection_is_kept_if_the_server_keeps_it(version: bytes, lines: bytes, again: bool) -> None:
     assert hear(b"HTTP/" + version + b" 200 OK\r\n" + lines + LENGTH + b"\r\nhello")[1] is again
 
 
@@ -303,7 +303,7 @@ def test_a_connection_is_kept_if_the_server_keeps_it(version: bytes, lines: byte
     ],
     ids=repr,
 )
-def test_chunks_may_be_written_in_many_ways(chunks: bytes) -> None:
+def test_chunks_in_several_spellings_are_decoded(chunks: bytes) -> None:
     wire = OK + CHUNKED + b"\r\n" + chunks
     for pieces in ([wire], [bytes([byte]) for byte in wire]):
         answer, reusable = hear(*pieces)
@@ -316,7 +316,7 @@ def test_chunks_may_be_written_in_many_ways(chunks: bytes) -> None:
     "chunks",
     [b" 5\r\nhello", b"0x5\r\nhello", b"-5\r\nhello", b"five\r\n", b"\r\n5\r\nhello", b"f" * 16 + b"\n"],
 )
-def test_what_is_no_chunk_is_called_so(chunks: bytes) -> None:
+def test_invalid_chunk_is_reported(chunks: bytes) -> None:
     answer, _ = hear(OK + CHUNKED + b"\r\n2\r\nhi\r\n" + chunks)
     assert isinstance(answer, Trouble)
     assert answer.reason is Reason.BAD_HTTP
@@ -324,7 +324,7 @@ def test_what_is_no_chunk_is_called_so(chunks: bytes) -> None:
     assert (answer.response.body, answer.response.truncated) == (b"hi", "unspecified")
 
 
-def test_a_line_between_chunks_has_an_end() -> None:
+def test_endless_line_between_chunks_is_refused() -> None:
     chunks = Chunks()
     for _ in range(LONGEST_LINE // 1000):
         chunks.feed(b"0" * 1000)
@@ -333,7 +333,7 @@ def test_a_line_between_chunks_has_an_end() -> None:
 
 
 @given(st.lists(st.binary(min_size=1, max_size=300), max_size=6), st.lists(st.integers(0, 4000), max_size=6))
-def test_chunks_are_put_together_wherever_they_are_cut(pieces: list[bytes], cuts: list[int]) -> None:
+def test_chunks_are_joined_for_every_segmentation(pieces: list[bytes], cuts: list[int]) -> None:
     wire = b"".join(b"%x\r\n%b\r\n" % (len(piece), piece) for piece in pieces) + b"0\r\nT: x\r\n\r\n"
     places = [0, *sorted(min(cut, len(wire)) for cut in cuts), len(wire)]
     chunks = Chunks()
@@ -344,7 +344,7 @@ def test_chunks_are_put_together_wherever_they_are_cut(pieces: list[bytes], cuts
 
 
 @pytest.mark.parametrize("interim", [b"HTTP/1.1 100 Continue\r\n\r\n", b"HTTP/1 100\n\n", b"\r\n"], ids=repr)
-def test_interim_answers_and_blank_lines_count_as_headers_however_they_are_cut(interim: bytes) -> None:
+def test_interim_responses_and_blank_lines_count_as_headers(interim: bytes) -> None:
     wire = interim * (3000 // len(interim)) + OK + LENGTH + b"\r\nhello"
     for pieces in ([wire], [wire[:1500], wire[1500:]], [bytes([byte]) for byte in wire]):
         assert reason_of(*pieces, limits=Limits(header=2000)) is Reason.HEADERS_TOO_LARGE
@@ -352,13 +352,13 @@ def test_interim_answers_and_blank_lines_count_as_headers_however_they_are_cut(i
 
 
 @pytest.mark.parametrize("cut", [1, 500, 100_000])
-def test_a_page_without_a_head_is_no_http_however_long_it_is(cut: int) -> None:
+def test_page_without_a_head_is_invalid_http_at_any_length(cut: int) -> None:
     wire = b"<!doctype html>" + b"x" * 90_000
     pieces = [wire[start : start + cut] for start in range(0, len(wire), cut)]
     assert reason_of(*pieces) is Reason.BAD_HTTP
 
 
-def test_folded_lines_are_put_together() -> None:
+def test_folded_lines_are_joined() -> None:
     answer, _ = hear(OK + b"X: a \r\n\t b\r\n  \r\n c\r\nY: d\r\n" + LENGTH + b"\r\nhello")
     assert isinstance(answer, Response)
     assert answer.headers == (("x", "a b c"), ("y", "d"), ("content-length", "5"))
@@ -387,7 +387,7 @@ def test_a_transfer_coding_without_chunks_ends_with_the_connection() -> None:
     assert body_of(OK + b"Transfer-Encoding: gzip\r\n\r\n", PACKED[:-9], ends=True) is Reason.BAD_HTTP
 
 
-def test_a_transfer_coding_unpacks_no_further_than_the_limit() -> None:
+def test_transfer_coding_is_decoded_up_to_the_limit() -> None:
     bomb = gzip.compress(b"x" * 50_000_000)
     answer, reusable = hear(
         OK + b"Transfer-Encoding: gzip, chunked\r\n\r\n%x\r\n%b\r\n0\r\n\r\n" % (len(bomb), bomb)
@@ -396,7 +396,7 @@ def test_a_transfer_coding_unpacks_no_further_than_the_limit() -> None:
     assert (len(answer.body), answer.truncated, reusable) == (100_000, "length", False)
 
 
-def test_the_length_counts_for_nothing_beside_chunks() -> None:
+def test_length_is_ignored_with_chunks() -> None:
     for lines in (CHUNKED + b"Content-Length: 3\r\n", b"Content-Length: abc\r\n" + CHUNKED):
         answer, reusable = hear(OK + lines + b"\r\n5\r\nhello\r\n0\r\n\r\n")
         assert isinstance(answer, Response), answer
@@ -424,7 +424,7 @@ VALUES = st.text(st.characters(codec="latin-1", exclude_categories=["Cc"]), max_
     st.lists(st.tuples(TOKENS, VALUES), max_size=8),
     st.sampled_from([LENGTH, CHUNKED]),
 )
-def test_llhttp_reads_the_same_where_nothing_is_odd(
+def test_regular_heads_parse_as_in_llhttp(
     status: int, headers: list[tuple[str, str]], framing: bytes
 ) -> None:
     lines = "".join(f"{name}: {value}\r\n" for name, value in headers).encode("latin-1")
@@ -441,7 +441,7 @@ def test_llhttp_reads_the_same_where_nothing_is_odd(
 
 
 @given(st.binary(max_size=200))
-def test_any_head_is_read_or_refused(noise: bytes) -> None:
+def test_arbitrary_head_is_parsed_or_refused(noise: bytes) -> None:
     whole = OK + noise + b"\r\n\r\n"
     whole = whole[: head.end_of(whole)]
     try:

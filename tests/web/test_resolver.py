@@ -1,4 +1,4 @@
-"""The resolver against a nameserver of our own on loopback, and the names that need none."""
+"""Tests of the resolver against a test nameserver on loopback, and of names that need none."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ NO_HOSTS = Path("/nonexistent/hosts")
 
 
 class Nameserver(asyncio.DatagramProtocol):
-    """Answers from a table: name -> list of (type, ttl, data), or a response code."""
+    """Nameserver that answers from a table: name -> list of (type, ttl, data), or a response code."""
 
     def __init__(self, zone: dict[str, list[tuple[int, int, bytes]] | int]):
         self.zone = zone
@@ -83,7 +83,7 @@ def v4(text: str) -> bytes:
 V6 = bytes.fromhex("26062800022000010000000000000001")
 
 
-def test_a_name_is_asked_for_once_and_remembered_for_its_time() -> None:
+def test_name_is_queried_once_and_cached_for_its_ttl() -> None:
     clock = ManualClock(1000.0)
 
     async def play() -> list[FoundAddress | Forbidden | NoAddress]:
@@ -99,14 +99,14 @@ def test_a_name_is_asked_for_once_and_remembered_for_its_time() -> None:
             answers.append(await resolver.lookup("a.example"))
         return answers
 
-    # One question a channel, or c-ares would answer out of its own memory.
+    # One query per channel, or c-ares would answer from its cache.
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("fieldmouse.web.dns.RENEW", 1)
         answers = run(play())
     assert answers == [FoundAddress("93.184.216.34", 1100.0)] * 3 + [FoundAddress("93.184.216.35", 1200.5)]
 
 
-def test_starting_the_dns_library_afresh_loses_no_question(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_restarting_the_dns_library_loses_no_query(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("fieldmouse.web.dns.RENEW", 3)
 
     async def play() -> list[FoundAddress | Forbidden | NoAddress]:
@@ -118,7 +118,7 @@ def test_starting_the_dns_library_afresh_loses_no_question(monkeypatch: pytest.M
 
 
 @pytest.mark.parametrize(("ttl", "kept"), [(0, 60), (59, 60), (61, 61), (10**9, 3600)])
-def test_a_time_to_live_is_held_within_bounds(ttl: int, kept: float) -> None:
+def test_ttl_is_limited(ttl: int, kept: float) -> None:
     async def play() -> float:
         zone = {"a.example": [(A, ttl, v4("93.184.216.34"))]}
         async with resolving(zone, ManualClock(1000.0), most=3600.0) as (resolver, _):
@@ -127,7 +127,7 @@ def test_a_time_to_live_is_held_within_bounds(ttl: int, kept: float) -> None:
     assert run(play()) == 1000.0 + kept
 
 
-def test_many_who_ask_at_once_share_one_question_and_one_who_leaves_harms_nobody() -> None:
+def test_concurrent_lookups_share_one_query_and_cancelling_one_keeps_it() -> None:
     async def play() -> tuple[list[object], int]:
         zone = {"a.example": [(A, 100, v4("93.184.216.34"))]}
         async with resolving(zone, ManualClock()) as (resolver, server):
@@ -135,7 +135,7 @@ def test_many_who_ask_at_once_share_one_question_and_one_who_leaves_harms_nobody
             await asyncio.sleep(0)
             askers[0].cancel()
             answers = await asyncio.gather(*askers, return_exceptions=True)
-            assert not resolver._asking
+            assert not resolver._queries
             return answers, len(server.asked)
 
     answers, asked = run(play())
@@ -144,7 +144,7 @@ def test_many_who_ask_at_once_share_one_question_and_one_who_leaves_harms_nobody
     assert asked == 1
 
 
-def test_ipv6_is_asked_for_only_where_there_is_nothing_else() -> None:
+def test_ipv6_is_queried_only_without_ipv4() -> None:
     async def play() -> tuple[object, object, list[tuple[str, int]]]:
         zone = {
             "six.example": [(AAAA, 100, V6)],
@@ -159,7 +159,7 @@ def test_ipv6_is_asked_for_only_where_there_is_nothing_else() -> None:
     assert asked == [("six.example", A), ("six.example", AAAA), ("both.example", A)]
 
 
-def test_an_alias_counts_with_its_own_time_to_live() -> None:
+def test_ttl_of_an_alias_counts() -> None:
     async def play() -> object:
         alias = (CNAME, 70, b"\x01b\x07example\x00")
         async with resolving({"a.example": [alias, (A, 900, v4("93.184.216.34"))]}, ManualClock()) as (
@@ -181,7 +181,7 @@ def test_an_alias_counts_with_its_own_time_to_live() -> None:
     ],
     ids=["no such name", "no address", "server failure", "refused"],
 )
-def test_a_name_without_an_address_says_why_and_for_how_long(
+def test_name_without_address_has_reason_and_expiry(
     zone: dict[str, list[tuple[int, int, bytes]] | int], temporary: bool, kept: float
 ) -> None:
     async def play() -> tuple[object, object]:
@@ -197,7 +197,7 @@ def test_a_name_without_an_address_says_why_and_for_how_long(
     assert answer.why
 
 
-def test_a_mute_nameserver_is_temporary_trouble() -> None:
+def test_silent_nameserver_is_a_temporary_failure() -> None:
     async def play() -> object:
         async with resolving({}, ManualClock(), timeout=0.2) as (resolver, server):
             server.silent = True
@@ -209,7 +209,7 @@ def test_a_mute_nameserver_is_temporary_trouble() -> None:
 
 
 @pytest.mark.parametrize("name", ["a..b", "x" * 70 + ".example", "", "." * 3, "b\u00fccher.example", "a b"])
-def test_a_name_that_is_none_has_no_address(name: str) -> None:
+def test_invalid_name_has_no_address(name: str) -> None:
     async def play() -> object:
         async with resolving({}, ManualClock()) as (resolver, _):
             return await resolver.lookup(name)
@@ -217,7 +217,7 @@ def test_a_name_that_is_none_has_no_address(name: str) -> None:
     assert isinstance(run(play()), NoAddress)
 
 
-def test_a_name_that_leads_inside_is_forbidden_and_the_first_good_address_is_taken() -> None:
+def test_private_addresses_are_forbidden_and_the_first_allowed_is_taken() -> None:
     async def play() -> list[object]:
         zone = {
             "evil.example": [(A, 100, v4("169.254.169.254"))],
@@ -236,7 +236,7 @@ def test_a_name_that_leads_inside_is_forbidden_and_the_first_good_address_is_tak
     assert all(isinstance(answer, Forbidden) and answer.why == "loopback" for answer in answers[2:])
 
 
-def test_names_that_are_written_down_need_no_dns(tmp_path: Path) -> None:
+def test_mapped_and_local_names_need_no_dns(tmp_path: Path) -> None:
     hosts = tmp_path / "hosts"
     hosts.write_text("# ours\n::1 printer\n10.0.0.7 printer Printer.Office.Example # both\nbroken line\n")
     names = NameMap(["*.meadow.test=127.0.0.9:8000", "printer=127.0.0.2"])
@@ -270,7 +270,7 @@ def test_a_changed_hosts_file_is_read_again(tmp_path: Path) -> None:
     assert hosts.find("a.example") == ("10.0.0.2",)
 
 
-def test_the_cache_is_bounded_and_forgets_the_oldest() -> None:
+def test_cache_is_bounded_and_drops_the_oldest() -> None:
     async def play() -> list[str]:
         zone = {f"h{n}.example": [(A, 900, v4("93.184.216.34"))] for n in range(6)}
         async with resolving(zone, ManualClock(), size=4) as (resolver, _):
@@ -281,7 +281,7 @@ def test_the_cache_is_bounded_and_forgets_the_oldest() -> None:
     assert run(play()) == ["h3.example", "h4.example", "h5.example", "h0.example"]
 
 
-def test_closing_ends_the_questions_under_way() -> None:
+def test_closing_cancels_running_queries() -> None:
     async def play() -> list[object]:
         async with resolving({}, ManualClock()) as (resolver, server):
             server.silent = True
@@ -303,7 +303,7 @@ def test_closing_ends_the_questions_under_way() -> None:
         ("a.example=[::1]:8080", Pin("::1", 8080)),
     ],
 )
-def test_an_entry_of_the_map_is_read(entry: str, pin: Pin) -> None:
+def test_name_map_entry_is_parsed(entry: str, pin: Pin) -> None:
     assert NameMap([entry]).find("a.example") == pin
 
 
@@ -311,13 +311,13 @@ def test_an_entry_of_the_map_is_read(entry: str, pin: Pin) -> None:
     "entry",
     ["", "a.example", "=127.0.0.1", "a=b.example", "a=127.0.0.1:0", "a=127.0.0.1:65536", "a=127.0.0.1:x"],
 )
-def test_an_entry_that_sends_a_name_nowhere_is_refused(entry: str) -> None:
+def test_invalid_name_map_entry_is_refused(entry: str) -> None:
     with pytest.raises(UsageError) as caught:
         NameMap([entry])
     assert caught.value.hint
 
 
-def test_exact_names_go_before_patterns_and_the_first_pattern_counts() -> None:
+def test_exact_names_win_over_patterns_and_the_first_pattern_counts() -> None:
     names = NameMap(["*.a.example=127.0.0.1", "*=127.0.0.2", "x.a.example=127.0.0.3"])
     found = [names.find(name) for name in ("x.a.example", "y.a.example", "other", "93.184.216.34")]
     assert found == [Pin("127.0.0.3"), Pin("127.0.0.1"), Pin("127.0.0.2"), None]

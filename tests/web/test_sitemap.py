@@ -1,4 +1,4 @@
-"""Sitemaps, sane and otherwise."""
+"""Tests of sitemaps, valid and invalid."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_every_url_is_found_in_order(locs: list[tuple[str, str]], packed: bool, 
 
 
 @given(entries, st.floats(0, 1))
-def test_what_came_before_a_break_is_kept(locs: list[tuple[str, str]], where: float) -> None:
+def test_entries_before_an_error_are_kept(locs: list[tuple[str, str]], where: float) -> None:
     body = urlset(locs)
     cut = int(where * len(body))
     found = read(body[:cut], BASE)
@@ -57,12 +57,12 @@ def test_what_came_before_a_break_is_kept(locs: list[tuple[str, str]], where: fl
 @given(
     st.one_of(st.binary(), st.binary().map(lambda tail: b"<urlset>" + tail), st.binary().map(gzip.compress))
 )
-def test_no_bytes_whatever_raise(body: bytes) -> None:
+def test_arbitrary_bytes_never_raise(body: bytes) -> None:
     read(body, BASE)
 
 
 @given(st.integers(0, 30), st.integers(0, 30))
-def test_there_is_a_most_number_of_urls(there: int, limit: int) -> None:
+def test_number_of_urls_is_limited(there: int, limit: int) -> None:
     found = read(urlset((f"/{n}", "") for n in range(there)), BASE, limit_urls=limit)
     assert [entry.url for entry in found.urls] == [
         f"http://example.org/{n}" for n in range(min(there, limit))
@@ -70,14 +70,14 @@ def test_there_is_a_most_number_of_urls(there: int, limit: int) -> None:
     assert found.truncated == (there > limit)
 
 
-def test_an_index_names_sitemaps() -> None:
+def test_index_lists_sitemaps() -> None:
     body = f"<sitemapindex {SPACE}><sitemap><loc>/1.xml</loc><lastmod>2026</lastmod></sitemap></sitemapindex>"
     assert read(body.encode(), BASE) == Sitemap(
         [], [SitemapEntry(resolve("http://example.org/1.xml"), "2026")]
     )  # type: ignore[arg-type]
 
 
-def test_lists_and_feeds_are_read_as_well() -> None:
+def test_plain_lists_and_feeds_are_read() -> None:
     lines = b"\xef\xbb\xbfhttp://example.org/1\r\n\r\nftp://example.org/no\nhttp://example.org/2"
     rss = (
         b"<rss><channel><link>/</link><item><link>/1</link><pubDate>Sun</pubDate></item>"
@@ -95,7 +95,7 @@ def test_lists_and_feeds_are_read_as_well() -> None:
 
 
 @pytest.mark.parametrize("coding", ["utf-16", "iso-8859-1"])
-def test_other_encodings_are_understood(coding: str) -> None:
+def test_other_encodings_are_decoded(coding: str) -> None:
     body = f'<?xml version="1.0" encoding="{coding}"?><urlset><url><loc>/é</loc></url></urlset>'.encode(
         coding
     )
@@ -108,7 +108,7 @@ def test_entities_are_refused() -> None:
     assert read(body.encode(), BASE) == Sitemap([], [], trouble="declares entities")
 
 
-def test_a_file_of_the_system_is_never_read() -> None:
+def test_external_entity_is_never_loaded() -> None:
     body = b'<!DOCTYPE x SYSTEM "file:///etc/passwd"><urlset><url><loc>/a</loc></url></urlset>'
     assert [entry.url for entry in read(body, BASE).urls] == ["http://example.org/a"]
 
@@ -131,7 +131,7 @@ MEGABYTE = 1024 * 1024
     ids=["urls", "depth", "a tag", "a comment", "one url", "space", "a line", "lines"],
 )
 @pytest.mark.parametrize("packed", [False, True])
-def test_an_endless_sitemap_costs_a_bounded_amount(start: bytes, piece: bytes, packed: bool) -> None:
+def test_endless_sitemap_costs_a_bounded_amount(start: bytes, piece: bytes, packed: bool) -> None:
     body = start + piece * (5 * MEGABYTE // len(piece))
     if packed:
         body = gzip.compress(body, 1)

@@ -1,4 +1,4 @@
-"""From where we connect: what a server sees, and whose fault it is if we cannot."""
+"""Tests of the source address: seen by the server, and blamed correctly for failures."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from whole.crawling import run as command
 
 
 async def hello(writer: asyncio.StreamWriter) -> None:
-    """Who asks is told who it is."""
+    """Respond with the address of the client."""
     peer = writer.get_extra_info("peername")[0].encode()
     writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s" % (len(peer), peer))
     await writer.drain()
@@ -54,18 +54,18 @@ def has_ipv6() -> bool:
 
 
 @pytest.mark.parametrize("source", ["127.9.0.1", "127.9.0.2"])
-def test_the_server_sees_the_address_we_were_told_to_use(source: str) -> None:
+def test_server_sees_the_configured_source_address(source: str) -> None:
     assert peer_seen(source) == source
 
 
 @pytest.mark.skipif(not has_ipv6(), reason="no IPv6 on loopback")
-def test_a_source_is_for_servers_of_its_family_alone() -> None:
+def test_source_is_used_only_for_its_address_family() -> None:
     assert peer_seen("127.9.0.1", server_at="::1") == "::1"
     assert peer_seen("::1", server_at="127.0.0.1") == "127.0.0.1"
     assert peer_seen("::1", server_at="::1") == "::1"
 
 
-def test_the_server_sees_it_over_tls_too_and_nothing_stays_open() -> None:
+def test_source_works_over_tls_and_no_socket_stays_open() -> None:
     authority = trustme.CA()
     theirs = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     authority.issue_cert("www.example.org").configure_cert(theirs)
@@ -99,7 +99,7 @@ def test_the_server_sees_it_over_tls_too_and_nothing_stays_open() -> None:
     [("203.0.113.9", "127.0.0.1"), ("127.9.0.1", "203.0.113.9")],
     ids=["not ours", "no way from it"],
 )
-def test_a_source_that_will_not_do_is_our_own_trouble(source: str, address: str) -> None:
+def test_unusable_source_is_an_error_of_our_network(source: str, address: str) -> None:
     async def play() -> Response | Failed:
         listening = RawServer(hello).listening()
         async with listening as server, fetching(QUICK, source=SourceAddress(source)) as fetcher:
@@ -111,7 +111,7 @@ def test_a_source_that_will_not_do_is_our_own_trouble(source: str, address: str)
     assert cause_of(answer) is Cause.ROUTE
 
 
-def test_a_server_that_refuses_is_still_the_one_who_refuses() -> None:
+def test_refusal_is_still_blamed_on_the_server() -> None:
     with socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))
         port = closed.getsockname()[1]
@@ -127,7 +127,7 @@ def test_a_server_that_refuses_is_still_the_one_who_refuses() -> None:
     assert cause_of(answer) is Cause.HOST
 
 
-def test_an_address_is_looked_at_before_anybody_is_asked() -> None:
+def test_source_address_is_checked_before_the_first_request() -> None:
     SourceAddress("127.9.0.1").check()
     with pytest.raises(FieldmouseError, match=r"cannot connect from 203\.0\.113\.9") as told:
         SourceAddress("203.0.113.9").check()
@@ -137,7 +137,7 @@ def test_an_address_is_looked_at_before_anybody_is_asked() -> None:
             read_source(text)
 
 
-def test_a_crawl_comes_from_its_source_alone(tmp_path: Path) -> None:
+def test_crawl_uses_only_its_source_address(tmp_path: Path) -> None:
     with running_meadow(hosts=3, pages=30, links=20, page_kb=4) as meadow:
         words = ["--allow-private", "--delay", "0s", "--set", "network.source=127.9.0.7"]
         summary = command("crawl", tmp_path / "c", "--seed", meadow.seeds[0], *words)

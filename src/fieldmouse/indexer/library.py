@@ -1,8 +1,8 @@
-"""Answers out of the archive by file and offset, those that only name an earlier one included.
+"""Lookup of archived responses by WARC file and offset, including revisit records.
 
-A record that was stored because its payload was known already (a revisit) holds a head
-and no body. Which record has the body, the CDXJ logs say: they are read through once,
-when the first revisit is met. Nothing is locked, and nothing but the logs is kept open.
+A revisit record is written when the payload is stored already; it has headers and no body. The CDXJ logs
+name the record that has the body. They are read once, when the first revisit is looked up. Nothing is
+locked.
 """
 
 from __future__ import annotations
@@ -20,22 +20,22 @@ from fieldmouse.indexer.wire import ShardState
 from fieldmouse.records import Response
 from fieldmouse.url import Url
 
-_NEAR = 64 << 10  # bytes read at a time: most records are no longer
+_PIECE = 64 << 10  # bytes read at a time: most records are not longer
 _REVISIT = f'"{cdxj.REVISIT}"'.encode()
 _DIGEST = b'"digest":"'
 
 
 class Library:
-    """The archive in `directory` as of a checkpoint, whose shards stood at `states`."""
+    """The archive in `directory` as of a checkpoint; `states` are its shards at that checkpoint."""
 
     def __init__(self, directory: Path, states: Sequence[ShardState]):
         self.directory, self._states = directory, states
         self._originals: dict[bytes, tuple[str, int]] | None = None
 
     def answer(self, warc: str, offset: int) -> Response:
-        """The answer whose record is there, its body still content-encoded.
+        """Return the response stored at `offset` of file `warc`; its body is still content-encoded.
 
-        `OSError`, `Torn`, `ValueError` or `KeyError` if it cannot be had.
+        Raises `OSError`, `Torn`, `ValueError` or `KeyError` if it cannot be read.
         """
         return read_answer(self.directory, warc, offset, self._original)
 
@@ -45,16 +45,16 @@ class Library:
         return self._originals[digest.encode()]
 
     def lines_of(self, url: Url) -> Iterator[tuple[str, cdxj.Entry]]:
-        """The stamp and the entry of every record of `url`, oldest first within a shard."""
+        """Yield timestamp and entry of every record of `url`, oldest first within a shard."""
         begins = cdxj.surt(url).encode() + b" "
         for line in self._lines():
             if line.startswith(begins):
                 stamp, entry = cdxj.read_line(line)
-                if entry.url == url:  # what sorts together need not be the same
+                if entry.url == url:  # different URLs may share a SURT key
                     yield stamp, entry
 
     def _find_originals(self) -> dict[bytes, tuple[str, int]]:
-        """Where the payloads lie that revisits refer to, by digest."""
+        """Map the digest of each revisited payload to the file and offset of its record."""
         wanted = {_digest(line) for line in self._lines() if _REVISIT in line}
         places: dict[bytes, tuple[str, int]] = {}
         for line in self._lines() if wanted else ():
@@ -72,18 +72,18 @@ class Library:
 def read_answer(
     directory: Path, warc: str, offset: int, original: Callable[[str], tuple[str, int]]
 ) -> Response:
-    """The answer whose record is there; `original` says where the payload of a digest lies."""
+    """Return the stored response; `original` maps a digest to the file and offset of its payload."""
     path = directory / warc
-    member = next(members(path, offset, path.stat().st_size, piece=_NEAR))
+    member = next(members(path, offset, path.stat().st_size, piece=_PIECE))
     record = read_record(member.content)
     answer = answer_of(record)
     if record.kind != "revisit":
         return answer
-    earlier = original(record.fields["warc-payload-digest"][5:])
-    return msgspec.structs.replace(answer, body=read_answer(directory, *earlier, original).body)
+    place = original(record.fields["warc-payload-digest"][5:])
+    return msgspec.structs.replace(answer, body=read_answer(directory, *place, original).body)
 
 
 def _digest(line: bytes) -> bytes:
-    """The digest that a line names; much cheaper than reading the line."""
+    """Extract the digest from a CDXJ line; much cheaper than decoding the line."""
     at = line.rindex(_DIGEST) + len(_DIGEST)
     return line[at : line.index(b'"', at)]

@@ -1,8 +1,8 @@
-"""Which pages of an LMDB file are in use and which are free: none may be both, and none twice.
+"""Check of the page allocation of an LMDB file: no page may be used twice, or used and free.
 
-LMDB has no checksums. Most damage shows when everything is read, but not that of the list of free pages: a
-wrong number there waits until the page that it names is written over, and that may hold what is still needed.
-The format (version 1, of LMDB 0.9) is read here only as far as this takes.
+LMDB has no checksums. Reading everything finds most damage, except in the list of free pages: a wrong
+number there does no harm until LMDB overwrites that page, which may still be needed. Only the necessary
+part of the format (version 1, of LMDB 0.9) is parsed.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from msgspec import Struct as Record
 
 _HEADER = Struct(
     "<QHHHH"
-)  # number, padding, kind, lower and upper bound of the room between places and nodes
-_META = Struct("<IIQQ")  # magic, version, address, size of the map
-_TREE = Struct("<IHHQQQQQ")  # page size (in the first), flags, depth, pages by kind, entries, root
+)  # number, padding, kind, lower and upper bound of the space between offsets and nodes
+_META = Struct("<IIQQ")  # magic, version, address, map size
+_TREE = Struct("<IHHQQQQQ")  # page size (in the first tree), flags, depth, pages by kind, entries, root
 _LAST = Struct("<QQ")  # last page, transaction
 _NODE = Struct("<HHHH")
 _PLACE, _NUMBER = Struct("<H"), Struct("<Q")
@@ -28,7 +28,7 @@ _BRANCH, _LEAF, _OVERFLOW, _ELSEWHERE = 1, 2, 4, 1
 
 class _Tree(Record, frozen=True):
     depth: int
-    overflow: int  # pages of values that are too large for their node
+    overflow: int  # pages of values that are too large for a node
     root: int
 
 
@@ -37,28 +37,28 @@ class _Flaw(Exception):
 
 
 def page_flaw(path: Path, *, leaves: bool = False) -> str:
-    """What is wrong with the use of its pages, or ""; nobody may write to it meanwhile.
+    """Return an error in the page allocation, or "". The file must not be written to during the check.
 
-    Leaves are the most of it, and are read only with `leaves`.
+    Leaf pages are most of the file; without `leaves` they are read only where needed.
     """
     try:
         with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as raw:
             _Pages(raw).check(leaves)
     except _Flaw as flaw:
         return str(flaw)
-    except (error, ValueError) as trouble:  # a place outside of the file; an empty file
-        return f"a page is no page ({trouble})"
+    except (error, ValueError) as error_found:  # an offset outside the file; an empty file
+        return f"a page cannot be read ({error_found})"
     return ""
 
 
 class _Pages:
-    """The pages that count, of the newest transaction."""
+    """Pages of the newest transaction."""
 
     def __init__(self, raw: mmap.mmap):
         self._raw = raw
         self._size = _TREE.unpack_from(raw, 16 + _META.size)[0]
         if not 256 <= self._size <= 1 << 16 or self._size & (self._size - 1):
-            raise _Flaw(f"its pages cannot have {self._size} bytes")
+            raise _Flaw(f"its page size of {self._size} bytes is invalid")
         metas = [self._meta(at) for at in (0, self._size)]
         (self._last, _), self._free, self._main = max(metas, key=lambda meta: meta[0][1])
         if (self._last + 1) * self._size > len(raw):
@@ -70,7 +70,7 @@ class _Pages:
         at += 16
         magic, version, _, _ = _META.unpack_from(self._raw, at)
         if (magic, version & 0xFFFF) != (_MAGIC, _VERSION):
-            raise _Flaw("it does not begin as such files do")
+            raise _Flaw("it does not start like an LMDB file")
         trees = []
         for number in range(2):
             _, _, depth, _, _, overflow, _, root = _TREE.unpack_from(
@@ -87,7 +87,7 @@ class _Pages:
                     pass
         free = [value for leaf in self._leaves(self._free) for value in self._values(leaf)]
         for at, size in free:
-            # A list of numbers, with their count before them.
+            # A count, then that many page numbers.
             count, *pages = (page for (page,) in _NUMBER.iter_unpack(self._raw[at : at + size]))
             if count > len(pages):
                 raise _Flaw("its list of free pages is too short")
@@ -95,12 +95,12 @@ class _Pages:
                 self._take(page)
 
     def _take(self, page: int, pages: int = 1) -> None:
-        for each in range(page, page + pages):
-            if each > self._last:
-                raise _Flaw(f"it names page {each} and has {self._last + 1}")
-            if self._taken[each]:
-                raise _Flaw(f"page {each} is named twice")
-            self._taken[each] = 1
+        for number in range(page, page + pages):
+            if number > self._last:
+                raise _Flaw(f"it refers to page {number} and has {self._last + 1}")
+            if self._taken[number]:
+                raise _Flaw(f"page {number} is named twice")
+            self._taken[number] = 1
 
     def _leaves(self, tree: _Tree) -> Iterator[int]:
         if tree.root == _NONE:
@@ -119,24 +119,24 @@ class _Pages:
             yield page
 
     def _nodes(self, page: int, kind: int) -> Iterator[tuple[int, int, int, int, int]]:
-        """The heads of a page's nodes, and where what follows them begins."""
+        """Yield the node headers of a page, each with the offset of the data behind it."""
         start = page * self._size
-        number, _, found, lower, _ = _HEADER.unpack_from(self._raw, start)
-        if number != page or not found & kind or not 16 <= lower <= self._size:
-            raise _Flaw(f"page {page} is not what it should be")
+        number, _, flags, lower, _ = _HEADER.unpack_from(self._raw, start)
+        if number != page or not flags & kind or not 16 <= lower <= self._size:
+            raise _Flaw(f"page {page} has a wrong header")
         for (place,) in _PLACE.iter_unpack(self._raw[start + 16 : start + lower]):
             yield *_NODE.unpack_from(self._raw, start + place), start + place + _NODE.size
 
     def _values(self, leaf: int) -> Iterator[tuple[int, int]]:
-        """Where the values of a leaf stand, and how long they are."""
+        """Yield offset and size of each value of a leaf."""
         for low, high, flags, key, at in self._nodes(leaf, _LEAF):
             size, at = low | high << 16, at + key
             if flags & _ELSEWHERE:
                 (page,) = _NUMBER.unpack_from(self._raw, at)
                 at = page * self._size
-                number, _, found, low, high = _HEADER.unpack_from(self._raw, at)
-                if number != page or not found & _OVERFLOW:
-                    raise _Flaw(f"page {page} is not what it should be")
+                number, _, kind, low, high = _HEADER.unpack_from(self._raw, at)
+                if number != page or not kind & _OVERFLOW:
+                    raise _Flaw(f"page {page} has a wrong header")
                 self._take(page, low | high << 16)
                 at += _HEADER.size
             yield at, size

@@ -1,14 +1,12 @@
-"""How much of a page's markup can be parsed in reasonable time.
+"""Limit on the parse cost of a page: expensive markup is cut.
 
-The HTML standard asks a parser for work that grows with the square of the page: with
-every tag it looks through the elements that are open, with every attribute through
-those before it, and formatting (`<b>`, `<font>`) that was left open is opened again in
-each block that follows. Forty kilobytes can ask for minutes and for gigabytes so.
+The HTML standard requires quadratic work: each tag is compared with all open elements, each attribute with
+those before it in its tag, and formatting that was left open (`<b>`, `<font>`) is opened again in each
+following block. Forty kilobytes can cost minutes and gigabytes.
 
-Ordinary pages are told by a few counts and are parsed as they are. Any other is read
-tag by tag beforehand, with an account of the elements that are open. Where the work
-that this foretells exceeds all that sane pages need, the page is cut, and what was
-wrong with it is said.
+A few counts recognize ordinary pages, which are parsed unchanged. Any other page is scanned tag by tag
+first, and the cost of parsing is estimated from its open elements. Where the estimate exceeds the need of
+every sane page, the page is cut and the reason is reported.
 """
 
 from __future__ import annotations
@@ -19,17 +17,18 @@ from collections.abc import Iterator
 from fieldmouse.indexer.openelements import OpenElements
 from fieldmouse.indexer.tagnames import ATTRIBUTE, FORMATTING, RAW, SPACE, VALUE, attributes
 
-FEW = 2500  # tags of a page that no arrangement makes dear
-TAGS = 12_000  # tags that are dear only when formatting is left open
-WORK = 30_000_000  # open elements, added up over all tags of a page; about a quarter of a second
-COPIES = 500_000  # elements that formatting left open may add to a page
-ATTRIBUTES = 5000  # of one tag; those of real pages have two hundred at most
-COMPARED = 50_000_000  # attributes with others of the same tag, all tags of a page together
-SMALL = 30_000  # bytes in which nothing can be so dear: few names are shorter than two letters
+FEW = 2500  # a page with at most this many tags is never expensive
+TAGS = 12_000  # up to this many tags are expensive only if formatting is left open
+WORK = 30_000_000  # open elements summed over all tags of a page; about a quarter of a second
+COPIES = 500_000  # elements that unclosed formatting may add to a page
+ATTRIBUTES = 5000  # attributes of one tag; real pages have two hundred at most
+COMPARED = 50_000_000  # comparisons of attributes within tags, summed over a page
+# bytes; attributes of a smaller page cannot be expensive: few names are shorter than two letters
+SMALL = 30_000
 
 _WITHIN = rb"(?:[%b/]++|%b)*+" % (SPACE, ATTRIBUTE)
-_within = re.compile(_WITHIN).match  # from anywhere between two attributes
-# From anywhere else but between quotes: a name, an equals sign, a value, the name of the tag itself.
+_within = re.compile(_WITHIN).match  # from any place between two attributes
+# From any other place outside quotes: a name, an equals sign, a value, the name of the tag itself.
 _beginnings = [
     re.compile(begun % {b"space": SPACE, b"value": VALUE} + _WITHIN).match
     for begun in (
@@ -44,53 +43,52 @@ _token = re.compile(
     rb"<(?:(/?)([a-zA-Z][^%b/>]*+)%b>?|!--(?:-?>|[\s\S]*?(?:--!?>|\Z))|(!\[CDATA\[)|[!?/][^>]*+>?)"
     % (SPACE, _WITHIN)
 ).search
-_maybe_dressed = re.compile(rb"<[bcefistuBCEFISTU][a-zA-Z]{0,5}+[%b/]" % SPACE).findall
-# `body` and `html`, and words like `hody`, which nobody writes: without alternatives it is a third quicker.
+_maybe_formatting = re.compile(rb"<[bcefistuBCEFISTU][a-zA-Z]{0,5}+[%b/]" % SPACE).findall
+# Matches `body` and `html`, and nonsense such as `hody`: without alternatives it is a third faster.
 _may_be_merged = re.compile(rb"<[bBhH][oOtT][dDmM][yYlL][%b/]" % SPACE).findall
 _STRIDE = 4 << 10
 _MANY = ATTRIBUTES - 2 * _STRIDE // 3  # attributes in whole strides
 _BLANK = b" \t\n\f\r"
 _APART = _BLANK + b"/="
-_LONG = 512  # bytes of a tag whose attributes are worth counting
-_MERGED = frozenset((b"html", b"body"))  # attributes of later ones are added to the first
+_LONG = 512  # attributes of shorter tags (in bytes) are not counted
+_MERGED = frozenset((b"html", b"body"))  # the parser adds the attributes of later tags to the first one
 
 
 def bounded(html: bytes) -> tuple[bytes, str]:
-    """As much of a page as can be parsed in reasonable time, and why that is not all of it.
+    """Return the part of a page that can be parsed in reasonable time, and the reason for a cut or "".
 
     >>> bounded(b"<p>short")
     (b'<p>short', '')
     """
     tags = html.count(b"<")
-    is_flat = tags <= FEW or (tags <= TAGS and _dressed(html) * tags <= 3 * COPIES)
-    if is_flat and (len(html) <= SMALL or not (_merges(html) or _may_hold_a_long_tag(html))):
+    is_flat = tags <= FEW or (tags <= TAGS and _formatting_tags(html) * tags <= 3 * COPIES)
+    if is_flat and (len(html) <= SMALL or not (_may_merge(html) or _may_hold_a_long_tag(html))):
         return html, ""
     return _cut(html)
 
 
-def _dressed(html: bytes) -> int:
-    """Tags of formatting with attributes; of any that are alike only three are opened again."""
-    return sum(1 for tag in _maybe_dressed(html) if tag[1:-1].lower() in FORMATTING)
+def _formatting_tags(html: bytes) -> int:
+    """Count formatting tags with attributes; the parser reopens at most three that are equal."""
+    return sum(1 for tag in _maybe_formatting(html) if tag[1:-1].lower() in FORMATTING)
 
 
-def _merges(html: bytes) -> bool:
-    """Whether attributes of many tags could add up in one element; a sane page has each of them once."""
+def _may_merge(html: bytes) -> bool:
+    """Tell whether attributes of many tags could add up in one element; a sane page has each tag once."""
     return len(_may_be_merged(html)) > len(_MERGED)
 
 
 def _may_hold_a_long_tag(html: bytes) -> bool:
-    """Whether some stretch of the page could be the inside of one tag with too many attributes.
+    """Tell whether a part of the page could be the inside of one tag with too many attributes.
 
-    A tag of some length covers whole strides. Of each we see whether it may be the inside of a tag,
-    and how many attributes can begin there at most. An attribute follows white space, a slash, or
-    at once the quoted value of the one before, which has an equals sign of its own: so there are no
-    more attributes than white space, slashes and equals signs together. These are rare in the data
-    that scripts carry, unlike quotes.
+    A long tag covers whole strides. For each stride we check whether it may be the inside of a tag, and
+    how many attributes can begin there at most. An attribute follows white space, a slash, or directly the
+    quoted value of the previous attribute, which has its own equals sign: so white space, slashes and
+    equals signs together are an upper bound. These are rare in the data of scripts, unlike quotes.
 
-    Of the strides at a tag's two ends, which it does not cover, each has room for a third as many
-    attributes as bytes, since few names are shorter than two letters; `_MANY` allows for them.
+    The strides at both ends of a tag are covered partly. Each has room for a third as many attributes as
+    bytes, since few names are shorter than two letters; `_MANY` allows for them.
     """
-    outside = double = single = 0  # attributes so far, if a tag goes on here, and between which quotes
+    outside = double = single = 0  # attributes counted if a tag continues here: outside or inside quotes
     compared = 0
     for at in range(0, len(html) - _STRIDE + 1, _STRIDE):
         end = at + _STRIDE
@@ -98,9 +96,9 @@ def _may_hold_a_long_tag(html: bytes) -> bool:
         before = -1
         if _may_begin_within(html, at, end):
             before = outside
-        if behind_double and double > before and _may_go_on(html, behind_double, end):
+        if behind_double and double > before and _may_continue(html, behind_double, end):
             before = double
-        if behind_single and single > before and _may_go_on(html, behind_single, end):
+        if behind_single and single > before and _may_continue(html, behind_single, end):
             before = single
         outside = 0
         if before >= 0:
@@ -109,40 +107,40 @@ def _may_hold_a_long_tag(html: bytes) -> bool:
             compared += outside**2 - before**2
             if outside > _MANY or compared > COMPARED:
                 return True
-        # A stride without such a quote may be all value of one attribute, and the tag goes on behind it.
+        # A stride without such a quote may be part of one value, and the tag may continue behind it.
         double = outside if behind_double else max(outside, double)
         single = outside if behind_single else max(outside, single)
     return False
 
 
 def _may_begin_within(html: bytes, at: int, end: int) -> bool:
-    """Whether a stride could be the inside of a tag that is not between quotes where it begins.
+    """Tell whether a stride could be the inside of a tag and begin outside quotes.
 
-    We cannot know what came before: the tag's name, an attribute's, an equals sign, a value without
-    quotes, or nothing of these. If each of them leads to the tag's end soon, it is not.
+    The text before is unknown: it may end in the tag's name, an attribute name, an equals sign, an
+    unquoted value, or none of these. If the tag soon ends in every case, the answer is no.
     """
     close = html.find(b">", at, end)
     if close < 0:
         return True
     return _is_hidden(html, at, close) and any(
-        (found := begun(html, at, end)) and found.end() == end for begun in _beginnings
+        (match := pattern(html, at, end)) and match.end() == end for pattern in _beginnings
     )
 
 
-def _may_go_on(html: bytes, at: int, end: int) -> bool:
-    """Whether the inside of a tag could reach from the end of a quoted value to the end of a stride."""
+def _may_continue(html: bytes, at: int, end: int) -> bool:
+    """Tell whether the inside of a tag could reach from the end of a quoted value to the end of a stride."""
     close = html.find(b">", at, end)
     if close < 0:
         return True
     return (
-        _is_hidden(html, at, close) and (found := _within(html, at, end)) is not None and found.end() == end
+        _is_hidden(html, at, close) and (match := _within(html, at, end)) is not None and match.end() == end
     )
 
 
 def _is_hidden(html: bytes, at: int, close: int) -> bool:
-    """Whether what looks like the end of a tag could be between quotes.
+    """Tell whether an apparent end of a tag could be inside quotes.
 
-    Then the last quote of that kind before it has an equals sign before itself, be it before `at`.
+    Then the last such quote before it follows an equals sign, which may be before `at`.
     """
     for quote in (b'"', b"'"):
         place = html.rfind(quote, at, close)
@@ -166,14 +164,14 @@ def _cut(html: bytes) -> tuple[bytes, str]:
 
 
 class Account:
-    """What parsing has cost so far."""
+    """Cost of parsing the tags scanned so far."""
 
     def __init__(self) -> None:
         self.elements = OpenElements()
         self.tags = 0  # start tags
-        self.depth = 0  # the greatest so far
-        self.attributes = 0  # of the last tag, if they are worth counting
-        self.compared = 0  # attributes with others
+        self.depth = 0  # maximum so far
+        self.attributes = 0  # of the last tag, if they were counted
+        self.compared = 0  # comparisons of attributes
         self._merged = 0
 
     @property
@@ -181,7 +179,7 @@ class Account:
         return self.elements.copies
 
     def count(self, name: bytes, tag: bytes) -> None:
-        """Count attributes."""
+        """Count the attributes of a tag."""
         self.attributes = len(attributes(tag, 1)) - 1
         if name in _MERGED:
             self.attributes = self._merged = self._merged + self.attributes
@@ -189,7 +187,7 @@ class Account:
 
 
 def account(html: bytes) -> Account:
-    """What parsing the whole of a page costs."""
+    """Return the cost of parsing a whole page."""
     spent = Account()
     for _ in _tags(html, spent):
         spent.depth = max(spent.depth, len(spent.elements.names))
@@ -197,7 +195,7 @@ def account(html: bytes) -> Account:
 
 
 def _tags(html: bytes, spent: Account) -> Iterator[int]:
-    """Enter every tag into the account, and say where it begins."""
+    """Add every tag to the account, and yield where it begins."""
     elements = spent.elements
     at = 0
     while token := _token(html, at):
@@ -206,7 +204,7 @@ def _tags(html: bytes, spent: Account) -> Iterator[int]:
         begin, at = token.span()
         name = token[2]
         if name is None:
-            if token[3]:  # a comment, unless it stands in a drawing
+            if token[3]:  # a comment, unless inside svg or math
                 at = html.find(b"]]>" if elements.is_drawn else b">", at)
                 if at < 0:
                     break
@@ -224,17 +222,17 @@ def _tags(html: bytes, spent: Account) -> Iterator[int]:
 
 
 def _raw_end(html: bytes, name: bytes, at: int) -> int:
-    """Where the text of an element ends that holds nothing but text."""
+    """Return where the content of a text-only element (script, style, ...) ends."""
     if name == b"plaintext":
         return len(html)
     pattern = _raw_ends[name]
     if name != b"script":
-        found = pattern.search(html, at)
-        return found.start() if found else len(html)
-    # A script in a script in a comment ends only itself.
+        match = pattern.search(html, at)
+        return match.start() if match else len(html)
+    # Inside a comment in a script, `</script>` may close a nested `<script`.
     commented = inner = False
-    while found := pattern.search(html, at):
-        at, mark = found.end(), found[0].lower()
+    while match := pattern.search(html, at):
+        at, mark = match.end(), match[0].lower()
         if mark == b"<!--":
             if not commented:
                 commented, at = True, at - 2
@@ -245,7 +243,7 @@ def _raw_end(html: bytes, name: bytes, at: int) -> int:
         elif inner:
             inner = False
         else:
-            return found.start()
+            return match.start()
     return len(html)
 
 

@@ -1,4 +1,4 @@
-"""What an answer without a document to read means: for its URL, and for the copy of it that we hold."""
+"""Interpretation of responses that have no document to read, for their URL and the indexed version."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from fieldmouse.records import GONE, Failed, Moved, Page, Reason, Response, Unch
 
 
 class Meaning(NamedTuple):
-    """As the row of the outcome says it."""
+    """Values for the row in the outcome log."""
 
     kind: OutcomeKind
     reason: Reason = Reason.NONE
     detail: str = ""
     target: str = ""
-    leaves: bool = False  # the copy that we hold is not to be found any more
+    leaves: bool = False  # the indexed version must be removed from search
     unlisted: bool = False
     gone: bool = False
 
 
 def meaning_of(outcome: Page | Unchanged | Moved | Failed, config: IndexerConfig) -> Meaning:
-    """Of everything but a page that is read. Only what was asked again has a copy that can leave."""
+    """Interpret every outcome except a page to be read. Only a re-crawled URL has an indexed version."""
     link = outcome.link
     if isinstance(outcome, Failed):
         gone = outcome.response is not None and outcome.response.status in GONE
@@ -39,7 +39,7 @@ def meaning_of(outcome: Page | Unchanged | Moved | Failed, config: IndexerConfig
 
 
 def unchanged(response: Response, config: IndexerConfig, *, polled: bool) -> Meaning:
-    """A page as it was; but its headers may ask by now that it not be found."""
+    """Interpret an unchanged page; its headers may forbid indexing now."""
     rules = Rules()
     for name, value in response.headers:
         if name == "x-robots-tag":

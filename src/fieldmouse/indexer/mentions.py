@@ -1,9 +1,8 @@
-"""Which stored pages link to a URL that the crawl never took, and what kept it from being taken.
+"""Search for stored pages that link to a URL which was never fetched, and why the link was not followed.
 
-Links that a page does not want to be followed leave no trace in a crawl's books. So
-when somebody asks, the archive is read again: pages in which the URL's last part
-occurs are parsed, and each link to it is looked at. The search is bounded, and says
-so when it ended early.
+A crawl does not record links with nofollow. So the archive is read again: pages that contain the last part
+of the URL are parsed, and each link to the URL is examined. The search is bounded and reports when it
+ended early.
 """
 
 from __future__ import annotations
@@ -27,18 +26,18 @@ from fieldmouse.web.encoding import unpack
 from fieldmouse.web.labels import decoded, spelt
 from fieldmouse.web.mediatype import media_type
 
-BUDGET = 256 << 20  # bytes of archive that are read for one question
+BUDGET = 256 << 20  # bytes of archive read for one search
 
 
 class Mention(msgspec.Struct, frozen=True):
-    """A page with a link to the URL, and why it was not followed; "" if nothing spoke against it."""
+    """A page with a link to the URL; `rule` forbids to follow it, "" if nothing does."""
 
     page: str
     rule: str
 
 
 class Search(msgspec.Struct):
-    """What was found, and whether all of the archive was looked through."""
+    """Pages found, and whether the whole archive was read."""
 
     mentions: list[Mention] = []
     complete: bool = True
@@ -47,8 +46,8 @@ class Search(msgspec.Struct):
 def mentions_of(
     directory: Path, states: Sequence[ShardState], url: Url, *, most: int = 3, budget: int = BUDGET
 ) -> Search:
-    """Up to `most` pages of the archive in `directory` that link to `url`."""
-    found = Search([])
+    """Return up to `most` pages of the archive in `directory` that link to `url`."""
+    result = Search([])
     needle = _needle(url)
     ends = {state.warc: state.warc_length for state in states if state.warc}
     for path in sorted(directory.glob("*.warc.gz")):
@@ -57,13 +56,13 @@ def mentions_of(
         for page, response in _pages(path, end):
             rule = _rule(page, response, url, needle)
             if rule is not None:
-                found.mentions.append(Mention(page, rule))
-                if len(found.mentions) == most:
-                    return found
+                result.mentions.append(Mention(page, rule))
+                if len(result.mentions) == most:
+                    return result
         if budget <= 0:
-            found.complete = False
+            result.complete = False
             break
-    return found
+    return result
 
 
 def _pages(path: Path, end: int) -> Iterator[tuple[Url, Response]]:
@@ -75,18 +74,19 @@ def _pages(path: Path, end: int) -> Iterator[tuple[Url, Response]]:
                 if 200 <= response.status < 300 and mime_of(response) in HTML:
                     yield Url(record.url), response
     except (Torn, ValueError):
-        return  # damage, or the budget ended within a record
+        return  # damage, or the budget ended inside a record
 
 
 def _needle(url: Url) -> bytes:
-    """Something that stands in every link to the URL, or nothing where spellings differ too much."""
+    """Return bytes that occur in every link to the URL, or b"" if its spellings vary too much."""
     path = url.partition("?")[0].rstrip("/")
     last = path.rpartition("/")[2]
     return last.encode() if last.isascii() and "%" not in last and path.count("/") > 2 else b""
 
 
 def _rule(page: Url, response: Response, url: Url, needle: bytes) -> str | None:
-    """Why a page's link to `url` was not followed; None if it has none."""
+    """Return the rule that forbids to follow a page's link to `url`, "" if none does, None without such a
+    link."""
     body = unpack(response, limit=MARKUP).body
     if needle not in body:
         return None

@@ -1,11 +1,11 @@
-"""What differs at every look at a page, and so is no news: learned place by place, and forgotten again.
+"""Learned noise rules: places of a page that differ at every poll and are not reported as changes.
 
-A difference is a change until its place differed on three polls running; then it is noise, and
-changes told on the two polls before, if there was nothing else to them, are withdrawn. A place that
-stood still on three polls running is noise no more: what happens there next is news again.
+A difference is a change until its place has differed on three polls in a row. Then it is noise, and
+changes reported on the two polls before are withdrawn if they consist of noise only. A noisy place that
+stays the same on three polls in a row is no longer noise.
 
-What a page's looks taught travels with it in less than a kilobyte: `memory`. Of a memory
-that cannot be read nothing is known, and learning begins anew.
+The learned state is stored with the page in less than a kilobyte (`memory`). If it cannot be decoded,
+learning starts again.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from typing import NamedTuple
 from fieldmouse.indexer.comparison import Comparison
 
 RUNNING = 3  # polls in a row
-PLACES = 80  # remembered of one page
-NAMED = 40  # places of one telling; one with more is a change, whatever becomes of them
+PLACES = 80  # places remembered for one page
+NAMED = 40  # places of one reported change; a change with more is never withdrawn
 
 _VERSION = 1
-_PLACE = struct.Struct("<IB")  # its number; polls in a row on which it differed, and on which it did not
-_TELLING = struct.Struct("<dBB")  # when; polls ago; how many places
+_PLACE = struct.Struct("<IB")  # place; polls in a row on which it differed, and on which it did not
+_TELLING = struct.Struct("<dBB")  # time; polls since then; number of places
 
 
 class Telling(NamedTuple):
-    """A change that was told, and that may yet prove to be noise."""
+    """A reported change that may still turn out to be noise."""
 
     at: float
     ago: int  # polls
@@ -34,8 +34,8 @@ class Telling(NamedTuple):
 
 
 class Memory(NamedTuple):
-    differed: dict[int, int]  # polls in a row, `RUNNING` at most, by place
-    stood: dict[int, int]  # of places that are noise: polls in a row on which they were as before
+    differed: dict[int, int]  # polls in a row, at most `RUNNING`, by place
+    stood: dict[int, int]  # places that are noise: polls in a row without a difference
     tellings: tuple[Telling, ...] = ()
 
     @property
@@ -44,65 +44,68 @@ class Memory(NamedTuple):
 
 
 class Lesson(NamedTuple):
-    """What one more look taught."""
+    """Result of one more poll."""
 
     memory: Memory
-    changed: bool  # there is something to tell
-    withdrawn: tuple[float, ...] = ()  # `at` of the changes that were only noise
+    changed: bool  # there is a change to report
+    withdrawn: tuple[float, ...] = ()  # `at` of the reported changes that were only noise
 
 
 NOTHING = Memory({}, {})
 
 
 def learn(memory: Memory, seen: Comparison, at: float) -> Lesson:
-    """One more look, at which the page differed from the one before as `seen` says."""
-    places = {one.place for one in seen.differing}
+    """Update the memory by one poll; `seen` is the comparison with the previous version."""
+    places = {item.place for item in seen.differing}
     memory = _aged(memory, places - {0})
     noise = memory.noise
-    told = places - noise
-    withdrawn = [one for one in memory.tellings if one.places <= noise]
-    tellings = [one for one in memory.tellings if one not in withdrawn]
-    if told and 0 not in told and len(told) <= NAMED:
-        tellings.append(Telling(at, 0, frozenset(told)))
+    reported = places - noise
+    withdrawn = [item for item in memory.tellings if item.places <= noise]
+    tellings = [item for item in memory.tellings if item not in withdrawn]
+    if reported and 0 not in reported and len(reported) <= NAMED:
+        tellings.append(Telling(at, 0, frozenset(reported)))
     after = memory._replace(tellings=tuple(tellings))
-    return Lesson(after, bool(told), tuple(one.at for one in withdrawn))
+    return Lesson(after, bool(reported), tuple(item.at for item in withdrawn))
 
 
 def rest(memory: Memory) -> Memory:
-    """One more look, at which the page was the same."""
+    """Update the memory by one poll on which the page was the same."""
     return _aged(memory, frozenset())
 
 
 def _aged(memory: Memory, places: Iterable[int]) -> Memory:
-    """One poll later, on which `places` differed and no others."""
+    """Update the memory by one poll on which exactly `places` differed."""
     differed = {place: min(RUNNING, memory.differed.get(place, 0) + 1) for place in places}
     stood = {}
     for place in memory.noise:
         if place not in differed and memory.stood.get(place, 0) + 1 < RUNNING:
             differed[place] = RUNNING
             stood[place] = memory.stood.get(place, 0) + 1
-    tellings = (one._replace(ago=one.ago + 1) for one in memory.tellings if one.ago + 1 < RUNNING)
+    tellings = (change._replace(ago=change.ago + 1) for change in memory.tellings if change.ago + 1 < RUNNING)
     return Memory(differed, stood, tuple(tellings))
 
 
-# -- in bytes
+# -- serialization
 
 
 def packed(memory: Memory) -> bytes:
-    """Nothing for nothing; at most about 900 bytes. Beyond `PLACES` those that differed longest are kept."""
+    """Serialize a memory, an empty one as b""; at most about 900 bytes.
+
+    Beyond `PLACES` the places with the longest runs of differences are kept.
+    """
     if not memory.differed and not memory.tellings:
         return b""
     kept = sorted(memory.differed.items(), key=lambda place: -place[1])[:PLACES]
     parts = [bytes((_VERSION, len(kept), len(memory.tellings)))]
     parts += [_PLACE.pack(place, times << 4 | memory.stood.get(place, 0)) for place, times in kept]
-    for one in memory.tellings:
-        parts.append(_TELLING.pack(one.at, one.ago, len(one.places)))
-        parts += [place.to_bytes(4, "little") for place in sorted(one.places)]
+    for change in memory.tellings:
+        parts.append(_TELLING.pack(change.at, change.ago, len(change.places)))
+        parts += [place.to_bytes(4, "little") for place in sorted(change.places)]
     return b"".join(parts)
 
 
 def unpacked(raw: bytes) -> Memory:
-    """What `packed` wrote; `NOTHING` for whatever else."""
+    """Restore a memory written by `packed`; `NOTHING` for any other bytes."""
     try:
         version, places, tellings = raw[:3] or (0, 0, 0)
         if version != _VERSION:
@@ -113,12 +116,12 @@ def unpacked(raw: bytes) -> Memory:
             if times & 15:
                 stood[place] = times & 15
         at += places * _PLACE.size
-        told = []
+        reported = []
         for _ in range(tellings):
             when, ago, many = _TELLING.unpack_from(raw, at)
             at += _TELLING.size
-            told.append(Telling(when, ago, frozenset(struct.unpack_from(f"<{many}I", raw, at))))
+            reported.append(Telling(when, ago, frozenset(struct.unpack_from(f"<{many}I", raw, at))))
             at += 4 * many
     except (struct.error, ValueError):
         return NOTHING
-    return Memory(differed, stood, tuple(told)) if at == len(raw) else NOTHING
+    return Memory(differed, stood, tuple(reported)) if at == len(raw) else NOTHING

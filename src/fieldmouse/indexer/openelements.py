@@ -1,10 +1,9 @@
-"""The elements that are open at some place of a page, or a few more.
+"""Upper estimate of the stack of open elements of an HTML parser.
 
-A stack of names kept by the rules of the HTML standard, simplified where that can only
-make it longer than a parser's own. The parser looks through its stack with every tag,
-so the lengths added up foretell its work; and formatting left open (`<b>`, `<font>`)
-is opened again in each block that follows, which makes copies without number.
-Elements of drawings and formulas have `svg ` or `math ` before their names.
+The stack follows the rules of the HTML standard, simplified only where that makes it longer than a
+parser's own. A parser searches its stack with every tag, so the sum of the lengths predicts its work.
+Formatting that is left open (`<b>`, `<font>`) is opened again in each following block, which creates any
+number of copies.
 """
 
 from __future__ import annotations
@@ -34,33 +33,33 @@ from fieldmouse.indexer.tagnames import (
 
 
 class OpenElements:
-    """The elements that are open at some place of a page, or a few more.
+    """Stack of element names; it may be longer than a parser's own.
 
-    Elements of drawings and formulas have `svg ` or `math ` before their names.
+    Names of SVG and MathML elements start with `svg ` or `math `.
     """
 
     def __init__(self) -> None:
         self.names: list[bytes] = []
-        self._raws: list[bytes] = []  # formatting as written, else empty
-        self._missing: list[tuple[bytes, bytes]] = []  # formatting to be opened again by what follows
+        self._raws: list[bytes] = []  # tag text of formatting elements, else empty
+        self._missing: list[tuple[bytes, bytes]] = []  # formatting that the next content reopens
         self.work = self.copies = 0
         self._is_odd = False
         self._has_form = False
-        self.is_head = True  # until something shows that the body has begun
+        self.is_head = True  # until something begins the body
 
     @property
     def is_drawn(self) -> bool:
-        """Whether the innermost is part of a drawing or formula."""
+        """Whether the innermost element belongs to SVG or MathML."""
         return bool(self.names) and b" " in self.names[-1]
 
     def text(self) -> None:
-        """Note that there is text here, or what counts as such."""
+        """Process text, or anything that counts as text."""
         self.is_head = False
         if self._missing:
             self._reopen()
 
     def start(self, name: bytes, raw: bytes) -> bool:
-        """Note a start tag; whether nothing but text follows."""
+        """Process a start tag; return whether the element holds only text."""
         names = self.names
         self.work += len(names)
         if names and b" " in (top := names[-1]):
@@ -74,7 +73,7 @@ class OpenElements:
                 return False
         if self.is_head:
             if name == b"noscript":
-                return False  # it ends with the first that does not belong into a head
+                return False  # it ends with the first element that is not allowed in a head
             self.is_head = name in HEAD
         if name in FORMATTING:
             if name in (b"a", b"nobr"):
@@ -123,7 +122,7 @@ class OpenElements:
         return False
 
     def end(self, name: bytes) -> None:
-        """Note an end tag."""
+        """Process an end tag."""
         names = self.names
         self.work += len(names)
         if name == b"br":
@@ -143,7 +142,7 @@ class OpenElements:
             self._end_formatting(name)
         elif name in HEADINGS:
             self._end_heading()
-        elif name == b"form" and b"template" not in names:  # what is inside stays open
+        elif name == b"form" and b"template" not in names:  # its descendants stay open
             place = self._find(name, SCOPE)
             if place is not None:
                 del names[place], self._raws[place]
@@ -151,7 +150,7 @@ class OpenElements:
             self._close(name, REACH.get(name, SPECIAL))
 
     def _end_heading(self) -> None:
-        """Any heading is ended by the end of any."""
+        """End the innermost heading; the end tag of any heading closes it."""
         for at in range(len(self.names) - 1, -1, -1):
             if self.names[at] in HEADINGS:
                 self._pop(at)
@@ -161,8 +160,8 @@ class OpenElements:
 
     def _draw(self, name: bytes, raw: bytes) -> None:
         if name == b"math annotation-xml":
-            self._is_odd = True  # its attributes say what is inside it: believe nothing from here on
-        # A slash that belongs to a value without quotes does not close its tag.
+            self._is_odd = True  # attributes decide about its content: close nothing from here on
+        # A slash that belongs to an unquoted value does not close the tag.
         if self._is_odd or not raw.endswith(b"/>") or attributes(raw, 1)[-1].endswith(b"/"):
             self._push(name)
 
@@ -187,12 +186,12 @@ class OpenElements:
     def _start_tabular(self, name: bytes) -> None:
         if name == b"table":
             self._close(b"p", SCOPE_OF_P)
-            self._close(name, MARKERS)  # only a cell holds another table
+            self._close(name, MARKERS)  # only a cell contains another table
             self._push(name)
             return
         at = self._find(b"table", frozenset((b"template",)))
         if at is None:
-            return  # nowhere else are they heeded
+            return  # ignored outside a table
         self._drop(at + 1)
         if name != b"caption":
             self._push(b"tbody")
@@ -215,7 +214,7 @@ class OpenElements:
             self._pop(len(self.names) - 1)
 
     def _end_formatting(self, name: bytes) -> None:
-        """The standard's adoption agency: blocks inside stay open."""
+        """Apply the standard's adoption agency algorithm: blocks inside stay open."""
         for place in range(len(self._missing) - 1, -1, -1):
             if self._missing[place][0] == name:
                 del self._missing[place]
@@ -229,7 +228,7 @@ class OpenElements:
             self._pop(at)
             return
         self.copies += 4 * min(blocks, 8)
-        # It tries eight times, and knows only three that are alike.
+        # The algorithm runs eight times and keeps only three equal elements.
         if blocks < 8 and self._raws.count(self._raws[at]) <= 3:
             del self.names[at], self._raws[at]
 
@@ -257,14 +256,14 @@ class OpenElements:
         self._raws.append(raw)
 
     def _pop(self, at: int) -> None:
-        """End the element at `at`, and all inside it."""
+        """Close the element at `at` and everything inside it."""
         if at < len(self.names) - 1:
             self._drop(at + 1, self.names[at] in MARKERS)
         self.names.pop()
         self._raws.pop()
 
     def _drop(self, at: int, marked: bool = False) -> None:
-        """Close everything from `at` on, which is inside a marker or not; formatting is remembered."""
+        """Close everything from `at` on and remember its formatting; `marked` if a marker is around it."""
         names, raws = self.names, self._raws
         last = len(names)
         while last > at and names[last - 1] not in MARKERS:
@@ -286,6 +285,6 @@ class OpenElements:
 
 
 def _presents(raw: bytes) -> bool:
-    """Whether a font has one of the attributes that only HTML knows."""
+    """Tell whether a font tag has an attribute that only HTML defines."""
     given = {attribute.partition(b"=")[0].strip().lower() for attribute in attributes(raw)}
     return not given.isdisjoint((b"color", b"face", b"size"))

@@ -1,8 +1,9 @@
-"""Panics of tantivy as errors that its callers expect.
+"""Conversion of tantivy panics to errors that callers expect.
 
-tantivy checks little of what it maps into memory. Over a damaged file its Rust code panics, and pyo3 raises
-that as a `PanicException`, which is no `Exception`, so that nobody catches it by accident. Here it becomes a
-kind of `ValueError`, as tantivy raises for everything else that goes wrong. Every use of an index is wrapped.
+tantivy hardly validates the files that it maps into memory. Its Rust code panics over a damaged file, and
+pyo3 raises a `PanicException`, which is not an `Exception`, so that it is not caught by accident. It
+becomes a kind of `ValueError` here, as tantivy raises for all other errors. Every use of an index is
+wrapped.
 """
 
 from __future__ import annotations
@@ -15,16 +16,16 @@ from fieldmouse.errors import IndexDamaged
 
 @contextmanager
 def panics_as_errors() -> Iterator[None]:
-    """`IndexDamaged` instead of a panic; Ctrl-C and the end of the process pass as they are."""
+    """Raise `IndexDamaged` instead of a panic; Ctrl-C and process exit pass unchanged."""
     try:
         yield
-    except BaseException as trouble:
-        if not _is_panic(trouble):
+    except BaseException as error:
+        if not _is_panic(error):
             raise
-        raise IndexDamaged(f"a file of it is damaged ({' '.join(str(trouble).split())})") from trouble
+        raise IndexDamaged(f"a file of it is damaged ({' '.join(str(error).split())})") from error
 
 
-def _is_panic(trouble: BaseException) -> bool:
-    """By its name: every extension module that is made with pyo3 has a class of its own."""
-    kind = type(trouble)
+def _is_panic(error: BaseException) -> bool:
+    """Recognize a panic by name: every pyo3 extension module has its own class."""
+    kind = type(error)
     return kind.__name__ == "PanicException" and kind.__module__ == "pyo3_runtime"

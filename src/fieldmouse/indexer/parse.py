@@ -1,13 +1,12 @@
-"""What one parse of a page tells us: title, text, language, robots rules, raw hrefs.
+"""HTML parser: title, text, language, robots rules and raw hrefs of a page, in one parse.
 
-lexbor builds the tree a browser would; everything is read off that one tree. We run
-no scripts, so what stands in `<noscript>` is meant for us.
-Robots rules come from `<meta name=robots>`, from a meta that names us, and from
-X-Robots-Tag; they add up, the strictest wins.
+lexbor builds the tree that a browser would; everything is read from that tree. Scripts are not run, so the
+content of `<noscript>` counts. Robots rules come from `<meta name=robots>`, from a meta with the crawler's
+name, and from X-Robots-Tag; they add up.
 
-Words are what a reader sees: an inline tag inside one does not split it, a block does.
-So elements that only dress text are taken out of the tree, which joins the text
-around them, and whatever is left between two texts is a space.
+Words are split as a reader sees them: an inline tag inside a word does not split it, a block does. So
+inline elements are removed from the tree, which joins the text around them; every remaining boundary
+between two texts becomes a space.
 """
 
 from __future__ import annotations
@@ -22,12 +21,12 @@ from fieldmouse.indexer.markup import bounded
 from fieldmouse.url import Url, resolve
 from fieldmouse.web.labels import spelt
 
-ROBOT = "fieldmouse"  # the name under which pages address us, unless the user has another
+ROBOT = "fieldmouse"  # the name under which pages address the crawler, unless configured otherwise
 TITLE = 300  # characters kept of a title
-TEXT = 1 << 20  # characters indexed of a text
-TITLES, DEEP = 100, 64  # titles looked at for the page's, and elements around each that may be a drawing
+TEXT = 1 << 20  # characters kept of a text
+TITLES, DEEP = 100, 64  # title elements examined; ancestors of each that are checked for svg
 
-WITHOUT_EVENTS = int(LexborDocumentOptions.WO_EVENTS)  # nobody listens for changes of the tree
+WITHOUT_EVENTS = int(LexborDocumentOptions.WO_EVENTS)  # no handler for changes of the tree
 FEEDS = frozenset(("application/rss+xml", "application/atom+xml", "application/feed+json"))
 _FOLLOWED = frozenset(("canonical", "alternate", "next", "prev"))
 _SPACE = "\t\n\f\r "
@@ -37,18 +36,20 @@ _delayed = re.compile(
 _separators = re.compile(r"[\s,;]+").split
 _robot_name = re.compile(r"[a-z_-][a-z0-9_.-]*").fullmatch
 _named = re.compile(rf"[uU][rR][lL][{_SPACE}]*+=[{_SPACE}]*+").match
-# Directives of X-Robots-Tag that carry a value after a colon; any other name before a colon is a robot's.
-_VALUED = frozenset(("unavailable_after", "max-snippet", "max-image-preview", "max-video-preview"))
+# Directives of X-Robots-Tag with a value after a colon; any other name before a colon is a crawler's.
+_DIRECTIVES_WITH_VALUE = frozenset(
+    ("unavailable_after", "max-snippet", "max-image-preview", "max-video-preview")
+)
 
 
 class Rules(msgspec.Struct):
-    """What the page asks of robots."""
+    """Robots rules of a page."""
 
     nofollow: bool = False
     noindex: bool = False
 
     def add(self, directives: str) -> None:
-        # Google separates by commas only. Pages also use blanks and semicolons, and mean the same.
+        # Google splits at commas only. Pages also use blanks and semicolons with the same meaning.
         words = set(_separators(directives.lower()))
         if "none" in words:
             self.nofollow = self.noindex = True
@@ -59,26 +60,26 @@ class Rules(msgspec.Struct):
 
 
 class Document(msgspec.Struct):
-    """One page, read."""
+    """A parsed page."""
 
     title: str = ""
     text: str = ""
     language: str = ""
     canonical: str = ""
-    base: str = ""  # what relative hrefs are relative to
-    hrefs: list[str] = msgspec.field(default_factory=list)  # to be followed, as written
-    feeds: list[str] = msgspec.field(default_factory=list)  # hrefs of the feeds it names as its own
-    anchors: int = 0  # links on the page, whether followed or not
+    base: str = ""  # URL that relative hrefs resolve against
+    hrefs: list[str] = msgspec.field(default_factory=list)  # hrefs to follow, as written
+    feeds: list[str] = msgspec.field(default_factory=list)  # hrefs of the feeds that it declares
+    anchors: int = 0  # links on the page, followed or not
     rules: Rules = msgspec.field(default_factory=Rules)
-    trouble: str = ""  # why not all of it was read
-    charset: str = ""  # its text was written in
-    pages: list[Url] = msgspec.field(default_factory=list)  # of a sitemap or feed: what it lists
+    trouble: str = ""  # why a part of it was not read
+    charset: str = ""  # of its text
+    pages: list[Url] = msgspec.field(default_factory=list)  # URLs that a sitemap or feed lists
     sitemaps: list[Url] = msgspec.field(default_factory=list)
-    complaint: str = ""  # what a plug-in did instead of reading it
+    complaint: str = ""  # error of a plug-in that failed to read it
 
 
 def _ids(names: str) -> frozenset[int]:
-    """The numbers by which lexbor knows elements."""
+    """Return lexbor's numbers of elements."""
     tree = LexborHTMLParser("")
     return frozenset(tree.create_node(name).tag_id for name in names.split())
 
@@ -90,24 +91,32 @@ def _id(name: str) -> int:
 _A, _AREA, _LINK, _BASE, TITLE_TAG, _META = map(_id, ("a", "area", "link", "base", "title", "meta"))
 _IFRAME, _HEAD, COMMENT = _id("iframe"), _id("head"), 4
 FRAMES = _ids("iframe frame")
-SILENT = _ids("script style iframe noembed noframes")  # what they hold is no text of the page
+SILENT = _ids("script style iframe noembed noframes")  # their content is not text of the page
 INLINE = _ids(
     "a abbr acronym b bdi bdo big cite code data del dfn em font i ins kbd label mark nobr output q s samp "
     "small span strike strong sub sup time tt u var wbr"
 )
-_POINTS = frozenset("foreignobject desc title mi mo mn ms mtext annotation-xml body".split())  # HTML, inside
-_HEEDED = SILENT | INLINE | FRAMES | {_AREA, _LINK, _BASE, TITLE_TAG, _META, COMMENT}
+# content inside is HTML again
+_INTEGRATION_POINTS = frozenset("foreignobject desc title mi mo mn ms mtext annotation-xml body".split())
+_RELEVANT = SILENT | INLINE | FRAMES | {_AREA, _LINK, _BASE, TITLE_TAG, _META, COMMENT}
 
 
 def parse(
-    html: bytes | str, url: Url, *, tags: Iterable[str] = (), language: str = "", robot: str = ROBOT,
+    html: bytes | str,
+    url: Url,
+    *,
+    tags: Iterable[str] = (),
+    language: str = "",
+    robot: str = ROBOT,
     charset: str = "utf-8",
-) -> Document:  # fmt: skip
-    """Read an HTML page found at `url`, as the robot of that name.
+) -> Document:
+    """Parse an HTML page of `url`.
 
-    `tags` are its X-Robots-Tag headers, `language` its Content-Language; in `charset` it was written.
+    `tags` are its X-Robots-Tag headers, `language` its Content-Language, `robot` the crawler's name for
+    robots rules, `charset` its original character encoding.
 
-    >>> page = parse("<title>Mice</title><p>r<b>u</b>n <a href='/home' rel=nofollow>home</a>", Url("http://a.b/"))
+    >>> html = "<title>Mice</title><p>r<b>u</b>n <a href='/home' rel=nofollow>home</a>"
+    >>> page = parse(html, Url("http://a.b/"))
     >>> page.title, page.text, page.hrefs
     ('Mice', 'run home', [])
     """
@@ -124,8 +133,8 @@ def parse(
     hrefs: list[str] = []
     silent: list[LexborNode] = []
     titles: list[LexborNode] = []
-    # From the outside in, so that what is taken out is moved once.
-    for node in [node for node in root.traverse() if node.tag_id in _HEEDED]:
+    # From the outside in, so that each removed element moves its content once.
+    for node in [node for node in root.traverse() if node.tag_id in _RELEVANT]:
         kind = node.tag_id
         if kind in INLINE:
             if kind == _A:
@@ -163,14 +172,14 @@ def parse(
         elif len(titles) < TITLES:
             titles.append(node)
     if charset != "utf-8":
-        hrefs, page.feeds = ([spelt(href, charset) for href in each] for each in (hrefs, page.feeds))
+        hrefs, page.feeds = ([spelt(href, charset) for href in group] for group in (hrefs, page.feeds))
     page.hrefs, page.anchors, page.charset = hrefs, anchors, charset
     if page.canonical:
         page.canonical = resolve(spelt(page.canonical, charset), page.base) or ""
     title = next((title for title in titles if not is_drawn(title)), None)
     if title is not None:
         page.title = " ".join(title.text().replace("\xad", "").split())[:TITLE]
-    # Inner elements before those around them: what is taken out takes its inside along.
+    # Inner elements before outer ones: a removed element takes its content along.
     for node in reversed(silent):
         node.decompose()
     _read_text(tree, root, page, language)
@@ -178,25 +187,25 @@ def parse(
 
 
 def is_drawn(node: LexborNode) -> bool:
-    """Whether an element belongs to a drawing or formula, and not to the page itself."""
+    """Tell whether an element belongs to SVG or MathML, not to HTML."""
     return bool(drawing_around(node))
 
 
 def drawing_around(node: LexborNode) -> str:
-    """`svg` or `math` if an element is in that namespace, "" if it is HTML.
+    """Return `svg` or `math` if an element is in that namespace, "" if it is HTML.
 
-    More than `DEEP` elements inside others it counts as `svg`.
+    An element with more than `DEEP` ancestors counts as `svg`.
     """
-    around = node.parent
+    ancestor = node.parent
     for _ in range(DEEP):
-        if around is None or around.tag_id == _HEAD:
+        if ancestor is None or ancestor.tag_id == _HEAD:
             return ""
-        name = (around.tag or "").lower()
+        name = (ancestor.tag or "").lower()
         if name in ("svg", "math"):
             return name
-        if name in _POINTS:
+        if name in _INTEGRATION_POINTS:
             return ""
-        around = around.parent
+        ancestor = ancestor.parent
     return "svg"
 
 
@@ -225,12 +234,12 @@ def _read_meta(node: LexborNode, page: Document, hrefs: list[str], robot: str) -
 
 
 def refresh_target(content: str) -> str:
-    """Where a `<meta http-equiv=refresh>` or a `Refresh` header leads.
+    """Return the target of a `<meta http-equiv=refresh>` or a `Refresh` header, or "".
 
     These are the shared declarative refresh steps of the HTML standard.
 
-    >>> refresh_target("0; url='next'"), refresh_target("3;next"), refresh_target("3"), refresh_target("next")
-    ('next', 'next', '', '')
+    >>> [refresh_target(content) for content in ("0; url='next'", "3;next", "3", "next")]
+    ['next', 'next', '', '']
     """
     delayed = _delayed(content)
     if delayed is None:
@@ -267,18 +276,18 @@ def _read_text(tree: LexborHTMLParser, root: LexborNode, page: Document, languag
     if body is not None:
         body.merge_text_nodes()
         text = body.text(separator=" ", skip_empty=True)
-        # A soft hyphen shows where a word may be broken, not that it is.
+        # A soft hyphen marks where a word may be broken, not a break.
         page.text = (text.replace("\xad", "") if "\xad" in text else text)[:TEXT]
 
 
 def _language(declared: str) -> str:
-    """The first language of a declaration, in lower case, or "" if it names none."""
+    """Return the first language of a declaration in lower case, or "" if it has none."""
     first = declared.partition(",")[0].strip().lower().replace("_", "-")
     return first if re.fullmatch(r"[a-z]{2,3}(-[a-z0-9]{1,8})*", first) else ""
 
 
 def read_robots_tag(tag: str, rules: Rules, robot: str = ROBOT) -> None:
-    """Add what one X-Robots-Tag header says to a robot: rules for all, and those under its name.
+    """Add the rules of one X-Robots-Tag header: those for all crawlers, and those for `robot`.
 
     >>> rules = Rules(); read_robots_tag("otherbot: noindex, nofollow", rules); rules.noindex
     False
@@ -287,7 +296,7 @@ def read_robots_tag(tag: str, rules: Rules, robot: str = ROBOT) -> None:
     for part in re.split("[,;]", tag):
         before, colon, rest = part.partition(":")
         *words, name = before.lower().split() or [""]
-        if colon and name not in _VALUED and _robot_name(name):
+        if colon and name not in _DIRECTIVES_WITH_VALUE and _robot_name(name):
             if ours:
                 rules.add(" ".join(words))
             ours = name == robot

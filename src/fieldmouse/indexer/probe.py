@@ -1,10 +1,9 @@
-"""Reading an index and a digest store that may be damaged, in a process that may die of it.
+"""Check of a search index and a digest store in a child process, which damage may kill.
 
-tantivy and lmdb map their files into memory and trust them: a damaged one can end
-the process that reads it, without a chance to say why. So they are read by a child
-(`python -m fieldmouse.indexer.probe`), which is asked and answers in JSON; that it
-died is an answer too. Checksums come first: tantivy writes one behind each of its
-files, and what fails there is not opened at all.
+tantivy and lmdb map their files into memory and trust them: a damaged file can kill the process that reads
+it, without an error message. So a child (`python -m fieldmouse.indexer.probe`) reads them and reports in
+JSON; the death of the child is a result too. Checksums are verified first: tantivy writes one at the end
+of each file, and a file that fails is not opened.
 """
 
 from __future__ import annotations
@@ -35,37 +34,37 @@ _TRIES = 5
 
 
 class IndexAsked(msgspec.Struct, frozen=True, tag="index"):
-    """Read one generation of a shard's index; count documents up to `batch`."""
+    """Request to check one generation of a shard's index and count its documents up to `batch`."""
 
     path: str
     batch: int
-    busy: bool  # a crawl writes to it
-    live: bool  # it must be whole as it is, not only as opening would make it
-    hurt: bool = False  # it is damaged: count what it gives all the same
-    copies: tuple[int, ...] = ()  # how much counts of each shard's log of pages fetched again
+    busy: bool  # a crawl is writing to it
+    live: bool  # its present files must be complete, not only those that opening restores
+    hurt: bool = False  # it is damaged: count its readable documents anyway
+    copies: tuple[int, ...] = ()  # valid bytes of each shard's log of replaced pages
     key_seed: int = 0
 
 
 class DigestsAsked(msgspec.Struct, frozen=True, tag="digests"):
-    """Read a digest store, and hold its entries against the lines of the CDXJ logs that they name."""
+    """Request to check a digest store against the CDXJ lines that its entries point to."""
 
     path: str
     shards: int
-    busy: bool  # a crawl writes to it
+    busy: bool  # a crawl is writing to it
 
 
 class ProbeReport(msgspec.Struct, frozen=True):
-    """What was found; `trouble` says what is wrong, in a few words."""
+    """Result of a check; `trouble` is a short error text, or ""."""
 
-    count: int = 0  # documents that count, or digests
-    younger: int = 0  # documents past the checkpoint
-    stale: int = 0  # digests whose page is no longer where they say
-    strays: list[str] = []  # files that belong to nothing
+    count: int = 0  # valid documents, or digests
+    younger: int = 0  # documents newer than the checkpoint
+    stale: int = 0  # digests whose CDXJ line is not where they point
+    strays: list[str] = []  # files that nothing refers to
     trouble: str = ""
 
 
 def probe(questions: Sequence[IndexAsked | DigestsAsked]) -> list[ProbeReport]:
-    """Have them read by a child, or by as many as it takes; an answer for each."""
+    """Run the checks in a child, and in a new one after each death; return a report for each."""
     reports: list[ProbeReport] = []
     while len(reports) < len(questions):
         child = subprocess.run(
@@ -77,54 +76,54 @@ def probe(questions: Sequence[IndexAsked | DigestsAsked]) -> list[ProbeReport]:
         reports += [msgspec.json.decode(line, type=ProbeReport) for line in child.stdout.splitlines()]
         if len(reports) < len(questions):
             code = child.returncode
-            how = f"signal {-code}" if code < 0 else _last_words(child.stderr)
-            reports.append(ProbeReport(trouble=f"whoever reads it dies ({how})"))
+            how = f"signal {-code}" if code < 0 else _last_line(child.stderr)
+            reports.append(ProbeReport(trouble=f"reading it kills the process ({how})"))
     return reports
 
 
-def _last_words(said: bytes) -> str:
-    lines = said.decode(errors="replace").strip().splitlines()
-    return lines[-1][:200] if lines else "without a word"
+def _last_line(stderr: bytes) -> str:
+    lines = stderr.decode(errors="replace").strip().splitlines()
+    return lines[-1][:200] if lines else "without a message"
 
 
 def read_index(asked: IndexAsked) -> ProbeReport:
-    """Look at the moment that opening would bring back: the one kept for the batch, or what is there."""
-    path = Path(asked.path).absolute()  # it is looked at through links, from elsewhere
+    """Check the index state that opening restores: the one kept for the batch, else the present one."""
+    path = Path(asked.path).absolute()  # symbolic links in another directory point to it
     kept, live = path / "kept" / f"{asked.batch}.json", path / "meta.json"
-    if _has_all(path / "kept" / "clearing.json"):
+    if _is_complete(path / "kept" / "clearing.json"):
         kept = path / "kept" / "clearing.json"
     if asked.hurt:
-        there = [_look_at(path, listed, asked).count for listed in (kept, live) if listed.exists()]
-        return ProbeReport(max(there, default=0))
+        counts_found = [_check_files(path, listed, asked).count for listed in (kept, live) if listed.exists()]
+        return ProbeReport(max(counts_found, default=0))
     report = ProbeReport()
-    for _ in range(_TRIES if asked.busy else 1):  # while a crawl runs, files come and go
-        counts = kept if _has_all(kept) else live
+    for _ in range(_TRIES if asked.busy else 1):  # a running crawl adds and deletes files
+        counts = kept if _is_complete(kept) else live
         if not counts.exists():
-            return ProbeReport()  # opening makes a new one in its place, which holds nothing
-        report = _look_at(path, counts, asked)
+            return ProbeReport()  # opening replaces it by a new, empty one
+        report = _check_files(path, counts, asked)
         if not report.trouble:
             break
     if report.trouble or asked.busy:
         return report
     if asked.live and counts == kept and (not live.exists() or live.read_bytes() != kept.read_bytes()):
-        report = _look_at(path, live, asked)
+        report = _check_files(path, live, asked)
     if asked.live and not report.trouble:
-        # Opening would give them their names back; until then a search does not find them.
-        gone = sorted(name for name in _named_files(live) if not (path / name).exists())
-        if gone:
-            report = msgspec.structs.replace(report, trouble=f"`{gone[0]}` is missing")
+        # Opening would restore these files; until then a search does not find their documents.
+        missing = sorted(name for name in _named_files(live) if not (path / name).exists())
+        if missing:
+            report = msgspec.structs.replace(report, trouble=f"`{missing[0]}` is missing")
     if counts == kept and not report.trouble:
-        report = msgspec.structs.replace(report, trouble=_second_flaw(path, kept))
+        report = msgspec.structs.replace(report, trouble=_kept_flaw(path, kept))
     if not report.trouble:
         report = msgspec.structs.replace(report, trouble=_managed_flaw(path / ".managed.json"))
     return report if report.trouble else msgspec.structs.replace(report, strays=_strays(path))
 
 
-def _look_at(path: Path, listed: Path, asked: IndexAsked) -> ProbeReport:
-    """Open the files that `listed` names, in a place of their own; each must match its checksum."""
-    # Threads of the index may still put a file there while it is cleared away.
-    with TemporaryDirectory(prefix="fieldmouse-", ignore_cleanup_errors=True) as room:
-        view = Path(room)
+def _check_files(path: Path, listed: Path, asked: IndexAsked) -> ProbeReport:
+    """Open the files that `listed` names through a temporary directory; each must match its checksum."""
+    # Threads of the index may create a file while the directory is deleted.
+    with TemporaryDirectory(prefix="fieldmouse-", ignore_cleanup_errors=True) as folder:
+        view = Path(folder)
         try:
             for name in _named_files(listed):
                 kept = path / "kept" / name
@@ -135,14 +134,14 @@ def _look_at(path: Path, listed: Path, asked: IndexAsked) -> ProbeReport:
                 return ProbeReport(trouble=trouble)
             shutil.copyfile(listed, view / "meta.json")
             return _count_documents(view, asked)
-        except FileNotFoundError as gone:
-            return ProbeReport(trouble=f"`{Path(gone.filename).name}` is missing")
-        except (ValueError, KeyError, TypeError) as wrong:
-            return ProbeReport(trouble=f"`{listed.name}` cannot be understood ({wrong})")
+        except FileNotFoundError as error:
+            return ProbeReport(trouble=f"`{Path(error.filename).name}` is missing")
+        except (ValueError, KeyError, TypeError) as damage:
+            return ProbeReport(trouble=f"`{listed.name}` cannot be decoded ({damage})")
 
 
-def _has_all(listed: Path) -> bool:
-    """Whether a moment was kept, and every file of it."""
+def _is_complete(listed: Path) -> bool:
+    """Tell whether a state was kept with every file."""
     try:
         names = _named_files(listed)
     except (OSError, ValueError, KeyError, TypeError):
@@ -150,8 +149,8 @@ def _has_all(listed: Path) -> bool:
     return all(listed.with_name(name).exists() or (listed.parent.parent / name).exists() for name in names)
 
 
-def _second_flaw(path: Path, listed: Path) -> str:
-    """In a copy of a crawl the second names of files have become second files, which may be damaged too."""
+def _kept_flaw(path: Path, listed: Path) -> str:
+    """Find damage in `kept`: in a copied crawl its hard links have become separate files."""
     for name in sorted(_named_files(listed)):
         first, second = path / name, listed.with_name(name)
         if first.exists() and second.exists() and not first.samefile(second) and (flaw := flaw_of(second)):
@@ -160,18 +159,19 @@ def _second_flaw(path: Path, listed: Path) -> str:
 
 
 def _managed_flaw(path: Path) -> str:
-    """tantivy opens no index whose list of managed files is damaged; it needs none, though."""
+    """Find damage in the list of managed files: tantivy needs none, but does not open an index with a damaged
+    one."""
     try:
         msgspec.json.decode(path.read_bytes(), type=list[str])
     except FileNotFoundError:
         return ""
-    except (msgspec.MsgspecError, UnicodeDecodeError) as wrong:
-        return f"`{path.name}` cannot be understood ({wrong})"
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        return f"`{path.name}` cannot be decoded ({error})"
     return ""
 
 
 def _named_files(listed: Path) -> set[str]:
-    """The files that an index's list says are in use."""
+    """Return the files in use according to an index's meta file."""
     files = set()
     for segment in json.loads(listed.read_bytes())["segments"]:
         name = segment["segment_id"].replace("-", "")
@@ -182,12 +182,12 @@ def _named_files(listed: Path) -> set[str]:
 
 
 def _strays(path: Path) -> list[str]:
-    """Files of no moment: what a writer that was killed left behind."""
+    """Return files of no state, which a killed writer left behind."""
     named = {
         name for listed in (path / "meta.json", *path.glob("kept/*.json")) for name in _named_files(listed)
     }
-    there = {file.name for file in path.iterdir() if file.is_file() and _is_ours(file.name)}
-    return sorted(there - named)
+    present = {file.name for file in path.iterdir() if file.is_file() and _is_ours(file.name)}
+    return sorted(present - named)
 
 
 def _is_ours(name: str) -> bool:
@@ -207,7 +207,7 @@ def _count_documents(path: Path, asked: IndexAsked) -> ProbeReport:
     except ValueError as trouble:
         return ProbeReport(trouble=f"it cannot be opened ({trouble})")
     if index.schema not in known_schemas():
-        return ProbeReport(trouble="its fields are not ours")
+        return ProbeReport(trouble="its schema is not one of fieldmouse")
     try:
         with panics_as_errors():
             searcher = index.searcher()
@@ -224,7 +224,7 @@ def _count_documents(path: Path, asked: IndexAsked) -> ProbeReport:
 def _old_copies(
     index: tantivy.Index, searcher: tantivy.Searcher, counted: tantivy.Query, asked: IndexAsked
 ) -> int:
-    """How many of the documents that count are older than the newest of their pages."""
+    """Count the valid documents that are older than the newest version of their page."""
     from fieldmouse.indexer.copies import among, stands
     from fieldmouse.indexer.generations import places
     from fieldmouse.indexer.index import has_columns
@@ -234,8 +234,8 @@ def _old_copies(
     columns = has_columns(index.schema)
     addresses = [address for _, address in hits]
     keys, batches = places(searcher, addresses, columns=columns, key_seed=lambda: asked.key_seed)
-    known = _newest(Path(asked.path).parent.parent, asked.copies)
-    return int((among(keys, known) > stands(batches, shard)).sum())
+    newest = _newest(Path(asked.path).parent.parent, asked.copies)
+    return int((among(keys, newest) > stands(batches, shard)).sum())
 
 
 @cache
@@ -261,7 +261,7 @@ def read_digests(asked: DigestsAsked) -> ProbeReport:
         ):
             wanted = (store.info()["last_pgno"] + 1) * store.stat()["psize"]
             size = os.stat(asked.path).st_size
-            if size < wanted:  # a resume refuses it: who reads past the end of a map is killed
+            if size < wanted:  # a resume refuses it: a read past the end of a map kills the process
                 return ProbeReport(trouble=f"{wanted} bytes were written, {size} are there")
             for digest, value in reading.cursor():
                 count += 1
@@ -276,12 +276,12 @@ def read_digests(asked: DigestsAsked) -> ProbeReport:
     if not asked.busy and (flaw := page_flaw(Path(asked.path), leaves=True)):
         return ProbeReport(count, trouble=flaw)
     tried = not asked.busy and os.access(asked.path, os.W_OK)
-    flaw = write_flaw(Path(asked.path), lock=False) if tried else ""  # the lock is a file that would change
+    flaw = write_flaw(Path(asked.path), lock=False) if tried else ""  # the lock file would change
     return ProbeReport(count, stale=stale, trouble=f"it cannot be added to ({flaw})" if flaw else "")
 
 
 def _digest_at(log: int, offset: int) -> bytes:
-    """The digest in the CDXJ line at `offset`."""
+    """Return the digest of the CDXJ line at `offset`, or b""."""
     raw = os.pread(log, 4096, offset)
     if b"\n" not in raw:
         raw = os.pread(log, 1 << 17, offset)

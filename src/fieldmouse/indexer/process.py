@@ -1,8 +1,7 @@
-"""A worker process as its agent sees it: started, listened to, ended.
+"""Worker process as seen by the crawler: start, state, end.
 
-A plain child with a socket, not a fork of the agent: it shares none of its memory
-and none of its mistakes. A scrap of shared memory tells which page it has in hand,
-also after it died.
+A plain child with a socket, not a fork of the crawler: it shares none of its memory. A few bytes of shared
+memory hold the page it is working on, readable even after it died.
 """
 
 from __future__ import annotations
@@ -15,15 +14,15 @@ import struct
 import subprocess
 import sys
 
-NOTHING = -1  # in hand
-AGONY = 0.5  # seconds between hanging up and being gone
-PATIENCE = 10.0  # seconds that a worker may take to end by itself
+NOTHING = -1  # no page in hand
+AGONY = 0.5  # seconds between closing the connection and being gone
+PATIENCE = 10.0  # seconds that a worker may take to exit by itself
 LEFT_TO_THE_AGENT = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _NUMBER = struct.Struct("<q")
 _ENVIRONMENT = {
-    # We multiply no matrices; the threads that numpy starts for it spin at every start, one for each core.
+    # We multiply no matrices; numpy's threads for that would spin at every start, one for each core.
     "OPENBLAS_NUM_THREADS": "1",
-    # A tree per page is built and thrown away: keep glibc from giving its memory back and asking again.
+    # A tree is built and freed for each page: keep glibc from returning its memory to the system each time.
     "MALLOC_TRIM_THRESHOLD_": str(64 << 20),
     "MALLOC_MMAP_THRESHOLD_": str(32 << 20),
     "MALLOC_TOP_PAD_": str(1 << 20),
@@ -32,7 +31,7 @@ _ENVIRONMENT = {
 
 
 def with_plugin(number: int) -> int:
-    """How a page in a plug-in's hands is told from one in our own, and the way back.
+    """Encode that a plug-in is processing page `number`; applied again, it decodes.
 
     >>> with_plugin(0), with_plugin(5), with_plugin(with_plugin(5))
     (-2, -7, 5)
@@ -41,15 +40,15 @@ def with_plugin(number: int) -> int:
 
 
 class WorkerProcess:
-    """One running worker; make it with `start`."""
+    """A running worker; create it with `start`."""
 
-    def __init__(self, child: subprocess.Popen[bytes], scrap: mmap.mmap):
-        self._child, self._scrap = child, scrap
+    def __init__(self, child: subprocess.Popen[bytes], memory: mmap.mmap):
+        self._child, self._memory = child, memory
         self.pid = child.pid
 
     @classmethod
     def start(cls) -> tuple[WorkerProcess, socket.socket]:
-        """A new worker, and our end of the socket to it."""
+        """Start a worker; return it and our end of its socket."""
         ours, theirs = socket.socketpair()
         for end in (ours, theirs):
             end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 20)
@@ -58,10 +57,10 @@ class WorkerProcess:
         scrap = mmap.mmap(memory, _NUMBER.size)
         _NUMBER.pack_into(scrap, 0, NOTHING)
         handles = (theirs.fileno(), memory)
-        # A child begins with our mask: so no signal gets at it before it can say that it ignores them.
+        # A child inherits our signal mask: no signal reaches it before it can ignore them.
         mask = signal.pthread_sigmask(signal.SIG_BLOCK, LEFT_TO_THE_AGENT)
         try:
-            # -P: a file in the current directory must not take the place of a module that is installed.
+            # -P: a file in the current directory must not shadow an installed module.
             child = subprocess.Popen(
                 [sys.executable, "-P", "-m", "fieldmouse.indexer.worker", *map(str, (*handles, os.getpid()))],
                 pass_fds=handles,
@@ -77,17 +76,17 @@ class WorkerProcess:
 
     @property
     def in_hand(self) -> int:
-        """The ticket of the page it works on, or `NOTHING`."""
-        number: int = _NUMBER.unpack_from(self._scrap)[0]
+        """Number of the page that it is processing, or `NOTHING`."""
+        number: int = _NUMBER.unpack_from(self._memory)[0]
         return with_plugin(number) if number < NOTHING else number
 
     @property
     def in_plugin(self) -> bool:
-        """Whether somebody else's code has the page."""
-        return bool(_NUMBER.unpack_from(self._scrap)[0] < NOTHING)
+        """Whether plug-in code is processing the page."""
+        return bool(_NUMBER.unpack_from(self._memory)[0] < NOTHING)
 
     def end(self) -> int:
-        """End it, though it may finish dying by itself; its exit code, negative for a signal."""
+        """End it after a short wait for its own exit; return the exit code, negative for a signal."""
         try:
             return self._child.wait(AGONY)
         except subprocess.TimeoutExpired:
@@ -98,7 +97,7 @@ class WorkerProcess:
         self._child.kill()
 
     def wait(self) -> None:
-        """Wait until it ended by itself, but not for ever."""
+        """Wait until it exits by itself, at most `PATIENCE` seconds; then kill it."""
         try:
             self._child.wait(PATIENCE)
         except subprocess.TimeoutExpired:
@@ -107,10 +106,9 @@ class WorkerProcess:
 
 
 def peak_rss() -> int:
-    """Bytes of memory that this process used at most.
+    """Peak memory of this process in bytes.
 
-    The kernel's own account (`getrusage`) would not do: there a child begins with the
-    peak of whoever started it.
+    `getrusage` would be wrong: there a child starts with the peak of its parent.
     """
     with open("/proc/self/status", "rb") as status:
         return next(int(line.split()[1]) << 10 for line in status if line.startswith(b"VmHWM:"))

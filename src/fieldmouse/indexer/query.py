@@ -1,4 +1,4 @@
-"""What a question to the index means: a small grammar in which nothing is an error.
+"""Parser of search queries: a small grammar without syntax errors.
 
     words            all of them must occur
     "some words"     in this order, next to each other
@@ -7,11 +7,10 @@
     title:word       in the title; also title:"some words"
     host:name        on this host or one below it: host:example.org finds docs.example.org
 
-People paste what they have before them: `std::vector push_back`, `don't`, `O(n log n)`.
-So punctuation never has a meaning of its own inside a word: a word is cut where the
-index cuts it, and its parts must stand next to each other. `AND` and `NOT` are words,
-`OR` is one unless it stands between two things, a quote that is never closed is none,
-and a word of which nothing is left asks for nothing.
+Users paste text such as `std::vector push_back`, `don't`, `O(n log n)`. So punctuation inside a word has
+no meaning: the word is split as the index splits it, and its parts must be adjacent. `AND` and `NOT` are
+words, `OR` is a word unless it is between two clauses, an unclosed quote is ignored, and so is a word
+without letters or digits.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from functools import cache, partial
 import tantivy
 
 TITLE_WEIGHT = 3.0
-# A closing quote may have punctuation behind it, as in a sentence, but no word.
+# A closing quote may be followed by punctuation, as in a sentence, but not by a word.
 _PIECE = re.compile(r'(-?)(?:(title|host):)?("[^"]*"(?=[^\w\s"-]*(?:\s|\Z))|\S+)', re.IGNORECASE)
 
 
@@ -33,21 +32,21 @@ _SPELLINGS: tuple[Callable[[str], str], ...] = (
     lambda text: text.replace("ß", "ss").replace("ẞ", "ss"),
     lambda text: text.replace("SS", "ß"),
 )
-"""One letter has hardly a capital of its own: GRÜSSE and grüße are one word, and the index keeps two."""
+"""Spellings to try: lower case does not unify GRÜSSE and grüße, so the index has two words."""
 
 
 @dataclass(frozen=True, slots=True)
 class Clause:
-    """One thing asked for: terms that stand next to each other, or a host's name."""
+    """One search term: adjacent words, or a host name."""
 
     terms: tuple[str, ...]
-    field: str = ""  # "" for anywhere in the page; title, host
+    field: str = ""  # "" for title or text; else title or host
     without: bool = False  # it must not occur
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """Of each group one clause must hold; of the clauses in `without` none may."""
+    """One clause of each group must match, and no clause in `without`."""
 
     groups: tuple[tuple[Clause, ...], ...] = ()
     without: tuple[Clause, ...] = ()
@@ -57,27 +56,27 @@ class Question:
         return not self.groups and not self.without
 
     def hosts(self, *, without: bool = False) -> list[str]:
-        """The hosts that were asked for, each by itself; or those not wanted."""
+        """Return the hosts required in groups of one clause, or the excluded ones."""
         clauses = self.without if without else [group[0] for group in self.groups if len(group) == 1]
         return [clause.terms[0] for clause in clauses if clause.field == "host"]
 
     def anywhere(self) -> Question:
-        """The same question with no word about hosts."""
+        """Return the question without its clauses about hosts."""
         groups = (tuple(clause for clause in group if clause.field != "host") for group in self.groups)
         without = (clause for clause in self.without if clause.field != "host")
         return Question(tuple(group for group in groups if group), tuple(without))
 
 
 def understand(words: str) -> Question:
-    """The question that `words` ask.
+    r"""Parse a query.
 
-    >>> understand('don\\'t "field mouse" OR vole -title:barn').groups
-    ((Clause(terms=('don', 't'), field='', without=False),), \
-(Clause(terms=('field', 'mouse'), field='', without=False), Clause(terms=('vole',), field='', without=False)))
+    >>> question = understand('don\'t "field mouse" OR vole -title:barn')
+    >>> [[clause.terms for clause in group] for group in question.groups]
+    [[('don', 't')], [('field', 'mouse'), ('vole',)]]
     """
     groups: list[tuple[Clause, ...]] = []
     without: list[Clause] = []
-    joining = False  # an OR stands before the next clause
+    joining = False  # the next clause follows an OR
     for clause in _clauses(words):
         if clause is None:
             joining = True
@@ -94,66 +93,66 @@ def understand(words: str) -> Question:
 
 
 def _clauses(words: str) -> Iterator[Clause | None]:
-    """The clauses in order; None is an OR between two that are wanted."""
-    pieces = [found for found in _PIECE.finditer(words) if found[0] == "OR" or _clause(found) is not None]
-    for at, found in enumerate(pieces):
-        if found[0] == "OR" and _wanted(pieces, at - 1) and _wanted(pieces, at + 1):
+    """Yield the clauses in order; None is an OR between two clauses that are not excluded."""
+    pieces = [match for match in _PIECE.finditer(words) if match[0] == "OR" or _clause(match) is not None]
+    for at, match in enumerate(pieces):
+        if match[0] == "OR" and _is_required(pieces, at - 1) and _is_required(pieces, at + 1):
             yield None
             continue
-        asked = [clause for clause in map(partial(_clause, found), _SPELLINGS) if clause is not None]
-        for number, clause in enumerate(dict.fromkeys(asked)):
+        spellings = [clause for clause in map(partial(_clause, match), _SPELLINGS) if clause is not None]
+        for number, clause in enumerate(dict.fromkeys(spellings)):
             if number and not clause.without:
                 yield None
             yield clause
 
 
-def _wanted(pieces: list[re.Match[str]], at: int) -> bool:
-    """Is there a clause at that place that an OR could join to another?"""
+def _is_required(pieces: list[re.Match[str]], at: int) -> bool:
+    """Tell whether an OR may join the piece at that index to another."""
     if not 0 <= at < len(pieces) or pieces[at][0] == "OR":
         return False
     clause = _clause(pieces[at])
     return clause is not None and not clause.without
 
 
-def _clause(found: re.Match[str], spell: Callable[[str], str] = str) -> Clause | None:
-    """What one piece asks for, if it is spelt so; None if nothing."""
-    minus, field, rest = found[1], (found[2] or "").lower(), found[3]
-    if minus and not field and rest.startswith("-"):  # `--amend` is a word of a command line
+def _clause(match: re.Match[str], spell: Callable[[str], str] = str) -> Clause | None:
+    """Return the clause of one piece in one spelling, or None if it is empty."""
+    minus, field, rest = match[1], (match[2] or "").lower(), match[3]
+    if minus and not field and rest.startswith("-"):  # `--amend` is an option of a command line
         minus = ""
     if field == "host":
         name = bare_host(rest.strip('"'))
         return Clause((name,), "host", bool(minus)) if name else None
     terms = tuple(cut(spell(rest)))
-    if not terms and field:  # `title:` by itself
+    if not terms and field:  # `title:` without a word
         terms, field = tuple(cut(field)), ""
     return Clause(terms, field, bool(minus)) if terms else None
 
 
 def cut(text: str) -> list[str]:
-    """The words of a text, as the index has them."""
+    """Split a text into words as the index does."""
     return _analyzer().analyze(text)
 
 
 @cache
 def _analyzer() -> tantivy.TextAnalyzer:
-    """Cuts words as tantivy's default tokenizer did when the pages were indexed."""
+    """tantivy's default tokenizer, with which the pages were indexed."""
     builder = tantivy.TextAnalyzerBuilder(tantivy.Tokenizer.simple())
     return builder.filter(tantivy.Filter.remove_long(40)).filter(tantivy.Filter.lowercase()).build()
 
 
 Weight = Callable[[str, tuple[str, ...]], float]
-"""How much words in a field count."""
+"""Weight of adjacent words in a field."""
 
 
 def build(
     question: Question, schema: tantivy.Schema, weight: Weight = lambda field, terms: 1.0
 ) -> tantivy.Query:
-    """The question as the index understands it."""
+    """Build the tantivy query of a question."""
     parts: list[tuple[tantivy.Occur, tantivy.Query]] = []
     for group in question.groups:
-        asked = [_query(clause, schema, weight) for clause in group]
-        one = asked[0] if len(asked) == 1 else _any(asked)
-        parts.append((tantivy.Occur.Must, one))
+        queries = [_query(clause, schema, weight) for clause in group]
+        query = queries[0] if len(queries) == 1 else _any(queries)
+        parts.append((tantivy.Occur.Must, query))
     if not question.groups:
         parts.append((tantivy.Occur.Must, tantivy.Query.all_query()))
     parts += [(tantivy.Occur.MustNot, _query(clause, schema, weight)) for clause in question.without]
@@ -162,7 +161,7 @@ def build(
 
 def _query(clause: Clause, schema: tantivy.Schema, weight: Weight) -> tantivy.Query:
     if clause.field == "host":
-        # Where a page lives says nothing of how well it answers.
+        # The host says nothing about relevance.
         return tantivy.Query.const_score_query(tantivy.Query.term_query(schema, "host", clause.terms[0]), 0.0)
     in_title = tantivy.Query.boost_query(
         stretch(schema, "title", clause.terms), TITLE_WEIGHT * weight("title", clause.terms)
@@ -174,7 +173,7 @@ def _query(clause: Clause, schema: tantivy.Schema, weight: Weight) -> tantivy.Qu
 
 
 def stretch(schema: tantivy.Schema, field: str, terms: tuple[str, ...]) -> tantivy.Query:
-    """Words that stand next to each other in a field."""
+    """Build the query for adjacent words in a field."""
     if len(terms) == 1:
         return tantivy.Query.term_query(schema, field, terms[0])
     return tantivy.Query.phrase_query(schema, field, list(terms))
@@ -185,7 +184,7 @@ def _any(queries: list[tantivy.Query]) -> tantivy.Query:
 
 
 def bare_host(written: str) -> str:
-    """A host as somebody writes it, without scheme, path or outer dots.
+    """Normalize a host as users write it: no scheme, path or outer dots.
 
     >>> bare_host("HTTP://Example.org:80/a")
     'example.org:80'
@@ -203,7 +202,7 @@ def authority_of(url: str) -> str:
 
 
 def names(authority: str) -> list[str]:
-    """All names that `host:` finds a page of this authority by: it and those above it, with and without port.
+    """Return all names by which `host:` finds an authority: it and its parents, with and without port.
 
     >>> names("docs.example.org:8080")
     ['docs.example.org:8080', 'docs.example.org', 'example.org', 'org']
@@ -211,11 +210,11 @@ def names(authority: str) -> list[str]:
     (['127.0.0.1:80', '127.0.0.1'], ['[::1]'])
     """
     name, _, port = authority.rpartition(":") if re.search(r":\d+\Z", authority) else (authority, "", "")
-    found = [authority] if port else []
-    found.append(name)
+    result = [authority] if port else []
+    result.append(name)
     if name.startswith("[") or name.replace(".", "").isdigit():
-        return found
+        return result
     while "." in name:
         name = name.partition(".")[2]
-        found.append(name)
-    return found
+        result.append(name)
+    return result

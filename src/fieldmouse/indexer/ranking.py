@@ -1,12 +1,11 @@
-"""BM25 over the whole crawl, though tantivy only knows it over one generation.
+"""BM25 over the whole crawl, from the per-generation scores of tantivy.
 
-How rare a word is, and how long pages are on average, tantivy counts in each generation
-by itself, and a host's pages live in few of them: scores of two generations could not be
-compared. So words are counted over all generations first. How rare they are goes into
-each question as a weight, exactly. How long pages are on average cannot: what a generation
-finds is therefore scored once more here, best candidates first, until nothing that is left,
-found or not, could still come in among the best. The result is what one index that held all
-documents would say. Old copies that are not cleared away yet still count among the words.
+tantivy computes word frequencies and average page lengths for each generation separately, and the pages of
+a host are in few generations: scores of two generations are not comparable. So words are counted over all
+generations first. Their rarity goes into each query as an exact weight. The average length cannot: the
+hits of a generation are therefore scored again here, best candidates first, until no remaining page, found
+or not, can be among the best. The result equals that of one index with all documents. Replaced documents
+that are not deleted yet still count as occurrences of words.
 """
 
 from __future__ import annotations
@@ -21,23 +20,23 @@ import tantivy
 from fieldmouse.indexer.generations import Generation, text_of
 from fieldmouse.indexer.query import TITLE_WEIGHT, Question, build, cut, stretch
 
-_K1, _B = 1.2, 0.75  # tantivy's
+_K1, _B = 1.2, 0.75  # tantivy's constants
 _FIELDS = ("title", "text")
 _SAMPLES = 8
 
 Leaf = tuple[str, tuple[str, ...]]
-"""A field, and the words that stand next to each other in it."""
+"""A field and adjacent words in it."""
 
 
 class FieldSize:
-    """How many documents a generation has and how long a field is in them, as its own scores have it."""
+    """Number of documents of a generation and average length of a field, as its own scores use them."""
 
     def __init__(self, documents: float = 0.0, average: float = 0.0):
         self.documents, self.average = documents, average
 
 
 class Ranking:
-    """The scores of a question's answers in all these generations."""
+    """Scores of the hits of a question in several generations."""
 
     def __init__(self, generations: list[Generation], question: Question):
         self.question = question
@@ -65,7 +64,7 @@ class Ranking:
         return words / self._documents if self._documents else 0.0
 
     def query(self, generation: Generation, question: Question | None = None) -> tantivy.Query:
-        """The question to a generation, in which words weigh as they do in the whole crawl."""
+        """Build the query for a generation, in which words weigh as in the whole crawl."""
         counts, documents = self._counts[generation], self._documents_in(generation)
 
         def weight(field: str, terms: tuple[str, ...]) -> float:
@@ -77,38 +76,35 @@ class Ranking:
         return build(question or self.question, generation.index.schema, weight)
 
     def reach(self, generation: Generation) -> float:
-        """How much better a page may be than the score that its generation gives it."""
+        """Return the maximum factor of a page's final score to the score that its generation gives it."""
         if not self._leaves:
             return 1.0
         sizes = self._sizes[generation]
         ratios = (self._average[field] / sizes[field].average for field in _FIELDS if sizes[field].average)
-        return 1.0001 * max([1.0, *ratios])  # the scores are in single precision
+        return 1.0001 * max([1.0, *ratios])  # scores are in single precision
 
     def score(self, generation: Generation, address: tantivy.DocAddress) -> float:
-        """What one index that held all documents would say."""
+        """Return the score that one index with all documents would give."""
         if not self.question.groups:
             return 1.0
-        found = {leaf: self._score(leaf, generation, address) for leaf in self._leaves}
+        scores = {leaf: self._score(leaf, generation, address) for leaf in self._leaves}
         return sum(
-            found[leaf] * (TITLE_WEIGHT if leaf[0] == "title" else 1.0) for leaf in _leaves(self.question)
+            scores[leaf] * (TITLE_WEIGHT if leaf[0] == "title" else 1.0) for leaf in _leaves(self.question)
         )
 
     def _score(self, leaf: Leaf, generation: Generation, address: tantivy.DocAddress) -> float:
         field, terms = leaf
         if not all(self._counts[generation][field, term] for term in terms):
             return 0.0
-        told = _explained(generation, stretch(generation.index.schema, field, terms), address)
-        if told is None:
+        numbers = _explained(generation, stretch(generation.index.schema, field, terms), address)
+        if numbers is None:
             return 0.0
-        often, length = told["freq"], told["dl"]
-        return (
-            self._rarity[leaf] * (1 + _K1) * often
-            / (often + _K1 * (1 - _B + _B * length / self._average[field]))
-        )  # fmt: skip
+        frequency, norm = numbers["freq"], 1 - _B + _B * numbers["dl"] / self._average[field]
+        return self._rarity[leaf] * (1 + _K1) * frequency / (frequency + _K1 * norm)
 
 
 def _leaves(question: Question) -> Iterator[Leaf]:
-    """What makes the score: each as often as it counts."""
+    """Yield the summands of the score, repeated ones as often as they count."""
     for group in question.groups:
         for clause in group:
             if clause.field != "host":
@@ -119,23 +115,26 @@ def _leaves(question: Question) -> Iterator[Leaf]:
 
 def _rarity(leaf: Leaf, counts: dict[tuple[str, str], int], documents: float) -> float:
     field, terms = leaf
-    known = (counts[field, term] for term in terms)
-    return sum(math.log(1 + (documents - count + 0.5) / (count + 0.5)) for count in known)
+    frequencies = (counts[field, term] for term in terms)
+    return sum(math.log(1 + (documents - count + 0.5) / (count + 0.5)) for count in frequencies)
 
 
 def _size(generation: Generation, field: str) -> FieldSize:
-    """tantivy does not tell, but explains: any document will do, with any word that it has in the field."""
+    """Read the size from a score explanation, the only place where tantivy shows it.
+
+    Any document works, with any word that it has in the field.
+    """
     schema, searcher = generation.index.schema, generation.searcher
     for address, word in _samples(generation, field):
-        told = _explained(generation, tantivy.Query.term_query(schema, field, word), address)
-        if told is not None:
-            return FieldSize(told["N"], told["avgdl"])
-    for word, _ in searcher.terms_with_prefix(field, "", limit=1):  # slow: it looks at all of them
+        numbers = _explained(generation, tantivy.Query.term_query(schema, field, word), address)
+        if numbers is not None:
+            return FieldSize(numbers["N"], numbers["avgdl"])
+    for word, _ in searcher.terms_with_prefix(field, "", limit=1):  # slow: it reads all terms
         query = tantivy.Query.term_query(schema, field, word)
         for _, address in searcher.search(query, limit=1, count=False).hits:
-            told = _explained(generation, query, address)
-            if told is not None:
-                return FieldSize(told["N"], told["avgdl"])
+            numbers = _explained(generation, query, address)
+            if numbers is not None:
+                return FieldSize(numbers["N"], numbers["avgdl"])
     return FieldSize()
 
 
@@ -151,13 +150,14 @@ def _samples(generation: Generation, field: str) -> Iterator[tuple[tantivy.DocAd
 def _explained(
     generation: Generation, query: tantivy.Query, address: tantivy.DocAddress
 ) -> dict[str, float] | None:
-    """The numbers behind a score, by the first words of their names; None if the page is no answer."""
+    """Return the numbers of a score explanation by the first words of their descriptions; None without a
+    match."""
     try:
-        told = json.loads(query.explain(generation.searcher, address).to_json())
+        explanation = json.loads(query.explain(generation.searcher, address).to_json())
     except ValueError:
         return None
     numbers: dict[str, float] = {}
-    parts = [told]
+    parts = [explanation]
     while parts:
         part = parts.pop()
         numbers[part["description"].partition(",")[0]] = part["value"]

@@ -1,8 +1,7 @@
-"""How a document is read, by its MIME type: one table, whose first three are HTML, plain text and sitemaps.
+"""Readers that turn a response into a `Document`, by MIME type.
 
-A reader is given an answer and makes a `Document` of it: title, text, and what it
-links to. The user's own (`plugins.readers`) stand in the same table, behind a call
-that bounds what they may cost.
+Built in are HTML, plain text and sitemaps. Readers of the user (`plugins.readers`) are in the same table,
+wrapped in a call that limits their cost.
 """
 
 from __future__ import annotations
@@ -27,10 +26,10 @@ from fieldmouse.web.labels import decoded
 from fieldmouse.web.mediatype import media_type
 from fieldmouse.web.sitemap import read as read_sitemap
 
-MARKUP = 4 << 20  # bytes of HTML parsed: a tree is some ten times as large as its page
+MARKUP = 4 << 20  # bytes of HTML parsed: a tree is about ten times as large as its page
 HTML = frozenset(("text/html", "application/xhtml+xml"))
 LISTING = "sitemap"
-"""The entry for sitemaps and feeds: those are known by how they were found, whatever their type."""
+"""The entry for sitemaps and feeds: these are recognized by how they were found, regardless of their type."""
 
 
 class Reader(Protocol):
@@ -39,10 +38,8 @@ class Reader(Protocol):
 
 def read_html(answer: Answer, config: IndexerConfig) -> Document:
     charset = find_charset(answer.body[:MARKUP], media_type(answer.all("content-type")))
-    page = parse(
-        markup_of(answer.body, charset), Url(answer.url),
-        language=answer.header("content-language"), robot=config.robot, charset=charset,
-    )  # fmt: skip
+    html, language = markup_of(answer.body, charset), answer.header("content-language")
+    page = parse(html, Url(answer.url), language=language, robot=config.robot, charset=charset)
     return replace(page, charset=charset, language=page.language or guess(page.text))
 
 
@@ -53,7 +50,7 @@ def read_plain(answer: Answer, config: IndexerConfig) -> Document:
 
 
 def read_listing(answer: Answer, config: IndexerConfig) -> Document:
-    """Sitemaps and feeds: no words, but URLs."""
+    """Read a sitemap or feed: it has URLs and no text."""
     listed = read_sitemap(answer.body, answer.url, limit_bytes=config.decoded_limit, cut=answer.cut)
     pages, sitemaps = [entry.url for entry in listed.urls], [entry.url for entry in listed.sitemaps]
     trouble = f"left after {len(pages) + len(sitemaps)} URLs: {listed.trouble}" if listed.trouble else ""
@@ -71,32 +68,32 @@ READERS: Mapping[str, Reader] = MappingProxyType(
 
 
 class OwnReader:
-    """A reader of the user's own."""
+    """A reader from a plug-in."""
 
     def __init__(self, name: str, names: PluginNames, onlooker: Onlooker):
-        """Loads it; a sentence if that cannot be."""
+        """Load the reader; raises `FieldmouseError` if that fails."""
         self.name, self._patience, self._onlooker = name, names.patience, onlooker
         self._read = load_function(name, "reader", names.path)
 
     def __call__(self, answer: Answer, config: IndexerConfig) -> Document:
-        made = call(
+        result = call(
             self.name, self._patience, self._onlooker, lambda: _document(self._read(answer), answer.url)
         )
-        return self.without(answer.url, made) if isinstance(made, Complaint) else made
+        return self.without(answer.url, result) if isinstance(result, Complaint) else result
 
     def without(self, url: str, complaint: Complaint | None = None) -> Document:
-        """What is left of a page that it did not read."""
+        """Return the document of a page that the plug-in did not read."""
         complaint = complaint or Complaint(self.name, "was left out: plug-ins brought workers down")
         return Document(base=url, complaint=str(complaint))
 
 
 def own_readers(names: PluginNames, onlooker: Onlooker) -> Mapping[str, Reader]:
-    """The whole table of a crawl."""
+    """Return the table of readers of a crawl."""
     return {**READERS, **{mime: OwnReader(name, names, onlooker) for mime, name in names.readers.items()}}
 
 
 def _document(answer: object, url: str) -> Document:
-    """What a reader of the user's gave, held to what we can store."""
+    """Validate the result of a plug-in and cut its texts to the stored length."""
     if answer is None:
         return Document(base=url)
     if isinstance(answer, str):
@@ -108,23 +105,22 @@ def _document(answer: object, url: str) -> Document:
         raise BadAnswer("gave a `PageText` that holds something else than text")
     text, title, language = (_encodable(text) for text in words[:3])
     hrefs = [_encodable(href) for href in answer.links]
-    return Document(
-        base=url, title=" ".join(title.split())[:TITLE], text=text[:TEXT],
-        language=language[:35] or guess(text[:TEXT]), hrefs=hrefs, anchors=len(hrefs),
-    )  # fmt: skip
+    title, text = " ".join(title.split())[:TITLE], text[:TEXT]
+    language = language[:35] or guess(text)
+    return Document(title, text, language, base=url, hrefs=hrefs, anchors=len(hrefs))
 
 
 def _encodable(text: str) -> str:
-    """Text without halves of characters, which no file can hold."""
+    """Replace unpaired surrogates, which cannot be encoded."""
     return text if text.isascii() else text.encode("utf-8", "replace").decode()
 
 
 def is_markup(mime: str, body: bytes) -> bool:
-    """Whether a document is HTML, or does not say what it is and looks like it."""
+    """Tell whether a document is HTML, or has no declared type and looks like HTML."""
     return mime in HTML or (not mime and body.lstrip()[:1] == b"<")
 
 
 def markup_of(body: bytes, charset: str) -> bytes | str:
-    """HTML as lexbor takes it: UTF-8 it reads itself, everything else is decoded for it."""
+    """Return HTML for lexbor: UTF-8 as bytes, everything else decoded."""
     body = body[:MARKUP]
     return body.removeprefix(BOM_UTF8) if charset == "utf-8" else decoded(body, charset)

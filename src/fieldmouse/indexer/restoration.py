@@ -1,4 +1,4 @@
-"""Making again what the WARC files already say: CDXJ logs and digests."""
+"""Rebuild of CDXJ logs and the digest store from the WARC files."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from fieldmouse.indexer.audit import answers, log_lines
 from fieldmouse.indexer.digest import payload_digest
 from fieldmouse.indexer.wire import ShardState
 
-_EXCLUSION = re.compile(r"https?://[^/]+/robots\.txt\Z").match
-_NOTHING = payload_digest(b"")
-_AT_ONCE = 10_000  # digests in a transaction
+_is_robots_txt = re.compile(r"https?://[^/]+/robots\.txt\Z").match
+_EMPTY = payload_digest(b"")
+_BATCH = 10_000  # digests per transaction
 
 
 def restore_log(directory: Path, shard: int, state: ShardState) -> int:
-    """Write the CDXJ log of a shard again, byte for byte as it was at the checkpoint; returns its lines."""
+    """Rewrite the CDXJ log of a shard, byte for byte as at the checkpoint; return the number of lines."""
     path = log_path(directory, shard)
     count = length = 0
     with whole(path, ".fresh") as file:
@@ -33,15 +33,15 @@ def restore_log(directory: Path, shard: int, state: ShardState) -> int:
             count, length = count + 1, length + file.write(line)
         if length != state.cdxj_length:
             raise CrawlDirError(
-                f"`{path}` cannot be written again: {state.cdxj_length} bytes were there,"
-                f" the WARC files make {length}",
+                f"`{path}` cannot be rebuilt: it had {state.cdxj_length} bytes,"
+                f" the WARC files yield {length}",
                 "restore it from a copy of the directory",
             )
     return count
 
 
 def restore_digests(directory: Path, states: Sequence[ShardState]) -> int:
-    """Make the store of digests again from the CDXJ logs; returns how many it knows."""
+    """Rebuild the digest store from the CDXJ logs; return the number of digests."""
     path = directory / "digests.lmdb"
     fresh = path.with_name(path.name + ".fresh")
     fresh.unlink(missing_ok=True)
@@ -53,11 +53,11 @@ def restore_digests(directory: Path, states: Sequence[ShardState]) -> int:
                 place, at = shard << 48 | at, at + len(line)
                 _, entry = cdxj.read_line(line)
                 digest = b32decode(entry.digest)
-                # Only pages were ever remembered, and only when there was something in them.
-                page = entry.status.startswith("2") and not _EXCLUSION(entry.url)
-                if page and entry.mime != cdxj.REVISIT and digest != _NOTHING:
+                # The store holds pages with a non-empty body only.
+                page = entry.status.startswith("2") and not _is_robots_txt(entry.url)
+                if page and entry.mime != cdxj.REVISIT and digest != _EMPTY:
                     entries.append((digest, place.to_bytes(8, "little")))
-                if len(entries) >= _AT_ONCE:
+                if len(entries) >= _BATCH:
                     _put(store, entries)
         _put(store, entries)
         count: int = store.stat()["entries"]

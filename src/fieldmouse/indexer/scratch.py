@@ -1,4 +1,4 @@
-"""An index that is made to be asked once, beside those of a crawl: for words that those do not hold."""
+"""Temporary search index for texts that the indexes of a crawl do not have."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from fieldmouse.indexer.index import schema
 from fieldmouse.indexer.panics import panics_as_errors
 from fieldmouse.indexer.query import authority_of, names
 
-_HEAP = 15 << 20  # bytes; tantivy wants no less
+_HEAP_BYTES = 15 << 20  # bytes; tantivy's minimum
 
 
 class ScratchDocument(NamedTuple):
-    """What can be found; `name` is its URL, or begins like it."""
+    """A searchable text; `name` is its URL or starts with it."""
 
     name: str
     title: str
@@ -25,11 +25,11 @@ class ScratchDocument(NamedTuple):
 
 @panics_as_errors()
 def write_scratch(directory: Path, documents: Iterable[ScratchDocument]) -> int:
-    """Make an index of these in `directory`, which `search_all` can ask like a crawl; returns how many."""
+    """Write an index that `search_all` can read like a crawl; return the number of documents."""
     path, count = directory / "index" / "shard-0" / "00000", 0
     path.mkdir(parents=True)
     index = tantivy.Index(schema(), str(path))
-    writer = index.writer(heap_size=_HEAP, num_threads=1)
+    writer = index.writer(heap_size=_HEAP_BYTES, num_threads=1)
     for count, (name, title, text) in enumerate(documents, 1):
         document = tantivy.Document()
         document.add_bytes("url", name.encode())

@@ -1,12 +1,11 @@
-"""Looking for words in what was crawled, while the crawl runs and after.
+"""Full-text search in one or several crawls, during the crawl and after it.
 
-Every generation of every shard is asked for its best pages, and the lists are merged
-by scores that mean the same everywhere (`ranking.py`). Of a page that was fetched more
-than once only the newest copy is shown (`copies.py`). Reading takes no lock and sees the
-last checkpoint of each shard.
+Every generation of every shard returns its best pages, and the lists are merged by comparable scores
+(`ranking.py`). Only the newest version of a page is shown (`copies.py`). Reading takes no lock and sees
+the last checkpoint of each shard.
 
-Several crawls are searched as one: words are counted over all of them, and which crawl has the newest
-copy of a page, whoever asks must know, since indexes know no times.
+Several crawls are searched as one: words are counted over all of them. Indexes have no times, so the
+caller decides which crawl has the newest version of a page.
 """
 
 from __future__ import annotations
@@ -28,14 +27,14 @@ from fieldmouse.indexer.query import Question, authority_of, names, understand
 from fieldmouse.indexer.ranking import Ranking
 
 SNIPPET = 240  # characters
-ENOUGH = 500  # pages scored for one question, though of a common word thousands might be among the best
-_MARK = re.compile(r"</?b>")  # tantivy puts found words between these, and escapes those of the page
+ENOUGH = 500  # pages scored for one question, though thousands might be among the best for a common word
+_MARK = re.compile(r"</?b>")  # tantivy puts found words between these tags, and escapes those of the page
 
 
 class Candidate(msgspec.Struct, frozen=True):
-    """A page that a generation found."""
+    """A page found by a generation."""
 
-    most: float  # its score is not greater
+    most: float  # upper bound of its score
     crawl: int
     generation: Generation
     address: tantivy.DocAddress
@@ -44,57 +43,57 @@ class Candidate(msgspec.Struct, frozen=True):
 class Found(msgspec.Struct, frozen=True):
     score: float
     url: str
-    stand: tuple[int, int]  # of two copies the one with the greater number is the newer
+    stand: tuple[int, int]  # of two versions of a page the one with the greater number is newer
     document: tantivy.Document
     generation: Generation
 
 
 Piece = tuple[str, bool]
-"""A part of a snippet, and whether it is a word that was searched for."""
+"""Text of a snippet, and whether it is a word that was searched for."""
 
 
 class Hit(msgspec.Struct, frozen=True):
-    """A page that answers the question; found words stand between `**` in its snippet."""
+    """A search result; its snippet has found words between `**`."""
 
     url: str
     title: str
     snippet: str
     score: float
-    directory: Path  # the crawl whose page it is
-    pieces: tuple[Piece, ...]  # the snippet without `**`, which may also be the page's own
+    directory: Path  # of the crawl that has the page
+    pieces: tuple[Piece, ...]  # the snippet without the added `**`; a page may contain `**` itself
 
 
 Counts = Callable[[int, str], bool]
-"""Whether what a crawl has of a URL may be shown; the crawl by its place among those that are searched."""
+"""Whether the crawl at an index of the searched directories may show its version of a URL."""
 
 
 def search(directory: Path, words: str, limit: int = 10) -> list[Hit]:
-    """The best pages of the crawl in `directory` for `words`, best first; `query.py` has the grammar."""
+    """Return the best pages of the crawl in `directory`, best first; `query.py` has the grammar."""
     return search_all([directory], words, limit, lambda crawl, url: True)
 
 
 def search_all(directories: Sequence[Path], words: str, limit: int, counts: Counts) -> list[Hit]:
-    """The best pages of several crawls, ranked as if they were one."""
+    """Return the best pages of several crawls, ranked as one."""
     question = understand(words)
     if question.empty or limit <= 0:
         return []
-    with ExitStack() as held:
-        crawls = [held.enter_context(opened(directory)) for directory in directories]
-        asked = [
+    with ExitStack() as stack:
+        crawls = [stack.enter_context(opened(directory)) for directory in directories]
+        sources = [
             (crawl, generation, copies)
             for crawl, (generations, copies) in enumerate(crawls)
             for generation in generations
             if generation.searcher.num_docs
         ]
-        ranking = Ranking([generation for _, generation, _ in asked], question)
+        ranking = Ranking([generation for _, generation, _ in sources], question)
         streams = [
-            Stream(crawl, generation, ranking, question, copies) for crawl, generation, copies in asked
+            Stream(crawl, generation, ranking, question, copies) for crawl, generation, copies in sources
         ]
-        return _tell(_best(streams, ranking, 2 * limit, counts), ranking, limit)
+        return _make_hits(_best(streams, ranking, 2 * limit, counts), ranking, limit)
 
 
 class Stream:
-    """The answers of one generation, as many as are asked for, best first by its own scores."""
+    """Hits of one generation on demand, best first by its own scores."""
 
     def __init__(
         self, crawl: int, generation: Generation, ranking: Ranking, question: Question, copies: CopyView
@@ -103,65 +102,65 @@ class Stream:
         self._reach = ranking.reach(generation)
         self._hosts: Question | None = None
         self._asked = 0
-        self.rest = math.inf  # no page that was not told of yet has a greater score
+        self.rest = math.inf  # upper bound of the score of every page not returned yet
         with generation.reading():
             try:
                 self._query = ranking.query(generation)
-            except ValueError:  # from before hosts were indexed: look at the URLs instead
+            except ValueError:  # an old index without hosts: filter by URL instead
                 self._hosts = question
                 self._query = ranking.query(generation, question.anywhere())
 
     def more(self, count: int) -> list[Candidate]:
-        """The next ones; `count` at first, and then as many again as there were."""
+        """Return the next hits: `count` at first, then each time as many as before."""
         generation, before = self._generation, self._asked
-        asked = max(count, 2 * before) if self._hosts is None else generation.searcher.num_docs
+        wanted = max(count, 2 * before) if self._hosts is None else generation.searcher.num_docs
         with generation.reading():
-            hits = generation.searcher.search(self._query, limit=asked, count=False).hits
-            self.rest = float(hits[-1][0]) * self._reach if len(hits) == asked else 0.0
+            hits = generation.searcher.search(self._query, limit=wanted, count=False).hits
+            self.rest = float(hits[-1][0]) * self._reach if len(hits) == wanted else 0.0
             self._asked = len(hits)
             if self._hosts is not None:
                 self.rest = 0.0
-                hits = [hit for hit in hits if _lives(generation.url(hit[1]), self._hosts)]
-            fresh = hits[before:]
-            shown = generation.visible([address for _, address in fresh], self._copies)
+                hits = [hit for hit in hits if _matches_hosts(generation.url(hit[1]), self._hosts)]
+            new = hits[before:]
+            shown = generation.visible([address for _, address in new], self._copies)
             return [
                 Candidate(float(score) * self._reach, self._crawl, generation, address)
-                for (score, address), visible in zip(fresh, shown, strict=True)
+                for (score, address), visible in zip(new, shown, strict=True)
                 if visible
             ]
 
 
 def _best(streams: list[Stream], ranking: Ranking, count: int, counts: Counts) -> list[Found]:
-    """The `count` best pages of all; each is scored only if it may be one of them, and not too many are."""
+    """Return the `count` best pages; only pages that may be among them are scored, and not too many."""
     most = max(ENOUGH, 10 * count)
     waiting: list[tuple[float, int, Candidate]] = []
-    found: list[Found] = []
-    best: list[float] = []  # the greatest scores, a heap of `count` at most
+    pages: list[Found] = []
+    best: list[float] = []  # the greatest scores, a heap of at most `count`
     serial = 0
-    asked = streams
-    while asked:
-        for stream in asked:
+    active = streams
+    while active:
+        for stream in active:
             for candidate in stream.more(count):
                 heapq.heappush(waiting, (-candidate.most, serial := serial + 1, candidate))
-        while waiting and len(found) < most and (len(best) < count or -waiting[0][0] >= best[0]):
+        while waiting and len(pages) < most and (len(best) < count or -waiting[0][0] >= best[0]):
             candidate = heapq.heappop(waiting)[2]
-            one = _look_at(candidate, ranking, counts)
-            if one is None:
+            page = _score_page(candidate, ranking, counts)
+            if page is None:
                 continue
-            found.append(one)
-            heapq.heappush(best, one.score)
+            pages.append(page)
+            heapq.heappush(best, page.score)
             if len(best) > count:
                 heapq.heappop(best)
         least = best[0] if len(best) == count else 0.0
-        asked = [stream for stream in streams if stream.rest > least] if len(found) < most else []
+        active = [stream for stream in streams if stream.rest > least] if len(pages) < most else []
     newest: dict[str, Found] = {}
-    for one in found:
-        if one.url not in newest or newest[one.url].stand < one.stand:
-            newest[one.url] = one
-    return sorted(newest.values(), key=lambda one: (-one.score, one.url))
+    for page in pages:
+        if page.url not in newest or newest[page.url].stand < page.stand:
+            newest[page.url] = page
+    return sorted(newest.values(), key=lambda page: (-page.score, page.url))
 
 
-def _look_at(candidate: Candidate, ranking: Ranking, counts: Counts) -> Found | None:
+def _score_page(candidate: Candidate, ranking: Ranking, counts: Counts) -> Found | None:
     crawl, generation, address = candidate.crawl, candidate.generation, candidate.address
     with generation.reading():
         document = generation.searcher.doc(address)
@@ -170,13 +169,13 @@ def _look_at(candidate: Candidate, ranking: Ranking, counts: Counts) -> Found | 
             return None
         stand = int(generation.stands([address])[0])
         score = ranking.score(generation, address)
-        # Two crawls have it only if one is at its checkpoint just now: any of both will do.
+        # Two crawls have the page only while one is at its checkpoint: either is correct.
         return Found(score, url, (crawl, stand), document, generation)
 
 
 def documents(directory: Path) -> Iterator[str]:
-    """The URL of every page that can be found: what a doctor counts."""
-    told: set[str] = set()  # a copy whose shard is at its checkpoint just now is not masked yet
+    """Yield the URL of every page that search can find."""
+    yielded: set[str] = set()  # while a shard is at its checkpoint, an old version may not be masked yet
     with opened(directory) as (generations, copies):
         for generation in generations:
             with generation.reading():
@@ -187,12 +186,12 @@ def documents(directory: Path) -> Iterator[str]:
                     for address, visible in zip(addresses, shown, strict=True)
                     if visible
                 ]
-            yield from (url for url in urls if url not in told)
-            told.update(urls)
+            yield from (url for url in urls if url not in yielded)
+            yielded.update(urls)
 
 
 def count(directory: Path) -> int:
-    """How many pages can be found."""
+    """Count the pages that search can find."""
     with opened(directory) as (generations, copies):
         if not copies.any:
             return sum(generation.searcher.num_docs for generation in generations)
@@ -209,43 +208,43 @@ def count(directory: Path) -> int:
         return len(keys)
 
 
-def _lives(url: str, question: Question) -> bool:
-    """Whether a page's host is one that was asked for, and none that was not wanted."""
-    known = set(names(authority_of(url)))
-    return all(name in known for name in question.hosts()) and not any(
-        name in known for name in question.hosts(without=True)
+def _matches_hosts(url: str, question: Question) -> bool:
+    """Tell whether a page's host is among the required ones, and not excluded."""
+    hosts = set(names(authority_of(url)))
+    return all(name in hosts for name in question.hosts()) and not any(
+        name in hosts for name in question.hosts(without=True)
     )
 
 
-def _tell(found: list[Found], ranking: Ranking, limit: int) -> list[Hit]:
-    """The first `limit` pages, each content once: a page that names another as canonical stands behind it."""
-    urls = {one.url for one in found}
-    told: list[Hit] = []
-    makers: dict[Generation, tantivy.SnippetGenerator] = {}
-    for one in found:
-        with one.generation.reading():
-            canonical = text_of(one.document, "canonical")
+def _make_hits(found: list[Found], ranking: Ranking, limit: int) -> list[Hit]:
+    """Return the first `limit` pages; a page is omitted if its canonical page is among the hits."""
+    urls = {page.url for page in found}
+    hits: list[Hit] = []
+    generators: dict[Generation, tantivy.SnippetGenerator] = {}
+    for page in found:
+        with page.generation.reading():
+            canonical = text_of(page.document, "canonical")
         if canonical and canonical in urls:
             continue
-        generation = one.generation
+        generation = page.generation
         with generation.reading():
-            if generation not in makers:
+            if generation not in generators:
                 query = ranking.query(generation, ranking.question.anywhere())
-                makers[generation] = tantivy.SnippetGenerator.create(
+                generators[generation] = tantivy.SnippetGenerator.create(
                     generation.searcher, query, generation.index.schema, "text"
                 )
-                makers[generation].set_max_num_chars(SNIPPET)
-            pieces = _pieces(one.document, makers[generation])
-            title = text_of(one.document, "title")
+                generators[generation].set_max_num_chars(SNIPPET)
+            pieces = _pieces(page.document, generators[generation])
+            title = text_of(page.document, "title")
         snippet = "".join(f"**{text}**" if found else text for text, found in pieces)
-        told.append(Hit(one.url, title, snippet, round(one.score, 4), generation.directory, pieces))
-        if len(told) == limit:
+        hits.append(Hit(page.url, title, snippet, round(page.score, 4), generation.directory, pieces))
+        if len(hits) == limit:
             break
-    return told
+    return hits
 
 
 def _pieces(document: tantivy.Document, snippets: tantivy.SnippetGenerator) -> tuple[Piece, ...]:
-    """The part of the text that answers the question best, with single blanks between words."""
+    """Return the best matching part of the text, with single blanks between words."""
     marked = snippets.snippet_from_doc(document).to_html() or html.escape(
         text_of(document, "text")[:SNIPPET], quote=False
     )

@@ -1,8 +1,7 @@
-"""What the user's rules find in a page: elements by CSS selector or XPath, and texts by regular expression.
+"""Matches of the user's noise rules in a page: CSS selectors, XPath and regular expressions.
 
-XPath is asked of the tree that a browser would build, which is what people copy it from; lxml gets
-a copy of that tree. A page whose tree is deep and large enough to make an XPath dear has nothing
-found by it.
+XPath runs on a copy, for lxml, of the tree that a browser would build: users copy XPaths from their
+browser. On a page whose tree is deep and large enough to make XPath expensive it finds nothing.
 """
 
 from __future__ import annotations
@@ -14,21 +13,21 @@ from selectolax.lexbor import LexborHTMLParser, LexborNode
 
 from fieldmouse.policy.noiserules import NoiseRule
 
-WORK = 300_000  # elements around each element, added up over the page; sane pages have a third of that
+WORK = 300_000  # ancestors of elements, summed over the page; sane pages have a third of that
 
 _NOT_XML = re.compile("[\0-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 _NAME = re.compile(r"[A-Za-z_][\w.-]*", re.ASCII)
 
 
 def elements(tree: LexborHTMLParser, rule: NoiseRule) -> list[LexborNode]:
-    """The elements that a rule finds, in the order of the page; none for a regular expression."""
+    """Return the elements that a rule matches, in page order; none for a regular expression."""
     if rule.how == "css":
         return tree.css(rule.what)
     return _by_xpath(tree, rule.what) if rule.how == "xpath" else []
 
 
 def without(texts: list[str], rules: tuple[NoiseRule, ...]) -> list[str]:
-    """Texts without what regular expressions find in them."""
+    """Remove the matches of regular expressions from texts."""
     for rule in rules:
         if rule.how == "regex":
             pattern = _compiled(rule.what)
@@ -37,7 +36,7 @@ def without(texts: list[str], rules: tuple[NoiseRule, ...]) -> list[str]:
 
 
 def found_in(texts: list[str], rules: tuple[NoiseRule, ...]) -> list[str]:
-    """What regular expressions find in texts."""
+    """Return the matches of regular expressions in texts."""
     return [
         match[0]
         for rule in rules
@@ -78,8 +77,8 @@ def _by_xpath(tree: LexborHTMLParser, what: str) -> list[LexborNode]:
             name = name if _NAME.fullmatch(name) else "unnamed"
             owners[builder.start(name, _attributes(child))] = child
             within.append((name, child.iter(include_text=True)))
-    found = etree.XPath(what, smart_strings=False)(builder.close())
-    return [owners[one] for one in found if etree.iselement(one) and one in owners]
+    matches = etree.XPath(what, smart_strings=False)(builder.close())
+    return [owners[match] for match in matches if etree.iselement(match) and match in owners]
 
 
 def _attributes(node: LexborNode) -> dict[str, str]:

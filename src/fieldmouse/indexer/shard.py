@@ -1,15 +1,16 @@
-"""What is done with one answer, and how a shard's files keep step.
+"""Shard: archives, parses and indexes responses, and keeps its files consistent.
 
-Every answer that has a response is archived. A 2xx page is also parsed and gets
-one document in the full-text index unless it asks not to be indexed; a sitemap is
-read for its URLs; a redirect leads to a link. All files of a shard move from one
-noted moment to the next: `prepare` makes them durable and says where they stand.
+Every response is archived. A 2xx page is also parsed and added to the full-text index unless it forbids
+indexing; a sitemap is read for its URLs; a redirect becomes a link. All files of a shard move together
+from one saved state to the next: `prepare` makes them durable and returns the new state.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -44,36 +45,42 @@ from fieldmouse.records import (
     Response,
     Unchanged,
 )
-from fieldmouse.sighting import Sighting
 from fieldmouse.url import Url, key_of
 
 _encode = msgspec.msgpack.Encoder().encode
 
 
 class OpenShard:
-    """A shard that is ours and was looked over. Nothing in it has been changed yet."""
+    """A locked and checked shard; nothing in it has been changed yet."""
 
     def __init__(
-        self, directory: Path, number: int, config: IndexerConfig, state: ShardState,
-        onlooker: Onlooker | None = None, batch: int = 0,
-    ):  # fmt: skip
-        """Raises `Damaged` if the shard cannot be brought to `state`, and if a plug-in is not there, that."""
-        self._held = HeldShard(directory, number, config, state, onlooker)
-        self._directory, self._number, self._config, self._state = directory, number, config, state
-        self._batch = batch
-        self.close = self._held.close
-
-    def begin(self) -> Shard:
-        """Cut away whatever came after the state, and go on from there."""
-        return Shard(self._directory, self._number, self._config, self._state, self._held, self._batch)
+        self,
+        directory: Path,
+        number: int,
+        config: IndexerConfig,
+        state: ShardState,
+        onlooker: Onlooker | None = None,
+        batch: int = 0,
+    ):
+        """Raises `Damaged` if the shard cannot be restored to `state`, and the plug-in's error if one cannot
+        be loaded."""
+        held = HeldShard(directory, number, config, state, onlooker)
+        self.close = held.close
+        self.begin = partial(Shard, directory, number, config, state, held, batch)
+        """Cut everything written after the state, and continue from there."""
 
 
 class Shard:
     def __init__(
-        self, directory: Path, number: int, config: IndexerConfig, state: ShardState,
-        held: HeldShard | None = None, batch: int = 0,
-    ):  # fmt: skip
-        """The shard as of `state`; whatever came later is cut away."""
+        self,
+        directory: Path,
+        number: int,
+        config: IndexerConfig,
+        state: ShardState,
+        held: HeldShard | None = None,
+        batch: int = 0,
+    ):
+        """Open the shard at `state`; everything written later is cut."""
         held = held or HeldShard(directory, number, config, state)
         self._held, self._guests = held, held.guests
         self._directory, self._number, self._config = directory, number, config
@@ -88,81 +95,78 @@ class Shard:
         copies = HeldCopies(directory / "archive", self._doubles, self._archive)
         self._judge = Judge(copies.answer, limit=config.decoded_limit, rules=config.noise)
 
-    # -- one answer
+    # -- one response
 
     def take(self, number: int, outcome: Page | Unchanged | Moved | Failed, *, bare: bool = False) -> Parsed:
-        """`bare` leaves out what plug-ins have to say: they brought down whoever asked them."""
+        """Process one outcome; `bare` skips plug-ins, after one of them killed a worker on this page."""
         link, response = outcome.link, outcome.response
         if isinstance(outcome, Page) and link.kind is not Kind.EXCLUSION:
             return self._page(number, link, outcome.response, bare)
         meaning = meaning_of(outcome, self._config)
         if meaning.leaves:
-            self._forget(link)
+            self._remove(link)
         if response is None:
             assert isinstance(outcome, Failed)
-            return self._answer(
-                number, row_of(link, meaning.kind, outcome.at, meaning.reason, meaning.detail)
-            )
+            row = row_of(link, meaning.kind, outcome.at, reason=meaning.reason, detail=meaning.detail)
+            return self._parsed(number, row)
         if isinstance(outcome, Unchanged):
             return self._unchanged(number, link, response, meaning)
         mime, detail = mime_of(response), meaning.detail
-        shown = written(payload_digest(response.body))
-        stored = self._archive.store(link, response, payload=response.body, digest=shown)
+        digest = written(payload_digest(response.body))
+        stored = self._archive.store(link, response, payload=response.body, digest=digest)
         links: list[Link] = []
         if meaning.target:
             self._links.begin(link.url, bare=bare)
             links = self._links.follow(link, Url(meaning.target), response.ended_at)
             detail = self._links.complaint
         elif link.kind is Kind.SITEMAP and response.truncated and response.status == 200:
-            # It never came whole. What came of it names pages all the same.
+            # Some of its URLs arrived, although the sitemap is incomplete.
             links = read_contents(
                 link, response, self._config, self._links, self._guests.readers, bare=bare
             ).links
-        said = of_answer(link, meaning.kind, gone=meaning.gone, moved=meaning.leaves)
-        return self._answer(
-            number,
-            row_of(
-                link, meaning.kind, response.ended_at, meaning.reason, detail, said, status=response.status,
-                target=meaning.target, mime=mime, digest=shown, size=len(response.body),
-                warc=stored.warc, offset=stored.offset,
-            ),
-            links,
-            sighting=sight_again(link, response, gone=True) if meaning.gone else None,
-        )  # fmt: skip
+        columns: dict[str, Any] = {"reason": meaning.reason, "detail": detail, "target": meaning.target}
+        columns.update(status=response.status, mime=mime, digest=digest, size=len(response.body))
+        judgement = of_answer(link, meaning.kind, gone=meaning.gone, moved=meaning.leaves)
+        row = row_of(
+            link,
+            meaning.kind,
+            response.ended_at,
+            judgement,
+            warc=stored.warc,
+            offset=stored.offset,
+            **columns,
+        )
+        return self._parsed(
+            number, row, links, sighting=sight_again(link, response, gone=True) if meaning.gone else None
+        )
 
     def _unchanged(self, number: int, link: Link, response: Response, meaning: Meaning) -> Parsed:
-        """The copy we hold is as good as ever; the archive says so, unless it is not to."""
-        shown = link.digest or written(payload_digest(b""))
-        warc, offset = "", 0
+        """Record that the stored version is current; the archive gets a revisit record if configured."""
+        digest = link.digest or written(payload_digest(b""))
+        columns: dict[str, Any] = {"status": response.status, "mime": mime_of(response), "digest": digest}
         if self._config.revisits or not link.was:
-            stored = self._archive.store(link, response, payload=b"", digest=shown)
-            warc, offset = stored.warc, stored.offset
+            stored = self._archive.store(link, response, payload=b"", digest=digest)
+            columns.update(warc=stored.warc, offset=stored.offset)
         sighting = sight_again(link, response, gone=False)
-        return self._answer(
-            number,
-            row_of(
-                link, meaning.kind, response.ended_at, said=of_answer(link, meaning.kind),
-                status=response.status, mime=mime_of(response), digest=shown, warc=warc, offset=offset,
-                etag=sighting.etag, last_modified=sighting.last_modified, unlisted=meaning.unlisted,
-            ),
-            sighting=sighting,
-        )  # fmt: skip
+        columns.update(etag=sighting.etag, last_modified=sighting.last_modified, unlisted=meaning.unlisted)
+        row = row_of(link, meaning.kind, response.ended_at, of_answer(link, meaning.kind), **columns)
+        return self._parsed(number, row, sighting=sighting)
 
     def _page(self, number: int, link: Link, response: Response, bare: bool) -> Parsed:
-        config, now = self._config, response.ended_at
+        config = self._config
         read = read_contents(link, response, config, self._links, self._guests.readers, bare=bare)
         body, reason, detail, charset, page = read.body, read.reason, read.detail, read.charset, read.page
         mime, indexed = read.mime, read.indexed
         payload = payload_digest(response.body)
-        shown = written(payload)
-        if not config.revisits and reason is None and link.was == OutcomeKind.PAGE and shown == link.digest:
+        digest = written(payload)
+        if not config.revisits and reason is None and link.was == OutcomeKind.PAGE and digest == link.digest:
             same = unchanged(response, config, polled=True)
             if same.leaves:
-                self._forget(link)
+                self._remove(link)
             return self._unchanged(number, link, response, same)
-        mark, words = sketch(page.text)
-        earlier = self._earlier(payload, shown)
-        lookalike = self._lookalike(mark, words) if earlier is None else ""
+        simhash, words = sketch(page.text)
+        earlier = self._earlier(payload, digest)
+        lookalike = self._lookalike(simhash, words) if earlier is None else ""
         fields = b""
         if charset:
             fields = b"charset-for-link-extraction: %b\r\n" % charset.encode()
@@ -176,86 +180,98 @@ class Shard:
                 detail = f"{detail}; {harvested}" if detail else str(harvested)
             else:
                 rows = harvested
+        original = earlier if len(response.body) >= WORTH_A_REVISIT else None
         stored = self._archive.store(
-            link, response, payload=response.body, digest=shown, fields=fields, items=rows.lines,
-            earlier=earlier if len(response.body) >= WORTH_A_REVISIT else None,
-        )  # fmt: skip
+            link,
+            response,
+            payload=response.body,
+            digest=digest,
+            fields=fields,
+            items=rows.lines,
+            earlier=original,
+        )
         key = key_of(link.url, config.key_seed)
         if link.again and reason is None and self._turnover.note(key, self._batch, present=indexed):
             self._index.take_back(key, self._batch)
         if indexed:
             self._turnover.added(key)
+            canonical = page.canonical if page.canonical != link.url else ""
             self._index.add(
-                url=link.url, key=key, title=page.title, text=page.text,
-                batch=self._batch, canonical=page.canonical if page.canonical != link.url else "",
-            )  # fmt: skip
-        sighting, said = None, UNHEARD
+                url=link.url,
+                key=key,
+                title=page.title,
+                text=page.text,
+                batch=self._batch,
+                canonical=canonical,
+            )
+        columns: dict[str, Any] = {
+            "status": response.status,
+            "mime": mime,
+            "detail": detail,
+            "digest": digest,
+        }
+        columns.update(title=page.title, language=page.language, charset=charset, canonical=page.canonical)
+        columns.update(simhash=simhash, words=words, size=len(body), links=page.anchors, indexed=indexed)
+        columns.update(warc=stored.warc, offset=stored.offset, items=rows.count, items_at=stored.items_at)
+        if earlier is not None and earlier[0] != link.url:
+            columns["duplicate_of"] = earlier[0]
+        if lookalike != link.url:
+            columns["near_duplicate_of"] = lookalike
+        kind, sighting, judgement = OutcomeKind.PAGE, None, UNHEARD
         if reason is None:
-            sighting = sight(link, response, shown, mark)
+            sighting = sight(link, response, digest, simhash)
+            columns.update(etag=sighting.etag, last_modified=sighting.last_modified)
             if link.door is Door.POLLED:
-                said = self._judge.of_page(link, response, body, shown, mark)
-        if earlier is None and reason is None and response.body:
-            self._doubles.note(self._batch, payload, mark, stored.place)
-        return self._answer(
+                judgement = self._judge.of_page(link, response, body, digest, simhash)
+            if earlier is None and response.body:
+                self._doubles.note(self._batch, payload, simhash, stored.place)
+        else:
+            kind = OutcomeKind.FAILED
+            columns["reason"] = reason
+        return self._parsed(
             number,
-            row_of(
-                link, OutcomeKind.PAGE if reason is None else OutcomeKind.FAILED, now, reason, detail, said,
-                status=response.status,
-                mime=mime, title=page.title, language=page.language, charset=charset, digest=shown,
-                simhash=mark, duplicate_of=earlier[0] if earlier and earlier[0] != link.url else "",
-                near_duplicate_of=lookalike if lookalike != link.url else "", canonical=page.canonical,
-                size=len(body), words=words, links=page.anchors, indexed=indexed, warc=stored.warc,
-                offset=stored.offset, items=rows.count, items_at=stored.items_at,
-                etag=sighting.etag if sighting else "",
-                last_modified=sighting.last_modified if sighting else "",
-            ),
+            row_of(link, kind, response.ended_at, judgement, **columns),
             read.links,
-            read.left_out,
-            f"{complaint}, on {link.url[:200]}" if complaint else "",
-            sighting,
-        )  # fmt: skip
+            left_out=read.left_out,
+            complaint=f"{complaint}, on {link.url[:200]}" if complaint else "",
+            sighting=sighting,
+        )
 
-    def _forget(self, link: Link) -> None:
-        """There is no such page any more: it leaves the index, when that counts."""
+    def _remove(self, link: Link) -> None:
+        """Remove a page that no longer exists from the index, effective at the checkpoint."""
         key = key_of(link.url, self._config.key_seed)
         if self._turnover.note(key, self._batch, present=False):
             self._index.take_back(key, self._batch)
 
-    def _earlier(self, payload: bytes, shown: str) -> tuple[str, str] | None:
-        """URL and stamp of an earlier record of the same payload."""
+    def _earlier(self, payload: bytes, digest: str) -> tuple[str, str] | None:
+        """Return URL and timestamp of an earlier record with the same payload."""
         place = self._doubles.same(payload)
-        found = self._archive.look_up(place) if place is not None else None
-        # Believed only if the line agrees: a reference to the wrong record would lose this page.
-        return (found[1].url, found[0]) if found is not None and found[1].digest == shown[5:] else None
+        entry = self._archive.look_up(place) if place is not None else None
+        # Only if the CDXJ line agrees: a reference to the wrong record would lose this page.
+        return (entry[1].url, entry[0]) if entry is not None and entry[1].digest == digest[5:] else None
 
-    def _lookalike(self, mark: int, words: int) -> str:
-        place = self._doubles.near(mark, reach(words))
-        found = self._archive.look_up(place) if place is not None else None
-        return found[1].url if found is not None else ""
+    def _lookalike(self, simhash: int, words: int) -> str:
+        place = self._doubles.near(simhash, reach(words))
+        entry = self._archive.look_up(place) if place is not None else None
+        return entry[1].url if entry is not None else ""
 
-    def _answer(
-        self, number: int, row: OutcomeRow, links: list[Link] | None = None, left_out: int = 0,
-        complaint: str = "", sighting: Sighting | None = None,
-    ) -> Parsed:  # fmt: skip
-        return Parsed(
-            number, self._number, self._batch, row.kind, _encode(row),
-            tuple(links or ()), row.size, row.reason, left_out, complaint, sighting,
-            tuple(self._links.take_held()),
-        )  # fmt: skip
+    def _parsed(self, number: int, row: OutcomeRow, links: Sequence[Link] = (), **extra: Any) -> Parsed:
+        place, held = (number, self._number, self._batch), tuple(self._links.take_held())
+        return Parsed(*place, row.kind, _encode(row), tuple(links), row.size, row.reason, held=held, **extra)
 
     def widen(self, joined: Sequence[Url], is_open: bool) -> None:
-        """Redirects of seeds led to these pages: with them the scope is wider."""
+        """Extend the scope by pages that seeds redirected to."""
         self._links.widen(joined, is_open)
 
-    # -- moments
+    # -- checkpoints
 
     def prepare(self) -> ShardState:
-        """Make all of this batch durable, and begin the next."""
+        """Make this batch durable and begin the next; return the state to save."""
         with storing(self._directory, *STORES):
             self._archive.sync()
             self._index.commit()
             self._index.keep(self._batch)
-            # After the documents: who looks in between sees both copies, and takes the newer one.
+            # After the documents: a concurrent reader sees both versions and takes the newer one.
             copies = self._turnover.seal(self._batch)
         serial, warc, warc_length, cdxj_length = self._archive.position
         state = ShardState(

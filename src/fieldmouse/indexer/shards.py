@@ -1,6 +1,6 @@
-"""The shards as a part of the crawl: what the workers have made durable, as of their last answer.
+"""Durable part of the crawl that holds the shard states last reported by the workers.
 
-Workers sync their own files, all at once and before anybody seals, so there is nothing left to sync here.
+Workers sync their own files, all at once and before the parts are sealed, so nothing is left to sync here.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from fieldmouse.indexer.wire import ShardState
 
 
 class Shards:
-    """See `crawldir/parts.py`. Call `Indexer.prepare` before it is sealed."""
+    """See `crawldir/parts.py`. Call `Indexer.prepare` before sealing."""
 
     name = "shards"
 
@@ -19,7 +19,7 @@ class Shards:
         self._indexer = indexer
 
     def begin(self) -> None:
-        """Workers are told by `Indexer.begin`, which waits for them."""
+        """Nothing to do: `Indexer.begin` tells the workers and waits for them."""
 
     def seal(self) -> Sealed[list[ShardState]]:
         return Sealed(self._indexer.prepared)
@@ -28,4 +28,4 @@ class Shards:
         self._indexer.committed()
 
     def close(self) -> None:
-        """Workers are ended by `Indexer.close`, which waits for them."""
+        """Nothing to do: `Indexer.close` ends the workers and waits for them."""

@@ -1,16 +1,14 @@
-"""A text in 64 bits, so that texts which share most of their words differ in few of them.
+"""Similarity sketch: 64 bits of a text, of which similar texts differ in few.
 
-The features of a text are its distinct *shingles*: four words in a row. How much two
-texts share is the Jaccard index of their sets of shingles. Each shingle is hashed;
-the hashes fall into 64 bins by their highest bits, and of the least hash in each bin
-one bit is kept (one permutation hashing, with one bit each: Li and others, 2011 and
-2012). Where two texts agree in a share J of their shingles a bit differs with
-probability (1 - J) / 2. A bin without a hash borrows the next one's, mixed anew.
+The features of a text are its distinct *shingles*: four words in a row. The similarity of two texts is the
+Jaccard index of their sets of shingles. Each shingle is hashed; the hashes fall into 64 bins by their
+highest bits, and one bit of the least hash in each bin is kept (one permutation hashing, with one bit
+each: Li and others, 2011 and 2012). If two texts share J of their shingles, a bit differs with probability
+(1 - J) / 2. A bin without a hash borrows the next one's, mixed again.
 
-Two texts are near each other if their marks differ in at most `reach` bits. The fewer
-words, the fewer shingles stand behind a bit and the more the distance is left to chance,
-so a short text must come nearer, and a very short one has no mark at all.
-docs/duplicates.md says how well that does on real pages.
+Two texts are similar if their sketches differ in at most `reach` bits. With fewer words, fewer shingles
+determine a bit and the distance is more random. So short texts must be closer, and a very short one has no
+sketch. docs/duplicates.md has measurements on real pages.
 """
 
 from __future__ import annotations
@@ -18,9 +16,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-VERSION = 2  # of the features: marks of another version say nothing about these
+VERSION = 2  # of the features; sketches of different versions are not comparable
 NEAR = 4  # bits, between texts of usual length
-ENOUGH = 16  # words below which a mark says nothing
+ENOUGH = 16  # texts with fewer words have no sketch
 
 _Hashes = NDArray[np.uint64]
 
@@ -37,12 +35,12 @@ _BEFORE, _BEHIND = b" " * 8, b" " * 16
 
 
 def reach(words: int) -> int:
-    """In how many bits the marks of near texts may differ, one of which has so many words."""
+    """Return the maximum distance in bits of similar texts with this number of words."""
     return NEAR if words >= 128 else 2 if words >= 64 else 0
 
 
 def sketch(text: str) -> tuple[int, int]:
-    """The mark of a text and its number of words; mark 0 when there are too few words to tell.
+    """Return the sketch of a text and its number of words; sketch 0 if it has too few words.
 
     >>> sketch("too short")
     (0, 2)
@@ -52,8 +50,8 @@ def sketch(text: str) -> tuple[int, int]:
 
 
 def _shingles(text: str) -> tuple[_Hashes | None, int]:
-    """The hash of every four words in a row, and the number of words."""
-    if not text.isascii():  # the spaces that people use, besides those of ASCII
+    """Return the hash of every four words in a row, and the number of words."""
+    if not text.isascii():  # spaces in common use outside ASCII
         text = text.replace("\xa0", " ").replace("\u3000", " ")
     raw = text.encode("utf-8", "replace")
     size = len(raw)
@@ -64,8 +62,8 @@ def _shingles(text: str) -> tuple[_Hashes | None, int]:
     words = len(starts)
     if words < ENOUGH:
         return None, words
-    # Of a word: its first sixteen bytes and its last eight, which is all of it but for monsters.
-    # By index: `take` would first make a copy of all of them, eight times the text.
+    # Of a word its first sixteen bytes and its last eight are hashed, which is all of most words. By index:
+    # `take` would first copy all of them, eight times the text.
     eight: _Hashes = np.ndarray((size + 16,), "<u8", padded, strides=(1,))
     length = ends - starts
     inside = _FIRST_BYTES.take(length, mode="clip")
@@ -89,7 +87,7 @@ def _shingles(text: str) -> tuple[_Hashes | None, int]:
 
 def _mark(hashes: _Hashes) -> int:
     hashes.sort()
-    least = hashes.take(hashes.searchsorted(_EDGES), mode="wrap")  # behind the last hash comes the first
+    least = hashes.take(hashes.searchsorted(_EDGES), mode="wrap")  # the last hash is followed by the first
     own = least >> _S58 == _BINS
     bits = least >> _KEPT
     if b"\0" in own.tobytes():

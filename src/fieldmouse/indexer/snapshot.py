@@ -1,21 +1,19 @@
-"""The full-text index as it was at a checkpoint, kept by name so that it can be had again.
+"""Snapshots of the full-text index: its files at a checkpoint, kept as hard links.
 
-tantivy writes its files once and never changes them; what an index holds is the
-list in its `meta.json`. It also deletes files by its own clock, merges when it
-likes, and stumbles over what a killed writer left behind. So a checkpoint gives
-every file of the index a second name, in `kept/`, together with the list:
+tantivy writes its files once and never changes them; the content of an index is the list in its
+`meta.json`. tantivy deletes and merges files at its own time, and fails on files that a killed writer left
+behind. So a checkpoint gives every file of the index a second name, in `kept/`, together with the list:
 
     00003/                  where tantivy works
     00003/kept/17.json      the list as of batch 17
     00003/kept/*            the files it names, as hard links
 
-Going back is then exact, whatever tantivy was doing when it was killed: the files
-of the list get their names back, the list becomes `meta.json`, and everything
-else in the directory goes. Nothing has to be searched, deleted and merged again,
-and no order in which names reach the disk can hurt.
+Restoring is exact, no matter when tantivy was killed: the files of the list get their names back, the list
+becomes `meta.json`, and everything else in the directory is deleted. Nothing has to be searched, deleted
+and merged again, and the order in which names reach the disk does not matter.
 
-A finished generation is held in the same way, as `clearing.json`, while old copies are
-cleared out of it.
+A finished generation is kept in the same way, as `clearing.json`, while replaced documents are deleted
+from it.
 """
 
 from __future__ import annotations
@@ -53,13 +51,13 @@ class Segment(msgspec.Struct):
 
 
 class Meta(msgspec.Struct):
-    """What we need to know of tantivy's `meta.json`."""
+    """The fields we use of tantivy's `meta.json`."""
 
     segments: list[Segment]
 
     @property
     def names(self) -> set[str]:
-        """Every file that this index consists of."""
+        """Every file of this index."""
         names = set()
         for segment in self.segments:
             name = segment.segment_id.replace("-", "")
@@ -70,7 +68,7 @@ class Meta(msgspec.Struct):
 
     @property
     def documents(self) -> int:
-        """How many there are."""
+        """Number of documents that are not deleted."""
         deleted = sum(segment.deletes.num_deleted_docs for segment in self.segments if segment.deletes)
         return sum(segment.max_doc for segment in self.segments) - deleted
 
@@ -79,7 +77,7 @@ _decode = msgspec.json.Decoder(Meta).decode
 
 
 def read_meta(path: Path) -> Meta | None:
-    """The list in a `meta.json`; None if there is none that can be read."""
+    """Read a `meta.json`; None if it is missing or cannot be decoded."""
     try:
         return _decode(path.read_bytes())
     except (FileNotFoundError, msgspec.MsgspecError, UnicodeDecodeError):
@@ -87,45 +85,45 @@ def read_meta(path: Path) -> Meta | None:
 
 
 class Snapshots:
-    """The moments of one generation of an index; `path` is where tantivy works."""
+    """Snapshots of one generation of an index; `path` is the directory that tantivy uses."""
 
     def __init__(self, path: Path):
         self._path, self._kept = path, path / KEPT
 
     def has(self, batch: int) -> bool:
-        """Whether the generation can be brought back to the moment of `batch`."""
-        return self._whole(self._list(batch))
+        """Tell whether the generation can be restored to `batch`."""
+        return self._is_complete(self._list(batch))
 
     def counting(self, batch: int | None) -> Path:
-        """The list by which the generation is opened: as of `batch`; None for one that is finished."""
+        """Return the list from which the generation is opened, at `batch` (None: it is finished)."""
         listed = self._kept / _CLEARING if batch is None else self._list(batch)
-        return listed if self._whole(listed) else self._path / META
+        return listed if self._is_complete(listed) else self._path / META
 
-    def _whole(self, listed: Path) -> bool:
+    def _is_complete(self, listed: Path) -> bool:
         meta = read_meta(listed)
-        return meta is not None and all(self._somewhere(name) for name in meta.names)
+        return meta is not None and all(self._exists(name) for name in meta.names)
 
     def keep(self, batch: int) -> bool:
-        """Keep what is committed now as the moment of `batch`. When this returns it has reached the disk.
+        """Keep the committed state as snapshot of `batch`; it is durable on return.
 
-        False if the file system has no hard links; then there is no such moment to go back to.
+        Returns False if the file system has no hard links; then there is no such snapshot.
         """
         return self._keep(self._list(batch))
 
     def hold(self) -> bool:
-        """Keep a finished generation as it is, while it is cleared; False if that is not possible."""
+        """Keep a finished generation during a deletion; False if that is not possible."""
         return self._keep(self._kept / _CLEARING)
 
     def release(self) -> None:
-        """It is cleared, and no writer is open: nobody goes back."""
+        """Drop the snapshot after a deletion; no writer may be open."""
         self.sweep()
         sync_directory(self._path)
         shutil.rmtree(self._kept, ignore_errors=True)
 
     def recover(self) -> None:
-        """Bring back a finished generation that was being cleared, and forget all its moments."""
-        if self._whole(self._kept / _CLEARING):
-            self._bring_back(self._kept / _CLEARING)
+        """Restore a finished generation whose deletion was interrupted, and drop all its snapshots."""
+        if self._is_complete(self._kept / _CLEARING):
+            self._restore_list(self._kept / _CLEARING)
         shutil.rmtree(self._kept, ignore_errors=True)
 
     def _keep(self, listed: Path) -> bool:
@@ -133,9 +131,9 @@ class Snapshots:
         fresh = self._kept / "fresh.json"
         try:
             while not self._link_all(fresh):
-                pass  # a merge came to its end just now; the new list says the same in other files
-        except OSError as trouble:
-            if trouble.errno in _NO_LINKS:
+                pass  # a merge just ended; the new list has the same documents in other files
+        except OSError as error:
+            if error.errno in _NO_LINKS:
                 return False
             raise
         self.share()
@@ -146,7 +144,7 @@ class Snapshots:
         return True
 
     def share(self) -> None:
-        """Let whoever may read the index read its lists: tantivy writes them for their owner alone."""
+        """Give the lists the permissions of the index: tantivy makes them readable by their owner only."""
         with suppress(FileNotFoundError):
             mode = (self._path / _LOCKS[0]).stat().st_mode & 0o666
             for name in (META, MANAGED):
@@ -155,8 +153,8 @@ class Snapshots:
     def _link_all(self, fresh: Path) -> bool:
         fresh.unlink(missing_ok=True)
         os.link(self._path / META, fresh)
-        there = set(os.listdir(self._kept))
-        for name in _decode(fresh.read_bytes()).names - there:
+        present = set(os.listdir(self._kept))
+        for name in _decode(fresh.read_bytes()).names - present:
             try:
                 os.link(self._path / name, self._kept / name)
             except FileNotFoundError:
@@ -166,14 +164,14 @@ class Snapshots:
         return True
 
     def restore(self, batch: int) -> bool:
-        """Bring the generation back to the moment of `batch`; False, and nothing done, if there is none."""
+        """Restore the generation to `batch`; False, and nothing changed, without such a snapshot."""
         if not self.has(batch):
             return False
-        self._bring_back(self._list(batch))
-        self._forget(lambda number: number != batch)
+        self._restore_list(self._list(batch))
+        self._drop(lambda number: number != batch)
         return True
 
-    def _bring_back(self, kept: Path) -> None:
+    def _restore_list(self, kept: Path) -> None:
         with self._no_reader():
             for name in _decode(kept.read_bytes()).names:
                 if not (self._path / name).exists():
@@ -190,11 +188,10 @@ class Snapshots:
         self.sweep()
 
     def sweep(self) -> None:
-        """Delete what `meta.json` does not name: the leavings of a writer that was killed.
+        """Delete the files that `meta.json` does not name, which a killed writer left behind.
 
-        tantivy stumbles over a file that has the name of one it wants to write, and its
-        own collection of garbage knows only the files that its last list of them names.
-        Only for whoever holds the shard, and while no writer is open.
+        tantivy fails if a file that it wants to write exists, and its own garbage collection knows only
+        the files in its last list. The caller must hold the shard, with no writer open.
         """
         meta = read_meta(self._path / META)
         if meta is None:
@@ -208,10 +205,10 @@ class Snapshots:
         self.share()
 
     def forget_before(self, batch: int) -> None:
-        """The moment of `batch` counts: nobody will go back behind it."""
-        self._forget(lambda number: number < batch)
+        """Drop the snapshots before `batch`, which is committed."""
+        self._drop(lambda number: number < batch)
 
-    def _forget(self, unwanted: Callable[[int], bool]) -> None:
+    def _drop(self, unwanted: Callable[[int], bool]) -> None:
         if not self._kept.is_dir():
             return
         named: set[str] = set()
@@ -227,11 +224,11 @@ class Snapshots:
     def _list(self, batch: int) -> Path:
         return self._kept / f"{batch}.json"
 
-    def _somewhere(self, name: str) -> bool:
+    def _exists(self, name: str) -> bool:
         return (self._path / name).is_file() or (self._kept / name).is_file()
 
     def _list_managed(self, names: set[str]) -> None:
-        """tantivy's own list of its files, made true: it refuses to open an index if this is torn."""
+        """Correct tantivy's list of its files: it refuses to open an index if this list is torn."""
         path, wanted = self._path / MANAGED, names | {META}
         try:
             if set(msgspec.json.decode(path.read_bytes(), type=list[str])) == wanted:
@@ -247,7 +244,7 @@ class Snapshots:
 
     @contextmanager
     def _no_reader(self) -> Iterator[None]:
-        """Nobody opens the index while its files change under him: the lock that tantivy's readers take."""
+        """Take the lock of tantivy's readers, so that no index is opened while its files change."""
         handle = os.open(self._path / _LOCKS[0], os.O_WRONLY | os.O_CREAT, 0o644)
         try:
             fcntl.flock(handle, fcntl.LOCK_EX)
@@ -258,20 +255,20 @@ class Snapshots:
 
 @contextmanager
 def view_of(path: Path) -> Iterator[Path]:
-    """A directory in which tantivy can open a generation that we may read.
+    """Return a directory in which tantivy can open a generation that we may only read.
 
-    It makes a lock there even to read. Where we may not write, a directory of our own stands for it, with
-    links to the files; then the lists that were kept at checkpoints do as well as the newest.
+    tantivy creates a lock file even to read. Without write permission, a temporary directory with links to
+    the files is used; then the lists kept at checkpoints serve as well as the newest.
     """
     if os.access(path, os.W_OK, effective_ids=True):
         yield path
         return
-    with TemporaryDirectory(prefix="fieldmouse-", ignore_cleanup_errors=True) as room:
-        view, kept = Path(room), path / KEPT
+    with TemporaryDirectory(prefix="fieldmouse-", ignore_cleanup_errors=True) as folder:
+        view, kept = Path(folder), path / KEPT
         listed = path / META
         if not os.access(listed, os.R_OK, effective_ids=True):
-            moments = (moment for moment in kept.glob("*.json") if moment.stem.isdigit())
-            listed = max(moments, key=lambda moment: int(moment.stem), default=listed)
+            snapshots = (snapshot for snapshot in kept.glob("*.json") if snapshot.stem.isdigit())
+            listed = max(snapshots, key=lambda snapshot: int(snapshot.stem), default=listed)
         for name in _decode(listed.read_bytes()).names:
             (view / name).symlink_to((path if (path / name).exists() else kept) / name)
         shutil.copyfile(listed, view / META)

@@ -1,4 +1,4 @@
-"""How tags are written, and what the HTML standard says of elements by their names alone."""
+"""Syntax of tags, and sets of element names from the HTML standard."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ VOID = _names(
 RAW = _names("script style title textarea xmp iframe noembed noframes")
 HEAD = _names("html head base basefont bgsound link meta title noframes style script template")
 RUBY = _names("rb rp rt rtc")
-IMPLIED = RUBY | _names("dd dt li option p")  # ended by what follows
+IMPLIED = RUBY | _names("dd dt li option p")  # closed implicitly by what follows
 HEADINGS = _names("h1 h2 h3 h4 h5 h6")
 CLOSES_P = _names(
     "address article aside blockquote center details dialog dir div dl fieldset figcaption figure footer "
@@ -34,18 +34,18 @@ CLOSES_P = _names(
 )
 ROWS = _names("tr tbody thead tfoot")
 CELLS = _names("td th caption")
-MARKERS = CELLS | _names("applet marquee object template")  # formatting does not pass them
+MARKERS = CELLS | _names("applet marquee object template")  # formatting does not cross them
 TABULAR = ROWS | CELLS | {b"table"}
 TABLE_SCOPE = _names("table template")
-# Places in drawings and formulas where HTML begins again.
+# SVG and MathML elements whose content is HTML again.
 POINTS = frozenset(b"svg " + name for name in _names("foreignobject desc title")) | frozenset(
     b"math " + name for name in _names("mi mo mn ms mtext")
 )
 SCOPE = MARKERS | POINTS | _names("table select") | {b"math annotation-xml"}
 SCOPE_OF_P, SCOPE_OF_LI = SCOPE | {b"button"}, SCOPE | _names("ol ul")
-# What no end tag of an ordinary element reaches across.
+# Boundaries for the end tags of ordinary elements.
 SPECIAL = CLOSES_P | TABULAR | SCOPE | _names("applet button frameset noscript")
-# Across what the end tag of an element does not reach it, if that is not every special one.
+# Boundaries for the end tags of other elements.
 REACH = (
     dict.fromkeys(CLOSES_P | _names("applet button marquee object select"), SCOPE)
     | dict.fromkeys(TABULAR, TABLE_SCOPE)
@@ -53,7 +53,7 @@ REACH = (
 )
 TRANSPARENT = _names("address div p")
 ITEMS = {b"li": _names("li"), b"dd": _names("dd dt"), b"dt": _names("dd dt")}
-# HTML that ends a drawing or formula around it.
+# HTML elements that end an SVG or MathML element around them.
 BREAK_OUT = _names(
     "b big blockquote body br center code dd div dl dt em embed h1 h2 h3 h4 h5 h6 head hr i img li listing "
     "menu meta nobr ol p pre ruby s small span strong strike sub sup table tt u ul var"

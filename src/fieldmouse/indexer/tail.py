@@ -1,4 +1,4 @@
-"""A file that grows, and reaches the operating system in large writes."""
+"""Append-only file with buffered writes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _BUFFER = 1 << 18
 
 
 class Tail:
-    """Opened at a known length; what lies behind it is cut."""
+    """Appends to a file from a known length; bytes behind it are cut."""
 
     def __init__(self, path: Path, length: int):
         self._path = path

@@ -1,4 +1,4 @@
-"""The pages of a shard that come again: noted at once, counted with the checkpoint, cleared at leisure."""
+"""Replaced pages of a shard: logged at once, effective at the checkpoint, deleted later."""
 
 from __future__ import annotations
 
@@ -11,37 +11,37 @@ from fieldmouse.indexer.wire import ShardState
 
 class Turnover:
     def __init__(self, directory: Path, shard: int, state: ShardState):
-        """As of `state`; `directory` is that of all indexes."""
+        """Open at `state`; `directory` has the indexes of all shards."""
         self._shard = shard
         self._log = CopyLog(directory, shard, state.copies)
         self._copies = Copies(directory, shard)
-        # Killed after the journal held them and before the table did: these count all the same.
+        # After a kill between journal and table: entries in the journal are valid.
         self._copies.catch_up(state.copies)
         self._clearing = Clearing(directory / f"shard-{shard}", shard, self._copies)
-        self._here: set[int] = set()  # pages that have a document in the batch being written
-        self._lengths: dict[int, int] = {}  # of the log, by batches that may come to count
+        self._in_batch: set[int] = set()  # pages with a document in the current batch
+        self._lengths: dict[int, int] = {}  # length of the log by batch, for batches not committed yet
 
     def added(self, key: int) -> None:
-        """The batch being written holds a document of this page."""
-        self._here.add(key)
+        """Note that the current batch has a document of this page."""
+        self._in_batch.add(key)
 
     def note(self, key: int, batch: int, *, present: bool) -> bool:
-        """A page came again, or is gone. True if the same batch has a copy already, which has to go now."""
+        """Log that a page was fetched again or is gone; True if this batch has a document to delete."""
         self._log.note(key, stand(batch, self._shard, present=present))
-        known = key in self._here
-        self._here.discard(key)
-        return known
+        replaced = key in self._in_batch
+        self._in_batch.discard(key)
+        return replaced
 
     def seal(self, batch: int) -> int:
-        """Make what was noted durable; returns the length of the log that counts with `batch`."""
-        self._here.clear()
+        """Make the log durable; return its length as of `batch`."""
+        self._in_batch.clear()
         self._lengths[batch] = self._log.seal()
         return self._lengths[batch]
 
     def committed(self, batch: int, finished: int) -> None:
-        """The journal holds `batch`: only now may older copies go, from `finished` generations."""
-        length = max((length for known, length in self._lengths.items() if known <= batch), default=0)
-        self._lengths = {known: length for known, length in self._lengths.items() if known > batch}
+        """Delete older versions from generations before `finished`, now that the journal has `batch`."""
+        length = max((length for sealed, length in self._lengths.items() if sealed <= batch), default=0)
+        self._lengths = {sealed: length for sealed, length in self._lengths.items() if sealed > batch}
         self._clearing.replaced(self._copies.catch_up(length) if length else 0)
         self._clearing.go_on(finished)
 

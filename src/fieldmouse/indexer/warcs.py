@@ -1,9 +1,8 @@
-"""Reading the archive back: members, records, the answers in them, and their CDXJ lines.
+"""Reader of the archive: gzip members, WARC records, their responses and CDXJ lines.
 
-Every record is one gzip member with a checksum of its own, so a file is read
-member by member and a damaged one is named by its first byte. From a record the
-CDXJ line that was written beside it follows exactly, which is how the two are held
-against each other, and how a lost CDXJ is written again.
+Every record is one gzip member with its own checksum, so a file is read member by member and damage is
+located by the offset of its member. The CDXJ line of a record can be computed exactly, which is used to
+check CDXJ logs and to rebuild them.
 """
 
 from __future__ import annotations
@@ -23,16 +22,16 @@ from fieldmouse.records import Response
 from fieldmouse.web import head
 
 MAGIC = b"\x1f\x8b\x08\x00\x00\x00\x00\x00"
-"""How each of our members begins: deflate, no flags, no time."""
+"""Start of each of our members: deflate, no flags, no time."""
 _HEADER = 10  # bytes
-_HABITS = frozenset(b"%c%c" % (effort, system) for effort in (0, 2, 4) for system in (3, 255))
+_LAST_BYTES = frozenset(b"%c%c" % (effort, system) for effort in (0, 2, 4) for system in (3, 255))
 _PIECE = 1 << 20
-_PEEK = 2048  # bytes read to see the head of a record
+_PEEK = 2048  # bytes read for the head of a record
 _LONGEST_HEAD = 1 << 20
 _END = b"\r\n\r\n"
 _SERIES = re.compile(r"-(\d{5,})-(\d+)\.warc\.gz\Z")
 MAIN = frozenset(("response", "revisit"))
-"""Records that have a line in the CDXJ."""
+"""Record types with a line in the CDXJ."""
 
 
 class Torn(Exception):
@@ -44,7 +43,7 @@ class Torn(Exception):
 
 
 class Record(msgspec.Struct, frozen=True):
-    """A WARC record: its named fields, lower case, and its block."""
+    """A WARC record: its named fields in lower case, and its block."""
 
     fields: dict[str, str]
     block: bytes
@@ -59,7 +58,7 @@ class Record(msgspec.Struct, frozen=True):
 
 
 class Member(msgspec.Struct, frozen=True):
-    """One gzip member: where it lies, and what is in it."""
+    """A gzip member: position and content."""
 
     offset: int
     length: int
@@ -67,25 +66,25 @@ class Member(msgspec.Struct, frozen=True):
 
 
 def series(directory: Path, shard: int) -> dict[int, Path]:
-    """The WARC files of a shard by their serial number."""
+    """Return the WARC files of a shard by serial number."""
     files = {}
     for path in directory.glob("*.warc.gz"):
-        found = _SERIES.search(path.name)
-        if found and int(found[2]) == shard:
-            files[int(found[1])] = path
+        match = _SERIES.search(path.name)
+        if match and int(match[2]) == shard:
+            files[int(match[1])] = path
     return dict(sorted(files.items()))
 
 
 def shard_of(name: str) -> int:
-    """The shard that a WARC file belongs to; -1 if it is none of ours."""
-    found = _SERIES.search(name)
-    return int(found[2]) if found else -1
+    """Return the shard of a WARC file; -1 for a foreign name."""
+    match = _SERIES.search(name)
+    return int(match[2]) if match else -1
 
 
 def members(path: Path, start: int, end: int, *, piece: int = _PIECE) -> Iterator[Member]:
-    """The members from `start` to `end`, which must fit exactly; `Torn` where they do not.
+    """Yield the members from `start` to `end`, which must fit exactly; raises `Torn` if not.
 
-    `piece` is how many bytes are read at a time: few if only one member is wanted.
+    `piece` is the number of bytes read at a time: few if only one member is wanted.
     """
     with path.open("rb") as file:
         file.seek(start)
@@ -100,14 +99,14 @@ def members(path: Path, start: int, end: int, *, piece: int = _PIECE) -> Iterato
                     held += more
                     if not more:
                         raise Torn(at, "it ends within a record")
-                if first and not (held.startswith(MAGIC) and held[8:10] in _HABITS):
+                if first and not (held.startswith(MAGIC) and held[8:10] in _LAST_BYTES):
                     raise Torn(at, "no record begins there")
                 first = False
                 size += len(held)
                 try:
                     parts.append(stream.decompress(held))
-                except zlib.error as trouble:
-                    raise Torn(at, f"it cannot be unpacked ({trouble})") from None
+                except zlib.error as error:
+                    raise Torn(at, f"it cannot be decompressed ({error})") from None
                 held = stream.unused_data
             size -= len(held)
             yield Member(at, size, b"".join(parts))
@@ -115,7 +114,7 @@ def members(path: Path, start: int, end: int, *, piece: int = _PIECE) -> Iterato
 
 
 def next_member(path: Path, start: int, end: int) -> int | None:
-    """Where the next record begins behind a damaged one."""
+    """Return the offset of the next record behind a damaged one, or None."""
     with path.open("rb") as file:
         at, held = start, b""
         file.seek(start)
@@ -143,10 +142,10 @@ def next_member(path: Path, start: int, end: int) -> int | None:
 
 
 def read_record(content: bytes) -> Record:
-    """What a whole member holds; `ValueError` if it is no WARC record of ours."""
+    """Parse a whole member; raises `ValueError` if it is not a WARC record as written by fieldmouse."""
     fields, block = _read_head(content)
     if int(fields["content-length"]) != len(block) - len(_END) or not block.endswith(_END):
-        raise ValueError("the record is not as long as it says")
+        raise ValueError("the length of the record is wrong")
     return Record(fields, block[: -len(_END)])
 
 
@@ -154,7 +153,7 @@ def _read_head(content: bytes) -> tuple[dict[str, str], bytes]:
     top, end, block = content.partition(_END)
     first, *lines = top.decode("utf-8").split("\r\n")
     if not end or first != "WARC/1.1":
-        raise ValueError("that is no WARC record")
+        raise ValueError("it is not a WARC record")
     fields = {}
     for line in lines:
         name, colon, value = line.partition(": ")
@@ -162,12 +161,12 @@ def _read_head(content: bytes) -> tuple[dict[str, str], bytes]:
             raise ValueError("a field of the record has no value")
         fields[name.lower()] = value
     if not {"warc-type", "content-length"} <= fields.keys():
-        raise ValueError("the record does not say what it is")
+        raise ValueError("the record has no type or no length")
     return fields, block
 
 
 def peek(handle: int, offset: int, length: int) -> Record:
-    """The record at `offset` with the head of its answer: enough for its CDXJ line, and cheap."""
+    """Read the record at `offset` up to the head of its response: enough for its CDXJ line, and cheap."""
     stream = zlib.decompressobj(31)
     content, at = b"", offset
     while True:
@@ -175,8 +174,8 @@ def peek(handle: int, offset: int, length: int) -> Record:
         at += len(piece)
         try:
             content += stream.decompress(piece, _LONGEST_HEAD)
-        except zlib.error as trouble:
-            raise Torn(offset, f"it cannot be unpacked ({trouble})") from None
+        except zlib.error as error:
+            raise Torn(offset, f"it cannot be decompressed ({error})") from None
         top = content.find(_END)
         if top >= 0 and (content.find(b"\n\r\n", top + 4) >= 0 or content.find(b"\n\n", top + 4) >= 0):
             break
@@ -186,20 +185,18 @@ def peek(handle: int, offset: int, length: int) -> Record:
 
 
 def answer_of(record: Record) -> Response:
-    """The answer in a response or revisit record, as it was when it was stored."""
+    """Return the response in a response or revisit record."""
     top, body = head.split(record.block)
     try:
         fields = head.read(top)
-    except head.BadHead as trouble:
-        raise ValueError(f"the answer in the record is no HTTP ({trouble})") from None
-    return Response(
-        fields.status, top, body, b"", record.fields.get("warc-ip-address", ""), 0.0, 0.0, 0.0,
-        fields.headers, record.fields.get("warc-truncated", ""),
-    )  # fmt: skip
+    except head.BadHead as error:
+        raise ValueError(f"the response in the record is not HTTP ({error})") from None
+    address, truncated = (record.fields.get(name, "") for name in ("warc-ip-address", "warc-truncated"))
+    return Response(fields.status, top, body, b"", address, 0.0, 0.0, 0.0, fields.headers, truncated)
 
 
 def line_of(record: Record, offset: int, length: int, filename: str) -> bytes:
-    """The CDXJ line that was written with a response or revisit record."""
+    """Return the CDXJ line of a response or revisit record."""
     answer = answer_of(record)
     seen_as = cdxj.kind_of(answer) if record.kind == "response" else cdxj.REVISIT
     stamp = re.sub(r"[^0-9]", "", record.fields["warc-date"])
@@ -208,7 +205,7 @@ def line_of(record: Record, offset: int, length: int, filename: str) -> bytes:
 
 
 def digest_is_right(record: Record) -> bool:
-    """Whether the payload of a response is the one its digest was taken of."""
+    """Tell whether the payload of a response matches its digest."""
     if record.kind != "response":
         return True
     _, body = head.split(record.block)

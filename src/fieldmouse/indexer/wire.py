@@ -1,8 +1,7 @@
-"""What agent and worker say to each other, and how it is framed.
+"""Messages between crawler and worker, and their framing.
 
-A frame is four bytes of length and one msgpack message; they travel over a
-socket pair. Frames are written in batches and read whole, so a page costs a
-fraction of a system call in either direction.
+A frame is four bytes of length and one msgpack message, sent over a socket pair. Frames are written in
+batches, so a page costs a fraction of a system call in either direction.
 """
 
 from __future__ import annotations
@@ -23,76 +22,76 @@ HEADER = struct.Struct("<I")
 
 
 class IndexerConfig(msgspec.Struct, frozen=True, kw_only=True):
-    """What a worker must know of the crawl; the same for all of them."""
+    """Settings of the crawl for workers; the same for all of them."""
 
     user_agent: str = "fieldmouse"
-    robot: str = "fieldmouse"  # our name in it, lower case: pages may have rules for us
-    contact: str = ""  # who runs the crawl, for the warcinfo record
+    robot: str = "fieldmouse"  # our name in robots rules, lower case
+    contact: str = ""  # operator of the crawl, for the warcinfo record
     key_seed: int = 0
     scope: Scope = Scope()
-    scope_is_open: bool = False  # a redirect of a seed may still bring hosts into it
-    scope_is_shared: bool = False  # other agents bring hosts into it, too: their pages say so
+    scope_is_open: bool = False  # a redirect of a seed may still add hosts to it
+    scope_is_shared: bool = False  # other agents add hosts to it, too: a page on such a host is the sign
     traps: TrapRules = TrapRules()
-    links_per_page: int = 0  # taken from one page; 0 for all
-    decoded_limit: int = 64 << 20  # bytes of a body, unpacked
-    ratio_limit: int = 200  # unpacked to packed
+    links_per_page: int = 0  # links taken from one page; 0 for all
+    decoded_limit: int = 64 << 20  # bytes of a decoded body
+    ratio_limit: int = 200  # decoded to encoded size
     nofollow: bool = True  # obey rel=nofollow, meta robots and X-Robots-Tag
     sitemaps: bool = True  # read sitemaps for their URLs
-    feeds: bool = True  # read feeds for theirs
+    feeds: bool = True  # read feeds for their URLs
     outlinks: bool = False  # list every link in the WARC metadata records
-    warc_size: int = 1 << 30  # a new file is begun after so many bytes
+    warc_size: int = 1 << 30  # bytes after which a new file begins
     warc_prefix: str = "fieldmouse"
-    index_heap: int = 48 << 20  # bytes the index writer may gather before it writes a segment
+    index_heap: int = 48 << 20  # bytes that the index writer buffers before it writes a segment
     generation: int = 24 << 20  # bytes of text after which a shard's index begins a new generation
     store_text: bool = True  # keep the text in the index, for snippets
-    revisits: bool = True  # archive that a page has not changed
+    revisits: bool = True  # write revisit records for unchanged pages
     plugins: PluginNames = PluginNames()
-    noise: NoiseRules = NoiseRules()  # what of a page is compared when it was polled
+    noise: NoiseRules = NoiseRules()  # parts of a page to ignore when it is compared
 
 
 class ShardState(msgspec.Struct, frozen=True, array_like=True):
-    """A moment of one shard: all that is needed to roll its files back to it."""
+    """State of one shard that its files can be rolled back to."""
 
-    batch: int = 0  # the last batch that counts
+    batch: int = 0  # the last committed batch
     serial: int = 0  # of the WARC file being written; 0 before the first one
     warc: str = ""  # its name
     warc_length: int = 0
     cdxj_length: int = 0
     generation: int = 0  # of the full-text index
     generation_bytes: int = 0  # text in that generation
-    copies: int = 0  # bytes of its log of pages fetched again
+    copies: int = 0  # bytes of its log of replaced pages
 
 
 def sealed_shards(last: Checkpoint | None) -> list[ShardState]:
-    """The shards of a checkpoint; none before the first one."""
+    """Return the shards of a checkpoint; none before the first one."""
     return last.state("shards", list[ShardState]) if last is not None else []
 
 
 class Start(msgspec.Struct, frozen=True, tag="start", array_like=True):
-    """Hold the shard and look it over; nothing of it may be changed yet."""
+    """Lock and check the shard; nothing of it may be changed yet."""
 
     directory: str
     shard: int
     config: IndexerConfig
     state: ShardState
-    batch: int  # the one to begin with: all shards count together, also those that missed a checkpoint
+    batch: int  # first batch: all shards count batches together, also those that missed a checkpoint
 
 
 class Begin(msgspec.Struct, frozen=True, tag="begin", array_like=True):
-    """Everything else has opened, too: cut the shard back to the state it was given, and take pages."""
+    """Everything else is open, too: cut the shard back to its state, and accept pages."""
 
 
 class Job(msgspec.Struct, frozen=True, tag="job", array_like=True):
     number: int
     outcome: Page | Unchanged | Moved | Failed
-    bare: bool = False  # without plug-ins: they brought a worker down with it
+    bare: bool = False  # skip plug-ins: they killed a worker on this page
 
 
 class Widen(msgspec.Struct, frozen=True, tag="widen", array_like=True):
-    """Redirects of seeds led to these pages: with them the scope is wider."""
+    """Redirects of seeds add these pages to the scope."""
 
     joined: tuple[Url, ...]
-    is_open: bool  # there may be more
+    is_open: bool  # more may follow
 
 
 class Prepare(msgspec.Struct, frozen=True, tag="prepare", array_like=True):
@@ -100,21 +99,21 @@ class Prepare(msgspec.Struct, frozen=True, tag="prepare", array_like=True):
 
 
 class Committed(msgspec.Struct, frozen=True, tag="committed", array_like=True):
-    """The journal holds what was prepared up to this batch."""
+    """The journal has everything prepared up to this batch."""
 
     batch: int
 
 
 class Finish(msgspec.Struct, frozen=True, tag="finish", array_like=True):
-    """The crawl ends: let the index finish its merges."""
+    """The crawl ends: finish the merges of the index."""
 
 
 class Opened(msgspec.Struct, frozen=True, tag="opened", array_like=True):
-    """The shard can be brought to the state that was given."""
+    """The shard can be restored to the given state."""
 
 
 class Ready(msgspec.Struct, frozen=True, tag="ready", array_like=True):
-    """The worker stands at the state it was given."""
+    """The worker is at the given state."""
 
 
 class Answers(msgspec.Struct, frozen=True, tag="answers", array_like=True):
@@ -131,7 +130,7 @@ class Finished(msgspec.Struct, frozen=True, tag="finished", array_like=True):
 
 
 class Broken(msgspec.Struct, frozen=True, tag="broken", array_like=True):
-    """The worker cannot go on for a reason its user can mend."""
+    """The worker must stop for a reason that the user can fix."""
 
     message: str
     hint: str
@@ -151,15 +150,15 @@ def frame(message: Down | Up) -> bytes:
 
 
 class Frames:
-    """Cuts a stream of bytes into payloads."""
+    """Splits a stream of bytes into payloads."""
 
     def __init__(self) -> None:
         self._held = bytearray()
 
     def feed(self, piece: bytes) -> list[memoryview]:
-        """The payloads that are whole now; valid until the next call."""
+        """Return the payloads that are complete now; valid until the next call."""
         held = self._held
-        # A piece that holds whole frames only, the usual case, is cut without copying.
+        # A piece with whole frames only, the usual case, is split without copying.
         source: bytes | bytearray = piece
         if held:
             held += piece

@@ -1,9 +1,9 @@
-"""A worker process: one shard's pages in, links and rows out.
+"""Worker process of one shard: pages in, links and outcome rows out.
 
-Started as `python -m fieldmouse.indexer.worker FD FD`: a socket to the agent, and
-a scrap of shared memory in which it notes the page it has in hand, so that a page
-that kills its reader can be named. It ends when the agent does. Everything here
-is synchronous and on one thread: what the order of frames says is what happens.
+Started as `python -m fieldmouse.indexer.worker SOCKET MEMORY PARENT`: the descriptor of a socket to the
+crawler, that of a shared memory in which it notes its current page, so that a page that kills its worker
+can be named, and the crawler's process id. The worker ends when the crawler does. Everything is
+synchronous and on one thread: messages are processed in order.
 """
 
 from __future__ import annotations
@@ -44,9 +44,9 @@ from fieldmouse.indexer.wire import (
 from fieldmouse.plugins.call import DEAF, WARNINGS, Onlooker
 from fieldmouse.records import Parsed
 
-PATIENCE = 20.0  # seconds of CPU one page may take; then the kernel ends us, and the page is to blame
-MEMORY = 2 << 30  # bytes of our own; maps of files do not count
-BATCH = 16  # answers gathered while more pages wait
+PATIENCE = 20.0  # seconds of CPU for one page; then the kernel kills the worker, and the page is blamed
+MEMORY = 2 << 30  # bytes of private memory; mapped files do not count
+BATCH = 16  # responses collected while more pages wait
 _PIECE = 1 << 18
 _IN_HAND = struct.Struct("<q")
 
@@ -58,17 +58,18 @@ class Worker(Onlooker):
         self._answers: list[Parsed] = []
         self._opened: OpenShard | None = None
         self._shard: Shard | None = None
-        self._number = NOTHING  # the ticket of the page in hand
-        self._allowed = self._remaining = PATIENCE  # seconds of CPU: to a plug-in, and then to ourselves
+        self._number = NOTHING  # number of the current page
+        # seconds of CPU: for a plug-in, and left for ourselves afterwards
+        self._plugin_seconds = self._seconds_left = PATIENCE
 
     def run(self) -> None:
-        """Serve until the agent hangs up."""
+        """Serve until the crawler closes the connection."""
         while piece := self._agent.recv(_PIECE):
             for payload in self._frames.feed(piece):
-                self._take(payload)
+                self._handle(payload)
             self._flush()
 
-    def _take(self, payload: memoryview) -> None:
+    def _handle(self, payload: memoryview) -> None:
         message = decode_down(payload)
         match message:
             case Job(number, outcome, bare):
@@ -87,77 +88,78 @@ class Worker(Onlooker):
                 assert self._shard is not None
                 signal.setitimer(signal.ITIMER_PROF, 0)
                 self._flush()
-                self._say(Prepared(self._shard.prepare(), peak_rss()))
+                self._send(Prepared(self._shard.prepare(), peak_rss()))
             case Committed(batch):
                 assert self._shard is not None
                 signal.setitimer(signal.ITIMER_PROF, 0)
                 self._shard.committed(batch)
             case Start(directory, shard, config, state, batch):
-                self._allowed = config.plugins.patience + DEAF * (WARNINGS + 1)
+                self._plugin_seconds = config.plugins.patience + DEAF * (WARNINGS + 1)
                 self._opened = OpenShard(Path(directory), shard, config, state, self, batch)
-                self._say(Opened())
+                self._send(Opened())
             case Begin():
                 assert self._opened is not None
                 self._shard = self._opened.begin()
                 gc.freeze()
-                self._say(Ready())
+                self._send(Ready())
             case Finish():
                 assert self._shard is not None
                 signal.setitimer(signal.ITIMER_PROF, 0)
                 self._flush()
                 self._shard.finish()
-                self._say(Finished(peak_rss()))
+                self._send(Finished(peak_rss()))
 
-    # -- looking on while somebody else's code runs
+    # -- watchdog around plug-in code
 
     def entered(self) -> None:
         _IN_HAND.pack_into(self._in_hand, 0, with_plugin(self._number))
-        self._remaining = signal.setitimer(signal.ITIMER_PROF, self._allowed)[0]
+        self._seconds_left = signal.setitimer(signal.ITIMER_PROF, self._plugin_seconds)[0]
 
     def left(self) -> None:
-        signal.setitimer(signal.ITIMER_PROF, self._remaining)
+        signal.setitimer(signal.ITIMER_PROF, self._seconds_left)
         _IN_HAND.pack_into(self._in_hand, 0, self._number)
 
     def stuck(self) -> None:
-        """It cannot be stopped but together with us; the agent knows whose fault it is."""
+        """Kill this process: a stuck plug-in cannot be stopped alone. The crawler sees that it was the
+        plug-in."""
         signal.signal(signal.SIGALRM, signal.SIG_DFL)
         os.kill(os.getpid(), signal.SIGALRM)
 
     def _flush(self) -> None:
         if self._answers:
-            self._say(Answers(tuple(self._answers)))
+            self._send(Answers(tuple(self._answers)))
             self._answers.clear()
 
-    def _say(self, message: Up) -> None:
+    def _send(self, message: Up) -> None:
         self._agent.sendall(frame(message))
 
 
 def die_with_parent() -> None:
-    """Ask the kernel to end us when the agent ends, however it ends."""
+    """Let the kernel kill us when the crawler ends, however it ends."""
     ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
 
 
 def main() -> int:
     parent = int(sys.argv[3])
     die_with_parent()
-    if os.getppid() != parent:  # it ended before we could ask
+    if os.getppid() != parent:  # it ended before the request
         return 1
-    # Ctrl-C, `timeout` and a closed terminal tell the whole group; the agent decides what it means.
+    # Ctrl-C, `timeout` and a closed terminal signal the whole group; the crawler decides.
     for number in LEFT_TO_THE_AGENT:
         signal.signal(number, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, LEFT_TO_THE_AGENT)
-    os.dup2(2, 1)  # what a plug-in prints is talk: stdout is for our user's data
+    os.dup2(2, 1)  # output of plug-ins goes to stderr: stdout is for the user's data
     resource.setrlimit(resource.RLIMIT_DATA, (MEMORY, MEMORY))
     gc.set_threshold(50_000, 20, 100)
     agent = socket.socket(fileno=int(sys.argv[1]))
     in_hand = mmap.mmap(int(sys.argv[2]), 8)
     try:
         Worker(agent, in_hand).run()
-    except FieldmouseError as trouble:
-        agent.sendall(frame(Broken(str(trouble), trouble.hint)))
+    except FieldmouseError as error:
+        agent.sendall(frame(Broken(str(error), error.hint)))
         return 1
     except (BrokenPipeError, ConnectionResetError):
-        return 1  # the agent is gone, and nobody is left to tell
+        return 1  # the crawler is gone
     return 0
 
 

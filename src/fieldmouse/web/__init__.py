@@ -1,12 +1,10 @@
-"""The web as a crawler meets it.
+"""HTTP client, DNS and robots.txt parsing.
 
-Follow one URL. Its host's name goes to the `resolver`, which answers with an
-address, and the `guard` says whether that address is anyone's business but its
-owner's. The host's robots.txt becomes an `exclusion`, asked before every request.
-The `fetcher` then asks that very address, over a `connection` that holds the
-server to its limits; what comes back is kept as it went over the wire, and
-`encoding` unpacks it, later and elsewhere, no further than it may. Where a host
-names sitemaps, `sitemap` reads them, and feeds, as far as a sane one goes.
+The path of one URL: the `resolver` turns its host name into an address, and the `guard` decides whether
+that address may be visited. The robots.txt of the host becomes an `Exclusion`, which is checked before
+every request. The `fetcher` then connects to exactly that address, over a `connection` that enforces
+limits; the response is kept as it was sent, and `encoding` decodes it later, up to a limit. `sitemap`
+reads sitemaps and feeds.
 
-Nothing here raises for what a server did, and nothing here decides what to visit.
+Errors of servers are returned as values, never raised, and nothing here decides which URL is visited.
 """

@@ -1,14 +1,14 @@
-"""Body in chunks, put together as it arrives (RFC 9112, 7.1).
+"""Decoder for chunked bodies (RFC 9112, 7.1).
 
-Lines may end in a bare line feed, a chunk may lack the line end behind it, and what stands in chunk
-extensions and trailers is skipped, whatever it is.
+Lines may end in a bare line feed, a chunk may lack the line end behind it, and chunk extensions and
+trailers are skipped.
 """
 
 from __future__ import annotations
 
 import re
 
-LONGEST_LINE = 64 * 1024  # a size with its extensions, or a trailer
+LONGEST_LINE = 64 * 1024  # bytes of a size with its extensions, or of a trailer
 
 _SIZE = re.compile(rb"([0-9A-Fa-f]{1,15})[ \t]*(?:;.*)?\r*", re.DOTALL)
 _PLAIN_SIZE = re.compile(rb"([0-9A-Fa-f]{1,15})\r\n").match
@@ -16,24 +16,24 @@ _CR, _LF = b"\r\n"
 
 
 class BadChunk(ValueError):
-    """What should be a chunk is none; the message says why."""
+    """Invalid chunk; the message says why."""
 
 
 class Chunks:
-    """Reads one body; `body` grows, and `done` is true when its last chunk and the trailers have come."""
+    """Decoder of one body; `body` grows, and `done` is true after the last chunk and the trailers."""
 
     __slots__ = ("_behind", "_left", "_line", "_trailing", "body", "done")
 
     def __init__(self) -> None:
         self.body = bytearray()
         self.done = False
-        self._left = 0  # bytes that are still to come of a chunk
+        self._left = 0  # bytes of the current chunk still to come
         self._behind = False  # a chunk has just ended: its line end comes next
-        self._trailing = False  # the last chunk has come
-        self._line = b""  # so much of a line as there is
+        self._trailing = False  # the last chunk was read
+        self._line = b""  # the part of a line received so far
 
     def feed(self, data: bytes) -> int:
-        r"""Read on; returns how many bytes lie behind the end of the body. Raises `BadChunk`.
+        r"""Decode more data; return the number of bytes behind the end of the body. Raises `BadChunk`.
 
         >>> chunks = Chunks()
         >>> chunks.feed(b"5\r\nmice \r\n4;x=y\nru"), chunks.done
@@ -51,7 +51,7 @@ class Chunks:
                 self._left -= len(piece)
                 self._behind = not self._left
             elif self._behind:
-                # A carriage return may be the last byte that has come.
+                # A carriage return may be the last byte received.
                 if data[at] == _CR:
                     at += 1
                     continue
@@ -71,11 +71,11 @@ class Chunks:
         return size - at if self.done else 0
 
     def _read_whole(self, data: bytes) -> int:
-        """Chunks that lie in `data` from end to end, as nearly all do; returns where the others begin."""
+        """Decode the chunks that are complete in `data`, as nearly all are; return where the others begin."""
         at, body = 0, self.body
-        while found := _PLAIN_SIZE(data, at):
-            start = found.end()
-            stop = start + int(found[1], 16)
+        while match := _PLAIN_SIZE(data, at):
+            start = match.end()
+            stop = start + int(match[1], 16)
             if start == stop or data[stop : stop + 2] != b"\r\n":
                 break
             body += data[start:stop]
@@ -86,8 +86,8 @@ class Chunks:
         if self._trailing:
             self.done = not line.strip(b"\r")
             return
-        found = _SIZE.fullmatch(line)
-        if found is None:
+        match = _SIZE.fullmatch(line)
+        if match is None:
             raise BadChunk(f"no chunk begins with {line[:20]!r}")
-        self._left = int(found[1], 16)
+        self._left = int(match[1], 16)
         self._trailing = not self._left

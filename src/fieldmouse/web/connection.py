@@ -1,12 +1,11 @@
-"""One HTTP/1.1 connection: a request goes out, an answer or a `Trouble` comes back.
+"""HTTP/1.1 connection: one request at a time, answered by a `Response` or a `Trouble`.
 
-`head` and `chunks` read the wire format; this module keeps what the archive needs
-(the head exactly as received, the body without its chunks) and holds the server to
-the `Limits`. Whatever a server sends costs at most the limits in memory and time,
-because every byte is counted here before anything else sees it.
+`head` and `chunks` parse the wire format; this module keeps what the archive needs (the head exactly as
+received, the body without its chunks) and enforces the `Limits`. Every byte is counted here first, so no
+server can cost more than the limits in memory and time.
 
-A connection is asked one thing at a time. It owns no timer: its keeper calls
-`check` every `Limits.tick` seconds, which is one timer for a thousand connections.
+A connection has no timer: its owner calls `check` every `Limits.tick` seconds, which is one timer for a
+thousand connections.
 """
 
 from __future__ import annotations
@@ -25,39 +24,39 @@ from fieldmouse.web.hangup import drop_unsent
 
 
 class Limits(msgspec.Struct, frozen=True):
-    """What one answer may cost. Sizes are bytes on the wire, times are seconds."""
+    """Limits on one response. Sizes are bytes on the wire, times are seconds."""
 
-    body: int = 16 * 1024 * 1024  # a longer body is cut there: truncated="length"
-    header: int = 64 * 1024  # status line, headers and interim (1xx) answers together
+    body: int = 16 * 1024 * 1024  # a longer body is cut: truncated="length"
+    header: int = 64 * 1024  # status line, headers and interim (1xx) responses together
     connect: float = 10.0  # TCP and TLS handshake together
-    first_byte: float = 20.0  # from the request to the first byte of the answer
-    idle: float = 20.0  # silence in the middle of an answer
-    total: float = 120.0  # a body that takes longer is cut there: truncated="time"
-    min_speed: float = 100.0  # bytes a second, averaged from the first byte; 0 switches it off
-    grace: float = 20.0  # seconds after the first byte before speed is judged
-    tick: float = 0.25  # how often all of these are looked at
+    first_byte: float = 20.0  # from the request to the first byte of the response
+    idle: float = 20.0  # silence in the middle of a response
+    total: float = 120.0  # a body that takes longer is cut: truncated="time"
+    min_speed: float = 100.0  # bytes a second, averaged from the first byte; 0 disables the check
+    grace: float = 20.0  # seconds after the first byte before the speed is checked
+    tick: float = 0.25  # interval of the checks
 
 
 class Trouble(msgspec.Struct, frozen=True):
-    """Why there is no whole answer; `response` is what came before it broke off."""
+    """Reason for an incomplete response; `response` is the part received before."""
 
     reason: Reason
     detail: str
     response: Response | None = None
     unanswered: bool = False  # the connection was lost before the first byte: a GET may be repeated
-    errno: int = 0  # the operating system's number for it, if it had one
+    errno: int = 0  # of the operating system, or 0
 
 
 class Connection(asyncio.Protocol):
     """A connection to one host at one address.
 
-    After `ask` the keeper awaits the future; when it is done, `reusable` says
-    whether the connection may be kept and asked again.
+    After `ask` the owner awaits the future; when it is done, `reusable` tells whether the connection may
+    be used again.
     """
 
     def __init__(self, host: str, address: str, limits: Limits, clock: Clock):
         self.host, self.address = host, address
-        self.asked = 0  # how many requests this connection has carried
+        self.asked = 0  # requests sent on this connection
         self.idle_since = 0.0
         self._limits, self._clock = limits, clock
         self._transport: asyncio.Transport | None = None
@@ -72,32 +71,32 @@ class Connection(asyncio.Protocol):
     def _reset(self) -> None:
         self._raw: bytes | bytearray = b""  # the head so far, until it is complete
         self._head: bytes | None = None
-        self._body_at = 0  # bytes that came before the body
+        self._body_at = 0  # bytes before the body
         self._fields = _NONE
         self._framing = head.Framing()
         self._chunks: Chunks | None = None
         self._body: bytes | bytearray = b""
 
-    # What the keeper calls
+    # Methods for the owner
 
     @property
     def reusable(self) -> bool:
-        """Connected, with nothing under way and nothing unasked-for received."""
+        """Whether it is connected and has no request in progress."""
         return self._waiter is None and self._transport is not None and not self._transport.is_closing()
 
     def is_quiet(self) -> bool:
-        """Whether nothing waits to be read, not even in the system's buffer.
+        """Tell whether nothing waits to be read, not even in the system's buffer.
 
-        What came before a request is no answer to it, and the event loop may not have seen it yet.
+        Data that arrived before a request does not answer it, and the event loop may not have seen it yet.
         """
         if not self.reusable or self._transport is None:
             return False
-        plug = self._transport.get_extra_info("socket")
-        if plug is None or plug.fileno() < 0:
-            return plug is None
-        waiting = select.poll()
-        waiting.register(plug.fileno(), select.POLLIN)
-        return not waiting.poll(0)
+        sock = self._transport.get_extra_info("socket")
+        if sock is None or sock.fileno() < 0:
+            return sock is None
+        poll = select.poll()
+        poll.register(sock.fileno(), select.POLLIN)
+        return not poll.poll(0)
 
     def ask(self, request: bytes, body_limit: int) -> asyncio.Future[Response | Trouble]:
         """Send a request head; the future never holds an exception."""
@@ -118,7 +117,7 @@ class Connection(asyncio.Protocol):
         return waiter
 
     def check(self, now: float) -> None:
-        """Hold the answer under way to its time limits."""
+        """Enforce the time limits on the current response."""
         if self._waiter is None:
             return
         limits = self._limits
@@ -133,27 +132,27 @@ class Connection(asyncio.Protocol):
         elif now - self._heard_at > limits.idle:
             self._give_up(Reason.TIMEOUT, f"silent for {limits.idle:g} s in the middle of an answer")
         else:
-            lasted = now - self._answered_at
-            if lasted > limits.grace and self._received < limits.min_speed * lasted:
-                speed = self._received / lasted
+            elapsed = now - self._answered_at
+            if elapsed > limits.grace and self._received < limits.min_speed * elapsed:
+                speed = self._received / elapsed
                 self._give_up(Reason.TOO_SLOW, f"{speed:.3g} bytes/s, wanted {limits.min_speed:g}")
 
     def close(self) -> None:
-        """End an idle connection in good order."""
+        """Close an idle connection gracefully."""
         if self._transport is not None:
             self._transport.close()
 
     def abort(self) -> None:
-        """End the connection at once, whatever is under way."""
+        """End the connection at once, even during a response."""
         self._give_up(Reason.CLOSED, "stopped by us", cut="unspecified")
 
-    # What the event loop calls
+    # Methods for the event loop
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = transport  # type: ignore[assignment]  # always a stream here
 
     def data_received(self, data: bytes) -> None:
-        if self._waiter is None:  # nobody asked: no answer on this connection can be trusted any more
+        if self._waiter is None:  # unrequested data: no later response on this connection can be trusted
             self.close()
             return
         now = self._heard_at = self._clock.now()
@@ -181,9 +180,9 @@ class Connection(asyncio.Protocol):
         if self._waiter is None:
             return
         if not self._answered_at:
-            why = "closed" if error is None else getattr(error, "strerror", None) or str(error)
+            cause = "closed" if error is None else getattr(error, "strerror", None) or str(error)
             number = getattr(error, "errno", None) or 0
-            self._give_up(Reason.CLOSED, f"{why.lower()} without an answer", unanswered=True, errno=number)
+            self._give_up(Reason.CLOSED, f"{cause.lower()} without an answer", unanswered=True, errno=number)
         elif self._head is None:
             self._give_up(Reason.CLOSED, f"closed inside the headers, after {self._received} bytes")
         elif error is None and self._framing.ends_with_connection:
@@ -193,12 +192,12 @@ class Connection(asyncio.Protocol):
             wanted = "" if promised is None else f" of {promised}"
             self._give_up(Reason.CLOSED, f"closed after {len(self._body)}{wanted} bytes of body")
 
-    # How an answer is read
+    # Reading a response
 
     def _read_head(self, data: bytes) -> bytes:
-        """Read on until the head is whole, past interim answers; returns what follows it.
+        """Read until the head is complete, past interim responses; return the data behind it.
 
-        Without `_head` afterwards more is to come, or the answer was refused.
+        If `_head` is still None afterwards, more data is needed, or the response was refused.
         """
         raw: bytes | bytearray = data
         seen = len(self._raw)
@@ -236,7 +235,7 @@ class Connection(asyncio.Protocol):
         return b""
 
     def _read_body(self, data: bytes) -> None:
-        """Take what belongs to the body; anything behind it is surplus."""
+        """Take the data of the body; anything behind it is surplus."""
         if self._chunks is not None:
             self._surplus = self._chunks.feed(data) > 0
             self._done = self._chunks.done
@@ -254,7 +253,7 @@ class Connection(asyncio.Protocol):
             self._body = bytearray(self._body) + data
         self._done = len(self._body) == length
 
-    # How an answer ends
+    # Ending a response
 
     def _finish(self, now: float, truncated: str = "") -> None:
         if self._framing.codings:
@@ -285,7 +284,7 @@ class Connection(asyncio.Protocol):
 
     def _refuse_head(self, size: int) -> None:
         self._head = None
-        self._give_up(Reason.HEADERS_TOO_LARGE, f"{size} bytes and more, {self._limits.header} are enough")
+        self._give_up(Reason.HEADERS_TOO_LARGE, f"at least {size} bytes, the limit is {self._limits.header}")
 
     def _response(self, now: float, truncated: str) -> Response:
         body = self._body
@@ -305,7 +304,7 @@ class Connection(asyncio.Protocol):
         )
 
     def _unpack(self) -> Decoded:
-        """Undo what was done to the body for its way here, as far as the limit on bodies goes."""
+        """Undo the transfer codings of the body, up to the limit on bodies."""
         unpacked = decode(bytes(self._body), ", ".join(self._framing.codings), limit=self._body_limit)
         self._body = unpacked.body
         self._framing = msgspec.structs.replace(self._framing, codings=())
@@ -328,5 +327,5 @@ class Connection(asyncio.Protocol):
 
 
 _NONE = head.Fields(0, ())
-# WARC's words for why a body is not whole.
+# WARC's names for the cause of an incomplete body.
 _TRUNCATED = {Reason.TIMEOUT: "time", Reason.TOO_SLOW: "time", Reason.CLOSED: "disconnect"}

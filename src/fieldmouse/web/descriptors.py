@@ -1,7 +1,7 @@
-"""How many connections this process may have open.
+"""Number of connections that fit into the limit on file descriptors.
 
-Sockets and files share one number of descriptors. A crawl that spent all of them on sockets could not
-open its own files any more, and files cannot be asked again later. So some are kept back.
+Sockets and files share the descriptors of the process. If sockets took all of them, the crawl could not
+open its own files, and unlike a fetch, that cannot be retried later. So some are reserved.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ KEPT_BACK = 64  # for logs, runs, pipes to workers, nameservers
 
 
 def room_for_connections(*, kept_back: int = KEPT_BACK) -> int:
-    """Sockets that fit beside what is open now and what will be; at least 2."""
+    """Return the number of sockets that fit beside the open and the reserved descriptors; at least 2."""
     limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if limit == resource.RLIM_INFINITY:
         return sys.maxsize
@@ -26,4 +26,4 @@ def _open_now() -> int:
     for names in (Path("/proc/self/fd"), Path("/dev/fd")):
         if names.is_dir():
             return len(os.listdir(names))
-    return 32  # nobody can say; about so many are
+    return 32  # unknown; this is a typical number

@@ -1,8 +1,7 @@
-"""One question to the DNS and what came of it.
+"""DNS query interface and its implementation on c-ares.
 
-The resolver (`resolver.py`) remembers and judges; here the question is put. `Dns` is
-a seam of two ends: c-ares over sockets, and the lab's nameserver without any, for
-crawls in virtual time.
+The resolver (`resolver.py`) caches and checks; this module sends queries. `Dns` has two implementations:
+c-ares over sockets, and the lab's nameserver without sockets, for crawls in virtual time.
 """
 
 from __future__ import annotations
@@ -15,48 +14,48 @@ import msgspec
 if TYPE_CHECKING:
     import aiodns
 
-RENEW = 20_000  # questions after which the DNS library is started afresh
+RENEW = 20_000  # queries after which the DNS library is restarted
 _TROUBLES = 3
 NOTHING = "the name has no address"
 
-# c-ares' numbers, kept here so that the library is loaded only when the DNS is needed.
+# c-ares' numbers, copied so that the library is loaded only when DNS is needed.
 _NO_DATA, _NO_SUCH_NAME, _BAD_NAME = 1, 4, 8
 
 
 class DnsAnswer(msgspec.Struct, frozen=True):
-    """Addresses, good for `ttl` seconds; or none, and why."""
+    """Addresses, valid for `ttl` seconds; or none, and the reason."""
 
     addresses: tuple[str, ...] = ()
     ttl: float = 0.0
     trouble: str = ""
-    temporary: bool = False  # nobody said that there is no such name: the DNS was in trouble, or we were
+    temporary: bool = False  # DNS or this machine failed; it is unknown whether the name exists
 
 
 class Dns(Protocol):
     async def ask(self, name: str, kind: str) -> DnsAnswer:
-        """The addresses of `name`, of the kind `A` or `AAAA`; raises nothing."""
+        """Return the addresses of `name`, of the kind `A` or `AAAA`; never raises."""
         ...
 
     async def close(self) -> None: ...
 
 
 class CaresDns:
-    """The DNS by way of c-ares. `nameservers` are `address` or `address:port`; none means the system's."""
+    """DNS through c-ares. `nameservers` are `address` or `address:port`; none means the system's."""
 
     def __init__(self, nameservers: Sequence[str] = (), *, timeout: float = 5.0, tries: int = 3):
         self._nameservers = list(nameservers)
         self._timeout, self._tries = timeout, tries
         self._channel: aiodns.DNSResolver | None = None
-        self._questions = 0  # asked of this channel
-        self._troubles = 0  # of the last questions, in a row
+        self._questions = 0  # sent on this channel
+        self._troubles = 0  # consecutive failures
 
     async def ask(self, name: str, kind: str) -> DnsAnswer:
         import aiodns
         import pycares
 
-        # c-ares keeps every answer for itself as well, and pycares has no way to say how many. An
-        # old channel closes itself when the last question that holds it has its answer.
-        # After several troubles in a row, too: another network may have brought other nameservers.
+        # c-ares also caches every answer, and pycares cannot limit that cache. A replaced channel closes
+        # itself after its last pending query. It is also replaced after several failures in a row: another
+        # network may have brought other nameservers.
         try:
             if self._channel is None or self._questions >= RENEW or self._troubles >= _TROUBLES:
                 self._channel = aiodns.DNSResolver(
@@ -73,9 +72,9 @@ class CaresDns:
             definite = number in (_NO_SUCH_NAME, _BAD_NAME)
             self._troubles = 0 if definite else self._troubles + 1
             return DnsAnswer(trouble=_sentence(error), temporary=not definite)
-        except UnicodeError:  # no such name can be written in a question
+        except UnicodeError:  # the name cannot be encoded in a query
             return DnsAnswer(trouble="not a DNS name")
-        except (OSError, pycares.AresError) as error:  # no descriptors, no memory: no channel
+        except (OSError, pycares.AresError) as error:  # no descriptors or no memory for a channel
             return DnsAnswer(trouble=_sentence(error), temporary=True)
         self._troubles = 0
         return _read(answer)

@@ -1,12 +1,9 @@
-"""Unpacking a body, no further than it may go.
+"""Decoding of Content-Encoding with limits against decompression bombs.
 
-A body of a few kilobytes can decompress to gigabytes, so every coding here is
-asked for a bounded amount of output: the smaller of `limit` and `ratio` times the
-size on the wire (small bodies may grow more: `FREE` bytes are always allowed).
-
-What was unpacked before a body turned out broken or too large is given back with
-the reason: half a page is still worth a search. A coding nobody knows is no coding
-at all, which is how browsers read `Content-Encoding: utf-8`.
+A body of a few kilobytes can decompress to gigabytes, so the output of every coding is limited to the
+smaller of `limit` and `ratio` times the size on the wire (small bodies may grow more: `FREE` bytes are
+always allowed). Output before an error or the limit is returned with the reason: half a page is still
+searchable. Unknown codings are ignored, as browsers do with `Content-Encoding: utf-8`.
 """
 
 from __future__ import annotations
@@ -21,16 +18,16 @@ from isal import isal_zlib
 from fieldmouse.records import Reason, Response
 
 FREE = 1024 * 1024
-LAYERS = 4  # codings on top of each other before we stop believing in them
-MEMBERS = 2000  # of one gzip file: enough for 64 MiB in the blocks of bgzip, each of which costs some 0.1 ms
-SIP = 4096  # bytes that are handed to a member first: it may be no longer
+LAYERS = 4  # codings applied to one body; more are an error
+MEMBERS = 2000  # of one gzip file: enough for 64 MiB in the blocks of bgzip; each costs about 0.1 ms
+SIP = 4096  # bytes fed to a member first: it may not be longer
 EARLY = "ends early"
-STEP = 256  # bytes at a time when looking for the place where a body breaks
-WINDOW = 8 * 1024 * 1024  # the largest zstd window a web server may ask for (RFC 9659)
+STEP = 256  # bytes per step in the search for the place where a body breaks
+WINDOW = 8 * 1024 * 1024  # the largest zstd window that a web server may use (RFC 9659)
 
 
 class Decoded(msgspec.Struct, frozen=True):
-    """The body unpacked, or as much of it as could be: then `reason` is BOMB or BAD_ENCODING."""
+    """The decoded body, or a part of it: then `reason` is BOMB or BAD_ENCODING."""
 
     body: bytes
     reason: Reason | None = None
@@ -38,7 +35,7 @@ class Decoded(msgspec.Struct, frozen=True):
 
 
 def unpack(answer: Response, *, limit: int = 64 * FREE, ratio: int = 200) -> Decoded:
-    """The body of an answer without its content codings; several header lines are one list."""
+    """Return the body of a response without its content codings; several header lines are one list."""
     return decode(answer.body, ", ".join(answer.all("content-encoding")), limit=limit, ratio=ratio)
 
 
@@ -51,13 +48,13 @@ def decode(body: bytes, content_encoding: str, *, limit: int = 64 * FREE, ratio:
     if not content_encoding or not body:
         return Decoded(body)
     codings = [coding.strip().lower() for coding in content_encoding.split(",")]
-    unpack = [_CODINGS[coding] for coding in reversed(codings) if coding in _CODINGS]
-    if len(unpack) > LAYERS:
-        return Decoded(b"", Reason.BAD_ENCODING, f"{len(unpack)} codings on top of each other")
+    decoders = [_CODINGS[coding] for coding in reversed(codings) if coding in _CODINGS]
+    if len(decoders) > LAYERS:
+        return Decoded(b"", Reason.BAD_ENCODING, f"{len(decoders)} codings on top of each other")
     most = min(limit, max(FREE, ratio * len(body)))
     result = Decoded(body)
-    for undo in unpack:
-        result = undo(result.body, most)
+    for decoder in decoders:
+        result = decoder(result.body, most)
         if len(result.body) > most:
             return Decoded(result.body[:most], Reason.BOMB, f"{len(body)} bytes become more than {most}")
         if result.reason is not None:
@@ -65,7 +62,7 @@ def decode(body: bytes, content_encoding: str, *, limit: int = 64 * FREE, ratio:
     return result
 
 
-# Each of these gives back at most `most` + 1 bytes or a little more: enough to see that it is too much.
+# Each decoder returns at most `most` + 1 bytes or a little more: enough to see that it is too much.
 
 
 def _gunzip(body: bytes, most: int) -> Decoded:
@@ -75,14 +72,14 @@ def _gunzip(body: bytes, most: int) -> Decoded:
 
 
 def _inflate(body: bytes, wbits: int, most: int) -> Decoded:
-    """gzip members (wbits 31), a zlib stream (15) or bare deflate (-15)."""
+    """Decompress gzip members (wbits 31), a zlib stream (15) or raw deflate (-15)."""
     pieces: list[bytes] = []
     room, at = most + 1, 0
     for _ in range(MEMBERS):
         stream = isal_zlib.decompressobj(wbits)
-        begin, held, had = at, len(pieces), room
-        # What is left over after a member is copied: behind the first, which is mostly all, it is handed on
-        # in sips that grow with the member.
+        begin, pieces_before, room_before = at, len(pieces), room
+        # The rest behind a member is copied: so from the second member on (most files have one), input is fed
+        # in pieces that grow with the member.
         sip = SIP if at else len(body)
         while not stream.eof and at < len(body) and room > 0:
             packed = body[at : at + sip]
@@ -90,8 +87,8 @@ def _inflate(body: bytes, wbits: int, most: int) -> Decoded:
             try:
                 piece = stream.decompress(packed, room)
             except isal_zlib.error as error:  # type: ignore[misc]  # its stub calls it an instance
-                saved = _salvage(isal_zlib.decompressobj(wbits).decompress, body[begin:], had)
-                return Decoded(b"".join((*pieces[:held], saved)), Reason.BAD_ENCODING, str(error))
+                saved = _salvage(isal_zlib.decompressobj(wbits).decompress, body[begin:], room_before)
+                return Decoded(b"".join((*pieces[:pieces_before], saved)), Reason.BAD_ENCODING, str(error))
             pieces.append(piece)
             room -= len(piece)
         if room <= 0:
@@ -108,7 +105,7 @@ def _inflate(body: bytes, wbits: int, most: int) -> Decoded:
 
 
 def _undeflate(body: bytes, most: int) -> Decoded:
-    """ "deflate" means a zlib stream, but half the world sends the bare one."""
+    """Decompress "deflate": it means a zlib stream, but many servers send raw deflate."""
     zlib_first = body[0] & 0x0F == 8 and int.from_bytes(body[:2], "big") % 31 == 0
     first = _inflate(body, 15 if zlib_first else -15, most)
     if first.reason is None or first.body:
@@ -147,8 +144,8 @@ def _brotli_steps() -> Callable[[bytes, int], bytes]:
 def _unzstd(body: bytes, most: int) -> Decoded:
     if body[:4] != b"\x28\xb5\x2f\xfd" and body[1:4] != b"\x2a\x4d\x18":  # a frame, or a skippable one
         return Decoded(body, Reason.BAD_ENCODING, "says zstd but is not")
-    # The library does not say whether a stream was whole. So a frame of our own goes behind it: the
-    # mark comes out at the end if, and only if, everything before it was complete.
+    # The library does not tell whether a stream was complete. So our own frame is appended: its mark comes
+    # out at the end if, and only if, everything before it was complete.
     unpacked, complaint = _read_zstd(body + _MARK_PACKED, most + 1 + len(_MARK), step=256 * 1024)
     if unpacked.endswith(_MARK):
         return Decoded(unpacked[: -len(_MARK)])
@@ -159,7 +156,8 @@ def _unzstd(body: bytes, most: int) -> Decoded:
 
 
 _ZSTD = zstandard.ZstdDecompressor(max_window_size=WINDOW)
-# Longer than its packed form, which so cannot hold it: a cut frame may take those bytes for its own content.
+# Longer than its compressed form, so that this cannot contain it: a cut frame may read those bytes as its
+# content.
 _MARK = bytes.fromhex("8f1c5e0b27d94a63b0e2715ca8f3469d") * 8
 _MARK_PACKED = zstandard.compress(_MARK)
 
@@ -177,7 +175,7 @@ def _read_zstd(body: bytes, room: int, step: int) -> tuple[bytes, str]:
 
 
 def _salvage(unpack: Callable[[bytes, int], bytes], body: bytes, room: int) -> bytes:
-    """What comes out before the place where it breaks, found in small steps."""
+    """Return the output before the place where the body breaks, found in small steps."""
     pieces: list[bytes] = []
     for start in range(0, len(body), STEP):
         try:

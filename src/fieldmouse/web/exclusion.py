@@ -1,13 +1,12 @@
-"""What a host's robots.txt allows us (RFC 9309).
+"""robots.txt parser (RFC 9309).
 
-`Exclusion` is the file read with our product token in mind; `judge` is what an
-answer to the request for it means, redirects and errors included; `lifetime` is
-how long that meaning may be kept. All three are pure: who fetches, follows and
-remembers is the caller's business.
+`Exclusion` is the file parsed for our product token; `judge` interprets the response to a request for it,
+including redirects and errors; `lifetime` is the time for which the result may be cached. All three are
+pure: the caller fetches, follows redirects and caches.
 
-A line is a rule only if it says so in words that the RFC or Google's reader knows;
-all others are as if they were not there, and so cannot part the User-agent lines of
-a group. Lines are read as bytes: a file in no encoding at all still says what it says.
+A line is a rule only if the RFC or Google's parser knows its keyword; all other lines are ignored, and so
+do not separate the User-agent lines of a group. Lines are parsed as bytes, so a file in no valid encoding
+can be read.
 """
 
 from __future__ import annotations
@@ -26,20 +25,21 @@ from fieldmouse.web.freshness import fresh_for
 from fieldmouse.web.head import url_text
 from fieldmouse.web.rulebook import TOO_MUCH, WORK, PathRule, RuleBook, octets
 
-SIZE = 500 * 1024  # bytes read of a robots.txt; the least that RFC 9309 asks for, and plenty
-HOPS = 5  # redirects followed for one
+SIZE = 500 * 1024  # bytes parsed of a robots.txt; the minimum of RFC 9309, and plenty
+HOPS = 5  # redirects followed for one robots.txt
 DAY = 24 * 3600.0
 HOUR = 3600.0
-LONG = 16 * 1024  # bytes of a file that takes more than a moment to read
-SITEMAPS = 1000  # named by one file, before we stop counting
-_SHOWN = 200  # characters of a rule, to people
+LONG = 16 * 1024  # bytes; a larger file takes noticeable time to parse
+SITEMAPS = 1000  # maximum taken from one file
+_SHOWN = 200  # characters of a rule in messages
 
-# What editors and copying leave before a line: white space of all kinds, and byte order marks, whole or not.
+# Bytes that editors and copying leave before a line: white space of all kinds, byte order marks and parts of
+# them.
 _BLANK = (
     rb"(?:[\0-\x20\x85\xa0]|\xc2[\x85\xa0]|\xe2\x80[\x80-\x8f\xa8-\xaf]|\xe3\x80\x80|\xef(?:\xbb\xbf?)?)*+"
 )
-# A line is a key, a colon and a value. As in Google's parser, blanks may stand for the colon if the line has
-# exactly two words, and a key counts by its beginning: `Disallowed`, `User-agents`. So do its usual
+# A line is a key, a colon and a value. As in Google's parser, blanks may replace the colon if the line has
+# exactly two words, and a key counts by its prefix: `Disallowed`, `User-agents`. So do its usual
 # misspellings.
 _line = re.compile(
     _BLANK + rb"(?:(?P<agent>user[- ]?agent)|(?P<allow>allow)"
@@ -49,26 +49,26 @@ _line = re.compile(
     re.IGNORECASE | re.DOTALL,
 ).match
 _token = re.compile(r"[a-z_-]*").match
-_longer_token = re.compile(r"[^\s/;,()]*").match  # of products with digits and dots in them
+_longer_token = re.compile(r"[^\s/;,()]*").match  # of product tokens with digits and dots
 _number = re.compile(r"[0-9]*\.?[0-9]+").match
 
 
 class Redirect(msgspec.Struct, frozen=True):
-    """The file is said to be elsewhere; ask there, on behalf of the first host."""
+    """The file is at another URL; fetch it there, on behalf of the first host."""
 
     target: Url
 
 
 class Unreachable(msgspec.Struct, frozen=True):
-    """The host could not say: until it can, nothing of it may be fetched."""
+    """The host could not answer: until it does, none of its pages may be fetched."""
 
     detail: str
 
 
 class Exclusion:
-    """One host's rules for us.
+    r"""Rules of one host for our crawler.
 
-    >>> rules = Exclusion.parse(b"User-agent: *\\nDisallow: /private\\nCrawl-delay: 2", "fieldmouse")
+    >>> rules = Exclusion.parse(b"User-agent: *\nDisallow: /private\nCrawl-delay: 2", "fieldmouse")
     >>> rules.allows("/private/diary"), rules.allows("/"), rules.crawl_delay
     (False, True, 2.0)
     """
@@ -83,16 +83,16 @@ class Exclusion:
 
     @property
     def size(self) -> int:
-        """Bytes of memory that its rules and sitemaps take, more or less."""
+        """Approximate memory of its rules and sitemaps in bytes."""
         return self._book.size + sum(map(getsizeof, self.sitemaps))
 
     @classmethod
     def parse(cls, text: bytes, product: str, *, cut: bool = False) -> Exclusion:
-        """Read a file for the robot whose product token is `product`.
+        """Parse a file for the crawler whose product token is `product`.
 
-        If the file was `cut` somewhere, a line without an end is no line: half of `Disallow:
-        /private` says something else. The largest file takes about 0.1 s, a usual one less than
-        a millisecond; large ones are better read in a thread.
+        If the file was `cut`, a last line without an end is dropped: half of `Disallow: /private` means
+        something else. The largest file takes about 0.1 s, a usual one less than a millisecond; parse
+        large ones in a thread.
         """
         if text[:2] in (b"\xff\xfe", b"\xfe\xff"):
             text = text.decode("utf-16", "replace").encode()
@@ -101,10 +101,10 @@ class Exclusion:
         return _Reader(product.partition("/")[0].strip().lower()).read(text)
 
     def as_written(self) -> bytes:
-        """A robots.txt that says the same to anybody; b"" if it would have to leave something out.
+        r"""Return an equivalent robots.txt for all crawlers; b"" if it would have to omit a rule.
 
-        >>> Exclusion.parse(b"User-agent: *\\nDisallow: /private", "fieldmouse").as_written()
-        b'User-agent: *\\nDisallow: /private\\n'
+        >>> Exclusion.parse(b"User-agent: *\nDisallow: /private", "fieldmouse").as_written()
+        b'User-agent: *\nDisallow: /private\n'
         """
         rules = self._book.lines()
         if rules is None:
@@ -114,11 +114,11 @@ class Exclusion:
         return "".join(f"{line}\n" for line in ("User-agent: *", *rules, *delay, *sitemaps)).encode()
 
     def allows(self, path: str) -> bool:
-        """May we fetch this path and query? `/robots.txt` itself always."""
+        """Tell whether we may fetch this path and query; `/robots.txt` itself always."""
         return self.objection(path) is None
 
     def objection(self, path: str) -> str | None:
-        """The rule that forbids this path and query, for people to read, or None if none does."""
+        """Return the rule that forbids this path and query as text for users, or None if none does."""
         if not path.isascii():
             path = path.encode("utf-8", "surrogatepass").decode("latin-1")
         rule, steps = self._book.deciding(octets(path))
@@ -136,7 +136,7 @@ Exclusion.NOTHING = Exclusion(RuleBook([PathRule.read("/", allow=False)]))
 
 
 class _Reader:
-    """Goes through a file line by line, and keeps what is meant for us and for everybody."""
+    """Line parser that keeps the rules for us and for all crawlers."""
 
     def __init__(self, product: str):
         self._product = product
@@ -146,15 +146,15 @@ class _Reader:
         self._everybodys_delay: float | None = None
 
     def read(self, text: bytes) -> Exclusion:
-        for_us = for_all = False  # who the lines we are reading are for
+        for_us = for_all = False  # whether the current group applies to us, to all
         names_may_follow = False
         sitemaps: dict[str, None] = {}
-        for line in text.splitlines():  # of bytes: CR, LF or CRLF, and nothing else, ends a line
+        for line in text.splitlines():  # of bytes: only CR, LF or CRLF end a line
             line = line.partition(b"#")[0]
-            found = _line(line)
-            if found is None:
+            match = _line(line)
+            if match is None:
                 continue
-            kind, value = found.lastgroup, line[found.end() :]
+            kind, value = match.lastgroup, line[match.end() :]
             if kind == "agent":
                 if not names_may_follow:
                     for_us = for_all = False
@@ -166,8 +166,8 @@ class _Reader:
                     for_us = True
                     self._ours = self._ours or []
             elif kind == "sitemap":
-                if len(sitemaps) < SITEMAPS and (place := _stripped(value).decode("utf-8", "replace")):
-                    sitemaps[place] = None
+                if len(sitemaps) < SITEMAPS and (url := _stripped(value).decode("utf-8", "replace")):
+                    sitemaps[url] = None
             elif kind == "delay":
                 self._note_delay(value, for_us, for_all)
             else:
@@ -180,14 +180,14 @@ class _Reader:
 
     def _means_us(self, name: str) -> bool:
         tokens = (_token(name), _longer_token(name))
-        return any(found is not None and found[0] == self._product for found in tokens)
+        return any(match is not None and match[0] == self._product for match in tokens)
 
     def _note(self, value: bytes, allow: bool, for_us: bool, for_all: bool) -> None:
         pattern = _stripped(value).decode("latin-1")
         rules = [PathRule.read(pattern, allow)]
         directory, slash, page = pattern.rpartition("/")
         if allow and slash and page.startswith("index.htm"):
-            # As Google reads it: a rule that allows the index page allows the directory.
+            # As in Google's parser: a rule that allows the index page allows the directory.
             rules.append(PathRule.read(f"{directory}/$", allow))
         if for_us and self._ours is not None:
             self._ours += rules
@@ -195,7 +195,7 @@ class _Reader:
             self._everybodys += rules
 
     def _note_delay(self, value: bytes, for_us: bool, for_all: bool) -> None:
-        """A delay is for the names above it. Several add up to the longest."""
+        """Set the delay of the current group; the longest of several counts."""
         seconds = _seconds(_stripped(value).decode("latin-1"))
         if seconds is None:
             return
@@ -206,7 +206,7 @@ class _Reader:
 
 
 def _stripped(value: bytes) -> bytes:
-    """Without white space at its ends, be it the white space of Unicode."""
+    """Strip white space from both ends, including that of Unicode."""
     if value.isascii():
         return value.strip()
     return value.decode("utf-8", "surrogateescape").strip().encode("utf-8", "surrogateescape")
@@ -216,15 +216,15 @@ def _seconds(text: str) -> float | None:
     try:
         seconds = float(text)
     except ValueError:
-        begun = _number(text)  # `10s`, `10 seconds`
-        if begun is None:
+        match = _number(text)  # `10s`, `10 seconds`
+        if match is None:
             return None
-        seconds = float(begun[0])
+        seconds = float(match[0])
     return None if math.isnan(seconds) or seconds < 0 else min(seconds, 1e308)
 
 
 def takes_long(answer: Response) -> bool:
-    """Whether the event loop should not wait for `judge`, packed as the file may be."""
+    """Tell whether `judge` would block the event loop too long; the body may be compressed."""
     if len(answer.body) > LONG:
         return True
     return unpack(answer, limit=LONG).reason is Reason.BOMB
@@ -233,18 +233,18 @@ def takes_long(answer: Response) -> bool:
 def judge(
     answer: Response | Failed, url: Url, product: str, hops: int = 0
 ) -> Exclusion | Redirect | Unreachable:
-    """What the answer to the request for `url`, a robots.txt reached over `hops` redirects, means.
+    """Interpret the response to the request for `url`, a robots.txt reached over `hops` redirects.
 
-    4xx: there are no rules. 429 and 5xx: the host is in trouble, which is not the same. Too many
-    redirects, or one that leads nowhere, count as no rules (RFC 9309, 2.3.1.2).
+    4xx: there are no rules. 429 and 5xx: the host has problems, so everything is forbidden. Too many
+    redirects, or an invalid one, count as no rules (RFC 9309, 2.3.1.2).
     """
     if isinstance(answer, Failed):
         return Unreachable(answer.detail or answer.reason.value)
     status = answer.status
     if 200 <= status < 300:
         if answer.truncated not in ("", "length"):
-            return Unreachable("robots.txt did not come in time")
-        # Who asked has cut the body already, where it is told to; packed bodies are cut here.
+            return Unreachable("robots.txt was not received in time")
+        # The fetcher has cut the body already, if so configured; compressed bodies are cut here.
         limit = max(SIZE, len(answer.body))
         decoded = unpack(answer, limit=limit)
         cut = bool(answer.truncated) or (decoded.reason is not None and decoded.body != answer.body)
@@ -259,9 +259,9 @@ def judge(
 
 
 def lifetime(answer: Response | Failed) -> float:
-    """Seconds after which robots.txt must be asked for again: a day, or less if the host says so.
+    """Return seconds until robots.txt must be fetched again: a day, or less if the host says so.
 
-    Never less than an hour: `max-age=0` would double our visits to the host.
+    At least an hour: `max-age=0` would double our visits to the host.
     """
     if isinstance(answer, Failed) or answer.status >= 500 or answer.status == 429:
         return HOUR

@@ -1,19 +1,17 @@
-"""Getting one URL from one address, whatever the server does.
+"""HTTP fetcher: one GET of one URL from one given address.
 
-`fetch` returns a `Response` or a `Failed` and raises nothing for the web's
-misbehaviour. It goes to the address it is given and resolves nothing itself: the
-guard has looked at that address, and a second look-up could get another one. The
-URL's host still goes into the request, the SNI and the certificate check.
+`fetch` returns a `Response` or a `Failed` and raises nothing for errors of servers. It connects to the
+given address and resolves nothing itself: the guard has checked that address, and a second look-up could
+return another one. The URL's host is still used for the request, the SNI and the certificate check.
 
-What becomes of an answer that breaks a limit:
-
+Responses that exceed a limit:
 - a body longer than the limit is cut: a `Response` with `truncated="length"`;
 - a body not complete after `Limits.total` is cut: `truncated="time"`;
-- silence, too low a speed, a connection lost early or words that are not HTTP: `Failed`, whose `response`
-  holds what had come, if the head was whole: `truncated` is "time", "disconnect" or "unspecified".
+- silence, too low a speed, a lost connection or invalid HTTP: `Failed`, whose `response` has the data
+received, if the head was complete: `truncated` is "time", "disconnect" or "unspecified".
 
-One connection an address: after an answer it may be kept for a few seconds for the
-same host, and it is closed before another host of that address is visited.
+There is one connection per address: after a response it may be kept for a few seconds for the same host,
+and it is closed before another host at that address is visited.
 """
 
 from __future__ import annotations
@@ -40,19 +38,19 @@ ACCEPT = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"
 
 
 class Fetcher(Protocol):
-    """The seam between robots and the web, real or synthetic."""
+    """Interface between fetch workers and the web, real or synthetic."""
 
     async def fetch(
         self, link: Link, host: Host, address: str, *, body_limit: int | None = None
     ) -> Response | Failed:
-        """The answer to a GET of `link`, asked of `address`; `body_limit` cuts its body earlier."""
+        """Send a GET of `link` to `address`; `body_limit` lowers the limit on its body."""
         ...
 
     async def close(self) -> None: ...
 
 
 class HttpFetcher:
-    """HTTP/1.1 over sockets."""
+    """Fetcher for HTTP/1.1 over sockets."""
 
     def __init__(
         self,
@@ -72,12 +70,12 @@ class HttpFetcher:
         may_ask: Callable[[], bool] | None = None,
         keep_secrets: bool = False,
     ):
-        """`contact` with an @ in it is sent as `From`; `port` says which port a name's map entry asks for.
+        """`contact` is sent as `From` if it contains an @; `port` returns the port that the user mapped a
+        name to.
 
-        Beyond `most_connections` a fetch fails as it would without descriptors (`EMFILE`). If `may_ask` says
-        no when a request is about to be sent, it is not, and the fetch fails as without a network.
-        Secret ones of `headers` (`policy.headers`) are blanked in the requests of answers, unless
-        `keep_secrets`.
+        Beyond `most_connections` a fetch fails as without descriptors (`EMFILE`). If `may_ask` returns
+        False, a request is not sent, and the fetch fails as without a network. Secret ones of `headers`
+        (`policy.headers`) are blanked in the requests stored with responses, unless `keep_secrets`.
         """
         self._limits = limits or Limits()
         self._clock = clock
@@ -85,12 +83,12 @@ class HttpFetcher:
         self._tls = tls
         self._keep_alive, self._idle_connections = keep_alive, idle_connections
         self._most_connections = most_connections
-        self._standing = _standing_headers(user_agent, contact, headers or {}, keep=keep_secrets)
+        self._common_headers = _build_headers(user_agent, contact, headers or {}, keep=keep_secrets)
         self._sign = sign
         self._source, self._may_ask = source, may_ask
         self._idle: dict[str, Connection] = {}  # by address, oldest first
         self._busy: set[Connection] = set()
-        self._connecting: dict[asyncio.Task[Connection], float] = {}  # when each must be there
+        self._connecting: dict[asyncio.Task[Connection], float] = {}  # with their deadlines
         self._tick: asyncio.TimerHandle | None = None
 
     async def fetch(
@@ -100,7 +98,7 @@ class HttpFetcher:
         signature = await self._sign(link, host) if self._sign is not None else None
         if isinstance(signature, str):
             return Failed(link, Reason.UNSIGNED, self._clock.now(), signature)
-        lines = self._standing
+        lines = self._common_headers
         if signature is not None:
             lines = Signature(signature.sent + lines.sent, signature.kept + lines.kept)
         answer = await self._fetch(link, host, address, self._request(link, host, lines.sent), limit)
@@ -119,7 +117,7 @@ class HttpFetcher:
                     return answer
                 if not answer.unanswered:
                     return self._failed(link, answer)
-                # The server closed it while we were not looking: that is no failure of the page.
+                # The server closed an idle connection: that is not a failure of the page.
             else:
                 connection.close()
         fresh = await self._connect(host, address)
@@ -129,7 +127,7 @@ class HttpFetcher:
         return answer if isinstance(answer, Response) else self._failed(link, answer)
 
     async def close(self) -> None:
-        """Close every connection; fetches under way come back as `Failed`."""
+        """Close every connection; running fetches return `Failed`."""
         for task in self._connecting:
             task.cancel()
         self._close_idle()
@@ -138,7 +136,7 @@ class HttpFetcher:
         if self._tick is not None:
             self._tick.cancel()
             self._tick = None
-        await asyncio.sleep(0)  # let the transports see it
+        await asyncio.sleep(0)  # let the transports run
 
     async def _exchange(self, connection: Connection, request: bytes, limit: int) -> Response | Trouble:
         if self._may_ask is not None and not self._may_ask():
@@ -178,7 +176,7 @@ class HttpFetcher:
         if len(self._busy) + len(self._connecting) + len(self._idle) >= self._most_connections:
             self._close_idle()
             if len(self._busy) + len(self._connecting) >= self._most_connections:
-                return Trouble(Reason.NO_CONNECTION, "too many connections of ours", errno=EMFILE)
+                return Trouble(Reason.NO_CONNECTION, "the limit on our connections is reached", errno=EMFILE)
         task = asyncio.get_running_loop().create_task(self._open(host, address))
         self._connecting[task] = self._clock.now() + self._limits.connect
         if self._tick is None:
@@ -186,14 +184,14 @@ class HttpFetcher:
         try:
             return await task
         except asyncio.CancelledError:
-            if _told_to_stop():
+            if _is_cancelled():
                 task.add_done_callback(_abandon)
                 task.cancel()
                 raise
             return Trouble(Reason.NO_CONNECTION, f"no connection within {self._limits.connect:g} s")
         except ssl.SSLError as error:
             return Trouble(Reason.TLS, tls_complaint(error))
-        except ValueError as error:  # a name that no certificate could carry, such as `.example`
+        except ValueError as error:  # a name that no certificate can have, such as `.example`
             return Trouble(Reason.TLS, str(error))
         except OSError as error:
             number = error.errno or 0
@@ -218,8 +216,8 @@ class HttpFetcher:
         loop = asyncio.get_running_loop()
         make = partial(Connection, host, address, self._limits, self._clock)
         if self._source is not None and self._source.serves(address):
-            made = await self._source.connect(address, port)
-            _, connection = await loop.create_connection(make, sock=made, **secured)
+            sock = await self._source.connect(address, port)
+            _, connection = await loop.create_connection(make, sock=sock, **secured)
         else:
             _, connection = await loop.create_connection(make, address, port, **secured)
         return connection
@@ -230,10 +228,10 @@ class HttpFetcher:
         return self._tls
 
     def _start_ticking(self) -> None:
-        self._tick = asyncio.get_running_loop().call_later(self._limits.tick, self._look_around)
+        self._tick = asyncio.get_running_loop().call_later(self._limits.tick, self._enforce_limits)
 
-    def _look_around(self) -> None:
-        """Once a tick: give up what is too late, close what has been idle too long."""
+    def _enforce_limits(self) -> None:
+        """Enforce the time limits once a tick: connecting, responding, idle."""
         now = self._clock.now()
         for task, due_at in self._connecting.items():
             if now > due_at:
@@ -261,8 +259,8 @@ class HttpFetcher:
         )
 
 
-def _told_to_stop() -> bool:
-    """Is it the fetch that is cancelled, and not only its attempt to connect?"""
+def _is_cancelled() -> bool:
+    """Tell whether the whole fetch is cancelled, and not only its attempt to connect."""
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0
 
@@ -273,25 +271,25 @@ def _abandon(task: asyncio.Task[Connection]) -> None:
 
 
 def _line(name: str, value: str) -> str:
-    """A header line, or nothing where the value is empty or would begin another line."""
+    """Return a header line, or "" if the value is empty or would begin another line."""
     return f"{name}: {value}\r\n" if value and value.isprintable() else ""
 
 
-def _standing_headers(user_agent: str, contact: str, extra: Mapping[str, str], *, keep: bool) -> Signature:
-    """What every request says."""
+def _build_headers(user_agent: str, contact: str, extra: Mapping[str, str], *, keep: bool) -> Signature:
+    """Return the header lines of every request."""
     headers = {
         "User-Agent": user_agent,
         "From": contact if "@" in contact else "",
         "Accept": ACCEPT,
-        # We can read br and zstd too, but bodies are archived as they come, and other tools cannot (0005).
+        # We can decode br and zstd too, but bodies are archived as received, and other tools cannot (0005).
         "Accept-Encoding": "gzip",
         "Connection": "keep-alive",
     }
     check_headers(extra)
     for name, value in extra.items():
-        headers = {known: text for known, text in headers.items() if known.lower() != name.lower()}
+        headers = {existing: text for existing, text in headers.items() if existing.lower() != name.lower()}
         headers[name] = value
     if not user_agent.isprintable():
         raise UsageError("the user agent must be one line of text")
-    said = {name: value for name, value in headers.items() if value and value.isprintable()}
-    return Signature.of(said, said if keep else blanked(said))
+    sendable = {name: value for name, value in headers.items() if value and value.isprintable()}
+    return Signature.of(sendable, sendable if keep else blanked(sendable))

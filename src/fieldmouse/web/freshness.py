@@ -1,8 +1,8 @@
-"""For how long an answer says it stays as it is (RFC 9111, 4.2).
+"""Freshness lifetime of a response from its cache headers (RFC 9111, 4.2).
 
-`max-age` counts before Expires, the first of several values counts, a value that
-makes no sense means stale, and what the answer spent in caches on its way (Age, or
-by its Date) is taken off. We are a private cache: `s-maxage` is for others.
+`max-age` has priority over Expires, the first of several values counts, an invalid value means stale, and
+the time spent in caches (Age, or by its Date) is subtracted. We are a private cache: `s-maxage` is
+ignored.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ import re
 from fieldmouse.records import Response
 from fieldmouse.web.httpdate import parse_date, parse_seconds
 
-# Commas inside quotes part nothing.
-_parts = re.compile(r"(?:[^,\"]|\"(?:[^\"\\]|\\.)*+\"?)++", re.DOTALL).findall
+# Commas inside quotes do not separate.
+_listed_directives = re.compile(r"(?:[^,\"]|\"(?:[^\"\\]|\\.)*+\"?)++", re.DOTALL).findall
 
 
 def fresh_for(answer: Response) -> float | None:
-    """Seconds from its arrival on; 0 if it is stale already, None if it does not say.
+    """Return seconds from the arrival of the response; 0 if it is stale already, None without information.
 
     >>> headers = (("cache-control", "max-age=60"), ("age", "20"))
     >>> fresh_for(Response(200, b"", b"", b"", "", 0.0, 0.0, 0.0, headers))
@@ -41,18 +41,18 @@ def fresh_for(answer: Response) -> float | None:
 
 
 def directives(control: str) -> dict[str, str]:
-    """What Cache-Control says, names in lower case, the first of each name; "" for no value.
+    """Parse Cache-Control: names in lower case, the first of each name; "" for no value.
 
     >>> directives('no-cache="max-age=1", X-Max-Age=2, MAX-AGE="3"')
     {'no-cache': 'max-age=1', 'x-max-age': '2', 'max-age': '3'}
     """
-    found: dict[str, str] = {}
-    for part in _parts(control):
+    values: dict[str, str] = {}
+    for part in _listed_directives(control):
         name, _, value = part.partition("=")
-        found.setdefault(name.strip().lower(), value.strip().strip('"').strip())
-    return found
+        values.setdefault(name.strip().lower(), value.strip().strip('"').strip())
+    return values
 
 
 def _joined(answer: Response, name: str) -> str:
-    """All header lines of a name: they are one list (RFC 9110, 5.3)."""
-    return ", ".join(value for known, value in answer.headers if known == name)
+    """Join all header lines of a name: they are one list (RFC 9110, 5.3)."""
+    return ", ".join(value for key, value in answer.headers if key == name)

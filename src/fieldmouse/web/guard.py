@@ -1,15 +1,13 @@
-"""Which addresses a crawler has no business with.
+"""SSRF guard: addresses that a crawler must not connect to.
 
-A page can name any host, and any name can resolve to the machine next door, so
-the question is asked of the *resolved* address, which is then the one connected
-to. IPv6 addresses that carry an IPv4 address inside (mapped, 6to4, NAT64, Teredo,
-ISATAP) are as forbidden as the address they carry. Where it is not known which bits
-carry it, any that spell a metadata service are believed to.
+A page can name any host, and any name can resolve to an address of the local network. So the *resolved*
+address is checked, and that address is then connected to. IPv6 addresses that contain an IPv4 address
+(mapped, 6to4, NAT64, Teredo, ISATAP) are as forbidden as the address inside. Where the position of the
+IPv4 address is unknown, every position that yields a metadata service counts.
 
-Two kinds are told apart. Some places are private: loopback, home and office
-networks, documentation and benchmark ranges. Their owner may crawl them and says
-so (`allow_private`). Others are no place for a crawler whoever asks: metadata
-services that hand out credentials, multicast, and addresses that belong to nobody.
+There are two kinds. Some ranges are private: loopback, home and office networks, documentation and
+benchmark ranges. Their owner may crawl them with `allow_private`. Others are always forbidden: metadata
+services that hand out credentials, multicast, and unassigned addresses.
 """
 
 from __future__ import annotations
@@ -29,7 +27,7 @@ _PRIVATE = {
     "for documentation": "192.0.2.0/24 198.51.100.0/24 203.0.113.0/24 2001:db8::/32 3fff::/20",
 }
 METADATA = "cloud metadata"
-_NEVER = {
+_FORBIDDEN = {
     "this network": "0.0.0.0/8 ::/128",
     "reserved": "192.0.0.0/24 192.88.99.0/24 240.0.0.0/4 2001::/23",
     "multicast": "224.0.0.0/4 ff00::/8",
@@ -45,7 +43,7 @@ _NEVER = {
 
 
 def is_forbidden(address: str, allow_private: bool = False) -> str | None:
-    """Why `address` must not be connected to, or None if it may.
+    """Return why `address` must not be connected to, or None if it may.
 
     >>> is_forbidden("127.0.0.1"), is_forbidden("127.0.0.1", allow_private=True)
     ('loopback', None)
@@ -54,37 +52,37 @@ def is_forbidden(address: str, allow_private: bool = False) -> str | None:
     >>> is_forbidden("93.184.216.34") is None
     True
     """
-    private, never = _judge(address)
+    private, never = _reasons(address)
     return never if allow_private else private or never
 
 
 @lru_cache(maxsize=65536)
-def _judge(text: str) -> tuple[str | None, str | None]:
-    """Why an address is private, and why nobody at all may use it."""
+def _reasons(text: str) -> tuple[str | None, str | None]:
+    """Return why an address is private, and why it is always forbidden."""
     try:
-        address = ip_address(text.partition("%")[0])  # a zone says which cable, not who is there
+        address = ip_address(text.partition("%")[0])  # the zone names a network interface, not a destination
     except ValueError:
         return None, "not an address"
     if isinstance(address, IPv4Address):
-        verdicts = [_place(int(address), _V4)]
+        verdicts = [_range_of(int(address), _V4)]
     else:
-        carried = _carried(address)
-        verdicts = [_place(int(inner), _V4) for inner in carried] + [_place(int(address), _V6)]
-        verdicts += _hidden(int(address))
-        if int(address) >> 125 != 1 and not carried:  # 2000::/3 is all that has been given out
-            verdicts.append(("reserved", _place(int(address), _V6)[1]))
+        carried = _embedded(address)
+        verdicts = [_range_of(int(inner), _V4) for inner in carried] + [_range_of(int(address), _V6)]
+        verdicts += _maybe_embedded(int(address))
+        if int(address) >> 125 != 1 and not carried:  # only 2000::/3 is assigned
+            verdicts.append(("reserved", _range_of(int(address), _V6)[1]))
     private = next((why for why, private in verdicts if why and private), None)
     never = next((why for why, private in verdicts if why and not private), None)
     return private, never
 
 
-def _carried(address: IPv6Address) -> list[IPv4Address]:
-    """The IPv4 addresses that a packet to this IPv6 address may end up at."""
+def _embedded(address: IPv6Address) -> list[IPv4Address]:
+    """Return the IPv4 addresses that a packet to this IPv6 address may reach."""
     number = int(address)
     low = IPv4Address(number & 0xFFFFFFFF)
     high_96 = number >> 32
     if high_96 in (0xFFFF, 0xFFFF0000, 0x64FF9B << 64) or (high_96 == 0 and number > 1):
-        return [low]  # mapped, translated (SIIT), NAT64, and the long deprecated compatible form
+        return [low]  # mapped, translated (SIIT), NAT64, and the deprecated compatible form
     if number >> 112 == 0x2002:
         return [IPv4Address(number >> 80 & 0xFFFFFFFF)]
     if number >> 96 == 0x20010000:
@@ -94,27 +92,27 @@ def _carried(address: IPv6Address) -> list[IPv4Address]:
     return []
 
 
-def _hidden(number: int) -> list[_Verdict]:
-    """What is said by IPv4 addresses that may or may not be meant, inside networks of somebody's own.
+def _maybe_embedded(number: int) -> list[_Verdict]:
+    """Return verdicts on IPv4 addresses that may be embedded in an address of a local network.
 
-    The owner of a part of 64:ff9b:1::/48 (RFC 8215) chooses at which of the places of RFC 6052
-    they stand; and clouds like to put the address of their metadata at the end of a local one.
+    The owner of a part of 64:ff9b:1::/48 (RFC 8215) chooses one of the positions of RFC 6052; and clouds
+    often put the address of their metadata service at the end of a local address.
     """
     if number >> 80 == 0x64FF9B0001:
         places = [
             number & 0xFFFFFFFF,  # behind a prefix of 96 bits
-            number >> 24 & 0xFFFFFFFF,  # of 64; bits 64 to 71 are always left out
+            number >> 24 & 0xFFFFFFFF,  # of 64; bits 64 to 71 are always skipped
             (number >> 64 & 0xFF) << 24 | number >> 32 & 0xFFFFFF,  # of 56
             (number >> 64 & 0xFFFF) << 16 | number >> 40 & 0xFFFF,  # of 48
         ]
-        last, is_private = _place(places[0], _V4)
+        last, is_private = _range_of(places[0], _V4)
         if last is not None and not is_private and places[0] & 0xFFFFFF:  # not zeros behind a shorter prefix
             return [(last, False)]
     elif number >> 121 == 0xFC >> 1 or number >> 119 == 0xFE80 >> 7:  # fc00::/7, fe80::/9
         places = [number & 0xFFFFFFFF]
     else:
         return []
-    return [verdict for place in places if (verdict := _place(place, _V4))[0] == METADATA]
+    return [verdict for place in places if (verdict := _range_of(place, _V4))[0] == METADATA]
 
 
 _Verdict = tuple[str | None, bool]
@@ -122,10 +120,10 @@ _Places = tuple[list[int], list[tuple[int, str, bool]]]
 
 
 def _table(version: int) -> _Places:
-    """Ranges in order of their first address; where they nest, the wider one comes first."""
+    """Return ranges in order of their first address; of nested ranges the wider one first."""
     ranges = [
         (int(network[0]), -int(network[-1]), why, private)
-        for places, private in ((_PRIVATE, True), (_NEVER, False))
+        for places, private in ((_PRIVATE, True), (_FORBIDDEN, False))
         for why, names in places.items()
         for network in map(ip_network, names.split())
         if network.version == version
@@ -137,7 +135,7 @@ def _table(version: int) -> _Places:
 _V4, _V6 = _table(4), _table(6)
 
 
-def _place(number: int, places: _Places) -> _Verdict:
+def _range_of(number: int, places: _Places) -> _Verdict:
     firsts, rest = places
     at = bisect_right(firsts, number) - 1
     while at >= 0:

@@ -1,4 +1,4 @@
-"""Hanging up for good: nothing that was asked for arrives after we have stopped asking."""
+"""Abort of a connection without retransmission of sent data."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ import contextlib
 import socket
 import struct
 
-_AT_ONCE = struct.pack("ii", 1, 0)  # linger: yes, for no time
+_AT_ONCE = struct.pack("ii", 1, 0)  # linger: on, for zero seconds
 
 
 def drop_unsent(transport: asyncio.Transport) -> None:
-    """Let the system forget what the server has not acknowledged, once the transport is aborted.
+    """Discard unacknowledged data when the transport is aborted.
 
-    Otherwise it goes on sending that for minutes. Where the network was away meanwhile, a request
-    would reach a host that is somebody else's by then.
+    Otherwise the system retransmits it for minutes. After a network outage the request could reach a host
+    that another agent has leased since.
     """
-    plug = transport.get_extra_info("socket")
-    if plug is not None:
+    sock = transport.get_extra_info("socket")
+    if sock is not None:
         with contextlib.suppress(OSError):
-            plug.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _AT_ONCE)
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _AT_ONCE)

@@ -1,10 +1,10 @@
-r"""Head of an HTTP answer: where it ends, its header lines, and where it says the body ends.
+r"""Parser of HTTP response heads: status, header lines and body framing.
 
-Servers send lines that no grammar allows (`Server : x`, a line of a log, a byte order mark). A head is read
-as browsers read it: blanks before a colon are dropped, lines without a name count for nothing. The lines
-that say where the body ends are an exception. Where they contradict each other or can be read in two ways,
-the answer is refused, for then nobody knows which bytes are the page. A head that had to be read with such
-forbearance is `odd`: its connection is not used again.
+Servers send lines that no grammar allows (`Server : x`, a line of a log, a byte order mark). A head is
+parsed as browsers do: blanks before a colon are dropped, lines without a name are ignored. Lines about
+the end of the body are an exception. If they contradict each other or are ambiguous, the response is
+refused, because the end of the page is then unknown. A head that violates the standard is `odd`: its
+connection is not reused.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from collections.abc import Sequence
 import msgspec
 
 Headers = Sequence[tuple[str, str]]
-"""Names in lower case and values, in the order they came."""
+"""Names in lower case and values, in the order received."""
 
 _STATUS = re.compile(r"HTTP/([0-9])(?:\.([0-9]))?[ \t]+([1-9][0-9]{2})(?![0-9])", re.IGNORECASE)
 _BEGINNING = "HTTP/"
@@ -32,25 +32,25 @@ _CODINGS = frozenset(("gzip", "x-gzip", "deflate", "br", "zstd"))
 
 
 class BadHead(ValueError):
-    """This is no HTTP, or nobody could say where the body ends; the message says why."""
+    """Not HTTP, or the end of the body is ambiguous; the message says why."""
 
 
 class Fields(msgspec.Struct, frozen=True):
-    """Status line and header lines; `odd` if some of them were not as the standard wants them."""
+    """Status line and header lines; `odd` if some violate the standard."""
 
     status: int
     headers: tuple[tuple[str, str], ...]
-    persistent: bool = True  # by its version: HTTP/1.1 keeps connections unless it says otherwise
+    persistent: bool = True  # by its version: HTTP/1.1 keeps connections by default
     odd: bool = False
 
 
 class Framing(msgspec.Struct, frozen=True):
-    """Where a body ends: after `length` bytes, after its last chunk, or with the connection."""
+    """End of a body: after `length` bytes, after its last chunk, or with the connection."""
 
     length: int | None = None
     chunked: bool = False
     codings: tuple[str, ...] = ()  # other transfer codings, in the order they were applied
-    keep_alive: bool = False  # the connection may be used again
+    keep_alive: bool = False  # the connection may be reused
 
     @property
     def ends_with_connection(self) -> bool:
@@ -58,29 +58,29 @@ class Framing(msgspec.Struct, frozen=True):
 
 
 def end_of(raw: bytes | bytearray, start: int = 0) -> int:
-    r"""The length of the head that `raw` begins with, through its empty line; 0 if it is not whole yet.
+    r"""Return the length of the head at the start of `raw` with its empty line; 0 if it is incomplete.
 
-    The search begins at `start`, and ends with the head, however much follows it.
+    The search begins at `start`, and ends with the head, regardless of the data behind it.
 
     >>> end_of(b"HTTP/1.1 200 OK\r\nA: b\r\n\r\nbody"), end_of(b"HTTP/1.1 200 OK\r\n")
     (25, 0)
     """
-    found = _END(raw, start)
-    return 0 if found is None else found.end()
+    match = _END(raw, start)
+    return 0 if match is None else match.end()
 
 
 def after_empty_lines(raw: bytes | bytearray, start: int) -> int:
-    r"""Where a status line begins: empty lines before it are skipped (RFC 9112, 2.2).
+    r"""Return where the status line begins: empty lines before it are skipped (RFC 9112, 2.2).
 
     >>> after_empty_lines(b"\r\n\nHTTP", 0)
     3
     """
-    found = _EMPTY_LINES(raw, start)
-    return start if found is None else found.end()
+    match = _EMPTY_LINES(raw, start)
+    return start if match is None else match.end()
 
 
 def split(raw: bytes) -> tuple[bytes, bytes]:
-    r"""The head that `raw` begins with and what follows.
+    r"""Split `raw` into head and rest.
 
     >>> split(b"HTTP/1.1 200 OK\r\nA: b\r\n\r\nbody")
     (b'HTTP/1.1 200 OK\r\nA: b\r\n\r\n', b'body')
@@ -90,7 +90,7 @@ def split(raw: bytes) -> tuple[bytes, bytes]:
 
 
 def is_hopeless(raw: bytes | bytearray) -> bool:
-    r"""Whether these first bytes can never become a head.
+    r"""Tell whether these first bytes can never become a head.
 
     >>> is_hopeless(b"HT"), is_hopeless(b"<html>"), is_hopeless(b"HTTP/1.1 banana\r\n")
     (False, True, True)
@@ -103,28 +103,28 @@ def is_hopeless(raw: bytes | bytearray) -> bool:
 
 
 def read(head: bytes) -> Fields:
-    r"""Read a whole head, or raise `BadHead`.
+    r"""Parse a complete head; raises `BadHead`.
 
     >>> read(b"HTTP/1.1 200 OK\r\nServer : x\r\nno header\r\nA:  b \r\n\r\n").headers
     (('server', 'x'), ('a', 'b'))
     """
     first, _, rest = head.decode("latin-1").partition("\n")
-    found = _STATUS.match(first)
-    if found is None:
+    match = _STATUS.match(first)
+    if match is None:
         raise BadHead("there is no status line")
-    persistent = found[1] == "1" and found[2] not in (None, "0")
+    persistent = match[1] == "1" and match[2] not in (None, "0")
     tidy = _TIDY(rest) is not None
-    lines = rest.split("\n") if tidy else _mended(rest.split("\n"))
+    lines = rest.split("\n") if tidy else _repaired(rest.split("\n"))
     headers = []
     for line in lines:
         name, colon, value = line.partition(":")
         if colon:
             headers.append((name.lower(), value.strip(_BLANK)))
-    return Fields(int(found[3]), tuple(headers), persistent, not tidy)
+    return Fields(int(match[3]), tuple(headers), persistent, not tidy)
 
 
 def url_text(value: str) -> str:
-    """A header's value as the text of a URL: UTF-8 if it is that, else its bytes are escaped as they are.
+    """Return a header's value as the text of a URL: as UTF-8 if valid, else with its bytes escaped.
 
     >>> url_text("/caf\u00c3\u00a9"), url_text("/caf\u00e9")
     ('/caf\u00e9', '/caf%E9')
@@ -137,27 +137,27 @@ def url_text(value: str) -> str:
         return "".join(letter if letter.isascii() else f"%{ord(letter):02X}" for letter in value)
 
 
-def _mended(lines: Sequence[str]) -> list[str]:
-    """Lines of a name, a colon and a value, out of lines that need not be."""
-    kept: list[list[str]] = []  # of each line what it was folded into
-    dropped = True  # blank-led lines behind the status line belong to nothing (RFC 9112, 2.2)
+def _repaired(lines: Sequence[str]) -> list[str]:
+    """Return lines of a name, a colon and a value from lines that may be invalid."""
+    repaired: list[list[str]] = []  # each line with its continuation lines
+    dropped = True  # continuation lines directly behind the status line are ignored (RFC 9112, 2.2)
     for line in lines:
         if line[:1] in (" ", "\t") and not dropped:
-            kept[-1].append(line.replace("\r", " ").strip())
+            repaired[-1].append(line.replace("\r", " ").strip())
             continue
-        # Alone, a carriage return is a blank (RFC 9112, 2.2).
+        # A bare carriage return is a blank (RFC 9112, 2.2).
         name, colon, value = line.strip("\r").replace("\r", " ").partition(":")
         name = name.rstrip(_BLANK)
         dropped = not colon or _IS_NAME(name) is None
         if not dropped:
-            kept.append([f"{name}:{value.strip(_BLANK)}"])
+            repaired.append([f"{name}:{value.strip(_BLANK)}"])
         elif _FRAMING.match(name):
             raise BadHead(f"its line {line[:60].strip()!r} may be about the length of the body")
-    return [" ".join(filter(None, parts)) for parts in kept]
+    return [" ".join(filter(None, parts)) for parts in repaired]
 
 
 def framing(fields: Fields) -> Framing:
-    """Where the body of an answer to GET or POST ends (RFC 9112, 6.3); `BadHead` if it is ambiguous."""
+    """Find the end of the body of a response to GET or POST (RFC 9112, 6.3); raises `BadHead`."""
     lengths: list[str] = []
     codings: list[str] = []
     options: list[str] = []
@@ -174,7 +174,7 @@ def framing(fields: Fields) -> Framing:
     if codings:
         chunked, others = _transfer(codings)
         if chunked or others:
-            # A length beside it counts for nothing, and leaves a doubt.
+            # A length beside it is ignored, but the connection is not reused.
             return Framing(None, chunked, others, kept and chunked and not lengths)
     if not lengths:
         return Framing()
@@ -187,13 +187,13 @@ def _listed(value: str) -> list[str]:
 
 
 def _transfer(codings: Sequence[str]) -> tuple[bool, tuple[str, ...]]:
-    """Is it chunked, and what else was done to it; codings that are not known were not."""
+    """Tell whether it is chunked, and return other codings; unknown codings are ignored."""
     for coding in codings:
         if "chunked" in coding and coding != "chunked":
             raise BadHead(f"its Transfer-Encoding is {coding[:60]!r}")
     chunked = codings[-1] == "chunked"
     under = list(codings)
-    while under and under[-1] == "chunked":  # twice is once
+    while under and under[-1] == "chunked":  # chunked twice counts as once
         under.pop()
     if "chunked" in under:
         raise BadHead("its Transfer-Encoding is chunked before it is something else")
@@ -201,16 +201,16 @@ def _transfer(codings: Sequence[str]) -> tuple[bool, tuple[str, ...]]:
 
 
 def _length(values: Sequence[str]) -> tuple[int, bool]:
-    """The one length that all values say, and whether they said it more than once."""
-    said: list[str] = []
+    """Return the one length in all values, and whether it was given more than once."""
+    lengths: list[str] = []
     for value in values:
         numbers = _listed(value)
         if not numbers or not all(number.isascii() and number.isdigit() for number in numbers):
             raise BadHead(f"its Content-Length is {value[:60]!r}")
-        said += (number.lstrip("0") or "0" for number in numbers)
-    if len(set(said)) > 1:
-        other = next(number for number in said if number != said[0])
-        raise BadHead(f"its Content-Length is both {said[0][:20]} and {other[:20]}")
-    if len(said[0]) > _LONGEST_NUMBER:
-        raise BadHead(f"its Content-Length has {len(said[0])} digits")
-    return int(said[0]), len(said) > 1
+        lengths += (number.lstrip("0") or "0" for number in numbers)
+    if len(set(lengths)) > 1:
+        second = next(number for number in lengths if number != lengths[0])
+        raise BadHead(f"its Content-Length is both {lengths[0][:20]} and {second[:20]}")
+    if len(lengths[0]) > _LONGEST_NUMBER:
+        raise BadHead(f"its Content-Length has {len(lengths[0])} digits")
+    return int(lengths[0]), len(lengths) > 1

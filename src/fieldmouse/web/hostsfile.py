@@ -1,4 +1,4 @@
-"""The machine's own list of names, read again when it changes."""
+"""Hosts file of the machine, read again when it changes."""
 
 from __future__ import annotations
 
@@ -9,40 +9,40 @@ from fieldmouse.policy.names import is_address
 
 
 class HostsFile:
-    """The machine's own list of names, looked at again at most once a second."""
+    """Names in a hosts file; changes are checked at most once a second."""
 
     def __init__(self, path: Path, clock: Clock):
         self._path, self._clock = path, clock
         self._names: dict[str, tuple[str, ...]] = {}
-        self._looked_at = float("-inf")
-        self._seen: tuple[int, int, int] | None = None
+        self._checked_at = float("-inf")
+        self._signature: tuple[int, int, int] | None = None
 
     def find(self, name: str) -> tuple[str, ...]:
-        """The addresses of a name, IPv4 first; none if the file does not name it."""
+        """Return the addresses of a name, IPv4 first; none if the file does not have it."""
         now = self._clock.now()
-        if now - self._looked_at >= 1.0:
-            self._looked_at = now
-            self._look()
+        if now - self._checked_at >= 1.0:
+            self._checked_at = now
+            self._reload()
         return self._names.get(name, ())
 
-    def _look(self) -> None:
+    def _reload(self) -> None:
         try:
             stat = self._path.stat()
-            seen = (stat.st_mtime_ns, stat.st_size, stat.st_ino)
-            if seen != self._seen:
+            signature = (stat.st_mtime_ns, stat.st_size, stat.st_ino)
+            if signature != self._signature:
                 self._names = _read_hosts(self._path.read_text("utf-8", "replace"))
-                self._seen = seen
+                self._signature = signature
         except (FileNotFoundError, NotADirectoryError, PermissionError):
-            self._names, self._seen = {}, None  # a machine without the file simply has no such names
+            self._names, self._signature = {}, None  # a machine without the file has no such names
         except OSError:
-            self._seen = None  # out of descriptors, say: what was read before still holds
+            self._signature = None  # for example no descriptors: the previous content stays valid
 
 
 def _read_hosts(text: str) -> dict[str, tuple[str, ...]]:
-    found: dict[str, list[str]] = {}
+    table: dict[str, list[str]] = {}
     for line in text.splitlines():
         address, *names = line.partition("#")[0].split() or [""]
         if is_address(address):
             for name in names:
-                found.setdefault(name.lower().rstrip("."), []).append(address)
-    return {name: tuple(sorted(addresses, key=lambda text: ":" in text)) for name, addresses in found.items()}
+                table.setdefault(name.lower().rstrip("."), []).append(address)
+    return {name: tuple(sorted(addresses, key=lambda text: ":" in text)) for name, addresses in table.items()}

@@ -1,8 +1,8 @@
-"""Dates as HTTP writes them (RFC 9110, 5.6.7), and numbers of seconds (5.6.1, RFC 9111, 1.2.2).
+"""Parser of HTTP dates (RFC 9110, 5.6.7) and numbers of seconds (5.6.1, RFC 9111, 1.2.2).
 
-Three forms of date are in use, and all three mean GMT. The one with two digits for the
-year depends on today: a year that seems to be more than 50 years ahead was in the past.
-Servers are forgiven a wrong or missing day of the week and a numeric zone.
+Three forms of date are in use, all in GMT. A year with two digits depends on the present: one that seems
+more than 50 years ahead is in the past. A wrong or missing day of the week and a numeric zone are
+accepted.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from datetime import UTC, datetime, timedelta
 
-MOST_SECONDS = 2.0**31  # what more seconds than we care to count are counted as
+MOST_SECONDS = 2.0**31  # larger numbers of seconds are reduced to this
 
 _MONTHS = {name: n for n, name in enumerate("jan feb mar apr may jun jul aug sep oct nov dec".split(), 1)}
 _TIME = r"(?P<hour>\d{1,2}):(?P<minute>\d{2}):(?P<second>\d{2})"
@@ -33,7 +33,7 @@ _number = re.compile(r"([0-9]+)(?:\.[0-9]*)?", re.ASCII).fullmatch
 
 
 def parse_date(text: str, now: float) -> float | None:
-    """Seconds since 1970, or None if it is no date. `now` decides about years of two digits.
+    """Return seconds since 1970, or None if it is not a date; `now` resolves years of two digits.
 
     >>> [parse_date(text, 0.0) for text in ("Sun, 06 Nov 1994 08:49:37 GMT", "Sun Nov  6 08:49:37 1994")]
     [784111777.0, 784111777.0]
@@ -43,18 +43,18 @@ def parse_date(text: str, now: float) -> float | None:
     text = text.strip()
     if len(text) > _LONGEST:
         return None
-    found = next((match for form in _DATES if (match := form.fullmatch(text))), None)
-    if found is None:
+    match = next((candidate for form in _DATES if (candidate := form.fullmatch(text))), None)
+    if match is None:
         return None
-    day, hour, minute, second = (int(found[part]) for part in ("day", "hour", "minute", "second"))
-    month, year, zone = _MONTHS.get(found["month"].lower(), 0), int(found["year"]), found["zone"]
+    day, hour, minute, second = (int(match[part]) for part in ("day", "hour", "minute", "second"))
+    month, year, zone = _MONTHS.get(match["month"].lower(), 0), int(match["year"]), match["zone"]
     try:
-        if len(found["year"]) == 2:
+        if len(match["year"]) == 2:
             year = _century(year, now)
-        # A leap second is the first of the next minute.
+        # A leap second is the first second of the next minute.
         leap = second == 60
-        moment = datetime(year, month, day, hour, minute, second - leap, tzinfo=UTC) + timedelta(seconds=leap)
-        seconds = moment.timestamp()
+        date = datetime(year, month, day, hour, minute, second - leap, tzinfo=UTC) + timedelta(seconds=leap)
+        seconds = date.timestamp()
     except (ValueError, OverflowError):
         return None
     if zone:
@@ -65,7 +65,7 @@ def parse_date(text: str, now: float) -> float | None:
 def _century(year: int, now: float) -> int:
     this_year = datetime.fromtimestamp(now, UTC).year
     full = this_year - this_year % 100 + year
-    # The latest year with these digits that is not more than 50 years ahead.
+    # The latest year with these digits that is at most 50 years ahead.
     while full > this_year + 50:
         full -= 100
     while full + 100 <= this_year + 50:
@@ -74,13 +74,13 @@ def _century(year: int, now: float) -> int:
 
 
 def parse_seconds(text: str) -> float | None:
-    """A number of seconds, however many digits it has, or None if it is none.
+    """Return a number of seconds, regardless of its number of digits, or None if it is not a number.
 
     >>> parse_seconds("00000000120"), parse_seconds("-1"), parse_seconds("9" * 400)
     (120.0, None, 2147483648.0)
     """
-    found = _number(text.strip())
-    if found is None:
+    match = _number(text.strip())
+    if match is None:
         return None
-    digits = found[1].lstrip("0")
+    digits = match[1].lstrip("0")
     return min(MOST_SECONDS, float(digits or "0")) if len(digits) <= 10 else MOST_SECONDS

@@ -1,14 +1,12 @@
-"""From a name to the address we will talk to.
+"""Resolver with cache: host name to the address to connect to.
 
-The user's map is asked first, then the hosts file, then the DNS, without ever
-blocking the loop. Answers are kept for their time to live, failures for a shorter
-time, and while one question about a name is on its way everybody else who asks
-it waits for the same answer.
+The user's name map is checked first, then the hosts file, then DNS, without blocking the event loop.
+Answers are cached for their time to live, failures for a shorter time, and concurrent look-ups of a name
+share one query.
 
-`lookup` is what robots ask: it takes the first address the guard lets pass, so
-the address that was judged is the address that is used. IPv4 is preferred, and
-IPv6 is asked for only where a name has nothing else: half the questions, and most
-crawling machines have no IPv6 to use the answers with.
+`lookup` returns the first address that the guard allows, so the address that was checked is the one that
+is used. IPv4 is preferred, and IPv6 is queried only for a name without IPv4: that halves the queries, and
+most crawling machines have no IPv6.
 """
 
 from __future__ import annotations
@@ -29,23 +27,23 @@ FOR_EVER = float("inf")
 
 
 class Resolved(msgspec.Struct, frozen=True):
-    """A name's addresses, or none and why; good until `expires_at`."""
+    """Addresses of a name, or none and the reason; valid until `expires_at`."""
 
     addresses: tuple[str, ...]
     expires_at: float
     trouble: str = ""
-    temporary: bool = False  # the DNS was in trouble, and not only the name
+    temporary: bool = False  # an error of DNS, not of the name
 
 
 class FoundAddress(msgspec.Struct, frozen=True):
-    """Connect here."""
+    """The address to connect to."""
 
     address: str
     expires_at: float
 
 
 class Forbidden(msgspec.Struct, frozen=True):
-    """The name leads only to addresses we do not visit."""
+    """The name resolves only to forbidden addresses."""
 
     address: str
     why: str
@@ -53,7 +51,7 @@ class Forbidden(msgspec.Struct, frozen=True):
 
 
 class NoAddress(msgspec.Struct, frozen=True):
-    """The name leads nowhere; if `temporary`, ask again after `expires_at`."""
+    """The name has no address; if `temporary`, try again after `expires_at`."""
 
     why: str
     temporary: bool
@@ -61,10 +59,10 @@ class NoAddress(msgspec.Struct, frozen=True):
 
 
 class Resolver:
-    """Names to addresses, remembered.
+    """Resolver of host names with a cache.
 
-    Times to live are held between `least` and `most` seconds. `nameservers`, `timeout` and
-    `tries` are for c-ares; another `dns` has none of them.
+    Times to live are limited to `least` and `most` seconds. `nameservers`, `timeout` and `tries` are for
+    c-ares and unused with another `dns`.
     """
 
     def __init__(
@@ -93,11 +91,11 @@ class Resolver:
         self._negative, self._temporary = negative, temporary
         self._size = size
         self._cache: dict[str, Resolved] = {}  # oldest first
-        self._asking: dict[str, asyncio.Task[Resolved]] = {}
-        self.heard_at = float("-inf")  # when the DNS last named an address
+        self._queries: dict[str, asyncio.Task[Resolved]] = {}
+        self.heard_at = float("-inf")  # time of the last DNS answer with an address
 
     async def lookup(self, name: str, *, fresh: bool = False) -> FoundAddress | Forbidden | NoAddress:
-        """The one address to visit `name` at; if `fresh`, no earlier answer will do."""
+        """Return the address at which to visit `name`; if `fresh`, the cache is skipped."""
         resolved = await self.addresses(name, fresh=fresh)
         expires_at = resolved.expires_at
         if not resolved.addresses:
@@ -111,71 +109,71 @@ class Resolver:
         return Forbidden(resolved.addresses[0], refused, expires_at)
 
     async def addresses(self, name: str, *, fresh: bool = False) -> Resolved:
-        """All addresses of `name`, in the order to try them; cached."""
+        """Return all addresses of `name`, in the order to try them; cached."""
         name = name.lower().rstrip(".")
-        written = self._written_down(name)
-        if written is not None:
-            return written
+        resolved = self._without_dns(name)
+        if resolved is not None:
+            return resolved
         cached = None if fresh else self._cache.get(name)
         if cached is not None and self._clock.now() < cached.expires_at:
             return cached
-        task = self._asking.get(name)
+        task = self._queries.get(name)
         if task is None:
             task = asyncio.get_running_loop().create_task(self._ask(name))
-            self._asking[name] = task
-            task.add_done_callback(lambda _: self._asking.pop(name, None))
-        # One asker who leaves must not take the answer away from the others.
+            self._queries[name] = task
+            task.add_done_callback(lambda _: self._queries.pop(name, None))
+        # A cancelled caller must not cancel the query for the others.
         return await asyncio.shield(task)
 
     def is_written_down(self, name: str) -> bool:
-        """Is its address known without asking the DNS?"""
-        return self._written_down(name.lower().rstrip(".")) is not None
+        """Tell whether the address of a name is known without DNS."""
+        return self._without_dns(name.lower().rstrip(".")) is not None
 
     def forget(self, name: str) -> None:
-        """The next who wants this name's addresses shall ask."""
+        """Remove a name from the cache."""
         self._cache.pop(name.lower().rstrip("."), None)
 
     def forget_failures(self) -> None:
-        """The DNS was in trouble: what it said while it was is not to be believed."""
-        for name in [name for name, known in self._cache.items() if not known.addresses]:
+        """Remove failures from the cache, after DNS had problems."""
+        for name in [name for name, resolved in self._cache.items() if not resolved.addresses]:
             del self._cache[name]
 
     def port(self, name: str) -> int | None:
-        """The port the user's map sends this name to, or None for the URL's own."""
+        """Return the port that the user mapped this name to, or None for the URL's port."""
         return self._names.port(name.lower().rstrip("."))
 
     async def close(self) -> None:
-        tasks = list(self._asking.values())
+        tasks = list(self._queries.values())
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         await self._dns.close()
 
-    def _written_down(self, name: str) -> Resolved | None:
+    def _without_dns(self, name: str) -> Resolved | None:
         pin = self._names.find(name)
         if pin is not None:
             return Resolved((pin.address,), FOR_EVER)
         if is_address(name):
             return Resolved((name,), FOR_EVER)
-        if name == "localhost" or name.endswith(".localhost"):  # RFC 6761, 6.3: never ask the DNS
+        if name == "localhost" or name.endswith(".localhost"):  # RFC 6761, 6.3: never query DNS
             return Resolved(("127.0.0.1", "::1"), FOR_EVER)
         addresses = self._hosts.find(name)
         return Resolved(addresses, self._clock.now() + self._least) if addresses else None
 
     async def _ask(self, name: str) -> Resolved:
-        resolved = await self._question(name, "A")
+        resolved = await self._query(name, "A")
         if not resolved.addresses and resolved.trouble == NOTHING:
-            resolved = await self._question(name, "AAAA")
-        known = self._cache.get(name)
-        if resolved.temporary and known and known.addresses and self._clock.now() < known.expires_at:
-            return resolved  # asked afresh in passing trouble: what was known before is still good
+            resolved = await self._query(name, "AAAA")
+        cached = self._cache.get(name)
+        if resolved.temporary and cached and cached.addresses and self._clock.now() < cached.expires_at:
+            return resolved  # a temporary failure of a fresh query: the cached answer stays valid
         self._cache.pop(name, None)
         while len(self._cache) >= self._size:
             del self._cache[next(iter(self._cache))]
         self._cache[name] = resolved
         return resolved
 
-    async def _question(self, name: str, kind: str) -> Resolved:
+    async def _query(self, name: str, kind: str) -> Resolved:
         answer = await self._dns.ask(name, kind)
         now = self._clock.now()
         if answer.addresses:

@@ -1,19 +1,17 @@
-"""Path rules of a robots.txt, and which of them speaks for a path (RFC 9309, 2.2.2 and 2.2.3).
+"""Path rules of a robots.txt and their matching (RFC 9309, 2.2.2 and 2.2.3).
 
-Of all rules that match the most octets win, and Allow wins a tie. A rule begins
-with a literal head, up to its first `*`. The heads are sorted, and each knows the
-longest other head that it begins with; so the heads a path begins with are found by
-one bisection and a walk, however many rules there are. Only the rules behind these
-heads are tried, the longest first, each in one pass over the path and without
-backtracking.
+Among all rules that match, the one with the most octets wins, and Allow wins a tie. A rule begins with a
+literal head, up to its first `*`. The heads are sorted, and each is linked to the longest other head that
+is its prefix; so the heads that a path begins with are found by one bisection and a walk, independent of
+the number of rules. Only the rules with these heads are tried, the longest first, each in one pass over
+the path and without backtracking.
 
-A file of half a megabyte may still hold tens of thousands of rules behind the head
-`/`. So a path may cost `WORK` steps; a path that would cost more counts as excluded,
-since a rule nobody looked at may have forbidden it.
+A file of half a megabyte may still have tens of thousands of rules with the head `/`. So the work for a
+path is limited to `WORK` steps; a path that needs more counts as excluded, since an untried rule may
+forbid it.
 
-Nor need a rule be kept that no URL is long enough for: whatever its stars stand for,
-a path that matches is at least as long as its parts together. A path that would be
-long enough for a rule that was dropped counts as excluded, too.
+Rules that no URL is long enough for are dropped: a matching path is at least as long as the parts of the
+rule together. If rules were dropped, a path that is long enough for them counts as excluded, too.
 """
 
 from __future__ import annotations
@@ -25,45 +23,45 @@ from typing import NamedTuple
 
 WORK = 2000  # steps for one path: about a millisecond
 LONGEST = 8192  # octets of a path that rules are kept for
-STRETCH = 256  # characters that one step looks through
+STRETCH = 256  # characters that one step scans
 TOO_MUCH = "rules too many or too long to look through"
-_RULE, _PART = 300, 64  # bytes of memory that a rule takes, and each of its parts besides its letters
+_RULE, _PART = 300, 64  # bytes of memory of a rule, and of each part besides its letters
 
-# Reserved or not, a character and its %xx are the same to us, except for the slash. A star is spelled %2A
-# where it means itself, as the RFC advises those who write rules, and so is a dollar (%24) at the end of a
-# rule. Anywhere else a dollar means itself.
+# A character and its %xx are the same to us, reserved or not, except for the slash. A literal star is written
+# %2A, as the RFC advises authors of rules, and so is a literal dollar (%24) at the end of a rule. Elsewhere a
+# dollar is literal.
 _SAME = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~?=&:@!$'()+,;[]")
 _is_plain = re.compile(r"[A-Za-z0-9\-._~/?=&:@!$'()+,;\[\]]*").fullmatch
-_respell = re.compile(r"%([0-9A-Fa-f]{2})|[^A-Za-z0-9\-._~/?=&:@!$'()+,;\[\]]", re.DOTALL).sub
+_replace_octets = re.compile(r"%([0-9A-Fa-f]{2})|[^A-Za-z0-9\-._~/?=&:@!$'()+,;\[\]]", re.DOTALL).sub
 
 
 def octets(text: str) -> str:
-    """One spelling for all that are the same octets; `text` has a character for each octet.
+    r"""Normalize all spellings of the same octets; `text` has a character for each octet.
 
-    >>> octets("/a%7eb%2f*\\xff")
+    >>> octets("/a%7eb%2f*\xff")
     '/a~b%2F%2A%FF'
     """
-    return text if _is_plain(text) else _respell(_spelled, text)
+    return text if _is_plain(text) else _replace_octets(_normalized, text)
 
 
-def _spelled(match: re.Match[str]) -> str:
+def _normalized(match: re.Match[str]) -> str:
     code = match[1]
     character = match[0] if code is None else chr(int(code, 16))
     return character if character in _SAME else f"%{ord(character):02X}"
 
 
 class PathRule(NamedTuple):
-    """Allow or Disallow: what stands between the stars, and whether the last part is the end."""
+    """An Allow or Disallow rule: the parts between stars, and whether the last one must end the path."""
 
     parts: tuple[str, ...]
     anchored: bool
     allow: bool
-    length: int  # octets of the pattern: what is most specific wins
+    length: int  # octets of the pattern: the most specific rule wins
     shortest: int  # octets of the shortest path that can match
 
     @classmethod
     def read(cls, pattern: str, allow: bool) -> PathRule | None:
-        """The rule as written, a character for each octet; None if no path can match it."""
+        """Parse a pattern with a character for each octet; None if no path can match it."""
         if pattern[:1] not in ("/", "*"):
             return None
         anchored = pattern.endswith("$")
@@ -74,7 +72,7 @@ class PathRule(NamedTuple):
         parts = [octets(part) for part in written.split("*")]
         shortest = sum(map(len, parts))
         length = shortest + len(parts) - 1 + anchored
-        # Stars beside each other are one star.
+        # Adjacent stars are one star.
         parts = [parts[0], *filter(None, parts[1:-1]), parts[-1]]
         return cls(tuple(parts), anchored, allow, length, shortest)
 
@@ -82,13 +80,13 @@ class PathRule(NamedTuple):
         return self._line("*".join(self.parts))
 
     def _line(self, pattern: str) -> str:
-        """A line that is read as this rule; a dollar that is no anchor may not end it."""
+        """Return a line that parses to this rule; a dollar that is not an anchor may not end it."""
         if not self.anchored and pattern.endswith("$"):
             pattern = f"{pattern[:-1]}%24"
         return f"{'Allow' if self.allow else 'Disallow'}: {pattern}{'$' * self.anchored}"
 
     def as_written(self) -> str:
-        """A line that is read as this rule: with stars beside each other, which count among its octets.
+        """Return a line that parses to this rule, with adjacent stars, which count among its octets.
 
         >>> PathRule.read("/a***b$", False).as_written()
         'Disallow: /a***b$'
@@ -100,10 +98,10 @@ class PathRule(NamedTuple):
 
 
 def fits(parts: tuple[str, ...], anchored: bool, path: str, room: int) -> tuple[bool, int]:
-    """Whether a path that begins with the first of `parts` has room for all, and how many were tried.
+    """Tell whether a path that begins with the first of `parts` matches all, and how many were tried.
 
-    The leftmost place for each part is as good as any: what it leaves to the others holds all they
-    could have had. After `room` parts nothing is known, and `room` + 1 are said to have been tried.
+    The leftmost match of each part is as good as any: it leaves the most text to the others. After `room`
+    parts the search ends without a result, and `room` + 1 is returned as the number tried.
     """
     at = len(parts[0])
     last = len(parts) - 1
@@ -111,15 +109,15 @@ def fits(parts: tuple[str, ...], anchored: bool, path: str, room: int) -> tuple[
         if tried > room:
             return False, room + 1
         part = parts[tried]
-        found = path.find(part, at)
-        if found < 0:
+        start = path.find(part, at)
+        if start < 0:
             return False, tried
-        at = found + len(part)
+        at = start + len(part)
     return (path.endswith(parts[last], at) if anchored else path.find(parts[last], at) >= 0), last
 
 
 class RuleBook:
-    """The rules that hold for one robot, ready to be asked.
+    """The rules for one crawler, prepared for matching.
 
     >>> book = RuleBook([PathRule.read("/a", False), PathRule.read("/a/*.html", True)])
     >>> str(book.deciding("/a/b")[0]), str(book.deciding("/a/b.html")[0])
@@ -130,19 +128,19 @@ class RuleBook:
 
     def __init__(self, rules: Iterable[PathRule | None]):
         distinct = {rule for rule in rules if rule is not None}
-        known = sorted(
+        kept = sorted(
             (rule for rule in distinct if rule.shortest <= LONGEST),
             key=lambda rule: (-rule.length, not rule.allow),
         )
-        self._dropped = len(known) < len(distinct)
+        self._dropped = len(kept) < len(distinct)
         behind: dict[str, list[PathRule]] = {}
-        for rule in known:
+        for rule in kept:
             behind.setdefault(rule.parts[0], []).append(rule)
-        # Bytes of memory, more or less.
-        self.size = sum(_RULE + _PART * len(rule.parts) + rule.shortest for rule in known)
+        # Approximate bytes of memory.
+        self.size = sum(_RULE + _PART * len(rule.parts) + rule.shortest for rule in kept)
         self._heads = sorted(behind)
         self._behind = [tuple(behind[head]) for head in self._heads]
-        self._within: list[int] = []  # the longest other head that this one begins with, or -1
+        self._within: list[int] = []  # the longest other head that is a prefix of this one, or -1
         for place, head in enumerate(self._heads):
             outer = place - 1
             while outer >= 0 and not head.startswith(self._heads[outer]):
@@ -150,13 +148,13 @@ class RuleBook:
             self._within.append(outer)
 
     def lines(self) -> list[str] | None:
-        """The rules as lines of a robots.txt; None if some were too long to be kept."""
+        """Return the rules as lines of a robots.txt; None if some were dropped as too long."""
         return None if self._dropped else [rule.as_written() for rules in self._behind for rule in rules]
 
     def deciding(self, path: str, work: int = WORK) -> tuple[PathRule | None, int]:
-        """The rule that decides over a path, if any does, and the steps it took to find it.
+        """Return the rule that decides about a path, or None, and the number of steps used.
 
-        More than `work` steps mean that the search was given up.
+        More than `work` steps mean that the search was ended without a result.
         """
         if self._dropped and len(path) > LONGEST:
             return None, work + 1

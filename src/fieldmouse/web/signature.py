@@ -1,4 +1,4 @@
-"""Header lines as they are sent, and as archive and logs may show them: without secrets."""
+"""Request headers as sent, and with secrets blanked as archive and logs show them."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from fieldmouse.url import Host
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """Header lines, and what the archive has in their place."""
+    """Header lines as sent, and as stored in the archive."""
 
     sent: bytes
     kept: bytes
 
     @classmethod
     def of(cls, headers: Mapping[str, str], shown: Mapping[str, str]) -> Signature:
-        """Lines of `headers`, and of `shown` for the archive; characters beyond latin-1 become `?`."""
+        """Encode `headers` to send and `shown` for the archive; characters outside latin-1 become `?`."""
         return cls(_lines(headers), _lines(shown))
 
 
@@ -29,11 +29,11 @@ def _lines(headers: Mapping[str, str]) -> bytes:
 
 
 Sign = Callable[[Link, Host], Awaitable[Signature | str | None]]
-"""Signs a request to a host: header lines, None for none, or a word about why it must not be made."""
+"""Signs a request to a host: returns header lines, None for none, or the reason not to send it."""
 
 
 def shown(answer: Response | Failed, request: bytes) -> Response | Failed:
-    """The answer, with the request as it may be shown."""
+    """Return the response with `request` in place of the request that was sent."""
     if isinstance(answer, Response):
         return replace(answer, request=request)
     if answer.response is None:

@@ -1,9 +1,8 @@
-"""URLs a host says it has: sitemaps, sitemap indexes, feeds (RSS, Atom, JSON Feed) and plain lists.
+"""Parser of sitemaps, sitemap indexes, feeds (RSS, Atom, JSON Feed) and plain lists of URLs.
 
-Read as a stream, packed or not, and left alone after `limit_urls` URLs or
-`limit_bytes` bytes: a sitemap of a billion entries costs what the first fifty
-thousand cost. What is wrong with an entry costs that entry; what was read before a
-file broke for good is kept.
+The file is read as a stream, compressed or not, up to `limit_urls` URLs or `limit_bytes` bytes: a sitemap
+of a billion entries costs as much as its first fifty thousand. An invalid entry is skipped; if the file
+breaks, the entries before are kept.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from fieldmouse.url import Url, resolve
 from fieldmouse.web.encoding import MEMBERS, SIP
 from fieldmouse.web.xmlstream import BrokenXml, XmlStream, attributes, texts
 
-URLS = 50_000  # in one sitemap, as sitemaps.org has it
+URLS = 50_000  # in one sitemap, the limit of sitemaps.org
 BYTES = 50 * 1024 * 1024
 JSON = 2 * 1024 * 1024  # characters of a JSON Feed, which is read as a whole
 TEXT = 4096  # characters of one URL
@@ -29,27 +28,27 @@ _BLANK = " \t\r\n\f\v\0\u00a0\ufeff"
 
 
 class SitemapEntry(msgspec.Struct, frozen=True, array_like=True):
-    """One URL, and when it last changed in the host's own words (W3C date or RFC 822), or ""."""
+    """A URL and its last change as written by the host (W3C date or RFC 822), or ""."""
 
     url: Url
     lastmod: str = ""
 
 
 class Sitemap(msgspec.Struct, frozen=True):
-    """What a file named: pages, and further sitemaps if it is an index."""
+    """URLs in a file: pages, and further sitemaps if it is an index."""
 
     urls: list[SitemapEntry]
     sitemaps: list[SitemapEntry]
-    truncated: bool = False  # there was more than we read
+    truncated: bool = False  # the file has more than was read
     trouble: str = ""  # why reading ended early
 
 
 def read(
     body: bytes, base: Url | str, *, limit_urls: int = URLS, limit_bytes: int = BYTES, cut: bool = False
 ) -> Sitemap:
-    """Read a sitemap or feed found at `base`; never raises, whatever the file holds.
+    """Read a sitemap or feed found at `base`; never raises.
 
-    If the file was `cut` somewhere, its last line may be half a URL and is not taken.
+    If the file was `cut`, its last line may be half a URL and is dropped.
 
     >>> found = read(b"<urlset><url><loc>/a</loc></url></urlset>", "http://example.org/sitemap.xml")
     >>> [entry.url for entry in found.urls]
@@ -66,11 +65,11 @@ def read(
 
 
 class _Enough(BrokenXml):
-    """A limit is reached."""
+    """A limit was reached."""
 
 
 def _pieces(body: bytes, limit: int) -> Iterator[bytes]:
-    """The file unpacked, a piece at a time."""
+    """Yield the decompressed file in pieces."""
     plain = _gunzip(body) if body[:2] == b"\x1f\x8b" else _slices(body)
     for piece in plain:
         yield piece[:limit]
@@ -84,14 +83,14 @@ def _slices(body: bytes) -> Iterator[bytes]:
 
 
 def _gunzip(body: bytes) -> Iterator[bytes]:
-    """All members of a gzip file; what stands behind the last of them is padding."""
+    """Yield all members of a gzip file; anything behind the last one is padding."""
     at, trouble, members = 0, "", 0
     while not trouble and body[at : at + 2] == b"\x1f\x8b":
         members += 1
         if members > MEMBERS:
             raise BrokenXml(f"more than {MEMBERS:,} gzip members")
         stream = isal_zlib.decompressobj(31)
-        sip = SIP  # grows with the member: what is left over after it is copied
+        sip = SIP  # grows with the member: the rest behind it is copied
         try:
             while not stream.eof and at < len(body):
                 packed = body[at : at + sip]
@@ -111,7 +110,7 @@ def _gunzip(body: bytes) -> Iterator[bytes]:
 
 
 def _read(text: Iterator[str], entries: _Entries, cut: bool) -> None:
-    # The first pieces may hold nothing at all: a member of gzip that is empty, a mark, blank lines.
+    # The first pieces may be empty: an empty gzip member, a byte order mark, blank lines.
     first = next((piece for piece in text if piece.strip(_BLANK)), "").lstrip(_BLANK)
     if first.startswith("<") or _XML_ROOT(first):
         elements = _Elements(entries)
@@ -127,7 +126,7 @@ def _read(text: Iterator[str], entries: _Entries, cut: bool) -> None:
 
 
 def _read_lines(first: str, text: Iterator[str], entries: _Entries, cut: bool) -> None:
-    """One URL a line."""
+    """Read one URL per line."""
     rest, piece = "", first
     while True:
         *lines, rest = re.split(r"[\r\n]", rest + piece)
@@ -154,19 +153,19 @@ class _JsonFeed(msgspec.Struct):
 
 
 def _read_json(first: str, text: Iterator[str], entries: _Entries) -> None:
-    """JSON Feed (jsonfeed.org): an item with something wrong in it costs that item."""
+    """Read a JSON Feed (jsonfeed.org); an invalid item is skipped."""
     pieces, size = [first], len(first)
     for piece in text:
         pieces.append(piece)
         size += len(piece)
         if size > JSON:
-            raise BrokenXml("JSON without end")
+            raise BrokenXml(f"more than {JSON:,} characters of JSON")
     try:
         feed = msgspec.json.decode("".join(pieces).encode("utf-8", "replace"), type=_JsonFeed)
     except (msgspec.MsgspecError, RecursionError) as error:
-        raise BrokenXml(f"no JSON Feed: {error}") from None
+        raise BrokenXml(f"not a JSON Feed: {error}") from None
     if "jsonfeed.org" not in feed.version:
-        raise BrokenXml("JSON, but no JSON Feed")
+        raise BrokenXml("JSON, but not a JSON Feed")
     for raw in feed.items:
         try:
             item = msgspec.json.decode(raw, type=_Item)
@@ -200,25 +199,24 @@ class _Entries:
 class _Elements:
     """Collects entries from elements as they open and close.
 
-    Only what stands directly in an entry counts: images, videos, quoted sources and other languages
-    have a `loc`, a `url` or a `link` of their own. Which children tell the place and the time
-    depends on the kind of the entry.
+    Only direct children of an entry count: images, videos, quoted sources and other languages have their
+    own `loc`, `url` or `link`. The kind of the entry determines which children hold URL and date.
     """
 
     def __init__(self, entries: _Entries):
         self._entries = entries
         self._depth = 0
-        self._entry, self._inside = "", 0  # the kind of entry we are in, and the depth of its children
-        self._wanted: list[str] | None = None  # the text of the element we are in, if we want it
-        self._room = 0
+        self._entry, self._inside = "", 0  # kind of the current entry, and the depth of its children
+        self._wanted: list[str] | None = None  # text of the current element, if it is wanted
+        self._space_left = 0
         self._place = self._link = self._permalink = self._lastmod = ""
-        self._bases: list[tuple[int, Url]] = []  # xml:base, by the depth at which it was said
+        self._bases: list[tuple[int, Url]] = []  # xml:base with the depth of its element
 
     def start(self, name: str, written: str) -> None:
         self._depth += 1
         if "xml:base" in written:
-            said = attributes(written).get("xml:base", "")[: TEXT + 1]
-            if (base := resolve(said, self._base())) is not None:
+            href = attributes(written).get("xml:base", "")[: TEXT + 1]
+            if (base := resolve(href, self._base())) is not None:
                 self._bases.append((self._depth, base))
         if not self._entry:
             if name in _ENTRIES:
@@ -227,22 +225,22 @@ class _Elements:
                 if name == "item" and "about" in written:
                     self._permalink = attributes(written).get("rdf:about", "")[: TEXT + 1]
         elif self._depth == self._inside and name in _ENTRIES[self._entry]:
-            self._wanted, self._room = [], TEXT
+            self._wanted, self._space_left = [], TEXT
             if name == "link" and "href" in written:
-                told = attributes(written)
-                if told.get("rel", "alternate").lower() == "alternate" and not self._link:
-                    self._link = self._placed(told.get("href", "").strip()[: TEXT + 1])
+                values = attributes(written)
+                if values.get("rel", "alternate").lower() == "alternate" and not self._link:
+                    self._link = self._resolved(values.get("href", "").strip()[: TEXT + 1])
             elif name == "guid" and attributes(written).get("isPermaLink", "true").lower() == "false":
                 self._wanted = None
 
     def text(self, text: str) -> None:
-        if self._wanted is not None and self._depth == self._inside and self._room >= 0:
-            self._wanted.append(text[: self._room + 1])
-            self._room -= len(text)
+        if self._wanted is not None and self._depth == self._inside and self._space_left >= 0:
+            self._wanted.append(text[: self._space_left + 1])
+            self._space_left -= len(text)
 
     def end(self, name: str) -> None:
         if self._wanted is not None and self._depth == self._inside:
-            self._note(name, "".join(self._wanted).strip())
+            self._set(name, "".join(self._wanted).strip())
             self._wanted = None
         elif self._entry and self._depth == self._inside - 1:
             entries = self._entries
@@ -258,7 +256,7 @@ class _Elements:
             self._bases.pop()
         self._depth -= 1
 
-    def _note(self, name: str, words: str) -> None:
+    def _set(self, name: str, words: str) -> None:
         if name in ("loc", "link"):
             self._place = self._place or words
         elif name == "guid":
@@ -269,12 +267,12 @@ class _Elements:
     def _base(self) -> Url | str:
         return self._bases[-1][1] if self._bases else self._entries.base
 
-    def _placed(self, href: str) -> str:
-        """Resolved at once: what holds for a link may not hold for its entry any more."""
+    def _resolved(self, href: str) -> str:
+        """Resolve at once: the base of a link may differ from that of its entry."""
         return (resolve(href, self._base()) or "") if href else ""
 
 
-_ENTRIES = {  # of sitemaps, their indexes, RSS and Atom: and which of their children we want to read
+_ENTRIES = {  # Entry elements of sitemaps, indexes, RSS and Atom, each with the children to read.
     "url": frozenset(("loc", "lastmod")),
     "sitemap": frozenset(("loc", "lastmod")),
     "item": frozenset(("link", "guid", "pubdate", "date")),

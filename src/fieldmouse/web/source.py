@@ -1,8 +1,7 @@
-"""The address of ours that connections are made from, where a machine has several and one is asked for.
+"""Local address that connections are made from, on a machine with several.
 
-It counts for servers whose addresses are of its family; to others we connect from whatever the system
-chooses. Trouble that comes of it (the address is gone, or nobody can be reached from it) is trouble of our
-own network: the error says so by its number, and no host is blamed.
+It is used for servers of its address family; for others the system chooses. Errors caused by it (the
+address is gone, or has no route) are errors of our network: their errno says so, and no host is blamed.
 """
 
 from __future__ import annotations
@@ -18,48 +17,48 @@ _NO_PORT_YET = getattr(socket, "IP_BIND_ADDRESS_NO_PORT", None)
 
 
 class SourceAddress:
-    """Connects from one address."""
+    """Connector that binds sockets to one local address."""
 
     def __init__(self, address: str):
         self.address = address
         self._family = _family_of(address)
 
     def check(self) -> None:
-        """Is it an address of this machine?"""
-        with socket.socket(self._family, socket.SOCK_STREAM) as trial:
+        """Raise `FieldmouseError` if it is not an address of this machine."""
+        with socket.socket(self._family, socket.SOCK_STREAM) as sock:
             try:
-                trial.bind((self.address, 0))
+                sock.bind((self.address, 0))
             except OSError as error:
-                why = error.strerror or str(error)
+                reason = error.strerror or str(error)
                 raise FieldmouseError(
-                    f"cannot connect from {self.address} (`network.source`): {why.lower()}",
+                    f"cannot connect from {self.address} (`network.source`): {reason.lower()}",
                     "name an address that this machine has (`ip address` lists them), or leave it out",
                 ) from None
 
     def serves(self, address: str) -> bool:
-        """Whether a server at that address is one that we speak to from ours."""
+        """Tell whether a server's address is of the same family."""
         return _family_of(address) is self._family
 
     async def connect(self, address: str, port: int) -> socket.socket:
-        """A connected socket that does not block; OSError if there is none to be had."""
-        loop, made = asyncio.get_running_loop(), socket.socket(self._family, socket.SOCK_STREAM)
+        """Return a connected non-blocking socket; raises `OSError`."""
+        loop, sock = asyncio.get_running_loop(), socket.socket(self._family, socket.SOCK_STREAM)
         try:
-            made.setblocking(False)
+            sock.setblocking(False)
             if _NO_PORT_YET is not None:
-                # The port is chosen when it is known for which server: else 28,000 would be all there are,
-                # those of connections that ended a minute ago included.
-                made.setsockopt(socket.IPPROTO_IP, _NO_PORT_YET, 1)
-            made.bind((self.address, 0))
-            await loop.sock_connect(made, (address, port))
+                # The port is chosen at connect time, per server: otherwise all connections would share 28,000
+                # ports, including those that ended within the last minute.
+                sock.setsockopt(socket.IPPROTO_IP, _NO_PORT_YET, 1)
+            sock.bind((self.address, 0))
+            await loop.sock_connect(sock, (address, port))
         except OSError as error:
-            made.close()
-            # From 127.0.0.1 no way leads out of this machine, which Linux calls an invalid argument.
+            sock.close()
+            # From 127.0.0.1 there is no route to other machines, which Linux reports as an invalid argument.
             number = EADDRNOTAVAIL if error.errno == EINVAL else error.errno or EADDRNOTAVAIL
             raise OSError(number, os.strerror(number)) from error
         except BaseException:
-            made.close()
+            sock.close()
             raise
-        return made
+        return sock
 
 
 def _family_of(address: str) -> socket.AddressFamily:

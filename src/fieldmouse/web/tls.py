@@ -1,4 +1,4 @@
-"""TLS contexts for all our connections, and plain words for what a handshake failed of."""
+"""TLS context for all connections, and readable messages for failed handshakes."""
 
 from __future__ import annotations
 
@@ -12,12 +12,10 @@ _NAMES = "only names in its subjectAltName count"
 
 
 def trust(*, verify: bool = True, ca_file: Path | None = None, protocol: str = "http/1.1") -> ssl.SSLContext:
-    """The context for all our TLS connections: the system's authorities and those of `ca_file`.
+    """Return the context for all TLS connections: the system's authorities and those of `ca_file`.
 
-    `protocol` is what servers are told that we speak; "" if they need not be.
-
-    With `verify` off, any certificate will do; the pages are then worth what an
-    honest network is worth, and no more.
+    `protocol` is announced to servers (ALPN); "" announces none. Without `verify` any certificate is
+    accepted; the pages are then only as trustworthy as the network.
     """
     context = ssl.create_default_context()
     check_alternative_names_only(context)
@@ -38,15 +36,15 @@ def trust(*, verify: bool = True, ca_file: Path | None = None, protocol: str = "
 
 
 def check_alternative_names_only(context: ssl.SSLContext) -> None:
-    """Let no certificate be valid for the CN of its subject, as RFC 9110 (4.3.4) and browsers have it.
+    """Ignore the CN of a certificate's subject, as RFC 9110 (4.3.4) and browsers do.
 
-    OpenSSL looks there if a certificate has no subjectAltName.
+    OpenSSL checks it if a certificate has no subjectAltName.
     """
     context.hostname_checks_common_name = False
 
 
 def tls_complaint(error: ssl.SSLError) -> str:
-    """Why a handshake failed, in words for people."""
+    """Return why a handshake failed, in plain words."""
     if not isinstance(error, ssl.SSLCertVerificationError):
         return (error.reason or "TLS error").replace("_", " ").lower()
     why = (error.verify_message or "the certificate is not trusted").rstrip(".")

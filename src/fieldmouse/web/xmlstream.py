@@ -1,13 +1,12 @@
-"""XML as it comes: from pieces of bytes to elements that open and close, forgiving what can be forgiven.
+"""Tolerant streaming XML parser for sitemaps and feeds.
 
-Sitemaps and feeds are written by templates and seldom checked. A parser by the book
-gives up at the first `&` that is not `&amp;`, at an encoding it does not know, at a
-newline before `<?xml`; and each of these is all that is wrong with the file. Here
-a fault costs the place where it stands. Nothing is looked up elsewhere, and a document
-that declares entities is left, since that is how a kilobyte grows to gigabytes.
+Sitemaps and feeds come from templates and are rarely validated. A strict parser fails at the first `&`
+that is not `&amp;`, at an unknown encoding, at a newline before `<?xml`; and often the rest of the file is
+fine. Here an error costs only the place where it occurs. Nothing external is loaded, and a document that
+declares entities is rejected, since these can expand a kilobyte to gigabytes.
 
-Everything is a stream: what is kept is one unfinished tag and the names of open elements. The work
-is bounded by the bytes and, since a fault takes as long as an element, by the number of tags.
+Memory is limited to one unfinished tag and the names of open elements. The work is bounded by the bytes
+and, since an error takes as long as an element, by the number of tags.
 """
 
 from __future__ import annotations
@@ -20,27 +19,27 @@ from typing import Protocol
 from fieldmouse.web.labels import BOMS, codec_of
 
 DEPTH = 256  # of elements; a sitemap has three, a feed that quotes a page some more
-TAGS = 1_000_000  # of one file, good or bad: three seconds' work
-TAG = 64 * 1024  # characters of one tag; no sane one is as long
+TAGS = 1_000_000  # of one file, valid or not: three seconds' work
+TAG = 64 * 1024  # characters of one tag; no sane one is that long
 
-# A `>` may stand inside quotes; where the quotes do not close, the tag ends at the first.
+# A `>` may be inside quotes; if the quotes do not close, the tag ends at the first one.
 _tag = re.compile(r"<(/?)([^\s/<>!?=\"'][^\s/<>]*+)((?:[^<>\"']++|\"[^\"<]*+\"|'[^'<]*+')*+>|[^<>]*+>)").match
 _declaration = re.compile(r"<![^<>\[]*+[\[>]").match
 _attribute = re.compile(r"([^\s=/\"'<>]++)\s*+=\s*+(?:\"([^\"]*+)\"|'([^']*+)'|([^\s\"'>]++))").findall
 _reference = re.compile(r"&(?:#([0-9]{1,7})|#[xX]([0-9A-Fa-f]{1,6})|(amp|lt|gt|quot|apos));").sub
 _encoding = re.compile(rb"\s*<\?xml[^>]*?\sencoding\s*=\s*[\"']([A-Za-z0-9._:\-]+)[\"']").match
 _NAMED = {"amp": "&", "lt": "<", "gt": ">", "quot": '"', "apos": "'"}
-_ENOUGH = 1024  # bytes to tell an encoding from
+_ENOUGH = 1024  # bytes needed to detect an encoding
 _ZEROS = ([True, False, True, False], [False, True, False, True])  # of ASCII in UTF-16
 _SECTIONS = (("<!--", "-->"), ("<![CDATA[", "]]>"), ("<?", "?>"))
 
 
 class BrokenXml(Exception):
-    """No sense in reading on."""
+    """The file cannot be read further."""
 
 
 class Listener(Protocol):
-    """Who is told of elements; names come without prefix and in lower case."""
+    """Receiver of parse events; names have no prefix and are in lower case."""
 
     def start(self, name: str, attributes: str) -> None: ...
 
@@ -50,7 +49,7 @@ class Listener(Protocol):
 
 
 def texts(pieces: Iterator[bytes]) -> Iterator[str]:
-    """The pieces of a file decoded, whatever it says of its encoding; a mark in front is left out."""
+    """Decode the pieces of a file in its detected encoding, without a byte order mark."""
     first, ended = b"", None
     try:
         while len(first) < _ENOUGH and (piece := next(pieces, None)) is not None:
@@ -65,14 +64,14 @@ def texts(pieces: Iterator[bytes]) -> Iterator[str]:
         for piece in pieces:
             yield decoder.decode(piece)
         yield decoder.decode(b"", True)
-    except UnicodeError as error:  # of charsets with escapes, which have faults that nothing replaces
+    except UnicodeError as error:  # charsets with escapes have errors that cannot be replaced
         raise BrokenXml(f"cannot be decoded: {error}") from None
 
 
 def encoding_of(first: bytes) -> str:
-    """The codec of a file, from its first piece: its mark, where its zeros are, its XML declaration.
+    """Detect the codec of a file from its first piece: byte order mark, zero bytes, XML declaration.
 
-    A name nobody knows (`ANSI`, `utf8mb4`) and bytes that are no UTF-8 mean what Windows took for ANSI.
+    For an unknown name (`ANSI`, `utf8mb4`) and bytes that are not UTF-8 it is windows-1252.
     """
     for mark, codec in BOMS:
         if first.startswith(mark):
@@ -92,7 +91,7 @@ def encoding_of(first: bytes) -> str:
 
 
 def unescape(text: str) -> str:
-    """Text with its references replaced; what is no reference stays.
+    """Replace the references in a text; invalid ones stay.
 
     >>> unescape("/?a=1&amp;b=2&c=3&#x26;&nbsp;")
     '/?a=1&b=2&c=3&&nbsp;'
@@ -108,57 +107,57 @@ def _character(match: re.Match[str]) -> str:
 
 
 def attributes(written: str) -> dict[str, str]:
-    """The attributes of a tag, names as they are, the first of each name.
+    """Parse the attributes of a tag: names as written, the first of each name.
 
     >>> attributes(' rel="self" href=/a?b&amp;c>')
     {'rel': 'self', 'href': '/a?b&c'}
     """
-    found: dict[str, str] = {}
+    parsed: dict[str, str] = {}
     for name, *values in _attribute(written):
-        found.setdefault(name, unescape("".join(values)))
-    return found
+        parsed.setdefault(name, unescape("".join(values)))
+    return parsed
 
 
 class XmlStream:
-    """Tells a listener what the text fed to it holds."""
+    """Push parser that calls a listener."""
 
     def __init__(self, listener: Listener):
         self._listener = listener
         self._open: list[str] = []
-        self._rest = ""  # what may be the beginning of something
-        self._until = ""  # the end of the comment, section or instruction we are in
+        self._rest = ""  # a possible beginning of markup
+        self._until = ""  # end of the current comment, section or instruction
         self._begun = False
         self._tags = 0
 
     def feed(self, text: str) -> None:
-        held = self._rest + text
+        text_so_far = self._rest + text
         at = 0
         while True:
             if self._until:
-                at = self._skip(held, at)
+                at = self._skip(text_so_far, at)
                 if self._until:
                     return
-            place = held.find("<", at)
+            place = text_so_far.find("<", at)
             if place < 0:
-                self._keep(held[at:])
+                self._keep(text_so_far[at:])
                 return
             if place > at:
-                self._listener.text(unescape(held[at:place]))
+                self._listener.text(unescape(text_so_far[at:place]))
             self._tags += 1
             if self._tags > TAGS:
                 raise BrokenXml("too many tags")
-            tag = _tag(held, place)
+            tag = _tag(text_so_far, place)
             if tag is not None:
                 self._element(tag)
                 at = tag.end()
                 continue
-            at = self._other(held, place)
+            at = self._other(text_so_far, place)
             if at < 0:
-                self._keep(held[place:])
+                self._keep(text_so_far[place:])
                 return
 
     def close(self) -> None:
-        """The file ends here."""
+        """End the file; raises `BrokenXml` if it is incomplete."""
         if self._open or self._until or self._rest.startswith("<") or not self._begun:
             raise BrokenXml("the file ends early")
 
@@ -170,33 +169,33 @@ class XmlStream:
             rest = ""
         self._rest = rest
 
-    def _skip(self, held: str, at: int) -> int:
-        """Go on inside a section; where it ends, `_until` is empty again."""
-        end = held.find(self._until, at)
-        stop = end if end >= 0 else max(at, len(held) - len(self._until) + 1)
+    def _skip(self, text_so_far: str, at: int) -> int:
+        """Continue inside a section; at its end `_until` becomes empty."""
+        end = text_so_far.find(self._until, at)
+        stop = end if end >= 0 else max(at, len(text_so_far) - len(self._until) + 1)
         if self._until == "]]>":
-            self._listener.text(held[at:stop])
+            self._listener.text(text_so_far[at:stop])
         if end < 0:
-            self._rest = held[stop:]
+            self._rest = text_so_far[stop:]
             return stop
         stop += len(self._until)
         self._until = ""
         return stop
 
-    def _other(self, held: str, place: int) -> int:
-        """What begins like markup and is no tag: where to go on, or -1 if more must come first."""
+    def _other(self, text_so_far: str, place: int) -> int:
+        """Handle markup that is not a tag; return where to continue, or -1 if more data is needed."""
         for begin, end in _SECTIONS:
-            if held.startswith(begin, place):
+            if text_so_far.startswith(begin, place):
                 self._until = end
                 return place + len(begin)
-            if begin.startswith(held[place : place + len(begin)]):
+            if begin.startswith(text_so_far[place : place + len(begin)]):
                 return -1
-        declaration = _declaration(held, place)
+        declaration = _declaration(text_so_far, place)
         if declaration is not None:
             if declaration[0].startswith("<!ENTITY"):
                 raise BrokenXml("declares entities")
             return declaration.end()
-        if held.find("<", place + 1) < 0 and held.find(">", place) < 0:
+        if text_so_far.find("<", place + 1) < 0 and text_so_far.find(">", place) < 0:
             return -1
         self._listener.text("<")
         return place + 1
@@ -215,7 +214,7 @@ class XmlStream:
                 return
         elif name not in self._open:
             return  # closes nothing
-        # What was left open inside ends with it.
+        # Elements left open inside end with it.
         while True:
             inner = self._open.pop()
             self._listener.end(inner)
