@@ -1,4 +1,4 @@
-"""What a board says when it does not do what it was asked, in words that name who asked and what helps."""
+"""Errors of the coordinator, each naming the agent or crawl and the command that helps."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ REMEDY = (
     "give the server its data back (its append-only file), or make the board again from the directories"
     " of all agents: `fieldmouse cluster rebuild DIR... --board URL`, with the same `--crawl`"
 )
-"""What helps whose board was lost."""
+"""Hint for a coordinator that lost its data."""
 
 
 def fenced(name: Name) -> Fenced:
-    """Its lease ran out, or it left: others have what it held."""
+    """Error for an agent whose lease ran out, or that left: other agents have its hosts."""
     return Fenced(
         f"the board has given what agent `{name.agent}` held to others",
         "it was not heard of for longer than its lease; it must join again",
@@ -24,7 +24,7 @@ def fenced(name: Name) -> Fenced:
 
 
 def superseded(name: Name) -> Superseded:
-    """Somebody newer goes by that name."""
+    """Error for an agent of which a newer start has joined."""
     return Superseded(
         f"a newer start of agent `{name.agent}` has joined the crawl",
         "run one agent a directory, and give a copy of a directory a name of its own",
@@ -32,7 +32,7 @@ def superseded(name: Name) -> Superseded:
 
 
 def vanished(crawl: str) -> BoardLost:
-    """There was a crawl, and there is none."""
+    """Error for a crawl that existed and is gone."""
     return BoardLost(
         f"the board has lost the crawl `{crawl}`: its server knows nothing of it",
         REMEDY,
@@ -40,7 +40,7 @@ def vanished(crawl: str) -> BoardLost:
 
 
 def older(agent: str, label: str = "") -> BoardLost:
-    """It has forgotten more than agents can tell it again."""
+    """Error for a coordinator that lost more than agents can send again."""
     return BoardLost(
         f"the board{label and f' at {label}'} has an old copy of its data: it has forgotten what"
         f" agent `{agent}` told it",
@@ -49,7 +49,7 @@ def older(agent: str, label: str = "") -> BoardLost:
 
 
 def outdated(agent: str) -> BoardError:
-    """The board knows more of an agent than the agent does."""
+    """Error for a directory that lacks results that the coordinator has from its agent."""
     return BoardError(
         f"the directory of agent `{agent}` is an old copy: the board knows of more than it has",
         "bring its newest state back; if that is lost, begin in another directory, and have all that it had"
@@ -58,7 +58,7 @@ def outdated(agent: str) -> BoardError:
 
 
 def check_same(charter: Charter | None, key_seed: int) -> None:
-    """Raise if the board was lost, and somebody began another crawl on it."""
+    """Raise if the coordinator was lost and another crawl was created on it."""
     if charter is not None and charter.key_seed != key_seed:
         raise BoardLost(
             "the board has another crawl of that name now, and knows nothing of the one this agent is of",
@@ -67,7 +67,7 @@ def check_same(charter: Charter | None, key_seed: int) -> None:
 
 
 def hidden(crawl: str) -> BoardError:
-    """It is being made again, and not all of it is there."""
+    """Error for a crawl that is being rebuilt and not complete."""
     return BoardError(
         f"the crawl `{crawl}` is being made again on this board",
         "wait for `fieldmouse cluster rebuild` to end; if it was stopped, run it again",
@@ -75,7 +75,7 @@ def hidden(crawl: str) -> BoardError:
 
 
 def occupied(crawl: str) -> BoardError:
-    """A crawl is there, and nobody asked to lose it."""
+    """Error for a rebuild over a crawl that is not empty."""
     return BoardError(
         f"the board has a crawl `{crawl}`, and it is not empty",
         "only a crawl that the board has lost, or has an old copy of, can be made again; `fieldmouse cluster"
@@ -84,7 +84,7 @@ def occupied(crawl: str) -> BoardError:
 
 
 def awake_there(crawl: str, agents: Sequence[str]) -> BoardError:
-    """An old copy, by the directories at hand, and yet others crawl with it."""
+    """Error for an old copy, by the given directories, that other agents still crawl with."""
     return BoardError(
         f"the board's crawl `{crawl}` lacks what these directories told it, but {listed(agents)} crawl"
         f"{'s' * (len(agents) == 1)} with it",
@@ -93,7 +93,7 @@ def awake_there(crawl: str, agents: Sequence[str]) -> BoardError:
 
 
 def missing(crawl: str, servers: Sequence[str]) -> BoardLost:
-    """A crawl lies on several servers, and some of them have lost it, or are none of its own."""
+    """Error for a sharded crawl of which some servers have no data."""
     return BoardLost(
         f"{' and '.join(servers)} knows nothing of the crawl `{crawl}`, of which other servers have a part",
         "give it its data back (its append-only file), or name the servers that the crawl was begun on",
