@@ -1,4 +1,4 @@
-"""What agents say of themselves with each sign of life, and the table others make of it."""
+"""Status figures that agents send with each heartbeat, and the table that other agents make of them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ log = logging.getLogger(__name__)
 
 
 def advert_of(note: AgentNote) -> Advert:
-    """What it said; an advert that cannot be read says nothing (`UnreadableAdverts` tells of it)."""
+    """Read the status of an agent; an unreadable one gives the defaults (`UnreadableAdverts` warns about it).
+    """
     try:
         return advert_in(note.advert)
     except DamagedValue:
@@ -24,7 +25,7 @@ def advert_of(note: AgentNote) -> Advert:
 
 
 class UnreadableAdverts:
-    """Adverts that cannot be read: each agent's is told of once, until it can be read again."""
+    """Warning about unreadable status figures: once for each agent, until they can be read again."""
 
     def __init__(self) -> None:
         self._agents: set[str] = set()
@@ -42,12 +43,12 @@ class UnreadableAdverts:
 
 
 def _within(value: float, least: float, most: float, usual: float) -> float:
-    """What an agent says of itself, should it be no number of that kind at all."""
+    """Clamp a figure that an agent reports; `usual` if it is not finite."""
     return min(max(value, least), most) if isfinite(value) else usual
 
 
 def table_of(notes: Sequence[AgentNote]) -> AgentTable:
-    """The agents by name, those that drain or rest counted out: nobody sends them a host."""
+    """Table of the living agents by name; draining and resting ones are marked to get no hosts."""
     known = sorted((note for note in notes if note.alive), key=lambda note: note.agent)
     adverts = [advert_of(note) for note in known]
     return AgentTable(
@@ -62,14 +63,14 @@ def table_of(notes: Sequence[AgentNote]) -> AgentTable:
 
 
 def anybody_refreshes(notes: Sequence[AgentNote]) -> bool:
-    """Whether hosts are wanted for more than what waits on the board."""
+    """Whether an agent wants hosts for more than the URLs that wait at the coordinator."""
     return any(note.alive and advert_of(note).refreshes for note in notes)
 
 
 def share_of(notes: Sequence[AgentNote], agent: str, alive: int) -> float:
-    """Which part of what all have together is that agent's: as large as that of the pages it has.
+    """Share of this agent in a total of the cluster, in proportion to its pages.
 
-    Of the others that are `alive` those that were not heard of are taken to have as many as those that were.
+    Agents that are `alive` but not listed count as having as many pages as the listed ones on average.
 
     >>> import msgspec
     >>> def note(name: str, pages: int) -> AgentNote:

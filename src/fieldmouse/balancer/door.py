@@ -1,4 +1,4 @@
-"""Addresses, for robots that wait: asked for and freed in as few messages as may be."""
+"""Address leases for waiting fetch workers, asked for and freed in batches."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ _PAUSE = 0.3  # seconds
 
 
 class AddressDoor:
-    """Whatever came together goes together; while one message is on its way, the next gathers."""
+    """Batches the pending requests for addresses: while one call is under way, the next batch gathers."""
 
     def __init__(
         self, board: Board, mailbox: Mailbox, lease: LeaseClock, name: Callable[[], Name],
         on_refused: Callable[[str], None],
     ):  # fmt: skip
-        """`on_refused` hears of an address that was ours, and is not."""
+        """`on_refused` receives an address that is no longer ours."""
         self._board, self._mailbox, self._lease, self._name = board, mailbox, lease, name
         self._on_refused = on_refused
         self._held: dict[str, AddressAsk] = {}  # granted, and not known to be free again
@@ -58,7 +58,8 @@ class AddressDoor:
             await self._mailbox.at_the_door(_PAUSE)
 
     async def ask_again(self) -> None:
-        """The server is another one, and may have forgotten what it granted: others could be granted it."""
+        """Ask for all held addresses again: a restarted server may have forgotten them and grant them to
+        others."""
         asks = list(self._held.values())
         if not asks:
             return

@@ -1,4 +1,4 @@
-"""Fetches hosts from the board, and more URLs of those at hand."""
+"""Lease of hosts from the coordinator, and of more URLs for hosts already held."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from fieldmouse.url import Host
 
 log = logging.getLogger(__name__)
 
-_URLS = 64  # of a host that is granted
-_HUNGRY = 0.05  # seconds until hosts are asked for again when there were too few, at first
-_SATED = 1.0  # ... and at last
-_SHOWN = 3  # damaged values of a host that are told of one by one
+_URLS = 64  # URLs that come with a granted host
+_HUNGRY = 0.05  # seconds until hosts are asked for again after too few were granted, at first
+_SATED = 1.0  # ... and at most
+_SHOWN = 3  # damaged values of a host that are logged one by one
 
 
 class HostFetcher:
@@ -31,19 +31,19 @@ class HostFetcher:
         clock: Clock, unpack: Callable[[Grant], tuple[HostState, list[DamagedField]]],
         on_hosts: Callable[[], None],
     ):  # fmt: skip
-        """`unpack` takes in what came with a host, and says what of that cannot be read."""
+        """`unpack` reads the state that came with a host, and returns its unreadable values."""
         self._board, self._mailbox, self._tenant, self._allowance = board, mailbox, tenant, allowance
         self._lease, self._clock, self._unpack, self._on_hosts = lease, clock, unpack, on_hosts
         self._ask_at, self._pause = 0.0, _HUNGRY
 
     def due_in(self) -> float:
-        """Seconds until hosts should be asked for; inf while there is room for none, or our lease is over."""
+        """Seconds until hosts should be asked for; inf while there is no room, or the lease is over."""
         if not self._tenant.wanted or not self._lease.valid:
             return math.inf
         return max(0.0, self._ask_at - self._clock.now())
 
     async def fetch(self, name: Name) -> None:
-        """Hosts, if we have room for more and have not asked in vain just now."""
+        """Lease hosts, if there is room for more and the last request was not just refused."""
         if self.due_in():
             return
         wanted = self._tenant.wanted
@@ -56,9 +56,10 @@ class HostFetcher:
         await self._take_in(name, await self._board.more(name, held, _URLS), fresh=False)
 
     async def _take_in(self, name: Name, grants: Sequence[Grant], *, fresh: bool) -> None:
-        """Hosts and their URLs are ours. What of them cannot be read is set aside on the board.
+        """Take in granted hosts and URLs. Unreadable values are quarantined at the coordinator.
 
-        Should it not hear of that, it gives those URLs to others, who say the same.
+        If that call is lost, the coordinator grants those URLs to other agents, which quarantine them as
+        well.
         """
         now = self._clock.now()
         damaged: dict[Held, list[DamagedField]] = {}
@@ -66,7 +67,7 @@ class HostFetcher:
             if grant.damaged:
                 damaged[Held(grant.host, grant.epoch)] = list(grant.damaged)
             if not fresh and self._tenant.epoch_of(grant.host) != grant.epoch:
-                for stray in grant.rows:  # we let the host go while we asked for more of it
+                for stray in grant.rows:  # we released the host while we asked for more of it
                     self._mailbox.strays.put((Held(grant.host, grant.epoch), stray))
                 continue
             links = []

@@ -1,11 +1,12 @@
-"""Goes between an agent and the board: brings what is in the mailbox, and fetches hosts.
+"""Session of an agent with the coordinator: join, heartbeat, delivery of pending calls, leases of hosts,
+leave.
 
-Three errands go on side by side, so that none holds up another: signs of life (`heart`), addresses that
-robots wait for (`door`), and all the rest (`post`). If the board cannot be reached everything stays in
-the mailbox and is tried again; the lease runs out by itself, and robots stay at home until the board
+Three tasks run concurrently so that none delays another: heartbeats (`_heart`), the addresses that fetch
+workers wait for, and everything else (`_post`). While the coordinator cannot be reached, all calls stay
+pending and are tried again. The lease expires in that time, and fetch workers pause until the coordinator
 answers.
 
-Whoever was fenced holds nothing any more. It joins again under a new incarnation and goes on.
+A fenced agent holds nothing. It joins again under a new incarnation and continues.
 """
 
 from __future__ import annotations
@@ -36,9 +37,9 @@ from fieldmouse.url import Host
 
 log = logging.getLogger(__name__)
 
-_IDLE = 0.5  # seconds between two signs of life of who has no host
-_LOOK_EVERY = 10  # signs of life of who has no host, until it asks the board whether that is so
-_FAREWELL = 20.0  # seconds for telling the board that we leave
+_IDLE = 0.5  # seconds between two heartbeats of an agent without hosts
+_LOOK_EVERY = 10  # heartbeats of an agent without hosts between two checks that it has none
+_FAREWELL = 20.0  # seconds for saying that we leave
 
 
 class Messenger:
@@ -51,10 +52,14 @@ class Messenger:
         on_trouble: Callable[[Exception], None],
         on_unbooked: Callable[[Sequence[DoneUrl]], None], on_refused: Callable[[str], None],
     ):  # fmt: skip
-        """`rejoin` says who we are from now on, durably; `unpack` takes in what came with a host.
+        """`rejoin` durably chooses the identity of the next start; `unpack` reads the state that came with a
+        host.
 
-        `on_pulse` says why the crawl is over for everybody, or "" if it is no longer. `on_unbooked` hears
-        of outcomes that came too late to count, `on_refused` of addresses that were ours, `nudge` of work.
+        `on_pulse` returns why the crawl is over for all agents, "" if it no longer is, or None for no
+        change.
+        `on_unbooked` receives rejected outcomes, `on_refused` addresses that are no longer ours; `nudge`
+        signals
+        work.
         """
         self._board, self._terms, self._mailbox, self._tellings = board, terms, mailbox, tellings
         self._lease, self._tenant, self._clock, self._allowance = lease, tenant, clock, allowance
@@ -77,10 +82,11 @@ class Messenger:
         self._tasks: list[asyncio.Task[None]] = []
         self._joining, self._bringing = asyncio.Lock(), asyncio.Lock()
 
-    # -- a life
+    # -- joining and leaving
 
     async def begin(self, last: Name) -> None:
-        """Tell what was not told before we died, join, and set out. `last` is our last start, if any."""
+        """Deliver the outbox of the last start, join, and start the tasks. `last` is our last start, if any.
+        """
         await self._patience.until_done(lambda: self._board.recalls(self._tellings.since))
         await self._patience.until_done(lambda: check_newest(self._board, self._tellings.before, last))
         before = self._tellings.before
@@ -88,7 +94,7 @@ class Messenger:
         await self._patience.until_done(self._publish_scope)
         if before.incarnation and await self._patience.until_done(lambda: self._board.outlives(old)):
             self._name = old
-            with contextlib.suppress(Fenced):  # its lease ended just now: all that is told by our next name
+            with contextlib.suppress(Fenced):  # its lease ended just now: the next start delivers all of it
                 await self._patience.until_done(lambda: self._teller.tell_all(old))
         await self._enter()
         self._tasks = [
@@ -98,7 +104,7 @@ class Messenger:
             task.add_done_callback(self._stumbled)
 
     async def _enter(self) -> None:
-        """Join and be heard of; again, should so much time pass between the two that our lease is over."""
+        """Join and send a heartbeat; repeat if the lease expires between the two."""
         while True:
             await self._patience.until_done(self._join)
             try:
@@ -115,11 +121,11 @@ class Messenger:
         await self._board.join(self._name, self._terms.lease)
 
     async def end(self, over: str = "") -> bool:
-        """Give back what we hold and say goodbye; False if the board could not be told all of it.
+        """Give back all hosts and leave; False if the coordinator could not be told everything.
 
-        If the crawl is `over` for everybody by a limit, the board hears that, too.
+        If `over` says that a limit ended the crawl for all agents, the coordinator is told, too.
 
-        That takes `_FAREWELL` seconds at most and some to call it off, whatever does not answer.
+        Takes at most `_FAREWELL` seconds plus the time to cancel, even if nothing answers.
         """
         self._tenant.let_all_go()
         if not self._tasks:
@@ -140,12 +146,12 @@ class Messenger:
             while self._unsaid:
                 await self._patience.until_done(self._bring)
             with contextlib.suppress(BoardUnreachable):
-                await self._beat()  # our last numbers, and those of all
+                await self._beat()  # our final figures, and the totals
             while self._unsaid:
                 await self._patience.until_done(self._bring)
             if over:
                 await self._patience.until_done(lambda: self._board.end(over))
-            self._leaving = True  # whoever of us speaks to the board after that must not join again
+            self._leaving = True  # a task that calls the coordinator after this must not join again
             await self._patience.until_done(lambda: self._board.leave(self._name))
         except Fenced:
             return False
@@ -165,18 +171,20 @@ class Messenger:
         if isinstance(mistake, Exception):
             self._on_trouble(mistake)
 
-    # -- signs of life
+    # -- heartbeats
 
     async def _heart(self) -> None:
         while True:
-            idle = _IDLE * max(1.0, self._members / TOLD)  # many that are idle ask no more often than a few
+            # many idle agents together beat no more often than a few
+            idle = _IDLE * max(1.0, self._members / TOLD)
             pause = self._terms.heartbeat if self._tenant.holds else min(idle, self._terms.heartbeat)
             await self._clock.sleep(pause if self._patience.answered else min(pause, PAUSE))
             if await self._unfenced(self._beat):
                 self._patience.note_answer()
 
     async def _unfenced(self, act: Callable[[], Awaitable[None]]) -> bool:
-        """Do it, unless the board cannot be reached; join again if we were fenced. Whether it was done."""
+        """Run `act` unless the coordinator cannot be reached; join again if fenced. Returns whether it ran.
+        """
         name = self._name
         try:
             await act()
@@ -186,7 +194,7 @@ class Messenger:
         except Superseded:
             if self._name == name:
                 raise
-            # We joined again meanwhile: the newer start is our own, and what it holds is found out by it.
+            # Another task joined again: the newer start is ours and finds out which leases it has.
         except Fenced:
             async with self._joining:
                 if self._name == name and not self._leaving:
@@ -212,7 +220,7 @@ class Messenger:
         self._tellings.heard(sent_at, Heard(name.agent, name.incarnation, number))
         self._upto, self._members = pulse.upto, pulse.members
         if self._run and pulse.run != self._run:
-            # It is told again before anybody asks; what it forgot to have granted is not ours.
+            # Send the outbox again before anything is asked for. A grant that the server forgot is not ours.
             log.warning("the board was started again; telling it anew what it may have forgotten")
             self._mailbox.forget_lately()
             self._mailbox.scope.publish_again()
@@ -223,10 +231,11 @@ class Messenger:
         elif not self._run:
             await self._recover()
         elif not self._tenant.holds and self._beats % _LOOK_EVERY == 0:
-            self._patience.doubt()  # the network may bring twice what we said once
+            self._patience.doubt()  # the network may deliver one message twice
         self._run = pulse.run
         self._lease.renewed(sent_at)
-        self._mailbox.scope.hear(pulse.joined)  # before anybody concludes from the books that all is done
+        # before the totals are read: an agent may conclude from them that the crawl is done
+        self._mailbox.scope.hear(pulse.joined)
         self._mailbox.hear(pulse.books)
         if (over := self._on_pulse(pulse)) is not None:
             await self._board.end(over)
@@ -234,7 +243,7 @@ class Messenger:
         self._nudge()
 
     async def _recover(self) -> None:
-        """Find out what is still ours, and give back what came while we did not listen."""
+        """Find out which leases are still ours, and give back grants whose answer was lost."""
         owed = self._tenant.owed()
         for lease, keys in (*self._tellings.untold_keys().items(), *self._mailbox.unsaid_keys()):
             owed.setdefault(lease, set()).update(keys)
@@ -242,7 +251,7 @@ class Messenger:
         for held in await self._board.recover(self._name, known):
             self._tenant.revoke(held.host, held.epoch)
 
-    # -- all the rest
+    # -- pending calls
 
     async def _post(self) -> None:
         while True:
@@ -251,7 +260,7 @@ class Messenger:
             await self._unfenced(self._bring)
 
     async def _bring(self) -> None:
-        async with self._bringing:  # who leaves brings the last of it while the post is still out
+        async with self._bringing:  # an agent that leaves delivers the rest while the task still runs
             await self._bring_all()
 
     async def _publish_scope(self) -> None:
@@ -261,7 +270,7 @@ class Messenger:
             scope.sent(urls)
 
     async def _bring_all(self) -> None:
-        await self._publish_scope()  # before outcomes of these pages are booked
+        await self._publish_scope()  # before outcomes of these pages are acknowledged
         await self._teller.tell_all(self._name)
         if await self._allowance.renew(self._board, self._name):
             self._nudge()
@@ -278,9 +287,9 @@ class Messenger:
             except BoardUnreachable:
                 mailbox.strays.put_back(strays)
                 raise
-        if self._patience.take_doubt():  # now that nothing is asked for, and what we gave back is told
+        if self._patience.take_doubt():  # now that no request is open and everything given back is delivered
             await self._recover()
-        if wishes := mailbox.wishes.take():  # said again in a while, should they not arrive
+        if wishes := mailbox.wishes.take():  # repeated later in case they do not arrive
             await self._board.wish(self._name, list(dict.fromkeys(wishes)))
         if wanted := mailbox.more.take():
             try:

@@ -1,4 +1,4 @@
-"""Brings tellings to the board, in the order in which they came."""
+"""Sender that delivers the outbox to the coordinator in order."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from fieldmouse.errors import Fenced
 from fieldmouse.policy.sitelimits import limited_site
 from fieldmouse.url import Host
 
-_LINKS = 1024  # told at once
+_LINKS = 1024  # links sent in one call
 
 
 class Teller:
@@ -22,15 +22,16 @@ class Teller:
         on_unbooked: Callable[[Sequence[DoneUrl]], None], on_booked: Callable[[int], None],
         on_again: Callable[[int], None],
     ):  # fmt: skip
-        """`place_new` says who should visit a host that is new.
+        """`place_new` returns the agent that should visit a new host.
 
-        `on_dropped` and `on_unbooked` hear what did not count, `on_booked` how many pages were told, and
-        `on_again` how many URLs wait again.
+        `on_dropped` receives dropped links, `on_unbooked` rejected outcomes, `on_booked` the number of
+        pages sent,
+        and `on_again` the number of URLs that wait again.
         """
         self._board, self._tellings, self._keep_urls, self._bounds = board, tellings, keep_urls, bounds
         self._place_new, self._on_dropped, self._on_unbooked = place_new, on_dropped, on_unbooked
         self._on_booked, self._on_again = on_booked, on_again
-        self._late: set[int] = set()  # keys of outcomes of ours that did not count
+        self._late: set[int] = set()  # keys of rejected outcomes of ours
 
     async def tell_all(self, name: Name) -> None:
         while batch := self._tellings.next(_LINKS):
@@ -53,7 +54,7 @@ class Teller:
 
     async def _tell_forgiven(self, name: Name, forgiven: Sequence[ForgivenUrls]) -> None:
         for told in forgiven:
-            # What came too late to count waits already, or is others'.
+            # Rejected outcomes wait already, or belong to other agents.
             counted = [place for place, (key, _) in enumerate(told.links) if key not in self._late]
             rows, kinds = [told.links[place] for place in counted], [told.kinds[place] for place in counted]
             if rows:
@@ -75,7 +76,7 @@ class Teller:
                 if name == me:
                     raise
                 if told.number <= await self._board.last_told(name):
-                    continue  # it counted when it was told the first time
+                    continue  # it counted when it was sent the first time
                 missed = [booking.keys for booking in bookings]
             late = {key for keys in missed for key in keys}
             if late:

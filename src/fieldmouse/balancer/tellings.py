@@ -1,15 +1,19 @@
-"""What an agent has to tell the board, kept until that is safe there.
+"""Outbox of an agent: messages to the coordinator, kept until they are safe there.
 
-Two kinds of things: links that were found (`FoundLinks`), and outcomes that are durable (`DoneUrls`).
-They are told in the order in which they came, so the links of a page are on the board before its outcome
-is. All of it is a part of the checkpoint: what a page said is as durable as the page. An outcome is told
-only once the checkpoint that holds it is.
+There are two main kinds: links found (`FoundLinks`) and durable outcomes (`DoneUrls`). They are sent in
+the
+order in which they came, so the links of a page reach the coordinator before its outcome. The outbox is
+part
+of the checkpoint: the links of a page are as durable as the page. An outcome is sent only after the
+checkpoint that holds it is durable.
 
-A server that is killed forgets what it heard last. So what was told is kept for a while, and told again
-to a server that was started anew; the board counts nothing twice. It is kept until the board has heard a
-later sign of life, and for a while after that: `since` is that sign, noted in the checkpoint in which what
-was told before is not kept any more. A board that never heard it has an old copy of its data, and is told
-nothing.
+A killed server loses its last seconds. So sent messages are kept for a while and sent again to a restarted
+server; the coordinator counts nothing twice. They are kept until the coordinator has recorded a later
+heartbeat, and for a while after that. `since` is that heartbeat, stored in the first checkpoint without
+the
+messages sent before it. A coordinator that does not know it has an old copy of its data, and nothing is
+sent
+to it.
 """
 
 from __future__ import annotations
@@ -28,7 +32,7 @@ from fieldmouse.url import Host
 
 PART = "board"
 KEPT = 30.0
-"""Seconds for which what was told is kept: an append-only file is synced every second, or every two."""
+"""Seconds for which sent messages are kept: an append-only file is synced every second or two."""
 _SEGMENT = 4 << 20  # bytes
 
 
@@ -43,15 +47,15 @@ class FoundLinks(msgspec.Struct, frozen=True, array_like=True, tag="found"):
 class DoneUrl(msgspec.Struct, frozen=True, array_like=True):
     key: int
     url: str
-    kind: str  # of its outcome
+    kind: str  # kind of its outcome
 
 
 class DoneUrls(msgspec.Struct, frozen=True, array_like=True, tag="done"):
-    """Outcomes of one checkpoint, by the lease they belong to: host, epoch and URLs."""
+    """Outcomes of one checkpoint by lease: host, epoch and URLs."""
 
     incarnation: int
     leases: tuple[tuple[Host, int, tuple[DoneUrl, ...]], ...]
-    number: int = 0  # grows from one to the next; 0 where nothing is kept
+    number: int = 0  # grows with each message; 0 for a message that is not kept
 
     @property
     def pages(self) -> int:
@@ -59,12 +63,12 @@ class DoneUrls(msgspec.Struct, frozen=True, array_like=True, tag="done"):
 
 
 class ForgivenUrls(msgspec.Struct, frozen=True, array_like=True, tag="forgiven"):
-    """Outcomes of one host that are taken back: as `board.forgiving.TakenBack`."""
+    """Failed outcomes of one host to retry: as `board.forgiving.TakenBack`."""
 
     host: Host
     links: tuple[tuple[int, bytes], ...]
     kinds: tuple[str, ...]
-    number: int  # grows with those of `DoneUrls`
+    number: int  # shares the counter of `DoneUrls`
 
 
 Telling = FoundLinks | DoneUrls | ForgivenUrls
@@ -79,24 +83,24 @@ _decode = msgspec.msgpack.Decoder(Telling).decode
 
 
 class TellingsState(msgspec.Struct, frozen=True):
-    """The part `board` of a checkpoint."""
+    """State in the checkpoint, under the name `board`."""
 
-    segments: tuple[tuple[int, int], ...] = ()  # number and length of each file, the oldest first
+    segments: tuple[tuple[int, int], ...] = ()  # number and length of each file, oldest first
     agent: str = ""
     incarnation: int = 0
-    done: int = 0  # the number of the last `DoneUrls`
-    since: Heard = ANY  # the board has heard it after all that is not kept any more
+    done: int = 0  # number of the last `DoneUrls` or `ForgivenUrls`
+    since: Heard = ANY  # heartbeat known to a coordinator that received all messages no longer kept
 
 
 class _Segment:
     def __init__(self, number: int, log: Log, now: float) -> None:
         self.number, self.log, self.begun_at = number, log, now
-        self.untold = 0  # tellings in it
-        self.told_at = now  # when the last one was
+        self.untold = 0  # messages in it that were not sent
+        self.told_at = now  # when the last one was sent
 
 
 class Tellings:
-    """A part of the checkpoint, and the queue that the messenger empties."""
+    """Durable queue of messages that the session empties; takes part in checkpoints."""
 
     name = PART
 
@@ -106,15 +110,15 @@ class Tellings:
         self.before, self._agent, self._incarnation = state, state.agent, state.incarnation
         self._done = state.done
         self.since, self._since_at = state.since, -inf
-        self._signs: deque[tuple[float, Heard]] = deque()  # heard later, and when each was sent
+        self._signs: deque[tuple[float, Heard]] = deque()  # later heartbeats, and when each was sent
         self._segments: deque[_Segment] = deque()
-        self._queue: deque[tuple[_Segment, Telling]] = deque()  # to be told, the oldest first
-        self._told: deque[tuple[_Segment, Telling]] = deque()  # told, and perhaps not safe yet
-        self._sealed: list[tuple[_Segment, Telling]] = []  # outcomes that wait for the journal
+        self._queue: deque[tuple[_Segment, Telling]] = deque()  # to be sent, oldest first
+        self._told: deque[tuple[_Segment, Telling]] = deque()  # sent, and perhaps not safe yet
+        self._sealed: list[tuple[_Segment, Telling]] = []  # outcomes that wait for the checkpoint
         self._leftovers: list[Path] = []
-        self.untold_pages = 0  # that the outcomes count which were not told yet
+        self.untold_pages = 0  # pages among the outcomes that were not sent
         self._again = self._again_at_next = (
-            0  # how often all was to be told again, also when `next` was asked
+            0  # how often everything was to be sent again; the same at the last `next`
         )
         for number, length in state.segments:
             segment = _Segment(number, Log(self._path(number), length), now())
@@ -134,17 +138,17 @@ class Tellings:
     # -- the agent's side
 
     def call(self, agent: str, incarnation: int) -> None:
-        """This is who we are from now on."""
+        """Set the identity of this agent from now on."""
         self._agent, self._incarnation = agent, incarnation
 
     def found(self, found: FoundLinks) -> None:
-        """Links were found: they are told as soon as may be."""
+        """Add found links: they are sent as soon as possible."""
         segment = self._current()
         segment.log.append(_encode(found))
         self._enqueue(segment, found)
 
     def done(self, leases: Mapping[tuple[Host, int], Sequence[DoneUrl]]) -> None:
-        """These are settled in the checkpoint at hand."""
+        """Add outcomes that the coming checkpoint holds."""
         self._done += 1
         told = DoneUrls(
             self._incarnation,
@@ -158,7 +162,7 @@ class Tellings:
         self._sealed.append((segment, told))
 
     def forgiven(self, host: Host, links: Sequence[tuple[int, bytes]], kinds: Sequence[str]) -> None:
-        """These were settled, and are not any more in the checkpoint at hand: they wait again."""
+        """Add outcomes to retry: the coming checkpoint no longer counts them as settled."""
         self._done += 1
         told = ForgivenUrls(host, tuple(links), tuple(kinds), self._done)
         segment = self._current()
@@ -167,7 +171,8 @@ class Tellings:
         self._sealed.append((segment, told))
 
     def known(self, lease: tuple[Host, int], urls: Sequence[DoneUrl]) -> None:
-        """These were settled long ago. Nothing need be kept: whoever is granted them again says it again."""
+        """Add outcomes settled long ago. They are not kept: an agent that is granted them again repeats the
+        message."""
         self._enqueue(self._current(), DoneUrls(0, ((*lease, tuple(urls)),)))
 
     def _current(self) -> _Segment:
@@ -179,14 +184,15 @@ class Tellings:
         self._number += 1
         self._segments.append(_Segment(self._number, Log(self._path(self._number)), self._now()))
 
-    # -- the messenger's side
+    # -- the session's side
 
     def __len__(self) -> int:
-        """Tellings that were not told yet."""
+        """Number of messages not sent yet."""
         return len(self._queue) + len(self._sealed)
 
     def next(self, most: int) -> list[Telling]:
-        """The oldest ones of one kind, that can be told together: links of many hosts, or outcomes."""
+        """The oldest messages of one kind, which can be sent together; `most` limits their number of links.
+        """
         batch: list[Telling] = []
         weight = 0
         self._again_at_next = self._again
@@ -200,7 +206,7 @@ class Tellings:
         return batch
 
     def untold_keys(self) -> dict[tuple[Host, int], set[int]]:
-        """Of the outcomes that were not told yet, by the lease they belong to."""
+        """Keys of the outcomes not sent yet, by lease."""
         keys: dict[tuple[Host, int], set[int]] = {}
         for _, telling in (*self._queue, *self._sealed):
             if isinstance(telling, DoneUrls):
@@ -209,9 +215,12 @@ class Tellings:
         return keys
 
     def told(self, count: int) -> int:
-        """The board has the oldest so many, those that `next` gave; returns how many pages these count."""
+        """Mark the oldest `count` messages, those of the last `next`, as sent; returns the number of pages in
+        them."""
         if self._again != self._again_at_next:
-            return 0  # the server may be another one than it was told to, and the oldest are others, too
+            # the server may have been replaced since they were sent, and the oldest messages are different
+            # now
+            return 0
         now, untold = self._now(), self.untold_pages
         for _ in range(count):
             segment, telling = self._queue.popleft()
@@ -228,13 +237,14 @@ class Tellings:
         return told and segment.told_at < min(self._since_at, now - KEPT)
 
     def heard(self, sent_at: float, sign: Heard) -> None:
-        """The board has heard a sign of life that was sent then."""
+        """Record that the coordinator answered a heartbeat sent at that time."""
         self._signs.append((sent_at, sign))
         while self._signs and self._signs[0][0] <= self._now() - KEPT:
             self._since_at, self.since = self._signs.popleft()
 
     def tell_again(self) -> int:
-        """The server is another one, and may have forgotten the last of it; returns the pages in that."""
+        """Send kept messages again to a restarted server, which may have lost them; returns the pages in
+        them."""
         self._again += 1
         pages = sum(_pages(telling) for _, telling in self._told)
         for segment, telling in self._told:
@@ -244,7 +254,7 @@ class Tellings:
         self._told.clear()
         return pages
 
-    # -- a part of the checkpoint
+    # -- checkpoint
 
     def begin(self) -> None:
         make_directory(self._directory)
@@ -258,7 +268,7 @@ class Tellings:
     def seal(self) -> Sealed[TellingsState]:
         now = self._now()
         if self._segments and self._segments[-1].log.length and now - self._segments[-1].begun_at > KEPT:
-            self._begin_segment()  # so that the one before can go some day
+            self._begin_segment()  # so that the one before can be deleted later
         while len(self._segments) > 1 and self._is_safe(self._segments[0], now):
             segment = self._segments.popleft()
             segment.log.close()
@@ -280,7 +290,7 @@ class Tellings:
 
 
 def found_links(directory: Path, last: Checkpoint | None) -> Iterator[FoundLinks | ForgivenUrls]:
-    """Links that an agent had to tell, or had told lately, as of a checkpoint; those it forgave, too."""
+    """Links that an agent still has to send or sent recently, as of a checkpoint; URLs to retry included."""
     for number, length in sealed_tellings(last).segments:
         path = directory / f"tell-{number}.log"
         for _, record in records(path, length=length):
@@ -290,5 +300,5 @@ def found_links(directory: Path, last: Checkpoint | None) -> Iterator[FoundLinks
 
 
 def sealed_tellings(last: Checkpoint | None) -> TellingsState:
-    """As the last checkpoint knows it; nothing yet for a crawl that was never on a network."""
+    """State in the last checkpoint; empty for a crawl that was never part of a cluster."""
     return last.state(PART, TellingsState) if last is not None and PART in last.parts else TellingsState()

@@ -129,7 +129,7 @@ class GivenBack:
     luggage: Luggage
     unused: Sequence[Row] = ()  # not visited: they wait again, before all others
     place: str = ""  # agent that should visit it next; "" for any
-    # agents that get it only as a last resort, and seconds for which that holds
+    # agents that must not take it over from `place`, and for how many seconds
     shunned: Mapping[str, float] = field(default_factory=dict)
 
 
