@@ -1,7 +1,8 @@
-"""A board in memory: for tests, for virtual time, and to read what a board does.
+"""Coordinator in memory: for tests, for virtual time, and as a readable description.
 
-This is the Redis board's twin, and its executable description: the same promises, kept by the plainest code
-(the rules are in `ledger`). A server can be started again with an older memory, as real ones are.
+It is the twin of the Redis coordinator and its executable specification: the same guarantees, kept by the
+plainest code (the rules are in `ledger`). Its server can be restarted with an older memory, as real
+servers are.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ from fieldmouse.url import Host, Url
 
 
 class MemoryBoard:
-    """A board whose server is an object."""
+    """Coordinator whose server is an object."""
 
     def __init__(self, server: MemoryServer, crawl: str = "fieldmouse") -> None:
         self._server, self._crawl = server, crawl
@@ -54,7 +55,7 @@ class MemoryBoard:
         return self._server.clock.now()
 
     def ledger(self) -> CrawlLedger:
-        """The crawl as it stands; `BoardLost` if there is none."""
+        """Current data of the crawl; `BoardLost` if there is none."""
         ledger = self._server.crawls.get(self._crawl)
         if ledger is None:
             raise vanished(self._crawl)
@@ -306,4 +307,4 @@ class MemoryBoard:
         return ledger.told.get(name, 0)
 
     async def close(self) -> None:
-        """There is nothing to close."""
+        """Do nothing."""

@@ -1,4 +1,4 @@
-"""A crawl that is made again on a board in memory."""
+"""Rebuild of a crawl at a coordinator in memory."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from fieldmouse.url import Host
 
 
 class HiddenLedger(CrawlLedger):
-    """A crawl that nobody sees yet."""
+    """Data of a crawl that is not visible yet."""
 
     def note_restored(self, name: Name, told: int) -> None:
         self.restored[name.agent] = max(name.incarnation, self.restored.get(name.agent, 0))
@@ -50,7 +50,7 @@ class HiddenLedger(CrawlLedger):
 
 
 class MemoryBuilder(MemoryBoard):
-    """See `rebuilding.BoardBuilder`."""
+    """Implementation of `rebuilding.BoardBuilder`."""
 
     def ledger(self) -> HiddenLedger:
         ledger = self._server.hidden.get(self._crawl)

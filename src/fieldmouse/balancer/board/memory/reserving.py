@@ -1,4 +1,4 @@
-"""Pages of a limit, as a board in memory keeps them: with each agent that counts."""
+"""Page reservations of the coordinator in memory, stored with each active agent."""
 
 from __future__ import annotations
 

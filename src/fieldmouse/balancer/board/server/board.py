@@ -1,7 +1,8 @@
-"""A board on a Redis-protocol server, for agents on many machines.
+"""Coordinator on a Redis-protocol server, for agents on many machines.
 
-Each call is one script, which is atomic (`scripts`, and `lua/` beside it); what is long is cut into several,
-none of which leaves anything half done. Rows are packed and unpacked here: the server is shared by all.
+Each call is one script, which is atomic (`scripts`, and `lua/` beside it). Long calls are cut into
+several, none of which leaves anything half done. Rows are compressed and decompressed here, because all
+agents share the server.
 """
 
 from __future__ import annotations
@@ -79,9 +80,9 @@ from fieldmouse.balancer.board.server.replies import (
 )
 from fieldmouse.url import Host, Url
 
-_LOOK_EVERY = 12  # signs of life, until it is looked whether the server still keeps what it is told
-_WISHES = 1000  # hosts a script takes at once
-_MORE = 64  # hosts of which more is asked for at once
+_LOOK_EVERY = 12  # heartbeats between two checks that the server does not evict keys
+_WISHES = 1000  # hosts in one script call
+_MORE = 64  # hosts for which more URLs are requested in one script call
 T = TypeVar("T")
 log = logging.getLogger(__name__)
 
@@ -99,7 +100,7 @@ def _swept(told: object) -> int:
 
 
 class RedisBoard(ScriptedCrawl):
-    """The board of one crawl on one server."""
+    """Coordinator of one crawl on one server."""
 
     def __init__(self, url: str, crawl: str = "fieldmouse", timeout: float = 10.0) -> None:
         super().__init__(url, crawl, timeout)
@@ -130,7 +131,7 @@ class RedisBoard(ScriptedCrawl):
         await self._sweep(await self._call("join", milliseconds(lease), name=name))
 
     async def _sweep(self, done: int) -> None:
-        """Give all that the dead had to others, a little at a time."""
+        """Release the leases of fenced agents, a few at a time."""
         while not self._read(_swept, done):
             done = await self._call("sweep")
 
@@ -206,7 +207,8 @@ class RedisBoard(ScriptedCrawl):
     async def _unsettle(
         self, act: str, words: tuple[Argument, ...], hosts: Sequence[Unsettled], name: Name | None = None
     ) -> int:
-        """Let URLs wait again. What the board says waits already is left out, and it is asked once more."""
+        """Let URLs wait again. Those that the server reports as waiting already are left out, and the call
+        repeated."""
         waiting: set[int] = set()
         while True:
             parts = chain.from_iterable(unsettled_words(*without(part, waiting)) for part in hosts)
@@ -232,7 +234,7 @@ class RedisBoard(ScriptedCrawl):
         return Offered(new, dropped_hosts, dropped_urls)
 
     async def _pack(self, hosts: Sequence[bytes]) -> None:
-        """Pack what lies raw in these queues, if nobody touches them meanwhile."""
+        """Compress the raw ends of these queues, unless they change in between."""
         told = await self._call("tails", len(hosts), *hosts)
         queues: list[tuple[Argument, ...]] = []
         for host, (tail, digest) in zip(
@@ -241,7 +243,7 @@ class RedisBoard(ScriptedCrawl):
             try:
                 smaller = blocks.packed(tail)
             except DamagedValue:
-                continue  # whoever is granted it sets it aside
+                continue  # the agent that is granted it quarantines it
             queues.append((host, len(tail), digest, len(smaller), *smaller))
         if queues:
             await self._call("pack", len(queues), *chain.from_iterable(queues))

@@ -1,4 +1,4 @@
-"""A crawl that is made again on a Redis-protocol server: its facts lie in `hidden` until it is published."""
+"""Rebuild of a crawl on a Redis-protocol server: its facts stay in the key `hidden` until it is published."""
 
 from __future__ import annotations
 
@@ -22,11 +22,12 @@ from fieldmouse.balancer.board.server.replies import agents_in, keys_found
 from fieldmouse.balancer.board.server.scripts import script
 from fieldmouse.url import Host
 
-_KEYS = 1000  # looked at at once
+_KEYS = 1000  # keys in one step
 
 
 class RedisBuilder(RedisBoard):
-    """See `rebuilding.BoardBuilder`. The scripts are those of the board, but for six."""
+    """Implementation of `rebuilding.BoardBuilder`. It shares all scripts with the coordinator, except for
+    six."""
 
     def _named_keys(self) -> tuple[str, ...]:
         return (self._prefix, f"{self._prefix}hidden")
@@ -37,18 +38,18 @@ class RedisBuilder(RedisBoard):
         return self._read(self._charter, told)
 
     async def clear(self, key_seed: int, since: Sequence[Heard]) -> bool:
-        known = await self.charter()  # of the crawl that can be seen
+        known = await self.charter()  # of the visible crawl
         if known is not None and known.key_seed != key_seed:
-            return False  # somebody else's: `hide` refuses
+            return False  # a different crawl: `hide` refuses
         words: list[Argument] = [len(since)]
         for heard in since:
             words += heard_words(heard)
         hidden = f"{self._prefix}hidden"
         try:
-            # By the keys of a crawl that can be seen.
+            # With the keys of a visible crawl.
             older = await self._server.call(script("clear"), (self._prefix,), words)
         except ScriptRefusal:
-            older = 0  # there is none
+            older = 0  # there is no crawl
         if isinstance(older, list):
             raise awake_there(self._crawl, self._read(agents_in, older))
         if not self._read(read_flag, older) and not await self._server.command("HEXISTS", hidden, "clearing"):
@@ -57,7 +58,8 @@ class RedisBuilder(RedisBoard):
         return True
 
     async def _unlink(self) -> None:
-        """Nothing of the crawl is left; `hidden` goes last, and says until then what is to be done."""
+        """Delete the crawl completely; `hidden` goes last, because it says until then that the crawl is to be
+        deleted."""
         hidden, cursor = f"{self._prefix}hidden", b"0"
         while True:
             found = await self._server.command("SCAN", cursor, "MATCH", f"{self._prefix}*", "COUNT", _KEYS)

@@ -1,8 +1,8 @@
-"""What a server's complaints mean, in words that name the server and what helps: none is left over.
+"""Translation of server errors into errors that name the server and a remedy. It covers all of them.
 
-What its keeper can mend while agents wait is `BoardUnreachable`: memory, disk, a failover, a script that
-takes long. What waiting would not mend is a `BoardError`, which ends an agent with a sentence; it goes on
-when it is started again. With a `ScriptRefusal` our own scripts say that they do not do what was asked.
+An error that an operator can fix while agents wait becomes `BoardUnreachable`: memory, disk, a failover, a
+slow script. An error that waiting would not fix becomes a `BoardError`, which ends the agent; a restarted
+agent continues. A `ScriptRefusal` is a refusal by our own scripts.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from fieldmouse.errors import BoardError, BoardUnreachable
 from fieldmouse.web.tls import tls_complaint
 
 REFUSALS = ("LOST", "HIDDEN", "HELD", "FENCED", "NEWER", "OLDER")
-"""The words with which our scripts refuse."""
+"""Words with which our scripts refuse."""
 _PATIENCE = "see that a Redis server runs there, and that it can be reached from here"
 _WAITED_FOR = {
     "LOADING": ("is still reading its data from disk", ""),
@@ -58,15 +58,16 @@ _WORDS: dict[type[RedisError], str] = {
     TryAgainError: "TRYAGAIN",
     InvalidResponse: "STRANGE",
 }
-"""The client takes the word off a complaint that it knows."""
+"""The client removes the leading word of an error that it knows."""
 _NO_TLS = ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "UNEXPECTED_MESSAGE")
 _NO_PAPERS = ("PEM_LIB", "NO_CERTIFICATE_OR_CRL_FOUND", "NO_START_LINE", "KEY_VALUES_MISMATCH")
 _PASSED_ON = re.compile(r"(?:^|[\s:-])(OOM|MISCONF|READONLY|NOREPLICAS|BUSY|CLUSTERDOWN) ")
-"""A script passes on what a command said that it ran; servers before version 7 in the midst of a sentence."""
+"""A script passes on the error of a command that it ran; before server version 7 in the middle of a sentence.
+"""
 
 
 class ScriptRefusal(Exception):
-    """A script's own answer; `word` is one of `REFUSALS`, `about` what it says behind that."""
+    """Refusal by a script; `word` is one of `REFUSALS`, `about` the text after it."""
 
     def __init__(self, word: str, about: str = "") -> None:
         super().__init__(word)
@@ -74,12 +75,12 @@ class ScriptRefusal(Exception):
 
 
 def is_silence(trouble: BaseException) -> bool:
-    """Whether the server did not answer at all: other connections to it are worth nothing either."""
+    """Whether the server did not answer at all: other connections to it are useless, too."""
     return isinstance(_inmost(trouble), (TooLate, NotConnected, OSError)) and not _waited_for(trouble)
 
 
 def meaning(trouble: Exception, label: str, query: str = "") -> Exception:
-    """What `trouble` with the server of that label, in whose URL `query` stands, is to whoever asked."""
+    """Translate an error of the server with that label and the URL query `query`."""
     if refused := _not_trusted(trouble, label, query):
         return refused
     cause = _inmost(trouble)
@@ -117,7 +118,7 @@ def meaning(trouble: Exception, label: str, query: str = "") -> Exception:
 
 
 def unreadable(label: str, why: object) -> BoardError:
-    """What lies there is not what this version writes."""
+    """Error for data on the server that this version did not write."""
     return BoardError(
         f"what the board at {label} has cannot be read: {' '.join(str(why).split())[:300]}",
         "another program, or another version of fieldmouse, has written there: use that version, or"
@@ -139,7 +140,7 @@ def _waited_for(trouble: BaseException) -> tuple[str, str] | None:
 
 
 def _inmost(trouble: BaseException) -> BaseException:
-    """What went wrong while a connection was made is wrapped by the client."""
+    """Unwrap an error that the client raised while it made a connection."""
     return trouble.__cause__ if isinstance(trouble.__cause__, RedisError) else trouble
 
 
@@ -150,7 +151,7 @@ def _around(trouble: BaseException | None) -> Iterator[BaseException]:
 
 
 def _not_trusted(trouble: BaseException, label: str, query: str) -> BoardError | None:
-    """Trouble with TLS, or with files that the URL names: waiting would not help."""
+    """Errors of TLS, or of files named in the URL: waiting would not help."""
     for around in _around(trouble):
         if isinstance(around, ssl.SSLCertVerificationError):
             return BoardError(

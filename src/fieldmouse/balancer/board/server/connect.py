@@ -1,9 +1,9 @@
-"""The way to a board's server: its URL, its connections, and what its errors mean.
+"""Connections to the coordinator's server: its URL, connection pool and errors.
 
-A call takes one connection and runs one script. With each call goes the run id of the server that the
-connection leads to, asked for when it was made: a connection never outlives its server, so a script knows
-whether the server is the one that wrote last. Nothing is tried twice here: whether a call whose answer was
-lost may be repeated is known by who made it.
+A call takes one connection and runs one script. Each call passes the run id of the server, which is read
+when the connection is made. A connection never outlives its server, so a script can tell whether the
+server is the one that wrote last. Nothing is retried here: only the caller knows whether a call may be
+repeated.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ OPTIONS = {
     "ssl_cert_reqs": "none|optional|required",
     "ssl_check_hostname": _BOOLEAN,
 }
-"""What may stand behind the `?` of a board's URL, in the client's own words, and what values look like."""
+"""Options in the query of a coordinator URL, named as in the client, with the pattern of their values."""
 _MEANT = {
     "db": "the number of a database",
     "ssl_cert_reqs": "none, optional or required",
@@ -45,20 +45,20 @@ _MEANT = {
 }
 
 MOST_REPLY = 64 << 20
-"""Bytes of one reply. The scripts send less; `decoding` has the limits of what is in it."""
+"""Bytes of one reply. The scripts send less; `decoding` has the limits of its parts."""
 
 Argument = str | bytes | int
 
 
 def label_of(url: str) -> str:
-    """A board's URL as people may see it, without its password; a database is a part of it.
+    """Coordinator URL for people: without password, with the database.
 
     >>> label_of("redis://:secret@board.example:6380/2")
     'redis://board.example:6380/2'
     >>> label_of("unix:///run/board.sock?ssl_cert_reqs=none&db=2")
     'unix:///run/board.sock?db=2'
 
-    Nor a part of one that holds what a URL cannot hold unless it is written otherwise:
+    A password with characters that a URL must escape is removed completely, too:
 
     >>> label_of("redis://:se@cr/et?@board.example:6380/2")
     'redis://board.example:6380/2'
@@ -73,7 +73,7 @@ def label_of(url: str) -> str:
 
 
 def checked_url(url: str) -> str:
-    """The URL of a server, or a UsageError that says what one looks like."""
+    """Return the URL of a server if it is valid. Raises a UsageError that shows the format."""
     label = label_of(url)
     try:
         parts = urlsplit(url)
@@ -105,7 +105,7 @@ def checked_url(url: str) -> str:
 
 
 class _TlsConnection(aioredis.SSLConnection):
-    """A connection by TLS; the CN of a certificate's subject counts for nothing."""
+    """TLS connection that ignores the CN of a certificate's subject."""
 
     def _connection_arguments(self) -> Any:
         arguments = super()._connection_arguments()
@@ -114,7 +114,7 @@ class _TlsConnection(aioredis.SSLConnection):
 
 
 class _BoundedParser(DefaultParser):  # type: ignore[valid-type,misc]  # it has one class, chosen at import
-    """A reader of replies that takes no more than `MOST_REPLY` bytes for one of them."""
+    """Parser that accepts at most `MOST_REPLY` bytes for one reply."""
 
     _fed = 0
 
@@ -139,7 +139,7 @@ class BoardServer:
     def __init__(self, url: str, timeout: float = 10.0, connections: int = 8) -> None:
         self.label, self._query = label_of(url), urlsplit(checked_url(url)).query
         self._runs: dict[int, str] = {}
-        self._evicted: int | None = None  # keys that it had thrown away when we looked last
+        self._evicted: int | None = None  # evicted keys at the last check
         self._pool: Any = aioredis.BlockingConnectionPool.from_url(
             url,
             max_connections=connections,
@@ -165,7 +165,8 @@ class BoardServer:
         self._runs[id(connection)] = found[1].decode()
 
     async def call(self, script: BoardScript, keys: Sequence[str], arguments: Sequence[Argument]) -> Any:
-        """Run a script. Raises `BoardUnreachable` if nobody knows whether it ran, else what it refuses."""
+        """Run a script. Raises `BoardUnreachable` if it is unknown whether it ran, and `ScriptRefusal` for a
+        refusal."""
         try:
             connection = await self._pool.get_connection()
             try:
@@ -192,7 +193,7 @@ class BoardServer:
             raise await self._meaning(trouble) from trouble
 
     async def identity(self) -> str:
-        """Which database of which server this is, whatever the server is called."""
+        """Identity of the server and its database, whatever name it was reached by."""
         told = await self._info("server")
         run, database = re.search(rb"run_id:(\w{1,64})", told), self._pool.connection_kwargs.get("db") or 0
         return f"{run[1].decode()}/{database}" if run else self.label
@@ -204,7 +205,7 @@ class BoardServer:
         return told
 
     async def check_that_it_keeps(self) -> None:
-        """A server that throws keys away when its memory is full would lose URLs without a word."""
+        """Check that the server does not evict keys when its memory is full: URLs would be lost silently."""
         told = await self._info("memory")
         limit = re.search(rb"maxmemory:(\d{1,19})", told)
         policy = re.search(rb"maxmemory_policy:([A-Za-z-]{1,64})", told)
@@ -223,23 +224,23 @@ class BoardServer:
 
     async def _ask(self, connection: Any, *words: Argument) -> Any:
         try:
-            # The client's own way to pack a command is written in Python, and took most of our time here.
+            # The client packs commands in Python, which took most of the time here.
             packed = hiredis.pack_command(words)  # type: ignore[arg-type]  # its stub wants one word
             await connection.send_packed_command(packed)
             return await connection.read_response()
         except ResponseError:
-            raise  # an answer like any other: the connection is as good as before
+            raise  # an answer like any other: the connection stays usable
         except ValueError as nonsense:
             await connection.disconnect(nowait=True)
             raise InvalidResponse(str(nonsense)) from nonsense
         except BaseException:
-            # Cancelled or broken: an answer that comes later must not be taken for the next one's.
+            # Cancelled or broken: a late answer must not be taken for the next one.
             await connection.disconnect(nowait=True)
             raise
 
     async def _meaning(self, trouble: Exception) -> Exception:
         if is_silence(trouble):
-            # Whoever else waits in the pool leads to the same server that went away.
+            # The other connections of the pool lead to the same server.
             await self._pool.disconnect(inuse_connections=False)
         return meaning(trouble, self.label, self._query)
 

@@ -1,8 +1,8 @@
-"""Bounded reading of the replies of the scripts and commands, built on `decoding`.
+"""Bounded reading of the replies of scripts and commands, built on `decoding`.
 
-A reply is nested lists. Its shape, counts and numbers are checked here, and its values by `decoding`. One
-that is none of ours raises `DamagedValue`. Damage within a reply that otherwise can be read costs one part
-of it: a host, an agent, a block of rows.
+A reply is nested lists. Its shape, counts and numbers are checked here, its values by `decoding`. A
+foreign reply raises `DamagedValue`. Damage within an otherwise readable reply costs one part of it: a
+host, an agent, a block of rows.
 """
 
 from __future__ import annotations
@@ -55,12 +55,12 @@ _WRAP = 1 << 64
 
 @dataclass(frozen=True, slots=True)
 class GrantsReply:
-    """The answer to a request for hosts."""
+    """Answer to a request for hosts."""
 
     grants: list[Grant]
-    swept: int  # whether all that the dead had is given to others
-    surplus: list[tuple[bytes, int]]  # hosts and epochs that are too many bytes at once: they go back
-    strange: list[tuple[bytes, int, str]]  # hosts that are none, their epochs, and why
+    swept: int  # 1 if all leases of fenced agents are released
+    surplus: list[tuple[bytes, int]]  # hosts and epochs beyond the byte limit: they go back
+    strange: list[tuple[bytes, int, str]]  # values that are no hosts, their epochs, and the reason
 
 
 def grants_of(told: Any) -> GrantsReply:
@@ -84,7 +84,7 @@ def grants_of(told: Any) -> GrantsReply:
 
 
 def more_of(told: Any, held: Sequence[Held]) -> list[Grant]:
-    """More rows of hosts that are held; one that is held no longer has none."""
+    """More rows of held hosts; a host that is no longer held has none."""
     grants = []
     for answer, each in zip(items(told, "grants", len(held), len(held)), held, strict=True):
         grant = grant_of(answer) if isinstance(answer, list) else Grant(each.host, each.epoch, ())
@@ -95,7 +95,7 @@ def more_of(told: Any, held: Sequence[Held]) -> list[Grant]:
 
 
 def grant_of(told: Any) -> Grant:
-    """A grant; what of it is damaged is in its `damaged`."""
+    """A grant; its damaged values are in `damaged`."""
     host, epoch, left, rest, delay, state, learned, robots_txt, robots_rest, blobs = items(
         told, "grant", 10, 10
     )
@@ -133,16 +133,16 @@ def _keys_or_none(blob: Any) -> list[int]:
 
 
 def offered_of(told: Any) -> tuple[Offered, list[bytes]]:
-    """What became of offers, and the hosts whose queues should be packed."""
+    """Result of offers, and the hosts whose queues should be compressed."""
     new, hosts, urls, raw = items(told, "offered", 4, 4)
     counts = Offered(whole(new, "new"), whole(hosts, "hosts"), whole(urls, "URLs"))
     return counts, [octets(host, "host", 320) for host in items(raw, "hosts", 1 << 16)]
 
 
 def stranded_of(told: Any) -> tuple[str, int, list[Host], int]:
-    """Where to go on, how many hosts are stranded, some of them, and how many were repaired.
+    """Next cursor, number of stranded hosts, some of their names, and number of repaired hosts.
 
-    The names are for people only, so that a damaged one does not hide the others.
+    The names are only for people, so a damaged name does not hide the others.
     """
     cursor, count, hosts, repaired = items(told, "stranded", 4, 4)
     names = [octets(host, "host", 1 << 16)[:320] for host in items(hosts, "hosts", 1 << 18)]
@@ -151,7 +151,7 @@ def stranded_of(told: Any) -> tuple[str, int, list[Host], int]:
 
 
 def tails_of(told: Any, hosts: int) -> list[tuple[list[bytes], bytes]]:
-    """For each host the blocks at the end of its queue, and a digest of them."""
+    """For each host the blocks at the end of its queue, and their digest."""
     tails = []
     for tail in items(told, "ends of queues", hosts, hosts):
         blobs, digest = items(tail, "end of a queue", 2, 2)
@@ -161,9 +161,9 @@ def tails_of(told: Any, hosts: int) -> list[tuple[list[bytes], bytes]]:
 
 
 def holdings_of(told: Any) -> tuple[set[Held], set[Held]]:
-    """The leases of hosts that an agent holds, and those under which it owes anything.
+    """Leases of the hosts that an agent holds, and leases under which it owes URLs.
 
-    What is neither, whoever wrote it, is passed over: it ends when the agent leaves.
+    Foreign entries are ignored: they end when the agent leaves.
     """
     hosts, debts = items(told, "holdings", 2, 2)
     holds, owes = set[Held](), set[Held]()
@@ -189,7 +189,7 @@ def answers_of(told: Any, asks: int) -> list[AddressAnswer]:
         try:
             who = agent_name(holder)
         except DamagedValue:
-            who = ""  # nobody, or nobody whom a host could be sent to
+            who = ""  # free, or held by an agent that cannot be sent a host
         answers.append(AddressAnswer(flag(granted, "granted"), seconds(rest, "rest"), who))
     return answers
 
@@ -199,7 +199,7 @@ def booked_of(told: Any, bookings: int) -> list[bool]:
 
 
 def kept_of(told: Any) -> tuple[bytes, bytes, list[bool], list[str]]:
-    """A batch that was booked: a digest of it, its URLs packed, which of them counted, and their kinds."""
+    """An acknowledged batch: its digest, its packed URLs, which of them counted, and their kinds."""
     mask, names, digits, urls, digest = items(told, "booked URLs", 5, 5)
     known = [text(name, "kind", 64) for name in items(names, "kinds", 10)]
     try:
@@ -211,7 +211,7 @@ def kept_of(told: Any) -> tuple[bytes, bytes, list[bool], list[str]]:
 
 
 def keys_of(told: Any, most: int = 1 << 20) -> set[int]:
-    """Keys, which a server has with a sign."""
+    """Keys, which a server stores with a sign."""
     return {key_of_decimal(key) for key in items(told, "keys", most)}
 
 
@@ -220,7 +220,7 @@ def key_of_decimal(value: Any) -> int:
 
 
 def taken_of(told: Any) -> dict[int, int]:
-    """Keys that an agent has taken back, and how often."""
+    """Keys that an agent retried, and how often."""
     return {
         key_of_decimal(key): whole(count, "taken back", -MOST_NUMBER)
         for key, count in pairs(told, "taken back", 1 << 24)
@@ -237,7 +237,7 @@ def books_of(told: Any) -> BoardBooks:
             number = whole(count, "kinds", -MOST_NUMBER)
             name = text(kind, "kinds", 64)
         except DamagedValue:
-            continue  # nothing but what people are shown goes by it
+            continue  # only people see it
         if number:
             counts[name] = number
     return BoardBooks(
@@ -258,12 +258,12 @@ def count_of(told: Any) -> PageCount:
 
 
 def agents_of(told: Any) -> list[AgentNote]:
-    """Those in an answer that has the books, too."""
+    """Agents in an answer that also has the totals."""
     return notes_of(items(told, "books", 3, 3)[2])
 
 
 def notes_of(told: Any) -> list[AgentNote]:
-    """Agents by name. One that cannot be read is as if it were not there: nobody sends it a host."""
+    """Agents by name. An unreadable agent is left out: it is sent no host."""
     notes = []
     for note in items(told, "agents", MOST_AGENTS_TOLD):
         try:
@@ -280,7 +280,7 @@ def notes_of(told: Any) -> list[AgentNote]:
 
 
 def pulse_of(told: Any) -> tuple[Pulse, int]:
-    """The answer to a sign of life, and whether all that the dead had is swept up."""
+    """Reply to a heartbeat, and whether all leases of fenced agents are released."""
     looked, draining, swept, alive, members, upto, joined = items(told, "sign of life", 7, 7)
     sums = items(items(looked, "books", 3, 3)[0], "books", 9, 9)
     over, calm, run = sums[5:8]
@@ -299,24 +299,23 @@ def pulse_of(told: Any) -> tuple[Pulse, int]:
 
 
 def scope_of(told: Any) -> list[Url]:
-    """URLs that joined the scope; what is none is left out."""
+    """URLs added to the scope; anything else is left out."""
     words = [octets(word, "scope", MOST_ROW) for word in items(told, "scope", 1 << 16)]
     urls = (parse(word.decode("ascii", errors="replace")) for word in words)
     return [url for url, word in zip(urls, words, strict=True) if url is not None and url.encode() == word]
 
 
 def keys_found(told: Any) -> tuple[bytes, list[bytes]]:
-    """The answer to SCAN: the next cursor, and keys."""
+    """Answer to SCAN: the next cursor, and keys."""
     cursor, keys = items(told, "keys", 2, 2)
     return octets(cursor, "cursor", 32), [octets(key, "key", 1 << 20) for key in items(keys, "keys", 1 << 20)]
 
 
 def names_of(told: Any, pattern: re.Pattern[bytes]) -> tuple[bytes, set[str]]:
-    """The same, and what `pattern` finds in the keys."""
+    """Answer to SCAN: the next cursor, and the matches of `pattern` in the keys."""
     cursor, keys = keys_found(told)
     return cursor, {match[1].decode("ascii") for key in keys if (match := pattern.fullmatch(key))}
 
 
 def agents_in(told: Any) -> list[str]:
-    """Names of agents."""
     return [agent_name(agent) for agent in items(told, "agents", MOST_AGENTS_TOLD)]

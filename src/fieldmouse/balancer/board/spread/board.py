@@ -1,13 +1,16 @@
-"""A board on several servers: hosts are spread over them by site, addresses by themselves, agents are on all.
+"""Coordinator on several servers: hosts are sharded by site, addresses by name; every agent is on all
+servers.
 
-Each server keeps its own promises, and knows nothing of the others. What must hold between them holds here:
-- An agent is alive for all of them or for none. One that cannot be reached is tried first with the next
-  sign of life, and the others hear nothing before it has answered.
-- Links are on all servers concerned before a call returns; so whoever books after that books after all.
-- Servers are read one after the other. That nothing waits is believed only if it was so at one moment:
-  when a second look finds all counts as they were, since none of them ever goes back.
+Each server keeps its own guarantees and knows nothing about the others. Guarantees between servers are
+kept here:
+- An agent is alive for all servers or for none. A server that cannot be reached is tried first with the
+  next heartbeat, and the others receive nothing before it has answered.
+- Links are on all servers concerned before a call returns, so a later acknowledgement comes after all of
+them.
+- Servers are read one after the other. "No URL waits" is believed only if it was true at one moment: if a
+  second read finds all counts unchanged, since they never decrease.
 
-An address may lie on another server than a host that lives there: that one takes the asker's word for it.
+An address may lie on another server than a host at it: that server trusts the caller.
 """
 
 from __future__ import annotations
@@ -63,12 +66,12 @@ K = TypeVar("K")
 
 
 class SpreadBoard:
-    """One crawl on several servers; `boards` has its board on each, by what people call the server."""
+    """One crawl on several servers; `boards` maps the label of each server to its coordinator."""
 
     def __init__(self, boards: Mapping[str, Board], crawl: str = "fieldmouse") -> None:
         self._named, self._crawl = dict(boards), crawl
-        self._parts: list[Board] = []  # in the order of their places, once that is known
-        self._doubtful: set[int] = set()  # places that could not be reached with the last sign of life
+        self._parts: list[Board] = []  # in the order of the shards, once that is known
+        self._doubtful: set[int] = set()  # shards that did not answer the last heartbeat
         self._turn = 0
 
     # -- the crawl
@@ -91,7 +94,7 @@ class SpreadBoard:
         books = await together([self._named[label].books() for label in there])
         if any(its.begun or its.seen for its in books):
             raise missing(self._crawl, [label for label in known if label not in there])
-        return None  # whoever founds it has not come to all servers yet
+        return None  # its creator has not reached all servers yet
 
     async def found(self, charter: Charter) -> Charter:
         await check_apart(self._named)
@@ -115,7 +118,7 @@ class SpreadBoard:
     async def _by_host(
         self, things: Iterable[K], host_of: Callable[[K], Host]
     ) -> list[tuple[Board, list[K]]]:
-        """Those servers that have any of the hosts, and what is theirs."""
+        """Servers that have any of the hosts, each with its share of `things`."""
         boards = await self._places()
         parts: dict[int, list[K]] = {}
         for thing in things:
@@ -170,7 +173,7 @@ class SpreadBoard:
         return await self._at_one_moment(await self._each(lambda board: board.books()))
 
     async def _at_one_moment(self, books: Sequence[BoardBooks]) -> BoardBooks:
-        """Their sum; if it says that nothing waits, it was so at one moment between two looks."""
+        """Sum of the totals. If it says that no URL waits, that was true at one moment between two reads."""
         while (total := summed(books)).begun and not total.waiting:
             again = await self._each(lambda board: board.books())
             if [(its.seen, its.settled) for its in again] == [(its.seen, its.settled) for its in books]:
@@ -203,7 +206,7 @@ class SpreadBoard:
 
     async def offer(self, offers: Sequence[Offer], bounds: SiteBounds, *, seeds: bool = False) -> Offered:
         parts = await self._by_host(offers, lambda offer: offer.host)
-        if seeds:  # each server hears that the crawl has begun, together with those that it begins with
+        if seeds:  # each server learns that the crawl has begun together with its seeds
             concerned = [board for board, _ in parts]
             parts += [(board, []) for board in await self._places() if board not in concerned]
         told = await together([board.offer(part, bounds, seeds=seeds) for board, part in parts])
@@ -216,7 +219,7 @@ class SpreadBoard:
     # -- hosts
 
     async def lease(self, name: Name, hosts: int, urls: int, soon: float = 0.0) -> list[Grant]:
-        """From one server, if it has enough, and each time from another one first."""
+        """Lease from one server if it has enough, starting with another one each time."""
         boards = await self._places()
         self._turn += 1
         grants: list[Grant] = []
@@ -229,7 +232,7 @@ class SpreadBoard:
             except BoardUnreachable:
                 if not grants:
                     raise
-                break  # what was granted is ours, and the next sign of life finds out the rest
+                break  # these grants are ours; the next heartbeat recovers the rest
         return grants
 
     async def wish(self, name: Name, hosts: Sequence[Host]) -> None:
@@ -278,7 +281,8 @@ class SpreadBoard:
     # -- outcomes
 
     async def book(self, name: Name, told: Told) -> list[Sequence[int]]:
-        """Where `name` is fenced nothing counts, elsewhere it does; it hears so if it is everywhere."""
+        """Acknowledge on each server. Raises `Fenced` only if the agent is fenced on all; elsewhere its
+        outcomes count."""
         boards = await self._places()
         parts = shared_out(told, len(boards))
         answers = await asyncio.gather(
@@ -307,7 +311,7 @@ class SpreadBoard:
         return sum(await together([board.quarantine(name, dict(part)) for board, part in parts]))
 
     async def last_told(self, name: Name) -> int:
-        """A batch is told on all servers concerned before the next one is."""
+        """A batch reaches all servers concerned before the next one is sent."""
         return max(await self._each(lambda board: board.last_told(name)))
 
     async def close(self) -> None:

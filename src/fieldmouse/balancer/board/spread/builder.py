@@ -1,7 +1,7 @@
-"""Making a crawl again that was spread over several servers, on those of them that lost it.
+"""Rebuild of a sharded crawl on those servers that lost it.
 
-A server that still has its part is left as it is: what it was told counts, and whose hosts lie on
-others does not concern it.
+A server that still has its shard stays as it is: its data counts, and hosts of other servers do not
+concern it.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ from fieldmouse.url import Host
 
 
 class SpreadBuilder:
-    """See `rebuilding.BoardBuilder`. `boards` are the same servers, as agents see them."""
+    """Implementation of `rebuilding.BoardBuilder`. `boards` are the same servers, as agents see them."""
 
     def __init__(
         self, builders: Mapping[str, BoardBuilder], boards: Mapping[str, Board], crawl: str = "fieldmouse"
     ) -> None:
         self._builders, self._boards, self._crawl = dict(builders), dict(boards), crawl
-        self._hidden: dict[int, BoardBuilder] = {}  # those that are made again, by place
+        self._hidden: dict[int, BoardBuilder] = {}  # builders of the lost shards, by index
         self._there: list[Board] = []
 
     async def clear(self, key_seed: int, since: Sequence[Heard]) -> bool:
@@ -49,7 +49,7 @@ class SpreadBuilder:
         for label, its in list(known.items()):
             other = its is not None and its.key_seed != charter.key_seed
             if other and not (await self._boards[label].books()).seen:
-                known[label] = None  # somebody began another one, and came to nothing
+                known[label] = None  # another crawl that was created but never used
         if order_of(known, self._crawl) is not None:
             raise occupied(self._crawl)
         there = {label: its for label, its in known.items() if its is not None}
@@ -71,7 +71,7 @@ class SpreadBuilder:
         await together([builder.remove() for builder in self._builders.values()])
 
     def _share(self, hosts: Sequence[Host]) -> dict[int, list[int]]:
-        """Which of these hosts lie on servers that are made again, by place."""
+        """Positions of those hosts that lie on lost shards, by shard."""
         parts: dict[int, list[int]] = {}
         for number, host in enumerate(hosts):
             place = place_of_host(host, len(self._builders))
@@ -119,7 +119,8 @@ class SpreadBuilder:
         return summed([*made, *await together([board.books() for board in self._there])])
 
     async def publish(self, lease: float, delay: float, age: float = 0.0) -> None:
-        """One server after another: until the last of them agents are told that one lacks the crawl."""
+        """Publish one server after another. Until the last one, agents are told that a server lacks the
+        crawl."""
         for builder in self._hidden.values():
             await builder.publish(lease, delay, age)
 

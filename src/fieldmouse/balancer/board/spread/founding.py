@@ -1,7 +1,7 @@
-"""Which servers a crawl lies on. That is settled when it is founded, and written on each of them.
+"""Servers of a sharded crawl, fixed when it is created and stored on each of them.
 
-What counts is what a server has, not what it is called: a server that moved to another machine, or that
-one agent knows by a name and another by its address, is the same one.
+The data of a server identifies it, not its name: a server that moved to another machine, or that two
+agents know by different names, is the same one.
 """
 
 from __future__ import annotations
@@ -18,9 +18,10 @@ _ALL = "name all of its servers with --board, in any order, or begin another cra
 
 
 def order_of(known: Mapping[str, Charter | None], crawl: str) -> list[str] | None:
-    """The servers in the order of their places; None if some do not know the crawl (yet).
+    """Servers in the order of their shards; None if some do not have the crawl (yet).
 
-    `known` has what stands on each server that was named. Raises a UsageError if that is not one whole crawl.
+    `known` has the specification stored on each named server. Raises a UsageError if these are not one
+    whole crawl.
     """
     charters = {label: charter for label, charter in known.items() if charter is not None}
     if not charters:
@@ -46,9 +47,11 @@ def order_of(known: Mapping[str, Charter | None], crawl: str) -> list[str] | Non
 async def found_on(
     boards: Mapping[str, Board], known: Mapping[str, Charter | None], charter: Charter, crawl: str
 ) -> None:
-    """Found a crawl on servers that do not know it. What stands on one of them already counts.
+    """Create a crawl on the servers that do not have it. A specification stored on one of them takes
+    precedence.
 
-    All founders come to the servers in the same order, so what the first one finds there all others find.
+    All creators visit the servers in the same order, so all of them find the specification of the first
+    one.
     """
     order_of(known, crawl)
     there = [its for its in known.values() if its is not None]
@@ -56,14 +59,14 @@ async def found_on(
     free = sorted({*range(len(boards))} - {its.place for its in there})
     strangers = sorted(label for label, its in known.items() if its is None)
     for label in strangers:
-        if label not in charter.servers:  # somebody else began it on other servers just now
+        if label not in charter.servers:  # another agent created it on other servers just now
             raise missing(crawl, [label])
     for place, label in zip(free, strangers, strict=True):
         charter = await boards[label].found(replace(charter, place=place))
 
 
 async def check_apart(boards: Mapping[str, Board]) -> None:
-    """Raise if two of these are one server under two names: nothing may be founded on it twice."""
+    """Raise if two of these are one server under two names: a crawl must not be created on it twice."""
     names: dict[str, str] = {}
     for label, identity in zip(
         boards, await together([board.identity() for board in boards.values()]), strict=True
@@ -74,7 +77,7 @@ async def check_apart(boards: Mapping[str, Board]) -> None:
 
 
 def whole(charter: Charter | None) -> Charter | None:
-    """As agents know it, on however many servers it lies."""
+    """The specification without the servers, as agents see it."""
     return None if charter is None else replace(charter, servers=(), place=0)
 
 
@@ -83,7 +86,7 @@ def one_server(twin: str, label: str) -> UsageError:
 
 
 def check_whole(charter: Charter, crawl: str) -> None:
-    """Raise if the crawl on a server lies on others, too."""
+    """Raise if the crawl of this server is sharded over others, too."""
     if len(charter.servers) > 1:
         raise other_servers(crawl, charter.servers, 1)
 

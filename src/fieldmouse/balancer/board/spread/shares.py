@@ -1,8 +1,8 @@
-"""How a crawl is shared out among several servers, and what their answers add up to.
+"""Sharding of a crawl over several servers, and merging of their answers.
 
-A host lies with all others of its site, so that what is counted by site is counted in one place; names that
-no limit counts together (addresses, `.test`) are shared out one by one. An address lies where its own name
-leads, whichever hosts live there. The servers of a crawl never change, so a hash of the name will do.
+A host lies with all others of its site, so that limits on a site are counted on one server. Hosts that
+share no limit (IP addresses, `.test`) are sharded one by one. An address is sharded by its own text,
+whichever hosts it has. The servers of a crawl never change, so a hash is enough.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def _place(name: str, servers: int) -> int:
 
 @lru_cache(maxsize=1 << 15)
 def place_of_host(host: Host, servers: int) -> int:
-    """Which of so many servers has a host.
+    """Index of the server that has a host.
 
     >>> len({place_of_host(Host(f"https://{n}.example.org"), 7) for n in range(99)})
     1
@@ -40,7 +40,7 @@ def place_of_address(address: str, servers: int) -> int:
 
 
 def shared_out(told: Told, servers: int) -> dict[int, tuple[list[int], Told]]:
-    """A batch of outcomes by server: which of its bookings are there, and that part of the batch."""
+    """Split a batch of outcomes by server: the positions of its leases, and that part of the batch."""
     numbers: dict[int, list[int]] = {}
     for number, booked in enumerate(told.bookings):
         numbers.setdefault(place_of_host(booked.held.host, servers), []).append(number)
@@ -60,7 +60,7 @@ def shared_out(told: Told, servers: int) -> dict[int, tuple[list[int], Told]]:
 
 
 def summed(books: Sequence[BoardBooks]) -> BoardBooks:
-    """What the books of all servers add up to. The crawl has begun when all of them have their seeds."""
+    """Sum of the totals of all servers. The crawl has begun when all of them have their seeds."""
     kinds: dict[str, int] = {}
     for its in books:
         for kind, count in its.kinds.items():
@@ -78,10 +78,10 @@ def summed(books: Sequence[BoardBooks]) -> BoardBooks:
 
 
 def met(notes: Sequence[Sequence[AgentNote]], *, whole: bool = True) -> list[AgentNote]:
-    """Agents as all servers together know them: alive is who is for each of them.
+    """Agents as all servers together see them: an agent is alive if it is alive on each server.
 
-    Unless the servers told of all (`whole`), one that a server says nothing of is what the others say: who is
-    on one of them alone takes the turn of another there.
+    If the servers list only some agents (not `whole`), an agent missing on a server counts as the others
+    report it: each server picks other agents for a turn.
     """
     by_agent: dict[str, list[AgentNote]] = {}
     for its in notes:
@@ -100,7 +100,7 @@ def met(notes: Sequence[Sequence[AgentNote]], *, whole: bool = True) -> list[Age
 
 
 def in_one(pulses: Sequence[Pulse], books: BoardBooks) -> Pulse:
-    """The answers of all servers to a sign of life; `books` is what their books add up to."""
+    """Merge the heartbeat replies of all servers; `books` is the sum of their totals."""
     whole = all(pulse.whole for pulse in pulses)
     agents = met([pulse.agents for pulse in pulses], whole=whole)
     return Pulse(
