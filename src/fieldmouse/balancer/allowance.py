@@ -1,14 +1,12 @@
 """Page quota of an agent under a limit of the whole crawl: the pages that the coordinator reserved for it.
 
 The quota covers pages in flight, pages that are known and not settled, and settled pages not yet sent to
-the
-coordinator. Some more are kept to spare so that fetch workers need not wait. Part of the spare is given up
-when the coordinator has too few, and all of it when there is no host to fetch from.
+the coordinator. Some more are kept to spare so that fetch workers need not wait. Part of the spare is
+given up when the coordinator has too few, and all of it when there is no host to fetch from.
 
 Invariant: the usable quota never exceeds the coordinator's reservation. So it is reduced before the
 coordinator is asked and raised only by its answer, and outcomes are sent in the same turn in which pages
-are
-asked for.
+are asked for.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """Choice of the agent that visits a host next, made after each visit.
 
 The rule is a policy of `policy/balance`. What the policy learns about a host travels with the host;
-figures
-of the agents come from their status messages. Round trips are passed in units of fifty milliseconds, which
-makes those of the web about as large as the ones that the policies were tested with.
+figures of the agents come from their status messages. Round trips are passed in units of fifty
+milliseconds, which makes those of the web about as large as the ones that the policies were tested with.
 """
 
 from __future__ import annotations
@@ -106,8 +105,8 @@ class Chooser:
         """Agent that should visit a host that we release; "" for any.
 
         With `shunned` agents, or if the host is released only because it is idle (`idle`), that may be
-        this agent: a
-        host that is near to us should not go to the first agent that asks when a link to it is found.
+        this agent: a host that is near to us should not go to the first agent that asks when a link to it
+        is found.
         """
         place = self._places.get(host, "")
         if place not in ("", self._me):
@@ -116,8 +115,7 @@ class Chooser:
         return self._me if ours and self._me not in shunned else ""
 
     def place_new(self, host: Host) -> str:
-        """Agent that should visit a new host: "" (the first that has time), except under the hashing policy.
-        """
+        """Agent that should visit a new host: "" (the first that has time), except under the hashing policy."""
         place = self._balancer.choose(host, b"", -1, self.table) if self._decides_first else -1
         return self.table.names[place] if place >= 0 else ""
 

@@ -1,8 +1,7 @@
 """Identity of an agent: a name stored in its directory, and a number for each start.
 
 A copied directory is another agent. It notices that it lies elsewhere on the disk than when it got its
-name,
-and takes a new one: two agents of one name would fence each other again and again.
+name, and takes a new one: two agents of one name would fence each other again and again.
 """
 
 from __future__ import annotations

@@ -1,10 +1,9 @@
 """Lease clock: how long an agent may use what it holds, on a clock that runs while the machine sleeps.
 
 A heartbeat extends the lease by `seconds` from the moment the *coordinator* received it. The agent only
-knows
-the earlier moment of sending. It counts from there and stops a little early. So no other agent is given
-a host while this one still visits it, whatever happened in between (a pause, a lost network, a closed
-lid).
+knows the earlier moment of sending. It counts from there and stops a little early. So no other agent is
+given a host while this one still visits it, whatever happened in between (a pause, a lost network, a
+closed lid).
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Calls of an agent's frontier that wait for delivery to the coordinator.
 
 The frontier's side is synchronous: each call appends to a list. The session empties the lists and puts
-back
-what it could not deliver. Invariant: the coordinator has received everything that is in no list.
+back what it could not deliver. Invariant: the coordinator has received everything that is in no list.
 """
 
 from __future__ import annotations
@@ -238,8 +237,7 @@ class Mailbox:
         return {Held(host, epoch): self._pack(host, state) for (host, epoch), state in standing.items()}
 
     def unsaid_keys(self) -> Iterator[tuple[tuple[Host, int], list[int]]]:
-        """Keys of hosts given back and of returned URLs that the coordinator has not received yet, by lease.
-        """
+        """Keys of hosts given back and of returned URLs that the coordinator has not received yet, by lease."""
         for given in self.back:
             yield (given.held.host, given.held.epoch), [key for key, _ in given.unused]
         for held, (key, _) in self.strays:

@@ -56,10 +56,8 @@ class Messenger:
         host.
 
         `on_pulse` returns why the crawl is over for all agents, "" if it no longer is, or None for no
-        change.
-        `on_unbooked` receives rejected outcomes, `on_refused` addresses that are no longer ours; `nudge`
-        signals
-        work.
+        change. `on_unbooked` receives rejected outcomes, `on_refused` addresses that are no longer ours;
+        `nudge` signals work.
         """
         self._board, self._terms, self._mailbox, self._tellings = board, terms, mailbox, tellings
         self._lease, self._tenant, self._clock, self._allowance = lease, tenant, clock, allowance
@@ -85,8 +83,7 @@ class Messenger:
     # -- joining and leaving
 
     async def begin(self, last: Name) -> None:
-        """Deliver the outbox of the last start, join, and start the tasks. `last` is our last start, if any.
-        """
+        """Deliver the outbox of the last start, join, and start the tasks. `last` is our last start, if any."""
         await self._patience.until_done(lambda: self._board.recalls(self._tellings.since))
         await self._patience.until_done(lambda: check_newest(self._board, self._tellings.before, last))
         before = self._tellings.before
@@ -183,8 +180,7 @@ class Messenger:
                 self._patience.note_answer()
 
     async def _unfenced(self, act: Callable[[], Awaitable[None]]) -> bool:
-        """Run `act` unless the coordinator cannot be reached; join again if fenced. Returns whether it ran.
-        """
+        """Run `act` unless the coordinator cannot be reached; join again if fenced. Returns whether it ran."""
         name = self._name
         try:
             await act()

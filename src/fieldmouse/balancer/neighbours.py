@@ -1,9 +1,8 @@
 """Known agents of the cluster, of which a heartbeat reply lists only some when there are many.
 
 The last status of each agent is kept. Every member is listed within one round of replies, so an agent that
-is
-missing for two rounds has left. Only prices and estimates depend on this: the coordinator alone knows the
-holder of a host, fences overdue agents, and sends no host to an agent that left.
+is missing for two rounds has left. Only prices and estimates depend on this: the coordinator alone knows
+the holder of a host, fences overdue agents, and sends no host to an agent that left.
 """
 
 from __future__ import annotations

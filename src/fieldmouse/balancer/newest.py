@@ -2,8 +2,7 @@
 
 A directory restored from a snapshot lacks pages that the coordinator takes for stored; they would never be
 fetched again. An agent acknowledges an outcome, and joins under a new start, only after that is durable.
-So a
-coordinator with later data proves that the directory is an old copy.
+So a coordinator with later data proves that the directory is an old copy.
 """
 
 from __future__ import annotations

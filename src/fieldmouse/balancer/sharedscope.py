@@ -3,8 +3,7 @@
 Redirects of seeds add them (`agent/crawlscope.py`).
 
 An agent publishes a page before it acknowledges the page's outcome. So an agent that learns that no URL
-waits
-has already received all added pages.
+waits has already received all added pages.
 """
 
 from __future__ import annotations

@@ -25,8 +25,7 @@ class Teller:
         """`place_new` returns the agent that should visit a new host.
 
         `on_dropped` receives dropped links, `on_unbooked` rejected outcomes, `on_booked` the number of
-        pages sent,
-        and `on_again` the number of URLs that wait again.
+        pages sent, and `on_again` the number of URLs that wait again.
         """
         self._board, self._tellings, self._keep_urls, self._bounds = board, tellings, keep_urls, bounds
         self._place_new, self._on_dropped, self._on_unbooked = place_new, on_dropped, on_unbooked

@@ -1,19 +1,15 @@
 """Outbox of an agent: messages to the coordinator, kept until they are safe there.
 
 There are two main kinds: links found (`FoundLinks`) and durable outcomes (`DoneUrls`). They are sent in
-the
-order in which they came, so the links of a page reach the coordinator before its outcome. The outbox is
-part
-of the checkpoint: the links of a page are as durable as the page. An outcome is sent only after the
-checkpoint that holds it is durable.
+the order in which they came, so the links of a page reach the coordinator before its outcome. The outbox
+is part of the checkpoint: the links of a page are as durable as the page. An outcome is sent only after
+the checkpoint that holds it is durable.
 
 A killed server loses its last seconds. So sent messages are kept for a while and sent again to a restarted
 server; the coordinator counts nothing twice. They are kept until the coordinator has recorded a later
 heartbeat, and for a while after that. `since` is that heartbeat, stored in the first checkpoint without
-the
-messages sent before it. A coordinator that does not know it has an old copy of its data, and nothing is
-sent
-to it.
+the messages sent before it. A coordinator that does not know it has an old copy of its data, and nothing
+is sent to it.
 """
 
 from __future__ import annotations
@@ -191,8 +187,7 @@ class Tellings:
         return len(self._queue) + len(self._sealed)
 
     def next(self, most: int) -> list[Telling]:
-        """The oldest messages of one kind, which can be sent together; `most` limits their number of links.
-        """
+        """The oldest messages of one kind, which can be sent together; `most` limits their number of links."""
         batch: list[Telling] = []
         weight = 0
         self._again_at_next = self._again

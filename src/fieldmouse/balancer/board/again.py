@@ -16,10 +16,9 @@ class BookedAgain:
     """The URLs of a batch that are sent out again: rows by host, and the kinds of their outcomes.
 
     Left out are URLs that did not count (an empty `counted` means that all counted), and URLs that their
-    agent
-    retried since: each key as often as `taken_back` has it, which is lowered by that. How a URL was found
-    is lost
-    with the agent; only the URL is known. Raises `ValueError` if `urls` are no URLs with kinds.
+    agent retried since: each key as often as `taken_back` has it, which is lowered by that. How a URL was
+    found is lost with the agent; only the URL is known. Raises `ValueError` if `urls` are no URLs with
+    kinds.
     """
 
     def __init__(

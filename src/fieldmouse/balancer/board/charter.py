@@ -1,5 +1,4 @@
-"""Specification that all agents of a crawl share, as stored on each of its servers, and its format version.
-"""
+"""Specification that all agents of a crawl share, as stored on each of its servers, and its format version."""
 
 from __future__ import annotations
 

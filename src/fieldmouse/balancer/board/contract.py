@@ -3,18 +3,14 @@
 Every call may be repeated, because an answer may be lost on the way; a repeated call changes nothing.
 Times go over the wire as seconds from now, never as points in time: the coordinator uses the clock of its
 server, and the clocks of two machines need not agree. A call by a fenced agent raises `Fenced`. If the
-server
-cannot be reached, the call raises `BoardUnreachable`, and it is unknown whether it was executed.
+server cannot be reached, the call raises `BoardUnreachable`, and it is unknown whether it was executed.
 
 A heartbeat reply carries the server's `run`. When it changes, the server was restarted and may have lost
-its
-last second. The coordinator is then *calm* for longer than any lease and delay: it grants only hosts,
+its last second. The coordinator is then *calm* for longer than any lease and delay: it grants only hosts,
 addresses and pages that the caller already has, so that the holders of forgotten leases have stopped by
-then.
-An agent that sees another run sends the recent part of its outbox again, finds out which leases it still
-has
-(`recover`), asks for its addresses again and leaves those that are refused, and notes the state of its
-hosts.
+then. An agent that sees another run sends the recent part of its outbox again, finds out which leases it
+still has (`recover`), asks for its addresses again and leaves those that are refused, and notes the state
+of its hosts.
 """
 
 from __future__ import annotations
@@ -46,8 +42,7 @@ class Name:
     """An agent and the start of it that is meant.
 
     `incarnation` grows with each start and stays below 2**53. No two starts may share it, those of copies
-    of a
-    directory included: take the time in microseconds, and more than the last one.
+    of a directory included: take the time in microseconds, and more than the last one.
     """
 
     agent: str
@@ -166,8 +161,7 @@ class Told:
 
 
 class Advert(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True):
-    """Figures that an agent sends with each heartbeat. Fields missing in an older message get their defaults.
-    """
+    """Figures that an agent sends with each heartbeat. Fields missing in an older message get their defaults."""
 
     backlog: float = 0.0  # seconds of waiting work, in the balancer's unit
     speed: float = 1.0
@@ -274,34 +268,29 @@ class Board(PageBoard, ForgivingBoard, Protocol):
         `since`.
 
         If there are more than `TOLD` agents, the reply lists `TOLD` of them: the next ones by name after
-        the agent
-        `after`, starting over at the end. `joined` is the number of scope pages that the caller already
-        has.
+        the agent `after`, starting over at the end. `joined` is the number of scope pages that the caller
+        already has.
         """
 
     async def widen(self, urls: Sequence[Url]) -> None:
         """Add pages that seeds redirect to: all agents take them into their scope.
 
         They are published before their outcomes are acknowledged. So an agent that sees that no URL waits
-        has
-        received all of them.
+        has received all of them.
         """
 
     async def leave(self, name: Name) -> None:
         """Leave in an orderly way: what the agent held waits again, and it is no longer a member."""
 
     async def offer(self, offers: Sequence[Offer], bounds: SiteBounds, *, seeds: bool = False) -> Offered:
-        """Offer links: those never seen before wait from now on. `seeds`: the crawl starts with these links.
-        """
+        """Offer links: those never seen before wait from now on. `seeds`: the crawl starts with these links."""
 
     async def lease(self, name: Name, hosts: int, urls: int, soon: float = 0.0) -> list[Grant]:
         """Lease up to `hosts` hosts that may be visited within `soon` seconds, with about `urls` URLs each.
 
         The order on each server: hosts the agent wished for, hosts placed at it, hosts placed at no agent,
-        then hosts
-        that waited too long for another agent and do not exclude this one. If there are none, hosts that
-        cannot be
-        granted to any agent are repaired (`stranded`).
+        then hosts that waited too long for another agent and do not exclude this one. If there are none,
+        hosts that cannot be granted to any agent are repaired (`stranded`).
         """
 
     async def wish(self, name: Name, hosts: Sequence[Host]) -> None:
@@ -309,10 +298,8 @@ class Board(PageBoard, ForgivingBoard, Protocol):
         pages.
 
         Each of them is granted by a later `lease`, perhaps without a URL. Another agent that holds the
-        host keeps it
-        until it gives it back; then the host waits for the first agent that wished for it. A wish ends
-        when it is
-        granted, and with the agent.
+        host keeps it until it gives it back; then the host waits for the first agent that wished for it. A
+        wish ends when it is granted, and with the agent.
         """
 
     async def more(self, name: Name, held: Sequence[Held], urls: int) -> list[Grant]:
@@ -344,8 +331,7 @@ class Board(PageBoard, ForgivingBoard, Protocol):
         """Acknowledge durable outcomes. Returns the rejected keys of each lease.
 
         Rejected keys belong to a lost lease: other agents fetch them, or have done so. Keys acknowledged
-        before are
-        not rejected.
+        before are not rejected.
         """
 
     async def quarantine(self, name: Name, damaged: Mapping[Held, Sequence[DamagedField]]) -> int:
@@ -363,8 +349,8 @@ class Board(PageBoard, ForgivingBoard, Protocol):
         leases.
 
         `known` maps the leases of the agent, those of hosts it gave back included, to the keys it still
-        owes. The
-        answer to a `lease` or `more` may have been lost, and its URLs would never be visited otherwise.
+        owes. The answer to a `lease` or `more` may have been lost, and its URLs would never be visited
+        otherwise.
         """
 
     async def books(self) -> BoardBooks:

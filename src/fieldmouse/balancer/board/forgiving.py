@@ -1,8 +1,7 @@
 """Retry of failed URLs: acknowledged URLs that wait again and are no longer settled.
 
 An agent sends this for URLs it acknowledged itself, in numbered parts. A part counts once, however often
-it
-is sent. A retried URL is not sent out a second time if its agent is lost (`forget`).
+it is sent. A retried URL is not sent out a second time if its agent is lost (`forget`).
 """
 
 from __future__ import annotations
@@ -19,8 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class TakenBack:
-    """Failed outcomes of one host that an agent retries: keys with their rows, and the kind of each outcome.
-    """
+    """Failed outcomes of one host that an agent retries: keys with their rows, and the kind of each outcome."""
 
     host: Host
     rows: Sequence[tuple[int, bytes]]

@@ -1,7 +1,7 @@
 """Page limit of a whole crawl: agents reserve pages at the coordinator before they fetch them.
 
-An agent fetches a page only within its reservation. The reservation covers pages in flight, pages that
-are known but not acknowledged, and some to spare. Acknowledging a page takes it off the reservation. The
+An agent fetches a page only within its reservation. The reservation covers pages in flight, pages that are
+known but not acknowledged, and some to spare. Acknowledging a page takes it off the reservation. The
 reservation of an agent that leaves or is fenced is free again. So acknowledged and reserved pages together
 never exceed the limit, and a request that yields no page costs nothing of it.
 """
@@ -44,10 +44,8 @@ class PageBoard(Protocol):
         """Set the reservation of `name` and return it: at least what it keeps, at most what it wants.
 
         When few pages are left, an agent gets at most its share of half of them, so that no agent takes
-        all of the
-        last ones. Nothing new is reserved while the coordinator is calm: it may have forgotten the
-        reservations of
-        other agents, which renew them now.
+        all of the last ones. Nothing new is reserved while the coordinator is calm: it may have forgotten
+        the reservations of other agents, which renew them now.
         """
 
     async def count_pages(self) -> PageCount:

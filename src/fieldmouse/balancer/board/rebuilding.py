@@ -1,10 +1,8 @@
 """Interface for rebuilding a crawl that the coordinator has lost.
 
 First all outcomes of the agents are restored, then the state of the hosts. Links that are offered after
-that
-wait unless they have an outcome. The crawl stays invisible until it is published. Each call may be
-repeated,
-and the whole rebuild, too: one that was killed half-way starts again, and nothing counts twice.
+that wait unless they have an outcome. The crawl stays invisible until it is published. Each call may be
+repeated, and the whole rebuild, too: one that was killed half-way starts again, and nothing counts twice.
 """
 
 from __future__ import annotations
@@ -44,8 +42,7 @@ class BoardBuilder(Protocol):
         was cleared.
 
         `since` are the heartbeats that the directories of its agents rely on. A crawl with another
-        `key_seed` is a
-        different crawl and stays. A crawl that agents work with is no old copy: raises.
+        `key_seed` is a different crawl and stays. A crawl that agents work with is no old copy: raises.
         """
 
     async def hide(self, charter: Charter) -> Charter:

@@ -3,8 +3,7 @@
 It is stored under its host. Trailing fields that have their default value are left out.
 
 A retry that may not start before a point in time is stored as a wait from now, because no two machines
-have
-the same clock. The wait may become longer by that, never shorter.
+have the same clock. The wait may become longer by that, never shorter.
 """
 
 from __future__ import annotations
