@@ -144,11 +144,9 @@ class ServerProcess:
         assert PROGRAM is not None, MISSING
         self._password = password
         self.socket = directory / "s"
-        self._command = [
-            *before, PROGRAM, "--port", "0", "--unixsocket", str(self.socket), "--dir", str(directory),
-            "--save", "",
-            "--appendonly", "yes", "--appendfsync", "no", *options,
-        ]  # fmt: skip
+        files = ("--unixsocket", str(self.socket), "--dir", str(directory), "--save", "")
+        appending = ("--appendonly", "yes", "--appendfsync", "no")
+        self._command = [*before, PROGRAM, "--port", "0", *files, *appending, *options]
         self.start()
 
     def start(self) -> None:

@@ -22,7 +22,12 @@ def a_chooser() -> Chooser:
 
 def a_mailbox(folder: Path, clock: Clock, lease: LeaseClock, chooser: Chooser) -> Mailbox:
     return Mailbox(
-        tellings=Tellings(folder / "board", None, clock.now), lease=lease, chooser=chooser, clock=clock,
-        pack=lambda host, state: Luggage(), delay=lambda state: 1.0, key_of=lambda url: key_of(Url(url), 7),
+        tellings=Tellings(folder / "board", None, clock.now),
+        lease=lease,
+        chooser=chooser,
+        clock=clock,
+        pack=lambda host, state: Luggage(),
+        delay=lambda state: 1.0,
+        key_of=lambda url: key_of(Url(url), 7),
         kinds_of=lambda keys: ["page"] * len(keys),
-    )  # fmt: skip
+    )

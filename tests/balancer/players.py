@@ -22,6 +22,7 @@ from fieldmouse.balancer.board.contract import (
     Charter,
     GivenBack,
     Grant,
+    Heartbeat,
     Held,
     Luggage,
     Name,
@@ -125,7 +126,7 @@ class Network:
         name = Name(agent, self.starts)
         sent_at = self.world.now()
         self.do(self.board.join(name, LEASE))
-        pulse = self.do(self.board.beat(name, b"", LEASE))
+        pulse = self.do(self.board.beat(name, Heartbeat(b"", LEASE)))
         self.players[agent] = Player(name, pulse.run, sent_at + LEASE)
         return self.players[agent]
 
@@ -145,7 +146,7 @@ class Network:
         player = self.players.get(agent) or self._begin(agent)
         sent_at = self.world.now()
         try:
-            pulse = self.do(self.board.beat(player.name, b"", LEASE))
+            pulse = self.do(self.board.beat(player.name, Heartbeat(b"", LEASE)))
             if pulse.run != player.run:
                 player.run, player.missed_answer = pulse.run, True
                 self._tell_again(player)
@@ -429,7 +430,7 @@ class Network:
         name = Name("zed", 10**6)
         self.do(self.board.join(name, LEASE))
         self.world.advance(LEASE / 2)
-        self.do(self.board.beat(name, b"", 3 * LEASE))
+        self.do(self.board.beat(name, Heartbeat(b"", 3 * LEASE)))
         self.world.advance(LEASE / 2 + 3)  # the board may have been calm
         while grants := self.do(self.board.lease(name, 9, 9)):
             for grant in grants:

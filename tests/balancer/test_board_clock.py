@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from balancer.boards import META, RedisWorld, ServerProcess
-from fieldmouse.balancer.board.contract import AddressAsk, Charter, Held, Name, Offer, SiteBounds
+from fieldmouse.balancer.board.contract import AddressAsk, Charter, Heartbeat, Held, Name, Offer, SiteBounds
 from fieldmouse.balancer.board.server.board import RedisBoard
 from fieldmouse.errors import Fenced
 from fieldmouse.url import Host
@@ -63,7 +63,7 @@ def test_nobody_loses_anything_and_rests_last_as_long_as_they_should(world: SetC
         assert here.holder == "ada"
         assert not there.granted
         assert 50.0 < there.rest < 61.0
-        await board.beat(ADA, b"", LEASE)
+        await board.beat(ADA, Heartbeat(b"", LEASE))
         assert [note.alive for note in await board.agents()] == [True, True]
 
     play(world, story)
@@ -73,12 +73,12 @@ def test_nobody_loses_anything_and_rests_last_as_long_as_they_should(world: SetC
 def test_what_a_dead_agent_held_goes_to_others_after_its_lease(world: SetClock, seconds: float) -> None:
     async def story(board: RedisBoard, held: Held) -> None:
         world.set_clock(seconds)
-        await board.beat(BOB, b"", 10 * LEASE)
+        await board.beat(BOB, Heartbeat(b"", 10 * LEASE))
         world.advance(LEASE + 1.0)
         (grant,) = await board.lease(BOB, 9, 9)
         assert (grant.host, len(grant.rows)) == (A, 2)
         with pytest.raises(Fenced):
-            await board.beat(ADA, b"", LEASE)
+            await board.beat(ADA, Heartbeat(b"", LEASE))
 
     play(world, story)
 
@@ -90,7 +90,7 @@ def test_time_goes_on_though_calls_are_few(world: SetClock) -> None:
             await board.books()
         await board.join(Name("cyd", 5), LEASE)
         with pytest.raises(Fenced):
-            await board.beat(ADA, b"", LEASE)
+            await board.beat(ADA, Heartbeat(b"", LEASE))
 
     play(world, story)
 
@@ -98,7 +98,7 @@ def test_time_goes_on_though_calls_are_few(world: SetClock) -> None:
 def test_what_is_known_of_addresses_goes_when_their_rest_is_over(world: SetClock) -> None:
     async def story(board: RedisBoard, held: Held) -> None:
         assert world.server.client().exists(f"{META.removesuffix('meta')}a:{THERE}")
-        await board.beat(ADA, b"", 1000.0)
+        await board.beat(ADA, Heartbeat(b"", 1000.0))
         world.advance(61.0)
         await board.free_addresses(ADA, {HERE: 1.0})
         assert not world.server.client().exists(f"{META.removesuffix('meta')}a:{THERE}")

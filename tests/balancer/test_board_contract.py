@@ -19,6 +19,7 @@ from fieldmouse.balancer.board.contract import (
     GivenBack,
     Grant,
     Heard,
+    Heartbeat,
     Held,
     Luggage,
     Name,
@@ -112,7 +113,7 @@ def test_the_first_charter_counts(world: World) -> None:
 def test_a_crawl_that_is_not_there_is_lost(world: World) -> None:
     async def tell() -> None:
         with pytest.raises(BoardLost, match="fieldmouse"):
-            await world.board().beat(ADA, b"", LEASE)
+            await world.board().beat(ADA, Heartbeat(b"", LEASE))
 
     asyncio.run(tell())
 
@@ -131,11 +132,11 @@ async def test_crawls_share_a_server_and_nothing_else(world: World, board: Board
 async def test_seeds_begin_a_crawl_and_a_limit_ends_it(world: World, board: Board) -> None:
     assert not (await board.books()).begun
     await board.offer([offer(A, [1])], FREE, seeds=True)
-    pulse = await board.beat(ADA, b"", LEASE)
+    pulse = await board.beat(ADA, Heartbeat(b"", LEASE))
     assert pulse.books.begun
     assert pulse.over == ""
     await board.end("10 pages")
-    assert (await board.beat(BOB, b"", LEASE)).over == "10 pages"
+    assert (await board.beat(BOB, Heartbeat(b"", LEASE))).over == "10 pages"
 
 
 # -- links
@@ -193,9 +194,9 @@ async def test_a_sites_bounds_leave_links_out_and_forget_them(world: World, boar
 async def test_agents_see_each_other(world: World, board: Board) -> None:
     await board.offer([offer(A, [1])], FREE)
     await only(board, ADA)
-    await board.beat(ADA, b"busy", LEASE)
+    await board.beat(ADA, Heartbeat(b"busy", LEASE))
     world.advance(5)
-    notes = {note.agent: note for note in (await board.beat(BOB, b"idle", LEASE)).agents}
+    notes = {note.agent: note for note in (await board.beat(BOB, Heartbeat(b"idle", LEASE))).agents}
     assert list(notes) == ["ada", "bob"]
     assert (notes["ada"].advert, notes["bob"].advert) == (b"busy", b"idle")
     assert (notes["ada"].hosts, notes["bob"].hosts) == (1, 0)
@@ -211,7 +212,7 @@ async def crowd(board: Board, many: int) -> list[str]:
     names = [f"agent {number}" for number in range(many - 2)]
     for name in (*map(Name, names, [1] * len(names)), ADA, BOB):
         await board.join(name, LEASE)
-        await board.beat(name, name.agent.encode(), LEASE)
+        await board.beat(name, Heartbeat(name.agent.encode(), LEASE))
     return sorted([*names, "ada", "bob"])
 
 
@@ -219,7 +220,7 @@ async def crowd(board: Board, many: int) -> list[str]:
 async def test_a_few_agents_hear_of_all_each_time(world: World, board: Board) -> None:
     names = await crowd(board, TOLD)
     for after in ("", "agent 7", "bob", "zoe"):
-        pulse = await board.beat(ADA, b"new", LEASE, after)
+        pulse = await board.beat(ADA, Heartbeat(b"new", LEASE, after))
         assert [note.agent for note in pulse.agents] == names
         assert (pulse.alive, pulse.members, pulse.upto, pulse.whole) == (TOLD, TOLD, "", True)
 
@@ -229,7 +230,7 @@ async def test_of_many_agents_each_has_its_turn_to_be_told_of(world: World, boar
     names = await crowd(board, 150)
     first, upto = 0, ""
     for _ in range(5):  # twice round
-        pulse = await board.beat(BOB, b"new", LEASE, upto)
+        pulse = await board.beat(BOB, Heartbeat(b"new", LEASE, upto))
         turn = [names[(first + place) % 150] for place in range(TOLD)]
         assert [note.agent for note in pulse.agents] == sorted({"bob", *turn})
         assert {note.agent: note.advert for note in pulse.agents}["bob"] == b"new"
@@ -244,7 +245,7 @@ async def test_of_many_agents_each_has_its_turn_to_be_told_of(world: World, boar
 async def test_a_turn_goes_on_after_a_name_that_has_left(world: World, board: Board) -> None:
     names = await crowd(board, 100)
     await board.leave(Name(names[60], 1))
-    pulse = await board.beat(ADA, b"", LEASE, names[60])
+    pulse = await board.beat(ADA, Heartbeat(b"", LEASE, names[60]))
     assert {note.agent for note in pulse.agents} == {"ada", *names[61:], *names[:25]}
     assert (pulse.alive, pulse.members) == (99, 99)
 
@@ -257,9 +258,9 @@ async def test_who_is_overdue_is_fenced_whoever_is_told_of(world: World, board: 
     await only(board, lost)
     for name in names:
         if name != lost.agent:
-            await board.beat(Name(name, 1), b"", 2 * LEASE)
+            await board.beat(Name(name, 1), Heartbeat(b"", 2 * LEASE))
     world.advance(LEASE + 10)
-    pulse = await board.beat(BOB, b"", LEASE, names[55])
+    pulse = await board.beat(BOB, Heartbeat(b"", LEASE, names[55]))
     assert {note.agent for note in pulse.agents} == {"bob", *names[56:], *names[:20]}
     assert (pulse.alive, pulse.members) == (99, 100)
     assert not await board.outlives(lost)
@@ -274,18 +275,18 @@ async def test_who_is_not_heard_of_is_fenced_and_what_it_had_goes_to_others(
     lost = await only(board, ADA)
     await board.book(ADA, done(lost, [2]))
     world.advance(LEASE - 10)
-    await board.beat(BOB, b"", LEASE)
+    await board.beat(BOB, Heartbeat(b"", LEASE))
     assert await board.outlives(ADA)
     assert await board.lease(BOB, 5, 5) == []
     world.advance(20)
-    notes = {note.agent: note for note in (await board.beat(BOB, b"", LEASE)).agents}
+    notes = {note.agent: note for note in (await board.beat(BOB, Heartbeat(b"", LEASE))).agents}
     assert not notes["ada"].alive
     assert not await board.outlives(ADA)
     taken = await only(board, BOB)
     assert taken.epoch > lost.epoch
     assert sorted(taken.rows) == links([1, 3])
     for stale in (
-        board.beat(ADA, b"", LEASE),
+        board.beat(ADA, Heartbeat(b"", LEASE)),
         board.lease(ADA, 1, 1),
         board.more(ADA, [of(lost)], 5),
         board.ask_addresses(ADA, [AddressAsk("10.0.0.1", of(lost), 1.0)]),
@@ -316,7 +317,7 @@ async def test_an_overdue_agent_that_nobody_missed_may_tell_what_is_durable(
     assert await board.lease(ADA, 1, 1) == []
     assert await board.outlives(ADA)
     assert await board.book(ADA, done(grant, [1])) == [()]
-    await board.beat(ADA, b"", LEASE)
+    await board.beat(ADA, Heartbeat(b"", LEASE))
     assert await board.book(ADA, done(grant, [2])) == [()]
     assert await sums(board) == (2, 2, 0)
 
@@ -329,13 +330,13 @@ async def test_a_newer_start_supersedes_the_older(world: World, board: Board) ->
     newer = Name("ada", 2)
     await board.join(newer, LEASE)
     with pytest.raises(Superseded):
-        await board.beat(ADA, b"", LEASE)
+        await board.beat(ADA, Heartbeat(b"", LEASE))
     with pytest.raises(Superseded):
         await board.join(ADA, LEASE)
     assert [grant.host for grant in await board.lease(newer, 5, 5)] == [mine.host]
     assert await board.lease(BOB, 5, 5) == [], "the older one may still be asking there"
     world.advance(LEASE + 1)
-    await board.beat(BOB, b"", LEASE)
+    await board.beat(BOB, Heartbeat(b"", LEASE))
     assert other.host in [grant.host for grant in await board.lease(BOB, 5, 5)]
 
 
@@ -350,7 +351,7 @@ async def test_who_leaves_hands_everything_over_at_once(world: World, board: Boa
     rows = [row for grant in await board.lease(BOB, 5, 5) for row in grant.rows]
     assert sorted(rows) == links([2, 3])
     with pytest.raises(Fenced):
-        await board.beat(ADA, b"", LEASE)
+        await board.beat(ADA, Heartbeat(b"", LEASE))
 
 
 @told_to
@@ -358,13 +359,13 @@ async def test_who_is_asked_to_drain_hears_it_and_is_given_nothing_more(world: W
     await board.offer([offer(A, [1])], FREE)
     assert not await board.ask_to_drain("nobody")
     assert await board.ask_to_drain("ada")
-    assert (await board.beat(ADA, b"", LEASE)).draining
-    assert not (await board.beat(BOB, b"", LEASE)).draining
+    assert (await board.beat(ADA, Heartbeat(b"", LEASE))).draining
+    assert not (await board.beat(BOB, Heartbeat(b"", LEASE))).draining
     assert await board.lease(ADA, 5, 5) == []
     await board.offer([offer(B, [2], place="ada")], FREE)
     assert len(await board.lease(BOB, 5, 5)) == 2
     await board.join(Name("ada", 2), LEASE)
-    assert not (await board.beat(Name("ada", 2), b"", LEASE)).draining
+    assert not (await board.beat(Name("ada", 2), Heartbeat(b"", LEASE))).draining
 
 
 @told_to
@@ -373,26 +374,28 @@ async def test_an_agent_that_joins_again_still_hears_that_it_should_drain(world:
     newer, newest = Name("ada", 2), Name("ada", 3)
     await board.join(newer, LEASE)
     assert await board.lease(newer, 5, 5) == []
-    assert (await board.beat(newer, b"", LEASE)).draining
+    assert (await board.beat(newer, Heartbeat(b"", LEASE))).draining
     await board.join(newest, LEASE)
-    assert not (await board.beat(newest, b"", LEASE)).draining, "it was told, and came back"
+    assert not (await board.beat(newest, Heartbeat(b"", LEASE))).draining, "it was told, and came back"
 
     assert await board.ask_to_drain("bob")
     await board.leave(BOB)
     await board.join(Name("bob", 2), LEASE)
-    assert not (await board.beat(Name("bob", 2), b"", LEASE)).draining, "it left before it heard of it"
+    assert not (await board.beat(Name("bob", 2), Heartbeat(b"", LEASE))).draining, (
+        "it left before it heard of it"
+    )
 
 
 @told_to
 async def test_what_joins_the_scope_is_told_to_all_agents(world: World, board: Board) -> None:
     urls = [Url(f"http://www{number}.e.test/") for number in range(3)]
-    assert list((await board.beat(ADA, b"", LEASE)).joined) == []
+    assert list((await board.beat(ADA, Heartbeat(b"", LEASE))).joined) == []
     await board.widen(urls[:2])
     await board.widen(urls[1:])
     for name in (ADA, BOB):
-        assert sorted((await board.beat(name, b"", LEASE)).joined) == urls
-        assert list((await board.beat(name, b"", LEASE, joined=3)).joined) == []
-        assert sorted((await board.beat(name, b"", LEASE, joined=2)).joined) == urls
+        assert sorted((await board.beat(name, Heartbeat(b"", LEASE))).joined) == urls
+        assert list((await board.beat(name, Heartbeat(b"", LEASE, joined=3))).joined) == []
+        assert sorted((await board.beat(name, Heartbeat(b"", LEASE, joined=2))).joined) == urls
 
 
 # -- hosts
@@ -445,7 +448,7 @@ async def test_a_dead_holders_host_rests_from_the_end_of_its_lease(world: World,
     grant = await only(board, ADA)
     await board.note(ADA, {of(grant): Luggage(b"noted", rest=1.0, delay=50.0)})
     world.advance(LEASE + 20)
-    await board.beat(BOB, b"", LEASE)
+    await board.beat(BOB, Heartbeat(b"", LEASE))
     assert await board.lease(BOB, 5, 5) == []
     (taken,) = await board.lease(BOB, 5, 5, soon=31.0)
     assert 20 < taken.luggage.rest <= 30
@@ -457,8 +460,8 @@ async def test_hosts_wait_for_whom_they_are_placed_with_but_not_for_ever(world: 
     await board.offer([offer(A, [1], place="ada"), offer(B, [2], place="nobody")], FREE)
     assert [grant.host for grant in await board.lease(BOB, 5, 5)] == [B]
     world.advance(LEASE / 2)
-    await board.beat(ADA, b"", LEASE)
-    await board.beat(BOB, b"", LEASE)
+    await board.beat(ADA, Heartbeat(b"", LEASE))
+    await board.beat(BOB, Heartbeat(b"", LEASE))
     assert await board.lease(BOB, 5, 5) == []
     world.advance(LEASE / 2 + 1)
     assert [grant.host for grant in await board.lease(BOB, 5, 5)] == [A]
@@ -477,7 +480,7 @@ async def test_a_host_shuns_who_could_not_reach_it_while_it_waits_for_another(
     for _ in range(3):
         world.advance(LEASE / 2 + 1)
         for name in (ADA, BOB, CYD):
-            await board.beat(name, b"", LEASE)
+            await board.beat(name, Heartbeat(b"", LEASE))
         assert await board.lease(ADA, 5, 5) == [], "it waits for bob, and not for ada"
     (grant,) = await board.lease(CYD, 5, 5)
     assert grant.host == A, "whoever else has time may have it"
@@ -485,7 +488,7 @@ async def test_a_host_shuns_who_could_not_reach_it_while_it_waits_for_another(
     for _ in range(3):
         world.advance(LEASE / 2 + 1)
         for name in (ADA, BOB, CYD):
-            await board.beat(name, b"", LEASE)
+            await board.beat(name, Heartbeat(b"", LEASE))
     assert [grant.host for grant in await board.lease(ADA, 5, 5)] == [A], "not for ever"
 
 
@@ -541,9 +544,9 @@ async def test_what_a_dead_agent_owed_for_a_host_of_somebody_else_goes_there(
     await board.give_back(ADA, [GivenBack(of(first), Luggage(), links([4, 5]))])
     await only(board, BOB)
     world.advance(LEASE - 1)
-    await board.beat(BOB, b"", LEASE)
+    await board.beat(BOB, Heartbeat(b"", LEASE))
     world.advance(2)
-    await board.beat(BOB, b"", LEASE)
+    await board.beat(BOB, Heartbeat(b"", LEASE))
     held = [Held(A, first.epoch + 1)]
     (more,) = await board.more(BOB, held, 9)
     assert sorted(more.rows) == links([1, 2, 3])
@@ -598,15 +601,15 @@ async def test_an_agent_with_many_hosts_dies_and_all_of_them_go_on(world: World,
     held = await board.lease(ADA, 150, 5)
     await board.give_back(ADA, [GivenBack(of(grant), Luggage()) for grant in held[:40]])
     world.advance(LEASE - 1)
-    await board.beat(BOB, b"", LEASE)
+    await board.beat(BOB, Heartbeat(b"", LEASE))
     world.advance(2)
-    await board.beat(BOB, b"", LEASE)
+    await board.beat(BOB, Heartbeat(b"", LEASE))
     world.audit().check()
     await board.join(Name("ada", 2), LEASE)
     rows = [row for grant in await board.lease(BOB, 400, 5) for row in grant.rows]
     assert sorted(rows) == links(range(300))
     await board.offer([offer(B, [999], place="ada")], FREE)
-    await board.beat(BOB, b"", LEASE)
+    await board.beat(BOB, Heartbeat(b"", LEASE))
     assert await board.lease(BOB, 400, 5) == [], "it waits for ada, who is here again"
 
 
@@ -690,7 +693,7 @@ async def test_all_that_a_lost_agent_booked_is_fetched_again(world: World, board
     with pytest.raises(Fenced):
         await board.book(ADA, first)
     world.advance(LEASE + 1)
-    await board.beat(BOB, b"", LEASE)
+    await board.beat(BOB, Heartbeat(b"", LEASE))
     rows = {key: row for grant in await board.lease(BOB, 5, 20) for key, row in grant.rows}
     assert rows.keys() == urls.keys() | theirs.keys()
     again = booked[0]
@@ -714,7 +717,7 @@ async def test_who_left_is_known_as_long_as_what_it_booked_is(world: World, boar
     urls = {key_of(url, CHARTER.key_seed): url for url in (f"{A}/{n}" for n in range(2))}
     await board.offer([offer(A, urls)], FREE)
     grant = await only(board, ADA)
-    await board.beat(ADA, b"two pages", LEASE)
+    await board.beat(ADA, Heartbeat(b"two pages", LEASE))
     await board.book(ADA, replace(done(grant, urls), urls=pack_urls(list(urls.values()))))
     assert await board.departed() == [], "she is still here"
     await board.leave(ADA)
@@ -779,13 +782,13 @@ async def test_what_was_granted_in_an_answer_that_was_lost_goes_to_others(world:
 async def test_a_new_server_is_calm_and_repeats_no_epoch(world: World, board: Board) -> None:
     await board.offer([offer(A, [1, 2]), offer(B, [3])], FREE)
     first = await only_of(board, ADA, A)
-    before = await board.beat(ADA, b"", LEASE)
+    before = await board.beat(ADA, Heartbeat(b"", LEASE))
     (asked,) = await board.ask_addresses(ADA, [AddressAsk("10.0.0.1", of(first), 1.0)])
     assert asked.granted
     assert before.calm == 0
     world.restart()
     board = world.board()
-    after = await board.beat(ADA, b"", LEASE)
+    after = await board.beat(ADA, Heartbeat(b"", LEASE))
     assert after.run != before.run
     assert LEASE - 20 < after.calm <= LEASE + 3
     assert await board.recover(ADA, {of(first): [1, 2]}) == []
@@ -799,8 +802,8 @@ async def test_a_new_server_is_calm_and_repeats_no_epoch(world: World, board: Bo
     assert await board.book(ADA, done(Held(B, first.epoch + 5), [3])) == [[3]], "given and forgotten"
     assert await board.book(ADA, done(first, [1])) == [()]
     world.advance(LEASE / 2)
-    await board.beat(ADA, b"", LEASE)
-    await board.beat(BOB, b"", LEASE)
+    await board.beat(ADA, Heartbeat(b"", LEASE))
+    await board.beat(BOB, Heartbeat(b"", LEASE))
     world.advance(LEASE / 2 + 4)
     second = await only(board, BOB)
     assert second.epoch > first.epoch + 100_000
@@ -812,30 +815,30 @@ async def test_a_board_with_an_old_copy_of_its_data_hears_nothing_of_who_knows_m
     world: World, board: Board
 ) -> None:
     """Each agent's signs of life are counted for itself; an old copy never heard the later ones."""
-    await board.beat(ADA, b"", LEASE, number=3)
+    await board.beat(ADA, Heartbeat(b"", LEASE, number=3))
     world.remember()
-    await board.beat(ADA, b"", LEASE, number=4, since=Heard("ada", 1, 3))
-    await board.beat(ADA, b"", LEASE, number=2)  # came late
+    await board.beat(ADA, Heartbeat(b"", LEASE, number=4, since=Heard("ada", 1, 3)))
+    await board.beat(ADA, Heartbeat(b"", LEASE, number=2))  # came late
     await board.recalls(Heard("ada", 1, 4))
     await board.close()
     world.restart_forgetful()
     board = world.board()
     for number in range(1, 9):
-        await board.beat(BOB, b"", LEASE, number=number)
+        await board.beat(BOB, Heartbeat(b"", LEASE, number=number))
     await board.recalls(Heard("ada", 1, 3))
-    before = await board.beat(ADA, b"old", LEASE, since=Heard("ada", 1, 3))
+    before = await board.beat(ADA, Heartbeat(b"old", LEASE, since=Heard("ada", 1, 3)))
     for unheard in (Heard("ada", 1, 4), Heard("ada", 2, 1), Heard("eve", 1, 1)):
         with pytest.raises(BoardLost, match=f"old copy of its data.*`{unheard.agent}`") as told:
             await board.recalls(unheard)
         assert "cluster rebuild" in told.value.hint
         with pytest.raises(BoardLost, match="old copy"):
-            await board.beat(ADA, b"new", LEASE, number=9, since=unheard)
-    after = await board.beat(ADA, b"old", LEASE)
+            await board.beat(ADA, Heartbeat(b"new", LEASE, number=9, since=unheard))
+    after = await board.beat(ADA, Heartbeat(b"old", LEASE))
     assert [note.advert for note in after.agents] == [note.advert for note in before.agents]
     with pytest.raises(BoardLost):
         await board.recalls(Heard("ada", 1, 9))
     await board.join(Name("ada", 2), LEASE)
-    await board.beat(Name("ada", 2), b"", LEASE, number=1, since=Heard("ada", 1, 3))
+    await board.beat(Name("ada", 2), Heartbeat(b"", LEASE, number=1, since=Heard("ada", 1, 3)))
     await board.recalls(Heard("ada", 1, 1000))
     await board.close()
 
@@ -907,10 +910,10 @@ async def test_hosts_that_shun_an_agent_hide_no_others(world: World, board: Boar
         await board.give_back(ADA, [GivenBack(of(grants[host]), luggage, [row], "bob", shunned)])
     for _ in range(3):
         for name in (ADA, BOB):
-            await board.beat(name, b"", LEASE)
+            await board.beat(name, Heartbeat(b"", LEASE))
         world.advance(LEASE / 2)
     for name in (ADA, BOB):
-        await board.beat(name, b"", LEASE)
+        await board.beat(name, Heartbeat(b"", LEASE))
     got = [grant.host for _ in range(5) for grant in await board.lease(ADA, 1, 9)]
     assert got == [hosts[2]]
 
@@ -968,7 +971,7 @@ async def test_a_dead_holders_address_rests_from_the_end_of_its_lease(world: Wor
     theirs = of((await board.lease(BOB, 1, 5))[0])
     await board.ask_addresses(ADA, [AddressAsk("10.0.0.1", mine, 50.0)])
     world.advance(LEASE - 10)
-    await board.beat(BOB, b"", LEASE)
+    await board.beat(BOB, Heartbeat(b"", LEASE))
     world.advance(30)
     (answer,) = await board.ask_addresses(BOB, [AddressAsk("10.0.0.1", theirs, 1.0)])
     assert (answer.granted, answer.holder) == (False, "")

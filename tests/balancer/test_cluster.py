@@ -127,10 +127,8 @@ def test_an_option_that_contradicts_the_crawl_is_refused(
     server: ServerProcess, tmp_path: Path, capfd: Said
 ) -> None:
     where = ("--board", server.url, "--crawl", "strict")
-    nothing = asked(
-        capfd, "agent", tmp_path / "a", *where, "--seed", "http://127.0.0.1:9/", "--delay", "1s",
-        "--set", "robots.count=3", expect=1,
-    )  # fmt: skip
+    words = "--seed http://127.0.0.1:9/ --delay 1s --set robots.count=3".split()
+    nothing = asked(capfd, "agent", tmp_path / "a", *where, *words, expect=1)
     assert "private address" in str(nothing["error"])
     assert "`--allow-private`" in str(nothing["hint"])
     assert "another crawl (`--crawl NAME`)" in str(nothing["hint"])
@@ -200,10 +198,8 @@ def test_an_agent_that_comes_back_waits_for_its_board_and_a_new_one_not_for_long
         seed = ("--seed", "http://127.0.0.1:9/")
         asked(capfd, "agent", tmp_path / "a", *where, *seed, "--delay", "1s", expect=1)  # not one page
         server.kill()
-        waiting = subprocess.Popen(
-            crawling.command("agent", tmp_path / "a", *where), stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE, text=True,
-        )  # fmt: skip
+        command, pipe = crawling.command("agent", tmp_path / "a", *where), subprocess.PIPE
+        waiting = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=pipe, text=True)
         try:
             assert waiting.stderr is not None
             assert "does not answer; waiting for it" in waiting.stderr.readline()
@@ -368,10 +364,9 @@ def wait_for(is_so: Callable[[], object], agents: Sequence[subprocess.Popen[byte
 def test_an_agent_that_waits_for_a_crawl_to_appear_ends_in_order_when_told_to(
     server: ServerProcess, tmp_path: Path, number: signal.Signals
 ) -> None:
-    waiting = subprocess.Popen(
-        crawling.command("agent", tmp_path / "a", "--board", server.url, "--crawl", "not-yet"),
-        stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, start_new_session=True,
-    )  # fmt: skip
+    command = crawling.command("agent", tmp_path / "a", "--board", server.url, "--crawl", "not-yet")
+    streams = {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE}
+    waiting = subprocess.Popen(command, **streams, text=True, start_new_session=True)
     try:
         assert waiting.stderr is not None
         assert "waiting for a crawl `not-yet` to appear" in waiting.stderr.readline()
@@ -426,9 +421,8 @@ def test_a_crawl_that_nobody_crawls_in_is_removed_and_its_name_is_free(
     busy = asked(capfd, "cluster", "remove", "stray", *both, expect=2)
     assert "`ada` crawls in `stray`" in str(busy["error"])
     asyncio.run(join(Name("ada", 1), leave=True))
-    assert asked(capfd, "cluster", "remove", "stray", *both) == {
-        "crawl": "stray", "seen": 1, "booked": 1, "waiting": 0,
-    }  # fmt: skip
+    removed = {"crawl": "stray", "seen": 1, "booked": 1, "waiting": 0}
+    assert asked(capfd, "cluster", "remove", "stray", *both) == removed
     for each, others in before.items():
         assert not each.client().keys("fm:{stray}:*")
         assert set(each.client().keys("*:meta")) == others, "crawls beside it are not touched"

@@ -58,10 +58,8 @@ def test_agents_poll_what_they_have_and_one_that_was_killed_goes_on(
     with running_meadow(hosts=6, pages=40, seed=4, page_kb=1.0, links=8, **changing) as meadow:
         words = [word for seed in meadow.seeds for word in ("--seed", seed)]
         words += ["--scope", "web", "--delay", f"{DELAY}s"]
-        settled = (
-            "refresh.on=true", "refresh.budget=10/s", "refresh.policy=uniform", "board.lease=3s",
-            "board.heartbeat=500ms",
-        )  # fmt: skip
+        refresh = "refresh.on=true refresh.budget=10/s refresh.policy=uniform"
+        settled = f"{refresh} board.lease=3s board.heartbeat=500ms".split()
         words += [word for value in settled for word in ("--set", value)]
         mine = ("--set", "storage.checkpoint=500ms", "--allow-private")
         truth = meadow.pages()

@@ -25,9 +25,8 @@ def note(
 
 ME = note("me", "here")
 WELL = note("well", "there")
-GONE = [
-    note("dead", "a", alive=False), note("leaving", "b", draining=True), note("cut off", "c", resting=True)
-]  # fmt: skip
+GONE = [note("dead", "a", alive=False), note("leaving", "b", draining=True)]
+GONE += [note("cut off", "c", resting=True)]
 
 
 def meeting(notes: Sequence[AgentNote], clock: ManualClock | None = None) -> Colleagues:

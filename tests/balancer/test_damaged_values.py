@@ -25,6 +25,7 @@ from fieldmouse.balancer.board.contract import (
     DamagedField,
     GivenBack,
     Grant,
+    Heartbeat,
     Held,
     Luggage,
     Name,
@@ -270,7 +271,7 @@ def test_a_damaged_field_keeps_nobody_from_fetching_all(
         key, field, value = poison
         server.client().hset(f"{PREFIX}{key}", field, value)
         server.client().hset(f"{PREFIX}h:{A}", "rx", int(time.time() * 1000) + 60_000)
-        await board.beat(ADA, b"", 15.0)
+        await board.beat(ADA, Heartbeat(b"", 15.0))
         (answer,) = await board.ask_addresses(ADA, [AddressAsk("10.0.0.1", Held(A, 0), 1.0)])
         assert answer.granted
         await board.free_addresses(ADA, {"10.0.0.1": 0.0})
@@ -290,7 +291,7 @@ def test_a_key_of_another_type_costs_at_most_its_own_urls(server: ServerProcess,
         client.set(f"{PREFIX}{key}", "not ours")
         client.zadd(f"{PREFIX}names", {"ghost": 0, b"\xff\xfe": 0})
         client.zadd(f"{PREFIX}live", {"ghost": 1, b"\xff\xfe": 1})
-        pulse = await board.beat(ADA, b"", 15.0)
+        pulse = await board.beat(ADA, Heartbeat(b"", 15.0))
         assert [note.agent for note in pulse.agents] == ["ada"]
         await board.ask_addresses(ADA, [AddressAsk("10.0.0.1", Held(A, 0), 1.0)])
         got = await finish(board)
@@ -307,7 +308,7 @@ def test_outcomes_are_counted_though_a_key_beside_them_is_of_another_type(
     async def story(board: RedisBoard) -> None:
         server.client().delete(f"{PREFIX}{key}")
         server.client().set(f"{PREFIX}{key}", "not ours")
-        await board.beat(ADA, b"", 15.0)
+        await board.beat(ADA, Heartbeat(b"", 15.0))
         got = await finish(board)
         assert sorted(key for keys in got.values() for key in keys) == [1, 2, 3]
         assert (await board.books()).quarantined > 0
@@ -343,7 +344,7 @@ def test_an_agent_whose_own_record_is_damaged_joins_again(server: ServerProcess)
         server.client().delete(f"{PREFIX}agent:ada")
         server.client().set(f"{PREFIX}agent:ada", "not ours")
         with pytest.raises(Fenced):
-            await board.beat(ADA, b"", 15.0)
+            await board.beat(ADA, Heartbeat(b"", 15.0))
         await board.join(Name("ada", 6), 15.0)
         got = await finish(board, Name("ada", 6))
         assert sorted(key for keys in got.values() for key in keys) == [1, 2, 3]
@@ -363,7 +364,7 @@ def test_what_a_dead_agent_held_goes_to_others_though_its_records_are_damaged(se
         await board.forget("ada", again=False)
         client.hincrby(META, "skew", 60_000)
         await board.join(BOB, 15.0)
-        await board.beat(BOB, b"", 15.0)
+        await board.beat(BOB, Heartbeat(b"", 15.0))
         await finish(board, BOB)
         assert (await board.books()).kinds == {"quarantined": 3}
 

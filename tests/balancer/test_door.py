@@ -31,7 +31,7 @@ def test_an_address_that_a_new_server_forgot_is_left_at_once(tmp_path: Path) -> 
         lease = LeaseClock(100.0, clock.now)
         lease.renewed(clock.now())
         mailbox, refused = a_mailbox(tmp_path, clock, lease, a_chooser()), list[str]()
-        door = AddressDoor(board, mailbox, lease, lambda: ADA, refused.append)
+        door = AddressDoor(board, mailbox, lambda: ADA, refused.append)
         serving = asyncio.ensure_future(door.serve())
         before, told = server.memory(), []
         for address in (KEPT, FREED):

@@ -14,7 +14,7 @@ import pytest
 
 from balancer.boards import World
 from balancer.test_board_contract import ADA, BOB, CHARTER, CYD, FREE, LEASE, A, B, done, links, of, offer
-from fieldmouse.balancer.board.contract import Board, GivenBack, Grant, Luggage, Name, Stranded
+from fieldmouse.balancer.board.contract import Board, GivenBack, Grant, Heartbeat, Luggage, Name, Stranded
 from fieldmouse.balancer.board.forgiving import TakenBack
 from fieldmouse.balancer.board.rows import pack_urls
 from fieldmouse.url import Host, key_of
@@ -51,8 +51,8 @@ async def is_forgotten_with_its_pages(world: World, board: Board) -> None:
 async def is_killed(world: World, board: Board) -> None:
     for _ in range(3):
         world.advance(LEASE / 2)
-        await board.beat(ADA, b"", LEASE)
-        await board.beat(BOB, b"", LEASE)
+        await board.beat(ADA, Heartbeat(b"", LEASE))
+        await board.beat(BOB, Heartbeat(b"", LEASE))
 
 
 async def is_killed_and_forgotten(world: World, board: Board) -> None:

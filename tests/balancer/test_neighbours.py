@@ -13,7 +13,16 @@ from hypothesis import strategies as st
 
 from balancer.boards import MemoryWorld
 from fieldmouse.balancer.adverts import Advert, share_of, table_of
-from fieldmouse.balancer.board.contract import TOLD, AgentNote, Board, BoardBooks, Charter, Name, Pulse
+from fieldmouse.balancer.board.contract import (
+    TOLD,
+    AgentNote,
+    Board,
+    BoardBooks,
+    Charter,
+    Heartbeat,
+    Name,
+    Pulse,
+)
 from fieldmouse.balancer.board.spread.board import SpreadBoard
 from fieldmouse.balancer.board.spread.shares import met
 from fieldmouse.balancer.choice import Chooser
@@ -39,7 +48,7 @@ class Listener:
         self.board, self.neighbours, self.upto = board, Neighbours(), ""
 
     async def listen(self) -> set[str]:
-        heard = await self.board.beat(ADA, b"", LEASE, self.upto)
+        heard = await self.board.beat(ADA, Heartbeat(b"", LEASE, self.upto))
         self.upto = heard.upto
         return {note.agent for note in self.neighbours.hear(heard)}
 

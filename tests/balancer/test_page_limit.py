@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from balancer.boards import World
-from fieldmouse.balancer.board.contract import Board, Name
+from fieldmouse.balancer.board.contract import Board, Heartbeat, Name
 from fieldmouse.balancer.board.pagelimit import PageAsk, reserved
 from fieldmouse.errors import Fenced
 
@@ -68,9 +68,9 @@ async def test_a_page_that_leads_nowhere_and_an_agent_that_leaves_cost_nothing(
 @told_to
 async def test_what_was_reserved_dies_with_the_lease(world: World, board: Board) -> None:
     assert await all_of(board, ADA, LIMIT) == LIMIT
-    await board.beat(BOB, b"", 3 * LEASE)
+    await board.beat(BOB, Heartbeat(b"", 3 * LEASE))
     world.advance(LEASE + 1)
-    await board.beat(BOB, b"", LEASE)
+    await board.beat(BOB, Heartbeat(b"", LEASE))
     assert await all_of(board, BOB, LIMIT) == LIMIT
     newer = Name("ada", 2)
     await board.join(newer, LEASE)
@@ -98,7 +98,7 @@ async def test_a_server_that_forgot_what_it_reserved_reserves_nothing_new_before
     assert await ask(again, BOB, 0, 5) == 0
     assert await ask(again, ADA, LIMIT, LIMIT) == LIMIT
     for name in (ADA, BOB):
-        await again.beat(name, b"", 3 * LEASE)
+        await again.beat(name, Heartbeat(b"", 3 * LEASE))
     world.advance(2 * LEASE)
     assert await ask(again, BOB, 0, 5) == 0
     assert await ask(again, ADA, LIMIT - 3, LIMIT - 3) == LIMIT - 3

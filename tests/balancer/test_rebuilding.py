@@ -15,6 +15,7 @@ from fieldmouse.balancer.board.contract import (
     BookedKeys,
     Charter,
     Heard,
+    Heartbeat,
     Held,
     Luggage,
     Name,
@@ -158,7 +159,7 @@ async def test_nothing_is_granted_while_anybody_may_still_ask_and_then_hosts_hav
     await builder.publish(LEASE, DELAY)
     await board.join(ADA, 10 * LEASE)
     assert await board.lease(ADA, 9, 100) == []
-    assert (await board.beat(ADA, b"", 10 * LEASE)).calm > LEASE
+    assert (await board.beat(ADA, Heartbeat(b"", 10 * LEASE))).calm > LEASE
     world.advance(LEASE + DELAY + 3.0)
     (first,) = await board.lease(ADA, 9, 100)
     assert first.host == B, "a rests for 90 seconds"
@@ -223,7 +224,7 @@ async def test_an_old_copy_is_cleared_and_nothing_of_it_is_left(
     await board.join(ADA, LEASE)
     await board.offer([offer(A, range(15, 30)), offer(B, range(7))], FREE)
     await board.lease(ADA, 1, 4)
-    await board.beat(ADA, b"", LEASE, number=5)
+    await board.beat(ADA, Heartbeat(b"", LEASE, number=5))
     assert not await builder.clear(CHARTER.key_seed, [Heard("ada", 1, 5), Heard()])
     with pytest.raises(BoardError, match="is not empty"):
         await builder.hide(CHARTER)
@@ -237,7 +238,7 @@ async def test_an_old_copy_is_cleared_and_nothing_of_it_is_left(
     assert await builder.clear(CHARTER.key_seed, [Heard("ada", 1, 5), Heard("bob", 1, 9)])
     assert not await builder.clear(CHARTER.key_seed, [Heard("bob", 1, 9)]), "there is none"
     with pytest.raises(BoardLost, match="has lost the crawl"):
-        await board.beat(ADA, b"", LEASE, number=6)
+        await board.beat(ADA, Heartbeat(b"", LEASE, number=6))
     await built(builder)
     await builder.publish(LEASE, DELAY)
     books = await board.books()

@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from balancer.boards import META, MISSING, PROGRAM, RedisWorld, ServerProcess, a_server, needs_server
-from fieldmouse.balancer.board.contract import Charter, Heard, Held, Name, Offer, Row, SiteBounds
+from fieldmouse.balancer.board.contract import Charter, Heard, Heartbeat, Held, Name, Offer, Row, SiteBounds
 from fieldmouse.balancer.board.server.board import RedisBoard
 from fieldmouse.errors import BoardError, BoardLost, BoardUnreachable, UsageError
 from fieldmouse.url import Host
@@ -145,7 +145,7 @@ def test_a_server_that_begins_to_throw_data_away_is_noticed(server: ServerProces
 
         async def beat() -> None:
             for _ in range(12):
-                await board.beat(ADA, b"", 100.0)
+                await board.beat(ADA, Heartbeat(b"", 100.0))
 
         await beat()
         try:
@@ -198,7 +198,7 @@ def test_a_board_that_lost_everything_names_what_helps(server: ServerProcess) ->
         await board.join(ADA, 100.0)
         server.client().flushall()
         with pytest.raises(BoardLost, match="lost the crawl") as caught:
-            await board.beat(ADA, b"", 100.0)
+            await board.beat(ADA, Heartbeat(b"", 100.0))
         assert caught.value.hint
         await board.close()
 
@@ -237,7 +237,7 @@ def test_an_old_file_of_the_server_is_noticed() -> None:
 
         async def beat(number: int, since: Heard) -> None:
             board = RedisBoard(server.url)
-            await board.beat(ADA, b"", 100.0, number=number, since=since)
+            await board.beat(ADA, Heartbeat(b"", 100.0, number=number, since=since))
             await board.close()
 
         async def begin() -> None:
@@ -270,14 +270,14 @@ def test_a_server_that_comes_back_is_found_again_by_the_same_board(server: Serve
         board = world.board()
         await board.found(CHARTER)
         await board.join(ADA, 100.0)
-        before = await board.beat(ADA, b"", 100.0)
+        before = await board.beat(ADA, Heartbeat(b"", 100.0))
         server.kill()
         with pytest.raises(BoardUnreachable):
-            await board.beat(ADA, b"", 100.0)
+            await board.beat(ADA, Heartbeat(b"", 100.0))
         with pytest.raises(BoardUnreachable):
-            await board.beat(ADA, b"", 100.0)
+            await board.beat(ADA, Heartbeat(b"", 100.0))
         server.start()
-        after = await board.beat(ADA, b"", 100.0)
+        after = await board.beat(ADA, Heartbeat(b"", 100.0))
         assert (after.run != before.run, after.calm > 50) == (True, True)
         await board.close()
 

@@ -49,11 +49,9 @@ def secure(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecureServer]:
     papers.cert_chain_pems[0].write_to_path(str(folder / "cert.pem"))
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-    words = (
-        "--tls-port", str(port), "--bind", "127.0.0.1", "--tls-cert-file", str(folder / "cert.pem"),
-        "--tls-key-file", str(folder / "key.pem"), "--tls-ca-cert-file", str(folder / "ca.pem"),
-        "--tls-auth-clients", "no", "--requirepass", "secret",
-    )  # fmt: skip
+    files = {"cert-file": "cert.pem", "key-file": "key.pem", "ca-cert-file": "ca.pem"}
+    words = f"--tls-port {port} --bind 127.0.0.1 --tls-auth-clients no --requirepass secret".split()
+    words += [word for name, file in files.items() for word in (f"--tls-{name}", str(folder / file))]
     linked = subprocess.run(["ldd", PROGRAM], capture_output=True, text=True).stdout
     if "libssl" not in linked:
         pytest.skip(f"{PROGRAM} was built without TLS")

@@ -20,6 +20,7 @@ from fieldmouse.balancer.board.contract import (
     BoardBooks,
     BookedKeys,
     Charter,
+    Heartbeat,
     Held,
     Name,
     Offer,
@@ -108,16 +109,16 @@ def test_each_host_is_on_its_own_server_alone() -> None:
 def test_an_agent_is_alive_for_all_servers_or_for_none() -> None:
     async def story() -> None:
         board, first, second = await two()
-        await board.beat(ADA, b"", LEASE)
+        await board.beat(ADA, Heartbeat(b"", LEASE))
         second.silent = True
         with pytest.raises(BoardUnreachable):
-            await board.beat(ADA, b"", LEASE)
+            await board.beat(ADA, Heartbeat(b"", LEASE))
         heard = first.heard
         with pytest.raises(BoardUnreachable):
-            await board.beat(ADA, b"", LEASE)
+            await board.beat(ADA, Heartbeat(b"", LEASE))
         assert first.heard == heard, "whoever waits for one server must die for the other"
         second.silent = False
-        pulse = await board.beat(ADA, b"", LEASE)
+        pulse = await board.beat(ADA, Heartbeat(b"", LEASE))
         assert first.heard == heard + 1
         assert [note.alive for note in pulse.agents] == [True]
 
@@ -168,7 +169,7 @@ def test_where_an_agent_is_fenced_nothing_counts_and_elsewhere_it_does() -> None
         await second.leave(ADA)
         assert await board.book(ADA, told) == [(), [2]]
         with pytest.raises(Fenced):
-            await board.beat(ADA, b"", LEASE)
+            await board.beat(ADA, Heartbeat(b"", LEASE))
         await first.leave(ADA)
         with pytest.raises(Fenced):
             await board.book(ADA, told)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from fieldmouse.balancer.allowance import PageAllowance
-from fieldmouse.balancer.board.contract import Charter, Heard, Name, Offer, SiteBounds
+from fieldmouse.balancer.board.contract import Charter, Heard, Heartbeat, Name, Offer, SiteBounds
 from fieldmouse.balancer.board.memory.board import MemoryBoard, MemoryServer
 from fieldmouse.balancer.board.pagelimit import PageAsk
 from fieldmouse.balancer.teller import Teller
@@ -71,6 +73,16 @@ def test_what_was_told_is_kept_until_a_later_sign_of_life_was_heard_long_ago(tmp
     assert Tellings(tmp_path / "board", last, clock.now).since == Heard("ada", 1, 2)
 
 
+def a_teller(board: MemoryBoard, tellings: Tellings, **given: Callable[..., None]) -> Teller:
+    ignored: dict[str, Any] = dict.fromkeys(("on_dropped", "on_unbooked", "on_booked", "on_again"), _ignore)
+    options = {**ignored, **given}
+    return Teller(board, tellings, keep_urls=False, bounds=SiteBounds(), place_new=lambda host: "", **options)
+
+
+def _ignore(*values: object) -> None:
+    pass
+
+
 def test_pages_in_the_air_stay_reserved_when_the_server_was_started_again(tmp_path: Path) -> None:
     """What was told is told again, and must not be taken off twice."""
     clock, limit, air = ManualClock(1_700_000_000.0), 40, 0
@@ -83,11 +95,7 @@ def test_pages_in_the_air_stay_reserved_when_the_server_was_started_again(tmp_pa
         limit, tellings=tellings, clock=clock, hosts=lambda: 4, on_hunger=lambda: None, every=5.0
     )
     allowance.follow(lambda: air)
-    teller = Teller(
-        board, tellings, keep_urls=False, bounds=SiteBounds(), place_new=lambda host: "",
-        on_dropped=lambda hosts, urls: None, on_unbooked=lambda urls: None,
-        on_booked=allowance.told, on_again=lambda urls: None,
-    )  # fmt: skip
+    teller = a_teller(board, tellings, on_booked=allowance.told)
 
     async def bring() -> None:
         await teller.tell_all(ada)
@@ -116,7 +124,7 @@ def test_pages_in_the_air_stay_reserved_when_the_server_was_started_again(tmp_pa
         await bring()
         for _ in range(9):
             for name in (ada, bob):
-                await board.beat(name, b"", 60.0)
+                await board.beat(name, Heartbeat(b"", 60.0))
             clock.advance(10.0)
         others = 0
         for _ in range(100):
@@ -145,12 +153,7 @@ def test_a_booking_that_counted_is_not_called_late_when_it_is_told_again_after_a
         tellings = Tellings(tmp_path / "board", last, clock.now)
         tellings.begin()
         tellings.call(first.agent, first.incarnation)
-        teller = Teller(
-            board, tellings, keep_urls=False, bounds=SiteBounds(), place_new=lambda host: "",
-            on_dropped=lambda hosts, urls: None, on_unbooked=late.extend,
-            on_booked=lambda pages: None, on_again=lambda urls: None,
-        )  # fmt: skip
-        return tellings, teller
+        return tellings, a_teller(board, tellings, on_unbooked=late.extend)
 
     async def life() -> None:
         await board.found(CHARTER)

@@ -18,7 +18,7 @@ from balancer.test_board_contract import (
     sums,
     told_to,
 )
-from fieldmouse.balancer.board.contract import Board, GivenBack, Grant, Luggage, Name, Row
+from fieldmouse.balancer.board.contract import Board, GivenBack, Grant, Heartbeat, Luggage, Name, Row
 
 
 async def leased(board: Board, name: Name, urls: int = 100) -> dict[str, list[Row]]:
@@ -105,7 +105,7 @@ async def test_a_host_is_kept_for_as_long_as_a_lease_and_no_longer(world: World,
     assert await leased(board, ADA) == {}
     world.advance(LEASE / 2)
     for name in (ADA, BOB):
-        await board.beat(name, b"", LEASE)
+        await board.beat(name, Heartbeat(b"", LEASE))
     assert await leased(board, ADA) == {}
     world.advance(LEASE / 2 + 1)
     assert await leased(board, ADA) == {A: []}, "bob has robots for others, it seems"
@@ -144,7 +144,7 @@ async def test_what_a_dead_agent_held_goes_to_who_wished_for_it(world: World, bo
     await board.wish(BOB, [A])
     assert await leased(board, BOB) == {}
     world.advance(LEASE - 5)
-    await board.beat(BOB, b"", 2 * LEASE)
+    await board.beat(BOB, Heartbeat(b"", 2 * LEASE))
     await board.join(CYD, LEASE)
     world.advance(10)
     assert await leased(board, CYD) == {}

@@ -79,14 +79,18 @@ class Poisoner:
 
     def _host(self, host: bytes) -> None:
         """Of a host that has URLs: the fields that travel with it."""
-        field, value = self._dice.choice(
-            [
-                ("st", b"\x91\xa3/\xff\xfe"), ("st", b"\xff" * 200_000), ("le", b"\xff\xfe"), ("le", DIGITS),
-                ("rt", BOMB), ("rt", claiming_frame(16 << 40)), ("rt", b"no zstd"), ("d", DIGITS),
-                ("d", b"x"),
-                ("rx", DIGITS), ("raw", b"\xff"), ("wu", b"x"), ("no", b"\nx"),
-            ]
-        )  # fmt: skip
+        values = {
+            "st": (b"\x91\xa3/\xff\xfe", b"\xff" * 200_000),
+            "le": (b"\xff\xfe", DIGITS),
+            "rt": (BOMB, claiming_frame(16 << 40), b"no zstd"),
+            "d": (DIGITS, b"x"),
+            "rx": (DIGITS,),
+            "raw": (b"\xff",),
+            "wu": (b"x",),
+            "no": (b"\nx",),
+        }
+        choices = [(field, value) for field, some in values.items() for value in some]
+        field, value = self._dice.choice(choices)
         self._client.hset(f"{PREFIX}h:".encode() + host, field, value)
         self._client.hset(f"{PREFIX}h:".encode() + host, "rx", int(time.time() * 1000) + 600_000)
 

@@ -75,10 +75,9 @@ class Member:
 
     def start(self) -> None:
         with (self.home.parent / f"{self.home.name}.err").open("ab") as talk:
-            self.process = subprocess.Popen(
-                [*self.before, *command("agent", self.home, *self.words, "--json")],
-                stdout=talk, stderr=talk, start_new_session=True, env=_TELLING,
-            )  # fmt: skip
+            words = [*self.before, *command("agent", self.home, *self.words, "--json")]
+            streams = {"stdout": talk, "stderr": talk}
+            self.process = subprocess.Popen(words, **streams, start_new_session=True, env=_TELLING)
 
     @property
     def talk(self) -> str:

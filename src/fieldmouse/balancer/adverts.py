@@ -16,7 +16,7 @@ log = logging.getLogger(__name__)
 
 
 def advert_of(note: AgentNote) -> Advert:
-    """Read the status of an agent; an unreadable one gives the defaults (`UnreadableAdverts` warns about it)."""
+    """Read the status of an agent; an unreadable one gives the defaults (see `UnreadableAdverts`)."""
     try:
         return advert_in(note.advert)
     except DamagedValue:

@@ -31,10 +31,16 @@ class PageAllowance:
     """Quota of one agent; no limit if `limit` is 0."""
 
     def __init__(
-        self, limit: int, *, tellings: Tellings, clock: Clock, hosts: Callable[[], int],
-        on_hunger: Callable[[], None], every: float,
-    ):  # fmt: skip
-        """`hosts` counts the hosts that we may fetch from. The coordinator is asked at least every `every`
+        self,
+        limit: int,
+        *,
+        tellings: Tellings,
+        clock: Clock,
+        hosts: Callable[[], int],
+        on_hunger: Callable[[], None],
+        every: float,
+    ):
+        """`hosts` counts the hosts we may fetch from. The coordinator is asked at least every `every`
         seconds."""
         self._limit, self._tellings, self._clock, self._hosts = limit, tellings, clock, hosts
         self._on_hunger, self._every = on_hunger, every

@@ -115,7 +115,7 @@ class Chooser:
         return self._me if ours and self._me not in shunned else ""
 
     def place_new(self, host: Host) -> str:
-        """Agent that should visit a new host: "" (the first that has time), except under the hashing policy."""
+        """Agent that should visit a new host; "" (the first with time) except under the hashing policy."""
         place = self._balancer.choose(host, b"", -1, self.table) if self._decides_first else -1
         return self.table.names[place] if place >= 0 else ""
 

@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import Callable, Sequence
 
 from fieldmouse.balancer.board.contract import AddressAnswer, AddressAsk, Board, Name
-from fieldmouse.balancer.lease import LeaseClock
 from fieldmouse.balancer.mailbox import Mailbox
 from fieldmouse.errors import BoardUnreachable, Fenced
 
@@ -17,11 +16,10 @@ class AddressDoor:
     """Batches the pending requests for addresses: while one call is under way, the next batch gathers."""
 
     def __init__(
-        self, board: Board, mailbox: Mailbox, lease: LeaseClock, name: Callable[[], Name],
-        on_refused: Callable[[str], None],
-    ):  # fmt: skip
+        self, board: Board, mailbox: Mailbox, name: Callable[[], Name], on_refused: Callable[[str], None]
+    ):
         """`on_refused` receives an address that is no longer ours."""
-        self._board, self._mailbox, self._lease, self._name = board, mailbox, lease, name
+        self._board, self._mailbox, self._name = board, mailbox, name
         self._on_refused = on_refused
         self._held: dict[str, AddressAsk] = {}  # granted, and not known to be free again
 
@@ -36,7 +34,7 @@ class AddressDoor:
         for address in rests:
             self._held.pop(address, None)
         asks = self._mailbox.asks.take()
-        if not self._lease.valid:
+        if not self._mailbox.open:
             self._mailbox.put_rests_back(rests)
             self._refuse(asks)
             await self._mailbox.at_the_door(_PAUSE)
@@ -58,8 +56,7 @@ class AddressDoor:
             await self._mailbox.at_the_door(_PAUSE)
 
     async def ask_again(self) -> None:
-        """Ask for all held addresses again: a restarted server may have forgotten them and grant them to
-        others."""
+        """Ask for all held addresses again: a restarted server may have forgotten them."""
         asks = list(self._held.values())
         if not asks:
             return

@@ -27,10 +27,17 @@ _SHOWN = 3  # damaged values of a host that are logged one by one
 
 class HostFetcher:
     def __init__(
-        self, board: Board, *, mailbox: Mailbox, tenant: Tenant, allowance: PageAllowance, lease: LeaseClock,
-        clock: Clock, unpack: Callable[[Grant], tuple[HostState, list[DamagedField]]],
+        self,
+        board: Board,
+        *,
+        mailbox: Mailbox,
+        tenant: Tenant,
+        allowance: PageAllowance,
+        lease: LeaseClock,
+        clock: Clock,
+        unpack: Callable[[Grant], tuple[HostState, list[DamagedField]]],
         on_hosts: Callable[[], None],
-    ):  # fmt: skip
+    ):
         """`unpack` reads the state that came with a host, and returns its unreadable values."""
         self._board, self._mailbox, self._tenant, self._allowance = board, mailbox, tenant, allowance
         self._lease, self._clock, self._unpack, self._on_hosts = lease, clock, unpack, on_hosts

@@ -63,10 +63,17 @@ class Mailbox:
     """Implementation of `frontier.landlord.Landlord`."""
 
     def __init__(
-        self, *, tellings: Tellings, lease: LeaseClock, chooser: Chooser, clock: Clock,
-        pack: Callable[[Host, HostState], Luggage], delay: Callable[[HostState], float],
-        key_of: Callable[[str], int], kinds_of: Callable[[Sequence[int]], Sequence[str]],
-    ):  # fmt: skip
+        self,
+        *,
+        tellings: Tellings,
+        lease: LeaseClock,
+        chooser: Chooser,
+        clock: Clock,
+        pack: Callable[[Host, HostState], Luggage],
+        delay: Callable[[HostState], float],
+        key_of: Callable[[str], int],
+        kinds_of: Callable[[Sequence[int]], Sequence[str]],
+    ):
         """`pack` returns the state that travels with a host; `delay` is the time between two visits.
 
         `kinds_of` returns the kinds of the outcomes that these keys have here.
@@ -237,7 +244,7 @@ class Mailbox:
         return {Held(host, epoch): self._pack(host, state) for (host, epoch), state in standing.items()}
 
     def unsaid_keys(self) -> Iterator[tuple[tuple[Host, int], list[int]]]:
-        """Keys of hosts given back and of returned URLs that the coordinator has not received yet, by lease."""
+        """Keys of hosts given back and of returned URLs not yet received by the coordinator, by lease."""
         for given in self.back:
             yield (given.held.host, given.held.epoch), [key for key, _ in given.unused]
         for held, (key, _) in self.strays:

@@ -1,5 +1,4 @@
-"""Session of an agent with the coordinator: join, heartbeat, delivery of pending calls, leases of hosts,
-leave.
+"""Session of an agent with the coordinator: join, heartbeats, leases, delivery of calls, leave.
 
 Three tasks run concurrently so that none delays another: heartbeats (`_heart`), the addresses that fetch
 workers wait for, and everything else (`_post`). While the coordinator cannot be reached, all calls stay
@@ -18,7 +17,17 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from fieldmouse.aside import call_off
 from fieldmouse.balancer.allowance import PageAllowance
-from fieldmouse.balancer.board.contract import TOLD, Board, DamagedField, Grant, Heard, Held, Name, Pulse
+from fieldmouse.balancer.board.contract import (
+    TOLD,
+    Board,
+    DamagedField,
+    Grant,
+    Heard,
+    Heartbeat,
+    Held,
+    Name,
+    Pulse,
+)
 from fieldmouse.balancer.board.refusals import check_same
 from fieldmouse.balancer.door import AddressDoor
 from fieldmouse.balancer.hostfetcher import HostFetcher
@@ -44,16 +53,27 @@ _FAREWELL = 20.0  # seconds for saying that we leave
 
 class Messenger:
     def __init__(
-        self, board: Board, *, terms: Terms, mailbox: Mailbox, tellings: Tellings, lease: LeaseClock,
-        allowance: PageAllowance, tenant: Tenant, clock: Clock, rejoin: Callable[[], Name],
-        advert: Callable[[], bytes], unpack: Callable[[Grant], tuple[HostState, list[DamagedField]]],
+        self,
+        board: Board,
+        *,
+        terms: Terms,
+        mailbox: Mailbox,
+        tellings: Tellings,
+        lease: LeaseClock,
+        allowance: PageAllowance,
+        tenant: Tenant,
+        clock: Clock,
+        rejoin: Callable[[], Name],
+        advert: Callable[[], bytes],
+        unpack: Callable[[Grant], tuple[HostState, list[DamagedField]]],
         place_new: Callable[[Host], str],
-        nudge: Callable[[], None], on_pulse: Callable[[Pulse], str | None],
+        nudge: Callable[[], None],
+        on_pulse: Callable[[Pulse], str | None],
         on_trouble: Callable[[Exception], None],
-        on_unbooked: Callable[[Sequence[DoneUrl]], None], on_refused: Callable[[str], None],
-    ):  # fmt: skip
-        """`rejoin` durably chooses the identity of the next start; `unpack` reads the state that came with a
-        host.
+        on_unbooked: Callable[[Sequence[DoneUrl]], None],
+        on_refused: Callable[[str], None],
+    ):
+        """`rejoin` durably chooses the identity of the next start; `unpack` reads a granted host's state.
 
         `on_pulse` returns why the crawl is over for all agents, "" if it no longer is, or None for no
         change. `on_unbooked` receives rejected outcomes, `on_refused` addresses that are no longer ours;
@@ -66,15 +86,27 @@ class Messenger:
         self._name, self._run = Name("", 0), ""
         self._upto, self._members, self._beats = "", 1, 0
         self._teller = Teller(
-            board, tellings, keep_urls=terms.keep_booked, bounds=terms.bounds, place_new=place_new,
-            on_dropped=mailbox.note_dropped, on_unbooked=on_unbooked, on_booked=allowance.told,
+            board,
+            tellings,
+            keep_urls=terms.keep_booked,
+            bounds=terms.bounds,
+            place_new=place_new,
+            on_dropped=mailbox.note_dropped,
+            on_unbooked=on_unbooked,
+            on_booked=allowance.told,
             on_again=mailbox.wait_again,
-        )  # fmt: skip
-        self._door = AddressDoor(board, mailbox, lease, lambda: self._name, on_refused)
+        )
+        self._door = AddressDoor(board, mailbox, lambda: self._name, on_refused)
         self._hosts = HostFetcher(
-            board, mailbox=mailbox, tenant=tenant, allowance=allowance, lease=lease, clock=clock,
-            unpack=unpack, on_hosts=nudge,
-        )  # fmt: skip
+            board,
+            mailbox=mailbox,
+            tenant=tenant,
+            allowance=allowance,
+            lease=lease,
+            clock=clock,
+            unpack=unpack,
+            on_hosts=nudge,
+        )
         self._leaving = False
         self._patience = BoardPatience(clock, nudge)
         self._tasks: list[asyncio.Task[None]] = []
@@ -83,7 +115,7 @@ class Messenger:
     # -- joining and leaving
 
     async def begin(self, last: Name) -> None:
-        """Deliver the outbox of the last start, join, and start the tasks. `last` is our last start, if any."""
+        """Deliver the outbox of our last start, if any (`last`), join, and start the tasks."""
         await self._patience.until_done(lambda: self._board.recalls(self._tellings.since))
         await self._patience.until_done(lambda: check_newest(self._board, self._tellings.before, last))
         before = self._tellings.before
@@ -180,7 +212,7 @@ class Messenger:
                 self._patience.note_answer()
 
     async def _unfenced(self, act: Callable[[], Awaitable[None]]) -> bool:
-        """Run `act` unless the coordinator cannot be reached; join again if fenced. Returns whether it ran."""
+        """Run `act` unless the coordinator cannot be reached; join again if fenced. Whether it ran."""
         name = self._name
         try:
             await act()
@@ -209,10 +241,9 @@ class Messenger:
         sent_at = self._lease.now()
         self._beats += 1
         name, number = self._name, self._beats
-        pulse = await self._board.beat(
-            name, self._advert(), self._terms.lease, self._upto, number, self._tellings.since,
-            len(self._mailbox.scope),
-        )  # fmt: skip
+        joined, since = len(self._mailbox.scope), self._tellings.since
+        beat = Heartbeat(self._advert(), self._terms.lease, self._upto, number, since, joined)
+        pulse = await self._board.beat(name, beat)
         self._tellings.heard(sent_at, Heard(name.agent, name.incarnation, number))
         self._upto, self._members = pulse.upto, pulse.members
         if self._run and pulse.run != self._run:

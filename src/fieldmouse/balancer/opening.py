@@ -63,8 +63,10 @@ async def crawls_of(urls: Sequence[str]) -> list[str]:
 
 
 async def charter_of(board: Board, crawl: str) -> Charter | None:
-    """Specification of the crawl, None if there is none. `UsageError` if it lies on other servers than were
-    named."""
+    """Specification of the crawl, None if there is none.
+
+    Raises `UsageError` if the crawl lies on other servers than were named.
+    """
     charter = await board.charter()
     if charter is not None:
         check_whole(charter, crawl)

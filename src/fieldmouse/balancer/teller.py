@@ -17,11 +17,18 @@ _LINKS = 1024  # links sent in one call
 
 class Teller:
     def __init__(
-        self, board: Board, tellings: Tellings, *, keep_urls: bool, bounds: SiteBounds,
-        place_new: Callable[[Host], str], on_dropped: Callable[[int, int], None],
-        on_unbooked: Callable[[Sequence[DoneUrl]], None], on_booked: Callable[[int], None],
+        self,
+        board: Board,
+        tellings: Tellings,
+        *,
+        keep_urls: bool,
+        bounds: SiteBounds,
+        place_new: Callable[[Host], str],
+        on_dropped: Callable[[int, int], None],
+        on_unbooked: Callable[[Sequence[DoneUrl]], None],
+        on_booked: Callable[[int], None],
         on_again: Callable[[int], None],
-    ):  # fmt: skip
+    ):
         """`place_new` returns the agent that should visit a new host.
 
         `on_dropped` receives dropped links, `on_unbooked` rejected outcomes, `on_booked` the number of

@@ -167,8 +167,7 @@ class Tellings:
         self._sealed.append((segment, told))
 
     def known(self, lease: tuple[Host, int], urls: Sequence[DoneUrl]) -> None:
-        """Add outcomes settled long ago. They are not kept: an agent that is granted them again repeats the
-        message."""
+        """Add outcomes settled long ago. They are not kept: a new grant of them repeats the message."""
         self._enqueue(self._current(), DoneUrls(0, ((*lease, tuple(urls)),)))
 
     def _current(self) -> _Segment:
@@ -187,7 +186,7 @@ class Tellings:
         return len(self._queue) + len(self._sealed)
 
     def next(self, most: int) -> list[Telling]:
-        """The oldest messages of one kind, which can be sent together; `most` limits their number of links."""
+        """The oldest messages of one kind, to be sent together; `most` limits their number of links."""
         batch: list[Telling] = []
         weight = 0
         self._again_at_next = self._again
@@ -210,8 +209,7 @@ class Tellings:
         return keys
 
     def told(self, count: int) -> int:
-        """Mark the oldest `count` messages, those of the last `next`, as sent; returns the number of pages in
-        them."""
+        """Mark the oldest `count` messages, those of the last `next`, as sent; returns their pages."""
         if self._again != self._again_at_next:
             # the server may have been replaced since they were sent, and the oldest messages are different
             # now
@@ -238,8 +236,7 @@ class Tellings:
             self._since_at, self.since = self._signs.popleft()
 
     def tell_again(self) -> int:
-        """Send kept messages again to a restarted server, which may have lost them; returns the pages in
-        them."""
+        """Send kept messages again to a restarted server, which may have lost them; returns their pages."""
         self._again += 1
         pages = sum(_pages(telling) for _, telling in self._told)
         for segment, telling in self._told:

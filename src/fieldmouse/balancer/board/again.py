@@ -16,27 +16,26 @@ class BookedAgain:
     """The URLs of a batch that are sent out again: rows by host, and the kinds of their outcomes.
 
     Left out are URLs that did not count (an empty `counted` means that all counted), and URLs that their
-    agent retried since: each key as often as `taken_back` has it, which is lowered by that. How a URL was
+    agent retried since: each key as often as `retried` has it, which is lowered by that. How a URL was
     found is lost with the agent; only the URL is known. Raises `ValueError` if `urls` are no URLs with
     kinds.
     """
 
     def __init__(
-        self, urls: bytes, counted: Sequence[bool], kinds: Sequence[str], taken_back: Counter[int],
-        key_seed: int,
-    ):  # fmt: skip
+        self, urls: bytes, counted: Sequence[bool], kinds: Sequence[str], retried: Counter[int], key_seed: int
+    ):
         self.hosts: dict[Host, tuple[list[Row], list[str]]] = {}
         self.left: list[int] = []  # keys that were retried
-        every = urls_of(urls)
-        for written, its, kind in zip(every, counted or [True] * len(every), kinds, strict=True):
-            if (url := parse(written)) is None:
+        texts = urls_of(urls)
+        for text, counts, kind in zip(texts, counted or [True] * len(texts), kinds, strict=True):
+            if (url := parse(text)) is None:
                 continue  # not fetchable
             key = key_of(url, key_seed)
-            if its and taken_back[key] > 0:
-                taken_back[key] -= 1
+            if counts and retried[key] > 0:
+                retried[key] -= 1
                 self.left.append(key)
-            elif its:
+            elif counts:
                 host = host_of(url)
-                rows, its_kinds = self.hosts.setdefault(host, ([], []))
+                rows, host_kinds = self.hosts.setdefault(host, ([], []))
                 rows.append((key, to_row(Link(url), host, 0.0)))
-                its_kinds.append(kind)
+                host_kinds.append(kind)

@@ -1,4 +1,4 @@
-"""Specification that all agents of a crawl share, as stored on each of its servers, and its format version."""
+"""Specification of a crawl, stored on each of its servers, and its format version."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from fieldmouse.errors import BoardError
 
 FORMAT = 1
-"""Format of the data at the coordinator. Raised when an older fieldmouse could no longer read it, or would
-corrupt it."""
+"""Format of the coordinator's data. Raised when older versions could not read it, or would corrupt it."""
 
 
 @dataclass(frozen=True, slots=True)

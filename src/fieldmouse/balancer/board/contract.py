@@ -161,7 +161,7 @@ class Told:
 
 
 class Advert(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True):
-    """Figures that an agent sends with each heartbeat. Fields missing in an older message get their defaults."""
+    """Figures that an agent sends with each heartbeat. Fields missing in an older message get defaults."""
 
     backlog: float = 0.0  # seconds of waiting work, in the balancer's unit
     speed: float = 1.0
@@ -215,6 +215,18 @@ class BoardBooks:
 
 
 @dataclass(frozen=True, slots=True)
+class Heartbeat:
+    """Sign of life of an agent. It is recorded only if the coordinator knows the heartbeat `since`."""
+
+    advert: bytes  # an encoded `Advert`
+    lease: float  # seconds for which the agent keeps its leases
+    after: str = ""  # list the agents after this one by name, starting over at the end, if there are many
+    number: int = 0  # grows with each heartbeat of an agent; 0 for none
+    since: Heard = ANY
+    joined: int = 0  # number of scope pages that the agent already has
+
+
+@dataclass(frozen=True, slots=True)
 class Pulse:
     """Reply to a heartbeat."""
 
@@ -249,8 +261,7 @@ class Board(PageBoard, ForgivingBoard, Protocol):
         """Create the crawl unless it exists. Returns the specification that is in force."""
 
     async def join(self, name: Name, lease: float) -> None:
-        """Register this start of an agent. An earlier incarnation is fenced, and its hosts go to other
-        agents."""
+        """Register a start of an agent. An earlier one is fenced, and its hosts go to other agents."""
 
     async def outlives(self, name: Name) -> bool:
         """Whether this start of an agent was never fenced: its late acknowledgements still count."""
@@ -258,19 +269,8 @@ class Board(PageBoard, ForgivingBoard, Protocol):
     async def recalls(self, since: Heard) -> None:
         """Raise `BoardLost` if the heartbeat is unknown: the server has an old copy of its data."""
 
-    async def beat(
-        self, name: Name, advert: bytes, lease: float, after: str = "", number: int = 0, since: Heard = ANY,
-        joined: int = 0,
-    ) -> Pulse:  # fmt: skip
-        """Send a heartbeat: `name` keeps its leases for another `lease` seconds. Overdue agents are fenced.
-
-        The heartbeat is recorded as `number`, which grows, but only if the coordinator knows the heartbeat
-        `since`.
-
-        If there are more than `TOLD` agents, the reply lists `TOLD` of them: the next ones by name after
-        the agent `after`, starting over at the end. `joined` is the number of scope pages that the caller
-        already has.
-        """
+    async def beat(self, name: Name, beat: Heartbeat) -> Pulse:
+        """Send a heartbeat: `name` keeps its leases. Overdue agents are fenced."""
 
     async def widen(self, urls: Sequence[Url]) -> None:
         """Add pages that seeds redirect to: all agents take them into their scope.
@@ -283,7 +283,7 @@ class Board(PageBoard, ForgivingBoard, Protocol):
         """Leave in an orderly way: what the agent held waits again, and it is no longer a member."""
 
     async def offer(self, offers: Sequence[Offer], bounds: SiteBounds, *, seeds: bool = False) -> Offered:
-        """Offer links: those never seen before wait from now on. `seeds`: the crawl starts with these links."""
+        """Offer links: those never seen before wait from now on. `seeds`: the crawl starts with them."""
 
     async def lease(self, name: Name, hosts: int, urls: int, soon: float = 0.0) -> list[Grant]:
         """Lease up to `hosts` hosts that may be visited within `soon` seconds, with about `urls` URLs each.
@@ -294,8 +294,9 @@ class Board(PageBoard, ForgivingBoard, Protocol):
         """
 
     async def wish(self, name: Name, hosts: Sequence[Host]) -> None:
-        """Ask for hosts whose known pages `name` wants to fetch again; the coordinator has no URLs of these
-        pages.
+        """Ask for hosts whose known pages `name` wants to fetch again.
+
+        The coordinator has no URLs of these pages.
 
         Each of them is granted by a later `lease`, perhaps without a URL. Another agent that holds the
         host keeps it until it gives it back; then the host waits for the first agent that wished for it. A
@@ -345,8 +346,7 @@ class Board(PageBoard, ForgivingBoard, Protocol):
         """Number of the last batch that `name` acknowledged, fenced or not; 0 if there is none."""
 
     async def recover(self, name: Name, known: Mapping[Held, Collection[int]]) -> list[Held]:
-        """Reconcile after an interruption: take back what `name` holds but does not know; return its lost
-        leases.
+        """Reconcile after an interruption: release what `name` does not know, return the leases it lost.
 
         `known` maps the leases of the agent, those of hosts it gave back included, to the keys it still
         owes. The answer to a `lease` or `more` may have been lost, and its URLs would never be visited
@@ -357,8 +357,10 @@ class Board(PageBoard, ForgivingBoard, Protocol):
         """Read the current totals; for callers that are not agents."""
 
     async def stranded(self) -> Stranded:
-        """Hosts that cannot be granted to any agent. Reads all hosts only if URLs wait and no host is
-        available."""
+        """Hosts that cannot be granted to any agent.
+
+        Reads all hosts only if URLs wait and no host is available.
+        """
 
     async def agents(self) -> list[AgentNote]:
         """Agents that joined and did not leave, sorted by name."""
@@ -373,8 +375,10 @@ class Board(PageBoard, ForgivingBoard, Protocol):
         """
 
     async def forget(self, agent: str, *, again: bool) -> int:
-        """Fence an agent permanently; with `again` all URLs it ever acknowledged wait again. Returns their
-        number."""
+        """Fence an agent permanently.
+
+        With `again` all URLs it ever acknowledged wait again. Returns their number.
+        """
 
     async def end(self, why: str) -> None:
         """Stop the crawl for all agents because of a limit; "" lets it continue."""

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class TakenBack:
-    """Failed outcomes of one host that an agent retries: keys with their rows, and the kind of each outcome."""
+    """Failed outcomes of one host that an agent retries: keys with rows, and the kind of each outcome."""
 
     host: Host
     rows: Sequence[tuple[int, bytes]]

@@ -53,8 +53,9 @@ class PageBoard(Protocol):
 
 
 def reserved(ask: PageAsk, *, booked: int, others: int, agents: int, calm: bool) -> int:
-    """Compute a reservation: `others` is reserved for the other agents; `agents` counts the living, with the
-    caller.
+    """Compute a reservation.
+
+    `others` is reserved for the other agents; `agents` counts the living agents with the caller.
 
     >>> reserved(PageAsk(100, keep=3, want=20), booked=40, others=10, agents=2, calm=False)
     14

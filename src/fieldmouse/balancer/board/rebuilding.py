@@ -38,16 +38,18 @@ class BoardBuilder(Protocol):
     """Coordinator of a crawl that is not visible yet."""
 
     async def clear(self, key_seed: int, since: Sequence[Heard]) -> bool:
-        """Clear a crawl that does not know one of these heartbeats: it is an old copy. Returns whether one
-        was cleared.
+        """Clear a crawl that is an old copy: it does not know one of these heartbeats. Returns whether it
+        did.
 
         `since` are the heartbeats that the directories of its agents rely on. A crawl with another
         `key_seed` is a different crawl and stays. A crawl that agents work with is no old copy: raises.
         """
 
     async def hide(self, charter: Charter) -> Charter:
-        """Start or continue a rebuild; returns the specification in force. `BoardError` if there is a crawl
-        with URLs."""
+        """Start or continue a rebuild; returns the specification in force.
+
+        Raises `BoardError` if there is a crawl with URLs.
+        """
 
     async def remove(self) -> None:
         """Remove the crawl completely, whatever state it is in."""
@@ -62,8 +64,7 @@ class BoardBuilder(Protocol):
         """
 
     async def note_restored(self, name: Name, told: int) -> None:
-        """Mark the outcomes of `name` as complete, up to the batch `told` that its directory still has to
-        send."""
+        """Mark the outcomes of `name` as complete, up to the number `told` of its messages."""
 
     async def settle_hosts(self, luggage: Mapping[Host, Luggage]) -> None:
         """Set the state of restored hosts."""

@@ -21,6 +21,7 @@ from fieldmouse.balancer.board.contract import (
     GivenBack,
     Grant,
     Heard,
+    Heartbeat,
     Held,
     Luggage,
     Name,
@@ -33,7 +34,6 @@ from fieldmouse.balancer.board.contract import (
     Told,
 )
 from fieldmouse.balancer.board.forgiving import TakenBack
-from fieldmouse.balancer.board.heard import ANY
 from fieldmouse.balancer.board.memory.addresses import ask_in, free_in
 from fieldmouse.balancer.board.memory.forgiving import take_back_in
 from fieldmouse.balancer.board.memory.ledger import CrawlLedger
@@ -103,18 +103,15 @@ class MemoryBoard:
         if not self.ledger().recalls(since):
             raise older(since.agent)
 
-    async def beat(
-        self, name: Name, advert: bytes, lease: float, after: str = "", number: int = 0, since: Heard = ANY,
-        joined: int = 0,
-    ) -> Pulse:  # fmt: skip
-        await self.recalls(since)
+    async def beat(self, name: Name, beat: Heartbeat) -> Pulse:
+        await self.recalls(beat.since)
         ledger, now = self._called_by(name), self._now()
-        ledger.signs.hear(name, number)
-        ledger.extend(name, now, lease)
-        ledger.agents[name.agent].tell(advert)
+        ledger.signs.hear(name, beat.number)
+        ledger.extend(name, now, beat.lease)
+        ledger.agents[name.agent].tell(beat.advert)
         ledger.fence_overdue(now)
         notes = await self.agents()
-        turn = whose_turn([note.agent for note in notes], after)
+        turn = whose_turn([note.agent for note in notes], beat.after)
         told = {name.agent, *turn}
         return Pulse(
             books=await self.books(),
@@ -126,7 +123,7 @@ class MemoryBoard:
             calm=max(0.0, ledger.calm_until - now),
             draining=ledger.agents[name.agent].hear(),
             over=ledger.over,
-            joined=list(ledger.scope) if len(ledger.scope) != joined else (),
+            joined=list(ledger.scope) if len(ledger.scope) != beat.joined else (),
         )
 
     async def books(self) -> BoardBooks:

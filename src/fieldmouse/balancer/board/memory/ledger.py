@@ -223,8 +223,7 @@ class CrawlLedger:
         return lease is not None and lease.by == name and lease.host == held.host
 
     def candidates(self, agent: str, now: float, soon: float) -> list[Host]:
-        """Hosts for an agent: those it wished for, those placed at it, at none, and those that waited too
-        long."""
+        """Hosts for an agent: wished for, placed at it, placed at none, and those that waited too long."""
         wished = self.wishes.look(agent, now, soon, self.wished)
         turns: list[tuple[int, float, Host]] = []
         for host, record in self.hosts.items():
@@ -289,8 +288,10 @@ class CrawlLedger:
         return any(first <= epoch <= last for first, last in self.gaps)
 
     def book(self, name: Name, told: Told) -> list[Sequence[int]]:
-        """Acknowledge outcomes; returns the rejected keys of each lease. A key no longer owed was
-        acknowledged before."""
+        """Acknowledge outcomes; returns the rejected keys of each lease.
+
+        A key that is no longer owed was acknowledged before.
+        """
         counted: list[bool] = []
         every = [kind for booked in told.bookings for kind in booked.kinds]
         strays: list[Sequence[int]] = []
@@ -312,8 +313,7 @@ class CrawlLedger:
         return strays
 
     def quarantine(self, name: Name, damaged: Mapping[Held, Sequence[DamagedField]]) -> int:
-        """Set unreadable values aside; URLs whose rows are among them are settled. Returns the number of
-        URLs."""
+        """Set unreadable values aside and settle URLs whose rows are among them; returns their number."""
         urls = 0
         for held, values in damaged.items():
             for its in values:

@@ -30,6 +30,7 @@ from fieldmouse.balancer.board.contract import (
     GivenBack,
     Grant,
     Heard,
+    Heartbeat,
     Held,
     Luggage,
     Name,
@@ -43,7 +44,6 @@ from fieldmouse.balancer.board.contract import (
 )
 from fieldmouse.balancer.board.decoding import DamagedValue, charter_in, flag, whole
 from fieldmouse.balancer.board.forgiving import TakenBack
-from fieldmouse.balancer.board.heard import ANY
 from fieldmouse.balancer.board.pagelimit import PageAsk, PageCount
 from fieldmouse.balancer.board.server.calls import ScriptedCrawl
 from fieldmouse.balancer.board.server.connect import Argument
@@ -141,14 +141,12 @@ class RedisBoard(ScriptedCrawl):
     async def recalls(self, since: Heard) -> None:
         await self._call("recalls", *heard_words(since))
 
-    async def beat(
-        self, name: Name, advert: bytes, lease: float, after: str = "", number: int = 0, since: Heard = ANY,
-        joined: int = 0,
-    ) -> Pulse:  # fmt: skip
+    async def beat(self, name: Name, beat: Heartbeat) -> Pulse:
         self._beats += 1
         if self._beats % _LOOK_EVERY == 0:
             await self._server.check_that_it_keeps()
-        words = (advert, milliseconds(lease), after, TOLD, number, *heard_words(since), joined)
+        since, lease = heard_words(beat.since), milliseconds(beat.lease)
+        words = (beat.advert, lease, beat.after, TOLD, beat.number, *since, beat.joined)
         told = await self._call("beat", *words, name=name)
         pulse, swept = self._read(pulse_of, told)
         await self._sweep(swept)
@@ -207,8 +205,7 @@ class RedisBoard(ScriptedCrawl):
     async def _unsettle(
         self, act: str, words: tuple[Argument, ...], hosts: Sequence[Unsettled], name: Name | None = None
     ) -> int:
-        """Let URLs wait again. Those that the server reports as waiting already are left out, and the call
-        repeated."""
+        """Let URLs wait again; repeats the call without those that the server reports as waiting already."""
         waiting: set[int] = set()
         while True:
             parts = chain.from_iterable(unsettled_words(*without(part, waiting)) for part in hosts)

@@ -26,8 +26,7 @@ _KEYS = 1000  # keys in one step
 
 
 class RedisBuilder(RedisBoard):
-    """Implementation of `rebuilding.BoardBuilder`. It shares all scripts with the coordinator, except for
-    six."""
+    """Implementation of `rebuilding.BoardBuilder`, mostly with the scripts of the coordinator."""
 
     def _named_keys(self) -> tuple[str, ...]:
         return (self._prefix, f"{self._prefix}hidden")
@@ -58,8 +57,8 @@ class RedisBuilder(RedisBoard):
         return True
 
     async def _unlink(self) -> None:
-        """Delete the crawl completely; `hidden` goes last, because it says until then that the crawl is to be
-        deleted."""
+        """Delete the crawl completely; `hidden` goes last, because until then it marks the crawl for
+        deletion."""
         hidden, cursor = f"{self._prefix}hidden", b"0"
         while True:
             found = await self._server.command("SCAN", cursor, "MATCH", f"{self._prefix}*", "COUNT", _KEYS)

@@ -165,8 +165,10 @@ class BoardServer:
         self._runs[id(connection)] = found[1].decode()
 
     async def call(self, script: BoardScript, keys: Sequence[str], arguments: Sequence[Argument]) -> Any:
-        """Run a script. Raises `BoardUnreachable` if it is unknown whether it ran, and `ScriptRefusal` for a
-        refusal."""
+        """Run a script.
+
+        Raises `BoardUnreachable` if it is unknown whether it ran, and `ScriptRefusal` for a refusal.
+        """
         try:
             connection = await self._pool.get_connection()
             try:

@@ -267,13 +267,10 @@ def notes_of(told: Any) -> list[AgentNote]:
     notes = []
     for note in items(told, "agents", MOST_AGENTS_TOLD):
         try:
-            agent, start, alive, draining, said, ago, hosts = items(note, "agent", 7, 7)
-            notes.append(
-                AgentNote(
-                    agent_name(agent), whole(start, "start"), flag(alive, "alive"), flag(draining, "drains"),
-                    octets(said, "advert", MOST_ADVERT), seconds(ago, "heard"), whole(hosts, "hosts"),
-                )
-            )  # fmt: skip
+            agent, start, alive, draining, advert, ago, hosts = items(note, "agent", 7, 7)
+            state = agent_name(agent), whole(start, "start"), flag(alive, "alive"), flag(draining, "drains")
+            figures = octets(advert, "advert", MOST_ADVERT), seconds(ago, "heard"), whole(hosts, "hosts")
+            notes.append(AgentNote(*state, *figures))
         except DamagedValue:
             continue
     return sorted(notes, key=lambda note: note.agent)

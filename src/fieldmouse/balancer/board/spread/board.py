@@ -1,5 +1,6 @@
-"""Coordinator on several servers: hosts are sharded by site, addresses by name; every agent is on all
-servers.
+"""Coordinator on several servers.
+
+Hosts are sharded by site, addresses by name; every agent is on all servers.
 
 Each server keeps its own guarantees and knows nothing about the others. Guarantees between servers are
 kept here:
@@ -31,6 +32,7 @@ from fieldmouse.balancer.board.contract import (
     GivenBack,
     Grant,
     Heard,
+    Heartbeat,
     Held,
     Luggage,
     Name,
@@ -43,7 +45,6 @@ from fieldmouse.balancer.board.contract import (
     Told,
 )
 from fieldmouse.balancer.board.forgiving import TakenBack
-from fieldmouse.balancer.board.heard import ANY
 from fieldmouse.balancer.board.pagelimit import PageAsk, PageCount
 from fieldmouse.balancer.board.refusals import missing, vanished
 from fieldmouse.balancer.board.spread.addresses import ask_on
@@ -136,18 +137,14 @@ class SpreadBoard:
     async def recalls(self, since: Heard) -> None:
         await self._each(lambda board: board.recalls(since))
 
-    async def beat(
-        self, name: Name, advert: bytes, lease: float, after: str = "", number: int = 0, since: Heard = ANY,
-        joined: int = 0,
-    ) -> Pulse:  # fmt: skip
+    async def beat(self, name: Name, beat: Heartbeat) -> Pulse:
         boards = await self._places()
         pulses: dict[int, Pulse] = {}
 
         async def call(places: Iterable[int]) -> None:
             asked = list(places)
-            words = (name, advert, lease, after, number, since, joined)
             answers = await asyncio.gather(
-                *(boards[place].beat(*words) for place in asked), return_exceptions=True
+                *(boards[place].beat(name, beat) for place in asked), return_exceptions=True
             )
             for place, answer in zip(asked, answers, strict=True):
                 if isinstance(answer, BoardUnreachable):
@@ -281,8 +278,10 @@ class SpreadBoard:
     # -- outcomes
 
     async def book(self, name: Name, told: Told) -> list[Sequence[int]]:
-        """Acknowledge on each server. Raises `Fenced` only if the agent is fenced on all; elsewhere its
-        outcomes count."""
+        """Acknowledge on each server.
+
+        Raises `Fenced` only if the agent is fenced on all of them; elsewhere its outcomes count.
+        """
         boards = await self._places()
         parts = shared_out(told, len(boards))
         answers = await asyncio.gather(

@@ -119,8 +119,10 @@ class SpreadBuilder:
         return summed([*made, *await together([board.books() for board in self._there])])
 
     async def publish(self, lease: float, delay: float, age: float = 0.0) -> None:
-        """Publish one server after another. Until the last one, agents are told that a server lacks the
-        crawl."""
+        """Publish one server after another.
+
+        Until the last one, agents are told that a server lacks the crawl.
+        """
         for builder in self._hidden.values():
             await builder.publish(lease, delay, age)
 

@@ -47,8 +47,7 @@ def order_of(known: Mapping[str, Charter | None], crawl: str) -> list[str] | Non
 async def found_on(
     boards: Mapping[str, Board], known: Mapping[str, Charter | None], charter: Charter, crawl: str
 ) -> None:
-    """Create a crawl on the servers that do not have it. A specification stored on one of them takes
-    precedence.
+    """Create a crawl on the servers that lack it. A specification found on one of them takes precedence.
 
     All creators visit the servers in the same order, so all of them find the specification of the first
     one.
