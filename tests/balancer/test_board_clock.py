@@ -52,7 +52,7 @@ def play(world: SetClock, story: Callable[[RedisBoard, Held], Awaitable[None]]) 
 
 
 @pytest.mark.parametrize("seconds", [HOURS, 30 * 24 * 3600.0, -HOURS])
-def test_nobody_loses_anything_and_rests_last_as_long_as_they_should(world: SetClock, seconds: float) -> None:
+def test_a_clock_that_is_set_costs_no_leases_and_shortens_no_rests(world: SetClock, seconds: float) -> None:
     async def story(board: RedisBoard, held: Held) -> None:
         world.set_clock(seconds)
         assert not await board.lease(BOB, 9, 9), "she holds it"
@@ -70,7 +70,7 @@ def test_nobody_loses_anything_and_rests_last_as_long_as_they_should(world: SetC
 
 
 @pytest.mark.parametrize("seconds", [HOURS, -HOURS])
-def test_what_a_dead_agent_held_goes_to_others_after_its_lease(world: SetClock, seconds: float) -> None:
+def test_hosts_of_a_dead_agent_go_to_others_after_its_lease(world: SetClock, seconds: float) -> None:
     async def story(board: RedisBoard, held: Held) -> None:
         world.set_clock(seconds)
         await board.beat(BOB, Heartbeat(b"", 10 * LEASE))
@@ -83,7 +83,7 @@ def test_what_a_dead_agent_held_goes_to_others_after_its_lease(world: SetClock, 
     play(world, story)
 
 
-def test_time_goes_on_though_calls_are_few(world: SetClock) -> None:
+def test_time_advances_even_if_calls_are_rare(world: SetClock) -> None:
     async def story(board: RedisBoard, held: Held) -> None:
         for _ in range(12):
             world.set_clock(LEASE)  # nobody called for so long, again and again
@@ -95,7 +95,7 @@ def test_time_goes_on_though_calls_are_few(world: SetClock) -> None:
     play(world, story)
 
 
-def test_what_is_known_of_addresses_goes_when_their_rest_is_over(world: SetClock) -> None:
+def test_records_of_addresses_are_deleted_after_their_rest(world: SetClock) -> None:
     async def story(board: RedisBoard, held: Held) -> None:
         assert world.server.client().exists(f"{META.removesuffix('meta')}a:{THERE}")
         await board.beat(ADA, Heartbeat(b"", 1000.0))

@@ -98,7 +98,7 @@ async def sums(board: Board) -> tuple[int, int, int]:
 # -- the crawl
 
 
-def test_the_first_charter_counts(world: World) -> None:
+def test_the_first_crawl_spec_wins(world: World) -> None:
     async def tell() -> None:
         board, other = world.board(), world.board()
         assert await board.charter() is None
@@ -110,7 +110,7 @@ def test_the_first_charter_counts(world: World) -> None:
     asyncio.run(tell())
 
 
-def test_a_crawl_that_is_not_there_is_lost(world: World) -> None:
+def test_calls_for_a_missing_crawl_raise_board_lost(world: World) -> None:
     async def tell() -> None:
         with pytest.raises(BoardLost, match="fieldmouse"):
             await world.board().beat(ADA, Heartbeat(b"", LEASE))
@@ -129,7 +129,7 @@ async def test_crawls_share_a_server_and_nothing_else(world: World, board: Board
 
 
 @told_to
-async def test_seeds_begin_a_crawl_and_a_limit_ends_it(world: World, board: Board) -> None:
+async def test_seeds_start_a_crawl_and_a_limit_ends_it(world: World, board: Board) -> None:
     assert not (await board.books()).begun
     await board.offer([offer(A, [1])], FREE, seeds=True)
     pulse = await board.beat(ADA, Heartbeat(b"", LEASE))
@@ -153,7 +153,7 @@ async def test_a_url_is_new_once(world: World, board: Board) -> None:
 
 
 @told_to
-async def test_keys_of_all_64_bits_are_told_apart(world: World, board: Board) -> None:
+async def test_keys_use_all_64_bits(world: World, board: Board) -> None:
     keys = [0, 1, 999_999, 10**6, 2**32, 2**63 - 1, 2**63, 2**64 - 2**32, 2**64 - 1, 2**64 - 10**6]
     keys += [(n * 0x9E3779B97F4A7C15) % 2**64 for n in range(1, 3000)]
     assert (await board.offer([offer(A, keys)], FREE)).new == len(set(keys))
@@ -165,7 +165,7 @@ async def test_keys_of_all_64_bits_are_told_apart(world: World, board: Board) ->
 
 
 @told_to
-async def test_a_hosts_urls_come_in_the_order_they_were_found(world: World, board: Board) -> None:
+async def test_urls_of_a_host_are_granted_in_the_order_they_were_offered(world: World, board: Board) -> None:
     for start in range(0, 30, 3):
         await board.offer([offer(A, range(start, start + 3))], FREE)
     first = await only(board, ADA, 10)
@@ -177,7 +177,7 @@ async def test_a_hosts_urls_come_in_the_order_they_were_found(world: World, boar
 
 
 @told_to
-async def test_a_sites_bounds_leave_links_out_and_forget_them(world: World, board: Board) -> None:
+async def test_links_beyond_the_bounds_of_a_site_are_dropped_and_not_seen(world: World, board: Board) -> None:
     assert await board.offer([offer(M, [1, 2, 3])], SiteBounds(urls=2)) == Offered(2, dropped_urls=1)
     assert await board.offer([offer(N, [1, 4])], SiteBounds(urls=2)) == Offered(0, dropped_urls=1)
     assert (await board.books()).hosts == 1
@@ -217,7 +217,7 @@ async def crowd(board: Board, many: int) -> list[str]:
 
 
 @told_to
-async def test_a_few_agents_hear_of_all_each_time(world: World, board: Board) -> None:
+async def test_a_heartbeat_reply_lists_all_agents_when_there_are_few(world: World, board: Board) -> None:
     names = await crowd(board, TOLD)
     for after in ("", "agent 7", "bob", "zoe"):
         pulse = await board.beat(ADA, Heartbeat(b"new", LEASE, after))
@@ -226,7 +226,7 @@ async def test_a_few_agents_hear_of_all_each_time(world: World, board: Board) ->
 
 
 @told_to
-async def test_of_many_agents_each_has_its_turn_to_be_told_of(world: World, board: Board) -> None:
+async def test_heartbeat_replies_list_many_agents_in_turns(world: World, board: Board) -> None:
     names = await crowd(board, 150)
     first, upto = 0, ""
     for _ in range(5):  # twice round
@@ -242,7 +242,7 @@ async def test_of_many_agents_each_has_its_turn_to_be_told_of(world: World, boar
 
 
 @told_to
-async def test_a_turn_goes_on_after_a_name_that_has_left(world: World, board: Board) -> None:
+async def test_a_turn_continues_after_the_name_of_an_agent_that_left(world: World, board: Board) -> None:
     names = await crowd(board, 100)
     await board.leave(Name(names[60], 1))
     pulse = await board.beat(ADA, Heartbeat(b"", LEASE, names[60]))
@@ -251,7 +251,9 @@ async def test_a_turn_goes_on_after_a_name_that_has_left(world: World, board: Bo
 
 
 @told_to
-async def test_who_is_overdue_is_fenced_whoever_is_told_of(world: World, board: Board) -> None:
+async def test_an_overdue_agent_is_fenced_even_if_the_reply_does_not_list_it(
+    world: World, board: Board
+) -> None:
     names = await crowd(board, 100)
     lost = Name(names[50], 1)
     await board.offer([offer(A, [1])], FREE)
@@ -268,7 +270,7 @@ async def test_who_is_overdue_is_fenced_whoever_is_told_of(world: World, board: 
 
 
 @told_to
-async def test_who_is_not_heard_of_is_fenced_and_what_it_had_goes_to_others(
+async def test_a_silent_agent_is_fenced_and_its_hosts_and_urls_go_to_others(
     world: World, board: Board
 ) -> None:
     await board.offer([offer(A, [1, 2, 3])], FREE)
@@ -308,9 +310,7 @@ async def test_who_is_not_heard_of_is_fenced_and_what_it_had_goes_to_others(
 
 
 @told_to
-async def test_an_overdue_agent_that_nobody_missed_may_tell_what_is_durable(
-    world: World, board: Board
-) -> None:
+async def test_an_overdue_agent_that_is_not_fenced_may_still_acknowledge(world: World, board: Board) -> None:
     await board.offer([offer(A, [1, 2])], FREE)
     grant = await only(board, ADA)
     world.advance(LEASE + 1)
@@ -341,7 +341,7 @@ async def test_a_newer_start_supersedes_the_older(world: World, board: Board) ->
 
 
 @told_to
-async def test_who_leaves_hands_everything_over_at_once(world: World, board: Board) -> None:
+async def test_an_agent_that_leaves_releases_everything_at_once(world: World, board: Board) -> None:
     await board.offer([offer(A, [1, 2]), offer(B, [3], place="ada")], FREE)
     mine, theirs = sorted(await board.lease(ADA, 5, 5), key=lambda grant: grant.host)
     await board.give_back(ADA, [GivenBack(of(theirs), Luggage(), links([3]), place="ada")])
@@ -355,7 +355,7 @@ async def test_who_leaves_hands_everything_over_at_once(world: World, board: Boa
 
 
 @told_to
-async def test_who_is_asked_to_drain_hears_it_and_is_given_nothing_more(world: World, board: Board) -> None:
+async def test_a_draining_agent_is_told_and_gets_no_more_hosts(world: World, board: Board) -> None:
     await board.offer([offer(A, [1])], FREE)
     assert not await board.ask_to_drain("nobody")
     assert await board.ask_to_drain("ada")
@@ -369,7 +369,9 @@ async def test_who_is_asked_to_drain_hears_it_and_is_given_nothing_more(world: W
 
 
 @told_to
-async def test_an_agent_that_joins_again_still_hears_that_it_should_drain(world: World, board: Board) -> None:
+async def test_an_agent_that_joins_again_still_receives_the_request_to_drain(
+    world: World, board: Board
+) -> None:
     assert await board.ask_to_drain("ada")
     newer, newest = Name("ada", 2), Name("ada", 3)
     await board.join(newer, LEASE)
@@ -387,7 +389,7 @@ async def test_an_agent_that_joins_again_still_hears_that_it_should_drain(world:
 
 
 @told_to
-async def test_what_joins_the_scope_is_told_to_all_agents(world: World, board: Board) -> None:
+async def test_all_agents_receive_pages_added_to_the_scope(world: World, board: Board) -> None:
     urls = [Url(f"http://www{number}.e.test/") for number in range(3)]
     assert list((await board.beat(ADA, Heartbeat(b"", LEASE))).joined) == []
     await board.widen(urls[:2])
@@ -415,7 +417,7 @@ async def test_a_host_has_one_holder(world: World, board: Board) -> None:
 
 
 @told_to
-async def test_what_travels_with_a_host_arrives(world: World, board: Board) -> None:
+async def test_the_state_of_a_host_travels_with_it(world: World, board: Board) -> None:
     await board.offer([offer(A, [1, 2])], FREE)
     grant = await only(board, ADA)
     assert grant.luggage == Luggage()
@@ -456,7 +458,9 @@ async def test_a_dead_holders_host_rests_from_the_end_of_its_lease(world: World,
 
 
 @told_to
-async def test_hosts_wait_for_whom_they_are_placed_with_but_not_for_ever(world: World, board: Board) -> None:
+async def test_hosts_wait_for_the_agent_they_are_placed_at_for_a_limited_time(
+    world: World, board: Board
+) -> None:
     await board.offer([offer(A, [1], place="ada"), offer(B, [2], place="nobody")], FREE)
     assert [grant.host for grant in await board.lease(BOB, 5, 5)] == [B]
     world.advance(LEASE / 2)
@@ -468,7 +472,7 @@ async def test_hosts_wait_for_whom_they_are_placed_with_but_not_for_ever(world: 
 
 
 @told_to
-async def test_a_host_shuns_who_could_not_reach_it_while_it_waits_for_another(
+async def test_an_agent_that_could_not_reach_a_host_cannot_take_it_over_from_another(
     world: World, board: Board
 ) -> None:
     await board.join(CYD, LEASE)
@@ -493,7 +497,9 @@ async def test_a_host_shuns_who_could_not_reach_it_while_it_waits_for_another(
 
 
 @told_to
-async def test_who_is_shunned_is_given_the_host_when_nobody_else_is_there(world: World, board: Board) -> None:
+async def test_an_excluded_agent_gets_the_host_when_no_other_agent_is_there(
+    world: World, board: Board
+) -> None:
     await board.offer([offer(A, [1])], FREE)
     (grant,) = await board.lease(ADA, 5, 5)
     back = GivenBack(of(grant), Luggage(), [(1, b"row 1")], place="bob", shunned={"ada": 9 * LEASE})
@@ -503,7 +509,9 @@ async def test_who_is_shunned_is_given_the_host_when_nobody_else_is_there(world:
 
 
 @told_to
-async def test_an_agents_own_hosts_come_first_then_those_ready_first(world: World, board: Board) -> None:
+async def test_hosts_placed_at_an_agent_are_granted_first_then_those_ready_first(
+    world: World, board: Board
+) -> None:
     hosts = [Host(f"http://{n}.example.org") for n in range(3)]
     await board.offer([offer(hosts[0], [1])], FREE)
     world.advance(1)
@@ -515,7 +523,7 @@ async def test_an_agents_own_hosts_come_first_then_those_ready_first(world: Worl
 
 
 @told_to
-async def test_what_is_still_in_the_air_is_owed_after_the_host_has_gone(world: World, board: Board) -> None:
+async def test_urls_in_flight_stay_owed_after_the_host_was_given_back(world: World, board: Board) -> None:
     await board.offer([offer(A, range(10))], FREE)
     first = await only(board, ADA)
     await board.book(ADA, done(first, [0]))
@@ -535,7 +543,7 @@ async def test_what_is_still_in_the_air_is_owed_after_the_host_has_gone(world: W
 
 
 @told_to
-async def test_what_a_dead_agent_owed_for_a_host_of_somebody_else_goes_there(
+async def test_urls_owed_by_a_dead_agent_go_to_the_present_holder_of_their_host(
     world: World, board: Board
 ) -> None:
     await board.offer([offer(A, range(6))], FREE)
@@ -553,7 +561,7 @@ async def test_what_a_dead_agent_owed_for_a_host_of_somebody_else_goes_there(
 
 
 @told_to
-async def test_what_was_booked_before_each_of_many_deaths_stays_booked(world: World, board: Board) -> None:
+async def test_acknowledged_urls_stay_acknowledged_through_many_deaths(world: World, board: Board) -> None:
     await board.offer([offer(A, range(8))], FREE)
     for start in range(1, 5):
         name = Name("ivy", start)
@@ -567,7 +575,7 @@ async def test_what_was_booked_before_each_of_many_deaths_stays_booked(world: Wo
 
 
 @told_to
-async def test_a_url_that_came_back_under_the_same_lease_is_owed_once(world: World, board: Board) -> None:
+async def test_a_url_granted_again_under_the_same_lease_is_owed_once(world: World, board: Board) -> None:
     await board.offer([offer(A, range(6))], FREE)
     grant = await only(board, ADA)
     await board.put_back(ADA, {of(grant): [(2, b"later"), (3, b"later")]})
@@ -580,7 +588,7 @@ async def test_a_url_that_came_back_under_the_same_lease_is_owed_once(world: Wor
 
 
 @told_to
-async def test_a_long_lease_keeps_no_more_than_what_is_owed(world: World, board: Board) -> None:
+async def test_a_long_lease_stores_only_the_rows_that_are_owed(world: World, board: Board) -> None:
     grant = Grant(A, 0, ())
     for start in range(0, 60, 3):
         await board.offer([offer(A, range(start, start + 3))], FREE)
@@ -595,7 +603,7 @@ async def test_a_long_lease_keeps_no_more_than_what_is_owed(world: World, board:
 
 
 @told_to
-async def test_an_agent_with_many_hosts_dies_and_all_of_them_go_on(world: World, board: Board) -> None:
+async def test_all_hosts_of_a_dead_agent_go_to_others(world: World, board: Board) -> None:
     hosts = [Host(f"http://{n}.test") for n in range(300)]
     await board.offer([offer(host, [n], place="ada") for n, host in enumerate(hosts)], FREE)
     held = await board.lease(ADA, 150, 5)
@@ -630,7 +638,7 @@ async def test_an_outcome_counts_once(world: World, board: Board) -> None:
 
 
 @told_to
-async def test_it_is_known_what_an_agent_told_last_after_it_was_fenced(world: World, board: Board) -> None:
+async def test_the_number_of_the_last_batch_is_known_after_a_fence(world: World, board: Board) -> None:
     await board.offer([offer(A, range(9))], FREE)
     grant = await only(board, ADA)
     assert await board.last_told(ADA) == 0
@@ -645,7 +653,7 @@ async def test_it_is_known_what_an_agent_told_last_after_it_was_fenced(world: Wo
 
 
 @told_to
-async def test_several_leases_are_booked_at_once(world: World, board: Board) -> None:
+async def test_several_leases_are_acknowledged_in_one_batch(world: World, board: Board) -> None:
     await board.offer([offer(A, [1, 2]), offer(B, [3])], FREE)
     mine, theirs = sorted(await board.lease(ADA, 5, 5), key=lambda grant: grant.host)
     told = Told([BookedKeys(of(mine), [1], ["page"]), BookedKeys(of(theirs), [3], ["failed"])])
@@ -655,7 +663,7 @@ async def test_several_leases_are_booked_at_once(world: World, board: Board) -> 
 
 
 @told_to
-async def test_of_a_batch_that_counts_in_part_only_that_part_is_counted(world: World, board: Board) -> None:
+async def test_only_the_valid_part_of_a_batch_is_counted(world: World, board: Board) -> None:
     urls = [f"{A}/{n}" for n in range(4)]
     keys = [key_of(url, CHARTER.key_seed) for url in urls]
     await board.offer([offer(A, keys)], FREE)
@@ -670,7 +678,7 @@ async def test_of_a_batch_that_counts_in_part_only_that_part_is_counted(world: W
 
 
 @told_to
-async def test_all_that_a_lost_agent_booked_is_fetched_again(world: World, board: Board) -> None:
+async def test_all_acknowledged_urls_of_a_lost_agent_are_fetched_again(world: World, board: Board) -> None:
     urls = {key_of(url, CHARTER.key_seed): url for url in (f"{A}/{n}" for n in range(12))}
     theirs = {key_of(url, CHARTER.key_seed): url for url in (f"{B}/{n}" for n in range(3))}
     await board.offer([offer(A, urls), offer(B, theirs)], FREE)
@@ -701,7 +709,7 @@ async def test_all_that_a_lost_agent_booked_is_fetched_again(world: World, board
 
 
 @told_to
-async def test_an_agent_is_forgotten_and_what_it_booked_is_not(world: World, board: Board) -> None:
+async def test_forgetting_an_agent_keeps_its_acknowledged_urls(world: World, board: Board) -> None:
     await board.offer([offer(A, [1, 2])], FREE)
     await board.book(ADA, done(await only(board, ADA), [1]))
     assert await board.forget("ada", again=False) == 0
@@ -712,7 +720,7 @@ async def test_an_agent_is_forgotten_and_what_it_booked_is_not(world: World, boa
 
 
 @told_to
-async def test_who_left_is_known_as_long_as_what_it_booked_is(world: World, board: Board) -> None:
+async def test_an_agent_that_left_is_listed_while_its_results_are_kept(world: World, board: Board) -> None:
     """Its disk may be lost when it is long gone: somebody must find its name then."""
     urls = {key_of(url, CHARTER.key_seed): url for url in (f"{A}/{n}" for n in range(2))}
     await board.offer([offer(A, urls)], FREE)
@@ -736,7 +744,7 @@ async def test_who_left_is_known_as_long_as_what_it_booked_is(world: World, boar
 
 
 @told_to
-async def test_an_outcome_that_is_taken_back_waits_again_once(world: World, board: Board) -> None:
+async def test_a_retried_url_waits_again_once(world: World, board: Board) -> None:
     await board.offer([offer(A, [1, 2, 3])], FREE, seeds=True)
     (grant,) = await board.lease(ADA, 5, 5)
     await board.book(ADA, done(grant, [1], "page"))
@@ -761,7 +769,7 @@ async def test_an_outcome_that_is_taken_back_waits_again_once(world: World, boar
 
 
 @told_to
-async def test_what_was_granted_in_an_answer_that_was_lost_goes_to_others(world: World, board: Board) -> None:
+async def test_a_grant_whose_answer_was_lost_goes_to_others(world: World, board: Board) -> None:
     await board.offer([offer(A, range(9)), offer(B, [20, 21])], FREE)
     grants = {grant.host: grant for grant in await board.lease(ADA, 5, 3)}
     mine = grants[A]
@@ -779,7 +787,7 @@ async def test_what_was_granted_in_an_answer_that_was_lost_goes_to_others(world:
 
 
 @told_to
-async def test_a_new_server_is_calm_and_repeats_no_epoch(world: World, board: Board) -> None:
+async def test_a_restarted_server_is_calm_and_repeats_no_epoch(world: World, board: Board) -> None:
     await board.offer([offer(A, [1, 2]), offer(B, [3])], FREE)
     first = await only_of(board, ADA, A)
     before = await board.beat(ADA, Heartbeat(b"", LEASE))
@@ -811,7 +819,7 @@ async def test_a_new_server_is_calm_and_repeats_no_epoch(world: World, board: Bo
 
 
 @told_to
-async def test_a_board_with_an_old_copy_of_its_data_hears_nothing_of_who_knows_more(
+async def test_a_coordinator_with_an_old_copy_rejects_agents_with_later_heartbeats(
     world: World, board: Board
 ) -> None:
     """Each agent's signs of life are counted for itself; an old copy never heard the later ones."""
@@ -844,7 +852,7 @@ async def test_a_board_with_an_old_copy_of_its_data_hears_nothing_of_who_knows_m
 
 
 @told_to
-async def test_what_was_taken_back_is_not_sent_out_once_more_when_its_agent_is_lost(
+async def test_retried_urls_are_not_sent_out_twice_when_their_agent_is_lost(
     world: World, board: Board
 ) -> None:
     urls = [Url(f"{A}/{n}") for n in range(10)]
@@ -872,7 +880,7 @@ async def test_what_was_taken_back_is_not_sent_out_once_more_when_its_agent_is_l
 
 
 @told_to
-async def test_what_waits_again_does_not_wait_twice_whoever_takes_it_back(world: World, board: Board) -> None:
+async def test_a_url_that_waits_again_is_not_queued_twice(world: World, board: Board) -> None:
     """An agent that was forgotten comes back and forgives; somebody else forgave some of it before."""
     urls = [Url(f"{A}/{n}") for n in range(6)]
     rows = [(key_of(url, CHARTER.key_seed), to_row(Link(url, seen_at=1.0), A, 0.0)) for url in urls]
@@ -899,7 +907,7 @@ async def test_what_waits_again_does_not_wait_twice_whoever_takes_it_back(world:
 
 
 @told_to
-async def test_hosts_that_shun_an_agent_hide_no_others(world: World, board: Board) -> None:
+async def test_hosts_that_exclude_an_agent_do_not_hide_other_hosts(world: World, board: Board) -> None:
     hosts = [Host(f"http://h{n}.example.org") for n in range(3)]  # of one site, so on one server
     for number, host in enumerate(hosts):
         await board.offer([offer(host, [number + 1])], FREE)
@@ -955,7 +963,7 @@ async def test_an_address_has_one_holder_and_a_rest(world: World, board: Board) 
 
 
 @told_to
-async def test_an_address_is_for_a_host_that_is_held_or_for_none(world: World, board: Board) -> None:
+async def test_an_address_is_granted_for_a_held_host_or_for_none(world: World, board: Board) -> None:
     await board.offer([offer(M, [1])], FREE)
     held = of(await only(board, ADA))
     stale, other, none = Held(M, held.epoch + 1), Held(N, held.epoch), Held(N, 0)

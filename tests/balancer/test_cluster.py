@@ -43,7 +43,7 @@ def agents_in(status: dict[str, object]) -> list[dict[str, object]]:
     return listed
 
 
-def test_two_agents_crawl_a_meadow_and_the_board_says_so(
+def test_two_agents_crawl_a_meadow_and_the_status_reports_it(
     server: ServerProcess, tmp_path: Path, capfd: Said
 ) -> None:
     where = ("--board", server.url, "--crawl", "pair")
@@ -112,7 +112,7 @@ def test_status_reports_hosts_that_no_agent_can_be_granted(server: ServerProcess
     assert (status["stranded"], status["repaired"]) == (0, 7)
 
 
-def test_wrong_words_get_a_sentence(server: ServerProcess, tmp_path: Path, capfd: Said) -> None:
+def test_wrong_arguments_get_a_readable_error(server: ServerProcess, tmp_path: Path, capfd: Said) -> None:
     nobody = asked(capfd, "cluster", "status", "--board", server.url, "--crawl", "none", expect=1)
     assert nobody["error"] == "the board knows no crawl `none`"
     assert "no board" in str(asked(capfd, "cluster", "status", "--board", "http://x", expect=2)["error"])
@@ -190,7 +190,7 @@ def until(true: Callable[[], bool]) -> None:
 
 
 @needs_server
-def test_an_agent_that_comes_back_waits_for_its_board_and_a_new_one_not_for_long(
+def test_a_known_agent_waits_for_its_coordinator_and_a_new_one_gives_up_soon(
     tmp_path: Path, capfd: Said
 ) -> None:
     with a_server() as server:
@@ -213,7 +213,7 @@ def test_an_agent_that_comes_back_waits_for_its_board_and_a_new_one_not_for_long
 
 
 @pytest.mark.parametrize("missing", ["crawl.json", "journal"])
-def test_an_agent_that_was_killed_while_its_directory_was_made_is_still_one(
+def test_a_directory_of_an_agent_killed_during_creation_is_still_an_agents(
     server: ServerProcess, tmp_path: Path, missing: str
 ) -> None:
     words: dict[str, object] = {"allow_private": True}
@@ -227,9 +227,7 @@ def test_an_agent_that_was_killed_while_its_directory_was_made_is_still_one(
     assert is_agent(tmp_path / "a")
 
 
-def test_an_agent_that_goes_on_has_the_names_and_robots_of_its_machine(
-    server: ServerProcess, tmp_path: Path
-) -> None:
+def test_a_resumed_agent_uses_the_settings_of_its_machine(server: ServerProcess, tmp_path: Path) -> None:
     """Without the names it would find no host, and hosts would rest for all agents."""
     where, home = ([server.url], "kept"), tmp_path / "a"
     words: dict[str, object] = {"resolve": ("a.test=127.0.0.9",), "robots": "3", "pages": "70"}
@@ -255,7 +253,7 @@ def test_an_agent_that_goes_on_has_the_names_and_robots_of_its_machine(
         assert (strange.crawl.pages, strange.politeness.delay, strange.board.lease) == (70, kept, 15.0)
 
 
-def test_an_agent_of_another_crawl_is_not_told_that_its_board_lost_everything(
+def test_an_agent_of_another_crawl_is_not_told_that_the_coordinator_was_lost(
     server: ServerProcess, tmp_path: Path
 ) -> None:
     words: dict[str, object] = {"allow_private": True}
@@ -270,13 +268,13 @@ def test_an_agent_of_another_crawl_is_not_told_that_its_board_lost_everything(
         joining.plan_to_join(tmp_path / "a", *where, {}, {})
 
 
-def test_a_crawl_of_its_own_is_made_where_an_agent_was_killed_before_it_was_one(tmp_path: Path) -> None:
+def test_a_single_machine_crawl_can_start_where_an_agent_was_killed_before_it_joined(tmp_path: Path) -> None:
     (tmp_path / "agent.json").write_bytes(NAMELESS)
     CrawlDir.create(tmp_path, shards=1, settings=b"")
     assert not is_agent(tmp_path)
 
 
-def test_a_board_that_lost_everything_is_made_again_from_the_agents_directories(
+def test_a_lost_coordinator_is_rebuilt_from_the_agents_directories(
     server: ServerProcess, tmp_path: Path, capfd: Said
 ) -> None:
     """The server is emptied in the middle of a crawl of three agents; the rebuild is killed once."""
@@ -328,7 +326,9 @@ def test_a_board_that_lost_everything_is_made_again_from_the_agents_directories(
     audit_of_server(client, "fm:{lost}:").check()
 
 
-def test_only_agents_of_one_crawl_make_a_board(server: ServerProcess, tmp_path: Path, capfd: Said) -> None:
+def test_a_rebuild_refuses_directories_of_different_crawls(
+    server: ServerProcess, tmp_path: Path, capfd: Said
+) -> None:
     where = ("--board", server.url, "--crawl", "mixed")
     for name, crawl in (("a", "mixed"), ("b", "else"), ("alone", "")):
         CrawlDir.create(tmp_path / name, shards=1, settings=render(Settings()).encode(), key_seed=1)
@@ -361,7 +361,7 @@ def wait_for(is_so: Callable[[], object], agents: Sequence[subprocess.Popen[byte
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
-def test_an_agent_that_waits_for_a_crawl_to_appear_ends_in_order_when_told_to(
+def test_an_agent_that_waits_for_a_crawl_stops_cleanly_on_a_signal(
     server: ServerProcess, tmp_path: Path, number: signal.Signals
 ) -> None:
     command = crawling.command("agent", tmp_path / "a", "--board", server.url, "--crawl", "not-yet")
@@ -378,7 +378,7 @@ def test_an_agent_that_waits_for_a_crawl_to_appear_ends_in_order_when_told_to(
 
 
 @needs_server
-def test_whoever_names_a_crawl_that_is_not_there_hears_which_are(tmp_path: Path, capfd: Said) -> None:
+def test_the_error_for_an_unknown_crawl_lists_the_existing_ones(tmp_path: Path, capfd: Said) -> None:
     with a_server() as server:
         where = ("--board", server.url)
         none = asked(capfd, "cluster", "status", *where, expect=1)
@@ -402,7 +402,7 @@ def test_whoever_names_a_crawl_that_is_not_there_hears_which_are(tmp_path: Path,
             crawling.end(waiting)
 
 
-def test_a_crawl_that_nobody_crawls_in_is_removed_and_its_name_is_free(
+def test_an_unused_crawl_is_removed_and_its_name_is_free(
     server: ServerProcess, other_server: ServerProcess, tmp_path: Path, capfd: Said
 ) -> None:
     both = ("--board", server.url, "--board", other_server.url)
@@ -433,7 +433,7 @@ def test_a_crawl_that_nobody_crawls_in_is_removed_and_its_name_is_free(
 
 
 @needs_server
-def test_one_url_is_told_as_one(tmp_path: Path, capfd: Said) -> None:
+def test_one_url_is_reported_in_the_singular(tmp_path: Path, capfd: Said) -> None:
     with a_server() as server:
         where = ("--board", server.url)
         asked(capfd, "agent", tmp_path / "a", *where, "--seed", "http://127.0.0.1:9/", expect=1)

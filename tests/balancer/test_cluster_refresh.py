@@ -48,9 +48,7 @@ def polled(paths: Sequence[Path]) -> Counter[str]:
 
 
 @pytest.mark.timeout(600)
-def test_agents_poll_what_they_have_and_one_that_was_killed_goes_on(
-    server: ServerProcess, tmp_path: Path
-) -> None:
+def test_agents_poll_their_pages_and_a_killed_agent_continues(server: ServerProcess, tmp_path: Path) -> None:
     where = ("--board", server.url, "--crawl", "fieldmouse")
     homes = [tmp_path / "a", tmp_path / "b"]
     server.client().flushall()

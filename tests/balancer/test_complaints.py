@@ -116,7 +116,7 @@ def heard(answer: Callable[[bytes], bytes]) -> list[FieldmouseError | None]:
         ("-MOVED nowhere", "not as a Redis server does"),
     ],
 )
-def test_what_its_keeper_can_mend_is_waited_for(complaint: str, words: str) -> None:
+def test_agents_wait_for_errors_that_an_operator_can_fix(complaint: str, words: str) -> None:
     for trouble in heard(complaining(f"{complaint}\r\n")):
         assert isinstance(trouble, BoardUnreachable)
         assert words in str(trouble)
@@ -136,7 +136,7 @@ def test_what_its_keeper_can_mend_is_waited_for(complaint: str, words: str) -> N
         ("-ERR @user_script:3: WRONGTYPE Operation against a key", "cannot be read"),
     ],
 )
-def test_what_waiting_would_not_mend_ends_with_a_sentence(complaint: str, words: str) -> None:
+def test_errors_that_waiting_cannot_fix_end_the_agent_with_an_explanation(complaint: str, words: str) -> None:
     for trouble in heard(complaining(f"{complaint}\r\n")):
         assert isinstance(trouble, BoardError)
         assert not isinstance(trouble, BoardUnreachable)
@@ -154,24 +154,24 @@ def test_what_waiting_would_not_mend_ends_with_a_sentence(complaint: str, words:
     ],
     ids=["web server", "memcached", "ssh", "tls"],
 )
-def test_who_speaks_another_language_is_called_no_redis_server(answer: bytes) -> None:
+def test_another_protocol_is_reported_as_no_redis_server(answer: bytes) -> None:
     for trouble in heard(lambda _: answer):
         assert isinstance(trouble, BoardUnreachable), "a proxy before a server that is away is one, too"
         assert "not as a Redis server does" in str(trouble)
 
 
 @pytest.mark.parametrize("greeting", [b"$-1\r\n", b":1\r\n", b"*1\r\n:1\r\n", b"$2\r\nhi\r\n"])
-def test_a_server_that_does_not_say_which_run_of_it_this_is_is_none(greeting: bytes) -> None:
+def test_a_server_without_run_id_is_reported_as_no_redis_server(greeting: bytes) -> None:
     for trouble in heard(complaining("+OK\r\n", greeting)):
         assert isinstance(trouble, BoardUnreachable)
 
 
 @pytest.mark.parametrize("answer", [":7", "*0", "*1\r\n$-1", "$3\r\nabc", "+OK", "*3\r\n:1\r\n:2\r\n:3"])
-def test_an_answer_that_is_none_of_ours_is_no_traceback(answer: str) -> None:
+def test_a_foreign_answer_is_no_traceback(answer: str) -> None:
     assert any(isinstance(trouble, BoardError) for trouble in heard(complaining(f"{answer}\r\n")))
 
 
-def test_data_of_another_program_is_called_so(server: ServerProcess) -> None:
+def test_data_of_another_program_is_reported_as_such(server: ServerProcess) -> None:
     RedisWorld(server)
 
     async def story(key: str, act: Callable[[RedisBoard], Awaitable[object]]) -> None:
@@ -191,7 +191,7 @@ def test_data_of_another_program_is_called_so(server: ServerProcess) -> None:
     asyncio.run(story(f"{prefix}meta", lambda board: board.books()))
 
 
-def test_a_reply_without_an_end_is_given_up() -> None:
+def test_an_endless_reply_is_aborted() -> None:
     """The server claims a gigabyte and sends it."""
     head = f"*1\r\n${1 << 30}\r\n"
     sent = 0
@@ -214,7 +214,7 @@ def test_a_reply_without_an_end_is_given_up() -> None:
     assert sent == 1
 
 
-def test_nothing_of_a_password_is_shown_however_it_is_written() -> None:
+def test_no_part_of_a_password_is_shown_however_it_is_written() -> None:
     for password in ("pass", "p@ss", "pa/ss", "pa?ss", "pa#ss", "p@/?#ss", "p?q=x"):
         assert label_of(f"redis://me:{password}@board.test:7/1?db=3") == "redis://board.test:7/1?db=3"
     for password in ("pa/ss", "pa?ss", "pa#ss", "p@/?#ss", "p?ss=x"):
@@ -234,7 +234,7 @@ def test_nothing_of_a_password_is_shown_however_it_is_written() -> None:
         ("redis://board.test/99999999999999999999", "is no board"),
     ],
 )
-def test_options_that_cannot_be_meant_are_named(url: str, words: str) -> None:
+def test_invalid_url_options_are_named(url: str, words: str) -> None:
     with pytest.raises(UsageError, match=words):
         checked_url(url)
 
@@ -247,7 +247,7 @@ class SilentBoard(MemoryBoard):
         raise BoardUnreachable("the board says nothing")
 
 
-def test_a_new_agent_does_not_wait_for_somebody_who_says_nothing() -> None:
+def test_a_new_agent_does_not_wait_for_a_silent_server() -> None:
     said: list[str] = []
 
     async def story(clock: bottle.BottleClock) -> float:
@@ -273,7 +273,7 @@ class InterruptedBoard(MemoryBoard):
         return charter
 
 
-def test_who_begins_a_crawl_does_not_end_because_an_answer_was_lost() -> None:
+def test_creating_a_crawl_survives_a_lost_answer() -> None:
     async def story(clock: bottle.BottleClock) -> None:
         board, ours = InterruptedBoard(MemoryServer(clock)), Charter(1, "", ())
         assert await founded(board, ours, "fieldmouse", lambda words: None) == ours

@@ -20,7 +20,7 @@ ADA, A = Name("ada", 1), Host("http://a.test")
 KEPT, FREED = "10.0.0.1", "10.0.0.2"
 
 
-def test_an_address_that_a_new_server_forgot_is_left_at_once(tmp_path: Path) -> None:
+def test_an_address_that_a_restarted_server_forgot_is_left_at_once(tmp_path: Path) -> None:
     async def life(clock: Clock) -> list[list[str]]:
         server = MemoryServer(clock)
         board = MemoryBoard(server)

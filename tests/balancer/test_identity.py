@@ -22,14 +22,14 @@ DAMAGE = [
 ]
 
 
-def test_starts_of_an_agent_have_one_name_and_numbers_that_grow(tmp_path: Path) -> None:
+def test_starts_of_an_agent_share_a_name_and_have_growing_numbers(tmp_path: Path) -> None:
     first, second = next_start(tmp_path, "crawl"), next_start(tmp_path, "crawl")
     assert first.agent == second.agent
     assert first.incarnation < second.incarnation
 
 
 @pytest.mark.parametrize("damage", DAMAGE)
-def test_who_finds_its_name_damaged_takes_another(tmp_path: Path, damage: bytes) -> None:
+def test_an_agent_with_a_damaged_name_takes_a_new_one(tmp_path: Path, damage: bytes) -> None:
     """`doctor` could not give the name back, and nothing hangs on it: what it held goes to others."""
     before = next_start(tmp_path, "crawl")
     (tmp_path / AGENT_FILE).write_bytes(damage)

@@ -129,7 +129,7 @@ async def a_dry_host_for_cyd(board: Board) -> Grant:
 
 @pytest.mark.parametrize("link", LINKS, ids=lambda link: link.__name__)
 @pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
-def test_a_host_of_an_agent_that_left_is_visited_by_another(
+def test_a_host_of_an_agent_that_left_is_visited_by_another_agent(
     world: World, way: Way, link: Callable[..., Awaitable[None]]
 ) -> None:
     async def run() -> None:
@@ -151,7 +151,7 @@ def test_a_host_of_an_agent_that_left_is_visited_by_another(
     asyncio.run(run())
 
 
-def test_a_host_still_goes_to_its_agent_while_that_is_there(world: World) -> None:
+def test_a_host_goes_to_its_agent_while_the_agent_is_present(world: World) -> None:
     async def run() -> None:
         board = world.board()
         await a_dry_host_for_cyd(board)

@@ -62,7 +62,7 @@ async def founded(board: Board, names: list[str]) -> Listener:
 
 
 @given(st.sets(st.text(min_size=1, max_size=4), max_size=300), st.data())
-def test_everybody_is_known_after_a_round_and_who_left_is_forgotten_after_two(
+def test_all_agents_are_known_after_one_round_and_left_ones_forgotten_after_two(
     others: set[str], data: st.DataObject
 ) -> None:
     others -= {"ada"}
@@ -86,7 +86,7 @@ def test_everybody_is_known_after_a_round_and_who_left_is_forgotten_after_two(
     asyncio.run(story())
 
 
-def test_nobody_who_stays_is_forgotten_while_others_come_and_go() -> None:
+def test_no_present_agent_is_forgotten_while_others_come_and_go() -> None:
     async def story() -> None:
         ada = await founded(MemoryWorld().board(), [f"stays {number:03}" for number in range(300)])
         staying = {f"stays {number:03}" for number in range(300)}
@@ -102,7 +102,7 @@ def test_nobody_who_stays_is_forgotten_while_others_come_and_go() -> None:
     asyncio.run(story())
 
 
-def test_who_is_told_to_be_gone_is_forgotten_at_once() -> None:
+def test_an_agent_reported_dead_is_forgotten_at_once() -> None:
     neighbours, crowd = Neighbours(), [note(f"{number:03}") for number in range(TOLD)]
     neighbours.hear(pulse(crowd, 100, "063"))
     known = neighbours.hear(pulse([note("001", alive=False)], 100, "001"))
@@ -110,12 +110,12 @@ def test_who_is_told_to_be_gone_is_forgotten_at_once() -> None:
 
 
 @pytest.mark.parametrize("heard", [2, 65, 999, 1000])
-def test_an_agents_share_does_not_hang_on_how_many_it_has_heard_of(heard: int) -> None:
+def test_the_share_of_an_agent_does_not_depend_on_how_many_are_listed(heard: int) -> None:
     notes = [note(f"{number:04}", pages=50) for number in range(heard)]
     assert share_of(notes, "0001", 1000) == pytest.approx(1 / 1000)
 
 
-def test_what_was_sent_counts_until_the_other_tells_anew() -> None:
+def test_sent_hosts_count_until_the_receiver_reports_again() -> None:
     chooser = Chooser(lookup("priced")(np.random.default_rng(1)))
     chooser.call("ada")
     notes = [note("ada"), note("bob", backlog=1.0), note("cyd", backlog=1.0)]
@@ -126,14 +126,14 @@ def test_what_was_sent_counts_until_the_other_tells_anew() -> None:
     assert chooser.table.backlog == [0.0, 6.0, 1.0]
 
 
-def test_servers_that_tell_of_different_agents_are_believed_both() -> None:
+def test_agents_listed_by_different_servers_are_merged() -> None:
     first, second = [note("ada"), note("bob")], [note("ada"), note("cyd"), note("dan", alive=False)]
     told = {note.agent: note.alive for note in met([first, second], whole=False)}
     assert told == {"ada": True, "bob": True, "cyd": True, "dan": False}
     assert {note.agent for note in met([first, second]) if note.alive} == {"ada"}
 
 
-def test_somebody_on_one_server_alone_hides_nobody() -> None:
+def test_an_agent_on_one_server_only_hides_no_other() -> None:
     async def story() -> None:
         parts = [MemoryWorld().board() for _ in range(2)]
         names = [f"{number:03}" for number in range(2 * TOLD)]
@@ -146,7 +146,7 @@ def test_somebody_on_one_server_alone_hides_nobody() -> None:
     asyncio.run(story())
 
 
-def test_of_many_one_that_is_not_told_of_for_two_rounds_is_forgotten() -> None:
+def test_an_agent_not_listed_for_two_rounds_is_forgotten() -> None:
     members, neighbours = 3 * TOLD, Neighbours()
     neighbours.hear(pulse([note("ada"), note("gone")], members, "gone"))
     rounds = [{one.agent for one in neighbours.hear(pulse([note("ada")], members, "ada"))} for _ in range(6)]

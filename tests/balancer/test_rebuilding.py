@@ -93,7 +93,7 @@ async def built(builder: BoardBuilder) -> None:
 
 
 @told_to
-async def test_what_has_an_outcome_is_settled_and_the_rest_waits(
+async def test_urls_with_outcomes_are_settled_and_the_others_wait(
     world: World, board: Board, builder: BoardBuilder
 ) -> None:
     await built(builder)
@@ -108,7 +108,7 @@ async def test_what_has_an_outcome_is_settled_and_the_rest_waits(
 
 
 @told_to
-async def test_nobody_sees_it_before_all_of_it_is_there(
+async def test_a_crawl_is_invisible_until_it_is_published(
     world: World, board: Board, builder: BoardBuilder
 ) -> None:
     await built(builder)
@@ -123,7 +123,7 @@ async def test_nobody_sees_it_before_all_of_it_is_there(
 
 
 @told_to
-async def test_done_twice_it_counts_once(world: World, board: Board, builder: BoardBuilder) -> None:
+async def test_a_repeated_rebuild_counts_once(world: World, board: Board, builder: BoardBuilder) -> None:
     await built(builder)
     # Killed, and begun anew: what came first stays, and so does the charter.
     assert (await builder.hide(Charter(8, "", ()))).key_seed == CHARTER.key_seed
@@ -152,7 +152,7 @@ async def test_a_crawl_that_holds_urls_is_left_alone(
 
 
 @told_to
-async def test_nothing_is_granted_while_anybody_may_still_ask_and_then_hosts_have_their_rest(
+async def test_nothing_is_granted_while_old_leases_may_last_and_hosts_keep_their_rest(
     world: World, board: Board, builder: BoardBuilder
 ) -> None:
     await built(builder)
@@ -174,7 +174,7 @@ async def test_nothing_is_granted_while_anybody_may_still_ask_and_then_hosts_hav
 
 
 @told_to
-async def test_what_an_agent_had_can_be_fetched_again_should_it_be_lost_later(
+async def test_restored_urls_can_be_fetched_again_if_their_agent_is_lost_later(
     world: World, board: Board, builder: BoardBuilder
 ) -> None:
     await builder.hide(CHARTER)
@@ -194,9 +194,7 @@ async def test_what_an_agent_had_can_be_fetched_again_should_it_be_lost_later(
 
 
 @told_to
-async def test_bounds_of_sites_count_what_was_fetched(
-    world: World, board: Board, builder: BoardBuilder
-) -> None:
+async def test_bounds_of_sites_count_restored_urls(world: World, board: Board, builder: BoardBuilder) -> None:
     await builder.hide(CHARTER)
     await builder.restore(ADA, [restored(A, range(10))], bounded=True)
     told = await builder.offer([offer(A, range(15)), offer(B, range(2))], SiteBounds(hosts=1, urls=12))
@@ -205,7 +203,7 @@ async def test_bounds_of_sites_count_what_was_fetched(
 
 
 @told_to
-async def test_what_an_agent_told_the_lost_board_was_told(
+async def test_batches_sent_to_the_lost_coordinator_count_as_sent(
     world: World, board: Board, builder: BoardBuilder
 ) -> None:
     """Its outcomes were read from its disk: none of them came too late."""
@@ -217,9 +215,7 @@ async def test_what_an_agent_told_the_lost_board_was_told(
 
 
 @told_to
-async def test_an_old_copy_is_cleared_and_nothing_of_it_is_left(
-    world: World, board: Board, builder: BoardBuilder
-) -> None:
+async def test_an_old_copy_is_cleared_completely(world: World, board: Board, builder: BoardBuilder) -> None:
     await board.found(CHARTER)
     await board.join(ADA, LEASE)
     await board.offer([offer(A, range(15, 30)), offer(B, range(7))], FREE)
@@ -254,9 +250,7 @@ async def test_an_old_copy_is_cleared_and_nothing_of_it_is_left(
 
 
 @told_to
-async def test_a_crawl_of_somebody_else_is_never_cleared(
-    world: World, board: Board, builder: BoardBuilder
-) -> None:
+async def test_a_different_crawl_is_never_cleared(world: World, board: Board, builder: BoardBuilder) -> None:
     """Whoever names the wrong server may meet one of the usual name, which never heard of these agents."""
     await board.found(Charter(key_seed=99, settings="[crawl]", seeds=("http://z.test/",), made_by="zoe"))
     await board.offer([offer(A, range(15))], FREE)
@@ -267,7 +261,7 @@ async def test_a_crawl_of_somebody_else_is_never_cleared(
 
 
 @told_to
-async def test_a_copy_that_is_named_behind_its_original_does_not_make_that_old(
+async def test_a_copied_directory_does_not_make_its_original_look_old(
     world: World, board: Board, builder: BoardBuilder
 ) -> None:
     await builder.hide(CHARTER)
@@ -285,7 +279,7 @@ async def test_a_copy_that_is_named_behind_its_original_does_not_make_that_old(
         assert await board.take_back(Name("ada", 201), taken) == waits, "what it had to tell was read"
 
 
-def test_a_clearing_that_was_killed_is_done_before_anything_is_made(server: ServerProcess) -> None:
+def test_an_interrupted_clearing_is_completed_before_a_rebuild(server: ServerProcess) -> None:
     """Keys of the old copy that are left would be taken for seen: their URLs would be lost."""
     world = RedisWorld(server)
 
@@ -326,7 +320,7 @@ def together_of(servers: list[MemoryServer]) -> SpreadBoard:
 
 
 @pytest.mark.parametrize("lost", [(0,), (1,), (0, 1)])
-def test_of_several_servers_those_are_made_again_that_lost_their_part(lost: tuple[int, ...]) -> None:
+def test_only_servers_that_lost_their_shard_are_rebuilt(lost: tuple[int, ...]) -> None:
     """Hosts on both; what is restored and offered to one that still has its part changes nothing there."""
 
     async def story() -> None:

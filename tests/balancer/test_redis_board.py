@@ -29,7 +29,7 @@ def run(story: Callable[[], Awaitable[None]]) -> None:
     asyncio.run(story())  # type: ignore[arg-type]
 
 
-def test_long_queues_are_packed_and_keep_their_order(server: ServerProcess) -> None:
+def test_long_queues_are_compressed_and_keep_their_order(server: ServerProcess) -> None:
     world = RedisWorld(server)
 
     async def story() -> None:
@@ -51,7 +51,7 @@ def test_long_queues_are_packed_and_keep_their_order(server: ServerProcess) -> N
     run(story)
 
 
-def test_a_queue_that_changed_while_it_was_packed_stays_as_it_is(server: ServerProcess) -> None:
+def test_a_queue_that_changed_during_compression_stays_as_it_is(server: ServerProcess) -> None:
     world = RedisWorld(server)
 
     async def story() -> None:
@@ -80,13 +80,13 @@ def test_a_queue_that_changed_while_it_was_packed_stays_as_it_is(server: ServerP
 @pytest.mark.parametrize(
     "url", ["", "http://board.test", "redis:///0", "redis://board.test:port/0", "unix://", "board.test:6379"]
 )
-def test_what_is_no_server_is_refused_with_an_example(url: str) -> None:
+def test_an_invalid_url_is_refused_with_an_example(url: str) -> None:
     with pytest.raises(UsageError, match="no board") as caught:
         RedisBoard(url)
     assert "redis://" in caught.value.hint
 
 
-def test_a_server_that_is_not_there_is_named_without_its_password() -> None:
+def test_an_unreachable_server_is_named_without_its_password() -> None:
     async def story() -> None:
         board = RedisBoard("redis://:secret@127.0.0.1:1/3")
         with pytest.raises(BoardUnreachable, match=re.escape("redis://127.0.0.1:1/3")) as caught:
@@ -96,7 +96,7 @@ def test_a_server_that_is_not_there_is_named_without_its_password() -> None:
     run(story)
 
 
-def test_a_wrong_password_is_said_at_once() -> None:
+def test_a_wrong_password_is_reported_at_once() -> None:
     if PROGRAM is None:
         pytest.skip(MISSING)
     with a_server("--requirepass", "secret", password="secret") as server:
@@ -114,7 +114,7 @@ def test_a_wrong_password_is_said_at_once() -> None:
         run(story)
 
 
-def test_a_server_that_throws_data_away_is_refused(server: ServerProcess) -> None:
+def test_a_server_that_evicts_keys_is_refused(server: ServerProcess) -> None:
     world = RedisWorld(server)
 
     async def story() -> None:
@@ -135,7 +135,7 @@ def test_a_server_that_throws_data_away_is_refused(server: ServerProcess) -> Non
     run(story)
 
 
-def test_a_server_that_begins_to_throw_data_away_is_noticed(server: ServerProcess) -> None:
+def test_a_server_that_starts_to_evict_keys_is_noticed(server: ServerProcess) -> None:
     world = RedisWorld(server)
 
     async def story() -> None:
@@ -170,7 +170,7 @@ def test_a_server_that_begins_to_throw_data_away_is_noticed(server: ServerProces
     run(story)
 
 
-def test_a_server_without_memory_is_waited_for(server: ServerProcess) -> None:
+def test_agents_wait_for_a_server_that_is_out_of_memory(server: ServerProcess) -> None:
     world = RedisWorld(server)
 
     async def story() -> None:
@@ -189,7 +189,7 @@ def test_a_server_without_memory_is_waited_for(server: ServerProcess) -> None:
     run(story)
 
 
-def test_a_board_that_lost_everything_names_what_helps(server: ServerProcess) -> None:
+def test_the_error_of_a_lost_crawl_names_the_remedy(server: ServerProcess) -> None:
     world = RedisWorld(server)
 
     async def story() -> None:
@@ -205,7 +205,7 @@ def test_a_board_that_lost_everything_names_what_helps(server: ServerProcess) ->
     run(story)
 
 
-def test_a_charter_of_a_newer_format_is_refused_and_one_without_is_read(server: ServerProcess) -> None:
+def test_a_newer_format_is_refused_and_a_missing_format_is_read(server: ServerProcess) -> None:
     world = RedisWorld(server)
 
     async def story() -> None:
@@ -230,7 +230,7 @@ def test_a_charter_of_a_newer_format_is_refused_and_one_without_is_read(server: 
 
 
 @needs_server
-def test_an_old_file_of_the_server_is_noticed() -> None:
+def test_an_old_append_only_file_is_noticed() -> None:
     """A copy of its dump is put back, as from a backup."""
     with a_server("--appendonly", "no") as server:
         folder = server.socket.parent
@@ -263,7 +263,7 @@ def test_an_old_file_of_the_server_is_noticed() -> None:
         asyncio.run(beat(4, Heard("ada", 1, 1)))
 
 
-def test_a_server_that_comes_back_is_found_again_by_the_same_board(server: ServerProcess) -> None:
+def test_a_coordinator_reconnects_to_a_restarted_server(server: ServerProcess) -> None:
     world = RedisWorld(server)
 
     async def story() -> None:
@@ -284,7 +284,7 @@ def test_a_server_that_comes_back_is_found_again_by_the_same_board(server: Serve
     run(story)
 
 
-def test_calls_that_are_cancelled_leave_no_answer_for_others(server: ServerProcess) -> None:
+def test_cancelled_calls_leave_no_answer_for_other_calls(server: ServerProcess) -> None:
     world = RedisWorld(server)
 
     async def story() -> None:

@@ -97,7 +97,7 @@ def asked(url: str) -> Charter:
     return asyncio.run(ask())
 
 
-def test_a_board_is_reached_by_tls_with_a_password_and_in_the_database_that_is_named(
+def test_the_coordinator_uses_tls_password_and_database_of_its_url(
     secure: SecureServer,
 ) -> None:
     secure.client.flushall()
@@ -105,7 +105,7 @@ def test_a_board_is_reached_by_tls_with_a_password_and_in_the_database_that_is_n
     assert list(secure.client.info("keyspace")) == ["db3"]
 
 
-def test_a_certificate_that_nobody_vouches_for_is_refused_at_once(secure: SecureServer) -> None:
+def test_an_untrusted_certificate_is_refused_at_once(secure: SecureServer) -> None:
     for url in (
         secure.url(),
         secure.url(ssl_ca_certs=secure.stranger),
@@ -117,7 +117,7 @@ def test_a_certificate_that_nobody_vouches_for_is_refused_at_once(secure: Secure
         assert "secret" not in f"{caught.value} {caught.value.hint}"
 
 
-def test_what_stands_wrong_in_the_url_is_named(secure: SecureServer, tmp_path: Path) -> None:
+def test_errors_in_the_url_are_named(secure: SecureServer, tmp_path: Path) -> None:
     with pytest.raises(BoardError, match="is not there"):
         asked(secure.url(ssl_ca_certs=tmp_path / "nothing.pem"))
     with pytest.raises(BoardError, match="no database of the number"):

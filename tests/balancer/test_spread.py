@@ -80,7 +80,7 @@ async def two(names: Sequence[str] = "xy") -> tuple[SpreadBoard, MoodyBoard, Moo
     return board, first, second
 
 
-def test_sites_lie_whole_on_one_server_and_fill_all_alike() -> None:
+def test_a_site_lies_on_one_server_and_all_servers_fill_evenly() -> None:
     sites = [f"site-{n}.org" for n in range(3000)]
     places = Counter()
     for site in sites:
@@ -93,7 +93,7 @@ def test_sites_lie_whole_on_one_server_and_fill_all_alike() -> None:
     assert {place_of_address(f"10.0.0.{n}", 3) for n in range(99)} == {0, 1, 2}
 
 
-def test_each_host_is_on_its_own_server_alone() -> None:
+def test_each_host_is_on_one_server_only() -> None:
     async def story() -> None:
         board, first, second = await two()
         assert (await first.books()).hosts == (await second.books()).hosts == 1
@@ -125,7 +125,7 @@ def test_an_agent_is_alive_for_all_servers_or_for_none() -> None:
     tell(story)
 
 
-def test_nothing_is_done_that_was_not_at_one_moment() -> None:
+def test_a_crawl_is_done_only_if_no_url_waited_at_one_moment() -> None:
     """While the servers are read, a page of the second is booked whose link waits on the first by then."""
 
     async def story() -> None:
@@ -147,7 +147,7 @@ def test_nothing_is_done_that_was_not_at_one_moment() -> None:
     tell(story)
 
 
-def test_a_crawl_begins_when_all_servers_have_their_seeds() -> None:
+def test_a_crawl_has_begun_when_all_servers_have_their_seeds() -> None:
     async def story() -> None:
         worlds = [MemoryWorld(), MemoryWorld()]
         board = SpreadWorld(*worlds).board()
@@ -161,7 +161,7 @@ def test_a_crawl_begins_when_all_servers_have_their_seeds() -> None:
     tell(story)
 
 
-def test_where_an_agent_is_fenced_nothing_counts_and_elsewhere_it_does() -> None:
+def test_outcomes_count_only_on_servers_where_the_agent_is_not_fenced() -> None:
     async def story() -> None:
         board, first, second = await two()
         held = {grant.host: Held(grant.host, grant.epoch) for grant in await board.lease(ADA, 5, 5)}
@@ -177,7 +177,7 @@ def test_where_an_agent_is_fenced_nothing_counts_and_elsewhere_it_does() -> None
     tell(story)
 
 
-def test_an_address_whose_server_is_away_is_not_granted_and_others_are() -> None:
+def test_an_address_on_an_unreachable_server_is_refused_and_others_are_granted() -> None:
     async def story() -> None:
         board, _, second = await two()
         held = {grant.host: Held(grant.host, grant.epoch) for grant in await board.lease(ADA, 5, 5)}
@@ -203,7 +203,7 @@ def boards(*worlds: MemoryWorld) -> dict[str, Board]:
     return {f"redis://{'abc'[n]}": world.board() for n, world in enumerate(worlds)}
 
 
-def test_the_servers_of_a_crawl_are_known_by_what_they_have() -> None:
+def test_servers_of_a_crawl_are_identified_by_their_data() -> None:
     async def story() -> None:
         worlds = [MemoryWorld(), MemoryWorld()]
         await SpreadBoard(boards(*worlds)).found(CHARTER)
@@ -215,7 +215,7 @@ def test_the_servers_of_a_crawl_are_known_by_what_they_have() -> None:
     tell(story)
 
 
-def test_another_list_of_servers_is_refused_with_a_sentence() -> None:
+def test_a_different_list_of_servers_is_refused_with_an_explanation() -> None:
     async def story() -> None:
         a, b, c = MemoryWorld(), MemoryWorld(), MemoryWorld()
         board = SpreadBoard(boards(a, b))
@@ -242,7 +242,7 @@ def test_another_list_of_servers_is_refused_with_a_sentence() -> None:
     tell(story)
 
 
-def test_a_founder_that_died_on_its_way_is_followed_by_another() -> None:
+def test_another_agent_completes_a_crawl_whose_creator_died() -> None:
     async def story() -> None:
         a, b = MemoryWorld(), MemoryWorld()
         names = ("redis://a", "redis://b")
@@ -261,7 +261,7 @@ told = st.lists(st.tuples(st.sampled_from("abcdefg"), st.integers(0, 5)), min_si
 
 
 @given(told, st.integers(1, 4))
-def test_shares_of_a_batch_add_up_to_it(leases: list[tuple[str, int]], servers: int) -> None:
+def test_the_shards_of_a_batch_add_up_to_it(leases: list[tuple[str, int]], servers: int) -> None:
     bookings = [
         BookedKeys(
             Held(Host(f"http://{letter}.test"), n), [100 * n + k for k in range(keys)], ["page"] * keys
@@ -282,7 +282,7 @@ def test_shares_of_a_batch_add_up_to_it(leases: list[tuple[str, int]], servers: 
 # -- one server under two names
 
 
-def test_one_server_under_two_names_is_refused_before_anything_is_founded() -> None:
+def test_one_server_under_two_names_is_refused_before_a_crawl_is_created() -> None:
     async def story() -> None:
         world = MemoryWorld()
         twice = SpreadWorld(world, world)
@@ -295,9 +295,7 @@ def test_one_server_under_two_names_is_refused_before_anything_is_founded() -> N
     tell(story)
 
 
-def test_a_real_server_is_known_by_its_run_whatever_it_is_called(
-    server: ServerProcess, tmp_path: Path
-) -> None:
+def test_a_real_server_is_identified_by_its_run_id(server: ServerProcess, tmp_path: Path) -> None:
     async def story() -> None:
         RedisWorld(server)
         other = tmp_path / "other"
@@ -312,7 +310,7 @@ def test_a_real_server_is_known_by_its_run_whatever_it_is_called(
     tell(story)
 
 
-def test_two_databases_of_one_server_are_two_boards(server: ServerProcess) -> None:
+def test_two_databases_of_one_server_are_two_coordinators(server: ServerProcess) -> None:
     async def story() -> None:
         RedisWorld(server)
         board = open_board([f"{server.url}?db=1", f"{server.url}?db=2"], "fieldmouse")

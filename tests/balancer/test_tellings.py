@@ -22,7 +22,7 @@ def found(name: str) -> FoundLinks:
     return FoundLinks(Host(f"http://{name}"), ((1, b"row"),))
 
 
-def test_what_is_to_be_told_again_is_not_taken_for_what_was_on_its_way(tmp_path: Path) -> None:
+def test_an_answer_in_transit_does_not_mark_messages_to_be_sent_again_as_sent(tmp_path: Path) -> None:
     """The server is started anew while an answer comes: nobody knows which of them gave it."""
     tellings = Tellings(tmp_path / "board", None, lambda: 0.0)
     tellings.begin()
@@ -39,7 +39,7 @@ def test_what_is_to_be_told_again_is_not_taken_for_what_was_on_its_way(tmp_path:
     assert not len(tellings)
 
 
-def test_what_was_told_is_kept_until_a_later_sign_of_life_was_heard_long_ago(tmp_path: Path) -> None:
+def test_sent_messages_are_kept_until_long_after_a_later_heartbeat(tmp_path: Path) -> None:
     """Otherwise nobody could know that the board has an old copy of its data."""
     clock = ManualClock(1_000.0)
     tellings = Tellings(tmp_path / "board", None, clock.now)
@@ -83,7 +83,7 @@ def _ignore(*values: object) -> None:
     pass
 
 
-def test_pages_in_the_air_stay_reserved_when_the_server_was_started_again(tmp_path: Path) -> None:
+def test_pages_in_flight_stay_reserved_after_a_server_restart(tmp_path: Path) -> None:
     """What was told is told again, and must not be taken off twice."""
     clock, limit, air = ManualClock(1_700_000_000.0), 40, 0
     server = MemoryServer(clock)
@@ -140,7 +140,7 @@ CHARTER = Charter(key_seed=7, settings="", seeds=())
 A = Host("http://a.test")
 
 
-def test_a_booking_that_counted_is_not_called_late_when_it_is_told_again_after_a_fence(
+def test_an_acknowledged_outcome_is_not_rejected_when_it_is_sent_again_after_a_fence(
     tmp_path: Path,
 ) -> None:
     """Of two outcomes one is told in time; then the agent is fenced, joins again, and tells all."""

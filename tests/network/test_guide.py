@@ -93,7 +93,7 @@ def a_reader(folder: Path, meadow: RunningMeadow) -> Iterator[Reader]:
 
 
 @needs_server
-def test_the_guide_can_be_typed_from_top_to_bottom(tmp_path: Path) -> None:
+def test_the_commands_of_the_guide_work_in_order(tmp_path: Path) -> None:
     lines = [line for line in typed_lines(GUIDE.read_text()) if "rediss://" not in line]
     agents = [line for line in lines if line.startswith("fieldmouse agent")]
     assert len(agents) == 5, "two agents, of which one is stopped and comes back; both take failures back"

@@ -162,7 +162,7 @@ def _peak_mb(process: subprocess.Popen[bytes]) -> int:
 
 
 @needs_server
-def test_agents_live_on_whatever_is_damaged_and_fetch_all_other_pages(tmp_path: Path) -> None:
+def test_agents_survive_damaged_values_and_fetch_all_other_pages(tmp_path: Path) -> None:
     with a_server() as server, running_meadow(**SMALL) as meadow:
         seeds = [word for seed in meadow.seeds for word in ("--seed", seed)]
         manners = ("--scope", "web", "--delay", "50ms", "--allow-private")
@@ -205,7 +205,7 @@ def test_agents_live_on_whatever_is_damaged_and_fetch_all_other_pages(tmp_path: 
 
 
 @needs_server
-def test_an_agent_that_holds_many_long_robots_txt_values_ends_on_sigterm(tmp_path: Path) -> None:
+def test_an_agent_with_many_long_robots_txt_values_stops_on_sigterm(tmp_path: Path) -> None:
     rules = b"User-agent: *\n" + b"".join(b"Disallow: /private/%d*a\n" % n for n in range(17_000))
     value = blocks.packed_text(rules[: 499 << 10])
     with a_server() as server, running_meadow(hosts=60, pages=3000, seed=4, page_kb=1.0, busy=0.0) as meadow:
