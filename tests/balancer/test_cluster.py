@@ -295,7 +295,7 @@ def test_a_lost_coordinator_is_rebuilt_from_the_agents_directories(
         for agent in agents:
             told = json.loads(agent.communicate(timeout=120)[0])
             assert agent.returncode == 1
-            assert told["error"] == "the board has lost the crawl `lost`: its server knows nothing of it"
+            assert told["error"] == "the coordinator has lost the crawl `lost`: its server has no data of it"
             assert "fieldmouse cluster rebuild" in told["hint"]
         stored = [row["url"] for home in homes for row in crawling.exported(home)]
         assert 0 < len(stored) < len(meadow.pages())
@@ -305,14 +305,14 @@ def test_a_lost_coordinator_is_rebuilt_from_the_agents_directories(
         crawling.end(killed)
         if not client.exists(meta):  # it was not faster than we
             begun = asked(capfd, "agent", tmp_path / "new", *where, *first, expect=1)
-            assert "is being made again" in str(begun["error"])
+            assert "is being rebuilt" in str(begun["error"])
             assert not (tmp_path / "new").exists()
             made = asked(capfd, "cluster", "rebuild", *homes, *where)
             assert made["seen"] == made["booked"] + made["waiting"]
             assert made["booked"] >= len(stored)
             assert made["unreadable"] == 0
         again = asked(capfd, "cluster", "rebuild", *homes, *where, expect=1)
-        assert again["error"] == "the board has a crawl `lost`, and it is not empty"
+        assert again["error"] == "the coordinator has a crawl `lost`, and it is not empty"
         assert not client.exists(hidden)
 
         agents = [crawling.start("agent", home, *where, *own) for home in homes]

@@ -101,7 +101,7 @@ def heard(answer: Callable[[bytes], bytes]) -> list[FieldmouseError | None]:
 @pytest.mark.parametrize(
     ("complaint", "words"),
     [
-        ("-BUSY Redis is busy running a script. You can only call SCRIPT KILL", "busy with a script"),
+        ("-BUSY Redis is busy running a script. You can only call SCRIPT KILL", "busy with a slow script"),
         ("-LOADING Redis is loading the dataset in memory", "reading its data"),
         ("-OOM command not allowed when used memory > 'maxmemory'.", "no memory left"),
         ("-MISCONF Redis is configured to save RDB snapshots", "cannot write to its disk"),
@@ -110,7 +110,7 @@ def heard(answer: Callable[[bytes], bytes]) -> list[FieldmouseError | None]:
         ("-NOREPLICAS Not enough good replicas to write.", "too few replicas"),
         ("-CLUSTERDOWN Hash slot not served", "cluster that is down"),
         ("-TRYAGAIN Multiple keys request during rehashing of slot", "being moved"),
-        ("-ERR Error running script: Script killed by user with SCRIPT KILL...", "told to end the script"),
+        ("-ERR Error running script: Script killed by user with SCRIPT KILL...", "told to kill our script"),
         ("-ERR max number of clients reached", "does not answer"),
         ("-ERR Error running script (call to f_1): @user_script:9: -READONLY You can't", "replica"),
         ("-MOVED nowhere", "not as a Redis server does"),
@@ -218,7 +218,9 @@ def test_no_part_of_a_password_is_shown_however_it_is_written() -> None:
     for password in ("pass", "p@ss", "pa/ss", "pa?ss", "pa#ss", "p@/?#ss", "p?q=x"):
         assert label_of(f"redis://me:{password}@board.test:7/1?db=3") == "redis://board.test:7/1?db=3"
     for password in ("pa/ss", "pa?ss", "pa#ss", "p@/?#ss", "p?ss=x"):
-        with pytest.raises(UsageError, match=re.escape("`redis://board.test:7/1` is no board")) as wrong:
+        with pytest.raises(
+            UsageError, match=re.escape("`redis://board.test:7/1` is no coordinator")
+        ) as wrong:
             checked_url(f"redis://me:{password}@board.test:7/1")
         assert "%40" in wrong.value.hint
     checked_url("redis://me:p%40%2F%3Fss@[::1]:7/1")
@@ -231,7 +233,7 @@ def test_no_part_of_a_password_is_shown_however_it_is_written() -> None:
         ("redis://board.test/0?ssl_ca_certs=ca.pem", "is for TLS"),
         ("rediss://board.test/0?ssl_cert_reqs=maybe", "cannot be `maybe`"),
         ("rediss://board.test/0?ssl_check_hostname=maybe", "cannot be `maybe`"),
-        ("redis://board.test/99999999999999999999", "is no board"),
+        ("redis://board.test/99999999999999999999", "is no coordinator"),
     ],
 )
 def test_invalid_url_options_are_named(url: str, words: str) -> None:

@@ -115,7 +115,7 @@ async def test_a_crawl_is_invisible_until_it_is_published(
     assert await board.charter() is None
     with pytest.raises(BoardLost, match="has lost the crawl"):
         await board.join(ADA, LEASE)
-    with pytest.raises(BoardError, match="is being made again"):
+    with pytest.raises(BoardError, match="is being rebuilt"):
         await board.found(Charter(key_seed=8, settings="", seeds=()))
     assert (await builder.books()).seen == 22
     await builder.publish(LEASE, DELAY)

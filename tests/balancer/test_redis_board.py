@@ -81,7 +81,7 @@ def test_a_queue_that_changed_during_compression_stays_as_it_is(server: ServerPr
     "url", ["", "http://board.test", "redis:///0", "redis://board.test:port/0", "unix://", "board.test:6379"]
 )
 def test_an_invalid_url_is_refused_with_an_example(url: str) -> None:
-    with pytest.raises(UsageError, match="no board") as caught:
+    with pytest.raises(UsageError, match="no coordinator") as caught:
         RedisBoard(url)
     assert "redis://" in caught.value.hint
 
@@ -160,7 +160,7 @@ def test_a_server_that_starts_to_evict_keys_is_noticed(server: ServerProcess) ->
             while client.exists("somebody else's"):
                 client.ping()
             client.config_set("maxmemory", "0")
-            with pytest.raises(BoardLost, match="has thrown data away"):
+            with pytest.raises(BoardLost, match="has evicted data"):
                 await beat()
         finally:
             client.config_set("maxmemory", "0")

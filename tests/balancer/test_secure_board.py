@@ -118,9 +118,9 @@ def test_an_untrusted_certificate_is_refused_at_once(secure: SecureServer) -> No
 
 
 def test_errors_in_the_url_are_named(secure: SecureServer, tmp_path: Path) -> None:
-    with pytest.raises(BoardError, match="is not there"):
+    with pytest.raises(BoardError, match="does not exist"):
         asked(secure.url(ssl_ca_certs=tmp_path / "nothing.pem"))
-    with pytest.raises(BoardError, match="no database of the number"):
+    with pytest.raises(BoardError, match="does not have the database number"):
         asked(secure.url(database="99", ssl_ca_certs=secure.authority))
     with pytest.raises(UsageError, match="no board"):
         asked(secure.url(database="three"))

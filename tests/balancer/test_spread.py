@@ -226,7 +226,7 @@ def test_a_different_list_of_servers_is_refused_with_an_explanation() -> None:
             check_whole(await a.board().charter() or CHARTER, "fieldmouse")
         with pytest.raises(UsageError, match="are one server"):
             await SpreadBoard(boards(a, a)).charter()
-        with pytest.raises(BoardLost, match="redis://c knows nothing"):
+        with pytest.raises(BoardLost, match="redis://c has no data"):
             await SpreadBoard({"redis://a": a.board(), "redis://c": c.board()}).found(CHARTER)
         await board.offer([], FREE, seeds=True)
         with pytest.raises(BoardLost, match="redis://b knows nothing"):

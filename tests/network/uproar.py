@@ -32,7 +32,7 @@ LEASE = 4.0
 """Seconds; agents are paused for longer than that."""
 PORT = 6379
 """Of the board, in a namespace where it is alone."""
-FENCED = "what this agent held was given to others"
+FENCED = "the hosts of this agent were given to others"
 _PREFIX = META.removesuffix("meta")
 _PATIENCE = 240.0  # seconds without any progress until a test gives up
 _STACKS = Path(__file__).with_name("stacks")

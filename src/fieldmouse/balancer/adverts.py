@@ -38,7 +38,7 @@ class UnreadableAdverts:
             except DamagedValue as trouble:
                 if note.agent not in self._agents:
                     self._agents.add(note.agent)
-                    log.warning("what agent %s says of itself is ignored: %s", note.agent, trouble)
+                    log.warning("the status of agent %s is ignored: %s", note.agent, trouble)
 
 
 def _within(value: float, least: float, most: float, usual: float) -> float:

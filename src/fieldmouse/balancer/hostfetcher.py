@@ -108,9 +108,11 @@ class HostFetcher:
 
     async def _set_aside(self, name: Name, damaged: Mapping[Held, Sequence[DamagedField]]) -> None:
         for held, values in damaged.items():
-            for its in values[:_SHOWN]:
+            for value in values[:_SHOWN]:
                 log.warning(
-                    "a value of %s on the board cannot be read and is set aside: %s", held.host, its.why
+                    "a value of %s on the coordinator cannot be read and is set aside: %s",
+                    held.host,
+                    value.why,
                 )
             if len(values) > _SHOWN:
                 log.warning("%d more values of %s cannot be read", len(values) - _SHOWN, held.host)

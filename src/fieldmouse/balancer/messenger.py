@@ -167,7 +167,7 @@ class Messenger:
             await self.close()
         if farewell.done() and not farewell.cancelled():
             return farewell.result()
-        log.warning("the board could not be told that we leave; the lease ends by itself")
+        log.warning("the coordinator could not be told that this agent leaves; its lease ends by itself")
         return False
 
     async def _say_goodbye(self, over: str) -> bool:
@@ -226,9 +226,7 @@ class Messenger:
         except Fenced:
             async with self._joining:
                 if self._name == name and not self._leaving:
-                    log.warning(
-                        "what this agent held was given to others: it was not heard of in time, or forgotten"
-                    )
+                    log.warning("the hosts of this agent were given to others: it was fenced or forgotten")
                     self._lease.over()
                     self._tenant.revoke_all()
                     self._allowance.lapse()
@@ -248,7 +246,7 @@ class Messenger:
         self._upto, self._members = pulse.upto, pulse.members
         if self._run and pulse.run != self._run:
             # Send the outbox again before anything is asked for. A grant that the server forgot is not ours.
-            log.warning("the board was started again; telling it anew what it may have forgotten")
+            log.warning("the coordinator was restarted; sending it again everything it may have lost")
             self._mailbox.forget_lately()
             self._mailbox.scope.publish_again()
             self._allowance.say_again(self._tellings.tell_again())

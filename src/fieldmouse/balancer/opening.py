@@ -40,17 +40,17 @@ def _labels(urls: Sequence[str], crawl: str) -> list[str]:
             f"`--crawl {crawl}` is no name of a crawl", "use letters, digits, dots, dashes and underscores"
         )
     if not urls:
-        raise UsageError("no board is named", "name its server: `--board redis://HOST:6379/0`")
+        raise UsageError("no coordinator is named", "name its server: `--board redis://HOST:6379/0`")
     try:
         from fieldmouse.balancer.board.server.connect import label_of
     except ModuleNotFoundError as missing:
         raise UsageError(
-            f"a board needs `{missing.name}`, which is not installed",
+            f"a coordinator needs `{missing.name}`, which is not installed",
             "install it with `pip install fieldmouse[network]`",
         ) from missing
     labels = [label_of(url) for url in urls]
     if len(set(labels)) != len(labels):
-        raise UsageError("one board is named twice", "name each server once")
+        raise UsageError("one coordinator is named twice", "name each server once")
     return labels
 
 

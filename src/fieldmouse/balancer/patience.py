@@ -52,5 +52,5 @@ class BoardPatience:
     def note_answer(self) -> None:
         if not self.answered:
             self.answered = True
-            log.warning("the board answers again; going on")
+            log.warning("the coordinator answers again; continuing")
             self._on_return()

@@ -26,6 +26,6 @@ class Charter:
 def newer_format(label: str, format: int, made_by: str) -> BoardError:
     """Error for a crawl that was created by a newer version."""
     return BoardError(
-        f"the crawl on the board at {label} has format {format}, {FORMAT} is the newest known",
-        f"use the version that began it ({made_by or 'unknown'}), or a newer one",
+        f"the crawl on the coordinator at {label} has format {format}, {FORMAT} is the newest known",
+        f"use the version that created it ({made_by or 'unknown'}), or a newer one",
     )

@@ -193,7 +193,7 @@ class RedisBoard(ScriptedCrawl):
                 its = BookedAgain(urls, counted, kinds, taken_back, charter.key_seed)
             except ValueError as trouble:
                 log.warning(
-                    "a batch of URLs that %s booked cannot be read, and is left out: %s", agent, trouble
+                    "a batch of URLs that %s acknowledged cannot be read, and is left out: %s", agent, trouble
                 )
                 await self._call("again", agent, digest, 0, 0)
                 continue

@@ -35,19 +35,19 @@ from fieldmouse.web.tls import tls_complaint
 
 REFUSALS = ("LOST", "HIDDEN", "HELD", "FENCED", "NEWER", "OLDER")
 """Words with which our scripts refuse."""
-_PATIENCE = "see that a Redis server runs there, and that it can be reached from here"
+_PATIENCE = "check that a Redis server runs there and that it can be reached from here"
 _WAITED_FOR = {
     "LOADING": ("is still reading its data from disk", ""),
     "OOM": ("has no memory left", "give it more (`maxmemory`), or another server"),
-    "MISCONF": ("cannot write to its disk", "make room there; what was not told is told later"),
-    "READONLY": ("is a replica, which takes no writes", "name its primary, or make it one"),
+    "MISCONF": ("cannot write to its disk", "free some space there; everything unsent is sent later"),
+    "READONLY": ("is a replica, which accepts no writes", "name its primary, or make it one"),
     "MASTERDOWN": ("is a replica that has lost its primary", "name the primary, or bring it back"),
-    "NOREPLICAS": ("has too few replicas to take writes", "bring them back (`min-replicas-to-write`)"),
-    "CLUSTERDOWN": ("is a node of a cluster that is down", "bring the cluster's other nodes back"),
+    "NOREPLICAS": ("has too few replicas to accept writes", "bring them back (`min-replicas-to-write`)"),
+    "CLUSTERDOWN": ("is a node of a cluster that is down", "restart the other nodes of the cluster"),
     "TRYAGAIN": ("is a node of a cluster that is being moved", ""),
-    "BUSY": ("is busy with a script that takes long", "`redis-cli SCRIPT KILL` ends it, if it is not ours"),
-    "KILLED": ("was told to end the script that we had asked for", ""),
-    "STRANGE": ("answers, but not as a Redis server does", "see that the URL names one, and its port"),
+    "BUSY": ("is busy with a slow script", "`redis-cli SCRIPT KILL` ends it, if it is not ours"),
+    "KILLED": ("was told to kill our script", ""),
+    "STRANGE": ("answers, but not as a Redis server does", "check that the URL names one, and its port"),
 }
 _WORDS: dict[type[RedisError], str] = {
     BusyLoadingError: "LOADING",
@@ -89,38 +89,38 @@ def meaning(trouble: Exception, label: str, query: str = "") -> Exception:
     if isinstance(cause, ResponseError) and word in REFUSALS:
         return ScriptRefusal(word, about)
     if waited := _waited_for(cause):
-        return BoardUnreachable(f"the board at {label} {waited[0]}", waited[1] or _PATIENCE)
+        return BoardUnreachable(f"the coordinator at {label} {waited[0]}", waited[1] or _PATIENCE)
     match cause:
         case AuthenticationError() | AuthorizationError() | NoPermissionError():
             return BoardError(
-                f"the board at {label} lets nobody in without the right password: {text}",
+                f"the coordinator at {label} requires the right password: {text}",
                 "put it into the URL, as in redis://:PASSWORD@host:port/0",
             )
         case TooLate() | NotConnected() | OSError():
-            return BoardUnreachable(f"the board at {label} does not answer", _PATIENCE)
+            return BoardUnreachable(f"the coordinator at {label} does not answer", _PATIENCE)
         case AskError() | ClusterCrossSlotError():
             return BoardError(
-                f"the board at {label} is a node of a cluster, and the crawl lies on another: {text}",
-                "name a server that stands alone, or the node that has all of the crawl",
+                f"the coordinator at {label} is a node of a cluster, and the crawl is on another: {text}",
+                "name a standalone server, or the node that has the whole crawl",
             )
         case ResponseError() if "DB index" in text:
             return BoardError(
-                f"the server has no database of the number in {label}",
+                f"the server does not have the database number of {label}",
                 "there are 16 unless its `databases` says otherwise: 0 to 15",
             )
         case ResponseError() if "WRONGTYPE" in text:
             return unreadable(label, text)
     return BoardError(
-        f"the board at {label} refuses: {' '.join(text.split())[:300] or type(cause).__name__}",
+        f"the coordinator at {label} refuses: {' '.join(text.split())[:300] or type(cause).__name__}",
         "it must be a Redis-protocol server of version 6.2 or newer that may run scripts;"
-        " the crawl goes on with the same words when it is",
+        " after that the same command continues the crawl",
     )
 
 
 def unreadable(label: str, why: object) -> BoardError:
     """Error for data on the server that this version did not write."""
     return BoardError(
-        f"what the board at {label} has cannot be read: {' '.join(str(why).split())[:300]}",
+        f"the data of the coordinator at {label} cannot be read: {' '.join(str(why).split())[:300]}",
         "another program, or another version of fieldmouse, has written there: use that version, or"
         " another database of the server (redis://host:port/1)",
     )
@@ -155,22 +155,22 @@ def _not_trusted(trouble: BaseException, label: str, query: str) -> BoardError |
     for around in _around(trouble):
         if isinstance(around, ssl.SSLCertVerificationError):
             return BoardError(
-                f"the certificate of the board at {label} is not trusted: {tls_complaint(around)}",
+                f"the certificate of the coordinator at {label} is not trusted: {tls_complaint(around)}",
                 "name the file of its authority: rediss://host:port/0?ssl_ca_certs=FILE",
             )
         if isinstance(around, FileNotFoundError) and "ssl" in query:
             return BoardError(
-                f"a file that the URL of the board at {label} names is not there",
-                "check what stands behind the question mark",
+                f"a file named in the URL of the coordinator at {label} does not exist",
+                "check the part after the question mark",
             )
         if isinstance(around, ssl.SSLError) and around.reason in _NO_PAPERS:
             return BoardError(
-                f"a file that the URL of the board at {label} names holds no certificate, or no key to it",
-                "check what stands behind the question mark",
+                f"a file named in the URL of the coordinator at {label} has no certificate, or not its key",
+                "check the part after the question mark",
             )
         if isinstance(around, ssl.SSLError) and around.reason in _NO_TLS:
             return BoardError(
-                f"the board at {label} does not speak TLS",
+                f"the coordinator at {label} does not speak TLS",
                 "name it with redis://, or the port where it does",
             )
     return None

@@ -85,21 +85,24 @@ def checked_url(url: str) -> str:
     if parts.scheme not in SCHEMES or not named or not numbered or parts.fragment or "@" in parts.query:
         escaped = "; in a password, write @ / ? # % as %40 %2F %3F %23 %25" if "@" in url else ""
         raise UsageError(
-            f"`{label}` is no board",
+            f"`{label}` is no coordinator",
             "name its server as redis://[:password@]host:port/0, rediss://... for TLS, or"
             f" unix:///path/of.sock{escaped}",
         )
     for name, value in parse_qsl(parts.query, keep_blank_values=True):
         if name not in OPTIONS:
             raise UsageError(
-                f"`{name}` is no option of the board `{label}`",
-                f"behind the question mark may stand {', '.join(sorted(OPTIONS))}",
+                f"`{name}` is no option of the coordinator `{label}`",
+                f"the options after the question mark are {', '.join(sorted(OPTIONS))}",
             )
         if name != "db" and parts.scheme != "rediss":
-            raise UsageError(f"`{name}` of the board `{label}` is for TLS", "name it as rediss://host:port/0")
+            raise UsageError(
+                f"`{name}` of the coordinator `{label}` is for TLS", "name it as rediss://host:port/0"
+            )
         if not re.fullmatch(OPTIONS[name], value, re.IGNORECASE):
             raise UsageError(
-                f"`{name}` of the board `{label}` cannot be `{value}`", f"it is {_MEANT.get(name, 'a file')}"
+                f"`{name}` of the coordinator `{label}` cannot be `{value}`",
+                f"it is {_MEANT.get(name, 'a file')}",
             )
     return url
 
@@ -161,7 +164,7 @@ class BoardServer:
         told = await connection.read_response()
         found = re.search(rb"run_id:(\w{1,64})", told) if isinstance(told, bytes) else None
         if found is None:
-            raise InvalidResponse("a server says which run of it this is")
+            raise InvalidResponse("the server does not report its run id")
         self._runs[id(connection)] = found[1].decode()
 
     async def call(self, script: BoardScript, keys: Sequence[str], arguments: Sequence[Argument]) -> Any:
@@ -215,12 +218,12 @@ class BoardServer:
         before, self._evicted = self._evicted, int(gone[1]) if gone else 0
         if before is not None and self._evicted > before:
             raise BoardLost(
-                f"the board at {self.label} has thrown data away, since its memory was full",
-                f"set `maxmemory-policy noeviction` there, and give it more; then {REMEDY}",
+                f"the coordinator at {self.label} has evicted data because its memory was full",
+                f"set `maxmemory-policy noeviction` there, and give it more memory; then {REMEDY}",
             )
         if limit and int(limit[1]) and policy and policy[1] != b"noeviction":
             raise BoardError(
-                f"the board at {self.label} throws data away when its memory is full ({policy[1].decode()})",
+                f"the coordinator at {self.label} evicts data when its memory is full ({policy[1].decode()})",
                 "set `maxmemory-policy noeviction` there",
             )
 

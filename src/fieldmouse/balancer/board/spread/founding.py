@@ -14,7 +14,7 @@ from fieldmouse.balancer.board.refusals import missing
 from fieldmouse.balancer.board.spread.gathering import together
 from fieldmouse.errors import UsageError
 
-_ALL = "name all of its servers with --board, in any order, or begin another crawl with --crawl NAME"
+_ALL = "name all of its servers with --board, in any order, or start another crawl with --crawl NAME"
 
 
 def order_of(known: Mapping[str, Charter | None], crawl: str) -> list[str] | None:
@@ -31,7 +31,7 @@ def order_of(known: Mapping[str, Charter | None], crawl: str) -> list[str] | Non
         if its.key_seed != charter.key_seed:
             raise UsageError(
                 f"`{first}` and `{label}` have different crawls of the name `{crawl}`",
-                "name the servers of one of them, or begin another crawl with --crawl NAME",
+                "name the servers of one of them, or start another crawl with --crawl NAME",
             )
     servers = charter.servers or (first,)
     if len(servers) != len(known):
