@@ -2,8 +2,8 @@
 
     python -m balancer.fuzz_decoding --cases 1000000 --seed 1
 
-runs in the directory `tests`. Each case decodes one value, and uses what was accepted as an agent would. It
-fails on any exception but `DamagedValue` (or the sentence about a newer format), on a case that takes longer
+runs in the directory `tests`. Each case decodes one value, and uses an accepted value as an agent would.
+It fails on any exception but `DamagedValue` (or the error for a newer format), on a case that takes longer
 than `--slow` seconds of CPU time, and when memory grows by more than `--memory` MiB.
 """
 
@@ -202,7 +202,7 @@ FLOATS = tuple(struct.pack(">d", value) for value in (float("nan"), float("inf")
 
 
 def damaged(value: Any, dice: random.Random, depth: int = 0) -> Any:
-    """The value with some damage; of a list, one of its items most times."""
+    """The value with some damage; usually one item of a list."""
     if isinstance(value, list) and value and depth < 8 and dice.random() < 0.9:
         items = list(value)
         match dice.randrange(12):
@@ -284,9 +284,9 @@ class Findings:
 
 
 def fuzz(cases: int, seed: int, slow: float = 2.0, memory: float = 64.0) -> Findings:
-    """Decode so many damaged values. Memory is the growth of the process's peak, in MiB."""
+    """Decode `cases` damaged values. Memory is the growth of the process's peak, in MiB."""
     found, every = Findings(), targets()
-    for target in every:  # so that nothing is loaded later
+    for target in every:  # so that nothing is imported later
         for sample in target.samples:
             target.decode(sample)
     began_with, begun_at = _peak_mb(), time.perf_counter()

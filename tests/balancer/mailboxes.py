@@ -1,4 +1,4 @@
-"""A mailbox with all that it is made of, for tests of those who empty it."""
+"""Pending calls with all their parts, for tests of the code that delivers them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A server's clock that is set takes nothing from anybody, and keeps nobody waiting."""
+"""Setting the server's clock costs no agent its leases and keeps no agent waiting."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LEASE, HOURS = 20.0, 5 * 3600.0
 
 
 class SetClock(RedisWorld):
-    """A server whose clock can be set, too."""
+    """A server whose clock can also be set."""
 
     def set_clock(self, seconds: float) -> None:
         self.server.client().hincrby(META, "jump", round(seconds * 1000))
@@ -31,7 +31,7 @@ def world(server: ServerProcess) -> SetClock:
 
 
 def play(world: SetClock, story: Callable[[RedisBoard, Held], Awaitable[None]]) -> None:
-    """Ada and Bob are there; she holds a host and its address, and another one rests."""
+    """Ada and Bob have joined; Ada holds a host and its address, and another address rests."""
 
     async def whole() -> None:
         board = world.board()
@@ -86,7 +86,7 @@ def test_hosts_of_a_dead_agent_go_to_others_after_its_lease(world: SetClock, sec
 def test_time_advances_even_if_calls_are_rare(world: SetClock) -> None:
     async def story(board: RedisBoard, held: Held) -> None:
         for _ in range(12):
-            world.set_clock(LEASE)  # nobody called for so long, again and again
+            world.set_clock(LEASE)  # no calls for that long, several times
             await board.books()
         await board.join(Name("cyd", 5), LEASE)
         with pytest.raises(Fenced):

@@ -1,4 +1,4 @@
-"""What every board promises, run for the one in memory, the one on a real server, and two of each as one."""
+"""Contract of the coordinator: in memory, on a real server, and two of each as one."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from fieldmouse.policy.sitelimits import limited_site
 from fieldmouse.records import Link
 from fieldmouse.url import Host, Url, key_of
 
-LEASE = 100.0  # seconds: long enough that no test takes a part of it that would count
+LEASE = 100.0  # seconds: long enough that the duration of a test does not matter
 FREE = SiteBounds()
 CHARTER = Charter(key_seed=7, settings="[crawl]", seeds=("http://a.test/",), made_by="ada")
 ADA, BOB, CYD = Name("ada", 1), Name("bob", 1), Name("cyd", 1)
@@ -48,7 +48,7 @@ Story = Callable[[World, Board], Awaitable[None]]
 
 
 def told_to(story: Story) -> Callable[[World], None]:
-    """Run it with a board of a new crawl in which ada and bob have joined."""
+    """Run a story with a new crawl that ada and bob have joined."""
 
     @wraps(story)
     def test(world: World) -> None:
@@ -208,7 +208,7 @@ async def test_agents_see_each_other(world: World, board: Board) -> None:
 
 
 async def crowd(board: Board, many: int) -> list[str]:
-    """So many agents with ada and bob, by name; each has said its name."""
+    """Join more agents beside ada and bob, named by number; each reports its name."""
     names = [f"agent {number}" for number in range(many - 2)]
     for name in (*map(Name, names, [1] * len(names)), ADA, BOB):
         await board.join(name, LEASE)
@@ -721,7 +721,7 @@ async def test_forgetting_an_agent_keeps_its_acknowledged_urls(world: World, boa
 
 @told_to
 async def test_an_agent_that_left_is_listed_while_its_results_are_kept(world: World, board: Board) -> None:
-    """Its disk may be lost when it is long gone: somebody must find its name then."""
+    """Its disk may be lost long after it left: an operator must find its name then."""
     urls = {key_of(url, CHARTER.key_seed): url for url in (f"{A}/{n}" for n in range(2))}
     await board.offer([offer(A, urls)], FREE)
     grant = await only(board, ADA)
@@ -730,7 +730,7 @@ async def test_an_agent_that_left_is_listed_while_its_results_are_kept(world: Wo
     assert await board.departed() == [], "she is still here"
     await board.leave(ADA)
     await board.leave(BOB)
-    (left,) = await board.departed()  # bob booked nothing, so nobody will miss him
+    (left,) = await board.departed()  # bob acknowledged nothing, so he is not listed
     assert (left.agent, left.advert, left.alive, left.hosts) == ("ada", b"two pages", False, 0)
     await board.join(Name("ada", 2), LEASE)
     assert await board.departed() == []
@@ -740,7 +740,7 @@ async def test_an_agent_that_left_is_listed_while_its_results_are_kept(world: Wo
     assert await board.departed() == []
 
 
-# -- breaks
+# -- lost answers and restarts
 
 
 @told_to
@@ -822,11 +822,11 @@ async def test_a_restarted_server_is_calm_and_repeats_no_epoch(world: World, boa
 async def test_a_coordinator_with_an_old_copy_rejects_agents_with_later_heartbeats(
     world: World, board: Board
 ) -> None:
-    """Each agent's signs of life are counted for itself; an old copy never heard the later ones."""
+    """The heartbeats of each agent are counted separately; an old copy lacks the later ones."""
     await board.beat(ADA, Heartbeat(b"", LEASE, number=3))
     world.remember()
     await board.beat(ADA, Heartbeat(b"", LEASE, number=4, since=Heard("ada", 1, 3)))
-    await board.beat(ADA, Heartbeat(b"", LEASE, number=2))  # came late
+    await board.beat(ADA, Heartbeat(b"", LEASE, number=2))  # arrives late
     await board.recalls(Heard("ada", 1, 4))
     await board.close()
     world.restart_forgetful()
@@ -864,7 +864,7 @@ async def test_retried_urls_are_not_sent_out_twice_when_their_agent_is_lost(
     await board.book(ADA, Told([booked], pack_urls(urls), 1))
     await board.give_back(ADA, [GivenBack(of(grant), Luggage())])
     assert await board.take_back(ADA, TakenBack(A, rows[7:], ["failed"] * 3, 2)) == 3
-    grant = await only(board, BOB)  # of the three that wait again one is fetched, and fails for good
+    grant = await only(board, BOB)  # of the three that wait again one is fetched, and fails permanently
     assert len(grant.rows) == 3
     key = grant.rows[0][0]
     await board.book(BOB, done(grant, [key], "failed"))
@@ -881,7 +881,7 @@ async def test_retried_urls_are_not_sent_out_twice_when_their_agent_is_lost(
 
 @told_to
 async def test_a_url_that_waits_again_is_not_queued_twice(world: World, board: Board) -> None:
-    """An agent that was forgotten comes back and forgives; somebody else forgave some of it before."""
+    """A forgotten agent comes back and retries its failures; another agent has retried some before."""
     urls = [Url(f"{A}/{n}") for n in range(6)]
     rows = [(key_of(url, CHARTER.key_seed), to_row(Link(url, seen_at=1.0), A, 0.0)) for url in urls]
     keys = [key for key, _ in rows]
@@ -927,7 +927,7 @@ async def test_hosts_that_exclude_an_agent_do_not_hide_other_hosts(world: World,
 
 
 async def only_of(board: Board, name: Name, host: Host) -> Grant:
-    """A lease of that host alone; the others go back."""
+    """Lease that host alone; the others go back."""
     grants = {grant.host: grant for grant in await board.lease(name, 5, 5)}
     others = [GivenBack(of(grant), Luggage(), grant.rows) for grant in grants.values() if grant.host != host]
     await board.give_back(name, others)

@@ -1,4 +1,4 @@
-"""Whatever agents do in whichever order, nothing is lost, nothing is two agents', and all comes to an end."""
+"""Random acts of agents in any order lose nothing, share nothing between two agents, and come to an end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Agents as processes on a real server, and the commands that look after them."""
+"""Agents as processes on a real server, and the commands that manage them."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_two_agents_crawl_a_meadow_and_the_status_reports_it(
     assert status["seen"] == status["booked"]
     assert status["waiting"] == 0
 
-    # A machine is lost for good: what it had fetched is fetched again, by whoever comes.
+    # A machine is lost for good: another agent fetches its pages again.
     lost = json.loads((tmp_path / "a" / "agent.json").read_text())["agent"]
     left = {each["agent"]: each for each in agents_in(status)}
     assert {each["state"] for each in left.values()} == {"left"}
@@ -115,7 +115,9 @@ def test_status_reports_hosts_that_no_agent_can_be_granted(server: ServerProcess
 def test_wrong_arguments_get_a_readable_error(server: ServerProcess, tmp_path: Path, capfd: Said) -> None:
     nobody = asked(capfd, "cluster", "status", "--board", server.url, "--crawl", "none", expect=1)
     assert nobody["error"] == "the board knows no crawl `none`"
-    assert "no board" in str(asked(capfd, "cluster", "status", "--board", "http://x", expect=2)["error"])
+    assert "no coordinator" in str(
+        asked(capfd, "cluster", "status", "--board", "http://x", expect=2)["error"]
+    )
     silent = asked(capfd, "cluster", "status", "--board", f"unix://{tmp_path}/nobody", expect=1)
     assert "does not answer" in str(silent["error"])
     bad = asked(capfd, "agent", tmp_path / "a", "--board", server.url, "--crawl", "a b", expect=2)
@@ -139,10 +141,10 @@ def test_an_option_that_contradicts_the_crawl_is_refused(
     assert not (tmp_path / "b").exists()
     alone = asked(capfd, "resume", tmp_path / "a", expect=2)
     assert "is an agent of a network" in str(alone["error"])
-    # A crawl that is done may be kept fresh from now on.
+    # A finished crawl may be kept fresh from now on.
     fresh = ("--set", "refresh.on=true", "--set", "refresh.budget=1/s", "--time", "1s")
     assert asked(capfd, "agent", tmp_path / "c", *where, *fresh, expect=3)["stopped_by"] == "time"
-    # What belongs to a machine each says for itself, and who joins a finished crawl ends well.
+    # Settings of a machine are given per agent, and joining a finished crawl succeeds.
     asked(capfd, "agent", tmp_path / "b", *where, "--set", "robots.count=7")
 
 
@@ -172,7 +174,7 @@ def test_agents_crawl_on_two_servers_of_which_one_is_killed(
     assert sum(parts) == status["seen"]
     assert min(parts) > 0
 
-    # The one that began has booked something, however late the other came.
+    # The first agent has acknowledged something, however late the other came.
     lost = json.loads((tmp_path / "a" / "agent.json").read_text())["agent"]
     few = asked(capfd, "cluster", "forget", lost, "--board", server.url, "--crawl", "spread", expect=2)
     assert "lies on 2 servers" in str(few["error"])
@@ -196,7 +198,7 @@ def test_a_known_agent_waits_for_its_coordinator_and_a_new_one_gives_up_soon(
     with a_server() as server:
         where = ("--board", server.url)
         seed = ("--seed", "http://127.0.0.1:9/")
-        asked(capfd, "agent", tmp_path / "a", *where, *seed, "--delay", "1s", expect=1)  # not one page
+        asked(capfd, "agent", tmp_path / "a", *where, *seed, "--delay", "1s", expect=1)  # no page
         server.kill()
         command, pipe = crawling.command("agent", tmp_path / "a", *where), subprocess.PIPE
         waiting = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=pipe, text=True)
@@ -242,8 +244,8 @@ def test_a_resumed_agent_uses_the_settings_of_its_machine(server: ServerProcess,
     other.write_text("[robots]\ncount = 7\n")
     instead = joining.plan_to_join(home, *where, {}, {}, config=other).settings
     assert (instead.robots.count, instead.network.resolve) == (7, ())
-    # What is the crawl's is as it stands on the board, whatever a file of one agent says.
-    # Delays may be longer.
+    # Settings of the crawl come from the coordinator, whatever the file of one agent says. Delays may be
+    # longer.
     file = home / "fieldmouse.toml"
     text = file.read_text()
     for delay, kept in (("9s", 9.0), ("10ms", 1.0)):
@@ -303,7 +305,7 @@ def test_a_lost_coordinator_is_rebuilt_from_the_agents_directories(
         killed = crawling.start("cluster", "rebuild", *homes, *where)
         wait_for(lambda: client.exists(hidden), [])
         crawling.end(killed)
-        if not client.exists(meta):  # it was not faster than we
+        if not client.exists(meta):  # the kill came before its end
             begun = asked(capfd, "agent", tmp_path / "new", *where, *first, expect=1)
             assert "is being rebuilt" in str(begun["error"])
             assert not (tmp_path / "new").exists()
@@ -426,7 +428,7 @@ def test_an_unused_crawl_is_removed_and_its_name_is_free(
     for each, others in before.items():
         assert not each.client().keys("fm:{stray}:*")
         assert set(each.client().keys("*:meta")) == others, "crawls beside it are not touched"
-    # Its name is free, and the old agent is told that its crawl is gone.
+    # The name is free, and the old agent is told that its crawl is gone.
     gone = asked(capfd, "agent", tmp_path / "a", *both, "--crawl", "stray", expect=1)
     assert "stray" in str(gone["error"])
     asked(capfd, "agent", tmp_path / "b", *both, "--crawl", "stray", *seed, expect=1)

@@ -1,4 +1,4 @@
-"""Limits of a crawl of several agents as processes on a real server; several servers are tried in memory."""
+"""Limits of a crawl with several agents on a real server; several servers are tested in memory."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ PATIENCE = 240.0  # seconds until the test gives up
 
 
 def known(path: Path) -> list[OutcomeRow]:
-    """What is durable in a directory that an agent may be writing to."""
+    """Durable pages in a directory that an agent may be writing to."""
     if not (path / "crawl.json").exists():
         return []
     home = CrawlDir.open(path)

@@ -1,4 +1,4 @@
-"""Whom an agent asks when it cannot reach a host, from what others say of themselves."""
+"""Choice of the agent to ask when a host cannot be reached, from the status of the agents."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_no_host_is_sent_to_a_draining_or_offline_agent() -> None:
 
 
 def test_a_local_network_failure_is_no_second_opinion() -> None:
-    """One has no network, the other is refused by the host: a third is asked before that counts."""
+    """One has no network, the host refuses the other: a third is asked before that counts."""
     ours = meeting([ME, WELL]).hand_on(HostState(), Reason.NO_CONNECTION, final=False)
     assert ours is not None
     theirs = Colleagues(ManualClock(1000.0), np.random.default_rng(1), "there")

@@ -1,4 +1,5 @@
-"""Whatever a board's server says, and whatever says it, becomes a sentence: to wait, or to end with."""
+"""Every error of a coordinator's server becomes a readable error: one to wait for, or one that ends the
+agent."""
 
 from __future__ import annotations
 
@@ -52,7 +53,7 @@ GREETING = b"$12\r\nrun_id:abcde\r\n"
 
 @asynccontextmanager
 async def a_stranger(answer: Callable[[bytes], bytes]) -> AsyncIterator[str]:
-    """Somebody on a port who answers whatever it likes; gives the URL of it."""
+    """A server on a port that answers as given; yields its URL."""
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         while asked := await reader.read(1 << 16):
@@ -67,7 +68,7 @@ async def a_stranger(answer: Callable[[bytes], bytes]) -> AsyncIterator[str]:
 
 
 def complaining(complaint: str, greeting: bytes = GREETING) -> Callable[[bytes], bytes]:
-    """A server that lets everybody in, and then says this to all they ask."""
+    """A server that accepts all connections and answers every command with this."""
 
     def answer(asked: bytes) -> bytes:
         said = b""
@@ -80,7 +81,7 @@ def complaining(complaint: str, greeting: bytes = GREETING) -> Callable[[bytes],
 
 
 def heard(answer: Callable[[bytes], bytes]) -> list[FieldmouseError | None]:
-    """What becomes of every call; anything else than a sentence of ours ends the test."""
+    """Errors of all calls; an error that is not ours fails the test."""
 
     async def story() -> list[FieldmouseError | None]:
         said: list[FieldmouseError | None] = []
@@ -242,7 +243,7 @@ def test_invalid_url_options_are_named(url: str, words: str) -> None:
 
 
 class SilentBoard(MemoryBoard):
-    """Its server takes calls and never answers them: a call lasts until it is given up."""
+    """Its server accepts calls and never answers: a call lasts until it is cancelled."""
 
     async def charter(self) -> Charter | None:
         await asyncio.sleep(10.0)
@@ -262,7 +263,7 @@ def test_a_new_agent_does_not_wait_for_a_silent_server() -> None:
 
 
 class InterruptedBoard(MemoryBoard):
-    """The first time nothing arrives, the second time the answer is lost."""
+    """The first call does not arrive, and the answer of the second is lost."""
 
     tries = 0
 

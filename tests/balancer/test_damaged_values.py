@@ -1,4 +1,4 @@
-"""Values on the server that nobody can read cost the crawl themselves, and nothing else."""
+"""Unreadable values on the server cost the crawl only themselves."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ def test_long_robots_txt_values_are_read_only_when_needed() -> None:
     for n in range(200):
         exclusions.unpack(Host(f"http://h{n}.test"), rules, 60.0)
         assert exclusions.pack(Host(f"http://h{n}.test")) == (rules, 60.0)
-    assert time.process_time() - started < 5.0  # reading them all takes about twenty
+    assert time.process_time() - started < 5.0  # reading all of them takes about twenty
     assert asyncio.run(_allows(exclusions, Host("http://h7.test"), "/private/77")) is False
 
 
@@ -159,7 +159,8 @@ def test_no_other_module_decodes_server_replies() -> None:
         board.parents[1] / "agent" / "luggage.py",
         board.parent / "adverts.py",
     ]:
-        if path.name not in ("decoding.py", "rows.py"):  # the second has `unpack_urls`, of our own values
+        # the second has `unpack_urls`, for values of this process
+        if path.name not in ("decoding.py", "rows.py"):
             for decoder in ("Decoder(", "Decompressor", "msgpack.decode", "json.decode", "json.loads"):
                 assert decoder not in path.read_text(), f"{path.name} has a decoder of its own"
 
@@ -190,7 +191,7 @@ def told(server: ServerProcess, story: Callable[[RedisBoard], Awaitable[None]]) 
 
 
 async def finish(board: RedisBoard, name: Name = ADA) -> dict[Host, list[int]]:
-    """Take and book all that is granted; the crawl must be over then. Returns keys by host."""
+    """Take and acknowledge everything that is granted; the crawl must be over then. Returns keys by host."""
     got: dict[Host, list[int]] = {}
     while grants := await board.lease(name, 10, 10):
         for grant in grants:

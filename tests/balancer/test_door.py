@@ -1,4 +1,4 @@
-"""Addresses that an agent has, after the server was started again."""
+"""Address leases of an agent after a server restart."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_an_address_that_a_restarted_server_forgot_is_left_at_once(tmp_path: Pat
             assert (await mailbox.ask_address(address, A, grant.epoch, HostState())).granted
         mailbox.free_address(FREED, clock.now())
         await clock.sleep(1.0)
-        server.restart()  # it remembers everything
+        server.restart()  # it loses nothing
         await door.ask_again()
         told.append([*refused])
         for _ in range(2):

@@ -1,7 +1,7 @@
-"""Whatever way an agent leaves, hosts that should have been visited by it next are visited by others.
+"""Hosts placed at an agent are visited by others after it leaves in any way.
 
-A host without URLs keeps the name of the agent that should visit it next. That agent may be gone by the time
-a URL of the host turns up. Every way of leaving is tried with every way in which a URL comes to wait.
+A host without URLs keeps the name of the agent that should visit it next. That agent may be gone when a
+URL of the host is found. Every way of leaving is tested with every way in which a URL comes to wait.
 """
 
 from __future__ import annotations
@@ -163,7 +163,7 @@ def test_a_host_goes_to_its_agent_while_the_agent_is_present(world: World) -> No
     asyncio.run(run())
 
 
-# -- hosts that no agent could be granted: what older versions left behind, or a damaged server
+# -- hosts that could not be granted to any agent: left by older versions, or by a damaged server
 
 
 async def a_crawl_with_a_waiting_host(board: Board, host: Host = A) -> None:
@@ -225,7 +225,7 @@ def test_the_next_lease_repairs_a_waiting_host_that_is_in_no_queue(world: World,
 
 
 async def leased_in_the_end(world: World, board: Board, name: Name = ADA) -> list[Grant]:
-    """An agent asks again and again, as agents do, for less than half a lease."""
+    """Ask again and again, as agents do, for less than half a lease."""
     for _ in range(8):
         if grants := await board.lease(name, 5, 5):
             return grants

@@ -1,4 +1,4 @@
-"""What an agent knows of the others when it is told of some at a time."""
+"""Knowledge of the other agents when each heartbeat reply lists only some."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def pulse(notes: list[AgentNote], members: int, upto: str = "") -> Pulse:
 
 
 class Listener:
-    """Ada, who says that she lives, and keeps what she hears."""
+    """Ada, who sends heartbeats and keeps the replies."""
 
     def __init__(self, board: Board) -> None:
         self.board, self.neighbours, self.upto = board, Neighbours(), ""

@@ -1,4 +1,4 @@
-"""Pages are reserved on the board before they are fetched: all boards keep one limit for all agents."""
+"""Page limit: pages are reserved before they are fetched, and all agents share one limit."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ async def ask(board: Board, name: Name, keep: int, want: int, limit: int = LIMIT
 
 
 async def all_of(board: Board, name: Name, want: int, limit: int = LIMIT) -> int:
-    """Asked again and again, as an agent does that has too few."""
+    """Ask again and again, as an agent with too few pages does."""
     pages = 0
     for _ in range(2 * LIMIT):
         pages = await ask(board, name, pages, want, limit)
@@ -89,7 +89,7 @@ async def test_a_restarted_server_reserves_nothing_new_until_agents_renew_their_
     world: World, board: Board
 ) -> None:
     if hasattr(world, "worlds"):
-        return  # which of them forgets is not ours to say
+        return  # the test cannot choose which server loses data
     world.remember()
     assert await all_of(board, ADA, LIMIT) == LIMIT
     await board.close()

@@ -1,4 +1,4 @@
-"""A crawl that is made again on a board that lost it: what every board promises, and who is kept out."""
+"""Rebuild of a lost crawl: the contract of every coordinator, and its refusals."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ async def test_a_crawl_is_invisible_until_it_is_published(
 @told_to
 async def test_a_repeated_rebuild_counts_once(world: World, board: Board, builder: BoardBuilder) -> None:
     await built(builder)
-    # Killed, and begun anew: what came first stays, and so does the charter.
+    # Killed and started again: the first values stay, and so does the specification.
     assert (await builder.hide(Charter(8, "", ()))).key_seed == CHARTER.key_seed
     await built(builder)
     assert await builder.restore(BOB, [restored(A, range(8, 12))]) == 0, "two are settled, and two wait"
@@ -139,7 +139,7 @@ async def test_a_crawl_that_holds_urls_is_left_alone(
     world: World, board: Board, builder: BoardBuilder
 ) -> None:
     await board.found(CHARTER)
-    await builder.hide(CHARTER)  # it was empty, and nobody misses it
+    await builder.hide(CHARTER)  # it was empty
     assert await board.charter() is None
     await builder.restore(ADA, [restored(A, range(3))])
     await builder.publish(LEASE, DELAY)
@@ -206,7 +206,7 @@ async def test_bounds_of_sites_count_restored_urls(world: World, board: Board, b
 async def test_batches_sent_to_the_lost_coordinator_count_as_sent(
     world: World, board: Board, builder: BoardBuilder
 ) -> None:
-    """Its outcomes were read from its disk: none of them came too late."""
+    """Its outcomes were read from its disk: none of them is rejected."""
     await built(builder)
     await builder.publish(LEASE, DELAY)
     assert await board.last_told(ADA) > 10**12
@@ -229,7 +229,8 @@ async def test_an_old_copy_is_cleared_completely(world: World, board: Board, bui
     assert "stop all agents first" in told.value.hint
     for each in (board, builder):
         await each.close()
-    world.restart()  # as whoever gives a server an old copy must do; ada may have been there when it was made
+    # as an operator who restores an old copy must do; ada may have been active when it was made
+    world.restart()
     board, builder = world.board(), world.builder()
     assert await builder.clear(CHARTER.key_seed, [Heard("ada", 1, 5), Heard("bob", 1, 9)])
     assert not await builder.clear(CHARTER.key_seed, [Heard("bob", 1, 9)]), "there is none"
@@ -251,7 +252,7 @@ async def test_an_old_copy_is_cleared_completely(world: World, board: Board, bui
 
 @told_to
 async def test_a_different_crawl_is_never_cleared(world: World, board: Board, builder: BoardBuilder) -> None:
-    """Whoever names the wrong server may meet one of the usual name, which never heard of these agents."""
+    """The wrong server may have a crawl of the default name, which does not know these agents."""
     await board.found(Charter(key_seed=99, settings="[crawl]", seeds=("http://z.test/",), made_by="zoe"))
     await board.offer([offer(A, range(15))], FREE)
     assert not await builder.clear(CHARTER.key_seed, [Heard("ada", 5, 9)])
@@ -280,7 +281,7 @@ async def test_a_copied_directory_does_not_make_its_original_look_old(
 
 
 def test_an_interrupted_clearing_is_completed_before_a_rebuild(server: ServerProcess) -> None:
-    """Keys of the old copy that are left would be taken for seen: their URLs would be lost."""
+    """Leftover keys of the old copy would count as seen: their URLs would be lost."""
     world = RedisWorld(server)
 
     async def story() -> None:
@@ -321,7 +322,7 @@ def together_of(servers: list[MemoryServer]) -> SpreadBoard:
 
 @pytest.mark.parametrize("lost", [(0,), (1,), (0, 1)])
 def test_only_servers_that_lost_their_shard_are_rebuilt(lost: tuple[int, ...]) -> None:
-    """Hosts on both; what is restored and offered to one that still has its part changes nothing there."""
+    """Hosts on both; restoring and offering to a server that still has its shard changes nothing there."""
 
     async def story() -> None:
         clock = ManualClock(1_700_000_000.0)
@@ -329,11 +330,11 @@ def test_only_servers_that_lost_their_shard_are_rebuilt(lost: tuple[int, ...]) -
         hosts = [Host(f"http://127.0.0.{number}") for number in range(1, 9)]
         assert {place_of_host(host, 2) for host in hosts} == {0, 1}
         builder = spread(servers)
-        for _ in range(2):  # all of it, and then what was lost
+        for _ in range(2):  # all of it, and then the lost part
             assert (await builder.hide(CHARTER)).key_seed == CHARTER.key_seed
             for host in hosts:
                 await builder.restore(ADA, [restored(host, range(3))], pack_urls(urls_of(host, range(3))))
-            await builder.note_restored(BOB, 1)  # who has nothing
+            await builder.note_restored(BOB, 1)  # agents without results
             await builder.settle_hosts({host: Luggage(b"state") for host in hosts})
             await builder.offer([offer(host, range(5)) for host in hosts], FREE)
             assert (await builder.books()).seen == 40

@@ -1,4 +1,4 @@
-"""What a board on a server does beyond what every board promises: how it keeps things, how it fails."""
+"""Behaviour of the Redis coordinator beyond the contract: storage and failures."""
 
 from __future__ import annotations
 
@@ -231,7 +231,7 @@ def test_a_newer_format_is_refused_and_a_missing_format_is_read(server: ServerPr
 
 @needs_server
 def test_an_old_append_only_file_is_noticed() -> None:
-    """A copy of its dump is put back, as from a backup."""
+    """A copy of its dump is restored, as from a backup."""
     with a_server("--appendonly", "no") as server:
         folder = server.socket.parent
 

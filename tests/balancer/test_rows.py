@@ -1,4 +1,4 @@
-"""A link goes through the board and is what it was, whatever of it is left out on the way."""
+"""A request survives the way through the coordinator, whatever is left out of its row."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_a_row_is_decoded_to_the_same_request(link: Link) -> None:
 
 @given(links)
 def test_a_row_with_all_fields_is_decoded(link: Link) -> None:
-    """Older agents wrote them; some may lie on a board yet."""
+    """Older agents wrote them; some may still be stored."""
     path = Url(link.url[len(HOST) :])
     wait = max(0.0, link.not_before - 100.0)
     whole = msgspec.msgpack.encode(msgspec.structs.replace(link, url=path, not_before=wait))

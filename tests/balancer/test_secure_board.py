@@ -1,4 +1,4 @@
-"""A board behind TLS, a password and a number of a database, all in its URL."""
+"""Coordinator with TLS, a password and a database number, all in its URL."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def test_an_untrusted_certificate_is_refused_at_once(secure: SecureServer) -> No
     for url in (
         secure.url(),
         secure.url(ssl_ca_certs=secure.stranger),
-        secure.url("localhost", ssl_ca_certs=secure.authority),  # it is for the address alone
+        secure.url("localhost", ssl_ca_certs=secure.authority),  # it is only for the address
     ):
         with pytest.raises(BoardError, match="is not trusted") as caught:
             asked(url)
@@ -122,7 +122,7 @@ def test_errors_in_the_url_are_named(secure: SecureServer, tmp_path: Path) -> No
         asked(secure.url(ssl_ca_certs=tmp_path / "nothing.pem"))
     with pytest.raises(BoardError, match="does not have the database number"):
         asked(secure.url(database="99", ssl_ca_certs=secure.authority))
-    with pytest.raises(UsageError, match="no board"):
+    with pytest.raises(UsageError, match="no coordinator"):
         asked(secure.url(database="three"))
     with pytest.raises(UsageError, match="`ca` is no option"):
         asked(secure.url(ca=secure.authority))

@@ -1,4 +1,4 @@
-"""What a board on several servers does beyond what every board promises."""
+"""Behaviour of the sharded coordinator beyond the contract."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def tell(story: Callable[[], Awaitable[None]]) -> None:
 
 
 class MoodyBoard(MemoryBoard):
-    """A board in memory that cannot be reached when told so, and lets something happen before it is read."""
+    """A coordinator in memory that can be made unreachable, and runs a callback before it is read."""
 
     silent = False
     heard = 0
@@ -71,7 +71,7 @@ class MoodyBoard(MemoryBoard):
 
 
 async def two(names: Sequence[str] = "xy") -> tuple[SpreadBoard, MoodyBoard, MoodyBoard]:
-    """Ada has joined, and holds a host on each: each has one URL, whose key is 1 and 2."""
+    """Ada has joined and holds a host on each: each has one URL, with the keys 1 and 2."""
     first, second = (MoodyBoard(MemoryWorld().server) for _ in range(2))
     board = SpreadBoard(dict(zip(names, (first, second), strict=True)))
     await board.found(CHARTER)
@@ -126,7 +126,7 @@ def test_an_agent_is_alive_for_all_servers_or_for_none() -> None:
 
 
 def test_a_crawl_is_done_only_if_no_url_waited_at_one_moment() -> None:
-    """While the servers are read, a page of the second is booked whose link waits on the first by then."""
+    """While the servers are read, a page of the second is acknowledged; its link waits on the first by then."""
 
     async def story() -> None:
         board, _, second = await two()
@@ -196,7 +196,7 @@ def test_an_address_on_an_unreachable_server_is_refused_and_others_are_granted()
     tell(story)
 
 
-# -- which servers a crawl lies on
+# -- servers of a crawl
 
 
 def boards(*worlds: MemoryWorld) -> dict[str, Board]:
@@ -229,7 +229,7 @@ def test_a_different_list_of_servers_is_refused_with_an_explanation() -> None:
         with pytest.raises(BoardLost, match="redis://c has no data"):
             await SpreadBoard({"redis://a": a.board(), "redis://c": c.board()}).found(CHARTER)
         await board.offer([], FREE, seeds=True)
-        with pytest.raises(BoardLost, match="redis://b knows nothing"):
+        with pytest.raises(BoardLost, match="redis://b has no data"):
             await SpreadBoard(boards(a, c)).charter()
         await c.board().found(Charter(8, "", ()))
         with pytest.raises(UsageError, match="different crawls"):

@@ -1,4 +1,4 @@
-"""What an agent has to tell the board, kept until it is known to be safe there."""
+"""Outbox of an agent: messages are kept until they are safe at the coordinator."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def found(name: str) -> FoundLinks:
 
 
 def test_an_answer_in_transit_does_not_mark_messages_to_be_sent_again_as_sent(tmp_path: Path) -> None:
-    """The server is started anew while an answer comes: nobody knows which of them gave it."""
+    """The server restarts while an answer arrives: it is unknown which of the two runs sent it."""
     tellings = Tellings(tmp_path / "board", None, lambda: 0.0)
     tellings.begin()
     old, fresh = found("old.example"), found("fresh.example")
@@ -40,7 +40,7 @@ def test_an_answer_in_transit_does_not_mark_messages_to_be_sent_again_as_sent(tm
 
 
 def test_sent_messages_are_kept_until_long_after_a_later_heartbeat(tmp_path: Path) -> None:
-    """Otherwise nobody could know that the board has an old copy of its data."""
+    """Otherwise an old copy of the coordinator's data could not be detected."""
     clock = ManualClock(1_000.0)
     tellings = Tellings(tmp_path / "board", None, clock.now)
     tellings.begin()
@@ -57,7 +57,7 @@ def test_sent_messages_are_kept_until_long_after_a_later_heartbeat(tmp_path: Pat
 
     tellings.found(found("a.example"))
     assert tellings.next(9)
-    tellings.heard(clock.now(), Heard("ada", 1, 1))  # before it was told
+    tellings.heard(clock.now(), Heard("ada", 1, 1))  # before it was sent
     clock.advance(1.0)
     tellings.told(1)
     clock.advance(100.0)
@@ -84,7 +84,7 @@ def _ignore(*values: object) -> None:
 
 
 def test_pages_in_flight_stay_reserved_after_a_server_restart(tmp_path: Path) -> None:
-    """What was told is told again, and must not be taken off twice."""
+    """Sent messages are sent again, and must not be taken off twice."""
     clock, limit, air = ManualClock(1_700_000_000.0), 40, 0
     server = MemoryServer(clock)
     board, ada, bob = MemoryBoard(server), Name("ada", 1), Name("bob", 1)
@@ -120,7 +120,7 @@ def test_pages_in_flight_stay_reserved_after_a_server_restart(tmp_path: Path) ->
         tellings.committed()
         await bring()
         server.restart()
-        allowance.say_again(tellings.tell_again())  # as the messenger does
+        allowance.say_again(tellings.tell_again())  # as the session does
         await bring()
         for _ in range(9):
             for name in (ada, bob):
@@ -143,7 +143,7 @@ A = Host("http://a.test")
 def test_an_acknowledged_outcome_is_not_rejected_when_it_is_sent_again_after_a_fence(
     tmp_path: Path,
 ) -> None:
-    """Of two outcomes one is told in time; then the agent is fenced, joins again, and tells all."""
+    """One of two outcomes is sent in time; then the agent is fenced, joins again, and sends both."""
     clock, late = ManualClock(1_700_000_000.0), list[DoneUrl]()
     board = MemoryBoard(MemoryServer(clock))
     first, second = Name("ada", 1), Name("ada", 2)
@@ -172,7 +172,7 @@ def test_an_acknowledged_outcome_is_not_rejected_when_it_is_sent_again_after_a_f
         await teller.tell_all(second)
         assert [url.url for url in late] == ["http://a.test/late"]
 
-        # The same after a kill: all is told again, and the board knows what it was told.
+        # The same after a kill: both are sent again, and the coordinator knows which it received.
         late.clear()
         again, teller = opened(Checkpoint(0.0, {}).replaced("board", sealed.state, {}))
         assert len(again) == 2

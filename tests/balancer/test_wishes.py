@@ -1,4 +1,4 @@
-"""Hosts that agents wish for, because they have known pages of them: both boards promise the same."""
+"""Hosts that agents wish for, because they have known pages of them: the contract of both coordinators."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ async def leased(board: Board, name: Name, urls: int = 100) -> dict[str, list[Ro
 
 
 async def visited(board: Board, name: Name, keys: range = range(1, 2)) -> None:
-    """Host A is known, and nothing of it waits."""
+    """Host A is known and has no waiting URLs."""
     await board.offer([offer(A, keys)], FREE)
     (grant,) = await board.lease(name, 5, 100)
     await board.book(name, done(grant, keys))

@@ -1,4 +1,4 @@
-"""A shard in a worker process and one in our own say and keep the same."""
+"""Contract of a shard's lane: one in a worker process and one in this process give and keep the same."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ ANSWERS: list[Page | Moved | Failed] = [
 async def tell(
     folder: Path, lane: type[Lane] | type[InlineLane], rounds: int = 2
 ) -> tuple[list[Parsed], list[ShardState]]:
-    """All answers, a checkpoint after each round, and a new opening between rounds."""
+    """Send all answers, with a checkpoint after each round, and reopen between rounds."""
     heard: list[Parsed] = []
     lost: list[int] = []
     states: list[ShardState] | None = None

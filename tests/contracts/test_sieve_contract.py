@@ -1,4 +1,4 @@
-"""What every sieve promises, run for each implementation."""
+"""Contract of the sieve, run for each implementation."""
 
 from __future__ import annotations
 

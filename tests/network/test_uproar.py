@@ -1,8 +1,8 @@
-"""Nothing is lost and nobody is annoyed, whatever happens to agents and to their board.
+"""Nothing is lost and no site is visited too often, whatever happens to agents and their coordinator.
 
-Real processes on a real server: agents are killed, paused for longer than their lease, drained and added, cut
-off from all others in network namespaces, and the server is stopped and killed. The long version, with four
-agents, 42 events and 20,000 pages, is played when FIELDMOUSE_UPROAR gives its seed: `make uproar`.
+Real processes on a real server: agents are killed, paused for longer than their lease, drained and added,
+cut off from all others in network namespaces, and the server is stopped and killed. The long version, with
+four agents, 42 events and 20,000 pages, runs when FIELDMOUSE_UPROAR gives its seed: `make uproar`.
 """
 
 from __future__ import annotations
