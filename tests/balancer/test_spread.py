@@ -126,7 +126,7 @@ def test_an_agent_is_alive_for_all_servers_or_for_none() -> None:
 
 
 def test_a_crawl_is_done_only_if_no_url_waited_at_one_moment() -> None:
-    """While the servers are read, a page of the second is acknowledged; its link waits on the first by then."""
+    """While the servers are read, a page of the second is acknowledged; its link waits on the first."""
 
     async def story() -> None:
         board, _, second = await two()

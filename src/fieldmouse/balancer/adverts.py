@@ -48,15 +48,15 @@ def _within(value: float, least: float, most: float, usual: float) -> float:
 
 def table_of(notes: Sequence[AgentNote]) -> AgentTable:
     """Table of the living agents by name; draining and resting ones are marked to get no hosts."""
-    known = sorted((note for note in notes if note.alive), key=lambda note: note.agent)
-    adverts = [advert_of(note) for note in known]
+    living = sorted((note for note in notes if note.alive), key=lambda note: note.agent)
+    adverts = [advert_of(note) for note in living]
     return AgentTable(
-        [note.agent for note in known],
+        [note.agent for note in living],
         [_within(advert.backlog, 0.0, 1e9, 0.0) for advert in adverts],
         [_within(advert.speed, 0.05, 50.0, 1.0) for advert in adverts],
         [_within(advert.price, -MOST, MOST, 0.0) for advert in adverts],
-        [not (note.draining or advert.resting) for note, advert in zip(known, adverts, strict=True)],
-        [float(max(0, note.hosts)) for note in known],
+        [not (note.draining or advert.resting) for note, advert in zip(living, adverts, strict=True)],
+        [float(max(0, note.hosts)) for note in living],
         [_within(advert.load, 0.0, 1.0, 0.0) for advert in adverts],
     )
 
@@ -82,6 +82,6 @@ def share_of(notes: Sequence[AgentNote], agent: str, alive: int) -> float:
     pages = {note.agent: max(1, advert_of(note).pages) for note in notes if note.alive}
     if agent not in pages:
         return 1.0
-    own, heard = pages.pop(agent), len(pages)
-    others = sum(pages.values()) * (alive - 1) / heard if heard else own * (alive - 1)
+    own, listed = pages.pop(agent), len(pages)
+    others = sum(pages.values()) * (alive - 1) / listed if listed else own * (alive - 1)
     return own / (own + max(0.0, others))

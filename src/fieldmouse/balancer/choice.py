@@ -50,7 +50,7 @@ class Chooser:
 
     def __contains__(self, host: object) -> bool:
         """Whether there is any data on the host."""
-        return any(host in known for known in (self._learned, self._trips, self._queued, self._places))
+        return any(host in table for table in (self._learned, self._trips, self._queued, self._places))
 
     def learned(self, host: Host) -> bytes:
         return self._learned.get(host, b"")

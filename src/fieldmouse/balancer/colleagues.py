@@ -24,10 +24,10 @@ class Colleagues:
     def meet(self, me: str, notes: Sequence[AgentNote]) -> None:
         """Update the list of agents."""
         self._me = Colleague(me, self._me.machine)
-        told = [(note, advert_of(note)) for note in notes if note.alive and not note.draining]
+        statuses = [(note, advert_of(note)) for note in notes if note.alive and not note.draining]
         self._others = [
             Colleague(note.agent, advert.machine)
-            for note, advert in told
+            for note, advert in statuses
             if note.agent != me and not advert.resting
         ]
 
@@ -57,8 +57,8 @@ class Colleagues:
         note = self._own(after)
         if note is None or note == self._own(before):
             return ""
-        who = to_ask(after.unreached, self._me, self._others, self._clock.now(), final=note.counts)
-        return who[int(self._rng.integers(len(who)))].agent if who else ""
+        agents = to_ask(after.unreached, self._me, self._others, self._clock.now(), final=note.counts)
+        return agents[int(self._rng.integers(len(agents)))].agent if agents else ""
 
     def _own(self, state: HostState) -> Unreached | None:
         return next((note for note in state.unreached if note.agent == self._me.agent), None)

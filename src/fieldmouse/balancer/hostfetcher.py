@@ -82,18 +82,18 @@ class HostFetcher:
                 try:
                     links.append(self._read(key, row, grant.host, now))
                 except DamagedValue as trouble:
-                    its = DamagedField("rows", str(trouble), (key,), row)
-                    damaged.setdefault(Held(grant.host, grant.epoch), []).append(its)
-            known, new = self._tenant.sort_out(links)
-            if known:
-                over = self._mailbox.book_known(grant.host, grant.epoch, known, self._allowance.left)
+                    damage = DamagedField("rows", str(trouble), (key,), row)
+                    damaged.setdefault(Held(grant.host, grant.epoch), []).append(damage)
+            settled, new = self._tenant.sort_out(links)
+            if settled:
+                over = self._mailbox.book_known(grant.host, grant.epoch, settled, self._allowance.left)
                 self._allowance.lack(over)
             state = HostState()
             if fresh:
-                state, unread = self._unpack(grant)
+                state, unreadable = self._unpack(grant)
                 state = pardoned(state, new)
-                if unread:
-                    damaged.setdefault(Held(grant.host, grant.epoch), []).extend(unread)
+                if unreadable:
+                    damaged.setdefault(Held(grant.host, grant.epoch), []).extend(unreadable)
             self._tenant.grant(grant.host, grant.epoch, new, state, grant.left)
         if grants:
             self._on_hosts()

@@ -48,8 +48,8 @@ def is_agent(directory: Path) -> bool:
 
 def read_identity(directory: Path) -> AgentIdentity | None:
     """Identity of the agent in this directory; None if there is none, or if the directory is a copy."""
-    known = read_origin(directory)
-    return known if known is not None and known.lies_at == _place_of(directory) else None
+    identity = read_origin(directory)
+    return identity if identity is not None and identity.lies_at == _place_of(directory) else None
 
 
 def read_origin(directory: Path) -> AgentIdentity | None:
@@ -59,18 +59,18 @@ def read_origin(directory: Path) -> AgentIdentity | None:
     """
     file = directory / AGENT_FILE
     try:
-        known = msgspec.json.decode(file.read_bytes(), type=AgentIdentity)
+        identity = msgspec.json.decode(file.read_bytes(), type=AgentIdentity)
     except FileNotFoundError:
         return None
     except msgspec.MsgspecError:
         return _NOBODY
-    return known if _NAME.fullmatch(known.agent) and 0 <= known.incarnation < _MOST else _NOBODY
+    return identity if _NAME.fullmatch(identity.agent) and 0 <= identity.incarnation < _MOST else _NOBODY
 
 
 def command_of(directory: Path) -> str:
     """Command that continues the agent in this directory, for people."""
-    known = read_origin(directory) or _NOBODY
-    crawl = f" --crawl {typed(known.crawl)}" if known.crawl not in ("", DEFAULT_CRAWL) else ""
+    identity = read_origin(directory) or _NOBODY
+    crawl = f" --crawl {typed(identity.crawl)}" if identity.crawl not in ("", DEFAULT_CRAWL) else ""
     return f"fieldmouse agent {typed(directory)} --board URL{crawl}"
 
 
@@ -78,19 +78,19 @@ def last_start(directory: Path) -> Name:
     """Last start of this agent; empty if it never started, or if the directory is a copy."""
     from fieldmouse.balancer.board.contract import Name
 
-    known = read_identity(directory) or _NOBODY
-    return Name(known.agent, known.incarnation)
+    identity = read_identity(directory) or _NOBODY
+    return Name(identity.agent, identity.incarnation)
 
 
 def next_start(directory: Path, crawl: str) -> Name:
     """Begin a new start of this agent, written to disk before the coordinator sees it."""
     from fieldmouse.balancer.board.contract import Name
 
-    known = read_identity(directory)
+    identity = read_identity(directory)
     machine = re.sub(r"[^A-Za-z0-9-]", "-", socket.gethostname())[:32] or "agent"
-    agent = known.agent if known is not None else f"{machine}-{secrets.token_hex(3)}"
+    agent = identity.agent if identity is not None else f"{machine}-{secrets.token_hex(3)}"
     # Starts never share a number, not even those of copies.
-    started = max(time.time_ns() // 1000, known.incarnation + 1 if known is not None else 1)
+    started = max(time.time_ns() // 1000, identity.incarnation + 1 if identity is not None else 1)
     name = Name(agent, started)
     fresh = AgentIdentity(
         name.agent, name.incarnation, _place_of(directory), crawl, own_from=own_from(directory)
@@ -101,8 +101,8 @@ def next_start(directory: Path, crawl: str) -> Name:
 
 def own_from(directory: Path) -> int:
     """Offset of this agent's first outcome in its log: earlier ones are of the agent it was copied from."""
-    known = read_identity(directory)
-    return known.own_from if known is not None else _length_of(directory / "outcomes.log")
+    identity = read_identity(directory)
+    return identity.own_from if identity is not None else _length_of(directory / "outcomes.log")
 
 
 def _length_of(file: Path) -> int:

@@ -161,14 +161,14 @@ class Mailbox:
         self._tellings.done(leases)
 
     def take_back(self, links: Sequence[tuple[Link, str]]) -> None:
-        """Retry outcomes of ours, given with their kinds: these URLs wait again."""
+        """Retry outcomes, given with their kinds: these URLs wait again."""
         now = self._clock.now()
         by_host: dict[Host, list[tuple[Link, str]]] = {}
         for link, kind in links:
             by_host.setdefault(host_of(link.url), []).append((link, kind))
-        for host, its in by_host.items():
-            for start in range(0, len(its), _TOGETHER):
-                part = its[start : start + _TOGETHER]
+        for host, pairs in by_host.items():
+            for start in range(0, len(pairs), _TOGETHER):
+                part = pairs[start : start + _TOGETHER]
                 rows = [(self.key_of(link.url), to_row(link, host, now)) for link, _ in part]
                 self._tellings.forgiven(host, rows, [kind for _, kind in part])
 
@@ -182,16 +182,16 @@ class Mailbox:
         At most `pages` pages are acknowledged; the others wait again. Returns the number of those.
         """
         keys = [self.key_of(link.url) for link in links]
-        known, over = list[DoneUrl](), 0
+        settled, over = list[DoneUrl](), 0
         for key, link, kind in zip(keys, links, self._kinds_of(keys), strict=True):
             if kind == PAGE and pages < 1:
                 self.put_back(host, epoch, link)
                 over += 1
             else:
                 pages -= kind == PAGE
-                known.append(DoneUrl(key, link.url, kind))
-        if known:
-            self._tellings.known((host, epoch), known)
+                settled.append(DoneUrl(key, link.url, kind))
+        if settled:
+            self._tellings.known((host, epoch), settled)
         self.post()
         return over
 

@@ -119,15 +119,15 @@ class Messenger:
         await self._patience.until_done(lambda: self._board.recalls(self._tellings.since))
         await self._patience.until_done(lambda: check_newest(self._board, self._tellings.before, last))
         before = self._tellings.before
-        old = Name(before.agent, before.incarnation)
+        last_name = Name(before.agent, before.incarnation)
         await self._patience.until_done(self._publish_scope)
-        if before.incarnation and await self._patience.until_done(lambda: self._board.outlives(old)):
-            self._name = old
+        if before.incarnation and await self._patience.until_done(lambda: self._board.outlives(last_name)):
+            self._name = last_name
             with contextlib.suppress(Fenced):  # its lease ended just now: the next start delivers all of it
-                await self._patience.until_done(lambda: self._teller.tell_all(old))
+                await self._patience.until_done(lambda: self._teller.tell_all(last_name))
         await self._enter()
         self._tasks = [
-            asyncio.create_task(errand) for errand in (self._heart(), self._door.serve(), self._post())
+            asyncio.create_task(coroutine) for coroutine in (self._heart(), self._door.serve(), self._post())
         ]
         for task in self._tasks:
             task.add_done_callback(self._stumbled)
@@ -159,14 +159,14 @@ class Messenger:
         self._tenant.let_all_go()
         if not self._tasks:
             return False  # it never joined
-        farewell = asyncio.create_task(self._say_goodbye(over))
+        leaving = asyncio.create_task(self._say_goodbye(over))
         try:
-            await asyncio.wait({farewell}, timeout=_FAREWELL)
+            await asyncio.wait({leaving}, timeout=_FAREWELL)
         finally:
-            await call_off([farewell])
+            await call_off([leaving])
             await self.close()
-        if farewell.done() and not farewell.cancelled():
-            return farewell.result()
+        if leaving.done() and not leaving.cancelled():
+            return leaving.result()
         log.warning("the coordinator could not be told that this agent leaves; its lease ends by itself")
         return False
 
@@ -195,16 +195,16 @@ class Messenger:
         tasks, self._tasks = self._tasks, []
         await call_off(tasks)
 
-    def _stumbled(self, errand: asyncio.Task[None]) -> None:
-        mistake = None if errand.cancelled() else errand.exception()
-        if isinstance(mistake, Exception):
-            self._on_trouble(mistake)
+    def _stumbled(self, task: asyncio.Task[None]) -> None:
+        error = None if task.cancelled() else task.exception()
+        if isinstance(error, Exception):
+            self._on_trouble(error)
 
     # -- heartbeats
 
     async def _heart(self) -> None:
         while True:
-            # many idle agents together beat no more often than a few
+            # many idle agents together send as few heartbeats as `TOLD` of them
             idle = _IDLE * max(1.0, self._members / TOLD)
             pause = self._terms.heartbeat if self._tenant.holds else min(idle, self._terms.heartbeat)
             await self._clock.sleep(pause if self._patience.answered else min(pause, PAUSE))

@@ -137,34 +137,34 @@ class Tellings:
         """Set the identity of this agent from now on."""
         self._agent, self._incarnation = agent, incarnation
 
-    def found(self, found: FoundLinks) -> None:
+    def found(self, message: FoundLinks) -> None:
         """Add found links: they are sent as soon as possible."""
         segment = self._current()
-        segment.log.append(_encode(found))
-        self._enqueue(segment, found)
+        segment.log.append(_encode(message))
+        self._enqueue(segment, message)
 
     def done(self, leases: Mapping[tuple[Host, int], Sequence[DoneUrl]]) -> None:
         """Add outcomes that the coming checkpoint holds."""
         self._done += 1
-        told = DoneUrls(
+        message = DoneUrls(
             self._incarnation,
             tuple((host, epoch, tuple(urls)) for (host, epoch), urls in leases.items()),
             self._done,
         )
         segment = self._current()
-        segment.log.append(_encode(told))
+        segment.log.append(_encode(message))
         segment.untold += 1
-        self.untold_pages += _pages(told)
-        self._sealed.append((segment, told))
+        self.untold_pages += _pages(message)
+        self._sealed.append((segment, message))
 
     def forgiven(self, host: Host, links: Sequence[tuple[int, bytes]], kinds: Sequence[str]) -> None:
         """Add outcomes to retry: the coming checkpoint no longer counts them as settled."""
         self._done += 1
-        told = ForgivenUrls(host, tuple(links), tuple(kinds), self._done)
+        message = ForgivenUrls(host, tuple(links), tuple(kinds), self._done)
         segment = self._current()
-        segment.log.append(_encode(told))
+        segment.log.append(_encode(message))
         segment.untold += 1
-        self._sealed.append((segment, told))
+        self._sealed.append((segment, message))
 
     def known(self, lease: tuple[Host, int], urls: Sequence[DoneUrl]) -> None:
         """Add outcomes settled long ago. They are not kept: a new grant of them repeats the message."""
@@ -226,8 +226,8 @@ class Tellings:
         return untold - self.untold_pages
 
     def _is_safe(self, segment: _Segment, now: float) -> bool:
-        told = segment is not self._segments[-1] and not segment.untold
-        return told and segment.told_at < min(self._since_at, now - KEPT)
+        sent = segment is not self._segments[-1] and not segment.untold
+        return sent and segment.told_at < min(self._since_at, now - KEPT)
 
     def heard(self, sent_at: float, sign: Heard) -> None:
         """Record that the coordinator answered a heartbeat sent at that time."""

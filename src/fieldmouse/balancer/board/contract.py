@@ -310,7 +310,7 @@ class Board(PageBoard, ForgivingBoard, Protocol):
         """Lease one address each, for one host visit; granted again if `name` already has it."""
 
     async def free_addresses(self, name: Name, rests: Mapping[str, float]) -> None:
-        """End the visits: the addresses rest for these seconds, whichever agent holds them by now."""
+        """End the visits: the addresses rest for these seconds, even if another agent holds them by now."""
 
     async def note(self, name: Name, luggage: Mapping[Held, Luggage]) -> None:
         """Store the state of hosts that `name` still holds, in case it dies."""

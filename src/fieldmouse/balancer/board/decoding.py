@@ -172,8 +172,8 @@ def unpacked(value: Any, field: str, most: int) -> bytes:
     try:
         claimed = zstandard.get_frame_parameters(frame).content_size
         if claimed > most:
-            said = "does not say its size" if claimed == zstandard.CONTENTSIZE_UNKNOWN else f"has {claimed:,}"
-            raise DamagedValue(field, f"the packed value {said}, and {most:,} bytes is the limit")
+            size = "does not say its size" if claimed == zstandard.CONTENTSIZE_UNKNOWN else f"has {claimed:,}"
+            raise DamagedValue(field, f"the packed value {size}, and {most:,} bytes is the limit")
         return _unpack.decompress(frame)
     except zstandard.ZstdError as trouble:
         raise DamagedValue(field, f"it cannot be unpacked ({trouble})") from None
@@ -388,11 +388,11 @@ def charter_in(value: Any, label: str) -> Charter:
 
     The format is checked first: a newer one may differ in everything else.
     """
-    written = octets(value, "charter", MOST_CHARTER)
-    stands = _decoded(_format.decode, written, "charter")
-    if FORMAT < stands.format < MOST_NUMBER:
-        raise newer_format(label, stands.format, stands.made_by[:100])
-    charter = _decoded(_charter.decode, written, "charter")
+    encoded = octets(value, "charter", MOST_CHARTER)
+    header = _decoded(_format.decode, encoded, "charter")
+    if FORMAT < header.format < MOST_NUMBER:
+        raise newer_format(label, header.format, header.made_by[:100])
+    charter = _decoded(_charter.decode, encoded, "charter")
     if not 0 <= charter.key_seed < 1 << 63 or not 0 <= charter.place < 1 << 16:
         raise DamagedValue("charter", "a number is out of range")
     for seed in charter.seeds:

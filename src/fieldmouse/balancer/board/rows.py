@@ -43,10 +43,10 @@ def to_row(link: Link, host: Host, now: float) -> bytes:
 
 def _without_tail(link: Link) -> bytes:
     fields = astuple(link)
-    said = len(fields)
-    while fields[said - 1] == _USUAL[said - 1]:
-        said -= 1
-    return _encode(fields[: max(said, _FOUND)])
+    length = len(fields)
+    while fields[length - 1] == _USUAL[length - 1]:
+        length -= 1
+    return _encode(fields[: max(length, _FOUND)])
 
 
 def pack_urls(urls: list[str]) -> bytes:

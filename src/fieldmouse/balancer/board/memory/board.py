@@ -65,8 +65,8 @@ class MemoryBoard:
     def _called_by(self, name: Name) -> CrawlLedger:
         ledger = self.ledger()
         if not ledger.counts(name):
-            known = ledger.agents.get(name.agent)
-            raise superseded(name) if known and known.incarnation > name.incarnation else fenced(name)
+            record = ledger.agents.get(name.agent)
+            raise superseded(name) if record and record.incarnation > name.incarnation else fenced(name)
         return ledger
 
     # -- the crawl
@@ -90,9 +90,9 @@ class MemoryBoard:
 
     async def join(self, name: Name, lease: float) -> None:
         ledger, now = self.ledger(), self._now()
-        known = ledger.agents.get(name.agent)
-        if known is not None and known.incarnation >= name.incarnation and not ledger.counts(name):
-            raise superseded(name) if known.incarnation > name.incarnation else fenced(name)
+        record = ledger.agents.get(name.agent)
+        if record is not None and record.incarnation >= name.incarnation and not ledger.counts(name):
+            raise superseded(name) if record.incarnation > name.incarnation else fenced(name)
         ledger.join(name, now, lease)
         ledger.fence_overdue(now)
 
@@ -112,10 +112,10 @@ class MemoryBoard:
         ledger.fence_overdue(now)
         notes = await self.agents()
         turn = whose_turn([note.agent for note in notes], beat.after)
-        told = {name.agent, *turn}
+        listed = {name.agent, *turn}
         return Pulse(
             books=await self.books(),
-            agents=[note for note in notes if note.agent in told],
+            agents=[note for note in notes if note.agent in listed],
             alive=sum(note.alive for note in notes),
             members=len(notes),
             upto=turn[-1] if len(turn) < len(notes) else "",
@@ -159,14 +159,14 @@ class MemoryBoard:
         return [
             AgentNote(
                 agent=agent,
-                incarnation=known.incarnation,
-                alive=known.counts and known.deadline >= now,
-                draining=known.draining,
-                advert=known.advert,
-                seen_ago=now - known.seen_at,
+                incarnation=start.incarnation,
+                alive=start.counts and start.deadline >= now,
+                draining=start.draining,
+                advert=start.advert,
+                seen_ago=now - start.seen_at,
                 hosts=held.count(agent),
             )
-            for agent, known in sorted(ledger.agents.items())
+            for agent, start in sorted(ledger.agents.items())
             if agent in ledger.present
         ]
 
@@ -174,10 +174,10 @@ class MemoryBoard:
         ledger, now = self.ledger(), self._now()
         gone = [(agent, ledger.agents.get(agent)) for agent in sorted(ledger.kept) if ledger.kept[agent]]
         return [
-            AgentNote(agent, known.incarnation, False, False, known.advert, now - known.seen_at)
-            if known is not None
+            AgentNote(agent, record.incarnation, False, False, record.advert, now - record.seen_at)
+            if record is not None
             else AgentNote(agent, 0, False, False, b"", 0.0)
-            for agent, known in gone
+            for agent, record in gone
             if agent not in ledger.present
         ]
 
@@ -189,9 +189,9 @@ class MemoryBoard:
 
     async def forget(self, agent: str, *, again: bool) -> int:
         ledger, now = self.ledger(), self._now()
-        known = ledger.agents.get(agent)
-        if known is not None and known.counts:
-            ledger.fence(Name(agent, known.incarnation), known.deadline, now)
+        record = ledger.agents.get(agent)
+        if record is not None and record.counts:
+            ledger.fence(Name(agent, record.incarnation), record.deadline, now)
         ledger.present.discard(agent)
         return ledger.unbook(agent, now) if again else 0
 
@@ -213,8 +213,8 @@ class MemoryBoard:
     async def lease(self, name: Name, hosts: int, urls: int, soon: float = 0.0) -> list[Grant]:
         ledger, now = self._called_by(name), self._now()
         ledger.fence_overdue(now, but=name.agent)
-        known = ledger.agents[name.agent]
-        if now < ledger.calm_until or now > known.deadline or known.draining:
+        record = ledger.agents[name.agent]
+        if now < ledger.calm_until or now > record.deadline or record.draining:
             return []
         turns = ledger.candidates(name.agent, now, soon)
         if not turns and hosts and ledger.repair(now):
@@ -237,9 +237,9 @@ class MemoryBoard:
 
     async def note(self, name: Name, luggage: Mapping[Held, Luggage]) -> None:
         ledger = self._called_by(name)
-        for held, its in luggage.items():
+        for held, payload in luggage.items():
             if ledger.holds(name, held):
-                ledger.unpack(held.host, its, self._now())
+                ledger.unpack(held.host, payload, self._now())
 
     async def give_back(self, name: Name, hosts: Sequence[GivenBack]) -> None:
         ledger, now = self._called_by(name), self._now()
@@ -253,9 +253,9 @@ class MemoryBoard:
 
     async def put_back(self, name: Name, rows: Mapping[Held, Sequence[Row]]) -> None:
         ledger = self._called_by(name)
-        for held, its in rows.items():
+        for held, host_rows in rows.items():
             if ledger.owes(name, held):
-                ledger.put_back(held.epoch, its, self._now())
+                ledger.put_back(held.epoch, host_rows, self._now())
 
     async def recover(self, name: Name, known: Mapping[Held, Collection[int]]) -> list[Held]:
         ledger, now = self._called_by(name), self._now()

@@ -92,8 +92,8 @@ class CrawlLedger:
         """Active agents that sent a heartbeat since this server started."""
         return sorted(
             agent
-            for agent, known in self.agents.items()
-            if known.counts and known.deadline >= now and known.seen_at > self.run_since
+            for agent, record in self.agents.items()
+            if record.counts and record.deadline >= now and record.seen_at > self.run_since
         )
 
     def end(self, why: str) -> None:
@@ -106,15 +106,15 @@ class CrawlLedger:
 
     def counts(self, name: Name) -> bool:
         """Whether calls of this start count: it joined and was never fenced, though its lease may be over."""
-        known = self.agents.get(name.agent)
-        return known is not None and known.counts and known.incarnation == name.incarnation
+        record = self.agents.get(name.agent)
+        return record is not None and record.counts and record.incarnation == name.incarnation
 
     def join(self, name: Name, now: float, lease: float) -> None:
-        known = self.agents.get(name.agent)
-        if known is None or known.incarnation < name.incarnation:
-            if known is not None and known.counts:
-                self.fence(Name(name.agent, known.incarnation), known.deadline, now, moves=False)
-            pending = known is not None and known.draining and not known.heard
+        record = self.agents.get(name.agent)
+        if record is None or record.incarnation < name.incarnation:
+            if record is not None and record.counts:
+                self.fence(Name(name.agent, record.incarnation), record.deadline, now, moves=False)
+            pending = record is not None and record.draining and not record.heard
             self.agents[name.agent] = AgentRecord(
                 name.incarnation, now, now + lease, draining=pending and name.agent in self.present
             )
@@ -145,9 +145,9 @@ class CrawlLedger:
 
     def fence_overdue(self, now: float, but: str = "") -> None:
         """Fence all agents whose last heartbeat is older than their lease."""
-        for agent, known in self.agents.items():
-            if known.counts and known.deadline < now and agent != but:
-                self.fence(Name(agent, known.incarnation), known.deadline, now)
+        for agent, record in self.agents.items():
+            if record.counts and record.deadline < now and agent != but:
+                self.fence(Name(agent, record.incarnation), record.deadline, now)
 
     # -- links
 
@@ -176,8 +176,8 @@ class CrawlLedger:
 
     def place(self, agent: str) -> str:
         """The agent, if hosts may be placed at it; "" if it left or is draining."""
-        known = self.agents.get(agent)
-        return agent if known is not None and known.counts and not known.draining else ""
+        record = self.agents.get(agent)
+        return agent if record is not None and record.counts and not record.draining else ""
 
     def _wait(self, record: HostRecord, rows: Sequence[Row], now: float, *, first: bool = False) -> None:
         """Let URLs wait. If the host was idle, the agent it is placed at may have left since."""
@@ -264,16 +264,16 @@ class CrawlLedger:
 
     def settle(self, epoch: int, keys: Iterable[int]) -> set[int]:
         """Remove URLs from a lease; returns those that were owed."""
-        known = self.leases[epoch].settle(keys)
+        owed = self.leases[epoch].settle(keys)
         if not self.leases[epoch].owed:
             del self.leases[epoch]
-        return set(known)
+        return set(owed)
 
     def put_back(self, epoch: int, rows: Sequence[Row], now: float) -> None:
         """Let URLs wait again, as far as they are owed."""
         record = self.hosts[self.leases[epoch].host]
-        known = self.settle(epoch, dict(rows))
-        self._wait(record, [row for row in dict(rows).items() if row[0] in known], now, first=True)
+        owed = self.settle(epoch, dict(rows))
+        self._wait(record, [row for row in dict(rows).items() if row[0] in owed], now, first=True)
 
     def unpack(self, host: Host, luggage: Luggage, now: float) -> None:
         """Store the state of a host, as its holder reports it."""
@@ -304,7 +304,7 @@ class CrawlLedger:
             self.unsettled -= fresh
         self.told[name] = max(told.number, self.told.get(name, 0))
         if any(counted):
-            kinds = [kind for kind, its in zip(every, counted, strict=True) if its]
+            kinds = [kind for kind, counts in zip(every, counted, strict=True) if counts]
             self._count(kinds)
             self.agents[name.agent].book(kinds.count(PAGE))
             if told.urls:
@@ -316,15 +316,15 @@ class CrawlLedger:
         """Set unreadable values aside and settle URLs whose rows are among them; returns their number."""
         urls = 0
         for held, values in damaged.items():
-            for its in values:
-                if its.field == "rows" and self.owes(name, held):
-                    gone = len(self.settle(held.epoch, its.keys))
+            for value in values:
+                if value.field == "rows" and self.owes(name, held):
+                    gone = len(self.settle(held.epoch, value.keys))
                     self.settled += gone
                     self._count(["quarantined"] * gone)
                     self.quarantined += gone > 0
                     urls += gone
-                elif its.field != "rows" and self.holds(name, held):
-                    self.quarantined += self.hosts[held.host].without(its.field)
+                elif value.field != "rows" and self.holds(name, held):
+                    self.quarantined += self.hosts[held.host].without(value.field)
         return urls
 
     def _count(self, kinds: Iterable[str], sign: int = 1) -> None:

@@ -36,7 +36,7 @@ class Wishes:
 
     def look(self, agent: str, now: float, soon: float, next_of: Callable[[Host], str]) -> list[Host]:
         """Hosts that the agent may have now. The first agent that finds a host held gets it next."""
-        wishes, found = self._by_agent.get(agent, {}), list[Host]()
+        wishes, hosts = self._by_agent.get(agent, {}), list[Host]()
         due = sorted((at, host) for host, at in wishes.items() if at <= now)
         for _, host in due[:AT_ONCE]:
             record = self._hosts[host]
@@ -48,5 +48,5 @@ class Wishes:
             elif record.not_before > now + soon:
                 wishes[host] = record.not_before - soon
             else:
-                found.append(host)
-        return found
+                hosts.append(host)
+        return hosts

@@ -87,16 +87,16 @@ T = TypeVar("T")
 log = logging.getLogger(__name__)
 
 
-def read_flag(told: object) -> bool:
-    return flag(told, "answer")
+def read_flag(reply: object) -> bool:
+    return flag(reply, "answer")
 
 
-def read_number(told: object) -> int:
-    return whole(told, "answer")
+def read_number(reply: object) -> int:
+    return whole(reply, "answer")
 
 
-def _swept(told: object) -> int:
-    return whole(told, "swept", 0, 1)
+def _swept(reply: object) -> int:
+    return whole(reply, "swept", 0, 1)
 
 
 class RedisBoard(ScriptedCrawl):
@@ -112,11 +112,11 @@ class RedisBoard(ScriptedCrawl):
         return await self._server.identity()
 
     async def charter(self) -> Charter | None:
-        told = await self._server.command("HGET", f"{self._prefix}meta", "charter")
-        return self._read(self._charter, told) if told is not None else None
+        reply = await self._server.command("HGET", f"{self._prefix}meta", "charter")
+        return self._read(self._charter, reply) if reply is not None else None
 
-    def _charter(self, told: bytes) -> Charter:
-        return charter_in(told, self._server.label)
+    def _charter(self, reply: bytes) -> Charter:
+        return charter_in(reply, self._server.label)
 
     async def found(self, charter: Charter) -> Charter:
         return self._read(self._charter, await self._call("found", msgspec.json.encode(charter)))
@@ -147,8 +147,8 @@ class RedisBoard(ScriptedCrawl):
             await self._server.check_that_it_keeps()
         since, lease = heard_words(beat.since), milliseconds(beat.lease)
         words = (beat.advert, lease, beat.after, TOLD, beat.number, *since, beat.joined)
-        told = await self._call("beat", *words, name=name)
-        pulse, swept = self._read(pulse_of, told)
+        reply = await self._call("beat", *words, name=name)
+        pulse, swept = self._read(pulse_of, reply)
         await self._sweep(swept)
         return pulse
 
@@ -162,14 +162,14 @@ class RedisBoard(ScriptedCrawl):
         return self._read(books_of, await self._call("look"))
 
     async def stranded(self) -> Stranded:
-        total, found, cursor = 0, dict[Host, None](), ""
+        total, names, cursor = 0, dict[Host, None](), ""
         while True:
             cursor, count, hosts, repaired = self._read(stranded_of, await self._call("stranded", cursor))
-            fresh = [host for host in hosts if host not in found]
+            fresh = [host for host in hosts if host not in names]
             total += count - (len(hosts) - len(fresh))  # a scan may return a key twice
-            found.update(dict.fromkeys(fresh))
+            names.update(dict.fromkeys(fresh))
             if not cursor:
-                return Stranded(total, tuple(found)[:EXAMPLES], repaired)
+                return Stranded(total, tuple(names)[:EXAMPLES], repaired)
 
     async def agents(self) -> list[AgentNote]:
         return self._read(agents_of, await self._call("look"))
@@ -185,20 +185,20 @@ class RedisBoard(ScriptedCrawl):
         charter, urls_again = await self.charter(), 0
         if not again or charter is None:
             return 0
-        told = await self._server.command("HGETALL", f"{self._prefix}back:{agent}")
-        taken_back = Counter(self._read(taken_of, told))
+        reply = await self._server.command("HGETALL", f"{self._prefix}back:{agent}")
+        taken_back = Counter(self._read(taken_of, reply))
         while kept := await self._call("kept", agent):
             digest, urls, counted, kinds = self._read(kept_of, kept)
             try:
-                its = BookedAgain(urls, counted, kinds, taken_back, charter.key_seed)
+                batch = BookedAgain(urls, counted, kinds, taken_back, charter.key_seed)
             except ValueError as trouble:
                 log.warning(
                     "a batch of URLs that %s acknowledged cannot be read, and is left out: %s", agent, trouble
                 )
                 await self._call("again", agent, digest, 0, 0)
                 continue
-            left = (len(its.left), *map(blocks.decimal, its.left))
-            hosts = [(host, rows, kinds) for host, (rows, kinds) in its.hosts.items()]
+            left = (len(batch.left), *map(blocks.decimal, batch.left))
+            hosts = [(host, rows, kinds) for host, (rows, kinds) in batch.hosts.items()]
             urls_again += await self._unsettle("again", (agent, digest, *left, len(hosts)), hosts)
         return urls_again
 
@@ -209,10 +209,10 @@ class RedisBoard(ScriptedCrawl):
         waiting: set[int] = set()
         while True:
             parts = chain.from_iterable(unsettled_words(*without(part, waiting)) for part in hosts)
-            told = await self._call(act, *words, *parts, name=name)
-            if not isinstance(told, list):
-                return self._read(read_number, told)
-            waiting |= self._read(keys_of, told)
+            reply = await self._call(act, *words, *parts, name=name)
+            if not isinstance(reply, list):
+                return self._read(read_number, reply)
+            waiting |= self._read(keys_of, reply)
 
     # -- links
 
@@ -223,19 +223,19 @@ class RedisBoard(ScriptedCrawl):
             for offer in part:
                 keys, entries = blocks.entries(offer.links)
                 words += (offer.host, offer.site, offer.place, len(keys), *keys, len(keys), *entries)
-            told, raw = self._read(offered_of, await self._call("offer", *words))
-            new, dropped_hosts = new + told.new, dropped_hosts + told.dropped_hosts
-            dropped_urls += told.dropped_urls
+            result, raw = self._read(offered_of, await self._call("offer", *words))
+            new, dropped_hosts = new + result.new, dropped_hosts + result.dropped_hosts
+            dropped_urls += result.dropped_urls
             if raw:
                 await self._pack(raw)
         return Offered(new, dropped_hosts, dropped_urls)
 
     async def _pack(self, hosts: Sequence[bytes]) -> None:
         """Compress the raw ends of these queues, unless they change in between."""
-        told = await self._call("tails", len(hosts), *hosts)
+        reply = await self._call("tails", len(hosts), *hosts)
         queues: list[tuple[Argument, ...]] = []
         for host, (tail, digest) in zip(
-            hosts, self._read(partial(tails_of, hosts=len(hosts)), told), strict=True
+            hosts, self._read(partial(tails_of, hosts=len(hosts)), reply), strict=True
         ):
             try:
                 smaller = blocks.packed(tail)
@@ -248,8 +248,8 @@ class RedisBoard(ScriptedCrawl):
     # -- hosts
 
     async def lease(self, name: Name, hosts: int, urls: int, soon: float = 0.0) -> list[Grant]:
-        told = await self._call("lease", hosts, urls, milliseconds(soon), name=name)
-        reply = self._read(grants_of, told)
+        answer = await self._call("lease", hosts, urls, milliseconds(soon), name=name)
+        reply = self._read(grants_of, answer)
         await self._sweep(reply.swept)
         for host, epoch in reply.surplus:
             await self._call("surrender", 1, host, epoch, 0, 0, name=name)
@@ -270,14 +270,14 @@ class RedisBoard(ScriptedCrawl):
             words: list[Argument] = [urls, len(part)]
             for each in part:
                 words += (each.host, each.epoch)
-            told = await self._call("more", *words, name=name)
-            grants += self._read(partial(more_of, held=part), told)
+            reply = await self._call("more", *words, name=name)
+            grants += self._read(partial(more_of, held=part), reply)
         return grants
 
     async def note(self, name: Name, luggage: Mapping[Held, Luggage]) -> None:
         words: list[Argument] = [len(luggage)]
-        for held, its in luggage.items():
-            words += (held.host, held.epoch, *luggage_words(its))
+        for held, payload in luggage.items():
+            words += (held.host, held.epoch, *luggage_words(payload))
         await self._call("note", *words, name=name)
 
     async def give_back(self, name: Name, hosts: Sequence[GivenBack]) -> None:
@@ -288,8 +288,8 @@ class RedisBoard(ScriptedCrawl):
 
     async def put_back(self, name: Name, rows: Mapping[Held, Sequence[Row]]) -> None:
         words: list[Argument] = [len(rows)]
-        for held, its in rows.items():
-            words += (held.host, held.epoch, *row_words(its))
+        for held, host_rows in rows.items():
+            words += (held.host, held.epoch, *row_words(host_rows))
         await self._call("putback", *words, name=name)
 
     async def recover(self, name: Name, known: Mapping[Held, Collection[int]]) -> list[Held]:
@@ -307,8 +307,8 @@ class RedisBoard(ScriptedCrawl):
         words: list[Argument] = [len(asks)]
         for ask in asks:
             words += (ask.address, ask.held.host, ask.held.epoch, milliseconds(ask.delay))
-        told = await self._call("ask", *words, name=name)
-        return self._read(partial(answers_of, asks=len(asks)), told)
+        reply = await self._call("ask", *words, name=name)
+        return self._read(partial(answers_of, asks=len(asks)), reply)
 
     async def free_addresses(self, name: Name, rests: Mapping[str, float]) -> None:
         words: list[Argument] = [len(rests)]
@@ -321,7 +321,7 @@ class RedisBoard(ScriptedCrawl):
     async def book(self, name: Name, told: Told) -> list[Sequence[int]]:
         answers = await self._call("book", *booked_words(told), name=name)
         counted = self._read(partial(booked_of, bookings=len(told.bookings)), answers)
-        return [() if its else booked.keys for its, booked in zip(counted, told.bookings, strict=True)]
+        return [() if counts else booked.keys for counts, booked in zip(counted, told.bookings, strict=True)]
 
     async def take_back(self, name: Name, taken: TakenBack) -> int:
         rows = [(taken.host, taken.rows, taken.kinds)]

@@ -33,12 +33,12 @@ class RedisBuilder(RedisBoard):
 
     async def hide(self, charter: Charter) -> Charter:
         await self._server.check_that_it_keeps()
-        told = await self._call("hide", msgspec.json.encode(charter))
-        return self._read(self._charter, told)
+        reply = await self._call("hide", msgspec.json.encode(charter))
+        return self._read(self._charter, reply)
 
     async def clear(self, key_seed: int, since: Sequence[Heard]) -> bool:
-        known = await self.charter()  # of the visible crawl
-        if known is not None and known.key_seed != key_seed:
+        visible = await self.charter()  # of the visible crawl
+        if visible is not None and visible.key_seed != key_seed:
             return False  # a different crawl: `hide` refuses
         words: list[Argument] = [len(since)]
         for heard in since:
@@ -61,8 +61,8 @@ class RedisBuilder(RedisBoard):
         deletion."""
         hidden, cursor = f"{self._prefix}hidden", b"0"
         while True:
-            found = await self._server.command("SCAN", cursor, "MATCH", f"{self._prefix}*", "COUNT", _KEYS)
-            cursor, keys = self._read(keys_found, found)
+            reply = await self._server.command("SCAN", cursor, "MATCH", f"{self._prefix}*", "COUNT", _KEYS)
+            cursor, keys = self._read(keys_found, reply)
             if gone := [key for key in keys if key != hidden.encode()]:
                 await self._server.command("UNLINK", *gone)
             if cursor == b"0":
@@ -77,16 +77,16 @@ class RedisBuilder(RedisBoard):
     async def restore(
         self, name: Name, hosts: Sequence[RestoredHost], urls: bytes = b"", *, bounded: bool = False
     ) -> int:
-        told = await self._call("restore", name.agent, int(bounded), *restored_words(hosts, urls))
-        return self._read(read_number, told)
+        reply = await self._call("restore", name.agent, int(bounded), *restored_words(hosts, urls))
+        return self._read(read_number, reply)
 
     async def note_restored(self, name: Name, told: int) -> None:
         await self._call("noterestored", name.agent, name.incarnation, told)
 
     async def settle_hosts(self, luggage: Mapping[Host, Luggage]) -> None:
         words: list[Argument] = [len(luggage)]
-        for host, its in luggage.items():
-            words += (host, *luggage_words(its))
+        for host, payload in luggage.items():
+            words += (host, *luggage_words(payload))
         await self._call("settlehosts", *words)
 
     async def publish(self, lease: float, delay: float, age: float = 0.0) -> None:

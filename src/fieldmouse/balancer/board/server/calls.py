@@ -46,9 +46,9 @@ class ScriptedCrawl:
                     raise superseded(name) from None
             raise
 
-    def _read(self, read: Callable[[Any], T], told: Any) -> T:
+    def _read(self, read: Callable[[Any], T], reply: Any) -> T:
         """Decode an answer; a BoardError if our scripts cannot have sent it."""
         try:
-            return read(told)
+            return read(reply)
         except ValueError as trouble:  # `DamagedValue`
             raise unreadable(self._server.label, trouble) from trouble

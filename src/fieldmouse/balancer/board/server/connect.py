@@ -63,8 +63,8 @@ def label_of(url: str) -> str:
     >>> label_of("redis://:se@cr/et?@board.example:6380/2")
     'redis://board.example:6380/2'
     """
-    found = re.search(rf"\?({'|'.join(sorted(OPTIONS))})=.*", url)
-    plain, options = (url[: found.start()], found[0][1:]) if found else (url, "")
+    match = re.search(rf"\?({'|'.join(sorted(OPTIONS))})=.*", url)
+    plain, options = (url[: match.start()], match[0][1:]) if match else (url, "")
     if not plain.startswith("unix:///"):
         plain = re.sub(r"(?<=://).*@", "", plain)
     address = plain.partition("?")[0]
@@ -161,11 +161,11 @@ class BoardServer:
     async def _greet(self, connection: Any) -> None:
         await connection.on_connect()
         await connection.send_command("INFO", "server")
-        told = await connection.read_response()
-        found = re.search(rb"run_id:(\w{1,64})", told) if isinstance(told, bytes) else None
-        if found is None:
+        reply = await connection.read_response()
+        match = re.search(rb"run_id:(\w{1,64})", reply) if isinstance(reply, bytes) else None
+        if match is None:
             raise InvalidResponse("the server does not report its run id")
-        self._runs[id(connection)] = found[1].decode()
+        self._runs[id(connection)] = match[1].decode()
 
     async def call(self, script: BoardScript, keys: Sequence[str], arguments: Sequence[Argument]) -> Any:
         """Run a script.
@@ -199,21 +199,21 @@ class BoardServer:
 
     async def identity(self) -> str:
         """Identity of the server and its database, whatever name it was reached by."""
-        told = await self._info("server")
-        run, database = re.search(rb"run_id:(\w{1,64})", told), self._pool.connection_kwargs.get("db") or 0
+        info = await self._info("server")
+        run, database = re.search(rb"run_id:(\w{1,64})", info), self._pool.connection_kwargs.get("db") or 0
         return f"{run[1].decode()}/{database}" if run else self.label
 
     async def _info(self, section: str) -> bytes:
-        told = await self.command("INFO", section)
-        if not isinstance(told, bytes):
+        reply = await self.command("INFO", section)
+        if not isinstance(reply, bytes):
             raise unreadable(self.label, "INFO is no text")
-        return told
+        return reply
 
     async def check_that_it_keeps(self) -> None:
         """Check that the server does not evict keys when its memory is full: URLs would be lost silently."""
-        told = await self._info("memory")
-        limit = re.search(rb"maxmemory:(\d{1,19})", told)
-        policy = re.search(rb"maxmemory_policy:([A-Za-z-]{1,64})", told)
+        memory = await self._info("memory")
+        limit = re.search(rb"maxmemory:(\d{1,19})", memory)
+        policy = re.search(rb"maxmemory_policy:([A-Za-z-]{1,64})", memory)
         gone = re.search(rb"evicted_keys:(\d{1,19})", await self._info("stats"))
         before, self._evicted = self._evicted, int(gone[1]) if gone else 0
         if before is not None and self._evicted > before:

@@ -17,17 +17,17 @@ _META = re.compile(rb"fm:\{([A-Za-z0-9._-]{1,64})\}:meta")
 
 async def crawls_on(url: str) -> set[str]:
     """Names of the crawls; perhaps not all on a server with more than three million keys."""
-    server, found, cursor = BoardServer(url), set[str](), b"0"
+    server, crawls, cursor = BoardServer(url), set[str](), b"0"
     try:
         for _ in range(_ROUNDS):
-            told: Any = await server.command("SCAN", cursor, "MATCH", "fm:{*}:meta", "COUNT", _KEYS)
+            reply: Any = await server.command("SCAN", cursor, "MATCH", "fm:{*}:meta", "COUNT", _KEYS)
             try:
-                cursor, names = names_of(told, _META)
+                cursor, names = names_of(reply, _META)
             except DamagedValue as nonsense:
                 raise unreadable(server.label, nonsense) from nonsense
-            found |= names
+            crawls |= names
             if cursor == b"0":
                 break
     finally:
         await server.close()
-    return found
+    return crawls

@@ -75,17 +75,17 @@ def _digits(kinds: Sequence[Sequence[str]]) -> tuple[list[str], list[str]]:
 def booked_words(told: Told) -> list[Argument]:
     names, digits = _digits([booked.kinds for booked in told.bookings])
     words: list[Argument] = [len(names), *names, told.urls, told.number, len(told.bookings)]
-    for booked, its in zip(told.bookings, digits, strict=True):
+    for booked, kinds in zip(told.bookings, digits, strict=True):
         words += (booked.held.host, booked.held.epoch)
-        words += (len(booked.keys), *map(blocks.decimal, booked.keys), its)
+        words += (len(booked.keys), *map(blocks.decimal, booked.keys), kinds)
     return words
 
 
 def restored_words(hosts: Sequence[RestoredHost], urls: bytes) -> list[Argument]:
-    names, digits = _digits([its.kinds for its in hosts])
+    names, digits = _digits([kinds.kinds for kinds in hosts])
     words: list[Argument] = [len(names), *names, urls, len(hosts)]
-    for host, its in zip(hosts, digits, strict=True):
-        words += (host.host, host.site, len(host.keys), *map(blocks.decimal, host.keys), its)
+    for host, kinds in zip(hosts, digits, strict=True):
+        words += (host.host, host.site, len(host.keys), *map(blocks.decimal, host.keys), kinds)
     return words
 
 
@@ -123,7 +123,7 @@ def without(part: Unsettled, waiting: Collection[int]) -> Unsettled:
 def damaged_words(damaged: Mapping[Held, Sequence[DamagedField]]) -> list[Argument]:
     words: list[Argument] = [sum(map(len, damaged.values()))]
     for held, values in damaged.items():
-        for its in values:
-            keys = map(blocks.decimal, its.keys)
-            words += (held.host, held.epoch, its.field, its.why[:500], len(its.keys), *keys, its.value)
+        for each in values:
+            keys = map(blocks.decimal, each.keys)
+            words += (held.host, held.epoch, each.field, each.why[:500], len(each.keys), *keys, each.value)
     return words

@@ -26,14 +26,14 @@ async def ask_on(boards: Sequence[Board], name: Name, asks: Sequence[AddressAsk]
         if place_of_host(ask.held.host, len(boards)) != place:
             ask = replace(ask, held=Held(ask.held.host, 0))
         parts.setdefault(place, {})[number] = ask
-    told = await asyncio.gather(
+    replies = await asyncio.gather(
         *(boards[place].ask_addresses(name, list(part.values())) for place, part in parts.items()),
         return_exceptions=True,
     )
-    answered([answer for answer in told if not isinstance(answer, BoardUnreachable)] or told)
+    answered([answer for answer in replies if not isinstance(answer, BoardUnreachable)] or replies)
     answers = [AddressAnswer(granted=False, rest=_ASK_AGAIN)] * len(asks)
-    for part, its in zip(parts.values(), told, strict=True):
-        if not isinstance(its, BaseException):
-            for number, answer in zip(part, its, strict=True):
+    for part, part_answers in zip(parts.values(), replies, strict=True):
+        if not isinstance(part_answers, BaseException):
+            for number, answer in zip(part, part_answers, strict=True):
                 answers[number] = answer
     return answers

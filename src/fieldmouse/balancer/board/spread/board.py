@@ -81,20 +81,20 @@ class SpreadBoard:
         return " ".join(await together([board.identity() for board in self._named.values()]))
 
     async def _charters(self) -> dict[str, Charter | None]:
-        told = await together([board.charter() for board in self._named.values()])
-        return dict(zip(self._named, told, strict=True))
+        charters = await together([board.charter() for board in self._named.values()])
+        return dict(zip(self._named, charters, strict=True))
 
     async def charter(self) -> Charter | None:
-        known = await self._charters()
-        order = order_of(known, self._crawl)
+        charters = await self._charters()
+        order = order_of(charters, self._crawl)
         if order is not None:
             self._parts = [self._named[label] for label in order]
-            return whole(known[order[0]])
+            return whole(charters[order[0]])
         await check_apart(self._named)
-        there = [label for label, charter in known.items() if charter is not None]
+        there = [label for label, charter in charters.items() if charter is not None]
         books = await together([self._named[label].books() for label in there])
-        if any(its.begun or its.seen for its in books):
-            raise missing(self._crawl, [label for label in known if label not in there])
+        if any(totals.begun or totals.seen for totals in books):
+            raise missing(self._crawl, [label for label in charters if label not in there])
         return None  # its creator has not reached all servers yet
 
     async def found(self, charter: Charter) -> Charter:
@@ -157,8 +157,8 @@ class SpreadBoard:
         if self._doubtful:
             await call(sorted(self._doubtful))
         await call([place for place in range(len(boards)) if place not in pulses])
-        told = [pulse for _, pulse in sorted(pulses.items())]
-        return in_one(told, await self._at_one_moment([pulse.books for pulse in told]))
+        replies = [pulse for _, pulse in sorted(pulses.items())]
+        return in_one(replies, await self._at_one_moment([pulse.books for pulse in replies]))
 
     async def widen(self, urls: Sequence[Url]) -> None:
         await self._each(lambda board: board.widen(urls))
@@ -173,7 +173,7 @@ class SpreadBoard:
         """Sum of the totals. If it says that no URL waits, that was true at one moment between two reads."""
         while (total := summed(books)).begun and not total.waiting:
             again = await self._each(lambda board: board.books())
-            if [(its.seen, its.settled) for its in again] == [(its.seen, its.settled) for its in books]:
+            if [(each.seen, each.settled) for each in again] == [(each.seen, each.settled) for each in books]:
                 break
             books = again
         return total
@@ -206,11 +206,11 @@ class SpreadBoard:
         if seeds:  # each server learns that the crawl has begun together with its seeds
             concerned = [board for board, _ in parts]
             parts += [(board, []) for board in await self._places() if board not in concerned]
-        told = await together([board.offer(part, bounds, seeds=seeds) for board, part in parts])
+        results = await together([board.offer(part, bounds, seeds=seeds) for board, part in parts])
         return Offered(
-            new=sum(part.new for part in told),
-            dropped_hosts=sum(part.dropped_hosts for part in told),
-            dropped_urls=sum(part.dropped_urls for part in told),
+            new=sum(part.new for part in results),
+            dropped_hosts=sum(part.dropped_hosts for part in results),
+            dropped_urls=sum(part.dropped_urls for part in results),
         )
 
     # -- hosts
@@ -238,10 +238,10 @@ class SpreadBoard:
 
     async def more(self, name: Name, held: Sequence[Held], urls: int) -> list[Grant]:
         parts = await self._by_host(held, lambda each: each.host)
-        told = await together([board.more(name, part, urls) for board, part in parts])
+        answers = await together([board.more(name, part, urls) for board, part in parts])
         grants: dict[Held, Grant] = {}
-        for (_, part), its in zip(parts, told, strict=True):
-            grants.update(zip(part, its, strict=True))
+        for (_, part), part_grants in zip(parts, answers, strict=True):
+            grants.update(zip(part, part_grants, strict=True))
         return [grants[each] for each in held]
 
     async def note(self, name: Name, luggage: Mapping[Held, Luggage]) -> None:

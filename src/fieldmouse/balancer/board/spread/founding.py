@@ -17,46 +17,46 @@ from fieldmouse.errors import UsageError
 _ALL = "name all of its servers with --board, in any order, or start another crawl with --crawl NAME"
 
 
-def order_of(known: Mapping[str, Charter | None], crawl: str) -> list[str] | None:
+def order_of(stored: Mapping[str, Charter | None], crawl: str) -> list[str] | None:
     """Servers in the order of their shards; None if some do not have the crawl (yet).
 
     `known` has the specification stored on each named server. Raises a UsageError if these are not one
     whole crawl.
     """
-    charters = {label: charter for label, charter in known.items() if charter is not None}
+    charters = {label: charter for label, charter in stored.items() if charter is not None}
     if not charters:
         return None
     first, charter = next(iter(charters.items()))
-    for label, its in charters.items():
-        if its.key_seed != charter.key_seed:
+    for label, other in charters.items():
+        if other.key_seed != charter.key_seed:
             raise UsageError(
                 f"`{first}` and `{label}` have different crawls of the name `{crawl}`",
                 "name the servers of one of them, or start another crawl with --crawl NAME",
             )
     servers = charter.servers or (first,)
-    if len(servers) != len(known):
-        raise other_servers(crawl, servers, len(known))
+    if len(servers) != len(stored):
+        raise other_servers(crawl, servers, len(stored))
     places: dict[int, str] = {}
-    for label, its in charters.items():
-        twin = places.setdefault(its.place, label)
+    for label, other in charters.items():
+        twin = places.setdefault(other.place, label)
         if twin != label:
             raise one_server(twin, label)
     return [places[place] for place in range(len(servers))] if len(places) == len(servers) else None
 
 
 async def found_on(
-    boards: Mapping[str, Board], known: Mapping[str, Charter | None], charter: Charter, crawl: str
+    boards: Mapping[str, Board], stored: Mapping[str, Charter | None], charter: Charter, crawl: str
 ) -> None:
     """Create a crawl on the servers that lack it. A specification found on one of them takes precedence.
 
     All creators visit the servers in the same order, so all of them find the specification of the first
     one.
     """
-    order_of(known, crawl)
-    there = [its for its in known.values() if its is not None]
+    order_of(stored, crawl)
+    there = [other for other in stored.values() if other is not None]
     charter = there[0] if there else replace(charter, servers=tuple(sorted(boards)))
-    free = sorted({*range(len(boards))} - {its.place for its in there})
-    strangers = sorted(label for label, its in known.items() if its is None)
+    free = sorted({*range(len(boards))} - {other.place for other in there})
+    strangers = sorted(label for label, other in stored.items() if other is None)
     for label in strangers:
         if label not in charter.servers:  # another agent created it on other servers just now
             raise missing(crawl, [label])

@@ -19,14 +19,14 @@ _TRIES = 5  # tries to find the other counts unchanged; after them nothing new i
 
 async def reserve_on(boards: Sequence[Board], name: Name, ask: PageAsk) -> int:
     first, *others = boards
-    before = await _counts(others)
+    counts = await _counts(others)
     for _ in range(_TRIES):
-        pages = await first.reserve_pages(name, _told(ask, before))
-        after = await _counts(others)
-        if after == before:
+        pages = await first.reserve_pages(name, _told(ask, counts))
+        again = await _counts(others)
+        if again == counts:
             return pages
-        before = after
-    return await first.reserve_pages(name, replace(_told(ask, before), still=True))
+        counts = again
+    return await first.reserve_pages(name, replace(_told(ask, counts), still=True))
 
 
 async def _counts(boards: Sequence[Board]) -> list[PageCount]:

@@ -45,35 +45,35 @@ def shared_out(told: Told, servers: int) -> dict[int, tuple[list[int], Told]]:
     for number, booked in enumerate(told.bookings):
         numbers.setdefault(place_of_host(booked.held.host, servers), []).append(number)
     if len(numbers) == 1:
-        return {place: (its, told) for place, its in numbers.items()}
+        return {place: (positions, told) for place, positions in numbers.items()}
     urls = unpack_urls(told.urls) if told.urls else []
     starts = [0]
     for booked in told.bookings:
         starts.append(starts[-1] + len(booked.keys))
     parts: dict[int, tuple[list[int], Told]] = {}
-    for place, its in sorted(numbers.items()):
-        bookings = [told.bookings[number] for number in its]
-        mine = [url for number in its for url in urls[starts[number] : starts[number + 1]]]
-        packed = pack_urls(mine) if told.urls else b""
-        parts[place] = (its, Told(bookings, packed, told.number))
+    for place, positions in sorted(numbers.items()):
+        bookings = [told.bookings[number] for number in positions]
+        part_urls = [url for number in positions for url in urls[starts[number] : starts[number + 1]]]
+        packed = pack_urls(part_urls) if told.urls else b""
+        parts[place] = (positions, Told(bookings, packed, told.number))
     return parts
 
 
 def summed(books: Sequence[BoardBooks]) -> BoardBooks:
     """Sum of the totals of all servers. The crawl has begun when all of them have their seeds."""
     kinds: dict[str, int] = {}
-    for its in books:
-        for kind, count in its.kinds.items():
+    for totals in books:
+        for kind, count in totals.kinds.items():
             kinds[kind] = kinds.get(kind, 0) + count
     return BoardBooks(
-        seen=sum(its.seen for its in books),
-        settled=sum(its.settled for its in books),
-        waiting=sum(its.waiting for its in books),
-        hosts=sum(its.hosts for its in books),
-        begun=all(its.begun for its in books),
-        age=max(its.age for its in books),
+        seen=sum(totals.seen for totals in books),
+        settled=sum(totals.settled for totals in books),
+        waiting=sum(totals.waiting for totals in books),
+        hosts=sum(totals.hosts for totals in books),
+        begun=all(totals.begun for totals in books),
+        age=max(totals.age for totals in books),
         kinds=kinds,
-        quarantined=sum(its.quarantined for its in books),
+        quarantined=sum(totals.quarantined for totals in books),
     )
 
 
@@ -84,18 +84,18 @@ def met(notes: Sequence[Sequence[AgentNote]], *, whole: bool = True) -> list[Age
     report it: each server picks other agents for a turn.
     """
     by_agent: dict[str, list[AgentNote]] = {}
-    for its in notes:
-        for note in its:
+    for listed in notes:
+        for note in listed:
             by_agent.setdefault(note.agent, []).append(note)
     return [
         replace(
-            max(known, key=lambda note: (note.incarnation, -note.seen_ago)),
-            alive=(len(known) == len(notes) or not whole) and all(note.alive for note in known),
-            draining=any(note.draining for note in known),
-            seen_ago=max(note.seen_ago for note in known),
-            hosts=sum(note.hosts for note in known),
+            max(seen, key=lambda note: (note.incarnation, -note.seen_ago)),
+            alive=(len(seen) == len(notes) or not whole) and all(note.alive for note in seen),
+            draining=any(note.draining for note in seen),
+            seen_ago=max(note.seen_ago for note in seen),
+            hosts=sum(note.hosts for note in seen),
         )
-        for _, known in sorted(by_agent.items())
+        for _, seen in sorted(by_agent.items())
     ]
 
 
