@@ -22,10 +22,10 @@ from typing import Protocol, TypeAlias
 import msgspec
 
 from fieldmouse.balancer.board.charter import Charter as Charter
-from fieldmouse.balancer.board.forgiving import ForgivingBoard
+from fieldmouse.balancer.board.forgiving import TakenBack
 from fieldmouse.balancer.board.heard import ANY
 from fieldmouse.balancer.board.heard import Heard as Heard
-from fieldmouse.balancer.board.pagelimit import PageBoard
+from fieldmouse.balancer.board.pagelimit import PageAsk, PageCount
 from fieldmouse.url import Host, Url
 
 Row: TypeAlias = tuple[int, bytes]
@@ -248,7 +248,7 @@ class Pulse:
         return self.members <= TOLD
 
 
-class Board(PageBoard, ForgivingBoard, Protocol):
+class Board(Protocol):
     """Coordinator of one crawl. Single-threaded and asynchronous; calls may run concurrently."""
 
     async def identity(self) -> str:
@@ -334,6 +334,20 @@ class Board(PageBoard, ForgivingBoard, Protocol):
         Rejected keys belong to a lost lease: other agents fetch them, or have done so. Keys acknowledged
         before are not rejected.
         """
+
+    async def take_back(self, name: Name, taken: TakenBack) -> int:
+        """Let these URLs wait again; returns their number. 0 if this part was received before."""
+
+    async def reserve_pages(self, name: Name, ask: PageAsk) -> int:
+        """Set the reservation of `name` and return it: at least what it keeps, at most what it wants.
+
+        When few pages are left, an agent gets at most its share of half of them, so that no agent takes
+        all of the last ones. Nothing new is reserved while the coordinator is calm: it may have forgotten
+        the reservations of other agents, which renew them now.
+        """
+
+    async def count_pages(self) -> PageCount:
+        """Pages acknowledged on this server."""
 
     async def quarantine(self, name: Name, damaged: Mapping[Held, Sequence[DamagedField]]) -> int:
         """Set aside unreadable values of hosts that `name` holds. Returns the number of URLs lost with them.

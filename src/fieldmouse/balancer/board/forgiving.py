@@ -8,12 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
 
 from fieldmouse.url import Host
-
-if TYPE_CHECKING:
-    from fieldmouse.balancer.board.contract import Name
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,10 +20,3 @@ class TakenBack:
     rows: Sequence[tuple[int, bytes]]
     kinds: Sequence[str]
     number: int = 0  # grows with each one that an agent sends
-
-
-class ForgivingBoard(Protocol):
-    """Part of the coordinator that retries failed URLs."""
-
-    async def take_back(self, name: Name, taken: TakenBack) -> int:
-        """Let these URLs wait again; returns their number. 0 if this part was received before."""

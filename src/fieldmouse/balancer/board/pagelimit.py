@@ -9,10 +9,6 @@ never exceed the limit, and a request that yields no page costs nothing of it.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
-
-if TYPE_CHECKING:
-    from fieldmouse.balancer.board.contract import Name
 
 PAGE = "page"
 """Kind of outcome that counts against the limit."""
@@ -35,21 +31,6 @@ class PageCount:
 
     booked: int
     calm: bool
-
-
-class PageBoard(Protocol):
-    """Part of the coordinator that counts pages."""
-
-    async def reserve_pages(self, name: Name, ask: PageAsk) -> int:
-        """Set the reservation of `name` and return it: at least what it keeps, at most what it wants.
-
-        When few pages are left, an agent gets at most its share of half of them, so that no agent takes
-        all of the last ones. Nothing new is reserved while the coordinator is calm: it may have forgotten
-        the reservations of other agents, which renew them now.
-        """
-
-    async def count_pages(self) -> PageCount:
-        """Pages acknowledged on this server."""
 
 
 def reserved(ask: PageAsk, *, booked: int, others: int, agents: int, calm: bool) -> int:
